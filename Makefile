@@ -1,0 +1,47 @@
+# make setup | demo | test | lint | bench | docs      see README.md
+VENV := .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+export PYTHONPATH :=
+# theory kernels and BLAS both use threads of their own; in tests the runners are the parallel part
+TEST_ENV := ONEHEAD_THREADS=1 OPENBLAS_NUM_THREADS=1 MPLBACKEND=Agg
+
+.PHONY: setup demo test quick lint bench docs lock clean
+
+setup: $(STAMP)
+
+$(STAMP): requirements.lock pyproject.toml
+	test -x $(PY) || python3 -m venv $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	touch $@
+
+demo: setup
+	$(VENV)/bin/onehead demo
+
+lint: setup
+	$(VENV)/bin/ruff check src tests benchmarks
+	$(VENV)/bin/ruff format --check src tests benchmarks
+	$(VENV)/bin/mypy
+
+test: lint docs
+	$(TEST_ENV) $(PY) -m pytest -n 2 --dist worksteal
+
+quick: setup
+	$(TEST_ENV) $(PY) -m pytest -n 2 -m "not slow"
+
+bench: setup
+	$(PY) -m benchmarks
+
+docs: setup
+	$(VENV)/bin/mkdocs build --strict --quiet --site-dir site
+
+# exact versions of everything, taken from an environment in which the tests pass
+lock:
+	rm -rf $(VENV)
+	python3 -m venv $(VENV)
+	$(PY) -m pip install --quiet --editable '.[app,cluster,weights,docs,dev]'
+	$(PY) -m pip freeze --exclude-editable > requirements.lock
+
+clean:
+	rm -rf $(VENV) site out .pytest_cache .mypy_cache .ruff_cache

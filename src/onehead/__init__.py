@@ -1,0 +1,24 @@
+"""One attention head, solved exactly.
+
+The public names are listed here and nowhere else. Each room is loaded when it is first used, so that
+``import onehead`` costs a few milliseconds.
+"""
+
+from importlib import import_module
+from types import ModuleType
+
+__version__ = "0.1.0"
+
+__all__ = ["__version__", "aim", "errors", "plot", "sparse"]
+
+_ROOMS = ("aim", "errors", "plot", "sparse")
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in _ROOMS:
+        return import_module(f"onehead.{name}")
+    raise AttributeError(f"module 'onehead' has no attribute {name!r}; it has {', '.join(_ROOMS)}")
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

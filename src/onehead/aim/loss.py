@@ -1,0 +1,199 @@
+"""Losses that a head can be trained with: value, gradient and Hessian on one row of attention logits."""
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from onehead.errors import InvalidArgument
+from onehead.numerics.prox import compile_row
+from onehead.results import Kind
+
+__all__ = ["CHANNELS", "Channel", "CrossEntropy", "Squared", "channel_named", "softmax"]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def softmax(logits, p):  # type: ignore[no-untyped-def]
+    """Fill ``p`` with the softmax of ``logits``; no entry loses its relative precision."""
+    if logits.shape[0] == 2:
+        d = logits[0] - logits[1]
+        e = np.exp(-abs(d))
+        high, low = 1.0 / (1.0 + e), e / (1.0 + e)
+        p[0], p[1] = (high, low) if d >= 0.0 else (low, high)
+        return
+    top = logits[0]
+    for b in range(1, logits.shape[0]):
+        top = max(top, logits[b])
+    total = 0.0
+    for b in range(logits.shape[0]):
+        p[b] = np.exp(logits[b] - top)
+        total += p[b]
+    for b in range(logits.shape[0]):
+        p[b] /= total
+
+
+class Channel(ABC):
+    """What turns a row of logits and a row of labels into a loss.
+
+    A channel needs one static method, written in the part of Python that numba compiles::
+
+        row(logits, label, gradient, hessian) -> value
+
+    ``logits`` and ``label`` have T entries, ``label`` is a probability vector. The method returns the loss of the row and
+    fills its ``gradient`` (T,) and ``hessian`` (T, T) with respect to the logits. The loss must not change when a constant
+    is added to all logits, nor when the tokens are renamed; both, and the derivatives, are checked on first use.
+
+    ``convex`` says whether the loss is convex in the logits: the proximal operator then has one minimum.
+    ``kind`` is the kind of truth of predictions made with it.
+    """
+
+    name: ClassVar[str]
+    convex: ClassVar[bool] = False
+    kind: ClassVar[Kind] = "conjecture"
+    _compiled: ClassVar[dict[type["Channel"], Any]] = {}
+
+    @staticmethod
+    @abstractmethod
+    def row(
+        logits: NDArray[np.float64],
+        label: NDArray[np.float64],
+        gradient: NDArray[np.float64],
+        hessian: NDArray[np.float64],
+    ) -> float:
+        """Loss of one row; fills the gradient and the Hessian."""
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other)
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+    @property
+    def compiled(self) -> Any:
+        """The row function, compiled and checked once per class."""
+        kernel = self._compiled.get(type(self))
+        if kernel is None:
+            kernel = compile_row(type(self).row)
+            if type(self).__module__ != __name__:  # the two that ship are checked by the tests
+                _check(self.name, kernel)
+            self._compiled[type(self)] = kernel
+        return kernel
+
+
+class Squared(Channel):
+    """The loss of the paper: || softmax(l) - y ||^2, a sum over entries without a factor 1/2."""
+
+    name = "squared"
+    kind = "claim"
+
+    @staticmethod
+    def row(
+        logits: NDArray[np.float64],
+        label: NDArray[np.float64],
+        gradient: NDArray[np.float64],
+        hessian: NDArray[np.float64],
+    ) -> float:
+        """With p = softmax(l), r = p - y, s = r.p: dl_b = 2 p_b (r_b - s) (theory of the output channel, 2.6)."""
+        T = logits.shape[0]
+        softmax(logits, gradient)  # the gradient array holds p until the end
+        if T == 2:  # the same with one variable, the case of the paper: 2 (sig(l_1 - l_2) - y_1)^2
+            p, r = gradient[0], gradient[0] - label[0]
+            slope = p * gradient[1]
+            gradient[0] = 4.0 * r * slope
+            gradient[1] = -gradient[0]
+            hessian[0, 0] = 4.0 * slope * (slope + r * (1.0 - 2.0 * p))
+            hessian[0, 1] = hessian[1, 0] = -hessian[0, 0]
+            hessian[1, 1] = hessian[0, 0]
+            return 2.0 * r * r
+        value, s, tilt = 0.0, 0.0, 0.0
+        for b in range(T):
+            r = gradient[b] - label[b]
+            value += r * r
+            s += r * gradient[b]
+            tilt += gradient[b] * (r + gradient[b])
+        for k in range(T):
+            pull = gradient[k] * (2.0 * gradient[k] - label[k] - tilt)
+            for b in range(T):
+                p = gradient[b]
+                jacobian = p * ((1.0 if b == k else 0.0) - gradient[k])
+                hessian[b, k] = 2.0 * (jacobian * (p - label[b] - s) + p * (jacobian - pull))
+        for b in range(T):
+            gradient[b] = 2.0 * gradient[b] * (gradient[b] - label[b] - s)
+        return value
+
+
+class CrossEntropy(Channel):
+    """Cross-entropy with soft labels: - sum_b y_b log softmax(l)_b. Convex in the logits."""
+
+    name = "cross-entropy"
+    convex = True
+
+    @staticmethod
+    def row(
+        logits: NDArray[np.float64],
+        label: NDArray[np.float64],
+        gradient: NDArray[np.float64],
+        hessian: NDArray[np.float64],
+    ) -> float:
+        """With p = softmax(l): gradient p - y, Hessian diag(p) - p p'."""
+        T = logits.shape[0]
+        softmax(logits, gradient)
+        top, mean = logits[0], 0.0
+        for b in range(1, T):
+            top = max(top, logits[b])
+        total = 0.0
+        for b in range(T):
+            total += np.exp(logits[b] - top)
+            mean += label[b] * (logits[b] - top)
+        for b in range(T):
+            for k in range(T):
+                hessian[b, k] = gradient[b] * ((1.0 if b == k else 0.0) - gradient[k])
+        for b in range(T):
+            gradient[b] -= label[b]
+        return float(np.log(total) - mean)
+
+
+CHANNELS: dict[str, Channel] = {channel.name: channel for channel in (Squared(), CrossEntropy())}
+
+
+def channel_named(loss: "str | Channel") -> Channel:
+    """The channel that a user's word or object stands for."""
+    if isinstance(loss, Channel):
+        return loss
+    if loss in CHANNELS:
+        return CHANNELS[loss]
+    raise InvalidArgument("loss", loss, f"{' or '.join(CHANNELS)}, or a Channel object")
+
+
+def _check(name: str, row: Any) -> None:
+    """Refuse a row function whose derivatives or symmetries are wrong, with a sentence that says which."""
+    T, step = 3, 1e-5
+    logits, label = np.array([0.3, -0.8, 1.1]), np.array([0.2, 0.5, 0.3])
+    gradient, hessian = np.empty(T), np.empty((T, T))
+    value = row(logits, label, gradient, hessian)
+    analytic, curvature = gradient.copy(), hessian.copy()
+    slopes, curvatures = np.empty(T), np.empty((T, T))
+    for k in range(T):
+        ahead, behind = logits.copy(), logits.copy()
+        ahead[k] += step
+        behind[k] -= step
+        up = row(ahead, label, gradient, hessian)
+        above = gradient.copy()
+        slopes[k] = (up - row(behind, label, gradient, hessian)) / (2.0 * step)
+        curvatures[:, k] = (above - gradient) / (2.0 * step)
+    close = 1e-6 * (1.0 + abs(value))  # central differences with this step are good to about 1e-9
+    turned = row(logits[::-1].copy(), label[::-1].copy(), gradient, hessian)
+    shifted = row(logits + 0.7, label, gradient, hessian)
+    for fault, wrong in (
+        ("fills a gradient that is not the slope of its value", np.abs(slopes - analytic).max() > close),
+        ("fills a Hessian that is not the slope of its gradient", np.abs(curvatures - curvature).max() > close),
+        ("changes when a constant is added to all logits", abs(shifted - value) > close),
+        ("changes when the tokens are renamed", abs(turned - value) > close),
+    ):
+        if wrong:
+            raise InvalidArgument(f"loss {name!r}", fault, "a smooth function of the softmax, with its derivatives")

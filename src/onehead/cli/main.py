@@ -1,0 +1,94 @@
+"""The ``onehead`` program: finds the command, and turns every failure into one line and an exit code."""
+
+import sys
+from importlib import import_module
+from typing import Any, NoReturn
+
+import click
+
+from onehead import __version__
+from onehead.errors import InvalidArgument, MissingExtra, OneheadError
+
+__all__ = ["cli", "run"]
+
+# name -> (module, help); a module is imported when its command is called, so that --version stays fast
+COMMANDS = {
+    "demo": ("onehead.cli.demo", "The main job: a learning curve and a spectrum, in about a minute."),
+    "aim": ("onehead.cli.aim", "The attention-indexed model: predict, curve, thresholds, spectrum, tune."),
+}
+
+BAD_ARGUMENT, FAILED_SOLVE, INTERRUPTED = 2, 1, 130
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the order in which a newcomer should meet them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command's module; it holds a click command named ``command``."""
+        if cmd_name not in COMMANDS:
+            return None
+        command = import_module(COMMANDS[cmd_name][0]).command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "--version", message="onehead %(version)s")
+def cli() -> None:
+    """One attention head, solved exactly.
+
+    Predicts, without training anything, how a single attention layer generalises, which spectrum its
+    trained weights have and how much data it needs.
+    """
+
+
+def run(arguments: list[str] | None = None) -> NoReturn:
+    """Run the program; exit code 0 on success, 2 for a bad argument, 1 for a solve that failed."""
+    try:
+        code = cli.main(args=arguments, prog_name="onehead", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as failure:
+        click.echo(failure.format_message(), err=True)
+        code = BAD_ARGUMENT
+    except click.ClickException as failure:
+        code = _complain(_one_line(failure), BAD_ARGUMENT)
+    except (InvalidArgument, MissingExtra) as failure:
+        code = _complain(str(failure), BAD_ARGUMENT)
+    except OneheadError as failure:
+        code = _complain(str(failure), FAILED_SOLVE)
+    except OSError as failure:
+        code = _complain(f"cannot use {failure.filename!r}: {failure.strerror}.", BAD_ARGUMENT)
+    except (KeyboardInterrupt, click.Abort):
+        code = _complain("interrupted; nothing was written after the last finished step.", INTERRUPTED)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _complain(sentence: str, code: int) -> int:
+    click.echo(f"onehead: {' '.join(sentence.split())}", err=True)
+    return code
+
+
+def _one_line(failure: click.ClickException) -> str:
+    """Say what click found wrong as one sentence: the name, the value got, what is allowed."""
+    context: Any = getattr(failure, "ctx", None)
+    command = context.command_path if context is not None else "onehead"
+    if isinstance(failure, click.NoSuchOption):
+        known = sorted(name for p in context.command.params for name in p.opts) if context is not None else []
+        return f"{failure.option_name} is not an option of '{command}'; allowed: {', '.join(known)}."
+    if isinstance(failure, click.MissingParameter) and failure.param is not None:
+        return f"{failure.param.opts[0]} must be given: {failure.param.help or 'see --help'}".rstrip(".") + "."
+    text = failure.format_message()
+    if isinstance(failure, click.BadParameter) and failure.param is not None:
+        return f"{failure.param.opts[0]} {failure.message}".rstrip(".") + "."
+    if text.startswith("No such command"):
+        known = context.command.list_commands(context) if context is not None else list(COMMANDS)
+        return f"{text.rstrip('.')} in '{command}'; allowed: {', '.join(known)}."
+    return text

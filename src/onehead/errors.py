@@ -1,0 +1,55 @@
+"""Everything onehead can raise: one family, one sentence each."""
+
+__all__ = [
+    "Diverged",
+    "InvalidArgument",
+    "MissingExtra",
+    "NonFinite",
+    "NotConverged",
+    "OneheadError",
+    "OutsideDomain",
+    "SolveError",
+]
+
+
+class OneheadError(Exception):
+    """Base of every error raised on purpose; its text is one sentence for a person."""
+
+
+class InvalidArgument(OneheadError, ValueError):
+    """A value outside the allowed set: names the argument, the value got and what is allowed."""
+
+    def __init__(self, name: str, got: object, allowed: str) -> None:
+        self.name, self.got, self.allowed = name, got, allowed
+        super().__init__(f"{name} must be {allowed}; got {got!r}.")
+
+
+class MissingExtra(OneheadError, ImportError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"{package} is not installed; run: pip install 'onehead[{extra}]'.")
+
+
+class SolveError(OneheadError, RuntimeError):
+    """A solve that gave no answer; ``residual`` is the best undamped residual seen."""
+
+    def __init__(self, message: str, *, residual: float = float("nan")) -> None:
+        self.residual = residual
+        super().__init__(message)
+
+
+class NotConverged(SolveError):
+    """The iteration stopped improving, or ran out of evaluations, above its tolerance."""
+
+
+class Diverged(SolveError):
+    """The iterate ran away."""
+
+
+class NonFinite(SolveError):
+    """The map returned a value that is not a number."""
+
+
+class OutsideDomain(SolveError):
+    """The equations have no meaning, or no solution, at this point."""

@@ -1,0 +1,1 @@
+"""Fixed points, batched Newton proximal steps and Gaussian averages. No physics in here."""

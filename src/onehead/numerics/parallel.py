@@ -1,0 +1,35 @@
+"""Threads for compiled kernels that release the interpreter lock; the result never depends on their number."""
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from typing import TypeVar
+
+__all__ = ["thread_map", "threads"]
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+
+def threads() -> int:
+    """Threads to use: ``ONEHEAD_THREADS`` if set, else the cores this process may run on."""
+    wish = os.environ.get("ONEHEAD_THREADS", "")
+    return max(1, int(wish)) if wish.isdigit() else len(os.sched_getaffinity(0))
+
+
+@lru_cache(maxsize=4)
+def _pool(workers: int, name: str, process: int) -> ThreadPoolExecutor:
+    # the process number is part of the key: threads do not survive a fork
+    return ThreadPoolExecutor(workers, thread_name_prefix=name)
+
+
+def thread_map(function: Callable[[Item], Answer], items: Sequence[Item], *, level: str = "kernel") -> list[Answer]:
+    """Apply a function to every item on all threads, answers in the order of the items.
+
+    ``level`` names the pool: work that itself uses threads must not wait in the pool it uses.
+    """
+    workers = min(threads(), len(items))
+    if workers <= 1:
+        return [function(item) for item in items]
+    return list(_pool(threads(), level, os.getpid()).map(function, items))

@@ -1,0 +1,326 @@
+"""Proximal operators by a safeguarded Newton method, compiled, one point at a time with early exit.
+
+The problem solved at each point is
+
+    minimise over u in R^n    (u - v)' P (u - v) / (2 step) + sum_a row(u[select_a], label_a)
+
+with P the inverse of a covariance (``metric``) and ``row`` a smooth function of a few coordinates. ``select`` holds
+coordinate numbers, -1 standing for a coordinate that is always zero. ``row(x, label, gradient, hessian)`` returns
+its value and fills the two arrays; compile it with `compile_row`.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import float64, int64, njit, types
+from numpy.typing import NDArray
+
+from onehead.errors import NotConverged
+
+__all__ = ["ROW", "ProxPoints", "Scratch", "compile_row", "factorise", "newton_prox", "prox", "scratch", "solve_factored"]
+
+_vector = types.Array(float64, 1, "C")
+_matrix = types.Array(float64, 2, "C")
+ROW_SIGNATURE = float64(_vector, _vector, _vector, _matrix)
+ROW = types.FunctionType(ROW_SIGNATURE)  # a pointer: kernels are compiled once and cached, whatever the row
+
+MAX_NEWTON = 200
+ARMIJO = 1e-4
+LAST_STEP = 1e-6  # Newton is quadratic: a step of this relative size leaves an error of about its square
+SLACK = 1e-14  # rounding of the objective: without it the last steps are refused for ever
+SHIFT_GROWTH = 4.0
+SAFE_PIVOT = 1e-3  # a pivot this far below its diagonal entry gives steps that are long and meaningless
+
+
+def compile_row(function: Callable[..., float]) -> Any:
+    """Compile ``row(x, label, gradient, hessian) -> value`` for the kernels.
+
+    A function of a file is cached on disk beside it; one typed at a prompt is compiled anew each time.
+    """
+    try:
+        return njit(ROW_SIGNATURE, cache=True, nogil=True, error_model="numpy")(function)
+    except RuntimeError:  # numba finds no place for a cache: no source file behind the function
+        return njit(ROW_SIGNATURE, nogil=True)(function)
+
+
+class Scratch(NamedTuple):
+    """Work space of one thread, so that the inner loop allocates nothing."""
+
+    gradient: NDArray[np.float64]
+    hessian: NDArray[np.float64]
+    factor: NDArray[np.float64]
+    step: NDArray[np.float64]
+    trial: NDArray[np.float64]
+    row_x: NDArray[np.float64]
+    row_label: NDArray[np.float64]
+    row_gradient: NDArray[np.float64]
+    row_hessian: NDArray[np.float64]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def scratch(n, width):  # type: ignore[no-untyped-def]
+    """Allocate the work space for ``n`` coordinates and rows of ``width`` entries."""
+    return Scratch(
+        np.empty(n),
+        np.empty((n, n)),
+        np.empty((n, n)),
+        np.empty(n),
+        np.empty(n),
+        np.empty(width),
+        np.empty(width),
+        np.empty(width),
+        np.empty((width, width)),
+    )
+
+
+# Below, arrays travel one by one: taking a field or a slice of an array counts references atomically,
+# which in these small loops costs more than the arithmetic.
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _objective(  # type: ignore[no-untyped-def]
+    row, select, metric, inverse_step, v, label, u, gradient, hessian, row_x, row_label, row_gradient, row_hessian
+):
+    """Objective at ``u``; fills its gradient and Hessian."""
+    n = u.shape[0]
+    width = select.shape[1]
+    value = 0.0
+    for i in range(n):
+        slope = 0.0
+        for j in range(n):
+            slope += metric[i, j] * (u[j] - v[j])
+            hessian[i, j] = inverse_step * metric[i, j]
+        gradient[i] = inverse_step * slope
+        value += 0.5 * inverse_step * slope * (u[i] - v[i])
+    for a in range(select.shape[0]):
+        for b in range(width):
+            i = select[a, b]
+            row_x[b] = u[i] if i >= 0 else 0.0
+            row_label[b] = label[a, b]
+        value += row(row_x, row_label, row_gradient, row_hessian)
+        for b in range(width):
+            i = select[a, b]
+            if i >= 0:
+                gradient[i] += row_gradient[b]
+                for c in range(width):
+                    j = select[a, c]
+                    if j >= 0:
+                        hessian[i, j] += row_hessian[b, c]
+    return value
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def factorise(hessian, shift, factor):  # type: ignore[no-untyped-def]
+    """Cholesky factor of ``hessian + shift``; False when it is not safely positive definite."""
+    n = hessian.shape[0]
+    for j in range(n):
+        pivot = hessian[j, j] + shift
+        least = SAFE_PIVOT * abs(pivot)
+        for k in range(j):
+            pivot -= factor[j, k] * factor[j, k]
+        if not pivot > least:
+            return False
+        factor[j, j] = np.sqrt(pivot)
+        for i in range(j + 1, n):
+            total = hessian[i, j]
+            for k in range(j):
+                total -= factor[i, k] * factor[j, k]
+            factor[i, j] = total / factor[j, j]
+    return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def solve_factored(factor, x):  # type: ignore[no-untyped-def]
+    """Solve L L' x = b in place, ``x`` holding b."""
+    n = x.shape[0]
+    for i in range(n):
+        for k in range(i):
+            x[i] -= factor[i, k] * x[k]
+        x[i] /= factor[i, i]
+    for i in range(n - 1, -1, -1):
+        for k in range(i + 1, n):
+            x[i] -= factor[k, i] * x[k]
+        x[i] /= factor[i, i]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _pair_objective(  # type: ignore[no-untyped-def]
+    row, p00, p01, p11, v, label, u0, u1, row_x, row_label, row_gradient, row_hessian
+):
+    """Value, gradient and Hessian diagonal for two coordinates, row i seeing coordinate i in its place i."""
+    x0, x1 = u0 - v[0], u1 - v[1]
+    g0, g1 = p00 * x0 + p01 * x1, p01 * x0 + p11 * x1
+    value = 0.5 * (g0 * x0 + g1 * x1)
+    row_x[0], row_x[1], row_label[0], row_label[1] = u0, 0.0, label[0, 0], label[0, 1]
+    value += row(row_x, row_label, row_gradient, row_hessian)
+    g0, h0 = g0 + row_gradient[0], p00 + row_hessian[0, 0]
+    row_x[0], row_x[1], row_label[0], row_label[1] = 0.0, u1, label[1, 0], label[1, 1]
+    value += row(row_x, row_label, row_gradient, row_hessian)
+    return value, g0, g1 + row_gradient[1], h0, p11 + row_hessian[1, 1]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _newton_pair(  # type: ignore[no-untyped-def]
+    row, metric, step, v, label, u, gradient, hessian, row_x, row_label, row_gradient, row_hessian
+):
+    """`newton_prox` for two coordinates, all in registers: most of the time of the library is spent here."""
+    p00, p01, p11 = metric[0, 0] / step, metric[0, 1] / step, metric[1, 1] / step
+    u0, u1 = u[0], u[1]
+    value, g0, g1, h0, h1 = _pair_objective(
+        row, p00, p01, p11, v, label, u0, u1, row_x, row_label, row_gradient, row_hessian
+    )
+    for _ in range(MAX_NEWTON):
+        shift = 0.0
+        a, c = h0, h1
+        while not (a > 0.0 and a * c - p01 * p01 > SAFE_PIVOT * a * abs(c)):
+            shift = max(0.1 * max(abs(h0), abs(h1)), SHIFT_GROWTH * shift)
+            a, c = h0 + shift, h1 + shift
+        determinant = a * c - p01 * p01
+        m0, m1 = (p01 * g1 - c * g0) / determinant, (p01 * g0 - a * g1) / determinant
+        slope = g0 * m0 + g1 * m1
+        allowed = value + SLACK * (1.0 + abs(value))
+        length = 1.0
+        while True:
+            new, n0, n1, k0, k1 = _pair_objective(
+                row, p00, p01, p11, v, label, u0 + length * m0, u1 + length * m1, row_x, row_label, row_gradient, row_hessian
+            )
+            if new <= allowed + ARMIJO * length * slope or length < 1e-12:
+                break
+            length *= 0.5
+        if length < 1e-12:  # only rounding is left to gain
+            break
+        u0, u1, value, g0, g1, h0, h1 = u0 + length * m0, u1 + length * m1, new, n0, n1, k0, k1
+        if shift == 0.0 and length == 1.0 and max(abs(m0), abs(m1)) < LAST_STEP * (1.0 + max(abs(u0), abs(u1))):
+            break
+    u[0], u[1], gradient[0], gradient[1] = u0, u1, g0, g1
+    hessian[0, 0], hessian[0, 1], hessian[1, 0], hessian[1, 1] = h0, p01, p01, h1
+    return value
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def newton_prox(row, select, metric, step, v, label, u, w):  # type: ignore[no-untyped-def]
+    """Move ``u`` to the local minimum that safeguarded Newton reaches from it.
+
+    Returns the objective there; the scratch then holds the gradient and the Hessian at the minimum.
+    The full Hessian is used where it is positive definite, a shifted one elsewhere; steps are halved
+    until the objective falls (Armijo).
+    """
+    gradient, hessian, factor, move, trial, row_x, row_label, row_gradient, row_hessian = w
+    n = u.shape[0]
+    if n == 2 and select.shape[0] == 2 and select.shape[1] == 2:
+        return _newton_pair(row, metric, step, v, label, u, gradient, hessian, row_x, row_label, row_gradient, row_hessian)
+    inverse_step = 1.0 / step
+    value = _objective(
+        row, select, metric, inverse_step, v, label, u, gradient, hessian, row_x, row_label, row_gradient, row_hessian
+    )
+    for _ in range(MAX_NEWTON):
+        shift = 0.0
+        while not factorise(hessian, shift, factor):
+            if shift == 0.0:
+                for i in range(n):
+                    shift = max(shift, 0.1 * abs(hessian[i, i]))
+            else:
+                shift *= SHIFT_GROWTH
+        for i in range(n):
+            move[i] = -gradient[i]
+        solve_factored(factor, move)
+        slope, size, scale = 0.0, 0.0, 1.0
+        for i in range(n):
+            slope += gradient[i] * move[i]
+            size = max(size, abs(move[i]))
+            scale = max(scale, 1.0 + abs(u[i]))
+        length = 1.0
+        while True:
+            for i in range(n):
+                trial[i] = u[i] + length * move[i]
+            new = _objective(
+                row, select, metric, inverse_step, v, label, trial, gradient, hessian, row_x, row_label, row_gradient, row_hessian
+            )
+            if new <= value + ARMIJO * length * slope + SLACK * (1.0 + abs(value)):
+                break
+            length *= 0.5
+            if length < 1e-12:  # only rounding is left to gain: put the derivatives at u back
+                return _objective(
+                    row, select, metric, inverse_step, v, label, u, gradient, hessian, row_x, row_label, row_gradient, row_hessian
+                )
+        for i in range(n):
+            u[i] = trial[i]
+        value = new
+        if shift == 0.0 and length == 1.0 and size < LAST_STEP * scale:
+            break
+    return value
+
+
+@njit(
+    types.void(ROW, types.Array(int64, 2, "C"), _matrix, float64, _matrix, types.Array(float64, 3, "C"), _matrix, _matrix),
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+)
+def _prox_batch(row, select, metric, step, v, label, u, out):  # type: ignore[no-untyped-def]
+    """Run `newton_prox` on every point; ``out`` receives the value and the gradient norm."""
+    w = scratch(u.shape[1], select.shape[1])
+    for i in range(u.shape[0]):
+        out[i, 0] = newton_prox(row, select, metric, step, v[i], label[i], u[i], w)
+        out[i, 1] = np.max(np.abs(w.gradient))
+
+
+class ProxPoints(NamedTuple):
+    """Minimisers, objective values and gradient norms, one per point."""
+
+    u: NDArray[np.float64]
+    value: NDArray[np.float64]
+    gradient_norm: NDArray[np.float64]
+
+
+def prox(
+    row: Any,
+    select: NDArray[np.int64],
+    metric: NDArray[np.float64],
+    step: float,
+    centre: NDArray[np.float64],
+    label: NDArray[np.float64],
+    start: NDArray[np.float64],
+    *,
+    tolerance: float = 1e-6,
+) -> ProxPoints:
+    """Proximal points of a batch, each the local minimum reached from its own start.
+
+    Parameters
+    ----------
+    row : compiled row function
+        See `compile_row`.
+    select : int array of shape (rows, width)
+    metric : array of shape (n, n)
+    step : float
+    centre, start : arrays of shape (points, n)
+    label : array of shape (points, rows, width)
+    tolerance : float
+        Largest gradient entry allowed at a returned point.
+
+    Raises
+    ------
+    NotConverged
+        When a point keeps a larger gradient; the text names the first one.
+    """
+    u = np.array(start, dtype=float, order="C")
+    out = np.empty((len(u), 2))
+    _prox_batch(
+        row,
+        np.ascontiguousarray(select, dtype=np.int64),
+        np.ascontiguousarray(metric, dtype=float),
+        float(step),
+        np.ascontiguousarray(centre, dtype=float),
+        np.ascontiguousarray(label, dtype=float),
+        u,
+        out,
+    )
+    bad = np.flatnonzero(~(out[:, 1] <= tolerance))
+    if bad.size:
+        raise NotConverged(
+            f"{bad.size} of {len(u)} proximal points keep a gradient above {tolerance:.0e}, "
+            f"the first is point {bad[0]} with {out[bad[0], 1]:.1e}.",
+            residual=float(np.max(out[:, 1])),
+        )
+    return ProxPoints(u, out[:, 0], out[:, 1])

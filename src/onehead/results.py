@@ -1,0 +1,98 @@
+"""The family of results: the problem answered, its numbers, and a certificate."""
+
+import json
+import math
+from dataclasses import dataclass, fields, is_dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import BaseModel
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Certificate", "Kind", "Result", "plain"]
+
+Kind = Literal["theorem", "claim", "conjecture", "heuristic", "measurement"]
+
+
+def plain(value: Any) -> Any:
+    """Turn a value into what JSON can hold; what is not finite becomes ``None``."""
+    if isinstance(value, BaseModel):
+        return {name: plain(getattr(value, name)) for name in type(value).model_fields}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return [plain(item) for item in value.tolist()]
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    return str(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certificate:
+    """How far a number can be trusted.
+
+    ``status`` says in words how the solve ended, ``kind`` what sort of truth the theory behind it is,
+    ``residual`` is the undamped residual of the equations (largest relative change of an unknown),
+    ``quadrature_error`` the estimated error of the main number from a second quadrature rule, and
+    ``warnings`` are sentences a reader should see before using the number.
+    """
+
+    status: str
+    kind: Kind
+    residual: float = 0.0
+    quadrature_error: float = 0.0
+    evaluations: int = 0
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """Base of every result.
+
+    Fields named in ``_NESTED`` are merged into the top level of the dict, those in ``_HIDDEN`` left out.
+    """
+
+    _NESTED: ClassVar[tuple[str, ...]] = ("certificate",)
+    _HIDDEN: ClassVar[tuple[str, ...]] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values; infinities become ``None``."""
+        row: dict[str, Any] = {}
+        for field in fields(self):
+            value = plain(getattr(self, field.name))
+            if field.name in self._HIDDEN:
+                continue
+            if field.name in self._NESTED and isinstance(value, dict):
+                row.update(value)
+            else:
+                row[field.name] = value
+        return row
+
+    def to_json(self) -> str:
+        """Return one JSON object."""
+        return json.dumps(self.to_dict(), allow_nan=False)
+
+    def to_series(self) -> "pd.Series[Any]":
+        """Return one pandas row, parameters of the problem flattened to dotted names."""
+        import pandas as pd  # noqa: PLC0415  (half a second; only who asks for a row pays)
+
+        return pd.Series(dict(_flat("", self.to_dict())))
+
+
+def _flat(prefix: str, value: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Flatten nested dicts to dotted keys."""
+    rows: list[tuple[str, Any]] = []
+    for key, item in value.items():
+        name = f"{prefix}{key}"
+        rows += _flat(f"{name}.", item) if isinstance(item, dict) else [(name, item)]
+    return rows

@@ -1,0 +1,102 @@
+"""What every spectral law offers, and the integrals of the soft threshold against it."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Law", "Nodes", "ThresholdIntegrals", "gauss_legendre", "replicon_integral", "threshold_integrals"]
+
+Array = NDArray[np.float64]
+
+
+class Nodes(NamedTuple):
+    """Quadrature of a law: sum(mass * f(x)) integrates f; ``hilbert`` is Re g(x), the principal value."""
+
+    x: Array
+    mass: Array
+    hilbert: Array
+
+
+class Law(ABC):
+    """A spectral law rho_s: some target spectrum, freely convolved with a semicircle of variance s.
+
+    Its Stieltjes transform is g(x) = int rho(t) / (x - t) dt.
+    """
+
+    @property
+    @abstractmethod
+    def edges(self) -> tuple[tuple[float, float], ...]:
+        """The intervals of the support, in increasing order."""
+
+    @abstractmethod
+    def density(self, x: Array) -> Array:
+        """rho_s(x)."""
+
+    @abstractmethod
+    def nodes(self, low: float = -np.inf, high: float = np.inf) -> Nodes:
+        """Quadrature of the part of the law between ``low`` and ``high``."""
+
+    def mass_above(self, low: float) -> float:
+        """int_low^inf rho_s."""
+        return float(self.nodes(low).mass.sum())
+
+    def quantile_above(self, mass: float) -> float:
+        """The point x with ``mass`` above it."""
+        from scipy.optimize import brentq  # noqa: PLC0415
+
+        low, high = self.edges[0][0], self.edges[-1][1]
+        if mass >= 1.0:
+            return low
+        return float(brentq(lambda x: self.mass_above(x) - mass, low, high, xtol=1e-13 * (1.0 + high - low)))
+
+
+@lru_cache(maxsize=8)
+def gauss_legendre(count: int) -> tuple[Array, Array]:
+    """Nodes and weights on (0, 1)."""
+    x, w = np.polynomial.legendre.leggauss(count)
+    return 0.5 * (x + 1.0), 0.5 * w
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThresholdIntegrals:
+    """Integrals of the soft threshold f(x) = (x - eps)_+ against rho_s (theory of the input channel, 2.3 and 3).
+
+    J = int rho f^2,  B = int rho f = -(1/2) dJ/deps,  A = int rho 2 f Re g = dJ/ds, all over x > ``cut``;
+    ``rank`` = int_cut^inf rho. The cut is eps unless the width of the learner is the tighter limit.
+    """
+
+    J: float
+    B: float
+    A: float
+    rank: float
+    cut: float
+
+
+def threshold_integrals(law: Law, eps: float, width: float = 1.0) -> ThresholdIntegrals:
+    """J, B, A and the rank for a threshold ``eps``, keeping at most the top fraction ``width`` of eigenvalues."""
+    nodes, cut = law.nodes(eps), eps
+    rank = float(nodes.mass.sum())
+    if rank > width:
+        cut = max(eps, law.quantile_above(width))
+        nodes, rank = law.nodes(cut), width
+    f = nodes.x - eps
+    weighted = nodes.mass * f
+    return ThresholdIntegrals(
+        J=float(weighted @ f),
+        B=float(weighted.sum()),
+        A=float(2.0 * weighted @ nodes.hilbert),
+        rank=rank,
+        cut=cut,
+    )
+
+
+def replicon_integral(law: Law, eps: float) -> float:
+    """A2 = int int rho rho ((f(x) - f(y)) / (x - y))^2 with f(x) = (x - eps)_+ (2.8)."""
+    above, below = law.nodes(eps), law.nodes(-np.inf, eps)
+    # for x > eps > y the quotient is (x - eps) / (x - y); for both above it is one; for both below zero
+    quotient = (above.x - eps)[:, None] / (above.x[:, None] - below.x[None, :])
+    return float(above.mass.sum() ** 2 + 2.0 * above.mass @ quotient**2 @ below.mass)

@@ -27,10 +27,13 @@ ROW = types.FunctionType(ROW_SIGNATURE)  # a pointer: kernels are compiled once 
 
 MAX_NEWTON = 200
 ARMIJO = 1e-4
-LAST_STEP = 1e-6  # Newton is quadratic: a step of this relative size leaves an error of about its square
+LAST_STEP = 1e-5  # Newton is quadratic: a step of this relative size leaves an error of about its square
+FLAT = 1e-10  # and a gradient below this
+ROUNDING = 1e-13
 SLACK = 1e-14  # rounding of the objective: without it the last steps are refused for ever
-SHIFT_GROWTH = 4.0
-SAFE_PIVOT = 1e-3  # a pivot this far below its diagonal entry gives steps that are long and meaningless
+SHIFT_GROWTH = 8.0
+FIRST_SHIFT = 1e-3  # of the largest diagonal entry: a larger one would crawl along directions that are nearly flat
+SAFE_PIVOT = 1e-6  # a pivot this far below its diagonal entry is rounding, not curvature
 
 
 def compile_row(function: Callable[..., float]) -> Any:
@@ -174,7 +177,7 @@ def _newton_pair(  # type: ignore[no-untyped-def]
         shift = 0.0
         a, c = h0, h1
         while not (a > 0.0 and a * c - p01 * p01 > SAFE_PIVOT * a * abs(c)):
-            shift = max(0.1 * max(abs(h0), abs(h1)), SHIFT_GROWTH * shift)
+            shift = max(FIRST_SHIFT * max(abs(h0), abs(h1)), SHIFT_GROWTH * shift)
             a, c = h0 + shift, h1 + shift
         determinant = a * c - p01 * p01
         m0, m1 = (p01 * g1 - c * g0) / determinant, (p01 * g0 - a * g1) / determinant
@@ -191,7 +194,8 @@ def _newton_pair(  # type: ignore[no-untyped-def]
         if length < 1e-12:  # only rounding is left to gain
             break
         u0, u1, value, g0, g1, h0, h1 = u0 + length * m0, u1 + length * m1, new, n0, n1, k0, k1
-        if shift == 0.0 and length == 1.0 and max(abs(m0), abs(m1)) < LAST_STEP * (1.0 + max(abs(u0), abs(u1))):
+        size = max(abs(m0), abs(m1)) / (1.0 + max(abs(u0), abs(u1)))
+        if shift == 0.0 and length == 1.0 and size < LAST_STEP and (max(abs(g0), abs(g1)) < FLAT or size < ROUNDING):
             break
     u[0], u[1], gradient[0], gradient[1] = u0, u1, g0, g1
     hessian[0, 0], hessian[0, 1], hessian[1, 0], hessian[1, 1] = h0, p01, p01, h1
@@ -219,7 +223,7 @@ def newton_prox(row, select, metric, step, v, label, u, w):  # type: ignore[no-u
         while not factorise(hessian, shift, factor):
             if shift == 0.0:
                 for i in range(n):
-                    shift = max(shift, 0.1 * abs(hessian[i, i]))
+                    shift = max(shift, FIRST_SHIFT * abs(hessian[i, i]))
             else:
                 shift *= SHIFT_GROWTH
         for i in range(n):
@@ -248,7 +252,11 @@ def newton_prox(row, select, metric, step, v, label, u, w):  # type: ignore[no-u
             u[i] = trial[i]
         value = new
         if shift == 0.0 and length == 1.0 and size < LAST_STEP * scale:
-            break
+            steepest = 0.0
+            for i in range(n):
+                steepest = max(steepest, abs(gradient[i]))
+            if steepest < FLAT or size < ROUNDING * scale:
+                break
     return value
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Law", "Nodes", "ThresholdIntegrals", "gauss_legendre", "replicon_integral", "threshold_integrals"]
+__all__ = ["Law", "Nodes", "Scaled", "ThresholdIntegrals", "gauss_legendre", "replicon_integral", "threshold_integrals"]
 
 Array = NDArray[np.float64]
 
@@ -100,3 +100,24 @@ def replicon_integral(law: Law, eps: float) -> float:
     # for x > eps > y the quotient is (x - eps) / (x - y); for both above it is one; for both below zero
     quotient = (above.x - eps)[:, None] / (above.x[:, None] - below.x[None, :])
     return float(above.mass.sum() ** 2 + 2.0 * above.mass @ quotient**2 @ below.mass)
+
+
+class Scaled(Law):
+    """The law of ``scale`` times an eigenvalue of another law."""
+
+    def __init__(self, base: Law, scale: float) -> None:
+        self.base, self.scale = base, scale
+
+    @property
+    def edges(self) -> tuple[tuple[float, float], ...]:
+        """Scaled intervals."""
+        return tuple((self.scale * low, self.scale * high) for low, high in self.base.edges)
+
+    def density(self, x: Array) -> Array:
+        """rho(x / scale) / scale."""
+        return self.base.density(np.asarray(x, dtype=float) / self.scale) / self.scale
+
+    def nodes(self, low: float = -np.inf, high: float = np.inf) -> Nodes:
+        """Scaled nodes; the transform has the dimension of an inverse eigenvalue."""
+        x, mass, hilbert = self.base.nodes(low / self.scale, high / self.scale)
+        return Nodes(self.scale * x, mass, hilbert / self.scale)

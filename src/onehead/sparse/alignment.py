@@ -1,0 +1,172 @@
+"""The two gradient steps: limits of readout and query (theory of alignment, 3)."""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from onehead.results import Certificate, Result
+from onehead.sparse.losses import Logistic, Square
+from onehead.sparse.task import Protocol, Task
+
+__all__ = ["Alignment", "align", "critical_bias_rate", "misalignment_constant", "query_of"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alignment(Result):
+    """Readout w1 after the first step and query q after the second, for d -> infinity.
+
+    ``overlap_*`` is the component along the signal xi, ``cos_*`` the cosine with it, ``query_readout`` = <q, w1>;
+    ``sharpness`` = beta |q|; ``misalignment`` is C of |cos_query| = 1 - C/alpha0 for large alpha0.
+    """
+
+    _HIDDEN: ClassVar[tuple[str, ...]] = ("protocol",)
+
+    task: Task
+    protocol: Protocol
+    cos_query: float
+    cos_readout: float
+    norm_query: float
+    norm_readout: float
+    overlap_query: float
+    overlap_readout: float
+    query_readout: float
+    bias: float
+    sharpness: float
+    misalignment: float
+    critical_bias_rate: float | None
+    certificate: Certificate
+
+
+class _Moments(NamedTuple):
+    """m_p = pi E[h|+], m_0 = E[h], k_p = pi E[h^2|+], k_0 = E[h^2], with h the slope of the loss in the logit."""
+
+    m_p: float
+    m_0: float
+    k_p: float
+    k_0: float
+
+
+def _slope_moments(task: Task, protocol: Protocol, *, mean_plus: float, mean_minus: float, spread: float) -> _Moments:
+    """Averages of h = y l'(y u) over u ~ N(mean_y, spread^2)."""
+    pi = task.positive_rate
+    plus, plus2 = protocol.loss.slope_moments(mean_plus, spread)
+    minus, minus2 = protocol.loss.slope_moments(-mean_minus, spread)
+    m_p, k_p = pi * plus, pi * plus2
+    return _Moments(m_p, m_p - (1.0 - pi) * minus, k_p, k_p + (1.0 - pi) * minus2)
+
+
+def align(task: Task, protocol: Protocol) -> Alignment:
+    """Where the two gradient steps point.
+
+    With e = eta_w c0:  omega = <w1, xi> = e pi theta R/L,  |w1|^2 = omega^2 + e^2/(alpha0 L),  and with
+    f = eta_q beta/L, A = (L-1) m_0, B = theta^2 nu omega m_p,
+    V = [(L-1) |w1|^2 k_0 + theta^2 omega^2 nu k_p]/alpha0:
+    q = -f (A w1 + B xi + sqrt(V) random direction).
+    The averages m, k are over pre-activations of training samples, which are inside w1: the self term
+    S = e/(alpha0 L) shifts them by y S.
+
+    Examples
+    --------
+    >>> task = Task(length=10, signal_tokens=3, strength=6.0, positive_rate=0.2)
+    >>> round(align(task, Protocol(alpha0=1.0, beta=1.0)).cos_query, 6)
+    0.828264
+    """
+    L, theta, pi, nu = task.length, task.strength, task.positive_rate, task.mask_variance
+    shift = theta * task.signal_tokens / L
+    e = protocol.eta_w * protocol.loss.first_slope
+    bias = protocol.eta_b * protocol.loss.first_slope * (2.0 * pi - 1.0)
+    omega = e * pi * shift
+    norm2 = omega**2 + e**2 / (protocol.alpha0 * L)
+    own = e / (protocol.alpha0 * L)
+    m_p, m_0, k_p, k_0 = _slope_moments(
+        task,
+        protocol,
+        mean_plus=omega * shift + bias + own,
+        mean_minus=bias - own,
+        spread=float(np.sqrt(norm2 / L)),
+    )
+    A = (L - 1.0) * m_0
+    B = theta**2 * nu * omega * m_p
+    V = ((L - 1.0) * norm2 * k_0 + theta**2 * omega**2 * nu * k_p) / protocol.alpha0
+    length = float(np.sqrt(A**2 * norm2 + 2.0 * A * B * omega + B**2 + V))
+    direction = -1.0 if protocol.eta_q < 0.0 else 1.0
+    f = protocol.eta_q * protocol.beta / L
+    cos_query = -direction * (A * omega + B) / length if length > 0.0 else 0.0
+    critical = critical_bias_rate(task, protocol)
+    return Alignment(
+        task=task,
+        protocol=protocol,
+        cos_query=cos_query,
+        cos_readout=omega / float(np.sqrt(norm2)),
+        norm_query=abs(f) * length,
+        norm_readout=float(np.sqrt(norm2)),
+        overlap_query=-f * (A * omega + B),
+        overlap_readout=omega,
+        query_readout=-f * (A * norm2 + B * omega),
+        bias=bias,
+        sharpness=protocol.beta * abs(f) * length,
+        misalignment=misalignment_constant(task, protocol),
+        critical_bias_rate=critical,
+        certificate=_certificate(cos_query, protocol, critical),
+    )
+
+
+def _certificate(cos_query: float, protocol: Protocol, critical: float | None) -> Certificate:
+    """Say in words which way the query points."""
+    if cos_query > 0.0:
+        return Certificate(status="aligned", kind="claim")
+    if cos_query == 0.0:
+        return Certificate(status="no signal in the query", kind="claim")
+    advice = "flip the sign of eta_q"
+    if critical is not None and protocol.eta_q > 0.0:
+        advice += f", or move eta_b across its critical value {critical:.4g}"
+    warning = f"the query points away from the signal (cos {cos_query:.3f}); {advice}."
+    return Certificate(status="anti-aligned", kind="claim", warnings=(warning,))
+
+
+def misalignment_constant(task: Task, protocol: Protocol) -> float:
+    """C of |cos_query| = 1 - C/alpha0 + o(1/alpha0); infinite when the limit itself does not see the signal.
+
+    C = [((L-1) m_0)^2 e^2/L + (L-1) omega^2 k_0 + theta^2 omega^2 nu k_p] / (2 omega^2 ((L-1) m_0 + theta^2 nu m_p)^2)
+    with the averages taken at alpha0 = infinity.
+    """
+    L, theta, pi, nu = task.length, task.strength, task.positive_rate, task.mask_variance
+    shift = theta * task.signal_tokens / L
+    e = protocol.eta_w * protocol.loss.first_slope
+    bias = protocol.eta_b * protocol.loss.first_slope * (2.0 * pi - 1.0)
+    omega = e * pi * shift
+    m_p, m_0, k_p, k_0 = _slope_moments(
+        task, protocol, mean_plus=omega * shift + bias, mean_minus=bias, spread=omega / float(np.sqrt(L))
+    )
+    pull = omega**2 * ((L - 1.0) * m_0 + theta**2 * nu * m_p) ** 2
+    push = ((L - 1.0) * m_0 * e) ** 2 / L + (L - 1.0) * omega**2 * k_0 + theta**2 * omega**2 * nu * k_p
+    return push / (2.0 * pull) if pull > 0.0 else np.inf
+
+
+def critical_bias_rate(task: Task, protocol: Protocol) -> float | None:
+    """The bias rate at which, for small eta_w, the query changes sign; None where no rate does.
+
+    Logistic: p_c = pi (L-1 + theta^2 nu)/(L-1 + pi theta^2 nu), eta_c = 2 logit(p_c)/(2 pi - 1).
+    Square: theta^2 nu pi (1 - eta (2 pi - 1)) = (L-1)(eta - 1)(2 pi - 1). Rare positives need eta_b above it, rare
+    negatives below it. Negative values mean that every rate eta_b >= 0 aligns (or, for rare negatives, none does).
+    """
+    L, pi = task.length, task.positive_rate
+    excess = 2.0 * pi - 1.0
+    pull = task.strength**2 * task.mask_variance
+    if excess == 0.0 or L == 1:
+        return None
+    if isinstance(protocol.loss, Logistic):
+        p = pi * (L - 1.0 + pull) / (L - 1.0 + pi * pull)
+        return 2.0 * float(np.log(p / (1.0 - p))) / excess
+    if isinstance(protocol.loss, Square):
+        return (pi * pull + (L - 1.0) * excess) / (excess * (L - 1.0 + pi * pull))
+    return None
+
+
+def query_of(task: Task, protocol: Protocol) -> tuple[float, float]:
+    """cos_query and sharpness: as given, or from the two gradient steps."""
+    if protocol.cos_query is not None and protocol.sharpness is not None:
+        return protocol.cos_query, protocol.sharpness
+    found = align(task, protocol)
+    return found.cos_query, found.sharpness

@@ -1,0 +1,111 @@
+"""Largest sample ratio at which a readout still separates the classes (theory of capacity, 6; a conjecture)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onehead.errors import NotConverged
+from onehead.results import Certificate, Result
+from onehead.sparse.alignment import query_of
+from onehead.sparse.features import Features, attention_features, pooled_features
+from onehead.sparse.task import Protocol, Task
+
+__all__ = ["Capacity", "capacity", "separable_ratio"]
+
+Array = NDArray[np.float64]
+
+LOG2_POINTS = 13
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capacity(Result):
+    """Largest n/d that each model separates; attention counts its own half, alpha1, only."""
+
+    _HIDDEN: ClassVar[tuple[str, ...]] = ("protocol",)
+
+    task: Task
+    protocol: Protocol
+    attention: float
+    pooled: float
+    vectorised: float
+    cos_query: float
+    sharpness: float
+    certificate: Certificate
+
+
+def _violation(features: Features, x: Array) -> tuple[float, Array]:
+    """log E[(y D.x / tau + sqrt(1 + |x_signal|^2) g)_-^2] and its gradient.
+
+    With A = y D.x / tau and sg = sqrt(1 + |x_signal|^2) the average over g is
+    (A^2 + sg^2) Phi(-A/sg) - A sg phi(A/sg).
+    """
+    from scipy.special import ndtr  # noqa: PLC0415  (scipy is loaded when first needed)
+
+    f = features
+    A = f.label * (f.design @ x) / f.noise
+    sg = float(np.sqrt(1.0 + np.sum(x[f.is_signal] ** 2)))
+    below, density = ndtr(-A / sg), np.exp(-0.5 * (A / sg) ** 2) / np.sqrt(2.0 * np.pi)
+    value = f.average((A * A + sg * sg) * below - A * sg * density)
+    by_A = 2.0 * (A * below - sg * density)
+    gradient = f.design.T @ (f.weight * by_A * f.label / f.noise)
+    gradient += 2.0 * f.average(below) * np.where(f.is_signal, x, 0.0)
+    return float(np.log(value)), gradient / value
+
+
+def separable_ratio(features: Features) -> float:
+    """alpha* = 1 / min over x of E[(y D.x / tau + sqrt(1 + |x_signal|^2) g)_-^2]; the minimisation is convex.
+
+    Raises
+    ------
+    NotConverged
+        When the minimiser runs away, that is when the sample itself is separable at any ratio.
+    """
+    from scipy.optimize import minimize  # noqa: PLC0415  (scipy.optimize is loaded when first needed)
+
+    start = np.where(features.is_query | features.is_signal, 0.3, 0.0)
+    with np.errstate(all="ignore"):
+        found = minimize(
+            lambda x: _violation(features, x), start, jac=True, method="BFGS", options={"gtol": 1e-8, "maxiter": 500}
+        )
+        slope = float(np.max(np.abs(_violation(features, found.x)[1])))
+    if not slope < 1e-5:
+        raise NotConverged(
+            f"the capacity's minimisation stopped at a slope of {slope:.1e}; lower strength or sharpness.", residual=slope
+        )
+    return float(np.exp(-found.fun))
+
+
+def capacity(task: Task, protocol: Protocol) -> Capacity:
+    """Largest separable sample ratio of the three models.
+
+    Attention is in units of alpha1 (its query is fixed beforehand), the linear models in units of all samples over
+    dimension; the vectorised one is exactly ``length`` times the pooled one.
+
+    Examples
+    --------
+    >>> found = capacity(Task(), Protocol(cos_query=0.5, sharpness=1.0))
+    >>> round(found.pooled, 4), round(found.vectorised, 3), found.certificate.kind
+    (2.9501, 29.501, 'conjecture')
+    """
+    cos_query, sharpness = query_of(task, protocol)
+    ratios = [
+        separable_ratio(
+            attention_features(task, cos_query=cos_query, sharpness=sharpness, log2_points=LOG2_POINTS, seed=seed)
+        )
+        for seed in (0, 1)
+    ]
+    pooled = separable_ratio(pooled_features(task))
+    return Capacity(
+        task=task,
+        protocol=protocol,
+        attention=float(np.mean(ratios)),
+        pooled=pooled,
+        vectorised=task.length * pooled,
+        cos_query=cos_query,
+        sharpness=sharpness,
+        certificate=Certificate(
+            status="converged", kind="conjecture", quadrature_error=float(abs(ratios[0] - ratios[1]) / 2.0)
+        ),
+    )

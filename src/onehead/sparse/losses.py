@@ -1,0 +1,210 @@
+"""Convex losses of the margin: what a readout minimises.
+
+A loss is a small class with three methods, each of arrays: ``value``, ``derivative`` and ``prox``. Your own one is
+
+    class Exponential(Loss):
+        name = "exponential"
+        def value(self, margin): return np.exp(-margin)
+        def derivative(self, margin): return -np.exp(-margin)
+        def prox(self, margin, step): ...   # argmin over p of value(p) + (p - margin)**2 / (2 step)
+
+Everything else (curvature, averages over Gaussian margins) has a default that follows from these three.
+"""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onehead.errors import InvalidArgument
+
+__all__ = ["LOSSES", "Hinge", "Logistic", "Loss", "Square", "SquaredHinge", "named"]
+
+Array = NDArray[np.float64]
+
+_WIDE = np.linspace(-10.0, 10.0, 401)  # standard deviations: the trapezoid rule is exact to 1e-12 for smooth losses
+_WIDE_WEIGHT = np.exp(-0.5 * _WIDE**2) / np.exp(-0.5 * _WIDE**2).sum()
+
+
+class Loss(ABC):
+    """A convex loss l(t) of the margin t = y * logit (theory of the task, 1.3).
+
+    ``separable`` says what minimising it does, without ridge, on data that a hyperplane separates: the weights
+    run away along the maximum-margin direction, or stop at the hard-margin solution, or it is not known.
+    """
+
+    name: ClassVar[str]
+    separable: ClassVar[Literal["direction", "hard margin", "unknown"]] = "unknown"
+
+    @abstractmethod
+    def value(self, margin: Array) -> Array:
+        """The loss l(t)."""
+
+    @abstractmethod
+    def derivative(self, margin: Array) -> Array:
+        """Its derivative l'(t), at most zero where the loss falls."""
+
+    @abstractmethod
+    def prox(self, margin: Array, step: Array) -> Array:
+        """Proximal point argmin_p l(p) + (p - t)^2 / (2 c), t the margin and c the step."""
+
+    def curvature(self, margin: Array) -> Array:
+        """Second derivative l''(t); by central differences unless a loss knows better."""
+        width = 1e-5 * (1.0 + np.abs(margin))
+        return np.asarray((self.derivative(margin + width) - self.derivative(margin - width)) / (2.0 * width))
+
+    def slope_moments(self, mean: float, spread: float) -> tuple[float, float]:
+        """E l'(t) and E l'(t)^2 for t ~ N(mean, spread^2)."""
+        slope = self.derivative(mean + spread * _WIDE)
+        return float(_WIDE_WEIGHT @ slope), float(_WIDE_WEIGHT @ slope**2)
+
+    @property
+    def first_slope(self) -> float:
+        """Return c0 = -l'(0), the size of the first gradient step."""
+        return -float(self.derivative(np.zeros(1))[0])
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), tuple(sorted(vars(self).items()))))
+
+
+class Logistic(Loss):
+    """l(t) = log(1 + e^-t)."""
+
+    name = "logistic"
+    separable = "direction"
+
+    def value(self, margin: Array) -> Array:
+        """log(1 + e^-t)."""
+        return np.logaddexp(0.0, -margin)
+
+    def derivative(self, margin: Array) -> Array:
+        """-sig(-t)."""
+        from scipy.special import expit  # noqa: PLC0415  (scipy is loaded when first needed)
+
+        return np.asarray(-expit(-margin))
+
+    def curvature(self, margin: Array) -> Array:
+        """sig(t) sig(-t)."""
+        s = self.derivative(margin)
+        return -s * (1.0 + s)
+
+    def prox(self, margin: Array, step: Array) -> Array:
+        """Root of p = t + c sig(-p)."""
+        from onehead.sparse._logistic import logistic_prox  # noqa: PLC0415  (numba is loaded when first needed)
+
+        margin, step = np.broadcast_arrays(np.asarray(margin, dtype=float), np.asarray(step, dtype=float))
+        out = np.empty(margin.size)
+        logistic_prox(np.ascontiguousarray(margin).ravel(), np.ascontiguousarray(step).ravel(), out)
+        return out.reshape(margin.shape)
+
+
+class Square(Loss):
+    """l(t) = (1 - t)^2 / 2."""
+
+    name = "square"
+
+    def value(self, margin: Array) -> Array:
+        """(1 - t)^2 / 2."""
+        return 0.5 * (1.0 - margin) ** 2
+
+    def derivative(self, margin: Array) -> Array:
+        """t - 1."""
+        return margin - 1.0
+
+    def curvature(self, margin: Array) -> Array:
+        """One."""
+        return np.ones_like(margin)
+
+    def prox(self, margin: Array, step: Array) -> Array:
+        """(t + c) / (1 + c)."""
+        return (margin + step) / (1.0 + step)
+
+
+class Hinge(Loss):
+    """l(t) = max(1 - t, 0)."""
+
+    name = "hinge"
+    separable = "hard margin"
+
+    def value(self, margin: Array) -> Array:
+        """max(1 - t, 0)."""
+        return np.maximum(1.0 - margin, 0.0)
+
+    def derivative(self, margin: Array) -> Array:
+        """-1 below the kink, 0 above it."""
+        return -(margin < 1.0).astype(float)
+
+    def curvature(self, margin: Array) -> Array:
+        """Zero away from the kink."""
+        return np.zeros_like(margin)
+
+    def prox(self, margin: Array, step: Array) -> Array:
+        """t above the kink, t + c well below it, 1 between."""
+        return np.maximum(margin, np.minimum(margin + step, 1.0))
+
+    def slope_moments(self, mean: float, spread: float) -> tuple[float, float]:
+        """-P(t < 1) and P(t < 1): a step function defeats any quadrature rule."""
+        from scipy.special import ndtr  # noqa: PLC0415
+
+        share = float(ndtr((1.0 - mean) / spread)) if spread > 0.0 else float(mean < 1.0)
+        return -share, share
+
+
+class SquaredHinge(Loss):
+    """l(t) = max(1 - t, 0)^2 / 2."""
+
+    name = "squared-hinge"
+    separable = "hard margin"
+
+    def value(self, margin: Array) -> Array:
+        """max(1 - t, 0)^2 / 2."""
+        return 0.5 * np.maximum(1.0 - margin, 0.0) ** 2
+
+    def derivative(self, margin: Array) -> Array:
+        """-max(1 - t, 0)."""
+        return -np.maximum(1.0 - margin, 0.0)
+
+    def curvature(self, margin: Array) -> Array:
+        """One below the kink, zero above it."""
+        return (margin < 1.0).astype(float)
+
+    def prox(self, margin: Array, step: Array) -> Array:
+        """t above the kink, (t + c) / (1 + c) below it."""
+        return np.where(margin >= 1.0, margin, (margin + step) / (1.0 + step))
+
+    def slope_moments(self, mean: float, spread: float) -> tuple[float, float]:
+        """First two moments of a Gaussian cut at the kink."""
+        from scipy.special import ndtr  # noqa: PLC0415
+
+        gap = 1.0 - mean
+        if spread == 0.0:
+            return -max(gap, 0.0), max(gap, 0.0) ** 2
+        z = gap / spread
+        below, density = float(ndtr(z)), float(np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi))
+        return -(gap * below + spread * density), (gap**2 + spread**2) * below + gap * spread * density
+
+
+LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Logistic(), Square(), Hinge(), SquaredHinge())}
+
+
+def named(loss: object) -> Loss:
+    """A loss given by its name, or a loss object itself.
+
+    >>> named("hinge")
+    Hinge()
+    """
+    if isinstance(loss, Loss):
+        return loss
+    if isinstance(loss, str) and loss in LOSSES:
+        return LOSSES[loss]
+    raise InvalidArgument("loss", loss, f"{', '.join(LOSSES)}, or an object derived from onehead.sparse.Loss")

@@ -1,0 +1,142 @@
+"""Order parameters of a trained readout and how their equations are solved, whatever the loss (theory of the readout, 4.2, 4.4).
+
+The logit of a fresh sample is c + tau r g with c = D.x and r^2 = |x_signal|^2 + rp^2: x are the trained coefficients of
+the informative directions, rp the norm of the rest of the weights. With p the proximal point of the margin
+y (c + tau r g) at step chi tau^2 and h = y l'(p), the order parameters solve
+
+    E[h D_j] + penalty_j x_j = 0        penalty = lambda (query), 1/(alpha chi) (signal), 0 (bias)
+    rp^2 = alpha chi^2 E[tau^2 h^2]
+    1/(alpha chi) = lambda + E[h tau g] / r
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onehead.sparse.features import Features
+
+__all__ = ["TOLERANCE", "Averages", "Solution", "first_guess", "penalties", "polish", "radius", "sweeps"]
+
+Array = NDArray[np.float64]
+System = Callable[[Array], tuple[Array, Array]]
+
+TOLERANCE = 1e-9  # of the undamped residual
+NEWTON_STEPS = 40
+LARGEST = 40.0  # of |log rp| and |log chi|: beyond it the iterate has run away
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solution:
+    """Coefficients x, norm rp of the rest of the weights, step chi; how well they solve the equations."""
+
+    x: Array
+    rp: float
+    chi: float
+    residual: float
+    evaluations: int
+    status: str = "converged"
+
+
+class Averages(NamedTuple):
+    """Per sample, averaged over the Gaussian of the logit where that is done by hand: h, h^2 and dh/dlogit."""
+
+    h: Array
+    h2: Array
+    slope: Array
+
+
+Evaluate = Callable[[Array, float, float], Averages]  # of x, rp, chi
+
+
+def radius(features: Features, x: Array, rp: float) -> float:
+    """r = sqrt(|x_signal|^2 + rp^2), the size of the noise in the logit per unit of tau."""
+    return float(np.sqrt(np.sum(x[features.is_signal] ** 2) + rp**2))
+
+
+def penalties(features: Features, *, query: float, signal: float) -> Array:
+    """What multiplies x_j in its own equation; the bias is free."""
+    return np.where(features.is_query, query, np.where(features.is_signal, signal, 0.0))
+
+
+def first_guess(features: Features, *, alpha: float, ridge: float, curvature: float) -> Array:
+    """x = 0 but .1 on the signal and 2 pi - 1 on the bias, rp = 1, chi = 1/(alpha (lambda + curvature E tau^2))."""
+    f = features
+    x = np.where(f.is_signal, 0.1, np.where(f.is_query, 0.0, f.average(f.label)))
+    chi = 1.0 / (alpha * (ridge + curvature * f.average(f.noise**2)))
+    return np.append(x, [0.0, np.log(chi)])
+
+
+def sweeps(features: Features, evaluate: Evaluate, *, alpha: float, ridge: float, start: Array, count: int) -> Array:
+    """Damped sweeps of u = (x, log rp, log chi): Newton in query and bias, .6 of the way in the rest."""
+    f = features
+    free = ~f.is_signal
+    D_free = f.design[:, free]
+    x, rp, chi = start[:-2].copy(), float(np.exp(start[-2])), float(np.exp(start[-1]))
+    for _ in range(count):
+        at = evaluate(x, rp, chi)
+        force = f.design.T @ (f.weight * at.h)
+        penalty = penalties(f, query=ridge, signal=1.0 / (alpha * chi))
+        bend = D_free.T @ ((f.weight * at.slope)[:, None] * D_free) + np.diag(penalty[free] + 1e-12)
+        x[free] -= 0.7 * np.clip(np.linalg.solve(bend, (force + penalty * x)[free]), -1.0, 1.0)
+        x[f.is_signal] += 0.6 * (-alpha * chi * force[f.is_signal] - x[f.is_signal])
+        rp += 0.6 * (np.sqrt(alpha * chi**2 * f.average(f.noise**2 * at.h2)) + 1e-12 - rp)
+        new = 1.0 / (alpha * (ridge + f.average(f.noise**2 * at.slope)) + 1e-12)
+        chi *= float(np.exp(0.6 * np.clip(np.log(new / chi), -1.0, 1.0)))
+    return np.append(x, [np.log(rp), np.log(chi)])
+
+
+def polish(system: System, start: Array) -> tuple[Array, float, int]:
+    """Newton steps, halved until the residual falls; Powell's hybrid method where they stall.
+
+    ``system`` gives residuals and Jacobian at u = (x, log rp, log chi). Returns the point, its undamped residual
+    (largest entry) and the number of evaluations.
+    """
+    u = start
+    residual, jacobian = system(u)
+    evaluations = 1
+    for _ in range(NEWTON_STEPS):
+        if np.max(np.abs(residual)) < TOLERANCE:
+            break
+        step = _newton_step(jacobian, residual)
+        length = min(1.0, 2.0 / max(float(np.max(np.abs(step[-2:]))), 1e-300))
+        while length > 1e-3:
+            trial = u - length * step
+            if np.max(np.abs(trial[-2:])) < LARGEST:
+                new, new_jacobian = system(trial)
+                evaluations += 1
+                if np.linalg.norm(new) < (1.0 - 0.1 * length) * np.linalg.norm(residual):
+                    break
+            length *= 0.5
+        else:
+            break
+        u, residual, jacobian = trial, new, new_jacobian
+    size = float(np.max(np.abs(residual)))
+    if not size < TOLERANCE:
+        u, size, more = _hybrid(system, u, size)
+        evaluations += more
+    return u, size, evaluations
+
+
+def _newton_step(jacobian: Array, residual: Array) -> Array:
+    """Solve for the step; least squares when the Jacobian is singular to rounding."""
+    try:
+        return np.linalg.solve(jacobian, residual)
+    except np.linalg.LinAlgError:
+        return np.asarray(np.linalg.lstsq(jacobian, residual, rcond=1e-12)[0])
+
+
+def _hybrid(system: System, start: Array, size: float) -> tuple[Array, float, int]:
+    """Powell's hybrid method from where Newton stopped; keeps the better of the two."""
+    from scipy.optimize import root  # noqa: PLC0415  (scipy.optimize is loaded when first needed)
+
+    def inside(u: Array) -> Array:
+        return np.append(u[:-2], np.clip(u[-2:], -LARGEST, LARGEST))
+
+    with np.errstate(all="ignore"):
+        found = root(lambda u: system(inside(u)), start, jac=True, method="hybr", options={"xtol": 1e-13, "maxfev": 300})
+    u = inside(np.asarray(found.x))
+    residual = float(np.max(np.abs(system(u)[0])))
+    return (u, residual, int(found.nfev)) if residual < size else (start, size, int(found.nfev))

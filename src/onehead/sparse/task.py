@@ -1,0 +1,158 @@
+"""The task and the protocol: what is learned, and how (theory of the task, 1)."""
+
+from itertools import combinations
+from math import comb
+from typing import Annotated, Any, Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+
+from onehead.errors import InvalidArgument
+from onehead.problem import Problem
+from onehead.sparse.losses import LOSSES, Loss, named
+
+__all__ = ["MODELS", "Model", "Protocol", "Sample", "Task", "check_model", "draw"]
+
+Array = NDArray[np.float64]
+Model = Literal["attention", "pooled", "vectorised"]
+MODELS: tuple[Model, ...] = ("attention", "pooled", "vectorised")
+
+MAX_PATTERNS = 2000  # sets of signal positions that are listed one by one when they are not all alike
+
+
+class Task(Problem):
+    """A sequence of noise tokens; a positive one carries a weak signal in a few random places.
+
+    y = +1 with probability ``positive_rate`` (pi): X = theta v xi^T + Z, where v has ``signal_tokens`` (R) ones among
+    ``length`` (L) places, theta is the ``strength`` and xi a unit vector; y = -1: X = Z. Z has iid N(0, 1) entries.
+
+    ``positions`` (optional, L weights w_l > 0) makes some places likelier: a set S of R places then has probability
+    proportional to the product of its weights; with R = 1 the weights are the probabilities. Only the vectorised
+    classifier notices.
+
+    Examples
+    --------
+    >>> Task(length=10, signal_tokens=1, strength=5.0).linear_snr
+    1.5811388300841895
+    """
+
+    length: int = Field(10, ge=1, le=10**9)
+    signal_tokens: int = Field(1, ge=1)
+    strength: float = Field(5.0, ge=0.0)
+    positive_rate: float = Field(0.5, gt=0.0, lt=1.0)
+    positions: tuple[float, ...] | None = Field(None, json_schema_extra={"allowed": "L positive weights, or None"})
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.signal_tokens > self.length:
+            raise InvalidArgument("signal_tokens", self.signal_tokens, f"at most length = {self.length}")
+        if self.positions is not None:
+            if len(self.positions) != self.length or min(self.positions) <= 0.0:
+                raise InvalidArgument("positions", self.positions, f"length = {self.length} weights > 0, or None")
+            if comb(self.length, self.signal_tokens) > MAX_PATTERNS:
+                allowed = f"None when more than {MAX_PATTERNS} sets of signal tokens are possible"
+                raise InvalidArgument("positions", "weights", allowed)
+        return self
+
+    @property
+    def linear_snr(self) -> float:
+        """delta = theta R / sqrt(L), what a linear classifier sees of the signal."""
+        return float(self.strength * self.signal_tokens / np.sqrt(self.length))
+
+    @property
+    def mask_variance(self) -> float:
+        """nu = R (1 - R / L), the squared norm of the centred signal mask."""
+        return self.signal_tokens * (1.0 - self.signal_tokens / self.length)
+
+    def patterns(self) -> tuple[Array, Array]:
+        """Every set of signal places as rows of zeros and ones, and the probability of each."""
+        weights = np.full(self.length, 1.0) if self.positions is None else np.array(self.positions)
+        sets = list(combinations(range(self.length), self.signal_tokens))
+        masks = np.zeros((len(sets), self.length))
+        for row, places in zip(masks, sets, strict=True):
+            row[list(places)] = 1.0
+        odds = np.exp(masks @ np.log(weights / weights.max()))
+        return masks, odds / odds.sum()
+
+
+class Protocol(Problem):
+    """Two gradient steps find the query on one half of the data, the readout is then trained on the other half.
+
+    ``alpha0`` = n0/d samples for the query, ``alpha1`` = n1/d for the readout; ``beta`` inverse temperature of the
+    softmax; ``eta_w``, ``eta_b``, ``eta_q`` the rates of the first steps; ``loss`` a name or a `Loss`; ``ridge`` the
+    penalty lambda of (1/n1) sum_i l(y_i logit_i) + (lambda/2) |w|^2, zero meaning the limit lambda -> 0+.
+    ``cos_query`` and ``sharpness`` (kappa = beta |q|), given together, fix the query directly and skip the two steps.
+    The linear models are trained on all the data, ``alpha`` = alpha0 + alpha1.
+    """
+
+    alpha0: float = Field(1.0, gt=0.0)
+    alpha1: float = Field(1.0, gt=0.0)
+    beta: float = Field(8.0, ge=0.0)
+    eta_w: float = Field(0.5, gt=0.0)
+    eta_b: float = Field(0.5, ge=0.0)
+    eta_q: float = 1.0
+    loss: Annotated[Loss, BeforeValidator(named), WithJsonSchema({"type": "string", "enum": list(LOSSES)})] = Field(
+        default_factory=lambda: LOSSES["logistic"]
+    )
+    ridge: float = Field(1e-3, ge=0.0)
+    cos_query: float | None = Field(None, ge=-1.0, le=1.0)
+    sharpness: float | None = Field(None, ge=0.0)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if (self.cos_query is None) != (self.sharpness is None):
+            missing = "sharpness" if self.sharpness is None else "cos_query"
+            raise InvalidArgument(missing, None, "given whenever the other of cos_query and sharpness is")
+        return self
+
+    @property
+    def alpha(self) -> float:
+        """All samples over dimension, what the linear models are trained on."""
+        return self.alpha0 + self.alpha1
+
+    def with_(self, **changes: Any) -> "Protocol":
+        """A copy with some fields changed, checked again."""
+        return Protocol(**{**{name: getattr(self, name) for name in Protocol.model_fields}, **changes})
+
+
+class Sample(NamedTuple):
+    """Labels (n,), tokens (n, L, d) and the signal direction (d,)."""
+
+    label: Array
+    tokens: Array
+    signal: Array
+
+
+def draw(task: Task, rng: np.random.Generator, *, samples: int, dim: int) -> Sample:
+    """Draw labelled sequences, token by token; the signal direction is the first basis vector.
+
+    Examples
+    --------
+    >>> draw(Task(), np.random.default_rng(0), samples=3, dim=5).tokens.shape
+    (3, 10, 5)
+    """
+    signal = np.zeros(dim)
+    signal[0] = 1.0
+    label = np.where(rng.random(samples) < task.positive_rate, 1.0, -1.0)
+    tokens = rng.standard_normal((samples, task.length, dim))
+    tokens[:, :, 0] += task.strength * place_signal(task, rng, label)
+    return Sample(label, tokens, signal)
+
+
+def place_signal(task: Task, rng: np.random.Generator, label: Array) -> Array:
+    """Masks v (n, L): R random ones on positive samples, none on negative ones."""
+    if task.positions is None:
+        order = np.argsort(rng.random((len(label), task.length)), axis=1)
+        mask = (order < task.signal_tokens).astype(float)
+    else:
+        masks, odds = task.patterns()
+        mask = masks[rng.choice(len(odds), size=len(label), p=odds)]
+    return np.asarray(mask * (label > 0.0)[:, None])
+
+
+def check_model(model: str) -> Model:
+    """Refuse a model that does not exist."""
+    if model not in MODELS:
+        raise InvalidArgument("model", model, " or ".join(MODELS))
+    return model

@@ -21,7 +21,7 @@ from onehead.numerics.gaussian import GaussianRule, lattice, sobol
 from onehead.numerics.parallel import thread_map
 from onehead.numerics.prox import ROW, factorise, newton_prox, scratch, solve_factored
 
-__all__ = ["Averages", "Geometry", "LogitRule", "OutputChannel", "geometry"]
+__all__ = ["Averages", "Geometry", "LogitRule", "OutputChannel", "ProxMemory", "geometry"]
 
 Array = NDArray[np.float64]
 
@@ -173,19 +173,21 @@ def _label_response(row, select, u, target, k, w, label_x, label, response):  # 
 
 @njit(
     types.void(
-        ROW, _indices, _matrix, _tensor, _matrix, _matrix, _vector, float64, float64, float64, float64, int64, int64, _vector
+        ROW, _indices, _matrix, _tensor, _matrix, _matrix, _vector, _matrix,
+        float64, float64, float64, float64, int64, int64, int64, _vector,
     ),
     cache=True,
     nogil=True,
     error_model="numpy",
 )
 def _prox_sums(  # type: ignore[no-untyped-def]
-    row, select, metric, fits, label_nodes, free_nodes, weights, root_q, overlap, root_w, step, search, detail, out
+    row, select, metric, fits, label_nodes, free_nodes, weights, kept, root_q, overlap, root_w, step, search, detail, recall, out
 ):
     """Weighted sums of `Averages` over a slice of nodes; out[8] is the largest gradient entry.
 
     ``search`` 0: the minimum reached from the label. 1: also look for lower ones and count them.
     2: use the lowest. ``detail`` 0: Stein forms only, 1: also traces, 2: also the response to the label.
+    ``recall`` 1: keep the proximal points in ``kept``. 2: start from those kept there.
     """
     n, rows, width = metric.shape[0], select.shape[0], select.shape[1]
     w = scratch(n, width)
@@ -199,7 +201,7 @@ def _prox_sums(  # type: ignore[no-untyped-def]
         for i in range(n):
             target[i] = root_q * label_nodes[node, i]
             v[i] = overlap * target[i] + root_w * free_nodes[node, i]
-            u[i] = target[i]
+            u[i] = kept[node, i] if recall == 2 else target[i]
         _labels(select, target, w.row_x, y)
         value = newton_prox(row, select, metric, step, v, y, u, w)
         if search > 0:
@@ -221,6 +223,8 @@ def _prox_sums(  # type: ignore[no-untyped-def]
             value = newton_prox(row, select, metric, step, v, y, u, w)  # already there: refills the scratch
         for i in range(n):
             out[8] = max(out[8], abs(w.gradient[i]))
+            if recall > 0:
+                kept[node, i] = u[i]
         quadratic = 0.0
         for i in range(n):
             slope = 0.0
@@ -233,10 +237,10 @@ def _prox_sums(  # type: ignore[no-untyped-def]
         out[6] += weight * (value - 0.5 * quadratic / step)
         if detail == 0:
             continue
-        if not factorise(w.hessian, 0.0, w.factor):
+        if not factorise(w.hessian, 0.0, metric, 1.0 / step, w.factor):
             # a minimum that is flat in some direction; the smallest shift that lets the factor exist
             shift = 1e-12
-            while not factorise(w.hessian, shift, w.factor):
+            while not factorise(w.hessian, shift, metric, 1.0 / step, w.factor):
                 shift *= 10.0
         for k in range(n):
             for i in range(n):
@@ -303,18 +307,23 @@ def _origin_sums(row, select, covariance, label_nodes, weights, root_q, out):  #
                 out[1] += weights[node] * covariance[k, i] * response[i]
 
 
-def _sliced(kernel: Any, rule: LogitRule, size: int, before: tuple[Any, ...], after: tuple[Any, ...], free: bool) -> Array:
+def _sliced(kernel: Any, size: int, before: tuple[Any, ...], nodes: tuple[Array, ...], after: tuple[Any, ...]) -> Array:
     """Run a kernel over fixed slices of the nodes on all threads; one row of sums per slice."""
-    starts = range(0, len(rule.weights), SLICE)
+    starts = range(0, len(nodes[0]), SLICE)
 
     def run(start: int) -> Array:
-        part = slice(start, start + SLICE)
         out = np.empty(size)
-        nodes = (rule.label[part], rule.free[part]) if free else (rule.label[part],)
-        kernel(*before, *nodes, rule.weights[part], *after, out)
+        kernel(*before, *(array[start : start + SLICE] for array in nodes), *after, out)
         return out
 
     return np.array(thread_map(run, list(starts)))
+
+
+@dataclass
+class ProxMemory:
+    """Keeps every proximal point in the minimum it was in, so that the averages are smooth where minima compete."""
+
+    points: Array | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -330,19 +339,38 @@ class OutputChannel:
     branch: str = "label"
 
     def averages(
-        self, q: float, m: float, sigma: float, *, level: int, twin: bool = False, detail: int = 0, search: bool = False
+        self,
+        q: float,
+        m: float,
+        sigma: float,
+        *,
+        level: int,
+        twin: bool = False,
+        detail: int = 0,
+        search: bool = False,
+        memory: ProxMemory | None = None,
     ) -> Averages:
-        """Averages over the prox at overlaps (q, m) and step ``sigma`` (2.2)."""
+        """Averages over the prox at overlaps (q, m) and step ``sigma`` (2.2).
+
+        Every prox starts at its label, or where ``memory`` left it; ``search`` counts lower minima elsewhere.
+        """
         shape, rule = geometry(self.tokens), logit_rule(self.tokens, level, twin)
         Q = self.label_power
-        mode = 2 if self.branch == "global" and not self.channel.convex else int(search and not self.channel.convex)
+        mode, recall, kept = int(search), 0, rule.label
+        if self.branch == "global":
+            mode = 2
+        if memory is not None:
+            recall = 1 if memory.points is None else 2
+            memory.points = kept = np.empty_like(rule.label) if memory.points is None else memory.points
+            mode = 0 if recall == 2 else mode
+        if self.channel.convex:
+            mode = 0
         sums = _sliced(
             _prox_sums,
-            rule,
             9,
             (self.channel.compiled, shape.select, shape.metric, shape.row_fits),
-            (np.sqrt(Q), m / Q, np.sqrt(max(q - m * m / Q, 0.0)), sigma, mode, detail),
-            True,
+            (rule.label, rule.free, rule.weights, kept),
+            (np.sqrt(Q), m / Q, np.sqrt(max(q - m * m / Q, 0.0)), sigma, mode, detail, recall),
         )
         worst = float(sums[:, 8].max())
         if not worst < GRADIENT_TOLERANCE:
@@ -359,24 +387,22 @@ class OutputChannel:
         yardstick = self.channel if loss is None else CHANNELS[loss]
         sums = _sliced(
             _loss_sums,
-            logit_rule(self.tokens, level, False),
             1,
             (yardstick.compiled, geometry(self.tokens).select),
+            logit_rule(self.tokens, level, False),
             (np.sqrt(Q), m / Q, np.sqrt(max(q - m * m / Q, 0.0))),
-            True,
         )
         return float(sums.sum())
 
     @lru_cache(maxsize=64)  # noqa: B019  (frozen and small: the same few channels are asked again and again)
     def at_origin(self, level: int) -> tuple[float, float]:
         """(qhat, mhat) per unit of alpha at S = 0: 2 E|grad|^2 and 2 E tr d(grad)/dz* (4.6)."""
-        shape = geometry(self.tokens)
+        shape, rule = geometry(self.tokens), logit_rule(self.tokens, level, False)
         sums = _sliced(
             _origin_sums,
-            logit_rule(self.tokens, level, False),
             2,
             (self.channel.compiled, shape.select, shape.covariance),
+            (rule.label, rule.weights),
             (np.sqrt(self.label_power),),
-            False,
         ).sum(axis=0)
         return 2.0 * float(sums[0]), 2.0 * float(sums[1])

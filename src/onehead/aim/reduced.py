@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from onehead.aim.channel import Averages, OutputChannel
+from onehead.aim.channel import Averages, OutputChannel, ProxMemory
 from onehead.aim.loss import channel_named
 from onehead.aim.targets import Target
 from onehead.aim.task import Learner, Task
@@ -148,10 +148,13 @@ class Reduced:
         """Whether the Stein forms would lose digits here (2.6)."""
         return 1.0 - m * m / (self.label_power * q) < SMALL_ANGLE
 
-    def output_channel(self, q: float, m: float, sigma: float, *, level: int, twin: bool = False) -> Hats:
+    def output_channel(
+        self, q: float, m: float, sigma: float, *, level: int, twin: bool = False, memory: ProxMemory | None = None
+    ) -> Hats:
         """Hats per unit of alpha at the given overlaps."""
         derivative = self.use_derivatives(q, m)
-        averages = self.output.averages(q, m, sigma, level=level, twin=twin, detail=2 if derivative else 0)
+        detail = 2 if derivative else 0
+        averages = self.output.averages(q, m, sigma, level=level, twin=twin, detail=detail, memory=memory)
         return self.unit_hats(averages, q, m, sigma, derivative=derivative)
 
 

@@ -13,9 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.aim.channel import ProxMemory
 from onehead.aim.reduced import Hats, Overlaps, Reduced
 from onehead.aim.ridgeless import interpolating, interpolation
-from onehead.errors import NotConverged, OutsideDomain, SolveError
+from onehead.errors import OutsideDomain, SolveError
 from onehead.numerics.fixed_point import fixed_point
 
 __all__ = ["Plateau", "Solution", "emergence_ratio", "is_zero", "plateau_state", "solve"]
@@ -23,9 +24,11 @@ __all__ = ["Plateau", "Solution", "emergence_ratio", "is_zero", "plateau_state",
 Vector = NDArray[np.float64]
 
 TOLERANCE = 3e-7
+CLOSE = 1e-4  # of log α at which the walk in Sigma hands over to the iteration at fixed α
 COARSE_TOLERANCE = 1e-4  # on the coarsest rule; its own quadrature error is larger
 FINE_ENOUGH = 2e-4  # relative quadrature error of q and m at which no finer rule is tried: below 1e-4 in the test error
 LEVELS = (0, 1, 2, 3)
+LAST_KEPT_LEVEL = 2  # where minima compete the theory itself is approximate: the finest rule is not worth its price
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +42,7 @@ class Solution:
     evaluations: int
     level: int
     error: Vector
+    memory: ProxMemory | None
 
     @property
     def state(self) -> Vector:
@@ -114,7 +118,7 @@ def solve(problem: Reduced, alpha: float, start: Vector | None = None) -> Soluti
     for level in levels[1:]:
         attempt = _at_level(problem, alpha, state, level)
         used += attempt.evaluations
-        error = _twin_error(problem, attempt)
+        error = _error(problem, attempt)
         solution = Solution(
             alpha=alpha,
             overlaps=attempt.overlaps,
@@ -123,9 +127,10 @@ def solve(problem: Reduced, alpha: float, start: Vector | None = None) -> Soluti
             evaluations=used,
             level=level,
             error=error,
+            memory=attempt.memory,
         )
         state = solution.state
-        if np.max(np.abs(error[:2])) < FINE_ENOUGH:
+        if np.max(error[:2]) < FINE_ENOUGH or (attempt.memory is not None and level == LAST_KEPT_LEVEL):
             break
     assert solution is not None
     return solution
@@ -138,6 +143,7 @@ class _Attempt(NamedTuple):
     evaluations: int
     level: int
     alpha: float
+    memory: ProxMemory | None
 
     @property
     def state(self) -> Vector:
@@ -145,19 +151,24 @@ class _Attempt(NamedTuple):
 
 
 def _at_level(problem: Reduced, alpha: float, state: Vector | None, level: int) -> _Attempt:
-    """Solve on one rule: at fixed α from the state, else with Sigma as the parameter."""
+    """Solve on one rule: at fixed α from the state, else by way of Sigma with every prox kept in its minimum."""
     if state is not None:
         try:
             return _at_alpha(problem, alpha, state, level, TOLERANCE)
         except SolveError:
             pass
-    return _by_sigma(problem, alpha, state, level)
+    try:
+        return _by_sigma(problem, alpha, state, level)
+    except SolveError:
+        return _by_sigma(problem, alpha, None, level)
 
 
-def _step(problem: Reduced, alpha: float, y: Vector, level: int, *, twin: bool = False) -> tuple[Hats, Overlaps]:
+def _step(
+    problem: Reduced, alpha: float, y: Vector, level: int, *, twin: bool = False, memory: ProxMemory | None = None
+) -> tuple[Hats, Overlaps]:
     """One turn of the equations: overlaps -> hats -> overlaps."""
     q, m, sigma = (float(v) for v in np.exp(y))
-    unit = problem.output_channel(q, m, sigma, level=level, twin=twin)
+    unit = problem.output_channel(q, m, sigma, level=level, twin=twin, memory=memory)
     hats = Hats(alpha * unit.q, alpha * unit.m, alpha * unit.sigma)
     return hats, problem.input_channel(hats)
 
@@ -172,19 +183,23 @@ def _log(overlaps: Overlaps) -> Vector:
     return np.log([overlaps.q, max(overlaps.m, 1e-300), overlaps.sigma])
 
 
-def _at_alpha(problem: Reduced, alpha: float, start: Vector, level: int, tolerance: float) -> _Attempt:
+def _at_alpha(
+    problem: Reduced, alpha: float, start: Vector, level: int, tolerance: float, memory: ProxMemory | None = None
+) -> _Attempt:
     """Anderson iteration at fixed α."""
     last: dict[str, tuple[Hats, Overlaps]] = {}
 
     def turn(y: Vector) -> Vector:
-        last["step"] = _step(problem, alpha, y, level)
+        last["step"] = _step(problem, alpha, y, level, memory=memory)
         return _log(last["step"][1])
 
+    # with memory a point that loses its minimum moves on once and for all: give such moves time to die out
+    patience = 16 if memory is None else 80
     found = fixed_point(
-        turn, start, tolerance=tolerance, max_evaluations=120, patience=16, project=lambda y: _inside(problem, y)
+        turn, start, tolerance=tolerance, max_evaluations=300, patience=patience, project=lambda y: _inside(problem, y)
     )
     hats, overlaps = last["step"]
-    return _Attempt(overlaps, hats, found.residual, found.evaluations, level, alpha)
+    return _Attempt(overlaps, hats, found.residual, found.evaluations, level, alpha, memory)
 
 
 def _guesses(problem: Reduced, alpha: float, start: Vector | None) -> Iterator[Vector]:
@@ -207,17 +222,23 @@ def _guesses(problem: Reduced, alpha: float, start: Vector | None) -> Iterator[V
         yield _log(problem.input_channel(Hats(alpha * q0, alpha * m0, alpha * m0)))
 
 
-def _twin_error(problem: Reduced, attempt: _Attempt) -> Vector:
-    """Change of (log q, log m, log Sigma) if the twin rule were used: (1 - F')^-1 (F_twin(y) - y)."""
-    y = attempt.state
-    gap = _log(_step(problem, attempt.alpha, y, attempt.level, twin=True)[1]) - y
+def _error(problem: Reduced, attempt: _Attempt) -> Vector:
+    """Change of (log q, log m, log Sigma) under the twin rule: (1 - F')^-1 (F_twin(y) - y), F' by differences.
+
+    Where proximal points were kept in their minima, letting them choose again counts as an error too.
+    """
+    y, alpha = attempt.state, attempt.alpha
+    gap = np.abs(_log(_step(problem, alpha, y, attempt.level, twin=True)[1]) - y)
+    if attempt.memory is not None:
+        gap = np.maximum(gap, np.abs(_log(_step(problem, alpha, y, attempt.level)[1]) - y))
+    memory = ProxMemory()
+    centre = _log(_step(problem, alpha, y, 0, memory=memory)[1])
     slope = np.empty((3, 3))
-    centre = _log(_step(problem, attempt.alpha, y, 0)[1])
-    for k in range(3):
+    for k, change in enumerate((1e-3, -1e-3, 1e-3)):  # a smaller m and a larger q stay inside m² <= q Q0
         moved = y.copy()
-        moved[k] -= 1e-3 if k != 2 else -1e-3
-        slope[:, k] = (_log(_step(problem, attempt.alpha, _inside(problem, moved), 0)[1]) - centre) / (moved[k] - y[k])
-    return np.asarray(np.linalg.solve(np.eye(3) - slope, gap))
+        moved[k] += change
+        slope[:, k] = (_log(_step(problem, alpha, moved, 0, memory=memory)[1]) - centre) / change
+    return np.asarray(np.abs(np.linalg.inv(np.eye(3) - slope)) @ gap)
 
 
 def _ratio_at_sigma(problem: Reduced, unit: Hats, sigma: float) -> float:
@@ -244,80 +265,80 @@ def _ratio_at_sigma(problem: Reduced, unit: Hats, sigma: float) -> float:
     return float(np.exp(brentq(gap, low, high, xtol=1e-13)))
 
 
-def _at_sigma(problem: Reduced, sigma: float, start: Vector, level: int) -> tuple[float, Vector, Hats, Overlaps, int]:
-    """Solve for (q, m) and α at fixed Sigma; returns α, (log q, log m), the hats, the overlaps and the evaluations."""
-    last: dict[str, tuple[float, Hats, Overlaps]] = {}
+class _AtSigma(NamedTuple):
+    log_sigma: float
+    gap: float  # log of the sample ratio found over the one wanted
+    state: Vector
+    evaluations: int
+
+
+def _at_sigma(
+    problem: Reduced, log_sigma: float, goal: float, start: Vector, level: int, memory: ProxMemory, tolerance: float = 1e-6
+) -> _AtSigma:
+    """Solve for (q, m) and α at fixed Sigma, every prox kept in its minimum."""
+    sigma, ratio = float(np.exp(log_sigma)), {"alpha": np.nan}
 
     def turn(y: Vector) -> Vector:
         q, m = (float(v) for v in np.exp(y))
-        unit = problem.output_channel(q, m, sigma, level=level)
-        alpha = _ratio_at_sigma(problem, unit, sigma)
-        hats = Hats(alpha * unit.q, alpha * unit.m, alpha * unit.sigma)
-        last["step"] = alpha, hats, problem.input_channel(hats)
-        return _log(last["step"][2])[:2]
+        unit = problem.output_channel(q, m, sigma, level=level, memory=memory)
+        alpha = ratio["alpha"] = _ratio_at_sigma(problem, unit, sigma)
+        return _log(problem.input_channel(Hats(alpha * unit.q, alpha * unit.m, alpha * unit.sigma)))[:2]
 
     found = fixed_point(
-        turn, start, tolerance=0.3 * TOLERANCE, max_evaluations=80, patience=20, project=lambda y: _inside(problem, y)
+        turn, start, tolerance=tolerance, max_evaluations=80, patience=20, project=lambda y: _inside(problem, y)
     )
-    alpha, hats, overlaps = last["step"]
-    return alpha, found.value, hats, overlaps, found.evaluations
+    return _AtSigma(log_sigma, float(np.log(ratio["alpha"] / goal)), found.value, found.evaluations)
 
 
 def _by_sigma(problem: Reduced, alpha: float, state: Vector | None, level: int) -> _Attempt:
-    """Continuation in Sigma from a small one, where the equations are easy, until α is bracketed; then Illinois."""
-    c = max(plateau_state(problem).c, 0.05)
-    Q0 = problem.target_power
-    goal = np.log(alpha)
-    used = 0
+    """Walk in Sigma until α is passed, narrow it down, then a secant with every prox kept in its minimum (2.8).
+
+    Without a state the walk begins at a small Sigma, where the equations are easy.
+    """
     if state is not None:
         x, y = float(state[2]), state[:2]
     else:
-        x, y = np.log(0.3 if not problem.direct else min(0.3, 0.1 / max(problem.decay, 1e-12))), np.log([c * c * Q0, c * Q0])
-    try:
-        found, y, hats, overlaps, n = _at_sigma(problem, float(np.exp(x)), y, level)
-    except SolveError:
-        if state is None:
-            raise
-        return _by_sigma(problem, alpha, None, level)
-    used += n
-    gap = np.log(found) - goal
-    stride = 0.7 if gap > 0.0 else -0.7
-    below = above = (x, gap, y)
-    for _ in range(80):  # walk until the sample ratio is passed
-        if abs(gap) < TOLERANCE or gap * stride < 0.0:
+        c, Q0 = max(plateau_state(problem).c, 0.05), problem.target_power
+        x, y = float(np.log(min(0.3, 0.1 / max(problem.decay, 1e-12)))), np.log([c * c * Q0, c * Q0 * (1.0 - 1e-6)])
+    here = _at_sigma(problem, x, alpha, y, level, ProxMemory())
+    used = here.evaluations
+    stride = 0.7 if here.gap > 0.0 else -0.7  # α falls as Sigma grows
+    there = here
+    for _ in range(100):
+        if there.gap * stride <= 0.0:
             break
-        trial = x + stride
+        here = there
         try:
-            found, near, hats, overlaps, n = _at_sigma(problem, float(np.exp(trial)), y, level)
+            there = _at_sigma(problem, here.log_sigma + stride, alpha, here.state, level, ProxMemory())
         except SolveError:
             stride *= 0.5
             if abs(stride) < 1e-3:
                 raise
             continue
-        used += n
-        below = (x, gap, y)
-        x, y, gap = trial, near, np.log(found) - goal
-        above = (x, gap, y)
-    weight_below, weight_above = below[1], above[1]
-    for _ in range(60):
-        if abs(gap) < 0.3 * TOLERANCE:
+        used += there.evaluations
+    for _ in range(40):
+        if abs(there.gap) < CLOSE or abs(there.log_sigma - here.log_sigma) < CLOSE:
             break
-        x = (below[0] * weight_above - above[0] * weight_below) / (weight_above - weight_below)
-        found, y, hats, overlaps, n = _at_sigma(problem, float(np.exp(x)), y, level)
-        used += n
-        gap = np.log(found) - goal
-        if gap * above[1] > 0.0:
-            above, weight_above, weight_below = (x, gap, y), gap, 0.5 * weight_below
-        else:
-            below, weight_below, weight_above = (x, gap, y), gap, 0.5 * weight_above
-        if abs(below[0] - above[0]) < 1e-12:
+        share = np.clip(there.gap / (there.gap - here.gap), 0.1, 0.9)
+        middle = there.log_sigma + share * (here.log_sigma - there.log_sigma)
+        new = _at_sigma(problem, float(middle), alpha, there.state, level, ProxMemory())
+        used += new.evaluations
+        here, there = (here if here.gap * new.gap < 0.0 else there), new
+    memory = ProxMemory()
+    step = 0.3 * max(abs(there.log_sigma - here.log_sigma), CLOSE)
+    old = _at_sigma(problem, there.log_sigma - step, alpha, there.state, level, memory, 1e-9)
+    new = _at_sigma(problem, there.log_sigma, alpha, there.state, level, memory, 1e-9)
+    used += old.evaluations + new.evaluations
+    for _ in range(25):
+        if abs(new.gap) < 0.1 * TOLERANCE or new.gap == old.gap:
             break
-    state = np.array([*y, x])
-    residual = float(max(abs(gap), np.max(np.abs(_log(_step(problem, alpha, state, level)[1]) - state))))
-    if not residual < 10.0 * TOLERANCE:
-        raise NotConverged(
-            f"no solution to better than {residual:.1e} at alpha = {alpha:.6g}, on either route; this close to "
-            "interpolation proximal points hop between minima: try a larger weight_decay or another alpha.",
-            residual=residual,
-        )
-    return _Attempt(overlaps, hats, residual, used, level, alpha)
+        move = float(np.clip(-new.gap * (new.log_sigma - old.log_sigma) / (new.gap - old.gap), -0.3, 0.3))
+        old, new = new, _at_sigma(problem, new.log_sigma + move, alpha, new.state, level, memory, 1e-9)
+        used += new.evaluations
+    found = np.array([*new.state, new.log_sigma])
+    hats, overlaps = _step(problem, alpha, found, level, memory=memory)
+    residual = float(np.max(np.abs(_log(overlaps) - found)))
+    if not residual < TOLERANCE:
+        attempt = _at_alpha(problem, alpha, found, level, TOLERANCE, memory=memory)
+        return attempt._replace(evaluations=attempt.evaluations + used)
+    return _Attempt(overlaps, hats, residual, used, level, alpha, memory)

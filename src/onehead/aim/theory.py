@@ -82,14 +82,14 @@ def _solved(problem: Reduced, solution: Solution) -> _Numbers:
     overlaps, hats, alpha = solution.overlaps, solution.hats, solution.alpha
     q, m, sigma = overlaps.q, overlaps.m, overlaps.sigma
     derivative = problem.use_derivatives(q, m)
-    full = problem.output.averages(q, m, sigma, level=solution.level, detail=2 if derivative else 1)
+    full = problem.output.averages(
+        q, m, sigma, level=solution.level, detail=2 if derivative else 1, memory=solution.memory
+    )
     penalty = problem.decay * (q if problem.direct else overlaps.tau)
     train = alpha * full.loss + penalty
     # the same by the other form (2.4): the Moreau envelope plus a combination of the six scalars
     moreau = full.loss + 0.5 * full.distance / sigma
     other = alpha * moreau + 0.5 * (hats.m * m - hats.sigma * q) + 0.25 * hats.q * sigma
-    if problem.direct:
-        other += 0.0  # the identity is the same: the penalty is quadratic and its stationarity is in the hats
     switch = 0.0
     if not problem.output.channel.convex:
         switch = problem.output.averages(q, m, sigma, level=0, search=True).switch_mass

@@ -106,10 +106,11 @@ def fixed_point(
             restarts += 1
             if restarts > MAX_RESTARTS:
                 break
-            y, gain, previous = best_y, 0.5 * gain, None
+            # the best residual is measured again: a map with memory may not reproduce it
+            y, best, gain, previous = best_y, np.inf, 0.5 * gain, None
             differences.clear()
-            r = function(y) - y
-        elif previous is not None:
+            continue
+        if previous is not None:
             differences.append((y - previous[0], r - previous[1]))
             del differences[:-memory]
         previous = (y, r)

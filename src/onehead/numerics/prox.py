@@ -31,8 +31,7 @@ LAST_STEP = 1e-5  # Newton is quadratic: a step of this relative size leaves an 
 FLAT = 1e-10  # and a gradient below this
 ROUNDING = 1e-13
 SLACK = 1e-14  # rounding of the objective: without it the last steps are refused for ever
-SHIFT_GROWTH = 8.0
-FIRST_SHIFT = 1e-3  # of the largest diagonal entry: a larger one would crawl along directions that are nearly flat
+FIRST_SHIFT, SHIFT_GROWTH = 0.1, 4.0  # of each diagonal entry: one shift for all would crawl along flat directions
 SAFE_PIVOT = 1e-6  # a pivot this far below its diagonal entry is rounding, not curvature
 
 
@@ -114,11 +113,14 @@ def _objective(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def factorise(hessian, shift, factor):  # type: ignore[no-untyped-def]
-    """Cholesky factor of ``hessian + shift``; False when it is not safely positive definite."""
+def factorise(hessian, shift, metric, inverse_step, factor):  # type: ignore[no-untyped-def]
+    """Cholesky factor of the Hessian, each diagonal entry h raised by ``shift (|h| + metric/step)``.
+
+    False when it is not safely positive definite.
+    """
     n = hessian.shape[0]
     for j in range(n):
-        pivot = hessian[j, j] + shift
+        pivot = hessian[j, j] + shift * (abs(hessian[j, j]) + inverse_step * metric[j, j])
         least = SAFE_PIVOT * abs(pivot)
         for k in range(j):
             pivot -= factor[j, k] * factor[j, k]
@@ -177,8 +179,8 @@ def _newton_pair(  # type: ignore[no-untyped-def]
         shift = 0.0
         a, c = h0, h1
         while not (a > 0.0 and a * c - p01 * p01 > SAFE_PIVOT * a * abs(c)):
-            shift = max(FIRST_SHIFT * max(abs(h0), abs(h1)), SHIFT_GROWTH * shift)
-            a, c = h0 + shift, h1 + shift
+            shift = max(FIRST_SHIFT, SHIFT_GROWTH * shift)
+            a, c = h0 + shift * (abs(h0) + p00), h1 + shift * (abs(h1) + p11)
         determinant = a * c - p01 * p01
         m0, m1 = (p01 * g1 - c * g0) / determinant, (p01 * g0 - a * g1) / determinant
         slope = g0 * m0 + g1 * m1
@@ -220,12 +222,8 @@ def newton_prox(row, select, metric, step, v, label, u, w):  # type: ignore[no-u
     )
     for _ in range(MAX_NEWTON):
         shift = 0.0
-        while not factorise(hessian, shift, factor):
-            if shift == 0.0:
-                for i in range(n):
-                    shift = max(shift, FIRST_SHIFT * abs(hessian[i, i]))
-            else:
-                shift *= SHIFT_GROWTH
+        while not factorise(hessian, shift, metric, inverse_step, factor):
+            shift = max(FIRST_SHIFT, SHIFT_GROWTH * shift)
         for i in range(n):
             move[i] = -gradient[i]
         solve_factored(factor, move)

@@ -321,8 +321,13 @@ def _sliced(kernel: Any, size: int, before: tuple[Any, ...], nodes: tuple[Array,
 
 @dataclass
 class ProxMemory:
-    """Keeps every proximal point in the minimum it was in, so that the averages are smooth where minima compete."""
+    """Remembers the proximal points of the last evaluation.
 
+    With ``follow`` the next evaluation starts from them, so that every point stays in its minimum and the averages are
+    smooth where minima compete; without, it starts from the labels as usual and only the last points are kept.
+    """
+
+    follow: bool
     points: Array | None = None
 
 
@@ -337,6 +342,10 @@ class OutputChannel:
     tokens: int
     label_power: float
     branch: str = "label"
+
+    def convex_at(self, sigma: float) -> bool:
+        """Whether the prox has one minimum: always for a convex loss, for the squared one with T = 2 up to Sigma = 1 (2.7)."""
+        return self.channel.convex or (self.channel.name == "squared" and self.tokens == 2 and sigma <= 1.0)
 
     def averages(
         self,
@@ -360,10 +369,10 @@ class OutputChannel:
         if self.branch == "global":
             mode = 2
         if memory is not None:
-            recall = 1 if memory.points is None else 2
+            recall = 1 if memory.points is None or not memory.follow else 2
             memory.points = kept = np.empty_like(rule.label) if memory.points is None else memory.points
             mode = 0 if recall == 2 else mode
-        if self.channel.convex:
+        if self.convex_at(sigma):
             mode = 0
         sums = _sliced(
             _prox_sums,

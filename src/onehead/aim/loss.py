@@ -20,7 +20,8 @@ def softmax(logits, p):  # type: ignore[no-untyped-def]
     if logits.shape[0] == 2:
         d = logits[0] - logits[1]
         e = np.exp(-abs(d))
-        high, low = 1.0 / (1.0 + e), e / (1.0 + e)
+        high = 1.0 / (1.0 + e)
+        low = e * high
         p[0], p[1] = (high, low) if d >= 0.0 else (low, high)
         return
     top = logits[0]

@@ -22,6 +22,7 @@ from onehead.numerics.fixed_point import fixed_point
 __all__ = ["Plateau", "Solution", "emergence_ratio", "is_zero", "plateau_state", "solve"]
 
 Vector = NDArray[np.float64]
+Secants = tuple[tuple[Vector, Vector], ...]
 
 TOLERANCE = 3e-7
 CLOSE = 1e-4  # of log α at which the walk in Sigma hands over to the iteration at fixed α
@@ -42,7 +43,7 @@ class Solution:
     evaluations: int
     level: int
     error: Vector
-    memory: ProxMemory | None
+    memory: ProxMemory
 
     @property
     def state(self) -> Vector:
@@ -107,16 +108,17 @@ def solve(problem: Reduced, alpha: float, start: Vector | None = None) -> Soluti
     levels = LEVELS if problem.tokens == 2 else LEVELS[:3]
     used = 0
     state: Vector | None = None
+    secants: Secants = ()
     for guess in _guesses(problem, alpha, start):
         try:
-            found = _at_alpha(problem, alpha, guess, levels[0], COARSE_TOLERANCE)
+            found = _at_alpha(problem, alpha, guess, levels[0], tolerance=COARSE_TOLERANCE)
         except SolveError:
             continue
-        state, used = found.state, used + found.evaluations
+        state, secants, used = found.state, found.secants, used + found.evaluations
         break
     solution: Solution | None = None
     for level in levels[1:]:
-        attempt = _at_level(problem, alpha, state, level)
+        attempt = _at_level(problem, alpha, state, level, secants)
         used += attempt.evaluations
         error = _error(problem, attempt)
         solution = Solution(
@@ -129,8 +131,8 @@ def solve(problem: Reduced, alpha: float, start: Vector | None = None) -> Soluti
             error=error,
             memory=attempt.memory,
         )
-        state = solution.state
-        if np.max(error[:2]) < FINE_ENOUGH or (attempt.memory is not None and level == LAST_KEPT_LEVEL):
+        state, secants = solution.state, attempt.secants
+        if np.max(error[:2]) < FINE_ENOUGH or (attempt.memory.follow and level == LAST_KEPT_LEVEL):
             break
     assert solution is not None
     return solution
@@ -143,18 +145,19 @@ class _Attempt(NamedTuple):
     evaluations: int
     level: int
     alpha: float
-    memory: ProxMemory | None
+    memory: ProxMemory
+    secants: Secants
 
     @property
     def state(self) -> Vector:
         return np.log([self.overlaps.q, self.overlaps.m, self.overlaps.sigma])
 
 
-def _at_level(problem: Reduced, alpha: float, state: Vector | None, level: int) -> _Attempt:
+def _at_level(problem: Reduced, alpha: float, state: Vector | None, level: int, secants: Secants) -> _Attempt:
     """Solve on one rule: at fixed α from the state, else by way of Sigma with every prox kept in its minimum."""
     if state is not None:
         try:
-            return _at_alpha(problem, alpha, state, level, TOLERANCE)
+            return _at_alpha(problem, alpha, state, level, secants=secants)
         except SolveError:
             pass
     try:
@@ -184,22 +187,35 @@ def _log(overlaps: Overlaps) -> Vector:
 
 
 def _at_alpha(
-    problem: Reduced, alpha: float, start: Vector, level: int, tolerance: float, memory: ProxMemory | None = None
+    problem: Reduced,
+    alpha: float,
+    start: Vector,
+    level: int,
+    *,
+    tolerance: float = TOLERANCE,
+    secants: Secants = (),
+    memory: ProxMemory | None = None,
 ) -> _Attempt:
     """Anderson iteration at fixed α."""
+    memory = memory if memory is not None else ProxMemory(follow=False)
     last: dict[str, tuple[Hats, Overlaps]] = {}
 
     def turn(y: Vector) -> Vector:
         last["step"] = _step(problem, alpha, y, level, memory=memory)
         return _log(last["step"][1])
 
-    # with memory a point that loses its minimum moves on once and for all: give such moves time to die out
-    patience = 16 if memory is None else 80
     found = fixed_point(
-        turn, start, tolerance=tolerance, max_evaluations=300, patience=patience, project=lambda y: _inside(problem, y)
+        turn,
+        start,
+        tolerance=tolerance,
+        max_evaluations=300,
+        # a point that follows its minimum and loses it moves on once and for all: give such moves time to die out
+        patience=80 if memory.follow else 16,
+        project=lambda y: _inside(problem, y),
+        secants=secants,
     )
     hats, overlaps = last["step"]
-    return _Attempt(overlaps, hats, found.residual, found.evaluations, level, alpha, memory)
+    return _Attempt(overlaps, hats, found.residual, found.evaluations, level, alpha, memory, found.secants)
 
 
 def _guesses(problem: Reduced, alpha: float, start: Vector | None) -> Iterator[Vector]:
@@ -229,9 +245,9 @@ def _error(problem: Reduced, attempt: _Attempt) -> Vector:
     """
     y, alpha = attempt.state, attempt.alpha
     gap = np.abs(_log(_step(problem, alpha, y, attempt.level, twin=True)[1]) - y)
-    if attempt.memory is not None:
+    if attempt.memory.follow:
         gap = np.maximum(gap, np.abs(_log(_step(problem, alpha, y, attempt.level)[1]) - y))
-    memory = ProxMemory()
+    memory = ProxMemory(follow=True)
     centre = _log(_step(problem, alpha, y, 0, memory=memory)[1])
     slope = np.empty((3, 3))
     for k, change in enumerate((1e-3, -1e-3, 1e-3)):  # a smaller m and a larger q stay inside m² <= q Q0
@@ -300,7 +316,7 @@ def _by_sigma(problem: Reduced, alpha: float, state: Vector | None, level: int) 
     else:
         c, Q0 = max(plateau_state(problem).c, 0.05), problem.target_power
         x, y = float(np.log(min(0.3, 0.1 / max(problem.decay, 1e-12)))), np.log([c * c * Q0, c * Q0 * (1.0 - 1e-6)])
-    here = _at_sigma(problem, x, alpha, y, level, ProxMemory())
+    here = _at_sigma(problem, x, alpha, y, level, ProxMemory(follow=True))
     used = here.evaluations
     stride = 0.7 if here.gap > 0.0 else -0.7  # α falls as Sigma grows
     there = here
@@ -309,7 +325,7 @@ def _by_sigma(problem: Reduced, alpha: float, state: Vector | None, level: int) 
             break
         here = there
         try:
-            there = _at_sigma(problem, here.log_sigma + stride, alpha, here.state, level, ProxMemory())
+            there = _at_sigma(problem, here.log_sigma + stride, alpha, here.state, level, ProxMemory(follow=True))
         except SolveError:
             stride *= 0.5
             if abs(stride) < 1e-3:
@@ -321,10 +337,10 @@ def _by_sigma(problem: Reduced, alpha: float, state: Vector | None, level: int) 
             break
         share = np.clip(there.gap / (there.gap - here.gap), 0.1, 0.9)
         middle = there.log_sigma + share * (here.log_sigma - there.log_sigma)
-        new = _at_sigma(problem, float(middle), alpha, there.state, level, ProxMemory())
+        new = _at_sigma(problem, float(middle), alpha, there.state, level, ProxMemory(follow=True))
         used += new.evaluations
         here, there = (here if here.gap * new.gap < 0.0 else there), new
-    memory = ProxMemory()
+    memory = ProxMemory(follow=True)
     step = 0.3 * max(abs(there.log_sigma - here.log_sigma), CLOSE)
     old = _at_sigma(problem, there.log_sigma - step, alpha, there.state, level, memory, 1e-9)
     new = _at_sigma(problem, there.log_sigma, alpha, there.state, level, memory, 1e-9)
@@ -339,6 +355,6 @@ def _by_sigma(problem: Reduced, alpha: float, state: Vector | None, level: int) 
     hats, overlaps = _step(problem, alpha, found, level, memory=memory)
     residual = float(np.max(np.abs(_log(overlaps) - found)))
     if not residual < TOLERANCE:
-        attempt = _at_alpha(problem, alpha, found, level, TOLERANCE, memory=memory)
+        attempt = _at_alpha(problem, alpha, found, level, memory=memory)
         return attempt._replace(evaluations=attempt.evaluations + used)
-    return _Attempt(overlaps, hats, residual, used, level, alpha, memory)
+    return _Attempt(overlaps, hats, residual, used, level, alpha, memory, ())

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.aim.channel import ProxMemory
 from onehead.aim.prediction import AimCertificate, Prediction
 from onehead.aim.reduced import Hats, Overlaps, Reduced, SpectralMap, reduce
 from onehead.aim.ridgeless import Interpolating, direct_threshold, interpolating, interpolation, recovery
@@ -82,16 +83,15 @@ def _solved(problem: Reduced, solution: Solution) -> _Numbers:
     overlaps, hats, alpha = solution.overlaps, solution.hats, solution.alpha
     q, m, sigma = overlaps.q, overlaps.m, overlaps.sigma
     derivative = problem.use_derivatives(q, m)
-    full = problem.output.averages(
-        q, m, sigma, level=solution.level, detail=2 if derivative else 1, memory=solution.memory
-    )
+    there = ProxMemory(follow=True, points=solution.memory.points)  # every prox is at its minimum already
+    full = problem.output.averages(q, m, sigma, level=solution.level, detail=2 if derivative else 1, memory=there)
     penalty = problem.decay * (q if problem.direct else overlaps.tau)
     train = alpha * full.loss + penalty
     # the same by the other form (2.4): the Moreau envelope plus a combination of the six scalars
     moreau = full.loss + 0.5 * full.distance / sigma
     other = alpha * moreau + 0.5 * (hats.m * m - hats.sigma * q) + 0.25 * hats.q * sigma
     switch = 0.0
-    if not problem.output.channel.convex:
+    if not problem.output.convex_at(sigma):
         switch = problem.output.averages(q, m, sigma, level=0, search=True).switch_mass
     stein = problem.unit_hats(full, q, m, sigma, derivative=False).sigma
     from_trace = 2.0 * full.trace / sigma

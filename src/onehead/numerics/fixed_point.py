@@ -1,6 +1,6 @@
 """One fixed-point driver for every set of self-consistent equations."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +25,7 @@ class FixedPoint:
     residual: float
     evaluations: int
     restarts: int
+    secants: tuple[tuple[Vector, Vector], ...] = ()
     history: tuple[tuple[Vector, float], ...] = ()
 
 
@@ -40,6 +41,7 @@ def fixed_point(
     patience: int = 30,
     limit: float = 1e3,
     project: Callable[[Vector], Vector] | None = None,
+    secants: Sequence[tuple[Vector, Vector]] = (),
     keep_history: bool = False,
 ) -> FixedPoint:
     """Solve y = F(y) by damped Anderson acceleration.
@@ -63,6 +65,9 @@ def fixed_point(
         Iterates with a component beyond it have diverged.
     project : callable, optional
         Brings an extrapolated iterate back into the domain.
+    secants : sequence of pairs, optional
+        Differences of iterates and residuals from the solve of a similar map, such as a cheaper quadrature of the same
+        one: the first step is then already a good one.
     keep_history : bool
         Keep every iterate and residual.
 
@@ -82,7 +87,7 @@ def fixed_point(
     best_y, best = y, np.inf
     mark, marked_at = np.inf, 0
     previous: tuple[Vector, Vector] | None = None
-    differences: list[tuple[Vector, Vector]] = []
+    differences = list(secants)[-memory:]
     history: list[tuple[Vector, float]] = []
     restarts, gain = 0, damping
     for evaluation in range(1, max_evaluations + 1):
@@ -96,7 +101,12 @@ def fixed_point(
             best_y, best = y, residual
         if residual < tolerance:
             return FixedPoint(
-                value=y, residual=residual, evaluations=evaluation, restarts=restarts, history=tuple(history)
+                value=y,
+                residual=residual,
+                evaluations=evaluation,
+                restarts=restarts,
+                secants=tuple(differences),
+                history=tuple(history),
             )
         if best < PROGRESS * mark:
             mark, marked_at = best, evaluation

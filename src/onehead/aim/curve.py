@@ -1,0 +1,111 @@
+"""Learning curves: many sample ratios, each started from its neighbour, on all cores."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onehead.aim.prediction import Prediction
+from onehead.aim.task import Learner, Task, check_alpha
+from onehead.aim.theory import predict
+from onehead.errors import InvalidArgument, SolveError
+from onehead.numerics.parallel import thread_map, threads
+
+__all__ = ["Curve", "Failure", "curve"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """A point of a curve that could not be solved, with the reason."""
+
+    alpha: float
+    reason: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """A row with a reason and no numbers."""
+        empty = dict.fromkeys(
+            ("test_error", "test_error_clean", "train_loss", "rank", "q", "m", "sigma", "q_hat", "m_hat", "sigma_hat", "residual")
+        )
+        return {"alpha": self.alpha, **empty, "status": f"failed: {self.reason}", "kind": None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """A learning curve: points in the order of the sample ratios asked for."""
+
+    task: Task
+    learner: Learner
+    points: tuple[Prediction | Failure, ...]
+
+    def __iter__(self) -> Iterator[Prediction | Failure]:
+        return iter(self.points)
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """The points without an answer."""
+        return tuple(point for point in self.points if isinstance(point, Failure))
+
+    def column(self, name: str) -> NDArray[np.float64]:
+        """One quantity along the curve; not a number where a point failed."""
+        return np.array([np.nan if isinstance(p, Failure) and name != "alpha" else getattr(p, name) for p in self.points])
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One dict per point."""
+        return [point.to_dict() for point in self.points]
+
+
+def curve(
+    task: Task,
+    learner: Learner,
+    alphas: Sequence[float] | NDArray[np.float64],
+    *,
+    progress: Callable[[], None] | None = None,
+) -> Curve:
+    """Predict a learning curve by continuation in α, from many samples to few.
+
+    Each core takes one stretch of neighbouring sample ratios. A point that fails is a row with a reason; the others stay.
+
+    Parameters
+    ----------
+    task : Task
+    learner : Learner
+    alphas : sequence of float
+        Sample ratios α = n/d², in any order; the points come back in the same order.
+    progress : callable, optional
+        Called once for every finished point.
+
+    Examples
+    --------
+    >>> from onehead.aim import Learner, Task, curve
+    >>> found = curve(Task(), Learner(), alphas=[0.5, 1.0])
+    >>> [round(float(e), 3) for e in found.column("test_error")]
+    [0.136, 0.101]
+    """
+    ratios = [check_alpha(float(alpha)) for alpha in np.atleast_1d(alphas)]
+    if not ratios:
+        raise InvalidArgument("alphas", list(alphas), "at least one sample ratio")
+    order = sorted(range(len(ratios)), key=lambda i: -ratios[i])
+    # an interrupted point would hold up the ones after it: stretches are short enough to share the hard part
+    stretch = max(1, int(np.ceil(len(order) / (4 * threads()))))
+    stretches = [order[i : i + stretch] for i in range(0, len(order), stretch)]
+
+    def run(stretch: list[int]) -> list[tuple[int, Prediction | Failure]]:
+        near: Prediction | None = None
+        found: list[tuple[int, Prediction | Failure]] = []
+        for i in stretch:
+            try:
+                near = predict(task, learner, ratios[i], near=near)
+                found.append((i, near))
+            except SolveError as failure:
+                found.append((i, Failure(alpha=ratios[i], reason=str(failure))))
+            if progress is not None:
+                progress()
+        return found
+
+    points = dict(pair for part in thread_map(run, stretches, level="curve") for pair in part)
+    return Curve(task=task, learner=learner, points=tuple(points[i] for i in range(len(ratios))))

@@ -1,0 +1,342 @@
+"""The training objective of a head and its analytic gradient, two matrix products per pass over the samples (1.2).
+
+With logits h_ab(S) = (x_a' S x_b - δ_ab Tr S) / sqrt d and slopes G_ab = d loss / d h_ab,
+
+    d loss / d S = sum_samples sum_ab G_ab (x_a x_b' - δ_ab I) / sqrt d = [X' (G X) - I sum G_aa] / sqrt d,
+
+so a pass is X S, a T x T problem per sample, and X' (G X). A narrow head uses X W' and (G X W')' X instead.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from onehead.aim.loss import Channel
+from onehead.aim.sampling import Chunk, Samples
+from onehead.errors import InvalidArgument
+
+__all__ = [
+    "Direct",
+    "Factorised",
+    "Loss",
+    "Objective",
+    "Output",
+    "Parametrisation",
+    "Untied",
+    "data_slope",
+    "map_logits",
+    "mix",
+    "pair_products",
+]
+
+Array = NDArray[Any]
+Output = Literal["label", "sequence"]
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def pair_products(left, right, out):  # type: ignore[no-untyped-def]
+    """out[i, a, b] = left[a, i] . right[b, i] for arrays (T, count, k)."""
+    tokens, count, size = left.shape
+    for a in range(tokens):
+        for b in range(tokens):
+            for i in range(count):
+                total = left[0, 0, 0] * 0
+                for k in range(size):
+                    total += left[a, i, k] * right[b, i, k]
+                out[i, a, b] = total
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def mix(weights, right, out):  # type: ignore[no-untyped-def]
+    """out[a, i] = sum_b weights[i, a, b] right[b, i] for arrays (T, count, k)."""
+    tokens, count, size = right.shape
+    for a in range(tokens):
+        for i in range(count):
+            w = weights[i, a, 0]
+            for k in range(size):
+                out[a, i, k] = w * right[0, i, k]
+            for b in range(1, tokens):
+                w = weights[i, a, b]
+                for k in range(size):
+                    out[a, i, k] += w * right[b, i, k]
+
+
+@njit(cache=True, nogil=True)
+def _channel_rows(row, logits, label, slope):  # type: ignore[no-untyped-def]
+    """Sum of a user's loss over rows (count, T); fills its slopes."""
+    count, width = logits.shape
+    gradient, hessian, total = np.empty(width), np.empty((width, width)), 0.0
+    for i in range(count):
+        total += row(logits[i], label[i], gradient, hessian)
+        slope[i] = gradient
+    return total
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loss:
+    """What one sample costs, as a function of the logits of all heads.
+
+    The heads' attention matrices P_k = softmax_rows(β h_k) are averaged, P = mean_k P_k. ``squared``: |P - y|², for
+    sequence outputs |(P - y) X|² / d = sum_a r_a' (X X'/d) r_a with r = P - y (1.7). ``cross-entropy``:
+    - sum y log P. A `Channel` of the user is applied row by row and knows one head and label outputs only.
+    """
+
+    loss: str | Channel
+    beta: float = 1.0
+    output: Output = "label"
+
+    def __call__(self, logits: Array, y: Array, gram: Array | None) -> tuple[float, Array]:
+        """Sum over samples and its slope in the logits, both of shape (heads, count, T, T)."""
+        heads = len(logits)
+        if isinstance(self.loss, Channel) and self.loss.name not in ("squared", "cross-entropy"):
+            return self._of_channel(self.loss, logits, y)
+        # log P_k first: it stays exact where a probability is too small for a number
+        log_p = self.beta * logits
+        log_p -= log_p.max(axis=-1, keepdims=True)
+        log_p -= np.log(np.exp(log_p).sum(axis=-1, keepdims=True))
+        p = np.exp(log_p)
+        if str(self.loss) == "squared":
+            r = p.mean(axis=0) - y
+            pull = 2.0 * (r if gram is None else r @ gram)
+            value = 0.5 * float(np.sum(pull * r, dtype=np.float64))
+            force = p * pull
+        else:
+            log_mean = log_p[0] if heads == 1 else np.logaddexp.reduce(log_p, axis=0) - np.log(heads)
+            value = -float(np.sum(y * log_mean, dtype=np.float64))
+            force = -y * np.exp(log_p - log_mean)
+        slope = force - p * force.sum(axis=-1, keepdims=True)
+        slope *= self.beta / heads
+        return value, slope
+
+    def _of_channel(self, channel: Channel, logits: Array, y: Array) -> tuple[float, Array]:
+        tokens = logits.shape[-1]
+        rows = np.ascontiguousarray(self.beta * logits[0].reshape(-1, tokens), dtype=np.float64)
+        slope = np.empty_like(rows)
+        label = np.ascontiguousarray(y.reshape(-1, tokens), dtype=np.float64)
+        value = float(_channel_rows(channel.compiled, rows, label, slope))
+        return value, (self.beta * slope.reshape(logits.shape)).astype(logits.dtype)
+
+
+def gram_matrix(X: Array) -> Array:
+    """X X' / d of every sample, shape (count, T, T)."""
+    out = np.empty((X.shape[1], len(X), len(X)), X.dtype)
+    pair_products(X, X, out)
+    out /= X.shape[-1]
+    return out
+
+
+def map_logits(S: Array, X: Array) -> Array:
+    """h_ab(S) = (x_a' S x_b - δ_ab Tr S) / sqrt d, shape (count, T, T), for any square S."""
+    h = np.empty((X.shape[1], len(X), len(X)), X.dtype)
+    pair_products(X @ S, X, h)
+    return _centred(h, np.trace(S), X.shape[-1])
+
+
+def _centred(h: Array, trace: Any, dim: int) -> Array:
+    diagonal = np.einsum("naa->na", h)
+    diagonal -= trace
+    h /= h.dtype.type(np.sqrt(dim))
+    return h
+
+
+def data_slope(G: Array, X: Array) -> Array:
+    """d/dS of a sum over samples whose slopes in the logits are G: [X' (G X) - I sum G_aa] / sqrt d."""
+    T, _, d = X.shape
+    mixed = np.empty_like(X)
+    mix(np.ascontiguousarray(G.transpose(0, 2, 1)), X, mixed)
+    slope = np.zeros((d, d), X.dtype)
+    for a in range(T):
+        slope += mixed[a].T @ X[a]
+    slope[range(d), range(d)] -= np.einsum("naa->", G)
+    return slope / slope.dtype.type(np.sqrt(d))
+
+
+class Parametrisation(ABC):
+    """How a vector of weights θ makes the maps S_k of the heads, and what weight decay costs."""
+
+    heads: int
+    dim: int
+    size: int
+
+    @abstractmethod
+    def maps(self, theta: Array) -> Array:
+        """The maps, shape (heads, d, d)."""
+
+    @abstractmethod
+    def pull_back(self, theta: Array, slopes: Array) -> Array:
+        """Gradient in θ from slopes in the maps."""
+
+    @abstractmethod
+    def penalty(self, theta: Array) -> tuple[float, Array]:
+        """Weight decay per unit of λ, and its gradient."""
+
+    @abstractmethod
+    def start(self, rng: np.random.Generator) -> Array:
+        """A random start."""
+
+    def narrow(self, theta: Array) -> Array | None:
+        """The factor W (m, d) when a pass over it is cheaper than one over its map."""
+        return None
+
+
+class Factorised(Parametrisation):
+    """S_k = W_k' W_k / sqrt(m d), penalty sqrt(d/m) |W|² = d Tr S summed over heads (1.2)."""
+
+    def __init__(self, dim: int, width: int, heads: int = 1) -> None:
+        self.dim, self.width, self.heads = dim, width, heads
+        self.size = heads * width * dim
+        self.scale = 1.0 / np.sqrt(width * dim)
+
+    def _factors(self, theta: Array) -> Array:
+        return theta.reshape(self.heads, self.width, self.dim)
+
+    def maps(self, theta: Array) -> Array:
+        """W'W / sqrt(m d)."""
+        W = self._factors(theta)
+        return self.scale * (W.transpose(0, 2, 1) @ W)
+
+    def pull_back(self, theta: Array, slopes: Array) -> Array:
+        """W (D + D') / sqrt(m d)."""
+        return (self.scale * (self._factors(theta) @ (slopes + slopes.transpose(0, 2, 1)))).ravel()
+
+    def penalty(self, theta: Array) -> tuple[float, Array]:
+        """sqrt(d/m) |W|²."""
+        factor = np.sqrt(self.dim / self.width)
+        return float(factor * (theta @ theta)), 2.0 * factor * theta
+
+    def start(self, rng: np.random.Generator) -> Array:
+        """Standard normal entries."""
+        return rng.standard_normal(self.size)
+
+    def narrow(self, theta: Array) -> Array | None:
+        """The factor itself, below full width and for one head."""
+        return theta.reshape(self.width, self.dim) if self.heads == 1 and self.width < self.dim else None
+
+
+class Untied(Parametrisation):
+    """S_k = Q_k' K_k / sqrt(m d), penalty sqrt(d/m) (|Q|² + |K|²)/2, whose minimum over factors is d |S|_*."""
+
+    def __init__(self, dim: int, width: int, heads: int = 1) -> None:
+        self.dim, self.width, self.heads = dim, width, heads
+        self.size = 2 * heads * width * dim
+        self.scale = 1.0 / np.sqrt(width * dim)
+
+    def _factors(self, theta: Array) -> tuple[Array, Array]:
+        both = theta.reshape(2, self.heads, self.width, self.dim)
+        return both[0], both[1]
+
+    def maps(self, theta: Array) -> Array:
+        """Q'K / sqrt(m d), not symmetric."""
+        Q, K = self._factors(theta)
+        return self.scale * (Q.transpose(0, 2, 1) @ K)
+
+    def pull_back(self, theta: Array, slopes: Array) -> Array:
+        """K D' and Q D, over sqrt(m d)."""
+        Q, K = self._factors(theta)
+        return self.scale * np.concatenate([(K @ slopes.transpose(0, 2, 1)).ravel(), (Q @ slopes).ravel()])
+
+    def penalty(self, theta: Array) -> tuple[float, Array]:
+        """sqrt(d/m) (|Q|² + |K|²) / 2."""
+        factor = np.sqrt(self.dim / self.width)
+        return float(0.5 * factor * (theta @ theta)), factor * theta
+
+    def start(self, rng: np.random.Generator) -> Array:
+        """Standard normal entries."""
+        return rng.standard_normal(self.size)
+
+
+class Direct(Parametrisation):
+    """S_k any symmetric matrix, penalty d |S|² (1.2)."""
+
+    def __init__(self, dim: int, heads: int = 1) -> None:
+        self.dim, self.heads = dim, heads
+        self.size = heads * dim * dim
+
+    def maps(self, theta: Array) -> Array:
+        """The symmetric part of θ."""
+        S = theta.reshape(self.heads, self.dim, self.dim)
+        return 0.5 * (S + S.transpose(0, 2, 1))
+
+    def pull_back(self, theta: Array, slopes: Array) -> Array:
+        """The symmetric part of the slopes."""
+        return (0.5 * (slopes + slopes.transpose(0, 2, 1))).ravel()
+
+    def penalty(self, theta: Array) -> tuple[float, Array]:
+        """d |S|²."""
+        S = self.maps(theta).ravel()
+        return float(self.dim * (S @ S)), 2.0 * self.dim * S
+
+    def start(self, rng: np.random.Generator) -> Array:
+        """A symmetric Gaussian matrix with Tr S²/d of order one."""
+        return self.maps(rng.standard_normal(self.size) / np.sqrt(self.dim)).ravel()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Objective:
+    """[sum_samples loss + λ penalty] / d² and its gradient, as functions of the weights θ."""
+
+    samples: Samples
+    weights: Parametrisation
+    loss: Loss
+    decay: float
+
+    def __post_init__(self) -> None:
+        if self.loss.output == "sequence" and str(self.loss.loss) != "squared":
+            raise InvalidArgument("loss", str(self.loss.loss), "squared when the output is a sequence")
+        if self.weights.heads > 1 and str(self.loss.loss) not in ("squared", "cross-entropy"):
+            raise InvalidArgument("loss", str(self.loss.loss), "squared or cross-entropy with several heads")
+
+    def __call__(self, theta: Array) -> tuple[float, Array]:
+        """Objective over d² and its gradient in θ, in double precision."""
+        d = self.samples.dim
+        W = self.weights.narrow(theta)
+        if W is not None:
+            value, gradient = self._narrow_pass(W)
+        else:
+            value, slopes = self.data(self.weights.maps(theta))
+            gradient = self.weights.pull_back(theta, slopes)
+        cost, pull = self.weights.penalty(theta)
+        return (value + self.decay * cost) / d**2, (gradient + self.decay * pull) / d**2
+
+    def data(self, maps: Array) -> tuple[float, Array]:
+        """Sum of the losses and its slope in the maps (heads, d, d)."""
+        total, slopes = 0.0, np.zeros(maps.shape)
+        typed = maps.astype(self.samples.dtype)
+        for chunk in self.samples:
+            logits = np.stack([map_logits(S, chunk.tokens) for S in typed])
+            value, G = self._loss(logits, chunk)
+            total += value
+            for k in range(len(maps)):
+                slopes[k] += data_slope(G[k], chunk.tokens)
+        return total, slopes
+
+    def _narrow_pass(self, W: Array) -> tuple[float, Array]:
+        """The same through w = X W': h_ab = (w_a.w_b / sqrt(m d) - δ_ab Tr S) / sqrt d."""
+        width, d = W.shape
+        factor = W.astype(self.samples.dtype)
+        scale = factor.dtype.type(1.0 / np.sqrt(width * d))
+        total, gradient, trace_slope = 0.0, np.zeros(W.shape), 0.0
+        for chunk in self.samples:
+            X = chunk.tokens
+            w = X @ factor.T
+            h = np.empty((X.shape[1], len(X), len(X)), X.dtype)
+            pair_products(w, w, h)
+            h *= scale
+            value, G = self._loss(_centred(h, scale * np.vdot(factor, factor), d)[None], chunk)
+            total += value
+            mixed = np.empty_like(w)
+            mix(np.ascontiguousarray(G[0] + G[0].transpose(0, 2, 1)), w, mixed)
+            for a in range(len(X)):
+                gradient += mixed[a].T @ X[a]
+            trace_slope += float(np.einsum("naa->", G[0]))
+        gradient -= 2.0 * trace_slope * W
+        return total, (gradient * (scale / np.sqrt(d))).ravel()
+
+    def _loss(self, logits: Array, chunk: Chunk) -> tuple[float, Array]:
+        gram = gram_matrix(chunk.tokens) if self.loss.output == "sequence" else None
+        value, G = self.loss(logits, chunk.labels.astype(logits.dtype, copy=False), gram)
+        return value, np.ascontiguousarray(G)

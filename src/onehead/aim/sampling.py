@@ -1,0 +1,253 @@
+"""Draws what a task describes: a target map, sequences of tokens and their noisy labels, chunk by chunk."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from onehead.aim.targets import MarchenkoPastur, Target
+from onehead.aim.task import Task
+from onehead.errors import InvalidArgument
+
+__all__ = ["Chunk", "Samples", "TokenLaw", "Tokens", "check_target", "draw_target", "labels", "softmax_rows"]
+
+Array = NDArray[Any]
+TokenLaw = Literal["gaussian", "rademacher", "sparse", "sphere", "heavy-tailed"]
+
+CHUNK = 2**19  # numbers in the tokens of one chunk: a few megabytes, so that its products stay in the cache
+SPARSITY = 0.1  # share of non-zero entries of sparse tokens
+DEGREES = 5.0  # of freedom of the heavy-tailed tokens: four moments exist, the kurtosis is 9
+
+
+def draw_target(target: Target, dim: int, rng: np.random.Generator) -> Array:
+    """Draw the target map S* (1.1), a symmetric dim x dim matrix.
+
+    Marchenko-Pastur: W'W / sqrt(m0 d) with W an m0 x d standard normal matrix, m0 = κ₀ d rounded. A target
+    given by its ``eigenvalues`` gets a uniformly random eigenbasis.
+
+    Examples
+    --------
+    >>> S = draw_target(MarchenkoPastur(kappa0=0.5), 40, np.random.default_rng(0))
+    >>> S.shape, int(np.linalg.matrix_rank(S))
+    ((40, 40), 20)
+    """
+    if isinstance(target, MarchenkoPastur):
+        width = max(1, round(target.kappa0 * dim))
+        W = rng.standard_normal((width, dim))
+        return W.T @ W / np.sqrt(width * dim)
+    eigenvalues = np.asarray(getattr(target, "eigenvalues", ()), dtype=float)
+    if eigenvalues.shape != (dim,):
+        raise InvalidArgument("dim", dim, f"{eigenvalues.size}, the number of eigenvalues of the target")
+    basis, upper = np.linalg.qr(rng.standard_normal((dim, dim)))
+    basis *= np.sign(np.diag(upper))  # with positive diagonal the factor is uniform on the orthogonal group
+    return (basis * eigenvalues) @ basis.T
+
+
+def check_target(matrix: ArrayLike, dim: int) -> Array:
+    """Return a user's target map if it is a finite symmetric dim x dim array."""
+    S = np.asarray(matrix, dtype=float)
+    if S.shape != (dim, dim):
+        raise InvalidArgument("target_map", S.shape, f"an array of shape ({dim}, {dim})")
+    if not np.isfinite(S).all():
+        raise InvalidArgument("target_map", "an entry that is not finite", "an array of finite numbers")
+    if not np.allclose(S, S.T, atol=1e-10 * max(1.0, float(np.abs(S).max()))):
+        raise InvalidArgument("target_map", "an array that differs from its transpose", "symmetric")
+    return S
+
+
+def _gaussian(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    return rng.standard_normal(shape)
+
+
+def _rademacher(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    return 2.0 * rng.integers(0, 2, shape) - 1.0
+
+
+def _sparse(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    return rng.standard_normal(shape) * (rng.random(shape) < SPARSITY) / np.sqrt(SPARSITY)
+
+
+def _sphere(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    x = rng.standard_normal(shape)
+    return x * np.sqrt(shape[-1]) / np.linalg.norm(x, axis=-1, keepdims=True)
+
+
+def _heavy_tailed(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    return rng.standard_t(DEGREES, shape) * np.sqrt(1.0 - 2.0 / DEGREES)
+
+
+_LAWS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] = {
+    "gaussian": _gaussian,
+    "rademacher": _rademacher,
+    "sparse": _sparse,
+    "sphere": _sphere,
+    "heavy-tailed": _heavy_tailed,
+}
+
+
+class Tokens:
+    """A law of tokens, every entry of mean zero and variance one.
+
+    ``law`` is "gaussian" (as in the theory), "rademacher" (signs), "sparse" (a tenth of the entries), "sphere"
+    (uniform on the sphere of radius sqrt d), "heavy-tailed" (independent Student t, 5 degrees of freedom), or
+    an array whose rows are tokens: its columns are centred and all entries divided by one number, so that the
+    shape of its covariance is kept; rows are drawn with replacement. ``correlation`` c mixes a common token
+    into all of a sequence, x_a = sqrt(c) x_0 + sqrt(1 - c) x_a'.
+    """
+
+    def __init__(self, law: TokenLaw | ArrayLike = "gaussian", correlation: float = 0.0) -> None:
+        if not 0.0 <= correlation < 1.0:
+            raise InvalidArgument("correlation", correlation, "a number >= 0 and < 1")
+        self.correlation = float(correlation)
+        self.rows: Array | None = None
+        if isinstance(law, str):
+            if law not in _LAWS:
+                raise InvalidArgument(
+                    "token_law", law, f"{', '.join(get_args(TokenLaw))}, or an array of tokens"
+                )
+            self.name = law
+        else:
+            self.name, self.rows = "rows", _standardised(law)
+
+    def check_dim(self, dim: int) -> None:
+        """Refuse a dimension that is not the user's own."""
+        if self.rows is not None and self.rows.shape[1] != dim:
+            raise InvalidArgument(
+                "dim", dim, f"{self.rows.shape[1]}, the number of columns of the token array"
+            )
+
+    def draw(self, rng: np.random.Generator, tokens: int, count: int, dim: int) -> Array:
+        """Sequences as an array (tokens, count, dim)."""
+        shape = (tokens, count, dim)
+        x = self._independent(rng, shape)
+        if self.correlation == 0.0:
+            return x
+        common = self._independent(rng, (1, count, dim))
+        return np.sqrt(self.correlation) * common + np.sqrt(1.0 - self.correlation) * x
+
+    def _independent(self, rng: np.random.Generator, shape: tuple[int, int, int]) -> Array:
+        if self.rows is None:
+            return _LAWS[self.name](rng, shape)
+        picked: Array = self.rows[rng.integers(0, len(self.rows), shape[:2])]
+        return picked
+
+
+def _standardised(array: ArrayLike) -> Array:
+    """A user's tokens, centred and with unit mean square."""
+    try:
+        rows = np.asarray(array, dtype=float)
+    except (TypeError, ValueError):
+        raise InvalidArgument(
+            "token_law", type(array).__name__, "an array of numbers, one token per row"
+        ) from None
+    if rows.ndim != 2:
+        raise InvalidArgument(
+            "token_law", f"an array of shape {rows.shape}", "two-dimensional, one token per row"
+        )
+    if len(rows) < 2:
+        raise InvalidArgument("token_law", f"an array of {len(rows)} row(s)", "at least two tokens")
+    if not np.isfinite(rows).all():
+        raise InvalidArgument("token_law", "an entry that is not finite", "an array of finite numbers")
+    rows = rows - rows.mean(axis=0)
+    scale = float(np.sqrt(np.mean(rows**2)))
+    if scale == 0.0:
+        raise InvalidArgument("token_law", "an array whose rows are all equal", "tokens that differ")
+    return rows / scale
+
+
+def softmax_rows(logits: Array) -> Array:
+    """Softmax over the last axis."""
+    p = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    p /= p.sum(axis=-1, keepdims=True)
+    return p
+
+
+def labels(S: Array, X: Array, beta0: float, noise: Array | None) -> Array:
+    """y = softmax_rows(β₀ (h(S) + N)) (1.1), shape (count, T, T), for tokens X of shape (T, count, d)."""
+    h = np.einsum("and,bnd->nab", X @ S, X, optimize=True)
+    h[:, range(len(X)), range(len(X))] -= np.trace(S)
+    h /= np.sqrt(X.shape[-1])
+    return softmax_rows(beta0 * (h if noise is None else h + noise))
+
+
+def _noise(rng: np.random.Generator, count: int, tokens: int, variance: float) -> Array:
+    """Symmetric noise of variance Δ on the diagonal and Δ/2 off it (1.1)."""
+    N = rng.standard_normal((count, tokens, tokens)) * np.sqrt(variance)
+    return 0.5 * (N + N.transpose(0, 2, 1))
+
+
+class Chunk(NamedTuple):
+    """A few sequences: tokens (T, count, d), labels (count, T, T), labels without noise."""
+
+    tokens: Array
+    labels: Array
+    clean: Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class Samples:
+    """``count`` labelled sequences of a task, in chunks that each have their own seed.
+
+    Tokens that would fill more than ``memory`` bytes are drawn again, chunk by chunk, whenever they are asked
+    for: chunks and their seeds are the same either way, so every result is too, bit for bit. Labels are kept.
+    """
+
+    task: Task
+    target: Array
+    count: int
+    law: Tokens
+    seed: np.random.SeedSequence
+    dtype: type[np.floating[Any]] = np.float64
+    memory: float = 4e9
+    _kept: dict[int, Chunk] = field(default_factory=dict, repr=False)
+
+    @property
+    def dim(self) -> int:
+        """d."""
+        return len(self.target)
+
+    @property
+    def rows(self) -> int:
+        """Sequences in a chunk."""
+        return max(16, CHUNK // (self.task.tokens * self.dim))
+
+    @property
+    def streamed(self) -> bool:
+        """Whether tokens are drawn again at every pass."""
+        return self.count * self.task.tokens * self.dim * np.dtype(self.dtype).itemsize > self.memory
+
+    def __iter__(self) -> Iterator[Chunk]:
+        starts = range(0, self.count, self.rows)
+        if not self._kept:
+            # chunk i always has the child seed i, whichever pass or thread asks
+            for i, start in enumerate(starts):
+                self._kept[i] = self._draw(i, min(self.rows, self.count - start))
+        for i, start in enumerate(starts):
+            chunk = self._kept[i]
+            if chunk.tokens.size == 0:
+                rng = self._generator(i)
+                chunk = chunk._replace(
+                    tokens=self._tokens(rng, min(self.rows, self.count - start)).astype(self.dtype)
+                )
+            yield chunk
+
+    def _generator(self, i: int) -> np.random.Generator:
+        entropy = self.seed
+        return np.random.default_rng(
+            np.random.SeedSequence(entropy.entropy, spawn_key=(*entropy.spawn_key, i))
+        )
+
+    def _tokens(self, rng: np.random.Generator, count: int) -> Array:
+        return self.law.draw(rng, self.task.tokens, count, self.dim)
+
+    def _draw(self, i: int, count: int) -> Chunk:
+        """Chunk i; when streaming, its tokens are dropped as soon as the labels are known."""
+        rng = self._generator(i)
+        X = self._tokens(rng, count)
+        noise = _noise(rng, count, self.task.tokens, self.task.noise)
+        clean = labels(self.target, X, self.task.beta0, None)
+        y = labels(self.target, X, self.task.beta0, noise) if self.task.noise > 0.0 else clean
+        tokens = np.empty(0, self.dtype) if self.streamed else np.ascontiguousarray(X, dtype=self.dtype)
+        return Chunk(tokens, y, clean)

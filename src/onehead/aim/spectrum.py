@@ -1,0 +1,161 @@
+"""The law of the trained query-key map: bulk, atom at zero, edges, moments, samples (theory section 5)."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onehead.aim.prediction import Prediction
+from onehead.aim.reduced import Reduced, reduce
+from onehead.results import Certificate, Result
+from onehead.spectra.law import Law
+
+__all__ = ["Spectrum", "spectrum"]
+
+Array = NDArray[np.float64]
+
+GRID = 400  # points per bulk of the tabulated density
+CDF_NODES = 4000
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Spectrum(Result):
+    """Eigenvalues of the trained map S: an atom at zero and a density, in units of S.
+
+    Eigenvalues are slope (x - threshold)_+ with x from the blurred target law; trained directly, slope x.
+    ``edges`` lists one interval per bulk, cut at zero; ``x`` and ``density`` tabulate the density.
+    """
+
+    zero_mass: float
+    rank: float
+    edges: tuple[tuple[float, float], ...]
+    outliers: tuple[dict[str, float], ...]
+    x: Array
+    density_values: Array
+    mean: float
+    second_moment: float
+    certificate: Certificate
+    point: Prediction
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; the tabulated density is called ``density``."""
+        row = super().to_dict()
+        row["density"] = row.pop("density_values")
+        row["point"] = self.point.to_dict()
+        return row
+
+    def __repr__(self) -> str:
+        bulks = ", ".join(f"[{low:.4g}, {high:.4g}]" for low, high in self.edges)
+        return f"Spectrum(zero_mass={self.zero_mass:.4f}, edges=({bulks}), outliers={len(self.outliers)})"
+
+    def density(self, x: Array) -> Array:
+        """Density of the non-zero eigenvalues at x: rho_s(x / slope + threshold) / slope."""
+        x = np.atleast_1d(np.asarray(x, dtype=float))
+        if self._law is None or self.rank == 0.0:
+            return self.point.task.target.density(x) if self.rank > 0.0 else np.zeros(x.shape)
+        point = self.point
+        source = x / point.slope + point.threshold
+        kept = (source > point.cut) if point.thresholded else np.ones(x.shape, dtype=bool)
+        return np.where(kept, self._law.density(source) / point.slope, 0.0)
+
+    def cdf(self, x: Array) -> Array:
+        """Share of eigenvalues up to x, the atom at zero included."""
+        x = np.atleast_1d(np.asarray(x, dtype=float))
+        grid, below = self._table
+        share = np.interp(x, grid, below, left=0.0, right=below[-1] if below.size else 0.0)
+        return np.asarray(share + np.where(x >= 0.0, self.zero_mass, 0.0))
+
+    def sample(self, rng: np.random.Generator, size: int) -> Array:
+        """Draw eigenvalues from the limiting law, independently."""
+        u = rng.random(size)
+        grid, below = self._table
+        values = np.zeros(size)
+        positive = u < self.rank
+        if grid.size:
+            values[positive] = np.interp(u[positive] * below[-1] / self.rank, below, grid)
+        return values
+
+    @cached_property
+    def _law(self) -> Law | None:
+        """rho_s of the target, in the learner's units of x; none where the target is recovered exactly."""
+        point = self.point
+        return _problem(point).law(point.spread) if point.spread > 0.0 else None
+
+    @cached_property
+    def _table(self) -> tuple[Array, Array]:
+        """Eigenvalues and the mass of the continuous part below each, by the trapezoidal rule in an angle."""
+        grids, masses, total = [], [], 0.0
+        for low, high in self.edges:
+            angle = np.linspace(0.0, np.pi, CDF_NODES)
+            x = low + (high - low) * 0.5 * (1.0 - np.cos(angle))
+            weight = self.density(x) * (high - low) * 0.5 * np.sin(angle)
+            steps = 0.5 * (weight[1:] + weight[:-1]) * np.diff(angle)
+            grids.append(x)
+            masses.append(total + np.concatenate([[0.0], np.cumsum(steps)]))
+            total = float(masses[-1][-1])
+        if not grids:
+            return np.empty(0), np.empty(0)
+        return np.concatenate(grids), np.concatenate(masses)
+
+
+def _problem(point: Prediction) -> Reduced:
+    return reduce(point.task, point.learner)
+
+
+def spectrum(point: Prediction) -> Spectrum:
+    """Law of the eigenvalues of the trained map, from a prediction.
+
+    Examples
+    --------
+    >>> from onehead.aim import Learner, Task, predict, spectrum
+    >>> law = spectrum(predict(Task(), Learner(), alpha=0.5))
+    >>> round(law.zero_mass, 3), len(law.edges), round(law.second_moment, 2)
+    (0.356, 1, 1.46)
+    """
+    target = point.task.target
+    if point.rank == 0.0:
+        bulks: tuple[tuple[float, float], ...] = ()
+        mean = second = 0.0
+    elif point.spread <= 0.0:  # the target itself
+        bulks = (target.edges,)
+        scale = point.task.beta0 / point.learner.beta
+        bulks = tuple((scale * low, scale * high) for low, high in bulks)
+        mean, second = float("nan"), point.q
+    else:
+        law = _problem(point).law(point.spread)
+        nodes = law.nodes(point.cut) if point.thresholded else law.nodes()
+        values = point.slope * (nodes.x - point.threshold)
+        mean, second = float(nodes.mass @ values), float(nodes.mass @ values**2)
+        edges = []
+        for low, high in law.edges:
+            a, b = (point.slope * (max(edge, point.cut) - point.threshold) for edge in (low, high))
+            if b > a:
+                edges.append((a, b))
+        bulks = tuple(edges)
+    result = Spectrum(
+        zero_mass=1.0 - point.rank if point.thresholded else 0.0,
+        rank=point.rank,
+        edges=bulks,
+        outliers=(),
+        x=np.empty(0),
+        density_values=np.empty(0),
+        mean=mean,
+        second_moment=second,
+        certificate=Certificate(
+            status=point.status, kind=point.certificate.kind, residual=point.certificate.residual,
+            quadrature_error=point.certificate.quadrature_error, warnings=point.certificate.warnings,
+        ),
+        point=point,
+    )
+    grid = [low + (high - low) * 0.5 * (1.0 - np.cos(np.linspace(0.0, np.pi, GRID))) for low, high in bulks]
+    x = np.concatenate(grid) if grid else np.empty(0)
+    return _with_table(result, x)
+
+
+def _with_table(law: Spectrum, x: Array) -> Spectrum:
+    """The same law with its density tabulated."""
+    from dataclasses import replace  # noqa: PLC0415
+
+    return replace(law, x=x, density_values=law.density(x) if x.size else x)

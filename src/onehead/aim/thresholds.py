@@ -1,0 +1,111 @@
+"""Sample ratios where behaviour changes: interpolation, recovery, Bayes-optimal, direct, emergence."""
+
+from dataclasses import dataclass
+
+from onehead.aim.reduced import reduce
+from onehead.aim.ridgeless import bayes_optimal, direct_threshold, interpolation, recovery
+from onehead.aim.solver import emergence_ratio, plateau_state
+from onehead.aim.task import Learner, Task
+from onehead.results import Certificate, Result
+
+__all__ = ["Plateau", "Thresholds", "plateau", "thresholds"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Thresholds(Result):
+    """Values of α = n/d² where something changes, and the test error at the interpolation peak.
+
+    ``interpolation``: up to here the labels can be fitted exactly as λ → 0⁺. ``recovery``: from here on λ → 0⁺ finds the
+    target itself (infinite with noise). ``bayes_optimal``: the best learner recovers from here on, without noise.
+    ``direct``: interpolation of direct training. ``emergence``: below it S = 0 at the learner's own weight decay.
+    ``peak_test_error``: test error at interpolation as λ → 0⁺.
+    """
+
+    interpolation: float
+    recovery: float
+    bayes_optimal: float
+    direct: float
+    emergence: float
+    peak_test_error: float
+    certificate: Certificate
+    task: Task
+    learner: Learner
+
+
+def thresholds(task: Task, learner: Learner | None = None) -> Thresholds:
+    """Sample ratios where the behaviour of a head changes (theory section 4).
+
+    Parameters
+    ----------
+    task : Task
+    learner : Learner, optional
+        Its width and parameterisation set interpolation, its weight decay the emergence.
+
+    Examples
+    --------
+    >>> from onehead.aim import Task, thresholds
+    >>> found = thresholds(Task())
+    >>> round(found.interpolation, 8), round(found.peak_test_error, 4)
+    (0.1534821, 0.5011)
+    """
+    learner = learner if learner is not None else Learner()
+    problem = reduce(task, learner)
+    ratio, state = interpolation(problem)
+    notes = []
+    if state is not None:
+        q, m = state.q, state.m
+    elif problem.direct and problem.noise > 0.0:
+        # the ridgeless solution of direct training grows without bound: its logits are pure noise of any size
+        q, m = 1e12, problem.target_power
+    else:
+        q = m = problem.target_power
+    level = 1 if task.tokens == 2 else 2
+    peak = problem.output.fresh_loss(q, m, level=level, loss="squared")
+    possible = problem.noise == 0.0 and (problem.direct or problem.width >= problem.target.rank)
+    if not possible:
+        why = "with noise" if problem.noise > 0.0 else "by a learner narrower than the target"
+        notes.append(f"recovery is infinite: the target is never found exactly {why}")
+    return Thresholds(
+        interpolation=ratio,
+        recovery=recovery(problem) if possible else float("inf"),
+        bayes_optimal=bayes_optimal(problem),
+        direct=direct_threshold(problem),
+        emergence=emergence_ratio(problem),
+        peak_test_error=peak,
+        certificate=Certificate(
+            status="converged" + (f"; {notes[0]}" if notes else ""),
+            kind="claim",
+            residual=state.residual if state is not None else 0.0,
+            warnings=("the Bayes-optimal line is quoted from the literature, not derived here",),
+        ),
+        task=task,
+        learner=learner,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plateau(Result):
+    """The head after infinitely many samples: S = ``shrinkage`` times the target."""
+
+    shrinkage: float
+    test_error: float
+    task: Task
+    learner: Learner
+
+
+def plateau(task: Task, learner: Learner | None = None) -> Plateau:
+    """Where the learning curve ends: S → c S*, c = argmin_c E loss(softmax(c h*), softmax(h* + noise)) (8.1).
+
+    Examples
+    --------
+    >>> from onehead.aim import Task, plateau
+    >>> end = plateau(Task())
+    >>> round(end.shrinkage, 4), round(end.test_error, 5)
+    (0.8762, 0.07408)
+    """
+    learner = learner if learner is not None else Learner()
+    problem = reduce(task, learner)
+    c, Q0 = plateau_state(problem).c, problem.target_power
+    level = 1 if task.tokens == 2 else 2
+    error = problem.output.fresh_loss(c * c * Q0, c * Q0, level=level, loss="squared")
+    return Plateau(shrinkage=c * task.beta0 / learner.beta, test_error=error, task=task, learner=learner)

@@ -1,0 +1,155 @@
+"""The weight decay with the lowest predicted test error, searched globally over its logarithm."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from onehead.aim.prediction import Prediction
+from onehead.aim.reduced import reduce
+from onehead.aim.task import Learner, Task, check_alpha
+from onehead.aim.theory import predict
+from onehead.errors import SolveError
+from onehead.results import Certificate, Result
+
+__all__ = ["Tuned", "tune"]
+
+LOWEST = 1e-6  # relative to the largest weight decay that makes a difference
+PER_DECADE = 3
+FLAT = 1e-3  # relative change of the test error that is not worth tuning for
+GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tuned(Result):
+    """The best weight decay at one sample ratio, and how the search ended.
+
+    ``weight_decay`` is zero when the limit λ → 0⁺ is best. ``flat_from`` and ``flat_to`` bound the weight decays whose test
+    error is within 0.1 % of the best. ``scan`` lists the pairs tried.
+    """
+
+    weight_decay: float
+    test_error: float
+    flat_from: float
+    flat_to: float
+    gain: float
+    scan: tuple[tuple[float, float], ...]
+    certificate: Certificate
+    point: Prediction
+
+    _HIDDEN = ("point",)
+
+
+def tune(task: Task, learner: Learner, alpha: float, *, progress: Callable[[], None] | None = None) -> Tuned:
+    """Find the weight decay λ with the lowest predicted test error at sample ratio α.
+
+    The search scans log λ from the value at which the map vanishes (or shrinks to nothing, trained directly) six decades
+    down, adds the limit λ → 0⁺, and refines around the lowest value, so that a second minimum is not missed.
+
+    Parameters
+    ----------
+    task : Task
+    learner : Learner
+        Everything but its weight decay is kept; its weight decay is what the gain is measured against.
+    alpha : float
+    progress : callable, optional
+        Called once for every weight decay tried.
+
+    Examples
+    --------
+    >>> from onehead.aim import Learner, MarchenkoPastur, Task, tune
+    >>> task = Task(target=MarchenkoPastur(kappa0=0.05), noise=0.05)
+    >>> best = tune(task, Learner(), alpha=0.15)
+    >>> round(best.test_error, 4), best.certificate.status
+    (0.0162, 'converged: optimum inside the range')
+    """
+    alpha = check_alpha(alpha)
+    tried: dict[float, Prediction] = {}
+
+    def error(decay: float, near: Prediction | None = None) -> float:
+        word = decay if decay > 0.0 else "0+"
+        try:
+            tried[decay] = predict(task, _with_decay(learner, word), alpha, near=near)
+        except SolveError:
+            return np.inf  # a value that cannot be solved is not the optimum; the scan goes on around it
+        finally:
+            if progress is not None:
+                progress()
+        return tried[decay].test_error
+
+    top = _largest(task, learner, alpha)
+    decays = top * np.logspace(0.0, np.log10(LOWEST), int(-np.log10(LOWEST) * PER_DECADE) + 1)
+    near: Prediction | None = None
+    errors = []
+    for decay in decays:
+        errors.append(error(float(decay), near))
+        near = tried.get(float(decay), near)
+    limit = error(0.0)
+    best = int(np.argmin(errors))
+    low, high = np.log(decays[min(best + 1, len(decays) - 1)]), np.log(decays[max(best - 1, 0)])
+    if 0 < best < len(decays) - 1:
+        _refine(lambda x: error(float(np.exp(x)), tried[float(decays[best])]), low, high)
+    winner = min(tried, key=lambda decay: tried[decay].test_error)
+    point = tried[winner]
+    spread = max(p.test_error for p in tried.values()) - point.test_error
+    if spread < FLAT * point.test_error:
+        status = "converged: flat, the test error hardly depends on the weight decay"
+    elif winner == 0.0 or (limit <= point.test_error * (1.0 + 1e-9) and winner <= decays[-1]):
+        status = "converged: boundary, the smaller the weight decay the better (the limit 0+ is best)"
+    elif winner >= decays[0] * (1.0 - 1e-9):
+        status = "converged: boundary, the larger the weight decay the better (the zero map is best)"
+    else:
+        status = "converged: optimum inside the range"
+    good = [decay for decay in tried if tried[decay].test_error <= point.test_error * (1.0 + FLAT)]
+    own = tried[winner] if learner.decay == winner else None
+    try:
+        own = own or predict(task, learner, alpha)
+        gain = own.test_error - point.test_error
+    except SolveError:
+        gain = float("nan")
+    return Tuned(
+        weight_decay=winner,
+        test_error=point.test_error,
+        flat_from=min(good),
+        flat_to=max(good),
+        gain=gain,
+        scan=tuple((decay, tried[decay].test_error) for decay in sorted(tried)),
+        certificate=Certificate(
+            status=status,
+            kind=point.certificate.kind,
+            residual=point.certificate.residual,
+            quadrature_error=point.certificate.quadrature_error,
+            evaluations=len(tried),
+            warnings=point.certificate.warnings,
+        ),
+        point=point,
+    )
+
+
+def _with_decay(learner: Learner, decay: float | str) -> Learner:
+    return Learner(**{**dict(learner), "weight_decay": decay})
+
+
+def _largest(task: Task, learner: Learner, alpha: float) -> float:
+    """The weight decay at which S becomes zero (4.6); trained directly, one that shrinks it a hundredfold."""
+    problem = reduce(task, learner)
+    q0, m0 = problem.output.at_origin(1)
+    if problem.direct:
+        return 100.0 * alpha * m0 * learner.beta**2
+    edge = problem.law(q0 / (alpha * m0**2)).edges[-1][1]
+    return float(0.5 * alpha * m0 * edge * learner.beta)
+
+
+def _refine(error: Callable[[float], float], low: float, high: float, accuracy: float = 2e-3) -> None:
+    """Golden-section search; the caller keeps what was tried."""
+    a, b = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
+    at_a, at_b = error(a), error(b)
+    while high - low > accuracy:
+        if at_a < at_b:
+            high, b, at_b = b, a, at_a
+            a = high - GOLDEN * (high - low)
+            at_a = error(a)
+        else:
+            low, a, at_a = a, b, at_b
+            b = low + GOLDEN * (high - low)
+            at_b = error(b)

@@ -6,10 +6,10 @@ from typing import Any
 import click
 import numpy as np
 
-__all__ = ["Number", "Range", "Whole", "Word"]
+__all__ = ["Number", "Range", "Typed", "Whole", "Word"]
 
 
-class _Typed(click.ParamType[Any]):
+class Typed(click.ParamType[Any]):
     """A click type that says what is allowed and what it got."""
 
     allowed = "valid"
@@ -19,7 +19,7 @@ class _Typed(click.ParamType[Any]):
         self.fail(f"must be {self.allowed}; got {str(value)!r}", param, ctx)
 
 
-class Number(_Typed):
+class Number(Typed):
     """A finite number, optionally bounded."""
 
     name = "number"
@@ -44,7 +44,7 @@ class Number(_Typed):
         return number
 
 
-class Whole(_Typed):
+class Whole(Typed):
     """An integer in a range."""
 
     name = "integer"
@@ -65,7 +65,7 @@ class Whole(_Typed):
         return number
 
 
-class Word(_Typed):
+class Word(Typed):
     """One of a few words."""
 
     name = "word"
@@ -85,7 +85,7 @@ class Word(_Typed):
         return str(value)
 
 
-class Range(_Typed):
+class Range(Typed):
     """``start:stop:count``, ``log:start:stop:count``, a comma list, or one value; order is kept."""
 
     name = "range"

@@ -1,0 +1,180 @@
+"""Pictures of results. Every function takes results and axes, computes nothing, and returns the axes.
+
+One visual language: theory is a solid blue line, training are orange markers with error bars, the target is grey;
+every pair is told apart by shape as well as by colour, so that the pictures can be read in grey.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from onehead.aim.curve import Curve
+    from onehead.aim.spectrum import Spectrum
+    from onehead.aim.thresholds import Thresholds
+    from onehead.aim.tune import Tuned
+
+__all__ = ["ACCENT", "GREY", "THEORY", "TRAINING", "fresh_axes", "learning_curve", "save", "spectrum", "tuning"]
+
+THEORY = "#1f4e9c"
+ACCENT = "#3a8f8f"
+TRAINING = "#d1641d"
+GREY = "#7a7a7a"
+
+
+def fresh_axes(width: float = 6.4, height: float = 4.0) -> "Axes":
+    """Axes on a new figure, without a window."""
+    from matplotlib.figure import Figure
+
+    axes = Figure(figsize=(width, height), layout="constrained").subplots()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(direction="out", length=3)
+    return axes
+
+
+def save(axes: "Axes", path: str) -> None:
+    """Write the figure of the axes to a file."""
+    figure: Any = axes.figure
+    figure.savefig(path, dpi=160)
+
+
+def learning_curve(
+    curve: "Curve", *, thresholds: "Thresholds | None" = None, axes: "Axes | None" = None, label: str = "theory"
+) -> "Axes":
+    """Test error against α, noisy and clean, with the training loss per sample and the thresholds inside the range."""
+    axes = axes if axes is not None else fresh_axes()
+    alpha = curve.column("alpha")
+    order = np.argsort(alpha)
+    alpha = alpha[order]
+    loss = curve.column("train_loss")[order] / alpha
+    single = {"marker": "o"} if len(alpha) == 1 else {}
+    axes.plot(alpha, curve.column("test_error")[order], color=THEORY, lw=1.9, label=f"test error ({label})", **single)
+    axes.plot(
+        alpha, curve.column("test_error_clean")[order], color=THEORY, lw=1.3, ls="--", label="test error, clean labels", **single
+    )
+    axes.plot(alpha, loss, color=ACCENT, lw=1.3, ls="-.", label="objective per sample", **single)
+    axes.set_xlabel(r"samples per squared dimension, $\alpha = n/d^2$")
+    axes.set_ylabel("error")
+    steps = np.diff(alpha)
+    if len(alpha) > 2 and steps[-1] > 4.0 * steps[0]:  # a logarithmic range was asked for: show it as one
+        axes.set_xscale("log")
+    top = float(np.nanmax([np.nanmax(curve.column("test_error")), np.nanmax(loss)]))
+    axes.set_ylim(0.0, 1.18 * top)
+    if thresholds is not None:
+        _mark_thresholds(axes, thresholds, float(alpha[0]), float(alpha[-1]))
+    axes.legend(frameon=False, fontsize=8.5, loc="center right")
+    axes.set_title(_describe(curve), fontsize=9.5, loc="left", color="#333333")
+    return axes
+
+
+def _mark_thresholds(axes: "Axes", thresholds: "Thresholds", low: float, high: float) -> None:
+    """Thin vertical lines with their names along the top, each on its own height so that names never meet."""
+    names = [
+        ("emergence", thresholds.emergence),
+        ("interpolation", thresholds.interpolation),
+        ("Bayes-optimal recovery", thresholds.bayes_optimal),
+        ("direct interpolation", thresholds.direct),
+        ("perfect recovery", thresholds.recovery),
+    ]
+    inside = sorted((value, name) for name, value in names if low <= value <= high)
+    for i, (value, name) in enumerate(inside):
+        axes.axvline(value, color=GREY, lw=0.8, ls=":")
+        axes.annotate(
+            name,
+            (value, 0.985 - 0.055 * i),
+            xycoords=("data", "axes fraction"),
+            xytext=(3, 0),
+            textcoords="offset points",
+            fontsize=7.5,
+            color="#444444",
+            va="top",
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0, "alpha": 0.9},
+        )
+
+
+def _describe(curve: "Curve") -> str:
+    task, learner = curve.task, curve.learner
+    kappa0 = getattr(task.target, "kappa0", None)
+    parts = [
+        rf"$\kappa_0={kappa0:g}$" if kappa0 is not None else type(task.target).__name__,
+        rf"$\Delta={task.noise:g}$",
+        rf"$T={task.tokens}$",
+        rf"$\lambda={learner.weight_decay}$",
+        learner.param,
+    ]
+    if learner.width < 1.0:
+        parts.append(rf"$\kappa={learner.width:g}$")
+    if str(learner.loss) != "squared":
+        parts.append(str(learner.loss))
+    return ", ".join(parts)
+
+
+def spectrum(law: "Spectrum", *, axes: "Axes | None" = None) -> "Axes":
+    """Density of the eigenvalues of S, the target's beside it, the atom at zero and the edges."""
+    axes = axes if axes is not None else fresh_axes()
+    point = law.point
+    target = point.task.target
+    scale = point.task.beta0 / point.learner.beta
+    low, high = (scale * edge for edge in target.edges)
+    angle = np.linspace(0.0, np.pi, 600)
+    x = low + (high - low) * 0.5 * (1.0 - np.cos(angle))
+    axes.fill_between(x, target.density(x / scale) / scale, color="#d9d9d9", lw=0.0, label="target (non-zero part)")
+    start = 0
+    for i, (left, right) in enumerate(law.edges):
+        count = len(law.x) // len(law.edges)
+        part = slice(start, start + count)
+        axes.plot(law.x[part], law.density_values[part], color=THEORY, lw=1.9, label="trained map S" if i == 0 else None)
+        axes.fill_between(law.x[part], law.density_values[part], color=THEORY, alpha=0.10, lw=0.0)
+        for edge in (left, right):
+            if abs(edge) > 1e-9:
+                axes.plot([edge], [0.0], marker="|", ms=11, color=THEORY, clip_on=False)
+        start += count
+    positive = law.density_values[law.x > 0.02 * (law.x.max() if law.x.size else 1.0)]
+    inner = target.density(x / scale)[(x > low + 0.02 * (high - low))] / scale
+    top = 1.35 * max(float(positive.max()) if positive.size else 0.0, min(float(inner.max()), 1.0))
+    axes.set_ylim(0.0, top)
+    right_end = max(high, law.edges[-1][1] if law.edges else high)
+    left_end = min(0.0, law.edges[0][0] if law.edges else 0.0)
+    axes.set_xlim(left_end - 0.06 * (right_end - left_end), 1.03 * right_end)
+    if law.zero_mass > 0.0:
+        axes.annotate(
+            "", (0.0, 0.97 * top), (0.0, 0.0), arrowprops={"arrowstyle": "-|>", "color": THEORY, "lw": 2.2, "shrinkA": 0, "shrinkB": 0}
+        )
+        axes.annotate(
+            f"{law.zero_mass:.1%} of the eigenvalues are zero\n(target: {1.0 - target.rank:.1%})",
+            (0.0, 0.95 * top),
+            xytext=(9, 0),
+            textcoords="offset points",
+            fontsize=8.5,
+            color=THEORY,
+            va="top",
+        )
+    for outlier in law.outliers:
+        axes.plot([outlier["position"]], [0.0], marker="^", ms=6, color=TRAINING, clip_on=False)
+    axes.set_xlabel("eigenvalue of the query-key map S")
+    axes.set_ylabel("density")
+    axes.legend(frameon=False, fontsize=8.5, loc="upper right")
+    axes.set_title(rf"$\alpha={point.alpha:g}$, test error {point.test_error:.4f}", fontsize=9.5, loc="left", color="#333333")
+    return axes
+
+
+def tuning(tuned: "Tuned", *, axes: "Axes | None" = None) -> "Axes":
+    """Test error against the weight decay, the best one marked."""
+    axes = axes if axes is not None else fresh_axes()
+    scan = [(decay, error) for decay, error in tuned.scan if decay > 0.0]
+    axes.plot(*zip(*scan, strict=True), color=THEORY, lw=1.9, marker=".", ms=5, label="test error (theory)")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    limit = dict(tuned.scan).get(0.0)
+    if limit is not None:
+        axes.axhline(limit, color=GREY, lw=0.9, ls="--", label=r"limit $\lambda \to 0^+$")
+    if tuned.weight_decay > 0.0:
+        axes.plot([tuned.weight_decay], [tuned.test_error], "o", color=TRAINING, ms=7, label=rf"best, $\lambda={tuned.weight_decay:.3g}$")
+        axes.axvspan(max(tuned.flat_from, scan[0][0]), tuned.flat_to, color=TRAINING, alpha=0.12, lw=0.0)
+    axes.set_xlabel(r"weight decay $\lambda$")
+    axes.set_ylabel("test error")
+    axes.legend(frameon=False, fontsize=8.5)
+    axes.set_title(rf"$\alpha={tuned.point.alpha:g}$: {tuned.certificate.status}", fontsize=9.5, loc="left", color="#333333")
+    return axes

@@ -27,6 +27,7 @@ Array = NDArray[np.float64]
 
 SLICE = 2048  # nodes per slice: fixed, so that sums do not depend on the number of threads
 GRADIENT_TOLERANCE = 1e-6  # largest gradient of a prox objective; Newton leaves about 1e-10
+FRESH = 4  # level of the rule for fresh samples
 STEP_LABEL = 1e-5  # central difference in the label logits: error about 1e-10 of the derivative
 
 
@@ -94,13 +95,14 @@ def logit_rule(tokens: int, level: int, twin: bool) -> LogitRule:
     """Nodes for the pair (label logits, learner logits) of one sample.
 
     T = 2: a lattice in four dimensions, folded by its two reflection symmetries (2.5). T > 2: scrambled Sobol (2.6).
-    ``level`` 0 is the coarsest; ``twin`` gives a second, independent rule of the same size.
+    ``level`` 0 is the coarsest, FRESH the one for errors on fresh samples, which need no proximal step and can afford
+    more points; ``twin`` gives a second, independent rule of the same size.
     """
     shape = geometry(tokens)
     n = shape.dim
     rule: GaussianRule
     if tokens == 2:
-        spacing, radius = ((0.8, 5.5), (0.6, 6.0), (0.5, 6.2), (0.42, 6.3))[level]
+        spacing, radius = ((0.8, 5.5), (0.6, 6.0), (0.5, 6.2), (0.42, 6.3), (0.6, 6.3))[level]
         rule = lattice(4, spacing=spacing, radius=radius, offset=0.0 if twin else 0.5, folded=2)
     else:
         rule = sobol(2 * n, log2_points=sobol_size(tokens, level), seed=1 if twin else 0)
@@ -110,6 +112,8 @@ def logit_rule(tokens: int, level: int, twin: bool) -> LogitRule:
 
 def sobol_size(tokens: int, level: int) -> int:
     """log2 of the points before mirroring: fewer where one proximal step costs more."""
+    if level == FRESH:
+        return 15 if tokens <= 4 else 14 if tokens <= 8 else 13
     finest = {3: 13, 4: 12, 5: 12, 6: 11, 7: 11}.get(tokens, 10)
     return finest - 3 + level
 
@@ -390,7 +394,9 @@ class OutputChannel:
             )
         return Averages(*(float(value) for value in sums[:, :8].sum(axis=0)))
 
-    def fresh_loss(self, q: float, m: float, *, level: int, power: float | None = None, loss: str | None = None) -> float:
+    def fresh_loss(
+        self, q: float, m: float, *, level: int = FRESH, power: float | None = None, loss: str | None = None
+    ) -> float:
         """E loss on fresh samples; ``power`` replaces Q (clean labels), ``loss`` names another yardstick (2.4)."""
         Q = self.label_power if power is None else power
         yardstick = self.channel if loss is None else CHANNELS[loss]

@@ -1,4 +1,4 @@
-"""The training objective of a head and its analytic gradient, two matrix products per pass over the samples (1.2).
+"""The training objective of a head and its analytic gradient: two matrix products per pass over the samples.
 
 With logits h_ab(S) = (x_a' S x_b - δ_ab Tr S) / sqrt d and slopes G_ab = d loss / d h_ab,
 
@@ -9,6 +9,7 @@ so a pass is X S, a T x T problem per sample, and X' (G X). A narrow head uses X
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -33,8 +34,10 @@ __all__ = [
     "pair_products",
 ]
 
-Array = NDArray[Any]
+Array = NDArray[np.float64]
 Output = Literal["label", "sequence"]
+
+TINY = 1e-300
 
 
 @njit(cache=True, nogil=True, fastmath=True)
@@ -80,8 +83,8 @@ def _channel_rows(row, logits, label, slope):  # type: ignore[no-untyped-def]
 class Loss:
     """What one sample costs, as a function of the logits of all heads.
 
-    The heads' attention matrices P_k = softmax_rows(β h_k) are averaged, P = mean_k P_k. ``squared``: |P - y|², for
-    sequence outputs |(P - y) X|² / d = sum_a r_a' (X X'/d) r_a with r = P - y (1.7). ``cross-entropy``:
+    The heads' attention matrices P_k = softmax_rows(β h_k) are averaged, P = mean_k P_k. ``squared``:
+    |P - y|², for sequence outputs |(P - y) X|² / d = sum_a r_a' (X X'/d) r_a with r = P - y (1.7). ``cross-entropy``:
     - sum y log P. A `Channel` of the user is applied row by row and knows one head and label outputs only.
     """
 
@@ -218,7 +221,7 @@ class Factorised(Parametrisation):
 
 
 class Untied(Parametrisation):
-    """S_k = Q_k' K_k / sqrt(m d), penalty sqrt(d/m) (|Q|² + |K|²)/2, whose minimum over factors is d |S|_*."""
+    """S_k = Q_k' K_k / sqrt(m d), penalty sqrt(d/m) (|Q|² + |K|²)/2; its least value given S is d |S|_*."""
 
     def __init__(self, dim: int, width: int, heads: int = 1) -> None:
         self.dim, self.width, self.heads = dim, width, heads
@@ -301,6 +304,14 @@ class Objective:
             gradient = self.weights.pull_back(theta, slopes)
         cost, pull = self.weights.penalty(theta)
         return (value + self.decay * cost) / d**2, (gradient + self.decay * pull) / d**2
+
+    @cached_property
+    def floor(self) -> float:
+        """What the data alone cost at best, over d²: the entropy of the labels for cross-entropy, else zero."""
+        if str(self.loss.loss) != "cross-entropy":
+            return 0.0
+        d = self.samples.dim
+        return float(sum(np.sum(-y * np.log(np.maximum(y, TINY))) for _, y, _ in self.samples)) / d**2
 
     def data(self, maps: Array) -> tuple[float, Array]:
         """Sum of the losses and its slope in the maps (heads, d, d)."""

@@ -1,4 +1,4 @@
-"""Minimisers of a smooth function with a gradient; each hands back the best point it has seen, whatever happens."""
+"""Minimisers of a smooth function with a gradient; each hands back the best point it has seen."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 __all__ = ["Minimum", "Stopped", "adam", "lbfgs", "stationarity"]
 
-Array = NDArray[Any]
+Array = NDArray[np.float64]
 Function = Callable[[Array], tuple[float, Array]]
 
 MEMORY = 20  # pairs that L-BFGS keeps; fewer need more passes, more cost as much as a pass
@@ -23,7 +23,7 @@ class Stopped(Exception):
 
 
 class Minimum(NamedTuple):
-    """The best point seen, its value, its relative stationarity, evaluations used, and how the search ended."""
+    """The best point seen, its value and relative stationarity, evaluations, and how the search ended."""
 
     theta: Array
     value: float
@@ -92,18 +92,19 @@ def lbfgs(function: Function, theta: Array, *, tolerance: float, max_iterations:
 
     def run() -> str:
         # scipy's own tests are switched off: they depend on the units of θ
-        options = {
+        options: Any = {
             "maxiter": max_iterations,
             "maxfun": EVALUATIONS_PER_STEP * max_iterations,
             "maxcor": MEMORY,
             "ftol": 0.0,
             "gtol": 0.0,
         }
-        minimize(best, theta, jac=True, method="L-BFGS-B", callback=reached, options=options)
+        function: Any = best
+        minimize(function, theta, jac=True, method="L-BFGS-B", callback=reached, options=options)
         if best.stationarity <= tolerance:
             return "converged"
         if best.evaluations < max_iterations:
-            return f"stopped at rounding, stationarity {best.stationarity:.1e}"
+            return f"converged to rounding, stationarity {best.stationarity:.1e}"
         return f"stopped after {max_iterations} iterations, stationarity {best.stationarity:.1e}"
 
     return _guarded(best, run)

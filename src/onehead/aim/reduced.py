@@ -145,8 +145,12 @@ class Reduced:
         )
 
     def use_derivatives(self, q: float, m: float) -> bool:
-        """Whether the Stein forms would lose digits here (2.6)."""
-        return 1.0 - m * m / (self.label_power * q) < SMALL_ANGLE
+        """Whether the derivative forms are the better ones (2.6).
+
+        Stein forms lose digits when recovery is nearly perfect, and have the larger sampling error when T > 2; on the
+        lattice of T = 2 they are the exact ones, jumps of the prox included.
+        """
+        return self.tokens > 2 or 1.0 - m * m / (self.label_power * q) < SMALL_ANGLE
 
     def output_channel(
         self, q: float, m: float, sigma: float, *, level: int, twin: bool = False, memory: ProxMemory | None = None

@@ -13,7 +13,7 @@ from onehead.errors import InvalidArgument
 
 __all__ = ["Chunk", "Samples", "TokenLaw", "Tokens", "check_target", "draw_target", "labels", "softmax_rows"]
 
-Array = NDArray[Any]
+Array = NDArray[np.float64]
 TokenLaw = Literal["gaussian", "rademacher", "sparse", "sphere", "heavy-tailed"]
 
 CHUNK = 2**19  # numbers in the tokens of one chunk: a few megabytes, so that its products stay in the cache
@@ -90,7 +90,7 @@ _LAWS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] = {
 class Tokens:
     """A law of tokens, every entry of mean zero and variance one.
 
-    ``law`` is "gaussian" (as in the theory), "rademacher" (signs), "sparse" (a tenth of the entries), "sphere"
+    ``law`` is "gaussian" (as in the theory), "rademacher" (signs), "sparse" (one entry in ten), "sphere"
     (uniform on the sphere of radius sqrt d), "heavy-tailed" (independent Student t, 5 degrees of freedom), or
     an array whose rows are tokens: its columns are centred and all entries divided by one number, so that the
     shape of its covariance is kept; rows are drawn with replacement. ``correlation`` c mixes a common token

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.channel import ProxMemory
+from onehead.aim.channel import FRESH, ProxMemory
 from onehead.aim.reduced import Hats, Overlaps, Reduced
 from onehead.aim.ridgeless import interpolating, interpolation
 from onehead.errors import OutsideDomain, SolveError
@@ -28,7 +28,7 @@ TOLERANCE = 3e-7
 CLOSE = 1e-4  # of log α at which the walk in Sigma hands over to the iteration at fixed α
 COARSE_TOLERANCE = 1e-4  # on the coarsest rule; its own quadrature error is larger
 FINE_ENOUGH = 2e-4  # relative quadrature error of q and m at which no finer rule is tried: below 1e-4 in the test error
-LEVELS = (0, 1, 2, 3)
+LEVELS = {2: (0, 1, 2, 3), 3: (0, 3), 4: (0, 3), 5: (0, 2)}  # rules to go through; from T = 5 on as for 5
 LAST_KEPT_LEVEL = 2  # where minima compete the theory itself is approximate: the finest rule is not worth its price
 
 
@@ -63,15 +63,17 @@ def plateau_state(problem: Reduced) -> Plateau:
     """c = argmin of the fresh loss at (q, m) = (c² Q0, c Q0): shrunk below one by the noise (8.1)."""
     from scipy.optimize import minimize_scalar  # noqa: PLC0415
 
-    Q0, level = problem.target_power, 1 if problem.tokens == 2 else 2
+    Q0 = problem.target_power
 
-    def loss(c: float) -> float:
+    def loss(c: float, level: int = FRESH) -> float:
         return problem.output.fresh_loss(c * c * Q0, c * Q0, level=level)
 
-    if problem.noise == 0.0:
-        return Plateau(1.0, loss(1.0))
-    found = minimize_scalar(loss, bounds=(0.0, 1.5), method="bounded", options={"xatol": 1e-9})
-    return Plateau(float(found.x), float(found.fun))
+    c = 1.0
+    if problem.noise > 0.0:
+        level = 1 if problem.tokens == 2 else 2  # the loss is flat at its minimum: its own rule may be finer
+        found = minimize_scalar(lambda c: loss(c, level), bounds=(0.0, 1.5), method="bounded", options={"xatol": 1e-8})
+        c = float(found.x)
+    return Plateau(c, loss(c))
 
 
 def is_zero(problem: Reduced, alpha: float) -> bool:
@@ -105,7 +107,7 @@ def emergence_ratio(problem: Reduced) -> float:
 
 def solve(problem: Reduced, alpha: float, start: Vector | None = None) -> Solution:
     """Solve at one sample ratio, from a neighbouring state if one is given."""
-    levels = LEVELS if problem.tokens == 2 else LEVELS[:3]
+    levels = LEVELS[problem.tokens] if problem.tokens in LEVELS else LEVELS[5]
     used = 0
     state: Vector | None = None
     secants: Secants = ()

@@ -147,7 +147,7 @@ def _not_emerged(problem: Reduced, alpha: float) -> _Numbers:
     s, eps = q0 / (alpha * m0**2), 2.0 * problem.decay / (alpha * m0)
     overlaps = Overlaps(0.0, 0.0, 0.0, 0.0, 0.0, SpectralMap(s, eps, eps, 0.0, True))
     certificate = AimCertificate(status="not emerged: S = 0 is the minimum", kind=problem.output.channel.kind)
-    train = alpha * problem.output.fresh_loss(0.0, 0.0, level=1)
+    train = alpha * problem.output.fresh_loss(0.0, 0.0)
     return overlaps, Hats(alpha * q0, alpha * m0, INFINITE), train, 0.0, certificate
 
 
@@ -155,7 +155,7 @@ def _limit_point(problem: Reduced, alpha: float) -> _Numbers | None:
     """The limit λ → 0⁺ where it needs no proximal operator: interpolation (4.1) and perfect recovery (4.4)."""
     lost = Hats(INFINITE, INFINITE, INFINITE)
     kind: Kind = problem.output.channel.kind
-    floor = alpha * problem.output.fresh_loss(problem.label_power, problem.label_power, level=1)  # loss at the label
+    floor = alpha * problem.output.fresh_loss(problem.label_power, problem.label_power)  # loss at the label
     if problem.noise == 0.0 and problem.width >= problem.target.rank and alpha >= recovery(problem):
         Q0 = problem.target_power
         where = SpectralMap(0.0, 0.0, 0.0, 1.0, not problem.direct)
@@ -201,14 +201,14 @@ def _finish(
     certificate: AimCertificate,
 ) -> Prediction:
     """Errors on fresh samples, and back to the learner's own units."""
-    output, level = problem.output, 1 if problem.tokens == 2 else 2
+    output = problem.output
     q, m = overlaps.q, overlaps.m
-    test = output.fresh_loss(q, m, level=level, loss="squared")
-    clean = output.fresh_loss(q, m, level=level, loss="squared", power=problem.target_power)
+    test = output.fresh_loss(q, m, loss="squared")
+    clean = output.fresh_loss(q, m, loss="squared", power=problem.target_power)
     same = output.channel.name == "squared"
     best = plateau_state(problem)
     Q0 = problem.target_power
-    floor = best.loss if same else output.fresh_loss(best.c**2 * Q0, best.c * Q0, level=level, loss="squared")
+    floor = best.loss if same else output.fresh_loss(best.c**2 * Q0, best.c * Q0, loss="squared")
     if not np.isfinite([test, clean, train]).all():
         raise OutsideDomain(f"the errors at alpha = {alpha:g} are not finite; change weight_decay or alpha.")
     beta, scale = learner.beta, learner.beta * task.beta0
@@ -225,7 +225,7 @@ def _finish(
         m_hat=hats.m,
         sigma_hat=hats.sigma,
         certificate=replace(certificate, quadrature_error=certificate.quadrature_error or error),
-        test_loss=test if same else output.fresh_loss(q, m, level=level),
+        test_loss=test if same else output.fresh_loss(q, m),
         excess_error=test - floor,
         spread=overlaps.map.s,
         threshold=overlaps.map.eps,

@@ -59,8 +59,7 @@ def thresholds(task: Task, learner: Learner | None = None) -> Thresholds:
         q, m = 1e12, problem.target_power
     else:
         q = m = problem.target_power
-    level = 1 if task.tokens == 2 else 2
-    peak = problem.output.fresh_loss(q, m, level=level, loss="squared")
+    peak = problem.output.fresh_loss(q, m, loss="squared")
     possible = problem.noise == 0.0 and (problem.direct or problem.width >= problem.target.rank)
     if not possible:
         why = "with noise" if problem.noise > 0.0 else "by a learner narrower than the target"
@@ -106,6 +105,5 @@ def plateau(task: Task, learner: Learner | None = None) -> Plateau:
     learner = learner if learner is not None else Learner()
     problem = reduce(task, learner)
     c, Q0 = plateau_state(problem).c, problem.target_power
-    level = 1 if task.tokens == 2 else 2
-    error = problem.output.fresh_loss(c * c * Q0, c * Q0, level=level, loss="squared")
+    error = problem.output.fresh_loss(c * c * Q0, c * Q0, loss="squared")
     return Plateau(shrinkage=c * task.beta0 / learner.beta, test_error=error, task=task, learner=learner)

@@ -1,0 +1,391 @@
+"""train(): a real attention layer on real samples, described by the same Task and Learner as the theory."""
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from onehead.aim.loss import channel_named
+from onehead.aim.objective import Direct, Factorised, Loss, Objective, Parametrisation, Untied, map_logits
+from onehead.aim.optimise import Minimum, Stopped, adam, lbfgs, stationarity
+from onehead.aim.sampling import Samples, check_target, draw_target
+from onehead.aim.task import Learner, Task, check_alpha
+from onehead.aim.training import Method, TrainingCertificate, TrainingResult, TrainingRun, Variant, spread
+from onehead.errors import InvalidArgument
+
+__all__ = ["Instance", "measure", "train"]
+
+Array = NDArray[np.float64]
+Progress = Callable[[TrainingRun], None]
+
+ZERO = 1e-3  # of the largest: eigenvalues below count as zero; weight decay leaves them at about 1e-4
+SAME_MINIMUM = 1e-5  # relative difference of objectives below which two starts agree
+
+
+def train(
+    task: Task,
+    learner: Learner,
+    *,
+    dim: int,
+    alpha: float,
+    seeds: int = 1,
+    seed: int = 0,
+    variant: Variant | None = None,
+    method: Method | None = None,
+    target_map: ArrayLike | None = None,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> TrainingResult:
+    """Train a head of finite size on fresh data, once per seed, and measure what the theory predicts.
+
+    Minimises sum_μ loss(A_μ, y_μ) + λ d Tr S over the weights (1.2), with n = α d² samples rounded.
+
+    Parameters
+    ----------
+    task : Task
+    learner : Learner
+        λ must be a number: the limit 0+ has no finite training run.
+    dim : int
+        Dimension d of a token.
+    alpha : float
+        Samples per squared dimension, α = n/d².
+    seeds, seed : int
+        How many independent instances (target, data, start), and the root of their random numbers. Run k
+        gives the same bits whatever the number of seeds and workers.
+    variant : Variant, optional
+        Where the layer leaves the assumptions of the theory.
+    method : Method, optional
+        Optimiser, tolerance, precision, memory.
+    target_map : array of shape (d, d), optional
+        A symmetric map to learn instead of one drawn from ``task.target``.
+    workers : int
+        Threads, one seed each.
+    progress : callable, optional
+        Called with every finished run.
+
+    Returns
+    -------
+    TrainingResult
+        Ctrl-C ends training and returns what there is; the status then says so.
+
+    Examples
+    --------
+    >>> from onehead.aim import Learner, Task
+    >>> run = train(Task(), Learner(weight_decay=0.01), dim=30, alpha=0.5, seeds=2)
+    >>> run.status, run.samples, 0.1 < run.test_error < 0.2
+    ('converged', 450, True)
+    """
+    plan = _Plan(
+        task=task,
+        learner=learner,
+        dim=_at_least("dim", dim, 2),
+        count=round(check_alpha(alpha) * dim**2),
+        seed=_at_least("seed", seed, 0),
+        variant=variant or Variant(),
+        method=method or Method(),
+        target=None if target_map is None else check_target(target_map, dim),
+        stop=threading.Event(),
+    )
+    runs = _all(plan, range(_at_least("seeds", seeds, 1)), _at_least("workers", workers, 1), progress)
+    means, spreads = spread(runs)
+    return TrainingResult(
+        alpha=alpha,
+        dim=dim,
+        samples=plan.count,
+        **means,
+        spread=spreads,
+        seeds=len(runs),
+        setting=str(plan.variant),
+        certificate=_joint(runs, seeds),
+        runs=runs,
+        variant=plan.variant,
+        method=plan.method,
+        task=task,
+        learner=learner,
+    )
+
+
+def _at_least(name: str, value: int, low: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
+        raise InvalidArgument(name, value, f"an integer >= {low}")
+    return int(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Plan:
+    """Everything the runs share."""
+
+    task: Task
+    learner: Learner
+    dim: int
+    count: int
+    seed: int
+    variant: Variant
+    method: Method
+    target: Array | None
+    stop: threading.Event
+
+    def __post_init__(self) -> None:
+        if self.learner.decay == 0.0:
+            raise InvalidArgument("weight_decay", "0+", "a number > 0 to train with")
+        if self.count < 2:
+            raise InvalidArgument("alpha", self.count / self.dim**2, f"at least 2/dim² = {2 / self.dim**2:g}")
+        self.variant.tokens.check_dim(self.dim)
+        plain = self.variant.tied and self.variant.heads == 1 and self.variant.output == "label"
+        if self.method.optimiser == "amp" and not (plain and self.learner.width >= 1.0):
+            raise InvalidArgument(
+                "optimiser",
+                "amp",
+                "lbfgs or adam unless query and key are tied, with one head of full width and label output",
+            )
+
+    @property
+    def weights(self) -> Parametrisation:
+        """The parametrisation of the learner."""
+        heads = self.variant.heads
+        if self.learner.param == "direct":
+            if not self.variant.tied:
+                raise InvalidArgument("tied", False, "true for direct training")
+            return Direct(self.dim, heads)
+        width = max(1, round(self.learner.width * self.dim))
+        return Factorised(self.dim, width, heads) if self.variant.tied else Untied(self.dim, width, heads)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Instance:
+    """One target with its training and test samples."""
+
+    target: Array
+    train: Samples
+    test: Samples
+
+    @classmethod
+    def draw(
+        cls,
+        task: Task,
+        dim: int,
+        count: int,
+        seed: np.random.SeedSequence,
+        *,
+        variant: Variant | None = None,
+        method: Method | None = None,
+        target: Array | None = None,
+    ) -> "Instance":
+        """Draw target, training and test samples from three children of one seed."""
+        variant, method = variant or Variant(), method or Method()
+        of_target, of_train, of_test = (
+            np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, child)) for child in range(3)
+        )
+        S = draw_target(task.target, dim, np.random.default_rng(of_target)) if target is None else target
+
+        def samples(count: int, seed: np.random.SeedSequence) -> Samples:
+            return Samples(
+                task=task,
+                target=S,
+                count=count,
+                law=variant.tokens,
+                seed=seed,
+                dtype=method.number,
+                memory=method.memory,
+            )
+
+        return cls(target=S, train=samples(count, of_train), test=samples(method.test_samples, of_test))
+
+
+def _all(plan: _Plan, seeds: range, workers: int, progress: Progress | None) -> tuple[TrainingRun, ...]:
+    """All runs, in the order of their seeds; an interruption keeps those that have something to show."""
+    done: dict[int, TrainingRun] = {}
+
+    def keep(run: TrainingRun) -> None:
+        done[run.seed] = run
+        if progress is not None:
+            progress(run)
+
+    try:
+        if workers == 1:
+            for k in seeds:
+                keep(_run(plan, k))
+                if done[k].certificate.status.startswith("interrupted"):
+                    break
+        else:
+            _in_threads(plan, seeds, workers, keep)
+    except (KeyboardInterrupt, Stopped):
+        if not done:
+            raise KeyboardInterrupt from None
+    return tuple(done[k] for k in sorted(done))
+
+
+def _in_threads(plan: _Plan, seeds: range, workers: int, keep: Progress) -> None:
+    with ThreadPoolExecutor(workers) as pool:
+        futures = {pool.submit(_run, plan, k) for k in seeds}
+        try:
+            for future in as_completed(futures):
+                futures.discard(future)
+                keep(future.result())
+        except KeyboardInterrupt:
+            plan.stop.set()
+            for future in futures:
+                if not future.cancel() and not isinstance(future.exception(), Stopped):
+                    keep(future.result())
+
+
+def _run(plan: _Plan, k: int) -> TrainingRun:
+    """Draw instance k, train on it, measure."""
+    if plan.stop.is_set():
+        raise Stopped
+    clock = time.perf_counter()
+    seed = np.random.SeedSequence(plan.seed, spawn_key=(k,))
+    instance = Instance.draw(
+        plan.task, plan.dim, plan.count, seed, variant=plan.variant, method=plan.method, target=plan.target
+    )
+    if plan.method.optimiser == "amp":
+        maps, certificate = _pass_messages(plan, instance)
+    else:
+        maps, certificate = _minimise(plan, instance, k)
+    measured = measure(plan.learner, plan.variant, maps, instance)
+    return TrainingRun(
+        seed=k,
+        **measured,
+        train_loss=certificate.objective,
+        seconds=time.perf_counter() - clock,
+        certificate=certificate,
+        map=maps.mean(axis=0),
+        target=instance.target,
+    )
+
+
+def _objective(plan: _Plan, instance: Instance, weights: Parametrisation) -> Objective:
+    loss = Loss(loss=channel_named(plan.learner.loss), beta=plan.learner.beta, output=plan.variant.output)
+    return Objective(samples=instance.train, weights=weights, loss=loss, decay=plan.learner.decay)
+
+
+def _minimise(plan: _Plan, instance: Instance, k: int) -> tuple[Array, TrainingCertificate]:
+    """Minimise over the weights, from several starts for the first seed."""
+    weights = plan.weights
+    objective = _objective(plan, instance, weights)
+
+    def function(theta: Array) -> tuple[float, Array]:
+        if plan.stop.is_set():
+            raise Stopped
+        value, gradient = objective(theta)
+        return value - objective.floor, gradient
+
+    search = {"lbfgs": lbfgs, "adam": adam}[plan.method.optimiser]
+    found: list[Minimum] = []
+    for start in range(plan.method.starts if k == 0 else 1):
+        rng = np.random.default_rng(np.random.SeedSequence(plan.seed, spawn_key=(k, 3, start)))
+        theta = weights.start(rng)
+        found.append(
+            search(
+                function, theta, tolerance=plan.method.tolerance, max_iterations=plan.method.max_iterations
+            )
+        )
+        if found[-1].status.startswith("interrupted"):
+            break
+    best = min(found, key=lambda minimum: minimum.value)
+    values = [minimum.value for minimum in found]
+    gap = (max(values) - min(values)) / abs(min(values)) if len(values) > 1 else None
+    warnings: tuple[str, ...] = ()
+    if gap is not None and gap > SAME_MINIMUM:
+        warnings = (
+            f"{len(values)} starts ended at objectives that differ by {gap:.1e}: the minimum is not unique",
+        )
+    certificate = TrainingCertificate(
+        status=found[-1].status if found[-1].status.startswith("interrupted") else best.status,
+        kind="measurement",
+        residual=best.stationarity,
+        gradient_norm=best.stationarity * best.value / float(np.linalg.norm(best.theta) or 1.0),
+        evaluations=sum(minimum.evaluations for minimum in found),
+        objective=best.value + objective.floor,
+        starts_gap=gap,
+        warnings=warnings,
+    )
+    return weights.maps(best.theta), certificate
+
+
+def _pass_messages(plan: _Plan, instance: Instance) -> tuple[Array, TrainingCertificate]:
+    """Minimise by message passing; certify by the gradient of the objective at the factor of the map."""
+    from onehead.aim.amp import pass_messages  # noqa: PLC0415  (loads the proximal kernels)
+
+    passed = pass_messages(
+        plan.task,
+        plan.learner,
+        instance,
+        tolerance=plan.method.tolerance,
+        max_iterations=plan.method.max_iterations,
+        stop=plan.stop.is_set,
+    )
+    weights = plan.weights
+    if plan.learner.param == "direct":
+        theta = passed.map.ravel()
+    else:
+        values, vectors = np.linalg.eigh(passed.map)
+        theta = (np.sqrt(np.clip(values, 0.0, None) * plan.dim) * vectors).T.ravel()
+        weights = Factorised(plan.dim, plan.dim)
+    objective = _objective(plan, instance, weights)
+    value, gradient = objective(theta)
+    certificate = TrainingCertificate(
+        status=passed.status,
+        kind="measurement",
+        residual=stationarity(theta, value - objective.floor, gradient),
+        gradient_norm=float(np.linalg.norm(gradient)),
+        evaluations=passed.iterations,
+        objective=value,
+    )
+    return weights.maps(theta), certificate
+
+
+def measure(learner: Learner, variant: Variant, maps: Array, instance: Instance) -> dict[str, Any]:
+    """Errors on fresh samples (1.3), q = Tr S²/d, m = Tr S S*/d, the spectrum of S and its rank fraction."""
+    d = len(instance.target)
+    own = Loss(loss=channel_named(learner.loss), beta=learner.beta, output=variant.output)
+    squared = Loss(loss="squared", beta=learner.beta, output=variant.output)
+    totals = np.zeros(3)
+    for chunk in instance.test:
+        logits = np.stack([map_logits(S, chunk.tokens) for S in maps.astype(chunk.tokens.dtype)])
+        gram = None
+        if variant.output == "sequence":
+            gram = np.einsum("and,bnd->nab", chunk.tokens, chunk.tokens) / d
+        totals += [
+            squared(logits, chunk.labels, gram)[0],
+            squared(logits, chunk.clean, gram)[0],
+            own(logits, chunk.labels, gram)[0],
+        ]
+    error, clean, loss = totals / instance.test.count
+    S = maps.mean(axis=0)
+    values = np.linalg.eigvalsh(S) if variant.tied else np.linalg.svd(S, compute_uv=False)
+    largest, zero = float(np.abs(values).max()), 0.0 if learner.param == "direct" else ZERO
+    return {
+        "test_error": float(error),
+        "test_error_clean": float(clean),
+        "test_loss": float(loss),
+        "rank": float(np.mean(np.abs(values) > zero * largest)) if largest > 0.0 else 0.0,
+        "q": float(np.sum(S * S) / d),
+        "m": float(np.sum(S * instance.target) / d),
+        "eigenvalues": values,
+    }
+
+
+def _joint(runs: tuple[TrainingRun, ...], wanted: int) -> TrainingCertificate:
+    """The certificate of the whole: the worst of every number, the first status that is not "converged"."""
+    worst = max(runs, key=lambda run: run.certificate.residual).certificate
+    status = next(
+        (run.certificate.status for run in runs if run.certificate.status != "converged"), "converged"
+    )
+    if len(runs) < wanted:
+        status = f"interrupted after {len(runs)} of {wanted} seeds"
+    return replace(
+        worst,
+        status=status,
+        evaluations=sum(run.certificate.evaluations for run in runs),
+        objective=float(np.mean([run.certificate.objective for run in runs])),
+        starts_gap=next(
+            (run.certificate.starts_gap for run in runs if run.certificate.starts_gap is not None), None
+        ),
+        warnings=tuple(dict.fromkeys(text for run in runs for text in run.certificate.warnings)),
+    )

@@ -102,7 +102,7 @@ def logit_rule(tokens: int, level: int, twin: bool) -> LogitRule:
     n = shape.dim
     rule: GaussianRule
     if tokens == 2:
-        spacing, radius = ((0.8, 5.5), (0.6, 6.0), (0.5, 6.2), (0.42, 6.3), (0.6, 6.3))[level]
+        spacing, radius = ((0.8, 5.5), (0.6, 6.0), (0.5, 6.2), (0.42, 6.3), (0.5, 6.2))[level]
         rule = lattice(4, spacing=spacing, radius=radius, offset=0.0 if twin else 0.5, folded=2)
     else:
         rule = sobol(2 * n, log2_points=sobol_size(tokens, level), seed=1 if twin else 0)
@@ -241,11 +241,13 @@ def _prox_sums(  # type: ignore[no-untyped-def]
         out[6] += weight * (value - 0.5 * quadratic / step)
         if detail == 0:
             continue
-        if not factorise(w.hessian, 0.0, metric, 1.0 / step, w.factor):
-            # a minimum that is flat in some direction; the smallest shift that lets the factor exist
-            shift = 1e-12
-            while not factorise(w.hessian, shift, metric, 1.0 / step, w.factor):
-                shift *= 10.0
+        if not factorise(w.hessian, w.factor):
+            # a minimum that is flat in some direction, on the verge of losing itself: lift it just enough
+            lift = 1e-9
+            while not factorise(w.hessian, w.factor):
+                for i in range(n):
+                    w.hessian[i, i] += lift * metric[i, i] / step
+                lift *= 10.0
         for k in range(n):
             for i in range(n):
                 w.step[i] = w.hessian[i, k] - metric[i, k] / step

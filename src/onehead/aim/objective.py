@@ -10,6 +10,7 @@ so a pass is X S, a T x T problem per sample, and X' (G X). A narrow head uses X
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from math import sqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -84,8 +85,9 @@ class Loss:
     """What one sample costs, as a function of the logits of all heads.
 
     The heads' attention matrices P_k = softmax_rows(β h_k) are averaged, P = mean_k P_k. ``squared``:
-    |P - y|², for sequence outputs |(P - y) X|² / d = sum_a r_a' (X X'/d) r_a with r = P - y (1.7). ``cross-entropy``:
-    - sum y log P. A `Channel` of the user is applied row by row and knows one head and label outputs only.
+    |P - y|², for sequence outputs |(P - y) X|² / d = sum_a r_a' (X X'/d) r_a with r = P - y (1.7).
+    ``cross-entropy``: - sum y log P. A `Channel` of the user is applied row by row and knows one head and
+    label outputs only.
     """
 
     loss: str | Channel
@@ -142,7 +144,7 @@ def map_logits(S: Array, X: Array) -> Array:
 def _centred(h: Array, trace: Any, dim: int) -> Array:
     diagonal = np.einsum("naa->na", h)
     diagonal -= trace
-    h /= h.dtype.type(np.sqrt(dim))
+    h /= h.dtype.type(sqrt(dim))
     return h
 
 
@@ -155,7 +157,7 @@ def data_slope(G: Array, X: Array) -> Array:
     for a in range(T):
         slope += mixed[a].T @ X[a]
     slope[range(d), range(d)] -= np.einsum("naa->", G)
-    return slope / slope.dtype.type(np.sqrt(d))
+    return slope / slope.dtype.type(sqrt(d))
 
 
 class Parametrisation(ABC):
@@ -192,7 +194,7 @@ class Factorised(Parametrisation):
     def __init__(self, dim: int, width: int, heads: int = 1) -> None:
         self.dim, self.width, self.heads = dim, width, heads
         self.size = heads * width * dim
-        self.scale = 1.0 / np.sqrt(width * dim)
+        self.scale = 1.0 / sqrt(width * dim)
 
     def _factors(self, theta: Array) -> Array:
         return theta.reshape(self.heads, self.width, self.dim)
@@ -208,7 +210,7 @@ class Factorised(Parametrisation):
 
     def penalty(self, theta: Array) -> tuple[float, Array]:
         """sqrt(d/m) |W|²."""
-        factor = np.sqrt(self.dim / self.width)
+        factor = sqrt(self.dim / self.width)
         return float(factor * (theta @ theta)), 2.0 * factor * theta
 
     def start(self, rng: np.random.Generator) -> Array:
@@ -226,7 +228,7 @@ class Untied(Parametrisation):
     def __init__(self, dim: int, width: int, heads: int = 1) -> None:
         self.dim, self.width, self.heads = dim, width, heads
         self.size = 2 * heads * width * dim
-        self.scale = 1.0 / np.sqrt(width * dim)
+        self.scale = 1.0 / sqrt(width * dim)
 
     def _factors(self, theta: Array) -> tuple[Array, Array]:
         both = theta.reshape(2, self.heads, self.width, self.dim)
@@ -244,7 +246,7 @@ class Untied(Parametrisation):
 
     def penalty(self, theta: Array) -> tuple[float, Array]:
         """sqrt(d/m) (|Q|² + |K|²) / 2."""
-        factor = np.sqrt(self.dim / self.width)
+        factor = sqrt(self.dim / self.width)
         return float(0.5 * factor * (theta @ theta)), factor * theta
 
     def start(self, rng: np.random.Generator) -> Array:
@@ -275,7 +277,7 @@ class Direct(Parametrisation):
 
     def start(self, rng: np.random.Generator) -> Array:
         """A symmetric Gaussian matrix with Tr S²/d of order one."""
-        return self.maps(rng.standard_normal(self.size) / np.sqrt(self.dim)).ravel()
+        return self.maps(rng.standard_normal(self.size) / sqrt(self.dim)).ravel()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -307,7 +309,7 @@ class Objective:
 
     @cached_property
     def floor(self) -> float:
-        """What the data alone cost at best, over d²: the entropy of the labels for cross-entropy, else zero."""
+        """The least that data can cost, over d²: the entropy of the labels for cross-entropy, else zero."""
         if str(self.loss.loss) != "cross-entropy":
             return 0.0
         d = self.samples.dim
@@ -329,7 +331,7 @@ class Objective:
         """The same through w = X W': h_ab = (w_a.w_b / sqrt(m d) - δ_ab Tr S) / sqrt d."""
         width, d = W.shape
         factor = W.astype(self.samples.dtype)
-        scale = factor.dtype.type(1.0 / np.sqrt(width * d))
+        scale = factor.dtype.type(1.0 / sqrt(width * d))
         total, gradient, trace_slope = 0.0, np.zeros(W.shape), 0.0
         for chunk in self.samples:
             X = chunk.tokens
@@ -345,7 +347,7 @@ class Objective:
                 gradient += mixed[a].T @ X[a]
             trace_slope += float(np.einsum("naa->", G[0]))
         gradient -= 2.0 * trace_slope * W
-        return total, (gradient * (scale / np.sqrt(d))).ravel()
+        return total, (gradient * (scale / sqrt(d))).ravel()
 
     def _loss(self, logits: Array, chunk: Chunk) -> tuple[float, Array]:
         gram = gram_matrix(chunk.tokens) if self.loss.output == "sequence" else None

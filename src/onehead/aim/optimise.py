@@ -99,8 +99,8 @@ def lbfgs(function: Function, theta: Array, *, tolerance: float, max_iterations:
             "ftol": 0.0,
             "gtol": 0.0,
         }
-        function: Any = best
-        minimize(function, theta, jac=True, method="L-BFGS-B", callback=reached, options=options)
+        search: Any = minimize  # the stubs know no callable objects
+        search(best, theta, jac=True, method="L-BFGS-B", callback=reached, options=options)
         if best.stationarity <= tolerance:
             return "converged"
         if best.evaluations < max_iterations:

@@ -95,7 +95,7 @@ def interpolation(problem: Reduced) -> tuple[float, Interpolating | None]:
         return part.J - s * part.A - problem.label_power
 
     low = np.log(TINY * problem.target_power)
-    if excess(low) > -1e-6 * problem.noise:  # no noise: the root is at s = 0, up to rounding
+    if excess(low) > -1e-6 * problem.noise - 1e-10 * problem.label_power:  # no noise: the root is at s = 0
         s = float(np.exp(low))  # A approaches its limit like sqrt(s): one step of extrapolation removes that
         A = 2.0 * problem.integrals(0.25 * s, 0.0).A - problem.integrals(s, 0.0).A
         return A / (2.0 * problem.informative), None

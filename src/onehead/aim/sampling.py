@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from math import sqrt
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -36,18 +37,19 @@ def draw_target(target: Target, dim: int, rng: np.random.Generator) -> Array:
     if isinstance(target, MarchenkoPastur):
         width = max(1, round(target.kappa0 * dim))
         W = rng.standard_normal((width, dim))
-        return W.T @ W / np.sqrt(width * dim)
+        return W.T @ W / sqrt(width * dim)
     eigenvalues = np.asarray(getattr(target, "eigenvalues", ()), dtype=float)
     if eigenvalues.shape != (dim,):
         raise InvalidArgument("dim", dim, f"{eigenvalues.size}, the number of eigenvalues of the target")
     basis, upper = np.linalg.qr(rng.standard_normal((dim, dim)))
     basis *= np.sign(np.diag(upper))  # with positive diagonal the factor is uniform on the orthogonal group
-    return (basis * eigenvalues) @ basis.T
+    S: Array = (basis * eigenvalues) @ basis.T
+    return S
 
 
 def check_target(matrix: ArrayLike, dim: int) -> Array:
     """Return a user's target map if it is a finite symmetric dim x dim array."""
-    S = np.asarray(matrix, dtype=float)
+    S: Array = np.asarray(matrix, dtype=np.float64)
     if S.shape != (dim, dim):
         raise InvalidArgument("target_map", S.shape, f"an array of shape ({dim}, {dim})")
     if not np.isfinite(S).all():
@@ -62,20 +64,21 @@ def _gaussian(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 
 def _rademacher(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    return 2.0 * rng.integers(0, 2, shape) - 1.0
+    return np.where(rng.random(shape) < 0.5, -1.0, 1.0)
 
 
 def _sparse(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    return rng.standard_normal(shape) * (rng.random(shape) < SPARSITY) / np.sqrt(SPARSITY)
+    return rng.standard_normal(shape) * (rng.random(shape) < SPARSITY) / sqrt(SPARSITY)
 
 
 def _sphere(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     x = rng.standard_normal(shape)
-    return x * np.sqrt(shape[-1]) / np.linalg.norm(x, axis=-1, keepdims=True)
+    x *= sqrt(shape[-1]) / np.linalg.norm(x, axis=-1, keepdims=True)
+    return x
 
 
 def _heavy_tailed(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    return rng.standard_t(DEGREES, shape) * np.sqrt(1.0 - 2.0 / DEGREES)
+    return rng.standard_t(DEGREES, shape) * sqrt(1.0 - 2.0 / DEGREES)
 
 
 _LAWS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] = {
@@ -125,7 +128,7 @@ class Tokens:
         if self.correlation == 0.0:
             return x
         common = self._independent(rng, (1, count, dim))
-        return np.sqrt(self.correlation) * common + np.sqrt(1.0 - self.correlation) * x
+        return sqrt(self.correlation) * common + sqrt(1.0 - self.correlation) * x
 
     def _independent(self, rng: np.random.Generator, shape: tuple[int, int, int]) -> Array:
         if self.rows is None:
@@ -137,7 +140,7 @@ class Tokens:
 def _standardised(array: ArrayLike) -> Array:
     """A user's tokens, centred and with unit mean square."""
     try:
-        rows = np.asarray(array, dtype=float)
+        rows: Array = np.array(array, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidArgument(
             "token_law", type(array).__name__, "an array of numbers, one token per row"
@@ -150,8 +153,8 @@ def _standardised(array: ArrayLike) -> Array:
         raise InvalidArgument("token_law", f"an array of {len(rows)} row(s)", "at least two tokens")
     if not np.isfinite(rows).all():
         raise InvalidArgument("token_law", "an entry that is not finite", "an array of finite numbers")
-    rows = rows - rows.mean(axis=0)
-    scale = float(np.sqrt(np.mean(rows**2)))
+    rows -= rows.mean(axis=0)
+    scale = sqrt(np.mean(rows**2))
     if scale == 0.0:
         raise InvalidArgument("token_law", "an array whose rows are all equal", "tokens that differ")
     return rows / scale
@@ -159,22 +162,22 @@ def _standardised(array: ArrayLike) -> Array:
 
 def softmax_rows(logits: Array) -> Array:
     """Softmax over the last axis."""
-    p = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    p: Array = np.exp(logits - logits.max(axis=-1, keepdims=True))
     p /= p.sum(axis=-1, keepdims=True)
     return p
 
 
 def labels(S: Array, X: Array, beta0: float, noise: Array | None) -> Array:
     """y = softmax_rows(β₀ (h(S) + N)) (1.1), shape (count, T, T), for tokens X of shape (T, count, d)."""
-    h = np.einsum("and,bnd->nab", X @ S, X, optimize=True)
+    h: Array = np.einsum("and,bnd->nab", X @ S, X, optimize=True)
     h[:, range(len(X)), range(len(X))] -= np.trace(S)
-    h /= np.sqrt(X.shape[-1])
+    h /= sqrt(X.shape[-1])
     return softmax_rows(beta0 * (h if noise is None else h + noise))
 
 
 def _noise(rng: np.random.Generator, count: int, tokens: int, variance: float) -> Array:
     """Symmetric noise of variance Δ on the diagonal and Δ/2 off it (1.1)."""
-    N = rng.standard_normal((count, tokens, tokens)) * np.sqrt(variance)
+    N = rng.standard_normal((count, tokens, tokens)) * sqrt(variance)
     return 0.5 * (N + N.transpose(0, 2, 1))
 
 

@@ -113,8 +113,8 @@ class Method(Problem):
 class TrainingCertificate(Certificate):
     """``residual`` is the relative stationarity |gradient| |θ| / objective at the weights returned.
 
-    ``gradient_norm``: norm of the gradient of objective/d². ``starts_gap``: largest relative difference of the
-    objective between several starts, or None when there was one.
+    ``gradient_norm``: norm of the gradient of objective/d². ``starts_gap``: largest relative gap of the
+    objective between starts, or None when there was one.
     """
 
     gradient_norm: float

@@ -124,7 +124,9 @@ def fixed_point(
             differences.append((y - previous[0], r - previous[1]))
             del differences[:-memory]
         previous = (y, r)
-        step = _anderson_step(r, differences) if differences else gain * r
+        # a residual that did not change says nothing about the map
+        useful = [pair for pair in differences if np.max(np.abs(pair[1])) > 1e-10 * residual]
+        step = _anderson_step(r, useful) if useful else gain * r
         size = float(np.max(np.abs(step)))
         y = inside(y + step * min(1.0, max_step / size) if size > 0.0 else y)
         if np.max(np.abs(y)) > limit:

@@ -31,7 +31,8 @@ LAST_STEP = 1e-5  # Newton is quadratic: a step of this relative size leaves an 
 FLAT = 1e-10  # and a gradient below this
 ROUNDING = 1e-13
 SLACK = 1e-14  # rounding of the objective: without it the last steps are refused for ever
-FIRST_SHIFT, SHIFT_GROWTH = 0.1, 4.0  # of each diagonal entry: one shift for all would crawl along flat directions
+KICK = 0.1  # step off a saddle along its downward direction, where the gradient alone shows none
+LONGEST = 5.0  # longest step where the curvature is not positive: the quadratic model says little there
 SAFE_PIVOT = 1e-6  # a pivot this far below its diagonal entry is rounding, not curvature
 
 
@@ -113,14 +114,11 @@ def _objective(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def factorise(hessian, shift, metric, inverse_step, factor):  # type: ignore[no-untyped-def]
-    """Cholesky factor of the Hessian, each diagonal entry h raised by ``shift (|h| + metric/step)``.
-
-    False when it is not safely positive definite.
-    """
+def factorise(hessian, factor):  # type: ignore[no-untyped-def]
+    """Cholesky factor of the Hessian; False when it is not safely positive definite."""
     n = hessian.shape[0]
     for j in range(n):
-        pivot = hessian[j, j] + shift * (abs(hessian[j, j]) + inverse_step * metric[j, j])
+        pivot = hessian[j, j]
         least = SAFE_PIVOT * abs(pivot)
         for k in range(j):
             pivot -= factor[j, k] * factor[j, k]
@@ -133,6 +131,30 @@ def factorise(hessian, shift, metric, inverse_step, factor):  # type: ignore[no-
                 total -= factor[i, k] * factor[j, k]
             factor[i, j] = total / factor[j, j]
     return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _saddle_free(hessian, gradient, move):  # type: ignore[no-untyped-def]
+    """Newton's step with every curvature replaced by its size, so that it goes downhill in all directions."""
+    n = gradient.shape[0]
+    values, vectors = np.linalg.eigh(hessian)
+    floor = 1e-8 * max(abs(values[0]), abs(values[n - 1]))
+    move[:] = 0.0
+    for k in range(n):
+        slope = 0.0
+        for i in range(n):
+            slope += gradient[i] * vectors[i, k]
+        length = -slope / max(abs(values[k]), floor)
+        if k == 0 and values[0] < 0.0 and abs(length) < KICK:
+            length = KICK if slope <= 0.0 else -KICK
+        for i in range(n):
+            move[i] += length * vectors[i, k]
+    size = 0.0
+    for i in range(n):
+        size = max(size, abs(move[i]))
+    if size > LONGEST:
+        for i in range(n):
+            move[i] *= LONGEST / size
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -167,7 +189,7 @@ def _pair_objective(  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _newton_pair(  # type: ignore[no-untyped-def]
-    row, metric, step, v, label, u, gradient, hessian, row_x, row_label, row_gradient, row_hessian
+    row, metric, step, v, label, u, gradient, hessian, move, row_x, row_label, row_gradient, row_hessian
 ):
     """`newton_prox` for two coordinates, all in registers: most of the time of the library is spent here."""
     p00, p01, p11 = metric[0, 0] / step, metric[0, 1] / step, metric[1, 1] / step
@@ -176,13 +198,15 @@ def _newton_pair(  # type: ignore[no-untyped-def]
         row, p00, p01, p11, v, label, u0, u1, row_x, row_label, row_gradient, row_hessian
     )
     for _ in range(MAX_NEWTON):
-        shift = 0.0
-        a, c = h0, h1
-        while not (a > 0.0 and a * c - p01 * p01 > SAFE_PIVOT * a * abs(c)):
-            shift = max(FIRST_SHIFT, SHIFT_GROWTH * shift)
-            a, c = h0 + shift * (abs(h0) + p00), h1 + shift * (abs(h1) + p11)
-        determinant = a * c - p01 * p01
-        m0, m1 = (p01 * g1 - c * g0) / determinant, (p01 * g0 - a * g1) / determinant
+        determinant = h0 * h1 - p01 * p01
+        regular = h0 > 0.0 and determinant > SAFE_PIVOT * h0 * abs(h1)
+        if regular:
+            m0, m1 = (p01 * g1 - h1 * g0) / determinant, (p01 * g0 - h0 * g1) / determinant
+        else:
+            gradient[0], gradient[1] = g0, g1
+            hessian[0, 0], hessian[0, 1], hessian[1, 0], hessian[1, 1] = h0, p01, p01, h1
+            _saddle_free(hessian, gradient, move)
+            m0, m1 = move[0], move[1]
         slope = g0 * m0 + g1 * m1
         allowed = value + SLACK * (1.0 + abs(value))
         length = 1.0
@@ -197,7 +221,7 @@ def _newton_pair(  # type: ignore[no-untyped-def]
             break
         u0, u1, value, g0, g1, h0, h1 = u0 + length * m0, u1 + length * m1, new, n0, n1, k0, k1
         size = max(abs(m0), abs(m1)) / (1.0 + max(abs(u0), abs(u1)))
-        if shift == 0.0 and length == 1.0 and size < LAST_STEP and (max(abs(g0), abs(g1)) < FLAT or size < ROUNDING):
+        if regular and length == 1.0 and size < LAST_STEP and (max(abs(g0), abs(g1)) < FLAT or size < ROUNDING):
             break
     u[0], u[1], gradient[0], gradient[1] = u0, u1, g0, g1
     hessian[0, 0], hessian[0, 1], hessian[1, 0], hessian[1, 1] = h0, p01, p01, h1
@@ -209,24 +233,25 @@ def newton_prox(row, select, metric, step, v, label, u, w):  # type: ignore[no-u
     """Move ``u`` to the local minimum that safeguarded Newton reaches from it.
 
     Returns the objective there; the scratch then holds the gradient and the Hessian at the minimum.
-    The full Hessian is used where it is positive definite, a shifted one elsewhere; steps are halved
-    until the objective falls (Armijo).
+    Where the Hessian is not positive definite every curvature is replaced by its size; steps are halved until
+    the objective falls (Armijo).
     """
     gradient, hessian, factor, move, trial, row_x, row_label, row_gradient, row_hessian = w
     n = u.shape[0]
     if n == 2 and select.shape[0] == 2 and select.shape[1] == 2:
-        return _newton_pair(row, metric, step, v, label, u, gradient, hessian, row_x, row_label, row_gradient, row_hessian)
+        return _newton_pair(row, metric, step, v, label, u, gradient, hessian, move, row_x, row_label, row_gradient, row_hessian)
     inverse_step = 1.0 / step
     value = _objective(
         row, select, metric, inverse_step, v, label, u, gradient, hessian, row_x, row_label, row_gradient, row_hessian
     )
     for _ in range(MAX_NEWTON):
-        shift = 0.0
-        while not factorise(hessian, shift, metric, inverse_step, factor):
-            shift = max(FIRST_SHIFT, SHIFT_GROWTH * shift)
-        for i in range(n):
-            move[i] = -gradient[i]
-        solve_factored(factor, move)
+        regular = factorise(hessian, factor)
+        if regular:
+            for i in range(n):
+                move[i] = -gradient[i]
+            solve_factored(factor, move)
+        else:
+            _saddle_free(hessian, gradient, move)
         slope, size, scale = 0.0, 0.0, 1.0
         for i in range(n):
             slope += gradient[i] * move[i]
@@ -249,7 +274,7 @@ def newton_prox(row, select, metric, step, v, label, u, w):  # type: ignore[no-u
         for i in range(n):
             u[i] = trial[i]
         value = new
-        if shift == 0.0 and length == 1.0 and size < LAST_STEP * scale:
+        if regular and length == 1.0 and size < LAST_STEP * scale:
             steepest = 0.0
             for i in range(n):
                 steepest = max(steepest, abs(gradient[i]))

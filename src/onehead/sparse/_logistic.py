@@ -59,5 +59,3 @@ def logistic_prox(t, c, out):  # type: ignore[no-untyped-def]
             if step < LAST_STEP * (1.0 + abs(p)):
                 break
         out[i] = p
-
-

@@ -16,8 +16,8 @@ __all__ = ["Alignment", "align", "critical_bias_rate", "misalignment_constant", 
 class Alignment(Result):
     """Readout w1 after the first step and query q after the second, for d -> infinity.
 
-    ``overlap_*`` is the component along the signal xi, ``cos_*`` the cosine with it, ``query_readout`` = <q, w1>;
-    ``sharpness`` = beta |q|; ``misalignment`` is C of |cos_query| = 1 - C/alpha0 for large alpha0.
+    ``overlap_*`` is the component along the signal xi, ``cos_*`` the cosine with it, ``query_readout`` = <q,
+    w1>; ``sharpness`` = beta |q|; ``misalignment`` is C of |cos_query| = 1 - C/alpha0 for large alpha0.
     """
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("protocol",)
@@ -39,7 +39,9 @@ class Alignment(Result):
 
 
 class _Moments(NamedTuple):
-    """m_p = pi E[h|+], m_0 = E[h], k_p = pi E[h^2|+], k_0 = E[h^2], with h the slope of the loss in the logit."""
+    """m_p = pi E[h|+], m_0 = E[h], k_p = pi E[h^2|+], k_0 = E[h^2], with h the slope of the loss in the
+    logit.
+    """
 
     m_p: float
     m_0: float
@@ -47,7 +49,9 @@ class _Moments(NamedTuple):
     k_0: float
 
 
-def _slope_moments(task: Task, protocol: Protocol, *, mean_plus: float, mean_minus: float, spread: float) -> _Moments:
+def _slope_moments(
+    task: Task, protocol: Protocol, *, mean_plus: float, mean_minus: float, spread: float
+) -> _Moments:
     """Averages of h = y l'(y u) over u ~ N(mean_y, spread^2)."""
     pi = task.positive_rate
     plus, plus2 = protocol.loss.slope_moments(mean_plus, spread)
@@ -119,7 +123,7 @@ def _certificate(cos_query: float, protocol: Protocol, critical: float | None) -
     if cos_query == 0.0:
         return Certificate(status="no signal in the query", kind="claim")
     advice = "flip the sign of eta_q"
-    if critical is not None and protocol.eta_q > 0.0:
+    if critical is not None and critical > 0.0 and protocol.eta_q > 0.0:
         advice += f", or move eta_b across its critical value {critical:.4g}"
     warning = f"the query points away from the signal (cos {cos_query:.3f}); {advice}."
     return Certificate(status="anti-aligned", kind="claim", warnings=(warning,))
@@ -128,8 +132,8 @@ def _certificate(cos_query: float, protocol: Protocol, critical: float | None) -
 def misalignment_constant(task: Task, protocol: Protocol) -> float:
     """C of |cos_query| = 1 - C/alpha0 + o(1/alpha0); infinite when the limit itself does not see the signal.
 
-    C = [((L-1) m_0)^2 e^2/L + (L-1) omega^2 k_0 + theta^2 omega^2 nu k_p] / (2 omega^2 ((L-1) m_0 + theta^2 nu m_p)^2)
-    with the averages taken at alpha0 = infinity.
+    C = [((L-1) m_0)^2 e^2/L + (L-1) omega^2 k_0 + theta^2 omega^2 nu k_p] / (2 omega^2 ((L-1) m_0 + theta^2
+    nu m_p)^2) with the averages taken at alpha0 = infinity.
     """
     L, theta, pi, nu = task.length, task.strength, task.positive_rate, task.mask_variance
     shift = theta * task.signal_tokens / L
@@ -148,8 +152,9 @@ def critical_bias_rate(task: Task, protocol: Protocol) -> float | None:
     """The bias rate at which, for small eta_w, the query changes sign; None where no rate does.
 
     Logistic: p_c = pi (L-1 + theta^2 nu)/(L-1 + pi theta^2 nu), eta_c = 2 logit(p_c)/(2 pi - 1).
-    Square: theta^2 nu pi (1 - eta (2 pi - 1)) = (L-1)(eta - 1)(2 pi - 1). Rare positives need eta_b above it, rare
-    negatives below it. Negative values mean that every rate eta_b >= 0 aligns (or, for rare negatives, none does).
+    Square: theta^2 nu pi (1 - eta (2 pi - 1)) = (L-1)(eta - 1)(2 pi - 1). Rare positives need eta_b above it,
+    rare negatives below it. Negative values mean that every rate eta_b >= 0 aligns (or, for rare negatives,
+    none does).
     """
     L, pi = task.length, task.positive_rate
     excess = 2.0 * pi - 1.0

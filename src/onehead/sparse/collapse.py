@@ -1,13 +1,13 @@
 """Does the hinge readout collapse to zero weights? (theory of the readout, 4.7)
 
-With unbalanced classes and many samples the hinge minimiser can be exactly w = 0 with the bias of the majority. Moving
-the weights away from it costs, to first order and whatever the ridge,
+With unbalanced classes and many samples the hinge minimiser can be exactly w = 0 with the bias of the
+majority. Moving the weights away from it costs, to first order and whatever the ridge,
 
     V = min over x, max over chi of
         -E_min[u] - chi E_min[tau^2]/2 + E_maj[M_+(u + tau r g; chi tau^2)] - 1/(2 alpha chi)
 
-with u = -y_maj D.x, rp = 1, E_min and E_maj restricted to the classes, and M_+(t; c) = 0, t^2/(2c), t - c/2 for t <= 0,
-0 < t < c, t >= c. The readout has collapsed if and only if V >= 0.
+with u = -y_maj D.x, rp = 1, E_min and E_maj restricted to the classes, and M_+(t; c) = 0, t^2/(2c), t - c/2
+for t <= 0, 0 < t < c, t >= c. The readout has collapsed if and only if V >= 0.
 """
 
 import numpy as np
@@ -49,22 +49,22 @@ def first_order_cost(features: Features, x: Array, *, alpha: float) -> tuple[flo
     f = features
     majority = 1.0 if f.average(f.label) >= 0.0 else -1.0
     is_major = f.label == majority
-    few, many = np.where(is_major, 0.0, f.weight), np.where(is_major, f.weight, 0.0)
+    few, many = np.where(is_major, 0.0, 1.0), np.where(is_major, 1.0, 0.0)
     r = radius(f, x, 1.0)
-    u, sg, tau2 = -majority * (f.design @ x), f.noise * r, f.noise**2
+    u, sg, tau2 = -majority * f.logit(x), f.noise * r, f.noise**2
 
     def excess(log_chi: float) -> float:
         chi = np.exp(log_chi)
         slope2 = _lift(u, sg, chi * tau2)[3]
-        return float(np.log(alpha * chi**2 * (few @ tau2 + many @ (tau2 * slope2))))
+        return float(np.log(alpha * chi**2 * f.average(np.where(is_major, slope2, 1.0) * tau2)))
 
     low = -0.5 * np.log(alpha * f.average(tau2))
-    high = -0.5 * np.log(alpha * (few @ tau2))
+    high = -0.5 * np.log(alpha * f.average(few * tau2))
     chi = np.exp(brentq(excess, low - 1e-9, high + 1e-9, xtol=1e-10))
     cost, slope, slope_g, _ = _lift(u, sg, chi * tau2)
-    value = -few @ u - 0.5 * chi * (few @ tau2) + many @ cost - 0.5 / (alpha * chi)
-    gradient = -majority * (f.design.T @ (many * slope - few))
-    gradient += float(many @ (slope_g * f.noise)) * np.where(f.is_signal, x, 0.0) / r
+    value = f.average(np.where(is_major, cost, -u - 0.5 * chi * tau2)) - 0.5 / (alpha * chi)
+    gradient = -majority * f.moments(np.where(is_major, slope, -1.0))
+    gradient += f.average(many * slope_g * f.noise) * np.where(f.is_signal, x, 0.0) / r
     return float(value), gradient
 
 
@@ -77,16 +77,22 @@ def collapsed(features: Features, *, alpha: float) -> bool:
 
     if abs(features.average(features.label)) < 1e-12:
         return False
-    seen = [np.inf]
 
     def cost(x: Array) -> tuple[float, Array]:
         value, gradient = first_order_cost(features, x, alpha=alpha)
-        seen.append(value)
+        if value < 0.0:
+            raise _Negative
         return value, gradient
 
-    def enough(_: Array) -> None:
-        if min(seen) < 0.0:
-            raise StopIteration
+    try:
+        with np.errstate(all="ignore"):
+            minimize(
+                cost, np.zeros(features.design.shape[1]), jac=True, method="BFGS", options={"gtol": 1e-9}
+            )
+    except _Negative:
+        return False
+    return True
 
-    minimize(cost, np.zeros(features.design.shape[1]), jac=True, method="BFGS", callback=enough, options={"gtol": 1e-9})
-    return min(seen) >= 0.0
+
+class _Negative(Exception):
+    """A direction in which the loss falls has been found."""

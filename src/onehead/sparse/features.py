@@ -1,8 +1,9 @@
-"""What stage four sees of a sample: a few informative directions and a noise level (theory of the readout, 4.1, 4.3, 4.6).
+"""What stage four sees of a sample: a few informative directions and a noise level (theory of the readout,
+4.1, 4.3, 4.6).
 
-The feature of a sample is  sum_j D_j e_j + tau z  with z standard normal outside the query direction. ``design`` holds
-the informative part D with one column per trained coefficient: the query direction (attention only), the signal
-direction or directions, and the bias.
+The feature of a sample is  sum_j D_j e_j + tau z  with z standard normal outside the query direction.
+``design`` holds the informative part D with one column per trained coefficient: the query direction
+(attention only), the signal direction or directions, and the bias.
 """
 
 from dataclasses import dataclass
@@ -17,7 +18,9 @@ __all__ = ["Features", "attention_features", "pooled_features", "vectorised_feat
 
 Array = NDArray[np.float64]
 
-_GRID = np.linspace(-9.0, 9.0, 2001)  # the Gaussian of a linear model's logit: trapezoid rule, error below 1e-12
+_GRID = np.linspace(
+    -9.0, 9.0, 2001
+)  # the Gaussian of a linear model's logit: trapezoid rule, error below 1e-12
 _GRID_WEIGHT = np.exp(-0.5 * _GRID**2) / np.exp(-0.5 * _GRID**2).sum()
 
 
@@ -26,8 +29,8 @@ class Features:
     """A weighted sample of the law of (y, D, tau), and of the Gaussian g of the logit c + tau r g.
 
     label (N,) is y; design (N, p) is D; noise (N,) is tau; gauss (N,) is g; weight (N,) sums to one.
-    ``is_query`` and ``is_signal`` (p,) say which columns are the query direction and which lie in the noise space;
-    the rest is the bias.
+    ``is_query`` and ``is_signal`` (p,) say which columns are the query direction and which lie in the noise
+    space; the rest is the bias.
     """
 
     label: Array
@@ -40,7 +43,25 @@ class Features:
 
     def average(self, values: Array) -> float:
         """E[values] over the sample."""
-        return float(self.weight @ values)
+        return float(np.einsum("n,n->", self.weight, values))
+
+    def logit(self, x: Array) -> Array:
+        """c = D.x for every sample."""
+        from onehead.sparse._sums import project  # noqa: PLC0415  (numba is loaded when first needed)
+
+        return np.asarray(project(self.design, np.ascontiguousarray(x, dtype=float)))
+
+    def moments(self, values: Array) -> Array:
+        """E[values D_j] for every column."""
+        from onehead.sparse._sums import moment  # noqa: PLC0415
+
+        return np.asarray(moment(self.design, self.weight, values))
+
+    def gram(self, left: Array, values: Array, right: Array) -> Array:
+        """E[values left_i right_j] for every pair of columns."""
+        from onehead.sparse._sums import gram  # noqa: PLC0415
+
+        return np.asarray(gram(left, self.weight * values, right))
 
 
 def attention_features(
@@ -48,8 +69,9 @@ def attention_features(
 ) -> Features:
     """Sample (y, G, K, tau) and g: x_l = g_l + theta s v_l, att = softmax(kappa x).
 
-    G = sum_l att_l x_l along the query, K = theta sqrt(1 - s^2) sum_{l in S} att_l along the rest of the signal,
-    tau = |att|. Both classes share the same Sobol points. ``length`` replaces the task's own (length generalisation).
+    G = sum_l att_l x_l along the query, K = theta sqrt(1 - s^2) sum_{l in S} att_l along the rest of the
+    signal, tau = |att|. Both classes share the same Sobol points. ``length`` replaces the task's own (length
+    generalisation).
     """
     length = task.length if length is None else length
     R = task.signal_tokens

@@ -1,7 +1,8 @@
-"""Stage four for the hinge loss with the Gaussian of the logit integrated by hand (theory of the readout, 4.4, 4.7).
+"""Stage four for the hinge loss with the Gaussian of the logit integrated by hand (theory of the readout,
+4.4, 4.7).
 
-Per sample, with t = y c, sg = tau r and step cc = chi tau^2: the margin is t + sg g, |h| is 1 below 1 - cc, 0 above 1 and
-falls linearly between, that is for A < g < B with B = (1 - t)/sg and A = B - cc/sg.
+Per sample, with t = y c, sg = tau r and step cc = chi tau^2: the margin is t + sg g, |h| is 1 below 1 - cc, 0
+above 1 and falls linearly between, that is for A < g < B with B = (1 - t)/sg and A = B - cc/sg.
 """
 
 import numpy as np
@@ -13,19 +14,17 @@ from onehead.sparse.order import (
     TOLERANCE,
     Averages,
     Solution,
+    Stationarity,
     System,
-    first_guess,
     penalties,
     polish,
     radius,
-    sweeps,
+    solve_stationarity,
 )
 
 __all__ = ["solve_hard_margin", "solve_hinge"]
 
 Array = NDArray[np.float64]
-
-SWEEPS = 60
 
 
 def density(z: Array) -> Array:
@@ -46,7 +45,7 @@ def _averages(features: Features, x: Array, rp: float, chi: float) -> Averages:
     """E h, E h^2 and E dh/dlogit over g, per sample."""
     f = features
     sg, cc = f.noise * radius(f, x, rp), chi * f.noise**2
-    B = (1.0 - f.label * (f.design @ x)) / sg
+    B = (1.0 - f.label * f.logit(x)) / sg
     below, P0, P1, P2 = _band(B - cc / sg, B)
     k = sg / cc
     return Averages(
@@ -60,12 +59,13 @@ def _system(features: Features, *, alpha: float, ridge: float) -> System:
     """Residuals and Jacobian in u = (x, log rp, log chi); the last row is alpha (lambda chi + E[P0]) - 1."""
     f = features
     n = f.design.shape[1]
+    one = np.ones_like(f.noise)
 
     def system(u: Array) -> tuple[Array, Array]:
         x, rp, chi = u[:n], float(np.exp(u[n])), float(np.exp(u[n + 1]))
         r = radius(f, x, rp)
         sg, cc = f.noise * r, chi * f.noise**2
-        B = (1.0 - f.label * (f.design @ x)) / sg
+        B = (1.0 - f.label * f.logit(x)) / sg
         A = B - cc / sg
         below, P0, P1, P2 = _band(A, B)
         k = sg / cc
@@ -75,30 +75,33 @@ def _system(features: Features, *, alpha: float, ridge: float) -> System:
         rms = np.sqrt(f.average(h2)) + 1e-300
         spread = f.average(f.noise**2 * h2) + 1e-300
         residual = np.append(
-            (-f.design.T @ (f.weight * f.label * h) + penalty * x) / rms,
+            (-f.moments(f.label * h) + penalty * x) / rms,
             [u[n] - u[n + 1] - 0.5 * np.log(alpha * spread), alpha * (ridge * chi + f.average(P0)) - 1.0],
         )
         fA, fB = density(A), density(B)
         # derivatives of h, h2 and P0 by t, sg and cc
         h_by = (-P0 / cc, -P1 / cc, -(k / cc) * (B * P0 - P1))
-        h2_by = (2.0 * h_by[2], -2.0 * (k / cc) * (B * P1 - P2), -2.0 * (k**2 / cc) * (B * B * P0 - 2.0 * B * P1 + P2))
+        h2_by = (
+            2.0 * h_by[2],
+            -2.0 * (k / cc) * (B * P1 - P2),
+            -2.0 * (k**2 / cc) * (B * B * P0 - 2.0 * B * P1 + P2),
+        )
         P0_by = ((fA - fB) / sg, (A * fA - B * fB) / sg, fA / sg)
         dr = np.append(np.where(f.is_signal, x, 0.0), rp * rp) / r  # by x and log rp
 
         def chain(left: Array, by: tuple[Array, Array, Array]) -> Array:
             """Gradient of the averages E[left * quantity] in u."""
-            weighted = f.weight[:, None] * left
-            out = np.zeros((left.shape[1], n + 2))
-            out[:, :n] = (weighted * (by[0] * f.label)[:, None]).T @ f.design
-            out[:, : n + 1] += np.outer(weighted.T @ (by[1] * f.noise), dr)
-            out[:, n + 1] = weighted.T @ (by[2] * cc)
+            right = np.column_stack([(by[0] * f.label)[:, None] * f.design, by[1] * f.noise, by[2] * cc])
+            gram = f.gram(left, one, right)
+            out = np.column_stack([gram[:, :n], np.zeros(len(gram)), gram[:, n + 1]])
+            out[:, : n + 1] += np.outer(gram[:, n], dr)
             return out
 
         jacobian = np.vstack(
             [
                 chain(-f.label[:, None] * f.design, h_by),
                 chain((f.noise**2)[:, None], h2_by) / (-2.0 * spread),
-                alpha * chain(np.ones((len(h), 1)), P0_by),
+                alpha * chain(one[:, None], P0_by),
             ]
         )
         jacobian[:n, :n] += np.diag(penalty)
@@ -119,42 +122,25 @@ def solve_hinge(features: Features, *, alpha: float, ridge: float, start: Array 
     NotConverged
         Also when the solution has collapsed to zero weights; `collapsed` tells.
     """
-    f = features
-    system = _system(f, alpha=alpha, ridge=ridge)
-    evaluations, residual = 0, np.inf
-    if start is not None:
-        u, residual, evaluations = polish(system, start)
-    if not residual < TOLERANCE:
-        guess = first_guess(f, alpha=alpha, ridge=ridge, curvature=1.0)
-        guess = sweeps(
-            f,
-            lambda x, rp, chi: _averages(f, x, rp, chi),
-            alpha=alpha,
-            ridge=ridge,
-            start=guess,
-            count=SWEEPS,
-        )
-        u, residual, more = polish(system, guess)
-        evaluations += SWEEPS + more
-    if not residual < TOLERANCE:
-        raise NotConverged(
-            f"the hinge readout's equations stopped at a residual of {residual:.1e}; raise ridge, or change alpha1.",
-            residual=residual,
-        )
-    return Solution(
-        x=u[:-2], rp=float(np.exp(u[-2])), chi=float(np.exp(u[-1])), residual=residual, evaluations=evaluations
+    equations = Stationarity(
+        features=features,
+        alpha=alpha,
+        averages=lambda x, rp, chi: _averages(features, x, rp, chi),
+        system=lambda penalty: _system(features, alpha=alpha, ridge=penalty),
     )
+    return solve_stationarity(equations, ridge=ridge, start=start)
 
 
 def solve_hard_margin(features: Features, *, alpha: float) -> Solution:
     """Smallest weights with all margins at least 1: the limit ridge -> 0+ below capacity.
 
-    chi grows like 1/lambda. With the multiplier ell = lambda chi and e = chi |h| = (sg/tau^2)(B Phi(B) + phi(B)):
-    E[-y e D_j] + penalty_j x_j = 0 with penalty = ell (query), 1/alpha (signal), 0 (bias),
+    chi grows like 1/lambda. With the multiplier ell = lambda chi and e = chi |h| = (sg/tau^2)(B Phi(B) +
+    phi(B)): E[-y e D_j] + penalty_j x_j = 0 with penalty = ell (query), 1/alpha (signal), 0 (bias),
     rp^2 = alpha E[tau^2 e^2], and ell + E Phi(B) = 1/alpha.
     """
     f = features
     n = f.design.shape[1]
+    one = np.ones_like(f.noise)
 
     def system(u: Array) -> tuple[Array, Array]:
         from scipy.special import ndtr  # noqa: PLC0415
@@ -162,7 +148,7 @@ def solve_hard_margin(features: Features, *, alpha: float) -> Solution:
         x, rp, ell = u[:n], float(np.exp(u[n])), float(np.exp(u[n + 1]))
         r = radius(f, x, rp)
         sg, tau2 = f.noise * r, f.noise**2
-        B = (1.0 - f.label * (f.design @ x)) / sg
+        B = (1.0 - f.label * f.logit(x)) / sg
         P0, fB = ndtr(B), density(B)
         e = sg / tau2 * (B * P0 + fB)
         e2 = (sg / tau2) ** 2 * ((B * B + 1.0) * P0 + B * fB)
@@ -170,23 +156,23 @@ def solve_hard_margin(features: Features, *, alpha: float) -> Solution:
         rms = np.sqrt(f.average(e2)) + 1e-300
         spread = f.average(tau2 * e2) + 1e-300
         residual = np.append(
-            (-f.design.T @ (f.weight * f.label * e) + penalty * x) / rms,
+            (-f.moments(f.label * e) + penalty * x) / rms,
             [u[n] - 0.5 * np.log(alpha * spread), alpha * (ell + f.average(P0)) - 1.0],
         )
         dr = np.append(np.where(f.is_signal, x, 0.0), rp * rp) / r
 
         def chain(left: Array, by_t: Array, by_sg: Array) -> Array:
-            weighted = f.weight[:, None] * left
-            out = np.zeros((left.shape[1], n + 2))
-            out[:, :n] = (weighted * (by_t * f.label)[:, None]).T @ f.design
-            out[:, : n + 1] += np.outer(weighted.T @ (by_sg * f.noise), dr)
+            right = np.column_stack([(by_t * f.label)[:, None] * f.design, by_sg * f.noise])
+            gram = f.gram(left, one, right)
+            out = np.column_stack([gram[:, :n], np.zeros((len(gram), 2))])
+            out[:, : n + 1] += np.outer(gram[:, n], dr)
             return out
 
         jacobian = np.vstack(
             [
                 chain(-f.label[:, None] * f.design, -P0 / tau2, fB / tau2),
                 chain(tau2[:, None], -2.0 * e / tau2, 2.0 * sg / tau2**2 * P0) / (-2.0 * spread),
-                alpha * chain(np.ones((len(e), 1)), -fB / sg, -B * fB / sg),
+                alpha * chain(one[:, None], -fB / sg, -B * fB / sg),
             ]
         )
         jacobian[:n, :n] += np.diag(penalty)
@@ -201,7 +187,7 @@ def solve_hard_margin(features: Features, *, alpha: float) -> Solution:
     u, residual, evaluations = polish(system, start)
     if not residual < TOLERANCE:
         raise NotConverged(
-            f"the hard-margin equations stopped at a residual of {residual:.1e}; give ridge a small positive value.",
+            f"the hard-margin equations stopped at a residual of {residual:.1e}; take ridge > 0.",
             residual=residual,
         )
     return Solution(

@@ -1,6 +1,7 @@
 """Convex losses of the margin: what a readout minimises.
 
-A loss is a small class with three methods, each of arrays: ``value``, ``derivative`` and ``prox``. Your own one is
+A loss is a small class with three methods, each of arrays: ``value``, ``derivative`` and ``prox``. Your own
+one is
 
     class Exponential(Loss):
         name = "exponential"
@@ -23,15 +24,18 @@ __all__ = ["LOSSES", "Hinge", "Logistic", "Loss", "Square", "SquaredHinge", "nam
 
 Array = NDArray[np.float64]
 
-_WIDE = np.linspace(-10.0, 10.0, 401)  # standard deviations: the trapezoid rule is exact to 1e-12 for smooth losses
+_WIDE = np.linspace(
+    -10.0, 10.0, 401
+)  # standard deviations: the trapezoid rule is exact to 1e-12 for smooth losses
 _WIDE_WEIGHT = np.exp(-0.5 * _WIDE**2) / np.exp(-0.5 * _WIDE**2).sum()
 
 
 class Loss(ABC):
     """A convex loss l(t) of the margin t = y * logit (theory of the task, 1.3).
 
-    ``separable`` says what minimising it does, without ridge, on data that a hyperplane separates: the weights
-    run away along the maximum-margin direction, or stop at the hard-margin solution, or it is not known.
+    ``separable`` says what minimising it does, without ridge, on data that a hyperplane separates: the
+    weights run away along the maximum-margin direction, or stop at the hard-margin solution, or it is not
+    known.
     """
 
     name: ClassVar[str]

@@ -1,8 +1,9 @@
-"""Order parameters of a trained readout and how their equations are solved, whatever the loss (theory of the readout, 4.2, 4.4).
+"""Order parameters of a trained readout and how their equations are solved, whatever the loss (theory of the
+readout, 4.2, 4.4).
 
-The logit of a fresh sample is c + tau r g with c = D.x and r^2 = |x_signal|^2 + rp^2: x are the trained coefficients of
-the informative directions, rp the norm of the rest of the weights. With p the proximal point of the margin
-y (c + tau r g) at step chi tau^2 and h = y l'(p), the order parameters solve
+The logit of a fresh sample is c + tau r g with c = D.x and r^2 = |x_signal|^2 + rp^2: x are the trained
+coefficients of the informative directions, rp the norm of the rest of the weights. With p the proximal point
+of the margin y (c + tau r g) at step chi tau^2 and h = y l'(p), the order parameters solve
 
     E[h D_j] + penalty_j x_j = 0        penalty = lambda (query), 1/(alpha chi) (signal), 0 (bias)
     rp^2 = alpha chi^2 E[tau^2 h^2]
@@ -16,15 +17,27 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.errors import NotConverged
 from onehead.sparse.features import Features
 
-__all__ = ["TOLERANCE", "Averages", "Solution", "first_guess", "penalties", "polish", "radius", "sweeps"]
+__all__ = [
+    "TOLERANCE",
+    "Averages",
+    "Solution",
+    "Stationarity",
+    "penalties",
+    "polish",
+    "radius",
+    "solve_stationarity",
+]
 
 Array = NDArray[np.float64]
 System = Callable[[Array], tuple[Array, Array]]
 
 TOLERANCE = 1e-9  # of the undamped residual
 NEWTON_STEPS = 40
+SWEEPS = 60
+FEW_SWEEPS = 12  # enough nine times out of ten
 LARGEST = 40.0  # of |log rp| and |log chi|: beyond it the iterate has run away
 
 
@@ -41,14 +54,13 @@ class Solution:
 
 
 class Averages(NamedTuple):
-    """Per sample, averaged over the Gaussian of the logit where that is done by hand: h, h^2 and dh/dlogit."""
+    """Per sample, averaged over the Gaussian of the logit where that is done by hand: h, h^2 and
+    dh/dlogit.
+    """
 
     h: Array
     h2: Array
     slope: Array
-
-
-Evaluate = Callable[[Array, float, float], Averages]  # of x, rp, chi
 
 
 def radius(features: Features, x: Array, rp: float) -> float:
@@ -61,26 +73,102 @@ def penalties(features: Features, *, query: float, signal: float) -> Array:
     return np.where(features.is_query, query, np.where(features.is_signal, signal, 0.0))
 
 
-def first_guess(features: Features, *, alpha: float, ridge: float, curvature: float) -> Array:
-    """x = 0 but .1 on the signal and 2 pi - 1 on the bias, rp = 1, chi = 1/(alpha (lambda + curvature E tau^2))."""
-    f = features
-    x = np.where(f.is_signal, 0.1, np.where(f.is_query, 0.0, f.average(f.label)))
-    chi = 1.0 / (alpha * (ridge + curvature * f.average(f.noise**2)))
-    return np.append(x, [0.0, np.log(chi)])
+@dataclass(frozen=True, kw_only=True)
+class Stationarity:
+    """The equations of one loss on one sample: averages at (x, rp, chi), and residuals with Jacobian at a
+    ridge.
+
+    ``curvature`` is a typical l'' that sets the first guess of chi.
+    """
+
+    features: Features
+    alpha: float
+    averages: Callable[[Array, float, float], Averages]
+    system: Callable[[float], System]
+    curvature: float = 1.0
 
 
-def sweeps(features: Features, evaluate: Evaluate, *, alpha: float, ridge: float, start: Array, count: int) -> Array:
+def solve_stationarity(equations: Stationarity, *, ridge: float, start: Array | None = None) -> Solution:
+    """Solve the equations: from a known start, else from scratch, else following the solution along the
+    ridge.
+
+    Raises
+    ------
+    NotConverged
+        When the residual stays above tolerance on every path.
+    """
+    evaluations, residual = 0, np.inf
+    with np.errstate(all="ignore"):  # far trial points overflow; they are refused for their residual
+        if start is not None:
+            u, residual, evaluations = polish(equations.system(ridge), start)
+        for first, count in ((ridge, FEW_SWEEPS), (ridge, SWEEPS), (1.0, SWEEPS), (1e-3, SWEEPS)):
+            if residual < TOLERANCE:
+                break
+            u, residual, more = _follow(equations, first, ridge, count)
+            evaluations += more
+    if not residual < TOLERANCE:
+        raise NotConverged(
+            f"the readout's equations stopped at a residual of {residual:.1e}; raise ridge or change alpha1.",
+            residual=residual,
+        )
+    return Solution(
+        x=u[:-2],
+        rp=float(np.exp(u[-2])),
+        chi=float(np.exp(u[-1])),
+        residual=residual,
+        evaluations=evaluations,
+    )
+
+
+def _follow(equations: Stationarity, first: float, last: float, count: int) -> tuple[Array, float, int]:
+    """Solve from scratch at ridge ``first`` after ``count`` sweeps, then follow the solution to ``last``.
+
+    The start of each step is a straight line in log ridge through the two solutions before; a step that fails
+    is tried again at a third of its size.
+    """
+    u = _sweeps(equations, first, _first_guess(equations, first), count)
+    u, residual, evaluations = polish(equations.system(first), u)
+    evaluations += count
+    here, goal = np.log(first) if first != last else 0.0, np.log(max(last, 1e-12)) if first != last else 0.0
+    step, slope = np.sign(goal - here) * np.log(5.0), np.zeros_like(u)
+    while here != goal and residual < TOLERANCE and abs(step) > 1e-2:
+        there = goal if abs(goal - here) <= abs(step) else here + step
+        ridge = last if there == goal else float(np.exp(there))
+        new, new_residual, more = polish(equations.system(ridge), u + slope * (there - here))
+        evaluations += more
+        if new_residual < TOLERANCE:
+            slope, u, residual = (new - u) / (there - here), new, new_residual
+            here, step = there, 1.5 * step
+        else:
+            step /= 3.0
+    return u, residual if here == goal else np.inf, evaluations
+
+
+def _first_guess(equations: Stationarity, ridge: float) -> Array:
+    """x = 0 but .1 on the signal and 2 pi - 1 on the bias, rp = 1, chi = 1/(alpha (lambda + l'' E tau^2)).
+
+    Weights are in units of 1/sqrt(E tau^2), in which the equations do not know the scale of the features.
+    """
+    f = equations.features
+    tau2 = f.average(f.noise**2)
+    x = np.where(f.is_signal, 0.1 / np.sqrt(tau2), np.where(f.is_query, 0.0, f.average(f.label)))
+    chi = 1.0 / (equations.alpha * (ridge + equations.curvature * tau2))
+    return np.append(x, [-0.5 * np.log(tau2), np.log(chi)])
+
+
+def _sweeps(equations: Stationarity, ridge: float, start: Array, count: int) -> Array:
     """Damped sweeps of u = (x, log rp, log chi): Newton in query and bias, .6 of the way in the rest."""
-    f = features
+    f, alpha = equations.features, equations.alpha
     free = ~f.is_signal
-    D_free = f.design[:, free]
+    D_free = np.ascontiguousarray(f.design[:, free])
+    most = np.where(f.is_query, 1.0 / np.sqrt(f.average(f.noise**2)), 1.0)[free]
     x, rp, chi = start[:-2].copy(), float(np.exp(start[-2])), float(np.exp(start[-1]))
     for _ in range(count):
-        at = evaluate(x, rp, chi)
-        force = f.design.T @ (f.weight * at.h)
+        at = equations.averages(x, rp, chi)
+        force = f.moments(at.h)
         penalty = penalties(f, query=ridge, signal=1.0 / (alpha * chi))
-        bend = D_free.T @ ((f.weight * at.slope)[:, None] * D_free) + np.diag(penalty[free] + 1e-12)
-        x[free] -= 0.7 * np.clip(np.linalg.solve(bend, (force + penalty * x)[free]), -1.0, 1.0)
+        bend = f.gram(D_free, at.slope, D_free) + np.diag(penalty[free] + 1e-12)
+        x[free] -= 0.7 * np.clip(np.linalg.solve(bend, (force + penalty * x)[free]), -most, most)
         x[f.is_signal] += 0.6 * (-alpha * chi * force[f.is_signal] - x[f.is_signal])
         rp += 0.6 * (np.sqrt(alpha * chi**2 * f.average(f.noise**2 * at.h2)) + 1e-12 - rp)
         new = 1.0 / (alpha * (ridge + f.average(f.noise**2 * at.slope)) + 1e-12)
@@ -91,14 +179,14 @@ def sweeps(features: Features, evaluate: Evaluate, *, alpha: float, ridge: float
 def polish(system: System, start: Array) -> tuple[Array, float, int]:
     """Newton steps, halved until the residual falls; Powell's hybrid method where they stall.
 
-    ``system`` gives residuals and Jacobian at u = (x, log rp, log chi). Returns the point, its undamped residual
-    (largest entry) and the number of evaluations.
+    ``system`` gives residuals and Jacobian at u = (x, log rp, log chi). Returns the point, its undamped
+    residual (largest entry) and the number of evaluations.
     """
     u = start
     residual, jacobian = system(u)
     evaluations = 1
     for _ in range(NEWTON_STEPS):
-        if np.max(np.abs(residual)) < TOLERANCE:
+        if np.max(np.abs(residual)) < TOLERANCE or not np.isfinite(jacobian).all():
             break
         step = _newton_step(jacobian, residual)
         length = min(1.0, 2.0 / max(float(np.max(np.abs(step[-2:]))), 1e-300))
@@ -123,7 +211,7 @@ def polish(system: System, start: Array) -> tuple[Array, float, int]:
 def _newton_step(jacobian: Array, residual: Array) -> Array:
     """Solve for the step; least squares when the Jacobian is singular to rounding."""
     try:
-        return np.linalg.solve(jacobian, residual)
+        return np.asarray(np.linalg.solve(jacobian, residual))
     except np.linalg.LinAlgError:
         return np.asarray(np.linalg.lstsq(jacobian, residual, rcond=1e-12)[0])
 
@@ -135,8 +223,13 @@ def _hybrid(system: System, start: Array, size: float) -> tuple[Array, float, in
     def inside(u: Array) -> Array:
         return np.append(u[:-2], np.clip(u[-2:], -LARGEST, LARGEST))
 
-    with np.errstate(all="ignore"):
-        found = root(lambda u: system(inside(u)), start, jac=True, method="hybr", options={"xtol": 1e-13, "maxfev": 300})
+    def bounded(u: Array) -> tuple[Array, Array]:
+        return system(inside(u))
+
+    settings = {"xtol": 1e-13, "maxfev": 300}
+    found = root(bounded, start, jac=True, method="hybr", options=settings)  # type: ignore[call-overload]
     u = inside(np.asarray(found.x))
     residual = float(np.max(np.abs(system(u)[0])))
+    if not np.isfinite(size):
+        size = np.inf
     return (u, residual, int(found.nfev)) if residual < size else (start, size, int(found.nfev))

@@ -3,33 +3,28 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.errors import NotConverged
 from onehead.sparse.features import Features
 from onehead.sparse.losses import Loss
 from onehead.sparse.order import (
-    TOLERANCE,
     Averages,
     Solution,
+    Stationarity,
     System,
-    first_guess,
     penalties,
-    polish,
     radius,
-    sweeps,
+    solve_stationarity,
 )
 
 __all__ = ["solve_saddle"]
 
 Array = NDArray[np.float64]
 
-SWEEPS = 60
-
 
 def _averages(features: Features, loss: Loss, x: Array, rp: float, chi: float) -> Averages:
     """One proximal point per sample: h = y l'(p) and dh/dlogit = l'' / (1 + chi tau^2 l'')."""
     f = features
     step = chi * f.noise**2
-    p = loss.prox(f.label * (f.design @ x + f.noise * radius(f, x, rp) * f.gauss), step)
+    p = loss.prox(f.label * (f.logit(x) + f.noise * radius(f, x, rp) * f.gauss), step)
     h = f.label * loss.derivative(p)
     bend = loss.curvature(p)
     return Averages(h, h * h, bend / (1.0 + step * bend))
@@ -50,17 +45,16 @@ def _system(features: Features, loss: Loss, *, alpha: float, ridge: float) -> Sy
         r = radius(f, x, rp)
         at = _averages(f, loss, x, rp, chi)
         penalty = penalties(f, query=ridge, signal=1.0 / (alpha * chi))
-        weighted = f.weight * at.h
         rms = np.sqrt(f.average(at.h2)) + 1e-300
         spread = f.average(f.noise**2 * at.h2) + 1e-300
-        gain = float(weighted @ towards_r) / r
+        gain = f.average(at.h * towards_r) / r
         residual = np.append(
-            (f.design.T @ weighted + penalty * x) / rms,
+            (f.moments(at.h) + penalty * x) / rms,
             [u[n] - u[n + 1] - 0.5 * np.log(alpha * spread), alpha * chi * (ridge + gain) - 1.0],
         )
         rows = np.column_stack([f.design, f.noise**2 * at.h, towards_r])
         columns = np.column_stack([f.design, towards_r, -at.h * f.noise**2])
-        gram = rows.T @ ((f.weight * at.slope)[:, None] * columns)
+        gram = f.gram(rows, at.slope, columns)
         dr = np.append(np.where(f.is_signal, x, 0.0), rp * rp) / r  # by x and log rp
         jacobian = np.column_stack([gram[:, :n], np.zeros(n + 2), chi * gram[:, n + 1]])
         jacobian[:, : n + 1] += np.outer(gram[:, n], dr)
@@ -76,56 +70,20 @@ def _system(features: Features, loss: Loss, *, alpha: float, ridge: float) -> Sy
     return system
 
 
-def solve_saddle(features: Features, loss: Loss, *, alpha: float, ridge: float, start: Array | None = None) -> Solution:
-    """Solve the equations for any loss, from ``start`` if one is known.
-
-    Falls back to following the solution from ridge 1 downwards.
+def solve_saddle(
+    features: Features, loss: Loss, *, alpha: float, ridge: float, start: Array | None = None
+) -> Solution:
+    """Solve the equations for any loss, from ``start`` = (x, log rp, log chi) if one is known.
 
     Raises
     ------
     NotConverged
-        When the residual stays above tolerance after that, too.
     """
-    evaluations, residual = 0, np.inf
-    if start is not None:
-        u, residual, evaluations = polish(_system(features, loss, alpha=alpha, ridge=ridge), start)
-    for path in ((ridge,), _descent(ridge)):
-        if residual < TOLERANCE:
-            break
-        u, residual, more = _follow(features, loss, alpha=alpha, path=path)
-        evaluations += more
-    if not residual < TOLERANCE:
-        raise NotConverged(
-            f"the readout's equations stopped at a residual of {residual:.1e}; raise ridge, or change alpha1.",
-            residual=residual,
-        )
-    return Solution(
-        x=u[:-2], rp=float(np.exp(u[-2])), chi=float(np.exp(u[-1])), residual=residual, evaluations=evaluations
+    equations = Stationarity(
+        features=features,
+        alpha=alpha,
+        averages=lambda x, rp, chi: _averages(features, loss, x, rp, chi),
+        system=lambda penalty: _system(features, loss, alpha=alpha, ridge=penalty),
+        curvature=float(loss.curvature(np.zeros(1))[0]),
     )
-
-
-def _descent(ridge: float) -> tuple[float, ...]:
-    """Ridges from 1 down to the wanted one, each a fifth of the one before."""
-    path = [1.0]
-    while 0.2 * path[-1] > max(ridge, 1e-9):
-        path.append(0.2 * path[-1])
-    return (*path, ridge)
-
-
-def _follow(features: Features, loss: Loss, *, alpha: float, path: tuple[float, ...]) -> tuple[Array, float, int]:
-    """Solve along a path of ridges, each start being the solution before."""
-    curvature = float(loss.curvature(np.zeros(1))[0])
-    u = first_guess(features, alpha=alpha, ridge=path[0], curvature=curvature)
-    evaluations, residual = 0, np.inf
-    for ridge in path:
-        u = sweeps(
-            features,
-            lambda x, rp, chi: _averages(features, loss, x, rp, chi),
-            alpha=alpha,
-            ridge=ridge,
-            start=u,
-            count=SWEEPS,
-        )
-        u, residual, more = polish(_system(features, loss, alpha=alpha, ridge=ridge), u)
-        evaluations += SWEEPS + more
-    return u, residual, evaluations
+    return solve_stationarity(equations, ridge=ridge, start=start)

@@ -1,4 +1,6 @@
-"""Stage four for the square loss: closed forms given one scalar (theory of the readout, 4.5, and ridgeless, 5)."""
+"""Stage four for the square loss: closed forms given one scalar (theory of the readout, 4.5, and ridgeless,
+5).
+"""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +15,9 @@ Array = NDArray[np.float64]
 
 
 def square_step(features: Features, *, alpha: float, ridge: float) -> float:
-    """chi from lambda chi + E[chi tau^2 / (1 + chi tau^2)] = 1/alpha; infinite when only interpolation solves it."""
+    """chi from lambda chi + E[chi tau^2 / (1 + chi tau^2)] = 1/alpha; infinite when only interpolation solves
+    it.
+    """
     from scipy.optimize import brentq  # noqa: PLC0415  (scipy.optimize is loaded when first needed)
 
     f = features
@@ -22,7 +26,7 @@ def square_step(features: Features, *, alpha: float, ridge: float) -> float:
 
     def excess(log_chi: float) -> float:
         chi = np.exp(log_chi)
-        return ridge * chi + f.average(chi * f.noise**2 / (1.0 + chi * f.noise**2)) - 1.0 / alpha
+        return float(ridge * chi + f.average(chi * f.noise**2 / (1.0 + chi * f.noise**2)) - 1.0 / alpha)
 
     # the average lies below both 1 and chi E tau^2, which brackets the root
     low = np.log(1.0 / (alpha * (ridge + f.average(f.noise**2))))
@@ -48,10 +52,10 @@ def solve_square(features: Features, *, alpha: float, ridge: float) -> Solution:
     else:
         psi, F = f.noise**-2.0, alpha
         penalty = penalties(f, query=1.0 / alpha - 1.0, signal=1.0 / alpha)
-    weighted = f.weight * psi
-    gram = f.design.T @ (weighted[:, None] * f.design) + np.diag(penalty)
-    x = _solve(gram, f.design.T @ (weighted * f.label))
-    error2 = (f.design @ x - f.label) ** 2
+    gram = f.gram(f.design, psi, f.design) + np.diag(penalty)
+    right = f.moments(psi * f.label)
+    x = _solve(gram, right)
+    error2 = (f.logit(x) - f.label) ** 2
     fourth = f.average(f.noise**4 * psi**2)
     left = 1.0 - F * fourth
     status = "converged" if np.isfinite(chi) else "minimum-norm interpolation"
@@ -59,9 +63,11 @@ def solve_square(features: Features, *, alpha: float, ridge: float) -> Solution:
         rp, status = np.inf, "interpolation peak: the norm of the weights diverges"
     else:
         rp = float(
-            np.sqrt(F * (f.average(f.noise**2 * psi**2 * error2) + np.sum(x[f.is_signal] ** 2) * fourth) / left)
+            np.sqrt(
+                F * (f.average(f.noise**2 * psi**2 * error2) + np.sum(x[f.is_signal] ** 2) * fourth) / left
+            )
         )
-    residual = float(np.max(np.abs(gram @ x - f.design.T @ (weighted * f.label))))
+    residual = float(np.max(np.abs(gram @ x - right)))
     return Solution(x=x, rp=rp, chi=chi, residual=residual, evaluations=1, status=status)
 
 
@@ -71,7 +77,8 @@ def _solve(gram: Array, right: Array) -> Array:
 
 
 def ridgeless_limit(features: Features) -> tuple[float, float]:
-    """Limit E0 of the test error for alpha1 -> infinity at ridge 0, and C1 of E = E0 + C1/alpha1 (ridgeless, 5.2).
+    """Limit E0 of the test error for alpha1 -> infinity at ridge 0, and C1 of E = E0 + C1/alpha1 (ridgeless,
+    5.2).
 
     With T2 = E tau^2, T4 = E tau^4, A0 = E[D D'] + T2 on the signal columns, x0 = A0^-1 E[y D], c0 = D.x0:
     E0 = E Phi(-y c0 / (tau |m|)), m = x0_signal.
@@ -87,15 +94,17 @@ def ridgeless_limit(features: Features) -> tuple[float, float]:
     tau2 = f.noise**2
     T2, T4 = f.average(tau2), f.average(tau2**2)
     on_signal = np.diag(f.is_signal.astype(float))
-    gram = (f.design * f.weight[:, None]).T @ f.design
+    gram = f.gram(f.design, np.ones_like(tau2), f.design)
     A0 = gram + T2 * on_signal
-    x0 = _solve(A0, f.design.T @ (f.weight * f.label))
+    x0 = _solve(A0, f.moments(f.label))
     m = float(np.linalg.norm(x0[f.is_signal]))
     if m < 1e-12:
-        raise OutsideDomain("the readout has no weight along the signal; evaluate the prediction itself instead.")
-    A1 = -(f.design * (f.weight * tau2)[:, None]).T @ f.design / T2 - (T4 / T2) * on_signal
-    x1 = _solve(A0, -f.design.T @ (f.weight * tau2 * f.label) / T2 - A1 @ x0)
-    c0, c1 = f.design @ x0, f.design @ x1
+        raise OutsideDomain(
+            "the readout has no weight along the signal; evaluate the prediction itself instead."
+        )
+    A1 = -f.gram(f.design, tau2, f.design) / T2 - (T4 / T2) * on_signal
+    x1 = _solve(A0, -f.moments(tau2 * f.label) / T2 - A1 @ x0)
+    c0, c1 = f.logit(x0), f.logit(x1)
     rho = (f.average(tau2 * (c0 - f.label) ** 2) + m**2 * T4) / T2**2
     r1 = (2.0 * float(x0[f.is_signal] @ x1[f.is_signal]) + rho) / (2.0 * m)
     z = -f.label * c0 / (f.noise * m)

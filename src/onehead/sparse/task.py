@@ -24,12 +24,13 @@ MAX_PATTERNS = 2000  # sets of signal positions that are listed one by one when 
 class Task(Problem):
     """A sequence of noise tokens; a positive one carries a weak signal in a few random places.
 
-    y = +1 with probability ``positive_rate`` (pi): X = theta v xi^T + Z, where v has ``signal_tokens`` (R) ones among
-    ``length`` (L) places, theta is the ``strength`` and xi a unit vector; y = -1: X = Z. Z has iid N(0, 1) entries.
+    y = +1 with probability ``positive_rate`` (pi): X = theta v xi^T + Z, where v has ``signal_tokens`` (R)
+    ones among ``length`` (L) places, theta is the ``strength`` and xi a unit vector; y = -1: X = Z. Z has iid
+    N(0, 1) entries.
 
-    ``positions`` (optional, L weights w_l > 0) makes some places likelier: a set S of R places then has probability
-    proportional to the product of its weights; with R = 1 the weights are the probabilities. Only the vectorised
-    classifier notices.
+    ``positions`` (optional, L weights w_l > 0) makes some places likelier: a set S of R places then has
+    probability proportional to the product of its weights; with R = 1 the weights are the probabilities. Only
+    the vectorised classifier notices.
 
     Examples
     --------
@@ -41,7 +42,9 @@ class Task(Problem):
     signal_tokens: int = Field(1, ge=1)
     strength: float = Field(5.0, ge=0.0)
     positive_rate: float = Field(0.5, gt=0.0, lt=1.0)
-    positions: tuple[float, ...] | None = Field(None, json_schema_extra={"allowed": "L positive weights, or None"})
+    positions: tuple[float, ...] | None = Field(
+        None, json_schema_extra={"allowed": "L positive weights, or None"}
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -49,7 +52,9 @@ class Task(Problem):
             raise InvalidArgument("signal_tokens", self.signal_tokens, f"at most length = {self.length}")
         if self.positions is not None:
             if len(self.positions) != self.length or min(self.positions) <= 0.0:
-                raise InvalidArgument("positions", self.positions, f"length = {self.length} weights > 0, or None")
+                raise InvalidArgument(
+                    "positions", self.positions, f"length = {self.length} weights > 0, or None"
+                )
             if comb(self.length, self.signal_tokens) > MAX_PATTERNS:
                 allowed = f"None when more than {MAX_PATTERNS} sets of signal tokens are possible"
                 raise InvalidArgument("positions", "weights", allowed)
@@ -77,13 +82,14 @@ class Task(Problem):
 
 
 class Protocol(Problem):
-    """Two gradient steps find the query on one half of the data, the readout is then trained on the other half.
+    """Two gradient steps find the query on one half of the data, the readout is then trained on the other
+    half.
 
-    ``alpha0`` = n0/d samples for the query, ``alpha1`` = n1/d for the readout; ``beta`` inverse temperature of the
-    softmax; ``eta_w``, ``eta_b``, ``eta_q`` the rates of the first steps; ``loss`` a name or a `Loss`; ``ridge`` the
-    penalty lambda of (1/n1) sum_i l(y_i logit_i) + (lambda/2) |w|^2, zero meaning the limit lambda -> 0+.
-    ``cos_query`` and ``sharpness`` (kappa = beta |q|), given together, fix the query directly and skip the two steps.
-    The linear models are trained on all the data, ``alpha`` = alpha0 + alpha1.
+    ``alpha0`` = n0/d samples for the query, ``alpha1`` = n1/d for the readout; ``beta`` inverse temperature
+    of the softmax; ``eta_w``, ``eta_b``, ``eta_q`` the rates of the first steps; ``loss`` a name or a `Loss`;
+    ``ridge`` the penalty lambda of (1/n1) sum_i l(y_i logit_i) + (lambda/2) |w|^2, zero meaning the limit
+    lambda -> 0+. ``cos_query`` and ``sharpness`` (kappa = beta |q|), given together, fix the query directly
+    and skip the two steps. The linear models are trained on all the data, ``alpha`` = alpha0 + alpha1.
     """
 
     alpha0: float = Field(1.0, gt=0.0)
@@ -92,9 +98,9 @@ class Protocol(Problem):
     eta_w: float = Field(0.5, gt=0.0)
     eta_b: float = Field(0.5, ge=0.0)
     eta_q: float = 1.0
-    loss: Annotated[Loss, BeforeValidator(named), WithJsonSchema({"type": "string", "enum": list(LOSSES)})] = Field(
-        default_factory=lambda: LOSSES["logistic"]
-    )
+    loss: Annotated[
+        Loss, BeforeValidator(named), WithJsonSchema({"type": "string", "enum": list(LOSSES)})
+    ] = Field(default_factory=lambda: LOSSES["logistic"])
     ridge: float = Field(1e-3, ge=0.0)
     cos_query: float | None = Field(None, ge=-1.0, le=1.0)
     sharpness: float | None = Field(None, ge=0.0)

@@ -1,0 +1,5 @@
+"""``python -m onehead``."""
+
+from onehead.cli.main import run
+
+run()

@@ -1,0 +1,375 @@
+"""Approximate message passing on one instance, and its state evolution (9).
+
+In the coordinates u = h_ab - h_12 of a sample (covariance C per unit of variance, 2.5), in reduced units:
+
+    v = u(S) - Σ C p_old,                      p = C^-1 (prox_Σ(v, y) - v) / Σ,
+    Σhat = (2 α / Σ) mean tr(1 - dprox/dv),    R = Σhat S + (2/d) sum_samples sum_ab P_ab dh_ab/dS,
+    S = O (r - 2λ)_+ O' / Σhat,                Σ = [sum_{i≠j} (f_i - f_j)/(r_i - r_j) + 2 rank] / (d² Σhat),
+
+with R = O diag(r) O', f = (r - 2λ)_+, P the symmetric matrix of p. Trained directly, S = R/D and Σ = 1/D with
+D = Σhat + 4λ. A fixed point is a stationary point of the training objective, whatever Σ and Σhat.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numba import float64, int64, njit, types
+from numpy.typing import NDArray
+
+from onehead.aim.atoms import Atoms
+from onehead.aim.channel import Geometry, geometry
+from onehead.aim.loss import channel_named
+from onehead.aim.objective import data_slope, map_logits
+from onehead.aim.reduced import Hats, reduce
+from onehead.aim.sampling import draw_target
+from onehead.aim.targets import MarchenkoPastur
+from onehead.aim.task import Learner, Task, check_alpha
+from onehead.aim.train import Instance
+from onehead.errors import Diverged, InvalidArgument, OutsideDomain
+from onehead.numerics.prox import ROW, factorise, newton_prox, scratch, solve_factored
+from onehead.results import Certificate, Result
+
+__all__ = ["AmpResult", "AmpStep", "Passed", "amp", "pass_messages", "state_evolution"]
+
+Array = NDArray[np.float64]
+
+DAMPING = 0.7
+START = 0.3  # the start is this multiple of a random map with the law of a full-width target
+FIRST_SIGMA = 1.5  # over α: of the order of the fixed point
+SMALLEST_LABEL = 1e-300
+RUNAWAY = 1e6  # of q over the power of the labels
+LEVEL = 1  # quadrature of the state evolution; error about 1e-4
+
+_matrix = types.Array(float64, 2, "C")
+
+
+@njit(
+    types.void(ROW, types.Array(int64, 2, "C"), _matrix, float64, _matrix, types.Array(float64, 3, "C"),
+               _matrix, _matrix, types.Array(float64, 1, "C")),
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+)  # fmt: skip
+def _messages(row, select, metric, step, v, label, start, p, out):  # type: ignore[no-untyped-def]
+    """p = C^-1 (prox - v) / Σ of every sample; out[0] is the sum of tr(1 - dprox/dv)."""
+    n = metric.shape[0]
+    w = scratch(n, select.shape[1])
+    u = np.empty(n)
+    out[0] = 0.0
+    for i in range(v.shape[0]):
+        u[:] = start[i]
+        newton_prox(row, select, metric, step, v[i], label[i], u, w)
+        for k in range(n):
+            total = 0.0
+            for j in range(n):
+                total += metric[k, j] * (u[j] - v[i, j])
+            p[i, k] = total / step
+        shift = 0.0
+        while not factorise(w.hessian, shift, metric, 1.0 / step, w.factor):
+            shift = max(1e-12, 10.0 * shift)  # a minimum that is flat in some direction
+        for k in range(n):
+            for j in range(n):
+                w.step[j] = w.hessian[j, k] - metric[j, k] / step
+            solve_factored(w.factor, w.step)
+            out[0] += w.step[k]
+
+
+class _Coordinates(NamedTuple):
+    """Positions of the pairs (a, b) of the coordinates, and the matrices of their Gaussian law."""
+
+    shape: Geometry
+    rows: NDArray[np.int64]
+    columns: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, tokens: int) -> "_Coordinates":
+        shape = geometry(tokens)
+        pairs = [divmod(int(np.flatnonzero(shape.select.ravel() == i)[0]), tokens) for i in range(shape.dim)]
+        rows, columns = np.array(pairs).T
+        return cls(shape, rows, columns)
+
+    def take(self, h: Array) -> Array:
+        """u = h_ab - h_12 of symmetric logits (count, T, T)."""
+        return np.ascontiguousarray(h[:, self.rows, self.columns] - h[:, :1, 1])
+
+    def spread(self, p: Array) -> Array:
+        """The symmetric matrix P with sum_ab P_ab dh_ab = p.du."""
+        tokens = self.shape.tokens
+        P = np.zeros((len(p), tokens, tokens))
+        P[:, self.rows, self.columns] = p
+        P[:, 0, 1] = -p.sum(axis=1)
+        return 0.5 * (P + P.transpose(0, 2, 1))
+
+
+def _label_logits(y: Array) -> Array:
+    """Symmetric logits with the rows of y as their softmax: h_ab = log y_ab + c_a, c_a = log(y_1a / y_a1)."""
+    h = np.log(np.maximum(y, SMALLEST_LABEL))
+    h += (h[:, 0, :] - h[:, :, 0])[:, :, None]
+    return h
+
+
+class Passed(NamedTuple):
+    """The last map, in the learner's own units; (q, m, Σ, Σhat) of every iteration, the start first."""
+
+    map: Array
+    trace: Array
+    iterations: int
+    change: float
+    status: str
+
+
+def pass_messages(
+    task: Task,
+    learner: Learner,
+    instance: Instance,
+    *,
+    max_iterations: int,
+    damping: float = DAMPING,
+    tolerance: float = 0.0,
+    start: Array | None = None,
+    first_sigma: float | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Passed:
+    """Iterate on the training samples until S changes by less than ``tolerance`` (relative) in a step.
+
+    ``damping`` is the share of the new S, Σ and messages in each step. ``start`` is a map, zero if
+    not given; ``first_sigma`` the Σ to begin with, 1.5/α if not given.
+    """
+    problem = reduce(task, learner)
+    samples, d, target = instance.train, instance.train.dim, problem.scale * instance.target
+    alpha, at = samples.count / d**2, _Coordinates.of(task.tokens)
+    row = channel_named(learner.loss).compiled
+    S: Array = np.zeros((d, d)) if start is None else learner.beta * start
+    sigma, sigma_hat = first_sigma or FIRST_SIGMA / alpha, np.nan
+    messages = [np.zeros((len(y), at.shape.dim)) for _, y, _ in samples]
+    trace = [(float(np.sum(S * S) / d), float(np.sum(S * target) / d), sigma, sigma_hat)]
+    change, status = np.inf, f"stopped after {max_iterations} iterations"
+    for step in range(max_iterations):
+        if stop():
+            status = "interrupted: the best weights so far"
+            break
+        try:
+            reaction, slope = _output_pass(samples, S, sigma, messages, row, at, damping if step else 1.0)
+        except KeyboardInterrupt:
+            status = "interrupted: the best weights so far"
+            break
+        sigma_hat = 2.0 * alpha / sigma * reaction
+        R = sigma_hat * S + 2.0 / d * slope
+        fresh, fresh_sigma = _input_pass(0.5 * (R + R.T), sigma_hat, problem.decay, problem.direct)
+        share = damping if step else 1.0
+        moved = share * (fresh - S)
+        S = S + moved
+        sigma += share * (fresh_sigma - sigma)
+        q = float(np.sum(S * S) / d)
+        if not q < RUNAWAY * problem.label_power:
+            raise Diverged(f"message passing ran away at iteration {step + 1}; use a smaller damping.")
+        trace.append((q, float(np.sum(S * target) / d), sigma, sigma_hat))
+        change = float(np.linalg.norm(moved) / max(float(np.linalg.norm(S)), 1e-300))
+        if change <= tolerance:
+            status = "converged"
+            break
+        if sigma <= 0.0:
+            status = "not emerged: S = 0 is the minimum"
+            break
+    own = np.array([1.0 / learner.beta**2, 1.0 / (learner.beta * task.beta0), 1.0, 1.0])
+    return Passed(S / learner.beta, np.array(trace) * own, len(trace) - 1, change, status)
+
+
+def _output_pass(
+    samples: Any, S: Array, sigma: float, messages: list[Array], row: Any, at: _Coordinates, damping: float
+) -> tuple[float, Array]:
+    """Mean of tr(1 - dprox/dv), and sum P_ab (x_a x_b' - δ_ab I)/sqrt d; renews the messages."""
+    shape = at.shape
+    total, slope, out = 0.0, np.zeros(S.shape), np.empty(1)
+    for k, (X, y, _) in enumerate(samples):
+        v = (
+            at.take(map_logits(S.astype(X.dtype), X).astype(np.float64))
+            - sigma * messages[k] @ shape.covariance
+        )
+        p = np.empty_like(v)
+        _messages(row, shape.select, shape.metric, sigma, v, y, at.take(_label_logits(y)), p, out)
+        total += float(out[0])
+        messages[k] += damping * (p - messages[k])
+        slope += data_slope(at.spread(messages[k]).astype(X.dtype), X)
+    return total / samples.count, slope
+
+
+def _input_pass(R: Array, sigma_hat: float, decay: float, direct: bool) -> tuple[Array, float]:
+    """The new S and Σ from R."""
+    d = len(R)
+    if direct:
+        D = sigma_hat + 4.0 * decay
+        return R / D, 1.0 / D
+    r, basis = np.linalg.eigh(R)
+    f = np.clip(r - 2.0 * decay, 0.0, None)
+    kept = f > 0.0
+    gap = r[:, None] - r[None, :]
+    np.fill_diagonal(gap, 1.0)
+    quotient = (f[:, None] - f[None, :]) / gap
+    S = (basis[:, kept] * f[kept]) @ basis[:, kept].T / sigma_hat
+    return S, float((quotient.sum() + 2.0 * kept.sum()) / (d**2 * sigma_hat))
+
+
+def state_evolution(
+    task: Task,
+    learner: Learner,
+    alpha: float,
+    start: tuple[float, float, float],
+    *,
+    iterations: int,
+    damping: float = 1.0,
+) -> Array:
+    """(q, m, Σ) of every iteration, the start first: the map of section 2, from the overlaps of the first S.
+
+    Exact for undamped message passing as d grows. With damping the three numbers are damped like S itself,
+    which keeps the fixed point but only approximates the way to it.
+    """
+    problem = reduce(task, learner)
+    units = np.array([learner.beta**2, learner.beta * task.beta0, 1.0])
+    state = np.asarray(start) * units
+    rows = [state]
+    for step in range(iterations):
+        q, m, sigma = state
+        m = float(np.sign(m) * min(abs(m), np.sqrt(q * problem.target_power) * (1.0 - 1e-9)))
+        unit = problem.output_channel(float(q), m, float(sigma), level=LEVEL)
+        hats = Hats(*(alpha * hat for hat in unit))
+        try:
+            new = problem.input_channel(hats)
+        except OutsideDomain:
+            break
+        share = damping if step else 1.0
+        state = state + share * (np.array([new.q, new.m, new.sigma]) - state)
+        rows.append(state)
+    trajectory: Array = np.array(rows) / units
+    return trajectory
+
+
+@dataclass(frozen=True, kw_only=True)
+class AmpStep(Result):
+    """One iteration: overlaps of the iterate and what state evolution says of them."""
+
+    iteration: int
+    q: float
+    m: float
+    sigma: float
+    q_theory: float
+    m_theory: float
+    sigma_theory: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class AmpResult(Result):
+    """Message passing on one instance beside its state evolution, which uses the instance's own spectrum."""
+
+    _HIDDEN: ClassVar[tuple[str, ...]] = ("map", "instance")
+
+    alpha: float
+    dim: int
+    damping: float
+    steps: tuple[AmpStep, ...]
+    certificate: Certificate
+    map: Array
+    instance: Instance
+    task: Task
+    learner: Learner
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One dict per iteration."""
+        return [step.to_dict() for step in self.steps]
+
+
+def amp(
+    task: Task,
+    learner: Learner,
+    *,
+    dim: int,
+    alpha: float,
+    iterations: int = 80,
+    damping: float = DAMPING,
+    first_sigma: float | None = None,
+    seed: int = 0,
+) -> AmpResult:
+    """Run message passing on one random instance, from a random map, beside its state evolution.
+
+    Parameters
+    ----------
+    task : Task
+    learner : Learner
+        Of full width, with a positive weight decay.
+    dim : int
+    alpha : float
+    iterations : int
+    damping : float
+        Share of the new iterate in each step; 1 is undamped.
+    first_sigma : float, optional
+        The Σ to begin with; 1.5/α when not given.
+    seed : int
+
+    Examples
+    --------
+    >>> from onehead.aim import Learner, Task
+    >>> run = amp(Task(), Learner(), dim=40, alpha=1.0, iterations=30)
+    >>> last = run.steps[-1]
+    >>> abs(last.q / last.q_theory - 1.0) < 0.3
+    True
+    """
+    if learner.width < 1.0 or learner.decay == 0.0:
+        raise InvalidArgument(
+            "learner",
+            f"width {learner.width:g}, weight decay {learner.weight_decay}",
+            "of full width with a positive weight decay for message passing",
+        )
+    if not 0.0 < damping <= 1.0:
+        raise InvalidArgument("damping", damping, "a number > 0 and <= 1")
+    count = round(check_alpha(alpha) * dim**2)
+    if count < 2:
+        raise InvalidArgument("alpha", alpha, f"at least 2/dim² = {2 / dim**2:g}")
+    root = np.random.SeedSequence(seed, spawn_key=(0,))
+    instance = Instance.draw(task, dim, count, root)
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 4)))
+    start = START * draw_target(MarchenkoPastur(kappa0=0.5), dim, rng)
+    passed = pass_messages(
+        task,
+        learner,
+        instance,
+        max_iterations=iterations,
+        damping=damping,
+        start=start,
+        first_sigma=first_sigma,
+    )
+    own = task.model_copy(
+        update={"target": Atoms(eigenvalues=tuple(np.linalg.eigvalsh(instance.target).tolist()))}
+    )
+    q, m, sigma, _ = passed.trace[0]
+    theory = state_evolution(
+        own, learner, count / dim**2, (q, m, sigma), iterations=passed.iterations, damping=damping
+    )
+    steps = tuple(
+        AmpStep(
+            iteration=t,
+            q=here[0],
+            m=here[1],
+            sigma=here[2],
+            q_theory=there[0],
+            m_theory=there[1],
+            sigma_theory=there[2],
+        )
+        for t, (here, there) in enumerate(zip(passed.trace.tolist(), theory.tolist(), strict=False))
+    )
+    status = passed.status if passed.change > 1e-6 else "converged"
+    certificate = Certificate(
+        status=status, kind="measurement", residual=passed.change, evaluations=passed.iterations
+    )
+    return AmpResult(
+        alpha=alpha,
+        dim=dim,
+        damping=damping,
+        steps=steps,
+        certificate=certificate,
+        map=passed.map,
+        instance=instance,
+        task=task,
+        learner=learner,
+    )

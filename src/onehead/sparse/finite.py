@@ -1,0 +1,97 @@
+"""Small samples for the query: the spread of the alignment between trials, put into the theory (theory, 8).
+
+The test error is convex in the alignment, so at small alpha0 and finite dimension the average over trials
+lies above the prediction at the average alignment. The two gradient steps are cheap to sample; stage four is
+predicted for each.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from onehead.errors import InvalidArgument
+from onehead.results import Certificate, Result
+from onehead.sparse.samplers import first_steps
+from onehead.sparse.task import Protocol, Task
+from onehead.sparse.theory import predict
+
+__all__ = ["FiniteSize", "finite_size"]
+
+ACCURACY = 1e-3  # of each stage-four prediction; the spread between trials is larger
+
+
+@dataclass(frozen=True, kw_only=True)
+class FiniteSize(Result):
+    """Attention at dimension ``dim``: prediction averaged over sampled queries; ``limit`` is the one at d ->
+    infinity.
+    """
+
+    _HIDDEN: ClassVar[tuple[str, ...]] = ("protocol",)
+
+    task: Task
+    protocol: Protocol
+    model: str
+    dim: int
+    trials: int
+    test_error: float
+    test_error_std: float
+    test_error_err: float
+    train_loss: float
+    train_error: float
+    cos_query: float
+    cos_query_std: float
+    sharpness: float
+    limit: float
+    certificate: Certificate
+
+
+def finite_size(task: Task, protocol: Protocol, *, dim: int, trials: int = 40, seed: int = 0) -> FiniteSize:
+    """Semi-empirical prediction of attention at finite dimension.
+
+    Examples
+    --------
+    >>> found = finite_size(Task(), Protocol(alpha0=0.25, alpha1=0.25, ridge=1e-3), dim=300, trials=8)
+    >>> found.test_error > found.limit, found.certificate.kind
+    (True, 'heuristic')
+    """
+    if dim < 3:
+        raise InvalidArgument("dim", dim, "an integer >= 3")
+    if trials < 2:
+        raise InvalidArgument("trials", trials, "an integer >= 2")
+    if protocol.cos_query is not None:
+        raise InvalidArgument(
+            "cos_query", protocol.cos_query, "None: a given query does not vary between trials"
+        )
+    queries = [
+        first_steps(task, protocol, dim, np.random.default_rng(source))
+        for source in np.random.SeedSequence(seed).spawn(trials)
+    ]
+    points = [
+        predict(task, protocol.with_(cos_query=query.cos, sharpness=query.sharpness), accuracy=ACCURACY)
+        for query in queries
+    ]
+    errors = np.array([point.test_error for point in points])
+    cosines = np.array([query.cos for query in queries])
+    return FiniteSize(
+        task=task,
+        protocol=protocol,
+        model="attention",
+        dim=dim,
+        trials=trials,
+        test_error=float(errors.mean()),
+        test_error_std=float(errors.std(ddof=1)),
+        test_error_err=float(errors.std(ddof=1) / np.sqrt(trials)),
+        train_loss=float(np.mean([point.train_loss for point in points])),
+        train_error=float(np.mean([point.train_error for point in points])),
+        cos_query=float(cosines.mean()),
+        cos_query_std=float(cosines.std(ddof=1)),
+        sharpness=float(np.mean([query.sharpness for query in queries])),
+        limit=predict(task, protocol).test_error,
+        certificate=Certificate(
+            status=f"mean over {trials} sampled queries at d = {dim}",
+            kind="heuristic",
+            residual=max(point.certificate.residual for point in points),
+            quadrature_error=ACCURACY,
+        ),
+    )

@@ -1,0 +1,189 @@
+"""Train a linear readout to its minimum: (1/n) sum_i l(y_i (x_i.w + b)) + (ridge/2) |w|^2, the bias free
+(theory, 1.5).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onehead.errors import NotConverged, OutsideDomain
+from onehead.sparse.losses import Hinge, Loss, Square
+from onehead.sparse.samplers import Readable
+
+__all__ = ["Readout", "fit", "separable"]
+
+Array = NDArray[np.float64]
+
+MAX_NEWTON = 200
+RUNAWAY = 1e3  # margin that stands for infinity where the weights run away
+TINY_RIDGE = (
+    1e-7  # stands for the limit ridge -> 0+ of the hinge on separable data, where nothing depends on it
+)
+
+
+class Readout(NamedTuple):
+    """Weights and bias; the size of the objective's gradient (or of the duality gap) that is left."""
+
+    weights: Array
+    bias: float
+    residual: float
+
+
+def fit(sample: Readable, loss: Loss, ridge: float) -> Readout:
+    """The minimiser; ridge 0 is the limit from above (smallest weights that interpolate or separate).
+
+    Works in the row space of the features when there are fewer samples than dimensions.
+    """
+    X, y = sample.features, sample.label
+    if X.shape[0] >= X.shape[1]:
+        return _fit(X, y, loss, ridge)
+    Q, R = np.linalg.qr(X.T)
+    found = _fit(np.ascontiguousarray(R.T), y, loss, ridge)
+    return Readout(Q @ found.weights, found.bias, found.residual)
+
+
+def _fit(X: Array, y: Array, loss: Loss, ridge: float) -> Readout:
+    if isinstance(loss, Square):
+        return _fit_square(X, y, ridge)
+    if ridge == 0.0 and separable(Readable(y, X)):
+        if loss.separable == "unknown":
+            raise OutsideDomain(
+                f"the sample is separable and the limit ridge -> 0 of the loss {loss} is not known."
+            )
+        found = _fit_hinge(X, y, TINY_RIDGE)
+        scale = RUNAWAY if loss.separable == "direction" else 1.0
+        return Readout(scale * found.weights, scale * found.bias, found.residual)
+    if isinstance(loss, Hinge):
+        return _fit_hinge(X, y, ridge) if ridge > 0.0 else _fit_hinge_program(X, y)
+    return _fit_newton(X, y, loss, ridge)
+
+
+def _fit_square(X: Array, y: Array, ridge: float) -> Readout:
+    """Centre features and labels, then one linear solve; minimum norm at ridge 0."""
+    n = len(y)
+    centre, level = X.mean(axis=0), float(y.mean())
+    Z, t = X - centre, y - level
+    if ridge > 0.0:
+        w = np.linalg.solve(Z.T @ Z / n + ridge * np.eye(X.shape[1]), Z.T @ t / n)
+    else:
+        w = np.linalg.lstsq(Z, t, rcond=1e-10)[0]
+    residual = float(np.max(np.abs(Z.T @ (Z @ w - t) / n + ridge * w)))
+    return Readout(w, level - float(centre @ w), residual)
+
+
+def _fit_newton(X: Array, y: Array, loss: Loss, ridge: float) -> Readout:
+    """Newton's method, steps halved until the objective falls enough (Armijo, 1e-4)."""
+    n, p = X.shape
+    D = np.concatenate([X, np.ones((n, 1))], axis=1)
+    penalty = np.append(np.full(p, ridge), 0.0)
+
+    def objective(v: Array) -> float:
+        return float(loss.value(y * (D @ v)).mean() + 0.5 * penalty @ v**2)
+
+    v = np.zeros(p + 1)
+    value = objective(v)
+    for _ in range(MAX_NEWTON):
+        margin = y * (D @ v)
+        gradient = D.T @ (y * loss.derivative(margin)) / n + penalty * v
+        if np.max(np.abs(gradient)) < 1e-10:
+            break
+        bend = D.T @ ((loss.curvature(margin) / n)[:, None] * D) + np.diag(penalty + 1e-12)
+        step = np.linalg.solve(bend, gradient)
+        slope, length = float(gradient @ step), 1.0
+        while length > 1e-10:
+            trial = v - length * step
+            new = objective(trial)
+            if new <= value - 1e-4 * length * slope + 1e-15 * abs(value):
+                break
+            length *= 0.5
+        else:
+            break
+        v, value = trial, new
+    residual = float(np.max(np.abs(gradient)))
+    if not residual < 1e-6:
+        raise NotConverged(
+            f"training stopped at a gradient of {residual:.1e}; raise ridge.", residual=residual
+        )
+    return Readout(v[:p], float(v[p]), residual)
+
+
+def _fit_hinge(X: Array, y: Array, ridge: float) -> Readout:
+    """Primal-dual interior point for the support vector machine with a free bias.
+
+    minimise (ridge/2)|w|^2 + mean(xi) with slack s = y (X w + b) - 1 + xi >= 0 and xi >= 0; multipliers a of
+    s and 1/n - a of xi. Each step solves one system of the size of the features.
+    """
+    n, p = X.shape
+    D = np.concatenate([X, np.ones((n, 1))], axis=1) * y[:, None]
+    penalty = np.append(np.full(p, ridge), 0.0)
+    v = np.zeros(p + 1)
+    xi, a = np.full(n, 2.0), np.full(n, 0.5 / n)
+    gap = np.inf
+    for _ in range(200):
+        s = np.maximum(D @ v - 1.0 + xi, 1e-300)
+        beta = 1.0 / n - a
+        gap = float(a @ s + beta @ xi)
+        dual = penalty * v - D.T @ a
+        if gap < 1e-9 and np.max(np.abs(dual)) < 1e-9:
+            break
+        centre = 0.1 * gap / (2 * n)
+        r_s, r_xi = centre - a * s, centre - beta * xi
+        weight = 1.0 / (s / a + xi / beta)
+        e = weight * (r_s / a - r_xi / beta)
+        bend = D.T @ (weight[:, None] * D) + np.diag(penalty)
+        bend[p, p] += 1e-14
+        dv = np.linalg.solve(bend, D.T @ e - dual)
+        da = e - weight * (D @ dv)
+        dxi = (r_xi + xi * da) / beta
+        ds = D @ dv + dxi
+        length = 1.0
+        for now, change in ((s, ds), (xi, dxi), (a, da), (beta, -da)):
+            falling = change < 0.0
+            if falling.any():
+                length = min(length, 0.995 * float(np.min(-now[falling] / change[falling])))
+        v, xi, a = v + length * dv, xi + length * dxi, a + length * da
+    if not gap < 1e-6:
+        raise NotConverged(
+            f"the hinge readout stopped at a duality gap of {gap:.1e}; raise ridge.", residual=gap
+        )
+    return Readout(v[:p], float(v[p]), gap)
+
+
+def _fit_hinge_program(X: Array, y: Array) -> Readout:
+    """Ridge 0 on data that are not separable: minimise mean(xi) as a linear program."""
+    from scipy.optimize import linprog  # noqa: PLC0415  (scipy.optimize is loaded when first needed)
+
+    n, p = X.shape
+    D = np.concatenate([X, np.ones((n, 1))], axis=1) * y[:, None]
+    found = linprog(
+        np.append(np.zeros(p + 1), np.full(n, 1.0 / n)),
+        A_ub=np.concatenate([-D, -np.eye(n)], axis=1),
+        b_ub=-np.ones(n),
+        bounds=[(None, None)] * (p + 1) + [(0.0, None)] * n,
+        method="highs",
+    )
+    if found.x is None:
+        raise NotConverged(f"the linear program of the hinge readout failed: {found.message}.")
+    return Readout(found.x[:p], float(found.x[p]), 0.0)
+
+
+def separable(sample: Readable) -> bool:
+    """Whether a hyperplane separates the classes, by linear programming.
+
+    Largest t <= 1 with y_i (x_i.w + b) >= t and |w_j| <= 1: always feasible (w = 0, t = 0), positive exactly
+    when the classes are separable. Without the box the solver often ends with an unknown status on infeasible
+    data.
+    """
+    from scipy.optimize import linprog  # noqa: PLC0415
+
+    X, y = sample.features, sample.label
+    n, p = X.shape
+    if n <= p:
+        return True  # points in general position
+    A = np.concatenate([-y[:, None] * X, -y[:, None], np.ones((n, 1))], axis=1)
+    bounds = [(-1.0, 1.0)] * p + [(None, None), (0.0, 1.0)]
+    found = linprog(np.append(np.zeros(p + 1), -1.0), A_ub=A, b_ub=np.zeros(n), bounds=bounds, method="highs")
+    if found.x is None:
+        raise NotConverged(f"the linear program of separability failed: {found.message}.")
+    return bool(found.x[-1] > 1e-7)

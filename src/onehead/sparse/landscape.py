@@ -1,0 +1,132 @@
+"""How sensitive the outcome is to two hyperparameters at once (theory, 7)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from onehead.errors import InvalidArgument, SolveError
+from onehead.results import Result
+from onehead.sparse.alignment import query_of
+from onehead.sparse.task import Protocol, Task
+from onehead.sparse.theory import predict
+
+__all__ = ["AXES", "Landscape", "Spot", "landscape"]
+
+AXES = ("eta_w", "eta_b", "eta_q", "beta", "split", "ridge", "alpha0", "alpha1")
+ACCURACY = 1e-3  # of the test error: a map is looked at, not read off
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spot(Result):
+    """One point of the map; ``status`` says what happened where there is no number."""
+
+    x: float
+    y: float
+    cos_query: float
+    test_error: float | None
+    pooled_test_error: float | None
+    anti_aligned: bool
+    worse_than_pooled: bool | None
+    status: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Landscape(Result):
+    """Alignment and errors over a grid of two hyperparameters, the first axis running fastest."""
+
+    _HIDDEN: ClassVar[tuple[str, ...]] = ("protocol",)
+
+    task: Task
+    protocol: Protocol
+    x_name: str
+    y_name: str
+    x_values: tuple[float, ...]
+    y_values: tuple[float, ...]
+    spots: tuple[Spot, ...]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One plain row per point, the two values under their own names."""
+        rows = []
+        for spot in self.spots:
+            row = spot.to_dict()
+            rows.append({self.x_name: row.pop("x"), self.y_name: row.pop("y"), **row})
+        return rows
+
+
+def _moved(protocol: Protocol, name: str, value: float) -> Protocol:
+    """The protocol with one hyperparameter changed; ``split`` is alpha0 / (alpha0 + alpha1) at fixed sum."""
+    if name == "split":
+        if not 0.0 < value < 1.0:
+            raise InvalidArgument("split", value, "a number > 0 and < 1")
+        return protocol.with_(alpha0=value * protocol.alpha, alpha1=(1.0 - value) * protocol.alpha)
+    return protocol.with_(**{name: value})
+
+
+def landscape(
+    task: Task,
+    protocol: Protocol,
+    *,
+    x: tuple[str, Sequence[float]],
+    y: tuple[str, Sequence[float]],
+    on_point: Callable[[], None] | None = None,
+) -> Landscape:
+    """Alignment, predicted test error and that of pooling over two of the rates, temperature, split and
+    ridge.
+
+    Examples
+    --------
+    >>> task = Task(positive_rate=0.2)
+    >>> found = landscape(task, Protocol(loss="square"), x=("eta_b", [0.0, 3.0]), y=("ridge", [0.01]))
+    >>> [spot.anti_aligned for spot in found.spots]
+    [True, False]
+    """
+    for axis, (name, values) in (("x", x), ("y", y)):
+        if name not in AXES:
+            raise InvalidArgument(axis, name, " or ".join(AXES))
+        if not values:
+            raise InvalidArgument(axis, values, "at least one value")
+    if x[0] == y[0]:
+        raise InvalidArgument("y", y[0], f"a hyperparameter other than that of x, {x[0]}")
+    if protocol.cos_query is not None:
+        raise InvalidArgument(
+            "cos_query", protocol.cos_query, "None: the two gradient steps are what is mapped"
+        )
+    spots = []
+    for y_value in y[1]:
+        for x_value in x[1]:
+            spots.append(
+                _spot(task, _moved(_moved(protocol, x[0], x_value), y[0], y_value), x_value, y_value)
+            )
+            if on_point is not None:
+                on_point()
+    return Landscape(
+        task=task,
+        protocol=protocol,
+        x_name=x[0],
+        y_name=y[0],
+        x_values=tuple(x[1]),
+        y_values=tuple(y[1]),
+        spots=tuple(spots),
+    )
+
+
+def _spot(task: Task, protocol: Protocol, x: float, y: float) -> Spot:
+    cos_query, _ = query_of(task, protocol)
+    attention = pooled = None
+    status = "converged"
+    try:
+        pooled = predict(task, protocol, model="pooled").test_error
+        found = predict(task, protocol, accuracy=ACCURACY)
+        attention, status = found.test_error, found.certificate.status
+    except SolveError as failure:
+        status = str(failure)
+    return Spot(
+        x=x,
+        y=y,
+        cos_query=cos_query,
+        test_error=attention,
+        pooled_test_error=pooled,
+        anti_aligned=cos_query < 0.0,
+        worse_than_pooled=None if attention is None or pooled is None else attention > pooled,
+        status=status,
+    )

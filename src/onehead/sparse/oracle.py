@@ -1,0 +1,368 @@
+"""What each model could do with the best weights, and what remains of it for long sequences (theory of the
+oracle, 2).
+
+A model that knows the signal xi sees only x_l = <token l, xi> ~ N(theta v_l, 1).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onehead.errors import InvalidArgument
+from onehead.results import Certificate, Result
+from onehead.sparse.task import Task
+
+__all__ = [
+    "ACTIVATIONS",
+    "Activation",
+    "Growth",
+    "Oracle",
+    "best_linear_error",
+    "elementwise_error",
+    "elementwise_snr",
+    "grow",
+    "hardmax_error",
+    "linear_error",
+    "oracle",
+    "signal_dominates",
+]
+
+Array = NDArray[np.float64]
+Activation = Literal["sigmoid", "step", "relu", "power"]
+Growth = Literal["fixed", "log", "sqrt"]
+
+MONTE_CARLO = 2_000_000  # normal numbers per class, shared by all models that need sampling
+FEWEST, MOST = 1_000, 100_000  # samples
+LONGEST_SAMPLED = 20_000  # beyond it tokens are not drawn one by one: closed forms and limits only
+LONGEST_GATED = (
+    50  # beyond it the characteristic function of element-wise attention decays fast enough to invert
+)
+SHARPNESS = np.geomspace(0.25, 2.0, 7)  # in units of sqrt(2 log L), tried for the softmax
+
+
+def _sigmoid_gate(x: Array) -> Array:
+    from scipy.special import expit  # noqa: PLC0415  (scipy is loaded when first needed)
+
+    return np.asarray(x * expit(x))
+
+
+def _relu(x: Array) -> Array:
+    return np.maximum(x, 0.0)
+
+
+def _power(x: Array) -> Array:
+    return np.maximum(x, 0.0) ** 2
+
+
+MANY_SIGNALS = 100  # concentrating on few places cannot help when so many carry the signal
+
+# psi(x) = x act(x) of element-wise attention; a step gates a token to its positive part, as the ReLU
+# gate does
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "sigmoid": _sigmoid_gate,
+    "step": _relu,
+    "relu": _relu,
+    "power": _power,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Oracle(Result):
+    """Lowest test error of each model that knows the signal direction; ``None`` where nothing is computed.
+
+    ``vectorised`` is the best linear rule, which may look at a few places only; ``vectorised_symmetric`` the
+    uniform one, which convex training finds. ``bayes`` bounds every classifier from below.
+    """
+
+    _NESTED: ClassVar[tuple[str, ...]] = ("certificate",)
+
+    task: Task
+    softmax: float | None
+    softmax_sharpness: float | None
+    hardmax: float
+    elementwise: float
+    activation: str
+    pooled: float
+    vectorised: float
+    vectorised_symmetric: float
+    bayes: float | None
+    certificate: Certificate
+
+
+def linear_error(snr: float, positive_rate: float) -> float:
+    """Two Gaussians with gap delta: pi Phi(t* - delta) + (1-pi) Phi(-t*), t* = delta/2 +
+    log((1-pi)/pi)/delta.
+
+    >>> round(linear_error(1.5811388, 0.5), 4)
+    0.2146
+    """
+    from scipy.special import ndtr  # noqa: PLC0415
+
+    pi = positive_rate
+    if snr < 1e-12:
+        return min(pi, 1.0 - pi)
+    t = 0.5 * snr + np.log((1.0 - pi) / pi) / snr
+    return float(pi * ndtr(t - snr) + (1.0 - pi) * ndtr(-t))
+
+
+def best_linear_error(task: Task) -> float:
+    """Best linear rule with equal weights on mm <= L places, minimised over mm.
+
+    A positive sample then shifts by theta k / sqrt(mm) with k ~ Hypergeometric(L, R, mm).
+    """
+    from scipy.special import ndtr  # noqa: PLC0415
+
+    pi = task.positive_rate
+    hits = np.arange(task.signal_tokens + 1)
+    best = linear_error(task.linear_snr, pi)
+    if task.signal_tokens > MANY_SIGNALS:
+        return best
+    for mm in np.unique(np.round(np.geomspace(1, task.length, 200)).astype(np.int64)).tolist():
+        odds = _hypergeometric(task, mm)
+        shifts = task.strength * hits / np.sqrt(mm)
+
+        def error(t: Array, odds: Array = odds, shifts: Array = shifts) -> Array:
+            return np.asarray(pi * ndtr(t[:, None] - shifts) @ odds + (1.0 - pi) * ndtr(-t))
+
+        best = min(best, _lowest(error, -6.0, 8.0 + task.strength))
+    return best
+
+
+def _hypergeometric(task: Task, places: int) -> Array:
+    """Probabilities of k = 0..R signal tokens among ``places`` of L, as products that stay exact for L =
+    1e9.
+    """
+    from scipy.special import gammaln  # noqa: PLC0415
+
+    L, R = task.length, task.signal_tokens
+
+    def falling(n: int) -> Array:
+        """log n(n-1)...(n-k+1) for k = 0..R; minus infinity once a factor is zero."""
+        with np.errstate(divide="ignore"):
+            return np.append(0.0, np.cumsum(np.log(np.maximum(n - np.arange(R, dtype=float), 0.0))))
+
+    k = np.arange(R + 1)
+    choose = gammaln(R + 1.0) - gammaln(k + 1.0) - gammaln(R - k + 1.0)
+    return np.asarray(np.exp(choose + falling(places) + falling(L - places)[::-1] - falling(L)[R]))
+
+
+def hardmax_error(task: Task) -> float:
+    """Attention to the largest token only: min_t pi Phi(t)^(L-R) Phi(t-theta)^R + (1-pi)(1 - Phi(t)^L).
+
+    >>> round(hardmax_error(Task(length=100, strength=5.0)), 6)
+    0.043056
+    """
+    from scipy.special import log_ndtr  # noqa: PLC0415
+
+    L, R, pi, theta = task.length, task.signal_tokens, task.positive_rate, task.strength
+
+    def error(t: Array) -> Array:
+        below = log_ndtr(t)
+        missed = np.exp((L - R) * below + R * log_ndtr(t - theta))
+        return np.asarray(pi * missed - (1.0 - pi) * np.expm1(L * below))
+
+    top = float(np.sqrt(2.0 * np.log(L + 1.0)))
+    return min(_lowest(error, -10.0, theta + top + 10.0), pi, 1.0 - pi)
+
+
+def _lowest(error: Callable[[Array], Array], low: float, high: float) -> float:
+    """Minimum over a threshold: a grid, then finer grids around its best point."""
+    for _ in range(6):
+        grid = np.linspace(low, high, 401)
+        values = error(grid)
+        k = int(np.argmin(values))
+        low, high = grid[max(k - 2, 0)], grid[min(k + 2, 400)]
+    return float(values[k])
+
+
+def _gated_moments(activation: str) -> tuple[Array, Array, Array, float, float]:
+    """Nodes and weights of a standard normal, psi there, its mean and its standard deviation."""
+    g = np.linspace(-12.0, 12.0, 4001)
+    weight = np.exp(-0.5 * g * g) / np.exp(-0.5 * g * g).sum()
+    base = ACTIVATIONS[activation](g)
+    mean = float(weight @ base)
+    return g, weight, base, mean, float(np.sqrt(weight @ (base - mean) ** 2))
+
+
+def elementwise_snr(task: Task, activation: str) -> float:
+    """R (E psi(g + theta) - E psi(g)) / (sqrt(L) sd psi(g)): all that counts for long sequences.
+
+    >>> round(elementwise_snr(Task(length=10**8, strength=1e4), "step"), 3)
+    1.713
+    """
+    g, weight, _, mean, spread = _gated_moments(activation)
+    gain = float(weight @ ACTIVATIONS[activation](g + task.strength)) - mean
+    return task.signal_tokens * gain / (float(np.sqrt(task.length)) * spread)
+
+
+def elementwise_error(task: Task, activation: str) -> float:
+    """Error of thresholding T = sum_l psi(x_l), a sum of independent terms, for sequences that are not short.
+
+    P(T <= t) = 1/2 - (1/pi) int_0^inf Im[e^(-i w t) f(w)] / w dw with f the characteristic function of T, a
+    power of that of one token.
+    """
+    L, R, rate = task.length, task.signal_tokens, task.positive_rate
+    g, weight, base, mean, spread = _gated_moments(activation)
+    scale = spread * float(np.sqrt(L))
+    nodes = 800
+    w = (np.arange(nodes) + 0.5) * (9.0 / nodes)  # in units of 1/scale, where f falls like a Gaussian
+    noise = np.exp(1j * np.outer(w / scale, base - mean)) @ weight
+    signal = np.exp(1j * np.outer(w / scale, ACTIVATIONS[activation](g + task.strength) - mean)) @ weight
+    rest = np.exp((L - R) * np.log(noise))
+    minus, plus = rest * noise**R, rest * signal**R
+
+    def error(t: Array) -> Array:
+        turn = np.exp(-1j * np.outer(t, w))
+        below = [0.5 - np.imag(turn @ (f / w)) * (9.0 / nodes) / np.pi for f in (plus, minus)]
+        return np.asarray(rate * below[0] + (1.0 - rate) * (1.0 - below[1]))
+
+    lowest = _lowest(error, -8.0, 8.0 + elementwise_snr(task, activation))
+    return float(np.clip(lowest, 0.0, min(rate, 1.0 - rate)))
+
+
+def _empirical_error(plus: Array, minus: Array, positive_rate: float) -> float:
+    """Lowest error over thresholds of a statistic sampled in both classes, by a sorted merge."""
+    values = np.concatenate([plus, minus])
+    weights = np.concatenate(
+        [
+            np.full(len(plus), positive_rate / len(plus)),
+            np.full(len(minus), (positive_rate - 1.0) / len(minus)),
+        ]
+    )
+    # below the threshold positives are missed, above it negatives are taken for positives
+    steps = np.cumsum(weights[np.argsort(values)])
+    return float(min(0.0, steps.min()) + 1.0 - positive_rate)
+
+
+def _softmax_statistic(x: Array, sharpness: float) -> Array:
+    """T = sum_l x_l e^(kappa x_l) / sum_l e^(kappa x_l)."""
+    att = np.exp(sharpness * (x - x.max(axis=1, keepdims=True)))
+    return np.asarray(np.einsum("nl,nl->n", att, x) / att.sum(axis=1))
+
+
+def _log_likelihood_ratio(x: Array, task: Task) -> Array:
+    """log of the R-th elementary symmetric polynomial of e^(theta x_l), which grows with the likelihood
+    ratio.
+    """
+    order = np.full((task.signal_tokens + 1, len(x)), -np.inf)
+    order[0] = 0.0
+    for place in range(task.length):
+        order[1:] = np.logaddexp(order[1:], order[:-1] + task.strength * x[:, place])
+    return np.asarray(order[-1])
+
+
+def oracle(task: Task, *, activation: str = "sigmoid", seed: int = 0) -> Oracle:
+    """Lowest test error of softmax, hardmax, element-wise, pooled and vectorised models, and of any rule.
+
+    Closed forms for hardmax and the linear models; softmax (best of eight sharpnesses, hardmax among them)
+    and the Bayes rule by sampling with common noise in both classes, element-wise attention by sampling up to
+    50 tokens and by its characteristic function beyond. Sequences longer than 20,000 tokens are not sampled:
+    softmax and Bayes are left out.
+
+    Examples
+    --------
+    >>> found = oracle(Task(length=10, strength=5.0))
+    >>> round(found.pooled, 4), round(found.hardmax, 6)
+    (0.2146, 0.017833)
+    """
+    if activation not in ACTIVATIONS:
+        raise InvalidArgument("activation", activation, " or ".join(ACTIVATIONS))
+    if task.positions is not None:
+        raise InvalidArgument("positions", task.positions, "None for the oracle, whose places are all alike")
+    pi = task.positive_rate
+    symmetric, hard = linear_error(task.linear_snr, pi), hardmax_error(task)
+    softmax = sharpness = bayes = None
+    gated = np.nan
+    status, noise = "closed forms only: the sequence is too long to sample softmax and Bayes", 0.0
+    if task.length <= LONGEST_SAMPLED:
+        samples = int(np.clip(MONTE_CARLO // task.length, FEWEST, MOST))
+        rng = np.random.default_rng(seed)
+        softmax, sharpness, gated, bayes = _sampled(task, activation, rng, samples, hard)
+        noise = float(np.sqrt(max(softmax * (1.0 - softmax), 1e-6) / (2.0 * samples)))
+        status = f"closed forms, and {samples} samples per class for softmax, elementwise and bayes"
+    return Oracle(
+        task=task,
+        softmax=softmax,
+        softmax_sharpness=sharpness,
+        hardmax=hard,
+        elementwise=gated if task.length <= LONGEST_GATED else elementwise_error(task, activation),
+        activation=activation,
+        pooled=symmetric,
+        vectorised=best_linear_error(task),
+        vectorised_symmetric=symmetric,
+        bayes=bayes,
+        certificate=Certificate(status=status, kind="theorem", quadrature_error=noise),
+    )
+
+
+def _sampled(
+    task: Task, activation: str, rng: np.random.Generator, samples: int, hard: float
+) -> tuple[float, float | None, float, float]:
+    """Errors of softmax (with its sharpness), element-wise attention and the Bayes rule.
+
+    Softmax and Bayes are measured against the hardmax on the same noise, whose error is known exactly.
+    """
+    L, R, pi = task.length, task.signal_tokens, task.positive_rate
+    sharpnesses = SHARPNESS * np.sqrt(2.0 * np.log(max(L, 2)))
+    psi = ACTIVATIONS[activation]
+
+    def statistics(x: Array) -> list[Array]:
+        soft = [_softmax_statistic(x, float(k)) for k in sharpnesses]
+        return [*soft, x.max(axis=1), psi(x).sum(axis=1), _log_likelihood_ratio(x, task)]
+
+    block = max(1, MONTE_CARLO // L)
+    rows: list[list[Array]] = []
+    for first in range(0, samples, block):
+        minus = rng.standard_normal((min(block, samples - first), L))
+        plus = minus.copy()
+        plus[:, :R] += task.strength
+        pairs = zip(statistics(plus), statistics(minus), strict=True)
+        rows.append([np.array(pair) for pair in pairs])
+    sampled = [np.concatenate(parts, axis=1) for parts in zip(*rows, strict=True)]
+    *soft_errors, hard_error, gated, bayes = (_empirical_error(plus, minus, pi) for plus, minus in sampled)
+    k = int(np.argmin(soft_errors))
+    luck = hard - hard_error
+    softmax, sharpness = (
+        (hard, None) if hard_error <= soft_errors[k] else (soft_errors[k] + luck, float(sharpnesses[k]))
+    )
+    return max(softmax, 0.0), sharpness, gated, max(min(bayes + luck, softmax), 0.0)
+
+
+def grow(task: Task, lengths: Sequence[int], growth: str) -> list[Task]:
+    """The same task at other lengths, the strength being ``fixed``, or times sqrt(log L), or times
+    sqrt(L).
+    """
+    factors: dict[str, Callable[[int], float]] = {
+        "fixed": lambda _: 1.0,
+        "log": lambda length: float(np.sqrt(np.log(length))),
+        "sqrt": lambda length: float(np.sqrt(length)),
+    }
+    if growth not in factors:
+        raise InvalidArgument("growth", growth, " or ".join(factors))
+    return [
+        Task(
+            length=length,
+            signal_tokens=task.signal_tokens,
+            strength=task.strength * factors[growth](length),
+            positive_rate=task.positive_rate,
+        )
+        for length in lengths
+    ]
+
+
+def signal_dominates(c: float, k: float) -> bool:
+    """Whether, for L -> infinity, the signal token takes all the attention at theta = c sqrt(log L), kappa =
+    k sqrt(log L).
+
+    k c > 1 + k^2/2 below k = sqrt 2, and c > sqrt 2 above it; so theta = sqrt(2 log L) is the threshold,
+    against theta R ~ sqrt(L) for every linear model and for element-wise attention.
+
+    >>> signal_dominates(1.5, 2**0.5), signal_dominates(1.4, 2**0.5)
+    (True, False)
+    """
+    if k >= np.sqrt(2.0):
+        return bool(c > np.sqrt(2.0))
+    return bool(k * c > 1.0 + 0.5 * k * k)

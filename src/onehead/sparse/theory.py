@@ -1,0 +1,294 @@
+"""Predict the protocol without training: alignment, then stage four, then errors (theory, 4 and 8)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onehead.errors import InvalidArgument, NotConverged
+from onehead.results import Certificate, Result
+from onehead.sparse.alignment import query_of
+from onehead.sparse.features import (
+    Features,
+    attention_features,
+    pooled_features,
+    vectorised_features,
+    with_gauss,
+)
+from onehead.sparse.losses import Hinge, Loss, Square
+from onehead.sparse.order import Solution
+from onehead.sparse.readout import Errors, errors_of, needs_gauss, solve_readout
+from onehead.sparse.square import ridgeless_limit
+from onehead.sparse.task import Protocol, Task, check_model
+
+__all__ = ["Prediction", "curve", "predict", "ridgeless"]
+
+Array = NDArray[np.float64]
+
+COARSE = 8  # log2 of the points of the first solve, whose solution starts the fine one
+FINEST = 16
+SCRAMBLINGS = (0, 1)  # two independent point sets: their mean is the answer, their difference the error
+MAX_LENGTH = 20_000  # dimensions of the point set; pooled and vectorised have no limit
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction(Result):
+    """Errors of a trained readout for d -> infinity, and its order parameters.
+
+    ``query_weight`` a (along the query), ``signal_weight`` m (along the rest of the signal), ``bias`` b,
+    ``rest_norm`` rp (norm of the remaining weights), ``step`` chi; theory of the readout, 4.2.
+    """
+
+    _HIDDEN: ClassVar[tuple[str, ...]] = ("protocol",)
+
+    task: Task
+    protocol: Protocol
+    model: str
+    test_error: float
+    train_loss: float
+    train_error: float
+    cos_query: float | None
+    sharpness: float | None
+    query_weight: float | None
+    signal_weight: float
+    bias: float
+    rest_norm: float
+    step: float
+    certificate: Certificate
+
+
+class _Answer(NamedTuple):
+    """One solve on one sample of the law of the features."""
+
+    solution: Solution
+    errors: Errors
+    features: Features
+
+
+def predict(
+    task: Task,
+    protocol: Protocol,
+    *,
+    model: str = "attention",
+    test_length: int | None = None,
+    accuracy: float = 2e-4,
+) -> Prediction:
+    """Predict test error, training loss and training error of one of the three models.
+
+    Parameters
+    ----------
+    task, protocol
+        What is learned, and how.
+    model : str
+        ``attention``, ``pooled`` or ``vectorised``; the linear ones are trained on alpha0 + alpha1.
+    test_length : int, optional
+        Length of the test sequences, when it differs from the length trained on; not for ``vectorised``.
+    accuracy : float
+        Wanted quadrature error of the test error; more points are used until it is met (at most 2^17 per
+        class).
+
+    Examples
+    --------
+    >>> plan = Protocol(alpha1=1.5, ridge=1e-2, cos_query=0.9, sharpness=2.0, loss="square")
+    >>> point = predict(Task(length=10, signal_tokens=1, strength=5.0), plan)
+    >>> round(point.test_error, 3), point.certificate.status
+    (0.107, 'converged')
+    """
+    check_model(model)
+    if test_length is not None and (model == "vectorised" or test_length < task.signal_tokens):
+        allowed = f"an integer >= signal_tokens = {task.signal_tokens}, and only for attention and pooled"
+        raise InvalidArgument("test_length", test_length, allowed)
+    if not accuracy > 0.0:
+        raise InvalidArgument("accuracy", accuracy, "a number > 0")
+    if model != "attention":
+        return _predict_linear(task, protocol, model, test_length)
+    if max(task.length, test_length or 0) > MAX_LENGTH:
+        raise InvalidArgument("length", task.length, f"an integer <= {MAX_LENGTH} for attention")
+    cos_query, sharpness = query_of(task, protocol)
+    answers, error = _refine(task, protocol, cos_query, sharpness, test_length, accuracy)
+    return _prediction(
+        task,
+        protocol,
+        "attention",
+        answers,
+        query=(cos_query, sharpness),
+        error=error,
+        warnings=_doubts(cos_query, error, accuracy),
+    )
+
+
+def _doubts(cos_query: float, error: float, accuracy: float) -> tuple[str, ...]:
+    """Sentences a reader should see before using the number."""
+    doubts = []
+    if cos_query < 0.0:
+        doubts.append(f"the query is anti-aligned (cos {cos_query:.3f}): it looks away from the signal.")
+    if error > accuracy:
+        doubts.append(f"the quadrature error {error:.1e} is above the wanted {accuracy:.1e}.")
+    return tuple(doubts)
+
+
+def _refine(
+    task: Task,
+    protocol: Protocol,
+    cos_query: float,
+    sharpness: float,
+    test_length: int | None,
+    accuracy: float,
+) -> tuple[list[_Answer], float]:
+    """Solve on two point sets, doubling them until they agree; the coarse solution starts the fine ones."""
+
+    def answer(log2_points: int, seed: int, start: Array | None) -> _Answer:
+        def sample(length: int | None) -> Features:
+            return attention_features(
+                task,
+                cos_query=cos_query,
+                sharpness=sharpness,
+                log2_points=log2_points,
+                seed=seed,
+                length=length,
+            )
+
+        features = sample(None)
+        solution = solve_readout(
+            features, protocol.loss, alpha=protocol.alpha1, ridge=protocol.ridge, start=start
+        )
+        fresh = None if test_length is None else sample(test_length)
+        return _Answer(solution, errors_of(features, protocol.loss, solution, test_features=fresh), features)
+
+    start: Array | None = None
+    try:
+        start = _as_start(answer(COARSE, 0, None).solution)
+    except NotConverged:  # the coarse sample may be harder than the problem itself
+        start = None
+    for log2_points in range(_first_level(protocol.loss, task.length, accuracy), FINEST + 1):
+        answers = []
+        for seed in SCRAMBLINGS:
+            answers.append(answer(log2_points, seed, start))
+            start = _as_start(answers[-1].solution)
+        error = abs(answers[0].errors.test_error - answers[1].errors.test_error) / 2.0
+        if error <= accuracy:
+            break
+    return answers, error
+
+
+def _first_level(loss: Loss, length: int, accuracy: float) -> int:
+    """log2 of the points to begin with: closed forms afford more; long sequences fewer, to fit in memory."""
+    level = (13 if isinstance(loss, (Square, Hinge)) else 12) - (2 if accuracy >= 1e-3 else 0)
+    return max(8, min(level, 24 - int(np.ceil(np.log2(length + 1)))))
+
+
+def _as_start(solution: Solution) -> Array | None:
+    """(x, log rp, log chi) when all of them are finite."""
+    if solution.rp <= 0.0 or not np.isfinite([solution.rp, solution.chi]).all():
+        return None
+    return np.append(solution.x, np.log([solution.rp, solution.chi]))
+
+
+def _predict_linear(task: Task, protocol: Protocol, model: str, test_length: int | None) -> Prediction:
+    """Pooled: ratio alpha; vectorised: dimension L d, hence ratio alpha / L (theory of the readout, 4.6)."""
+    features = pooled_features(task) if model == "pooled" else vectorised_features(task)
+    fresh = None if test_length is None else pooled_features(task, length=test_length)
+    alpha = protocol.alpha if model == "pooled" else protocol.alpha / task.length
+    if needs_gauss(protocol.loss):
+        features = with_gauss(features)
+    solution = solve_readout(features, protocol.loss, alpha=alpha, ridge=protocol.ridge)
+    errors = errors_of(features, protocol.loss, solution, test_features=fresh)
+    return _prediction(task, protocol, model, [_Answer(solution, errors, features)], query=None, error=0.0)
+
+
+def _prediction(
+    task: Task,
+    protocol: Protocol,
+    model: str,
+    answers: Sequence[_Answer],
+    *,
+    query: tuple[float, float] | None,
+    error: float,
+    warnings: tuple[str, ...] = (),
+) -> Prediction:
+    """Average the answers of the point sets."""
+    features, solutions = answers[0].features, [answer.solution for answer in answers]
+    x = np.mean([solution.x for solution in solutions], axis=0)
+    errors = Errors(*np.mean([answer.errors for answer in answers], axis=0).tolist())
+    worst = max(solutions, key=lambda solution: solution.residual)
+    return Prediction(
+        task=task,
+        protocol=protocol,
+        model=model,
+        test_error=errors.test_error,
+        train_loss=errors.train_loss,
+        train_error=errors.train_error,
+        cos_query=None if query is None else query[0],
+        sharpness=None if query is None else query[1],
+        query_weight=float(x[0]) if features.is_query[0] else None,
+        signal_weight=_signal_weight(x[features.is_signal]),
+        bias=float(x[-1]),
+        rest_norm=float(np.mean([solution.rp for solution in solutions])),
+        step=float(np.mean([solution.chi for solution in solutions])),
+        certificate=Certificate(
+            status=solutions[0].status,
+            kind="claim",
+            residual=worst.residual,
+            quadrature_error=error,
+            evaluations=sum(solution.evaluations for solution in solutions),
+            warnings=warnings,
+        ),
+    )
+
+
+def _signal_weight(weights: Array) -> float:
+    """The coefficient itself, or the norm when there is one per place."""
+    return float(weights[0]) if weights.size == 1 else float(np.linalg.norm(weights))
+
+
+def curve(
+    task: Task,
+    protocol: Protocol,
+    *,
+    alphas: Sequence[float],
+    model: str = "attention",
+    accuracy: float = 2e-4,
+) -> list[Prediction]:
+    """Predictions along ``alphas``, all samples over dimension, split as the protocol splits them.
+
+    Examples
+    --------
+    >>> [
+    ...     round(p.test_error, 4)
+    ...     for p in curve(Task(), Protocol(ridge=1e-5), alphas=[1.0, 4.0], model="pooled")
+    ... ]
+    [0.3536, 0.2908]
+    """
+    share = protocol.alpha0 / protocol.alpha
+    plans = [protocol.with_(alpha0=share * alpha, alpha1=(1.0 - share) * alpha) for alpha in alphas]
+    return [predict(task, plan, model=model, accuracy=accuracy) for plan in plans]
+
+
+def ridgeless(
+    task: Task, protocol: Protocol, *, model: str = "attention", log2_points: int = 14
+) -> tuple[float, float]:
+    """E0 and C1 of the square loss without ridge: test error = E0 + C1/alpha + O(alpha^-2) (ridgeless, 5).
+
+    alpha is alpha1 for attention and all samples over dimension for the linear models.
+
+    Examples
+    --------
+    >>> [round(value, 6) for value in ridgeless(Task(), Protocol(), model="pooled")]
+    [0.214598, 0.299969]
+    """
+    if check_model(model) == "attention":
+        cos_query, sharpness = query_of(task, protocol)
+        found = [
+            ridgeless_limit(
+                attention_features(
+                    task, cos_query=cos_query, sharpness=sharpness, log2_points=log2_points, seed=seed
+                )
+            )
+            for seed in SCRAMBLINGS
+        ]
+        limit, slope = np.mean(found, axis=0)
+        return float(limit), float(slope)
+    limit, slope = ridgeless_limit(pooled_features(task) if model == "pooled" else vectorised_features(task))
+    return limit, slope if model == "pooled" else task.length * slope

@@ -1,0 +1,199 @@
+"""Choose split, bias rate, temperature and ridge from the theory (theory of tuning, 7)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onehead.errors import InvalidArgument, SolveError
+from onehead.results import Certificate, Result
+from onehead.sparse.alignment import align
+from onehead.sparse.task import Protocol, Task
+from onehead.sparse.theory import predict
+
+__all__ = ["Tuned", "best_bias_rate", "best_ridge", "tune"]
+
+Array = NDArray[np.float64]
+
+SPLITS = (0.2, 0.35, 0.5, 0.65, 0.8)
+SHARPNESSES = (0.5, 1.0, 2.0, 4.0, 8.0)
+RIDGES = (1e-4, 1e-2, 1e-1, 1.0)
+BIAS_RATES = np.concatenate([np.linspace(0.0, 12.0, 49), np.linspace(13.0, 40.0, 28)])
+SEARCH_ACCURACY = (
+    5e-3  # of single points in the search; all use the same points, so that differences are smoother
+)
+REFINEMENTS = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tuned(Result):
+    """Hyperparameters with the lowest predicted test error, beside the protocol as given and the linear
+    models.
+
+    ``given_test_error`` is that of the protocol's own rates, temperature, ridge and split at the same number
+    of samples; the linear models are given their own best ridge.
+    """
+
+    _HIDDEN: ClassVar[tuple[str, ...]] = ("protocol",)
+
+    task: Task
+    protocol: Protocol
+    alpha: float
+    alpha0: float
+    alpha1: float
+    beta: float
+    eta_b: float
+    eta_q: float
+    ridge: float
+    cos_query: float
+    sharpness: float
+    test_error: float
+    given_test_error: float
+    pooled_test_error: float
+    vectorised_test_error: float
+    certificate: Certificate
+
+
+def best_bias_rate(task: Task, protocol: Protocol) -> float:
+    """eta_b with the largest |cos_query|, the other rates as given; irrelevant, hence kept, for balanced
+    classes.
+
+    Examples
+    --------
+    >>> task = Task(length=10, signal_tokens=1, strength=5.0, positive_rate=0.2)
+    >>> round(best_bias_rate(task, Protocol(alpha0=2.0)), 1)
+    5.7
+    """
+    if task.positive_rate == 0.5:
+        return protocol.eta_b
+    rates = BIAS_RATES
+    for _ in range(4):
+        size = [abs(align(task, protocol.with_(eta_b=float(rate))).cos_query) for rate in rates]
+        k = int(np.argmax(size))
+        best = float(rates[k])
+        rates = np.linspace(rates[max(k - 1, 0)], rates[min(k + 1, len(rates) - 1)], 9)
+    return best
+
+
+def best_ridge(task: Task, protocol: Protocol, model: str) -> tuple[float, float]:
+    """Ridge with the lowest predicted test error of a linear model, and that error."""
+    grid = np.geomspace(1e-6, 10.0, 15)
+    for _ in range(3):
+        errors = [_error(task, protocol.with_(ridge=float(ridge)), model) for ridge in grid]
+        k = int(np.argmin(errors))
+        best, error = float(grid[k]), errors[k]
+        grid = np.geomspace(grid[max(k - 1, 0)], grid[min(k + 1, len(grid) - 1)], 5)
+    return best, error
+
+
+def _error(task: Task, protocol: Protocol, model: str = "attention") -> float:
+    """Predicted test error; infinite where the equations have no answer."""
+    try:
+        return predict(task, protocol, model=model, accuracy=SEARCH_ACCURACY).test_error
+    except SolveError:
+        return np.inf
+
+
+def tune(task: Task, protocol: Protocol, *, alpha: float | None = None) -> Tuned:
+    """Best split, bias rate, temperature and ridge for ``alpha`` samples over dimension in all.
+
+    For each split the bias rate with the best alignment, then the sharpness and the ridge with the lowest
+    predicted error on a grid; the best three are refined together. The temperature follows from the
+    sharpness, beta = sqrt(sharpness / (|eta_q| Q)) with Q the norm of the query at eta_q = beta = 1. Where
+    the query is anti-aligned at every bias rate, the sign of eta_q is flipped.
+
+    Examples
+    --------
+    >>> found = tune(Task(length=10, strength=5.0), Protocol(loss="square"), alpha=2.0)
+    >>> found.test_error < 0.05 < found.given_test_error
+    True
+    """
+    alpha = protocol.alpha if alpha is None else alpha
+    if not alpha > 0.0:
+        raise InvalidArgument("alpha", alpha, "a number > 0")
+    if protocol.cos_query is not None:
+        raise InvalidArgument("cos_query", protocol.cos_query, "None: the query is what is tuned")
+    if protocol.eta_q == 0.0:
+        raise InvalidArgument("eta_q", protocol.eta_q, "different from 0")
+    aligned = {split: _aligned(task, protocol, alpha, split) for split in SPLITS}
+    grid = [
+        (_error(task, plan.with_(sharpness=kappa, ridge=ridge)), split, kappa, ridge)
+        for split, plan in aligned.items()
+        for kappa in SHARPNESSES
+        for ridge in RIDGES
+    ]
+    split, kappa, ridge = _refine(task, protocol, alpha, min(grid)[1:])
+    plan = _aligned(task, protocol, alpha, split)
+    found = _with_temperature(task, plan.with_(sharpness=kappa, ridge=ridge))
+    best = predict(task, found)
+    share = protocol.alpha0 / protocol.alpha
+    given = protocol.with_(alpha0=share * alpha, alpha1=(1.0 - share) * alpha)
+    return Tuned(
+        task=task,
+        protocol=protocol,
+        alpha=alpha,
+        alpha0=found.alpha0,
+        alpha1=found.alpha1,
+        beta=found.beta,
+        eta_b=found.eta_b,
+        eta_q=found.eta_q,
+        ridge=found.ridge,
+        cos_query=best.cos_query or 0.0,
+        sharpness=best.sharpness or 0.0,
+        test_error=best.test_error,
+        given_test_error=predict(task, given).test_error,
+        pooled_test_error=best_ridge(task, given, "pooled")[1],
+        vectorised_test_error=best_ridge(task, given, "vectorised")[1],
+        certificate=Certificate(
+            status="lowest predicted test error found",
+            kind="claim",
+            residual=best.certificate.residual,
+            quadrature_error=best.certificate.quadrature_error,
+        ),
+    )
+
+
+def _aligned(task: Task, protocol: Protocol, alpha: float, split: float) -> Protocol:
+    """The protocol at a split, with its best bias rate, the sign of eta_q that aligns, and the query it
+    gives.
+    """
+    plan = protocol.with_(alpha0=split * alpha, alpha1=(1.0 - split) * alpha)
+    plan = plan.with_(eta_b=best_bias_rate(task, plan))
+    cos = align(task, plan).cos_query
+    if cos < 0.0:
+        plan = plan.with_(eta_q=-plan.eta_q)
+    return plan.with_(cos_query=abs(cos), sharpness=1.0)
+
+
+def _refine(
+    task: Task, protocol: Protocol, alpha: float, start: tuple[float, float, float]
+) -> tuple[float, float, float]:
+    """Simplex search in the logits of the split and the logarithms of sharpness and ridge."""
+    from scipy.optimize import minimize  # noqa: PLC0415  (scipy.optimize is loaded when first needed)
+
+    def plan(z: Array) -> tuple[float, float, float]:
+        return float(1.0 / (1.0 + np.exp(-z[0]))), float(np.exp(z[1])), float(np.exp(z[2]))
+
+    def error(z: Array) -> float:
+        split, kappa, ridge = plan(z)
+        if not (0.02 < split < 0.98 and 0.05 < kappa < 50.0 and 1e-8 < ridge < 1e3):
+            return np.inf
+        return _error(task, _aligned(task, protocol, alpha, split).with_(sharpness=kappa, ridge=ridge))
+
+    first = np.array([np.log(start[0] / (1.0 - start[0])), np.log(start[1]), np.log(start[2])])
+    simplex = np.vstack([first, first + np.diag([0.5, 0.4, 1.0])])
+    found = minimize(
+        error,
+        first,
+        method="Nelder-Mead",
+        options={"initial_simplex": simplex, "maxfev": REFINEMENTS, "xatol": 1e-2, "fatol": 1e-5},
+    )
+    return plan(found.x)
+
+
+def _with_temperature(task: Task, plan: Protocol) -> Protocol:
+    """The same query reached by the two steps: beta = sqrt(sharpness / (|eta_q| Q))."""
+    unit = plan.with_(beta=1.0, cos_query=None, sharpness=None)
+    kappa = plan.sharpness or 0.0
+    return unit.with_(beta=float(np.sqrt(kappa / align(task, unit).norm_query)))

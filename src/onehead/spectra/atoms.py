@@ -1,0 +1,309 @@
+"""Any set of eigenvalues freely convolved with a semicircle, by subordination (theory of any target, 7).
+
+With weights w_i on atoms λ_i, and a real a on whose support t = b² > 0 solves F = sum_i w_i r_i = 1/s,
+r_i = 1 / ((a - λ_i)² + t), the law has, at x = a + s Re G,
+
+    Re g(x) = Re G = sum_i w_i (a - λ_i) r_i,     rho(x) = b / (pi s),     dx/da = 2 s (t S2 + S1² / S2),
+
+S1 = sum w (a - λ) r², S2 = sum w r². (The last is the derivative of x(a) without the terms that cancel.)
+Edges are where t = 0: h(a) = (sum_i w_i / (a - λ_i)²)^(-1/2) = sqrt s. Between atoms h is concave, a power
+mean of linear functions, so Newton from an atom climbs to the first root without overshooting, or finds that
+there is none.
+"""
+
+from functools import cached_property
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+
+from onehead.errors import InvalidArgument
+from onehead.spectra.law import Law, Nodes, gauss_legendre
+
+__all__ = ["AtomsSemicircle"]
+
+Array = NDArray[np.float64]
+
+NODES = 16  # per panel
+MERGE = 1e-13  # atoms closer than this, relative to the largest, are one
+STEPS = 200
+WIDE = 1.5  # panels may be joined up to this many times the distance b to the nearest singularity
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _blur(a, s, atoms, weights, guess):  # type: ignore[no-untyped-def]
+    """t = b² at ``a``: Newton on 1/F(t) = s, concave in t, so that it climbs from any lower bound."""
+    low = 0.0
+    for i in range(atoms.shape[0]):
+        low = max(low, s * weights[i] - (a - atoms[i]) ** 2)
+    t = max(low, guess)
+    for _ in range(STEPS):
+        total, slope = 0.0, 0.0
+        for i in range(atoms.shape[0]):
+            gap = (a - atoms[i]) ** 2 + t
+            if gap == 0.0:
+                return s * weights[i]
+            r = 1.0 / gap
+            total += weights[i] * r
+            slope += weights[i] * r * r
+        move = (s - 1.0 / total) * total * total / slope
+        new = max(t + move, low)
+        if abs(new - t) <= 1e-14 * new or new == t:
+            return new
+        t = new
+    return t
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _point(a, t, s, atoms, weights):  # type: ignore[no-untyped-def]
+    """(Re G, dx/da) at ``a``."""
+    real, s1, s2 = 0.0, 0.0, 0.0
+    for i in range(atoms.shape[0]):
+        gap = a - atoms[i]
+        r = 1.0 / (gap * gap + t)
+        real += weights[i] * gap * r
+        s1 += weights[i] * gap * r * r
+        s2 += weights[i] * r * r
+    return real, 2.0 * s * (t * s2 + s1 * s1 / s2)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _climb(atom, sign, end, s, atoms, weights):  # type: ignore[no-untyped-def]
+    """First root of h(a) = sqrt s on the way from an atom in direction ``sign``; nan when h turns before."""
+    root = np.sqrt(s)
+    a = atoms[atom] + sign * np.sqrt(s * weights[atom])
+    for _ in range(STEPS):
+        if not (end - a) * sign > 0.0:
+            return np.nan
+        f, slope = 0.0, 0.0
+        for i in range(atoms.shape[0]):
+            inverse = 1.0 / (a - atoms[i])
+            f += weights[i] * inverse * inverse
+            slope += weights[i] * inverse**3
+        h = 1.0 / np.sqrt(f)
+        rise = sign * slope * h**3  # derivative of h in the direction of the walk
+        if h >= root:
+            return a
+        if rise <= 0.0:
+            return np.nan
+        new = a + sign * (root - h) / rise
+        if abs(new - a) <= 4e-16 * abs(a):  # nothing but rounding is left
+            return new
+        a = new
+    return np.nan  # slower than any simple root: the gap is about to close
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _dip(left, right, atoms, weights):  # type: ignore[no-untyped-def]
+    """Where sum w/(a - λ)² is least between two atoms: the density dips there."""
+    a = 0.5 * (left + right)
+    for _ in range(STEPS):
+        slope, curvature = 0.0, 0.0
+        for i in range(atoms.shape[0]):
+            inverse = 1.0 / (a - atoms[i])
+            slope -= 2.0 * weights[i] * inverse**3
+            curvature += 6.0 * weights[i] * inverse**4
+        if slope > 0.0:
+            right = a
+        else:
+            left = a
+        new = a - slope / curvature
+        if not left < new < right:
+            new = 0.5 * (left + right)
+        if abs(new - a) <= 1e-6 * (right - left) or new == a:
+            return new
+        a = new
+    return a
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _support(s, atoms, weights):  # type: ignore[no-untyped-def]
+    """Edges in a, two per interval; and break points of the panels inside the intervals."""
+    count = atoms.shape[0]
+    edges, breaks = np.empty(2 * count), np.empty(count)
+    edges[0] = _climb(0, -1.0, -np.inf, s, atoms, weights)
+    used, broken = 1, 0
+    for i in range(count - 1):
+        left, right = np.nan, np.nan
+        if np.sqrt(s * weights[i]) + np.sqrt(s * weights[i + 1]) < atoms[i + 1] - atoms[i]:
+            left = _climb(i, 1.0, atoms[i + 1], s, atoms, weights)
+            if not np.isnan(left):
+                right = _climb(i + 1, -1.0, atoms[i], s, atoms, weights)
+        if left < right:
+            edges[used], edges[used + 1] = left, right
+            used += 2
+        else:
+            breaks[broken] = _dip(atoms[i], atoms[i + 1], atoms, weights)
+            broken += 1
+    edges[used] = _climb(count - 1, 1.0, np.inf, s, atoms, weights)
+    return edges[: used + 1], breaks[:broken]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _panels(edges, breaks, s, atoms, weights):  # type: ignore[no-untyped-def]
+    """Ends of the panels, breaks left out where the law is smooth on the scale of the joined panel."""
+    panels = np.empty((breaks.shape[0] + edges.shape[0] // 2, 2))
+    used, k, t = 0, 0, 0.0
+    for j in range(0, edges.shape[0], 2):
+        start, reach = edges[j], np.inf
+        while k < breaks.shape[0] and breaks[k] < edges[j + 1]:
+            t = _blur(breaks[k], s, atoms, weights, t)
+            following = breaks[k + 1] if k + 1 < breaks.shape[0] else np.inf
+            reach = min(reach, np.sqrt(t))
+            # the first and the last panel of an interval end at a root singularity: they stay as they are
+            if start == edges[j] or following >= edges[j + 1] or following - start > WIDE * reach:
+                panels[used, 0], panels[used, 1] = start, breaks[k]
+                start, reach, used = breaks[k], np.sqrt(t), used + 1
+            k += 1
+        panels[used, 0], panels[used, 1] = start, edges[j + 1]
+        used += 1
+    return panels[:used]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _fill(panels, place, jacobian, s, atoms, weights):  # type: ignore[no-untyped-def]
+    """Nodes x, masses and Re g over all panels."""
+    size = place.shape[0]
+    x, mass, hilbert = (
+        np.empty(panels.shape[0] * size),
+        np.empty(panels.shape[0] * size),
+        np.empty(panels.shape[0] * size),
+    )
+    t = 0.0
+    for p in range(panels.shape[0]):
+        low, high = panels[p]
+        for j in range(size):
+            a = low + (high - low) * place[j]
+            t = _blur(a, s, atoms, weights, t)
+            real, slope = _point(a, t, s, atoms, weights)
+            k = p * size + j
+            x[k], hilbert[k] = a + s * real, real
+            mass[k] = np.sqrt(t) / (np.pi * s) * slope * (high - low) * jacobian[j]
+    return x, mass, hilbert
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _locate(x, edges, places, s, atoms, weights):  # type: ignore[no-untyped-def]
+    """The a with x(a) = x and its t: safeguarded Newton; between intervals the edge above x."""
+    for j in range(0, edges.shape[0], 2):
+        if x <= places[j]:
+            return edges[j], 0.0
+        if x >= places[j + 1]:
+            continue
+        low, high, t = edges[j], edges[j + 1], 0.0
+        a = low + (high - low) * (x - places[j]) / (places[j + 1] - places[j])
+        for _ in range(STEPS):
+            t = _blur(a, s, atoms, weights, t)
+            real, slope = _point(a, t, s, atoms, weights)
+            excess = a + s * real - x
+            if excess > 0.0:
+                high = a
+            else:
+                low = a
+            new = a - excess / slope
+            if not low < new < high:
+                new = 0.5 * (low + high)
+            if abs(new - a) <= 1e-15 * (abs(a) + abs(x)) or new == a:
+                break
+            a = new
+        return a, t
+    return edges[-1], 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _densities(x, edges, places, s, atoms, weights):  # type: ignore[no-untyped-def]
+    """rho at many points."""
+    rho = np.empty(x.shape[0])
+    for k in range(x.shape[0]):
+        rho[k] = np.sqrt(_locate(x[k], edges, places, s, atoms, weights)[1]) / (np.pi * s)
+    return rho
+
+
+class AtomsSemicircle(Law):
+    """Atoms with weights, plus a free semicircle of variance ``s`` > 0.
+
+    Parameters
+    ----------
+    eigenvalues : array
+    s : float
+    weights : array, optional
+        Positive, summing to one; equal when not given. Equal eigenvalues are merged.
+
+    Examples
+    --------
+    >>> law = AtomsSemicircle([0.0, 0.0, 2.0], s=0.01)
+    >>> len(law.edges), round(law.mass_above(1.0), 9)
+    (2, 0.333333333)
+    """
+
+    def __init__(self, eigenvalues: ArrayLike, s: float, weights: ArrayLike | None = None) -> None:
+        values: Array = np.asarray(eigenvalues, dtype=np.float64)
+        if values.ndim != 1 or values.size == 0 or not np.isfinite(values).all():
+            raise InvalidArgument("eigenvalues", f"an array {values.shape}", "a list of finite numbers")
+        if not (np.isfinite(s) and s > 0.0):
+            raise InvalidArgument("s", s, "a number > 0")
+        share: Array = np.full(values.size, 1.0 / values.size)
+        if weights is not None:
+            share = np.asarray(weights, dtype=np.float64)
+            if share.shape != values.shape or not (share > 0.0).all() or abs(share.sum() - 1.0) > 1e-9:
+                raise InvalidArgument("weights", "other numbers", "positive, one per eigenvalue, with sum 1")
+        self.s = float(s)
+        self._atoms, self._weights = _merged(values, share)
+
+    @cached_property
+    def _frame(self) -> tuple[Array, Array, Array]:
+        """Edges in a, edges in x, and panels in a."""
+        edges, breaks = _support(self.s, self._atoms, self._weights)
+        places = edges + self.s * (self._weights / (edges[:, None] - self._atoms)).sum(axis=1)
+        return edges, places, _panels(edges, breaks, self.s, self._atoms, self._weights)
+
+    @property
+    def edges(self) -> tuple[tuple[float, float], ...]:
+        """The intervals of the support."""
+        places = self._frame[1]
+        return tuple((float(places[j]), float(places[j + 1])) for j in range(0, len(places), 2))
+
+    def density(self, x: Array) -> Array:
+        """rho_s(x) = b / (pi s)."""
+        edges, places, _ = self._frame
+        where = np.atleast_1d(np.asarray(x, dtype=np.float64))
+        rho: Array = _densities(where.ravel(), edges, places, self.s, self._atoms, self._weights)
+        return rho.reshape(where.shape)
+
+    def nodes(self, low: float = -np.inf, high: float = np.inf) -> Nodes:
+        """Gauss-Legendre nodes in the angle of a = l + (h - l)(1 - cos t)/2 on every panel."""
+        _, _, panels = self._frame
+        unit, weight = gauss_legendre(NODES)
+        place, jacobian = 0.5 * (1.0 - np.cos(np.pi * unit)), 0.5 * np.pi * np.sin(np.pi * unit) * weight
+        ends = np.clip(panels, self._parameter(low), self._parameter(high))
+        ends = ends[ends[:, 1] > ends[:, 0]]
+        return Nodes(*_fill(ends, place, jacobian, self.s, self._atoms, self._weights))
+
+    def mass_above(self, low: float) -> float:
+        """int_low^inf rho = [sum_i w_i arg(a - λ_i + i b) - b Re G] / pi: exact, from the potential."""
+        a, t = self._located(low)
+        b = np.sqrt(t)
+        gap = a - self._atoms
+        angle = np.arctan2(b, gap)
+        return float(self._weights @ (angle - b * gap / (gap**2 + t)) / np.pi)
+
+    def _located(self, x: float) -> tuple[float, float]:
+        edges, places, _ = self._frame
+        if np.isinf(x):
+            return float(edges[0 if x < 0.0 else -1]), 0.0
+        a, t = _locate(float(x), edges, places, self.s, self._atoms, self._weights)
+        return float(a), float(t)
+
+    def _parameter(self, x: float) -> float:
+        return self._located(x)[0]
+
+
+def _merged(values: Array, share: Array) -> tuple[Array, Array]:
+    """Sorted atoms, those that cannot be told apart made one."""
+    order = np.argsort(values)
+    values, share = values[order], share[order]
+    scale = max(float(np.abs(values).max()), 1e-300)
+    first = np.concatenate([[True], np.diff(values) > MERGE * scale])
+    group = np.cumsum(first) - 1
+    weights: Array = np.bincount(group, weights=share).astype(np.float64)
+    return np.bincount(group, weights=share * values) / weights, weights

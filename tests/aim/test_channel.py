@@ -1,0 +1,125 @@
+"""The output channel: geometry, quadrature against Monte Carlo, Stein against derivative forms."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onehead.aim import CrossEntropy, Squared
+from onehead.aim.channel import OutputChannel, ProxMemory, geometry
+from onehead.numerics.prox import prox
+
+
+@pytest.mark.parametrize("tokens", [2, 3, 5, 8])
+def test_geometry(tokens):
+    shape = geometry(tokens)
+    assert shape.dim == tokens * (tokens + 1) // 2 - 1
+    assert np.allclose(shape.root @ shape.root.T, shape.covariance)
+    # covariance of h_ab - h_12 from first principles: h_ab has variance 1 + delta_ab, independent over pairs
+    rng = np.random.default_rng(0)
+    raw = rng.normal(size=(40_000, tokens, tokens))
+    h = np.triu(raw, 1) + np.transpose(np.triu(raw, 1), (0, 2, 1))
+    h[:, range(tokens), range(tokens)] = np.sqrt(2.0) * raw[:, range(tokens), range(tokens)]
+    u = np.empty((len(h), shape.dim))
+    for a in range(tokens):
+        for b in range(tokens):
+            if shape.select[a, b] >= 0:
+                u[:, shape.select[a, b]] = h[:, a, b] - h[:, 0, 1]
+    # sampling error of a covariance of variance-3 entries with 40,000 samples: 3/200; four of them
+    assert np.abs(np.cov(u.T) - shape.covariance).max() < 0.06
+    assert shape.select[0, 1] == shape.select[1, 0] == -1
+
+
+def test_two_token_geometry_is_the_one_on_paper():
+    shape = geometry(2)
+    assert np.allclose(shape.covariance, [[3.0, 1.0], [1.0, 3.0]])
+    target, v = np.array([0.7, -0.4]), np.array([-0.3, 1.2])
+    start = v + shape.row_fits[0] @ (target - v)
+    assert start == pytest.approx([target[0], v[1] + (target[0] - v[0]) / 3.0])
+
+
+def monte_carlo(channel, tokens, Q, q, m, sigma, size, seed):
+    """E|prox - z|², E(prox - z).z*, E(prox - z).z and the loss by plain sampling, with standard errors."""
+    shape = geometry(tokens)
+    rng = np.random.default_rng(seed)
+    label_u = np.sqrt(Q) * rng.normal(size=(size, shape.dim)) @ shape.root.T
+    v = m / Q * label_u + np.sqrt(q - m * m / Q) * rng.normal(size=(size, shape.dim)) @ shape.root.T
+    logits = np.where(shape.select >= 0, label_u[:, shape.select], 0.0)
+    y = np.exp(logits - logits.max(axis=2, keepdims=True))
+    y /= y.sum(axis=2, keepdims=True)
+    found = prox(channel.compiled, shape.select, shape.metric, sigma, v, y, label_u)
+    pulled = (found.u - v) @ shape.metric
+    distance = (pulled * (found.u - v)).sum(axis=1)
+    rows = np.stack([distance, (pulled * label_u).sum(1), (pulled * v).sum(1), found.value - 0.5 * distance / sigma])
+    return rows.mean(axis=1), rows.std(axis=1) / np.sqrt(size)
+
+
+@pytest.mark.parametrize(("tokens", "level"), [(2, 1), (3, 3), (4, 3)])
+@pytest.mark.parametrize("channel", [Squared(), CrossEntropy()])
+def test_quadrature_against_monte_carlo(tokens, level, channel):
+    Q, q, m, sigma = 1.75, 1.4, 1.3, 2.0
+    averages = OutputChannel(channel=channel, tokens=tokens, label_power=Q).averages(q, m, sigma, level=level)
+    mean, error = monte_carlo(channel, tokens, Q, q, m, sigma, 40_000, 7)
+    got = np.array([averages.distance, averages.along_label, averages.along_own, averages.loss])
+    # four standard errors of the plain sample, and the error of the quasi-random rule where there is one
+    assert (np.abs(got - mean) < 4.0 * error + (0.0 if tokens == 2 else 5e-3) * np.abs(mean)).all()
+
+
+@pytest.mark.parametrize("channel", [Squared(), CrossEntropy()])
+@given(share=st.floats(0.2, 0.97), q=st.floats(0.1, 3.0), log_sigma=st.floats(-4.0, 0.5))
+@settings(max_examples=12, deadline=None)
+def test_stein_and_derivative_forms_agree(channel, share, q, log_sigma):
+    Q, sigma = 1.75, float(np.exp(log_sigma))
+    m = share * np.sqrt(q * 1.5)
+    a = OutputChannel(channel=channel, tokens=2, label_power=Q).averages(q, m, sigma, level=2, detail=2)
+    area = Q * q - m * m
+    # both are integrals of smooth functions here; the rule of level 2 is good to about 1e-5
+    assert (q * a.along_label - m * a.along_own) / area == pytest.approx(a.cross, rel=3e-4, abs=1e-7)
+    assert -(Q * a.along_own - m * a.along_label) / area == pytest.approx(a.trace, rel=3e-4, abs=1e-7)
+    assert 0.0 <= a.trace_square <= a.trace * 1.0001 <= 2.0002
+
+
+@pytest.mark.parametrize(("tokens", "informative"), [(2, 2), (3, 5), (5, 14)])
+def test_a_very_soft_prior_counts_the_informative_directions(tokens, informative):
+    a = OutputChannel(channel=Squared(), tokens=tokens, label_power=0.2).averages(0.2, 0.1, 1e7, level=0, detail=1)
+    assert a.trace == pytest.approx(informative, rel=2e-3)
+
+
+def test_branches_agree_where_the_prox_is_convex_and_are_counted_where_not():
+    label = OutputChannel(channel=Squared(), tokens=2, label_power=1.75)
+    lowest = OutputChannel(channel=Squared(), tokens=2, label_power=1.75, branch="global")
+    assert label.averages(1.2, 1.3, 0.9, level=0) == lowest.averages(1.2, 1.3, 0.9, level=0)
+    assert label.convex_at(0.9)
+    assert not label.convex_at(1.1)
+    crowded = label.averages(5.2, 1.9, 50.0, level=0, search=True)
+    deeper = lowest.averages(5.2, 1.9, 50.0, level=0)
+    assert crowded.switch_mass > 1e-3
+    assert deeper.switch_mass == pytest.approx(crowded.switch_mass)
+    # the lowest minimum has the lower Moreau envelope, by definition
+    assert deeper.loss + deeper.distance / 100.0 < crowded.loss + crowded.distance / 100.0
+
+
+def test_convexity_bound_of_the_squared_loss():
+    # most negative curvature of 2 (sig(u) - y)^2 over u and y, against 1/(4 Sigma): C has top eigenvalue 4
+    u, y = np.meshgrid(np.linspace(-8, 8, 1601), np.linspace(0, 1, 401))
+    p = 1.0 / (1.0 + np.exp(-u))
+    slope = p * (1.0 - p)
+    curvature = 4.0 * slope * (slope + (p - y) * (1.0 - 2.0 * p))
+    assert -curvature.min() * 4.0 < 1.0
+
+
+def test_memory_restarts_every_prox_where_it_was():
+    output = OutputChannel(channel=Squared(), tokens=2, label_power=1.75)
+    memory = ProxMemory(follow=True)
+    fresh = output.averages(1.4, 1.3, 3.0, level=0, memory=memory)
+    again = output.averages(1.4, 1.3, 3.0, level=0, memory=memory)
+    assert again == pytest.approx(fresh, rel=1e-9)
+
+
+def test_averages_do_not_depend_on_the_number_of_threads(monkeypatch):
+    output = OutputChannel(channel=Squared(), tokens=2, label_power=1.75)
+    results = []
+    for count in ("1", "2"):
+        monkeypatch.setenv("ONEHEAD_THREADS", count)
+        results.append(output.averages(1.4, 1.3, 3.0, level=1))
+    assert results[0] == results[1]

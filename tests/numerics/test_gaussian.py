@@ -1,0 +1,65 @@
+"""Averages against known moments and against each other."""
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from onehead.numerics.gaussian import lattice, sobol
+
+
+@pytest.mark.parametrize("offset", [0.0, 0.5])
+@pytest.mark.parametrize("dim", [1, 2, 4])
+def test_lattice_moments(dim, offset):
+    rule = lattice(dim, spacing=0.6, radius=6.0, offset=offset)
+    assert rule.weights.sum() == pytest.approx(1.0, abs=1e-14)
+    # the cut at radius 6 leaves out about one layer of nodes: its mass times the size of the integrand there
+    layer = 1.5 * 0.6 * stats.chi.pdf(6.0, dim)
+    assert rule.average(rule.nodes[:, 0] ** 2) == pytest.approx(1.0, abs=36.0 * layer)
+    assert rule.average(rule.nodes[:, -1] ** 4) == pytest.approx(3.0, abs=1296.0 * layer)
+    assert abs(rule.average(rule.nodes[:, 0])) < 1e-12
+
+
+def test_folding_changes_nothing_for_even_functions():
+    def f(x):  # even under (a1, b1) -> -(a1, b1) and under (a2, b2) -> -(a2, b2)
+        return np.cos(x[:, 0] * x[:, 2]) + (x[:, 1] + 2.0 * x[:, 3]) ** 2
+
+    for offset in (0.0, 0.5):
+        whole = lattice(4, spacing=0.8, radius=5.0, offset=offset)
+        half = lattice(4, spacing=0.8, radius=5.0, offset=offset, folded=2)
+        assert len(half.weights) < 0.4 * len(whole.weights)
+        assert half.average(f(half.nodes)) == pytest.approx(whole.average(f(whole.nodes)), abs=1e-12)
+
+
+def test_two_offsets_bracket_the_truth():
+    def f(x):
+        return 1.0 / (1.0 + np.exp(-3.0 * x[:, 0] + x[:, 1])) ** 2
+
+    truth = integrate.dblquad(
+        lambda y, x: stats.norm.pdf(x) * stats.norm.pdf(y) / (1.0 + np.exp(-3.0 * x + y)) ** 2, -8, 8, -8, 8
+    )[0]
+    values = []
+    for offset in (0.0, 0.5):
+        rule = lattice(2, spacing=1.2, radius=7.0, offset=offset)
+        values.append(rule.average(f(rule.nodes)))
+    assert min(values) - 1e-9 <= truth <= max(values) + 1e-9
+    assert abs(values[0] - values[1]) > 1e-5  # otherwise the bracket shows nothing
+
+
+def test_sobol_is_reproducible_and_matches_second_moments():
+    one, two = sobol(10, log2_points=9, seed=3), sobol(10, log2_points=9, seed=3)
+    assert np.array_equal(one.nodes, two.nodes)
+    assert not np.array_equal(one.nodes, sobol(10, log2_points=9, seed=4).nodes)
+    covariance = one.nodes.T @ (one.weights[:, None] * one.nodes)
+    assert np.allclose(covariance, np.eye(10), atol=1e-12)
+    assert np.allclose(one.weights @ one.nodes, 0.0, atol=1e-14)  # antithetic
+
+
+def test_two_scrambles_show_the_error():
+    def f(x):
+        return np.exp(0.3 * x.sum(axis=1))
+
+    truth = np.exp(0.5 * 0.09 * 6)
+    values = [rule.average(f(rule.nodes)) for rule in (sobol(6, log2_points=12, seed=s) for s in range(8))]
+    # eight scrambles: their mean is within four standard errors
+    assert abs(np.mean(values) - truth) < 4.0 * np.std(values, ddof=1) / np.sqrt(8)
+    assert np.std(values) < 3e-3

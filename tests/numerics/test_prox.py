@@ -1,0 +1,85 @@
+"""The batched Newton prox against closed forms, against scipy, and on hard points."""
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+from onehead.aim.channel import geometry
+from onehead.aim.loss import CrossEntropy, Squared
+from onehead.errors import NotConverged
+from onehead.numerics.prox import compile_row, prox
+
+
+@compile_row
+def parabola(x, label, gradient, hessian):
+    total = 0.0
+    for i in range(x.shape[0]):
+        gradient[i] = x[i] - label[i]
+        total += 0.5 * gradient[i] ** 2
+        for j in range(x.shape[0]):
+            hessian[i, j] = 1.0 if i == j else 0.0
+    return total
+
+
+@compile_row
+def stuck(x, label, gradient, hessian):
+    gradient[0], hessian[0, 0] = 1.0, 1.0  # a slope that never vanishes: not the derivative of the value
+    return 0.0
+
+
+def test_quadratic_loss_has_a_closed_form():
+    rng = np.random.default_rng(0)
+    n, step = 3, 0.7
+    root = rng.normal(size=(n, n))
+    metric = root @ root.T + np.eye(n)
+    centre, label = rng.normal(size=(50, n)), rng.normal(size=(50, 1, n))
+    found = prox(parabola, np.arange(n)[None, :], metric, step, centre, label, np.zeros((50, n)))
+    exact = np.linalg.solve(metric / step + np.eye(n), (centre @ metric / step + label[:, 0]).T).T
+    assert np.allclose(found.u, exact, atol=1e-12)
+    assert found.gradient_norm.max() < 1e-9
+
+
+@pytest.mark.parametrize("tokens", [2, 3, 4])
+@pytest.mark.parametrize("channel", [Squared(), CrossEntropy()])
+@pytest.mark.parametrize("step", [0.3, 5.0, 300.0])
+def test_against_scipy_from_the_same_start(tokens, channel, step):
+    shape = geometry(tokens)
+    rng = np.random.default_rng(tokens)
+    target, centre = rng.normal(size=(2, 6, shape.dim)) * 1.5
+    label = np.empty((6, tokens, tokens))
+    for i, u in enumerate(target):
+        logits = np.where(shape.select >= 0, u[shape.select], 0.0)
+        label[i] = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    found = prox(channel.compiled, shape.select, shape.metric, step, centre, label, target)
+
+    def objective(u, i):
+        gradient, hessian = np.empty(tokens), np.empty((tokens, tokens))
+        logits = np.where(shape.select >= 0, u[shape.select], 0.0)
+        loss = sum(channel.compiled(logits[a].copy(), label[i, a], gradient, hessian) for a in range(tokens))
+        return loss + 0.5 * (u - centre[i]) @ shape.metric @ (u - centre[i]) / step
+
+    for i in range(6):
+        reference = optimize.minimize(objective, found.u[i], args=(i,), method="Nelder-Mead", options={"fatol": 1e-15})
+        # a local minimum: nothing nearby is lower than rounding
+        assert found.value[i] <= reference.fun + 1e-10
+        assert found.value[i] == pytest.approx(objective(found.u[i], i), rel=1e-12)
+        assert found.value[i] <= objective(target[i], i) + 1e-12
+
+
+def test_badly_scaled_points_converge():
+    # labels saturated to 1e-6: the curvature of one coordinate is a millionth of the other's
+    shape = geometry(2)
+    rng = np.random.default_rng(1)
+    target = np.column_stack([rng.normal(size=400), rng.uniform(4.0, 9.0, 400)])
+    centre = target + rng.normal(size=(400, 2)) * 4.0
+    label = np.empty((400, 2, 2))
+    label[:, 0, 0] = 1.0 / (1.0 + np.exp(-target[:, 0]))
+    label[:, 1, 1] = 1.0 / (1.0 + np.exp(-target[:, 1]))
+    label[:, 0, 1], label[:, 1, 0] = 1.0 - label[:, 0, 0], 1.0 - label[:, 1, 1]
+    found = prox(Squared().compiled, shape.select, shape.metric, 1e5, centre, label, target)
+    assert found.gradient_norm.max() < 1e-6
+
+
+def test_a_point_that_does_not_converge_is_named():
+    with pytest.raises(NotConverged, match="point 0"):
+        prox(stuck, np.zeros((1, 1), dtype=int), np.eye(1), 1.0, np.zeros((2, 1)), np.zeros((2, 1, 1)), np.zeros((2, 1)))

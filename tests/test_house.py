@@ -1,0 +1,128 @@
+"""The house rules: light import, arrows that point one way, results that hold what they promise."""
+
+import ast
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import onehead
+from onehead.errors import InvalidArgument, MissingExtra, SolveError
+from onehead.results import Certificate, Result
+
+SOURCE = Path(onehead.__file__).parent
+
+# a room may import the rooms on its right, and itself
+ROOMS = {
+    "errors": (),
+    "results": (),
+    "problem": ("errors",),
+    "numerics": ("errors",),
+    "spectra": ("numerics", "errors"),
+    "aim": ("spectra", "numerics", "problem", "results", "errors"),
+    "sparse": ("spectra", "numerics", "problem", "results", "errors"),
+    "plot": ("aim", "sparse", "results", "_plot_sparse", "_plot_training"),
+    "_plot_sparse": ("sparse", "results", "plot"),
+    "_plot_training": ("aim", "results", "plot"),
+    "__main__": ("cli",),
+    "cli": ("aim", "sparse", "plot", "results", "errors", "numerics", "__version__"),
+}
+HEAVY = ("matplotlib", "pandas", "dash", "plotly", "distributed", "dask", "torch", "jax", "rich", "click")
+
+
+def imports(path):
+    """(name, inside a function or a type-checking block) for every import in a file."""
+    tree = ast.parse(path.read_text())
+    lazy = {
+        id(child)
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.FunctionDef, ast.If))
+        for child in ast.walk(node)
+        if child is not node
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, id(node) in lazy
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            if node.module == "onehead":
+                for alias in node.names:
+                    yield f"onehead.{alias.name}", id(node) in lazy
+            else:
+                yield node.module, id(node) in lazy
+
+
+def files():
+    return [path for path in sorted(SOURCE.rglob("*.py")) if path != SOURCE / "__init__.py"]
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_arrows_point_one_way(path):
+    room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+    allowed = {room, *ROOMS[room]}
+    for name, _ in imports(path):
+        if name.startswith("onehead."):
+            assert name.split(".")[1] in allowed, f"{room} must not import {name}"
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_theory_neither_prints_nor_draws(path):
+    if path.relative_to(SOURCE).parts[0] not in ("numerics", "spectra", "aim", "sparse", "results.py", "problem.py"):
+        return
+    for name, lazy in imports(path):
+        if name.split(".")[0] in HEAVY:
+            assert name == "pandas" and lazy, f"{path.name} imports {name}"
+
+
+def test_import_is_light():
+    code = "import sys, onehead; print([m for m in sys.modules if m.split('.')[0] in sys.argv[1].split(',')])"
+    heavy = ",".join((*HEAVY, "numba", "scipy", "pydantic", "numpy"))
+    out = subprocess.run([sys.executable, "-c", code, heavy], capture_output=True, text=True, check=True).stdout
+    assert out.strip() == "[]"
+
+
+def test_theory_loads_no_heavy_library():
+    code = "import sys, onehead; onehead.aim; print([m for m in sys.modules if m.split('.')[0] in sys.argv[1].split(',')])"
+    out = subprocess.run([sys.executable, "-c", code, ",".join(HEAVY)], capture_output=True, text=True, check=True).stdout
+    assert out.strip() == "[]"
+
+
+def test_public_names_exist():
+    for room in ("aim", "errors", "plot"):
+        module = getattr(onehead, room)
+        for name in module.__all__:
+            assert getattr(module, name) is not None
+    with pytest.raises(AttributeError, match="has no attribute 'aimm'"):
+        _ = onehead.aimm
+    assert "aim" in dir(onehead)
+
+
+def test_results_become_plain_values():
+    @dataclass(frozen=True, kw_only=True)
+    class Sample(Result):
+        number: float
+        values: object
+        certificate: Certificate
+
+    result = Sample(
+        number=float("inf"),
+        values={"a": np.arange(2.0), "b": np.float64("nan"), "c": (1, None, "x")},
+        certificate=Certificate(status="fine", kind="claim"),
+    )
+    row = result.to_dict()
+    assert row["number"] is None
+    assert row["values"] == {"a": [0.0, 1.0], "b": None, "c": [1, None, "x"]}
+    assert row["status"] == "fine"
+    assert json.loads(result.to_json()) == row
+    assert result.to_series()["values.b"] is None
+
+
+def test_errors_say_what_is_allowed():
+    assert str(InvalidArgument("x", 3, "a number < 2")) == "x must be a number < 2; got 3."
+    assert "pip install 'onehead[app]'" in str(MissingExtra("dash", "app"))
+    assert issubclass(InvalidArgument, ValueError)
+    assert SolveError("no.", residual=0.1).residual == 0.1

@@ -1,6 +1,6 @@
 """Random problems over the whole parameter range: does every one converge, or say why not?
 
-    python -m benchmarks.soak [count] [seed]
+python -m benchmarks.soak [count] [seed]
 """
 
 import sys

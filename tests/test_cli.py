@@ -78,7 +78,9 @@ def test_spectrum(onehead, tmp_path):
 
 @pytest.mark.slow
 def test_tune(onehead, tmp_path):
-    code, out, _ = onehead("aim", "tune", "--alpha", 1, "--json", "--plot", tmp_path / "t.svg", "--csv", tmp_path / "t.csv")
+    code, out, _ = onehead(
+        "aim", "tune", "--alpha", 1, "--json", "--plot", tmp_path / "t.svg", "--csv", tmp_path / "t.csv"
+    )
     row = json.loads(out)
     assert code == 0
     assert set(row) >= {"weight_decay", "test_error"}

@@ -86,8 +86,12 @@ def test_import_is_light():
 
 
 def test_theory_loads_no_heavy_library():
-    code = "import sys, onehead; onehead.aim; print([m for m in sys.modules if m.split('.')[0] in sys.argv[1].split(',')])"
-    out = subprocess.run([sys.executable, "-c", code, ",".join(HEAVY)], capture_output=True, text=True, check=True).stdout
+    code = (
+        "import sys, onehead; onehead.aim; print([m for m in sys.modules if m.split('.')[0] in sys.argv[1].split(',')])"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", code, ",".join(HEAVY)], capture_output=True, text=True, check=True
+    ).stdout
     assert out.strip() == "[]"
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from onehead.plot import fresh_axes
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -14,7 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["alignment", "capacity", "error_curve", "landscape", "oracle"]
 
-COLOURS = {"attention": "#0b5fa5", "pooled": "#c8571b", "vectorised": "#4c7a34"}
+COLOURS = {"attention": "#1f4e9c", "pooled": "#d1641d", "vectorised": "#3a8f8f"}
+STYLES = {"attention": "-", "pooled": "--", "vectorised": ":"}
 WORDS = {
     "alpha": r"samples over dimension $\alpha$",
     "alpha0": r"samples for the query $\alpha_0$",
@@ -32,57 +35,46 @@ WORDS = {
 }
 
 
-def _axes(ax: "Axes | None") -> "Axes":
-    """Fresh axes on a figure of their own, unless some are given."""
-    if ax is not None:
-        return ax
-    from matplotlib.figure import Figure  # noqa: PLC0415  (drawing is paid for by who draws)
-
-    return Figure(figsize=(5.2, 3.8), layout="constrained").subplots()
-
-
 def _spread_out(values: Sequence[float]) -> bool:
     """Whether an axis reads better in logarithms."""
     return min(values) > 0.0 and max(values) / min(values) >= 20.0
 
 
-def _finish(ax: "Axes", name: str, values: Sequence[float], ylabel: str) -> "Axes":
-    ax.set_xlabel(WORDS.get(name, name.replace("_", " ")))
-    ax.set_ylabel(ylabel)
+def _finish(axes: "Axes", name: str, values: Sequence[float], ylabel: str) -> "Axes":
+    axes.set_xlabel(WORDS.get(name, name.replace("_", " ")))
+    axes.set_ylabel(ylabel)
     if _spread_out(values):
-        ax.set_xscale("log")
-    ax.grid(alpha=0.25, linewidth=0.6)
-    ax.legend(frameon=False)
-    return ax
+        axes.set_xscale("log")
+    axes.grid(alpha=0.25, linewidth=0.6)
+    axes.legend(frameon=False)
+    return axes
 
 
 def alignment(
-    results: "Sequence[Alignment]", x: Sequence[float], name: str = "alpha0", ax: "Axes | None" = None
+    results: "Sequence[Alignment]", x: Sequence[float], name: str = "alpha0", axes: "Axes | None" = None
 ) -> "Axes":
     """Cosines of query and first readout with the signal, against ``x``."""
-    ax = _axes(ax)
-    ax.plot(x, [r.cos_query for r in results], color=COLOURS["attention"], label="query")
-    ax.plot(
-        x, [r.cos_readout for r in results], color=COLOURS["pooled"], linestyle="--", label="first readout"
-    )
-    ax.axhline(0.0, color="0.6", linewidth=0.8)
-    return _finish(ax, name, x, "cosine with the signal")
+    axes = axes if axes is not None else fresh_axes()
+    axes.plot(x, [r.cos_query for r in results], color=COLOURS["attention"], label="query")
+    axes.plot(x, [r.cos_readout for r in results], color=COLOURS["pooled"], linestyle="--", label="first readout")
+    axes.axhline(0.0, color="0.6", linewidth=0.8)
+    return _finish(axes, name, x, "cosine with the signal")
 
 
 def error_curve(
     curves: "Mapping[str, tuple[Sequence[float], Sequence[Prediction]]]",
     name: str = "alpha",
-    ax: "Axes | None" = None,
+    axes: "Axes | None" = None,
     runs: "Mapping[str, tuple[Sequence[float], Sequence[Measurement]]] | None" = None,
 ) -> "Axes":
     """Predicted test error of the models against ``x``, measurements (with standard errors) laid over it."""
-    ax = _axes(ax)
+    axes = axes if axes is not None else fresh_axes()
     seen: list[float] = []
     for model, (x, results) in curves.items():
-        ax.plot(x, [r.test_error for r in results], color=COLOURS[model], label=model)
+        axes.plot(x, [r.test_error for r in results], color=COLOURS[model], linestyle=STYLES[model], label=model)
         seen += list(x)
     for model, (x, measured) in (runs or {}).items():
-        ax.errorbar(
+        axes.errorbar(
             x,
             [r.test_error for r in measured],
             yerr=[r.test_error_err for r in measured],
@@ -92,28 +84,26 @@ def error_curve(
             label=f"{model}, trained",
         )
         seen += list(x)
-    ax.set_ylim(bottom=0.0)
-    return _finish(ax, name, seen, "test error")
+    axes.set_ylim(bottom=0.0)
+    return _finish(axes, name, seen, "test error")
 
 
 def capacity(
-    results: "Sequence[Capacity]", x: Sequence[float], name: str = "cos_query", ax: "Axes | None" = None
+    results: "Sequence[Capacity]", x: Sequence[float], name: str = "cos_query", axes: "Axes | None" = None
 ) -> "Axes":
     """Largest separable sample ratios of the three models, against ``x``."""
-    ax = _axes(ax)
-    for model, style in (("attention", "-"), ("pooled", "--"), ("vectorised", ":")):
-        ax.plot(x, [getattr(r, model) for r in results], style, color=COLOURS[model], label=model)
-    ax.set_yscale("log")
-    for axis in (ax.yaxis.set_major_formatter, ax.yaxis.set_minor_formatter):
-        axis("{x:g}")
-    return _finish(ax, name, x, "largest separable sample ratio")
+    axes = axes if axes is not None else fresh_axes()
+    for model, style in STYLES.items():
+        axes.plot(x, [getattr(r, model) for r in results], linestyle=style, color=COLOURS[model], label=model)
+    axes.set_yscale("log")
+    for write in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
+        write("{x:g}")
+    return _finish(axes, name, x, "largest separable sample ratio")
 
 
-def oracle(
-    results: "Sequence[Oracle]", x: Sequence[float], name: str = "length", ax: "Axes | None" = None
-) -> "Axes":
+def oracle(results: "Sequence[Oracle]", x: Sequence[float], name: str = "length", axes: "Axes | None" = None) -> "Axes":
     """Best achievable errors against ``x``."""
-    ax = _axes(ax)
+    axes = axes if axes is not None else fresh_axes()
     lines = {
         "bayes": ("any rule", "0.8", "-"),
         "softmax": ("softmax attention", COLOURS["attention"], "-"),
@@ -127,37 +117,35 @@ def oracle(
         points = [(a, b) for a, b in zip(x, values, strict=True) if b is not None]
         if points:
             width = 4.0 if field == "bayes" else 1.5  # what lies on it stays visible
-            ax.plot(*zip(*points, strict=True), style, color=colour, label=label, linewidth=width)
-    ax.set_ylim(bottom=0.0)
-    return _finish(ax, name, x, "lowest test error")
+            axes.plot(*zip(*points, strict=True), style, color=colour, label=label, linewidth=width)
+    axes.set_ylim(bottom=0.0)
+    return _finish(axes, name, x, "lowest test error")
 
 
-def landscape(found: "Landscape", ax: "Axes | None" = None) -> "Axes":
+def landscape(found: "Landscape", axes: "Axes | None" = None) -> "Axes":
     """Predicted test error over two hyperparameters; anti-aligned and worse-than-pooled regions are
     hatched.
     """
-    ax = _axes(ax)
+    axes = axes if axes is not None else fresh_axes()
     shape = (len(found.y_values), len(found.x_values))
 
     def grid(values: Sequence[Any]) -> "np.ndarray[Any, np.dtype[np.float64]]":
         return np.array([np.nan if v is None else float(v) for v in values]).reshape(shape)
 
     x, y = np.array(found.x_values), np.array(found.y_values)
-    colours = ax.pcolormesh(
-        x, y, grid([s.test_error for s in found.spots]), cmap="viridis_r", shading="nearest"
-    )
-    figure = ax.get_figure()
+    colours = axes.pcolormesh(x, y, grid([s.test_error for s in found.spots]), cmap="viridis_r", shading="nearest")
+    figure = axes.get_figure()
     if figure is not None:
-        figure.colorbar(colours, ax=ax, label="test error of attention")
+        figure.colorbar(colours, ax=axes, label="test error of attention")
     if min(shape) > 1:
         for field, hatch in (("anti_aligned", "//"), ("worse_than_pooled", "..")):
             mask = np.nan_to_num(grid([getattr(s, field) for s in found.spots]))
             if mask.any():
-                ax.contourf(x, y, mask, levels=[0.5, 1.5], colors="none", hatches=[hatch])
-    for set_scale, values in ((ax.set_xscale, found.x_values), (ax.set_yscale, found.y_values)):
+                axes.contourf(x, y, mask, levels=[0.5, 1.5], colors="none", hatches=[hatch])
+    for set_scale, values in ((axes.set_xscale, found.x_values), (axes.set_yscale, found.y_values)):
         if _spread_out(values):
             set_scale("log")
-    ax.set_xlabel(WORDS[found.x_name])
-    ax.set_ylabel(WORDS[found.y_name])
-    ax.set_title("// anti-aligned    . . worse than pooled", fontsize=9)
-    return ax
+    axes.set_xlabel(WORDS[found.x_name])
+    axes.set_ylabel(WORDS[found.y_name])
+    axes.set_title("// anti-aligned    . . worse than pooled", fontsize=9)
+    return axes

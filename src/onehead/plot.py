@@ -16,7 +16,17 @@ if TYPE_CHECKING:
     from onehead.aim.thresholds import Thresholds
     from onehead.aim.tune import Tuned
 
-__all__ = ["ACCENT", "GREY", "THEORY", "TRAINING", "fresh_axes", "learning_curve", "save", "spectrum", "tuning"]
+__all__ = [
+    "ACCENT",
+    "GREY",
+    "THEORY",
+    "TRAINING",
+    "fresh_axes",
+    "learning_curve",
+    "save",
+    "spectrum",
+    "tuning",
+]
 
 THEORY = "#1f4e9c"
 ACCENT = "#3a8f8f"
@@ -41,7 +51,11 @@ def save(axes: "Axes", path: str) -> None:
 
 
 def learning_curve(
-    curve: "Curve", *, thresholds: "Thresholds | None" = None, axes: "Axes | None" = None, label: str = "theory"
+    curve: "Curve",
+    *,
+    thresholds: "Thresholds | None" = None,
+    axes: "Axes | None" = None,
+    label: str = "theory",
 ) -> "Axes":
     """Test error against α, noisy and clean, with the training loss per sample and the thresholds inside the range."""
     axes = axes if axes is not None else fresh_axes()
@@ -49,12 +63,25 @@ def learning_curve(
     order = np.argsort(alpha)
     alpha = alpha[order]
     loss = curve.column("train_loss")[order] / alpha
-    single = {"marker": "o"} if len(alpha) == 1 else {}
-    axes.plot(alpha, curve.column("test_error")[order], color=THEORY, lw=1.9, label=f"test error ({label})", **single)
+    single = "o" if len(alpha) == 1 else ""  # one point has no line
     axes.plot(
-        alpha, curve.column("test_error_clean")[order], color=THEORY, lw=1.3, ls="--", label="test error, clean labels", **single
+        alpha,
+        curve.column("test_error")[order],
+        color=THEORY,
+        lw=1.9,
+        label=f"test error ({label})",
+        marker=single,
     )
-    axes.plot(alpha, loss, color=ACCENT, lw=1.3, ls="-.", label="objective per sample", **single)
+    axes.plot(
+        alpha,
+        curve.column("test_error_clean")[order],
+        color=THEORY,
+        lw=1.3,
+        ls="--",
+        label="test error, clean labels",
+        marker=single,
+    )
+    axes.plot(alpha, loss, color=ACCENT, lw=1.3, ls="-.", label="objective per sample", marker=single)
     axes.set_xlabel(r"samples per squared dimension, $\alpha = n/d^2$")
     axes.set_ylabel("error")
     steps = np.diff(alpha)
@@ -125,7 +152,13 @@ def spectrum(law: "Spectrum", *, axes: "Axes | None" = None) -> "Axes":
     for i, (left, right) in enumerate(law.edges):
         count = len(law.x) // len(law.edges)
         part = slice(start, start + count)
-        axes.plot(law.x[part], law.density_values[part], color=THEORY, lw=1.9, label="trained map S" if i == 0 else None)
+        axes.plot(
+            law.x[part],
+            law.density_values[part],
+            color=THEORY,
+            lw=1.9,
+            label="trained map S" if i == 0 else None,
+        )
         axes.fill_between(law.x[part], law.density_values[part], color=THEORY, alpha=0.10, lw=0.0)
         for edge in (left, right):
             if abs(edge) > 1e-9:
@@ -140,7 +173,10 @@ def spectrum(law: "Spectrum", *, axes: "Axes | None" = None) -> "Axes":
     axes.set_xlim(left_end - 0.06 * (right_end - left_end), 1.03 * right_end)
     if law.zero_mass > 0.0:
         axes.annotate(
-            "", (0.0, 0.97 * top), (0.0, 0.0), arrowprops={"arrowstyle": "-|>", "color": THEORY, "lw": 2.2, "shrinkA": 0, "shrinkB": 0}
+            "",
+            (0.0, 0.97 * top),
+            (0.0, 0.0),
+            arrowprops={"arrowstyle": "-|>", "color": THEORY, "lw": 2.2, "shrinkA": 0, "shrinkB": 0},
         )
         axes.annotate(
             f"{law.zero_mass:.1%} of the eigenvalues are zero\n(target: {1.0 - target.rank:.1%})",
@@ -156,7 +192,12 @@ def spectrum(law: "Spectrum", *, axes: "Axes | None" = None) -> "Axes":
     axes.set_xlabel("eigenvalue of the query-key map S")
     axes.set_ylabel("density")
     axes.legend(frameon=False, fontsize=8.5, loc="upper right")
-    axes.set_title(rf"$\alpha={point.alpha:g}$, test error {point.test_error:.4f}", fontsize=9.5, loc="left", color="#333333")
+    axes.set_title(
+        rf"$\alpha={point.alpha:g}$, test error {point.test_error:.4f}",
+        fontsize=9.5,
+        loc="left",
+        color="#333333",
+    )
     return axes
 
 
@@ -171,10 +212,22 @@ def tuning(tuned: "Tuned", *, axes: "Axes | None" = None) -> "Axes":
     if limit is not None:
         axes.axhline(limit, color=GREY, lw=0.9, ls="--", label=r"limit $\lambda \to 0^+$")
     if tuned.weight_decay > 0.0:
-        axes.plot([tuned.weight_decay], [tuned.test_error], "o", color=TRAINING, ms=7, label=rf"best, $\lambda={tuned.weight_decay:.3g}$")
+        axes.plot(
+            [tuned.weight_decay],
+            [tuned.test_error],
+            "o",
+            color=TRAINING,
+            ms=7,
+            label=rf"best, $\lambda={tuned.weight_decay:.3g}$",
+        )
         axes.axvspan(max(tuned.flat_from, scan[0][0]), tuned.flat_to, color=TRAINING, alpha=0.12, lw=0.0)
     axes.set_xlabel(r"weight decay $\lambda$")
     axes.set_ylabel("test error")
     axes.legend(frameon=False, fontsize=8.5)
-    axes.set_title(rf"$\alpha={tuned.point.alpha:g}$: {tuned.certificate.status}", fontsize=9.5, loc="left", color="#333333")
+    axes.set_title(
+        rf"$\alpha={tuned.point.alpha:g}$: {tuned.certificate.status}",
+        fontsize=9.5,
+        loc="left",
+        color="#333333",
+    )
     return axes

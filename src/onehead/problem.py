@@ -49,7 +49,8 @@ def _allowed(field: FieldInfo) -> str:
     extra = field.json_schema_extra
     if isinstance(extra, dict) and "allowed" in extra:
         return str(extra["allowed"])
-    kind = {int: "an integer", float: "a number", str: "a word"}.get(field.annotation or object, "valid")
+    kinds: dict[Any, str] = {int: "an integer", float: "a number", str: "a word"}
+    kind = kinds.get(field.annotation, "valid")
     bounds = [
         pattern.format(f"{getattr(mark, key):g}")
         for mark in field.metadata

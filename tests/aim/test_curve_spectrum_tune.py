@@ -54,13 +54,20 @@ def test_bad_curves():
 
 
 @pytest.mark.parametrize(
-    "learner", [Learner(), Learner(param="direct"), Learner(width=0.3), Learner(weight_decay="0+"), Learner(beta=2.0, weight_decay=0.02)]
+    "learner",
+    [
+        Learner(),
+        Learner(param="direct"),
+        Learner(width=0.3),
+        Learner(weight_decay="0+"),
+        Learner(beta=2.0, weight_decay=0.02),
+    ],
 )
 @pytest.mark.parametrize("alpha", [0.1, 4.0, 40.0])
 def test_spectrum_agrees_with_the_scalars(learner, alpha):
     point = predict(Task(), learner, alpha)
     law = spectrum(point)
-    assert law.zero_mass + law.rank == pytest.approx(1.0 if learner.param == "factorised" else 1.0, abs=1e-9)
+    assert law.zero_mass + law.rank == pytest.approx(1.0, abs=1e-9)
     assert law.second_moment == pytest.approx(point.q, rel=1e-6)
     x = np.array([1e6])
     assert law.cdf(x)[0] == pytest.approx(1.0, abs=2e-6)  # trapezoidal rule in the angle

@@ -27,9 +27,7 @@ ROWS = """
 def test_row(row):
     kappa0, noise, alpha, decay, *numbers = (float(word) for word in row.split())
     q, m, sigma, q_hat, m_hat, sigma_hat, test, clean, train, rank, replicon, of_q, of_hats, of_test = numbers
-    point = predict(
-        Task(target=MarchenkoPastur(kappa0=kappa0), noise=noise), Learner(weight_decay=decay), alpha
-    )
+    point = predict(Task(target=MarchenkoPastur(kappa0=kappa0), noise=noise), Learner(weight_decay=decay), alpha)
     # errors are stated to one digit: half a unit more, and the seven digits of the table
     close = {"abs": 0.0, "rel": 1.5 * of_q + 2e-7}
     assert point.q == pytest.approx(q, **close)

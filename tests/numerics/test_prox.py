@@ -82,4 +82,6 @@ def test_badly_scaled_points_converge():
 
 def test_a_point_that_does_not_converge_is_named():
     with pytest.raises(NotConverged, match="point 0"):
-        prox(stuck, np.zeros((1, 1), dtype=int), np.eye(1), 1.0, np.zeros((2, 1)), np.zeros((2, 1, 1)), np.zeros((2, 1)))
+        prox(
+            stuck, np.zeros((1, 1), dtype=int), np.eye(1), 1.0, np.zeros((2, 1)), np.zeros((2, 1, 1)), np.zeros((2, 1))
+        )

@@ -5,7 +5,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onehead.sparse import Hinge, Loss, Protocol, Square, Task, align, critical_bias_rate, misalignment_constant
+from onehead.sparse import (
+    Hinge,
+    Loss,
+    Protocol,
+    Square,
+    Task,
+    align,
+    critical_bias_rate,
+    misalignment_constant,
+)
 from onehead.sparse.samplers import first_steps, token_first_steps
 
 
@@ -17,7 +26,10 @@ def task(L, R, theta, pi):
 SECTION_9 = [
     ((1, 10, 3, 6, 0.2, 0.5, 0.5, "logistic"), (0.090000, 0.119791, 0.045159, 0.054522, 0.828264, 0.002563)),
     ((2, 10, 1, 5, 0.5, 0.5, 0.5, "logistic"), (0.062500, 0.083853, 0.034168, 0.036013, 0.948756, 0.002125)),
-    ((4, 10, 1, 4, 0.2, 0.5, 0.0, "logistic"), (0.020000, 0.044300, -0.002531, 0.011470, -0.220644, -0.000472)),
+    (
+        (4, 10, 1, 4, 0.2, 0.5, 0.0, "logistic"),
+        (0.020000, 0.044300, -0.002531, 0.011470, -0.220644, -0.000472),
+    ),
     ((0.5, 5, 1, 4, 0.3, 1, 1, "square"), (0.240000, 0.676461, 0.168591, 0.300767, 0.560538, 0.073230)),
     ((1, 10, 1, 5, 0.5, 3, 0.5, "hinge"), (0.750000, 1.209339, 0.621545, 0.747262, 0.831764, 0.399693)),
 ]
@@ -149,7 +161,11 @@ def test_limits_are_vectors(L, R, theta, pi, alpha0, eta_w, eta_b, beta, loss):
     if found.norm_query > 1e-12 and found.norm_readout > 1e-12:
         between = found.query_readout / (found.norm_query * found.norm_readout)
         gram = np.array(
-            [[1, found.cos_query, found.cos_readout], [found.cos_query, 1, between], [found.cos_readout, between, 1]]
+            [
+                [1, found.cos_query, found.cos_readout],
+                [found.cos_query, 1, between],
+                [found.cos_readout, between, 1],
+            ]
         )
         assert np.linalg.eigvalsh(gram).min() > -1e-6
 
@@ -191,7 +207,7 @@ def test_reduced_steps_follow_the_limits_for_every_loss(loss):
     limit = align(problem, plan)
     runs = [first_steps(problem, plan, 1500, np.random.default_rng(seed)) for seed in range(16)]
     cos, sharpness = np.array([(q.cos, q.sharpness) for q in runs]).T
-    # 16 trials: three and a half standard errors of the mean, plus the O(1/d) bias seen in section 3 (about 5/d)
+    # 16 trials: three and a half standard errors of the mean, plus the O(1/d) bias seen in section 3 (5/d)
     assert cos.mean() == pytest.approx(limit.cos_query, abs=3.5 * cos.std(ddof=1) / 4 + 5 / 1500)
     tolerance = 3.5 * sharpness.std(ddof=1) / 4 + 5 / 1500 * limit.sharpness
     assert sharpness.mean() == pytest.approx(limit.sharpness, abs=tolerance)

@@ -6,7 +6,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onehead.errors import InvalidArgument, OutsideDomain
-from onehead.sparse import Hinge, Logistic, Loss, Protocol, Square, SquaredHinge, Task, curve, predict, ridgeless
+from onehead.sparse import (
+    Hinge,
+    Logistic,
+    Loss,
+    Protocol,
+    Square,
+    SquaredHinge,
+    Task,
+    curve,
+    predict,
+    ridgeless,
+)
 from onehead.sparse.features import attention_features, pooled_features, vectorised_features, with_gauss
 from onehead.sparse.hinge import solve_hard_margin, solve_hinge
 from onehead.sparse.order import radius
@@ -25,7 +36,8 @@ def query(kappa, s, alpha1, ridge, loss="logistic", **more):
     return Protocol(cos_query=s, sharpness=kappa, alpha1=alpha1, ridge=ridge, loss=loss, **more)
 
 
-# ---- invariants -------------------------------------------------------------------------------------------------
+# ---- invariants
+# -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("loss", list(LOSSES))
@@ -77,9 +89,7 @@ class _Smooth(Loss):
 
     def value(self, margin):
         gap = 1.0 - margin
-        return np.where(
-            gap <= 0, 0.0, np.where(gap >= self.width, gap - self.width / 2, 0.5 * gap**2 / self.width)
-        )
+        return np.where(gap <= 0, 0.0, np.where(gap >= self.width, gap - self.width / 2, 0.5 * gap**2 / self.width))
 
     def derivative(self, margin):
         return -np.clip((1.0 - margin) / self.width, 0.0, 1.0)
@@ -184,7 +194,9 @@ def test_only_the_products_theta_s_and_theta_gamma_count():
 @pytest.mark.parametrize("loss", list(LOSSES))
 def test_more_data_and_no_ridge_approach_the_population_optimum_from_above(loss):
     problem = task(10, 1, 3, 0.5)
-    errors = [p.test_error for p in curve(problem, Protocol(ridge=1e-4, loss=loss), alphas=[8, 30, 120], model="pooled")]
+    errors = [
+        p.test_error for p in curve(problem, Protocol(ridge=1e-4, loss=loss), alphas=[8, 30, 120], model="pooled")
+    ]
     assert np.all(np.diff(errors) < 0)
     from onehead.sparse.oracle import linear_error
 
@@ -227,7 +239,8 @@ def test_training_error_formula_against_the_proximal_points():
     assert errors_of(f, Logistic(), found).train_error == pytest.approx(counted, abs=0.009 * 0.4)
 
 
-# ---- section 9 --------------------------------------------------------------------------------------------------
+# ---- section 9
+# --------------------------------------------------------------------------------------------------
 
 # loss; L,R,theta,pi; kappa,s; alpha1; ridge -> test, loss, a, m, b, rp, chi, each with its standard error
 SECTION_9 = [
@@ -289,7 +302,7 @@ def test_every_row_of_section_9_to_its_error(row):
         if np.isinf(expected[k]):
             assert np.isinf(mean[k])
             continue
-        # four standard errors of the difference: the table's own and that of six scramblings here; half a last digit
+        # four standard errors of the difference: the table's own and that of six scramblings here; half a digit
         tolerance = 4 * np.hypot(errors[k], own[k]) + errors[k] / 2
         assert abs(mean[k] - expected[k]) < tolerance, (k, mean[k], expected[k], tolerance)
 
@@ -324,10 +337,34 @@ def test_end_to_end_baselines(alpha, pooled, pooled_train, vectorised):
 @pytest.mark.parametrize(
     ("problem", "plan", "s", "test", "pooled"),
     [  # token-level runs of section 8: theory columns; the pooled one is trained on the second half only
-        ((6, 2, 4, 0.3), {"eta_b": 3, "beta": 6, "ridge": 1e-2, "alpha0": 1.5, "alpha1": 2}, 0.9076, 0.0306, 0.0775),
-        ((8, 1, 4, 0.2), {"eta_b": 0, "beta": 8, "ridge": 1e-2, "alpha0": 4, "alpha1": 3}, -0.1765, 0.2354, 0.1916),
-        ((6, 1, 5, 0.5), {"loss": "square", "beta": 4, "ridge": 0.1, "alpha0": 1, "alpha1": 2}, 0.8965, 0.0480, 0.2196),
-        ((6, 1, 5, 0.5), {"loss": "hinge", "beta": 4, "ridge": 1e-2, "alpha0": 1, "alpha1": 2}, 0.9181, 0.0451, 0.2554),
+        (
+            (6, 2, 4, 0.3),
+            {"eta_b": 3, "beta": 6, "ridge": 1e-2, "alpha0": 1.5, "alpha1": 2},
+            0.9076,
+            0.0306,
+            0.0775,
+        ),
+        (
+            (8, 1, 4, 0.2),
+            {"eta_b": 0, "beta": 8, "ridge": 1e-2, "alpha0": 4, "alpha1": 3},
+            -0.1765,
+            0.2354,
+            0.1916,
+        ),
+        (
+            (6, 1, 5, 0.5),
+            {"loss": "square", "beta": 4, "ridge": 0.1, "alpha0": 1, "alpha1": 2},
+            0.8965,
+            0.0480,
+            0.2196,
+        ),
+        (
+            (6, 1, 5, 0.5),
+            {"loss": "hinge", "beta": 4, "ridge": 1e-2, "alpha0": 1, "alpha1": 2},
+            0.9181,
+            0.0451,
+            0.2554,
+        ),
     ],
 )
 def test_theory_columns_of_section_8(problem, plan, s, test, pooled):
@@ -406,7 +443,8 @@ def test_ridgeless_expansion_needs_weight_on_the_signal():
         ridgeless(Task(strength=0.0), Protocol(), model="pooled")
 
 
-# ---- the interface ----------------------------------------------------------------------------------------------
+# ---- the interface
+# ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("loss", [Logistic(), SquaredHinge(), _Smooth(0.5)])
@@ -449,7 +487,16 @@ def test_bad_arguments_are_named(arguments, name):
 
 def test_result_is_plain():
     row = predict(Task(), Protocol(loss="square"), model="pooled").to_dict()
-    assert {"test_error", "train_loss", "train_error", "cos_query", "sharpness", "residual", "status", "kind"} <= set(row)
+    assert {
+        "test_error",
+        "train_loss",
+        "train_error",
+        "cos_query",
+        "sharpness",
+        "residual",
+        "status",
+        "kind",
+    } <= set(row)
     assert row["cos_query"] is None
 
 

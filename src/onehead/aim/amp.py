@@ -66,9 +66,11 @@ def _messages(row, select, metric, step, v, label, start, p, out):  # type: igno
             for j in range(n):
                 total += metric[k, j] * (u[j] - v[i, j])
             p[i, k] = total / step
-        shift = 0.0
-        while not factorise(w.hessian, shift, metric, 1.0 / step, w.factor):
-            shift = max(1e-12, 10.0 * shift)  # a minimum that is flat in some direction
+        lift = 1e-9
+        while not factorise(w.hessian, w.factor):  # a minimum that is flat in some direction
+            for k in range(n):
+                w.hessian[k, k] += lift * metric[k, k] / step
+            lift *= 10.0
         for k in range(n):
             for j in range(n):
                 w.step[j] = w.hessian[j, k] - metric[j, k] / step
@@ -184,10 +186,7 @@ def _output_pass(
     shape = at.shape
     total, slope, out = 0.0, np.zeros(S.shape), np.empty(1)
     for k, (X, y, _) in enumerate(samples):
-        v = (
-            at.take(map_logits(S.astype(X.dtype), X).astype(np.float64))
-            - sigma * messages[k] @ shape.covariance
-        )
+        v = at.take(map_logits(S.astype(X.dtype), X).astype(np.float64)) - sigma * messages[k] @ shape.covariance
         p = np.empty_like(v)
         _messages(row, shape.select, shape.metric, sigma, v, y, at.take(_label_logits(y)), p, out)
         total += float(out[0])
@@ -339,13 +338,9 @@ def amp(
         start=start,
         first_sigma=first_sigma,
     )
-    own = task.model_copy(
-        update={"target": Atoms(eigenvalues=tuple(np.linalg.eigvalsh(instance.target).tolist()))}
-    )
+    own = task.model_copy(update={"target": Atoms(eigenvalues=tuple(np.linalg.eigvalsh(instance.target).tolist()))})
     q, m, sigma, _ = passed.trace[0]
-    theory = state_evolution(
-        own, learner, count / dim**2, (q, m, sigma), iterations=passed.iterations, damping=damping
-    )
+    theory = state_evolution(own, learner, count / dim**2, (q, m, sigma), iterations=passed.iterations, damping=damping)
     steps = tuple(
         AmpStep(
             iteration=t,
@@ -359,9 +354,7 @@ def amp(
         for t, (here, there) in enumerate(zip(passed.trace.tolist(), theory.tolist(), strict=False))
     )
     status = passed.status if passed.change > 1e-6 else "converged"
-    certificate = Certificate(
-        status=status, kind="measurement", residual=passed.change, evaluations=passed.iterations
-    )
+    certificate = Certificate(status=status, kind="measurement", residual=passed.change, evaluations=passed.iterations)
     return AmpResult(
         alpha=alpha,
         dim=dim,

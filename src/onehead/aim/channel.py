@@ -76,7 +76,8 @@ def geometry(tokens: int) -> Geometry:
     pairs = [(a, b) for a in range(tokens) for b in range(a, tokens) if (a, b) != (0, 1)]
     number = {pair: i for i, pair in enumerate(pairs)}
     select = np.array(
-        [[number.get((min(a, b), max(a, b)), -1) for b in range(tokens)] for a in range(tokens)], dtype=np.int64
+        [[number.get((min(a, b), max(a, b)), -1) for b in range(tokens)] for a in range(tokens)],
+        dtype=np.int64,
     )
     covariance = np.diag([2.0 if a == b else 1.0 for a, b in pairs]) + 1.0
     return Geometry(tokens=tokens, select=select, covariance=covariance)
@@ -177,15 +178,44 @@ def _label_response(row, select, u, target, k, w, label_x, label, response):  # 
 
 @njit(
     types.void(
-        ROW, _indices, _matrix, _tensor, _matrix, _matrix, _vector, _matrix,
-        float64, float64, float64, float64, int64, int64, int64, _vector,
+        ROW,
+        _indices,
+        _matrix,
+        _tensor,
+        _matrix,
+        _matrix,
+        _vector,
+        _matrix,
+        float64,
+        float64,
+        float64,
+        float64,
+        int64,
+        int64,
+        int64,
+        _vector,
     ),
     cache=True,
     nogil=True,
     error_model="numpy",
 )
 def _prox_sums(  # type: ignore[no-untyped-def]
-    row, select, metric, fits, label_nodes, free_nodes, weights, kept, root_q, overlap, root_w, step, search, detail, recall, out
+    row,
+    select,
+    metric,
+    fits,
+    label_nodes,
+    free_nodes,
+    weights,
+    kept,
+    root_q,
+    overlap,
+    root_w,
+    step,
+    search,
+    detail,
+    recall,
+    out,
 ):
     """Weighted sums of `Averages` over a slice of nodes; out[8] is the largest gradient entry.
 
@@ -266,7 +296,10 @@ def _prox_sums(  # type: ignore[no-untyped-def]
 
 
 @njit(
-    types.void(ROW, _indices, _matrix, _matrix, _vector, float64, float64, float64, _vector), cache=True, nogil=True, error_model="numpy"
+    types.void(ROW, _indices, _matrix, _matrix, _vector, float64, float64, float64, _vector),
+    cache=True,
+    nogil=True,
+    error_model="numpy",
 )
 def _loss_sums(row, select, label_nodes, free_nodes, weights, root_q, overlap, root_w, out):  # type: ignore[no-untyped-def]
     """Average loss of fresh samples whose learner logits are v, labels from u*."""
@@ -285,7 +318,12 @@ def _loss_sums(row, select, label_nodes, free_nodes, weights, root_q, overlap, r
             out[0] += weights[node] * row(w.row_x, y[a], w.row_gradient, w.row_hessian)
 
 
-@njit(types.void(ROW, _indices, _matrix, _matrix, _vector, float64, _vector), cache=True, nogil=True, error_model="numpy")
+@njit(
+    types.void(ROW, _indices, _matrix, _matrix, _vector, float64, _vector),
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+)
 def _origin_sums(row, select, covariance, label_nodes, weights, root_q, out):  # type: ignore[no-untyped-def]
     """E g'Cg and E tr C (-dg/du*) for the gradient g of the loss at zero logits (4.6)."""
     n, rows, width = label_nodes.shape[1], select.shape[0], select.shape[1]

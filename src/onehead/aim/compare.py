@@ -48,9 +48,7 @@ def extrapolate(quantity: str, results: Sequence[TrainingResult], predicted: flo
     mean = np.array([float(getattr(result, quantity)) for result in results])
     std = np.array([result.spread[f"{quantity}_std"] for result in results])
     known = np.isfinite(std)
-    pooled = np.sum((seeds[known] - 1.0) * (std[known] * d[known]) ** 2) / max(
-        np.sum(seeds[known] - 1.0), 1.0
-    )
+    pooled = np.sum((seeds[known] - 1.0) * (std[known] * d[known]) ** 2) / max(np.sum(seeds[known] - 1.0), 1.0)
     error = np.sqrt(pooled / seeds) / d
     design = np.stack([np.ones_like(d), 1.0 / d], axis=1)
     weight = 1.0 / np.maximum(error, 1e-300) ** 2
@@ -178,11 +176,19 @@ def compare(
         theory = predict(task, learner, alpha)
         runs = tuple(
             train(
-                task, learner, dim=dim, alpha=alpha, seeds=count, seed=seed + dim, variant=variant, method=method,
-                workers=workers, progress=progress,
+                task,
+                learner,
+                dim=dim,
+                alpha=alpha,
+                seeds=count,
+                seed=seed + dim,
+                variant=variant,
+                method=method,
+                workers=workers,
+                progress=progress,
             )
             for dim, count in zip(dims, counts, strict=True)
-        )  # fmt: skip
+        )
         limits: tuple[Extrapolation, ...] = ()
         if len(set(dims)) > 1 and max(counts) > 1:
             limits = tuple(extrapolate(name, runs, float(getattr(theory, name))) for name in SHOWN)

@@ -26,7 +26,19 @@ class Failure:
     def to_dict(self) -> dict[str, Any]:
         """A row with a reason and no numbers."""
         empty = dict.fromkeys(
-            ("test_error", "test_error_clean", "train_loss", "rank", "q", "m", "sigma", "q_hat", "m_hat", "sigma_hat", "residual")
+            (
+                "test_error",
+                "test_error_clean",
+                "train_loss",
+                "rank",
+                "q",
+                "m",
+                "sigma",
+                "q_hat",
+                "m_hat",
+                "sigma_hat",
+                "residual",
+            )
         )
         return {"alpha": self.alpha, **empty, "status": f"failed: {self.reason}", "kind": None}
 
@@ -52,7 +64,9 @@ class Curve:
 
     def column(self, name: str) -> NDArray[np.float64]:
         """One quantity along the curve; not a number where a point failed."""
-        return np.array([np.nan if isinstance(p, Failure) and name != "alpha" else getattr(p, name) for p in self.points])
+        return np.array(
+            [np.nan if isinstance(p, Failure) and name != "alpha" else getattr(p, name) for p in self.points]
+        )
 
     def to_rows(self) -> list[dict[str, Any]]:
         """One dict per point."""

@@ -110,7 +110,7 @@ class Squared(Channel):
             hessian[0, 0] = 4.0 * slope * (slope + r * (1.0 - 2.0 * p))
             hessian[0, 1] = hessian[1, 0] = -hessian[0, 0]
             hessian[1, 1] = hessian[0, 0]
-            return 2.0 * r * r
+            return float(2.0 * r * r)
         value, s, tilt = 0.0, 0.0, 0.0
         for b in range(T):
             r = gradient[b] - label[b]
@@ -125,7 +125,7 @@ class Squared(Channel):
                 hessian[b, k] = 2.0 * (jacobian * (p - label[b] - s) + p * (jacobian - pull))
         for b in range(T):
             gradient[b] = 2.0 * gradient[b] * (gradient[b] - label[b] - s)
-        return value
+        return float(value)
 
 
 class CrossEntropy(Channel):
@@ -192,7 +192,10 @@ def _check(name: str, row: Any) -> None:
     shifted = row(logits + 0.7, label, gradient, hessian)
     for fault, wrong in (
         ("fills a gradient that is not the slope of its value", np.abs(slopes - analytic).max() > close),
-        ("fills a Hessian that is not the slope of its gradient", np.abs(curvatures - curvature).max() > close),
+        (
+            "fills a Hessian that is not the slope of its gradient",
+            np.abs(curvatures - curvature).max() > close,
+        ),
         ("changes when a constant is added to all logits", abs(shifted - value) > close),
         ("changes when the tokens are renamed", abs(turned - value) > close),
     ):

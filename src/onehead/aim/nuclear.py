@@ -1,7 +1,7 @@
 """Weight decay on factors is a nuclear norm on their product, shown by an independent solver (1.2).
 
-    min_W  data(W'W / sqrt(m d)) + (λ/sqrt κ) |W|²                =  min_{S ⪰ 0}  data(S) + λ d Tr S       (tied)
-    min_QK data(Q'K / sqrt(m d)) + (λ/sqrt κ) (|Q|² + |K|²)/2     =  min_S        data(S) + λ d |S|_*     (untied)
+    min_W   data(W'W / sqrt(m d)) + (λ/sqrt κ) |W|²             =  min_{S ⪰ 0}  data(S) + λ d Tr S,    tied
+    min_QK  data(Q'K / sqrt(m d)) + (λ/sqrt κ) (|Q|² + |K|²)/2  =  min_S        data(S) + λ d |S|_*,   untied
 
 for factors of full width. The right-hand sides are minimised by accelerated proximal gradient, which knows
 nothing of factors: its proximal step cuts eigenvalues (singular values) by λ d times the step.
@@ -30,7 +30,7 @@ SHRINK, GROW = 0.5, 1.1  # of the step: after a step that was too long, after on
 
 
 class ProductMinimum(NamedTuple):
-    """The minimiser over the product, its objective over d², the last relative move, and the iterations used."""
+    """The minimiser over the product, its objective over d², the last relative move, the iterations."""
 
     map: Array
     value: float
@@ -63,13 +63,15 @@ def proximal_gradient(
 ) -> ProductMinimum:
     """Minimise data(S) + penalty |S| by accelerated proximal gradient with backtracking and restarts.
 
-    ``data`` gives value and slope, ``cut`` the proximal step of the norm and the norm of its result. Stops when
-    a step moves S by less than ``tolerance`` of its size.
+    ``data`` gives value and slope, ``cut`` the proximal step of the norm and the norm of its result. Stops
+    when a step moves S by less than ``tolerance`` of its size.
     """
     S, ahead, momentum, step = start.copy(), start.copy(), 1.0, 1.0 / max(penalty, 1e-12)
     best, norm = np.inf, 0.0
     change = np.inf
-    for iteration in range(1, max_iterations + 1):
+    iterations = 0
+    while iterations < max_iterations:
+        iterations += 1
         value, slope = data(ahead)
         while True:
             new, norm = cut(ahead - step * slope, step * penalty)
@@ -89,12 +91,12 @@ def proximal_gradient(
         S, best, momentum, step = new, total, following, GROW * step
         if change <= tolerance:
             break
-    return ProductMinimum(S, best, change, iteration)
+    return ProductMinimum(S, best, change, iterations)
 
 
 @dataclass(frozen=True, kw_only=True)
 class NuclearEquivalence(Result):
-    """Both minima of one instance: objectives over d², their relative gap, and the distance of the two maps."""
+    """Both minima of one instance: objectives over d², their relative gap, the distance of the maps."""
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("factor_map", "product_map")
 
@@ -132,9 +134,7 @@ def nuclear_equivalence(
     True
     """
     if learner.param == "direct" or learner.width < 1.0 or learner.decay == 0.0:
-        raise InvalidArgument(
-            "learner", learner.param, "factorised, of full width, with a positive weight decay"
-        )
+        raise InvalidArgument("learner", learner.param, "factorised, of full width, with a positive weight decay")
     instance = Instance.draw(task, dim, round(check_alpha(alpha) * dim**2), np.random.SeedSequence(seed))
     weights: Parametrisation = Factorised(dim, dim) if tied else Untied(dim, dim)
     loss = Loss(loss=channel_named(learner.loss), beta=learner.beta)
@@ -156,9 +156,7 @@ def nuclear_equivalence(
     )
     product = product._replace(value=product.value + objective.floor)
     factor_map = weights.maps(factors.theta)[0]
-    distance = float(
-        np.linalg.norm(factor_map - product.map) / max(float(np.linalg.norm(product.map)), 1e-300)
-    )
+    distance = float(np.linalg.norm(factor_map - product.map) / max(float(np.linalg.norm(product.map)), 1e-300))
     return NuclearEquivalence(
         tied=tied,
         factor_objective=factors.value,

@@ -84,6 +84,8 @@ class Reduced:
 
     def law(self, s: float) -> Law:
         """rho_s of the reduced target."""
+        if not 1e-13 < s / self.target_power < 1e13:
+            raise OutsideDomain(f"the blur s = {s:.1e} of the target spectrum is out of any sensible range.")
         if self.scale == 1.0:
             return self.target.law(s)
         return Scaled(self.target.law(s / self.scale**2), self.scale)
@@ -153,7 +155,14 @@ class Reduced:
         return self.tokens > 2 or 1.0 - m * m / (self.label_power * q) < SMALL_ANGLE
 
     def output_channel(
-        self, q: float, m: float, sigma: float, *, level: int, twin: bool = False, memory: ProxMemory | None = None
+        self,
+        q: float,
+        m: float,
+        sigma: float,
+        *,
+        level: int,
+        twin: bool = False,
+        memory: ProxMemory | None = None,
     ) -> Hats:
         """Hats per unit of alpha at the given overlaps."""
         derivative = self.use_derivatives(q, m)

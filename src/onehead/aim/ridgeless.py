@@ -51,9 +51,11 @@ def interpolating(problem: Reduced, alpha: float, accuracy: float = 1e-13) -> In
     def threshold(s: float) -> float:
         """The eps with A(s, eps) = 2 abar; A falls from A(s, 0) to zero at the upper edge."""
         top = problem.law(s).edges[-1][1]
-        if problem.integrals(s, 0.0).A <= twice:
+        if twice >= problem.integrals(s, 0.0).A:
             return 0.0
-        return float(brentq(lambda eps: problem.integrals(s, eps).A - twice, 0.0, top, xtol=0.1 * accuracy * (1.0 + top)))
+        return float(
+            brentq(lambda eps: problem.integrals(s, eps).A - twice, 0.0, top, xtol=0.1 * accuracy * (1.0 + top))
+        )
 
     def excess(log_s: float) -> float:
         s = float(np.exp(log_s))

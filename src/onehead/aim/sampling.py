@@ -107,9 +107,7 @@ class Tokens:
         self.rows: Array | None = None
         if isinstance(law, str):
             if law not in _LAWS:
-                raise InvalidArgument(
-                    "token_law", law, f"{', '.join(get_args(TokenLaw))}, or an array of tokens"
-                )
+                raise InvalidArgument("token_law", law, f"{', '.join(get_args(TokenLaw))}, or an array of tokens")
             self.name = law
         else:
             self.name, self.rows = "rows", _standardised(law)
@@ -117,9 +115,7 @@ class Tokens:
     def check_dim(self, dim: int) -> None:
         """Refuse a dimension that is not the user's own."""
         if self.rows is not None and self.rows.shape[1] != dim:
-            raise InvalidArgument(
-                "dim", dim, f"{self.rows.shape[1]}, the number of columns of the token array"
-            )
+            raise InvalidArgument("dim", dim, f"{self.rows.shape[1]}, the number of columns of the token array")
 
     def draw(self, rng: np.random.Generator, tokens: int, count: int, dim: int) -> Array:
         """Sequences as an array (tokens, count, dim)."""
@@ -142,13 +138,9 @@ def _standardised(array: ArrayLike) -> Array:
     try:
         rows: Array = np.array(array, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidArgument(
-            "token_law", type(array).__name__, "an array of numbers, one token per row"
-        ) from None
+        raise InvalidArgument("token_law", type(array).__name__, "an array of numbers, one token per row") from None
     if rows.ndim != 2:
-        raise InvalidArgument(
-            "token_law", f"an array of shape {rows.shape}", "two-dimensional, one token per row"
-        )
+        raise InvalidArgument("token_law", f"an array of shape {rows.shape}", "two-dimensional, one token per row")
     if len(rows) < 2:
         raise InvalidArgument("token_law", f"an array of {len(rows)} row(s)", "at least two tokens")
     if not np.isfinite(rows).all():
@@ -231,16 +223,12 @@ class Samples:
             chunk = self._kept[i]
             if chunk.tokens.size == 0:
                 rng = self._generator(i)
-                chunk = chunk._replace(
-                    tokens=self._tokens(rng, min(self.rows, self.count - start)).astype(self.dtype)
-                )
+                chunk = chunk._replace(tokens=self._tokens(rng, min(self.rows, self.count - start)).astype(self.dtype))
             yield chunk
 
     def _generator(self, i: int) -> np.random.Generator:
         entropy = self.seed
-        return np.random.default_rng(
-            np.random.SeedSequence(entropy.entropy, spawn_key=(*entropy.spawn_key, i))
-        )
+        return np.random.default_rng(np.random.SeedSequence(entropy.entropy, spawn_key=(*entropy.spawn_key, i)))
 
     def _tokens(self, rng: np.random.Generator, count: int) -> Array:
         return self.law.draw(rng, self.task.tokens, count, self.dim)

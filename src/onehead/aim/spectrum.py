@@ -144,8 +144,11 @@ def spectrum(point: Prediction) -> Spectrum:
         mean=mean,
         second_moment=second,
         certificate=Certificate(
-            status=point.status, kind=point.certificate.kind, residual=point.certificate.residual,
-            quadrature_error=point.certificate.quadrature_error, warnings=point.certificate.warnings,
+            status=point.status,
+            kind=point.certificate.kind,
+            residual=point.certificate.residual,
+            quadrature_error=point.certificate.quadrature_error,
+            warnings=point.certificate.warnings,
         ),
         point=point,
     )

@@ -84,9 +84,7 @@ class Learner(Problem):
         0.01, json_schema_extra={"allowed": "a number > 0 and <= 1e+06, or the word 0+ (the limit λ → 0⁺)"}
     )
     width: float = Field(1.0, gt=0.0, le=1e3)
-    param: Literal["factorised", "direct"] = Field(
-        "factorised", json_schema_extra={"allowed": "factorised or direct"}
-    )
+    param: Literal["factorised", "direct"] = Field("factorised", json_schema_extra={"allowed": "factorised or direct"})
     beta: float = Field(1.0, gt=0.0, le=100.0)
     loss: Annotated[Any, BeforeValidator(_channel)] = Field(
         "squared", json_schema_extra={"allowed": "squared or cross-entropy, or a Channel object"}

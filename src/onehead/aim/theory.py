@@ -6,10 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.channel import ProxMemory
+from onehead.aim.limits import is_zero, plateau_state
 from onehead.aim.prediction import AimCertificate, Prediction
 from onehead.aim.reduced import Hats, Overlaps, Reduced, SpectralMap, reduce
 from onehead.aim.ridgeless import Interpolating, direct_threshold, interpolating, interpolation, recovery
-from onehead.aim.solver import Solution, is_zero, plateau_state, solve
+from onehead.aim.solver import Solution, solve
 from onehead.aim.task import Learner, Task, check_alpha
 from onehead.errors import OutsideDomain
 from onehead.results import Kind
@@ -169,11 +170,19 @@ def _limit_point(problem: Reduced, alpha: float) -> _Numbers | None:
     if problem.direct:
         twice, Q0, Q = 2.0 * alpha * problem.informative, problem.target_power, problem.label_power
         if twice >= 1.0:
-            raise OutsideDomain("at its interpolation threshold direct training has an infinite test error; move alpha.")
+            raise OutsideDomain(
+                "at its interpolation threshold direct training has an infinite test error; move alpha."
+            )
         q, m = twice * (Q - twice * Q0) / (1.0 - twice), twice * Q0
         s = (q / twice**2 - Q0) if twice > 0.0 else INFINITE
         where = SpectralMap(s, 0.0, -np.inf, twice, False)
-        return Overlaps(q, m, INFINITE, np.nan, 1.0, where), lost, floor, 0.0, AimCertificate(status=status, kind=kind)
+        return (
+            Overlaps(q, m, INFINITE, np.nan, 1.0, where),
+            lost,
+            floor,
+            0.0,
+            AimCertificate(status=status, kind=kind),
+        )
     point = _at_threshold(problem, alpha, threshold)
     part = point.integrals
     where = SpectralMap(point.s, point.eps, part.cut, 1.0, True)

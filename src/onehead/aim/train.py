@@ -281,9 +281,7 @@ def _minimise(plan: _Plan, instance: Instance, k: int) -> tuple[Array, TrainingC
         rng = np.random.default_rng(np.random.SeedSequence(plan.seed, spawn_key=(k, 3, start)))
         theta = weights.start(rng)
         found.append(
-            search(
-                function, theta, tolerance=plan.method.tolerance, max_iterations=plan.method.max_iterations
-            )
+            search(function, theta, tolerance=plan.method.tolerance, max_iterations=plan.method.max_iterations)
         )
         if found[-1].status.startswith("interrupted"):
             break
@@ -292,9 +290,7 @@ def _minimise(plan: _Plan, instance: Instance, k: int) -> tuple[Array, TrainingC
     gap = (max(values) - min(values)) / abs(min(values)) if len(values) > 1 else None
     warnings: tuple[str, ...] = ()
     if gap is not None and gap > SAME_MINIMUM:
-        warnings = (
-            f"{len(values)} starts ended at objectives that differ by {gap:.1e}: the minimum is not unique",
-        )
+        warnings = (f"{len(values)} starts ended at objectives that differ by {gap:.1e}: the minimum is not unique",)
     certificate = TrainingCertificate(
         status=found[-1].status if found[-1].status.startswith("interrupted") else best.status,
         kind="measurement",
@@ -374,9 +370,7 @@ def measure(learner: Learner, variant: Variant, maps: Array, instance: Instance)
 def _joint(runs: tuple[TrainingRun, ...], wanted: int) -> TrainingCertificate:
     """The certificate of the whole: the worst of every number, the first status that is not "converged"."""
     worst = max(runs, key=lambda run: run.certificate.residual).certificate
-    status = next(
-        (run.certificate.status for run in runs if run.certificate.status != "converged"), "converged"
-    )
+    status = next((run.certificate.status for run in runs if run.certificate.status != "converged"), "converged")
     if len(runs) < wanted:
         status = f"interrupted after {len(runs)} of {wanted} seeds"
     return replace(
@@ -384,8 +378,6 @@ def _joint(runs: tuple[TrainingRun, ...], wanted: int) -> TrainingCertificate:
         status=status,
         evaluations=sum(run.certificate.evaluations for run in runs),
         objective=float(np.mean([run.certificate.objective for run in runs])),
-        starts_gap=next(
-            (run.certificate.starts_gap for run in runs if run.certificate.starts_gap is not None), None
-        ),
+        starts_gap=next((run.certificate.starts_gap for run in runs if run.certificate.starts_gap is not None), None),
         warnings=tuple(dict.fromkeys(text for run in runs for text in run.certificate.warnings)),
     )

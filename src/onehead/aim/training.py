@@ -91,15 +91,11 @@ class Method(Problem):
         Bytes of tokens to keep; beyond that they are drawn again in every pass, with the same result.
     """
 
-    optimiser: Literal["lbfgs", "adam", "amp"] = Field(
-        "lbfgs", json_schema_extra={"allowed": "lbfgs, adam or amp"}
-    )
+    optimiser: Literal["lbfgs", "adam", "amp"] = Field("lbfgs", json_schema_extra={"allowed": "lbfgs, adam or amp"})
     tolerance: float = Field(1e-3, gt=0.0, le=1.0)
     max_iterations: int = Field(5000, ge=1)
     starts: int = Field(2, ge=1, le=100)
-    dtype: Literal["float64", "float32"] = Field(
-        "float64", json_schema_extra={"allowed": "float64 or float32"}
-    )
+    dtype: Literal["float64", "float32"] = Field("float64", json_schema_extra={"allowed": "float64 or float32"})
     test_samples: int = Field(20_000, ge=2)
     memory: float = Field(4e9, gt=0.0)
 

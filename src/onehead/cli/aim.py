@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["aim_options", "command"]
 
-RATIO = {"low": 0.0, "high": 1e6, "open_low": True}
+RATIO = Number(0.0, 1e6, open_low=True)
+RATIOS = Range(0.0, 1e6, open_low=True)
 
 
 class Decay(Typed):
@@ -54,7 +55,10 @@ def aim_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
         flags.pop("target")
         kappa0 = flags.pop("kappa0")
-        task = Task(target=MarchenkoPastur(kappa0=kappa0), **{key: flags.pop(key) for key in ("noise", "tokens", "beta0")})
+        task = Task(
+            target=MarchenkoPastur(kappa0=kappa0),
+            **{key: flags.pop(key) for key in ("noise", "tokens", "beta0")},
+        )
         names = ("weight_decay", "width", "param", "beta", "loss", "branch")
         learner = Learner(**{key: flags.pop(key) for key in names})
         return function(task=task, learner=learner, **flags)
@@ -62,28 +66,77 @@ def aim_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(
         (
             click.option("--target", type=Word("mp"), default="mp", show_default=True, help="Spectrum of the target."),
-            click.option("--kappa0", type=Number(1e-3, 1e3), default=0.5, show_default=True, help="Width of the target over d (κ₀)."),
-            click.option("--noise", type=Number(0.0, 1e3), default=0.5, show_default=True, help="Noise before the softmax (Δ)."),
+            click.option(
+                "--kappa0",
+                type=Number(1e-3, 1e3),
+                default=0.5,
+                show_default=True,
+                help="Width of the target over d (κ₀).",
+            ),
+            click.option(
+                "--noise",
+                type=Number(0.0, 1e3),
+                default=0.5,
+                show_default=True,
+                help="Noise before the softmax (Δ).",
+            ),
             click.option("--tokens", type=Whole(2, 16), default=2, show_default=True, help="Tokens in a sequence (T)."),
-            click.option("--beta", type=Number(0.0, 100.0, open_low=True), default=1.0, show_default=True,
-                         help="Inverse temperature of the learner (β)."),
-            click.option("--beta0", type=Number(0.0, 100.0, open_low=True), default=1.0, show_default=True,
-                         help="Inverse temperature of the target (β₀)."),
-            click.option("--weight-decay", type=Decay(), default=0.01, show_default=True, help="Weight decay (λ); 0+ is the limit."),
-            click.option("--loss", type=Word("squared", "cross-entropy"), default="squared", show_default=True, help="Training loss."),
-            click.option("--width", type=Number(0.0, 1e3, open_low=True), default=1.0, show_default=True,
-                         help="Width of the learner over d (κ)."),
-            click.option("--param", type=Word("factorised", "direct"), default="factorised", show_default=True,
-                         help="Train factors W or the map S itself."),
-            click.option("--branch", type=Word("label", "global"), default="label", show_default=True,
-                         help="Minimum to follow where the output layer has several."),
+            click.option(
+                "--beta",
+                type=Number(0.0, 100.0, open_low=True),
+                default=1.0,
+                show_default=True,
+                help="Inverse temperature of the learner (β).",
+            ),
+            click.option(
+                "--beta0",
+                type=Number(0.0, 100.0, open_low=True),
+                default=1.0,
+                show_default=True,
+                help="Inverse temperature of the target (β₀).",
+            ),
+            click.option(
+                "--weight-decay",
+                type=Decay(),
+                default=0.01,
+                show_default=True,
+                help="Weight decay (λ); 0+ is the limit.",
+            ),
+            click.option(
+                "--loss",
+                type=Word("squared", "cross-entropy"),
+                default="squared",
+                show_default=True,
+                help="Training loss.",
+            ),
+            click.option(
+                "--width",
+                type=Number(0.0, 1e3, open_low=True),
+                default=1.0,
+                show_default=True,
+                help="Width of the learner over d (κ).",
+            ),
+            click.option(
+                "--param",
+                type=Word("factorised", "direct"),
+                default="factorised",
+                show_default=True,
+                help="Train factors W or the map S itself.",
+            ),
+            click.option(
+                "--branch",
+                type=Word("label", "global"),
+                default="label",
+                show_default=True,
+                help="Minimum to follow where the output layer has several.",
+            ),
         )
     ):
         call = option(call)
     return call
 
 
-alpha_option = click.option("--alpha", type=Number(**RATIO), required=True, help="Samples over d² (α = n/d²).")
+alpha_option = click.option("--alpha", type=RATIO, required=True, help="Samples over d² (α = n/d²).")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -128,7 +181,11 @@ def _meanings(point: "Prediction") -> list[tuple[str, Any, str]]:
         ("q", point.q, "Tr S²/d"),
         ("m", point.m, "Tr S S*/d, overlap with the target"),
         ("sigma", point.sigma, "Σ, reaction of the logits to one sample"),
-        ("q_hat, m_hat, sigma_hat", f"{point.q_hat:.5g}, {point.m_hat:.5g}, {point.sigma_hat:.5g}", "conjugate unknowns"),
+        (
+            "q_hat, m_hat, sigma_hat",
+            f"{point.q_hat:.5g}, {point.m_hat:.5g}, {point.sigma_hat:.5g}",
+            "conjugate unknowns",
+        ),
         ("replicon", certificate.replicon, "stable below 1"),
         ("residual", certificate.residual, "largest relative change left in the equations"),
         ("quadrature_error", certificate.quadrature_error, "of the test error, from a second rule"),
@@ -138,10 +195,20 @@ def _meanings(point: "Prediction") -> list[tuple[str, Any, str]]:
 
 @command.command()
 @aim_options
-@click.option("--alphas", type=Range(**RATIO), required=True, help="Sample ratios: start:stop:count, log:start:stop:count or a list.")
+@click.option(
+    "--alphas",
+    type=RATIOS,
+    required=True,
+    help="Sample ratios: start:stop:count, log:start:stop:count or a list.",
+)
 @output_options()
 def curve(
-    task: "Task", learner: "Learner", alphas: tuple[float, ...], as_json: bool, csv_file: str | None, plot: str | None
+    task: "Task",
+    learner: "Learner",
+    alphas: tuple[float, ...],
+    as_json: bool,
+    csv_file: str | None,
+    plot: str | None,
 ) -> None:
     """A learning curve.
 
@@ -162,7 +229,21 @@ def curve(
     if as_json:
         print_json(rows)
     else:
-        print_rows(rows, ["alpha", "test_error", "test_error_clean", "train_loss", "rank", "q", "m", "sigma", "residual", "status"])
+        print_rows(
+            rows,
+            [
+                "alpha",
+                "test_error",
+                "test_error_clean",
+                "train_loss",
+                "rank",
+                "q",
+                "m",
+                "sigma",
+                "residual",
+                "status",
+            ],
+        )
     if found.failures:
         raise SolveError(f"{len(found.failures)} of {len(found)} points failed; the first: {found.failures[0].reason}")
 
@@ -236,9 +317,7 @@ def spectrum(
 @aim_options
 @alpha_option
 @output_options()
-def tune(
-    task: "Task", learner: "Learner", alpha: float, as_json: bool, csv_file: str | None, plot: str | None
-) -> None:
+def tune(task: "Task", learner: "Learner", alpha: float, as_json: bool, csv_file: str | None, plot: str | None) -> None:
     """The weight decay with the lowest predicted test error.
 
     Example: onehead aim tune --alpha 0.5 --noise 0.5

@@ -32,5 +32,11 @@ def command(out: str, as_json: bool) -> None:
         print_json(paths)
         return
     rows = [point.to_dict() for point in list(curve)[::9]]
-    print_rows(rows, ["alpha", "test_error", "train_loss", "rank", "residual", "status"], title="one attention head, no training")
-    note(f"every label can be fitted up to alpha = {marks.interpolation:.4f}; open {paths['curve']} and {paths['spectrum']}")
+    print_rows(
+        rows,
+        ["alpha", "test_error", "train_loss", "rank", "residual", "status"],
+        title="one attention head, no training",
+    )
+    note(
+        f"every label can be fitted up to alpha = {marks.interpolation:.4f}; open {paths['curve']} and {paths['spectrum']}"
+    )

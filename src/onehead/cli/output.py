@@ -13,7 +13,17 @@ import click
 from onehead.errors import InvalidArgument
 from onehead.results import plain
 
-__all__ = ["check_picture", "note", "output_options", "print_json", "print_rows", "print_table", "progress", "save_figure", "write_csv"]
+__all__ = [
+    "check_picture",
+    "note",
+    "output_options",
+    "print_json",
+    "print_rows",
+    "print_table",
+    "progress",
+    "save_figure",
+    "write_csv",
+]
 
 PICTURES = (".png", ".pdf", ".svg")
 

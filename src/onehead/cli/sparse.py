@@ -82,9 +82,7 @@ def align(as_json: bool, csv_file: str | None, plot: str | None, **flags: Any) -
     show_default=True,
     help="which model, or all three",
 )
-@click.option(
-    "--alpha", type=Range(0.0, open_low=True), help="all samples over dimension, split as alpha0 to alpha1"
-)
+@click.option("--alpha", type=Range(0.0, open_low=True), help="all samples over dimension, split as alpha0 to alpha1")
 @click.option("--test-length", type=Whole(1, 20_000), help="length of the test sequences, if it differs")
 @click.option("--dim", type=Whole(3), help="finite dimension: average over sampled queries (attention)")
 @click.option("--trials", type=Whole(2), default=40, show_default=True, help="sampled queries, with --dim")
@@ -230,9 +228,7 @@ def oracle(
     show_default=True,
     help="which model",
 )
-@click.option(
-    "--alpha", type=Range(0.0, open_low=True), help="all samples over dimension, split as alpha0 to alpha1"
-)
+@click.option("--alpha", type=Range(0.0, open_low=True), help="all samples over dimension, split as alpha0 to alpha1")
 @click.option("--dim", type=Whole(3, 100_000), default=500, show_default=True, help="dimension d of a token")
 @click.option("--trials", type=Whole(1, 100_000), default=8, show_default=True, help="independent runs")
 @click.option(

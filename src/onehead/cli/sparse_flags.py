@@ -36,9 +36,7 @@ class Wholes(Range):
         super().__init__(low, high)
         self.allowed = self.allowed.replace("each a number", "each an integer")
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[float, ...]:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, ...]:
         """Parse to a tuple of integers."""
         numbers = super().convert(value, param, ctx)
         if ":" in str(value):
@@ -51,9 +49,7 @@ class Wholes(Range):
 class Ridges(Range):
     """A range of penalties; ``0+``, like 0, is the limit from above."""
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[float, ...]:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, ...]:
         """Parse to a tuple of numbers."""
         if isinstance(value, str):
             value = ",".join("0" if item.strip() == "0+" else item for item in value.split(","))
@@ -114,13 +110,9 @@ def _flag(name: str) -> str:
 def problem_options(function: Any) -> Any:
     """The flags of every sparse command."""
     for name, kind, default, meaning in reversed([*TASK_FLAGS, *PROTOCOL_FLAGS]):
-        function = click.option(_flag(name), type=kind, default=default, show_default=True, help=meaning)(
-            function
-        )
+        function = click.option(_flag(name), type=kind, default=default, show_default=True, help=meaning)(function)
         if name == "ridge":
-            function = click.option("--loss", type=LOSS, default="logistic", show_default=True, help="loss")(
-                function
-            )
+            function = click.option("--loss", type=LOSS, default="logistic", show_default=True, help="loss")(function)
     return function
 
 
@@ -151,9 +143,7 @@ def cases_of(flags: dict[str, Any], alphas: tuple[float, ...] | None = None) -> 
         varying = {name: values[name] for name in moving}
         if combination[-1] is not None:
             total = values["alpha0"] + values["alpha1"]
-            values["alpha0"], values["alpha1"] = (
-                values[k] / total * combination[-1] for k in ("alpha0", "alpha1")
-            )
+            values["alpha0"], values["alpha1"] = (values[k] / total * combination[-1] for k in ("alpha0", "alpha1"))
             varying["alpha"] = combination[-1]
         with named_as_flags():
             task = Task(**{name: values.pop(name) for name in task_names})

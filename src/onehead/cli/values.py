@@ -39,7 +39,9 @@ class Number(Typed):
             number = float(value)
         except (TypeError, ValueError):
             number = math.nan
-        if not (math.isfinite(number) and self.low <= number <= self.high and not (self.open_low and number == self.low)):
+        if not (
+            math.isfinite(number) and self.low <= number <= self.high and not (self.open_low and number == self.low)
+        ):
             self.refuse(value, param, ctx)
         return number
 

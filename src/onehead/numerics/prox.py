@@ -18,7 +18,17 @@ from numpy.typing import NDArray
 
 from onehead.errors import NotConverged
 
-__all__ = ["ROW", "ProxPoints", "Scratch", "compile_row", "factorise", "newton_prox", "prox", "scratch", "solve_factored"]
+__all__ = [
+    "ROW",
+    "ProxPoints",
+    "Scratch",
+    "compile_row",
+    "factorise",
+    "newton_prox",
+    "prox",
+    "scratch",
+    "solve_factored",
+]
 
 _vector = types.Array(float64, 1, "C")
 _matrix = types.Array(float64, 2, "C")
@@ -83,7 +93,19 @@ def scratch(n, width):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _objective(  # type: ignore[no-untyped-def]
-    row, select, metric, inverse_step, v, label, u, gradient, hessian, row_x, row_label, row_gradient, row_hessian
+    row,
+    select,
+    metric,
+    inverse_step,
+    v,
+    label,
+    u,
+    gradient,
+    hessian,
+    row_x,
+    row_label,
+    row_gradient,
+    row_hessian,
 ):
     """Objective at ``u``; fills its gradient and Hessian."""
     n = u.shape[0]
@@ -212,7 +234,18 @@ def _newton_pair(  # type: ignore[no-untyped-def]
         length = 1.0
         while True:
             new, n0, n1, k0, k1 = _pair_objective(
-                row, p00, p01, p11, v, label, u0 + length * m0, u1 + length * m1, row_x, row_label, row_gradient, row_hessian
+                row,
+                p00,
+                p01,
+                p11,
+                v,
+                label,
+                u0 + length * m0,
+                u1 + length * m1,
+                row_x,
+                row_label,
+                row_gradient,
+                row_hessian,
             )
             if new <= allowed + ARMIJO * length * slope or length < 1e-12:
                 break
@@ -239,10 +272,36 @@ def newton_prox(row, select, metric, step, v, label, u, w):  # type: ignore[no-u
     gradient, hessian, factor, move, trial, row_x, row_label, row_gradient, row_hessian = w
     n = u.shape[0]
     if n == 2 and select.shape[0] == 2 and select.shape[1] == 2:
-        return _newton_pair(row, metric, step, v, label, u, gradient, hessian, move, row_x, row_label, row_gradient, row_hessian)
+        return _newton_pair(
+            row,
+            metric,
+            step,
+            v,
+            label,
+            u,
+            gradient,
+            hessian,
+            move,
+            row_x,
+            row_label,
+            row_gradient,
+            row_hessian,
+        )
     inverse_step = 1.0 / step
     value = _objective(
-        row, select, metric, inverse_step, v, label, u, gradient, hessian, row_x, row_label, row_gradient, row_hessian
+        row,
+        select,
+        metric,
+        inverse_step,
+        v,
+        label,
+        u,
+        gradient,
+        hessian,
+        row_x,
+        row_label,
+        row_gradient,
+        row_hessian,
     )
     for _ in range(MAX_NEWTON):
         regular = factorise(hessian, factor)
@@ -262,14 +321,38 @@ def newton_prox(row, select, metric, step, v, label, u, w):  # type: ignore[no-u
             for i in range(n):
                 trial[i] = u[i] + length * move[i]
             new = _objective(
-                row, select, metric, inverse_step, v, label, trial, gradient, hessian, row_x, row_label, row_gradient, row_hessian
+                row,
+                select,
+                metric,
+                inverse_step,
+                v,
+                label,
+                trial,
+                gradient,
+                hessian,
+                row_x,
+                row_label,
+                row_gradient,
+                row_hessian,
             )
             if new <= value + ARMIJO * length * slope + SLACK * (1.0 + abs(value)):
                 break
             length *= 0.5
             if length < 1e-12:  # only rounding is left to gain: put the derivatives at u back
                 return _objective(
-                    row, select, metric, inverse_step, v, label, u, gradient, hessian, row_x, row_label, row_gradient, row_hessian
+                    row,
+                    select,
+                    metric,
+                    inverse_step,
+                    v,
+                    label,
+                    u,
+                    gradient,
+                    hessian,
+                    row_x,
+                    row_label,
+                    row_gradient,
+                    row_hessian,
                 )
         for i in range(n):
             u[i] = trial[i]
@@ -284,7 +367,16 @@ def newton_prox(row, select, metric, step, v, label, u, w):  # type: ignore[no-u
 
 
 @njit(
-    types.void(ROW, types.Array(int64, 2, "C"), _matrix, float64, _matrix, types.Array(float64, 3, "C"), _matrix, _matrix),
+    types.void(
+        ROW,
+        types.Array(int64, 2, "C"),
+        _matrix,
+        float64,
+        _matrix,
+        types.Array(float64, 3, "C"),
+        _matrix,
+        _matrix,
+    ),
     cache=True,
     nogil=True,
     error_model="numpy",

@@ -49,9 +49,7 @@ class _Moments(NamedTuple):
     k_0: float
 
 
-def _slope_moments(
-    task: Task, protocol: Protocol, *, mean_plus: float, mean_minus: float, spread: float
-) -> _Moments:
+def _slope_moments(task: Task, protocol: Protocol, *, mean_plus: float, mean_minus: float, spread: float) -> _Moments:
     """Averages of h = y l'(y u) over u ~ N(mean_y, spread^2)."""
     pi = task.positive_rate
     plus, plus2 = protocol.loss.slope_moments(mean_plus, spread)

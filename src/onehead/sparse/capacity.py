@@ -98,9 +98,7 @@ def capacity(task: Task, protocol: Protocol) -> Capacity:
     for level in LEVELS:
         ratios = [
             separable_ratio(
-                attention_features(
-                    task, cos_query=cos_query, sharpness=sharpness, log2_points=level, seed=seed
-                )
+                attention_features(task, cos_query=cos_query, sharpness=sharpness, log2_points=level, seed=seed)
             )
             for seed in (0, 1)
         ]

@@ -86,9 +86,7 @@ def collapsed(features: Features, *, alpha: float) -> bool:
 
     try:
         with np.errstate(all="ignore"):
-            minimize(
-                cost, np.zeros(features.design.shape[1]), jac=True, method="BFGS", options={"gtol": 1e-9}
-            )
+            minimize(cost, np.zeros(features.design.shape[1]), jac=True, method="BFGS", options={"gtol": 1e-9})
     except _Negative:
         return False
     return True

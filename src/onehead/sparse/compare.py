@@ -47,9 +47,7 @@ def compare(
     True
     """
     theory = predict(task, protocol, model=model, test_length=test_length)
-    runs = train(
-        task, protocol, model=model, dim=dim, trials=trials, seed=seed, mode=mode, test_length=test_length
-    )
+    runs = train(task, protocol, model=model, dim=dim, trials=trials, seed=seed, mode=mode, test_length=test_length)
     cos = None
     if theory.cos_query is not None and runs.cos_query is not None and runs.cos_query_std is not None:
         cos = _deviation(theory.cos_query, runs.cos_query, runs.cos_query_std, trials)

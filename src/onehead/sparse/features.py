@@ -18,9 +18,7 @@ __all__ = ["Features", "attention_features", "pooled_features", "vectorised_feat
 
 Array = NDArray[np.float64]
 
-_GRID = np.linspace(
-    -9.0, 9.0, 2001
-)  # the Gaussian of a linear model's logit: trapezoid rule, error below 1e-12
+_GRID = np.linspace(-9.0, 9.0, 2001)  # the Gaussian of a linear model's logit: trapezoid rule, error below 1e-12
 _GRID_WEIGHT = np.exp(-0.5 * _GRID**2) / np.exp(-0.5 * _GRID**2).sum()
 
 

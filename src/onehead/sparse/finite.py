@@ -60,9 +60,7 @@ def finite_size(task: Task, protocol: Protocol, *, dim: int, trials: int = 40, s
     if trials < 2:
         raise InvalidArgument("trials", trials, "an integer >= 2")
     if protocol.cos_query is not None:
-        raise InvalidArgument(
-            "cos_query", protocol.cos_query, "None: a given query does not vary between trials"
-        )
+        raise InvalidArgument("cos_query", protocol.cos_query, "None: a given query does not vary between trials")
     queries = [
         first_steps(task, protocol, dim, np.random.default_rng(source))
         for source in np.random.SeedSequence(seed).spawn(trials)

@@ -17,9 +17,7 @@ Array = NDArray[np.float64]
 
 MAX_NEWTON = 200
 RUNAWAY = 1e3  # margin that stands for infinity where the weights run away
-TINY_RIDGE = (
-    1e-7  # stands for the limit ridge -> 0+ of the hinge on separable data, where nothing depends on it
-)
+TINY_RIDGE = 1e-7  # stands for the limit ridge -> 0+ of the hinge on separable data, where nothing depends on it
 
 
 class Readout(NamedTuple):
@@ -48,9 +46,7 @@ def _fit(X: Array, y: Array, loss: Loss, ridge: float) -> Readout:
         return _fit_square(X, y, ridge)
     if ridge == 0.0 and separable(Readable(y, X)):
         if loss.separable == "unknown":
-            raise OutsideDomain(
-                f"the sample is separable and the limit ridge -> 0 of the loss {loss} is not known."
-            )
+            raise OutsideDomain(f"the sample is separable and the limit ridge -> 0 of the loss {loss} is not known.")
         found = _fit_hinge(X, y, TINY_RIDGE)
         scale = RUNAWAY if loss.separable == "direction" else 1.0
         return Readout(scale * found.weights, scale * found.bias, found.residual)
@@ -102,9 +98,7 @@ def _fit_newton(X: Array, y: Array, loss: Loss, ridge: float) -> Readout:
         v, value = trial, new
     residual = float(np.max(np.abs(gradient)))
     if not residual < 1e-6:
-        raise NotConverged(
-            f"training stopped at a gradient of {residual:.1e}; raise ridge.", residual=residual
-        )
+        raise NotConverged(f"training stopped at a gradient of {residual:.1e}; raise ridge.", residual=residual)
     return Readout(v[:p], float(v[p]), residual)
 
 
@@ -144,9 +138,7 @@ def _fit_hinge(X: Array, y: Array, ridge: float) -> Readout:
                 length = min(length, 0.995 * float(np.min(-now[falling] / change[falling])))
         v, xi, a = v + length * dv, xi + length * dxi, a + length * da
     if not gap < 1e-6:
-        raise NotConverged(
-            f"the hinge readout stopped at a duality gap of {gap:.1e}; raise ridge.", residual=gap
-        )
+        raise NotConverged(f"the hinge readout stopped at a duality gap of {gap:.1e}; raise ridge.", residual=gap)
     return Readout(v[:p], float(v[p]), gap)
 
 

@@ -88,15 +88,11 @@ def landscape(
     if x[0] == y[0]:
         raise InvalidArgument("y", y[0], f"a hyperparameter other than that of x, {x[0]}")
     if protocol.cos_query is not None:
-        raise InvalidArgument(
-            "cos_query", protocol.cos_query, "None: the two gradient steps are what is mapped"
-        )
+        raise InvalidArgument("cos_query", protocol.cos_query, "None: the two gradient steps are what is mapped")
     spots = []
     for y_value in y[1]:
         for x_value in x[1]:
-            spots.append(
-                _spot(task, _moved(_moved(protocol, x[0], x_value), y[0], y_value), x_value, y_value)
-            )
+            spots.append(_spot(task, _moved(_moved(protocol, x[0], x_value), y[0], y_value), x_value, y_value))
             if on_point is not None:
                 on_point()
     return Landscape(

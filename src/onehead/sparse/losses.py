@@ -24,9 +24,7 @@ __all__ = ["LOSSES", "Hinge", "Logistic", "Loss", "Square", "SquaredHinge", "nam
 
 Array = NDArray[np.float64]
 
-_WIDE = np.linspace(
-    -10.0, 10.0, 401
-)  # standard deviations: the trapezoid rule is exact to 1e-12 for smooth losses
+_WIDE = np.linspace(-10.0, 10.0, 401)  # standard deviations: the trapezoid rule is exact to 1e-12 for smooth losses
 _WIDE_WEIGHT = np.exp(-0.5 * _WIDE**2) / np.exp(-0.5 * _WIDE**2).sum()
 
 

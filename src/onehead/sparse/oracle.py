@@ -37,9 +37,7 @@ Growth = Literal["fixed", "log", "sqrt"]
 MONTE_CARLO = 2_000_000  # normal numbers per class, shared by all models that need sampling
 FEWEST, MOST = 1_000, 100_000  # samples
 LONGEST_SAMPLED = 20_000  # beyond it tokens are not drawn one by one: closed forms and limits only
-LONGEST_GATED = (
-    50  # beyond it the characteristic function of element-wise attention decays fast enough to invert
-)
+LONGEST_GATED = 50  # beyond it the characteristic function of element-wise attention decays fast enough to invert
 SHARPNESS = np.geomspace(0.25, 2.0, 7)  # in units of sqrt(2 log L), tried for the softmax
 
 

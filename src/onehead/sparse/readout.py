@@ -101,9 +101,7 @@ def fresh_error(features: Features, solution: Solution) -> float:
     return f.average(ndtr(-f.label * f.logit(solution.x) / (f.noise * r)))
 
 
-def errors_of(
-    features: Features, loss: Loss, solution: Solution, *, test_features: Features | None = None
-) -> Errors:
+def errors_of(features: Features, loss: Loss, solution: Solution, *, test_features: Features | None = None) -> Errors:
     """Test error, training loss (without ridge) and training error.
 
     The training margin p is negative exactly when y (c + tau r g) < -c0 chi tau^2, so the training error is

@@ -70,9 +70,7 @@ def _system(features: Features, loss: Loss, *, alpha: float, ridge: float) -> Sy
     return system
 
 
-def solve_saddle(
-    features: Features, loss: Loss, *, alpha: float, ridge: float, start: Array | None = None
-) -> Solution:
+def solve_saddle(features: Features, loss: Loss, *, alpha: float, ridge: float, start: Array | None = None) -> Solution:
     """Solve the equations for any loss, from ``start`` = (x, log rp, log chi) if one is known.
 
     Raises

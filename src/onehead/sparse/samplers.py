@@ -94,12 +94,7 @@ def token_first_steps(task: Task, protocol: Protocol, dim: int, rng: np.random.G
     b = protocol.eta_b * c0 * float(sample.label.mean())
     h = _slope(protocol.loss, sample.label, means @ w + b)
     C = _centred(sample.tokens @ w)
-    q = (
-        -protocol.eta_q
-        * protocol.beta
-        / (n * L)
-        * np.einsum("n,nl,nld->d", h, C, sample.tokens, optimize=True)
-    )
+    q = -protocol.eta_q * protocol.beta / (n * L) * np.einsum("n,nl,nld->d", h, C, sample.tokens, optimize=True)
     norm = float(np.linalg.norm(q))
     return Query(float(q @ sample.signal) / norm if norm > 0.0 else 0.0, protocol.beta * norm, q)
 
@@ -125,9 +120,7 @@ def attention_sample(task: Task, query: Query, samples: int, dim: int, rng: np.r
     features *= np.sqrt(np.einsum("nl,nl->n", att, att))[:, None]
     features[:, 0] = np.einsum("nl,nl->n", att, x)
     share = att[:, : task.signal_tokens].sum(axis=1)
-    features[:, 1] += np.where(
-        label > 0.0, task.strength * np.sqrt(max(1.0 - query.cos**2, 0.0)) * share, 0.0
-    )
+    features[:, 1] += np.where(label > 0.0, task.strength * np.sqrt(max(1.0 - query.cos**2, 0.0)) * share, 0.0)
     return Readable(label, features)
 
 

@@ -62,11 +62,7 @@ def solve_square(features: Features, *, alpha: float, ridge: float) -> Solution:
     if left <= 1e-12:
         rp, status = np.inf, "interpolation peak: the norm of the weights diverges"
     else:
-        rp = float(
-            np.sqrt(
-                F * (f.average(f.noise**2 * psi**2 * error2) + np.sum(x[f.is_signal] ** 2) * fourth) / left
-            )
-        )
+        rp = float(np.sqrt(F * (f.average(f.noise**2 * psi**2 * error2) + np.sum(x[f.is_signal] ** 2) * fourth) / left))
     residual = float(np.max(np.abs(gram @ x - right)))
     return Solution(x=x, rp=rp, chi=chi, residual=residual, evaluations=1, status=status)
 
@@ -99,9 +95,7 @@ def ridgeless_limit(features: Features) -> tuple[float, float]:
     x0 = _solve(A0, f.moments(f.label))
     m = float(np.linalg.norm(x0[f.is_signal]))
     if m < 1e-12:
-        raise OutsideDomain(
-            "the readout has no weight along the signal; evaluate the prediction itself instead."
-        )
+        raise OutsideDomain("the readout has no weight along the signal; evaluate the prediction itself instead.")
     A1 = -f.gram(f.design, tau2, f.design) / T2 - (T4 / T2) * on_signal
     x1 = _solve(A0, -f.moments(tau2 * f.label) / T2 - A1 @ x0)
     c0, c1 = f.logit(x0), f.logit(x1)

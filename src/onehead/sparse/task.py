@@ -2,11 +2,11 @@
 
 from itertools import combinations
 from math import comb
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from onehead.errors import InvalidArgument
 from onehead.problem import Problem
@@ -21,7 +21,20 @@ MODELS: tuple[Model, ...] = ("attention", "pooled", "vectorised")
 MAX_PATTERNS = 2000  # sets of signal positions that are listed one by one when they are not all alike
 
 
-class Task(Problem):
+class _Related(Problem):
+    """A problem whose fields must fit one another; that is checked after each of them has been."""
+
+    if not TYPE_CHECKING:  # keep the signature that the type checker derives from the fields
+
+        def __init__(self, **data: Any) -> None:
+            super().__init__(**data)
+            self._check()
+
+    def _check(self) -> None:
+        """Refuse fields that contradict each other."""
+
+
+class Task(_Related):
     """A sequence of noise tokens; a positive one carries a weak signal in a few random places.
 
     y = +1 with probability ``positive_rate`` (pi): X = theta v xi^T + Z, where v has ``signal_tokens`` (R)
@@ -42,23 +55,17 @@ class Task(Problem):
     signal_tokens: int = Field(1, ge=1)
     strength: float = Field(5.0, ge=0.0)
     positive_rate: float = Field(0.5, gt=0.0, lt=1.0)
-    positions: tuple[float, ...] | None = Field(
-        None, json_schema_extra={"allowed": "L positive weights, or None"}
-    )
+    positions: tuple[float, ...] | None = Field(None, json_schema_extra={"allowed": "L positive weights, or None"})
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _check(self) -> None:
         if self.signal_tokens > self.length:
             raise InvalidArgument("signal_tokens", self.signal_tokens, f"at most length = {self.length}")
         if self.positions is not None:
             if len(self.positions) != self.length or min(self.positions) <= 0.0:
-                raise InvalidArgument(
-                    "positions", self.positions, f"length = {self.length} weights > 0, or None"
-                )
+                raise InvalidArgument("positions", self.positions, f"length = {self.length} weights > 0, or None")
             if comb(self.length, self.signal_tokens) > MAX_PATTERNS:
                 allowed = f"None when more than {MAX_PATTERNS} sets of signal tokens are possible"
                 raise InvalidArgument("positions", "weights", allowed)
-        return self
 
     @property
     def linear_snr(self) -> float:
@@ -81,7 +88,7 @@ class Task(Problem):
         return masks, odds / odds.sum()
 
 
-class Protocol(Problem):
+class Protocol(_Related):
     """Two gradient steps find the query on one half of the data, the readout is then trained on the other
     half.
 
@@ -98,19 +105,17 @@ class Protocol(Problem):
     eta_w: float = Field(0.5, gt=0.0)
     eta_b: float = Field(0.5, ge=0.0)
     eta_q: float = 1.0
-    loss: Annotated[
-        Loss, BeforeValidator(named), WithJsonSchema({"type": "string", "enum": list(LOSSES)})
-    ] = Field(default_factory=lambda: LOSSES["logistic"])
+    loss: Annotated[Loss, BeforeValidator(named), WithJsonSchema({"type": "string", "enum": list(LOSSES)})] = Field(
+        default_factory=lambda: LOSSES["logistic"]
+    )
     ridge: float = Field(1e-3, ge=0.0)
     cos_query: float | None = Field(None, ge=-1.0, le=1.0)
     sharpness: float | None = Field(None, ge=0.0)
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _check(self) -> None:
         if (self.cos_query is None) != (self.sharpness is None):
             missing = "sharpness" if self.sharpness is None else "cos_query"
             raise InvalidArgument(missing, None, "given whenever the other of cos_query and sharpness is")
-        return self
 
     @property
     def alpha(self) -> float:

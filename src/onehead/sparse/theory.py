@@ -151,9 +151,7 @@ def _refine(
             )
 
         features = sample(None)
-        solution = solve_readout(
-            features, protocol.loss, alpha=protocol.alpha1, ridge=protocol.ridge, start=start
-        )
+        solution = solve_readout(features, protocol.loss, alpha=protocol.alpha1, ridge=protocol.ridge, start=start)
         fresh = None if test_length is None else sample(test_length)
         return _Answer(solution, errors_of(features, protocol.loss, solution, test_features=fresh), features)
 
@@ -255,10 +253,7 @@ def curve(
 
     Examples
     --------
-    >>> [
-    ...     round(p.test_error, 4)
-    ...     for p in curve(Task(), Protocol(ridge=1e-5), alphas=[1.0, 4.0], model="pooled")
-    ... ]
+    >>> [round(p.test_error, 4) for p in curve(Task(), Protocol(ridge=1e-5), alphas=[1.0, 4.0], model="pooled")]
     [0.3536, 0.2908]
     """
     share = protocol.alpha0 / protocol.alpha
@@ -282,9 +277,7 @@ def ridgeless(
         cos_query, sharpness = query_of(task, protocol)
         found = [
             ridgeless_limit(
-                attention_features(
-                    task, cos_query=cos_query, sharpness=sharpness, log2_points=log2_points, seed=seed
-                )
+                attention_features(task, cos_query=cos_query, sharpness=sharpness, log2_points=log2_points, seed=seed)
             )
             for seed in SCRAMBLINGS
         ]

@@ -20,9 +20,7 @@ SPLITS = (0.2, 0.35, 0.5, 0.65, 0.8)
 SHARPNESSES = (0.5, 1.0, 2.0, 4.0, 8.0)
 RIDGES = (1e-4, 1e-2, 1e-1, 1.0)
 BIAS_RATES = np.concatenate([np.linspace(0.0, 12.0, 49), np.linspace(13.0, 40.0, 28)])
-SEARCH_ACCURACY = (
-    5e-3  # of single points in the search; all use the same points, so that differences are smoother
-)
+SEARCH_ACCURACY = 5e-3  # of single points in the search; all use the same points, so that differences are smoother
 REFINEMENTS = 60
 
 
@@ -79,7 +77,7 @@ def best_bias_rate(task: Task, protocol: Protocol) -> float:
 def best_ridge(task: Task, protocol: Protocol, model: str) -> tuple[float, float]:
     """Ridge with the lowest predicted test error of a linear model, and that error."""
     grid = np.geomspace(1e-6, 10.0, 15)
-    for _ in range(3):
+    for _ in range(4):
         errors = [_error(task, protocol.with_(ridge=float(ridge)), model) for ridge in grid]
         k = int(np.argmin(errors))
         best, error = float(grid[k]), errors[k]

@@ -8,7 +8,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Law", "Nodes", "Scaled", "ThresholdIntegrals", "gauss_legendre", "replicon_integral", "threshold_integrals"]
+__all__ = [
+    "Law",
+    "Nodes",
+    "Scaled",
+    "ThresholdIntegrals",
+    "gauss_legendre",
+    "replicon_integral",
+    "threshold_integrals",
+]
 
 Array = NDArray[np.float64]
 

@@ -123,8 +123,8 @@ class MarchenkoPasturSemicircle(Law):
         angle = np.pi * unit
         place, jacobian = 0.5 * (1.0 - np.cos(angle)), 0.5 * np.pi * np.sin(angle) * weight
         x, w = [], []
-        for a, b in self._panels:
-            a, b = max(a, low), min(b, high)
+        for left, right in self._panels:
+            a, b = max(left, low), min(right, high)
             if b > a:
                 x.append(a + (b - a) * place)
                 w.append((b - a) * jacobian)

@@ -1,0 +1,97 @@
+"""One turn of the equations, overlaps -> hats -> overlaps, and its iteration at a fixed sample ratio (2.8).
+
+Unknowns are y = (log q, log m, log Sigma); the residual is max |log F(y) - y|, undamped.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onehead.aim.channel import ProxMemory
+from onehead.aim.reduced import Hats, Overlaps, Reduced
+from onehead.numerics.fixed_point import fixed_point
+
+__all__ = ["TOLERANCE", "Attempt", "Secants", "Vector", "at_alpha", "inside", "log_state", "turn_once"]
+
+Vector = NDArray[np.float64]
+Secants = tuple[tuple[Vector, Vector], ...]
+
+TOLERANCE = 3e-7
+
+
+class Attempt(NamedTuple):
+    """A solution on one quadrature rule."""
+
+    overlaps: Overlaps
+    hats: Hats
+    residual: float
+    evaluations: int
+    level: int
+    alpha: float
+    memory: ProxMemory
+    secants: Secants
+
+    @property
+    def state(self) -> Vector:
+        """(log q, log m, log Sigma)."""
+        return np.log([self.overlaps.q, self.overlaps.m, self.overlaps.sigma])
+
+
+def turn_once(
+    problem: Reduced,
+    alpha: float,
+    y: Vector,
+    level: int,
+    *,
+    twin: bool = False,
+    memory: ProxMemory | None = None,
+) -> tuple[Hats, Overlaps]:
+    """One turn of the equations: overlaps -> hats -> overlaps."""
+    q, m, sigma = (float(v) for v in np.exp(y))
+    unit = problem.output_channel(q, m, sigma, level=level, twin=twin, memory=memory)
+    hats = Hats(alpha * unit.q, alpha * unit.m, alpha * unit.sigma)
+    return hats, problem.input_channel(hats)
+
+
+def inside(problem: Reduced, y: Vector) -> Vector:
+    """Keep m² <= q Q0, which extrapolation can violate."""
+    bound = 0.5 * (y[0] + np.log(problem.target_power)) + np.log1p(-1e-9)
+    return np.array([y[0], min(y[1], bound), *y[2:]])
+
+
+def log_state(overlaps: Overlaps) -> Vector:
+    """(log q, log m, log Sigma)."""
+    return np.log([overlaps.q, max(overlaps.m, 1e-300), overlaps.sigma])
+
+
+def at_alpha(
+    problem: Reduced,
+    alpha: float,
+    start: Vector,
+    level: int,
+    *,
+    tolerance: float = TOLERANCE,
+    secants: Secants = (),
+    memory: ProxMemory | None = None,
+) -> Attempt:
+    """Anderson iteration at fixed α."""
+    memory = memory if memory is not None else ProxMemory(follow=False)
+    last: dict[str, tuple[Hats, Overlaps]] = {}
+
+    def turn(y: Vector) -> Vector:
+        last["step"] = turn_once(problem, alpha, y, level, memory=memory)
+        return log_state(last["step"][1])
+
+    found = fixed_point(
+        turn,
+        start,
+        tolerance=tolerance,
+        max_evaluations=300,
+        # a point that follows its minimum and loses it moves on once and for all: give such moves time to die out
+        patience=80 if memory.follow else 16,
+        project=lambda y: inside(problem, y),
+        secants=secants,
+    )
+    hats, overlaps = last["step"]
+    return Attempt(overlaps, hats, found.residual, found.evaluations, level, alpha, memory, found.secants)

@@ -1,0 +1,111 @@
+"""Message passing: section 9's figures, agreement with L-BFGS, state evolution, the direct variant."""
+
+import numpy as np
+import pytest
+
+from onehead.aim import Learner, Task, predict
+from onehead.aim.amp import amp, pass_messages, state_evolution
+from onehead.aim.train import Instance, train
+from onehead.aim.training import Method
+from onehead.errors import InvalidArgument
+
+
+def test_state_evolution_reproduces_section_nine():
+    # start: 0.3 times an independent map, Sigma 3; the printed digits are good to half a unit of the last one
+    rows = state_evolution(Task(), Learner(), 0.5, (0.135, 0.15, 3.0), iterations=24)
+    for t, expected in {
+        1: (0.717, 0.884, 1.637),
+        3: (1.159, 1.226, 1.676),
+        8: (1.424, 1.364, 2.198),
+        24: (1.462, 1.381, 2.303),
+    }.items():
+        np.testing.assert_allclose(rows[t], expected, atol=6e-4)
+    rows = state_evolution(Task(), Learner(), 0.1, (0.135, 0.15, 20.0), iterations=6)
+    np.testing.assert_allclose(rows[[1, 3, 6], 0], (0.643, 0.671, 0.635), atol=6e-4)
+
+
+def test_fixed_point_of_state_evolution_is_the_prediction():
+    for learner in (Learner(), Learner(param="direct"), Learner(loss="cross-entropy"), Learner(beta=2.0)):
+        theory = predict(Task(), learner, 1.0)
+        rows = state_evolution(Task(), learner, 1.0, (theory.q, theory.m, theory.sigma), iterations=1)
+        np.testing.assert_allclose(rows[1], (theory.q, theory.m, theory.sigma), rtol=2e-4)
+
+
+@pytest.mark.slow
+def test_iterates_follow_state_evolution():
+    run = amp(Task(), Learner(), dim=120, alpha=0.5, iterations=24, damping=1.0, first_sigma=3.0)
+    for step in run.steps:
+        # the theory uses the instance's own spectrum: what is left is O(1/d), a few percent at d = 120 (9)
+        assert step.q == pytest.approx(step.q_theory, rel=0.04)
+        assert step.m == pytest.approx(step.m_theory, rel=0.04)
+        assert step.sigma == pytest.approx(step.sigma_theory, rel=0.04)
+
+
+@pytest.mark.slow
+def test_converges_to_the_minimum_of_lbfgs():
+    dim, seed = 120, np.random.SeedSequence(0, spawn_key=(0,))
+    instance = Instance.draw(Task(), dim, dim**2 // 2, seed)
+    passed = pass_messages(Task(), Learner(weight_decay=0.01), instance, max_iterations=80, tolerance=1e-7)
+    trained = train(
+        Task(),
+        Learner(weight_decay=0.01),
+        dim=dim,
+        alpha=0.5,
+        method=Method(starts=1, tolerance=1e-5, test_samples=100),
+    )
+    exact = trained.runs[0].map
+    assert np.linalg.norm(passed.map - exact) < 1e-4 * np.linalg.norm(exact)
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [Learner(), Learner(param="direct"), Learner(loss="cross-entropy"), Learner(beta=1.7, weight_decay=0.03)],
+    ids=str,
+)
+@pytest.mark.parametrize("tokens", [2, 3])
+def test_every_variant_ends_at_a_stationary_point(learner, tokens):
+    method = Method(optimiser="amp", tolerance=1e-6, max_iterations=400, test_samples=100)
+    result = train(Task(tokens=tokens), learner, dim=30, alpha=0.8, method=method)
+    assert result.status == "converged"
+    # a last move of 1e-6 of S leaves a gradient of the same relative order, times the condition of the problem
+    assert result.certificate.residual < 1e-3
+
+
+def test_zero_is_reached_below_emergence():
+    result = train(
+        Task(), Learner(weight_decay=50.0), dim=20, alpha=0.5, method=Method(optimiser="amp", test_samples=100)
+    )
+    assert result.status.startswith("not emerged")
+    assert result.q == 0.0
+
+
+def test_rows_and_bad_arguments():
+    run = amp(Task(), Learner(), dim=20, alpha=1.0, iterations=5)
+    rows = run.to_rows()
+    assert [row["iteration"] for row in rows] == list(range(6))
+    assert set(rows[0]) >= {"q", "m", "sigma", "q_theory", "m_theory", "sigma_theory"}
+    assert rows[0]["q"] == rows[0]["q_theory"]
+    same = amp(Task(), Learner(), dim=20, alpha=1.0, iterations=5)
+    assert rows == same.to_rows()
+    for arguments, word in (
+        ({"learner": Learner(width=0.5)}, "full width"),
+        ({"learner": Learner(weight_decay="0+")}, "positive weight decay"),
+        ({"damping": 0.0}, "damping"),
+        ({"alpha": 1e-4}, "alpha"),
+    ):
+        given = {"learner": Learner(), "dim": 20, "alpha": 1.0} | arguments
+        with pytest.raises(InvalidArgument, match=word):
+            amp(Task(), given.pop("learner"), **given)
+
+
+def test_interruption_keeps_the_last_map():
+    instance = Instance.draw(Task(), 20, 400, np.random.SeedSequence(0))
+    asked = []
+
+    def stop():
+        asked.append(1)
+        return len(asked) > 4
+
+    passed = pass_messages(Task(), Learner(), instance, max_iterations=50, stop=stop)
+    assert passed.iterations == 4
+    assert passed.status.startswith("interrupted")

@@ -1,0 +1,203 @@
+"""Gradients against differences for every variant, and the equalities between them."""
+
+import numpy as np
+import pytest
+
+from onehead.aim.loss import CHANNELS, Squared
+from onehead.aim.objective import Direct, Factorised, Loss, Objective, Untied, data_slope, map_logits
+from onehead.aim.optimise import adam, lbfgs, stationarity
+from onehead.aim.sampling import Samples, Tokens, draw_target
+from onehead.aim.task import Task
+from onehead.errors import InvalidArgument
+
+DIM = 9
+WEIGHTS = {
+    "full": Factorised(DIM, DIM),
+    "narrow": Factorised(DIM, 3),
+    "wide": Factorised(DIM, 14),
+    "two heads": Factorised(DIM, 6, heads=2),
+    "untied": Untied(DIM, 5),
+    "untied heads": Untied(DIM, 5, heads=3),
+    "direct": Direct(DIM),
+    "direct heads": Direct(DIM, heads=2),
+}
+LOSSES = [("squared", "label"), ("cross-entropy", "label"), ("squared", "sequence")]
+
+
+def data(tokens=3, count=40, dtype=np.float64, memory=4e9):
+    task = Task(tokens=tokens, noise=0.3)
+    return Samples(
+        task=task,
+        target=draw_target(task.target, DIM, np.random.default_rng(0)),
+        count=count,
+        law=Tokens(),
+        seed=np.random.SeedSequence(2),
+        dtype=dtype,
+        memory=memory,
+    )
+
+
+def objective(weights, loss="squared", output="label", samples=None, decay=0.02):
+    return Objective(
+        samples=samples or data(), weights=weights, loss=Loss(loss=loss, beta=1.3, output=output), decay=decay
+    )
+
+
+class Shifted(Squared):
+    """The squared loss under another name, so that it takes the road of a user's channel."""
+
+    name = "mine"
+
+
+@pytest.mark.parametrize("name", WEIGHTS)
+@pytest.mark.parametrize(("loss", "output"), LOSSES)
+def test_gradient_is_the_slope(name, loss, output):
+    weights = WEIGHTS[name]
+    function = objective(weights, loss, output)
+    rng = np.random.default_rng(1)
+    theta, step = weights.start(rng), 1e-5
+    _, gradient = function(theta)
+    for _ in range(3):
+        move = rng.standard_normal(weights.size)
+        numeric = (function(theta + step * move)[0] - function(theta - step * move)[0]) / (2.0 * step)
+        # central differences: rounding 1e-16/step and curvature step², both below 1e-9 here
+        assert abs(numeric - gradient @ move) < 1e-8 * (1.0 + abs(numeric))
+
+
+def test_user_channel_takes_the_same_values():
+    weights = WEIGHTS["full"]
+    theta = weights.start(np.random.default_rng(1))
+    one, other = objective(weights, "squared")(theta), objective(weights, Shifted())(theta)
+    assert one[0] == pytest.approx(other[0], rel=1e-12)
+    np.testing.assert_allclose(one[1], other[1], atol=1e-14)
+    assert objective(weights, CHANNELS["squared"])(theta)[0] == pytest.approx(one[0], rel=1e-14)
+
+
+def test_narrow_pass_equals_pass_over_the_map():
+    weights = WEIGHTS["narrow"]
+    function, theta = objective(weights), weights.start(np.random.default_rng(3))
+    value, gradient = function(theta)
+    total, slopes = function.data(weights.maps(theta))
+    cost, pull = weights.penalty(theta)
+    assert value == pytest.approx((total + 0.02 * cost) / DIM**2, rel=1e-12)
+    np.testing.assert_allclose(gradient, (weights.pull_back(theta, slopes) + 0.02 * pull) / DIM**2, atol=1e-14)
+
+
+def test_penalty_is_the_trace_of_the_map():
+    for name in ("full", "narrow", "wide", "two heads"):
+        weights = WEIGHTS[name]
+        theta = weights.start(np.random.default_rng(0))
+        trace = np.trace(weights.maps(theta), axis1=1, axis2=2).sum()
+        assert weights.penalty(theta)[0] == pytest.approx(DIM * trace, rel=1e-12)
+    S = WEIGHTS["direct"].maps(WEIGHTS["direct"].start(np.random.default_rng(0)))
+    assert WEIGHTS["direct"].penalty(S.ravel())[0] == pytest.approx(DIM * np.sum(S * S), rel=1e-12)
+
+
+def test_untied_with_equal_factors_is_tied():
+    tied, untied = Factorised(DIM, 5), Untied(DIM, 5)
+    theta = tied.start(np.random.default_rng(0))
+    both = np.concatenate([theta, theta])
+    for loss, output in LOSSES:
+        one, other = objective(tied, loss, output), objective(untied, loss, output)
+        assert one(theta)[0] == pytest.approx(other(both)[0], rel=1e-12)
+
+
+def test_equal_heads_are_one_head():
+    one, two = Factorised(DIM, 6), Factorised(DIM, 6, heads=2)
+    theta = one.start(np.random.default_rng(0))
+    for loss, output in LOSSES:
+        a = objective(one, loss, output, decay=0.0)(theta)[0]
+        b = objective(two, loss, output, decay=0.0)(np.concatenate([theta, theta]))[0]
+        assert a == pytest.approx(b, rel=1e-12)
+
+
+def test_sequence_loss_is_the_distance_of_sequences():
+    samples, weights = data(count=20), WEIGHTS["direct"]
+    S = weights.start(np.random.default_rng(0)).reshape(DIM, DIM)
+    total = objective(weights, output="sequence", samples=samples, decay=0.0)(S.ravel())[0] * DIM**2
+    (chunk,) = list(samples)
+    p = np.exp(1.3 * map_logits(S, chunk.tokens))
+    p /= p.sum(axis=-1, keepdims=True)
+    gap = np.einsum("nab,bnd->and", p - chunk.labels, chunk.tokens)
+    assert total == pytest.approx(np.sum(gap**2) / DIM, rel=1e-12)
+
+
+def test_logits_and_their_slope_are_adjoint():
+    X = np.random.default_rng(0).standard_normal((3, 4, DIM))
+    rng = np.random.default_rng(1)
+    S, G = rng.standard_normal((DIM, DIM)), rng.standard_normal((4, 3, 3))
+    assert np.sum(map_logits(S, X) * G) == pytest.approx(np.sum(data_slope(G, X) * S), rel=1e-12)
+
+
+def test_single_precision_is_close_to_double():
+    weights = WEIGHTS["full"]
+    theta = weights.start(np.random.default_rng(0))
+    one, other = (objective(weights, samples=data(dtype=dtype))(theta) for dtype in (np.float64, np.float32))
+    assert one[0] == pytest.approx(other[0], rel=1e-5)
+    # sums of forty samples in single precision: a few times 1e-7 of the largest entry
+    np.testing.assert_allclose(one[1], other[1], atol=2e-6 * np.abs(one[1]).max())
+
+
+def test_streaming_gives_the_same_bits():
+    weights = WEIGHTS["full"]
+    theta = weights.start(np.random.default_rng(0))
+    one, other = (objective(weights, samples=data(count=60_000, memory=m))(theta) for m in (4e9, 1.0))
+    assert one[0] == other[0]
+    assert np.array_equal(one[1], other[1])
+
+
+def test_entropy_is_the_floor_of_cross_entropy():
+    function = objective(WEIGHTS["full"], "cross-entropy", decay=0.0)
+    assert function.floor > 0.0
+    assert objective(WEIGHTS["full"]).floor == 0.0
+    found = lbfgs(function, WEIGHTS["full"].start(np.random.default_rng(0)), tolerance=1e-3, max_iterations=50)
+    assert found.value > function.floor
+
+
+def test_cross_entropy_survives_saturated_logits():
+    loss = Loss(loss="cross-entropy")
+    value, slope = loss(np.array([[[[2000.0, 0.0], [0.0, 2000.0]]]]), np.full((1, 2, 2), 0.5), None)
+    assert value == pytest.approx(2000.0)
+    assert np.isfinite(slope).all()
+
+
+def test_impossible_combinations_are_refused():
+    with pytest.raises(InvalidArgument, match="squared when the output is a sequence"):
+        objective(WEIGHTS["full"], "cross-entropy", "sequence")
+    with pytest.raises(InvalidArgument, match="with several heads"):
+        objective(WEIGHTS["two heads"], Shifted())
+
+
+def test_minimisers_agree_and_say_how_they_ended():
+    function, theta = objective(WEIGHTS["full"]), WEIGHTS["full"].start(np.random.default_rng(0))
+    one = lbfgs(function, theta, tolerance=1e-6, max_iterations=2000)
+    two = adam(function, theta, tolerance=1e-5, max_iterations=5000)
+    assert one.status == two.status == "converged"
+    assert one.value == pytest.approx(two.value, rel=1e-6)
+    assert stationarity(one.theta, *function(one.theta)) <= 1e-6
+    assert "after 3 iterations" in lbfgs(function, theta, tolerance=1e-9, max_iterations=3).status
+    assert "after 3 iterations" in adam(function, theta, tolerance=1e-9, max_iterations=3).status
+
+
+@pytest.mark.parametrize("search", [lbfgs, adam])
+def test_interruption_returns_the_best_point(search):
+    function, calls, seen = objective(WEIGHTS["full"]), [], []
+
+    def interrupted(theta):
+        calls.append(1)
+        if len(calls) == 12:
+            raise KeyboardInterrupt
+        seen.append(function(theta)[0])
+        return function(theta)
+
+    theta = WEIGHTS["full"].start(np.random.default_rng(0))
+    found = search(interrupted, theta, tolerance=1e-9, max_iterations=500)
+    assert found.status.startswith("interrupted")
+    assert found.value == min(seen)
+    assert function(found.theta)[0] == found.value
+
+    def at_once(theta):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        search(at_once, theta, tolerance=1e-9, max_iterations=5)

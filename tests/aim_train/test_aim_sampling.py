@@ -1,0 +1,146 @@
+"""The samples follow the laws they claim; chunks, seeds and streaming change nothing."""
+
+import numpy as np
+import pytest
+
+from onehead.aim.atoms import Atoms
+from onehead.aim.sampling import Samples, Tokens, check_target, draw_target, labels, softmax_rows
+from onehead.aim.targets import MarchenkoPastur
+from onehead.aim.task import Task
+from onehead.errors import InvalidArgument
+
+LAWS = ("gaussian", "rademacher", "sparse", "sphere", "heavy-tailed")
+# excess kurtosis of an entry: normal 0, signs -2, a tenth of normal entries 3/0.1 - 3, t with 5 degrees 6
+KURTOSIS = {"gaussian": 3.0, "rademacher": 1.0, "sparse": 30.0, "heavy-tailed": 9.0}
+
+
+def samples(count=700, dim=10, tokens=2, law="gaussian", seed=1, **rest):
+    task = Task(tokens=tokens)
+    target = draw_target(task.target, dim, np.random.default_rng(0))
+    return Samples(task=task, target=target, count=count, law=Tokens(law), seed=np.random.SeedSequence(seed), **rest)
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_entries_have_mean_zero_and_variance_one(law):
+    x = Tokens(law).draw(np.random.default_rng(0), 2, 20_000, 10).reshape(-1, 10)
+    # the mean of N entries has standard error sqrt(1/N), the mean square sqrt((kurtosis - 1)/N); five of them
+    error = 5.0 / np.sqrt(x.size)
+    assert abs(x.mean()) < error
+    assert abs((x**2).mean() - 1.0) < error * np.sqrt(max(KURTOSIS.get(law, 3.0) - 1.0, 1.0))
+    assert np.abs(np.corrcoef(x.T) - np.eye(10)).max() < 5.0 * np.sqrt(30.0 / len(x))
+
+
+def test_kurtosis_of_the_laws():
+    for law, kurtosis in KURTOSIS.items():
+        if law == "heavy-tailed":  # its eighth moment is infinite: the sample kurtosis has no standard error
+            continue
+        x = Tokens(law).draw(np.random.default_rng(1), 1, 40_000, 10)
+        # var(x^4)^(1/2) is at most 320 for the sparse law; five standard errors of the mean of 4e5 entries
+        assert abs((x**4).mean() - kurtosis) < 5.0 * 320.0 / np.sqrt(x.size)
+
+
+def test_sphere_and_correlation():
+    x = Tokens("sphere").draw(np.random.default_rng(0), 2, 50, 7)
+    np.testing.assert_allclose(np.sum(x**2, axis=-1), 7.0)
+    x = Tokens("gaussian", correlation=0.4).draw(np.random.default_rng(0), 3, 40_000, 5)
+    for a, b in ((0, 1), (1, 2)):
+        # a product of two unit normals has a standard deviation below sqrt 2
+        assert abs((x[a] * x[b]).mean() - 0.4) < 5.0 * np.sqrt(2.0 / x[a].size)
+
+
+def test_rows_of_an_array_keep_the_shape_of_their_covariance():
+    rng = np.random.default_rng(0)
+    rows = 3.0 + rng.standard_normal((500, 4)) * np.array([1.0, 2.0, 3.0, 4.0])
+    law = Tokens(rows)
+    assert law.rows is not None
+    np.testing.assert_allclose(law.rows.mean(axis=0), 0.0, atol=1e-12)
+    np.testing.assert_allclose((law.rows**2).mean(), 1.0)
+    np.testing.assert_allclose(np.corrcoef(law.rows.T), np.corrcoef(rows.T))
+    drawn = law.draw(rng, 2, 30, 4).reshape(-1, 4)
+    assert all(np.any(np.all(np.isclose(law.rows, row), axis=1)) for row in drawn)
+
+
+@pytest.mark.parametrize(
+    ("law", "sentence"),
+    [
+        (np.ones(5), "token_law must be two-dimensional, one token per row; got 'an array of shape (5,)'."),
+        (np.ones((1, 5)), "token_law must be at least two tokens; got 'an array of 1 row(s)'."),
+        (
+            np.full((3, 2), np.nan),
+            "token_law must be an array of finite numbers; got 'an entry that is not finite'.",
+        ),
+        (np.ones((3, 2)), "token_law must be tokens that differ; got 'an array whose rows are all equal'."),
+        ([["a"]], "token_law must be an array of numbers, one token per row; got 'list'."),
+        (
+            "cauchy",
+            "token_law must be gaussian, rademacher, sparse, sphere, heavy-tailed, or an array of tokens",
+        ),
+    ],
+)
+def test_bad_token_arrays_get_one_sentence(law, sentence):
+    with pytest.raises(InvalidArgument) as failure:
+        Tokens(law)
+    assert str(failure.value).startswith(sentence)
+
+
+def test_bad_targets_get_one_sentence():
+    for matrix, word in (
+        (np.ones((3, 2)), "shape"),
+        (np.full((3, 3), np.inf), "finite"),
+        (np.eye(3, k=1), "symmetric"),
+    ):
+        with pytest.raises(InvalidArgument, match=word):
+            check_target(matrix, 3)
+    with pytest.raises(InvalidArgument, match="dim must be 2"):
+        draw_target(Atoms(eigenvalues=(1.0, 0.0)), 3, np.random.default_rng(0))
+    with pytest.raises(InvalidArgument, match="correlation"):
+        Tokens("gaussian", correlation=1.0)
+
+
+def test_targets_have_their_spectra():
+    S = draw_target(MarchenkoPastur(kappa0=0.25), 200, np.random.default_rng(0))
+    values = np.linalg.eigvalsh(S)
+    assert np.sum(values > 1e-9) == 50
+    # Tr S/d fluctuates by about sqrt(2)/d and Tr S²/d by a few times that
+    assert abs(values.mean() - 0.5) < 5.0 * np.sqrt(2.0) / 200.0
+    assert abs((values**2).mean() - 1.25) < 0.1
+    atoms = (2.0, 1.0, 0.5, 0.0, 0.0, -1.0)
+    S = draw_target(Atoms(eigenvalues=atoms), 6, np.random.default_rng(0))
+    np.testing.assert_allclose(np.linalg.eigvalsh(S), sorted(atoms), atol=1e-12)
+
+
+def test_labels_are_softmax_of_noisy_logits():
+    data = samples(count=30_000, dim=6)
+    noise, gaps = [], []
+    for chunk in data:
+        np.testing.assert_allclose(chunk.labels.sum(axis=-1), 1.0)
+        np.testing.assert_allclose(chunk.clean, labels(data.target, chunk.tokens, 1.0, None), atol=1e-12)
+        # for two tokens log(y11/y12) - log(clean) is N11 - N12, of variance Δ + Δ/2
+        ratio = np.log(chunk.labels[:, :, 0] / chunk.labels[:, :, 1]) - np.log(
+            chunk.clean[:, :, 0] / chunk.clean[:, :, 1]
+        )
+        noise.append(ratio)
+        gaps.append(ratio[:, 0] + ratio[:, 1])
+    for values, variance in ((np.concatenate(noise)[:, 0], 0.75), (np.concatenate(gaps), 1.0)):
+        # N11 - N12 + N12 - N22 has variance 2 Δ = 1: the noise off the diagonal is symmetric
+        assert abs(values.var() / variance - 1.0) < 5.0 * np.sqrt(2.0 / values.size)
+
+
+def test_softmax_rows_survives_large_logits():
+    np.testing.assert_allclose(softmax_rows(np.array([[1000.0, 0.0], [-1000.0, 0.0]])), [[1.0, 0.0], [0.0, 1.0]])
+
+
+def test_streamed_chunks_are_the_same_samples():
+    kept, streamed = samples(count=90_000, dim=8), samples(count=90_000, dim=8, memory=1.0)
+    assert streamed.streamed
+    assert not kept.streamed
+    assert len(list(kept)) > 1
+    for _ in range(2):  # the second pass draws them again
+        for one, other in zip(kept, streamed, strict=True):
+            assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def test_same_seed_same_bits_other_seed_other_data():
+    one, same, other = (next(iter(samples(seed=seed))) for seed in (3, 3, 4))
+    assert all(np.array_equal(a, b) for a, b in zip(one, same, strict=True))
+    assert not np.array_equal(one.tokens, other.tokens)

@@ -1,0 +1,110 @@
+"""Atoms plus a semicircle: moments, closed forms, sampled matrices, and twelve decades of s."""
+
+import numpy as np
+import pytest
+
+from onehead.errors import InvalidArgument
+from onehead.spectra.atoms import AtomsSemicircle
+from onehead.spectra.law import threshold_integrals
+from onehead.spectra.marchenko_pastur import MarchenkoPasturSemicircle
+
+SIZE = 120
+POWER = np.arange(1.0, SIZE + 1.0) ** -0.75
+SPECTRA = {
+    "power law": POWER / np.sqrt(np.mean(POWER**2)),
+    "one atom": np.zeros(SIZE),
+    "two atoms": np.repeat([0.0, 1.0], SIZE // 2),
+    "even": np.linspace(-1.0, 3.0, SIZE),
+    "spikes": np.concatenate([[6.0, 3.0, 1.8], np.zeros(SIZE - 3)]),
+    "near twins": np.sort(np.concatenate([np.linspace(0.0, 2.0, SIZE // 2), np.linspace(0.0, 2.0, SIZE // 2) + 1e-9])),
+}
+SPREADS = (1e-8, 1e-5, 1e-3, 0.02, 0.2499, 0.2501, 1.0, 30.0, 1e4)
+
+
+@pytest.mark.parametrize("name", SPECTRA)
+@pytest.mark.parametrize("s", SPREADS)
+def test_moments_and_mass(name, s):
+    atoms = SPECTRA[name]
+    law = AtomsSemicircle(atoms, s)
+    x, mass, hilbert = law.nodes()
+    second = np.mean(atoms**2) + s
+    # 16 nodes per panel; worst where a weak atom hangs on a long thin tail or two bulks are about to merge
+    assert abs(mass.sum() - 1.0) < 1e-6
+    assert abs(mass @ x - atoms.mean()) < 1e-6 * np.sqrt(second)
+    assert abs(mass @ x**2 - second) < 1e-6 * second
+    # int rho Re g = 0 by symmetry, and 2 int x rho Re g = 1
+    assert abs(2.0 * mass @ (x * hilbert) - 1.0) < 2e-5
+    assert all(low < high for low, high in law.edges)
+    assert all(a[1] <= b[0] for a, b in zip(law.edges, law.edges[1:], strict=False))
+    middle = float(np.median(x))
+    assert abs(law.mass_above(middle) - law.nodes(middle).mass.sum()) < 2e-6
+
+
+def test_one_atom_is_the_semicircle():
+    law = AtomsSemicircle([2.0], 0.25)
+    np.testing.assert_allclose(law.edges, [(1.0, 3.0)])
+    x = np.linspace(1.1, 2.9, 7)
+    np.testing.assert_allclose(law.density(x), np.sqrt(4.0 * 0.25 - (x - 2.0) ** 2) / (2.0 * np.pi * 0.25), rtol=1e-10)
+    assert law.density(np.array([0.0, 5.0])).tolist() == [0.0, 0.0]
+    assert law.mass_above(2.0) == pytest.approx(0.5, abs=1e-12)
+
+
+def test_many_atoms_reach_the_marchenko_pastur_law():
+    # quantiles of the target as atoms: the distance of the two laws falls as 1/size
+    size, kappa0, s = 800, 0.5, 0.3
+    target = MarchenkoPasturSemicircle(kappa0, 1e-6)
+    level = (np.arange(size) + 0.5) / size
+    atoms = np.array([max(target.quantile_above(float(u)), 0.0) for u in level])
+    law, limit = AtomsSemicircle(atoms, s), MarchenkoPasturSemicircle(kappa0, s)
+    for eps in (0.0, 0.4, 1.5):
+        one, other = threshold_integrals(law, eps), threshold_integrals(limit, eps)
+        for name in ("J", "B", "A", "rank"):
+            assert getattr(one, name) == pytest.approx(getattr(other, name), abs=3.0 / size)
+
+
+def test_derivatives_of_the_integrals():
+    # B = -(1/2) dJ/deps and A = dJ/ds (2.3); central differences good to 1e-6 here
+    atoms, s, eps, step = SPECTRA["power law"], 0.3, 0.4, 1e-4
+    here = threshold_integrals(AtomsSemicircle(atoms, s), eps)
+    up, down = (threshold_integrals(AtomsSemicircle(atoms, s), eps + sign * step).J for sign in (1, -1))
+    assert -0.25 * (up - down) / step == pytest.approx(here.B, abs=1e-5)
+    up, down = (threshold_integrals(AtomsSemicircle(atoms, s + sign * step), eps).J for sign in (1, -1))
+    assert 0.5 * (up - down) / step == pytest.approx(here.A, abs=1e-5)
+
+
+def test_sampled_matrices_have_this_spectrum():
+    atoms, s, eps, draws = SPECTRA["power law"], 0.5, 0.3, 40
+    rng = np.random.default_rng(0)
+    found = []
+    for _ in range(draws):
+        G = rng.standard_normal((SIZE, SIZE)) * np.sqrt(s / SIZE)
+        x = np.linalg.eigvalsh(np.diag(atoms) + (G + G.T) / np.sqrt(2.0))
+        f = np.clip(x - eps, 0.0, None)
+        found.append([np.mean(f**2), np.mean(f), np.mean(x > eps)])
+    part = threshold_integrals(AtomsSemicircle(atoms, s), eps)
+    mean, error = np.mean(found, axis=0), np.std(found, axis=0, ddof=1) / np.sqrt(draws)
+    # four standard errors, plus the O(1/d) that the diagonal of a finite Gaussian matrix adds
+    assert np.all(np.abs(mean - [part.J, part.B, part.rank]) < 4.0 * error + s / SIZE)
+
+
+def test_weights_and_bad_input():
+    one = AtomsSemicircle([0.0, 0.0, 0.0, 2.0], 0.1)
+    other = AtomsSemicircle([2.0, 0.0], 0.1, weights=[0.25, 0.75])
+    np.testing.assert_allclose(one.edges, other.edges)
+    for bad in ([], [[1.0]], [np.nan]):
+        with pytest.raises(InvalidArgument, match="finite numbers"):
+            AtomsSemicircle(bad, 0.1)
+    with pytest.raises(InvalidArgument, match="s must be"):
+        AtomsSemicircle([1.0], 0.0)
+    with pytest.raises(InvalidArgument, match="weights"):
+        AtomsSemicircle([1.0, 2.0], 0.1, weights=[1.0, 1.0])
+
+
+def test_gaps_are_found_where_they_are():
+    # two equal atoms at distance one: sum w/(a - λ)² is least, 4, half way, so they part when 1/s > 4
+    assert len(AtomsSemicircle([0.0, 1.0], 0.2499).edges) == 2
+    assert len(AtomsSemicircle([0.0, 1.0], 0.2501).edges) == 1
+    gap = AtomsSemicircle([0.0, 1.0], 0.1)
+    assert gap.mass_above(0.5) == pytest.approx(0.5, abs=1e-12)
+    assert gap.density(np.array([0.5]))[0] == 0.0
+    assert gap.nodes(0.5).mass.sum() == pytest.approx(0.5, abs=1e-9)

@@ -1,0 +1,218 @@
+"""``onehead sparse``: keys, ranges, files, exit codes, and one line for every wrong argument."""
+
+import csv
+import json
+
+import pytest
+
+from onehead.cli import main
+
+
+@pytest.fixture
+def onehead(capsys, monkeypatch):
+    monkeypatch.setitem(main.COMMANDS, "sparse", ("onehead.cli.sparse", "sparse tokens"))
+
+    def call(*words):
+        with pytest.raises(SystemExit) as stop:
+            main.run(["sparse", *(str(word) for word in words)])
+        out, err = capsys.readouterr()
+        return stop.value.code, out, err
+
+    return call
+
+
+def answer(onehead, *words):
+    code, out, _ = onehead(*words, "--json")
+    assert code == 0
+    return json.loads(out)
+
+
+KEYS = {
+    "align": {"cos_query", "cos_readout", "norm_query", "norm_readout", "overlap_query", "overlap_readout"},
+    "predict": {"test_error", "train_loss", "train_error", "cos_query", "sharpness", "residual", "status", "kind"},
+    "capacity": {"attention", "pooled", "vectorised", "kind"},
+    "oracle": {"softmax", "hardmax", "elementwise", "pooled", "vectorised", "vectorised_symmetric", "bayes"},
+}
+
+
+@pytest.mark.parametrize("name", list(KEYS))
+def test_keys_and_tables(onehead, name):
+    code, out, err = onehead(name, "--json", "--strength", 3)
+    assert (code, err) == (0, "")
+    assert set(json.loads(out)) >= KEYS[name]
+    code, out, _ = onehead(name, "--strength", 3)
+    assert code == 0
+    assert all(key in out for key in KEYS[name] - {"vectorised_symmetric", "kind"})
+
+
+def test_flags_reach_the_theory(onehead):
+    flags = "--length 10 --signal-tokens 3 --strength 6 --positive-rate 0.2 --beta 1 --eta-w 0.5 --eta-b 0.5 --eta-q 1"
+    row = answer(onehead, "align", *flags.split(), "--alpha0", 1)
+    assert row["cos_query"] == pytest.approx(0.828264, abs=1e-6)
+    assert row["norm_query"] == pytest.approx(0.054522, abs=1e-6)
+    row = answer(
+        onehead, "predict", "--cos-query", 0.9, "--sharpness", 2, "--alpha1", 1.5, "--ridge", 0.01, "--loss", "square"
+    )
+    assert row["test_error"] == pytest.approx(0.106827, abs=4e-4)
+    assert (row["cos_query"], row["sharpness"]) == (0.9, 2.0)
+    row = answer(onehead, "predict", "--model", "pooled", "--alpha0", 2, "--alpha1", 2, "--ridge", 1e-5)
+    assert row["test_error"] == pytest.approx(0.290769, abs=1e-5)
+    assert row["cos_query"] is None
+    assert answer(onehead, "predict", "--ridge", "0+", "--loss", "hinge")["status"] == "hard-margin limit"
+
+
+def test_ranges_keep_their_order(onehead, tmp_path):
+    table = tmp_path / "rows.csv"
+    rows = answer(onehead, "align", "--alpha0", "4,1,2", "--csv", table)
+    assert [row["alpha0"] for row in rows] == [4.0, 1.0, 2.0]
+    with table.open() as file:
+        assert [float(row["alpha0"]) for row in csv.DictReader(file)] == [4.0, 1.0, 2.0]
+    assert isinstance(answer(onehead, "align", "--alpha0", "1:1:1"), dict)
+    rows = answer(onehead, "predict", "--model", "all", "--alpha", "1,4", "--ridge", 1e-5, "--loss", "square")
+    assert [(row["model"], row["alpha"]) for row in rows] == [
+        (model, alpha) for model in ("attention", "pooled", "vectorised") for alpha in (1.0, 4.0)
+    ]
+    code, out, _ = onehead("predict", "--model", "pooled", "--alpha", "1,4")
+    assert code == 0
+    assert "alpha" in out
+
+
+def test_a_failed_point_in_a_range_is_a_row(onehead):
+    """At ridge 0 an anti-aligned logistic point just above capacity may fail; a collapse is an answer."""
+    flags = ["--strength", 0.5, "--positive-rate", 0.15, "--loss", "hinge", "--model", "pooled", "--ridge", 0.001]
+    rows = answer(onehead, "predict", *flags, "--alpha", "2,40")
+    assert [row["status"].split(":")[0] for row in rows] == ["converged", "collapsed"]
+
+
+def test_oracle_at_a_billion_tokens_and_growth(onehead):
+    row = answer(onehead, "oracle", "--length", 10**9, "--strength", 1.2, "--growth", "log")
+    assert row["hardmax"] == pytest.approx(0.412, abs=6e-4)
+    assert row["softmax"] is None
+    rows = answer(onehead, "oracle", "--length", "log:10:100:2", "--growth", "sqrt", "--strength", 1)
+    assert [row["length"] for row in rows] == [10, 100]
+    assert rows[1]["pooled"] == pytest.approx(0.3085, abs=6e-5)
+    assert answer(onehead, "oracle", "--activation", "power")["activation"] == "power"
+
+
+def test_train_beside_predict(onehead):
+    flags = ["--loss", "square", "--ridge", 0.1]
+    row = answer(onehead, "train", *flags, "--dim", 100, "--trials", 6, "--seed", 1)
+    assert set(row) >= KEYS["predict"] | {"test_error_std", "test_error_err", "train_loss_std", "train_error_std"}
+    assert row["kind"] == "measurement"
+    assert row == answer(onehead, "train", *flags, "--dim", 100, "--trials", 6, "--seed", 1)
+    theory = answer(onehead, "predict", *flags)
+    # 6 trials at d = 100: four standard errors and the spread of the alignment
+    assert abs(row["test_error"] - theory["test_error"]) < 4 * row["test_error_err"] + 0.01
+    code, out, _ = onehead("train", *flags, "--dim", 60, "--trials", 2, "--mode", "tokens", "--test-length", 20)
+    assert code == 0
+    assert "mean of 2 trials at d = 60" in out
+
+
+def test_finite_dimension(onehead):
+    row = answer(onehead, "predict", "--loss", "square", "--alpha0", 0.3, "--dim", 200, "--trials", 4)
+    assert row["kind"] == "heuristic"
+    assert row["dim"] == 200
+
+
+def test_length_generalisation(onehead):
+    same = answer(onehead, "predict", "--loss", "square")
+    longer = answer(onehead, "predict", "--loss", "square", "--test-length", 40)
+    assert longer["test_error"] > same["test_error"]
+
+
+def test_map(onehead, tmp_path):
+    table = tmp_path / "map.csv"
+    flags = ["--positive-rate", 0.2, "--loss", "square"]
+    rows = answer(onehead, "map", *flags, "--x", "eta-b=0,4", "--y", "split=0.3:0.7:2", "--csv", table)
+    assert [(row["eta_b"], row["split"]) for row in rows] == [(0, 0.3), (4, 0.3), (0, 0.7), (4, 0.7)]
+    assert {"cos_query", "test_error", "pooled_test_error", "anti_aligned", "worse_than_pooled"} <= set(rows[0])
+    assert len(table.read_text().splitlines()) == 5
+    code, out, _ = onehead("map", *flags, "--x", "eta-b=0", "--y", "beta=2")
+    assert code == 0
+    assert "pooled_test_error" in out
+
+
+@pytest.mark.slow
+def test_tune(onehead):
+    row = answer(onehead, "tune", "--alpha", 2, "--loss", "square")
+    assert {"alpha0", "alpha1", "beta", "eta_b", "ridge", "test_error"} <= set(row)
+    assert row["alpha0"] + row["alpha1"] == pytest.approx(2.0)
+    code, out, _ = onehead("tune", "--alpha", 2, "--loss", "square")
+    assert code == 0
+    assert "pooled model with its own best ridge" in out
+
+
+def test_pictures(onehead, tmp_path):
+    for k, words in enumerate(
+        [
+            ["align", "--alpha0", "log:0.1:10:5"],
+            ["predict", "--alpha", "1,2", "--model", "all", "--loss", "square"],
+            ["capacity", "--cos-query", "0,0.4", "--sharpness", 1, "--strength", 2],
+            ["oracle", "--length", "5,10"],
+            ["map", "--x", "eta-b=0,4", "--y", "ridge=0.01,0.1", "--loss", "square", "--positive-rate", 0.2],
+        ]
+    ):
+        picture = tmp_path / f"{k}.png"
+        code, out, err = onehead(*words, "--json", "--plot", picture)
+        assert code == 0
+        json.loads(out)
+        assert picture.read_bytes()[:4] == b"\x89PNG"
+        assert "wrote" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["predict", "--model", "transformer"], "--model must be"),
+        (["predict", "--length", "0"], "--length must be"),
+        (["predict", "--length", "2.5"], "--length must be"),
+        (["predict", "--length", "ten"], "--length must be"),
+        (["predict", "--signal-tokens", "11"], "--signal-tokens must be at most length = 10"),
+        (["predict", "--strength", "-1"], "--strength must be"),
+        (["predict", "--positive-rate", "0"], "--positive-rate must be"),
+        (["predict", "--positive-rate", "1"], "--positive-rate must be"),
+        (["predict", "--alpha0", "0"], "--alpha0 must be"),
+        (["predict", "--alpha1", "nan"], "--alpha1 must be"),
+        (["predict", "--alpha", "1:2"], "--alpha must be"),
+        (["predict", "--beta", "-1"], "--beta must be"),
+        (["predict", "--eta-w", "0"], "--eta-w must be"),
+        (["predict", "--eta-b", "-1"], "--eta-b must be"),
+        (["predict", "--eta-q", "inf"], "--eta-q must be"),
+        (["predict", "--loss", "cubic"], "--loss must be"),
+        (["predict", "--ridge", "-1"], "--ridge must be"),
+        (["predict", "--cos-query", "2", "--sharpness", "1"], "--cos-query must be"),
+        (["predict", "--cos-query", "0.5"], "--sharpness must be given"),
+        (["predict", "--sharpness", "1"], "--cos-query must be given"),
+        (["predict", "--test-length", "0"], "--test-length must be"),
+        (["predict", "--test-length", "20", "--model", "vectorised"], "--test-length must be"),
+        (["predict", "--dim", "100", "--model", "pooled"], "--dim must be"),
+        (["predict", "--plot", "x.gif", "--alpha", "1,2"], "--plot must be"),
+        (["predict", "--plot", "/nowhere/x.png", "--alpha", "1,2"], "--plot must be"),
+        (["align", "--plot", "x.png"], "--plot must be used with exactly one range"),
+        (["align", "--csv", "/nowhere/x.csv"], "cannot use '/nowhere/x.csv'"),
+        (["align", "--colour", "red"], "--colour is not an option"),
+        (["capacity", "--sharpness", "-1", "--cos-query", "0"], "--sharpness must be"),
+        (["oracle", "--activation", "tanh"], "--activation must be"),
+        (["oracle", "--growth", "cubic"], "--growth must be"),
+        (["oracle", "--seed", "-1"], "--seed must be"),
+        (["train", "--dim", "2"], "--dim must be"),
+        (["train", "--trials", "0"], "--trials must be"),
+        (["train", "--mode", "magic"], "--mode must be"),
+        (["train", "--mode", "joint", "--model", "pooled"], "--model must be"),
+        (["map", "--x", "eta-b=0,1"], "--y must be given"),
+        (["map", "--x", "colour=0,1", "--y", "beta=1"], "--x must be"),
+        (["map", "--x", "eta-b", "--y", "beta=1"], "--x must be FLAG=RANGE"),
+        (["map", "--x", "beta=1", "--y", "beta=2"], "--y must be"),
+        (["map", "--x", "split=2", "--y", "beta=2"], "--split must be"),
+        (["map", "--x", "beta=1", "--y", "ridge=1", "--length", "5,10"], "--length must be one value"),
+        (["tune", "--alpha", "0"], "--alpha must be"),
+        (["tune", "--cos-query", "0.5", "--sharpness", "1"], "--cos-query must be"),
+        (["fly"], "No such command 'fly'"),
+    ],
+)
+def test_every_wrong_argument_is_one_line(onehead, words, named):
+    code, out, err = onehead(*words, *(["--json"] if len(words) > 1 else []))
+    assert code == 2
+    assert out == ""
+    assert err.count("\n") == 1
+    assert named in err

@@ -1,0 +1,184 @@
+"""Oracles and their long-sequence limits (theory, 2)."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import ndtr
+
+from onehead.errors import InvalidArgument
+from onehead.sparse import Task, grow, oracle
+from onehead.sparse.oracle import (
+    ACTIVATIONS,
+    best_linear_error,
+    elementwise_error,
+    elementwise_snr,
+    hardmax_error,
+    linear_error,
+    signal_dominates,
+)
+
+
+def log_task(c, L, pi=0.5):
+    return Task(length=L, strength=c * np.sqrt(np.log(L)), positive_rate=pi)
+
+
+@pytest.mark.parametrize(
+    ("problem", "expected"),
+    [
+        (Task(length=10, strength=5), 0.017833),
+        (Task(length=100, strength=5), 0.043056),
+        (log_task(2, 100), 0.097363),
+    ],
+)
+def test_hardmax_values_of_section_9(problem, expected):
+    assert hardmax_error(problem) == pytest.approx(expected, abs=6e-7)
+
+
+# theta, L -> pooled, hardmax (exact columns of section 2.4)
+@pytest.mark.parametrize(
+    ("c", "L", "pooled", "hardmax"),
+    [
+        (2, 10, 0.3157, 0.1543),
+        (2, 100, 0.4150, 0.0974),
+        (2, 1000, 0.4669, 0.0650),
+        (2, 10000, 0.4879, 0.0445),
+        (2.5, 10, 0.2743, 0.0764),
+        (2.5, 100, 0.3943, 0.0266),
+        (2.5, 1000, 0.4586, 0.0099),
+        (1.2, 10, 0.3867, 0.3299),
+        (1.2, 10000, 0.4927, 0.3678),
+    ],
+)
+def test_exact_columns_of_the_sweep(c, L, pooled, hardmax):
+    problem = log_task(c, L)
+    assert linear_error(problem.linear_snr, 0.5) == pytest.approx(pooled, abs=6e-5)
+    assert hardmax_error(problem) == pytest.approx(hardmax, abs=6e-5)
+
+
+@pytest.mark.parametrize(
+    ("c", "L", "soft", "bayes", "step", "sigmoid", "power", "error"),
+    [  # sampled columns of section 2.4 with their Monte Carlo error
+        (2, 10, 0.1546, 0.1538, 0.2451, 0.2346, 0.1728, 0.001),
+        (2, 100, 0.0959, 0.0953, 0.3686, 0.3585, 0.2257, 0.002),
+        (2.5, 100, 0.0255, 0.0253, 0.3343, 0.3224, 0.1341, 0.002),
+        (1.2, 10, 0.3249, 0.3240, 0.3521, 0.3489, 0.3272, 0.001),
+    ],
+)
+def test_sampled_columns_of_the_sweep(c, L, soft, bayes, step, sigmoid, power, error):
+    problem = log_task(c, L)
+    found = oracle(problem)
+    # the table's error, and about as much of our own
+    assert found.softmax == pytest.approx(soft, abs=2 * error)
+    assert found.bayes == pytest.approx(bayes, abs=2 * error)
+    assert found.elementwise == pytest.approx(sigmoid, abs=2 * error)
+    for activation, expected in (("step", step), ("relu", step), ("power", power)):
+        assert oracle(problem, activation=activation).elementwise == pytest.approx(expected, abs=2 * error)
+    assert found.bayes <= found.softmax <= found.hardmax + 1e-12
+
+
+@pytest.mark.parametrize("activation", ["sigmoid", "step", "power"])
+def test_characteristic_function_against_sampling(activation):
+    """The same threshold in both: its error by inversion and by 40,000 samples per class."""
+    problem = Task(length=60, signal_tokens=2, strength=2.5, positive_rate=0.4)
+    exact = elementwise_error(problem, activation)
+    rng = np.random.default_rng(0)
+    minus = rng.standard_normal((40_000, 60))
+    plus = minus.copy()
+    plus[:, :2] += 2.5
+    psi = ACTIVATIONS[activation]
+    T_plus, T_minus = psi(plus).sum(axis=1), psi(minus).sum(axis=1)
+    grid = np.quantile(T_minus, np.linspace(0.02, 0.999, 300))
+    errors = [0.4 * (T_plus < t).mean() + 0.6 * (T_minus > t).mean() for t in grid]
+    # standard error of a share of 40,000, and the luck of the best of 300 thresholds
+    assert min(errors) == pytest.approx(exact, abs=4 * np.sqrt(0.25 / 40_000))
+
+
+@pytest.mark.parametrize(("activation", "constant"), [("step", 1 / 0.583819), ("sigmoid", 1 / 0.559538)])
+def test_gates_gain_a_constant_only(activation, constant):
+    problem = Task(length=10**8, strength=1e4)
+    assert elementwise_snr(problem, activation) == pytest.approx(constant, abs=1e-3)
+
+
+def test_concentrated_linear_rule_for_rare_positives():
+    for pi, best, uniform in ((0.05, 0.0480, 0.0499), (0.01, 0.00969, 0.0100)):
+        problem = Task(length=400, strength=20, positive_rate=pi)
+        assert best_linear_error(problem) == pytest.approx(best, abs=6e-5)
+        assert linear_error(problem.linear_snr, pi) == pytest.approx(uniform, abs=6e-5)
+    for pi in (0.2, 0.5, 0.8):
+        problem = Task(length=400, strength=20, positive_rate=pi)
+        assert best_linear_error(problem) == pytest.approx(linear_error(1.0, pi), abs=1e-9)
+
+
+def test_hypergeometric_weights_match_scipy():
+    from scipy.stats import hypergeom
+
+    from onehead.sparse.oracle import _hypergeometric
+
+    for places in (1, 3, 17, 20):
+        got = _hypergeometric(Task(length=20, signal_tokens=4), places)
+        assert got == pytest.approx(hypergeom.pmf(np.arange(5), 20, 4, places), abs=1e-12)
+
+
+def test_slow_approach_to_the_limit_up_to_a_billion_tokens():
+    errors = [hardmax_error(log_task(1.2, L)) for L in (10, 10**4, 10**9)]
+    assert errors == pytest.approx([0.33, 0.368, 0.412], abs=6e-4)
+    long = oracle(log_task(1.2, 10**9))
+    assert long.softmax is None
+    assert long.bayes is None
+    assert "too long to sample" in long.certificate.status
+    assert long.elementwise == pytest.approx(ndtr(-elementwise_snr(log_task(1.2, 10**9), "sigmoid") / 2), abs=1e-6)
+
+
+def test_separation_of_the_scalings():
+    """theta = 2.5 sqrt(log L): hardmax falls to zero, linear rules climb to one half; theta = sqrt(L): linear
+    stay.
+    """
+    log = grow(Task(strength=2.5), [10, 1000, 10**5, 10**7], "log")
+    assert np.all(np.diff([hardmax_error(t) for t in log]) < 0)
+    assert np.all(np.diff([linear_error(t.linear_snr, 0.5) for t in log]) > 0)
+    root = grow(Task(strength=1.0), [10, 1000, 10**5], "sqrt")
+    assert [linear_error(t.linear_snr, 0.5) for t in root] == pytest.approx([ndtr(-0.5)] * 3)
+    assert hardmax_error(root[1]) < 1e-6
+
+
+def test_detection_boundary():
+    assert signal_dominates(1.5, np.sqrt(2))
+    assert signal_dominates(1.5, 100.0)
+    assert not signal_dominates(1.4, np.sqrt(2))
+    assert not signal_dominates(1.5, 0.5)  # too soft: 0.75 < 1.125
+    assert signal_dominates(2.5, 0.5)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    L=st.integers(1, 10**6),
+    R=st.integers(1, 4),
+    theta=st.floats(0.0, 12.0),
+    pi=st.floats(0.02, 0.98),
+)
+def test_exact_oracles_are_errors_in_order(L, R, theta, pi):
+    problem = Task(length=L, signal_tokens=min(R, L), strength=theta, positive_rate=pi)
+    floor = min(pi, 1 - pi)
+    symmetric = linear_error(problem.linear_snr, pi)
+    assert 0.0 <= hardmax_error(problem) <= floor + 1e-12
+    assert 0.0 <= symmetric <= floor + 1e-9
+    stronger = Task(length=L, signal_tokens=min(R, L), strength=theta + 1, positive_rate=pi)
+    assert hardmax_error(stronger) <= hardmax_error(problem) + 1e-9
+
+
+def test_all_signal_tokens_make_pooling_optimal():
+    """R = L: the sum is a sufficient statistic, so the Bayes error is that of pooling."""
+    problem = Task(length=5, signal_tokens=5, strength=0.7)
+    found = oracle(problem)
+    assert found.bayes == pytest.approx(found.pooled, abs=0.003)  # 100,000 samples per class, control variate
+
+
+def test_same_seed_same_bits_and_bad_arguments():
+    assert oracle(Task(), seed=3) == oracle(Task(), seed=3)
+    with pytest.raises(InvalidArgument, match="activation must be"):
+        oracle(Task(), activation="tanh")
+    with pytest.raises(InvalidArgument, match="growth must be"):
+        grow(Task(), [10], "cubic")
+    with pytest.raises(InvalidArgument, match="positions"):
+        oracle(Task(length=2, positions=(1, 2)))

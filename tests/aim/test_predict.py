@@ -102,10 +102,12 @@ def test_small_weight_decay_approaches_the_limit(alpha):
     assert gaps[2] < 0.05  # logarithmically slow: saturated labels are never fitted
 
 
+@pytest.mark.slow
 def test_limit_is_continuous_across_interpolation():
     edge = thresholds(Task()).interpolation
-    below, at, above = (predict(Task(), Learner(weight_decay="0+"), a) for a in (edge * (1 - 1e-6), edge, 0.1545))
-    assert below.test_error == pytest.approx(at.test_error, abs=1e-4)
+    below, at, above = (predict(Task(), Learner(weight_decay="0+"), a) for a in (edge * (1 - 1e-8), edge, 0.1545))
+    # the peak is a cusp: the error falls off like the square root of the distance, here 1e-4
+    assert below.test_error == pytest.approx(at.test_error, abs=2e-4)
     # above, labels that are saturated are the last to be fitted: the approach is slow (0.5004 at 0.1539)
     assert above.test_error == pytest.approx(at.test_error, abs=3e-3)
     assert above.certificate.residual < 1e-6

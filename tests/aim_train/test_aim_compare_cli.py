@@ -103,9 +103,19 @@ def test_train_command(tmp_path):
         "train", *SMALL, "--seeds", "2", "--json", "--csv", str(tmp_path / "r.csv"), "--plot", str(tmp_path / "p.png")
     )
     row = json.loads(answer.stdout)
-    for key in (
-        "test_error test_error_std test_error_err test_error_clean train_loss train_loss_std rank q m seconds status"
-    ).split():
+    for key in [
+        "test_error",
+        "test_error_std",
+        "test_error_err",
+        "test_error_clean",
+        "train_loss",
+        "train_loss_std",
+        "rank",
+        "q",
+        "m",
+        "seconds",
+        "status",
+    ]:
         assert key in row
     assert {item["quantity"] for item in row["agreement"]} >= {"test_error", "rank"}
     assert len((tmp_path / "r.csv").read_text().splitlines()) == 3

@@ -170,11 +170,14 @@ def test_tuning_refuses_what_it_cannot_tune():
         tune(Task(), Protocol(eta_q=0.0))
 
 
-def test_best_ridge_is_a_minimum():
-    plan = Protocol(loss="square")
-    ridge, error = best_ridge(Task(), plan, "pooled")
-    around = [predict(Task(), plan.with_(ridge=r), model="pooled").test_error for r in (ridge / 2, ridge * 2)]
-    assert error < min(around)
+def test_best_ridge_is_the_lowest_in_its_range():
+    """For balanced classes the best ridge is the largest: plain averaging of y x is optimal for two Gaussians."""
+    for pi, most in ((0.5, 10.0), (0.2, 1.0)):
+        task, plan = Task(positive_rate=pi), Protocol(loss="square")
+        ridge, error = best_ridge(task, plan, "pooled")
+        assert ridge <= most
+        others = [predict(task, plan.with_(ridge=r), model="pooled").test_error for r in (1e-5, 1e-3, 0.1, 5.0)]
+        assert error <= min(others)
 
 
 def test_map_marks_both_bad_regions():

@@ -157,7 +157,7 @@ SETTINGS = [
     ("attention", (10, 3, 6, 0.2), {"alpha0": 2, "alpha1": 1.5}, 500, 12),
     ("attention", (8, 1, 4, 0.2), {"alpha0": 3, "alpha1": 2, "eta_b": 0, "ridge": 1e-2}, 500, 16),
     ("attention", (6, 1, 5, 0.5), {"alpha0": 0.4, "alpha1": 1.5, "beta": 4, "ridge": 0.1, "loss": "square"}, 800, 40),
-    ("attention", (8, 2, 2, 0.2), {"alpha0": 3, "alpha1": 2, "eta_w": 1, "beta": 3, "ridge": 0.05, "loss": "square"}, 500, 24),
+    ("attention", (8, 2, 2, 0.2), {"alpha0": 3, "alpha1": 2, "eta_w": 1, "beta": 3, "loss": "square"}, 500, 24),
     ("attention", (6, 1, 5, 0.4), {"alpha0": 1, "alpha1": 1.5, "beta": 3, "ridge": 1e-2, "loss": "hinge"}, 500, 12),
     ("attention", (8, 1, 4, 0.8), {"alpha0": 2, "eta_b": 10, "beta": 4, "ridge": 0.05, "loss": "hinge"}, 500, 12),
     ("attention", (12, 2, 4, 0.5), {"alpha1": 2, "beta": 3, "ridge": 1e-2, "loss": "squared-hinge"}, 500, 12),

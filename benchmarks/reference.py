@@ -30,7 +30,9 @@ def solver_rows(folder: Path, name: str, decay: float | str, count: int = 15) ->
         keep = np.arange(len(table["alpha"]))
     pick = keep[np.linspace(0, len(keep) - 1, count).astype(int)]
     found = aim.curve(aim.Task(), aim.Learner(weight_decay=decay), table["alpha"][pick])
-    words = [f"{name}: {count} of {len(keep)} rows, {len(table['alpha']) - len(keep)} left out, {len(found.failures)} failed"]
+    words = [
+        f"{name}: {count} of {len(keep)} rows, {len(table['alpha']) - len(keep)} left out, {len(found.failures)} failed"
+    ]
     names = {"q": "q", "m": "m", "sigma": "sigma", "q_hat": "q_hat", "m_hat": "m_hat", "sigma_hat": "sigma_hat"}
     for column, ours in names.items():
         if column in table:
@@ -57,7 +59,9 @@ def main(folder: Path) -> None:
         law = aim.spectrum(aim.predict(aim.Task(), aim.Learner(), float(word)))
         x = np.sort(values[values > 0.02])  # below, finite training has not yet reached zero
         share = (len(values) - len(x) + np.arange(1, len(x) + 1)) / len(values)
-        print(f"spectrum at alpha = {word}: Kolmogorov-Smirnov {np.abs(law.cdf(x) - share).max():.4f} over {len(values)} values")
+        print(
+            f"spectrum at alpha = {word}: Kolmogorov-Smirnov {np.abs(law.cdf(x) - share).max():.4f} over {len(values)} values"
+        )
     table = [[float(x) for x in row] for row in csv.reader((folder / "interpolation.csv").open())]
     for noise, row in zip((0.0, 0.01, 0.1, 0.5, 1.0), table, strict=True):
         gaps = []
@@ -69,7 +73,9 @@ def main(folder: Path) -> None:
     task = aim.Task(target=aim.MarchenkoPastur(kappa0=0.05), noise=0.05)
     for i in np.linspace(20, 70, 4).astype(int):
         tuned = aim.tune(task, aim.Learner(), float(best["alpha"][i]))
-        print(f"best weight decay at alpha {best['alpha'][i]:.3f}: test {tuned.test_error:.5f} (published {best['test'][i]:.5f})")
+        print(
+            f"best weight decay at alpha {best['alpha'][i]:.3f}: test {tuned.test_error:.5f} (published {best['test'][i]:.5f})"
+        )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,4 @@
-"""Pictures of sparse-token results: each function takes results and axes, computes nothing, returns the
-axes.
-"""
+"""Pictures of sparse-token results: each function takes results and axes, computes nothing, returns the axes."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -37,7 +35,7 @@ WORDS = {
 
 def _spread_out(values: Sequence[float]) -> bool:
     """Whether an axis reads better in logarithms."""
-    return min(values) > 0.0 and max(values) / min(values) >= 20.0
+    return bool(values) and min(values) > 0.0 and max(values) / min(values) >= 20.0
 
 
 def _finish(axes: "Axes", name: str, values: Sequence[float], ylabel: str) -> "Axes":
@@ -123,9 +121,7 @@ def oracle(results: "Sequence[Oracle]", x: Sequence[float], name: str = "length"
 
 
 def landscape(found: "Landscape", axes: "Axes | None" = None) -> "Axes":
-    """Predicted test error over two hyperparameters; anti-aligned and worse-than-pooled regions are
-    hatched.
-    """
+    """Predicted test error over two hyperparameters; anti-aligned and worse-than-pooled regions are hatched."""
     axes = axes if axes is not None else fresh_axes()
     shape = (len(found.y_values), len(found.x_values))
 

@@ -73,7 +73,10 @@ def test_sampled_columns_of_the_sweep(c, L, soft, bayes, step, sigmoid, power, e
     assert found.bayes == pytest.approx(bayes, abs=2 * error)
     assert found.elementwise == pytest.approx(sigmoid, abs=2 * error)
     for activation, expected in (("step", step), ("relu", step), ("power", power)):
-        assert oracle(problem, activation=activation).elementwise == pytest.approx(expected, abs=2 * error)
+        again = (
+            oracle(problem, activation=activation).elementwise if L <= 50 else elementwise_error(problem, activation)
+        )
+        assert again == pytest.approx(expected, abs=2 * error)
     assert found.bayes <= found.softmax <= found.hardmax + 1e-12
 
 

@@ -182,14 +182,14 @@ def test_non_uniform_positions(loss):
     """One signal direction per place (theory, 4.6, there untested): theory against the vectorised model
     trained.
 
-    The weights differ a lot, so that the uniform theory would be 20 standard errors away.
+    The weights differ a lot, so that the uniform theory is more than five standard errors away.
     """
     problem = Task(length=5, strength=4, positions=(8, 4, 2, 1, 1))
     plan = Protocol(ridge=1e-2, alpha0=3, alpha1=3, loss=loss)
-    found = compare(problem, plan, model="vectorised", dim=120, trials=12)
+    found = compare(problem, plan, model="vectorised", dim=100, trials=16)
     assert abs(found.test_error_deviation) < 3.0
     uniform = predict(Task(length=5, strength=4), plan, model="vectorised")
-    assert abs(uniform.test_error - found.measurement.test_error) > 8 * found.measurement.test_error_err
+    assert abs(uniform.test_error - found.measurement.test_error) > 5 * found.measurement.test_error_err
 
 
 def test_non_uniform_positions_token_by_token():

@@ -39,6 +39,7 @@ DAMPING = 0.7
 START = 0.3  # the start is this multiple of a random map with the law of a full-width target
 FIRST_SIGMA = 1.5  # over α: of the order of the fixed point
 SMALLEST_LABEL = 1e-300
+SETTLED = 1e-6  # relative move of the last step
 RUNAWAY = 1e6  # of q over the power of the labels
 LEVEL = 1  # quadrature of the state evolution; error about 1e-4
 
@@ -169,11 +170,11 @@ def pass_messages(
             raise Diverged(f"message passing ran away at iteration {step + 1}; use a smaller damping.")
         trace.append((q, float(np.sum(S * target) / d), sigma, sigma_hat))
         change = float(np.linalg.norm(moved) / max(float(np.linalg.norm(S)), 1e-300))
-        if change <= tolerance:
-            status = "converged"
-            break
         if sigma <= 0.0:
             status = "not emerged: S = 0 is the minimum"
+            break
+        if change <= tolerance:
+            status = "converged"
             break
     own = np.array([1.0 / learner.beta**2, 1.0 / (learner.beta * task.beta0), 1.0, 1.0])
     return Passed(S / learner.beta, np.array(trace) * own, len(trace) - 1, change, status)
@@ -353,7 +354,8 @@ def amp(
         )
         for t, (here, there) in enumerate(zip(passed.trace.tolist(), theory.tolist(), strict=False))
     )
-    status = passed.status if passed.change > 1e-6 else "converged"
+    settled = passed.change <= SETTLED and passed.status.startswith("stopped")
+    status = "converged" if settled else passed.status
     certificate = Certificate(status=status, kind="measurement", residual=passed.change, evaluations=passed.iterations)
     return AmpResult(
         alpha=alpha,

@@ -19,7 +19,7 @@ from onehead.aim.loss import CHANNELS, Channel, softmax
 from onehead.errors import NotConverged
 from onehead.numerics.gaussian import GaussianRule, lattice, sobol
 from onehead.numerics.parallel import thread_map
-from onehead.numerics.prox import ROW, factorise, newton_prox, scratch, solve_factored
+from onehead.numerics.prox import PAIR, ROW, factorise, newton_pair, newton_prox, scratch, solve_factored
 
 __all__ = ["Averages", "Geometry", "LogitRule", "OutputChannel", "ProxMemory", "geometry"]
 
@@ -295,6 +295,100 @@ def _prox_sums(  # type: ignore[no-untyped-def]
                 out[5] += weight * response[k]
 
 
+@njit(cache=True, nogil=True, error_model="numpy")
+def _sigmoid(x):  # type: ignore[no-untyped-def]
+    """sig(x) and sig(-x), both to full relative precision."""
+    e = np.exp(-abs(x))
+    high = 1.0 / (1.0 + e)
+    low = e * high
+    return (high, low) if x >= 0.0 else (low, high)
+
+
+@njit(
+    types.void(
+        PAIR, _matrix, _tensor, _matrix, _matrix, _vector, _matrix,
+        float64, float64, float64, float64, int64, int64, int64, _vector,
+    ),
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+)  # fmt: skip
+def _pair_sums(  # type: ignore[no-untyped-def]
+    pair,
+    metric,
+    fits,
+    label_nodes,
+    free_nodes,
+    weights,
+    kept,
+    root_q,
+    overlap,
+    root_w,
+    step,
+    search,
+    detail,
+    recall,
+    out,
+):
+    """`_prox_sums` for two tokens: two coordinates, each row seeing one of them (2.5)."""
+    p00, p01, p11 = metric[0, 0] / step, metric[0, 1] / step, metric[1, 1] / step
+    out[:] = 0.0
+    for node in range(weights.shape[0]):
+        weight = weights[node]
+        t0, t1 = root_q * label_nodes[node, 0], root_q * label_nodes[node, 1]
+        v0, v1 = overlap * t0 + root_w * free_nodes[node, 0], overlap * t1 + root_w * free_nodes[node, 1]
+        y0, c0 = _sigmoid(t0)
+        y1, c1 = _sigmoid(t1)
+        u0, u1 = (kept[node, 0], kept[node, 1]) if recall == 2 else (t0, t1)
+        value, u0, u1, g0, g1, h0, h1 = newton_pair(pair, p00, p01, p11, v0, v1, y0, c0, y1, c1, u0, u1)
+        if search > 0:
+            found = False
+            lowest = value
+            for start in range(3):
+                s0, s1 = v0, v1
+                if start > 0:
+                    s0 += fits[start - 1, 0, 0] * (t0 - v0) + fits[start - 1, 0, 1] * (t1 - v1)
+                    s1 += fits[start - 1, 1, 0] * (t0 - v0) + fits[start - 1, 1, 1] * (t1 - v1)
+                other, s0, s1, a0, a1, b0, b1 = newton_pair(pair, p00, p01, p11, v0, v1, y0, c0, y1, c1, s0, s1)
+                if other < lowest - 1e-10 * (1.0 + abs(lowest)):
+                    lowest, found = other, True
+                    if search == 2:
+                        value, u0, u1, g0, g1, h0, h1 = other, s0, s1, a0, a1, b0, b1
+            if found:
+                out[7] += weight
+        out[8] = max(out[8], abs(g0), abs(g1))
+        if recall > 0:
+            kept[node, 0], kept[node, 1] = u0, u1
+        x0, x1 = u0 - v0, u1 - v1
+        pull0, pull1 = metric[0, 0] * x0 + metric[0, 1] * x1, metric[1, 0] * x0 + metric[1, 1] * x1
+        quadratic = pull0 * x0 + pull1 * x1
+        out[0] += weight * quadratic
+        out[1] += weight * (pull0 * t0 + pull1 * t1)
+        out[2] += weight * (pull0 * v0 + pull1 * v1)
+        out[6] += weight * (value - 0.5 * quadratic / step)
+        if detail == 0:
+            continue
+        # K = (P/Sigma + H)^-1 H with H = diag(l0, l1); the floor lifts a minimum on the verge of losing itself
+        l0, l1 = h0 - p00, h1 - p11
+        determinant = max(h0 * h1 - p01 * p01, 1e-9 * p00 * p11)
+        k00, k01, k10, k11 = (
+            h1 * l0 / determinant,
+            -p01 * l1 / determinant,
+            -p01 * l0 / determinant,
+            h0 * l1 / determinant,
+        )
+        out[3] += weight * (k00 + k11)
+        out[4] += weight * (k00 * k00 + 2.0 * k01 * k10 + k11 * k11)
+        if detail == 2:
+            a0, b0 = _sigmoid(t0 + STEP_LABEL)
+            a1, b1 = _sigmoid(t1 + STEP_LABEL)
+            up0, up1 = pair(u0, a0, b0)[1], pair(u1, a1, b1)[1]
+            a0, b0 = _sigmoid(t0 - STEP_LABEL)
+            a1, b1 = _sigmoid(t1 - STEP_LABEL)
+            down0, down1 = pair(u0, a0, b0)[1], pair(u1, a1, b1)[1]
+            out[5] -= weight * (h1 * (up0 - down0) + h0 * (up1 - down1)) / (2.0 * STEP_LABEL * determinant)
+
+
 @njit(
     types.void(ROW, _indices, _matrix, _matrix, _vector, float64, float64, float64, _vector),
     cache=True,
@@ -418,10 +512,14 @@ class OutputChannel:
             mode = 0 if recall == 2 else mode
         if self.convex_at(sigma):
             mode = 0
+        kernel: Any = _prox_sums
+        before: tuple[Any, ...] = (self.channel.compiled, shape.select, shape.metric, shape.row_fits)
+        if self.tokens == 2:
+            kernel, before = _pair_sums, (self.channel.compiled_pair, shape.metric, shape.row_fits)
         sums = _sliced(
-            _prox_sums,
+            kernel,
             9,
-            (self.channel.compiled, shape.select, shape.metric, shape.row_fits),
+            before,
             (rule.label, rule.free, rule.weights, kept),
             (np.sqrt(Q), m / Q, np.sqrt(max(q - m * m / Q, 0.0)), sigma, mode, detail, recall),
         )

@@ -49,12 +49,10 @@ def extrapolate(quantity: str, results: Sequence[TrainingResult], predicted: flo
     std = np.array([result.spread[f"{quantity}_std"] for result in results])
     known = np.isfinite(std)
     pooled = np.sum((seeds[known] - 1.0) * (std[known] * d[known]) ** 2) / max(np.sum(seeds[known] - 1.0), 1.0)
-    error = np.sqrt(pooled / seeds) / d
-    design = np.stack([np.ones_like(d), 1.0 / d], axis=1)
-    weight = 1.0 / np.maximum(error, 1e-300) ** 2
+    design, weight = np.stack([np.ones_like(d), 1.0 / d], axis=1), seeds * d**2
     covariance = np.linalg.inv(design.T @ (weight[:, None] * design))
     value, slope = covariance @ design.T @ (weight * mean)
-    standard_error = float(np.sqrt(covariance[0, 0]))
+    standard_error = float(np.sqrt(pooled * covariance[0, 0]))
     z = (float(value) - predicted) / standard_error if standard_error > 0.0 else np.nan
     return Extrapolation(
         quantity=quantity,

@@ -8,7 +8,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from onehead.errors import InvalidArgument
-from onehead.numerics.prox import compile_row
+from onehead.numerics.prox import compile_pair, compile_row, pair_of_row
 from onehead.results import Kind
 
 __all__ = ["CHANNELS", "Channel", "CrossEntropy", "Squared", "channel_named", "softmax"]
@@ -54,6 +54,7 @@ class Channel(ABC):
     convex: ClassVar[bool] = False
     kind: ClassVar[Kind] = "conjecture"
     _compiled: ClassVar[dict[type["Channel"], Any]] = {}
+    _compiled_pair: ClassVar[dict[type["Channel"], Any]] = {}
 
     @staticmethod
     @abstractmethod
@@ -64,6 +65,14 @@ class Channel(ABC):
         hessian: NDArray[np.float64],
     ) -> float:
         """Loss of one row; fills the gradient and the Hessian."""
+
+    @staticmethod
+    def pair(x: float, y: float, c: float) -> tuple[float, float, float]:
+        """Loss, slope and curvature of a row of two tokens, logits (x, 0) and label (y, c), c = 1 - y.
+
+        A shortcut for T = 2 that only the losses that ship have; without one it is derived from `row`.
+        """
+        raise NotImplementedError
 
     def __str__(self) -> str:
         return self.name
@@ -85,6 +94,16 @@ class Channel(ABC):
             self._compiled[type(self)] = kernel
         return kernel
 
+    @property
+    def compiled_pair(self) -> Any:
+        """The pair function, compiled once per class."""
+        kernel = self._compiled_pair.get(type(self))
+        if kernel is None:
+            own = type(self).pair is not Channel.pair
+            kernel = compile_pair(type(self).pair) if own else pair_of_row(self.compiled)
+            self._compiled_pair[type(self)] = kernel
+        return kernel
+
 
 class Squared(Channel):
     """The loss of the paper: || softmax(l) - y ||^2, a sum over entries without a factor 1/2."""
@@ -102,15 +121,6 @@ class Squared(Channel):
         """With p = softmax(l), r = p - y, s = r.p: dl_b = 2 p_b (r_b - s) (theory of the output channel, 2.6)."""
         T = logits.shape[0]
         softmax(logits, gradient)  # the gradient array holds p until the end
-        if T == 2:  # the same with one variable, the case of the paper: 2 (sig(l_1 - l_2) - y_1)^2
-            p, r = gradient[0], gradient[0] - label[0]
-            slope = p * gradient[1]
-            gradient[0] = 4.0 * r * slope
-            gradient[1] = -gradient[0]
-            hessian[0, 0] = 4.0 * slope * (slope + r * (1.0 - 2.0 * p))
-            hessian[0, 1] = hessian[1, 0] = -hessian[0, 0]
-            hessian[1, 1] = hessian[0, 0]
-            return float(2.0 * r * r)
         value, s, tilt = 0.0, 0.0, 0.0
         for b in range(T):
             r = gradient[b] - label[b]
@@ -126,6 +136,17 @@ class Squared(Channel):
         for b in range(T):
             gradient[b] = 2.0 * gradient[b] * (gradient[b] - label[b] - s)
         return float(value)
+
+    @staticmethod
+    def pair(x: float, y: float, c: float) -> tuple[float, float, float]:
+        """2 (sig(x) - y)^2 (2.5), from the side on which the difference keeps its digits."""
+        e = np.exp(-abs(x))
+        f = 1.0 / (1.0 + e)
+        low = e * f
+        r = c - low if x >= 0.0 else low - y
+        odd = f - low if x >= 0.0 else low - f
+        slope = f * low
+        return 2.0 * r * r, 4.0 * r * slope, 4.0 * slope * (slope - r * odd)
 
 
 class CrossEntropy(Channel):
@@ -157,6 +178,16 @@ class CrossEntropy(Channel):
         for b in range(T):
             gradient[b] -= label[b]
         return float(np.log(total) - mean)
+
+    @staticmethod
+    def pair(x: float, y: float, c: float) -> tuple[float, float, float]:
+        """log(1 + e^x) - y x, with slope sig(x) - y."""
+        e = np.exp(-abs(x))
+        f = 1.0 / (1.0 + e)
+        low = e * f
+        if x >= 0.0:
+            return np.log1p(e) + c * x, c - low, f * low
+        return np.log1p(e) - y * x, low - y, f * low
 
 
 CHANNELS: dict[str, Channel] = {channel.name: channel for channel in (Squared(), CrossEntropy())}

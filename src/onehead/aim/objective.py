@@ -30,6 +30,7 @@ __all__ = [
     "Parametrisation",
     "Untied",
     "data_slope",
+    "gram_matrix",
     "map_logits",
     "mix",
     "pair_products",

@@ -110,9 +110,7 @@ def lbfgs(function: Function, theta: Array, *, tolerance: float, max_iterations:
     return _guarded(best, run)
 
 
-def adam(
-    function: Function, theta: Array, *, tolerance: float, max_iterations: int, rate: float = 0.1
-) -> Minimum:
+def adam(function: Function, theta: Array, *, tolerance: float, max_iterations: int, rate: float = 0.1) -> Minimum:
     """Adam with a constant learning rate, the papers' own method, with the same test of stationarity.
 
     Examples

@@ -11,7 +11,7 @@ import numpy as np
 
 from onehead.aim.reduced import Reduced
 from onehead.errors import OutsideDomain
-from onehead.spectra.law import ThresholdIntegrals
+from onehead.spectra.law import ThresholdIntegrals, threshold_integrals
 
 __all__ = ["Interpolating", "bayes_optimal", "direct_threshold", "interpolating", "interpolation", "recovery"]
 
@@ -48,20 +48,20 @@ def interpolating(problem: Reduced, alpha: float, accuracy: float = 1e-13) -> In
 
     twice = 2.0 * alpha * problem.informative
 
-    def threshold(s: float) -> float:
-        """The eps with A(s, eps) = 2 abar; A falls from A(s, 0) to zero at the upper edge."""
-        top = problem.law(s).edges[-1][1]
-        if twice >= problem.integrals(s, 0.0).A:
-            return 0.0
-        return float(
-            brentq(lambda eps: problem.integrals(s, eps).A - twice, 0.0, top, xtol=0.1 * accuracy * (1.0 + top))
-        )
+    def at(log_s: float) -> tuple[float, ThresholdIntegrals]:
+        """The eps with A(s, eps) = 2 abar, and the integrals there; A falls from A(s, 0) to zero at the upper edge."""
+        law = problem.law(float(np.exp(log_s)))  # one law for all thresholds: its edges are the expensive part
+        top = law.edges[-1][1]
+
+        def A(eps: float) -> float:
+            return threshold_integrals(law, eps, problem.width).A - twice
+
+        eps = float(brentq(A, 0.0, top, xtol=0.1 * accuracy * (1.0 + top))) if A(0.0) > 0.0 else 0.0
+        return eps, threshold_integrals(law, eps, problem.width)
 
     def excess(log_s: float) -> float:
-        s = float(np.exp(log_s))
-        eps = threshold(s)
-        part = problem.integrals(s, eps)
-        return part.J + 2.0 * eps * part.B - problem.label_power - part.A * s
+        eps, part = at(log_s)
+        return part.J + 2.0 * eps * part.B - problem.label_power - part.A * float(np.exp(log_s))
 
     low = high = np.log(problem.target_power)
     while excess(low) > 0.0:
@@ -70,9 +70,8 @@ def interpolating(problem: Reduced, alpha: float, accuracy: float = 1e-13) -> In
             raise OutsideDomain("the labels are fitted by the target itself: recovery is perfect here.")
     while excess(high) < 0.0:
         high += 2.0
-    s = float(np.exp(brentq(excess, low, high, xtol=accuracy)))
-    eps = threshold(s)
-    part = problem.integrals(s, eps)
+    root = float(brentq(excess, low, high, xtol=accuracy))
+    s, (eps, part) = float(np.exp(root)), at(root)
     wrong = max(
         abs(part.A / twice - 1.0),
         abs((part.J + 2.0 * eps * part.B) / (problem.label_power + twice * s) - 1.0),

@@ -11,7 +11,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onehead.aim.loss import channel_named
-from onehead.aim.objective import Direct, Factorised, Loss, Objective, Parametrisation, Untied, map_logits
+from onehead.aim.objective import (
+    Direct,
+    Factorised,
+    Loss,
+    Objective,
+    Parametrisation,
+    Untied,
+    gram_matrix,
+    map_logits,
+)
 from onehead.aim.optimise import Minimum, Stopped, adam, lbfgs, stationarity
 from onehead.aim.sampling import Samples, check_target, draw_target
 from onehead.aim.task import Learner, Task, check_alpha
@@ -136,6 +145,8 @@ class _Plan:
         if self.count < 2:
             raise InvalidArgument("alpha", self.count / self.dim**2, f"at least 2/dim² = {2 / self.dim**2:g}")
         self.variant.tokens.check_dim(self.dim)
+        if self.learner.param == "direct" and not self.variant.tied:
+            raise InvalidArgument("tied", False, "true for direct training")
         plain = self.variant.tied and self.variant.heads == 1 and self.variant.output == "label"
         if self.method.optimiser == "amp" and not (plain and self.learner.width >= 1.0):
             raise InvalidArgument(
@@ -149,8 +160,6 @@ class _Plan:
         """The parametrisation of the learner."""
         heads = self.variant.heads
         if self.learner.param == "direct":
-            if not self.variant.tied:
-                raise InvalidArgument("tied", False, "true for direct training")
             return Direct(self.dim, heads)
         width = max(1, round(self.learner.width * self.dim))
         return Factorised(self.dim, width, heads) if self.variant.tied else Untied(self.dim, width, heads)
@@ -225,8 +234,8 @@ def _in_threads(plan: _Plan, seeds: range, workers: int, keep: Progress) -> None
         futures = {pool.submit(_run, plan, k) for k in seeds}
         try:
             for future in as_completed(futures):
-                futures.discard(future)
                 keep(future.result())
+                futures.discard(future)
         except KeyboardInterrupt:
             plan.stop.set()
             for future in futures:
@@ -344,9 +353,7 @@ def measure(learner: Learner, variant: Variant, maps: Array, instance: Instance)
     totals = np.zeros(3)
     for chunk in instance.test:
         logits = np.stack([map_logits(S, chunk.tokens) for S in maps.astype(chunk.tokens.dtype)])
-        gram = None
-        if variant.output == "sequence":
-            gram = np.einsum("and,bnd->nab", chunk.tokens, chunk.tokens) / d
+        gram = gram_matrix(chunk.tokens) if variant.output == "sequence" else None
         totals += [
             squared(logits, chunk.labels, gram)[0],
             squared(logits, chunk.clean, gram)[0],

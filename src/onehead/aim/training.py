@@ -1,11 +1,11 @@
 """What a training run is, and what it gave: settings beyond the theory, runs, averages, and the verdict."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from onehead.aim.prediction import Prediction
 from onehead.aim.sampling import Tokens
@@ -46,11 +46,11 @@ class Variant(Problem):
     token_law: Any = "gaussian"
     correlation: float = Field(0.0, ge=0.0, lt=1.0)
 
-    @field_validator("token_law")
-    @classmethod
-    def _known(cls, value: Any) -> Any:
-        Tokens(value)
-        return value
+    if not TYPE_CHECKING:  # keep the signature that the type checker derives from the fields
+
+        def __init__(self, **data: Any) -> None:
+            Tokens(data.get("token_law", "gaussian"))  # an array has more to be said of it than a field can say
+            super().__init__(**data)
 
     @property
     def tokens(self) -> Tokens:
@@ -82,7 +82,8 @@ class Method(Problem):
         objective where there is one. 1e-3 leaves about 1e-7 of the objective.
     max_iterations : int
     starts : int
-        Random starts of the first seed, to see whether they reach the same minimum; the other seeds have one.
+        Random starts of the first seed, to see whether they reach the same minimum (the lowest is kept); the
+        other seeds have one.
     dtype : {"float64", "float32"}
         Precision of the matrix products; sums are always in double precision.
     test_samples : int

@@ -1,5 +1,6 @@
 """``onehead sparse``: sparse-token classification."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,6 +21,7 @@ from onehead.cli.sparse_flags import (
     Solved,
     abscissa,
     cases_of,
+    check_plot,
     named_as_flags,
     problem_options,
     show,
@@ -51,12 +53,13 @@ def align(as_json: bool, csv_file: str | None, plot: str | None, **flags: Any) -
     """Where the two gradient steps point: cosine of query and readout with the signal."""
     from onehead import sparse
 
-    check_picture(plot)
-    solved = solve(cases_of(flags), lambda case: sparse.align(case.task, case.protocol), "aligning")
+    cases = cases_of(flags)
+    check_plot(plot, cases)
+    solved = solve(cases, lambda case, _: sparse.align(case.task, case.protocol), "aligning")
     if plot is not None:
         from onehead import _plot_sparse
 
-        name, x, results = abscissa(solved, plot)
+        name, x, results = abscissa(solved)
         save_figure(plot, lambda: _plot_sparse.alignment(results, x, name))
     columns = {
         "cos_query": "cosine of the query with the signal",
@@ -103,7 +106,8 @@ def predict(
     """Test error, training loss and training error of a model, without training it."""
     from onehead import sparse
 
-    check_picture(plot)
+    cases = cases_of(flags, alpha)
+    check_plot(plot, cases)
     if dim is not None and (model != "attention" or test_length is not None):
         raise InvalidArgument("--dim", dim, "used with --model attention and without --test-length")
     models = ["attention", "pooled", "vectorised"] if model == "all" else [model]
@@ -111,15 +115,15 @@ def predict(
     curves: dict[str, tuple[list[float], list[Any]]] = {}
     for name in models:
 
-        def answer(case: Case, name: str = name) -> "Result":
+        def answer(case: Case, _: Callable[[], None], name: str = name) -> "Result":
             if dim is not None:
                 return sparse.finite_size(case.task, case.protocol, dim=dim, trials=trials, seed=seed)
             return sparse.predict(case.task, case.protocol, model=name, test_length=test_length)
 
-        part = solve(cases_of(flags, alpha), answer, f"predicting {name}")
+        part = solve(cases, answer, f"predicting {name}")
         solved += part
         if plot is not None:
-            axis, x, results = abscissa(part, plot)
+            axis, x, results = abscissa(part)
             curves[name] = (x, results)
     if plot is not None:
         from onehead import _plot_sparse
@@ -145,12 +149,13 @@ def capacity(as_json: bool, csv_file: str | None, plot: str | None, **flags: Any
     """Largest number of samples over dimension that each model separates (a conjecture)."""
     from onehead import sparse
 
-    check_picture(plot)
-    solved = solve(cases_of(flags), lambda case: sparse.capacity(case.task, case.protocol), "capacity")
+    cases = cases_of(flags)
+    check_plot(plot, cases)
+    solved = solve(cases, lambda case, _: sparse.capacity(case.task, case.protocol), "capacity")
     if plot is not None:
         from onehead import _plot_sparse
 
-        name, x, results = abscissa(solved, plot)
+        name, x, results = abscissa(solved)
         save_figure(plot, lambda: _plot_sparse.capacity(results, x, name))
     columns = {
         "attention": "samples for the readout over dimension",
@@ -194,17 +199,17 @@ def oracle(
     """Best achievable error of each model that knows the signal direction."""
     from onehead import sparse
 
-    check_picture(plot)
     with named_as_flags():
         cases = [
             Case(sparse.grow(case.task, [case.task.length], growth)[0], case.protocol, case.varying)
             for case in cases_of(flags)
         ]
-    solved = solve(cases, lambda case: sparse.oracle(case.task, activation=activation, seed=seed), "oracle")
+    check_plot(plot, cases)
+    solved = solve(cases, lambda case, _: sparse.oracle(case.task, activation=activation, seed=seed), "oracle")
     if plot is not None:
         from onehead import _plot_sparse
 
-        name, x, results = abscissa(solved, plot)
+        name, x, results = abscissa(solved)
         save_figure(plot, lambda: _plot_sparse.oracle(results, x, name))
     columns = {
         "softmax": "attention with the best sharpness",
@@ -256,23 +261,20 @@ def train(
     """The protocol on real samples: means over trials, their spread, beside the prediction."""
     from onehead import sparse
 
-    cases = cases_of(flags, alpha)
+    def answer(case: Case, advance: Callable[[], None]) -> "Result":
+        return sparse.train(
+            case.task,
+            case.protocol,
+            model=model,
+            dim=dim,
+            trials=trials,
+            seed=seed,
+            mode=mode,
+            test_length=test_length,
+            on_trial=advance,
+        )
 
-    def answer(case: Case) -> "Result":
-        with progress(f"training at d = {dim}", trials) as advance:
-            return sparse.train(
-                case.task,
-                case.protocol,
-                model=model,
-                dim=dim,
-                trials=trials,
-                seed=seed,
-                mode=mode,
-                test_length=test_length,
-                on_trial=advance,
-            )
-
-    solved = [(case, result, row) for case in cases for _, result, row in solve([case], answer, "")]
+    solved = solve(cases_of(flags, alpha), answer, f"training at d = {dim}", steps=trials)
     columns = {
         "test_error": "share of mistakes on fresh samples",
         "test_error_std": "spread between trials",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from onehead.cli.output import note, print_json, print_rows, print_table, progress, write_csv
+from onehead.cli.output import check_picture, note, print_json, print_rows, print_table, progress, write_csv
 from onehead.cli.values import Range, Word
 from onehead.errors import InvalidArgument, SolveError
 
@@ -21,6 +21,7 @@ __all__ = [
     "Solved",
     "abscissa",
     "cases_of",
+    "check_plot",
     "named_as_flags",
     "problem_options",
     "show",
@@ -128,9 +129,7 @@ def named_as_flags() -> Iterator[None]:
 
 
 def cases_of(flags: dict[str, Any], alphas: tuple[float, ...] | None = None) -> list[Case]:
-    """Every combination of the ranges, the last flag varying fastest; ``alphas`` rescales both halves of the
-    data.
-    """
+    """Every combination of the ranges, the last flag varying fastest; ``alphas`` rescales both halves of the data."""
     from onehead.sparse import Protocol, Task
 
     task_names = [name for name, *_ in TASK_FLAGS]
@@ -171,20 +170,26 @@ def _row(case: Case, result: "Result | None", failure: str = "") -> dict[str, An
     return {**problem, **{key: value for key, value in result.to_dict().items() if key != "task"}}
 
 
-def solve(cases: list[Case], answer: Callable[[Case], "Result"], title: str) -> list[Solved]:
-    """Answer every case; in a range a failed solve becomes a row with a reason, alone it ends the command."""
+def solve(
+    cases: list[Case], answer: Callable[[Case, Callable[[], None]], "Result"], title: str, *, steps: int = 1
+) -> list[Solved]:
+    """Answer every case; in a range a failed solve becomes a row with a reason, alone it ends the command.
+
+    An answer of several ``steps`` advances the progress bar itself, with the function it is given.
+    """
     solved: list[Solved] = []
-    with progress(title, len(cases)) as advance:
+    with progress(title, len(cases) * steps) as advance:
         for case in cases:
             try:
                 with named_as_flags():
-                    result = answer(case)
+                    result = answer(case, advance)
                 solved.append((case, result, _row(case, result)))
             except SolveError as failure:
                 if len(cases) == 1:
                     raise
                 solved.append((case, None, _row(case, None, str(failure))))
-            advance()
+            if steps == 1:
+                advance()
     return solved
 
 
@@ -211,10 +216,15 @@ def show(
         print_rows(rows, [*varying, *(["model"] if "model" in rows[0] else []), *columns], title)
 
 
-def abscissa(solved: list[Solved], plot: str) -> tuple[str, list[float], list[Any]]:
-    """What the picture is drawn against: the one flag that varies."""
-    done = [(case, result) for case, result, _ in solved if result is not None]
-    names = list(done[0][0].varying) if done else []
-    if len(names) != 1:
+def check_plot(plot: str | None, cases: list[Case]) -> None:
+    """Refuse a picture that cannot be drawn before any work is done."""
+    check_picture(plot)
+    if plot is not None and len(cases[0].varying) != 1:
         raise InvalidArgument("--plot", plot, "used with exactly one range, for example --alpha log:0.5:8:12")
-    return names[0], [case.varying[names[0]] for case, _ in done], [result for _, result in done]
+
+
+def abscissa(solved: list[Solved]) -> tuple[str, list[float], list[Any]]:
+    """The flag that varies, its values where the solve succeeded, and the results there."""
+    name = next(iter(solved[0][0].varying))
+    done = [(case.varying[name], result) for case, result, _ in solved if result is not None]
+    return name, [value for value, _ in done], [result for _, result in done]

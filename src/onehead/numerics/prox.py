@@ -19,12 +19,16 @@ from numpy.typing import NDArray
 from onehead.errors import NotConverged
 
 __all__ = [
+    "PAIR",
     "ROW",
     "ProxPoints",
     "Scratch",
+    "compile_pair",
     "compile_row",
     "factorise",
+    "newton_pair",
     "newton_prox",
+    "pair_of_row",
     "prox",
     "scratch",
     "solve_factored",
@@ -34,6 +38,8 @@ _vector = types.Array(float64, 1, "C")
 _matrix = types.Array(float64, 2, "C")
 ROW_SIGNATURE = float64(_vector, _vector, _vector, _matrix)
 ROW = types.FunctionType(ROW_SIGNATURE)  # a pointer: kernels are compiled once and cached, whatever the row
+PAIR_SIGNATURE = types.UniTuple(float64, 3)(float64, float64, float64)
+PAIR = types.FunctionType(PAIR_SIGNATURE)
 
 MAX_NEWTON = 200
 ARMIJO = 1e-4
@@ -47,14 +53,33 @@ SAFE_PIVOT = 1e-6  # a pivot this far below its diagonal entry is rounding, not 
 
 
 def compile_row(function: Callable[..., float]) -> Any:
-    """Compile ``row(x, label, gradient, hessian) -> value`` for the kernels.
+    """Compile ``row(x, label, gradient, hessian) -> value`` for the kernels."""
+    return _compile(ROW_SIGNATURE, function)
 
-    A function of a file is cached on disk beside it; one typed at a prompt is compiled anew each time.
-    """
+
+def compile_pair(function: Callable[..., tuple[float, float, float]]) -> Any:
+    """Compile ``pair(x, y, 1 - y) -> (value, slope, curvature)`` for the kernels of two coordinates."""
+    return _compile(PAIR_SIGNATURE, function)
+
+
+def pair_of_row(row: Any) -> Any:
+    """The pair function of a compiled row function of two entries, the second logit being zero."""
+
+    def pair(x: float, y: float, c: float) -> tuple[float, float, float]:
+        logits, label, gradient, hessian = np.zeros(2), np.empty(2), np.empty(2), np.empty((2, 2))
+        logits[0], label[0], label[1] = x, y, c
+        value = row(logits, label, gradient, hessian)
+        return value, gradient[0], hessian[0, 0]
+
+    return njit(PAIR_SIGNATURE, nogil=True, error_model="numpy")(pair)
+
+
+def _compile(signature: Any, function: Callable[..., Any]) -> Any:
+    """Compile to a pointer; a function of a file is cached beside it, one typed at a prompt compiled anew each time."""
     try:
-        return njit(ROW_SIGNATURE, cache=True, nogil=True, error_model="numpy")(function)
+        return njit(signature, cache=True, nogil=True, error_model="numpy")(function)
     except RuntimeError:  # numba finds no place for a cache: no source file behind the function
-        return njit(ROW_SIGNATURE, nogil=True)(function)
+        return njit(signature, nogil=True, error_model="numpy")(function)
 
 
 class Scratch(NamedTuple):
@@ -194,58 +219,37 @@ def solve_factored(factor, x):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _pair_objective(  # type: ignore[no-untyped-def]
-    row, p00, p01, p11, v, label, u0, u1, row_x, row_label, row_gradient, row_hessian
-):
-    """Value, gradient and Hessian diagonal for two coordinates, row i seeing coordinate i in its place i."""
-    x0, x1 = u0 - v[0], u1 - v[1]
+def _pair_objective(pair, p00, p01, p11, v0, v1, y0, c0, y1, c1, u0, u1):  # type: ignore[no-untyped-def]
+    """Value, gradient and Hessian diagonal for two coordinates, each with a loss of its own."""
+    x0, x1 = u0 - v0, u1 - v1
     g0, g1 = p00 * x0 + p01 * x1, p01 * x0 + p11 * x1
-    value = 0.5 * (g0 * x0 + g1 * x1)
-    row_x[0], row_x[1], row_label[0], row_label[1] = u0, 0.0, label[0, 0], label[0, 1]
-    value += row(row_x, row_label, row_gradient, row_hessian)
-    g0, h0 = g0 + row_gradient[0], p00 + row_hessian[0, 0]
-    row_x[0], row_x[1], row_label[0], row_label[1] = 0.0, u1, label[1, 0], label[1, 1]
-    value += row(row_x, row_label, row_gradient, row_hessian)
-    return value, g0, g1 + row_gradient[1], h0, p11 + row_hessian[1, 1]
+    loss0, slope0, curve0 = pair(u0, y0, c0)
+    loss1, slope1, curve1 = pair(u1, y1, c1)
+    value = 0.5 * (g0 * x0 + g1 * x1) + loss0 + loss1
+    return value, g0 + slope0, g1 + slope1, p00 + curve0, p11 + curve1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _newton_pair(  # type: ignore[no-untyped-def]
-    row, metric, step, v, label, u, gradient, hessian, move, row_x, row_label, row_gradient, row_hessian
-):
-    """`newton_prox` for two coordinates, all in registers: most of the time of the library is spent here."""
-    p00, p01, p11 = metric[0, 0] / step, metric[0, 1] / step, metric[1, 1] / step
-    u0, u1 = u[0], u[1]
-    value, g0, g1, h0, h1 = _pair_objective(
-        row, p00, p01, p11, v, label, u0, u1, row_x, row_label, row_gradient, row_hessian
-    )
+def newton_pair(pair, p00, p01, p11, v0, v1, y0, c0, y1, c1, u0, u1):  # type: ignore[no-untyped-def]
+    """`newton_prox` for two coordinates (p: metric over step), all in registers: most of the library's time goes here.
+
+    ``pair(x, y, c)`` gives the loss of a coordinate, its slope and its curvature; y and c = 1 - y are its label.
+    Returns the value, the minimiser, the gradient and the diagonal of the Hessian.
+    """
+    value, g0, g1, h0, h1 = _pair_objective(pair, p00, p01, p11, v0, v1, y0, c0, y1, c1, u0, u1)
     for _ in range(MAX_NEWTON):
         determinant = h0 * h1 - p01 * p01
         regular = h0 > 0.0 and determinant > SAFE_PIVOT * h0 * abs(h1)
         if regular:
             m0, m1 = (p01 * g1 - h1 * g0) / determinant, (p01 * g0 - h0 * g1) / determinant
         else:
-            gradient[0], gradient[1] = g0, g1
-            hessian[0, 0], hessian[0, 1], hessian[1, 0], hessian[1, 1] = h0, p01, p01, h1
-            _saddle_free(hessian, gradient, move)
-            m0, m1 = move[0], move[1]
+            m0, m1 = _saddle_free_pair(h0, p01, h1, g0, g1)
         slope = g0 * m0 + g1 * m1
         allowed = value + SLACK * (1.0 + abs(value))
         length = 1.0
         while True:
             new, n0, n1, k0, k1 = _pair_objective(
-                row,
-                p00,
-                p01,
-                p11,
-                v,
-                label,
-                u0 + length * m0,
-                u1 + length * m1,
-                row_x,
-                row_label,
-                row_gradient,
-                row_hessian,
+                pair, p00, p01, p11, v0, v1, y0, c0, y1, c1, u0 + length * m0, u1 + length * m1
             )
             if new <= allowed + ARMIJO * length * slope or length < 1e-12:
                 break
@@ -256,9 +260,29 @@ def _newton_pair(  # type: ignore[no-untyped-def]
         size = max(abs(m0), abs(m1)) / (1.0 + max(abs(u0), abs(u1)))
         if regular and length == 1.0 and size < LAST_STEP and (max(abs(g0), abs(g1)) < FLAT or size < ROUNDING):
             break
-    u[0], u[1], gradient[0], gradient[1] = u0, u1, g0, g1
-    hessian[0, 0], hessian[0, 1], hessian[1, 0], hessian[1, 1] = h0, p01, p01, h1
-    return value
+    return value, u0, u1, g0, g1, h0, h1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _saddle_free_pair(h0, off, h1, g0, g1):  # type: ignore[no-untyped-def]
+    """`_saddle_free` for two coordinates."""
+    middle, half = 0.5 * (h0 + h1), 0.5 * (h0 - h1)
+    radius = np.hypot(half, off)
+    low, high = middle - radius, middle + radius
+    # eigenvector of the lower eigenvalue, from the row that does not cancel
+    x, y = (off, -(half + radius)) if half >= 0.0 else (half - radius, off)
+    norm = np.hypot(x, y)
+    x, y = (x / norm, y / norm) if norm > 0.0 else (1.0, 0.0)
+    floor = 1e-8 * max(abs(low), abs(high))
+    along, across = g0 * x + g1 * y, g1 * x - g0 * y
+    a, b = -along / max(abs(low), floor), -across / max(abs(high), floor)
+    if low < 0.0 and abs(a) < KICK:
+        a = KICK if along <= 0.0 else -KICK
+    m0, m1 = a * x - b * y, a * y + b * x
+    size = max(abs(m0), abs(m1))
+    if size > LONGEST:
+        m0, m1 = m0 * LONGEST / size, m1 * LONGEST / size
+    return m0, m1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -271,22 +295,6 @@ def newton_prox(row, select, metric, step, v, label, u, w):  # type: ignore[no-u
     """
     gradient, hessian, factor, move, trial, row_x, row_label, row_gradient, row_hessian = w
     n = u.shape[0]
-    if n == 2 and select.shape[0] == 2 and select.shape[1] == 2:
-        return _newton_pair(
-            row,
-            metric,
-            step,
-            v,
-            label,
-            u,
-            gradient,
-            hessian,
-            move,
-            row_x,
-            row_label,
-            row_gradient,
-            row_hessian,
-        )
     inverse_step = 1.0 / step
     value = _objective(
         row,

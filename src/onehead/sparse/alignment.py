@@ -39,9 +39,7 @@ class Alignment(Result):
 
 
 class _Moments(NamedTuple):
-    """m_p = pi E[h|+], m_0 = E[h], k_p = pi E[h^2|+], k_0 = E[h^2], with h the slope of the loss in the
-    logit.
-    """
+    """m_p = pi E[h|+], m_0 = E[h], k_p = pi E[h^2|+], k_0 = E[h^2], with h the slope of the loss in the logit."""
 
     m_p: float
     m_0: float

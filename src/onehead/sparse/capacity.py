@@ -1,6 +1,4 @@
-"""Largest sample ratio at which a readout still separates the classes (theory of capacity, 6; a
-conjecture).
-"""
+"""Largest sample ratio at which a readout still separates the classes (theory of capacity, 6; a conjecture)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -11,7 +9,7 @@ from numpy.typing import NDArray
 from onehead.errors import NotConverged
 from onehead.results import Certificate, Result
 from onehead.sparse.alignment import query_of
-from onehead.sparse.features import Features, attention_features, pooled_features
+from onehead.sparse.features import Features, affordable, attention_features, pooled_features
 from onehead.sparse.task import Protocol, Task
 
 __all__ = ["Capacity", "capacity", "separable_ratio"]
@@ -95,7 +93,7 @@ def capacity(task: Task, protocol: Protocol) -> Capacity:
     (2.9501, 29.501, 'conjecture')
     """
     cos_query, sharpness = query_of(task, protocol)
-    for level in LEVELS:
+    for level in (affordable(level, task.length) for level in LEVELS):
         ratios = [
             separable_ratio(
                 attention_features(task, cos_query=cos_query, sharpness=sharpness, log2_points=level, seed=seed)

@@ -1,5 +1,4 @@
-"""What stage four sees of a sample: a few informative directions and a noise level (theory of the readout,
-4.1, 4.3, 4.6).
+"""What stage four sees of a sample: a few informative directions and a noise level (theory, 4.1, 4.3, 4.6).
 
 The feature of a sample is  sum_j D_j e_j + tau z  with z standard normal outside the query direction.
 ``design`` holds the informative part D with one column per trained coefficient: the query direction
@@ -11,12 +10,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.errors import InvalidArgument
 from onehead.numerics.gaussian import sobol
 from onehead.sparse.task import Task
 
-__all__ = ["Features", "attention_features", "pooled_features", "vectorised_features", "with_gauss"]
+__all__ = ["Features", "affordable", "attention_features", "pooled_features", "vectorised_features", "with_gauss"]
 
 Array = NDArray[np.float64]
+
+LONGEST = 20_000  # tokens: the Sobol sequence has no more dimensions
+MEMORY = 22  # log2 of the numbers held per copy of a point set, half of them antithetic
 
 _GRID = np.linspace(-9.0, 9.0, 2001)  # the Gaussian of a linear model's logit: trapezoid rule, error below 1e-12
 _GRID_WEIGHT = np.exp(-0.5 * _GRID**2) / np.exp(-0.5 * _GRID**2).sum()
@@ -62,6 +65,11 @@ class Features:
         return np.asarray(gram(left, self.weight * values, right))
 
 
+def affordable(log2_points: int, length: int) -> int:
+    """The wanted number of points (its log2), or fewer where the sequence is so long that they would fill the memory."""
+    return max(6, min(log2_points, MEMORY - int(np.ceil(np.log2(length + 1)))))
+
+
 def attention_features(
     task: Task, *, cos_query: float, sharpness: float, log2_points: int, seed: int, length: int | None = None
 ) -> Features:
@@ -72,6 +80,8 @@ def attention_features(
     generalisation).
     """
     length = task.length if length is None else length
+    if length > LONGEST:
+        raise InvalidArgument("length", length, f"an integer <= {LONGEST} for attention")
     R = task.signal_tokens
     points = sobol(length + 1, log2_points=log2_points, seed=seed).nodes
     gauss, tokens = points[:, 0], points[:, 1:]

@@ -1,5 +1,6 @@
-"""Train a linear readout to its minimum: (1/n) sum_i l(y_i (x_i.w + b)) + (ridge/2) |w|^2, the bias free
-(theory, 1.5).
+"""Train a linear readout to its minimum (theory of the task, 1.5).
+
+The objective is (1/n) sum_i l(y_i (x_i.w + b)) + (ridge/2) |w|^2, the bias being free.
 """
 
 from typing import NamedTuple
@@ -17,6 +18,7 @@ Array = NDArray[np.float64]
 
 MAX_NEWTON = 200
 RUNAWAY = 1e3  # margin that stands for infinity where the weights run away
+GAP = 1e-7  # duality gap of the hinge readout, relative to its objective
 TINY_RIDGE = 1e-7  # stands for the limit ridge -> 0+ of the hinge on separable data, where nothing depends on it
 
 
@@ -119,7 +121,8 @@ def _fit_hinge(X: Array, y: Array, ridge: float) -> Readout:
         beta = 1.0 / n - a
         gap = float(a @ s + beta @ xi)
         dual = penalty * v - D.T @ a
-        if gap < 1e-9 and np.max(np.abs(dual)) < 1e-9:
+        value = float(0.5 * penalty @ v**2 + xi.mean())
+        if gap < GAP * value and np.max(np.abs(dual)) < GAP * np.sqrt(ridge * value):
             break
         centre = 0.1 * gap / (2 * n)
         r_s, r_xi = centre - a * s, centre - beta * xi
@@ -137,7 +140,7 @@ def _fit_hinge(X: Array, y: Array, ridge: float) -> Readout:
             if falling.any():
                 length = min(length, 0.995 * float(np.min(-now[falling] / change[falling])))
         v, xi, a = v + length * dv, xi + length * dxi, a + length * da
-    if not gap < 1e-6:
+    if not gap < 1e3 * GAP * value:
         raise NotConverged(f"the hinge readout stopped at a duality gap of {gap:.1e}; raise ridge.", residual=gap)
     return Readout(v[:p], float(v[p]), gap)
 

@@ -1,6 +1,4 @@
-"""Query and readout trained together by gradient descent on all the data: not in the theory, but beside
-it.
-"""
+"""Query and readout trained together by gradient descent on all the data: not in the theory, but beside it."""
 
 import numpy as np
 from numpy.typing import NDArray

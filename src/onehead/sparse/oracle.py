@@ -1,12 +1,11 @@
-"""What each model could do with the best weights, and what remains of it for long sequences (theory of the
-oracle, 2).
+"""What each model could do with the best weights, also for long sequences (theory of the oracle, 2).
 
 A model that knows the signal xi sees only x_l = <token l, xi> ~ N(theta v_l, 1).
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,8 +74,6 @@ class Oracle(Result):
     uniform one, which convex training finds. ``bayes`` bounds every classifier from below.
     """
 
-    _NESTED: ClassVar[tuple[str, ...]] = ("certificate",)
-
     task: Task
     softmax: float | None
     softmax_sharpness: float | None
@@ -130,9 +127,7 @@ def best_linear_error(task: Task) -> float:
 
 
 def _hypergeometric(task: Task, places: int) -> Array:
-    """Probabilities of k = 0..R signal tokens among ``places`` of L, as products that stay exact for L =
-    1e9.
-    """
+    """Probabilities of k = 0..R signal tokens among ``places`` of L, as products that stay exact for L = 1e9."""
     from scipy.special import gammaln  # noqa: PLC0415
 
     L, R = task.length, task.signal_tokens
@@ -242,9 +237,7 @@ def _softmax_statistic(x: Array, sharpness: float) -> Array:
 
 
 def _log_likelihood_ratio(x: Array, task: Task) -> Array:
-    """log of the R-th elementary symmetric polynomial of e^(theta x_l), which grows with the likelihood
-    ratio.
-    """
+    """log of the R-th elementary symmetric polynomial of e^(theta x_l), which grows with the likelihood ratio."""
     order = np.full((task.signal_tokens + 1, len(x)), -np.inf)
     order[0] = 0.0
     for place in range(task.length):
@@ -330,9 +323,7 @@ def _sampled(
 
 
 def grow(task: Task, lengths: Sequence[int], growth: str) -> list[Task]:
-    """The same task at other lengths, the strength being ``fixed``, or times sqrt(log L), or times
-    sqrt(L).
-    """
+    """The same task at other lengths, the strength being ``fixed``, or times sqrt(log L), or times sqrt(L)."""
     factors: dict[str, Callable[[int], float]] = {
         "fixed": lambda _: 1.0,
         "log": lambda length: float(np.sqrt(np.log(length))),

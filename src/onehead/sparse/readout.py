@@ -1,6 +1,4 @@
-"""Which equations a trained readout obeys, and what its order parameters mean for errors (theory of the
-readout, 4.2, 4.7).
-"""
+"""Which equations a trained readout obeys, and the errors it makes (theory of the readout, 4.2, 4.7)."""
 
 from typing import NamedTuple
 
@@ -41,9 +39,7 @@ def needs_gauss(loss: Loss) -> bool:
 def solve_readout(
     features: Features, loss: Loss, *, alpha: float, ridge: float, start: Array | None = None
 ) -> Solution:
-    """Order parameters of the readout trained on alpha samples per dimension; ridge 0 is the limit from
-    above.
-    """
+    """Order parameters of the readout trained on alpha samples per dimension; ridge 0 is the limit from above."""
     if isinstance(loss, Square):
         return solve_square(features, alpha=alpha, ridge=ridge)
     if ridge == 0.0 and alpha < separable_ratio(features):
@@ -74,9 +70,7 @@ def _separable(features: Features, loss: Loss, *, alpha: float) -> Solution:
 
 
 def _hinge_or_nothing(features: Features, *, alpha: float, ridge: float, start: Array | None) -> Solution:
-    """The equations have a solution exactly when the readout has not collapsed; without a start that is asked
-    first.
-    """
+    """The equations have a solution exactly when the readout has not collapsed; without a start that is asked first."""
     if start is not None or not collapsed(features, alpha=alpha):
         try:
             return solve_hinge(features, alpha=alpha, ridge=ridge, start=start)

@@ -1,5 +1,6 @@
-"""Finite-size data, exact in law without storing tokens (theory of the task, 1.5); the signal is the first
-basis vector.
+"""Finite-size data, exact in law without storing tokens (theory of the task, 1.5).
+
+The signal is the first basis vector.
 """
 
 from typing import NamedTuple
@@ -25,9 +26,7 @@ Array = NDArray[np.float64]
 
 
 class Query(NamedTuple):
-    """Cosine of the query with the signal, its sharpness beta |q|, and the vector itself where it was
-    formed.
-    """
+    """Cosine of the query with the signal, its sharpness beta |q|, and the vector itself where it was formed."""
 
     cos: float
     sharpness: float
@@ -108,9 +107,7 @@ def attend(tokens: Array, query: Array, beta: float) -> Array:
 
 
 def attention_sample(task: Task, query: Query, samples: int, dim: int, rng: np.random.Generator) -> Readable:
-    """Features f_q(X): column 0 along the query, column 1 along the rest of the signal, noise tau
-    elsewhere.
-    """
+    """Features f_q(X): column 0 along the query, column 1 along the rest of the signal, noise tau elsewhere."""
     label = _labels(task, rng, samples)
     x = rng.standard_normal((samples, task.length))
     x[label > 0.0, : task.signal_tokens] += task.strength * query.cos

@@ -1,6 +1,4 @@
-"""Stage four for the square loss: closed forms given one scalar (theory of the readout, 4.5, and ridgeless,
-5).
-"""
+"""Stage four for the square loss: closed forms given one scalar (theory of the readout, 4.5, and ridgeless, 5)."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +13,7 @@ Array = NDArray[np.float64]
 
 
 def square_step(features: Features, *, alpha: float, ridge: float) -> float:
-    """chi from lambda chi + E[chi tau^2 / (1 + chi tau^2)] = 1/alpha; infinite when only interpolation solves
-    it.
-    """
+    """chi from lambda chi + E[chi tau^2 / (1 + chi tau^2)] = 1/alpha; infinite when only interpolation solves it."""
     from scipy.optimize import brentq  # noqa: PLC0415  (scipy.optimize is loaded when first needed)
 
     f = features

@@ -12,6 +12,7 @@ from onehead.results import Certificate, Result
 from onehead.sparse.alignment import query_of
 from onehead.sparse.features import (
     Features,
+    affordable,
     attention_features,
     pooled_features,
     vectorised_features,
@@ -29,8 +30,8 @@ Array = NDArray[np.float64]
 
 COARSE = 8  # log2 of the points of the first solve, whose solution starts the fine one
 FINEST = 16
+RIDGELESS_LEVEL = 14  # closed forms: many points cost little
 SCRAMBLINGS = (0, 1)  # two independent point sets: their mean is the answer, their difference the error
-MAX_LENGTH = 20_000  # dimensions of the point set; pooled and vectorised have no limit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,8 +105,6 @@ def predict(
         raise InvalidArgument("accuracy", accuracy, "a number > 0")
     if model != "attention":
         return _predict_linear(task, protocol, model, test_length)
-    if max(task.length, test_length or 0) > MAX_LENGTH:
-        raise InvalidArgument("length", task.length, f"an integer <= {MAX_LENGTH} for attention")
     cos_query, sharpness = query_of(task, protocol)
     answers, error = _refine(task, protocol, cos_query, sharpness, test_length, accuracy)
     return _prediction(
@@ -155,12 +154,14 @@ def _refine(
         fresh = None if test_length is None else sample(test_length)
         return _Answer(solution, errors_of(features, protocol.loss, solution, test_features=fresh), features)
 
+    longest = max(task.length, test_length or 1)
     start: Array | None = None
     try:
-        start = _as_start(answer(COARSE, 0, None).solution)
+        start = _as_start(answer(affordable(COARSE, longest), 0, None).solution)
     except NotConverged:  # the coarse sample may be harder than the problem itself
         start = None
-    for log2_points in range(_first_level(protocol.loss, task.length, accuracy), FINEST + 1):
+    first = affordable(_first_level(protocol.loss, accuracy), longest)
+    for log2_points in range(first, affordable(FINEST, longest) + 1):
         answers = []
         for seed in SCRAMBLINGS:
             answers.append(answer(log2_points, seed, start))
@@ -171,10 +172,9 @@ def _refine(
     return answers, error
 
 
-def _first_level(loss: Loss, length: int, accuracy: float) -> int:
-    """log2 of the points to begin with: closed forms afford more; long sequences fewer, to fit in memory."""
-    level = (13 if isinstance(loss, (Square, Hinge)) else 12) - (2 if accuracy >= 1e-3 else 0)
-    return max(8, min(level, 24 - int(np.ceil(np.log2(length + 1)))))
+def _first_level(loss: Loss, accuracy: float) -> int:
+    """log2 of the points to begin with; closed forms afford more."""
+    return (13 if isinstance(loss, (Square, Hinge)) else 12) - (2 if accuracy >= 1e-3 else 0)
 
 
 def _as_start(solution: Solution) -> Array | None:
@@ -261,9 +261,7 @@ def curve(
     return [predict(task, plan, model=model, accuracy=accuracy) for plan in plans]
 
 
-def ridgeless(
-    task: Task, protocol: Protocol, *, model: str = "attention", log2_points: int = 14
-) -> tuple[float, float]:
+def ridgeless(task: Task, protocol: Protocol, *, model: str = "attention") -> tuple[float, float]:
     """E0 and C1 of the square loss without ridge: test error = E0 + C1/alpha + O(alpha^-2) (ridgeless, 5).
 
     alpha is alpha1 for attention and all samples over dimension for the linear models.
@@ -275,9 +273,10 @@ def ridgeless(
     """
     if check_model(model) == "attention":
         cos_query, sharpness = query_of(task, protocol)
+        level = affordable(RIDGELESS_LEVEL, task.length)
         found = [
             ridgeless_limit(
-                attention_features(task, cos_query=cos_query, sharpness=sharpness, log2_points=log2_points, seed=seed)
+                attention_features(task, cos_query=cos_query, sharpness=sharpness, log2_points=level, seed=seed)
             )
             for seed in SCRAMBLINGS
         ]

@@ -1,6 +1,4 @@
-"""The protocol on real samples at finite dimension: trials, standard errors, separability (theory, 1.5 and
-8).
-"""
+"""The protocol on real samples at finite dimension: trials, standard errors, separability (theory, 1.5 and 8)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +10,7 @@ from numpy.typing import NDArray
 from onehead.errors import InvalidArgument
 from onehead.numerics.parallel import thread_map
 from onehead.results import Certificate, Result
-from onehead.sparse.features import Features, attention_features, pooled_features
+from onehead.sparse.features import Features, affordable, attention_features, pooled_features
 from onehead.sparse.fit import Readout, fit, separable
 from onehead.sparse.joint import descend
 from onehead.sparse.losses import Loss
@@ -42,9 +40,7 @@ MOST_PATTERNS = 2000  # sets of signal places averaged over in the test error of
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement(Result):
-    """Means over trials; ``_std`` is the spread between trials, ``test_error_err`` the standard error of the
-    mean.
-    """
+    """Means over trials; ``_std`` is the spread between trials, ``test_error_err`` the standard error of the mean."""
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("protocol", "trial_errors")
 
@@ -210,7 +206,7 @@ def _reduced(
             task,
             cos_query=query.cos,
             sharpness=query.sharpness,
-            log2_points=TEST_POINTS,
+            log2_points=affordable(TEST_POINTS, test_length or task.length),
             seed=0,
             length=test_length,
         )

@@ -153,9 +153,7 @@ def tune(task: Task, protocol: Protocol, *, alpha: float | None = None) -> Tuned
 
 
 def _aligned(task: Task, protocol: Protocol, alpha: float, split: float) -> Protocol:
-    """The protocol at a split, with its best bias rate, the sign of eta_q that aligns, and the query it
-    gives.
-    """
+    """The protocol at a split, with its best bias rate, the sign of eta_q that aligns, and the query it gives."""
     plan = protocol.with_(alpha0=split * alpha, alpha1=(1.0 - split) * alpha)
     plan = plan.with_(eta_b=best_bias_rate(task, plan))
     cos = align(task, plan).cos_query

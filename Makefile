@@ -1,4 +1,4 @@
-# make setup | demo | test | lint | bench | docs      see README.md
+# make setup | demo | test | quick | lint | bench | soak | docs | lock | clean      see README.md
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
@@ -6,7 +6,7 @@ export PYTHONPATH :=
 # theory kernels and BLAS both use threads of their own; in tests the runners are the parallel part
 TEST_ENV := ONEHEAD_THREADS=1 OPENBLAS_NUM_THREADS=1 MPLBACKEND=Agg
 
-.PHONY: setup demo test quick lint bench docs lock clean
+.PHONY: setup demo test quick lint bench soak docs lock clean clean-cache
 
 setup: $(STAMP)
 
@@ -14,6 +14,7 @@ $(STAMP): requirements.lock pyproject.toml
 	test -x $(PY) || python3 -m venv $(VENV)
 	$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	$(VENV)/bin/onehead aim predict --alpha 0.5 --json > /dev/null   # compiles the kernels once, so that no user waits
 	touch $@
 
 demo: setup
@@ -33,8 +34,11 @@ quick: setup
 bench: setup
 	$(PY) -m benchmarks
 
+soak: setup
+	$(PY) -m benchmarks.soak 500
+
 docs: setup
-	$(VENV)/bin/mkdocs build --strict --quiet --site-dir site
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet --site-dir site
 
 # exact versions of everything, taken from an environment in which the tests pass
 lock:
@@ -43,5 +47,8 @@ lock:
 	$(PY) -m pip install --quiet --editable '.[app,cluster,weights,docs,dev]'
 	$(PY) -m pip freeze --exclude-editable > requirements.lock
 
-clean:
+clean-cache:
+	find src -name '*.nb[ic]' -delete
+
+clean: clean-cache
 	rm -rf $(VENV) site out .pytest_cache .mypy_cache .ruff_cache

@@ -25,8 +25,7 @@ ROOMS = {
     "spectra": ("numerics", "errors"),
     "aim": ("spectra", "numerics", "problem", "results", "errors"),
     "sparse": ("spectra", "numerics", "problem", "results", "errors"),
-    "plot": ("aim", "sparse", "results", "_plot_sparse", "_plot_training"),
-    "_plot_sparse": ("sparse", "results", "plot"),
+    "plot": ("aim", "sparse", "results"),
     "_plot_training": ("aim", "results", "plot"),
     "__main__": ("cli",),
     "cli": ("aim", "sparse", "plot", "results", "errors", "numerics", "__version__"),
@@ -96,7 +95,7 @@ def test_theory_loads_no_heavy_library():
 
 
 def test_public_names_exist():
-    for room in ("aim", "errors", "plot"):
+    for room in ("aim", "errors", "plot", "sparse"):
         module = getattr(onehead, room)
         for name in module.__all__:
             assert getattr(module, name) is not None

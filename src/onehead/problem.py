@@ -1,6 +1,6 @@
 """Frozen descriptions of problems, and the one sentence a bad value gets."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
@@ -31,10 +31,17 @@ class Problem(BaseModel):
             except ValidationError as failure:
                 raise _sentence(type(self), failure) from None
 
+    def changed(self, **changes: Any) -> Self:
+        """A copy with some fields changed, checked again."""
+        return type(self)(**{**{name: getattr(self, name) for name in type(self).model_fields}, **changes})
+
 
 def _sentence(problem: type[Problem], failure: ValidationError) -> InvalidArgument:
     """Turn the first complaint of pydantic into a name, a value and an allowed set."""
     first = failure.errors(include_url=False)[0]
+    raised = first.get("ctx", {}).get("error")
+    if isinstance(raised, InvalidArgument):  # a check of several fields at once has its own sentence
+        return raised
     name = str(first["loc"][0]) if first["loc"] else problem.__name__
     field = problem.model_fields.get(name)
     if first["type"] == "extra_forbidden" or field is None:

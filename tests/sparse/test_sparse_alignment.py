@@ -121,7 +121,7 @@ def test_query_changes_sign_at_the_critical_bias_rate(L, theta, pi, loss):
     if critical < 0.02:
         return  # every rate allowed lies on one side
     below, above = (
-        align(task(L, 1, theta, pi), plan.with_(eta_b=factor * critical)).cos_query for factor in (0.98, 1.02)
+        align(task(L, 1, theta, pi), plan.changed(eta_b=factor * critical)).cos_query for factor in (0.98, 1.02)
     )
     # rare positives need a rate above the critical one, rare negatives below
     assert (below < 0 < above) if pi < 0.5 else (below > 0 > above)

@@ -108,7 +108,7 @@ def test_linear_programs_cross_at_capacity(problem, kappa, s, model):
     below, above = (
         separable_share(
             task(*problem),
-            plan.with_(alpha1=f * limit if model == "attention" else f * limit / 2, alpha0=f * limit / 2),
+            plan.changed(alpha1=f * limit if model == "attention" else f * limit / 2, alpha0=f * limit / 2),
             model=model,
             dim=100,
             trials=24,

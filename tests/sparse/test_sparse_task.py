@@ -65,7 +65,7 @@ def test_problems_are_frozen_and_equal_by_value():
     with pytest.raises(Exception, match="frozen"):
         Task().length = 3
     with pytest.raises(InvalidArgument, match="ridge"):
-        Protocol().with_(ridge=-1)
+        Protocol().changed(ridge=-1)
     assert "logistic" in str(Protocol.model_json_schema())
     with pytest.raises(InvalidArgument, match="or an object derived"):
         named(3)
@@ -121,10 +121,10 @@ def test_bias_rates_of_section_7(eta_b, s, error):
 def test_ridge_of_section_7():
     """kappa 1.5, s .9, alpha1 2: logistic .0415 at 1e-5, .0332 at 1e-2, .0302 near .1; square .0364 at 1."""
     plan = Protocol(alpha1=2, cos_query=0.9, sharpness=1.5)
-    got = [predict(Task(), plan.with_(ridge=ridge)).test_error for ridge in (1e-5, 1e-2, 0.1)]
+    got = [predict(Task(), plan.changed(ridge=ridge)).test_error for ridge in (1e-5, 1e-2, 0.1)]
     assert got == pytest.approx([0.0415, 0.0332, 0.0302], abs=4e-4)
-    assert predict(Task(), plan.with_(ridge=1.0, loss="square")).test_error == pytest.approx(0.0364, abs=4e-4)
-    assert predict(Task(), plan.with_(ridge=1.0, loss="hinge")).test_error == pytest.approx(0.0356, abs=4e-4)
+    assert predict(Task(), plan.changed(ridge=1.0, loss="square")).test_error == pytest.approx(0.0364, abs=4e-4)
+    assert predict(Task(), plan.changed(ridge=1.0, loss="hinge")).test_error == pytest.approx(0.0356, abs=4e-4)
 
 
 @pytest.mark.slow
@@ -148,7 +148,7 @@ def test_tuned_protocol_is_better_than_its_neighbours_and_reached_by_training():
         {"ridge": found.ridge / 30},
     ):
         # 5e-4: the search sees points with errors of this size, the minimum is flat (theory, 7)
-        assert predict(Task(), best.with_(**change)).test_error > found.test_error - 5e-4
+        assert predict(Task(), best.changed(**change)).test_error > found.test_error - 5e-4
     runs = sparse.train(Task(), best, dim=500, trials=16)
     assert abs(runs.test_error - found.test_error) < 3 * runs.test_error_err
 
@@ -176,7 +176,7 @@ def test_best_ridge_is_the_lowest_in_its_range():
         task, plan = Task(positive_rate=pi), Protocol(loss="square")
         ridge, error = best_ridge(task, plan, "pooled")
         assert ridge <= most
-        others = [predict(task, plan.with_(ridge=r), model="pooled").test_error for r in (1e-5, 1e-3, 0.1, 5.0)]
+        others = [predict(task, plan.changed(ridge=r), model="pooled").test_error for r in (1e-5, 1e-3, 0.1, 5.0)]
         assert error <= min(others)
 
 
@@ -213,7 +213,7 @@ def test_bad_maps_are_named(x, y, name):
 
 
 def test_pictures_draw_what_they_are_given(tmp_path):
-    from onehead import _plot_sparse as plot
+    from onehead import plot
 
     x = [0.5, 2.0, 20.0]
     axes = plot.alignment([align(Task(), Protocol(alpha0=a)) for a in x], x)

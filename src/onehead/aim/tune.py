@@ -69,7 +69,7 @@ def tune(task: Task, learner: Learner, alpha: float, *, progress: Callable[[], N
     def error(decay: float, near: Prediction | None = None) -> float:
         word = decay if decay > 0.0 else "0+"
         try:
-            tried[decay] = predict(task, _with_decay(learner, word), alpha, near=near)
+            tried[decay] = predict(task, learner.changed(weight_decay=word), alpha, near=near)
         except SolveError:
             return np.inf  # a value that cannot be solved is not the optimum; the scan goes on around it
         finally:
@@ -124,10 +124,6 @@ def tune(task: Task, learner: Learner, alpha: float, *, progress: Callable[[], N
         ),
         point=point,
     )
-
-
-def _with_decay(learner: Learner, decay: float | str) -> Learner:
-    return Learner(**{**dict(learner), "weight_decay": decay})
 
 
 def _largest(task: Task, learner: Learner, alpha: float) -> float:

@@ -15,6 +15,7 @@ __all__ = ["cli", "run"]
 COMMANDS = {
     "demo": ("onehead.cli.demo", "The main job: a learning curve and a spectrum, in about a minute."),
     "aim": ("onehead.cli.aim", "The attention-indexed model: predict, curve, thresholds, spectrum, tune."),
+    "sparse": ("onehead.cli.sparse", "Sparse-token classification: align, predict, capacity, oracle, train, map, tune."),
 }
 
 BAD_ARGUMENT, FAILED_SOLVE, INTERRUPTED = 2, 1, 130

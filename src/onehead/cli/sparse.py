@@ -57,10 +57,10 @@ def align(as_json: bool, csv_file: str | None, plot: str | None, **flags: Any) -
     check_plot(plot, cases)
     solved = solve(cases, lambda case, _: sparse.align(case.task, case.protocol), "aligning")
     if plot is not None:
-        from onehead import _plot_sparse
+        from onehead import plot as pictures
 
         name, x, results = abscissa(solved)
-        save_figure(plot, lambda: _plot_sparse.alignment(results, x, name))
+        save_figure(plot, lambda: pictures.alignment(results, x, name))
     columns = {
         "cos_query": "cosine of the query with the signal",
         "cos_readout": "cosine of the first readout with the signal",
@@ -126,9 +126,9 @@ def predict(
             axis, x, results = abscissa(part)
             curves[name] = (x, results)
     if plot is not None:
-        from onehead import _plot_sparse
+        from onehead import plot as pictures
 
-        save_figure(plot, lambda: _plot_sparse.error_curve(curves, axis))
+        save_figure(plot, lambda: pictures.error_curve(curves, axis))
     columns = {
         "test_error": "share of mistakes on fresh samples",
         "train_loss": "training loss, without the ridge",
@@ -153,10 +153,10 @@ def capacity(as_json: bool, csv_file: str | None, plot: str | None, **flags: Any
     check_plot(plot, cases)
     solved = solve(cases, lambda case, _: sparse.capacity(case.task, case.protocol), "capacity")
     if plot is not None:
-        from onehead import _plot_sparse
+        from onehead import plot as pictures
 
         name, x, results = abscissa(solved)
-        save_figure(plot, lambda: _plot_sparse.capacity(results, x, name))
+        save_figure(plot, lambda: pictures.capacity(results, x, name))
     columns = {
         "attention": "samples for the readout over dimension",
         "pooled": "all samples over dimension",
@@ -207,10 +207,10 @@ def oracle(
     check_plot(plot, cases)
     solved = solve(cases, lambda case, _: sparse.oracle(case.task, activation=activation, seed=seed), "oracle")
     if plot is not None:
-        from onehead import _plot_sparse
+        from onehead import plot as pictures
 
         name, x, results = abscissa(solved)
-        save_figure(plot, lambda: _plot_sparse.oracle(results, x, name))
+        save_figure(plot, lambda: pictures.oracle(results, x, name))
     columns = {
         "softmax": "attention with the best sharpness",
         "hardmax": "attention to the largest token",
@@ -312,9 +312,9 @@ def map_(
     with progress("mapping", len(x_axis[1]) * len(y_axis[1])) as advance, named_as_flags():
         found = sparse.landscape(case.task, case.protocol, x=x_axis, y=y_axis, on_point=advance)
     if plot is not None:
-        from onehead import _plot_sparse
+        from onehead import plot as pictures
 
-        save_figure(plot, lambda: _plot_sparse.landscape(found))
+        save_figure(plot, lambda: pictures.landscape(found))
     rows = found.rows()
     if csv_file is not None:
         write_csv(csv_file, rows)

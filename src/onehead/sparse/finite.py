@@ -66,7 +66,7 @@ def finite_size(task: Task, protocol: Protocol, *, dim: int, trials: int = 40, s
         for source in np.random.SeedSequence(seed).spawn(trials)
     ]
     points = [
-        predict(task, protocol.with_(cos_query=query.cos, sharpness=query.sharpness), accuracy=ACCURACY)
+        predict(task, protocol.changed(cos_query=query.cos, sharpness=query.sharpness), accuracy=ACCURACY)
         for query in queries
     ]
     errors = np.array([point.test_error for point in points])

@@ -58,8 +58,8 @@ def _moved(protocol: Protocol, name: str, value: float) -> Protocol:
     if name == "split":
         if not 0.0 < value < 1.0:
             raise InvalidArgument("split", value, "a number > 0 and < 1")
-        return protocol.with_(alpha0=value * protocol.alpha, alpha1=(1.0 - value) * protocol.alpha)
-    return protocol.with_(**{name: value})
+        return protocol.changed(alpha0=value * protocol.alpha, alpha1=(1.0 - value) * protocol.alpha)
+    return protocol.changed(**{name: value})
 
 
 def landscape(

@@ -2,11 +2,11 @@
 
 from itertools import combinations
 from math import comb
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from onehead.errors import InvalidArgument
 from onehead.problem import Problem
@@ -21,20 +21,7 @@ MODELS: tuple[Model, ...] = ("attention", "pooled", "vectorised")
 MAX_PATTERNS = 2000  # sets of signal positions that are listed one by one when they are not all alike
 
 
-class _Related(Problem):
-    """A problem whose fields must fit one another; that is checked after each of them has been."""
-
-    if not TYPE_CHECKING:  # keep the signature that the type checker derives from the fields
-
-        def __init__(self, **data: Any) -> None:
-            super().__init__(**data)
-            self._check()
-
-    def _check(self) -> None:
-        """Refuse fields that contradict each other."""
-
-
-class Task(_Related):
+class Task(Problem):
     """A sequence of noise tokens; a positive one carries a weak signal in a few random places.
 
     y = +1 with probability ``positive_rate`` (pi): X = theta v xi^T + Z, where v has ``signal_tokens`` (R)
@@ -57,7 +44,8 @@ class Task(_Related):
     positive_rate: float = Field(0.5, gt=0.0, lt=1.0)
     positions: tuple[float, ...] | None = Field(None, json_schema_extra={"allowed": "L positive weights, or None"})
 
-    def _check(self) -> None:
+    @model_validator(mode="after")
+    def _fields_fit(self) -> Self:
         if self.signal_tokens > self.length:
             raise InvalidArgument("signal_tokens", self.signal_tokens, f"at most length = {self.length}")
         if self.positions is not None:
@@ -66,6 +54,7 @@ class Task(_Related):
             if comb(self.length, self.signal_tokens) > MAX_PATTERNS:
                 allowed = f"None when more than {MAX_PATTERNS} sets of signal tokens are possible"
                 raise InvalidArgument("positions", "weights", allowed)
+        return self
 
     @property
     def linear_snr(self) -> float:
@@ -88,7 +77,7 @@ class Task(_Related):
         return masks, odds / odds.sum()
 
 
-class Protocol(_Related):
+class Protocol(Problem):
     """Two gradient steps find the query on one half of the data, the readout is then trained on the other
     half.
 
@@ -112,19 +101,17 @@ class Protocol(_Related):
     cos_query: float | None = Field(None, ge=-1.0, le=1.0)
     sharpness: float | None = Field(None, ge=0.0)
 
-    def _check(self) -> None:
+    @model_validator(mode="after")
+    def _fields_fit(self) -> Self:
         if (self.cos_query is None) != (self.sharpness is None):
             missing = "sharpness" if self.sharpness is None else "cos_query"
             raise InvalidArgument(missing, None, "given whenever the other of cos_query and sharpness is")
+        return self
 
     @property
     def alpha(self) -> float:
         """All samples over dimension, what the linear models are trained on."""
         return self.alpha0 + self.alpha1
-
-    def with_(self, **changes: Any) -> "Protocol":
-        """A copy with some fields changed, checked again."""
-        return Protocol(**{**{name: getattr(self, name) for name in Protocol.model_fields}, **changes})
 
 
 class Sample(NamedTuple):

@@ -257,7 +257,7 @@ def curve(
     [0.3536, 0.2908]
     """
     share = protocol.alpha0 / protocol.alpha
-    plans = [protocol.with_(alpha0=share * alpha, alpha1=(1.0 - share) * alpha) for alpha in alphas]
+    plans = [protocol.changed(alpha0=share * alpha, alpha1=(1.0 - share) * alpha) for alpha in alphas]
     return [predict(task, plan, model=model, accuracy=accuracy) for plan in plans]
 
 

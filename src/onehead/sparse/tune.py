@@ -67,7 +67,7 @@ def best_bias_rate(task: Task, protocol: Protocol) -> float:
         return protocol.eta_b
     rates = BIAS_RATES
     for _ in range(4):
-        size = [abs(align(task, protocol.with_(eta_b=float(rate))).cos_query) for rate in rates]
+        size = [abs(align(task, protocol.changed(eta_b=float(rate))).cos_query) for rate in rates]
         k = int(np.argmax(size))
         best = float(rates[k])
         rates = np.linspace(rates[max(k - 1, 0)], rates[min(k + 1, len(rates) - 1)], 9)
@@ -78,7 +78,7 @@ def best_ridge(task: Task, protocol: Protocol, model: str) -> tuple[float, float
     """Ridge with the lowest predicted test error of a linear model, and that error."""
     grid = np.geomspace(1e-6, 10.0, 15)
     for _ in range(4):
-        errors = [_error(task, protocol.with_(ridge=float(ridge)), model) for ridge in grid]
+        errors = [_error(task, protocol.changed(ridge=float(ridge)), model) for ridge in grid]
         k = int(np.argmin(errors))
         best, error = float(grid[k]), errors[k]
         grid = np.geomspace(grid[max(k - 1, 0)], grid[min(k + 1, len(grid) - 1)], 5)
@@ -116,17 +116,17 @@ def tune(task: Task, protocol: Protocol, *, alpha: float | None = None) -> Tuned
         raise InvalidArgument("eta_q", protocol.eta_q, "different from 0")
     aligned = {split: _aligned(task, protocol, alpha, split) for split in SPLITS}
     grid = [
-        (_error(task, plan.with_(sharpness=kappa, ridge=ridge)), split, kappa, ridge)
+        (_error(task, plan.changed(sharpness=kappa, ridge=ridge)), split, kappa, ridge)
         for split, plan in aligned.items()
         for kappa in SHARPNESSES
         for ridge in RIDGES
     ]
     split, kappa, ridge = _refine(task, protocol, alpha, min(grid)[1:])
     plan = _aligned(task, protocol, alpha, split)
-    found = _with_temperature(task, plan.with_(sharpness=kappa, ridge=ridge))
+    found = _with_temperature(task, plan.changed(sharpness=kappa, ridge=ridge))
     best = predict(task, found)
     share = protocol.alpha0 / protocol.alpha
-    given = protocol.with_(alpha0=share * alpha, alpha1=(1.0 - share) * alpha)
+    given = protocol.changed(alpha0=share * alpha, alpha1=(1.0 - share) * alpha)
     return Tuned(
         task=task,
         protocol=protocol,
@@ -154,12 +154,12 @@ def tune(task: Task, protocol: Protocol, *, alpha: float | None = None) -> Tuned
 
 def _aligned(task: Task, protocol: Protocol, alpha: float, split: float) -> Protocol:
     """The protocol at a split, with its best bias rate, the sign of eta_q that aligns, and the query it gives."""
-    plan = protocol.with_(alpha0=split * alpha, alpha1=(1.0 - split) * alpha)
-    plan = plan.with_(eta_b=best_bias_rate(task, plan))
+    plan = protocol.changed(alpha0=split * alpha, alpha1=(1.0 - split) * alpha)
+    plan = plan.changed(eta_b=best_bias_rate(task, plan))
     cos = align(task, plan).cos_query
     if cos < 0.0:
-        plan = plan.with_(eta_q=-plan.eta_q)
-    return plan.with_(cos_query=abs(cos), sharpness=1.0)
+        plan = plan.changed(eta_q=-plan.eta_q)
+    return plan.changed(cos_query=abs(cos), sharpness=1.0)
 
 
 def _refine(
@@ -175,7 +175,7 @@ def _refine(
         split, kappa, ridge = plan(z)
         if not (0.02 < split < 0.98 and 0.05 < kappa < 50.0 and 1e-8 < ridge < 1e3):
             return np.inf
-        return _error(task, _aligned(task, protocol, alpha, split).with_(sharpness=kappa, ridge=ridge))
+        return _error(task, _aligned(task, protocol, alpha, split).changed(sharpness=kappa, ridge=ridge))
 
     first = np.array([np.log(start[0] / (1.0 - start[0])), np.log(start[1]), np.log(start[2])])
     simplex = np.vstack([first, first + np.diag([0.5, 0.4, 1.0])])
@@ -190,6 +190,6 @@ def _refine(
 
 def _with_temperature(task: Task, plan: Protocol) -> Protocol:
     """The same query reached by the two steps: beta = sqrt(sharpness / (|eta_q| Q))."""
-    unit = plan.with_(beta=1.0, cos_query=None, sharpness=None)
+    unit = plan.changed(beta=1.0, cos_query=None, sharpness=None)
     kappa = plan.sharpness or 0.0
-    return unit.with_(beta=float(np.sqrt(kappa / align(task, unit).norm_query)))
+    return unit.changed(beta=float(np.sqrt(kappa / align(task, unit).norm_query)))

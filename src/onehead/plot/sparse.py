@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onehead.plot import fresh_axes
+from onehead.plot.style import ACCENT, THEORY, TRAINING, fresh_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["alignment", "capacity", "error_curve", "landscape", "oracle"]
 
-COLOURS = {"attention": "#1f4e9c", "pooled": "#d1641d", "vectorised": "#3a8f8f"}
+COLOURS = {"attention": THEORY, "pooled": TRAINING, "vectorised": ACCENT}
 STYLES = {"attention": "-", "pooled": "--", "vectorised": ":"}
 WORDS = {
     "alpha": r"samples over dimension $\alpha$",

@@ -1,12 +1,10 @@
-"""Pictures of results. Every function takes results and axes, computes nothing, and returns the axes.
+"""Pictures of the attention-indexed model."""
 
-One visual language: theory is a solid blue line, training are orange markers with error bars, the target is grey;
-every pair is told apart by shape as well as by colour, so that the pictures can be read in grey.
-"""
-
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+from onehead.plot.style import ACCENT, GREY, THEORY, TRAINING, fresh_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,38 +14,7 @@ if TYPE_CHECKING:
     from onehead.aim.thresholds import Thresholds
     from onehead.aim.tune import Tuned
 
-__all__ = [
-    "ACCENT",
-    "GREY",
-    "THEORY",
-    "TRAINING",
-    "fresh_axes",
-    "learning_curve",
-    "save",
-    "spectrum",
-    "tuning",
-]
-
-THEORY = "#1f4e9c"
-ACCENT = "#3a8f8f"
-TRAINING = "#d1641d"
-GREY = "#7a7a7a"
-
-
-def fresh_axes(width: float = 6.4, height: float = 4.0) -> "Axes":
-    """Axes on a new figure, without a window."""
-    from matplotlib.figure import Figure
-
-    axes = Figure(figsize=(width, height), layout="constrained").subplots()
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(direction="out", length=3)
-    return axes
-
-
-def save(axes: "Axes", path: str) -> None:
-    """Write the figure of the axes to a file."""
-    figure: Any = axes.figure
-    figure.savefig(path, dpi=160)
+__all__ = ["learning_curve", "spectrum", "tuning"]
 
 
 def learning_curve(

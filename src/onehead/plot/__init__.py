@@ -1,0 +1,22 @@
+"""Pictures of results. Every function takes results and axes, computes nothing, and returns the axes."""
+
+from onehead.plot.aim import learning_curve, spectrum, tuning
+from onehead.plot.sparse import alignment, capacity, error_curve, landscape, oracle
+from onehead.plot.style import ACCENT, GREY, THEORY, TRAINING, fresh_axes, save
+
+__all__ = [
+    "ACCENT",
+    "GREY",
+    "THEORY",
+    "TRAINING",
+    "alignment",
+    "capacity",
+    "error_curve",
+    "fresh_axes",
+    "landscape",
+    "learning_curve",
+    "oracle",
+    "save",
+    "spectrum",
+    "tuning",
+]

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from onehead import _plot_training as pictures
 from onehead.aim import Learner, Task, curve, predict, spectrum
 from onehead.aim.amp import amp
 from onehead.aim.compare import compare, extrapolate
@@ -16,6 +15,7 @@ from onehead.aim.training import Method
 from onehead.cli import aim_train
 from onehead.errors import InvalidArgument
 from onehead.plot import learning_curve, save
+from onehead.plot import training as pictures
 
 QUICK = Method(starts=1, test_samples=2000)
 

@@ -146,7 +146,8 @@ def pass_messages(
     row = channel_named(learner.loss).compiled
     S: Array = np.zeros((d, d)) if start is None else learner.beta * start
     sigma, sigma_hat = first_sigma or FIRST_SIGMA / alpha, np.nan
-    messages = [np.zeros((len(y), at.shape.dim)) for _, y, _ in samples]
+    fitted = [at.take(_label_logits(y)) for _, y, _ in samples]  # where the labels would be met exactly
+    messages = [np.zeros_like(u) for u in fitted]
     trace = [(float(np.sum(S * S) / d), float(np.sum(S * target) / d), sigma, sigma_hat)]
     change, status = np.inf, f"stopped after {max_iterations} iterations"
     for step in range(max_iterations):
@@ -154,7 +155,7 @@ def pass_messages(
             status = "interrupted: the best weights so far"
             break
         try:
-            reaction, slope = _output_pass(samples, S, sigma, messages, row, at, damping if step else 1.0)
+            reaction, slope = _output_pass(samples, S, sigma, messages, fitted, row, at, damping if step else 1.0)
         except KeyboardInterrupt:
             status = "interrupted: the best weights so far"
             break
@@ -181,7 +182,14 @@ def pass_messages(
 
 
 def _output_pass(
-    samples: Any, S: Array, sigma: float, messages: list[Array], row: Any, at: _Coordinates, damping: float
+    samples: Any,
+    S: Array,
+    sigma: float,
+    messages: list[Array],
+    fitted: list[Array],
+    row: Any,
+    at: _Coordinates,
+    damping: float,
 ) -> tuple[float, Array]:
     """Mean of tr(1 - dprox/dv), and sum P_ab (x_a x_b' - δ_ab I)/sqrt d; renews the messages."""
     shape = at.shape
@@ -189,7 +197,7 @@ def _output_pass(
     for k, (X, y, _) in enumerate(samples):
         v = at.take(map_logits(S.astype(X.dtype), X).astype(np.float64)) - sigma * messages[k] @ shape.covariance
         p = np.empty_like(v)
-        _messages(row, shape.select, shape.metric, sigma, v, y, at.take(_label_logits(y)), p, out)
+        _messages(row, shape.select, shape.metric, sigma, v, y, fitted[k], p, out)
         total += float(out[0])
         messages[k] += damping * (p - messages[k])
         slope += data_slope(at.spread(messages[k]).astype(X.dtype), X)

@@ -98,7 +98,7 @@ def curve(
     >>> from onehead.aim import Learner, Task, curve
     >>> found = curve(Task(), Learner(), alphas=[0.5, 1.0])
     >>> [round(float(e), 3) for e in found.column("test_error")]
-    [0.136, 0.101]
+    [0.136, 0.102]
     """
     ratios = [check_alpha(float(alpha)) for alpha in np.atleast_1d(alphas)]
     if not ratios:

@@ -240,5 +240,5 @@ def spread(runs: tuple[TrainingRun, ...]) -> tuple[dict[str, float], dict[str, f
         values = np.array([getattr(run, name) for run in runs])
         means[name] = float(values.mean())
         std = float(values.std(ddof=1)) if len(values) > 1 else np.nan
-        spreads[f"{name}_std"], spreads[f"{name}_err"] = std, std / np.sqrt(len(values))
+        spreads[f"{name}_std"], spreads[f"{name}_err"] = std, std / float(np.sqrt(len(values)))
     return means, spreads

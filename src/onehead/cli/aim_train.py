@@ -38,9 +38,7 @@ class Wholes(Typed):
         self.each = Whole(low)
         self.allowed = f"a comma list, each {self.each.allowed}"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, ...]:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
         """Parse to a tuple."""
         if isinstance(value, tuple):
             return value
@@ -55,9 +53,7 @@ def training_options(function: Any) -> Any:
     """Flags of the commands that train: the optimiser, and where the layer leaves the theory."""
     for option in reversed(
         (
-            click.option(
-                "--seed", type=Whole(0), default=0, show_default=True, help="Root of the random numbers."
-            ),
+            click.option("--seed", type=Whole(0), default=0, show_default=True, help="Root of the random numbers."),
             click.option(
                 "--optimiser",
                 type=Word("lbfgs", "adam", "amp"),
@@ -89,9 +85,7 @@ def training_options(function: Any) -> Any:
                 help="Share that all tokens of a sequence have in common.",
             ),
             click.option("--float32", is_flag=True, help="Matrix products in single precision."),
-            click.option(
-                "--workers", type=Whole(1), default=1, show_default=True, help="Threads, one seed each."
-            ),
+            click.option("--workers", type=Whole(1), default=1, show_default=True, help="Threads, one seed each."),
         )
     ):
         function = option(function)
@@ -191,8 +185,8 @@ def train(
 
 
 def _draw_spectrum(path: str, result: "TrainingResult", theory: "Prediction | None") -> None:
-    from onehead import _plot_training as pictures
     from onehead import aim
+    from onehead.plot import training as pictures
 
     if theory is None:
         note(f"{path} was not drawn: there is no predicted spectrum to draw over.")
@@ -231,8 +225,8 @@ def amp(
 
     Example: onehead aim amp --dim 120 --alpha 0.5 --iterations 40
     """
-    from onehead import _plot_training as pictures
     from onehead.aim.amp import amp as run
+    from onehead.plot import training as pictures
 
     check_picture(plot)
     result = run(task, learner, dim=dim, alpha=alpha, iterations=iterations, damping=damping, seed=seed)
@@ -253,13 +247,9 @@ def amp(
 
 @click.command()
 @aim_options
-@click.option(
-    "--alphas", type=Range(0.0, 1e6, open_low=True), required=True, help="Sample ratios, as in 'aim curve'."
-)
+@click.option("--alphas", type=Range(0.0, 1e6, open_low=True), required=True, help="Sample ratios, as in 'aim curve'.")
 @click.option("--dims", type=Wholes(2), default="60,100", show_default=True, help="Dimensions, a comma list.")
-@click.option(
-    "--seeds", type=Whole(1), default=4, show_default=True, help="Independent instances per dimension."
-)
+@click.option("--seeds", type=Whole(1), default=4, show_default=True, help="Independent instances per dimension.")
 @training_options
 @output_options()
 def compare(
@@ -277,8 +267,8 @@ def compare(
 
     Example: onehead aim compare --alphas 0.2,0.5,1 --dims 60,100 --seeds 4
     """
-    from onehead import _plot_training as pictures
     from onehead.aim.compare import compare as run
+    from onehead.plot import training as pictures
 
     check_picture(plot)
     settings = _settings(flags)

@@ -130,4 +130,4 @@ def _console(*, stderr: bool) -> Any:
 
     # a pipe has no width: leave room for every column instead of cutting numbers
     stream = sys.stderr if stderr else sys.stdout
-    return Console(stderr=stderr, width=None if stream.isatty() else 160, soft_wrap=False)
+    return Console(stderr=stderr, width=None if stream.isatty() else 240, soft_wrap=False)

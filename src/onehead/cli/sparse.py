@@ -245,7 +245,7 @@ def oracle(
 )
 @click.option("--test-length", type=Whole(1, 20_000), help="length of the test sequences, if it differs")
 @click.option("--seed", type=Whole(0), default=0, show_default=True, help="of all random numbers")
-@output_options(picture=False)
+@output_options()
 def train(
     model: str,
     alpha: tuple[float, ...] | None,
@@ -256,10 +256,15 @@ def train(
     seed: int,
     as_json: bool,
     csv_file: str | None,
+    plot: str | None,
     **flags: Any,
 ) -> None:
-    """The protocol on real samples: means over trials, their spread, beside the prediction."""
+    """The protocol on real samples: means over trials and their spread; a picture lays them over the prediction."""
+    from onehead import plot as pictures
     from onehead import sparse
+
+    cases = cases_of(flags, alpha)
+    check_plot(plot, cases)
 
     def answer(case: Case, advance: Callable[[], None]) -> "Result":
         return sparse.train(
@@ -274,7 +279,14 @@ def train(
             on_trial=advance,
         )
 
-    solved = solve(cases_of(flags, alpha), answer, f"training at d = {dim}", steps=trials)
+    def predicted(case: Case, _: Callable[[], None]) -> "Result":
+        return sparse.predict(case.task, case.protocol, model=model, test_length=test_length)
+
+    solved = solve(cases, answer, f"training at d = {dim}", steps=trials)
+    if plot is not None:
+        axis, x, results = abscissa(solve(cases, predicted, "predicting"))
+        runs = {model: abscissa(solved)[1:]}
+        save_figure(plot, lambda: pictures.error_curve({model: (x, results)}, axis, runs=runs))
     columns = {
         "test_error": "share of mistakes on fresh samples",
         "test_error_std": "spread between trials",
@@ -335,15 +347,23 @@ def map_(
 @command.command()
 @problem_options
 @click.option("--alpha", type=Number(0.0, open_low=True), help="all samples over dimension [alpha0 + alpha1]")
-@output_options(csv_rows=False, picture=False)
-def tune(alpha: float | None, as_json: bool, **flags: Any) -> None:
+@output_options()
+def tune(alpha: float | None, as_json: bool, csv_file: str | None, plot: str | None, **flags: Any) -> None:
     """Best split, bias rate, temperature and ridge, from the theory."""
+    from onehead import plot as pictures
     from onehead import sparse
+    from onehead.sparse.tune import GRID
 
+    check_picture(plot)
     case = single(flags)
-    with named_as_flags():
-        found = sparse.tune(case.task, case.protocol, alpha=alpha)
+    with named_as_flags(), progress("grid search", GRID) as step:
+        found = sparse.tune(case.task, case.protocol, alpha=alpha, progress=step)
     row = found.to_dict()
+    if csv_file is not None:
+        names = ("split", "sharpness", "ridge", "test_error")
+        write_csv(csv_file, [dict(zip(names, values, strict=True)) for values in found.scan])
+    if plot is not None:
+        save_figure(plot, lambda: pictures.tuned(found))
     if as_json:
         print_json(row)
         return

@@ -1,7 +1,7 @@
 """Pictures of results. Every function takes results and axes, computes nothing, and returns the axes."""
 
 from onehead.plot.aim import learning_curve, spectrum, tuning
-from onehead.plot.sparse import alignment, capacity, error_curve, landscape, oracle
+from onehead.plot.sparse import alignment, capacity, error_curve, landscape, oracle, tuned
 from onehead.plot.style import ACCENT, GREY, THEORY, TRAINING, fresh_axes, save
 
 __all__ = [
@@ -18,5 +18,6 @@ __all__ = [
     "oracle",
     "save",
     "spectrum",
+    "tuned",
     "tuning",
 ]

@@ -10,9 +10,9 @@ from onehead.plot.style import ACCENT, THEORY, TRAINING, fresh_axes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from onehead.sparse import Alignment, Capacity, Landscape, Measurement, Oracle, Prediction
+    from onehead.sparse import Alignment, Capacity, Landscape, Measurement, Oracle, Prediction, Tuned
 
-__all__ = ["alignment", "capacity", "error_curve", "landscape", "oracle"]
+__all__ = ["alignment", "capacity", "error_curve", "landscape", "oracle", "tuned"]
 
 COLOURS = {"attention": THEORY, "pooled": TRAINING, "vectorised": ACCENT}
 STYLES = {"attention": "-", "pooled": "--", "vectorised": ":"}
@@ -144,4 +144,32 @@ def landscape(found: "Landscape", axes: "Axes | None" = None) -> "Axes":
     axes.set_xlabel(WORDS[found.x_name])
     axes.set_ylabel(WORDS[found.y_name])
     axes.set_title("// anti-aligned    . . worse than pooled", fontsize=9)
+    return axes
+
+
+def tuned(found: "Tuned", axes: "Axes | None" = None) -> "Axes":
+    """Predicted test error over split and sharpness, each at its best ridge, with the optimum marked."""
+    axes = axes if axes is not None else fresh_axes()
+    splits, sharpnesses = (sorted({row[i] for row in found.scan}) for i in (0, 1))
+    best: dict[tuple[float, float], float] = {}
+    for split, sharpness, _, error in found.scan:
+        best[split, sharpness] = min(error, best.get((split, sharpness), 1.0))
+    values = np.array([[best[split, sharpness] for split in splits] for sharpness in sharpnesses])
+    levels = np.linspace(values.min(), min(values.max(), 0.5), 15)
+    filled = axes.contourf(splits, sharpnesses, values, levels=levels, cmap="Blues_r", extend="max")
+    axes.figure.colorbar(filled, ax=axes, label="test error at the best ridge", format="%.3f")
+    axes.plot([found.alpha0 / found.alpha], [found.sharpness], "o", color=TRAINING, ms=8, label="best")
+    axes.set_yscale("log")
+    axes.set_yticks(sharpnesses, [f"{value:g}" for value in sharpnesses])
+    axes.minorticks_off()
+    axes.set_xlabel(WORDS["split"])
+    axes.set_ylabel(WORDS["sharpness"])
+    axes.set_title(
+        rf"$\alpha={found.alpha:g}$: test error {found.test_error:.4f}, {found.given_test_error:.4f} as given, "
+        f"{found.pooled_test_error:.4f} pooled",
+        fontsize=9.5,
+        loc="left",
+        color="#333333",
+    )
+    axes.legend(frameon=True, fontsize=8.5, loc="upper right")
     return axes

@@ -130,6 +130,11 @@ def misalignment_constant(task: Task, protocol: Protocol) -> float:
 
     C = [((L-1) m_0)^2 e^2/L + (L-1) omega^2 k_0 + theta^2 omega^2 nu k_p] / (2 omega^2 ((L-1) m_0 + theta^2
     nu m_p)^2) with the averages taken at alpha0 = infinity.
+
+    Examples
+    --------
+    >>> round(misalignment_constant(Task(length=10, strength=5.0), Protocol()), 6)
+    0.081642
     """
     L, theta, pi, nu = task.length, task.strength, task.positive_rate, task.mask_variance
     shift = theta * task.signal_tokens / L
@@ -151,6 +156,13 @@ def critical_bias_rate(task: Task, protocol: Protocol) -> float | None:
     Square: theta^2 nu pi (1 - eta (2 pi - 1)) = (L-1)(eta - 1)(2 pi - 1). Rare positives need eta_b above it,
     rare negatives below it. Negative values mean that every rate eta_b >= 0 aligns (or, for rare negatives,
     none does).
+
+    Examples
+    --------
+    >>> rare = Task(length=10, signal_tokens=1, strength=4.0, positive_rate=0.2)
+    >>> eta = critical_bias_rate(rare, Protocol(eta_w=1e-6))
+    >>> round(eta, 3)
+    1.436
     """
     L, pi = task.length, task.positive_rate
     excess = 2.0 * pi - 1.0

@@ -323,7 +323,13 @@ def _sampled(
 
 
 def grow(task: Task, lengths: Sequence[int], growth: str) -> list[Task]:
-    """The same task at other lengths, the strength being ``fixed``, or times sqrt(log L), or times sqrt(L)."""
+    """The same task at other lengths, the strength being ``fixed``, or times sqrt(log L), or times sqrt(L).
+
+    Examples
+    --------
+    >>> [round(task.strength, 3) for task in grow(Task(strength=2.0), [10, 100], "sqrt")]
+    [6.325, 20.0]
+    """
     factors: dict[str, Callable[[int], float]] = {
         "fixed": lambda _: 1.0,
         "log": lambda length: float(np.sqrt(np.log(length))),

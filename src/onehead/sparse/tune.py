@@ -1,5 +1,6 @@
 """Choose split, bias rate, temperature and ridge from the theory (theory of tuning, 7)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,13 +13,14 @@ from onehead.sparse.alignment import align
 from onehead.sparse.task import Protocol, Task
 from onehead.sparse.theory import predict
 
-__all__ = ["Tuned", "best_bias_rate", "best_ridge", "tune"]
+__all__ = ["GRID", "Tuned", "best_bias_rate", "best_ridge", "tune"]
 
 Array = NDArray[np.float64]
 
 SPLITS = (0.2, 0.35, 0.5, 0.65, 0.8)
 SHARPNESSES = (0.5, 1.0, 2.0, 4.0, 8.0)
 RIDGES = (1e-4, 1e-2, 1e-1, 1.0)
+GRID = len(SPLITS) * len(SHARPNESSES) * len(RIDGES)
 BIAS_RATES = np.concatenate([np.linspace(0.0, 12.0, 49), np.linspace(13.0, 40.0, 28)])
 SEARCH_ACCURACY = 5e-3  # of single points in the search; all use the same points, so that differences are smoother
 REFINEMENTS = 60
@@ -30,7 +32,8 @@ class Tuned(Result):
     models.
 
     ``given_test_error`` is that of the protocol's own rates, temperature, ridge and split at the same number
-    of samples; the linear models are given their own best ridge.
+    of samples; the linear models are given their own best ridge. ``scan`` lists what the grid search tried, as
+    (split alpha0/alpha, sharpness, ridge, test error).
     """
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("protocol",)
@@ -50,6 +53,7 @@ class Tuned(Result):
     given_test_error: float
     pooled_test_error: float
     vectorised_test_error: float
+    scan: tuple[tuple[float, float, float, float], ...]
     certificate: Certificate
 
 
@@ -93,13 +97,16 @@ def _error(task: Task, protocol: Protocol, model: str = "attention") -> float:
         return np.inf
 
 
-def tune(task: Task, protocol: Protocol, *, alpha: float | None = None) -> Tuned:
+def tune(
+    task: Task, protocol: Protocol, *, alpha: float | None = None, progress: Callable[[], None] | None = None
+) -> Tuned:
     """Best split, bias rate, temperature and ridge for ``alpha`` samples over dimension in all.
 
     For each split the bias rate with the best alignment, then the sharpness and the ridge with the lowest
     predicted error on a grid; the best three are refined together. The temperature follows from the
     sharpness, beta = sqrt(sharpness / (|eta_q| Q)) with Q the norm of the query at eta_q = beta = 1. Where
-    the query is anti-aligned at every bias rate, the sign of eta_q is flipped.
+    the query is anti-aligned at every bias rate, the sign of eta_q is flipped. ``progress`` is called once for each of
+    the GRID points of the search.
 
     Examples
     --------
@@ -115,12 +122,13 @@ def tune(task: Task, protocol: Protocol, *, alpha: float | None = None) -> Tuned
     if protocol.eta_q == 0.0:
         raise InvalidArgument("eta_q", protocol.eta_q, "different from 0")
     aligned = {split: _aligned(task, protocol, alpha, split) for split in SPLITS}
-    grid = [
-        (_error(task, plan.changed(sharpness=kappa, ridge=ridge)), split, kappa, ridge)
-        for split, plan in aligned.items()
-        for kappa in SHARPNESSES
-        for ridge in RIDGES
-    ]
+    grid = []
+    for split, plan in aligned.items():
+        for kappa in SHARPNESSES:
+            for ridge in RIDGES:
+                grid.append((_error(task, plan.changed(sharpness=kappa, ridge=ridge)), split, kappa, ridge))
+                if progress is not None:
+                    progress()
     split, kappa, ridge = _refine(task, protocol, alpha, min(grid)[1:])
     plan = _aligned(task, protocol, alpha, split)
     found = _with_temperature(task, plan.changed(sharpness=kappa, ridge=ridge))
@@ -143,6 +151,7 @@ def tune(task: Task, protocol: Protocol, *, alpha: float | None = None) -> Tuned
         given_test_error=predict(task, given).test_error,
         pooled_test_error=best_ridge(task, given, "pooled")[1],
         vectorised_test_error=best_ridge(task, given, "vectorised")[1],
+        scan=tuple((split, kappa, ridge, error) for error, split, kappa, ridge in grid),
         certificate=Certificate(
             status="lowest predicted test error found",
             kind="claim",

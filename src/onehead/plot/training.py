@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onehead.plot import ACCENT, GREY, THEORY, TRAINING, fresh_axes
+from onehead.plot.style import ACCENT, GREY, THEORY, TRAINING, fresh_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,9 +36,7 @@ def training_points(results: "Sequence[TrainingResult]", *, axes: "Axes | None" 
             marker="o" if name == "test_error" else "s",
             color=TRAINING,
             markerfacecolor=face,
-            label=f"{text} (d = {results[0].dim}, {results[0].seeds} seeds)"
-            if name == "test_error"
-            else text,
+            label=f"{text} (d = {results[0].dim}, {results[0].seeds} seeds)" if name == "test_error" else text,
             zorder=5,
             **BARS,
         )
@@ -67,9 +65,7 @@ def trained_spectrum(result: "TrainingResult", law: "Spectrum", *, axes: "Axes |
     size = len(law.x) // max(len(law.edges), 1)
     for i in range(len(law.edges)):
         part = slice(i * size, (i + 1) * size)
-        axes.plot(
-            law.x[part], law.density_values[part], color=THEORY, lw=1.9, label="theory" if i == 0 else None
-        )
+        axes.plot(law.x[part], law.density_values[part], color=THEORY, lw=1.9, label="theory" if i == 0 else None)
     zeros = 1.0 - kept.size / values.size
     axes.set_title(
         f"zero eigenvalues: {zeros:.1%} trained, {law.zero_mass:.1%} theory",
@@ -127,9 +123,7 @@ def comparison(table: "Comparison", *, axes: "Axes | None" = None) -> "Axes":
         ratio = np.array([run.test_error for run in point.runs]) / theory
         error = np.nan_to_num([run.spread["test_error_err"] for run in point.runs]) / theory
         colour, marker = f"C{k}", MARKERS[k % len(MARKERS)]
-        shift = (
-            0.008 * widest * (k - 0.5 * (len(table.points) - 1))
-        )  # so that error bars do not hide each other
+        shift = 0.008 * widest * (k - 0.5 * (len(table.points) - 1))  # so that error bars do not hide each other
         axes.errorbar(
             inverse + shift,
             ratio,
@@ -146,9 +140,7 @@ def comparison(table: "Comparison", *, axes: "Axes | None" = None) -> "Axes":
                     color=colour, marker=marker, markerfacecolor="white", **BARS,
                 )  # fmt: skip
                 line = np.array([0.0, float(inverse.max())])
-                axes.plot(
-                    line + shift, (limit.value + limit.slope * line) / theory, color=colour, lw=0.9, ls=":"
-                )
+                axes.plot(line + shift, (limit.value + limit.slope * line) / theory, color=colour, lw=0.9, ls=":")
     axes.axhline(1.0, color=THEORY, lw=1.9, label="theory")
     axes.axvline(0.0, color=GREY, lw=0.8)
     axes.set_xlim(-0.06 * widest, 1.08 * widest)

@@ -41,6 +41,14 @@ def test_iterates_follow_state_evolution():
         assert step.sigma == pytest.approx(step.sigma_theory, rel=0.04)
 
 
+def test_damped_iterates_stay_near_their_state_evolution():
+    run = amp(Task(), Learner(), dim=100, alpha=0.5, iterations=20)
+    for step in run.steps:
+        # the damped q is an upper bound of the true one, a few percent off on the way; the rest is O(1/d)
+        assert step.q == pytest.approx(step.q_theory, rel=0.08)
+        assert step.m == pytest.approx(step.m_theory, rel=0.05)
+
+
 @pytest.mark.slow
 def test_converges_to_the_minimum_of_lbfgs():
     dim, seed = 120, np.random.SeedSequence(0, spawn_key=(0,))
@@ -55,6 +63,8 @@ def test_converges_to_the_minimum_of_lbfgs():
     )
     exact = trained.runs[0].map
     assert np.linalg.norm(passed.map - exact) < 1e-4 * np.linalg.norm(exact)
+    run = amp(Task(), Learner(weight_decay=0.01), dim=dim, alpha=0.5)  # the same seed: the same instance
+    assert np.linalg.norm(run.map - exact) < 1e-4 * np.linalg.norm(exact)
 
 
 @pytest.mark.parametrize(

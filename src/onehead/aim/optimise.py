@@ -51,7 +51,7 @@ class _Best:
         value, gradient = self.function(theta)
         self.evaluations += 1
         if value < self.value:
-            self.value, self.theta, self.gradient = value, theta.copy(), gradient
+            self.value, self.theta, self.gradient = float(value), theta.copy(), gradient
         return value, gradient
 
     @property

@@ -1,6 +1,7 @@
 """What the theory says of one head: the numbers, their certificate, and the same in words."""
 
 from dataclasses import dataclass
+from textwrap import fill
 from typing import ClassVar
 
 from onehead.aim.task import Learner, Task
@@ -81,7 +82,7 @@ class Prediction(Result):
         --------
         >>> from onehead.aim import Learner, Task, predict
         >>> print(predict(Task(), Learner(), alpha=0.5).explain().splitlines()[0])
-        With n = 0.5 d² samples (alpha = 0.5) the error on a fresh sample is 0.136; infinitely many would give 0.0741.
+        With n = 0.5 d² samples (alpha = 0.5) the error on a fresh sample is 0.136;
         """
         target_power = self.task.target.second_moment
         cosine = self.m / (self.q * target_power) ** 0.5 if self.q > 0.0 else 0.0
@@ -100,7 +101,7 @@ class Prediction(Result):
             lines.append(f"Replicon {replicon:.3f} ({'<' if replicon < 1.0 else '>='} 1): the solution is {verdict}.")
         lines += [f"Note: {warning}" for warning in self.certificate.warnings]
         lines.append(f"Status: {self.status}. Kind of truth: {self.kind}.")
-        return "\n".join(lines)
+        return "\n".join(fill(line, width=84, subsequent_indent="  ") for line in lines)
 
     def _explain_rank(self) -> str:
         """The rank in words."""

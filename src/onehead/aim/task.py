@@ -18,13 +18,13 @@ class Task(Problem):
 
     Parameters
     ----------
-    target : Target
+    target : Target, default MarchenkoPastur()
         Spectrum of S*.
-    noise : float
+    noise : float, default 0.5
         Variance of the noise before the softmax (Δ).
-    tokens : int
+    tokens : int, default 2
         Tokens in a sequence (T).
-    beta0 : float
+    beta0 : float, default 1
         Inverse temperature of the target (β₀).
 
     Examples
@@ -62,14 +62,16 @@ class Learner(Problem):
 
     Parameters
     ----------
-    weight_decay : float or "0+"
+    weight_decay : float or "0+", default 0.01
         λ; the word "0+" is the limit λ → 0⁺.
-    width : float
+    width : float, default 1
         Width m over d (κ). One or more is the same as no limit on the rank.
     param : {"factorised", "direct"}
-    beta : float
+        Train the factor W, or the map S itself.
+    beta : float, default 1
         Inverse temperature of the learner (β).
     loss : {"squared", "cross-entropy"} or Channel
+        What is minimised; a class of your own may stand for it.
     branch : {"label", "global"}
         Which minimum of the proximal operator to follow where it has several (2.7). "label" is the one
         reached from the label, as an optimiser would; "global" the lowest.

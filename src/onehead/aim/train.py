@@ -93,7 +93,7 @@ def train(
         task=task,
         learner=learner,
         dim=_at_least("dim", dim, 2),
-        count=round(check_alpha(alpha) * dim**2),
+        count=_count(alpha, dim),
         seed=_at_least("seed", seed, 0),
         variant=variant or Variant(),
         method=method or Method(),
@@ -119,6 +119,14 @@ def train(
     )
 
 
+def _count(alpha: float, dim: int) -> int:
+    """n = α d² samples, at least two."""
+    count = round(check_alpha(alpha) * dim**2)
+    if count < 2:
+        raise InvalidArgument("alpha", alpha, f"at least 2/dim² = {2 / dim**2:g}")
+    return count
+
+
 def _at_least(name: str, value: int, low: int) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
         raise InvalidArgument(name, value, f"an integer >= {low}")
@@ -142,8 +150,6 @@ class _Plan:
     def __post_init__(self) -> None:
         if self.learner.decay == 0.0:
             raise InvalidArgument("weight_decay", "0+", "a number > 0 to train with")
-        if self.count < 2:
-            raise InvalidArgument("alpha", self.count / self.dim**2, f"at least 2/dim² = {2 / self.dim**2:g}")
         self.variant.tokens.check_dim(self.dim)
         if self.learner.param == "direct" and not self.variant.tied:
             raise InvalidArgument("tied", False, "true for direct training")

@@ -15,6 +15,7 @@ from onehead.cli.output import (
     print_table,
     progress,
     save_figure,
+    working,
     write_csv,
 )
 from onehead.cli.values import Number, Range, Typed, Whole, Word
@@ -156,7 +157,8 @@ def predict(task: "Task", learner: "Learner", alpha: float, as_json: bool, csv_f
     """
     from onehead import aim
 
-    point = aim.predict(task, learner, alpha)
+    with working("solving"):
+        point = aim.predict(task, learner, alpha)
     if csv_file:
         write_csv(csv_file, [point.to_dict()])
     if as_json:
@@ -258,7 +260,8 @@ def thresholds(task: "Task", learner: "Learner", as_json: bool) -> None:
     """
     from onehead import aim
 
-    found = aim.thresholds(task, learner)
+    with working("solving"):
+        found = aim.thresholds(task, learner)
     if as_json:
         print_json(found.to_dict())
         return
@@ -289,7 +292,8 @@ def spectrum(
     from onehead import plot as pictures
 
     check_picture(plot)
-    law = aim.spectrum(aim.predict(task, learner, alpha))
+    with working("solving"):
+        law = aim.spectrum(aim.predict(task, learner, alpha))
     row = law.to_dict()
     if csv_file:
         write_csv(csv_file, [{"x": x, "density": y} for x, y in zip(row["x"], row["density"], strict=True)])

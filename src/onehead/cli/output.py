@@ -22,6 +22,7 @@ __all__ = [
     "print_table",
     "progress",
     "save_figure",
+    "working",
     "write_csv",
 ]
 
@@ -123,6 +124,16 @@ def progress(title: str, total: int) -> Iterator[Callable[[], None]]:
     with Progress(*columns, console=_console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task(title, total=total)
         yield lambda: bar.advance(task)
+
+
+@contextmanager
+def working(title: str) -> Iterator[None]:
+    """A spinner on standard error while one long step is under way."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    with _console(stderr=True).status(title):
+        yield
 
 
 def _console(*, stderr: bool) -> Any:

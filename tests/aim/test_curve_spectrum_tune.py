@@ -46,6 +46,23 @@ def test_a_failed_point_is_a_row_with_a_reason(monkeypatch):
     assert np.isnan(found.column("test_error")[1])
 
 
+@pytest.mark.parametrize("count", ["1", "2"])
+def test_an_interrupt_keeps_the_points_solved_so_far(monkeypatch, count):
+    monkeypatch.setenv("ONEHEAD_THREADS", count)
+    done = []
+
+    def stop_after_two():
+        done.append(1)
+        if len(done) == 2:
+            raise KeyboardInterrupt
+
+    found = curve(Task(), Learner(), np.linspace(0.5, 2.0, 8), progress=stop_after_two)
+    assert len(found) == 8
+    assert 6 >= len(found.failures) >= 2
+    assert "interrupted" in found.failures[0].reason
+    assert np.isfinite(found.column("test_error")).sum() >= 2
+
+
 def test_bad_curves():
     with pytest.raises(InvalidArgument, match="alpha"):
         curve(Task(), Learner(), [0.1, -0.2])

@@ -44,9 +44,10 @@ def test_iterates_follow_state_evolution():
 def test_damped_iterates_stay_near_their_state_evolution():
     run = amp(Task(), Learner(), dim=100, alpha=0.5, iterations=20)
     for step in run.steps:
-        # the damped q is an upper bound of the true one, a few percent off on the way; the rest is O(1/d)
-        assert step.q == pytest.approx(step.q_theory, rel=0.08)
-        assert step.m == pytest.approx(step.m_theory, rel=0.05)
+        # the O(1/d) of an undamped run, and 2 % for the one noise direction that damping is followed with
+        assert step.q == pytest.approx(step.q_theory, rel=0.06)
+        assert step.m == pytest.approx(step.m_theory, rel=0.06)
+        assert step.sigma == pytest.approx(step.sigma_theory, rel=0.06)
 
 
 @pytest.mark.slow

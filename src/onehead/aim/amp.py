@@ -130,7 +130,6 @@ def pass_messages(
     *,
     max_iterations: int,
     damping: float = DAMPING,
-    damp_messages: bool = True,
     tolerance: float = 0.0,
     start: Array | None = None,
     first_sigma: float | None = None,
@@ -138,8 +137,7 @@ def pass_messages(
 ) -> Passed:
     """Iterate on the training samples until S changes by less than ``tolerance`` (relative) in a step.
 
-    ``damping`` is the share of the new S and Σ in each step, and of the new messages if they are damped too. That
-    acts like momentum: faster, but no longer along state evolution. ``start`` is a map, zero if
+    ``damping`` is the share of the new S, Σ and messages in each step. ``start`` is a map, zero if
     not given; ``first_sigma`` the Σ to begin with, 1.5/α if not given.
     """
     problem = reduce(task, learner)
@@ -158,9 +156,7 @@ def pass_messages(
             break
         share = damping if step else 1.0
         try:
-            reaction, slope = _output_pass(
-                samples, S, sigma, messages, fitted, row, at, share if damp_messages else 1.0
-            )
+            reaction, slope = _output_pass(samples, S, sigma, messages, fitted, row, at, share)
         except KeyboardInterrupt:
             status = "interrupted: the best weights so far"
             break
@@ -235,25 +231,31 @@ def state_evolution(
 ) -> Array:
     """(q, m, Σ) of every iteration, the start first: the map of section 2, from the overlaps of the first S.
 
-    Exact for undamped message passing as d grows. With damping the three numbers are damped like S itself,
-    which keeps the fixed point and follows the way to it within a few percent.
+    Exact for undamped message passing as d grows. Damping mixes iterates; it is followed by writing every matrix as
+    x S* + y N with one noise direction N, so that S, the slope of the data and R = Σhat S + slope are mixed like
+    the numbers (x, y). That keeps the fixed point and follows the way to it within a few percent.
     """
     problem = reduce(task, learner)
+    Q0 = problem.target_power
     units = np.array([learner.beta**2, learner.beta * task.beta0, 1.0])
-    state = np.asarray(start) * units
-    rows = [state]
+    q, m, sigma = (float(value) for value in np.asarray(start) * units)
+    S = np.array([m / Q0, np.sqrt(max(q - m * m / Q0, 0.0))])
+    slope = np.zeros(2)
+    rows = [(q, m, sigma)]
     for step in range(iterations):
-        q, m, sigma = state
-        m = float(np.sign(m) * min(abs(m), np.sqrt(q * problem.target_power) * (1.0 - 1e-9)))
-        unit = problem.output_channel(float(q), m, float(sigma), level=LEVEL)
-        hats = Hats(*(alpha * hat for hat in unit))
-        try:
-            new = problem.input_channel(hats)
-        except OutsideDomain:
-            break
+        unit = problem.output_channel(q, m, sigma, level=LEVEL)
+        q_hat, m_hat, sigma_hat = (alpha * hat for hat in unit)
         share = damping if step else 1.0
-        state = state + share * (np.array([new.q, new.m, new.sigma]) - state)
-        rows.append(state)
+        slope += share * (np.array([m_hat, np.sqrt(q_hat)]) - sigma_hat * S - slope)
+        field = sigma_hat * S + slope
+        try:
+            new = problem.input_channel(Hats(float(field[1]) ** 2, float(field[0]), sigma_hat))
+        except OutsideDomain:  # the map is zero from here on
+            break
+        S += share * (np.array([new.m / Q0, np.sqrt(max(new.q - new.m**2 / Q0, 0.0))]) - S)
+        sigma += share * (new.sigma - sigma)
+        q, m = float(S[0] ** 2 * Q0 + S[1] ** 2), float(S[0] * Q0)
+        rows.append((q, m, sigma))
     trajectory: Array = np.array(rows) / units
     return trajectory
 
@@ -348,7 +350,6 @@ def amp(
         instance,
         max_iterations=iterations,
         damping=damping,
-        damp_messages=False,
         start=start,
         first_sigma=first_sigma,
     )

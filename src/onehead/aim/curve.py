@@ -1,5 +1,6 @@
 """Learning curves: many sample ratios, each started from its neighbour, on all cores."""
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -83,6 +84,7 @@ def curve(
     """Predict a learning curve by continuation in α, from many samples to few.
 
     Each core takes one stretch of neighbouring sample ratios. A point that fails is a row with a reason; the others stay.
+    Ctrl-C ends the work and returns the points solved so far, the missing ones as rows that say so.
 
     Parameters
     ----------
@@ -108,18 +110,29 @@ def curve(
     stretch = max(1, int(np.ceil(len(order) / (4 * threads()))))
     stretches = [order[i : i + stretch] for i in range(0, len(order), stretch)]
 
-    def run(stretch: list[int]) -> list[tuple[int, Prediction | Failure]]:
+    points: dict[int, Prediction | Failure] = {}
+    stop = threading.Event()
+
+    def run(stretch: list[int]) -> None:
         near: Prediction | None = None
-        found: list[tuple[int, Prediction | Failure]] = []
         for i in stretch:
+            if stop.is_set():
+                return
             try:
                 near = predict(task, learner, ratios[i], near=near)
-                found.append((i, near))
+                points[i] = near
             except SolveError as failure:
-                found.append((i, Failure(alpha=ratios[i], reason=str(failure))))
+                points[i] = Failure(alpha=ratios[i], reason=str(failure))
             if progress is not None:
                 progress()
-        return found
 
-    points = dict(pair for part in thread_map(run, stretches, level="curve") for pair in part)
-    return Curve(task=task, learner=learner, points=tuple(points[i] for i in range(len(ratios))))
+    try:
+        thread_map(run, stretches, level="curve")
+    except KeyboardInterrupt:
+        stop.set()
+    interrupted = "interrupted before it was solved."
+    return Curve(
+        task=task,
+        learner=learner,
+        points=tuple(points.get(i, Failure(alpha=ratio, reason=interrupted)) for i, ratio in enumerate(ratios)),
+    )

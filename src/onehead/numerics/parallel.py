@@ -15,7 +15,9 @@ Answer = TypeVar("Answer")
 def threads() -> int:
     """Threads to use: ``ONEHEAD_THREADS`` if set, else the cores this process may run on."""
     wish = os.environ.get("ONEHEAD_THREADS", "")
-    return max(1, int(wish)) if wish.isdigit() else len(os.sched_getaffinity(0))
+    if wish.isdigit():
+        return max(1, int(wish))
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @lru_cache(maxsize=4)
@@ -32,4 +34,10 @@ def thread_map(function: Callable[[Item], Answer], items: Sequence[Item], *, lev
     workers = min(threads(), len(items))
     if workers <= 1:
         return [function(item) for item in items]
-    return list(_pool(threads(), level, os.getpid()).map(function, items))
+    futures = [_pool(threads(), level, os.getpid()).submit(function, item) for item in items]
+    try:
+        return [future.result() for future in futures]
+    except BaseException:  # Ctrl-C included: what has not begun must not keep the program alive
+        for future in futures:
+            future.cancel()
+        raise

@@ -84,7 +84,7 @@ class Reduced:
 
     def law(self, s: float) -> Law:
         """rho_s of the reduced target."""
-        if not 1e-13 < s / self.target_power < 1e13:
+        if not 1e-20 < s / self.target_power < 1e13:
             raise OutsideDomain(f"the blur s = {s:.1e} of the target spectrum is out of any sensible range.")
         if self.scale == 1.0:
             return self.target.law(s)

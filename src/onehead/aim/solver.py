@@ -100,8 +100,9 @@ def _at_level(problem: Reduced, alpha: float, state: Vector, level: int, secants
 def _lost(alpha: float, failure: SolveError) -> NotConverged:
     """The sentence a user gets when every route has failed."""
     return NotConverged(
-        f"no solution found at alpha = {alpha:.6g} ({str(failure).rstrip('.')}). Close to interpolation the output layer "
-        "has many competing minima; raise weight_decay or move alpha.",
+        f"no solution found at alpha = {alpha:.6g} ({str(failure).rstrip('.')}). With noisy labels and so little weight "
+        "decay the output layer has many competing minima here, and the theory breaks down; raise weight_decay, move "
+        "alpha, or try branch='global'.",
         residual=failure.residual,
     )
 

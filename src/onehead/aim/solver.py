@@ -101,8 +101,8 @@ def _lost(alpha: float, failure: SolveError) -> NotConverged:
     """The sentence a user gets when every route has failed."""
     return NotConverged(
         f"no solution found at alpha = {alpha:.6g} ({str(failure).rstrip('.')}). With noisy labels and so little weight "
-        "decay the output layer has many competing minima here, and the theory breaks down; raise weight_decay, move "
-        "alpha, or try branch='global'.",
+        "decay the output layer has many competing minima here, and the theory breaks down; raise weight_decay or move "
+        "alpha.",
         residual=failure.residual,
     )
 

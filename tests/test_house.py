@@ -26,7 +26,6 @@ ROOMS = {
     "aim": ("spectra", "numerics", "problem", "results", "errors"),
     "sparse": ("spectra", "numerics", "problem", "results", "errors"),
     "plot": ("aim", "sparse", "results"),
-    "_plot_training": ("aim", "results", "plot"),
     "__main__": ("cli",),
     "cli": ("aim", "sparse", "plot", "results", "errors", "numerics", "__version__"),
 }

@@ -236,7 +236,10 @@ def _all(plan: _Plan, seeds: range, workers: int, progress: Progress | None) -> 
 
 
 def _in_threads(plan: _Plan, seeds: range, workers: int, keep: Progress) -> None:
-    with ThreadPoolExecutor(workers) as pool:
+    from threadpoolctl import threadpool_limits  # noqa: PLC0415
+
+    # a matrix product that splits itself over cores already taken by other seeds is several times slower
+    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
         futures = {pool.submit(_run, plan, k) for k in seeds}
         try:
             for future in as_completed(futures):

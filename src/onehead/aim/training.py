@@ -1,11 +1,11 @@
 """What a training run is, and what it gave: settings beyond the theory, runs, averages, and the verdict."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from onehead.aim.prediction import Prediction
 from onehead.aim.sampling import Tokens
@@ -46,11 +46,11 @@ class Variant(Problem):
     token_law: Any = "gaussian"
     correlation: float = Field(0.0, ge=0.0, lt=1.0)
 
-    if not TYPE_CHECKING:  # keep the signature that the type checker derives from the fields
-
-        def __init__(self, **data: Any) -> None:
-            Tokens(data.get("token_law", "gaussian"))  # an array has more to be said of it than a field can say
-            super().__init__(**data)
+    @field_validator("token_law")
+    @classmethod
+    def _known_law(cls, law: Any) -> Any:
+        Tokens(law)  # an array has more to be said of it than a field can say
+        return law
 
     @property
     def tokens(self) -> Tokens:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onehead.cli.aim import aim_options, alpha_option
+from onehead.cli.aim_flags import aim_options, alpha_option
 from onehead.cli.output import (
     check_picture,
     note,

@@ -1,4 +1,4 @@
-"""``onehead demo``: the main job from start to end, with pictures."""
+"""``onehead demo``: the main job from start to end, theory over real training, with pictures."""
 
 from pathlib import Path
 
@@ -9,34 +9,53 @@ from onehead.cli.output import note, print_json, print_rows, progress, save_figu
 
 __all__ = ["command"]
 
+RATIOS = (0.1, 0.2, 0.4, 0.8, 1.4, 2.0)
+DIM, SEEDS, WIDE = 60, 4, 100
+
 
 @click.command()
 @click.option("--out", default="out", show_default=True, metavar="DIR", help="Folder for the pictures.")
 @click.option("--json", "as_json", is_flag=True, help="Print the paths as JSON and nothing else.")
 def command(out: str, as_json: bool) -> None:
-    """A learning curve, its spectra and the best weight decay of one head, in about a minute."""
+    """A learning curve and a spectrum of one head, predicted and then trained, in about a minute."""
     from onehead import aim, plot
+    from onehead.numerics.parallel import threads
 
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     task, learner = aim.Task(), aim.Learner(weight_decay=0.01)
     alphas = np.linspace(0.05, 2.0, 46)
-    with progress("learning curve", len(alphas)) as step:
+    with progress("theory", len(alphas)) as step:
         curve = aim.curve(task, learner, alphas, progress=step)
     marks = aim.thresholds(task, learner)
+    with progress("training", SEEDS * (len(RATIOS) + 1)) as step:
+        table = aim.compare(
+            task, learner, RATIOS, dims=(DIM,), seeds=SEEDS, workers=threads(), progress=lambda _: step()
+        )
+        wide = aim.train(task, learner, dim=WIDE, alpha=0.5, seeds=SEEDS, workers=threads(), progress=lambda _: step())
     law = aim.spectrum(aim.predict(task, learner, alpha=0.5))
     paths = {"curve": str(folder / "learning_curve.png"), "spectrum": str(folder / "spectrum.png")}
-    save_figure(paths["curve"], lambda: plot.learning_curve(curve, thresholds=marks))
-    save_figure(paths["spectrum"], lambda: plot.spectrum(law))
+    axes = plot.learning_curve(curve, thresholds=marks)
+    trained = [point.runs[0] for point in table.points]
+    save_figure(paths["curve"], lambda: plot.training_points(trained, axes=axes))
+    save_figure(paths["spectrum"], lambda: plot.trained_spectrum(wide, law))
     if as_json:
         print_json(paths)
         return
-    rows = [point.to_dict() for point in list(curve)[::9]]
     print_rows(
-        rows,
-        ["alpha", "test_error", "train_loss", "rank", "residual", "status"],
-        title="one attention head, no training",
+        table.to_rows(),
+        [
+            "alpha",
+            "test_error_theory",
+            "test_error",
+            "test_error_err",
+            "train_loss_theory",
+            "train_loss",
+            "rank_theory",
+            "rank",
+        ],
+        title=f"one attention head: theory, and {SEEDS} heads of dimension {DIM} trained on real samples",
     )
     note(
-        f"every label can be fitted up to alpha = {marks.interpolation:.4f}; open {paths['curve']} and {paths['spectrum']}"
+        f"every label can be fitted up to alpha = {marks.interpolation:.4f}; open {paths['curve']}, {paths['spectrum']}"
     )

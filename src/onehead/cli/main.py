@@ -14,8 +14,14 @@ __all__ = ["cli", "run"]
 # name -> (module, help); a module is imported when its command is called, so that --version stays fast
 COMMANDS = {
     "demo": ("onehead.cli.demo", "The main job: a learning curve and a spectrum, in about a minute."),
-    "aim": ("onehead.cli.aim", "The attention-indexed model: predict, curve, thresholds, spectrum, tune."),
-    "sparse": ("onehead.cli.sparse", "Sparse-token classification: align, predict, capacity, oracle, train, map, tune."),
+    "aim": (
+        "onehead.cli.aim",
+        "The attention-indexed model: predict, curve, thresholds, spectrum, tune, train, amp, compare.",
+    ),
+    "sparse": (
+        "onehead.cli.sparse",
+        "Sparse-token classification: align, predict, capacity, oracle, train, map, tune.",
+    ),
 }
 
 BAD_ARGUMENT, FAILED_SOLVE, INTERRUPTED = 2, 1, 130

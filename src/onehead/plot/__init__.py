@@ -3,6 +3,7 @@
 from onehead.plot.aim import learning_curve, spectrum, tuning
 from onehead.plot.sparse import alignment, capacity, error_curve, landscape, oracle, tuned
 from onehead.plot.style import ACCENT, GREY, THEORY, TRAINING, fresh_axes, save
+from onehead.plot.training import comparison, message_passing, trained_spectrum, training_points
 
 __all__ = [
     "ACCENT",
@@ -11,13 +12,17 @@ __all__ = [
     "TRAINING",
     "alignment",
     "capacity",
+    "comparison",
     "error_curve",
     "fresh_axes",
     "landscape",
     "learning_curve",
+    "message_passing",
     "oracle",
     "save",
     "spectrum",
+    "trained_spectrum",
+    "training_points",
     "tuned",
     "tuning",
 ]

@@ -5,6 +5,8 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -54,7 +56,8 @@ def race() -> list[dict[str, Any]]:
     lowest = lbfgs(function, theta, tolerance=1e-6, max_iterations=5000).value
     goal = lowest * (1.0 + CLOSE)
     rows = []
-    for name, search in (("lbfgs", lbfgs), ("adam, rate 0.1", adam)):
+    rounded = replace(function, samples=function.samples.rounded())
+    for name, search in (("lbfgs", partial(lbfgs, rough=rounded)), ("adam, rate 0.1", adam)):
         watched = until(function, goal)
         clock = time.perf_counter()
         found = search(watched, theta, tolerance=1e-12, max_iterations=ADAM_LIMIT)

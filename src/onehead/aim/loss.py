@@ -47,12 +47,14 @@ class Channel(ABC):
     is added to all logits, nor when the tokens are renamed; both, and the derivatives, are checked on first use.
 
     ``convex`` says whether the loss is convex in the logits: the proximal operator then has one minimum.
-    ``kind`` is the kind of truth of predictions made with it.
+    ``kind`` is the kind of truth of predictions made with it. ``pair(x, y, c)`` is a shortcut for T = 2 that the losses
+    that ship have: loss, slope and curvature of a row with logits (x, 0) and label (y, c), c = 1 - y.
     """
 
     name: ClassVar[str]
     convex: ClassVar[bool] = False
     kind: ClassVar[Kind] = "conjecture"
+    pair: ClassVar["staticmethod[[float, float, float], tuple[float, float, float]] | None"] = None
     _compiled: ClassVar[dict[type["Channel"], Any]] = {}
     _compiled_pair: ClassVar[dict[type["Channel"], Any]] = {}
 
@@ -65,14 +67,6 @@ class Channel(ABC):
         hessian: NDArray[np.float64],
     ) -> float:
         """Loss of one row; fills the gradient and the Hessian."""
-
-    @staticmethod
-    def pair(x: float, y: float, c: float) -> tuple[float, float, float]:
-        """Loss, slope and curvature of a row of two tokens, logits (x, 0) and label (y, c), c = 1 - y.
-
-        A shortcut for T = 2 that only the losses that ship have; without one it is derived from `row`.
-        """
-        raise NotImplementedError
 
     def __str__(self) -> str:
         return self.name
@@ -99,10 +93,31 @@ class Channel(ABC):
         """The pair function, compiled once per class."""
         kernel = self._compiled_pair.get(type(self))
         if kernel is None:
-            own = type(self).pair is not Channel.pair
-            kernel = compile_pair(type(self).pair) if own else pair_of_row(self.compiled)
+            pair = type(self).pair
+            kernel = compile_pair(pair) if pair is not None else pair_of_row(self.compiled)
             self._compiled_pair[type(self)] = kernel
         return kernel
+
+
+def _squared_pair(x: float, y: float, c: float) -> tuple[float, float, float]:
+    """2 (sig(x) - y)^2 (2.5), from the side on which the difference keeps its digits."""
+    e = np.exp(-abs(x))
+    f = 1.0 / (1.0 + e)
+    low = e * f
+    r = c - low if x >= 0.0 else low - y
+    odd = f - low if x >= 0.0 else low - f
+    slope = f * low
+    return 2.0 * r * r, 4.0 * r * slope, 4.0 * slope * (slope - r * odd)
+
+
+def _cross_entropy_pair(x: float, y: float, c: float) -> tuple[float, float, float]:
+    """log(1 + e^x) - y x, with slope sig(x) - y."""
+    e = np.exp(-abs(x))
+    f = 1.0 / (1.0 + e)
+    low = e * f
+    if x >= 0.0:
+        return np.log1p(e) + c * x, c - low, f * low
+    return np.log1p(e) - y * x, low - y, f * low
 
 
 class Squared(Channel):
@@ -110,6 +125,7 @@ class Squared(Channel):
 
     name = "squared"
     kind = "claim"
+    pair = staticmethod(_squared_pair)
 
     @staticmethod
     def row(
@@ -137,23 +153,13 @@ class Squared(Channel):
             gradient[b] = 2.0 * gradient[b] * (gradient[b] - label[b] - s)
         return float(value)
 
-    @staticmethod
-    def pair(x: float, y: float, c: float) -> tuple[float, float, float]:
-        """2 (sig(x) - y)^2 (2.5), from the side on which the difference keeps its digits."""
-        e = np.exp(-abs(x))
-        f = 1.0 / (1.0 + e)
-        low = e * f
-        r = c - low if x >= 0.0 else low - y
-        odd = f - low if x >= 0.0 else low - f
-        slope = f * low
-        return 2.0 * r * r, 4.0 * r * slope, 4.0 * slope * (slope - r * odd)
-
 
 class CrossEntropy(Channel):
     """Cross-entropy with soft labels: - sum_b y_b log softmax(l)_b. Convex in the logits."""
 
     name = "cross-entropy"
     convex = True
+    pair = staticmethod(_cross_entropy_pair)
 
     @staticmethod
     def row(
@@ -178,16 +184,6 @@ class CrossEntropy(Channel):
         for b in range(T):
             gradient[b] -= label[b]
         return float(np.log(total) - mean)
-
-    @staticmethod
-    def pair(x: float, y: float, c: float) -> tuple[float, float, float]:
-        """log(1 + e^x) - y x, with slope sig(x) - y."""
-        e = np.exp(-abs(x))
-        f = 1.0 / (1.0 + e)
-        low = e * f
-        if x >= 0.0:
-            return np.log1p(e) + c * x, c - low, f * low
-        return np.log1p(e) - y * x, low - y, f * low
 
 
 CHANNELS: dict[str, Channel] = {channel.name: channel for channel in (Squared(), CrossEntropy())}

@@ -1,7 +1,7 @@
 """Draws what a task describes: a target map, sequences of tokens and their noisy labels, chunk by chunk."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -214,17 +214,24 @@ class Samples:
         return self.count * self.task.tokens * self.dim * np.dtype(self.dtype).itemsize > self.memory
 
     def __iter__(self) -> Iterator[Chunk]:
-        starts = range(0, self.count, self.rows)
-        if not self._kept:
-            # chunk i always has the child seed i, whichever pass or thread asks
-            for i, start in enumerate(starts):
-                self._kept[i] = self._draw(i, min(self.rows, self.count - start))
-        for i, start in enumerate(starts):
-            chunk = self._kept[i]
+        for i, chunk in self._chunks().items():
             if chunk.tokens.size == 0:
-                rng = self._generator(i)
-                chunk = chunk._replace(tokens=self._tokens(rng, min(self.rows, self.count - start)).astype(self.dtype))
-            yield chunk
+                tokens = self._tokens(self._generator(i), len(chunk.labels)).astype(self.dtype)
+                yield chunk._replace(tokens=tokens)
+            else:
+                yield chunk
+
+    def _chunks(self) -> dict[int, Chunk]:
+        """The chunks, drawn when first asked for; chunk i always has the child seed i, whichever thread asks."""
+        if not self._kept:
+            for i, start in enumerate(range(0, self.count, self.rows)):
+                self._kept[i] = self._draw(i, min(self.rows, self.count - start))
+        return self._kept
+
+    def rounded(self) -> "Samples":
+        """The same samples in single precision."""
+        kept = {i: chunk._replace(tokens=chunk.tokens.astype(np.float32)) for i, chunk in self._chunks().items()}
+        return replace(self, dtype=np.float32, _kept=kept)
 
     def _generator(self, i: int) -> np.random.Generator:
         entropy = self.seed

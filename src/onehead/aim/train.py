@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -277,23 +278,31 @@ def _run(plan: _Plan, k: int) -> TrainingRun:
     )
 
 
-def _objective(plan: _Plan, instance: Instance, weights: Parametrisation) -> Objective:
+def _objective(plan: _Plan, samples: Samples, weights: Parametrisation) -> Objective:
     loss = Loss(loss=channel_named(plan.learner.loss), beta=plan.learner.beta, output=plan.variant.output)
-    return Objective(samples=instance.train, weights=weights, loss=loss, decay=plan.learner.decay)
+    return Objective(samples=samples, weights=weights, loss=loss, decay=plan.learner.decay)
 
 
 def _minimise(plan: _Plan, instance: Instance, k: int) -> tuple[Array, TrainingCertificate]:
     """Minimise over the weights, from several starts for the first seed."""
     weights = plan.weights
-    objective = _objective(plan, instance, weights)
+    objective = _objective(plan, instance.train, weights)
 
-    def function(theta: Array) -> tuple[float, Array]:
-        if plan.stop.is_set():
-            raise Stopped
-        value, gradient = objective(theta)
-        return value - objective.floor, gradient
+    def stoppable(objective: Objective) -> Callable[[Array], tuple[float, Array]]:
+        def function(theta: Array) -> tuple[float, Array]:
+            if plan.stop.is_set():
+                raise Stopped
+            value, gradient = objective(theta)
+            return value - objective.floor, gradient
 
-    search = {"lbfgs": lbfgs, "adam": adam}[plan.method.optimiser]
+        return function
+
+    function = stoppable(objective)
+    search: Callable[..., Minimum] = adam
+    if plan.method.optimiser == "lbfgs":
+        search = lbfgs
+        if plan.method.dtype == "float64":  # single precision costs half, and is as good until the last steps
+            search = partial(lbfgs, rough=stoppable(_objective(plan, instance.train.rounded(), weights)))
     found: list[Minimum] = []
     for start in range(plan.method.starts if k == 0 else 1):
         rng = np.random.default_rng(np.random.SeedSequence(plan.seed, spawn_key=(k, 3, start)))
@@ -341,7 +350,7 @@ def _pass_messages(plan: _Plan, instance: Instance) -> tuple[Array, TrainingCert
         values, vectors = np.linalg.eigh(passed.map)
         theta = (np.sqrt(np.clip(values, 0.0, None) * plan.dim) * vectors).T.ravel()
         weights = Factorised(plan.dim, plan.dim)
-    objective = _objective(plan, instance, weights)
+    objective = _objective(plan, instance.train, weights)
     value, gradient = objective(theta)
     certificate = TrainingCertificate(
         status=passed.status,

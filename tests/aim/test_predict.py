@@ -162,6 +162,7 @@ def test_direct_training():
         found = predict(Task(), Learner(weight_decay=decay, param="direct"), alpha)
         got = (found.q, found.m, found.test_error, found.train_loss)
         assert got == pytest.approx((q, m, test, train), rel=3e-3)  # three digits are quoted
+        assert found.certificate.train_loss_gap < 1e-6  # both forms of the training loss
 
 
 def test_narrow_learner():

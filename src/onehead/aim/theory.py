@@ -88,9 +88,12 @@ def _solved(problem: Reduced, solution: Solution) -> _Numbers:
     full = problem.output.averages(q, m, sigma, level=solution.level, detail=2 if derivative else 1, memory=there)
     penalty = problem.decay * (q if problem.direct else overlaps.tau)
     train = alpha * full.loss + penalty
-    # the same by the other form (2.4): the Moreau envelope plus a combination of the six scalars
+    # the same by the other form (2.4): the Moreau envelope plus a combination of the six scalars, which equals half of
+    # Tr S grad(penalty) at a fixed point: the penalty itself where that is linear, twice the penalty where quadratic
     moreau = full.loss + 0.5 * full.distance / sigma
     other = alpha * moreau + 0.5 * (hats.m * m - hats.sigma * q) + 0.25 * hats.q * sigma
+    if problem.direct:
+        other -= penalty
     switch = 0.0
     if not problem.output.convex_at(sigma):
         switch = problem.output.averages(q, m, sigma, level=0, search=True).switch_mass

@@ -26,6 +26,7 @@ __all__ = ["Averages", "Geometry", "LogitRule", "OutputChannel", "ProxMemory", "
 Array = NDArray[np.float64]
 
 SLICE = 2048  # nodes per slice: fixed, so that sums do not depend on the number of threads
+SHORT_SLICE = 256  # for more tokens, whose nodes cost more
 GRADIENT_TOLERANCE = 1e-6  # largest gradient of a prox objective; Newton leaves about 1e-10
 FRESH = 4  # level of the rule for fresh samples
 STEP_LABEL = 1e-5  # central difference in the label logits: error about 1e-10 of the derivative
@@ -116,7 +117,7 @@ def sobol_size(tokens: int, level: int) -> int:
     if level == FRESH:
         return 15 if tokens <= 4 else 14 if tokens <= 8 else 13
     finest = {3: 13, 4: 12, 5: 12, 6: 11, 7: 11}.get(tokens, 10)
-    return finest - 3 + level
+    return finest - 4 if level == 0 else finest - 3 + level  # the coarsest only has to find the way
 
 
 class Averages(NamedTuple):
@@ -447,11 +448,12 @@ def _origin_sums(row, select, covariance, label_nodes, weights, root_q, out):  #
 
 def _sliced(kernel: Any, size: int, before: tuple[Any, ...], nodes: tuple[Array, ...], after: tuple[Any, ...]) -> Array:
     """Run a kernel over fixed slices of the nodes on all threads; one row of sums per slice."""
-    starts = range(0, len(nodes[0]), SLICE)
+    length = SLICE if nodes[0].shape[1] == 2 else SHORT_SLICE
+    starts = range(0, len(nodes[0]), length)
 
     def run(start: int) -> Array:
         out = np.empty(size)
-        kernel(*before, *(array[start : start + SLICE] for array in nodes), *after, out)
+        kernel(*before, *(array[start : start + length] for array in nodes), *after, out)
         return out
 
     return np.array(thread_map(run, list(starts)))

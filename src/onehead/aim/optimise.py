@@ -16,7 +16,7 @@ MEMORY = 20  # pairs that L-BFGS keeps; fewer need more passes, more cost as muc
 EVALUATIONS_PER_STEP = 3  # line searches of L-BFGS use a little more than one
 MOMENTS = (0.9, 0.999)  # of Adam
 GUARD = 1e-8
-ROUGH = 2e-2  # stationarity at which a search on rounded samples hands over; rounding ends it at about 3e-3
+ROUGH = 5e-3  # stationarity at which a search on rounded samples hands over; rounding ends it at about 3e-3
 
 
 class Stopped(Exception):

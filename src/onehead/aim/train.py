@@ -34,6 +34,7 @@ Array = NDArray[np.float64]
 Progress = Callable[[TrainingRun], None]
 
 ZERO = 1e-3  # of the largest: eigenvalues below count as zero; weight decay leaves them at about 1e-4
+MANY = 400  # dimensions from which a single run is faster with all cores in its matrix products
 SAME_MINIMUM = 1e-5  # relative difference of objectives below which two starts agree
 
 
@@ -215,6 +216,8 @@ class Instance:
 
 def _all(plan: _Plan, seeds: range, workers: int, progress: Progress | None) -> tuple[TrainingRun, ...]:
     """All runs, in the order of their seeds; an interruption keeps those that have something to show."""
+    from threadpoolctl import threadpool_limits  # noqa: PLC0415
+
     done: dict[int, TrainingRun] = {}
 
     def keep(run: TrainingRun) -> None:
@@ -222,14 +225,18 @@ def _all(plan: _Plan, seeds: range, workers: int, progress: Progress | None) -> 
         if progress is not None:
             progress(run)
 
+    # products that split themselves over cores which other seeds use, and the short vector operations of L-BFGS that
+    # split at all, are several times slower
+    one = workers > 1 or plan.dim < MANY
     try:
-        if workers == 1:
-            for k in seeds:
-                keep(_run(plan, k))
-                if done[k].certificate.status.startswith("interrupted"):
-                    break
-        else:
-            _in_threads(plan, seeds, workers, keep)
+        with threadpool_limits(limits=1 if one else None, user_api="blas"):
+            if workers == 1:
+                for k in seeds:
+                    keep(_run(plan, k))
+                    if done[k].certificate.status.startswith("interrupted"):
+                        break
+            else:
+                _in_threads(plan, seeds, workers, keep)
     except (KeyboardInterrupt, Stopped):
         if not done:
             raise KeyboardInterrupt from None
@@ -237,10 +244,7 @@ def _all(plan: _Plan, seeds: range, workers: int, progress: Progress | None) -> 
 
 
 def _in_threads(plan: _Plan, seeds: range, workers: int, keep: Progress) -> None:
-    from threadpoolctl import threadpool_limits  # noqa: PLC0415
-
-    # a matrix product that splits itself over cores already taken by other seeds is several times slower
-    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
+    with ThreadPoolExecutor(workers) as pool:
         futures = {pool.submit(_run, plan, k) for k in seeds}
         try:
             for future in as_completed(futures):

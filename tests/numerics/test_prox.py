@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from onehead.aim.channel import geometry
+from onehead.aim.logits import geometry
 from onehead.aim.loss import CrossEntropy, Squared
 from onehead.errors import NotConverged
 from onehead.numerics.prox import compile_row, prox

@@ -19,7 +19,7 @@ from numba import float64, int64, njit, types
 from numpy.typing import NDArray
 
 from onehead.aim.atoms import Atoms
-from onehead.aim.channel import Geometry, geometry
+from onehead.aim.logits import Geometry, geometry
 from onehead.aim.loss import channel_named
 from onehead.aim.objective import data_slope, map_logits
 from onehead.aim.reduced import Hats, reduce

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from onehead.aim.channel import FRESH
+from onehead.aim.logits import FRESH
 from onehead.aim.reduced import Reduced
 
 __all__ = ["Plateau", "emergence_ratio", "is_zero", "plateau_state"]

@@ -128,23 +128,38 @@ def landscape(found: "Landscape", axes: "Axes | None" = None) -> "Axes":
     def grid(values: Sequence[Any]) -> "np.ndarray[Any, np.dtype[np.float64]]":
         return np.array([np.nan if v is None else float(v) for v in values]).reshape(shape)
 
-    x, y = np.array(found.x_values), np.array(found.y_values)
-    colours = axes.pcolormesh(x, y, grid([s.test_error for s in found.spots]), cmap="viridis_r", shading="nearest")
-    figure = axes.get_figure()
-    if figure is not None:
-        figure.colorbar(colours, ax=axes, label="test error of attention")
-    if min(shape) > 1:
-        for field, hatch in (("anti_aligned", "//"), ("worse_than_pooled", "..")):
-            mask = np.nan_to_num(grid([getattr(s, field) for s in found.spots]))
-            if mask.any():
-                axes.contourf(x, y, mask, levels=[0.5, 1.5], colors="none", hatches=[hatch])
+    edges = [_cell_edges(values) for values in (found.x_values, found.y_values)]
+    errors = grid([spot.test_error for spot in found.spots])
+    colours = axes.pcolormesh(*edges, errors, cmap="viridis_r")
+    axes.figure.colorbar(colours, ax=axes, label="test error of attention")
+    for field, hatch, label in (
+        ("anti_aligned", "///", "anti-aligned"),
+        ("worse_than_pooled", "...", "worse than pooled"),
+    ):
+        mask = np.nan_to_num(grid([getattr(spot, field) for spot in found.spots])) > 0.5
+        if mask.any():
+            for row, column in zip(*np.nonzero(mask), strict=True):
+                left, right = edges[0][column : column + 2]
+                low, high = edges[1][row : row + 2]
+                corners = [left, right, right, left], [low, low, high, high]
+                axes.fill(*corners, facecolor="none", edgecolor="white", hatch=hatch, lw=0.0)
+            axes.fill([], [], facecolor="#888888", edgecolor="white", hatch=hatch, label=label)
     for set_scale, values in ((axes.set_xscale, found.x_values), (axes.set_yscale, found.y_values)):
         if _spread_out(values):
             set_scale("log")
     axes.set_xlabel(WORDS[found.x_name])
     axes.set_ylabel(WORDS[found.y_name])
-    axes.set_title("// anti-aligned    . . worse than pooled", fontsize=9)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False, fontsize=8.5)
     return axes
+
+
+def _cell_edges(values: Sequence[float]) -> "np.ndarray[Any, np.dtype[np.float64]]":
+    """Borders half-way between neighbouring values, in the scale of the axis."""
+    x = np.log(values) if _spread_out(values) else np.asarray(values, dtype=float)
+    gaps = np.diff(x) if len(x) > 1 else np.ones(1)
+    edges = np.concatenate([[x[0] - 0.5 * gaps[0]], 0.5 * (x[1:] + x[:-1]), [x[-1] + 0.5 * gaps[-1]]])
+    return np.exp(edges) if _spread_out(values) else edges
 
 
 def tuned(found: "Tuned", axes: "Axes | None" = None) -> "Axes":

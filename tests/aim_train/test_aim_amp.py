@@ -12,7 +12,7 @@ from onehead.errors import InvalidArgument
 
 def test_state_evolution_reproduces_section_nine():
     # Start: 0.3 times an independent map. The first Sigma is not stated there; 3 and 20 were found by scanning for the
-    # values that reproduce the digits, so one number of each series is fitted: of 12 digits here, of 3 below.
+    # values that reproduce the digits, so one number of each series is fitted: of 12 numbers here, of 3 below.
     # The printed digits are good to half a unit of the last one.
     rows = state_evolution(Task(), Learner(), 0.5, (0.135, 0.15, 3.0), iterations=24)
     for t, expected in {

@@ -113,7 +113,7 @@ def _guesses(problem: Reduced, alpha: float, start: Vector | None) -> Iterator[V
         yield start
     factors = not problem.direct and problem.decay > 0.0
     if factors and alpha < interpolation(problem)[0]:
-        near = interpolating(problem, alpha, accuracy=0.05)
+        near = interpolating(problem, alpha, accuracy=0.5)
         sigma = alpha * problem.informative * near.eps / problem.decay
         yield np.log([near.q, near.m, max(sigma, 1e-3)])
     yield _plateau_guess(problem, alpha)

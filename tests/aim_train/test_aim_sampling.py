@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from onehead.aim.atoms import Atoms
+from onehead.aim.targets import Atoms
 from onehead.aim.sampling import Samples, Tokens, check_target, draw_target, labels, softmax_rows
 from onehead.aim.targets import MarchenkoPastur
 from onehead.aim.task import Task

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from onehead.aim import Learner, Task, predict, spectrum
-from onehead.aim.atoms import Atoms
+from onehead.aim.targets import Atoms
 from onehead.aim.nuclear import nuclear_equivalence
 from onehead.aim.train import train
 from onehead.aim.training import Method, Variant

@@ -18,7 +18,7 @@ import numpy as np
 from numba import float64, int64, njit, types
 from numpy.typing import NDArray
 
-from onehead.aim.atoms import Atoms
+from onehead.aim.targets import Atoms
 from onehead.aim.logits import Geometry, geometry
 from onehead.aim.loss import channel_named
 from onehead.aim.objective import data_slope, map_logits

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onehead.aim.targets import MarchenkoPastur, Target
+from onehead.aim.targets import Discrete, MarchenkoPastur, Target
 from onehead.aim.task import Task
 from onehead.errors import InvalidArgument
 
@@ -38,12 +38,12 @@ def draw_target(target: Target, dim: int, rng: np.random.Generator) -> Array:
         width = max(1, round(target.kappa0 * dim))
         W = rng.standard_normal((width, dim))
         return W.T @ W / sqrt(width * dim)
-    eigenvalues = np.asarray(getattr(target, "eigenvalues", ()), dtype=float)
-    if eigenvalues.shape != (dim,):
-        raise InvalidArgument("dim", dim, f"{eigenvalues.size}, the number of eigenvalues of the target")
+    assert isinstance(target, Discrete)
+    if len(target.values) != dim:
+        raise InvalidArgument("dim", dim, f"{len(target.values)}, the number of eigenvalues of the target")
     basis, upper = np.linalg.qr(rng.standard_normal((dim, dim)))
     basis *= np.sign(np.diag(upper))  # with positive diagonal the factor is uniform on the orthogonal group
-    S: Array = (basis * eigenvalues) @ basis.T
+    S: Array = (basis * target.values) @ basis.T
     return S
 
 

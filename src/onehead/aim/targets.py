@@ -1,17 +1,23 @@
 """What the head is to learn: the spectrum of the target map S*."""
 
 from abc import abstractmethod
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
+from onehead.errors import InvalidArgument, OutsideDomain
 from onehead.problem import Problem
 from onehead.spectra.law import Law
 
-__all__ = ["MarchenkoPastur", "Target"]
+__all__ = ["Atoms", "Discrete", "MarchenkoPastur", "PowerLaw", "Spikes", "Target"]
 
 Array = NDArray[np.float64]
+
+ZERO = 1e-12  # of the largest: eigenvalues below are rounding
+LARGEST = 20_000  # eigenvalues; the law of a target costs about the square of their number when they are all apart
 
 
 class Target(Problem):
@@ -86,3 +92,189 @@ class MarchenkoPastur(Target):
         x = np.asarray(x, dtype=float)
         inside = np.clip((high - x) * (x - low), 0.0, None)
         return np.sqrt(self.kappa0 * inside) / (2.0 * np.pi * np.where(x > 0.0, x, 1.0))
+
+
+class Discrete(Target):
+    """A target given by d eigenvalues, one by one: its dimension is that of a training run (7)."""
+
+    @property
+    @abstractmethod
+    def values(self) -> Array:
+        """The eigenvalues, zeros included, from large to small."""
+
+    @property
+    def _kept(self) -> Array:
+        size = np.abs(self.values)
+        return self.values[size > ZERO * max(float(size.max()), 1e-300)]
+
+    @property
+    def second_moment(self) -> float:
+        """Mean of the squares."""
+        return float(np.mean(self.values**2))
+
+    @property
+    def rank(self) -> float:
+        """Share of eigenvalues above rounding."""
+        return len(self._kept) / len(self.values)
+
+    @property
+    def edges(self) -> tuple[float, float]:
+        """Smallest and largest eigenvalue above rounding."""
+        kept = self._kept
+        return (float(kept.min()), float(kept.max())) if kept.size else (0.0, 0.0)
+
+    def law(self, s: float) -> Law:
+        """The eigenvalues plus a free semicircle."""
+        from onehead.spectra.atoms import AtomsSemicircle  # noqa: PLC0415  (loads numba)
+
+        return AtomsSemicircle(self.values, s)
+
+    def density(self, x: Array) -> Array:
+        """Atoms have none."""
+        raise OutsideDomain("a list of eigenvalues has no density; draw their histogram instead.")
+
+
+class Atoms(Discrete):
+    """S* with exactly these eigenvalues: those of one finite instance, or any list of numbers (7).
+
+    Parameters
+    ----------
+    eigenvalues : sequence of float
+        As they are, zeros included; not normalised. Their number is the dimension d of a training run.
+
+    Examples
+    --------
+    >>> target = Atoms(eigenvalues=(2.0, 1.0, 0.0, 0.0))
+    >>> target.second_moment, target.rank
+    (1.25, 0.5)
+    """
+
+    eigenvalues: tuple[float, ...] = Field(
+        min_length=1,
+        max_length=LARGEST,
+        json_schema_extra={"allowed": f"a list of 1 to {LARGEST} finite numbers, not all zero"},
+    )
+
+    @field_validator("eigenvalues", mode="before")
+    @classmethod
+    def _from_array(cls, value: Any) -> Any:
+        return value.ravel().tolist() if isinstance(value, np.ndarray) else value
+
+    @field_validator("eigenvalues")
+    @classmethod
+    def _some(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        if not any(value):
+            raise ValueError("all zero")
+        return value
+
+    @property
+    def values(self) -> Array:
+        """The eigenvalues, from large to small."""
+        return _sorted(self.eigenvalues)
+
+    @property
+    def dim(self) -> int:
+        """d, the number of eigenvalues."""
+        return len(self.eigenvalues)
+
+
+class PowerLaw(Discrete):
+    """Eigenvalues C i^-γ, i = 1..d, with C such that Q0 = Tr S*²/d = 1 (1.1).
+
+    Parameters
+    ----------
+    gamma : float
+        Exponent of the decay (γ); above one half the squares have a finite sum.
+    dim : int
+        Number of eigenvalues (d).
+
+    Examples
+    --------
+    >>> target = PowerLaw(gamma=0.75, dim=200)
+    >>> round(target.second_moment, 12), round(float(target.values[0]), 4)
+    (1.0, 8.903)
+    """
+
+    gamma: float = Field(0.75, ge=0.0, le=10.0)
+    dim: int = Field(200, ge=2, le=LARGEST)
+
+    @property
+    def values(self) -> Array:
+        """C i^-γ."""
+        return _power_law(self.gamma, self.dim)
+
+
+class Spikes(Discrete):
+    """A few given eigenvalues over a bulk; not normalised (5).
+
+    Parameters
+    ----------
+    spikes : sequence of float
+        The eigenvalues that stand out.
+    dim : int
+        Number of all eigenvalues (d).
+    bulk : MarchenkoPastur, optional
+        Law of the others, put at its quantiles; without one they are all zero.
+
+    Examples
+    --------
+    >>> target = Spikes(spikes=(6.0, 3.0), dim=100)
+    >>> target.second_moment, target.rank
+    (0.45, 0.02)
+    """
+
+    spikes: tuple[float, ...] = Field(
+        min_length=1, max_length=LARGEST, json_schema_extra={"allowed": "a list of finite numbers, not all zero"}
+    )
+    dim: int = Field(ge=2, le=LARGEST)
+    bulk: MarchenkoPastur | None = Field(None, json_schema_extra={"allowed": "a MarchenkoPastur target, or nothing"})
+
+    @field_validator("spikes")
+    @classmethod
+    def _some(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        if not any(value):
+            raise ValueError("all zero")
+        return value
+
+    @model_validator(mode="after")
+    def _room(self) -> "Spikes":
+        if len(self.spikes) >= self.dim:
+            raise InvalidArgument("dim", self.dim, f"an integer > {len(self.spikes)}, the number of spikes")
+        return self
+
+    @property
+    def values(self) -> Array:
+        """Spikes and bulk, from large to small."""
+        others = self.dim - len(self.spikes)
+        bulk = (0.0,) * others if self.bulk is None else _quantiles(self.bulk.kappa0, others)
+        return _sorted((*self.spikes, *bulk))
+
+
+@lru_cache(maxsize=64)
+def _sorted(values: tuple[float, ...]) -> Array:
+    return _frozen(np.sort(np.asarray(values, dtype=np.float64))[::-1])
+
+
+@lru_cache(maxsize=64)
+def _power_law(gamma: float, dim: int) -> Array:
+    values = np.arange(1.0, dim + 1.0) ** -gamma
+    return _frozen(values / np.sqrt(np.mean(values**2)))
+
+
+@lru_cache(maxsize=64)
+def _quantiles(kappa0: float, count: int) -> tuple[float, ...]:
+    """The (i + 1/2)/count quantiles of the Marchenko-Pastur target, its zeros included."""
+    target = MarchenkoPastur(kappa0=kappa0)
+    low, high = target.edges
+    angle = np.linspace(0.0, np.pi, 4001)
+    x = low + (high - low) * 0.5 * (1.0 - np.cos(angle))
+    weight = target.density(x) * (high - low) * 0.5 * np.sin(angle)
+    below = np.concatenate([[0.0], np.cumsum(0.5 * (weight[1:] + weight[:-1]) * np.diff(angle))])
+    below = 1.0 - target.rank + below * target.rank / below[-1]
+    level = (np.arange(count) + 0.5) / count
+    return tuple(np.where(level < 1.0 - target.rank, 0.0, np.interp(level, below, x)).tolist())
+
+
+def _frozen(values: Array) -> Array:
+    values.setflags(write=False)  # shared by every problem with this target
+    return values

@@ -3,9 +3,12 @@
 from onehead.aim.amp import AmpResult, amp
 from onehead.aim.compare import Comparison, compare
 from onehead.aim.curve import Curve, curve
+from onehead.aim.decompose import Decomposition, decompose
 from onehead.aim.loss import Channel, CrossEntropy, Squared, softmax
 from onehead.aim.nuclear import NuclearEquivalence, nuclear_equivalence
+from onehead.aim.phases import PhaseDiagram, phase_diagram
 from onehead.aim.prediction import Prediction
+from onehead.aim.scaling import Feature, Scaling, features, scaling
 from onehead.aim.spectrum import Spectrum, spectrum
 from onehead.aim.targets import Atoms, MarchenkoPastur, PowerLaw, Spikes, Target
 from onehead.aim.task import Learner, Task
@@ -22,13 +25,17 @@ __all__ = [
     "Comparison",
     "CrossEntropy",
     "Curve",
+    "Decomposition",
+    "Feature",
     "Learner",
     "MarchenkoPastur",
     "Method",
     "NuclearEquivalence",
+    "PhaseDiagram",
     "Plateau",
     "PowerLaw",
     "Prediction",
+    "Scaling",
     "Spectrum",
     "Spikes",
     "Squared",
@@ -41,9 +48,13 @@ __all__ = [
     "amp",
     "compare",
     "curve",
+    "decompose",
+    "features",
     "nuclear_equivalence",
+    "phase_diagram",
     "plateau",
     "predict",
+    "scaling",
     "softmax",
     "spectrum",
     "thresholds",

@@ -18,13 +18,12 @@ import numpy as np
 from numba import float64, int64, njit, types
 from numpy.typing import NDArray
 
-from onehead.aim.targets import Atoms
 from onehead.aim.logits import Geometry, geometry
 from onehead.aim.loss import channel_named
 from onehead.aim.objective import data_slope, map_logits
 from onehead.aim.reduced import Hats, reduce
 from onehead.aim.sampling import draw_target
-from onehead.aim.targets import MarchenkoPastur
+from onehead.aim.targets import Atoms, MarchenkoPastur
 from onehead.aim.task import Learner, Task, check_alpha
 from onehead.aim.train import Instance
 from onehead.errors import Diverged, InvalidArgument, OutsideDomain

@@ -35,7 +35,7 @@ class Prediction(Result):
     blurred by a semicircle of variance ``spread``, and x > ``cut``.
     """
 
-    _HIDDEN: ClassVar[tuple[str, ...]] = ("thresholded",)
+    _HIDDEN: ClassVar[tuple[str, ...]] = ("thresholded", "jacobian")
 
     alpha: float
     test_error: float
@@ -56,6 +56,7 @@ class Prediction(Result):
     cut: float
     slope: float
     thresholded: bool
+    jacobian: tuple[tuple[float, ...], ...] | None  # F' in (log q, log m, log Sigma); none where a limit needs no solve
     task: Task
     learner: Learner
 

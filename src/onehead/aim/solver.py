@@ -24,7 +24,10 @@ LAST_KEPT_LEVEL = 2  # where minima compete the theory itself is approximate: th
 
 @dataclass(frozen=True, kw_only=True)
 class Solution:
-    """A solution in reduced units, with the quadrature rule it was found on and the error seen on its twin."""
+    """A solution in reduced units, with the quadrature rule it was found on and the error seen on its twin.
+
+    ``jacobian`` is F', the derivative of one turn of the equations in (log q, log m, log Sigma).
+    """
 
     alpha: float
     overlaps: Overlaps
@@ -33,6 +36,7 @@ class Solution:
     evaluations: int
     level: int
     error: Vector
+    jacobian: Vector
     memory: ProxMemory
 
     @property
@@ -53,7 +57,8 @@ def solve(problem: Reduced, alpha: float, start: Vector | None = None) -> Soluti
                 raise
             break  # the coarser rule has an answer, and its error estimate
         used += attempt.evaluations
-        error = _error(problem, attempt)
+        jacobian = _jacobian(problem, attempt)
+        error = _error(problem, attempt, jacobian)
         solution = Solution(
             alpha=alpha,
             overlaps=attempt.overlaps,
@@ -62,6 +67,7 @@ def solve(problem: Reduced, alpha: float, start: Vector | None = None) -> Soluti
             evaluations=used,
             level=level,
             error=error,
+            jacobian=jacobian,
             memory=attempt.memory,
         )
         state, secants = solution.state, attempt.secants
@@ -155,8 +161,20 @@ def _plateau_guess(problem: Reduced, alpha: float) -> Vector:
     return np.log([c * c * Q0, c * Q0 * (1.0 - 1e-6), sigma])
 
 
-def _error(problem: Reduced, attempt: Attempt) -> Vector:
-    """Change of (log q, log m, log Sigma) under the twin rule: (1 - F')^-1 (F_twin(y) - y), F' by differences.
+def _jacobian(problem: Reduced, attempt: Attempt) -> Vector:
+    """F' by differences on the coarsest rule, every prox kept in its minimum."""
+    y, memory = attempt.state, ProxMemory(follow=True)
+    centre = log_state(turn_once(problem, attempt.alpha, y, 0, memory=memory)[1])
+    slope = np.empty((3, 3))
+    for k, change in enumerate((1e-3, -1e-3, 1e-3)):  # a smaller m and a larger q stay inside m² <= q Q0
+        moved = y.copy()
+        moved[k] += change
+        slope[:, k] = (log_state(turn_once(problem, attempt.alpha, moved, 0, memory=memory)[1]) - centre) / change
+    return slope
+
+
+def _error(problem: Reduced, attempt: Attempt, jacobian: Vector) -> Vector:
+    """Change of (log q, log m, log Sigma) under the twin rule: (1 - F')^-1 (F_twin(y) - y).
 
     Where proximal points were kept in their minima, letting them choose again counts as an error too.
     """
@@ -164,11 +182,4 @@ def _error(problem: Reduced, attempt: Attempt) -> Vector:
     gap = np.abs(log_state(turn_once(problem, alpha, y, attempt.level, twin=True)[1]) - y)
     if attempt.memory.follow:
         gap = np.maximum(gap, np.abs(log_state(turn_once(problem, alpha, y, attempt.level)[1]) - y))
-    memory = ProxMemory(follow=True)
-    centre = log_state(turn_once(problem, alpha, y, 0, memory=memory)[1])
-    slope = np.empty((3, 3))
-    for k, change in enumerate((1e-3, -1e-3, 1e-3)):  # a smaller m and a larger q stay inside m² <= q Q0
-        moved = y.copy()
-        moved[k] += change
-        slope[:, k] = (log_state(turn_once(problem, alpha, moved, 0, memory=memory)[1]) - centre) / change
-    return np.asarray(np.abs(np.linalg.inv(np.eye(3) - slope)) @ gap)
+    return np.asarray(np.abs(np.linalg.inv(np.eye(3) - jacobian)) @ gap)

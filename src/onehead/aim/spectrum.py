@@ -2,13 +2,15 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.aim.outliers import Outlier, outliers_of
 from onehead.aim.prediction import Prediction
 from onehead.aim.reduced import Reduced, reduce
+from onehead.aim.targets import Discrete
 from onehead.results import Certificate, Result
 from onehead.spectra.law import Law
 
@@ -18,6 +20,7 @@ Array = NDArray[np.float64]
 
 GRID = 400  # points per bulk of the tabulated density
 CDF_NODES = 4000
+OUTLIER_NODES = 65  # an outlier is almost a semicircle
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -25,13 +28,17 @@ class Spectrum(Result):
     """Eigenvalues of the trained map S: an atom at zero and a density, in units of S.
 
     Eigenvalues are slope (x - threshold)_+ with x from the blurred target law; trained directly, slope x.
-    ``edges`` lists one interval per bulk, cut at zero; ``x`` and ``density`` tabulate the density.
+    ``edges`` lists one interval per bulk, cut at zero; ``x`` and ``density`` tabulate the density there. ``outliers`` are
+    the learned features of a target with a dimension d, each of mass 1/d.
     """
+
+    _HIDDEN: ClassVar[tuple[str, ...]] = ("intervals",)
 
     zero_mass: float
     rank: float
     edges: tuple[tuple[float, float], ...]
-    outliers: tuple[dict[str, float], ...]
+    outliers: tuple[Outlier, ...]
+    intervals: tuple[tuple[float, float], ...]  # bulks and outliers
     x: Array
     density_values: Array
     mean: float
@@ -53,9 +60,12 @@ class Spectrum(Result):
     def density(self, x: Array) -> Array:
         """Density of the non-zero eigenvalues at x: rho_s(x / slope + threshold) / slope."""
         x = np.atleast_1d(np.asarray(x, dtype=float))
-        if self._law is None or self.rank == 0.0:
-            return self.point.task.target.density(x) if self.rank > 0.0 else np.zeros(x.shape)
         point = self.point
+        if self.rank == 0.0:
+            return np.zeros(x.shape)
+        if self._law is None:
+            scale = point.task.beta0 / point.learner.beta
+            return point.task.target.density(x / scale) / scale
         source = x / point.slope + point.threshold
         kept = (source > point.cut) if point.thresholded else np.ones(x.shape, dtype=bool)
         return np.where(kept, self._law.density(source) / point.slope, 0.0)
@@ -87,8 +97,8 @@ class Spectrum(Result):
     def _table(self) -> tuple[Array, Array]:
         """Eigenvalues and the mass of the continuous part below each, by the trapezoidal rule in an angle."""
         grids, masses, total = [], [], 0.0
-        for low, high in self.edges:
-            angle = np.linspace(0.0, np.pi, CDF_NODES)
+        for low, high in self.intervals:
+            angle = np.linspace(0.0, np.pi, CDF_NODES if (low, high) in self.edges else OUTLIER_NODES)
             x = low + (high - low) * 0.5 * (1.0 - np.cos(angle))
             weight = self.density(x) * (high - low) * 0.5 * np.sin(angle)
             steps = 0.5 * (weight[1:] + weight[:-1]) * np.diff(angle)
@@ -114,31 +124,30 @@ def spectrum(point: Prediction) -> Spectrum:
     >>> round(law.zero_mass, 3), len(law.edges), round(law.second_moment, 2)
     (0.356, 1, 1.46)
     """
-    target = point.task.target
-    if point.rank == 0.0:
-        bulks: tuple[tuple[float, float], ...] = ()
-        mean = second = 0.0
-    elif point.spread <= 0.0:  # the target itself
-        bulks = (target.edges,)
+    outliers = outliers_of(point)
+    intervals: tuple[tuple[float, float], ...] = ()
+    mean = second = 0.0
+    if point.rank > 0.0 and point.spread <= 0.0:  # the target itself
         scale = point.task.beta0 / point.learner.beta
-        bulks = tuple((scale * low, scale * high) for low, high in bulks)
+        low, high = point.task.target.edges
+        intervals = ((scale * low, scale * high),)
         mean, second = float("nan"), point.q
-    else:
+    elif point.rank > 0.0:
         law = _problem(point).law(point.spread)
         nodes = law.nodes(point.cut) if point.thresholded else law.nodes()
         values = point.slope * (nodes.x - point.threshold)
         mean, second = float(nodes.mass @ values), float(nodes.mass @ values**2)
-        edges = []
-        for low, high in law.edges:
-            a, b = (point.slope * (max(edge, point.cut) - point.threshold) for edge in (low, high))
-            if b > a:
-                edges.append((a, b))
-        bulks = tuple(edges)
+        ends = ((max(low, point.cut), high) for low, high in law.edges)
+        moved = ((point.slope * (low - point.threshold), point.slope * (high - point.threshold)) for low, high in ends)
+        intervals = tuple((low, high) for low, high in moved if high > low)
+    apart = tuple(outlier.position for outlier in outliers)
+    bulks = tuple((low, high) for low, high in intervals if not any(low <= x <= high for x in apart))
     result = Spectrum(
         zero_mass=1.0 - point.rank if point.thresholded else 0.0,
         rank=point.rank,
         edges=bulks,
-        outliers=(),
+        outliers=outliers,
+        intervals=intervals,
         x=np.empty(0),
         density_values=np.empty(0),
         mean=mean,
@@ -152,6 +161,8 @@ def spectrum(point: Prediction) -> Spectrum:
         ),
         point=point,
     )
+    if point.spread <= 0.0 and isinstance(point.task.target, Discrete):
+        return result  # eigenvalues themselves: nothing to tabulate
     grid = [low + (high - low) * 0.5 * (1.0 - np.cos(np.linspace(0.0, np.pi, GRID))) for low, high in bulks]
     x = np.concatenate(grid) if grid else np.empty(0)
     return _with_table(result, x)

@@ -1,6 +1,7 @@
 """predict(): exact learning curve of a tied attention head, one point at a time."""
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,12 +61,12 @@ def predict(task: Task, learner: Learner, alpha: float, *, near: Prediction | No
     if problem.decay == 0.0:
         limit = _limit_point(problem, alpha)
         if limit is not None:
-            return _finish(task, learner, problem, alpha, *limit)
+            return _finish(task, learner, problem, alpha, limit)
     elif is_zero(problem, alpha):
-        return _finish(task, learner, problem, alpha, *_not_emerged(problem, alpha))
+        return _finish(task, learner, problem, alpha, _not_emerged(problem, alpha))
     start = _state_of(problem, near) if near is not None else None
     solution = solve(problem, alpha, start)
-    return _finish(task, learner, problem, alpha, *_solved(problem, solution))
+    return _finish(task, learner, problem, alpha, _solved(problem, solution))
 
 
 def _state_of(problem: Reduced, near: Prediction) -> NDArray[np.float64] | None:
@@ -76,7 +77,15 @@ def _state_of(problem: Reduced, near: Prediction) -> NDArray[np.float64] | None:
     return np.log([near.q * beta**2, near.m * beta * beta0, near.sigma])
 
 
-_Numbers = tuple[Overlaps, Hats, float, float, AimCertificate]  # overlaps, hats, training loss, error of q, certificate
+class _Numbers(NamedTuple):
+    """What a solve gives, in reduced units."""
+
+    overlaps: Overlaps
+    hats: Hats
+    train: float
+    certificate: AimCertificate
+    error: float = 0.0  # relative, of q
+    jacobian: NDArray[np.float64] | None = None
 
 
 def _solved(problem: Reduced, solution: Solution) -> _Numbers:
@@ -133,7 +142,7 @@ def _solved(problem: Reduced, solution: Solution) -> _Numbers:
         replicon=replicon,
         quadrature_error=_propagated(problem, solution),
     )
-    return overlaps, hats, train, float(abs(solution.error[0])), certificate
+    return _Numbers(overlaps, hats, train, certificate, float(abs(solution.error[0])), solution.jacobian)
 
 
 def _propagated(problem: Reduced, solution: Solution) -> float:
@@ -152,7 +161,7 @@ def _not_emerged(problem: Reduced, alpha: float) -> _Numbers:
     overlaps = Overlaps(0.0, 0.0, 0.0, 0.0, 0.0, SpectralMap(s, eps, eps, 0.0, True))
     certificate = AimCertificate(status="not emerged: S = 0 is the minimum", kind=problem.output.channel.kind)
     train = alpha * problem.output.fresh_loss(0.0, 0.0)
-    return overlaps, Hats(alpha * q0, alpha * m0, INFINITE), train, 0.0, certificate
+    return _Numbers(overlaps, Hats(alpha * q0, alpha * m0, INFINITE), train, certificate)
 
 
 def _limit_point(problem: Reduced, alpha: float) -> _Numbers | None:
@@ -165,7 +174,7 @@ def _limit_point(problem: Reduced, alpha: float) -> _Numbers | None:
         where = SpectralMap(0.0, 0.0, 0.0, 1.0, not problem.direct)
         overlaps = Overlaps(Q0, Q0, 0.0, np.nan, problem.target.rank if not problem.direct else 1.0, where)
         status = "perfect recovery: S equals the target; sigma and the hats have no finite limit"
-        return overlaps, lost, floor, 0.0, AimCertificate(status=status, kind=kind)
+        return _Numbers(overlaps, lost, floor, AimCertificate(status=status, kind=kind))
     threshold = direct_threshold(problem) if problem.direct else interpolation(problem)[0]
     if alpha > threshold * (1.0 + 1e-12):
         return None
@@ -179,18 +188,13 @@ def _limit_point(problem: Reduced, alpha: float) -> _Numbers | None:
         q, m = twice * (Q - twice * Q0) / (1.0 - twice), twice * Q0
         s = (q / twice**2 - Q0) if twice > 0.0 else INFINITE
         where = SpectralMap(s, 0.0, -np.inf, twice, False)
-        return (
-            Overlaps(q, m, INFINITE, np.nan, 1.0, where),
-            lost,
-            floor,
-            0.0,
-            AimCertificate(status=status, kind=kind),
-        )
+        overlaps = Overlaps(q, m, INFINITE, np.nan, 1.0, where)
+        return _Numbers(overlaps, lost, floor, AimCertificate(status=status, kind=kind))
     point = _at_threshold(problem, alpha, threshold)
     part = point.integrals
     where = SpectralMap(point.s, point.eps, part.cut, 1.0, True)
     certificate = AimCertificate(status=status, kind=kind, residual=point.residual)
-    return Overlaps(point.q, point.m, INFINITE, part.B, part.rank, where), lost, floor, 0.0, certificate
+    return _Numbers(Overlaps(point.q, point.m, INFINITE, part.B, part.rank, where), lost, floor, certificate)
 
 
 def _at_threshold(problem: Reduced, alpha: float, threshold: float) -> Interpolating:
@@ -201,19 +205,10 @@ def _at_threshold(problem: Reduced, alpha: float, threshold: float) -> Interpola
     return interpolating(problem, alpha)
 
 
-def _finish(
-    task: Task,
-    learner: Learner,
-    problem: Reduced,
-    alpha: float,
-    overlaps: Overlaps,
-    hats: Hats,
-    train: float,
-    error: float,
-    certificate: AimCertificate,
-) -> Prediction:
+def _finish(task: Task, learner: Learner, problem: Reduced, alpha: float, numbers: _Numbers) -> Prediction:
     """Errors on fresh samples, and back to the learner's own units."""
     output = problem.output
+    overlaps, hats, train, certificate, error, jacobian = numbers
     q, m = overlaps.q, overlaps.m
     test = output.fresh_loss(q, m, loss="squared")
     clean = output.fresh_loss(q, m, loss="squared", power=problem.target_power)
@@ -244,6 +239,7 @@ def _finish(
         cut=overlaps.map.cut,
         slope=overlaps.map.slope / beta,
         thresholded=overlaps.map.thresholded,
+        jacobian=tuple(map(tuple, jacobian.tolist())) if jacobian is not None else None,
         task=task,
         learner=learner,
     )

@@ -12,7 +12,7 @@ from onehead.aim.theory import predict
 from onehead.errors import SolveError
 from onehead.results import Certificate, Result
 
-__all__ = ["Tuned", "tune"]
+__all__ = ["Tuned", "largest_decay", "tune"]
 
 LOWEST = 1e-6  # relative to the largest weight decay that makes a difference
 PER_DECADE = 3
@@ -77,7 +77,7 @@ def tune(task: Task, learner: Learner, alpha: float, *, progress: Callable[[], N
                 progress()
         return tried[decay].test_error
 
-    top = _largest(task, learner, alpha)
+    top = largest_decay(task, learner, alpha)
     decays = top * np.logspace(0.0, np.log10(LOWEST), int(-np.log10(LOWEST) * PER_DECADE) + 1)
     near: Prediction | None = None
     errors = []
@@ -126,7 +126,7 @@ def tune(task: Task, learner: Learner, alpha: float, *, progress: Callable[[], N
     )
 
 
-def _largest(task: Task, learner: Learner, alpha: float) -> float:
+def largest_decay(task: Task, learner: Learner, alpha: float) -> float:
     """The weight decay at which S becomes zero (4.6); trained directly, one that shrinks it a hundredfold."""
     problem = reduce(task, learner)
     q0, m0 = problem.output.at_origin(1)

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onehead.cli.aim_flags import RATIOS, aim_options, alpha_option
+from onehead.cli.aim_flags import aim_options, alpha_option, alphas_option
+from onehead.cli.aim_scaling import features, phase_diagram, scaling
 from onehead.cli.aim_train import amp, compare, train
 from onehead.cli.output import (
     check_picture,
@@ -83,12 +84,7 @@ def _meanings(point: "Prediction") -> list[tuple[str, Any, str]]:
 
 @command.command()
 @aim_options
-@click.option(
-    "--alphas",
-    type=RATIOS,
-    required=True,
-    help="Sample ratios: start:stop:count, log:start:stop:count or a list.",
-)
+@alphas_option
 @output_options()
 def curve(
     task: "Task",
@@ -237,5 +233,5 @@ def tune(task: "Task", learner: "Learner", alpha: float, as_json: bool, csv_file
     )
 
 
-for trained in (train, amp, compare):
-    command.add_command(trained)
+for other in (scaling, features, phase_diagram, train, amp, compare):
+    command.add_command(other)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onehead.cli.aim_flags import aim_options, alpha_option
+from onehead.cli.aim_flags import aim_options, alpha_option, alphas_option
 from onehead.cli.output import (
     check_picture,
     note,
@@ -16,7 +16,7 @@ from onehead.cli.output import (
     save_figure,
     write_csv,
 )
-from onehead.cli.values import Number, Range, Typed, Whole, Word
+from onehead.cli.values import Number, Typed, Whole, Word
 from onehead.errors import InvalidArgument, OneheadError
 
 if TYPE_CHECKING:
@@ -138,7 +138,6 @@ def _prediction(task: "Task", learner: "Learner", alpha: float) -> "Prediction |
 @click.command()
 @aim_options
 @alpha_option
-@click.option("--dim", type=Whole(2), required=True, help="Dimension of a token (d).")
 @click.option("--seeds", type=Whole(1), default=4, show_default=True, help="Independent instances.")
 @training_options
 @output_options()
@@ -198,7 +197,6 @@ def _draw_spectrum(path: str, result: "TrainingResult", theory: "Prediction | No
 @click.command()
 @aim_options
 @alpha_option
-@click.option("--dim", type=Whole(2), required=True, help="Dimension of a token (d).")
 @click.option("--iterations", type=Whole(1), default=80, show_default=True, help="Iterations.")
 @click.option(
     "--damping",
@@ -247,7 +245,7 @@ def amp(
 
 @click.command()
 @aim_options
-@click.option("--alphas", type=Range(0.0, 1e6, open_low=True), required=True, help="Sample ratios, as in 'aim curve'.")
+@alphas_option
 @click.option("--dims", type=Wholes(2), default="60,100", show_default=True, help="Dimensions, a comma list.")
 @click.option("--seeds", type=Whole(1), default=4, show_default=True, help="Independent instances per dimension.")
 @training_options

@@ -112,9 +112,23 @@ def spectrum(law: "Spectrum", *, axes: "Axes | None" = None) -> "Axes":
     target = point.task.target
     scale = point.task.beta0 / point.learner.beta
     low, high = (scale * edge for edge in target.edges)
-    angle = np.linspace(0.0, np.pi, 600)
-    x = low + (high - low) * 0.5 * (1.0 - np.cos(angle))
-    axes.fill_between(x, target.density(x / scale) / scale, color="#d9d9d9", lw=0.0, label="target (non-zero part)")
+    inner = np.array([0.0])
+    if isinstance(values := getattr(target, "values", None), np.ndarray):
+        axes.plot(
+            scale * values,
+            np.zeros(len(values)),
+            "|",
+            color="#9a9a9a",
+            ms=16,
+            label="target eigenvalues",
+            clip_on=False,
+            zorder=1,
+        )
+    else:
+        x = low + (high - low) * 0.5 * (1.0 - np.cos(np.linspace(0.0, np.pi, 600)))
+        height = target.density(x / scale) / scale
+        axes.fill_between(x, height, color="#d9d9d9", lw=0.0, label="target (non-zero part)")
+        inner = height[x > low + 0.02 * (high - low)]
     start = 0
     for i, (left, right) in enumerate(law.edges):
         count = len(law.x) // len(law.edges)
@@ -132,10 +146,9 @@ def spectrum(law: "Spectrum", *, axes: "Axes | None" = None) -> "Axes":
                 axes.plot([edge], [0.0], marker="|", ms=11, color=THEORY, clip_on=False)
         start += count
     positive = law.density_values[law.x > 0.02 * (law.x.max() if law.x.size else 1.0)]
-    inner = target.density(x / scale)[(x > low + 0.02 * (high - low))] / scale
     top = 1.35 * max(float(positive.max()) if positive.size else 0.0, min(float(inner.max()), 1.0))
     axes.set_ylim(0.0, top)
-    right_end = max(high, law.edges[-1][1] if law.edges else high)
+    right_end = max([high, *(edge for _, edge in law.edges), *(outlier.position for outlier in law.outliers)])
     left_end = min(0.0, law.edges[0][0] if law.edges else 0.0)
     axes.set_xlim(left_end - 0.06 * (right_end - left_end), 1.03 * right_end)
     if law.zero_mass > 0.0:
@@ -154,8 +167,17 @@ def spectrum(law: "Spectrum", *, axes: "Axes | None" = None) -> "Axes":
             color=THEORY,
             va="top",
         )
-    for outlier in law.outliers:
-        axes.plot([outlier["position"]], [0.0], marker="^", ms=6, color=TRAINING, clip_on=False)
+    for i, outlier in enumerate(law.outliers):
+        axes.plot([outlier.position] * 2, [0.0, 0.22 * top * outlier.overlap], color=THEORY, lw=1.2)
+        axes.plot(
+            [outlier.position],
+            [0.22 * top * outlier.overlap],
+            marker="v",
+            ms=6,
+            color=TRAINING,
+            ls="",
+            label="learned features (height: overlap)" if i == 0 else None,
+        )
     axes.set_xlabel("eigenvalue of the query-key map S")
     axes.set_ylabel("density")
     axes.legend(frameon=False, fontsize=8.5, loc="upper right")

@@ -28,6 +28,7 @@ NODES = 16  # per panel
 MERGE = 1e-13  # atoms closer than this, relative to the largest, are one
 STEPS = 200
 NARROW = 0.1  # clusters of atoms up to this many times sqrt(s weight) wide are replaced by two atoms
+FREE_ORDER = {"reassoc", "contract", "nsz", "arcp"}  # sums over atoms may use every lane: three times faster
 MISSED = 1e-9  # mass by which the nodes of a panel may miss the exact one
 WIDE = 1.5  # panels may be joined up to this many times the distance b to the nearest singularity
 
@@ -71,7 +72,7 @@ def _clustered(s, atoms, weights):  # type: ignore[no-untyped-def]
     return places[:used], shares[:used]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=FREE_ORDER)
 def _blur(a, s, atoms, weights, guess):  # type: ignore[no-untyped-def]
     """t = b² at ``a``: Newton on 1/F(t) = s, concave in t, so that it climbs from any lower bound."""
     low = 0.0
@@ -81,10 +82,7 @@ def _blur(a, s, atoms, weights, guess):  # type: ignore[no-untyped-def]
     for _ in range(STEPS):
         total, slope = 0.0, 0.0
         for i in range(atoms.shape[0]):
-            gap = (a - atoms[i]) ** 2 + t
-            if gap == 0.0:
-                return s * weights[i]
-            r = 1.0 / gap
+            r = 1.0 / ((a - atoms[i]) ** 2 + t)  # on an atom t is at least s w > 0
             total += weights[i] * r
             slope += weights[i] * r * r
         move = (s - 1.0 / total) * total * total / slope
@@ -95,7 +93,7 @@ def _blur(a, s, atoms, weights, guess):  # type: ignore[no-untyped-def]
     return t
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=FREE_ORDER)
 def _point(a, t, s, atoms, weights):  # type: ignore[no-untyped-def]
     """(Re G, dx/da) at ``a``."""
     real, s1, s2 = 0.0, 0.0, 0.0

@@ -1,0 +1,263 @@
+"""Scaling laws: excess error against the number of samples, its local exponent and where it comes from (sections 7, 8)."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onehead.aim.curve import Failure, curve
+from onehead.aim.decompose import decompose
+from onehead.aim.optimum import best_decay
+from onehead.aim.outliers import features_apart
+from onehead.aim.prediction import Prediction
+from onehead.aim.reduced import reduce
+from onehead.aim.slopes import local_exponent
+from onehead.aim.targets import Discrete
+from onehead.aim.task import Learner, Task
+from onehead.errors import InvalidArgument, SolveError
+from onehead.numerics.parallel import thread_map
+from onehead.results import Certificate, Result
+
+__all__ = ["Feature", "Scaling", "ScalingFailure", "ScalingPoint", "features", "scaling"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScalingPoint(Result):
+    """One number of samples of a scaling law.
+
+    ``local_exponent`` is d log(excess)/d log n, at fixed weight decay or, for ``optimal`` laws, along the best one (the two
+    agree there: at the best weight decay the error does not change with it to first order). ``outliers`` counts the target
+    eigenvalues that have left the noise bulk.
+    """
+
+    samples: float
+    weight_decay: float
+    test_error: float
+    excess_error: float
+    local_exponent: float
+    underfitting: float
+    approximation: float
+    overfitting: float
+    mismatch: float
+    outliers: int
+    rank: float
+    alpha: float
+    train_loss: float
+    spread: float
+    threshold: float
+    certificate: Certificate
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScalingFailure:
+    """A number of samples without an answer, with the reason."""
+
+    samples: float
+    weight_decay: float
+    reason: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """A row with a reason and no numbers."""
+        names = (name for name in ScalingPoint.__dataclass_fields__ if name != "certificate")
+        empty: dict[str, Any] = dict.fromkeys(names)
+        own = {"samples": self.samples, "weight_decay": self.weight_decay}
+        return {**empty, **own, "status": f"failed: {self.reason}", "kind": None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scaling:
+    """A scaling law: points in the order of the samples asked for."""
+
+    task: Task
+    learner: Learner
+    points: tuple[ScalingPoint | ScalingFailure, ...]
+    optimal: bool
+
+    def __iter__(self) -> Iterator[ScalingPoint | ScalingFailure]:
+        return iter(self.points)
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    @property
+    def failures(self) -> tuple[ScalingFailure, ...]:
+        """The points without an answer."""
+        return tuple(point for point in self.points if isinstance(point, ScalingFailure))
+
+    def column(self, name: str) -> NDArray[np.float64]:
+        """One quantity along the law; not a number where a point failed."""
+        return np.array([getattr(point, name, np.nan) for point in self.points], dtype=float)
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One dict per point."""
+        return [point.to_dict() for point in self.points]
+
+
+def scaling(
+    task: Task,
+    learner: Learner,
+    samples: Sequence[float] | NDArray[np.float64],
+    *,
+    optimal: bool = False,
+    progress: Callable[[], None] | None = None,
+) -> Scaling:
+    """How the excess error over the plateau falls with the number of samples, and why.
+
+    Parameters
+    ----------
+    task : Task
+        Its target must have a dimension d: PowerLaw, Spikes or Atoms.
+    learner : Learner
+    samples : sequence of float
+        Numbers of samples n, in any order; α = n/d².
+    optimal : bool
+        Use the best weight decay at each n instead of the learner's own.
+    progress : callable, optional
+        Called once for every finished point.
+
+    Examples
+    --------
+    >>> from onehead.aim import Learner, PowerLaw, Task, scaling
+    >>> law = scaling(Task(target=PowerLaw(gamma=0.75, dim=200)), Learner(weight_decay=1.0), [1e5, 1e6])
+    >>> [round(float(e), 2) for e in law.column("local_exponent")], law.column("outliers").astype(int).tolist()
+    ([-0.98, -1.48], [15, 34])
+    """
+    dim = _dimension(task)
+    counts = [_count(n) for n in np.atleast_1d(np.asarray(samples, dtype=float))]
+    if not counts:
+        raise InvalidArgument("samples", list(samples), "at least one number of samples")
+    if optimal:
+        points = _along_best(task, learner, counts, dim, progress)
+    else:
+        solved = curve(task, learner, [n / dim**2 for n in counts], progress=progress).points
+        points = thread_map(lambda pair: _row(*pair, learner), list(zip(counts, solved, strict=True)), level="curve")
+    return Scaling(task=task, learner=learner, points=tuple(points), optimal=optimal)
+
+
+def _dimension(task: Task) -> int:
+    if not isinstance(task.target, Discrete):
+        allowed = "a target with a dimension d: PowerLaw, Spikes or Atoms"
+        raise InvalidArgument("target", type(task.target).__name__, allowed)
+    return len(task.target.values)
+
+
+def _count(n: float) -> float:
+    if not 0.0 < n < float("inf"):
+        raise InvalidArgument("samples", float(n), "a number > 0")
+    return float(n)
+
+
+def _row(samples: float, point: Prediction | Failure, learner: Learner) -> ScalingPoint | ScalingFailure:
+    """Exponent, parts and outliers of a solved point."""
+    if isinstance(point, Failure):
+        return ScalingFailure(samples=samples, weight_decay=learner.decay, reason=point.reason)
+    try:
+        parts, exponent = decompose(point), local_exponent(point)
+    except SolveError as failure:
+        return ScalingFailure(samples=samples, weight_decay=point.learner.decay, reason=str(failure))
+    return ScalingPoint(
+        samples=samples,
+        weight_decay=point.learner.decay,
+        test_error=point.test_error,
+        excess_error=point.excess_error,
+        local_exponent=exponent,
+        underfitting=parts.underfitting,
+        approximation=parts.approximation,
+        overfitting=parts.overfitting,
+        mismatch=parts.mismatch,
+        outliers=_count_outliers(point),
+        rank=point.rank,
+        alpha=point.alpha,
+        train_loss=point.train_loss,
+        spread=point.spread,
+        threshold=point.threshold,
+        certificate=parts.certificate,
+    )
+
+
+def _count_outliers(point: Prediction) -> int:
+    """Target eigenvalues that have left the noise bulk and pass the threshold."""
+    if point.rank == 0.0 or point.spread <= 0.0:
+        return 0
+    law = reduce(point.task, point.learner).law(point.spread)
+    return features_apart(law, _dimension(point.task), point.cut if point.thresholded else -np.inf)
+
+
+def _along_best(
+    task: Task, learner: Learner, counts: list[float], dim: int, progress: Callable[[], None] | None
+) -> list[ScalingPoint | ScalingFailure]:
+    """The law along the best weight decay at each number of samples."""
+
+    def at(n: float) -> ScalingPoint | ScalingFailure:
+        try:
+            best = best_decay(task, learner, n / dim**2)
+            return _row(n, best, best.learner)
+        except SolveError as failure:
+            return ScalingFailure(samples=n, weight_decay=float("nan"), reason=str(failure))
+        finally:
+            if progress is not None:
+                progress()
+
+    return thread_map(at, counts, level="curve")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Feature(Result):
+    """A target eigenvalue, counted from one, and the number of samples at which it leaves the noise and is learned."""
+
+    feature: int
+    target: float
+    samples: float
+
+
+def features(
+    task: Task,
+    learner: Learner,
+    samples: Sequence[float] | NDArray[np.float64],
+    *,
+    progress: Callable[[], None] | None = None,
+) -> tuple[Feature, ...]:
+    """The order in which features emerge as data grows (sequential spectral recovery).
+
+    Solves the law over the range of ``samples``, and finds between its points where each target eigenvalue first leaves the
+    noise bulk upwards and passes the threshold: log s and log eps are interpolated in log n, and the support of the blurred
+    target is exact. Features that are out before the range begins, or not within it, are left out.
+
+    Examples
+    --------
+    >>> from onehead.aim import Learner, PowerLaw, Task, features
+    >>> task = Task(target=PowerLaw(gamma=0.75, dim=200))
+    >>> found = features(task, Learner(weight_decay=1.0), [3000, 10_000, 30_000])
+    >>> [item.feature for item in found], round(found[0].samples, -2)
+    ([1, 2, 3, 4, 5, 6, 7, 8], 4500.0)
+    """
+    dim = _dimension(task)
+    problem = reduce(task, learner)
+    solved = curve(task, learner, [_count(n) / dim**2 for n in sorted(samples)], progress=progress).points
+    known = [point for point in solved if isinstance(point, Prediction) and point.spread > 0.0]
+    if len(known) < 2:
+        raise InvalidArgument("samples", list(samples), "at least two numbers of samples that can be solved")
+    log_n = np.log([point.alpha * dim**2 for point in known])
+    log_s = np.log([point.spread for point in known])
+    eps = np.array([point.threshold for point in known])
+    cut = np.array([point.cut if point.thresholded else -np.inf for point in known])
+
+    def out(x: float) -> int:
+        threshold = float(np.interp(x, log_n, np.maximum(eps, cut))) if np.isfinite(cut).all() else -np.inf
+        return features_apart(problem.law(float(np.exp(np.interp(x, log_n, log_s)))), dim, threshold)
+
+    values = task.target.values if isinstance(task.target, Discrete) else np.empty(0)
+    found, counts = [], [out(x) for x in log_n]
+    for i in range(1, len(log_n)):
+        for k in range(counts[i - 1] + 1, counts[i] + 1):
+            low, high = float(log_n[i - 1]), float(log_n[i])
+            while high - low > 1e-4:
+                middle = 0.5 * (low + high)
+                low, high = (low, middle) if out(middle) >= k else (middle, high)
+            found.append(Feature(feature=k, target=float(values[k - 1]), samples=float(np.exp(0.5 * (low + high)))))
+    first: dict[int, Feature] = {}
+    for item in found:  # a feature can sink back into the bulk near interpolation: its first rise counts
+        first.setdefault(item.feature, item)
+    return tuple(sorted(first.values(), key=lambda item: item.feature))

@@ -1,0 +1,96 @@
+"""How a solution answers to a little more data or weight decay: derivatives from the equations, no second solve.
+
+With y = (log q, log m, log Sigma) = F(y; α, λ), dy = (1 - F')^-1 dF at fixed y. Only the input channel moves with α and
+λ at fixed y: the hats are proportional to α, and λ enters through the threshold alone.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onehead.aim.iterate import log_state
+from onehead.aim.logits import FRESH
+from onehead.aim.prediction import Prediction
+from onehead.aim.reduced import Hats, Reduced, reduce
+from onehead.aim.theory import predict
+
+__all__ = ["decay_slope", "error_partials", "local_exponent"]
+
+ROUGH = 1  # quadrature rule of the partial derivatives: good to 1e-5, F' is not better than 1e-4
+STEP = 1e-4  # of the logarithm of a hat or of λ: central differences, their error is its square
+STRIDE = 2e-2  # of log α or log λ where the point has to be solved again on both sides
+CLEAR = 0.05  # of 1 - m²/(Q q): closer to perfect recovery F' by differences is too rough
+
+
+def error_partials(problem: Reduced, q: float, m: float, level: int = FRESH) -> tuple[float, float]:
+    """(dE/dq, dE/dm) of the noisy test error, in reduced units, by central differences.
+
+    The step is a share of the distance from the edge of the domain, q = m²/Q, where a noiseless head ends up.
+    """
+    room = q - m * m / problem.label_power
+    step_q = 1e-2 * min(room, q)
+    step_m = step_q / max(2.0 * abs(m) / problem.label_power, 1.0)
+
+    def error(q: float, m: float) -> float:
+        return problem.output.fresh_loss(q, m, loss="squared", level=level)
+
+    along_q = (error(q + step_q, m) - error(q - step_q, m)) / (2.0 * step_q)
+    along_m = (error(q, m + step_m) - error(q, m - step_m)) / (2.0 * step_m)
+    return along_q, along_m
+
+
+def local_exponent(point: Prediction) -> float:
+    """d log(excess error) / d log n at fixed weight decay; zero where the map has not emerged.
+
+    Examples
+    --------
+    >>> from onehead.aim import Learner, PowerLaw, Task, predict
+    >>> from onehead.aim.slopes import local_exponent
+    >>> task = Task(target=PowerLaw(gamma=0.75, dim=200))
+    >>> round(local_exponent(predict(task, Learner(weight_decay=1.0), alpha=1.5)), 2)
+    -1.03
+    """
+    if point.rank == 0.0:
+        return 0.0
+    problem = reduce(point.task, point.learner)
+    if not _has_jacobian(point, problem):
+        sides = [predict(point.task, point.learner, point.alpha * float(np.exp(d))) for d in (-STRIDE, STRIDE)]
+        low, high = (max(side.excess_error, 1e-300) for side in sides)
+        return float(np.log(high / low) / (2.0 * STRIDE))
+    hats = Hats(point.q_hat, point.m_hat, point.sigma_hat)
+    more, less = (Hats(*(float(np.exp(d)) * h for h in hats)) for d in (STEP, -STEP))
+    moved = log_state(problem.input_channel(more)) - log_state(problem.input_channel(less))
+    return _error_change(point, problem, moved / (2.0 * STEP)) / point.excess_error
+
+
+def decay_slope(point: Prediction) -> float:
+    """d(test error) / d log λ at fixed sample ratio; zero at the best weight decay, and where S = 0."""
+    if point.rank == 0.0 or point.learner.decay == 0.0:
+        return 0.0
+    problem = reduce(point.task, point.learner)
+    if not _has_jacobian(point, problem):
+        decays = [point.learner.decay * float(np.exp(d)) for d in (-STRIDE, STRIDE)]
+        low, high = (predict(point.task, point.learner.changed(weight_decay=d), point.alpha) for d in decays)
+        return (high.test_error - low.test_error) / (2.0 * STRIDE)
+    hats = Hats(point.q_hat, point.m_hat, point.sigma_hat)
+    more, less = (replace(problem, decay=problem.decay * float(np.exp(d))) for d in (STEP, -STEP))
+    moved = log_state(more.input_channel(hats)) - log_state(less.input_channel(hats))
+    return _error_change(point, problem, moved / (2.0 * STEP))
+
+
+def _has_jacobian(point: Prediction, problem: Reduced) -> bool:
+    """Whether the point knows F' well enough."""
+    beta, beta0 = point.learner.beta, point.task.beta0
+    square = (point.m * beta * beta0) ** 2 / (problem.label_power * point.q * beta**2)
+    return point.jacobian is not None and 1.0 - square > CLEAR
+
+
+def _error_change(point: Prediction, problem: Reduced, forced: NDArray[np.float64]) -> float:
+    """Change of the test error when F moves by ``forced`` at fixed y and y follows."""
+    assert point.jacobian is not None
+    response = np.linalg.solve(np.eye(3) - np.asarray(point.jacobian), forced)
+    beta, beta0 = point.learner.beta, point.task.beta0
+    q, m = point.q * beta**2, point.m * beta * beta0
+    along_q, along_m = error_partials(problem, q, m, level=ROUGH)
+    return float(along_q * q * response[0] + along_m * m * response[1])

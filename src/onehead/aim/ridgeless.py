@@ -95,12 +95,13 @@ def interpolation(problem: Reduced) -> tuple[float, Interpolating | None]:
         part = problem.integrals(s, 0.0)
         return part.J - s * part.A - problem.label_power
 
-    low = np.log(TINY * problem.target_power)
-    if excess(low) > -1e-6 * problem.noise - 1e-10 * problem.label_power:  # no noise: the root is at s = 0
-        s = float(np.exp(low))  # A approaches its limit like sqrt(s): one step of extrapolation removes that
+    if problem.noise < 10.0 * TINY * problem.target_power:  # no noise: the root is at s = 0
+        s = TINY * problem.target_power  # A approaches its limit like sqrt(s): one step of extrapolation removes that
         A = 2.0 * problem.integrals(0.25 * s, 0.0).A - problem.integrals(s, 0.0).A
         return A / (2.0 * problem.informative), None
-    high = low + 4.0
+    low = high = float(np.log(problem.label_power))  # laws with little blur are the expensive ones: come from above
+    while excess(low) > 0.0:
+        low, high = low - 4.0, low
     while excess(high) < 0.0:
         low, high = high, high + 4.0
         if high > 60.0:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from onehead.aim.curve import Failure, curve
 from onehead.aim.decompose import decompose
+from onehead.aim.limits import emergence_ratio
 from onehead.aim.optimum import best_decay
 from onehead.aim.outliers import features_apart
 from onehead.aim.prediction import Prediction
@@ -235,18 +236,21 @@ def features(
     """
     dim = _dimension(task)
     problem = reduce(task, learner)
-    solved = curve(task, learner, [_count(n) / dim**2 for n in sorted(samples)], progress=progress).points
+    ratios = sorted(_count(float(n)) / dim**2 for n in samples)
+    first = emergence_ratio(problem)  # the equations have a corner there: make it a point of the curve
+    if ratios and ratios[0] < first < ratios[-1]:
+        ratios = sorted({*ratios, first})
+    solved = curve(task, learner, ratios, progress=progress).points
     known = [point for point in solved if isinstance(point, Prediction) and point.spread > 0.0]
     if len(known) < 2:
         raise InvalidArgument("samples", list(samples), "at least two numbers of samples that can be solved")
     log_n = np.log([point.alpha * dim**2 for point in known])
     log_s = np.log([point.spread for point in known])
-    eps = np.array([point.threshold for point in known])
-    cut = np.array([point.cut if point.thresholded else -np.inf for point in known])
+    log_cut = np.log([max(point.cut, 1e-300) if point.thresholded else 1e-300 for point in known])
 
     def out(x: float) -> int:
-        threshold = float(np.interp(x, log_n, np.maximum(eps, cut))) if np.isfinite(cut).all() else -np.inf
-        return features_apart(problem.law(float(np.exp(np.interp(x, log_n, log_s)))), dim, threshold)
+        law = problem.law(float(np.exp(np.interp(x, log_n, log_s))))
+        return features_apart(law, dim, float(np.exp(np.interp(x, log_n, log_cut))))
 
     values = task.target.values if isinstance(task.target, Discrete) else np.empty(0)
     found, counts = [], [out(x) for x in log_n]
@@ -257,7 +261,7 @@ def features(
                 middle = 0.5 * (low + high)
                 low, high = (low, middle) if out(middle) >= k else (middle, high)
             found.append(Feature(feature=k, target=float(values[k - 1]), samples=float(np.exp(0.5 * (low + high)))))
-    first: dict[int, Feature] = {}
+    rises: dict[int, Feature] = {}
     for item in found:  # a feature can sink back into the bulk near interpolation: its first rise counts
-        first.setdefault(item.feature, item)
-    return tuple(sorted(first.values(), key=lambda item: item.feature))
+        rises.setdefault(item.feature, item)
+    return tuple(sorted(rises.values(), key=lambda item: item.feature))

@@ -23,9 +23,9 @@ PARTS = {
 NAMES = {
     "not emerged": "S = 0\nnothing learned",
     "threshold": "threshold\nfeatures one by one",
-    "bias": "bias\nall learned, shrunk",
+    "bias": "bias\nall shrunk",
     "noise": "noise\nmore data, less noise",
-    "interpolating": "interpolating\nlabels fitted, noise and all",
+    "interpolating": "interpolating\nlabels fitted",
 }
 
 
@@ -128,11 +128,10 @@ def phases(found: "PhaseDiagram", *, axes: "Axes | None" = None) -> "Axes":
     bar.ax.set_ylim(-2.0, 0.6)
     gamma = getattr(found.task.target, "gamma", None)
     if gamma and gamma > 0.5 and min(slope.shape) > 1:
-        styles = zip(predicted_exponents(gamma).items(), ("--", "-"), strict=True)
-        for (text, value), dash in styles:
-            lines = axes.contour(x, y, slope, levels=[value], colors="black", linewidths=1.1, linestyles=dash)
+        learned = np.where(slope == 0.0, np.nan, slope)
+        for (text, value), dash in zip(predicted_exponents(gamma).items(), ("--", "-"), strict=True):
+            axes.contour(x, y, learned, levels=[value], colors="black", linewidths=1.1, linestyles=dash)
             axes.plot([], [], color="black", ls=dash, lw=1.1, label=f"exponent $-$({text}) = {value:.3g}")
-            del lines
         axes.legend(frameon=True, framealpha=0.9, edgecolor="none", fontsize=8, loc="lower right")
     _outline(axes, found, x, y)
     dim = len(getattr(found.task.target, "values", ()))

@@ -1,0 +1,142 @@
+"""Three measurements about power-law targets: ``python -m benchmarks.scaling exponents|tokens|training|cost FOLDER``.
+
+exponents: do local exponents approach 1 - 1/(2 gamma) and 2 - 1/gamma as d grows, at a fixed place of their window?
+tokens: does the sequence length change exponents, or only the scale alpha (T² + T - 2)/2?
+training: real heads over theory at several d, and how the gap closes. cost: seconds per point against d.
+Each writes a CSV into FOLDER, one row per solve as soon as it is done.
+"""
+
+import csv
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onehead import aim
+from onehead.aim.slopes import local_exponent
+
+GAMMAS = (0.75, 1.0, 1.25, 1.5)
+DIMS = (100, 200, 400, 800, 1600, 3200, 6400)
+
+
+def window(gamma: float, log_lambda: float) -> float:
+    """log_d n in the middle of the window where a predicted exponent should hold (section 7).
+
+    Weight decay d^b: features emerge at n = d^(3/2 + b), noise takes over at d^(2 + 2b), and the last feature is passed at
+    d^(3/2 + b + gamma). As little as 1/d: noise uncovers the first feature at n = d, interpolation comes at d².
+    """
+    if log_lambda < 0.0:
+        return 1.4
+    start, end = 1.5 + log_lambda, min(2.0 + 2.0 * log_lambda, 1.5 + log_lambda + gamma)
+    return 0.5 * (start + end)
+
+
+def exponents() -> Iterator[dict[str, Any]]:
+    """Local exponents at the middle of the window, and on both sides of it, for growing d."""
+    for gamma in GAMMAS:
+        for log_lambda in (-1.0, 0.5):
+            centre = window(gamma, log_lambda)
+            for dim in DIMS:
+                task = aim.Task(target=aim.PowerLaw(gamma=gamma, dim=dim))
+                learner = aim.Learner(weight_decay=float(dim**log_lambda))
+                near = None
+                for shift in (0.1, 0.0, -0.1):
+                    start = time.perf_counter()
+                    near = aim.predict(task, learner, float(dim ** (centre + shift - 2.0)), near=near)
+                    yield {
+                        "gamma": gamma,
+                        "log_lambda": log_lambda,
+                        "dim": dim,
+                        "log_n": centre + shift,
+                        "excess_error": near.excess_error,
+                        "local_exponent": local_exponent(near),
+                        "seconds": time.perf_counter() - start,
+                        "status": near.status,
+                    }
+
+
+def tokens() -> Iterator[dict[str, Any]]:
+    """Excess and exponents for T = 2, 3, 5 at equal alpha (T² + T - 2)/2 and equal weight decay."""
+    for count in (2, 3, 5):
+        informative = (count * count + count - 2) / 2
+        for decay in (1.0 / 200.0, 1.0):
+            task = aim.Task(target=aim.PowerLaw(gamma=0.75, dim=200), tokens=count)
+            near = None
+            for scaled in np.geomspace(20.0, 0.05, 14):
+                start = time.perf_counter()
+                near = aim.predict(task, aim.Learner(weight_decay=decay), float(scaled / informative), near=near)
+                yield {
+                    "tokens": count,
+                    "weight_decay": decay,
+                    "scaled_alpha": scaled,
+                    "excess_error": near.excess_error,
+                    "local_exponent": local_exponent(near),
+                    "seconds": time.perf_counter() - start,
+                    "status": near.status,
+                }
+
+
+def training() -> Iterator[dict[str, Any]]:
+    """Trained heads beside theory; same target spectrum, fresh eigenbasis and data for every seed."""
+    plan = [(0.75, -1.0, x) for x in (1.3, 1.6, 1.9)] + [(1.25, -1.0, x) for x in (1.3, 1.6)]
+    plan += [(0.75, 0.0, x) for x in (1.8, 2.0)] + [(1.25, 0.0, 1.8)]
+    sizes = ((2, 50, 12), (2, 100, 8), (2, 200, 3), (3, 50, 6), (5, 50, 4))
+    for count, dim, seeds in sizes:
+        for gamma, log_lambda, log_n in plan:
+            informative = (count * count + count - 2) / 2
+            task = aim.Task(target=aim.PowerLaw(gamma=gamma, dim=dim), tokens=count)
+            learner = aim.Learner(weight_decay=float(dim**log_lambda))
+            alpha = 2.0 / informative * float(dim ** (log_n - 2.0))
+            theory = aim.predict(task, learner, alpha)
+            runs = aim.train(task, learner, dim=dim, alpha=alpha, seeds=seeds)
+            floor = theory.test_error - theory.excess_error
+            yield {
+                "tokens": count,
+                "dim": dim,
+                "gamma": gamma,
+                "log_lambda": log_lambda,
+                "log_n": log_n,
+                "samples": runs.samples,
+                "seeds": seeds,
+                "excess_theory": theory.excess_error,
+                "excess": runs.test_error - floor,
+                "excess_err": runs.test_error_std / np.sqrt(seeds),
+                "rank_theory": theory.rank,
+                "rank": runs.rank,
+                "seconds": runs.seconds,
+            }
+
+
+def cost() -> Iterator[dict[str, Any]]:
+    """Seconds of one warm point, alone, against d."""
+    for dim in DIMS:
+        for log_lambda, log_n in ((-1.0, 1.6), (0.0, 2.0), (-1.0, 2.6)):
+            task = aim.Task(target=aim.PowerLaw(gamma=0.75, dim=dim))
+            learner = aim.Learner(weight_decay=float(dim**log_lambda))
+            aim.predict(task, learner, float(dim ** (log_n - 2.0)))
+            start = time.perf_counter()
+            aim.predict(task, learner, float(dim ** (log_n - 2.0)))
+            yield {"dim": dim, "log_lambda": log_lambda, "log_n": log_n, "seconds": time.perf_counter() - start}
+
+
+def main() -> None:
+    """Write one CSV, row by row."""
+    name, folder = sys.argv[1], Path(sys.argv[2])
+    rows = {"exponents": exponents, "tokens": tokens, "training": training, "cost": cost}[name]()
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"scaling-{name}.csv").open("w", newline="") as file:
+        writer: Any = None
+        for row in rows:
+            if writer is None:
+                writer = csv.DictWriter(file, list(row))
+                writer.writeheader()
+            writer.writerow({key: f"{value:.6g}" if isinstance(value, float) else value for key, value in row.items()})
+            file.flush()
+            print(*row.values())
+
+
+if __name__ == "__main__":
+    main()

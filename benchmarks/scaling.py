@@ -22,40 +22,24 @@ GAMMAS = (0.75, 1.0, 1.25, 1.5)
 DIMS = (100, 200, 400, 800, 1600, 3200, 6400)
 
 
-def window(gamma: float, log_lambda: float) -> float:
-    """log_d n in the middle of the window where a predicted exponent should hold (section 7).
-
-    Weight decay d^b: features emerge at n = d^(3/2 + b), noise takes over at d^(2 + 2b), and the last feature is passed at
-    d^(3/2 + b + gamma). As little as 1/d: noise uncovers the first feature at n = d, interpolation comes at d².
-    """
-    if log_lambda < 0.0:
-        return 1.4
-    start, end = 1.5 + log_lambda, min(2.0 + 2.0 * log_lambda, 1.5 + log_lambda + gamma)
-    return 0.5 * (start + end)
-
-
 def exponents() -> Iterator[dict[str, Any]]:
-    """Local exponents at the middle of the window, and on both sides of it, for growing d."""
+    """Local exponents and parts of the error at fixed log_d n, for growing d (section 7).
+
+    Weight decay sqrt(d): features emerge at n = d², the last one is passed at d^(2 + gamma), noise takes over at d³. Weight
+    decay 1/d: noise uncovers the first feature at n = d, interpolation comes at about d²/7.
+    """
     for gamma in GAMMAS:
-        for log_lambda in (-1.0, 0.5):
-            centre = window(gamma, log_lambda)
+        for log_lambda, places in ((0.5, np.arange(2.1, 2.81, 0.1)), (-1.0, np.arange(1.1, 1.81, 0.1))):
             for dim in DIMS:
                 task = aim.Task(target=aim.PowerLaw(gamma=gamma, dim=dim))
                 learner = aim.Learner(weight_decay=float(dim**log_lambda))
-                near = None
-                for shift in (0.1, 0.0, -0.1):
-                    start = time.perf_counter()
-                    near = aim.predict(task, learner, float(dim ** (centre + shift - 2.0)), near=near)
-                    yield {
-                        "gamma": gamma,
-                        "log_lambda": log_lambda,
-                        "dim": dim,
-                        "log_n": centre + shift,
-                        "excess_error": near.excess_error,
-                        "local_exponent": local_exponent(near),
-                        "seconds": time.perf_counter() - start,
-                        "status": near.status,
-                    }
+                start = time.perf_counter()
+                law = aim.scaling(task, learner, [float(dim**x) for x in places])
+                seconds = (time.perf_counter() - start) / len(places)
+                for x, row in zip(places, law.to_rows(), strict=True):
+                    names = ("excess_error", "local_exponent", "underfitting", "overfitting", "approximation", "status")
+                    own = {"gamma": gamma, "log_lambda": log_lambda, "dim": dim, "log_n": float(x)}
+                    yield {**own, **{name: row[name] for name in names}, "seconds": seconds}
 
 
 def tokens() -> Iterator[dict[str, Any]]:
@@ -103,7 +87,7 @@ def training() -> Iterator[dict[str, Any]]:
                 "seeds": seeds,
                 "excess_theory": theory.excess_error,
                 "excess": runs.test_error - floor,
-                "excess_err": runs.test_error_std / np.sqrt(seeds),
+                "excess_err": runs.spread["test_error_err"],
                 "rank_theory": theory.rank,
                 "rank": runs.rank,
                 "seconds": runs.seconds,

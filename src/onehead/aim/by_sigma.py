@@ -37,7 +37,7 @@ def _ratio_at_sigma(problem: Reduced, unit: Hats, sigma: float) -> float:
         part = problem.integrals(unit.q / (alpha * unit.m**2), 2.0 * problem.decay / (alpha * unit.m))
         return alpha * unit.sigma * sigma - part.A
 
-    high = -np.log(unit.sigma * sigma) + 1e-9  # A never exceeds one
+    high = -np.log(unit.sigma * sigma) + 1e-6  # A never exceeds one, but for its quadrature error
     low = high - 0.25
     while gap(low) > 0.0:
         low -= 0.5

@@ -5,10 +5,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from onehead.aim.channel import OutputChannel
 from onehead.aim.logits import FRESH
 from onehead.aim.reduced import Reduced
 
-__all__ = ["Plateau", "emergence_ratio", "is_zero", "plateau_state"]
+__all__ = ["Plateau", "emergence_ratio", "is_zero", "largest_decay", "plateau_state"]
+
+
+EMERGED = 3e-5  # by how much the edge must pass the threshold: q grows as the 7/2 power of it, and is below 1e-12 here
 
 
 class Plateau(NamedTuple):
@@ -18,19 +22,22 @@ class Plateau(NamedTuple):
     loss: float
 
 
-@lru_cache(maxsize=256)
 def plateau_state(problem: Reduced) -> Plateau:
     """c = argmin of the fresh loss at (q, m) = (c² Q0, c Q0): shrunk below one by the noise (8.1)."""
+    return _plateau(problem.output, problem.target_power)
+
+
+@lru_cache(maxsize=256)
+def _plateau(output: OutputChannel, Q0: float) -> Plateau:
+    """The same; weight decay and width play no part."""
     from scipy.optimize import minimize_scalar  # noqa: PLC0415
 
-    Q0 = problem.target_power
-
     def loss(c: float, level: int = FRESH) -> float:
-        return problem.output.fresh_loss(c * c * Q0, c * Q0, level=level)
+        return output.fresh_loss(c * c * Q0, c * Q0, level=level)
 
     c = 1.0
-    if problem.noise > 0.0:
-        level = 1 if problem.tokens == 2 else 2  # the loss is flat at its minimum: its own rule may be finer
+    if output.label_power > Q0:
+        level = 1 if output.tokens == 2 else 2  # the loss is flat at its minimum: its own rule may be finer
         found = minimize_scalar(lambda c: loss(c, level), bounds=(0.0, 1.5), method="bounded", options={"xatol": 1e-8})
         c = float(found.x)
     return Plateau(c, loss(c))
@@ -42,7 +49,7 @@ def is_zero(problem: Reduced, alpha: float) -> bool:
         return False
     q0, m0 = problem.output.at_origin(0 if problem.tokens > 2 else 1)
     s = q0 / (alpha * m0**2)
-    return problem.law(s).edges[-1][1] <= 2.0 * problem.decay / (alpha * m0)
+    return problem.law(s).edges[-1][1] <= (1.0 + EMERGED) * 2.0 * problem.decay / (alpha * m0)
 
 
 def emergence_ratio(problem: Reduced) -> float:
@@ -63,3 +70,11 @@ def emergence_ratio(problem: Reduced) -> float:
     while gap(high) < 0.0:
         high += 5.0
     return float(np.exp(brentq(gap, low, high, xtol=1e-12)))
+
+
+def largest_decay(problem: Reduced, alpha: float) -> float:
+    """λ at which S becomes zero, in reduced units (4.6); trained directly, one that shrinks it a hundredfold."""
+    q0, m0 = problem.output.at_origin(1)
+    if problem.direct:
+        return 100.0 * alpha * m0
+    return float(0.5 * alpha * m0 * problem.law(q0 / (alpha * m0**2)).edges[-1][1])

@@ -1,18 +1,27 @@
 """The best weight decay at one sample ratio, where the derivative of the error in log λ changes sign."""
 
+from collections.abc import Callable
+
 import numpy as np
 
+from onehead.aim.limits import largest_decay
 from onehead.aim.prediction import Prediction
+from onehead.aim.reduced import reduce
 from onehead.aim.slopes import decay_slope
 from onehead.aim.task import Learner, Task
 from onehead.aim.theory import predict
-from onehead.aim.tune import largest_decay
 from onehead.errors import NotConverged, SolveError
 
-__all__ = ["best_decay"]
+__all__ = ["best_decay", "bottom", "top_decay"]
 
 DECADES = 6  # scanned below the weight decay at which the map vanishes
 ACCURACY = 1e-3  # of log λ; the error is flat there
+
+
+def top_decay(task: Task, learner: Learner, alpha: float) -> float:
+    """The weight decay at which the map vanishes, in the learner's own units."""
+    problem = reduce(task, learner)
+    return largest_decay(problem, alpha) * (learner.beta**2 if problem.direct else learner.beta)
 
 
 def best_decay(task: Task, learner: Learner, alpha: float) -> Prediction:
@@ -21,7 +30,7 @@ def best_decay(task: Task, learner: Learner, alpha: float) -> Prediction:
     One solve per decade, from where the map vanishes downwards until the error has risen twice, finds the valley, and a root
     of d(test error)/d log λ its bottom. When the error falls all the way to λ → 0⁺ the limit itself is returned.
     """
-    top = largest_decay(task, learner, alpha)
+    top = top_decay(task, learner, alpha)
     scan: list[Prediction] = []
     for decay in top * np.logspace(-0.5, 0.5 - DECADES, DECADES):
         try:
@@ -41,27 +50,33 @@ def best_decay(task: Task, learner: Learner, alpha: float) -> Prediction:
             return min(limit, scan[-1], key=lambda point: point.test_error)
         except SolveError:
             return scan[-1]
-    high, low = scan[max(best - 1, 0)], scan[best + 1]
-    return _root(low, high, scan[best])
+
+    def at(log_decay: float) -> Prediction:
+        return predict(task, learner.changed(weight_decay=float(np.exp(log_decay))), alpha, near=scan[best])
+
+    high = scan[best - 1].learner.decay if best > 0 else top
+    return bottom(at, np.log(scan[best + 1].learner.decay), np.log(high), scan[best])
 
 
-def _root(low: Prediction, high: Prediction, best: Prediction) -> Prediction:
-    """Where the slope in log λ changes sign between two predictions: secant steps that keep the bracket."""
-    task, alpha = best.task, best.alpha
-    a, b = np.log(low.learner.decay), np.log(high.learner.decay)
-    at_a, at_b = decay_slope(low), decay_slope(high)
-    if not at_a < 0.0 < at_b:
-        return best
-    here = best
+def bottom(at: Callable[[float], Prediction], low: float, high: float, best: Prediction) -> Prediction:
+    """The lowest test error between two values of log λ around a good one: a bracketed secant on the slope."""
+    slopes: dict[str, float] = {}
+    here, x = best, float(np.log(best.learner.decay))
     for _ in range(30):
-        share = np.clip(at_a / (at_a - at_b), 0.05, 0.95)
-        x = float(a + share * (b - a))
-        here = predict(task, best.learner.changed(weight_decay=float(np.exp(x))), alpha, near=here)
         slope = decay_slope(here)
         if slope < 0.0:
-            a, at_a, at_b = x, slope, 0.5 * at_b  # Illinois: the end that stays loses weight
+            low, slopes["low"] = x, slope
         else:
-            b, at_b, at_a = x, slope, 0.5 * at_a
-        if b - a < ACCURACY or abs(slope) < 1e-6 * here.test_error:
+            high, slopes["high"] = x, slope
+        if high - low < ACCURACY or abs(slope) < 1e-6 * here.test_error:
             break
-    return min(here, best, key=lambda point: point.test_error)
+        share = 0.5
+        if len(slopes) == 2:
+            share = float(np.clip(slopes["low"] / (slopes["low"] - slopes["high"]), 0.05, 0.95))
+        x = low + share * (high - low)
+        try:
+            here = at(x)
+        except SolveError:
+            break
+        best = min(here, best, key=lambda point: point.test_error)
+    return best

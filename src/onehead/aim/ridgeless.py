@@ -4,7 +4,7 @@ Below interpolation the labels are fitted exactly, Sigma diverges as 1/λ, and n
 in (s, eps) remain. They hold for every loss that is smallest where the output equals the label.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -79,16 +79,20 @@ def interpolating(problem: Reduced, alpha: float, accuracy: float = 1e-13) -> In
     return Interpolating(s=s, eps=eps, integrals=part, residual=wrong)
 
 
-@lru_cache(maxsize=256)
 def interpolation(problem: Reduced) -> tuple[float, Interpolating | None]:
     """Sample ratio up to which the labels are fitted exactly as λ → 0⁺, and the state there (4.2).
 
     eps = 0 fixes s by J(s, 0) - s A(s, 0) = Q; then α = A(s, 0) / (2 J_T). Without noise s → 0 and the state is the target.
     """
-    from scipy.optimize import brentq  # noqa: PLC0415
-
     if problem.direct:
         return direct_threshold(problem), None
+    return _interpolation(problem if problem.decay == 0.0 else replace(problem, decay=0.0))
+
+
+@lru_cache(maxsize=256)
+def _interpolation(problem: Reduced) -> tuple[float, Interpolating | None]:
+    """The same for factors; the limit does not know the weight decay it came from."""
+    from scipy.optimize import brentq  # noqa: PLC0415
 
     def excess(log_s: float) -> float:
         s = float(np.exp(log_s))

@@ -5,19 +5,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from onehead.aim.optimum import bottom, top_decay
 from onehead.aim.prediction import Prediction
-from onehead.aim.reduced import reduce
 from onehead.aim.task import Learner, Task, check_alpha
 from onehead.aim.theory import predict
-from onehead.errors import SolveError
+from onehead.errors import NotConverged, SolveError
 from onehead.results import Certificate, Result
 
-__all__ = ["Tuned", "largest_decay", "tune"]
+__all__ = ["Tuned", "tune"]
 
 LOWEST = 1e-6  # relative to the largest weight decay that makes a difference
 PER_DECADE = 3
 FLAT = 1e-3  # relative change of the test error that is not worth tuning for
-GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +43,8 @@ def tune(task: Task, learner: Learner, alpha: float, *, progress: Callable[[], N
     """Find the weight decay λ with the lowest predicted test error at sample ratio α.
 
     The search scans log λ from the value at which the map vanishes (or shrinks to nothing, trained directly) six decades
-    down, adds the limit λ → 0⁺, and refines around the lowest value, so that a second minimum is not missed.
+    down, adds the limit λ → 0⁺, and goes to the root of the slope next to the lowest value, so that a second minimum is not
+    missed.
 
     Parameters
     ----------
@@ -77,8 +77,9 @@ def tune(task: Task, learner: Learner, alpha: float, *, progress: Callable[[], N
                 progress()
         return tried[decay].test_error
 
-    top = largest_decay(task, learner, alpha)
-    decays = top * np.logspace(0.0, np.log10(LOWEST), int(-np.log10(LOWEST) * PER_DECADE) + 1)
+    decays = top_decay(task, learner, alpha) * np.logspace(
+        0.0, np.log10(LOWEST), int(-np.log10(LOWEST) * PER_DECADE) + 1
+    )
     near: Prediction | None = None
     errors = []
     for decay in decays:
@@ -86,9 +87,15 @@ def tune(task: Task, learner: Learner, alpha: float, *, progress: Callable[[], N
         near = tried.get(float(decay), near)
     limit = error(0.0)
     best = int(np.argmin(errors))
-    low, high = np.log(decays[min(best + 1, len(decays) - 1)]), np.log(decays[max(best - 1, 0)])
     if 0 < best < len(decays) - 1:
-        _refine(lambda x: error(float(np.exp(x)), tried[float(decays[best])]), low, high)
+
+        def at(log_decay: float) -> Prediction:
+            decay = float(np.exp(log_decay))
+            if error(decay, tried[float(decays[best])]) == np.inf:
+                raise NotConverged(f"no solution at weight decay {decay:g}.")
+            return tried[decay]
+
+        bottom(at, float(np.log(decays[best + 1])), float(np.log(decays[best - 1])), tried[float(decays[best])])
     winner = min(tried, key=lambda decay: tried[decay].test_error)
     point = tried[winner]
     spread = max(p.test_error for p in tried.values()) - point.test_error
@@ -124,28 +131,3 @@ def tune(task: Task, learner: Learner, alpha: float, *, progress: Callable[[], N
         ),
         point=point,
     )
-
-
-def largest_decay(task: Task, learner: Learner, alpha: float) -> float:
-    """The weight decay at which S becomes zero (4.6); trained directly, one that shrinks it a hundredfold."""
-    problem = reduce(task, learner)
-    q0, m0 = problem.output.at_origin(1)
-    if problem.direct:
-        return 100.0 * alpha * m0 * learner.beta**2
-    edge = problem.law(q0 / (alpha * m0**2)).edges[-1][1]
-    return float(0.5 * alpha * m0 * edge * learner.beta)
-
-
-def _refine(error: Callable[[float], float], low: float, high: float, accuracy: float = 2e-3) -> None:
-    """Golden-section search; the caller keeps what was tried."""
-    a, b = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
-    at_a, at_b = error(a), error(b)
-    while high - low > accuracy:
-        if at_a < at_b:
-            high, b, at_b = b, a, at_a
-            a = high - GOLDEN * (high - low)
-            at_a = error(a)
-        else:
-            low, a, at_a = a, b, at_b
-            b = low + GOLDEN * (high - low)
-            at_b = error(b)

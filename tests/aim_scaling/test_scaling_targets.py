@@ -1,0 +1,160 @@
+"""Targets with a dimension: their spectra, their words, and every verb of the learning curve on them."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onehead.aim import (
+    Atoms,
+    Learner,
+    MarchenkoPastur,
+    PowerLaw,
+    Spikes,
+    Task,
+    amp,
+    curve,
+    predict,
+    spectrum,
+    thresholds,
+    train,
+    tune,
+)
+from onehead.aim.words import decay_from_word, problem_from_words
+from onehead.errors import InvalidArgument
+
+
+@given(gamma=st.floats(0.0, 3.0), dim=st.integers(2, 400))
+@settings(max_examples=40, deadline=None)
+def test_power_law_is_normalised_and_decays(gamma, dim):
+    values = PowerLaw(gamma=gamma, dim=dim).values
+    assert np.mean(values**2) == pytest.approx(1.0, rel=1e-12)
+    assert (np.diff(values) <= 0.0).all()
+    np.testing.assert_allclose(values / values[0], np.arange(1.0, dim + 1.0) ** -gamma, rtol=1e-12)
+
+
+def test_spikes_are_what_was_given():
+    target = Spikes(spikes=(3.0, 6.0, -1.0), dim=50)
+    np.testing.assert_allclose(target.values, [6.0, 3.0, *[0.0] * 47, -1.0])
+    assert target.edges == (-1.0, 6.0)
+    assert target.rank == 3 / 50
+
+
+def test_spikes_over_a_bulk_take_its_quantiles():
+    bulk = MarchenkoPastur(kappa0=0.5)
+    target = Spikes(spikes=(9.0,), dim=2001, bulk=bulk)
+    others = target.values[1:]
+    assert (others == 0.0).sum() == 1000
+    # quantiles of a density with two root edges: their moments miss the limit by O(1/count)
+    assert np.mean(others) == pytest.approx(np.sqrt(0.5), abs=1e-3)
+    assert np.mean(others**2) == pytest.approx(bulk.second_moment, abs=3e-3)
+
+
+def test_arrays_are_accepted_and_targets_are_values():
+    assert Atoms(eigenvalues=np.array([1.0, 0.0])) == Atoms(eigenvalues=(1.0, 0.0))
+    assert hash(PowerLaw(gamma=1.0, dim=10)) == hash(PowerLaw(gamma=1.0, dim=10))
+    with pytest.raises(ValueError, match="read-only"):
+        PowerLaw(gamma=1.0, dim=10).values[0] = 3.0
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: PowerLaw(gamma=-1), "gamma must be a number >= 0 and <= 10; got -1."),
+        (lambda: PowerLaw(dim=1), "dim must be an integer >= 2 and <= 20000; got 1."),
+        (
+            lambda: Atoms(eigenvalues=()),
+            "eigenvalues must be a list of 1 to 20000 finite numbers, not all zero; got ().",
+        ),
+        (
+            lambda: Atoms(eigenvalues=(0.0, 0.0)),
+            "eigenvalues must be a list of 1 to 20000 finite numbers, not all zero",
+        ),
+        (lambda: Atoms(eigenvalues=(np.nan,)), "eigenvalues must be a list of 1 to 20000 finite numbers"),
+        (lambda: Spikes(spikes=(1.0, 2.0), dim=2), "dim must be an integer > 2, the number of spikes; got 2."),
+        (lambda: Spikes(spikes=(0.0,), dim=9), "spikes must be a list of finite numbers, not all zero; got (0.0,)."),
+    ],
+)
+def test_bad_targets_get_a_sentence(call, sentence):
+    with pytest.raises(InvalidArgument) as failure:
+        call()
+    assert str(failure.value).startswith(sentence.rstrip("."))
+
+
+TARGETS = (
+    PowerLaw(gamma=0.75, dim=60),
+    Spikes(spikes=(6.0, 3.0, 1.8), dim=60),
+    Atoms(eigenvalues=(3.0, 2.0, 1.0) * 10 + (0.0,) * 30),
+)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: type(target).__name__)
+def test_every_verb_works(target):
+    task, learner = Task(target=target), Learner(weight_decay=0.02)
+    point = predict(task, learner, 0.5)
+    assert point.status == "converged"
+    assert 0.0 < point.excess_error < point.test_error
+    assert point.m**2 <= point.q * target.second_moment
+    assert [p.alpha for p in curve(task, learner, [0.5, 1.0])] == [0.5, 1.0]
+    marks = thresholds(task, learner)
+    assert 0.0 < marks.emergence < marks.interpolation <= marks.direct + 1e-12
+    best = tune(task, learner, 0.5)
+    assert best.test_error <= point.test_error * (1.0 + 1e-9)
+    law = spectrum(point)
+    assert law.second_moment == pytest.approx(point.q, rel=1e-9)
+    assert law.cdf(np.array([1e6]))[0] == pytest.approx(1.0, abs=1e-3)
+    # one small head: theory and training agree to the size of its fluctuations, 1/d with a factor of a few
+    runs = train(task, learner, dim=60, alpha=0.5, seeds=2)
+    assert runs.test_error == pytest.approx(point.test_error, abs=0.08)
+    steps = amp(task, learner, dim=60, alpha=0.5, iterations=30).to_rows()
+    assert steps[-1]["q"] == pytest.approx(steps[-1]["q_theory"], rel=0.3)
+
+
+def test_the_limit_of_no_noise_recovers_atoms_exactly():
+    task = Task(target=Spikes(spikes=(6.0, 3.0), dim=50), noise=0.0)
+    point = predict(task, Learner(weight_decay="0+"), 1.0)
+    assert point.status.startswith("perfect recovery")
+    law = spectrum(point)
+    assert law.rank == pytest.approx(2 / 50)
+    assert law.x.size == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ({"target": "zip"}, "target must be one of mp, power-law, spikes, atoms; got 'zip'."),
+        ({"gamma": 0.7}, "gamma must be left out with target mp; got 0.7."),
+        ({"target": "power-law", "kappa0": 0.5}, "kappa0 must be left out with target power-law; got 0.5."),
+        ({"samples": 100}, "samples must be used where a dimension is known; give dim, or use alpha; got 100."),
+        ({"weight_decay": "1/d"}, "weight_decay must be a number, or 0+: this target has no dimension d; got '1/d'."),
+        (
+            {"target": "atoms", "atoms": [1.0, 2.0], "dim": 3},
+            "dim must be left out, or 2, the number of eigenvalues; got 3.",
+        ),
+        ({"dim": 50, "samples": -3}, "samples must be a number > 0; got -3."),
+        (
+            {"target": "power-law", "samples": 10, "alpha": 0.5},
+            "samples must be left out when alpha is given: one follows from the other; got 10.",
+        ),
+    ],
+)
+def test_bad_words_get_a_sentence(words, sentence):
+    with pytest.raises(InvalidArgument) as failure:
+        problem_from_words(words)
+    assert str(failure.value) == sentence
+
+
+def test_words_leave_the_rest_alone():
+    task, learner, rest = problem_from_words({"kappa0": 0.3, "seeds": 4, "dim": 80, "alpha": 0.5, "beta": None})
+    assert task.target == MarchenkoPastur(kappa0=0.3)
+    assert learner == Learner()
+    assert rest == {"seeds": 4, "dim": 80, "alpha": 0.5}
+
+
+@given(power=st.floats(-3.0, 3.0).map(lambda x: round(x, 3)), dim=st.integers(2, 5000))
+def test_powers_of_the_dimension(power, dim):
+    assert decay_from_word(f"d^{power}", dim) == pytest.approx(dim**power, rel=1e-12)
+    assert decay_from_word("1/d", dim) == pytest.approx(1.0 / dim)
+    assert decay_from_word("sqrt(d)", dim) == pytest.approx(np.sqrt(dim))
+    assert decay_from_word("0.25", dim) == 0.25
+    assert decay_from_word("0+", dim) == "0+"

@@ -19,7 +19,7 @@ from onehead import aim
 from onehead.aim.slopes import local_exponent
 
 GAMMAS = (0.75, 1.0, 1.25, 1.5)
-DIMS = (100, 200, 400, 800, 1600, 3200, 6400)
+DIMS = (100, 200, 400, 800, 1600, 3200)
 
 
 def exponents() -> Iterator[dict[str, Any]]:
@@ -29,7 +29,7 @@ def exponents() -> Iterator[dict[str, Any]]:
     decay 1/d: noise uncovers the first feature at n = d, interpolation comes at about d²/7.
     """
     for gamma in GAMMAS:
-        for log_lambda, places in ((0.5, np.arange(2.1, 2.81, 0.1)), (-1.0, np.arange(1.1, 1.81, 0.1))):
+        for log_lambda, places in ((0.5, np.arange(2.2, 2.71, 0.1)), (-1.0, np.arange(1.1, 1.71, 0.1))):
             for dim in DIMS:
                 task = aim.Task(target=aim.PowerLaw(gamma=gamma, dim=dim))
                 learner = aim.Learner(weight_decay=float(dim**log_lambda))

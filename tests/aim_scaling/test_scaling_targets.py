@@ -158,3 +158,19 @@ def test_powers_of_the_dimension(power, dim):
     assert decay_from_word("sqrt(d)", dim) == pytest.approx(np.sqrt(dim))
     assert decay_from_word("0.25", dim) == 0.25
     assert decay_from_word("0+", dim) == "0+"
+
+
+@pytest.mark.parametrize("gamma", [0.75, 1.25])
+def test_kurtosis_of_the_logits_stays_at_any_dimension(gamma):
+    # the theory takes logits as Gaussian; a power law with mean square one has a top eigenvalue of order sqrt(d)
+    small, large = (PowerLaw(gamma=gamma, dim=dim).excess_kurtosis for dim in (200, 5000))
+    assert large == pytest.approx(small, rel=0.15)
+    values = PowerLaw(gamma=gamma, dim=200).values
+    rng = np.random.default_rng(0)
+    logits = np.concatenate([np.prod(rng.standard_normal((2, 10_000, 200)), axis=0) @ values for _ in range(20)])
+    measured = np.mean(logits**4) / np.mean(logits**2) ** 2 - 3.0
+    assert measured == pytest.approx(small, rel=0.15)  # heavy tails: the fourth moment of 2e5 samples is good to 5 %
+    point = predict(Task(target=PowerLaw(gamma=gamma, dim=200)), Learner(weight_decay=1.0), 2.0)
+    assert point.kind == "conjecture"
+    assert "far from Gaussian" in point.certificate.warnings[-1]
+    assert predict(Task(), Learner(), 2.0).kind == "claim"

@@ -1,4 +1,4 @@
-# make setup | demo | test | quick | lint | bench | soak | docs | lock | clean      see README.md
+# make setup | demo | test | quick | lint | bench | soak | docs | test-slurm | lock | clean      see README.md
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
@@ -6,7 +6,7 @@ export PYTHONPATH :=
 # theory kernels and BLAS both use threads of their own; in tests the runners are the parallel part
 TEST_ENV := ONEHEAD_THREADS=1 OPENBLAS_NUM_THREADS=1 MPLBACKEND=Agg
 
-.PHONY: setup demo test quick lint bench soak docs lock clean clean-cache
+.PHONY: setup demo test quick lint bench soak docs test-slurm lock clean clean-cache
 
 setup: $(STAMP)
 
@@ -30,6 +30,10 @@ test: lint docs
 
 quick: setup
 	$(TEST_ENV) $(PY) -m pytest -n 2 -m "not slow"
+
+# a real one-node SLURM from Debian's packages; needs root
+test-slurm: setup
+	$(TEST_ENV) $(PY) -m pytest -m slurm tests/slurm -n 0 -s
 
 bench: setup
 	$(PY) -m benchmarks

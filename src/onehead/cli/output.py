@@ -15,6 +15,7 @@ from onehead.results import plain
 
 __all__ = [
     "check_picture",
+    "console",
     "note",
     "output_options",
     "print_json",
@@ -56,7 +57,7 @@ def print_rows(rows: Sequence[dict[str, Any]], columns: Sequence[str], title: st
         table.add_column(column, justify="right" if column != "status" else "left")
     for row in rows:
         table.add_row(*(show(row.get(column)) for column in columns))
-    _console(stderr=False).print(table)
+    console(stderr=False).print(table)
 
 
 def print_table(pairs: Sequence[tuple[str, Any, str]], title: str = "") -> None:
@@ -69,7 +70,7 @@ def print_table(pairs: Sequence[tuple[str, Any, str]], title: str = "") -> None:
     table.add_column("meaning")
     for name, value, meaning in pairs:
         table.add_row(name, show(value), meaning)
-    _console(stderr=False).print(table)
+    console(stderr=False).print(table)
 
 
 def show(value: Any) -> str:
@@ -121,7 +122,7 @@ def progress(title: str, total: int) -> Iterator[Callable[[], None]]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=_console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+    with Progress(*columns, console=console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task(title, total=total)
         yield lambda: bar.advance(task)
 
@@ -132,11 +133,12 @@ def working(title: str) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    with _console(stderr=True).status(title):
+    with console(stderr=True).status(title):
         yield
 
 
-def _console(*, stderr: bool) -> Any:
+def console(*, stderr: bool) -> Any:
+    """A rich console on one of the two streams."""
     from rich.console import Console
 
     # a pipe has no width: leave room for every column instead of cutting numbers

@@ -1,0 +1,77 @@
+"""Large arrays beside the store: one compressed file per content, named by its hash."""
+
+import hashlib
+import io
+import os
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onehead.sweep.failures import StoreFailed
+
+__all__ = ["Arrays"]
+
+
+class Arrays:
+    """A folder of ``.npz`` files, or a dict when there is no folder.
+
+    A file is written under another name, flushed to disk and then renamed, before the row that points at it: a name
+    that exists is always whole.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+        self._memory: dict[str, bytes] = {}
+
+    def put(self, arrays: dict[str, NDArray[np.generic]]) -> str:
+        """Keep arrays and return the hash of their content."""
+        name = _content_hash(arrays)
+        if self.folder is None:
+            self._memory.setdefault(name, _packed(arrays))
+            return name
+        path = self.folder / f"{name}.npz"
+        if path.exists():
+            return name
+        try:
+            self.folder.mkdir(exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=self.folder, suffix=".part")
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(_packed(arrays))
+                    file.flush()
+                    os.fsync(file.fileno())
+                Path(temporary).replace(path)
+            except BaseException:
+                Path(temporary).unlink(missing_ok=True)
+                raise
+        except OSError as failure:
+            raise StoreFailed(
+                f"{self.folder} cannot take another array ({failure.strerror}); every point counted so far is kept, "
+                "make room and run the same command again."
+            ) from None
+        return name
+
+    def get(self, name: str) -> dict[str, NDArray[np.generic]]:
+        """The arrays with this hash, or of a file named by it."""
+        name = Path(name).stem
+        source = io.BytesIO(self._memory[name]) if self.folder is None else self.folder / f"{name}.npz"
+        with np.load(source, allow_pickle=False) as found:
+            return dict(found)
+
+
+def _packed(arrays: dict[str, NDArray[np.generic]]) -> bytes:
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+def _content_hash(arrays: dict[str, NDArray[np.generic]]) -> str:
+    """Hash of names, types, shapes and bytes."""
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()[:32]

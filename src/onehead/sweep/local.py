@@ -1,0 +1,178 @@
+"""Worker processes on this machine, which may die."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter, deque
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from onehead.errors import InvalidArgument
+from onehead.sweep.failures import WorkersLost
+from onehead.sweep.feed import Feed
+from onehead.sweep.points import Point
+from onehead.sweep.solve import PINNED, Outcome
+
+__all__ = ["DEATHS", "Local", "cores"]
+
+DEATHS = 3  # a point that took this many workers with it is a failed point
+EARLY = 3  # workers that may die before they say hello
+
+
+@dataclass
+class _Worker:
+    process: "subprocess.Popen[bytes]"
+    pipe: "Connection[Any, Any]"
+    ready: bool = False
+    chunks: deque[dict[str, Point]] = field(default_factory=deque)  # what it has, the one it works on first
+
+
+class Local:
+    """Processes on this machine, one thread each.
+
+    A worker that dies is replaced and its points go out again, one by one; a point that killed three workers becomes a
+    failed row. Workers end by themselves when the driver is gone.
+
+    Parameters
+    ----------
+    workers : int, optional
+        How many; all cores if not given.
+    """
+
+    goal = 0.2
+
+    def __init__(self, workers: int | None = None) -> None:
+        if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
+            raise InvalidArgument("workers", workers, "an integer >= 1")
+        self.count = workers or cores()
+        self._workers: list[_Worker] = []
+        self._deaths: Counter[str] = Counter()
+        self._early = 0
+
+    def run(self, call: str, feed: Feed) -> Iterator[list[Outcome]]:
+        """Solve every point of the feed."""
+        try:
+            while True:
+                self._fill(call, feed)
+                if not any(worker.chunks for worker in self._workers) and feed.left <= 0:
+                    return
+                ready = wait([worker.pipe for worker in self._workers])
+                found: list[Outcome] = []
+                for worker in [worker for worker in self._workers if worker.pipe in ready]:
+                    found += self._hear(worker, feed)
+                if found:
+                    feed.learn(found)
+                    yield found
+        except KeyboardInterrupt:
+            found = [outcome for worker in list(self._workers) for outcome in self._last_words(worker, feed)]
+            if found:
+                yield found  # finished before Ctrl-C
+            raise
+        finally:
+            self._stop()
+
+    def _last_words(self, worker: _Worker, feed: Feed) -> list[Outcome]:
+        """Answers that have arrived and were not read yet."""
+        found: list[Outcome] = []
+        while worker in self._workers and worker.pipe.poll():
+            found += self._hear(worker, feed)
+        return found
+
+    def _fill(self, call: str, feed: Feed) -> None:
+        """Start workers and give each something to do; two chunks when points are short, so that none waits for us."""
+        wanted = min(self.count, feed.left + len([worker for worker in self._workers if worker.chunks]))
+        while len(self._workers) < wanted:
+            self._workers.append(_start(call))
+        depth = 2 if feed.mean is not None and feed.mean < 0.5 * feed.goal else 1
+        for length in range(depth):
+            for worker in self._workers:
+                if len(worker.chunks) == length and (worker.ready or length == 0):
+                    self._hand(worker, feed)
+
+    def _hand(self, worker: _Worker, feed: Feed) -> None:
+        chunk = feed.take(self.count)
+        if not chunk:
+            return
+        worker.chunks.append({point.key: point for point in chunk})
+        with suppress(OSError):  # it died; hearing from its pipe tells us next
+            worker.pipe.send(chunk)
+
+    def _hear(self, worker: _Worker, feed: Feed) -> list[Outcome]:
+        """What a worker has to say: hello, answers, or nothing any more."""
+        try:
+            message = worker.pipe.recv()
+        except (EOFError, OSError):
+            return self._bury(worker, feed)
+        if message is None:
+            worker.ready, self._early = True, 0
+            return []
+        found: list[Outcome] = message
+        for outcome in found:
+            worker.chunks[0].pop(outcome.key)
+            if not worker.chunks[0]:
+                worker.chunks.popleft()
+        return found
+
+    def _bury(self, worker: _Worker, feed: Feed) -> list[Outcome]:
+        """Hand the points of a dead worker out again, or give up on the one that keeps killing."""
+        self._workers.remove(worker)
+        worker.pipe.close()
+        code = worker.process.wait()
+        if not worker.ready:
+            self._early += 1
+            if self._early >= EARLY:
+                raise WorkersLost(f"worker processes do not start ({_cause(code)}); try --on inline to see why.")
+        failed = []
+        if worker.chunks and len(worker.chunks[0]) == 1 and worker.ready:
+            (point,) = worker.chunks[0].values()
+            self._deaths[point.key] += 1
+            if self._deaths[point.key] >= DEATHS:
+                worker.chunks.popleft()
+                failed = [Outcome.failed(point.key, f"its worker process died {DEATHS} times, {_cause(code)}")]
+        for chunk in worker.chunks:
+            feed.give_back(chunk.values())
+        return failed
+
+    def _stop(self) -> None:
+        for worker in self._workers:
+            worker.pipe.close()
+            worker.process.kill()
+        for worker in self._workers:
+            worker.process.wait()
+        self._workers = []
+
+
+def cores() -> int:
+    """Cores this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _start(call: str) -> _Worker:
+    """A fresh interpreter that reads chunks from a pipe; it shares nothing else with us."""
+    ours, theirs = Pipe()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "onehead.sweep.worker", str(theirs.fileno())],
+        pass_fds=[theirs.fileno()],
+        env={**os.environ, **PINNED},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,  # Ctrl-C is for the driver
+    )
+    theirs.close()
+    with suppress(OSError):  # it died at once; we hear of that
+        ours.send((call, sys.path))
+    return _Worker(process, ours)
+
+
+def _cause(code: int) -> str:
+    """How a process ended, in words."""
+    if code >= 0:
+        return f"exit code {code}"
+    name = signal.Signals(-code).name
+    return f"killed by {name}" + (", perhaps for lack of memory" if name == "SIGKILL" else "")

@@ -1,0 +1,10 @@
+"""Which numbers a stored point holds: the numerical version, part of every key."""
+
+__all__ = ["NUMERICAL"]
+
+NUMERICAL = "1"
+"""Raised by one whenever a published number changes (see "Numerical changes" in the changelog).
+
+It is part of the key of every point: after such a change stored points are no longer found and are solved again,
+while a release that only adds things keeps every stored point valid.
+"""

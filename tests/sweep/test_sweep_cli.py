@@ -1,0 +1,206 @@
+"""``onehead sweep`` from the shell: one line when something is wrong, exit codes, files, Ctrl-C."""
+
+import csv
+import json
+import os
+import pty
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from typing import NamedTuple
+
+import pytest
+
+from onehead.cli.main import run
+
+SPEC = """\
+call = "sparse.align"
+[fixed]
+strength = 4.0
+[grid]
+alpha0 = "log:0.5:8:6"
+eta_b = [0.5, 1.0, 2.0, 4.0]
+"""
+
+
+def shell(*words):
+    return subprocess.run(
+        [sys.executable, "-m", "onehead", "sweep", *words], capture_output=True, text=True, check=False
+    )
+
+
+class Said(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def onehead(capsys):
+    """The program in this process, which saves its start."""
+
+    def call(*words):
+        with pytest.raises(SystemExit) as stop:
+            run(["sweep", *words])
+        return Said(stop.value.code, *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def refused(onehead):
+    """The one line that a wrong command gets."""
+
+    def call(*words, code=2):
+        found = onehead(*words)
+        assert found.returncode == code, found
+        assert found.stdout == "" and found.stderr.count("\n") == 1 and found.stderr.startswith("onehead: ")
+        return found.stderr
+
+    return call
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "spec.toml").write_text(SPEC)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_example_check_run_status_export(onehead, folder):
+    text = onehead("example").stdout
+    (folder / "example.toml").write_text(text)
+    assert onehead("example", "learning-curve").stdout == text
+    checked = json.loads(onehead("check", "spec.toml", "--json").stdout)
+    assert checked["points"] == 24 and checked["call"] == "sparse.align" and checked["seconds_inline"] > 0.0
+    assert "24 points of sparse.align" in onehead("check", "spec.toml").stdout
+
+    found = onehead("run", "spec.toml", "--store", "points.db", "--json")
+    assert json.loads(found.stdout) == {"done": 24, "failed": 0, "missing": 0} and found.stderr == ""
+    again = onehead("run", "spec.toml", "--store", "points.db", "--on", "local", "--workers", "1")
+    assert again.stdout == "done 24, failed 0, missing 0\n"
+
+    status = json.loads(onehead("status", "--store", "points.db", "--json").stdout)
+    assert (status["done"], status["failed"], status["missing"], status["running"]) == (24, 0, 0, False)
+    assert "not running" in onehead("status", "--store", "points.db").stdout
+
+    rows = json.loads(onehead("export", "--store", "points.db", "--json").stdout)
+    assert len(rows) == 24
+    wanted = "key call strength alpha0 cos_query status kind residual version numerical_version duration finished_at"
+    assert all(set(wanted.split()) <= set(row) for row in rows)
+    assert onehead("export", "--store", "points.db", "--csv", "rows.csv").stdout == ""
+    with (folder / "rows.csv").open() as file:
+        assert [float(row["cos_query"]) for row in csv.DictReader(file)] == [row["cos_query"] for row in rows]
+    assert "aligned" in onehead("export", "--store", "points.db").stdout
+    assert sorted(path.name for path in folder.iterdir()) == ["example.toml", "points.db", "rows.csv", "spec.toml"]
+
+
+def test_parquet_holds_the_same_rows(onehead, folder):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    onehead("run", "spec.toml", "--store", "points.db")
+    onehead("export", "--store", "points.db", "--parquet", "rows.parquet")
+    rows = json.loads(onehead("export", "--store", "points.db", "--json").stdout)
+    frame = pandas.read_parquet(folder / "rows.parquet")
+    assert list(frame["cos_query"]) == [row["cos_query"] for row in rows] and "finished_at" in frame
+
+
+def test_one_line_when_something_is_wrong(onehead, refused, folder):
+    store = ("--store", "points.db")
+    (folder / "bad.toml").write_text('call = "aim.predict"\n[grid]\nalpha = 1\nnoise = -1\n')
+    assert "bad.toml, line 4: noise must be a number >= 0" in refused("run", "bad.toml", *store)
+    assert "bad.toml, line 4" in refused("check", "bad.toml")
+    assert "spec must be a sweep file that can be read" in refused("run", "none.toml", *store)
+    assert "example must be one of learning-curve" in refused("example", "nothing")
+    assert "store must be a file that exists" in refused("status", "--store", "none.db")
+    assert "store must be a file that exists" in refused("export", "--store", "none.db")
+    assert "is damaged or is not a store" in refused("status", "--store", "spec.toml")
+    assert "is damaged or is not a store" in refused("run", "spec.toml", "--store", "spec.toml")
+    assert "--address must be given with --on dask" in refused("run", "spec.toml", *store, "--on", "dask")
+    assert "--on must be inline or local or dask" in refused("run", "spec.toml", *store, "--on", "moon")
+    assert "memory must be a size such as 4GB" in refused(
+        "run", "spec.toml", *store, "--on", "slurm", "--memory", "lots"
+    )
+    assert "in a folder that can be written" in refused("run", "spec.toml", "--store", "no/where.db")
+    onehead("run", "spec.toml", *store)
+    assert "in a folder that exists" in refused("export", *store, "--csv", "no/where.csv")
+    with sqlite3.connect(folder / "points.db") as db:
+        db.execute("PRAGMA user_version = 7")
+    db.close()
+    assert "written by a newer onehead" in refused("run", "spec.toml", *store)
+
+
+def test_failed_points_are_told_and_kept(onehead, refused, folder):
+    (folder / "failing.toml").write_text(
+        'call = "aim.train"\n[fixed]\ndim = 10\nweight_decay = "0+"\n[grid]\nalpha = [0.5, 1.0]\n'
+    )
+    found = onehead("run", "failing.toml", "--store", "points.db", "--json")
+    assert found.returncode == 0 and json.loads(found.stdout) == {"done": 0, "failed": 2, "missing": 0}
+    assert "2 points failed, the first: weight_decay must be a number > 0 to train with" in found.stderr
+    rows = json.loads(onehead("export", "--store", "points.db", "--json").stdout)
+    assert [row["state"] for row in rows] == ["failed", "failed"] and "weight_decay" in rows[0]["reason"]
+    stopped = refused("run", "failing.toml", "--store", "points.db", "--retry", "--on-error", "stop", code=1)
+    assert "stopped at the first failed point: weight_decay must be" in stopped
+
+
+def test_the_job_script_needs_no_slurm(folder):
+    pytest.importorskip("dask_jobqueue")
+    found = shell(
+        *("run", "spec.toml", "--store", "points.db", "--on", "slurm", "--dry-run", "--partition", "compute"),
+        *("--time", "02:00:00", "--cores", "4", "--memory", "8GB", "--jobs", "3"),
+    )
+    assert found.returncode == 0 and found.stderr == ""
+    for line in ("#SBATCH -p compute", "#SBATCH -t 02:00:00", "#SBATCH --cpus-per-task=4", "export ONEHEAD_THREADS=1"):
+        assert line in found.stdout
+    assert "--nworkers 4" in found.stdout and "--nthreads 1" in found.stdout
+    (folder / "cluster.toml").write_text(shell("example", "cluster").stdout)
+    found = shell("run", "cluster.toml", "--store", "points.db", "--dry-run")
+    assert "#SBATCH --cpus-per-task=16" in found.stdout and not (folder / "points.db").exists()
+
+
+def start_long_run(folder):
+    """A run of about two minutes on a terminal; gives its process and the terminal."""
+    (folder / "long.toml").write_text('call = "aim.predict"\n[grid]\nalpha = "0.3:2:1000"\n')
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "onehead", "sweep", "run", "long.toml", "--store", "points.db", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        cwd=folder,
+    )
+    os.close(theirs)
+    return process, ours
+
+
+def said(terminal):
+    text = b""
+    try:
+        while piece := os.read(terminal, 4096):
+            text += piece
+    except OSError:  # the other end was closed
+        pass
+    os.close(terminal)
+    return text.decode()
+
+
+def test_ctrl_c_keeps_what_is_finished(onehead, folder):
+    process, terminal = start_long_run(folder)
+    for _ in range(300):
+        status = onehead("status", "--store", "points.db", "--json")
+        if status.returncode == 0 and json.loads(status.stdout)["done"] >= 3:
+            break
+        time.sleep(0.1)
+    running = json.loads(status.stdout)
+    assert running["running"] and running["done"] + running["missing"] == 1000 and running["process"] == process.pid
+    process.send_signal(signal.SIGINT)
+    screen = said(terminal)
+    out, _ = process.communicate(timeout=30)
+    assert process.returncode == 130 and out == b""
+    assert "points are kept in points.db; run the same command to go on." in screen
+    assert "aim.predict" in screen and "/1000" in screen and "/s, " in screen and " left" in screen  # the bar
+    after = json.loads(onehead("status", "--store", "points.db", "--json").stdout)
+    assert after["done"] >= running["done"] and not after["running"]
+    kept = int(screen.split("interrupted; ")[1].split()[0])
+    assert kept == after["done"]

@@ -1,0 +1,157 @@
+"""What a sweep is: axes, points, keys, files and their mistakes."""
+
+import numpy as np
+import pytest
+
+import onehead
+from onehead.errors import InvalidArgument
+from onehead.sweep import CALLS, Spec
+from onehead.sweep.axes import axis_values
+from onehead.sweep.examples import EXAMPLES, example
+from onehead.sweep.failures import BadSpec
+from onehead.sweep.spec import parse_spec, read_spec
+
+
+def test_ranges_read_as_on_the_command_line():
+    from onehead.cli.values import Range
+
+    for text in ("0.05:2:46", "log:1e-3:1:7", "0.5,1,2", "3"):
+        assert tuple(axis_values("alpha", text)) == Range().convert(text, None, None)
+    assert axis_values("dim", "10:20:4", whole=True) == [10, 13, 17, 20]
+    assert axis_values("alpha", np.array([1.0, 2.0])) == [1.0, 2.0]
+    assert axis_values("loss", "squared") == ["squared"]
+    for bad in ("1:2", "log:0:1:3", "1:2:0", "1:2:x", "a:b:c", "1:2:3:4", []):
+        with pytest.raises(InvalidArgument, match="alpha must be"):
+            axis_values("alpha", bad)
+
+
+def test_points_are_every_combination_in_order():
+    spec = Spec(
+        call="aim.train",
+        axes={"noise": [0.1, 0.2], ("alpha", "weight_decay"): [(0.5, 0.01), (1.0, 0.02), (2.0, 0.03)]},
+        fixed={"dim": 20},
+        seeds=[3, 5],
+        repeats=2,
+    )
+    points = list(spec.points())
+    assert len(points) == len(spec) == 2 * 3 * 2 * 2
+    assert len({point.key for point in points}) == len(points)
+    first = [(p.parameters["noise"], p.parameters["alpha"], p.seed, p.repeat) for p in points[:5]]
+    assert first == [(0.1, 0.5, 3, 0), (0.1, 0.5, 3, 1), (0.1, 0.5, 5, 0), (0.1, 0.5, 5, 1), (0.1, 1.0, 3, 0)]
+    assert points[4].parameters["weight_decay"] == 0.02
+
+
+def key(call="aim.predict", **words):
+    return next(Spec(call=call, axes={}, fixed=words).points()).key
+
+
+def test_one_problem_has_one_key():
+    assert key(alpha=1) == key(alpha=1.0, noise=0.5) == key(alpha=1.0, kappa0=0.5, tokens=2.0, target="mp")
+    assert key(alpha=1.0) != key(alpha=1.0 + 1e-15)
+    law = {"target": "power-law", "gamma": 0.75, "dim": 100}
+    assert key(**law, samples=2500) == key(**law, alpha=0.25)
+    assert key(**law, alpha=0.25, weight_decay="1/d") == key(**law, alpha=0.25, weight_decay=0.01)
+    assert key("sparse.predict", alpha=3.0) == key("sparse.predict", alpha0=1.5, alpha1=1.5)
+    assert key("sparse.predict") != key("sparse.capacity")
+
+
+def test_numerical_version_is_part_of_the_key(monkeypatch):
+    before = key(alpha=1.0)
+    monkeypatch.setattr("onehead.sweep.points.NUMERICAL", "next")
+    assert key(alpha=1.0) != before
+
+
+@pytest.mark.parametrize("name", sorted(CALLS))
+def test_words_of_a_problem_describe_it_again(name):
+    needed = {"alpha": 0.5, "dim": 20} if name.startswith("aim") else {"dim": 30}
+    call = CALLS[name]
+    ready = call.ready(
+        {word: value for word, value in needed.items() if word in call.words and word != "dim"}
+        if name in ("aim.predict", "aim.spectrum", "aim.tune", "aim.thresholds")
+        else {word: value for word, value in needed.items() if word in call.words}
+    )
+    assert call.ready(ready.parameters).parameters == ready.parameters
+    assert set(ready.parameters) <= call.words
+
+
+def test_bad_words_get_the_sentence_of_the_library():
+    with pytest.raises(InvalidArgument, match=r"noise must be a number >= 0 and <= 1000; got -1"):
+        list(Spec(call="aim.predict", axes={"alpha": [1.0]}, fixed={"noise": -1}).points())
+    with pytest.raises(InvalidArgument, match=r"parameter of aim.predict must be one of .*; got 'nose'"):
+        list(Spec(call="aim.predict", axes={"alpha": [1.0]}, fixed={"nose": 1}).points())
+    with pytest.raises(InvalidArgument, match=r"alpha must be given"):
+        list(Spec(call="aim.predict", axes={}).points())
+    with pytest.raises(InvalidArgument, match=r"optimiser must be lbfgs, adam or amp; got 'sgd'"):
+        list(Spec(call="aim.train", axes={}, fixed={"alpha": 1, "dim": 10, "optimiser": "sgd"}).points())
+    with pytest.raises(InvalidArgument, match=r"seeds must be left out: aim.predict draws nothing at random"):
+        Spec(call="aim.predict", axes={"alpha": [1.0]}, seeds=3)
+    with pytest.raises(InvalidArgument, match=r"repeats must be left out"):
+        Spec(call="aim.predict", axes={"alpha": [1.0]}, repeats=3)
+    with pytest.raises(InvalidArgument, match=r"axes must be words that are not set twice; got 'noise'"):
+        Spec(call="aim.predict", axes={"noise": [1.0]}, fixed={"noise": 1.0})
+    with pytest.raises(InvalidArgument, match=r"seeds must be an integer >= 1 or a list of integers >= 0"):
+        Spec(call="aim.train", axes={}, seeds=[-1])
+    with pytest.raises(InvalidArgument, match=r"on must be inline, local"):
+        onehead.sweep("sparse.align", {}, on="moon")
+
+
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+def test_examples_are_valid(name):
+    spec = parse_spec(example(name))
+    assert len(spec) >= 20
+
+
+MISTAKES = {
+    'call = "aim.predict"\n[grid]\nalpha = "0.1:1:5"\nnoise = [0.1, -2]\n': (4, "noise must be a number >= 0"),
+    'call = "aim.predict"\n[grid\n': (2, "Expected ']'"),
+    'call = "aim.predct"\n': (1, "call must be one of aim.predict"),
+    "# nothing\n\n[grid]\nalpha = 1\n": (1, "call must be a name"),
+    'call = "aim.predict"\n[fixed]\nalpha = 1\nnose = 2\n': (4, "parameter of aim.predict must be one of"),
+    'call = "aim.predict"\n[grid]\nalpha = "1:2"\n': (3, "alpha must be a value, a list"),
+    'call = "aim.predict"\n[gird]\nalpha = 1\n': (2, "'gird' is not known"),
+    'call = "aim.predict"\nseeds = 4\n[grid]\nalpha = 1\n': (2, "seeds must be left out"),
+    'call = "aim.train"\nrepeats = 0\n[fixed]\nalpha = 1\ndim = 9\n': (2, "repeats must be an integer >= 1"),
+    'call = "aim.predict"\n\n[zip]\nalpha = [1, 2, 3]\nnoise = [1, 2]\n': (3, "zip must be axes of equal length"),
+    'call = "aim.predict"\n[grid]\nalpha = 1\n[slurm]\ncores = "many"\n': (5, "cores must be an integer"),
+    'call = "aim.predict"\n[grid]\nalpha = 1\n[run]\nplace = "here"\n': (5, "'place' is not known in [run]"),
+    'call = "aim.predict"\nfixed = {noise = -1}\n[grid]\nalpha = 1\n': (2, "noise must be"),
+    'call = "aim.predict"\ngrid.alpha = 1\ngrid.noise = -1\n': (3, "noise must be"),
+    'call = "aim.predict"\nfixed = 3\n': (2, "fixed must be a table of words"),
+    'call = "os:system"\n[fixed]\nx = 1\n': (1, "call must be one of"),
+}
+
+
+@pytest.mark.parametrize("text", MISTAKES, ids=[sentence for _, sentence in MISTAKES.values()])
+def test_a_mistake_has_its_line_and_its_sentence(text, tmp_path):
+    line, sentence = MISTAKES[text]
+    file = tmp_path / "spec.toml"
+    file.write_text(text)
+    with pytest.raises(BadSpec) as caught:
+        read_spec(str(file))
+    assert str(caught.value).startswith(f"{file}, line {line}: ")
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_large_sweep_is_checked_axis_by_axis_and_registered_all_or_none(tmp_path, monkeypatch):
+    from onehead.sweep import Inline, Store, drive
+
+    text = 'call = "sparse.align"\n[grid]\nlength = [4, 9]\nsignal_tokens = [1, 2, 6]\n'
+    with pytest.raises(BadSpec, match=r"line 4: signal_tokens must be at most length = 4; got 6"):
+        parse_spec(text)
+    monkeypatch.setattr("onehead.sweep.spec.CHECKED", 5)
+    with pytest.raises(BadSpec, match=r"line 4: signal_tokens must be at most length = 4; got 6"):
+        parse_spec(text)  # the value meets the first length
+    spec = parse_spec(text.replace("[4, 9]", "[9, 4]"))  # only the combination is wrong
+    with Store.writing(tmp_path / "points.db") as store:
+        with pytest.raises(BadSpec, match=r"line 4: signal_tokens must be at most length = 4; got 6"):
+            drive(spec, store, Inline())
+        assert store.latest() == (0, {}) and store.counts().total == 0
+
+
+def test_a_file_that_cannot_be_read(tmp_path):
+    with pytest.raises(InvalidArgument, match="spec must be a sweep file that can be read"):
+        read_spec(str(tmp_path / "none.toml"))
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InvalidArgument, match="it is not text"):
+        read_spec(str(tmp_path / "binary.toml"))

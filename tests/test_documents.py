@@ -26,7 +26,7 @@ def test_examples_in_docstrings(name):
 
 
 def test_every_public_verb_has_an_example():
-    for room in (onehead.aim, onehead.sparse):
+    for room in (onehead.aim, onehead.sparse, onehead.weights):
         for name in room.__all__:
             thing = getattr(room, name)
             if callable(thing) and not isinstance(thing, type) and thing.__module__.startswith("onehead"):

@@ -25,9 +25,13 @@ ROOMS = {
     "spectra": ("numerics", "errors"),
     "aim": ("spectra", "numerics", "problem", "results", "errors"),
     "sparse": ("spectra", "numerics", "problem", "results", "errors"),
-    "plot": ("aim", "sparse", "results"),
+    "plot": ("aim", "sparse", "weights", "results"),
+    "sweep": ("aim", "sparse", "numerics", "problem", "results", "errors", "__version__"),
+    "weights": ("aim", "spectra", "numerics", "problem", "results", "errors"),
+    "figures": ("aim", "sparse", "sweep", "weights", "plot", "results", "errors", "__version__"),
+    "app": ("aim", "sparse", "sweep", "weights", "plot", "numerics", "problem", "results", "errors", "__version__"),
     "__main__": ("cli",),
-    "cli": ("aim", "sparse", "plot", "results", "errors", "numerics", "__version__"),
+    "cli": ("aim", "sparse", "sweep", "weights", "figures", "app", "plot", "results", "errors", "numerics", "__version__"),
 }
 HEAVY = ("matplotlib", "pandas", "dash", "plotly", "distributed", "dask", "torch", "jax", "rich", "click")
 
@@ -94,7 +98,7 @@ def test_theory_loads_no_heavy_library():
 
 
 def test_public_names_exist():
-    for room in ("aim", "errors", "plot", "sparse"):
+    for room in ("aim", "errors", "plot", "sparse", "sweep", "weights"):
         module = getattr(onehead, room)
         for name in module.__all__:
             assert getattr(module, name) is not None

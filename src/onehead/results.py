@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import dataclass, fields, is_dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -82,11 +83,36 @@ class Result:
         """Return one JSON object."""
         return json.dumps(self.to_dict(), allow_nan=False)
 
+    def _repr_html_(self) -> str:
+        """A small table with a badge, for notebooks: the numbers, not the problem."""
+        row = self.to_dict()
+        status, kind = row.get("status"), row.get("kind")
+        cells = [
+            f"<tr><td>{escape(name)}</td><td style='text-align:right'>{_short(value)}</td></tr>"
+            for name, value in row.items()
+            if name not in ("status", "kind", "warnings") and (value is None or isinstance(value, (bool, int, float)))
+        ]
+        badge = ""
+        if status is not None:
+            good = status.startswith("converged") and "approximate" not in status and not row.get("warnings")
+            colour = "#2e7d4f" if good else "#b3661a"
+            style = f"background:{colour};color:white;border-radius:3px;padding:1px 6px"
+            badge = f"<span style='{style}'>{escape(status)}</span> {escape(kind or '')}"
+        notes = "".join(f"<br><small>{escape(text)}</small>" for text in row.get("warnings") or ())
+        return f"<table><caption>{type(self).__name__} {badge}{notes}</caption>{''.join(cells)}</table>"
+
     def to_series(self) -> "pd.Series[Any]":
         """Return one pandas row, parameters of the problem flattened to dotted names."""
         import pandas as pd  # noqa: PLC0415  (half a second; only who asks for a row pays)
 
         return pd.Series(dict(_flat("", self.to_dict())))
+
+
+def _short(value: float | bool | None) -> str:
+    """A number in a narrow table."""
+    if value is None:
+        return "–"
+    return str(value) if isinstance(value, (bool, int)) else f"{value:.6g}"
 
 
 def _flat(prefix: str, value: dict[str, Any]) -> list[tuple[str, Any]]:

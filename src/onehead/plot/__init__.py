@@ -5,6 +5,7 @@ from onehead.plot.scaling import features, phases, predicted_exponents, scaling
 from onehead.plot.sparse import alignment, capacity, error_curve, landscape, oracle, tuned
 from onehead.plot.style import ACCENT, GREY, THEORY, TRAINING, fresh_axes, save
 from onehead.plot.training import comparison, message_passing, trained_spectrum, training_points
+from onehead.plot.weights import head_pages, head_spectrum, survey_map
 
 __all__ = [
     "ACCENT",
@@ -17,6 +18,8 @@ __all__ = [
     "error_curve",
     "features",
     "fresh_axes",
+    "head_pages",
+    "head_spectrum",
     "landscape",
     "learning_curve",
     "message_passing",
@@ -26,6 +29,7 @@ __all__ = [
     "save",
     "scaling",
     "spectrum",
+    "survey_map",
     "trained_spectrum",
     "training_points",
     "tuned",

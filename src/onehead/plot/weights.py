@@ -1,0 +1,147 @@
+"""Pictures of a checkpoint: every head as a small panel with its laws, and a map of all heads."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from onehead.plot.style import ACCENT, GREY, THEORY, TRAINING, fresh_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from onehead.weights.report import HeadReport
+
+__all__ = ["head_pages", "head_spectrum", "survey_map"]
+
+LAWS = {  # name -> colour, line, legend
+    "trained": (THEORY, "-", "trained-head law"),
+    "marchenko-pastur": (ACCENT, "--", "Marchenko-Pastur"),
+    "noise": (GREY, ":", "two random matrices"),
+    "power-law": ("#9467bd", "-.", "power law"),
+}
+SHORT = {"trained": "trained", "marchenko-pastur": "MP", "noise": "noise", "power-law": "power"}
+COLUMNS, ROWS = 12, 8
+
+
+def head_spectrum(head: "HeadReport", *, axes: "Axes | None" = None, small: bool = False) -> "Axes":
+    """Singular values of one head by rank (dots, outliers as triangles), what each law expects, and the bulk edge."""
+    axes = axes if axes is not None else fresh_axes()
+    values, beyond = head.singular_values, len(head.outliers)
+    values = values[: round((head.rank or 0.0) * head.hidden)]
+    ranks = np.arange(1, values.size + 1)
+    size = 1.6 if small else 3.5
+    for fit in head.fits:
+        if small and fit.law == "power-law":
+            continue
+        colour, line, text = LAWS[fit.law]
+        axes.plot(ranks[beyond:], fit.expected, color=colour, ls=line, lw=0.9 if small else 1.6, label=text)
+    axes.plot(ranks[beyond:], values[beyond:], "o", color=TRAINING, ms=size, mew=0.0, label="singular values")
+    if beyond:
+        axes.plot(ranks[:beyond], values[:beyond], "^", color=TRAINING, ms=1.8 * size, mew=0.0, label="outliers")
+    if head.bulk_edge is not None:
+        axes.axhline(head.bulk_edge, color="#333333", lw=0.5, ls=(0, (6, 3)), label="bulk edge")
+    axes.set_ylim(0.0, 1.06 * max(float(values[0]), head.bulk_edge or 0.0))
+    axes.set_xlim(0.0, values.size + 1.0)
+    if not small:
+        axes.set_xlabel("rank")
+        axes.set_ylabel(r"singular value of $W_Q^\top W_K$")
+        axes.set_title(
+            f"layer {head.layer}, head {head.head}: {head.verdict}", fontsize=8.5, loc="left", color="#333333"
+        )
+        axes.legend(frameon=False, fontsize=8.0)
+    return axes
+
+
+def head_pages(heads: "Sequence[HeadReport]") -> "Iterator[Axes]":
+    """All heads as small multiples, one layer to a row where it fits; gives one of the axes of each page."""
+    from matplotlib.figure import Figure
+
+    columns = min(COLUMNS, max(_widest(heads), 1))
+    page = columns * ROWS
+    for start in range(0, len(heads), page):
+        part = heads[start : start + page]
+        rows = -(-len(part) // columns)
+        figure = Figure(figsize=(1.25 * columns + 0.5, 1.1 * rows + 0.8), layout="constrained")
+        grid = figure.subplots(rows, columns, squeeze=False)
+        for axes in grid.ravel():
+            axes.axis("off")
+        for head, axes in zip(part, grid.ravel(), strict=False):
+            axes.axis("on")
+            _panel(head, axes)
+        _legend(figure, grid[0, 0], part)
+        yield grid[0, 0]
+
+
+def _widest(heads: "Sequence[HeadReport]") -> int:
+    """Most heads of one module."""
+    modules = [head.module for head in heads]
+    return max(modules.count(module) for module in set(modules))
+
+
+def _panel(head: "HeadReport", axes: "Axes") -> None:
+    head_spectrum(head, axes=axes, small=True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=5, length=1.5, pad=1)
+    axes.locator_params(nbins=3)
+    best = f"  {SHORT[head.best_law]}" if head.best_law else ""
+    colour = LAWS[head.best_law][0] if head.best_law else "#333333"
+    axes.set_title(f"L{head.layer} H{head.head}{best}", fontsize=6, pad=2, color=colour)
+
+
+def _legend(figure: Any, axes: "Axes", heads: "Sequence[HeadReport]") -> None:
+    """One legend for the page; a triangle is explained even if the first panel has none."""
+    from matplotlib.lines import Line2D
+
+    handles, labels = axes.get_legend_handles_labels()
+    if any(head.outliers for head in heads) and "outliers" not in labels:
+        handles.append(Line2D([], [], marker="^", ls="none", color=TRAINING, ms=4))
+        labels.append("outliers")
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False, fontsize=7)
+    figure.supxlabel("rank", fontsize=7)
+    figure.supylabel(r"singular value of $W_Q^\top W_K$", fontsize=7)
+
+
+def survey_map(heads: "Sequence[HeadReport]") -> "Axes":
+    """Three maps, layers down and heads across: symmetric share, outliers, and how far ahead the trained-head law is."""
+    from matplotlib.figure import Figure
+
+    stacks = [head.module.replace(f".{head.layer}.", ".*.") for head in heads]
+    places = sorted({(stack, head.layer) for stack, head in zip(stacks, heads, strict=True)})
+    columns = sorted({int(head.head or 0) for head in heads})
+    width, height = 0.9 + 0.17 * len(columns), 1.3 + 0.2 * len(places)
+    figure = Figure(figsize=(3 * max(width, 2.6), height), layout="constrained")
+    grid = figure.subplots(1, 3)
+    panels: tuple[tuple[str, str, list[Any], float, float | None], ...] = (
+        ("symmetric share of ‖A‖²", "viridis", [head.symmetric_share for head in heads], 0.5, 1.0),
+        ("outliers", "OrRd", [len(head.outliers) for head in heads], 0, None),
+        ("trained-head law ahead by (BIC)", "RdBu", [_lead(head) for head in heads], -10.0, 10.0),
+    )
+    for axes, (title, colours, numbers, low, high) in zip(grid, panels, strict=True):
+        table = np.full((len(places), len(columns)), np.nan)
+        for head, stack, number in zip(heads, stacks, numbers, strict=True):
+            table[places.index((stack, head.layer)), columns.index(int(head.head or 0))] = number
+        image = axes.imshow(table, cmap=colours, vmin=low, vmax=high, aspect="auto")
+        bar = figure.colorbar(image, ax=axes, shrink=0.9)
+        bar.ax.tick_params(labelsize=6)
+        axes.set_title(title, fontsize=8, loc="left")
+        axes.set_xlabel("head", fontsize=7)
+        axes.set_ylabel("layer", fontsize=7)
+        axes.tick_params(labelsize=6, length=2)
+        _ticks(axes, columns, [layer for _, layer in places])
+    first: Axes = grid[0]
+    return first
+
+
+def _ticks(axes: "Axes", columns: list[int], layers: list[int]) -> None:
+    """Whole numbers, not more than fit."""
+    across, down = max(1, -(-len(columns) // 16)), max(1, -(-len(layers) // 16))
+    axes.set_xticks(range(0, len(columns), across), [str(number) for number in columns[::across]])
+    axes.set_yticks(range(0, len(layers), down), [str(number) for number in layers[::down]])
+
+
+def _lead(head: "HeadReport") -> float:
+    """BIC of the best rival minus that of the trained-head law; positive where the law is ahead."""
+    trained = head.fit("trained")
+    rivals = [fit.bic for fit in head.fits if fit.law != "trained"]
+    return min(rivals) - trained.bic if trained is not None and rivals else float("nan")

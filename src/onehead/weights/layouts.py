@@ -1,0 +1,417 @@
+"""Where the query and key weights of every head lie in a checkpoint: recognised by name and shape, never by guess.
+
+A stored matrix is (out, in) unless its layout says transposed. With H query heads, K key heads (groups) and head
+dimension p, the rows of one layer are
+
+    separate     query (H, p), key (K, p), each its own tensor
+    sections     one tensor, all queries, then all keys, then all values
+    interleaved  one tensor (K, H/K + 2, p): of each group its queries, its key, its value
+
+and query head h belongs to key head h // (H/K). Multi-query is K = 1; ordinary attention is K = H.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onehead.errors import InvalidArgument
+from onehead.weights.reader import FLOATS, Checkpoint, Raw
+
+__all__ = ["LAYOUTS", "Counts", "HeadWeights", "Layer", "Layout", "find_layers"]
+
+Array = NDArray[np.float64]
+Order = Literal["separate", "sections", "interleaved", "latent"]
+
+_PREFIX = r"(?P<stack>(?:\w+\.)*?)"
+_LANGUAGE = r"(?P<stack>(?:(?:model|language_model|text_model|base_model|llm|transformer)\.)*)"
+_ROTARY = "rotary position factors are not applied"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One family of names. ``query`` and ``key`` are tensor names with {layer}; a fused tensor has only ``query``."""
+
+    name: str
+    order: Order
+    query: str
+    key: str = ""
+    stack: str = _PREFIX
+    transposed: bool = False
+    models: frozenset[str] = frozenset()
+    note: str = ""
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """Matches the name of the query (or fused) tensor; gives ``stack`` and ``layer``."""
+        before, after = (re.escape(part) for part in self.query.split("{layer}"))
+        return re.compile(rf"^{self.stack}{before}(?P<layer>0|[1-9]\d{{0,5}}){after}$", re.ASCII)
+
+
+def _family(*names: str) -> frozenset[str]:
+    return frozenset(names)
+
+
+# in the order in which they are tried; a config.json whose model_type is not listed is not taken for the family
+LAYOUTS = (
+    Layout(
+        "deepseek", "latent", "layers.{layer}.self_attn.kv_a_proj_with_mqa.weight",
+        note="latent attention (kv_a_proj_with_mqa): query and key share a compressed space and a rotary part, "
+        "so a head has no fixed map W_Q'W_K of its own",
+    ),
+    Layout(
+        "bert", "separate", "encoder.layer.{layer}.attention.self.query.weight",
+        "encoder.layer.{layer}.attention.self.key.weight",
+        models=_family("bert", "roberta", "xlm-roberta", "camembert", "electra", "mpnet", "layoutlm", "ernie"),
+    ),
+    Layout(
+        "vit", "separate", "encoder.layer.{layer}.attention.attention.query.weight",
+        "encoder.layer.{layer}.attention.attention.key.weight",
+        models=_family("vit", "deit", "vit_mae", "vit_msn", "dinov2", "beit", "dpt", "yolos", "audio-spectrogram-transformer"),
+    ),
+    Layout(
+        "distilbert", "separate", "transformer.layer.{layer}.attention.q_lin.weight",
+        "transformer.layer.{layer}.attention.k_lin.weight", models=_family("distilbert"),
+    ),
+    Layout(
+        "clip", "separate", "encoder.layers.{layer}.self_attn.q_proj.weight", "encoder.layers.{layer}.self_attn.k_proj.weight",
+        stack=r"(?P<stack>(?:\w+\.)*(?:vision_model|text_model)\.)",
+        models=_family("clip", "clip_vision_model", "clip_text_model", "siglip", "siglip_vision_model", "siglip_text_model",
+                       "llava", "llava_next", "gemma3", "paligemma", "mistral3"),
+    ),
+    Layout(
+        "opt", "separate", "decoder.layers.{layer}.self_attn.q_proj.weight", "decoder.layers.{layer}.self_attn.k_proj.weight",
+        stack=r"(?P<stack>(?:model\.)?)", models=_family("opt"),
+    ),
+    Layout(
+        "llama", "separate", "layers.{layer}.self_attn.q_proj.weight", "layers.{layer}.self_attn.k_proj.weight",
+        stack=_LANGUAGE, note=_ROTARY,
+        models=_family("llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "gemma", "gemma2", "gemma3",
+                       "gemma3_text", "phi", "phimoe", "stablelm", "starcoder2", "olmo", "olmo2", "cohere", "cohere2", "granite",
+                       "smollm3", "llava", "llava_next", "paligemma", "mistral3", "exaone4", "seed_oss", "glm", "glm4"),
+    ),
+    Layout(
+        "gptj", "separate", "h.{layer}.attn.q_proj.weight", "h.{layer}.attn.k_proj.weight",
+        stack=r"(?P<stack>(?:transformer\.)?)", models=_family("gptj"), note=_ROTARY,
+    ),
+    Layout(
+        "gpt2", "sections", "h.{layer}.attn.c_attn.weight", stack=r"(?P<stack>(?:transformer\.)?)", transposed=True,
+        models=_family("gpt2", "openai-gpt", "decision_transformer"),
+    ),
+    Layout(
+        "phi3", "sections", "layers.{layer}.self_attn.qkv_proj.weight", stack=r"(?P<stack>(?:model\.)?)",
+        models=_family("phi3", "phi3_v"), note=_ROTARY,
+    ),
+    Layout(
+        "mpt", "sections", "blocks.{layer}.attn.Wqkv.weight", stack=r"(?P<stack>(?:transformer\.)?)",
+        models=_family("mpt"), note="the linear position bias (ALiBi) is not applied",
+    ),
+    Layout("timm-vit", "sections", "blocks.{layer}.attn.qkv.weight", models=_family("timm_wrapper")),
+    Layout(
+        "gpt-neox", "interleaved", "layers.{layer}.attention.query_key_value.weight", stack=r"(?P<stack>(?:gpt_neox\.)?)",
+        models=_family("gpt_neox"), note=_ROTARY,
+    ),
+    Layout(
+        "bloom", "interleaved", "h.{layer}.self_attention.query_key_value.weight", stack=r"(?P<stack>(?:transformer\.)?)",
+        models=_family("bloom"), note="the linear position bias (ALiBi) is not applied",
+    ),
+    Layout(
+        "falcon", "interleaved", "h.{layer}.self_attention.query_key_value.weight", stack=r"(?P<stack>(?:transformer\.)?)",
+        models=_family("falcon", "RefinedWeb", "RefinedWebModel"), note="rotary or linear position factors are not applied",
+    ),
+)  # fmt: skip
+
+ORDERS: dict[str, tuple[Order, bool, int]] = {  # word of --layout -> order, transposed, number of tensor names
+    "separate": ("separate", False, 2),
+    "separate-transposed": ("separate", True, 2),
+    "sections": ("sections", False, 1),
+    "sections-transposed": ("sections", True, 1),
+    "interleaved": ("interleaved", False, 1),
+    "interleaved-transposed": ("interleaved", True, 1),
+}
+ALLOWED = (
+    f"{', '.join(layout.name for layout in LAYOUTS if layout.order != 'latent')}, or separate:QUERY:KEY, sections:NAME or "
+    "interleaved:NAME with tensor names that contain {layer} (add -transposed to the word for (in, out) matrices)"
+)
+MAXIMUM = 100_000  # heads of one layer, beyond which a count is a mistake
+
+
+class Counts(NamedTuple):
+    """Query heads H, key heads K and head dimension p, as far as the user gave them."""
+
+    heads: int | None = None
+    kv_heads: int | None = None
+    head_dim: int | None = None
+
+
+class HeadWeights(NamedTuple):
+    """Query and key weights of one head, each head_dim x hidden, in double precision."""
+
+    query: Array
+    key: Array
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One attention module: its place, its tensors, its counts; or, with a ``reason``, why it cannot be read."""
+
+    module: str
+    layer: int
+    layout: Layout
+    names: tuple[str, ...]
+    heads: int
+    kv_heads: int
+    head_dim: int
+    hidden: int
+    reason: str = ""
+    notes: tuple[str, ...] = ()
+
+    def load(self, checkpoint: Checkpoint) -> "LoadedLayer":
+        """Read the tensors of this layer."""
+        return LoadedLayer(self, tuple(checkpoint.raw(name) for name in self.names))
+
+    def group(self, head: int) -> int:
+        """The key head that a query head uses."""
+        return head // (self.heads // self.kv_heads)
+
+
+@dataclass(frozen=True)
+class LoadedLayer:
+    """A layer in memory, as stored; `head` cuts out one head in double precision."""
+
+    layer: Layer
+    raw: tuple[Raw, ...]
+
+    def head(self, head: int) -> HeadWeights:
+        """W_Q and W_K of one query head."""
+        layer, p = self.layer, self.layer.head_dim
+        group = layer.group(head)
+        if layer.layout.order == "interleaved":
+            share = layer.heads // layer.kv_heads
+            base = group * (share + 2) * p
+            query, key = base + (head % share) * p, base + share * p
+        else:
+            query, key = head * p, group * p
+            if layer.layout.order == "sections":
+                key += layer.heads * p
+        return HeadWeights(self._rows(0, query), self._rows(-1, key))
+
+    def _rows(self, which: int, start: int) -> Array:
+        """``head_dim`` output rows; the tensor may be stored (in, out)."""
+        rows = slice(start, start + self.layer.head_dim)
+        if self.layer.layout.transposed:
+            return self.raw[which].widen((slice(None), rows)).T
+        return self.raw[which].widen(rows)
+
+
+def find_layers(checkpoint: Checkpoint, layout: str | None = None, counts: Counts | None = None) -> list[Layer]:
+    """Every attention layer of a checkpoint, in the order stack, layer."""
+    counts = counts or Counts()
+    for name, value in zip(("--heads", "--kv-heads", "--head-dim"), counts, strict=True):
+        if value is not None and not 1 <= value <= MAXIMUM:
+            raise InvalidArgument(name, value, f"an integer from 1 to {MAXIMUM}")
+    matches = list(_named(checkpoint, layout) if layout is not None else _recognised(checkpoint))
+    if not matches:
+        wanted = f"'{layout}'" if layout is not None else "any known layout"
+        count = len(checkpoint.tensors)
+        raise InvalidArgument(
+            "--layout", layout, f"given, since none of the {count} tensors has a name of {wanted}: {ALLOWED}"
+        )
+    layers = [_layer(checkpoint, found, stack, number, counts) for found, stack, number in matches]
+    return sorted(layers, key=lambda layer: (layer.module.count("."), re.sub(r"\d+", "", layer.module), layer.layer))
+
+
+Match = tuple[Layout, str, int]
+
+
+def _matches(checkpoint: Checkpoint, layout: Layout) -> Iterator[Match]:
+    pattern = layout.pattern
+    for name in checkpoint.tensors:
+        match = pattern.match(name)
+        if match:
+            yield layout, match["stack"], int(match["layer"])
+
+
+def _named(checkpoint: Checkpoint, text: str) -> Iterator[Match]:
+    """The layout that the user asks for: a name of the list, or tensor names spelled out."""
+    for layout in LAYOUTS:
+        if layout.name == text:
+            return _matches(checkpoint, layout)
+    word, *names = text.split(":")
+    if word not in ORDERS:
+        raise InvalidArgument("--layout", text, ALLOWED)
+    order, transposed, count = ORDERS[word]
+    if len(names) != count or any(name.count("{layer}") != 1 for name in names):
+        raise InvalidArgument("--layout", text, ALLOWED)
+    query, key = names[0], names[1] if count == 2 else ""
+    layout = Layout(text, order, query, key, stack="(?P<stack>)", transposed=transposed)
+    return _matches(checkpoint, layout)
+
+
+def _recognised(checkpoint: Checkpoint) -> Iterator[Match]:
+    """Known names. Two layouts may share one (BLOOM and Falcon have the same order of rows); the first is taken."""
+    seen: set[tuple[str, str, int]] = set()
+    latent: set[tuple[str, int]] = set()
+    for layout in LAYOUTS:
+        for found, stack, number in _matches(checkpoint, layout):
+            place = (layout.query, stack, number)
+            if place in seen or (stack, number) in latent:
+                continue
+            model = _section(checkpoint.config, stack).get("model_type", checkpoint.config.get("model_type"))
+            if layout.models and model is not None and model not in layout.models:
+                if any(other.query == layout.query and model in other.models for other in LAYOUTS):
+                    continue
+                raise InvalidArgument(
+                    "--layout", None,
+                    f"given: names like {found.query!r} look like '{layout.name}', but config.json says model_type "
+                    f"{str(model)[:40]!r}, which is not known to be laid out so",
+                )  # fmt: skip
+            seen.add(place)
+            if layout.order == "latent":
+                latent.add((stack, number))  # its query tensor may have the name of an ordinary one
+            yield found, stack, number
+
+
+def _section(config: dict[str, Any], stack: str) -> dict[str, Any]:
+    """The part of a config that describes one stack of layers."""
+    words = ("vision_config",) if "vision" in stack else ("text_config", "llm_config")
+    for word in words:
+        part = config.get(word)
+        if isinstance(part, dict):
+            return part
+    return config
+
+
+def _layer(checkpoint: Checkpoint, layout: Layout, stack: str, number: int, counts: Counts) -> Layer:
+    """Check names, types and shapes of one layer and work out its counts."""
+    names = tuple(stack + name.format(layer=number) for name in (layout.query, layout.key) if name)
+    module = names[0].removesuffix(".weight").rsplit(".", 1)[0]
+    config = _section(checkpoint.config, stack)
+    heads, kv_heads, head_dim = (_settled(config, counts, kind) for kind in ("heads", "kv_heads", "head_dim"))
+    plain: dict[str, Any] = {"module": module, "layer": number, "layout": layout}
+    if heads is None and layout.order == "latent":
+        heads = 0  # refused anyway: one row says so
+    if heads is None:
+        where = f"--heads must be given: no config.json beside the file says how many heads '{module}' has"
+        raise _Missing("--heads", None, "given", where)
+    unread: dict[str, Any] = {"names": (), "heads": heads, "kv_heads": heads, "head_dim": 0, "hidden": 0}
+    reason = layout.note if layout.order == "latent" else _trouble(checkpoint, names)
+    if reason:
+        return Layer(**plain, **unread, reason=reason)
+    shapes = [checkpoint.tensors[name].shape for name in names]
+    if layout.transposed:
+        shapes = [shape[::-1] for shape in shapes]
+    try:
+        kv_heads, head_dim, hidden = _fit(layout.order, shapes, heads, kv_heads, head_dim)
+    except ValueError as failure:
+        return Layer(**plain, **unread, reason=str(failure))
+    notes = _notes(checkpoint, layout, names)
+    return Layer(
+        **plain, names=names, heads=heads, kv_heads=kv_heads, head_dim=head_dim, hidden=hidden, notes=notes
+    )  # fmt: skip
+
+
+class _Missing(InvalidArgument):
+    """A count that nothing gives."""
+
+    def __init__(self, name: str, got: object, allowed: str, sentence: str) -> None:
+        super().__init__(name, got, allowed)
+        self.args = (f"{sentence}.",)
+
+
+CONFIG_KEYS = {
+    "heads": ("num_attention_heads", "n_head", "num_heads", "n_heads", "encoder_attention_heads"),
+    "kv_heads": ("num_key_value_heads", "num_kv_heads", "n_head_kv"),
+    "head_dim": ("head_dim",),
+}
+
+
+def _settled(config: dict[str, Any], counts: Counts, kind: str) -> int | None:
+    """A count from the flag or from the config; they must not contradict each other."""
+    flag = getattr(counts, kind)
+    if kind == "kv_heads" and config.get("model_type") in ("falcon", "RefinedWeb", "RefinedWebModel"):
+        found = _falcon_groups(config)
+    else:
+        found = next((config[key] for key in CONFIG_KEYS[kind] if config.get(key) is not None), None)
+    if found is not None and (type(found) is not int or not 1 <= found <= MAXIMUM):
+        raise InvalidArgument(f"{kind} in config.json", str(found)[:60], f"an integer from 1 to {MAXIMUM}")
+    if flag is not None and found is not None and flag != found:
+        raise InvalidArgument(f"--{kind.replace('_', '-')}", flag, f"{found}, as config.json says")
+    return flag if flag is not None else found
+
+
+def _falcon_groups(config: dict[str, Any]) -> Any:
+    """Key heads of a Falcon: its ``num_kv_heads`` counts only for the new decoder architecture."""
+    if config.get("new_decoder_architecture"):
+        return config.get("num_kv_heads", config.get("n_head_kv"))
+    if config.get("multi_query", True):
+        return 1
+    return next((config[key] for key in CONFIG_KEYS["heads"] if config.get(key) is not None), None)
+
+
+def _trouble(checkpoint: Checkpoint, names: Sequence[str]) -> str:
+    """Why the tensors of a layer cannot be used, before any shape is looked at."""
+    for name in names:
+        if name not in checkpoint.tensors:
+            return f"there is no tensor '{name}'"
+        tensor = checkpoint.tensors[name]
+        if tensor.dtype not in FLOATS:
+            return f"'{name}' is stored as {tensor.dtype}: quantised weights are not read"
+        if len(tensor.shape) != 2 or min(tensor.shape) < 1:
+            return f"'{name}' has shape {tensor.shape}, not that of a matrix"
+    return ""
+
+
+def _fit(
+    order: Order, shapes: list[tuple[int, ...]], heads: int, kv_heads: int | None, head_dim: int | None
+) -> tuple[int, int, int]:
+    """(key heads, head dimension, hidden) such that every row of the matrices is accounted for, or a ValueError.
+
+    Rows: separate H p and K p; fused (H + 2 K) p. What is not given must follow from the rows alone.
+    """
+    rows, hidden = shapes[0]
+    if order == "separate":
+        other, width = shapes[1]
+        if width != hidden:
+            raise ValueError(f"query and key read inputs of different size, {hidden} and {width}")
+        p = head_dim or _divided(rows, heads, "query rows", "heads")
+        groups = kv_heads or _divided(other, p, "key rows", "the head dimension")
+        if rows != heads * p or other != groups * p:
+            raise ValueError(
+                f"{rows} query rows and {other} key rows are not {heads} and {groups} heads of dimension {p}"
+            )
+    else:
+        if head_dim is None and kv_heads is None:
+            # hidden = H p in every fused family; a different head dimension must be said
+            p = _divided(hidden, heads, "hidden size", "heads")
+        else:
+            p = head_dim or _divided(rows, heads + 2 * (kv_heads or heads), "fused rows", "query, key and value heads")
+        groups = kv_heads or (_divided(rows, p, "fused rows", "the head dimension") - heads) // 2
+        if groups < 1 or rows != (heads + 2 * groups) * p:
+            raise ValueError(
+                f"{rows} fused rows are not {heads} query and 2 x {groups} key and value heads of dimension {p}"
+            )
+    if heads % groups:
+        raise ValueError(f"{heads} query heads cannot share {groups} key heads evenly")
+    return groups, p, hidden
+
+
+def _divided(total: int, parts: int, what: str, by: str) -> int:
+    if total % parts:
+        raise ValueError(f"{total} {what} cannot be divided by {parts} ({by})")
+    return total // parts
+
+
+def _notes(checkpoint: Checkpoint, layout: Layout, names: Sequence[str]) -> tuple[str, ...]:
+    """What the map of a head leaves out."""
+    notes = [layout.note] if layout.note else []
+    if any(name.removesuffix("weight") + "bias" in checkpoint.tensors for name in names):
+        notes.append("query and key biases are ignored")
+    module = names[0].removesuffix(".weight").rsplit(".", 1)[0]
+    norms = ("q_norm", "k_norm", "q_layernorm", "k_layernorm", "query_norm", "key_norm")
+    if any(f"{module}.{norm}.weight" in checkpoint.tensors for norm in norms):
+        notes.append("the normalisation of queries and keys is ignored")
+    return tuple(notes)

@@ -1,0 +1,199 @@
+"""What is known of one head: its spectra, edge, outliers, tail, and the laws laid beside it."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from onehead.results import Certificate, Result
+from onehead.weights.chain import LawFit
+from onehead.weights.edge import Tail, bulk_edge, power_tail
+from onehead.weights.heads import ZERO, check_pair, effective_ranks, spectra
+from onehead.weights.law import fit_laws
+from onehead.weights.verdict import Verdict, judge
+
+__all__ = ["HeadReport", "head_report", "unread"]
+
+Array = NDArray[np.float64]
+
+FEWEST_TO_FIT = 16  # values below which four parameters cannot be told from noise
+TIED = 0.9  # symmetric share above which a head is called tied
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class HeadReport(Result):
+    """One head. ``status`` is ok, empty (all weights zero), unsupported or failed; ``reason`` says why it is not ok.
+
+    ``rank`` is the share of the d = hidden singular values of A = W_Q'W_K that are not zero (above 1e-3 of the largest),
+    ``zero_mass`` = 1 - rank as in `onehead.aim.spectrum`, and ``forced_zero_mass`` = 1 - head_dim/hidden the part of it that
+    the shape alone forces; ``used`` is the share of the head_dim possible values that are not zero.
+    ``bulk_edge`` and ``edge_width`` are fitted to the largest values; ``outliers`` lie beyond, each with the cosine ``overlap``
+    of its query and key direction (one for a tied head). ``negative_share`` is the part of the symmetric part's squared norm in
+    negative eigenvalues, zero for a tied head.
+    """
+
+    _HIDDEN: ClassVar[tuple[str, ...]] = ("overlaps",)
+
+    layer: int
+    head: int | None
+    reason: str = ""
+    module: str = ""
+    layout: str = ""
+    kv_head: int | None = None
+    hidden: int = 0
+    head_dim: int = 0
+    rank: float | None = None
+    zero_mass: float | None = None
+    forced_zero_mass: float | None = None
+    used: float | None = None
+    bulk_edge: float | None = None
+    edge_width: float | None = None
+    outliers: tuple[dict[str, float], ...] = ()
+    symmetric_share: float | None = None
+    antisymmetric_share: float | None = None
+    negative_share: float | None = None
+    norm: float | None = None
+    effective_rank_nuclear: float | None = None
+    effective_rank_stable: float | None = None
+    effective_rank_entropy: float | None = None
+    tail_exponent: float | None = None
+    tail_exponent_err: float | None = None
+    tail_window: tuple[float, float] | None = None
+    tail_count: int = 0
+    tail_ks: float | None = None
+    best_law: str | None = None
+    bic_margin: float | None = None
+    verdict: str = ""
+    fits: tuple[LawFit, ...] = ()
+    singular_values: Array = field(default_factory=lambda: np.empty(0))
+    symmetric_eigenvalues: Array = field(default_factory=lambda: np.empty(0))
+    overlaps: Array = field(default_factory=lambda: np.empty(0))
+    notes: tuple[str, ...] = ()
+    certificate: Certificate
+
+    @property
+    def status(self) -> str:
+        """ok, empty, unsupported or failed."""
+        return self.certificate.status
+
+    def fit(self, law: str) -> LawFit | None:
+        """The fit of one law by its name."""
+        return next((fit for fit in self.fits if fit.law == law), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ``status`` and ``reason`` beside the place of the head."""
+        row = super().to_dict()
+        row["fits"] = [fit.to_dict() for fit in self.fits]
+        first = {key: row.pop(key) for key in ("layer", "head", "status", "reason")}
+        return first | row
+
+    def __repr__(self) -> str:
+        place = f"HeadReport(layer={self.layer}, head={self.head}, status={self.status!r}"
+        if self.status != "ok":
+            return f"{place}, reason={self.reason!r})"
+        return f"{place}, rank={self.rank:.4f}, outliers={len(self.outliers)}, verdict={self.verdict!r})"
+
+
+def unread(status: str, reason: str, **place: Any) -> HeadReport:
+    """The row of a head that gave no numbers."""
+    return HeadReport(reason=reason, certificate=Certificate(status=status, kind="measurement"), **place)
+
+
+def head_report(
+    query: ArrayLike, key: ArrayLike, *, fit: bool = True, bootstrap: int = 10, seed: int = 0, **place: Any
+) -> HeadReport:
+    """Measure one head from its query and key weights, and lay the laws beside it.
+
+    Parameters
+    ----------
+    query, key : array of shape (head_dim, hidden)
+        W_Q and W_K: a token x has the query W_Q x. A = W_Q'W_K, unscaled, biases and rotary factors left out.
+    fit : bool
+        Whether to fit the trained-head law and its rivals.
+    bootstrap : int
+        Spectra drawn from the fitted law for the errors of its parameters.
+    seed : int
+        Of these draws.
+    **place
+        Fields of the report that say where the head is: layer, head, module.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> Q, K = rng.standard_normal((2, 32, 384))
+    >>> report = head_report(Q, K, fit=False)
+    >>> round(report.rank, 4), round(report.symmetric_share, 1), len(report.outliers)
+    (0.0833, 0.5, 0)
+    """
+    Q, K = check_pair(query, key)
+    place = {"layer": 0, "head": 0, "head_dim": Q.shape[0], "hidden": Q.shape[1]} | place
+    found = spectra(Q, K) if Q.any() and K.any() else None
+    d = Q.shape[1]
+    if found is None or not found.singular_values[0] > 0.0:
+        return unread("empty", "query or key weights are all zero", rank=0.0, zero_mass=1.0, **place)
+    values = found.singular_values
+    count = int(np.sum(values > ZERO * values[0]))
+    edge = bulk_edge(values[:count])
+    beyond = edge.outliers if edge is not None else 0
+    ranks = effective_ranks(values)
+    tail = power_tail(values[:count])
+    squares = (found.symmetric_eigenvalues / values[0]) ** 2
+    fits: tuple[LawFit, ...] = ()
+    verdict: Verdict | None = None
+    if fit and count - beyond >= FEWEST_TO_FIT:
+        fits = fit_laws(
+            values[beyond:count],
+            dim=d - beyond,
+            width=len(Q) - beyond,
+            tied=found.symmetric_share > TIED,
+            bootstrap=bootstrap,
+            seed=seed,
+        )
+        verdict = judge(fits, count - beyond)
+    return HeadReport(
+        rank=count / d,
+        zero_mass=1.0 - count / d,
+        forced_zero_mass=max(0.0, 1.0 - len(Q) / d),
+        used=count / min(len(Q), d),
+        bulk_edge=edge.position if edge is not None else None,
+        edge_width=edge.width if edge is not None else None,
+        outliers=tuple({"position": float(values[i]), "overlap": float(found.overlaps[i])} for i in range(beyond)),
+        symmetric_share=found.symmetric_share,
+        antisymmetric_share=1.0 - found.symmetric_share,
+        negative_share=float(squares[found.symmetric_eigenvalues < 0.0].sum() / max(squares.sum(), 1e-300)),
+        norm=float(np.linalg.norm(values)),
+        effective_rank_nuclear=ranks["nuclear"],
+        effective_rank_stable=ranks["stable"],
+        effective_rank_entropy=ranks["entropy"],
+        **_tail(tail),
+        best_law=verdict.law if verdict else None,
+        bic_margin=verdict.margin if verdict else None,
+        verdict=verdict.sentence if verdict else "",
+        fits=fits,
+        singular_values=values,
+        symmetric_eigenvalues=found.symmetric_eigenvalues,
+        overlaps=found.overlaps,
+        certificate=Certificate(status="ok", kind="measurement", warnings=_warnings(found.symmetric_share, count, fit)),
+        **place,
+    )
+
+
+def _tail(tail: Tail | None) -> dict[str, Any]:
+    if tail is None:
+        return {}
+    row = {f"tail_{name}": value for name, value in asdict(tail).items()}
+    row["tail_exponent_err"] = row.pop("tail_error")
+    return row
+
+
+def _warnings(share: float, count: int, fit: bool) -> tuple[str, ...]:
+    texts = []
+    if fit and share < TIED:
+        texts.append(
+            f"this head is not tied (symmetric share {share:.2f}): the trained-head law is laid beside its singular values, "
+            "which it describes only for W_Q = W_K and Gaussian tokens"
+        )
+    if fit and count < FEWEST_TO_FIT:
+        texts.append(f"{count} non-zero singular values are too few to fit a law")
+    return tuple(texts)

@@ -1,0 +1,243 @@
+"""The trained-head law (theory section 5) fitted to a spectrum.
+
+Values are c (x - ε), where x > ε follows a Marchenko-Pastur target (κ₀) freely convolved with a semicircle of variance s. A head
+of width κ = head_dim/hidden keeps at most the top share κ of them (section 3): this is how zeros that the shape forces enter.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from onehead.spectra.marchenko_pastur import MarchenkoPasturSemicircle
+from onehead.weights.chain import (
+    SPACING_VARIANCE,
+    Data,
+    LawFit,
+    Table,
+    angle_grid,
+    count_likelihood,
+    cumulate,
+    describe,
+    finish,
+    log_likelihood,
+)
+
+__all__ = ["BULK", "bootstrap_errors", "fit_trained", "trained_starts"]
+
+Array = NDArray[np.float64]
+
+KAPPA0 = (1e-2, 8.0)
+SPREAD = (1e-4, 1e2)
+BULK = 5  # fewest values that a target may have: fewer are outliers, not a bulk
+STARTS = 2
+REFUSED = 1e12  # minus log-likelihood of parameters without meaning
+PARAMETERS = ("kappa0", "spread", "threshold", "slope")
+
+
+class _Blurred(NamedTuple):
+    """Marchenko-Pastur plus semicircle, tabulated: points, density, mass below, upper edge.
+
+    Points lie densest at the edges, so that straight lines between them follow the square root there.
+    """
+
+    kappa0: float
+    spread: float
+    x: Array
+    density: Array
+    below: Array
+    top: float
+
+    def quantile_above(self, mass: float) -> float:
+        return float(np.interp(1.0 - mass, self.below, self.x))
+
+    def mass_above(self, x: float) -> float:
+        return float(1.0 - np.interp(x, self.x, self.below))
+
+
+def _blurred(kappa0: float, spread: float) -> _Blurred:
+    law = MarchenkoPasturSemicircle(kappa0, spread)
+    x: list[ArrayLike] = []
+    density: list[ArrayLike] = []
+    mass: list[ArrayLike] = []
+    for low, high in law.edges:
+        points, widths = angle_grid(low, high)
+        heights = law.density(points)
+        x += [[low], points, [high]]
+        density += [[0.0], heights, [0.0]]
+        mass += [[0.0], heights * widths, [0.0]]
+    below = cumulate(np.concatenate(mass))
+    return _Blurred(kappa0, spread, np.concatenate(x), np.concatenate(density), below, law.edges[-1][1])
+
+
+_blurred_once = lru_cache(maxsize=512)(_blurred)
+
+
+class _Place(NamedTuple):
+    """The trained law at one set of parameters."""
+
+    blurred: _Blurred
+    threshold: float
+    slope: float
+    cut: float
+    rank: float
+
+    def density(self, y: Array) -> Array:
+        """Density of the non-zero values, normalised to one."""
+        x = y / self.slope + self.threshold
+        density = np.interp(x, self.blurred.x, self.blurred.density, left=0.0, right=0.0)
+        return np.where(x > self.cut, density, 0.0) / (self.slope * self.rank)
+
+    def share_below(self, y: Array) -> Array:
+        """F(y)."""
+        x = y / self.slope + self.threshold
+        below = np.interp(x, self.blurred.x, self.blurred.below)
+        return np.clip((below - 1.0 + self.rank) / self.rank, 0.0, 1.0)
+
+    @property
+    def table(self) -> Table:
+        """Tabulated between its ends."""
+        inside = self.blurred.x > self.cut
+        x = np.concatenate([[self.cut], self.blurred.x[inside]])
+        y = self.slope * (x - self.threshold)
+        below = self.share_below(y)
+        below[0] = 0.0
+        return Table(self.density, y, below)
+
+
+def _place(data: Data, theta: Array, make: Callable[[float, float], _Blurred] = _blurred) -> _Place | None:
+    """Parameters from coordinates in which the likelihood is round: ln κ₀, ln s, ln of the upper edge, and the lower end.
+
+    The upper edge Y is c (x₊ - ε). The last coordinate is the share of non-zero values if the data have zeros to spare, and
+    otherwise the lower end c (x_κ - ε), x_κ being the point with the share κ of the law above it.
+    """
+    kappa0, spread, top = np.exp(theta[:3])
+    low_kappa0 = max(KAPPA0[0], BULK / data.dim)
+    if not (low_kappa0 <= kappa0 <= KAPPA0[1] and SPREAD[0] <= spread <= SPREAD[1]):
+        return None
+    blurred = make(float(kappa0), float(spread))
+    if data.saturated:
+        rank, bottom = data.values.size / data.dim, theta[3]
+        cut = blurred.quantile_above(rank)
+        if not 0.0 <= bottom < top:
+            return None
+        slope = (top - bottom) / (blurred.top - cut)
+        threshold = blurred.top - top / slope
+    else:
+        rank = theta[3]
+        if not 0.0 < rank < 1.0:
+            return None
+        cut = threshold = blurred.quantile_above(rank)
+        slope = top / (blurred.top - threshold)
+    if threshold < 0.0 or not np.isfinite(slope):
+        return None
+    return _Place(blurred, float(threshold), float(slope), float(cut), float(rank))
+
+
+def _trained_cost(data: Data, place: _Place | None) -> float:
+    if place is None:
+        return REFUSED
+    likelihood = log_likelihood(data, place.density(data.values), place.share_below(data.values))
+    return -likelihood - count_likelihood(data, place.rank)
+
+
+def _grid(data: Data) -> list[tuple[float, Array, _Place]]:
+    """Minus log-likelihood on a coarse grid over κ₀ and s, ends set by the data, most likely first."""
+    top = np.log(1.02 * data.values[0])
+    last = 0.98 * data.values[-1] if data.saturated else data.values.size / data.dim
+    low = max(1.001 * BULK / data.dim, 0.02)
+    found = []
+    for kappa0 in np.geomspace(low, max(3.0, 2.0 * low), 9):
+        for spread in np.geomspace(3e-4, 30.0, 13):
+            theta = np.array([np.log(kappa0), np.log(spread), top, last])
+            place = _place(data, theta, _blurred_once)
+            if place is not None:
+                found.append((_trained_cost(data, place), theta, place))
+    return sorted(found, key=lambda item: item[0])
+
+
+def trained_starts(data: Data, count: int = STARTS) -> list[Array]:
+    """The best points of the grid."""
+    return [theta for _, theta, _ in _grid(data)[:count]]
+
+
+def _ambiguity(data: Data) -> Array:
+    """Spread of the parameters over the grid, each point weighed by its likelihood: far away laws that fit as well."""
+    grid = _grid(data)
+    if not grid:
+        return np.zeros(len(PARAMETERS) + 1)
+    weight = np.exp([grid[0][0] - cost for cost, _, _ in grid])
+    table = np.array([[*_numbers(place), place.rank] for _, _, place in grid])
+    mean = np.average(table, axis=0, weights=weight)
+    return np.sqrt(np.average((table - mean) ** 2, axis=0, weights=weight))
+
+
+def _numbers(place: _Place) -> tuple[float, float, float, float]:
+    return place.blurred.kappa0, place.blurred.spread, place.threshold, place.slope
+
+
+def fit_trained(data: Data, starts: list[Array], evaluations: int = 300) -> LawFit:
+    """Nelder-Mead from each start; the likelihood has kinks where a value crosses an end of the law."""
+    from scipy.optimize import minimize  # noqa: PLC0415
+
+    def cost(theta: Array) -> float:
+        return _trained_cost(data, _place(data, theta))
+
+    best: tuple[float, Array] | None = None
+    for start in starts:
+        steps = np.array([0.3, 0.5, 0.04, -0.2 * start[3] if data.saturated else -0.02])
+        options: Any = {
+            "maxfev": evaluations,
+            "xatol": 1e-3,
+            "fatol": 1e-3,
+            "initial_simplex": start + np.vstack([np.zeros(4), np.diag(steps)]),
+        }
+        found: Any = minimize(cost, start, method="Nelder-Mead", options=options)
+        if best is None or found.fun < best[0]:
+            best = (float(found.fun), found.x)
+    place = _place(data, best[1]) if best is not None else None
+    if place is None:  # no start had a meaning: say so by a likelihood that cannot win
+        table = Table(np.zeros_like, np.array([0.0, 1.0]), np.array([0.0, 1.0]))
+        return finish("trained", data, table, dict.fromkeys(PARAMETERS, np.nan), np.nan, 4)
+    return _trained_fit(data, place)
+
+
+def _trained_fit(data: Data, place: _Place) -> LawFit:
+    parameters = dict(zip(PARAMETERS, _numbers(place), strict=True))
+    return finish("trained", data, place.table, parameters, place.rank, len(PARAMETERS))
+
+
+def bootstrap_errors(data: Data, fit: LawFit, count: int, rng: np.random.Generator) -> dict[str, float]:
+    """Standard deviations of the parameters over spectra drawn from the fitted law and refitted.
+
+    Drawn are chains of Wigner spacings, as in the likelihood. Added in quadrature is the spread over far away laws that fit the
+    data as well, which draws from one fitted law do not see: κ₀, s and ε can trade off.
+    """
+    if count < 2 or not all(np.isfinite(list(fit.parameters.values()))):
+        return {}
+    kappa0, spread, threshold, slope = fit.parameters.values()
+    blurred = _blurred(kappa0, spread)
+    cut = max(threshold, blurred.quantile_above(fit.rank))
+    place = _Place(blurred, threshold, slope, cut, fit.rank)
+    last = slope * (cut - threshold) if data.saturated else fit.rank
+    start = np.array([np.log(kappa0), np.log(spread), np.log(slope * (blurred.top - threshold)), last])
+    found = []
+    for _ in range(count):
+        size = data.values.size
+        if not data.saturated:
+            noise = np.sqrt(SPACING_VARIANCE * data.dim * fit.rank * (1.0 - fit.rank)) * rng.standard_normal()
+            size = int(np.clip(round(fit.rank * data.dim + noise), BULK, min(data.dim, data.width) - 1))
+        steps = np.cumsum(rng.rayleigh(np.sqrt(2.0 / np.pi), size + 1))
+        steps -= 0.5 * steps[0]  # the outer gaps are half a spacing on average
+        share = steps[:-1] / (steps[-1] - 0.5 * (steps[-1] - steps[-2]))
+        values = np.maximum(place.table.quantile(share)[::-1], 1e-9)
+        drawn = describe(values, data.dim, values.size if data.saturated else data.width)
+        # from the fit or from a far start that is more likely: parameters that trade off may jump, and that is their error
+        begins = [start, *trained_starts(drawn, 1)]
+        begin = min(begins, key=lambda theta: _trained_cost(drawn, _place(drawn, theta)))
+        again = fit_trained(drawn, [begin], 70)
+        found.append([*again.parameters.values(), again.rank])
+    spreads = np.hypot(np.nanstd(np.array(found), axis=0, ddof=1), _ambiguity(data))
+    return dict(zip((*PARAMETERS, "rank"), (float(value) for value in spreads), strict=True))

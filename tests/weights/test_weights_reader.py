@@ -1,0 +1,327 @@
+"""The reader: equal to the reference package on good files, one sentence on bad ones, and nothing is executed."""
+
+import json
+import os
+import pickle
+import zipfile
+from contextlib import contextmanager, suppress
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+from onehead.errors import InvalidArgument, OneheadError
+from onehead.weights import open_checkpoint, survey
+
+QUERY, KEY = "encoder.layer.0.attention.self.query.weight", "encoder.layer.0.attention.self.key.weight"
+
+
+def packed(header, data=b"", length=None):
+    """The bytes of a file with this header, right or wrong."""
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return (len(text) if length is None else length).to_bytes(8, "little") + text + data
+
+
+def entry(start=0, stop=16, shape=(2, 2), dtype="F32"):
+    return {"dtype": dtype, "shape": list(shape), "data_offsets": [start, stop]}
+
+
+def refused(path, **options):
+    """The sentence that refuses a file."""
+    with pytest.raises(InvalidArgument) as failure:
+        survey(path, **{"head_count": 1, "fit": False} | options)
+    text = str(failure.value)
+    assert text.endswith(".") and "\n" not in text and len(text) < 700
+    return text
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_reads_what_the_reference_package_reads(tmp_path, dtype):
+    rng = np.random.default_rng(0)
+    tensors = {f"t{i}": rng.standard_normal((3, i + 1)).astype(dtype) for i in range(5)} | {"n": np.arange(4)}
+    save_file(tensors, tmp_path / "model.safetensors", metadata={"format": "np"})
+    checkpoint = open_checkpoint(tmp_path)
+    with safe_open(tmp_path / "model.safetensors", framework="numpy") as reference:
+        assert set(reference.keys()) == set(checkpoint.tensors)
+        for name in tensors:
+            assert checkpoint.tensors[name].shape == tuple(reference.get_slice(name).get_shape())
+            if name != "n":
+                np.testing.assert_array_equal(checkpoint.read(name), reference.get_tensor(name).astype(float))
+    with pytest.raises(InvalidArgument, match="stored as I64"):
+        checkpoint.read("n")
+
+
+def test_reads_bfloat16(tmp_path):
+    # sign, 8 bits of exponent, 7 of mantissa: 1, -2, 3.140625, the smallest subnormal, infinity
+    words = np.array([0x3F80, 0xC000, 0x4049, 0x0001, 0x7F80], dtype="<u2")
+    (tmp_path / "b.safetensors").write_bytes(packed({"x": entry(0, 10, (5,), "BF16")}, words.tobytes()))
+    values = open_checkpoint(tmp_path / "b.safetensors").read("x")
+    np.testing.assert_array_equal(values, [1.0, -2.0, 3.140625, 2.0**-133, np.inf])
+
+
+def sharded(folder):
+    rng = np.random.default_rng(1)
+    weights = {name: rng.standard_normal((8, 8), dtype=np.float32) for name in (QUERY, KEY)}
+    for i, (name, tensor) in enumerate(weights.items()):
+        save_file({name: tensor}, folder / f"part-{i}.safetensors")
+    index = {"metadata": {"total_size": 512}, "weight_map": {QUERY: "part-0.safetensors", KEY: "part-1.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    return weights, index
+
+
+def test_reads_shards_through_their_index(tmp_path):
+    weights, _ = sharded(tmp_path)
+    for path in (tmp_path, tmp_path / "model.safetensors.index.json"):
+        head = survey(path, head_count=1, fit=False)[0]
+        dense = weights[QUERY].astype(float).T @ weights[KEY].astype(float)
+        np.testing.assert_allclose(head.singular_values, np.linalg.svd(dense, compute_uv=False), rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "shard",
+    ["../part-1.safetensors", "/etc/passwd", "a/b.safetensors", "gone.safetensors", "part-1.bin", 3, None, [], ".."],
+)
+def test_index_may_name_only_files_beside_it(tmp_path, shard):
+    _, index = sharded(tmp_path)
+    index["weight_map"][KEY] = shard
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert "shard" in refused(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text", ["{}", "[]", "", "{", '{"weight_map": 3}', '{"weight_map": {"x": "part-0.safetensors"}}']
+)
+def test_broken_index(tmp_path, text):
+    sharded(tmp_path)
+    (tmp_path / "model.safetensors.index.json").write_text(text)
+    refused(tmp_path)
+
+
+class Bomb:
+    """Leaves a mark when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
+
+
+def hostile(folder):
+    """name -> (bytes, word that the sentence must contain)."""
+    good = packed({"x": entry()}, bytes(16))
+    long = packed({"x": entry()}, bytes(16), length=10**6)
+    with zipfile.ZipFile(folder / "made.zip", "w") as archive:
+        archive.writestr("archive/data.pkl", b"0" * 100)
+    deep = b"[" * 200_000
+    return {
+        "empty": (b"", "too few"),
+        "short": (b"\x10\0\0", "too few"),
+        "truncated": (good[:-5], "cut short"),
+        "cut in the header": (good[:20], "header would have"),
+        "header longer than the file": (long, "header would have"),
+        "length of 2^64 - 1": (b"\xff" * 8 + good[8:], "header would have"),
+        "overlap": (packed({"x": entry(), "y": entry(8, 24)}, bytes(24)), "overlaps"),
+        "hole": (packed({"x": entry(8, 24)}, bytes(24)), "unused bytes"),
+        "behind": (packed({"x": entry()}, bytes(20)), "unused bytes"),
+        "shape too large": (packed({"x": entry(shape=(3, 2))}, bytes(16)), "does not fill"),
+        "shape negative": (packed({"x": entry(shape=(-2, -2))}, bytes(16)), "impossible shape"),
+        "shape of booleans": (packed({"x": entry(shape=(True, 4))}, bytes(16)), "impossible shape"),
+        "shape of numbers": (packed({"x": entry(shape=(2.0, 2))}, bytes(16)), "impossible shape"),
+        "shape of a mile": (packed({"x": entry(shape=(2**63, 2**63, 0, 1))}, bytes(16)), "impossible shape"),
+        "shape that is a word": (packed({"x": entry() | {"shape": "22"}}, bytes(16)), "impossible shape"),
+        "offsets reversed": (packed({"x": entry(16, 0)}, bytes(16)), "impossible offsets"),
+        "offsets negative": (packed({"x": entry(-16, 0)}, bytes(16)), "impossible offsets"),
+        "unknown type": (packed({"x": entry(dtype="object")}, bytes(16)), "unknown type"),
+        "type that is a list": (packed({"x": entry(dtype=["F32"])}, bytes(16)), "unknown type"),
+        "missing field": (packed({"x": {"dtype": "F32"}}, bytes(16)), "needs dtype"),
+        "extra field": (packed({"x": entry() | {"code": "1"}}, bytes(16)), "needs dtype"),
+        "list": (packed([1, 2]), "no JSON object"),
+        "number": (packed(b"12"), "no JSON object"),
+        "key twice": (packed(b'{"x": 1, "x": 2}'), "twice"),
+        "NaN in the header": (packed(b'{"x": NaN}'), "NaN"),
+        "a long number": (packed(b'{"x": ' + b"9" * 9999 + b"}"), "broken"),
+        "deep nesting": (packed(deep), "nested too deeply"),
+        "not text": (packed(b"\xff\xfe\x00{}"), "UTF-8"),
+        "metadata of numbers": (packed({"__metadata__": {"a": 1}, "x": entry()}, bytes(16)), "metadata"),
+        "pickle": (pickle.dumps(Bomb(folder / "executed"), protocol=4) + bytes(100), "pickle"),
+        "old pickle": (pickle.dumps(Bomb(folder / "executed"), protocol=0) + bytes(100), "header would have"),
+        "zip": ((folder / "made.zip").read_bytes(), "zip archive"),
+        "no tensors": (packed({}), "none of the 0 tensors"),
+        "nothing known": (good, "none of the 1 tensors"),
+    }
+
+
+def test_hostile_files_get_a_sentence(tmp_path):
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for name, (content, word) in hostile(tmp_path).items():
+        path = folder / "model.safetensors"
+        path.write_bytes(content)
+        assert word in refused(path), name
+    assert not (tmp_path / "executed").exists()
+
+
+def test_folders_pipes_and_missing_files(tmp_path):
+    assert "no safetensors file" in refused(tmp_path)
+    (tmp_path / "model.safetensors").mkdir()
+    refused(tmp_path)  # the folder that has the name of a file
+    refused(tmp_path / "model.safetensors")
+    assert "exists" in refused(tmp_path / "gone.safetensors")
+    os.mkfifo(tmp_path / "pipe.safetensors")
+    assert "regular" in refused(tmp_path / "pipe.safetensors")
+    for name in "ab":
+        (tmp_path / f"{name}.safetensors").write_bytes(packed({}))
+    assert "name one of them" in refused(tmp_path)
+
+
+def test_ten_thousand_tensors_and_a_header_of_100_megabytes(tmp_path):
+    path = tmp_path / "model.safetensors"
+    many = {f"x{i}": entry(4 * i, 4 * i + 4, (1,)) for i in range(10_000)}
+    path.write_bytes(packed(many, bytes(40_000)))
+    assert "none of the 10000 tensors" in refused(path)
+    with path.open("wb") as file:  # a hole in the file: 100 MB of header without 100 MB of disk
+        file.write((100_000_000).to_bytes(8, "little"))
+        file.truncate(100_000_008 + 16)
+    assert "more than the 32,000,000 that are read" in refused(path)
+
+
+def test_what_is_not_finite_is_a_row_and_not_an_error(tmp_path):
+    rng = np.random.default_rng(2)
+    weights = {name: rng.standard_normal((4, 4), dtype=np.float32) for name in (QUERY, KEY)}
+    weights[QUERY][0, 0], weights[KEY][2:] = np.nan, 0.0
+    save_file(weights, tmp_path / "model.safetensors")
+    first, second = survey(tmp_path, head_count=2, fit=False)
+    assert (first.status, second.status) == ("failed", "empty")
+    assert "not finite" in first.reason and "zero" in second.reason
+    assert (second.rank, second.zero_mass) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "{", '{"num_attention_heads": "many"}', '{"num_attention_heads": -1}', '{"a": NaN}']
+)
+def test_broken_config(tmp_path, text):
+    save_file({name: np.eye(4, dtype=np.float32) for name in (QUERY, KEY)}, tmp_path / "model.safetensors")
+    (tmp_path / "config.json").write_text(text)
+    refused(tmp_path)
+
+
+def mutants(rng, good, count):
+    """Files with bytes changed, cut, doubled or moved, half of them inside the header."""
+    header = 8 + int.from_bytes(good[:8], "little")
+    words = [
+        b'"F32"',
+        b'"BF16"',
+        b"[0,64]",
+        b"-1",
+        b"1e9",
+        b"{",
+        b"}",
+        b"null",
+        b'"',
+        b"[]",
+        b"18446744073709551616",
+        b"\\u0000",
+    ]
+    for _ in range(count):
+        content = bytearray(good)
+        for _ in range(rng.integers(1, 4)):
+            end = min(header if rng.random() < 0.7 else len(content), len(content))
+            if end < 2:
+                break
+            place, kind = int(rng.integers(end)), rng.integers(5)
+            if kind == 0:
+                content[place] = int(rng.integers(256))
+            elif kind == 1:
+                del content[place : place + int(rng.integers(1, 20))]
+            elif kind == 2:
+                content[place:place] = words[rng.integers(len(words))]
+            elif kind == 3:
+                content[place : place + 4] = words[rng.integers(len(words))]
+            else:
+                content[place : place + 1] = bytes([content[place] ^ (1 << int(rng.integers(8)))])
+        if rng.random() < 0.6:  # let the length fit the changed header, so that the mutation reaches the parser
+            content[:8] = max(len(content) - (len(good) - header) - 8, 0).to_bytes(8, "little")
+        yield bytes(content)
+
+
+def test_fuzzed_files_are_read_like_the_reference_or_refused(tmp_path):
+    rng = np.random.default_rng(0)
+    weights = {name: rng.standard_normal((4, 4), dtype=np.float32) for name in (QUERY, KEY)}
+    save_file(weights, tmp_path / "good.safetensors")
+    read = 0
+    for content in mutants(rng, (tmp_path / "good.safetensors").read_bytes(), 10_000):
+        with fresh(tmp_path, content) as path:
+            checkpoint = accepted(path)
+            if checkpoint is None:
+                continue
+            read += 1
+            with suppress(OneheadError):
+                survey(path, head_count=2, fit=False)
+            compare_with_reference(path, checkpoint)
+    assert 200 < read < 5000  # the mutations reach both sides
+
+
+@contextmanager
+def fresh(folder, content):
+    """A new file every time: overwriting one makes the file system wait for the disk."""
+    path = folder / "m.safetensors"
+    path.write_bytes(content)
+    yield path
+    path.unlink()
+
+
+def accepted(path):
+    """The open checkpoint, or nothing if it was refused in one sentence; anything else fails the test."""
+    try:
+        return open_checkpoint(path)
+    except OneheadError as failure:
+        text = str(failure)
+    assert "\n" not in text and len(text) < 500
+    return None
+
+
+def compare_with_reference(path, checkpoint):
+    """What is accepted here, the reference accepts too, with the same numbers."""
+    with safe_open(path, framework="numpy") as reference:
+        assert set(reference.keys()) == set(checkpoint.tensors)
+        for name, tensor in checkpoint.tensors.items():
+            if tensor.dtype in ("F32", "F16", "F64"):
+                np.testing.assert_array_equal(checkpoint.read(name), reference.get_tensor(name))
+
+
+def test_fuzzed_headers_made_of_valid_json(tmp_path):
+    rng = np.random.default_rng(1)
+    odd = [
+        None,
+        True,
+        -1,
+        0,
+        1,
+        16,
+        17,
+        2**70,
+        1.5,
+        "F32",
+        "x",
+        [],
+        [0, 16],
+        [16, 0],
+        [2, 2],
+        {},
+        {"dtype": "F32"},
+        [[2], 2],
+    ]
+    read = 0
+    for _ in range(3000):
+        fields = entry()
+        for name in rng.choice(list(fields), rng.integers(0, 3), replace=False):
+            fields[str(name)] = odd[rng.integers(len(odd))]
+        name = [QUERY, KEY, "", "a\n\x00b", "__metadata__", "x" * 3000][rng.integers(6)]
+        with fresh(tmp_path, packed({name: fields, "y": entry(16, 32)}, bytes(32))) as path:
+            checkpoint = accepted(path)
+            if checkpoint is not None:
+                read += 1
+                compare_with_reference(path, checkpoint)
+    assert read > 100

@@ -117,7 +117,7 @@ def tokens(rows: Rows, out: Path) -> None:
 
 def training(rows: Rows, out: Path) -> list[str]:
     """Relative gap of trained heads against theory, per dimension; the table as lines."""
-    figure = Figure(figsize=(7.2, 4.2), layout="constrained")
+    figure = Figure(figsize=(8.4, 4.2), layout="constrained")
     axes = figure.subplots()
     pairs = [row for row in rows if row["tokens"] == 2.0]
     cases = sorted({(row["gamma"], row["log_lambda"], row["log_n"]) for row in pairs})
@@ -134,7 +134,7 @@ def training(rows: Rows, out: Path) -> list[str]:
     axes.set_xlim(left=0.0)
     axes.set_xlabel("1/d")
     axes.set_ylabel("trained / theory − 1, of the excess error")
-    axes.legend(frameon=False, fontsize=7.5, ncols=2)
+    axes.legend(frameon=False, fontsize=7.5, loc="center left", bbox_to_anchor=(1.0, 0.5))
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(out / "scaling-training.png", dpi=110)
     lines = [

@@ -34,6 +34,7 @@ Array = NDArray[np.float64]
 Progress = Callable[[TrainingRun], None]
 
 ZERO = 1e-3  # of the largest: eigenvalues below count as zero; weight decay leaves them at about 1e-4
+NOTHING = 1e-3  # of the target's size: a map below is zero itself, and what is largest in it is rounding
 MANY = 400  # dimensions from which a single run is faster with all cores in its matrix products
 SAME_MINIMUM = 1e-5  # relative difference of objectives below which two starts agree
 
@@ -385,11 +386,12 @@ def measure(learner: Learner, variant: Variant, maps: Array, instance: Instance)
     S = maps.mean(axis=0)
     values = np.linalg.eigvalsh(S) if variant.tied else np.linalg.svd(S, compute_uv=False)
     largest, zero = float(np.abs(values).max()), 0.0 if learner.param == "direct" else ZERO
+    size = float(np.sqrt(np.mean(instance.target**2) * d))
     return {
         "test_error": float(error),
         "test_error_clean": float(clean),
         "test_loss": float(loss),
-        "rank": float(np.mean(np.abs(values) > zero * largest)) if largest > 0.0 else 0.0,
+        "rank": float(np.mean(np.abs(values) > zero * largest)) if largest > NOTHING * size else 0.0,
         "q": float(np.sum(S * S) / d),
         "m": float(np.sum(S * instance.target) / d),
         "eigenvalues": values,

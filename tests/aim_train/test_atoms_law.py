@@ -108,3 +108,50 @@ def test_gaps_are_found_where_they_are():
     assert gap.mass_above(0.5) == pytest.approx(0.5, abs=1e-12)
     assert gap.density(np.array([0.5]))[0] == 0.0
     assert gap.nodes(0.5).mass.sum() == pytest.approx(0.5, abs=1e-9)
+
+
+@pytest.mark.parametrize("s", [0.05, 1.0, 100.0, 1e4])
+def test_five_thousand_atoms(s):
+    atoms = np.arange(1.0, 5001.0) ** -0.75
+    atoms /= np.sqrt(np.mean(atoms**2))
+    law = AtomsSemicircle(atoms, s)
+    x, mass, hilbert = law.nodes()
+    # a panel is halved until its mass is right to 1e-9; hundreds of them add up
+    assert mass.sum() == pytest.approx(1.0, abs=1e-7)
+    assert mass @ x == pytest.approx(atoms.mean(), rel=1e-6)
+    assert mass @ x**2 == pytest.approx(np.mean(atoms**2) + s, rel=1e-6)
+    assert 2.0 * mass @ (x * hilbert) == pytest.approx(1.0, abs=2e-6)
+    # edges: the map z + s g(z) turns there, sum w / (a - λ)² = 1/s
+    top = law.edges[-1][1]
+    a = np.linspace(atoms[0] + 1e-9, top, 200_001)[1:]
+    step = slice(None, None, 100)
+    places = [float(point + s * np.mean(1.0 / (point - atoms))) for point in a[step]]
+    assert min(places) == pytest.approx(top, rel=1e-4)  # the smallest value outside the support, on a grid
+
+
+@pytest.mark.parametrize("gamma", [0.5, 1.25])
+@pytest.mark.parametrize("s", [0.1, 10.0])
+def test_clusters_do_as_well_as_their_atoms(gamma, s, monkeypatch):
+    atoms = np.arange(1.0, 601.0) ** -gamma
+    atoms /= np.sqrt(np.mean(atoms**2))
+    clustered = AtomsSemicircle(atoms, s)
+    monkeypatch.setattr("onehead.spectra.atoms._clustered", lambda s, atoms, weights: (atoms, weights))
+    plain = AtomsSemicircle(atoms, s)
+    assert len(clustered._atoms) < 0.7 * len(plain._atoms)  # otherwise there is nothing to compare
+    assert len(clustered.edges) == len(plain.edges)
+    np.testing.assert_allclose(np.ravel(clustered.edges), np.ravel(plain.edges), atol=5e-7 * np.sqrt(s))
+    for eps in (0.0, 0.3 * plain.edges[-1][1]):
+        one, other = threshold_integrals(clustered, eps), threshold_integrals(plain, eps)
+        # four moments agree: what is left is of the order of (width / distance)^4
+        assert one.J == pytest.approx(other.J, rel=1e-6)
+        assert one.A == pytest.approx(other.A, abs=1e-6)
+        assert one.rank == pytest.approx(other.rank, abs=1e-6)
+
+
+def test_a_light_atom_about_to_leave_the_bulk():
+    # branch points close to the axis: a rule of fixed order missed 2e-5 of the mass here
+    atoms = np.arange(1.0, 1001.0) ** -1.25
+    atoms /= np.sqrt(np.mean(atoms**2))
+    law = AtomsSemicircle(atoms, 100.0)
+    assert law.nodes().mass.sum() == pytest.approx(1.0, abs=1e-8)
+    np.testing.assert_allclose(law.nodes().mass @ law.nodes().x ** 2, 101.0, rtol=1e-7)

@@ -15,6 +15,10 @@ $(STAMP): requirements.lock pyproject.toml
 	$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	$(VENV)/bin/onehead aim predict --alpha 0.5 --json > /dev/null   # compiles the kernels once, so that no user waits
+	# a browser for the tests of the explorer, where we may install one; without it they are skipped and say so
+	@command -v chromium > /dev/null || test "$$(id -u)" != 0 || ! command -v apt-get > /dev/null || \
+	  { apt-get update -qq; DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; } > /dev/null 2>&1 || \
+	  echo "chromium could not be installed: browser tests will be skipped"
 	touch $@
 
 demo: setup

@@ -31,7 +31,19 @@ ROOMS = {
     "figures": ("aim", "sparse", "sweep", "weights", "plot", "results", "errors", "__version__"),
     "app": ("aim", "sparse", "sweep", "weights", "plot", "numerics", "problem", "results", "errors", "__version__"),
     "__main__": ("cli",),
-    "cli": ("aim", "sparse", "sweep", "weights", "figures", "app", "plot", "results", "errors", "numerics", "__version__"),
+    "cli": (
+        "aim",
+        "sparse",
+        "sweep",
+        "weights",
+        "figures",
+        "app",
+        "plot",
+        "results",
+        "errors",
+        "numerics",
+        "__version__",
+    ),
 }
 HEAVY = ("matplotlib", "pandas", "dash", "plotly", "distributed", "dask", "torch", "jax", "rich", "click")
 

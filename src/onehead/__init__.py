@@ -7,11 +7,11 @@ The public names are listed here and nowhere else. Each room is loaded when it i
 from importlib import import_module
 from types import ModuleType
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
-__all__ = ["__version__", "aim", "errors", "plot", "sparse"]
+__all__ = ["__version__", "aim", "errors", "plot", "sparse", "sweep", "weights"]
 
-_ROOMS = ("aim", "errors", "plot", "sparse")
+_ROOMS = ("aim", "errors", "plot", "sparse", "sweep", "weights")
 
 
 def __getattr__(name: str) -> ModuleType:

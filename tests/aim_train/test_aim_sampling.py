@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from onehead.aim.targets import Atoms
 from onehead.aim.sampling import Samples, Tokens, check_target, draw_target, labels, softmax_rows
-from onehead.aim.targets import MarchenkoPastur
+from onehead.aim.targets import Atoms, MarchenkoPastur
 from onehead.aim.task import Task
 from onehead.errors import InvalidArgument
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from onehead.aim import Learner, Task, predict, spectrum
-from onehead.aim.targets import Atoms
 from onehead.aim.nuclear import nuclear_equivalence
+from onehead.aim.targets import Atoms
 from onehead.aim.train import train
 from onehead.aim.training import Method, Variant
 from onehead.errors import InvalidArgument

@@ -143,8 +143,8 @@ def test_clusters_do_as_well_as_their_atoms(gamma, s, monkeypatch):
     for eps in (0.0, 0.3 * plain.edges[-1][1]):
         one, other = threshold_integrals(clustered, eps), threshold_integrals(plain, eps)
         # four moments agree: what is left is of the order of (width / distance)^4
-        assert one.J == pytest.approx(other.J, rel=1e-6)
-        assert one.A == pytest.approx(other.A, abs=1e-6)
+        assert pytest.approx(other.J, rel=1e-6) == one.J
+        assert pytest.approx(other.A, abs=1e-6) == one.A
         assert one.rank == pytest.approx(other.rank, abs=1e-6)
 
 

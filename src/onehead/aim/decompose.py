@@ -12,7 +12,7 @@ from onehead.aim.slopes import error_partials
 from onehead.results import Certificate, Result
 from onehead.spectra.law import gauss_legendre
 
-__all__ = ["Decomposition", "decompose"]
+__all__ = ["Decomposition", "decompose", "distance_parts"]
 
 SEGMENT_NODES = 6
 
@@ -58,7 +58,7 @@ def decompose(point: Prediction) -> Decomposition:
     q, m = point.q * beta**2, point.m * beta * beta0
     c, Q0 = plateau_state(problem).c, problem.target_power
     along_q, along_m = _averaged_partials(problem, (c * c * Q0, c * Q0), (q, m))
-    under, over, features = _regions(problem, point, c)
+    under, over, features = distance_parts(problem, point, c)
     mismatch = (along_m + 2.0 * c * along_q) * (m - c * Q0)
     parts = (along_q * under, along_q * features, along_q * over, mismatch)
     gap = (sum(parts) - point.excess_error) / point.excess_error if point.excess_error else 0.0
@@ -92,7 +92,7 @@ def _averaged_partials(problem: Reduced, start: tuple[float, float], end: tuple[
     return float(along_q), float(along_m)
 
 
-def _regions(problem: Reduced, point: Prediction, c: float) -> tuple[float, float, float]:
+def distance_parts(problem: Reduced, point: Prediction, c: float) -> tuple[float, float, float]:
     """∫ rho [s_x² - 2 c s_x E(λ|x) + c² E(λ²|x)] over x below the threshold, in the noise bulk, and above it (8.2).
 
     E(λ|x) = x - 2 s Re g and E(λ²|x) = a² - b² - 2 a (x - a) + s with a = x - s Re g, b = pi s rho; s_x is the learned

@@ -42,7 +42,7 @@ class Task(Problem):
     )
     noise: float = Field(0.5, ge=0.0, le=1e3)
     tokens: int = Field(2, ge=2, le=16)
-    beta0: float = Field(1.0, gt=0.0, le=100.0)
+    beta0: float = Field(1.0, ge=1e-6, le=100.0)
 
 
 def _channel(value: Any) -> Any:
@@ -87,7 +87,7 @@ class Learner(Problem):
     )
     width: float = Field(1.0, gt=0.0, le=1e3)
     param: Literal["factorised", "direct"] = Field("factorised", json_schema_extra={"allowed": "factorised or direct"})
-    beta: float = Field(1.0, gt=0.0, le=100.0)
+    beta: float = Field(1.0, ge=1e-6, le=100.0)
     loss: Annotated[Any, BeforeValidator(_channel)] = Field(
         "squared", json_schema_extra={"allowed": "squared or cross-entropy, or a Channel object"}
     )

@@ -98,14 +98,14 @@ def aim_options(function: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--tokens", type=Whole(2, 16), default=2, show_default=True, help="Tokens in a sequence (T)."),
             click.option(
                 "--beta",
-                type=Number(0.0, 100.0, open_low=True),
+                type=Number(1e-6, 100.0),
                 default=1.0,
                 show_default=True,
                 help="Inverse temperature of the learner (β).",
             ),
             click.option(
                 "--beta0",
-                type=Number(0.0, 100.0, open_low=True),
+                type=Number(1e-6, 100.0),
                 default=1.0,
                 show_default=True,
                 help="Inverse temperature of the target (β₀).",

@@ -22,6 +22,10 @@ COMMANDS = {
         "onehead.cli.sparse",
         "Sparse-token classification: align, predict, capacity, oracle, train, map, tune.",
     ),
+    "sweep": ("onehead.cli.sweep", "Many points that survive Ctrl-C and kill -9, on this machine or on a cluster."),
+    "weights": ("onehead.cli.weights", "Query-key spectra of a real checkpoint beside the predicted law."),
+    "figures": ("onehead.cli.figures", "Every figure of the two papers, theory and training."),
+    "app": ("onehead.cli.app", "The explorer in the browser."),
 }
 
 BAD_ARGUMENT, FAILED_SOLVE, INTERRUPTED = 2, 1, 130

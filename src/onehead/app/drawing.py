@@ -1,0 +1,239 @@
+"""Plotly figures as plain values, in symbolic colours that are painted for the light or the dark page at the end."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = ["Figure", "figure", "line", "mark", "marker_line", "narrowed", "paint", "points", "show"]
+
+Figure = dict[str, Any]
+
+# the same roles as in onehead.plot: theory solid, training orange markers, target and helpers grey
+PAINTS = {
+    "light": {
+        "@theory": "#1f4e9c",
+        "@soft": "rgba(31,78,156,0.12)",
+        "@second": "#2f8080",
+        "@third": "#8a5a9e",
+        "@training": "#c85a14",
+        "@grey": "#7a7f87",
+        "@fill": "rgba(122,127,135,0.22)",
+        "@ink": "#22262c",
+        "@grid": "#e6e8ec",
+        "@paper": "rgba(0,0,0,0)",
+        "@label": "#ffffff",
+    },
+    "dark": {
+        "@theory": "#8ab0f5",
+        "@soft": "rgba(138,176,245,0.16)",
+        "@second": "#6cc3c0",
+        "@third": "#c9a0dc",
+        "@training": "#f0965a",
+        "@grey": "#9aa1ab",
+        "@fill": "rgba(154,161,171,0.25)",
+        "@ink": "#e4e7ec",
+        "@grid": "#2f353e",
+        "@paper": "rgba(0,0,0,0)",
+        "@label": "#1a1e24",
+    },
+}
+FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
+
+
+def show(value: Any) -> str:
+    """A number as the page shows it: five digits, the same as ``f"{value:.5g}"``.
+
+    Examples
+    --------
+    >>> show(0.135987), show(None), show(float("inf"))
+    ('0.13599', '–', '∞')
+    """
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (int, float)):
+        if math.isinf(value):
+            return "∞" if value > 0 else "-∞"
+        return "–" if math.isnan(value) else f"{value:.5g}"
+    return str(value)
+
+
+def line(
+    x: Sequence[float],
+    y: Sequence[float],
+    name: str,
+    *,
+    colour: str = "@theory",
+    dash: str = "solid",
+    width: float = 2.2,
+    panel: str = "",
+    smooth: bool = False,
+    **more: Any,
+) -> Figure:
+    """A curve; values that are not finite are gaps."""
+    trace: Figure = {
+        "type": "scatter",
+        "mode": "lines",
+        "name": name,
+        "x": [_finite(v) for v in x],
+        "y": [_finite(v) for v in y],
+        "line": {"color": colour, "dash": dash, "width": width},
+        "hovertemplate": "%{x:.4g}, %{y:.5g}",
+        **more,
+    }
+    if smooth:
+        trace["line"] |= {"shape": "spline", "smoothing": 0.6}
+    if panel:
+        trace["yaxis"] = panel
+    return trace
+
+
+def points(
+    x: Sequence[float],
+    y: Sequence[float],
+    name: str,
+    *,
+    colour: str = "@training",
+    symbol: str = "circle",
+    size: int = 8,
+    error: Sequence[float] | None = None,
+    **more: Any,
+) -> Figure:
+    """Markers, with error bars where there are any."""
+    trace: Figure = {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "x": [_finite(v) for v in x],
+        "y": [_finite(v) for v in y],
+        "marker": {"color": colour, "symbol": symbol, "size": size},
+        "hovertemplate": "%{x:.4g}, %{y:.5g}",
+        **more,
+    }
+    if error is not None:
+        bars = [_finite(v) or 0.0 for v in error]
+        trace["error_y"] = {"type": "data", "array": bars, "color": colour, "thickness": 1.3, "width": 4}
+    return trace
+
+
+def mark(layout: Figure, x: float, text: str, *, row: int = 0, log: bool = True) -> None:
+    """A thin vertical line with its name at the top, each name on its own height."""
+    layout.setdefault("shapes", []).append(
+        {
+            "type": "line",
+            "x0": x,
+            "x1": x,
+            "y0": 0.0,
+            "y1": 1.0,
+            "yref": "paper",
+            "line": {"color": "@grey", "width": 1, "dash": "dot"},
+        }
+    )
+    layout.setdefault("annotations", []).append(
+        {
+            "x": math.log10(x) if log else x,
+            "y": 1.0 - 0.052 * row,
+            "yref": "paper",
+            "text": text,
+            "showarrow": False,
+            "xanchor": "left",
+            "yanchor": "top",
+            "xshift": 3,
+            "font": {"size": 11, "color": "@grey"},
+            "bgcolor": "@label",
+            "opacity": 0.92,
+        }
+    )
+
+
+def marker_line(layout: Figure, x: float) -> None:
+    """The solid line at the marked point."""
+    layout.setdefault("shapes", []).append(
+        {
+            "type": "line",
+            "x0": x,
+            "x1": x,
+            "y0": 0.0,
+            "y1": 1.0,
+            "yref": "paper",
+            "line": {"color": "@theory", "width": 1.2},
+            "opacity": 0.55,
+        }
+    )
+
+
+def figure(data: list[Figure], *, x: str, y: str, log_x: bool = False, log_y: bool = False, **layout: Any) -> Figure:
+    """A figure in the style of the explorer."""
+    axis = {
+        "gridcolor": "@grid",
+        "zerolinecolor": "@grid",
+        "linecolor": "@grey",
+        "ticks": "outside",
+        "tickcolor": "@grey",
+        "automargin": True,
+        "exponentformat": "power",
+    }
+    horizontal = {**axis, "title": {"text": x, "standoff": 8}, **(_logarithmic(data, "x") if log_x else {})}
+    vertical = {**axis, "title": {"text": y, "standoff": 6}, **(_logarithmic(data, "y") if log_y else {})}
+    base: Figure = {
+        "xaxis": {**horizontal, **layout.pop("xaxis", {})},
+        "yaxis": {**vertical, **layout.pop("yaxis", {})},
+        "font": {"family": FONT, "size": 13, "color": "@ink"},
+        "paper_bgcolor": "@paper",
+        "plot_bgcolor": "@paper",
+        "margin": {"l": 62, "r": 16, "t": 12, "b": 48},
+        "legend": {"orientation": "h", "y": -0.17, "yanchor": "top", "x": 0, "font": {"size": 12}},
+        "hovermode": "closest",
+        "uirevision": "keep",
+        "hoverlabel": {"font": {"family": FONT}},
+        **layout,
+    }
+    for name, extra in base.items():
+        if name.startswith("yaxis") and name != "yaxis":
+            base[name] = {**axis, **extra}
+    return {"data": data, "layout": base}
+
+
+def _logarithmic(data: list[Figure], axis: str) -> Figure:
+    """A logarithmic axis: as many ticks as its decades have room for."""
+    own = [trace for trace in data if f"{axis}axis" not in trace]  # the others have an axis of their own
+    values = [v for trace in own for v in trace.get(axis, []) if v is not None and v > 0.0]
+    decades = math.log10(max(values) / min(values)) if values else 1.0
+    step = "D1" if decades < 0.9 else "D2" if decades < 2.6 else 1
+    return {"type": "log", "dtick": step, "tickformat": "~g" if decades < 2.6 else ""}
+
+
+def narrowed(drawn: Figure) -> Figure:
+    """The same figure for a narrow screen: smaller letters, the legend clear of the axis, names further apart."""
+    layout = drawn["layout"]
+    layout = {**layout, "font": {**layout["font"], "size": 11}, "legend": {**layout["legend"], "y": -0.3}}
+    if "annotations" in layout:
+        layout["annotations"] = [
+            {**note, "y": 1.0 - 1.5 * (1.0 - note["y"]), "font": {**note["font"], "size": 10}}
+            for note in layout["annotations"]
+        ]
+    return {**drawn, "layout": layout}
+
+
+def paint(value: Any, theme: str) -> Any:
+    """Replace the symbolic colours by those of the theme.
+
+    Examples
+    --------
+    >>> paint({"line": {"color": "@theory"}}, "light")
+    {'line': {'color': '#1f4e9c'}}
+    """
+    if isinstance(value, dict):
+        return {key: paint(item, theme) for key, item in value.items()}
+    if isinstance(value, list):
+        return [paint(item, theme) for item in value]
+    if isinstance(value, str) and value.startswith("@"):
+        return PAINTS[theme].get(value, value)
+    return value
+
+
+def _finite(value: Any) -> float | None:
+    """JSON has no infinity: what is not finite is a gap."""
+    number = float(value) if value is not None else math.nan
+    return number if math.isfinite(number) else None

@@ -1,0 +1,400 @@
+"""The explorer as a Dash application: four questions a page can ask, two addresses it can fetch, one file it can send."""
+
+import csv
+import io
+import json
+import os
+import secrets
+import socket
+import tempfile
+import threading
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+from onehead.app.drawing import narrowed, paint, points
+from onehead.app.knobs import KNOBS
+from onehead.app.page import index_page
+from onehead.app.pause import Stopped
+from onehead.app.safety import BODY_LIMIT, LOOPBACK, UPLOAD_LIMIT, expected_callbacks, guard, security_headers
+from onehead.app.state import State, read_state
+from onehead.app.training import Trainer, default_store
+from onehead.app.views import VIEWS
+from onehead.app.views.base import Picture
+from onehead.app.work import Workers
+from onehead.errors import MissingExtra, OneheadError
+from onehead.results import plain
+
+__all__ = ["Explorer", "serve"]
+
+KEPT_FILES = 8  # surveys of dropped files kept in memory, the files themselves never
+SKETCHES = threading.BoundedSemaphore(6)  # at once: more would only slow each other down
+CHUNK = 1 << 20
+BEYOND = "these values are too extreme for double precision; move the last knob back."
+
+
+def _dash() -> Any:
+    try:
+        import dash  # noqa: PLC0415
+    except ImportError:
+        raise MissingExtra("dash", "app") from None
+    return dash
+
+
+class Explorer:
+    """The application and what it owns: workers, the trainer, the surveys of dropped files."""
+
+    def __init__(
+        self, *, store: Path | None = None, hosts: tuple[str, ...] | None = LOOPBACK, workers: int | None = None
+    ) -> None:
+        self.trainer = Trainer(store if store is not None else default_store())
+        self.workers = Workers(workers)
+        self._files: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        self._hosts = hosts
+        self.dash = self._build()
+
+    def close(self) -> None:
+        """End everything that runs beside the server."""
+        self.trainer.close()
+        self.workers.close()
+
+    # --- the application
+
+    def _build(self) -> Any:
+        dash = _dash()
+        app = dash.Dash(
+            "onehead.app",
+            assets_folder=str(Path(__file__).parent / "assets"),
+            serve_locally=True,
+            update_title="",
+            include_pages_meta=False,
+            suppress_callback_exceptions=False,
+        )
+        app.index_string = index_page()
+        app.layout = self._layout(dash)
+        self._callbacks(app, dash)
+        server = app.server
+        server.config["MAX_CONTENT_LENGTH"] = BODY_LIMIT
+        server.add_url_rule("/data.csv", "data", self._csv)
+        server.add_url_rule("/checkpoint", "checkpoint", self._checkpoint, methods=["POST"])
+        self._protect(app)
+        return app
+
+    @staticmethod
+    def _layout(dash: Any) -> Any:
+        store = dash.dcc.Store
+        names = ("draw", "report", "picture", "train")
+        return dash.html.Div(
+            [
+                dash.dcc.Graph(
+                    id="picture",
+                    figure={"data": [], "layout": {"xaxis": {"visible": False}, "yaxis": {"visible": False}}},
+                    config={"displaylogo": False, "responsive": True, "displayModeBar": False},
+                    responsive=True,
+                    style={"height": "100%"},
+                ),
+                *(store(id=f"ask-{name}") for name in names),
+                *(store(id=f"told-{name}") for name in names),
+                store(id="sink"),
+            ],
+            id="stage",
+        )
+
+    def _callbacks(self, app: Any, dash: Any) -> None:
+        Input, Output = dash.Input, dash.Output
+        once = {"prevent_initial_call": True}
+        app.callback(Output("picture", "figure"), Output("told-draw", "data"), Input("ask-draw", "data"), **once)(
+            self.draw
+        )
+        for name, answer in (("report", self.report), ("picture", self.picture), ("train", self.train)):
+            app.callback(Output(f"told-{name}", "data"), Input(f"ask-{name}", "data"), **once)(answer)
+        told = [Input(f"told-{name}", "data") for name in ("draw", "report", "picture", "train")]
+        app.clientside_callback(
+            dash.ClientsideFunction("onehead", "told"), Output("sink", "data"), *told, prevent_initial_call=True
+        )
+
+    def _protect(self, app: Any) -> None:
+        """Refuse early, answer errors with a sentence, and add the headers to everything."""
+        server = app.server
+        expected: dict[str, Any] = {}
+        headers: dict[str, str] = {}
+
+        def shapes() -> dict[str, Any]:
+            if not expected:
+                server_side = {k: v for k, v in app.callback_map.items() if k != "sink.data"}
+                expected.update(expected_callbacks(server_side))
+            return expected
+
+        @server.before_request  # type: ignore[untyped-decorator]
+        def refuse() -> Any:
+            from flask import request  # noqa: PLC0415
+
+            refusal = guard(request, self._hosts, shapes)
+            return _says(*refusal) if refusal is not None else None
+
+        @server.after_request  # type: ignore[untyped-decorator]
+        def harden(response: Any) -> Any:
+            if not headers:
+                headers.update(security_headers([f"'{h}'" if not h.startswith("'") else h for h in app.csp_hashes()]))
+            for name, value in headers.items():
+                response.headers[name] = value
+            response.headers.pop("Server", None)
+            return response
+
+        def unknown(error: Any) -> Any:
+            return _says("there is nothing under this address.", getattr(error, "code", None) or 404)
+
+        from dash.exceptions import DashException  # noqa: PLC0415
+        from werkzeug.exceptions import HTTPException  # noqa: PLC0415
+
+        def broken(error: Exception) -> Any:
+            return _says(f"something went wrong inside ({type(error).__name__}); turn a knob to try again.", 500)
+
+        server.register_error_handler(Exception, broken)
+        server.register_error_handler(HTTPException, unknown)
+        server.register_error_handler(DashException, unknown)
+
+    # --- the questions of a page
+
+    def _state(self, question: dict[str, Any]) -> tuple[State, dict[str, str], str]:
+        """The state a question is about, the sentences for its bad values, and the page it comes from."""
+        raw = question.get("query")
+        state, wrong = read_state(raw if isinstance(raw, dict) else {})
+        wrong = {name: text for name, text in wrong.items() if name in VIEWS[state.view].knobs or name == "view"}
+        file = question.get("file")
+        if state.view == "checkpoint" and isinstance(file, str) and file in self._files:
+            state = State(state.view, state.values, self._files[file])
+        page = question.get("page")
+        return state, wrong, page if isinstance(page, str) and len(page) <= 40 else ""
+
+    def draw(self, question: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """The sketch, at once."""
+        dash = _dash()
+        state, wrong, _ = self._state(question)
+        told = {"n": _number(question), "wrong": wrong, "query": state.query()}
+        if wrong and not question.get("first"):
+            return dash.no_update, told
+        try:
+            with SKETCHES:
+                picture = VIEWS[state.view].sketch(state)
+        except OneheadError as error:
+            return dash.no_update, {**told, "sentence": str(error)}
+        except ArithmeticError:
+            return dash.no_update, {**told, "sentence": BEYOND}
+        code = VIEWS[state.view].code(state)
+        told |= {"caption": picture.caption, "exact": picture.exact, "python": code.python, "shell": code.shell}
+        return self._figure(state, picture, question), told
+
+    def report(self, question: dict[str, Any]) -> dict[str, Any]:
+        """The numbers and the badge."""
+        state, wrong, page = self._state(question)
+        told: dict[str, Any] = {"n": _number(question)}
+        if wrong:
+            return told | {"badge": ["failed", next(iter(wrong.values())), []], "numbers": []}
+        try:
+            found = self._ask("report", state, page)
+        except Stopped:
+            return told | {"stopped": True}
+        except OneheadError as error:
+            return told | {"badge": ["failed", str(error), []], "numbers": []}
+        return told | {"badge": list(found.badge), "numbers": [list(number) for number in found.numbers]}
+
+    def picture(self, question: dict[str, Any]) -> dict[str, Any]:
+        """The exact picture."""
+        state, wrong, page = self._state(question)
+        told: dict[str, Any] = {"n": _number(question)}
+        if wrong:
+            return told | {"stopped": True}
+        try:
+            found = self._ask("picture", state, page)
+        except Stopped:
+            return told | {"stopped": True}
+        except OneheadError as error:
+            return told | {"sentence": str(error)}
+        return told | {
+            "figure": self._figure(state, found, question),
+            "caption": found.caption,
+            "numbers": [list(number) for number in found.numbers],
+        }
+
+    def train(self, question: dict[str, Any]) -> dict[str, Any]:
+        """Start, cancel or look at the training run."""
+        told: dict[str, Any] = {"n": _number(question)}
+        wish = question.get("do")
+        if wish == "start":
+            state, wrong, _ = self._state(question)
+            sentence = next(iter(wrong.values()), "")
+            if not sentence and not VIEWS[state.view].trains:
+                sentence = "this view has nothing to train."
+            sentence = sentence or self.trainer.start(state)
+            if sentence:
+                return told | self.trainer.look() | {"sentence": sentence}
+        elif wish == "cancel":
+            self.trainer.cancel()
+        return told | self.trainer.look()
+
+    def _ask(self, job: str, state: State, page: str) -> Any:
+        view = VIEWS[state.view]
+        key = None if state.view == "checkpoint" else (job, state.view, *state.key(*view.knobs))
+        return self.workers.ask(job, (state.view, state.values, state.extra), page=page, key=key)
+
+    def _figure(self, state: State, picture: Picture, question: dict[str, Any]) -> Any:
+        """The figure in the colours of the page, with the training runs that the store has for it."""
+        figure = picture.figure
+        if VIEWS[state.view].trains:
+            figure = {**figure, "data": [*figure["data"], *self._runs(state)]}
+        if question.get("narrow") is True:
+            figure = narrowed(figure)
+        theme = question.get("theme")
+        figure = paint(figure, theme if theme in ("light", "dark") else "light")
+        figure["layout"]["meta"] = {"n": _number(question), "exact": picture.exact}
+        return plain(figure)
+
+    def _runs(self, state: State) -> list[dict[str, Any]]:
+        """Markers with error bars: test error above, rank below."""
+        runs = self.trainer.runs(state)
+        traces = []
+        for dim in sorted({run.dim for run in runs}):
+            own = [run for run in runs if run.dim == dim]
+            seeds = sorted({run.seeds for run in own})
+            name = f"trained, d = {dim}, {seeds[0] if len(seeds) == 1 else f'{seeds[0]} to {seeds[-1]}'} seeds"
+            x = [run.alpha for run in own]
+            for quantity, panel in (("test_error", "y"), ("rank", "y2")):
+                traces.append(
+                    points(
+                        x,
+                        [run.mean[quantity] for run in own],
+                        name,
+                        error=[run.error[quantity] for run in own],
+                        size=7,
+                        yaxis=panel,
+                        showlegend=panel == "y",
+                    )
+                )
+        return traces
+
+    # --- addresses
+
+    def _csv(self) -> Any:
+        from flask import Response, request  # noqa: PLC0415
+
+        raw = request.args.to_dict()
+        state, wrong, page = self._state(
+            {"query": raw, "file": raw.pop("file", None), "page": "csv-" + secrets.token_hex(4)}
+        )
+        if wrong:
+            return _says(next(iter(wrong.values())), 400)
+        try:
+            rows = self._ask("picture", state, page).rows
+        except (OneheadError, Stopped) as error:
+            return _says(str(error) or "the page has moved on.", 422)
+        headers = {"Content-Disposition": f'attachment; filename="onehead-{state.view}.csv"'}
+        return Response(_table(rows), mimetype="text/csv", headers=headers)
+
+    def _checkpoint(self) -> Any:
+        """Take a file, survey it with the safe reader, and delete it."""
+        from flask import jsonify, request  # noqa: PLC0415
+
+        size = request.content_length
+        if size is None or not 8 <= size <= UPLOAD_LIMIT:
+            return _says(f"a checkpoint must have between 8 bytes and {UPLOAD_LIMIT // 2**20} MB.", 413)
+        request.max_content_length = UPLOAD_LIMIT
+        state, wrong, _ = self._state({"query": {**request.args.to_dict(), "view": "checkpoint"}})
+        if wrong:
+            return _says(next(iter(wrong.values())), 400)
+        with tempfile.TemporaryDirectory(prefix="onehead-") as folder:
+            path = Path(folder) / "model.safetensors"  # the name on the page never reaches the file system
+            if _receive(request.stream, path, size) != size:
+                return _says("the file did not arrive completely.", 400)
+            try:
+                heads = self.workers.ask("checkpoint", (str(path), state["heads"]), page="file-" + secrets.token_hex(4))
+            except (OneheadError, Stopped) as error:
+                return _says(str(error), 200)  # the request was fine; what the file lacks is said on the page
+        name = secrets.token_hex(12)
+        shown = "".join(c for c in request.args.get("name", "file")[:80] if c.isprintable())
+        self._files[name] = {"name": shown, "heads": plain(heads)}
+        while len(self._files) > KEPT_FILES:
+            self._files.popitem(last=False)
+        return jsonify({"file": name, "heads": len(heads), "layers": 1 + max((h["layer"] for h in heads), default=0)})
+
+
+def _receive(stream: Any, path: Path, size: int) -> int:
+    """Write a body to a file, never more than announced."""
+    received = 0
+    with path.open("wb") as file:
+        while received < size:
+            chunk = stream.read(min(CHUNK, size - received))
+            if not chunk:
+                break
+            file.write(chunk)
+            received += len(chunk)
+    return received
+
+
+def _number(question: dict[str, Any]) -> int:
+    """The number a page gave its question."""
+    n = question.get("n")
+    return n if isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 2**53 else 0
+
+
+def _says(sentence: str, code: int) -> Any:
+    """An answer that is one sentence."""
+    from flask import Response  # noqa: PLC0415
+
+    return Response(json.dumps({"sentence": sentence}), status=code, mimetype="application/json")
+
+
+def _table(rows: tuple[dict[str, Any], ...]) -> str:
+    """Rows as CSV text; columns in the order in which they first appear."""
+    out = io.StringIO()
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    writer = csv.DictWriter(out, columns)
+    writer.writeheader()
+    writer.writerows(plain(row) for row in rows)
+    return out.getvalue()
+
+
+def _warm(explorer: Explorer) -> None:
+    """Draw every view once, so that the first visitor does not wait for compiled code to load."""
+    for view in VIEWS.values():
+        state, _ = read_state({"view": view.name})
+        panels = [k for k in ("sparse_panel", "scaling_panel") if k in view.knobs]
+        for word, _ in KNOBS[panels[0]].choices if panels else (("", ""),):
+            view.sketch(state.changed(**{panels[0]: word}) if panels else state)
+    for _ in range(2):
+        threading.Thread(target=explorer.report, args=({"query": {"view": "curve"}},), daemon=True).start()
+
+
+def serve(host: str, port: int, *, store: Path | None = None, ready: Any = None) -> None:
+    """Serve until interrupted; ``ready`` is called with the address once pictures are quick."""
+    from werkzeug.serving import WSGIRequestHandler, make_server  # noqa: PLC0415
+
+    class Handler(WSGIRequestHandler):
+        """Keeps connections, drops silent ones, writes no log."""
+
+        protocol_version = "HTTP/1.1"
+        timeout = 75
+
+        def log(self, *_: Any, **__: Any) -> None:
+            """Say nothing: a request is nobody's business."""
+
+    os.environ.setdefault("ONEHEAD_THREADS", "1")  # requests run side by side; each keeps to one core
+    hosts = LOOPBACK if host in LOOPBACK else None
+    _dash()
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.create_server((host, port), family=family)  # before anything else: a taken port is said at once
+    explorer = Explorer(store=store, hosts=hosts)
+    try:
+        http = make_server(
+            host, port, explorer.dash.server, threaded=True, request_handler=Handler, fd=listener.fileno()
+        )
+        http.daemon_threads = True  # type: ignore[attr-defined]
+        _warm(explorer)
+        if ready is not None:
+            ready(f"http://{host if ':' not in host else f'[{host}]'}:{listener.getsockname()[1]}/")
+        try:
+            http.serve_forever()
+        finally:
+            http.server_close()
+    finally:
+        explorer.close()

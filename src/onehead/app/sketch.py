@@ -1,0 +1,414 @@
+"""A learning curve for the eye, within a tenth of a second: the library's equations on its coarsest rule.
+
+`onehead.aim.curve` solves every point to its certificate, which takes seconds. A slider cannot wait for that. A sketch solves
+the same equations (section 2) on the coarsest quadrature rule to a residual of a few 1e-3, which the eye does not see, and
+starts every point from the sketch drawn before it, so that two or three evaluations per point are enough. It carries no
+certificate and no number of it is ever shown; the exact curve replaces it as soon as the knobs rest.
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onehead.aim import Learner, Task
+from onehead.aim.channel import OutputChannel, ProxMemory
+from onehead.aim.iterate import Attempt, Secants, Vector, at_alpha, log_state
+from onehead.aim.reduced import Hats, Overlaps, Reduced, SpectralMap, reduce
+from onehead.aim.ridgeless import bayes_optimal, direct_threshold, interpolating, interpolation, recovery
+from onehead.errors import SolveError
+
+__all__ = [
+    "PATIENCE",
+    "Dot",
+    "Marks",
+    "Plateau",
+    "Sketch",
+    "dot",
+    "sketch_decays",
+    "sketch_marks",
+    "sketch_plateau",
+    "sketch_ratios",
+    "stopwatch",
+]
+
+Array = NDArray[np.float64]
+
+TOLERANCE = 3e-3  # residual of (log q, log m, log Sigma): half a pixel
+PATIENCE = 0.16  # seconds of work for one sketch; points not reached by then are left out
+COLD = 1.6  # times longer where there is no earlier sketch to start from
+RULE = 0  # the coarsest
+
+
+def stopwatch(seconds: float) -> Callable[[], bool]:
+    """Whether this thread has worked for so long, or twice as long has passed on the wall.
+
+    Work is what counts: on a busy machine a picture is late rather than incomplete.
+    """
+    work, wall = time.thread_time() + seconds, time.monotonic() + 2.0 * seconds
+    return lambda: time.thread_time() > work or time.monotonic() > wall
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dot:
+    """One point of a sketch; ``state`` is (log q, log m, log Sigma), None where there is nothing to continue from."""
+
+    x: float
+    test_error: float
+    test_error_clean: float
+    train_loss: float
+    rank: float
+    map: SpectralMap
+    state: Vector | None = None
+    secants: Secants = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sketch:
+    """Dots along one axis, sorted; some may be missing."""
+
+    kin: tuple[object, ...]
+    place: Array
+    dots: tuple[Dot, ...]
+
+    def column(self, name: str) -> list[float]:
+        """One quantity along the axis."""
+        return [getattr(dot, name) for dot in self.dots]
+
+    @property
+    def x(self) -> list[float]:
+        """Where the dots are."""
+        return self.column("x")
+
+
+_recent: deque[Sketch] = deque(maxlen=48)
+_lock = threading.Lock()
+
+
+def sketch_ratios(
+    task: Task, learner: Learner, alphas: Sequence[float], *, full: bool = True, patience: float = PATIENCE
+) -> Sketch:
+    """A sketch of the learning curve; only the test error unless ``full``.
+
+    Examples
+    --------
+    >>> from onehead.aim import Learner, Task
+    >>> drawn = sketch_ratios(Task(), Learner(), [0.5, 1.0], patience=60.0)
+    >>> [round(error, 2) for error in drawn.column("test_error")]
+    [0.14, 0.1]
+    """
+    problem = reduce(task, learner)
+    place = _place(learner.decay + 1e-9, problem, task, learner)
+    kin = ("ratios", task.tokens, learner.param, str(learner.loss), learner.branch, learner.decay == 0.0)
+    problems = [(float(alpha), problem) for alpha in sorted(alphas, reverse=True)]
+    return _sketch(kin, place, problems, None, full=full, patience=patience)
+
+
+def sketch_decays(
+    task: Task, learner: Learner, alpha: float, decays: Sequence[float], *, patience: float = PATIENCE
+) -> Sketch:
+    """A sketch of the test error against the weight decay, at one sample ratio.
+
+    Examples
+    --------
+    >>> from onehead.aim import Learner, Task
+    >>> sketch_decays(Task(), Learner(), 0.5, [0.01], patience=60.0).column("test_error")[0] < 0.14
+    True
+    """
+    problems = [
+        (float(decay), reduce(task, learner.changed(weight_decay=float(decay))))
+        for decay in sorted(decays, reverse=True)
+    ]
+    place = _place(alpha, problems[0][1], task, learner)
+    kin = ("decays", task.tokens, learner.param, str(learner.loss), learner.branch)
+    return _sketch(kin, place, problems, alpha, full=False, patience=patience)
+
+
+def _place(first: float, problem: Reduced, task: Task, learner: Learner) -> Array:
+    """The knobs as a point, to tell which earlier sketch is near."""
+    values = [first, problem.target_power, task.noise + 0.05, learner.beta, learner.width]
+    return np.asarray(np.log(np.maximum(values, 1e-300)))
+
+
+def _sketch(
+    kin: tuple[object, ...],
+    place: Array,
+    problems: list[tuple[float, Reduced]],
+    alpha: float | None,
+    *,
+    full: bool,
+    patience: float,
+) -> Sketch:
+    """Solve from the easy end of the axis to the hard one, from the nearest earlier sketch where there is one."""
+    old = _nearest(kin, place)
+    late = stopwatch(patience * (COLD if old is None else 1.0))
+    dots: list[Dot] = []
+    # the map vanishes for few samples or much weight decay: if not at that end of the axis, nowhere on it
+    x, problem = problems[-1] if alpha is None else problems[0]
+    may_be_zero = _is_zero(problem, x if alpha is None else alpha)
+    for x, problem in problems:
+        if late():
+            break
+        start = _guesses(x, old, dots)
+        found = _solve(problem, x if alpha is None else alpha, x, start, may_be_zero=may_be_zero, full=full)
+        if found is not None:
+            dots.append(found)
+    result = Sketch(kin=kin, place=place, dots=tuple(sorted(dots, key=lambda dot: dot.x)))
+    with _lock:
+        _recent.append(result)
+    return result
+
+
+def _nearest(kin: tuple[object, ...], place: Array) -> Sketch | None:
+    """The recent sketch of the same kind whose knobs are closest."""
+    with _lock:
+        same = [old for old in _recent if old.kin == kin and sum(dot.state is not None for dot in old.dots) > 2]
+    return min(same, key=lambda old: float(np.sum((old.place - place) ** 2)), default=None)
+
+
+def _guesses(x: float, old: Sketch | None, dots: list[Dot]) -> tuple[Vector | None, Secants]:
+    """Where to start: the old sketch moved as its last point moved, else the last points continued."""
+    solved = [(dot.x, dot.state, dot.secants) for dot in dots if dot.state is not None]
+    here = _state_at(old, x) if old is not None else None
+    if old is not None and here is not None:
+        near = min((dot for dot in old.dots if dot.state is not None), key=lambda dot: abs(np.log(dot.x / x)))
+        before = _state_at(old, solved[-1][0]) if solved else None
+        return here if before is None else np.asarray(here + solved[-1][1] - before), near.secants
+    if len(solved) >= 2:
+        (first_x, first, _), (last_x, last, secants) = solved[-2:]
+        share = min(float(np.log(x / last_x) / np.log(last_x / first_x)), 1.5)
+        return np.asarray(last + share * (last - first)), secants
+    return (solved[-1][1], solved[-1][2]) if solved else (None, ())
+
+
+def _state_at(old: Sketch, x: float) -> Vector | None:
+    """The state of an old sketch at x, if it reaches that far."""
+    dots = [dot for dot in old.dots if dot.state is not None]
+    places = np.log([dot.x for dot in dots])
+    at = float(np.log(x))
+    if not places[0] - 0.3 <= at <= places[-1] + 0.3:
+        return None
+    states = np.array([dot.state for dot in dots])
+    return np.array([np.interp(at, places, states[:, k]) for k in range(3)])
+
+
+def _solve(
+    problem: Reduced,
+    alpha: float,
+    x: float,
+    start: tuple[Vector | None, Secants],
+    *,
+    may_be_zero: bool,
+    full: bool,
+) -> Dot | None:
+    """One dot: zero, interpolating, or from its guesses; None where the quick route finds nothing."""
+    try:
+        if may_be_zero and _is_zero(problem, alpha):
+            return _zero(problem, alpha, x)
+        if problem.decay == 0.0 and not problem.direct and alpha <= _interpolation(problem):
+            return _interpolating(problem, alpha, x)
+    except SolveError:
+        return None
+    guess, secants = start
+    for state in chain([] if guess is None else [guess], _tried(_far_guesses(problem, alpha))):
+        try:
+            found = at_alpha(problem, alpha, state, RULE, tolerance=TOLERANCE, secants=secants)
+            return _dot(problem, found, x, full=full)
+        except (SolveError, ArithmeticError):  # overflow at extreme values is no answer either
+            secants = ()
+    return None
+
+
+def _tried(guesses: Iterator[Vector]) -> Iterator[Vector]:
+    """Guesses as long as they can be made."""
+    with suppress(SolveError):
+        yield from guesses
+
+
+def _is_zero(problem: Reduced, alpha: float) -> bool:
+    """Whether weight decay keeps the map at zero (4.6), on the coarsest rule."""
+    if problem.direct or problem.decay == 0.0:
+        return False
+    q0, m0 = problem.output.at_origin(RULE)
+    return problem.law(q0 / (alpha * m0**2)).edges[-1][1] <= 2.0 * problem.decay / (alpha * m0)
+
+
+def _far_guesses(problem: Reduced, alpha: float) -> Iterator[Vector]:
+    """Starts without a neighbour: few samples, many samples, close to emergence (2.8, 4.1); rough but cheap."""
+    factors = not problem.direct and problem.decay > 0.0
+    if factors and alpha < _interpolation(problem):
+        near = interpolating(problem, alpha, accuracy=0.5)
+        yield np.log([near.q, near.m, max(alpha * problem.informative * near.eps / problem.decay, 1e-3)])
+    c, Q0 = (
+        problem.target_power / problem.label_power,
+        problem.target_power,
+    )  # shrunk by the noise, as in a linear model
+    sigma = 0.6 / alpha
+    if problem.direct and problem.decay > 0.0:
+        sigma = min(sigma, 0.25 / problem.decay)
+    yield np.log([c * c * Q0, c * Q0 * (1.0 - 1e-6), sigma])
+    if factors:
+        q0, m0 = problem.output.at_origin(RULE)
+        yield log_state(problem.input_channel(Hats(alpha * q0, alpha * m0, alpha * m0)))
+
+
+def _interpolation(problem: Reduced) -> float:
+    """The interpolation threshold, which does not depend on the weight decay: one entry of the cache for all of them."""
+    return interpolation(replace(problem, decay=0.0))[0]
+
+
+def _errors(problem: Reduced, q: float, m: float) -> tuple[float, float]:
+    """Test errors against noisy and clean labels, on the coarsest rule."""
+    output = problem.output
+    return (
+        output.fresh_loss(q, m, level=RULE, loss="squared"),
+        output.fresh_loss(q, m, level=RULE, loss="squared", power=problem.target_power),
+    )
+
+
+def _dot(problem: Reduced, found: Attempt, x: float, *, full: bool) -> Dot:
+    """Errors and training loss at a solution (2.4)."""
+    at: Overlaps = found.overlaps
+    if full:
+        test, clean = _errors(problem, at.q, at.m)
+        there = ProxMemory(follow=True, points=found.memory.points)
+        loss = problem.output.averages(at.q, at.m, at.sigma, level=RULE, detail=1, memory=there).loss
+        train = found.alpha * loss + problem.decay * (at.q if problem.direct else at.tau)
+    else:
+        test, clean, train = problem.output.fresh_loss(at.q, at.m, level=RULE, loss="squared"), np.nan, np.nan
+    return Dot(
+        x=x,
+        test_error=test,
+        test_error_clean=clean,
+        train_loss=train,
+        rank=at.rank,
+        map=at.map,
+        state=log_state(at),
+        secants=found.secants,
+    )
+
+
+def _zero(problem: Reduced, alpha: float, x: float) -> Dot:
+    """Below emergence (4.6)."""
+    test, clean, train = _nothing(problem)
+    where = SpectralMap(1.0, 1.0, 1.0, 0.0, True)
+    return Dot(x=x, test_error=test, test_error_clean=clean, train_loss=alpha * train, rank=0.0, map=where)
+
+
+@lru_cache(maxsize=256)
+def _nothing(problem: Reduced) -> tuple[float, float, float]:
+    """Errors and loss of the map S = 0."""
+    return *_errors(problem, 0.0, 0.0), problem.output.fresh_loss(0.0, 0.0, level=RULE)
+
+
+def _interpolating(problem: Reduced, alpha: float, x: float) -> Dot:
+    """The limit λ → 0⁺ below interpolation (4.1)."""
+    near = interpolating(problem, alpha, accuracy=1e-2)
+    test, clean = _errors(problem, near.q, near.m)
+    floor = alpha * problem.output.fresh_loss(problem.label_power, problem.label_power, level=RULE)
+    where = SpectralMap(near.s, near.eps, near.integrals.cut, 1.0, True)
+    return Dot(x=x, test_error=test, test_error_clean=clean, train_loss=floor, rank=near.integrals.rank, map=where)
+
+
+def dot(task: Task, learner: Learner, alpha: float, *, patience: float = PATIENCE) -> Dot | None:
+    """A single point, from the curve through it.
+
+    Examples
+    --------
+    >>> from onehead.aim import Learner, Task
+    >>> found = dot(Task(), Learner(), 0.5, patience=60.0)
+    >>> 0.6 < found.rank < 0.7
+    True
+    """
+    near = [4.0 * alpha, 2.0 * alpha, 1.4 * alpha, alpha]
+    drawn = sketch_ratios(task, learner, near, full=False, patience=patience)
+    return next((d for d in drawn.dots if d.x == float(alpha)), None)
+
+
+class Marks(NamedTuple):
+    """Where to draw the thresholds of a sketch (4)."""
+
+    emergence: float
+    interpolation: float
+    bayes_optimal: float
+    direct: float
+    recovery: float
+
+
+def sketch_marks(task: Task, learner: Learner) -> Marks:
+    """The thresholds, that of emergence on the coarsest rule.
+
+    Examples
+    --------
+    >>> from onehead.aim import Learner, Task
+    >>> round(sketch_marks(Task(), Learner()).interpolation, 4)
+    0.1535
+    """
+    problem = reduce(task, learner)
+    try:
+        fitted = _interpolation(problem)
+    except SolveError:
+        fitted = np.inf
+    possible = problem.noise == 0.0 and (problem.direct or problem.width >= problem.target.rank)
+    return Marks(
+        emergence=_emergence(problem),
+        interpolation=fitted,
+        bayes_optimal=bayes_optimal(problem),
+        direct=direct_threshold(problem),
+        recovery=recovery(problem) if possible else np.inf,
+    )
+
+
+def _emergence(problem: Reduced) -> float:
+    """Where the upper edge of the first step reaches the threshold of weight decay (4.6), to half a per cent."""
+    low, high = np.log(1e-6), np.log(1e4)
+    if problem.direct or problem.decay == 0.0:
+        return 0.0
+    while high - low > 5e-3:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if _is_zero(problem, float(np.exp(middle))) else (low, middle)
+    return float(np.exp(0.5 * (low + high)))
+
+
+class Plateau(NamedTuple):
+    """Where infinitely many samples lead: S = c S*, and the test error there."""
+
+    c: float
+    error: float
+
+
+def sketch_plateau(task: Task, learner: Learner) -> Plateau:
+    """The plateau (8.1) on the coarsest rule, so that the excess of a sketch over it is smooth.
+
+    Examples
+    --------
+    >>> from onehead.aim import Learner, Task
+    >>> round(sketch_plateau(Task(), Learner()).error, 2)
+    0.07
+    """
+    problem = reduce(task, learner)
+    return _plateau(problem.output, problem.target_power)
+
+
+@lru_cache(maxsize=256)
+def _plateau(output: OutputChannel, target_power: float) -> Plateau:
+    """Golden-section search for the shrinkage c; neither the shape of the target nor the weight decay matters."""
+    golden = 0.5 * (np.sqrt(5.0) - 1.0)
+
+    def error(c: float) -> float:
+        return output.fresh_loss(c * c * target_power, c * target_power, level=RULE, loss="squared")
+
+    low, high = (0.2, 1.0) if output.label_power > target_power else (1.0, 1.0)
+    while high - low > 5e-3:
+        a, b = high - golden * (high - low), low + golden * (high - low)
+        low, high = (low, b) if error(a) < error(b) else (a, high)
+    c = 0.5 * (low + high)
+    return Plateau(c, error(c))

@@ -1,0 +1,202 @@
+"""Real training runs behind the curves: a sweep in a process of its own, its store, and what the store holds for a page.
+
+The store survives whatever dies, so cancelling is ending the process: every finished run is kept, and starting again does only
+what is missing.
+"""
+
+import multiprocessing
+import os
+import sys
+import threading
+from collections import defaultdict
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onehead.app.state import State
+from onehead.errors import OneheadError
+
+__all__ = ["Run", "Trainer", "default_store", "training_axes"]
+
+WORDS = ("kappa0", "noise", "tokens", "beta0", "weight_decay", "width", "param", "beta", "loss")
+QUANTITIES = ("test_error", "test_error_clean", "train_loss", "rank")
+
+
+def default_store() -> Path:
+    """Where runs are kept if no file is named: the user's own data folder."""
+    base = os.environ.get("XDG_DATA_HOME")
+    if sys.platform == "darwin":
+        base = base or str(Path.home() / "Library" / "Application Support")
+    return Path(base or Path.home() / ".local" / "share") / "onehead" / "explorer.sqlite"
+
+
+def training_axes(state: State) -> tuple[dict[str, Any], dict[str, Any], int]:
+    """Axes, fixed words and seeds of the sweep that trains this page."""
+    low, high, count = state["alpha_from"], state["alpha_to"], state["train_points"]
+    ratios = np.geomspace(low, high, count + 2)[1:-1] if count > 1 else [state["alpha"]]
+    fixed = {name: state[name] for name in WORDS} | {"dim": state["train_dim"], "starts": 1}
+    return {"alpha": [float(f"{a:.4g}") for a in ratios]}, fixed, state["train_seeds"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """Runs at one sample ratio and dimension: means over seeds and standard errors."""
+
+    alpha: float
+    dim: int
+    seeds: int
+    mean: dict[str, float]
+    error: dict[str, float]
+
+
+def _train(path: str, axes: dict[str, Any], fixed: dict[str, Any], seeds: int, pipe: Any) -> None:
+    """The process of a training job: say how far it is, and why it ended."""
+    from onehead.sweep import sweep  # noqa: PLC0415
+
+    os.nice(10)
+    done = [0]
+
+    def step() -> None:
+        done[0] += 1
+        pipe.send(("step", done[0]))
+
+    try:
+        sweep("aim.train", axes, fixed=fixed, seeds=seeds, store=path, retry=True, progress=step)
+        pipe.send(("end", ""))
+    except OneheadError as error:
+        pipe.send(("end", str(error)))
+
+
+@dataclass
+class _Job:
+    process: Any
+    pipe: Any
+    total: int
+    left: int
+    query: str
+    done: int = 0
+    sentence: str | None = None
+
+
+class Trainer:
+    """One training job at a time, and the store it writes to."""
+
+    def __init__(self, store: Path) -> None:
+        self.store = store
+        self._lock = threading.Lock()
+        self._job: _Job | None = None
+        self._seen: tuple[Any, list[dict[str, Any]]] | None = None
+
+    def start(self, state: State) -> str:
+        """Begin to train what the page shows; a sentence if that is not possible now."""
+        axes, fixed, seeds = training_axes(state)
+        with self._lock:
+            if self._job is not None and self._job.sentence is None and self._job.process.is_alive():
+                return "a training run is under way; cancel it or wait until it is done."
+            try:
+                self.store.parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                return f"the store {self.store.name} cannot be written: {error.strerror}."
+            total = len(axes["alpha"]) * seeds
+            known = self._done(state, axes["alpha"], seeds)
+            context = multiprocessing.get_context("spawn")
+            ours, theirs = context.Pipe(duplex=False)
+            process = context.Process(
+                target=_train, args=(str(self.store), axes, fixed, seeds, theirs), daemon=True, name="onehead-training"
+            )
+            process.start()
+            theirs.close()
+            self._job = _Job(process, ours, total, total - known, state.query())
+        return ""
+
+    def _done(self, state: State, alphas: list[float], seeds: int) -> int:
+        """How many runs of a job the store has already."""
+        rows = self._matching(state)
+        return sum(row["alpha"] in alphas and row["dim"] == state["train_dim"] and row["seed"] < seeds for row in rows)
+
+    def cancel(self) -> None:
+        """End the job; finished runs stay in the store."""
+        with self._lock:
+            job = self._job
+            if job is None or job.sentence is not None:
+                return
+            job.process.terminate()
+            job.process.join(10.0)
+            job.sentence = f"cancelled after {job.total - job.left + job.done} of {job.total} runs; they are kept."
+
+    def look(self) -> dict[str, Any]:
+        """How far the job is."""
+        with self._lock:
+            job = self._job
+            if job is None:
+                return {"running": False, "done": 0, "total": 0, "sentence": ""}
+            with suppress(EOFError, OSError):
+                while job.pipe.poll():
+                    kind, value = job.pipe.recv()
+                    if kind == "step":
+                        job.done = value
+                    elif job.sentence is None:
+                        job.sentence = value or f"{job.total} runs are in the store."
+            if job.sentence is None and not job.process.is_alive():
+                job.sentence = "the training process ended early; finished runs are kept. Start again to go on."
+            done = job.total - job.left + job.done
+            running = job.sentence is None
+            return {"running": running, "done": done, "total": job.total, "sentence": job.sentence or ""}
+
+    def close(self) -> None:
+        """End the job with the server."""
+        self.cancel()
+
+    def _rows(self) -> list[dict[str, Any]]:
+        """All training rows of the store, read again when its files have changed."""
+        from onehead.sweep import Store  # noqa: PLC0415
+
+        if not self.store.is_file():
+            return []
+        files = (self.store, self.store.with_name(self.store.name + "-wal"))
+        stamp = tuple((f.stat().st_mtime_ns, f.stat().st_size) if f.exists() else None for f in files)
+        if self._seen is None or self._seen[0] != stamp:
+            try:
+                with Store.reading(self.store) as store:
+                    rows = [row for row in store.rows() if row["call"] == "aim.train" and row["state"] == "done"]
+            except OneheadError:
+                return []
+            self._seen = (stamp, rows)
+        return self._seen[1]
+
+    def _matching(self, state: State) -> list[dict[str, Any]]:
+        wanted = []
+        for row in self._rows():
+            plain = row.get("target", "mp") == "mp" and not row.get("untied") and row.get("output", "label") == "label"
+            if plain and all(_equal(row.get(name), state[name]) for name in WORDS):
+                wanted.append(row)
+        return wanted
+
+    def runs(self, state: State) -> list[Run]:
+        """What the store holds for the problem of this page."""
+        groups: dict[tuple[int, float], list[dict[str, Any]]] = defaultdict(list)
+        for row in self._matching(state):
+            groups[row["dim"], row["alpha"]].append(row)
+        return [
+            Run(
+                alpha=alpha,
+                dim=dim,
+                seeds=len(rows),
+                mean={name: float(np.mean([row[name] for row in rows])) for name in QUANTITIES},
+                error={name: _standard_error([row[name] for row in rows]) for name in QUANTITIES},
+            )
+            for (dim, alpha), rows in sorted(groups.items())
+        ]
+
+
+def _equal(stored: Any, wanted: Any) -> bool:
+    if isinstance(stored, (int, float)) and isinstance(wanted, (int, float)):
+        return abs(float(stored) - float(wanted)) <= 1e-12 * max(abs(float(wanted)), 1e-300)
+    return bool(stored == wanted)
+
+
+def _standard_error(values: list[float]) -> float:
+    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0

@@ -1,0 +1,207 @@
+"""Checkpoint: the query-key spectra of a file dropped on the page, one head beside the predicted law."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onehead.app.drawing import Figure, figure, line, points, show
+from onehead.app.pause import pause
+from onehead.app.state import State
+from onehead.app.views.base import Badge, Code, Number, Picture, Report, View
+from onehead.errors import InvalidArgument, OneheadError
+
+__all__ = ["VIEW", "survey_file"]
+
+MOST_HEADS = 4096
+COLUMNS = (
+    "layer", "head", "status", "reason", "hidden", "head_dim", "rank", "zero_mass", "bulk_edge", "symmetric_share",
+    "negative_share", "norm", "effective_rank_entropy", "tail_exponent", "singular_values", "outliers",
+)  # fmt: skip
+
+
+def survey_file(path: str, heads: int) -> list[dict[str, Any]]:
+    """Measure every head of a file; runs in a worker, within its time limit."""
+    from onehead import weights  # noqa: PLC0415
+
+    work = weights.plan(Path(path), head_count=heads or None)
+    if work.total > MOST_HEADS:
+        raise InvalidArgument("heads", work.total, f"at most {MOST_HEADS} in the explorer; use onehead weights instead")
+    found = weights.run(work, fit=False, progress=lambda _: pause())
+    return [{name: row[name] for name in COLUMNS} for row in found.to_rows()]
+
+
+def _chosen(state: State) -> dict[str, Any] | None:
+    """The head on the knobs, or the closest there is."""
+    heads: list[dict[str, Any]] = state.extra.get("heads") or []
+    if not heads:
+        return None
+    return min(heads, key=lambda h: (abs(h["layer"] - state["layer"]), abs((h["head"] or 0) - state["head"])))
+
+
+def sketch(state: State) -> Picture:
+    """All heads as a map, the chosen one's singular values below."""
+    head = _chosen(state)
+    if head is None:
+        return Picture(figure=_empty(), exact=True, caption="Drop a safetensors file above to see its heads.")
+    return Picture(figure=_draw(state, head, None), exact=False, caption=_caption(state, head))
+
+
+def _caption(state: State, head: dict[str, Any]) -> str:
+    good = sum(h["status"] == "ok" for h in state.extra["heads"])
+    text = f"{state.extra['name']}: {good} of {len(state.extra['heads'])} heads read. Layer {head['layer']}, head {head['head']}"
+    return f"{text}: {head['reason']}." if head["reason"] else f"{text} below; darker means a higher effective rank."
+
+
+def picture(state: State) -> Picture:
+    """The same with the four laws fitted to the chosen head."""
+    head = _chosen(state)
+    if head is None:
+        return sketch(state)
+    rows = tuple({k: v for k, v in h.items() if not isinstance(v, list)} for h in state.extra["heads"])
+    fits = _fits(head)
+    numbers = tuple(
+        Number(f"Law: {fit.law}", "BIC", show(fit.bic), "lower describes the values better" if i == 0 else "")
+        for i, fit in enumerate(sorted(fits, key=lambda fit: fit.bic))
+    )
+    return Picture(
+        figure=_draw(state, head, fits), exact=True, caption=_caption(state, head), numbers=numbers, rows=rows
+    )
+
+
+def _fits(head: dict[str, Any]) -> tuple[Any, ...]:
+    from onehead import weights  # noqa: PLC0415
+
+    values = np.array(head["singular_values"])
+    if head["status"] != "ok" or not values.size:
+        return ()
+    beyond = len(head["outliers"])
+    kept = values[values > 1e-3 * values[0]][beyond:]
+    try:
+        return tuple(weights.fit_laws(kept, dim=head["hidden"] - beyond, width=head["head_dim"] - beyond, bootstrap=0))
+    except OneheadError:
+        return ()
+
+
+def _empty() -> Figure:
+    drawn = figure([], x="", y="")
+    drawn["layout"]["xaxis"]["visible"] = drawn["layout"]["yaxis"]["visible"] = False
+    return drawn
+
+
+def _draw(state: State, head: dict[str, Any], fits: Any) -> Figure:
+    heads = state.extra["heads"]
+    layers = sorted({h["layer"] for h in heads})
+    columns = sorted({h["head"] or 0 for h in heads})
+    table: list[list[float | None]] = [[None] * len(columns) for _ in layers]
+    for h in heads:
+        table[layers.index(h["layer"])][columns.index(h["head"] or 0)] = h["effective_rank_entropy"]
+    values = [v for v in head["singular_values"] if v > 0.0]
+    beyond = len(head["outliers"])
+    ranks = list(range(1, len(values) + 1))
+    bulk = points(ranks[beyond:], values[beyond:], "singular values", colour="@theory", size=5)
+    data: list[Figure] = [
+        {
+            "type": "heatmap",
+            "x": columns,
+            "y": layers,
+            "z": table,
+            "xaxis": "x2",
+            "yaxis": "y2",
+            "colorscale": [[0.0, "@soft"], [1.0, "@theory"]],
+            "colorbar": {"title": {"text": "effective<br>rank"}, "len": 0.42, "y": 0.8, "thickness": 10},
+            "hovertemplate": "layer %{y}, head %{x}: %{z:.4g}<extra></extra>",
+            "xgap": 1,
+            "ygap": 1,
+        },
+        bulk,
+    ]
+    if beyond:
+        data.append(points(ranks[:beyond], values[:beyond], "outliers", symbol="triangle-up"))
+    if fits:
+        best = min(fits, key=lambda fit: fit.bic)
+        trained = next((fit for fit in fits if fit.law.startswith("trained")), None)
+        for fit, dash in ((trained, "solid"), (best, "dash")):
+            if fit is not None and not (fit is best and best is trained and dash == "dash"):
+                at = list(range(beyond + 1, beyond + 1 + len(fit.expected)))
+                name = f"{fit.law} law" + (" (best)" if fit is best else "")
+                data.append(
+                    line(at, list(fit.expected), name, colour="@second" if fit is trained else "@grey", dash=dash)
+                )
+    drawn = figure(
+        data,
+        x="rank of the singular value",
+        y="singular value",
+        log_y=True,
+        yaxis={"domain": [0.0, 0.46]},
+        yaxis2={"domain": [0.62, 1.0], "anchor": "x2", "title": {"text": "layer"}, "dtick": max(1, len(layers) // 8)},
+    )
+    drawn["layout"]["xaxis2"] = {
+        "anchor": "y2",
+        "title": {"text": "head", "standoff": 4},
+        "dtick": max(1, len(columns) // 12),
+        "automargin": True,
+    }
+    if head["bulk_edge"]:
+        drawn["layout"]["shapes"] = [
+            {
+                "type": "line",
+                "xref": "x domain",
+                "x0": 0,
+                "x1": 1,
+                "y0": head["bulk_edge"],
+                "y1": head["bulk_edge"],
+                "line": {"color": "@grey", "dash": "dot", "width": 1},
+            }
+        ]
+    return drawn
+
+
+def report(state: State) -> Report:
+    """The numbers of the chosen head."""
+    head = _chosen(state)
+    if head is None:
+        return Report(badge=Badge("measured", "no file yet"))
+    if head["status"] != "ok":
+        return Report(badge=Badge("failed", head["reason"] or head["status"]))
+    numbers = (
+        Number("Rank", "", show(head["rank"]), "share of the d singular values that are not zero"),
+        Number("Effective rank", "", show(head["effective_rank_entropy"]), "exponential of the entropy"),
+        Number("Bulk edge", "", show(head["bulk_edge"]), "fitted to the largest values"),
+        Number("Outliers", "", show(len(head["outliers"])), "beyond the edge"),
+        Number("Symmetric share", "", show(head["symmetric_share"]), "one for a tied head"),
+        Number("Negative share", "", show(head["negative_share"]), "zero for a tied head"),
+        Number("Norm", "", show(head["norm"]), "Frobenius norm of W_QᵀW_K"),
+        Number("Tail exponent", "", show(head["tail_exponent"]), "of the largest values"),
+    )
+    return Report(
+        badge=Badge(
+            "measured",
+            "singular values of W_QᵀW_K",
+            (
+                "Real heads are not tied and real tokens not Gaussian: a law that fits describes a shape and proves no mechanism.",
+            ),
+        ),
+        numbers=numbers,
+    )
+
+
+def code(state: State) -> Code:
+    """The survey, without the explorer."""
+    count = f", head_count={state['heads']}" if state["heads"] else ""
+    flag = f" --heads {state['heads']}" if state["heads"] else ""
+    python = f'import onehead as oh\n\ntable = oh.weights.survey("model.safetensors"{count})\nprint(table[0].rank, table[0].verdict)\n'
+    return Code(python, f"onehead weights model.safetensors{flag} --json")
+
+
+VIEW = View(
+    name="checkpoint",
+    title="Checkpoint",
+    about="The heads of a real model beside the predicted law. The file is read by the safe reader and deleted at once.",
+    formula=r"A=W_Q^\top W_K,\qquad \sigma_1\ge\sigma_2\ge\dots\ge\sigma_d",
+    knobs=("layer", "head", "heads"),
+    sketch=sketch,
+    report=report,
+    picture=picture,
+    code=code,
+)

@@ -1,0 +1,128 @@
+"""Weight decay: the test error against λ at one sample ratio, the best marked."""
+
+from typing import Any
+
+import numpy as np
+
+from onehead.app.drawing import Figure, figure, line, points, show
+from onehead.app.pause import pause
+from onehead.app.sketch import sketch_decays
+from onehead.app.state import State
+from onehead.app.views.base import Code, Number, Picture, Report, View, badge_of, failed
+from onehead.app.views.words import aim_flags, aim_python
+from onehead.errors import OneheadError
+
+__all__ = ["VIEW"]
+
+QUICK_POINTS = {2: 14, 3: 7}
+LOWEST, HIGHEST = 1e-4, 10.0
+
+
+def sketch(state: State) -> Picture:
+    """The curve for the eye."""
+    decays = np.geomspace(LOWEST, _top(state), QUICK_POINTS.get(state["tokens"], 4)).tolist()
+    drawn = sketch_decays(state.task, state.learner, state["alpha"], decays)
+    scan = [(dot.x, dot.test_error) for dot in drawn.dots]
+    caption = "Sketch on a coarse rule; the search for the best λ follows when the knobs rest."
+    return Picture(figure=_draw(state, scan, None, smooth=True), exact=False, caption=caption)
+
+
+def _top(state: State) -> float:
+    """A little beyond the weight decay at which the map vanishes."""
+    from onehead.aim.reduced import reduce  # noqa: PLC0415
+
+    problem = reduce(state.task, state.learner)
+    q0, m0 = problem.output.at_origin(0)
+    if problem.direct:
+        return HIGHEST
+    edge = problem.law(q0 / (state["alpha"] * m0**2)).edges[-1][1]
+    return max(1.5 * float(0.5 * state["alpha"] * m0 * edge * state["beta"]), 100.0 * LOWEST)
+
+
+def _tuned(state: State) -> Any:
+    from onehead import aim  # noqa: PLC0415
+
+    return aim.tune(state.task, state.learner, state["alpha"], progress=pause)
+
+
+def picture(state: State) -> Picture:
+    """The library's own search."""
+    best = _tuned(state)
+    scan = [(decay, error) for decay, error in best.scan if decay > 0.0]
+    rows = tuple({"weight_decay": decay, "test_error": error} for decay, error in best.scan)
+    caption = f"{best.certificate.status[:1].upper()}{best.certificate.status[1:]}."
+    return Picture(
+        figure=_draw(state, scan, best, smooth=False), exact=True, caption=caption, numbers=_found(best), rows=rows
+    )
+
+
+def _draw(state: State, scan: list[tuple[float, float]], best: Any, *, smooth: bool) -> Figure:
+    """Test error against λ; the best as a star, the limit 0+ as a line, the knob's own λ as an open circle."""
+    x, y = [decay for decay, _ in scan], [error for _, error in scan]
+    data = [line(x, y, "test error", smooth=smooth)]
+    if best is not None:
+        limit = dict(best.scan).get(0.0)
+        if limit is not None and x:
+            data.append(line([x[0], x[-1]], [limit, limit], "limit λ → 0⁺", colour="@grey", dash="dash", width=1.3))
+        if best.weight_decay > 0.0:
+            name = f"best, λ = {show(best.weight_decay)}"
+            data.append(points([best.weight_decay], [best.test_error], name, symbol="star", size=14))
+    elif y:
+        k = int(np.argmin(y))
+        data.append(points([x[k]], [y[k]], "best so far", symbol="star-open", size=12))
+    own = state.learner.decay
+    if own > 0.0 and len(x) > 1 and x[0] <= own <= x[-1]:
+        here = float(np.interp(np.log(own), np.log(x), y))
+        data.append(
+            points([own], [here], f"the knob, λ = {show(own)}", colour="@theory", symbol="circle-open", size=11)
+        )
+    return figure(data, x="weight decay λ", y="test error", log_x=True)
+
+
+def report(state: State) -> Report:
+    """The exact numbers at the knob's own weight decay."""
+    from onehead import aim  # noqa: PLC0415
+
+    try:
+        own = aim.predict(state.task, state.learner, state["alpha"])
+    except OneheadError as error:
+        return failed(error)
+    numbers = (
+        Number("Test error at the knob", "λ", show(own.test_error), f"weight decay {state['weight_decay']}"),
+        Number("Rank at the knob", "", show(own.rank), "share of eigenvalues that are not zero"),
+    )
+    return Report(badge=badge_of(own.certificate), numbers=numbers)
+
+
+def _found(best: Any) -> tuple[Number, ...]:
+    """The numbers of the search."""
+    decay = "0+" if best.weight_decay == 0.0 else show(best.weight_decay)
+    return (
+        Number("Best weight decay", "λ*", decay, "with the lowest test error"),
+        Number("Test error there", "", show(best.test_error), ""),
+        Number("Good range", "λ", f"{show(best.flat_from)} … {show(best.flat_to)}", "within 0.1 % of the best"),
+        Number("Rank there", "", show(best.point.rank), "share of eigenvalues that are not zero"),
+    )
+
+
+def code(state: State) -> Code:
+    """The search, without the explorer."""
+    python = aim_python(state) + (
+        f"\nbest = oh.aim.tune(task, head, alpha={state['alpha']!r})\n"
+        "print(best.weight_decay, best.test_error)\n"
+        "print(best.scan)   # the pairs tried\n"
+    )
+    return Code(python, f"onehead aim tune {aim_flags(state)} --alpha {state['alpha']!r} --json")
+
+
+VIEW = View(
+    name="decay",
+    title="Weight decay",
+    about="How much weight decay is best for this task, width and number of samples.",
+    formula=r"\lambda^\star(\alpha)=\arg\min_\lambda\ \mathbb{E}\,\big|\mathrm{softmax}(\beta h(\hat S_\lambda))-y\big|^2",
+    knobs=("alpha", "weight_decay", "kappa0", "noise", "tokens", "width", "beta", "beta0", "loss", "param", "branch"),
+    sketch=sketch,
+    report=report,
+    picture=picture,
+    code=code,
+)

@@ -1,0 +1,200 @@
+"""Spectrum: the law of the trained map's eigenvalues beside the target's; α plays through its changes."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from onehead.app.drawing import Figure, figure, line, show
+from onehead.app.sketch import dot
+from onehead.app.state import State
+from onehead.app.views.base import Code, Number, Picture, Report, View, badge_of, failed
+from onehead.app.views.words import aim_flags, aim_python
+from onehead.errors import OneheadError, SolveError
+
+__all__ = ["VIEW"]
+
+GRID = 140  # points per bulk on the page
+
+
+def sketch(state: State) -> Picture:
+    """The law at a point solved for the eye."""
+    from onehead.aim.reduced import reduce  # noqa: PLC0415
+
+    found = dot(state.task, state.learner, state["alpha"])
+    if found is None:
+        return Picture(figure=_draw(state, [], 0.0), exact=False, caption="Solving …")
+    where, bulks = found.map, []
+    scale = 1.0 / state["beta"]  # the equations are in units where the learner's temperature is one
+    if found.rank > 0.0 and where.s > 0.0:
+        law = reduce(state.task, state.learner).law(where.s)
+        cut = where.cut if where.thresholded else -np.inf
+        for low, high in law.edges:
+            if high > cut:
+                source = _grid(max(low, cut), high)
+                x = scale * where.slope * (source - where.eps)
+                bulks.append((x, law.density(source) / (where.slope * scale)))
+    zero = 1.0 - found.rank if where.thresholded else 0.0
+    return Picture(figure=_draw(state, bulks, zero), exact=False, caption=_caption(zero, len(bulks)))
+
+
+def _grid(low: float, high: float) -> Any:
+    """Points that crowd at the edges, where a density has its square roots."""
+    return low + (high - low) * 0.5 * (1.0 - np.cos(np.linspace(0.0, np.pi, GRID)))
+
+
+def _caption(zero: float, bulks: int) -> str:
+    if bulks == 0:
+        return "The map has not emerged: weight decay keeps every eigenvalue at zero."
+    parts = "one bulk" if bulks == 1 else f"{bulks} bulks: noise and signal have split"
+    return f"{zero:.1%} of the eigenvalues are zero; the others form {parts}."
+
+
+def _law(state: State) -> Any:
+    from onehead import aim  # noqa: PLC0415
+
+    return aim.spectrum(aim.predict(state.task, state.learner, state["alpha"]))
+
+
+def picture(state: State) -> Picture:
+    """The library's own law."""
+    try:
+        law = _law(state)
+    except SolveError as error:
+        return replace(sketch(state), caption=str(error))
+    count = len(law.x) // max(1, len(law.edges))
+    bulks = [
+        (law.x[i * count : (i + 1) * count], law.density_values[i * count : (i + 1) * count])
+        for i in range(len(law.edges))
+    ]
+    rows = [{"x": float(x), "density": float(y)} for x, y in zip(law.x, law.density_values, strict=True)]
+    drawn = _draw(state, bulks, law.zero_mass, law.outliers)
+    return Picture(figure=drawn, exact=True, caption=_caption(law.zero_mass, len(bulks)), rows=tuple(rows))
+
+
+def _draw(state: State, bulks: list[tuple[Any, Any]], zero: float, outliers: Any = ()) -> Figure:
+    """Target in grey, trained map as a line, the atom at zero as a bar, outliers as triangles."""
+    target, scale = state.task.target, state["beta0"] / state["beta"]
+    low, high = (scale * edge for edge in target.edges)
+    x = _grid(low, high)
+    y = target.density(x / scale) / scale
+    data = [
+        line(
+            x.tolist(),
+            y.tolist(),
+            f"target, non-zero part ({show(1.0 - target.rank)} at zero)",
+            colour="@grey",
+            width=1.0,
+            fill="tozeroy",
+            fillcolor="@fill",
+        )
+    ]
+    for i, (at, density) in enumerate(bulks):
+        data.append(
+            line(
+                list(at),
+                list(density),
+                "trained map S",
+                fill="tozeroy",
+                fillcolor="@soft",
+                showlegend=i == 0,
+            )
+        )
+    inner = y[x > low + 0.02 * (high - low)]
+    tops = [min(float(inner.max()), 1.0)] + [float(np.max(d[2:-2])) for _, d in bulks if len(d) > 4]
+    top = min(1.3 * max(tops), 4.0 * max(min(float(inner.max()), 1.0), 0.2))
+    right = max(high, max((float(at[-1]) for at, _ in bulks), default=0.0))
+    left = min(0.0, min((float(at[0]) for at, _ in bulks), default=0.0))
+    data.append(
+        {
+            "type": "bar",
+            "name": f"zero eigenvalues: {zero:.1%}",
+            "x": [0.0],
+            "y": [zero],
+            "yaxis": "y2",
+            "width": 0.018 * (right - left),
+            "marker": {"color": "@theory"},
+            "hovertemplate": "share at zero: %{y:.4f}",
+        }
+    )
+    if outliers:
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": "outliers",
+                "x": [item["position"] for item in outliers],
+                "y": [0.02 * top] * len(outliers),
+                "marker": {"color": "@training", "symbol": "triangle-up", "size": 9},
+            }
+        )
+    pad = 0.05 * (right - left)
+    return figure(
+        data,
+        x="eigenvalue of the query-key map S",
+        y="density",
+        xaxis={"range": [left - pad, right + pad]},
+        yaxis={"range": [0.0, top]},
+        yaxis2={
+            "overlaying": "y",
+            "side": "right",
+            "range": [0.0, 1.0],
+            "showgrid": False,
+            "dtick": 0.25,
+            "title": {"text": "share at zero", "standoff": 6},
+        },
+        bargap=0,
+    )
+
+
+def report(state: State) -> Report:
+    """The exact numbers of the law."""
+    try:
+        law = _law(state)
+    except OneheadError as error:
+        return failed(error)
+    point = law.point
+    bulks = tuple(
+        Number(
+            f"Bulk {i + 1}" if len(law.edges) > 1 else "Bulk", "", f"{show(low)} … {show(high)}", "lower and upper edge"
+        )
+        for i, (low, high) in enumerate(law.edges)
+    )
+    numbers = (
+        Number("Zero eigenvalues", "", show(law.zero_mass), "share that weight decay removes"),
+        Number("Rank", "", show(law.rank), "share that it keeps"),
+        *bulks,
+        Number("Outliers", "", show(len(law.outliers)), "eigenvalues outside the bulks"),
+        Number("Mean", "", show(law.mean), "Tr S/d"),
+        Number("Second moment", "q", show(law.second_moment), "Tr S²/d"),
+        Number("Test error", "", show(point.test_error), "on fresh samples"),
+        Number("Noise variance", "s", show(point.spread), "of the blurred target"),
+        Number("Soft threshold", "ε", show(point.threshold), "of weight decay"),
+        Number("Slope", "c", show(point.slope), "shrinkage of learned eigenvalues"),
+    )
+    return Report(badge=badge_of(law.certificate), numbers=numbers)
+
+
+def code(state: State) -> Code:
+    """The law, without the explorer."""
+    python = aim_python(state) + (
+        f"\npoint = oh.aim.predict(task, head, alpha={state['alpha']!r})\n"
+        "law = oh.aim.spectrum(point)\n"
+        "print(law.zero_mass, law.edges, law.second_moment)\n"
+    )
+    return Code(python, f"onehead aim spectrum {aim_flags(state)} --alpha {state['alpha']!r} --json")
+
+
+VIEW = View(
+    name="spectrum",
+    title="Spectrum",
+    about="Which eigenvalues the trained query-key map has. Play α to watch it emerge, interpolate and split.",
+    formula=r"\lambda_i(S)=c\,(x_i-\epsilon)_+,\qquad x\sim\rho^\star\boxplus\text{semicircle}(s),\quad "
+    r"c=\hat m/\hat\Sigma,\ \epsilon=2\lambda/\hat m,\ s=\hat q/\hat m^2",
+    knobs=("alpha", "weight_decay", "kappa0", "noise", "tokens", "width", "beta", "beta0", "loss", "param", "branch"),
+    sketch=sketch,
+    report=report,
+    picture=picture,
+    code=code,
+    plays="alpha",
+)

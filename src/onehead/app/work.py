@@ -1,0 +1,231 @@
+"""Workers: processes beside the server that solve what takes longer than a tenth of a second, each within a time limit.
+
+A worker that exceeds its limit is ended and replaced, so that no request hangs. A page that asks again for the same kind of
+answer takes its older question back: one that waits is dropped, one that runs stops at its next pause.
+"""
+
+import multiprocessing
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Hashable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from onehead.app.pause import Stopped, on_pause
+from onehead.app.state import State
+from onehead.errors import OneheadError
+
+__all__ = ["LIMITS", "Busy", "TooSlow", "Workers"]
+
+LIMITS = {"report": 20.0, "picture": 45.0, "checkpoint": 120.0}  # seconds from question to answer
+KEPT = 400  # answers
+
+
+class TooSlow(OneheadError):
+    """An answer that was not there in time."""
+
+
+class Busy(OneheadError):
+    """All workers were taken for too long."""
+
+
+def _serve(pipe: Any) -> None:
+    """The loop of a worker: a question in, an answer out; a message in between means that nobody waits any more."""
+    os.nice(5)  # the server's own sketches come first
+    from onehead.app.views import VIEWS  # noqa: PLC0415
+    from onehead.app.views.checkpoint import survey_file  # noqa: PLC0415
+
+    on_pause(lambda: not pipe.poll())
+    while True:
+        try:
+            question = pipe.recv()
+        except (EOFError, OSError):
+            return
+        if question is None:  # a stop that came after the answer
+            continue
+        number, job, argument = question
+        answer: Any
+        try:
+            if job == "checkpoint":
+                answer = survey_file(*argument)
+            else:
+                answer = getattr(VIEWS[argument[0]], job)(State(*argument))
+        except Stopped:
+            answer = Stopped()
+        except OneheadError as error:
+            answer = error
+        except MemoryError:
+            answer = OneheadError("the problem does not fit into the memory of this machine; make it smaller.")
+        except ArithmeticError:
+            answer = OneheadError("these values are too extreme for double precision; move the last knob back.")
+        except Exception as error:  # a bug in one view must not end the others
+            answer = OneheadError(f"something went wrong inside ({type(error).__name__}); turn a knob to try again.")
+        with suppress(BrokenPipeError):
+            pipe.send((number, _portable(answer)))
+
+
+def _portable(answer: Any) -> Any:
+    """Errors travel as sentences: some of them cannot be made again from their text alone."""
+    return ("error", str(answer)) if isinstance(answer, OneheadError) else ("answer", answer)
+
+
+@dataclass
+class _Worker:
+    process: Any
+    pipe: Any
+    asks: tuple[str, str] | None = None
+
+
+class Workers:
+    """A few worker processes behind one door."""
+
+    def __init__(self, count: int | None = None) -> None:
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        self._count = count or max(2, cores)
+        self._context = multiprocessing.get_context("spawn")
+        self._free = threading.Condition()
+        self._idle: list[_Worker] = []
+        self._busy: list[_Worker] = []
+        self._newest: dict[tuple[str, str], int] = {}
+        self._number = 0
+        self._answers: OrderedDict[Hashable, Any] = OrderedDict()
+        self._closed = False
+        for _ in range(self._count):
+            self._idle.append(self._start())
+
+    def _start(self) -> _Worker:
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(target=_serve, args=(theirs,), daemon=True, name="onehead-worker")
+        with _one_thread():
+            process.start()
+        theirs.close()
+        return _Worker(process, ours)
+
+    def ask(self, job: str, argument: Any, *, page: str, key: Hashable = None, limit: float | None = None) -> Any:
+        """The answer, from memory if it was given before.
+
+        Raises
+        ------
+        Stopped
+            When the same page asked again meanwhile.
+        OneheadError
+            What the question ended in: no solution, too slow, too busy.
+        """
+        if key is not None and (kept := self._kept(key)) is not None:
+            return kept
+        limit = LIMITS[job] if limit is None else limit
+        until, asks = time.monotonic() + limit, (page, job)
+        with self._free:
+            self._number += 1
+            number = self._newest[asks] = self._number
+            for worker in self._busy:
+                if worker.asks == asks:
+                    with suppress(OSError):
+                        worker.pipe.send(None)
+            self._free.notify_all()
+        worker = self._take(job, asks, number, until)
+        try:
+            kind, answer = self._converse(worker, number, (job, argument), until, limit)
+        finally:
+            self._give_back(worker, asks, number)
+        if kind == "error":
+            raise OneheadError(answer)
+        if isinstance(answer, Stopped):
+            raise answer
+        if key is not None:
+            self._keep(key, answer)
+        return answer
+
+    def _take(self, job: str, asks: tuple[str, str], number: int, until: float) -> _Worker:
+        """Wait for a worker; long work leaves one of them free for short questions."""
+        with self._free:
+            while True:
+                if self._newest.get(asks) != number:
+                    raise Stopped
+                if len(self._idle) > (0 if job == "report" else 1 if self._count > 1 else 0) and not self._closed:
+                    worker = self._idle.pop()
+                    worker.asks = asks
+                    self._busy.append(worker)
+                    return worker
+                left = until - time.monotonic()
+                if left <= 0.0 or self._closed:
+                    raise Busy("the explorer is busy with other pages; try again in a moment.")
+                self._free.wait(left)
+
+    def _converse(self, worker: _Worker, number: int, question: tuple[str, Any], until: float, limit: float) -> Any:
+        try:
+            worker.pipe.send((number, *question))
+            while worker.pipe.poll(max(0.0, until - time.monotonic())):
+                answered, answer = worker.pipe.recv()
+                if answered == number:
+                    return answer
+        except (EOFError, OSError):
+            worker.process.terminate()
+            worker.process.join(5.0)
+            raise OneheadError("the worker was ended while it solved this; turn a knob to try again.") from None
+        worker.process.terminate()
+        worker.process.join(5.0)
+        raise TooSlow(
+            f"no answer within {limit:g} s; fewer tokens, a larger weight decay or another alpha are quicker."
+        )
+
+    def _give_back(self, worker: _Worker, asks: tuple[str, str], number: int) -> None:
+        with self._free:
+            self._busy.remove(worker)
+            if self._newest.get(asks) == number:
+                del self._newest[asks]
+            closed = self._closed
+        if closed:
+            return
+        fresh = worker
+        if not worker.process.is_alive():
+            worker.pipe.close()
+            fresh = self._start()
+        fresh.asks = None
+        with self._free:
+            self._idle.append(fresh)
+            self._free.notify_all()
+
+    def _kept(self, key: Hashable) -> Any:
+        with self._free:
+            if key in self._answers:
+                self._answers.move_to_end(key)
+                return self._answers[key]
+        return None
+
+    def _keep(self, key: Hashable, answer: Any) -> None:
+        with self._free:
+            self._answers[key] = answer
+            while len(self._answers) > KEPT:
+                self._answers.popitem(last=False)
+
+    def close(self) -> None:
+        """End every worker."""
+        with self._free:
+            self._closed = True
+            everyone = [*self._idle, *self._busy]
+            self._free.notify_all()
+        for worker in everyone:
+            worker.process.terminate()
+        for worker in everyone:
+            worker.process.join(5.0)
+
+
+class _one_thread:  # noqa: N801  (used like a function)
+    """Children inherit the environment: each worker uses one thread."""
+
+    NAMES = ("ONEHEAD_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
+
+    def __enter__(self) -> None:
+        self._before = {name: os.environ.get(name) for name in self.NAMES}
+        os.environ.update(dict.fromkeys(self.NAMES, "1"))
+
+    def __exit__(self, *_: object) -> None:
+        for name, value in self._before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

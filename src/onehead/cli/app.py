@@ -1,0 +1,45 @@
+"""``onehead app``: the explorer in the browser."""
+
+from pathlib import Path
+
+import click
+
+from onehead.cli.output import note
+from onehead.cli.values import Whole
+from onehead.errors import InvalidArgument
+
+__all__ = ["command"]
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; others can then reach it.")
+@click.option("--port", type=Whole(0, 65535), default=8050, show_default=True, help="Port; 0 takes a free one.")
+@click.option("--store", metavar="FILE", help="Where training runs are kept [the user's data folder].")
+def command(host: str, port: int, store: str | None) -> None:
+    """Turn the knobs and watch the head learn, in the browser.
+
+    Example: onehead app --port 8050
+    """
+    from onehead.app.server import serve
+
+    if store is not None and not Path(store).resolve().parent.is_dir():
+        raise InvalidArgument("--store", store, "a file in a folder that exists")
+    if host not in LOOPBACK:
+        note(
+            f"warning: listening on {host}, where other machines can reach it; there is no password, and every visitor "
+            "can start training and send files."
+        )
+    note("loading …")
+    try:
+        serve(
+            host,
+            port,
+            store=Path(store) if store else None,
+            ready=lambda url: note(f"the explorer is at {url}  (Ctrl-C ends it)"),
+        )
+    except KeyboardInterrupt:
+        note("ended.")
+    except OSError as failure:
+        raise InvalidArgument("--port", f"{host}:{port}", f"an address that is free ({failure.strerror})") from None

@@ -1,0 +1,109 @@
+"""The state of the page: its address, its bounds, its knobs."""
+
+import math
+from urllib.parse import parse_qsl
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onehead.app import VIEWS, read_state
+from onehead.app.knobs import KNOBS
+from onehead.app.presets import PRESETS
+
+# every word of the words table; `beta` of the sparse task has a knob of its own
+WORDS = [
+    "alpha", "kappa0", "width", "weight_decay", "noise", "tokens", "beta", "beta0", "gamma", "dim", "samples",
+    "length", "signal_tokens", "strength", "positive_rate", "alpha0", "alpha1",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_every_word_has_a_knob_with_symbol_and_help(word):
+    knob = KNOBS[word]
+    assert knob.symbol
+    assert knob.help.endswith(".")
+    assert any(word in view.knobs for view in VIEWS.values())
+
+
+def test_every_knob_of_a_view_exists_and_every_knob_is_used():
+    used = {name for view in VIEWS.values() for name in view.knobs}
+    assert used == set(KNOBS)
+
+
+def test_defaults_are_allowed():
+    for view in VIEWS:
+        state, wrong = read_state({"view": view})
+        assert wrong == {}
+        assert state.view == view
+
+
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda p: p.name)
+def test_presets_are_allowed_and_distinct(preset):
+    state, wrong = read_state({"view": preset.view, **preset.values})
+    assert wrong == {}
+    assert all(state[name] == value for name, value in preset.values.items())
+    assert set(preset.values) <= set(VIEWS[preset.view].knobs)
+
+
+@given(
+    st.sampled_from(sorted(VIEWS)),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "kappa0": st.floats(1e-3, 1e3),
+            "noise": st.floats(0.0, 1e3),
+            "weight_decay": st.one_of(st.just("0+"), st.floats(1e-12, 1e6)),
+            "tokens": st.integers(2, 16),
+            "loss": st.sampled_from(["squared", "cross-entropy"]),
+            "best": st.booleans(),
+            "strength": st.floats(0.0, 100.0),
+        },
+    ),
+)
+def test_the_address_reopens_the_same_state(view, values):
+    state, wrong = read_state({"view": view, **values})
+    assert wrong == {}
+    again, wrong = read_state(dict(parse_qsl(state.query())))
+    assert wrong == {}
+    assert again == state
+
+
+@pytest.mark.parametrize(
+    ("raw", "knob", "sentence"),
+    [
+        ({"noise": "-1"}, "noise", "noise must be a number >= 0 and <= 1000; got -1.0."),
+        ({"kappa0": "0"}, "kappa0", "kappa0 must be a number >= 0.001 and <= 1000; got 0.0."),
+        ({"tokens": "1"}, "tokens", "tokens must be an integer >= 2 and <= 16; got 1."),
+        ({"tokens": "2.5"}, "tokens", "tokens must be an integer; got '2.5'."),
+        ({"weight_decay": "0"}, "weight_decay", "weight_decay must be a number > 0 and <= 1e+06, or the word 0+"),
+        ({"alpha": "nan"}, "alpha", "alpha must be a number; got 'nan'."),
+        ({"loss": "hinge"}, "loss", "loss must be squared or cross-entropy; got 'hinge'."),
+        (
+            {"alpha_from": "2", "alpha_to": "1"},
+            "alpha_to",
+            "alpha_to must be between 1.2 and 10000 times alpha_from = 2",
+        ),
+        ({"signal_tokens": "11"}, "signal_tokens", "signal_tokens must be at most length = 10; got 11."),
+        ({"train_dim": "5000"}, "train_dim", "dim must be an integer >= 10 and <= 200 in the explorer; got '5000'."),
+        ({"view": "none"}, "view", "view must be curve or"),
+        ({"kappa0": "9" * 400}, "kappa0", "kappa0 must be at most 40 characters"),
+        ({"direct": "maybe"}, "direct", "direct must be 0 or 1; got 'maybe'."),
+    ],
+)
+def test_a_bad_value_gets_one_sentence_and_a_state_that_is_allowed(raw, knob, sentence):
+    state, wrong = read_state(raw)
+    assert wrong[knob].startswith(sentence)
+    assert "\n" not in wrong[knob]
+    assert read_state(state.values | {"view": state.view})[1] == {}
+
+
+@settings(max_examples=60)
+@given(st.dictionaries(st.sampled_from([*KNOBS, "view", "x"]), st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+)))  # fmt: skip
+def test_anything_at_all_gives_a_state_and_sentences(raw):
+    state, wrong = read_state(raw)
+    assert all(isinstance(text, str) and text for text in wrong.values())
+    assert read_state(state.values | {"view": state.view})[1] == {}
+    assert all(not isinstance(v, float) or math.isfinite(v) for v in state.values.values())

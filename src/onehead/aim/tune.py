@@ -107,7 +107,7 @@ def tune(task: Task, learner: Learner, alpha: float, *, progress: Callable[[], N
         status = "converged: boundary, the larger the weight decay the better (the zero map is best)"
     else:
         status = "converged: optimum inside the range"
-    good = [decay for decay in tried if tried[decay].test_error <= point.test_error * (1.0 + FLAT)]
+    flat_from, flat_to = _flat_range({decay: tried[decay].test_error for decay in tried}, winner)
     own = tried[winner] if learner.decay == winner else None
     try:
         own = own or predict(task, learner, alpha)
@@ -117,8 +117,8 @@ def tune(task: Task, learner: Learner, alpha: float, *, progress: Callable[[], N
     return Tuned(
         weight_decay=winner,
         test_error=point.test_error,
-        flat_from=min(good),
-        flat_to=max(good),
+        flat_from=flat_from,
+        flat_to=flat_to,
         gain=gain,
         scan=tuple((decay, tried[decay].test_error) for decay in sorted(tried)),
         certificate=Certificate(
@@ -131,3 +131,20 @@ def tune(task: Task, learner: Learner, alpha: float, *, progress: Callable[[], N
         ),
         point=point,
     )
+
+
+def _flat_range(errors: dict[float, float], winner: float) -> tuple[float, float]:
+    """The weight decays around the best whose error is within FLAT of it, read off a monotone curve through those tried."""
+    from scipy.interpolate import PchipInterpolator  # noqa: PLC0415
+
+    tried = sorted(decay for decay in errors if decay > 0.0)
+    x = np.log(tried)
+    fine = np.unique(np.concatenate([x, np.linspace(x[0], x[-1], 4001)]))
+    good = PchipInterpolator(x, [errors[decay] for decay in tried])(fine) <= errors[winner] * (1.0 + FLAT)
+    best = 0 if winner == 0.0 else int(np.argmin(np.abs(fine - np.log(winner))))
+    if not good[best]:  # the limit is best, and the smallest weight decay tried is not as good
+        return winner, winner
+    high = best + int(np.argmin(np.append(good[best:], False))) - 1
+    low = best - int(np.argmin(np.append(good[best::-1], False))) + 1
+    reaches_limit = low == 0 and (winner == 0.0 or errors.get(0.0, np.inf) <= errors[winner] * (1.0 + FLAT))
+    return (0.0 if reaches_limit else float(np.exp(fine[low]))), float(np.exp(fine[high]))

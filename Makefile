@@ -1,4 +1,4 @@
-# make setup | demo | test | quick | lint | bench | soak | docs | test-slurm | weights-demo | lock | clean      see README.md
+# make setup | demo | test | quick | lint | bench | soak | docs | figures | test-slurm | weights-demo | lock | clean      see README.md
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
@@ -6,7 +6,7 @@ export PYTHONPATH :=
 # theory kernels and BLAS both use threads of their own; in tests the runners are the parallel part
 TEST_ENV := ONEHEAD_THREADS=1 OPENBLAS_NUM_THREADS=1 MPLBACKEND=Agg
 
-.PHONY: setup demo test quick lint bench soak docs test-slurm weights-demo lock clean clean-cache
+.PHONY: setup demo test quick lint bench soak docs figures test-slurm weights-demo lock clean clean-cache
 
 setup: $(STAMP)
 
@@ -34,6 +34,11 @@ test: lint docs
 
 quick: setup
 	$(TEST_ENV) $(PY) -m pytest -n 2 -m "not slow"
+
+# every figure of both papers, theory and training, and the gallery of the documentation
+figures: setup
+	$(VENV)/bin/onehead figures make all --quick --out out/figures
+	$(PY) -c "from onehead.figures.gallery import write_gallery; write_gallery('out/figures', 'docs')"
 
 # a real one-node SLURM from Debian's packages; needs root
 test-slurm: setup

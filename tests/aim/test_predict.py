@@ -267,3 +267,12 @@ def test_problems_are_frozen_and_comparable():
     assert hash(Learner()) == hash(Learner(weight_decay=0.01))
     with pytest.raises(ValueError, match="frozen"):
         Task().noise = 1.0
+
+
+@pytest.mark.parametrize("alpha", [0.2, 0.211, 0.215, 0.2185])
+def test_without_noise_between_recovery_and_interpolation(alpha):
+    # perfect recovery at 0.2111, interpolation at 0.21875: no interpolating state to start from in between
+    errors = [
+        predict(Task(noise=0.0), Learner(weight_decay=0.001), a).test_error for a in (0.99 * alpha, alpha, 1.01 * alpha)
+    ]
+    assert errors[0] > errors[1] > errors[2] > 0.0

@@ -1,6 +1,7 @@
 """Solves the equations of section 2 at one sample ratio: cheap quadrature first, finer only where it matters."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -119,9 +120,10 @@ def _guesses(problem: Reduced, alpha: float, start: Vector | None) -> Iterator[V
         yield start
     factors = not problem.direct and problem.decay > 0.0
     if factors and alpha < interpolation(problem)[0]:
-        near = interpolating(problem, alpha, accuracy=0.5)
-        sigma = alpha * problem.informative * near.eps / problem.decay
-        yield np.log([near.q, near.m, max(sigma, 1e-3)])
+        with suppress(SolveError):  # without noise there is no such state between recovery and interpolation
+            near = interpolating(problem, alpha, accuracy=0.5)
+            sigma = alpha * problem.informative * near.eps / problem.decay
+            yield np.log([near.q, near.m, max(sigma, 1e-3)])
     yield _plateau_guess(problem, alpha)
     if factors:
         # close to emergence: the map of the first step from S = 0, with its own small Sigma

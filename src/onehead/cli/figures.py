@@ -1,0 +1,124 @@
+"""``onehead figures``: every figure of the two papers, and our own."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from onehead.cli.output import note, print_json, print_rows
+from onehead.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from onehead.figures.make import Made
+
+__all__ = ["command"]
+
+INTERRUPTED = 130
+CHECKPOINT = "out/minilm"
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def command() -> None:
+    """Every figure of the two papers, theory and training.
+
+    Begin with: onehead figures list; onehead figures make aim-learning-curve --quick --out out
+    """
+
+
+@command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
+def list_(as_json: bool) -> None:
+    """Names, one line each, and the time of --quick on two cores.
+
+    Example: onehead figures list
+    """
+    from onehead.figures import figures
+
+    rows: list[dict[str, Any]] = [
+        {"name": one.name, "title": one.title, "source": one.source, "seconds_quick": one.seconds_quick}
+        for one in figures()
+    ]
+    if as_json:
+        print_json(rows)
+        return
+    print_rows(rows, ("name", "seconds_quick", "source", "title"))
+    click.echo(f"{sum(row['seconds_quick'] for row in rows):.0f} seconds in all with --quick on two cores.")
+
+
+@command.command()
+@click.argument("names", nargs=-1, metavar="NAME...")
+@click.option("--quick", is_flag=True, help="Small dimensions and few seeds: all figures in ten minutes.")
+@click.option("--theory", is_flag=True, help="Theory alone, no training: all figures in two minutes.")
+@click.option("--out", required=True, metavar="DIR", help="Folder for the files; its store keeps every number.")
+@click.option("--checkpoint", metavar="FILE", help=f"Weights for own-checkpoint.  [{CHECKPOINT}, if it exists]")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
+def make(names: tuple[str, ...], quick: bool, theory: bool, out: str, checkpoint: str | None, as_json: bool) -> None:
+    """Make figures: a picture (PNG and PDF), its data (CSV), parameters and versions (JSON) each.
+
+    Example: onehead figures make all --quick --out out/figures
+    """
+    from onehead.figures import NAMES
+    from onehead.figures import make as make_figures
+
+    if not names:
+        raise InvalidArgument("NAME", "nothing", f"all or one of {', '.join(NAMES)}")
+    if Path(out).exists() and not Path(out).is_dir():
+        raise InvalidArgument("--out", out, "a folder")
+    if checkpoint is not None and not Path(checkpoint).exists():
+        raise InvalidArgument("--checkpoint", checkpoint, "a file or folder that exists")
+    if checkpoint is None and Path(CHECKPOINT).exists():
+        checkpoint = CHECKPOINT
+    steps = _Steps()
+    try:
+        made = make_figures(
+            names,
+            out,
+            quick=quick,
+            theory=theory,
+            checkpoint=checkpoint,
+            progress=steps.step,
+            on_figure=steps.finished,
+        )
+    except KeyboardInterrupt:
+        note(f"onehead: interrupted; every finished point is kept in {out}; run the same command to go on.")
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    for one in made:
+        if one.failed:
+            note(f"note: {one.name}: {len(one.failed)} points failed, the first: {one.failed[0]}")
+    if as_json:
+        rows = [
+            {
+                "name": one.name,
+                "paths": [str(path) for path in one.paths],
+                "seconds": one.seconds,
+                "points": one.points,
+                "failed": len(one.failed),
+            }
+            for one in made
+        ]
+        print_json(rows)
+        return
+    for one in made:
+        click.echo(str(one.paths[0]))
+
+
+class _Steps:
+    """One line on standard error that says what is under way, and one for every finished figure."""
+
+    def __init__(self) -> None:
+        self._under_way, self._points = "", 0
+
+    def step(self, figure: str, sweep: str, count: int) -> None:
+        """A sweep begins (0) or one of its points is finished (1)."""
+        here = f"{figure}: {sweep}"
+        self._points = self._points + count if here == self._under_way else count
+        self._under_way = here
+        if sys.stderr.isatty():
+            click.echo(f"\r\033[K{here}, {self._points} points", err=True, nl=False)
+
+    def finished(self, one: "Made") -> None:
+        """A figure is on disk."""
+        if sys.stderr.isatty():
+            click.echo("\r\033[K", err=True, nl=False)
+        note(f"{one.name}: {one.points} points, {one.seconds:.1f} s")

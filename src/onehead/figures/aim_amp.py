@@ -1,0 +1,67 @@
+"""Message passing against its state evolution, iteration by iteration."""
+
+import numpy as np
+
+from onehead.figures.agreement import Pair
+from onehead.figures.lab import Lab
+from onehead.figures.registry import AIM, Drawing, Figure
+from onehead.plot.figures import finish, panels, theory_line, training_marks
+
+SYMBOLS = {"q": "q = Tr S²/d", "m": "m = Tr S S*/d", "sigma": "Σ"}
+
+
+def draw(lab: Lab) -> Drawing:
+    """Overlaps, and the susceptibility Σ, against the iteration."""
+    dim = lab.pick(100, 300)
+    size = {"dim": dim, "iterations": lab.pick(16, 30), "damping": 1.0, "alpha": 0.5}
+    count = lab.pick(4, 8)
+    # state evolution starts from the spectrum of each instance, so that theory needs the instances too
+    first = lab.theory("message passing", "aim.amp", {"noise": [0.5]}, size, data=False)
+    more = lab.train("message passing, more", "aim.amp", {"noise": [0.5]}, size, seeds=count, data=False)
+    table = first if more is None else more
+    steps = [table.arrays(i) for i in range(len(table))]
+    iteration = steps[0]["iteration"]
+
+    picture, (left, right) = panels(1, 2, width=4.6)
+    pairs = []
+    for k, (symbol, label) in enumerate(SYMBOLS.items()):
+        axes = right if symbol == "sigma" else left
+        theory = np.mean([step[f"{symbol}_theory"] for step in steps], axis=0)
+        theory_line(axes, iteration, theory, f"{label}, state evolution", k)
+        lab.add(f"{symbol}, state evolution", iteration=iteration, value=theory)
+        if more is None:
+            continue
+        measured = np.mean([step[symbol] for step in steps], axis=0)
+        gaps = np.array([step[symbol] - step[f"{symbol}_theory"] for step in steps])
+        error = gaps.std(axis=0, ddof=1) / np.sqrt(len(gaps))
+        training_marks(axes, iteration, measured, error, f"{label[0]}, message passing", k)
+        lab.add(f"{symbol}, message passing", iteration=iteration, value=measured, error=error)
+        pairs += [
+            Pair(
+                quantity=symbol,
+                where=f"iteration {int(t)}",
+                theory=float(theory[i]),
+                measured=float(measured[i]),
+                error=float(error[i]),
+                dim=dim,
+                runs=len(steps),
+            )
+            for i, t in enumerate(iteration)
+            if error[i] > 0.0 and t > 0
+        ]
+    finish(left, "iteration", "overlap", "κ₀ = 0.5, Δ = 0.5, α = 0.5, λ = 0.01", ylim=(0.0, None), legend="lower right")
+    finish(right, "iteration", "susceptibility Σ", "", ylim=(0.0, None), legend="lower right")
+    caption = f"""Approximate message passing on real samples (markers, mean over {count} instances) follows its state
+        evolution (lines, started from the spectra of the same instances) from the first iteration to the fixed point, which is
+        the minimum that training finds. κ₀ = 0.5, Δ = 0.5, T = 2, α = 0.5, λ = 0.01, d = {dim}, undamped. Error bars
+        are those of the difference."""
+    return Drawing(picture=picture, caption=caption, pairs=pairs)
+
+
+FIGURE = Figure(
+    name="aim-amp",
+    title="Message passing against its state evolution",
+    source=AIM,
+    seconds_quick=7.0,
+    draw=draw,
+)

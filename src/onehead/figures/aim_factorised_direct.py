@@ -1,0 +1,70 @@
+"""Figure 2 of the attention-indexed model: factorised against direct training, each at its best weight decay."""
+
+from onehead.figures.agreement import compare
+from onehead.figures.calls import name
+from onehead.figures.drawing import ALPHA, curves, plain_ticks, where
+from onehead.figures.lab import Lab
+from onehead.figures.registry import AIM, Drawing, Figure
+from onehead.plot.figures import finish, histogram, panels, theory_line
+
+TASK = {"kappa0": 0.05, "noise": 0.05}
+RATIOS = (0.1, 0.15, 0.25, 0.4, 0.6)
+MEASURED = (0.1, 0.25, 0.6)
+STATION = 0.25
+LABELS = {"factorised": "factorised, S = W'W", "direct": "direct, S itself"}
+
+
+def draw(lab: Lab) -> Drawing:
+    """Test error against α at the best λ, and the two spectra at one α."""
+    alphas = lab.pick(RATIOS, (0.05, 0.07, 0.1, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8))
+    best = lab.theory("theory", name("best_decay"), {"param": list(LABELS), "alpha": alphas}, TASK)
+    places = [
+        (row["param"], row["alpha"], row["weight_decay"])
+        for row in where(best)
+        if row["weight_decay"] > 0.0 and row["alpha"] in MEASURED
+    ]
+    size = {**TASK, "dim": lab.pick(60, 100), "seeds": lab.pick(4, 8), "starts": 1}
+    words = ("param", "alpha", "weight_decay")
+    runs = lab.train("trained", "aim.train", {words: places}, size)
+    stations = [place for place in places if place[1] == STATION]
+    laws = lab.theory("spectra", "aim.spectrum", {words: stations}, TASK)
+
+    picture, (left, right) = panels(1, 2, width=4.6)
+    curves(left, best, runs, "alpha", "test_error", "param", LABELS)
+    finish(left, ALPHA, "test error at the best λ", "κ₀ = 0.05, Δ = 0.05", log="xy")
+    plain_ticks(left, RATIOS)
+    for k, param in enumerate(LABELS):
+        for i, row in enumerate(laws):
+            if row["param"] != param:
+                continue
+            arrays = laws.arrays(i)
+            lab.add(f"density, theory, {param}", eigenvalue=arrays["x"], density=arrays["density"])
+            pieces = max(len(row["edges"]), 1)
+            count = len(arrays["x"]) // pieces
+            for j in range(pieces):
+                part = slice(j * count, (j + 1) * count)
+                label = LABELS[param] if j == 0 else None
+                theory_line(right, arrays["x"][part], arrays["density"][part], label, k)
+            if runs is not None and param == "direct":
+                index = next(i for i, run in enumerate(runs) if run["param"] == param and run["alpha"] == STATION)
+                values = runs.arrays(index)["eigenvalues"]
+                histogram(right, values, bins=40, label="direct, trained")
+                lab.add("eigenvalues, trained, direct", eigenvalue=sorted(values))
+    finish(right, "eigenvalue of S", "density", f"spectra at α = {STATION:g}", ylim=(0.0, 1.6), legend="upper right")
+    right.set_xlim(-1.0, 5.0)
+    caption = f"""Weight decay on the factors W of S = W'W acts as a nuclear norm and finds a target of small rank from
+        far fewer samples than weight decay on S itself, each at the λ with the lowest predicted test error. Right: direct
+        training keeps a wide bulk of noise of both signs, factorised training cuts it off. κ₀ = 0.05, Δ = 0.05, T = 2;
+        training with d = {size["dim"]}, {size["seeds"]} seeds at the predicted λ."""
+    pairs = compare(best, runs, ("param", "alpha"), ("test_error", "train_loss"))
+    return Drawing(picture=picture, caption=caption, pairs=pairs)
+
+
+FIGURE = Figure(
+    name="aim-factorised-direct",
+    title="Factorised against direct training, each at its best weight decay",
+    source=f"{AIM}, Figure 2",
+    seconds_quick=34.9,
+    draw=draw,
+    outliers="finite size with only κ₀ d = 3 target eigenvalues; the gap was 20 % at d = 40, 11 % at 80 and 1 % at 160",
+)

@@ -1,0 +1,60 @@
+"""Figure 5 of the attention-indexed model: which rate holds where."""
+
+import numpy as np
+
+from onehead.figures.calls import name
+from onehead.figures.lab import Lab
+from onehead.figures.registry import AIM, Drawing, Figure
+from onehead.plot.scaling import phases
+
+GAMMA = 0.75
+
+
+def draw(lab: Lab) -> Drawing:
+    """Local exponents over (log_d n, log_d λ), with the mechanisms outlined."""
+    from matplotlib.figure import Figure as Picture  # noqa: PLC0415
+
+    from onehead.aim.phases import Cell, PhaseDiagram  # noqa: PLC0415
+    from onehead.aim.targets import PowerLaw  # noqa: PLC0415
+    from onehead.aim.task import Learner, Task  # noqa: PLC0415
+
+    dim = lab.pick(100, 200)
+    words = {"gamma": GAMMA, "dim": dim, "noise": 0.5, "first": 0.8, "last": 3.2, "step": lab.pick(0.2, 0.1)}
+    decays = np.round(np.arange(-1.5, 1.51, lab.pick(0.5, 0.25)), 10).tolist()
+    table = lab.theory("theory", name("phase_row"), {"log_lambda": decays}, words)
+    cells = []
+    for i, row in enumerate(table):
+        arrays = table.arrays(i)
+        columns = {key: arrays[key].tolist() for key in ("log_n", "excess", "exponent", "region")}
+        lab.add("cells", log_lambda=[row["log_lambda"]] * len(columns["log_n"]), **columns)
+        for log_n, excess, exponent, region in zip(*columns.values(), strict=True):
+            cells.append(
+                Cell(
+                    log_n=log_n,
+                    log_lambda=row["log_lambda"],
+                    samples=dim**log_n,
+                    weight_decay=dim ** row["log_lambda"],
+                    excess_error=excess if np.isfinite(excess) else None,
+                    local_exponent=exponent if np.isfinite(exponent) else None,
+                    region=None if region == "failed" else region,
+                    status="converged",
+                )
+            )
+    task = Task(target=PowerLaw(gamma=GAMMA, dim=dim), noise=0.5)
+    steps = tuple(float(x) for x in table.arrays(0)["log_n"])
+    diagram = PhaseDiagram(task=task, learner=Learner(), log_n=steps, log_lambda=tuple(decays), cells=tuple(cells))
+    picture = Picture(figsize=(8.2, 4.4), layout="constrained")
+    phases(diagram, axes=picture.subplots())
+    caption = f"""Local exponent of the excess error over the number of samples n = d^a and the weight decay λ = d^b, with
+        the mechanism that limits the head in each region, and the lines along which the exponent equals the two values of
+        scaling arguments. Theory alone. Power law γ = {GAMMA:g}, d = {dim}, Δ = 0.5, T = 2."""
+    return Drawing(picture=picture, caption=caption)
+
+
+FIGURE = Figure(
+    name="aim-rates",
+    title="Rate diagram: local exponents over samples and weight decay",
+    source=f"{AIM}, Figure 5",
+    seconds_quick=8.4,
+    draw=draw,
+)

@@ -1,0 +1,217 @@
+"""Numbers that figures need and no call of a sweep gives: each is one point of a sweep of its own, kept like any other.
+
+Every function takes flat words and a seed, and returns numbers, words and arrays (see `onehead.sweep.calls`).
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "best_decay",
+    "checkpoint_head",
+    "counting",
+    "distance",
+    "first_cosines",
+    "name",
+    "phase_row",
+    "scaling_point",
+    "separable_crossing",
+    "trained_head",
+]
+
+Array = NDArray[np.float64]
+Row = dict[str, Any]
+
+
+def name(function: str) -> str:
+    """The word under which a sweep finds a function of this module."""
+    return f"{__name__}:{function}"
+
+
+def best_decay(words: Row, _seed: int) -> Row:
+    """The weight decay with the lowest test error, and the prediction there; ``weight_decay`` 0 is the limit."""
+    from onehead.aim.optimum import best_decay as best  # noqa: PLC0415  (every call loads what it needs)
+    from onehead.aim.words import problem_from_words  # noqa: PLC0415
+
+    task, learner, rest = problem_from_words(words)
+    point = best(task, learner, rest["alpha"])
+    row = {key: getattr(point, key) for key in ("test_error", "test_error_clean", "train_loss", "rank", "q", "m")}
+    return {"weight_decay": point.learner.decay, **row, "status": point.status, "kind": point.certificate.kind}
+
+
+def scaling_point(words: Row, _seed: int) -> Row:
+    """Excess error, local exponent and parts at one number of samples (theory, 7 and 8)."""
+    from onehead.aim.scaling import scaling  # noqa: PLC0415
+    from onehead.aim.words import problem_from_words  # noqa: PLC0415
+    from onehead.errors import NotConverged  # noqa: PLC0415
+
+    task, learner, _ = problem_from_words({key: value for key, value in words.items() if key != "samples"})
+    point = scaling(task, learner, [words["samples"]]).points[0]
+    row = point.to_dict()
+    if row["kind"] is None:
+        raise NotConverged(row["status"])
+    word = str(words["weight_decay"])
+    return {**row, "warnings": "; ".join(row["warnings"]), "weight_decay": learner.decay, "weight_decay_word": word}
+
+
+def phase_row(words: Row, _seed: int) -> Row:
+    """One weight decay of the rate diagram: every number of samples, from many to few (theory, 7)."""
+    from onehead.aim.phases import phase_diagram  # noqa: PLC0415
+    from onehead.aim.targets import PowerLaw  # noqa: PLC0415
+    from onehead.aim.task import Task  # noqa: PLC0415
+
+    task = Task(target=PowerLaw(gamma=words["gamma"], dim=words["dim"]), noise=words["noise"])
+    steps = np.round(np.arange(words["first"], words["last"] + 1e-9, words["step"]), 10)
+    cells = phase_diagram(task, log_n=steps.tolist(), log_lambda=[words["log_lambda"]]).cells
+    return {
+        "log_n": steps,
+        "excess": np.array([np.nan if cell.excess_error is None else cell.excess_error for cell in cells]),
+        "exponent": np.array([np.nan if cell.local_exponent is None else cell.local_exponent for cell in cells]),
+        "region": np.array([cell.region or "failed" for cell in cells]),
+        "solved": sum(cell.excess_error is not None for cell in cells),
+        "status": "converged",
+        "kind": "conjecture",
+    }
+
+
+def counting(words: Row, _seed: int) -> Row:
+    """How many eigenvalues of the trained map lie above x, for x between the ends of its law (theory, 5)."""
+    from onehead.aim.spectrum import spectrum  # noqa: PLC0415
+    from onehead.aim.theory import predict  # noqa: PLC0415
+    from onehead.aim.words import problem_from_words  # noqa: PLC0415
+
+    task, learner, rest = problem_from_words(words)
+    law = spectrum(predict(task, learner, rest["alpha"]))
+    top = max([edge for _, edge in law.edges] + [outlier.position for outlier in law.outliers])
+    x = np.geomspace(0.01 * top, 1.05 * top, 400)
+    return {
+        "x": x,
+        "count": words["dim"] * (1.0 - law.cdf(x)),
+        "outliers": len(law.outliers),
+        "outlier_position": np.array([outlier.position for outlier in law.outliers]),
+        "rank": law.rank,
+        "bulk_edge": law.edges[0][1] if law.edges else 0.0,
+        "status": "converged",
+        "kind": "conjecture",
+    }
+
+
+def distance(words: Row, seed: int) -> Row:
+    """Squared distance |S - S*|²/d of trained heads, with its standard error over seeds (theory, 1.3)."""
+    from onehead.aim.train import train  # noqa: PLC0415
+    from onehead.aim.training import Method  # noqa: PLC0415
+    from onehead.aim.words import problem_from_words  # noqa: PLC0415
+
+    task, learner, rest = problem_from_words(words)
+    found = train(
+        task,
+        learner,
+        dim=rest["dim"],
+        alpha=rest["alpha"],
+        seeds=rest["seeds"],
+        seed=seed,
+        method=Method(starts=1),
+    )
+    if found.status.startswith("interrupted"):
+        raise KeyboardInterrupt
+    far = np.array([np.sum((run.map - run.target) ** 2) / rest["dim"] for run in found.runs])
+    return {
+        "distance": float(far.mean()),
+        "distance_err": float(far.std(ddof=1) / np.sqrt(len(far))),
+        "test_error": found.test_error,
+        "test_error_err": found.spread["test_error_err"],
+        "status": found.status,
+        "kind": "measurement",
+    }
+
+
+def first_cosines(words: Row, seed: int) -> Row:
+    """Cosines of query and first readout with the signal after the two gradient steps on real tokens."""
+    from onehead.sparse.losses import named  # noqa: PLC0415
+    from onehead.sparse.samplers import first_steps  # noqa: PLC0415
+    from onehead.sparse.task import Protocol, Task  # noqa: PLC0415
+
+    task = Task(**{key: words[key] for key in ("length", "signal_tokens", "strength", "positive_rate")})
+    rates = {key: words[key] for key in ("alpha0", "beta", "eta_w", "eta_b") if key in words}
+    plan = Protocol(loss=named("logistic"), **rates)
+    sources = np.random.SeedSequence(seed).spawn(words["trials"])
+    found = np.array([first_steps(task, plan, words["dim"], np.random.default_rng(source)).cos for source in sources])
+    error = float(found.std(ddof=1) / np.sqrt(len(found)))
+    return {"cos_query": float(found.mean()), "cos_query_err": error, "status": "sampled", "kind": "measurement"}
+
+
+def separable_crossing(words: Row, seed: int) -> Row:
+    """Sample ratio at which half of the finite samples are separable, by linear programming around ``near``."""
+    from onehead.sparse.task import Protocol, Task  # noqa: PLC0415
+    from onehead.sparse.train import separable_share  # noqa: PLC0415
+
+    task = Task(**{key: words[key] for key in ("length", "signal_tokens", "strength", "positive_rate")})
+    factors = np.array([0.7, 0.85, 1.0, 1.15, 1.3])
+    shares = [
+        separable_share(
+            task,
+            Protocol(alpha1=float(factor * words["near"]), cos_query=words["cos_query"], sharpness=words["sharpness"]),
+            dim=words["dim"],
+            trials=words["trials"],
+            seed=seed,
+        )
+        for factor in factors
+    ]
+    # a falling step from one to zero crosses one half at its area; each share has a binomial error
+    widths = np.array([0.15, 0.15, 0.15, 0.15, 0.15])
+    low = factors[0] - 0.075
+    crossing = low + float(widths @ shares)
+    share = np.clip(shares, 0.5 / words["trials"], 1.0 - 0.5 / words["trials"])
+    error = float(np.sqrt(np.sum(widths**2 * share * (1.0 - share) / words["trials"])))
+    return {
+        "capacity": crossing * words["near"],
+        "capacity_err": error * words["near"],
+        "ratios": factors * words["near"],
+        "shares": np.array(shares),
+        "status": "linear programming",
+        "kind": "measurement",
+    }
+
+
+def trained_head(words: Row, seed: int) -> Row:
+    """A head trained by ourselves, read like one of a checkpoint: its factor W serves as query and key."""
+    from onehead.aim.train import train  # noqa: PLC0415
+    from onehead.aim.words import problem_from_words  # noqa: PLC0415
+    from onehead.weights import head_report  # noqa: PLC0415
+
+    task, learner, rest = problem_from_words(words)
+    run = train(task, learner, dim=rest["dim"], alpha=rest["alpha"], seed=seed).runs[0]
+    values, vectors = np.linalg.eigh(run.map)
+    weights = (np.sqrt(np.clip(values, 0.0, None)) * vectors).T
+    return _head(head_report(weights, weights, layer=0, head=0, bootstrap=0))
+
+
+def checkpoint_head(words: Row, _seed: int) -> Row:
+    """One head of a real checkpoint."""
+    from onehead.weights import survey  # noqa: PLC0415
+
+    return _head(survey(words["path"], layers=[words["layer"]], heads=[words["head"]]).heads[0])
+
+
+def _head(report: Any) -> Row:
+    """Numbers and arrays of a head for a picture: singular values, and what each law expects at each rank."""
+    values = report.singular_values[: round(report.rank * report.hidden)]
+    row: Row = {
+        "values": values,
+        "beyond": len(report.outliers),
+        "bulk_edge": report.bulk_edge,
+        "rank": report.rank,
+        "hidden": report.hidden,
+        "head_dim": report.head_dim,
+        "symmetric_share": report.symmetric_share,
+        "best_law": report.best_law,
+        "verdict": report.verdict,
+        "status": report.status,
+        "kind": "measurement",
+    }
+    for fit in report.fits:
+        row[f"expected_{fit.law}"] = np.asarray(fit.expected)
+        row[f"ks_{fit.law}"] = fit.ks
+    return row

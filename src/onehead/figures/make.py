@@ -1,0 +1,135 @@
+"""Making figures: numbers through sweeps, drawing, four files each."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from time import perf_counter
+
+from onehead.errors import InvalidArgument, OneheadError, SolveError
+from onehead.figures.lab import Lab
+from onehead.figures.pool import Pool
+from onehead.figures.registry import Drawing, Figure, chosen
+from onehead.figures.save import save
+from onehead.sweep.executors import Executor
+from onehead.sweep.local import cores
+
+__all__ = ["STORE", "Made", "make"]
+
+STORE = "figures.sqlite"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """A figure that was made: its files, how long it took, and the points without an answer."""
+
+    name: str
+    paths: tuple[Path, ...]
+    seconds: float
+    points: int
+    failed: tuple[str, ...]
+
+
+def make(
+    names: Sequence[str],
+    out: str | PathLike[str],
+    *,
+    quick: bool = False,
+    theory: bool = False,
+    checkpoint: str | PathLike[str] | None = None,
+    workers: int | None = None,
+    progress: Callable[[str, str, int], None] | None = None,
+    on_figure: Callable[[Made], None] | None = None,
+) -> list[Made]:
+    """Make figures by name into a folder.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names from `NAMES`, or "all".
+    out : path
+        Folder for the files; made if it does not exist. Its store keeps every number, so that a second call computes
+        nothing, and Ctrl-C loses nothing that was finished.
+    quick : bool
+        Small dimensions and few seeds: all figures within ten minutes on two cores.
+    theory : bool
+        Theory alone, no training: all figures within two minutes.
+    checkpoint : path, optional
+        Weights for ``own-checkpoint``; without them it shows heads that we train ourselves.
+    workers : int, optional
+        Processes; all cores if not given, and with one everything is computed in this process.
+    progress : callable, optional
+        Called with the figure, the sweep and 0 at its start, 1 for every finished point.
+    on_figure : callable, optional
+        Called with every finished figure.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     made = make(["sparse-alignment"], folder, quick=True, theory=True, workers=1)
+    ...     sorted(path.suffix for path in made[0].paths)
+    ['.csv', '.json', '.pdf', '.png']
+    """
+    wanted = chosen(names)
+    if not wanted:
+        raise InvalidArgument("names", list(names), "at least one figure")
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    made = []
+    with _place(workers) as executor:
+        for figure in wanted:
+            clock = perf_counter()
+
+            def step(sweep: str, count: int, name: str = figure.name) -> None:
+                if progress is not None:
+                    progress(name, sweep, count)
+
+            lab = Lab(
+                quick=quick,
+                training=not theory,
+                store=folder / STORE,
+                executor=executor,
+                progress=step,
+                checkpoint=checkpoint,
+            )
+            drawing = _drawn(figure, lab)
+            paths = save(figure, drawing, lab, folder)
+            failed = lab.failures
+            points = sum(asked["points"] for asked in lab.asked.values())
+            made.append(
+                Made(
+                    name=figure.name,
+                    paths=tuple(paths),
+                    seconds=perf_counter() - clock,
+                    points=points,
+                    failed=failed,
+                )
+            )
+            if on_figure is not None:
+                on_figure(made[-1])
+    return made
+
+
+def _drawn(figure: Figure, lab: Lab) -> Drawing:
+    """Draw; where numbers are missing that a figure cannot do without, say which."""
+    try:
+        return figure.draw(lab)
+    except OneheadError:
+        raise
+    except Exception as failure:
+        if not lab.failures:
+            raise
+        count, first = len(lab.failures), lab.failures[0]
+        raise SolveError(f"{figure.name} cannot be drawn: {count} points failed, the first: {first}") from failure
+
+
+@contextmanager
+def _place(workers: int | None) -> Iterator[str | Executor]:
+    count = cores() if workers is None else workers
+    if count == 1:
+        yield "inline"
+        return
+    with Pool(count) as pool:
+        yield pool

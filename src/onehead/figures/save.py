@@ -1,0 +1,59 @@
+"""What a figure leaves behind: a picture in two formats, its data, and a note of parameters and versions."""
+
+import csv
+import json
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from onehead import __version__
+from onehead.figures.agreement import judge
+from onehead.figures.lab import Lab
+from onehead.figures.registry import Drawing, Figure
+from onehead.results import plain
+from onehead.sweep import NUMERICAL
+
+__all__ = ["DATA", "save"]
+
+DATA = (".png", ".pdf", ".csv", ".json")
+DPI = 110
+LIBRARIES = ("numpy", "scipy", "numba", "matplotlib")
+
+
+def save(figure: Figure, drawing: Drawing, lab: Lab, folder: Path) -> list[Path]:
+    """Write the four files of a figure and return their paths; the same numbers give the same bytes."""
+    paths = [folder / f"{figure.name}{ending}" for ending in DATA]
+    drawing.picture.savefig(paths[0], dpi=DPI, metadata={"Software": None})
+    drawing.picture.savefig(paths[1], metadata={"CreationDate": None})
+    _write_csv(paths[2], lab.rows)
+    paths[3].write_text(json.dumps(plain(note(figure, drawing, lab)), indent=1, ensure_ascii=False, allow_nan=False))
+    return paths
+
+
+def note(figure: Figure, drawing: Drawing, lab: Lab) -> dict[str, Any]:
+    """Parameters, versions, caption, and how well theory and training agree."""
+    found = judge(drawing.pairs, figure.outliers)
+    return {
+        "name": figure.name,
+        "title": figure.title,
+        "source": figure.source,
+        "caption": " ".join(drawing.caption.split()),
+        "scale": "quick" if lab.quick else "full",
+        "training": lab.training,
+        "agreement": None if found is None else found.to_dict(),
+        "sweeps": lab.asked,
+        "version": __version__,
+        "numerical_version": NUMERICAL,
+        "python": ".".join(map(str, sys.version_info[:2])),
+        "libraries": {name: version(name) for name in LIBRARIES},
+    }
+
+
+def _write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
+    flat = [plain(row) for row in rows]
+    columns = list(dict.fromkeys(key for row in flat for key in row))
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, columns)
+        writer.writeheader()
+        writer.writerows(flat)

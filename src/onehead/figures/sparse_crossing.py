@@ -1,0 +1,75 @@
+"""How good a query must be before attention beats pooling."""
+
+import numpy as np
+
+from onehead.figures.agreement import compare
+from onehead.figures.drawing import where
+from onehead.figures.lab import Lab
+from onehead.figures.registry import SPARSE, Drawing, Figure
+from onehead.plot.figures import finish, guide, panels, theory_line, training_marks
+
+SHARPNESS = (1.0, 4.0)
+
+
+def draw(lab: Lab) -> Drawing:
+    """Test error against the cosine of query and signal, with the two linear models at the same number of samples."""
+    measured = (-0.5, 0.0, 0.25, 0.5, 0.75, 0.95)
+    fine = np.round(np.linspace(-0.6, 0.98, lab.pick(14, 33)), 4).tolist()
+    plan = {"alpha0": 2.0, "alpha1": 2.0, "ridge": 1e-2}
+    axes = {"sharpness": SHARPNESS}
+    theory = lab.theory("theory", "sparse.predict", {**axes, "cos_query": sorted({*fine, *measured})}, plan)
+    linear = lab.theory("linear models", "sparse.predict", {"model": ["pooled", "vectorised"]}, plan)
+    size = {**plan, "dim": lab.pick(300, 1000), "trials": lab.pick(12, 24)}
+    runs = lab.train("trained", "sparse.train", {**axes, "cos_query": measured}, size)
+
+    picture, (pane,) = panels(1, 1, width=6.2, height=4.2)
+    pooled, vectorised = (row["test_error"] for row in linear)
+    crossings = []
+    for k, sharpness in enumerate(SHARPNESS):
+        rows = where(theory, sharpness=sharpness)
+        x, y = np.array([row["cos_query"] for row in rows]), np.array([row["test_error"] for row in rows])
+        theory_line(pane, x, y, f"attention, sharpness κ = {sharpness:g}", k)
+        order = np.argsort(x)
+        below = np.nonzero(y[order] < pooled)[0]
+        if below.size and below[0] > 0:
+            i = below[0]
+            a, b, ya, yb = x[order][i - 1], x[order][i], y[order][i - 1], y[order][i]
+            crossings.append(float(a + (b - a) * (ya - pooled) / (ya - yb)))
+            pane.plot([crossings[-1]], [pooled], "X", color="#222222", ms=7, zorder=6, label=None if k else "crossing")
+        some = where(runs, sharpness=sharpness)
+        if some:
+            training_marks(
+                pane,
+                [row["cos_query"] for row in some],
+                [row["test_error"] for row in some],
+                [row["test_error_err"] for row in some],
+                f"trained, d = {size['dim']}" if k == 0 else None,
+                k,
+            )
+    guide(pane, y=pooled, text="pooled")
+    guide(pane, y=vectorised, text="vectorised")
+    lab.add("crossing with pooled", sharpness=SHARPNESS[: len(crossings)], cos_query=crossings)
+    finish(
+        pane,
+        "cosine of query and signal",
+        "test error",
+        "L = 10, R = 1, θ = 5, α₁ = 2",
+        ylim=(0.0, None),
+        legend="lower left",
+    )
+    told = " and ".join(f"{value:.2f}" for value in crossings)
+    caption = f"""Test error of attention whose query has a given cosine with the signal. Pointing away, attention looks at the
+        wrong tokens and loses against pooling, which sees them all; it wins from a cosine of {told} on (crosses). L = 10,
+        R = 1, θ = 5, π = 0.5, logistic loss, ridge 0.01, α₁ = 2 for the readout, and α = 4, all samples, for the linear
+        models; training with d = {size["dim"]}, {size["trials"]} trials."""
+    pairs = compare(theory, runs, ("cos_query", "sharpness"), ("test_error", "train_loss"))
+    return Drawing(picture=picture, caption=caption, pairs=pairs)
+
+
+FIGURE = Figure(
+    name="sparse-crossing",
+    title="Test error against alignment, and where attention loses",
+    source=SPARSE,
+    seconds_quick=5.0,
+    draw=draw,
+)

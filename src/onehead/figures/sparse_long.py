@@ -1,0 +1,67 @@
+"""Long sequences: attention needs a signal of order sqrt(log L), linear models one of order sqrt(L)."""
+
+import math
+
+from onehead.figures.agreement import compare
+from onehead.figures.lab import Lab
+from onehead.figures.registry import SPARSE, Drawing, Figure
+from onehead.plot.figures import finish, panels, theory_line, training_marks
+from onehead.plot.style import ACCENT, GREY
+
+LOOKS = {
+    "bayes": ("any rule", "#c9c9c9", "-", 4.0),
+    "softmax": ("softmax attention", "#1f4e9c", "-", 1.8),
+    "hardmax": ("hardmax attention", "#5b8fd6", "--", 1.6),
+    "elementwise": ("element-wise attention", "#7a4b9a", "-.", 1.5),
+    "pooled": ("pooled", "#222222", ":", 1.8),
+}
+
+
+def draw(lab: Lab) -> Drawing:
+    """Lowest errors of models that know the signal, for two growths of its strength; trained heads over the first."""
+    lengths = lab.pick((10, 30, 100, 300, 2000), (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000))
+    growths = {
+        "θ = 2.5 √log L": [(L, 2.5 * math.sqrt(math.log(L))) for L in lengths],
+        "θ = √L": [(L, math.sqrt(L)) for L in lengths],
+    }
+    words = ("length", "strength")
+    trained_at = [(L, 2.5 * math.sqrt(math.log(L)), math.sqrt(2.0 * math.log(L))) for L in (10, 30, 100, 300)]
+    plan = {"alpha1": 4.0, "ridge": 1e-2, "cos_query": 0.95}
+    head = lab.theory("trained head, theory", "sparse.predict", {(*words, "sharpness"): trained_at}, plan)
+    size = {**plan, "dim": lab.pick(200, 500), "trials": lab.pick(8, 16)}
+    runs = lab.train("trained", "sparse.train", {(*words, "sharpness"): trained_at}, size)
+
+    picture, panes = panels(1, 2, width=4.7, height=3.8)
+    for i, (axes, (growth, places)) in enumerate(zip(panes, growths.items(), strict=True)):
+        table = lab.theory(f"oracle, {growth}", "sparse.oracle", {words: places})
+        for column, (label, colour, dash, width) in LOOKS.items():
+            theory_line(axes, table.column("length"), table.column(column), label, color=colour, ls=dash, lw=width)
+        if i == 0:
+            theory_line(
+                axes, head.column("length"), head.column("test_error"), "attention, trained readout, theory",
+                color=ACCENT, ls=(0, (4, 1)), lw=1.5,
+            )  # fmt: skip
+            if runs is not None:
+                error = runs.column("test_error_err")
+                label = f"attention, trained, d = {size['dim']}"
+                training_marks(axes, runs.column("length"), runs.column("test_error"), error, label)
+        finish(axes, "sequence length L", "test error", growth, log="x", ylim=(-0.01, 0.5), legend=None)
+        axes.axhline(0.0, color=GREY, lw=0.6)
+    handles, labels = panes[0].get_legend_handles_labels()
+    picture.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=7.8)
+    caption = f"""Lowest test error of models that know the signal direction, against the length of the sequence. With a signal
+        that grows like √log L (left) attention errs less and less while pooled and element-wise models end at chance; linear
+        models need a signal that grows like √L (right). Left also: a readout trained on α₁ = 4 behind a query of cosine
+        0.95 and sharpness √(2 log L), ridge 0.01, theory and training with d = {size["dim"]}, {size["trials"]} trials. R = 1,
+        π = 0.5; softmax, element-wise and Bayes errors are sampled, the others exact."""
+    pairs = compare(head, runs, ("length",), ("test_error", "train_loss"))
+    return Drawing(picture=picture, caption=caption, pairs=pairs)
+
+
+FIGURE = Figure(
+    name="sparse-long",
+    title="Long sequences separate attention from linear models",
+    source=SPARSE,
+    seconds_quick=9.0,
+    draw=draw,
+)

@@ -65,6 +65,8 @@ def test_numerical_version_is_part_of_the_key(monkeypatch):
 def test_words_of_a_problem_describe_it_again(name):
     needed = {"alpha": 0.5, "dim": 20} if name.startswith("aim") else {"dim": 30}
     call = CALLS[name]
+    if name == "aim.scaling":  # its target has a dimension
+        needed = {"alpha": 0.5, "dim": 20, "target": "power-law"}
     ready = call.ready(
         {word: value for word, value in needed.items() if word in call.words and word != "dim"}
         if name in ("aim.predict", "aim.spectrum", "aim.tune", "aim.thresholds")

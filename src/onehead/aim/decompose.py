@@ -51,7 +51,7 @@ def decompose(point: Prediction) -> Decomposition:
     >>> task = Task(target=PowerLaw(gamma=0.75, dim=200))
     >>> parts = decompose(predict(task, Learner(weight_decay=1 / 200), alpha=0.25))
     >>> [round(part / parts.excess_error, 2) for part in (parts.overfitting, parts.underfitting, parts.approximation)]
-    [0.84, 0.15, 0.11]
+    [0.84, 0.15, 0.1]
     """
     problem = reduce(point.task, point.learner)
     beta, beta0 = point.learner.beta, point.task.beta0

@@ -123,7 +123,7 @@ def scaling(
     >>> from onehead.aim import Learner, PowerLaw, Task, scaling
     >>> law = scaling(Task(target=PowerLaw(gamma=0.75, dim=200)), Learner(weight_decay=1.0), [1e5, 1e6])
     >>> [round(float(e), 2) for e in law.column("local_exponent")], law.column("outliers").astype(int).tolist()
-    ([-0.98, -1.48], [15, 34])
+    ([-0.88, -1.46], [15, 34])
     """
     dim = _dimension(task)
     counts = [_count(n) for n in np.atleast_1d(np.asarray(samples, dtype=float))]
@@ -232,7 +232,7 @@ def features(
     >>> task = Task(target=PowerLaw(gamma=0.75, dim=200))
     >>> found = features(task, Learner(weight_decay=1.0), [3000, 10_000, 30_000])
     >>> [item.feature for item in found], round(found[0].samples, -2)
-    ([1, 2, 3, 4, 5, 6, 7, 8], 4500.0)
+    ([1, 2, 3, 4, 5, 6, 7, 8, 9], 4600.0)
     """
     dim = _dimension(task)
     problem = reduce(task, learner)

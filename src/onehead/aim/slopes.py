@@ -49,7 +49,7 @@ def local_exponent(point: Prediction) -> float:
     >>> from onehead.aim.slopes import local_exponent
     >>> task = Task(target=PowerLaw(gamma=0.75, dim=200))
     >>> round(local_exponent(predict(task, Learner(weight_decay=1.0), alpha=1.5)), 2)
-    -1.03
+    -0.78
     """
     if point.rank == 0.0:
         return 0.0

@@ -139,6 +139,24 @@ def test_results_become_plain_values():
     assert result.to_series()["values.b"] is None
 
 
+def test_results_show_themselves_in_a_notebook():
+    point = onehead.aim.predict(onehead.aim.Task(), onehead.aim.Learner(), 0.5)
+    html = point._repr_html_()
+    assert "converged" in html
+    assert "claim" in html
+    assert "0.13599" in html
+    assert "more</td>" in html
+
+    @dataclass(frozen=True, kw_only=True)
+    class Sample(Result):
+        number: float
+        certificate: Certificate
+
+    shown = Sample(number=2.0, certificate=Certificate(status="<b>", kind="claim", warnings=("a & b",)))._repr_html_()
+    assert "&lt;b&gt;" in shown  # words of a certificate are text, not markup
+    assert "a &amp; b" in shown
+
+
 def test_errors_say_what_is_allowed():
     assert str(InvalidArgument("x", 3, "a number < 2")) == "x must be a number < 2; got 3."
     assert "pip install 'onehead[app]'" in str(MissingExtra("dash", "app"))

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Certificate", "Kind", "Result", "plain"]
 
+SHOWN = 10  # numbers that a result shows of itself in a notebook
+
 Kind = Literal["theorem", "claim", "conjecture", "heuristic", "measurement"]
 
 
@@ -84,7 +86,7 @@ class Result:
         return json.dumps(self.to_dict(), allow_nan=False)
 
     def _repr_html_(self) -> str:
-        """A small table with a badge, for notebooks: the numbers, not the problem."""
+        """A small table with a badge, for notebooks: the first numbers, not the problem."""
         row = self.to_dict()
         status, kind = row.get("status"), row.get("kind")
         cells = [
@@ -92,6 +94,7 @@ class Result:
             for name, value in row.items()
             if name not in ("status", "kind", "warnings") and (value is None or isinstance(value, (bool, int, float)))
         ]
+        more = f"<tr><td colspan=2>and {len(cells) - SHOWN} more</td></tr>" if len(cells) > SHOWN else ""
         badge = ""
         if status is not None:
             good = status.startswith("converged") and "approximate" not in status and not row.get("warnings")
@@ -99,7 +102,7 @@ class Result:
             style = f"background:{colour};color:white;border-radius:3px;padding:1px 6px"
             badge = f"<span style='{style}'>{escape(status)}</span> {escape(kind or '')}"
         notes = "".join(f"<br><small>{escape(text)}</small>" for text in row.get("warnings") or ())
-        return f"<table><caption>{type(self).__name__} {badge}{notes}</caption>{''.join(cells)}</table>"
+        return f"<table><caption>{type(self).__name__} {badge}{notes}</caption>{''.join(cells[:SHOWN])}{more}</table>"
 
     def to_series(self) -> "pd.Series[Any]":
         """Return one pandas row, parameters of the problem flattened to dotted names."""

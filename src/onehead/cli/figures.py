@@ -49,9 +49,11 @@ def list_(as_json: bool) -> None:
 @command.command()
 @click.argument("names", nargs=-1, metavar="NAME...")
 @click.option("--quick", is_flag=True, help="Small dimensions and few seeds: all figures in ten minutes.")
-@click.option("--theory", is_flag=True, help="Theory alone, no training: all figures in two minutes.")
+@click.option("--theory", is_flag=True, help="Theory alone, no training; with --quick all figures in two minutes.")
 @click.option("--out", required=True, metavar="DIR", help="Folder for the files; its store keeps every number.")
-@click.option("--checkpoint", metavar="FILE", help=f"Weights for own-checkpoint.  [{CHECKPOINT}, if it exists]")
+@click.option(
+    "--checkpoint", metavar="FILE", help=f"Weights for own-checkpoint.  [default: those in {CHECKPOINT}, if any]"
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
 def make(names: tuple[str, ...], quick: bool, theory: bool, out: str, checkpoint: str | None, as_json: bool) -> None:
     """Make figures: a picture (PNG and PDF), its data (CSV), parameters and versions (JSON) each.
@@ -67,8 +69,8 @@ def make(names: tuple[str, ...], quick: bool, theory: bool, out: str, checkpoint
         raise InvalidArgument("--out", out, "a folder")
     if checkpoint is not None and not Path(checkpoint).exists():
         raise InvalidArgument("--checkpoint", checkpoint, "a file or folder that exists")
-    if checkpoint is None and Path(CHECKPOINT).exists():
-        checkpoint = CHECKPOINT
+    if checkpoint is None:  # where `make weights-demo` put one
+        checkpoint = next((str(file) for file in sorted(Path(CHECKPOINT).rglob("*.safetensors"))), None)
     steps = _Steps()
     try:
         made = make_figures(

@@ -1,5 +1,7 @@
 """Scaling laws: the published rows, the decomposition, exponents by two routes, features and the phase diagram."""
 
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -256,3 +258,28 @@ def test_twins_share_their_overlap():
     assert [item.group for item in law.outliers] == [2, 2]
     alone = 1.0 - point.spread * (298 / 300) / 36.0
     assert law.outliers[0].overlap == pytest.approx(alone, rel=1e-9)
+
+
+def test_an_interrupted_search_keeps_what_is_done_and_never_guesses(monkeypatch):
+    done = []
+
+    def stop_after_two(task, learner, alpha):
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        done.append(alpha)
+        return predict(task, learner, alpha)
+
+    monkeypatch.setenv("ONEHEAD_THREADS", "1")
+    monkeypatch.setattr(sys.modules["onehead.aim.scaling"], "best_decay", stop_after_two)  # the verb has the same name
+    task = Task(target=PowerLaw(gamma=0.75, dim=40))
+    law = scaling(task, Learner(weight_decay=0.1), [1e3, 2e3, 3e3, 4e3], optimal=True)
+    assert [point.samples for point in law] == [1e3, 2e3, 3e3, 4e3]
+    assert len(law.failures) == 2
+    assert all(row["weight_decay"] is None for row in law.to_rows()[2:])
+
+    def cut(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules["onehead.aim.curve"], "predict", cut)
+    with pytest.raises(KeyboardInterrupt):  # a range with holes would put features at the wrong place
+        features(task, Learner(weight_decay=1.0), [1e3, 1e4, 1e5])

@@ -14,7 +14,9 @@ from onehead.aim.theory import predict
 from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.parallel import thread_map, threads
 
-__all__ = ["Curve", "Failure", "curve"]
+__all__ = ["INTERRUPTED", "Curve", "Failure", "curve"]
+
+INTERRUPTED = "interrupted before it was solved."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,9 +132,8 @@ def curve(
         thread_map(run, stretches, level="curve")
     except KeyboardInterrupt:
         stop.set()
-    interrupted = "interrupted before it was solved."
     return Curve(
         task=task,
         learner=learner,
-        points=tuple(points.get(i, Failure(alpha=ratio, reason=interrupted)) for i, ratio in enumerate(ratios)),
+        points=tuple(points.get(i, Failure(alpha=ratio, reason=INTERRUPTED)) for i, ratio in enumerate(ratios)),
     )

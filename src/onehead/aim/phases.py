@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.aim.curve import INTERRUPTED
 from onehead.aim.prediction import Prediction
 from onehead.aim.reduced import reduce
 from onehead.aim.slopes import local_exponent
@@ -138,14 +139,13 @@ def phase_diagram(
     except KeyboardInterrupt:
         stop.set()
     every = [(row, column) for row in range(len(log_lambda)) for column in range(len(log_n))]
-    missing = "interrupted before it was solved."
     return PhaseDiagram(
         task=task,
         learner=base,
         log_n=tuple(map(float, log_n)),
         log_lambda=tuple(map(float, log_lambda)),
         cells=tuple(
-            cells.get((row, column)) or _failed(dim, float(log_n[column]), float(log_lambda[row]), missing)
+            cells.get((row, column)) or _failed(dim, float(log_n[column]), float(log_lambda[row]), INTERRUPTED)
             for row, column in every
         ),
     )

@@ -1,5 +1,6 @@
 """Scaling laws: excess error against the number of samples, its local exponent and where it comes from (sections 7, 8)."""
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.curve import Failure, curve
+from onehead.aim.curve import INTERRUPTED, Failure, curve
 from onehead.aim.decompose import decompose
 from onehead.aim.limits import emergence_ratio
 from onehead.aim.optimum import best_decay
@@ -63,7 +64,10 @@ class ScalingFailure:
         """A row with a reason and no numbers."""
         names = (name for name in ScalingPoint.__dataclass_fields__ if name != "certificate")
         empty: dict[str, Any] = dict.fromkeys(names)
-        own = {"samples": self.samples, "weight_decay": self.weight_decay}
+        own = {
+            "samples": self.samples,
+            "weight_decay": None if self.weight_decay != self.weight_decay else self.weight_decay,
+        }
         return {**empty, **own, "status": f"failed: {self.reason}", "kind": None}
 
 
@@ -189,19 +193,27 @@ def _count_outliers(point: Prediction) -> int:
 def _along_best(
     task: Task, learner: Learner, counts: list[float], dim: int, progress: Callable[[], None] | None
 ) -> list[ScalingPoint | ScalingFailure]:
-    """The law along the best weight decay at each number of samples."""
+    """The law along the best weight decay at each number of samples; Ctrl-C keeps the points that are done."""
+    points: dict[int, ScalingPoint | ScalingFailure] = {}
+    stop = threading.Event()
 
-    def at(n: float) -> ScalingPoint | ScalingFailure:
+    def at(i: int) -> None:
+        if stop.is_set():
+            return
         try:
-            best = best_decay(task, learner, n / dim**2)
-            return _row(n, best, best.learner)
+            best = best_decay(task, learner, counts[i] / dim**2)
+            points[i] = _row(counts[i], best, best.learner)
         except SolveError as failure:
-            return ScalingFailure(samples=n, weight_decay=float("nan"), reason=str(failure))
-        finally:
-            if progress is not None:
-                progress()
+            points[i] = ScalingFailure(samples=counts[i], weight_decay=float("nan"), reason=str(failure))
+        if progress is not None:
+            progress()
 
-    return thread_map(at, counts, level="curve")
+    try:
+        thread_map(at, range(len(counts)), level="curve")
+    except KeyboardInterrupt:
+        stop.set()
+    missing = [ScalingFailure(samples=n, weight_decay=float("nan"), reason=INTERRUPTED) for n in counts]
+    return [points.get(i, missing[i]) for i in range(len(counts))]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,6 +253,8 @@ def features(
     if ratios and ratios[0] < first < ratios[-1]:
         ratios = sorted({*ratios, first})
     solved = curve(task, learner, ratios, progress=progress).points
+    if any(isinstance(point, Failure) and point.reason == INTERRUPTED for point in solved):
+        raise KeyboardInterrupt  # a range with holes would put features at the wrong place
     known = [point for point in solved if isinstance(point, Prediction) and point.spread > 0.0]
     if len(known) < 2:
         raise InvalidArgument("samples", list(samples), "at least two numbers of samples that can be solved")

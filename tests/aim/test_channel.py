@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from onehead.aim import CrossEntropy, Squared
 from onehead.aim.channel import OutputChannel, ProxMemory
 from onehead.aim.logits import geometry
-from onehead.numerics.prox import prox
+from onehead.numerics.prox import factorise, invert_factored, prox
 
 
 @pytest.mark.parametrize("tokens", [2, 3, 5, 8])
@@ -135,3 +135,49 @@ def test_averages_do_not_depend_on_the_number_of_threads(monkeypatch):
         monkeypatch.setenv("ONEHEAD_THREADS", count)
         results.append(output.averages(1.4, 1.3, 3.0, level=1))
     assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("tokens", [2, 3, 5])
+@pytest.mark.parametrize("channel", [Squared(), CrossEntropy()])
+def test_fresh_loss_of_one_row_against_whole_samples(tokens, channel):
+    Q, q, m, size = 1.75, 1.4, 1.3, 60_000
+    output = OutputChannel(channel=channel, tokens=tokens, label_power=Q)
+    shape, rng = geometry(tokens), np.random.default_rng(3)
+    label_u = np.sqrt(Q) * rng.normal(size=(size, shape.dim)) @ shape.root.T
+    v = m / Q * label_u + np.sqrt(q - m * m / Q) * rng.normal(size=(size, shape.dim)) @ shape.root.T
+    target, own = (np.where(shape.select >= 0, u[:, shape.select], 0.0) for u in (label_u, v))
+    y, p = (np.exp(x) / np.exp(x).sum(axis=2, keepdims=True) for x in (target, own))
+    losses = ((p - y) ** 2 if channel.name == "squared" else -y * np.log(p)).sum(axis=(1, 2))
+    # four standard errors of the plain sample; the rule's own error is far below
+    assert abs(output.fresh_loss(q, m) - losses.mean()) < 4.0 * losses.std() / np.sqrt(size)
+    assert output.fresh_loss(q, m, twin=True) == pytest.approx(
+        output.fresh_loss(q, m), rel=1e-9 if tokens == 2 else 2e-3
+    )
+
+
+@pytest.mark.parametrize("channel", [Squared(), CrossEntropy()])
+def test_traces_for_more_tokens_against_moved_nodes(channel):
+    """tr(1 - dprox/dz), tr dprox/dz* by Stein's identity on the same rule, T = 3, within the error seen on the twin."""
+    Q, q, m, sigma = 1.75, 1.4, 1.3, 0.5
+    output = OutputChannel(channel=channel, tokens=3, label_power=Q)
+    area = Q * q - m * m
+    forms = []
+    for twin in (False, True):
+        a = output.averages(q, m, sigma, level=3, detail=2, twin=twin)
+        stein = (q * a.along_label - m * a.along_own) / area, -(Q * a.along_own - m * a.along_label) / area
+        forms.append((*stein, a.cross, a.trace))
+        assert 0.0 < a.trace_square < a.trace**2
+    low, high = np.min(forms, axis=0), np.max(forms, axis=0)
+    error = (high - low)[:2] + (high - low)[2:]
+    gap = np.abs((low + high)[:2] - (low + high)[2:]) / 2.0
+    assert (gap < 3.0 * error + 2e-3 * np.abs(low[:2])).all()  # two rules only: their distance is a rough error
+
+
+def test_inverse_from_a_factor():
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 5, 14):
+        root = rng.normal(size=(n, n + 2))
+        matrix, factor, inverse = root @ root.T, np.empty((n, n)), np.empty((n, n))
+        assert factorise(matrix, factor)
+        invert_factored(factor, inverse)
+        assert np.allclose(inverse @ matrix, np.eye(n), atol=1e-9 * np.linalg.cond(matrix))

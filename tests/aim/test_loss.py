@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from onehead.aim import Channel, CrossEntropy, Learner, Squared, Task, predict
-from onehead.aim.loss import _check, softmax
+from onehead.aim.loss import _check, _response_of_row, softmax
 from onehead.errors import InvalidArgument
 
 logits = st.integers(2, 5).flatmap(lambda T: arrays(float, T, elements=st.floats(-30.0, 30.0)))
@@ -117,3 +117,17 @@ def test_wrong_channels_are_refused():
     for fault in ("gradient", "Hessian", "constant", "renamed"):
         with pytest.raises(InvalidArgument, match=fault):
             _check("own", broken(fault))
+
+
+@pytest.mark.parametrize("channel", [Squared(), CrossEntropy()])
+@given(x=logits, seed=st.integers(0, 1000))
+def test_response_to_the_label_is_the_slope_of_the_gradient(channel, x, seed):
+    T = len(x)
+    label = np.random.default_rng(seed).dirichlet(np.ones(T))
+    exact, by_differences = np.empty((T, T)), np.empty((T, T))
+    channel.compiled_response(x, label, exact)
+    _response_of_row(channel.compiled)(x, label, by_differences)
+    # central differences with a step of 1e-5: its square times a third derivative of order one, and rounding over the step
+    assert np.allclose(exact, by_differences, atol=1e-9)
+    assert np.allclose(exact.sum(axis=1), 0.0, atol=1e-12)  # adding a constant to the label logits changes no label
+    assert np.allclose(exact.sum(axis=0), 0.0, atol=1e-12)

@@ -78,6 +78,6 @@ def test_a_worker_with_other_numbers_is_refused(monkeypatch):
     monkeypatch.setattr("onehead.sweep.dask.NUMERICAL", "other")
     with (
         cluster(workers=1) as (address, _, _),
-        pytest.raises(WorkersLost, match="the worker has numerical version 1, the sweep other: install one onehead"),
+        pytest.raises(WorkersLost, match="the worker has numerical version 2, the sweep other: install one onehead"),
     ):
         onehead.sweep("sparse.align", {"alpha0": [1.0]}, on=address)

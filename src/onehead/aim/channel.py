@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.kernels import loss_sums, origin_sums, pair_sums, prox_sums
-from onehead.aim.logits import FRESH, geometry, logit_rule
+from onehead.aim.logits import geometry, logit_rule, row_rule
 from onehead.aim.loss import CHANNELS, Channel
 from onehead.errors import NotConverged
-from onehead.numerics.parallel import thread_map
+from onehead.numerics.parallel import thread_map, threads
 
 __all__ = ["Averages", "OutputChannel", "ProxMemory"]
 
@@ -46,16 +46,13 @@ class Averages(NamedTuple):
 
 
 def _sliced(kernel: Any, size: int, before: tuple[Any, ...], nodes: tuple[Array, ...], after: tuple[Any, ...]) -> Array:
-    """Run a kernel over fixed slices of the nodes on all threads; one row of sums per slice."""
-    length = SLICE if nodes[0].shape[1] == 2 else SHORT_SLICE
-    starts = range(0, len(nodes[0]), length)
-
-    def run(start: int) -> Array:
-        out = np.empty(size)
-        kernel(*before, *(array[start : start + length] for array in nodes), *after, out)
-        return out
-
-    return np.array(thread_map(run, list(starts)))
+    """Run a kernel over fixed slices of the nodes, a run of slices per thread; one row of sums per slice."""
+    length = SLICE if nodes[0].shape[1] <= 2 else SHORT_SLICE
+    count = -(-len(nodes[0]) // length)
+    out = np.empty((count, size))
+    bounds = np.linspace(0, count, min(threads(), count) + 1).astype(int)
+    thread_map(lambda i: kernel(*before, *nodes, *after, length, bounds[i], bounds[i + 1], out), range(len(bounds) - 1))
+    return out
 
 
 @dataclass
@@ -101,6 +98,7 @@ class OutputChannel:
         """Averages over the prox at overlaps (q, m) and step ``sigma`` (2.2).
 
         Every prox starts at its label, or where ``memory`` left it; ``search`` counts lower minima elsewhere.
+        ``detail`` 0 gives the Stein forms alone, 1 also ``trace`` and ``cross``, 2 also ``trace_square``.
         """
         shape, rule = geometry(self.tokens), logit_rule(self.tokens, level, twin)
         Q = self.label_power
@@ -114,13 +112,13 @@ class OutputChannel:
         if self.convex_at(sigma):
             mode = 0
         kernel: Any = prox_sums
-        before: tuple[Any, ...] = (self.channel.compiled, shape.select, shape.metric, shape.row_fits)
+        before: tuple[Any, ...] = (self.channel.compiled, self.channel.compiled_response, shape.select)
         if self.tokens == 2:
-            kernel, before = pair_sums, (self.channel.compiled_pair, shape.metric, shape.row_fits)
+            kernel, before = pair_sums, (self.channel.compiled_pair,)
         sums = _sliced(
             kernel,
             9,
-            before,
+            (*before, shape.metric, shape.row_fits),
             (rule.label, rule.free, rule.weights, kept),
             (np.sqrt(Q), m / Q, np.sqrt(max(q - m * m / Q, 0.0)), sigma, mode, detail, recall),
         )
@@ -134,7 +132,14 @@ class OutputChannel:
         return Averages(*(float(value) for value in sums[:, :8].sum(axis=0)))
 
     def fresh_loss(
-        self, q: float, m: float, *, level: int = FRESH, power: float | None = None, loss: str | None = None
+        self,
+        q: float,
+        m: float,
+        *,
+        coarse: bool = False,
+        twin: bool = False,
+        power: float | None = None,
+        loss: str | None = None,
     ) -> float:
         """E loss on fresh samples; ``power`` replaces Q (clean labels), ``loss`` names another yardstick (2.4)."""
         Q = self.label_power if power is None else power
@@ -142,11 +147,11 @@ class OutputChannel:
         sums = _sliced(
             loss_sums,
             1,
-            (yardstick.compiled, geometry(self.tokens).select),
-            logit_rule(self.tokens, level, False),
+            (yardstick.compiled,),
+            row_rule(self.tokens, coarse=coarse, twin=twin),
             (np.sqrt(Q), m / Q, np.sqrt(max(q - m * m / Q, 0.0))),
         )
-        return float(sums.sum())
+        return self.tokens * float(sums.sum())
 
     @lru_cache(maxsize=64)  # noqa: B019  (frozen and small: the same few channels are asked again and again)
     def at_origin(self, level: int) -> tuple[float, float]:
@@ -155,7 +160,7 @@ class OutputChannel:
         sums = _sliced(
             origin_sums,
             2,
-            (self.channel.compiled, shape.select, shape.covariance),
+            (self.channel.compiled, self.channel.compiled_response, shape.select, shape.covariance),
             (rule.label, rule.weights),
             (np.sqrt(self.label_power),),
         ).sum(axis=0)

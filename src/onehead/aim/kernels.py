@@ -3,10 +3,13 @@
 import numpy as np
 from numba import float64, int64, njit, types
 
-from onehead.aim.loss import softmax
-from onehead.numerics.prox import PAIR, ROW, factorise, newton_pair, newton_prox, scratch, solve_factored
+from onehead.aim.loss import RESPONSE, softmax
+from onehead.numerics.prox import PAIR, ROW, factorise, invert_factored, newton_pair, newton_prox, scratch
 
 __all__ = ["loss_sums", "origin_sums", "pair_sums", "prox_sums"]
+
+# Every kernel takes a run of slices of the nodes, ``first`` <= slice < ``last``, and fills one row of ``out`` per slice: sums do not
+# depend on how the slices are shared out, and a call, which costs as much as hundreds of nodes, is made once per thread.
 
 STEP_LABEL = 1e-5  # central difference in the label logits: error about 1e-10 of the derivative
 
@@ -26,54 +29,36 @@ def _labels(select, u, row_x, y):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _label_response(row, select, u, target, k, w, label_x, label, response):  # type: ignore[no-untyped-def]
-    """- d(gradient of the loss)/d(label logit k) at ``u``, by central differences in that logit."""
-    width = select.shape[1]
-    response[:] = 0.0
+def _response(answer, select, u, y, inverse, w, block):  # type: ignore[no-untyped-def]
+    """tr(inverse R) with R = - d(gradient of the loss)/d(label logits) at ``u``, summed row by row."""
+    total = 0.0
     for a in range(select.shape[0]):
-        seen = False
-        for b in range(width):
-            seen = seen or select[a, b] == k
-        if not seen:
-            continue
-        for side in range(2):
-            sign = 1.0 if side == 0 else -1.0
-            for b in range(width):
-                i = select[a, b]
-                label_x[b] = (target[i] if i >= 0 else 0.0) + (sign * STEP_LABEL if i == k else 0.0)
-                w.row_x[b] = u[i] if i >= 0 else 0.0
-            softmax(label_x, label)
-            row(w.row_x, label, w.row_gradient, w.row_hessian)
-            for b in range(width):
-                if select[a, b] >= 0:
-                    response[select[a, b]] -= sign * w.row_gradient[b] / (2.0 * STEP_LABEL)
+        for b in range(select.shape[1]):
+            w.row_x[b] = u[select[a, b]] if select[a, b] >= 0 else 0.0
+            w.row_label[b] = y[a, b]
+        answer(w.row_x, w.row_label, block)
+        for b in range(select.shape[1]):
+            i = select[a, b]
+            if i >= 0:
+                for c in range(select.shape[1]):
+                    k = select[a, c]
+                    if k >= 0:
+                        total += inverse[k, i] * block[b, c]
+    return total
 
 
 @njit(
     types.void(
-        ROW,
-        _indices,
-        _matrix,
-        _tensor,
-        _matrix,
-        _matrix,
-        _vector,
-        _matrix,
-        float64,
-        float64,
-        float64,
-        float64,
-        int64,
-        int64,
-        int64,
-        _vector,
+        ROW, RESPONSE, _indices, _matrix, _tensor, _matrix, _matrix, _vector, _matrix,
+        float64, float64, float64, float64, int64, int64, int64, int64, int64, int64, _matrix,
     ),
     cache=True,
     nogil=True,
     error_model="numpy",
-)
+)  # fmt: skip
 def prox_sums(  # type: ignore[no-untyped-def]
     row,
+    answer,
     select,
     metric,
     fits,
@@ -88,84 +73,91 @@ def prox_sums(  # type: ignore[no-untyped-def]
     search,
     detail,
     recall,
+    length,
+    first,
+    last,
     out,
 ):
-    """Weighted sums of `onehead.aim.channel.Averages` over a slice of nodes; out[8] is the largest gradient entry.
+    """Weighted sums of `onehead.aim.channel.Averages` over slices of nodes; entry 8 is the largest gradient entry.
 
     ``search`` 0: the minimum reached from the label. 1: also look for lower ones and count them.
-    2: use the lowest. ``detail`` 0: Stein forms only, 1: also traces, 2: also the response to the label.
+    2: use the lowest. ``detail`` 0: Stein forms only, 1: also the derivative forms, 2: also tr K^2.
     ``recall`` 1: keep the proximal points in ``kept``. 2: start from those kept there.
     """
     n, rows, width = metric.shape[0], select.shape[0], select.shape[1]
     w = scratch(n, width)
     y = np.empty((rows, width))
     target, v, u, other, pull = np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    label_x, label_y, response = np.empty(width), np.empty(width), np.empty(n)
-    kernel = np.empty((n, n))
-    out[:] = 0.0
-    for node in range(weights.shape[0]):
-        weight = weights[node]
-        for i in range(n):
-            target[i] = root_q * label_nodes[node, i]
-            v[i] = overlap * target[i] + root_w * free_nodes[node, i]
-            u[i] = kept[node, i] if recall == 2 else target[i]
-        _labels(select, target, w.row_x, y)
-        value = newton_prox(row, select, metric, step, v, y, u, w)
-        if search > 0:
-            lowest, found = value, False
-            for start in range(rows + 1):
-                for i in range(n):
-                    other[i] = v[i]
-                    if start > 0:
-                        for j in range(n):
-                            other[i] += fits[start - 1, i, j] * (target[j] - v[j])
-                candidate = newton_prox(row, select, metric, step, v, y, other, w)
-                if candidate < lowest - 1e-10 * (1.0 + abs(lowest)):
-                    lowest, found = candidate, True
-                    pull[:] = other
-            if found:
-                out[7] += weight
-                if search == 2:
-                    u[:] = pull
-            value = newton_prox(row, select, metric, step, v, y, u, w)  # already there: refills the scratch
-        for i in range(n):
-            out[8] = max(out[8], abs(w.gradient[i]))
-            if recall > 0:
-                kept[node, i] = u[i]
-        quadratic = 0.0
-        for i in range(n):
-            slope = 0.0
-            for j in range(n):
-                slope += metric[i, j] * (u[j] - v[j])
-            quadratic += slope * (u[i] - v[i])
-            out[1] += weight * slope * target[i]
-            out[2] += weight * slope * v[i]
-        out[0] += weight * quadratic
-        out[6] += weight * (value - 0.5 * quadratic / step)
-        if detail == 0:
-            continue
-        if not factorise(w.hessian, w.factor):
-            # a minimum that is flat in some direction, on the verge of losing itself: lift it just enough
+    block, inverse, kernel = np.empty((width, width)), np.empty((n, n)), np.empty((n, n))
+    for part in range(first, last):
+        sums = out[part]
+        sums[:] = 0.0
+        for node in range(part * length, min((part + 1) * length, weights.shape[0])):
+            weight = weights[node]
+            for i in range(n):
+                target[i] = root_q * label_nodes[node, i]
+                v[i] = overlap * target[i] + root_w * free_nodes[node, i]
+                u[i] = kept[node, i] if recall == 2 else target[i]
+            _labels(select, target, w.row_x, y)
+            value = newton_prox(row, select, metric, step, v, y, u, w)
+            if search > 0:
+                lowest, found = value, False
+                for start in range(rows + 1):
+                    for i in range(n):
+                        other[i] = v[i]
+                        if start > 0:
+                            for j in range(n):
+                                other[i] += fits[start - 1, i, j] * (target[j] - v[j])
+                    candidate = newton_prox(row, select, metric, step, v, y, other, w)
+                    if candidate < lowest - 1e-10 * (1.0 + abs(lowest)):
+                        lowest, found = candidate, True
+                        pull[:] = other
+                if found:
+                    sums[7] += weight
+                    if search == 2:
+                        u[:] = pull
+                value = newton_prox(row, select, metric, step, v, y, u, w)  # already there: refills the scratch
+            for i in range(n):
+                sums[8] = max(sums[8], abs(w.gradient[i]))
+                if recall > 0:
+                    kept[node, i] = u[i]
+            quadratic = 0.0
+            for i in range(n):
+                slope = 0.0
+                for j in range(n):
+                    slope += metric[i, j] * (u[j] - v[j])
+                quadratic += slope * (u[i] - v[i])
+                sums[1] += weight * slope * target[i]
+                sums[2] += weight * slope * v[i]
+            sums[0] += weight * quadratic
+            sums[6] += weight * (value - 0.5 * quadratic / step)
+            if detail == 0:
+                continue
             lift = 1e-9
             while not factorise(w.hessian, w.factor):
+                # a minimum that is flat in some direction, on the verge of losing itself: lift it just enough
                 for i in range(n):
                     w.hessian[i, i] += lift * metric[i, i] / step
                 lift *= 10.0
-        for k in range(n):
+            invert_factored(w.factor, inverse)
+            sums[5] += weight * _response(answer, select, u, y, inverse, w, block)
+            # K = 1 - (Hessian)^-1 P/Sigma
             for i in range(n):
-                w.step[i] = w.hessian[i, k] - metric[i, k] / step
-            solve_factored(w.factor, w.step)
+                share = 0.0
+                for k in range(n):
+                    share += inverse[i, k] * metric[k, i]
+                sums[3] += weight * (1.0 - share / step)
+            if detail == 1:
+                continue
             for i in range(n):
-                kernel[i, k] = w.step[i]
-        for i in range(n):
-            out[3] += weight * kernel[i, i]
-            for k in range(n):
-                out[4] += weight * kernel[i, k] * kernel[k, i]
-        if detail == 2:
-            for k in range(n):
-                _label_response(row, select, u, target, k, w, label_x, label_y, response)
-                solve_factored(w.factor, response)
-                out[5] += weight * response[k]
+                for k in range(n):
+                    total = 0.0
+                    for j in range(n):
+                        total += inverse[i, j] * metric[j, k]
+                    kernel[i, k] = (1.0 if i == k else 0.0) - total / step
+            for i in range(n):
+                for k in range(n):
+                    sums[4] += weight * kernel[i, k] * kernel[k, i]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -180,7 +172,7 @@ def _sigmoid(x):  # type: ignore[no-untyped-def]
 @njit(
     types.void(
         PAIR, _matrix, _tensor, _matrix, _matrix, _vector, _matrix,
-        float64, float64, float64, float64, int64, int64, int64, _vector,
+        float64, float64, float64, float64, int64, int64, int64, int64, int64, int64, _matrix,
     ),
     cache=True,
     nogil=True,
@@ -201,118 +193,119 @@ def pair_sums(  # type: ignore[no-untyped-def]
     search,
     detail,
     recall,
+    length,
+    first,
+    last,
     out,
 ):
     """`prox_sums` for two tokens: two coordinates, each row seeing one of them (2.5)."""
     p00, p01, p11 = metric[0, 0] / step, metric[0, 1] / step, metric[1, 1] / step
-    out[:] = 0.0
-    for node in range(weights.shape[0]):
-        weight = weights[node]
-        t0, t1 = root_q * label_nodes[node, 0], root_q * label_nodes[node, 1]
-        v0, v1 = overlap * t0 + root_w * free_nodes[node, 0], overlap * t1 + root_w * free_nodes[node, 1]
-        y0, c0 = _sigmoid(t0)
-        y1, c1 = _sigmoid(t1)
-        u0, u1 = (kept[node, 0], kept[node, 1]) if recall == 2 else (t0, t1)
-        value, u0, u1, g0, g1, h0, h1 = newton_pair(pair, p00, p01, p11, v0, v1, y0, c0, y1, c1, u0, u1)
-        if search > 0:
-            found = False
-            lowest = value
-            for start in range(3):
-                s0, s1 = v0, v1
-                if start > 0:
-                    s0 += fits[start - 1, 0, 0] * (t0 - v0) + fits[start - 1, 0, 1] * (t1 - v1)
-                    s1 += fits[start - 1, 1, 0] * (t0 - v0) + fits[start - 1, 1, 1] * (t1 - v1)
-                other, s0, s1, a0, a1, b0, b1 = newton_pair(pair, p00, p01, p11, v0, v1, y0, c0, y1, c1, s0, s1)
-                if other < lowest - 1e-10 * (1.0 + abs(lowest)):
-                    lowest, found = other, True
-                    if search == 2:
-                        value, u0, u1, g0, g1, h0, h1 = other, s0, s1, a0, a1, b0, b1
-            if found:
-                out[7] += weight
-        out[8] = max(out[8], abs(g0), abs(g1))
-        if recall > 0:
-            kept[node, 0], kept[node, 1] = u0, u1
-        x0, x1 = u0 - v0, u1 - v1
-        pull0, pull1 = metric[0, 0] * x0 + metric[0, 1] * x1, metric[1, 0] * x0 + metric[1, 1] * x1
-        quadratic = pull0 * x0 + pull1 * x1
-        out[0] += weight * quadratic
-        out[1] += weight * (pull0 * t0 + pull1 * t1)
-        out[2] += weight * (pull0 * v0 + pull1 * v1)
-        out[6] += weight * (value - 0.5 * quadratic / step)
-        if detail == 0:
-            continue
-        # K = (P/Sigma + H)^-1 H with H = diag(l0, l1); the floor lifts a minimum on the verge of losing itself
-        l0, l1 = h0 - p00, h1 - p11
-        determinant = max(h0 * h1 - p01 * p01, 1e-9 * p00 * p11)
-        k00, k01, k10, k11 = (
-            h1 * l0 / determinant,
-            -p01 * l1 / determinant,
-            -p01 * l0 / determinant,
-            h0 * l1 / determinant,
-        )
-        out[3] += weight * (k00 + k11)
-        out[4] += weight * (k00 * k00 + 2.0 * k01 * k10 + k11 * k11)
-        if detail == 2:
+    for part in range(first, last):
+        sums = out[part]
+        sums[:] = 0.0
+        for node in range(part * length, min((part + 1) * length, weights.shape[0])):
+            weight = weights[node]
+            t0, t1 = root_q * label_nodes[node, 0], root_q * label_nodes[node, 1]
+            v0, v1 = overlap * t0 + root_w * free_nodes[node, 0], overlap * t1 + root_w * free_nodes[node, 1]
+            y0, c0 = _sigmoid(t0)
+            y1, c1 = _sigmoid(t1)
+            u0, u1 = (kept[node, 0], kept[node, 1]) if recall == 2 else (t0, t1)
+            value, u0, u1, g0, g1, h0, h1 = newton_pair(pair, p00, p01, p11, v0, v1, y0, c0, y1, c1, u0, u1)
+            if search > 0:
+                found = False
+                lowest = value
+                for start in range(3):
+                    s0, s1 = v0, v1
+                    if start > 0:
+                        s0 += fits[start - 1, 0, 0] * (t0 - v0) + fits[start - 1, 0, 1] * (t1 - v1)
+                        s1 += fits[start - 1, 1, 0] * (t0 - v0) + fits[start - 1, 1, 1] * (t1 - v1)
+                    other, s0, s1, a0, a1, b0, b1 = newton_pair(pair, p00, p01, p11, v0, v1, y0, c0, y1, c1, s0, s1)
+                    if other < lowest - 1e-10 * (1.0 + abs(lowest)):
+                        lowest, found = other, True
+                        if search == 2:
+                            value, u0, u1, g0, g1, h0, h1 = other, s0, s1, a0, a1, b0, b1
+                if found:
+                    sums[7] += weight
+            sums[8] = max(sums[8], abs(g0), abs(g1))
+            if recall > 0:
+                kept[node, 0], kept[node, 1] = u0, u1
+            x0, x1 = u0 - v0, u1 - v1
+            pull0, pull1 = metric[0, 0] * x0 + metric[0, 1] * x1, metric[1, 0] * x0 + metric[1, 1] * x1
+            quadratic = pull0 * x0 + pull1 * x1
+            sums[0] += weight * quadratic
+            sums[1] += weight * (pull0 * t0 + pull1 * t1)
+            sums[2] += weight * (pull0 * v0 + pull1 * v1)
+            sums[6] += weight * (value - 0.5 * quadratic / step)
+            if detail == 0:
+                continue
+            # K = (P/Sigma + H)^-1 H with H = diag(l0, l1); the floor lifts a minimum on the verge of losing itself
+            l0, l1 = h0 - p00, h1 - p11
+            determinant = max(h0 * h1 - p01 * p01, 1e-9 * p00 * p11)
+            k00, k01, k10, k11 = (
+                h1 * l0 / determinant,
+                -p01 * l1 / determinant,
+                -p01 * l0 / determinant,
+                h0 * l1 / determinant,
+            )
+            sums[3] += weight * (k00 + k11)
+            sums[4] += weight * (k00 * k00 + 2.0 * k01 * k10 + k11 * k11)
             a0, b0 = _sigmoid(t0 + STEP_LABEL)
             a1, b1 = _sigmoid(t1 + STEP_LABEL)
             up0, up1 = pair(u0, a0, b0)[1], pair(u1, a1, b1)[1]
             a0, b0 = _sigmoid(t0 - STEP_LABEL)
             a1, b1 = _sigmoid(t1 - STEP_LABEL)
             down0, down1 = pair(u0, a0, b0)[1], pair(u1, a1, b1)[1]
-            out[5] -= weight * (h1 * (up0 - down0) + h0 * (up1 - down1)) / (2.0 * STEP_LABEL * determinant)
+            sums[5] -= weight * (h1 * (up0 - down0) + h0 * (up1 - down1)) / (2.0 * STEP_LABEL * determinant)
 
 
 @njit(
-    types.void(ROW, _indices, _matrix, _matrix, _vector, float64, float64, float64, _vector),
+    types.void(ROW, _matrix, _matrix, _vector, float64, float64, float64, int64, int64, int64, _matrix),
     cache=True,
     nogil=True,
     error_model="numpy",
 )
-def loss_sums(row, select, label_nodes, free_nodes, weights, root_q, overlap, root_w, out):  # type: ignore[no-untyped-def]
-    """Average loss of fresh samples whose learner logits are v, labels from u*."""
-    n, rows, width = label_nodes.shape[1], select.shape[0], select.shape[1]
-    w = scratch(n, width)
-    y, target, v = np.empty((rows, width)), np.empty(n), np.empty(n)
-    out[:] = 0.0
-    for node in range(weights.shape[0]):
-        for i in range(n):
-            target[i] = root_q * label_nodes[node, i]
-            v[i] = overlap * target[i] + root_w * free_nodes[node, i]
-        _labels(select, target, w.row_x, y)
-        for a in range(rows):
-            for b in range(width):
-                w.row_x[b] = v[select[a, b]] if select[a, b] >= 0 else 0.0
-            out[0] += weights[node] * row(w.row_x, y[a], w.row_gradient, w.row_hessian)
+def loss_sums(row, label_nodes, free_nodes, weights, root_q, overlap, root_w, length, first, last, out):  # type: ignore[no-untyped-def]
+    """Average loss of one row of a fresh sample whose learner logits are v, labels from u*; the last logit is zero."""
+    width = label_nodes.shape[1] + 1
+    target, v, y = np.zeros(width), np.zeros(width), np.empty(width)
+    gradient, hessian = np.empty(width), np.empty((width, width))
+    for part in range(first, last):
+        out[part, 0] = 0.0
+        for node in range(part * length, min((part + 1) * length, weights.shape[0])):
+            for i in range(width - 1):
+                target[i] = root_q * label_nodes[node, i]
+                v[i] = overlap * target[i] + root_w * free_nodes[node, i]
+            softmax(target, y)
+            out[part, 0] += weights[node] * row(v, y, gradient, hessian)
 
 
 @njit(
-    types.void(ROW, _indices, _matrix, _matrix, _vector, float64, _vector),
+    types.void(ROW, RESPONSE, _indices, _matrix, _matrix, _vector, float64, int64, int64, int64, _matrix),
     cache=True,
     nogil=True,
     error_model="numpy",
 )
-def origin_sums(row, select, covariance, label_nodes, weights, root_q, out):  # type: ignore[no-untyped-def]
+def origin_sums(row, answer, select, covariance, label_nodes, weights, root_q, length, first, last, out):  # type: ignore[no-untyped-def]
     """E g'Cg and E tr C (-dg/du*) for the gradient g of the loss at zero logits (4.6)."""
     n, rows, width = label_nodes.shape[1], select.shape[0], select.shape[1]
     w = scratch(n, width)
     y, target, zero, g = np.empty((rows, width)), np.empty(n), np.zeros(n), np.empty(n)
-    label_x, label_y, response = np.empty(width), np.empty(width), np.empty(n)
-    out[:] = 0.0
-    for node in range(weights.shape[0]):
-        for i in range(n):
-            target[i] = root_q * label_nodes[node, i]
-        _labels(select, target, w.row_x, y)
-        g[:] = 0.0
-        w.row_x[:] = 0.0
-        for a in range(rows):
-            row(w.row_x, y[a], w.row_gradient, w.row_hessian)
-            for b in range(width):
-                if select[a, b] >= 0:
-                    g[select[a, b]] += w.row_gradient[b]
-        for i in range(n):
-            for j in range(n):
-                out[0] += weights[node] * g[i] * covariance[i, j] * g[j]
-        for k in range(n):
-            _label_response(row, select, zero, target, k, w, label_x, label_y, response)
+    block = np.empty((width, width))
+    for part in range(first, last):
+        sums = out[part]
+        sums[:] = 0.0
+        for node in range(part * length, min((part + 1) * length, weights.shape[0])):
             for i in range(n):
-                out[1] += weights[node] * covariance[k, i] * response[i]
+                target[i] = root_q * label_nodes[node, i]
+            _labels(select, target, w.row_x, y)
+            g[:] = 0.0
+            for a in range(rows):
+                w.row_x[:] = 0.0
+                row(w.row_x, y[a], w.row_gradient, w.row_hessian)
+                for b in range(width):
+                    if select[a, b] >= 0:
+                        g[select[a, b]] += w.row_gradient[b]
+            for i in range(n):
+                for j in range(n):
+                    sums[0] += weights[node] * g[i] * covariance[i, j] * g[j]
+            sums[1] += weights[node] * _response(answer, select, zero, y, covariance, w, block)

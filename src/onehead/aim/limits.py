@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 
 from onehead.aim.channel import OutputChannel
-from onehead.aim.logits import FRESH
 from onehead.aim.reduced import Reduced
 
 __all__ = ["Plateau", "emergence_ratio", "is_zero", "largest_decay", "plateau_state"]
@@ -32,13 +31,15 @@ def _plateau(output: OutputChannel, Q0: float) -> Plateau:
     """The same; weight decay and width play no part."""
     from scipy.optimize import minimize_scalar  # noqa: PLC0415
 
-    def loss(c: float, level: int = FRESH) -> float:
-        return output.fresh_loss(c * c * Q0, c * Q0, level=level)
+    def loss(c: float, *, coarse: bool = False) -> float:
+        return output.fresh_loss(c * c * Q0, c * Q0, coarse=coarse)
 
     c = 1.0
     if output.label_power > Q0:
-        level = 1 if output.tokens == 2 else 2  # the loss is flat at its minimum: its own rule may be finer
-        found = minimize_scalar(lambda c: loss(c, level), bounds=(0.0, 1.5), method="bounded", options={"xatol": 1e-8})
+        rough = output.tokens > 2  # the loss is flat at its minimum: its own rule may be finer
+        found = minimize_scalar(
+            lambda c: loss(c, coarse=rough), bounds=(0.0, 1.5), method="bounded", options={"xatol": 1e-8}
+        )
         c = float(found.x)
     return Plateau(c, loss(c))
 

@@ -14,11 +14,9 @@ from numpy.typing import NDArray
 
 from onehead.numerics.gaussian import GaussianRule, lattice, sobol
 
-__all__ = ["FRESH", "Geometry", "LogitRule", "geometry", "logit_rule"]
+__all__ = ["Geometry", "LogitRule", "geometry", "logit_rule", "row_rule"]
 
 Array = NDArray[np.float64]
-
-FRESH = 4  # level of the rule for fresh samples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,14 +84,13 @@ def logit_rule(tokens: int, level: int, twin: bool) -> LogitRule:
     """Nodes for the pair (label logits, learner logits) of one sample.
 
     T = 2: a lattice in four dimensions, folded by its two reflection symmetries (2.5). T > 2: scrambled Sobol (2.6).
-    ``level`` 0 is the coarsest, FRESH the one for errors on fresh samples, which need no proximal step and can afford
-    more points; ``twin`` gives a second, independent rule of the same size.
+    ``level`` 0 is the coarsest; ``twin`` gives a second, independent rule of the same size.
     """
     shape = geometry(tokens)
     n = shape.dim
     rule: GaussianRule
     if tokens == 2:
-        spacing, radius = ((0.8, 5.5), (0.6, 6.0), (0.5, 6.2), (0.42, 6.3), (0.5, 6.2))[level]
+        spacing, radius = ((0.8, 5.5), (0.6, 6.0), (0.5, 6.2), (0.42, 6.3))[level]
         rule = lattice(4, spacing=spacing, radius=radius, offset=0.0 if twin else 0.5, folded=2)
     else:
         rule = sobol(2 * n, log2_points=sobol_size(tokens, level), seed=1 if twin else 0)
@@ -101,9 +98,26 @@ def logit_rule(tokens: int, level: int, twin: bool) -> LogitRule:
     return LogitRule(np.ascontiguousarray(label), np.ascontiguousarray(free), rule.weights)
 
 
+@lru_cache(maxsize=24)
+def row_rule(tokens: int, *, coarse: bool = False, twin: bool = False) -> LogitRule:
+    """Nodes for one row of logits, label and learner: the T - 1 differences h_1b - h_12.
+
+    The rows of a fresh sample are alike in law, and their losses add up: one row is enough for their average, and has
+    2 (T - 1) dimensions instead of T (T + 1) - 2. T = 2: a lattice in the plane, folded by its reflection symmetry.
+    """
+    if tokens == 2:
+        rule = lattice(2, spacing=0.125, radius=7.5, offset=0.0 if twin else 0.5, folded=1)
+    else:
+        size = 11 if coarse else 15 if tokens <= 8 else 14
+        rule = sobol(2 * (tokens - 1), log2_points=size, seed=1 if twin else 0)
+    seen = [i for i in geometry(tokens).select[0] if i >= 0]
+    values, vectors = np.linalg.eigh(geometry(tokens).covariance[np.ix_(seen, seen)])
+    root = vectors[:, ::-1] * np.sqrt(values[::-1])
+    label, free = rule.nodes[:, : tokens - 1] @ root.T, rule.nodes[:, tokens - 1 :] @ root.T
+    return LogitRule(np.ascontiguousarray(label), np.ascontiguousarray(free), rule.weights)
+
+
 def sobol_size(tokens: int, level: int) -> int:
     """log2 of the points before mirroring: fewer where one proximal step costs more."""
-    if level == FRESH:
-        return 15 if tokens <= 4 else 14 if tokens <= 8 else 13
     finest = {3: 13, 4: 12, 5: 12, 6: 11, 7: 11}.get(tokens, 10)
     return finest - 4 if level == 0 else finest - 3 + level  # the coarsest only has to find the way

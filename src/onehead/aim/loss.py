@@ -4,14 +4,21 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
+from numba import float64, njit, types
 from numpy.typing import NDArray
 
 from onehead.errors import InvalidArgument
-from onehead.numerics.prox import compile_pair, compile_row, pair_of_row
+from onehead.numerics.prox import compile_pair, compile_pointer, compile_row, pair_of_row
 from onehead.results import Kind
 
-__all__ = ["CHANNELS", "Channel", "CrossEntropy", "Squared", "channel_named", "softmax"]
+__all__ = ["CHANNELS", "RESPONSE", "Channel", "CrossEntropy", "Squared", "channel_named", "softmax"]
+
+_vector, _matrix = types.Array(float64, 1, "C"), types.Array(float64, 2, "C")
+RESPONSE_SIGNATURE = types.void(_vector, _vector, _matrix)
+RESPONSE = types.FunctionType(RESPONSE_SIGNATURE)
+STEP_LABEL = 1e-5  # central difference in the label logits: error about 1e-10 of the derivative
+
+Vector = NDArray[np.float64]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -48,15 +55,18 @@ class Channel(ABC):
 
     ``convex`` says whether the loss is convex in the logits: the proximal operator then has one minimum.
     ``kind`` is the kind of truth of predictions made with it. ``pair(x, y, c)`` is a shortcut for T = 2 that the losses
-    that ship have: loss, slope and curvature of a row with logits (x, 0) and label (y, c), c = 1 - y.
+    that ship have: loss, slope and curvature of a row with logits (x, 0) and label (y, c), c = 1 - y; and
+    ``response(logits, label, out)`` one for T > 2: out[b, k] = - d(gradient_b)/d(label logit k), else found by differences.
     """
 
     name: ClassVar[str]
     convex: ClassVar[bool] = False
     kind: ClassVar[Kind] = "conjecture"
     pair: ClassVar["staticmethod[[float, float, float], tuple[float, float, float]] | None"] = None
+    response: ClassVar["staticmethod[[Vector, Vector, Vector], None] | None"] = None
     _compiled: ClassVar[dict[type["Channel"], Any]] = {}
     _compiled_pair: ClassVar[dict[type["Channel"], Any]] = {}
+    _compiled_response: ClassVar[dict[type["Channel"], Any]] = {}
 
     @staticmethod
     @abstractmethod
@@ -98,6 +108,39 @@ class Channel(ABC):
             self._compiled_pair[type(self)] = kernel
         return kernel
 
+    @property
+    def compiled_response(self) -> Any:
+        """The response to the label, compiled once per class."""
+        kernel = self._compiled_response.get(type(self))
+        if kernel is None:
+            response = type(self).response
+            if response is not None:
+                kernel = compile_pointer(RESPONSE_SIGNATURE, response)
+            else:
+                kernel = _response_of_row(self.compiled)
+            self._compiled_response[type(self)] = kernel
+        return kernel
+
+
+def _response_of_row(row: Any) -> Any:
+    """The response of a compiled row function, by central differences in the label logits."""
+
+    def response(logits: Vector, label: Vector, out: Vector) -> None:
+        T = logits.shape[0]
+        moved, gradient, hessian = np.empty(T), np.empty(T), np.empty((T, T))
+        out[:] = 0.0
+        for k in range(T):
+            for side in range(2):
+                step = STEP_LABEL if side == 0 else -STEP_LABEL
+                growth = np.expm1(step)
+                for b in range(T):  # softmax of the label logits with the k-th one moved
+                    moved[b] = label[b] * (1.0 + growth if b == k else 1.0) / (1.0 + growth * label[k])
+                row(logits, moved, gradient, hessian)
+                for b in range(T):
+                    out[b, k] -= gradient[b] / (2.0 * step)
+
+    return njit(RESPONSE_SIGNATURE, nogil=True, error_model="numpy")(response)
+
 
 def _squared_pair(x: float, y: float, c: float) -> tuple[float, float, float]:
     """2 (sig(x) - y)^2 (2.5), from the side on which the difference keeps its digits."""
@@ -120,12 +163,36 @@ def _cross_entropy_pair(x: float, y: float, c: float) -> tuple[float, float, flo
     return np.log1p(e) - y * x, low - y, f * low
 
 
+def _squared_response(logits: Vector, label: Vector, out: Vector) -> None:
+    """2 J(p) J(y) with J(x) = diag(x) - x x', p = softmax(l)."""
+    T = logits.shape[0]
+    p = out[0]  # overwritten last
+    softmax(logits, p)
+    overlap = 0.0
+    for b in range(T):
+        overlap += p[b] * label[b]
+    for b in range(T - 1, -1, -1):
+        mine = p[b]
+        for k in range(T - 1, -1, -1):
+            same = label[b] if b == k else 0.0
+            out[b, k] = 2.0 * mine * (same + label[k] * (overlap - label[b] - p[k]))
+
+
+def _cross_entropy_response(logits: Vector, label: Vector, out: Vector) -> None:
+    """J(y) = diag(y) - y y'."""
+    T = logits.shape[0]
+    for b in range(T):
+        for k in range(T):
+            out[b, k] = label[b] * ((1.0 if b == k else 0.0) - label[k])
+
+
 class Squared(Channel):
     """The loss of the paper: || softmax(l) - y ||^2, a sum over entries without a factor 1/2."""
 
     name = "squared"
     kind = "claim"
     pair = staticmethod(_squared_pair)
+    response = staticmethod(_squared_response)
 
     @staticmethod
     def row(
@@ -160,6 +227,7 @@ class CrossEntropy(Channel):
     name = "cross-entropy"
     convex = True
     pair = staticmethod(_cross_entropy_pair)
+    response = staticmethod(_cross_entropy_response)
 
     @staticmethod
     def row(

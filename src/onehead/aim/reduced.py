@@ -166,7 +166,7 @@ class Reduced:
     ) -> Hats:
         """Hats per unit of alpha at the given overlaps."""
         derivative = self.use_derivatives(q, m)
-        detail = 2 if derivative else 0
+        detail = 1 if derivative else 0
         averages = self.output.averages(q, m, sigma, level=level, twin=twin, detail=detail, memory=memory)
         return self.unit_hats(averages, q, m, sigma, derivative=derivative)
 

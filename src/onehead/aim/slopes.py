@@ -10,20 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.iterate import log_state
-from onehead.aim.logits import FRESH
 from onehead.aim.prediction import Prediction
 from onehead.aim.reduced import Hats, Reduced, reduce
 from onehead.aim.theory import predict
 
 __all__ = ["decay_slope", "error_partials", "local_exponent"]
 
-ROUGH = 1  # quadrature rule of the partial derivatives: good to 1e-5, F' is not better than 1e-4
 STEP = 1e-4  # of the logarithm of a hat or of λ: central differences, their error is its square
 STRIDE = 2e-2  # of log α or log λ where the point has to be solved again on both sides
 CLEAR = 0.05  # of 1 - m²/(Q q): closer to perfect recovery F' by differences is too rough
 
 
-def error_partials(problem: Reduced, q: float, m: float, level: int = FRESH) -> tuple[float, float]:
+def error_partials(problem: Reduced, q: float, m: float) -> tuple[float, float]:
     """(dE/dq, dE/dm) of the noisy test error, in reduced units, by central differences.
 
     The step is a share of the distance from the edge of the domain, q = m²/Q, where a noiseless head ends up.
@@ -33,7 +31,7 @@ def error_partials(problem: Reduced, q: float, m: float, level: int = FRESH) -> 
     step_m = step_q / max(2.0 * abs(m) / problem.label_power, 1.0)
 
     def error(q: float, m: float) -> float:
-        return problem.output.fresh_loss(q, m, loss="squared", level=level)
+        return problem.output.fresh_loss(q, m, loss="squared")
 
     along_q = (error(q + step_q, m) - error(q - step_q, m)) / (2.0 * step_q)
     along_m = (error(q, m + step_m) - error(q, m - step_m)) / (2.0 * step_m)
@@ -92,5 +90,5 @@ def _error_change(point: Prediction, problem: Reduced, forced: NDArray[np.float6
     response = np.linalg.solve(np.eye(3) - np.asarray(point.jacobian), forced)
     beta, beta0 = point.learner.beta, point.task.beta0
     q, m = point.q * beta**2, point.m * beta * beta0
-    along_q, along_m = error_partials(problem, q, m, level=ROUGH)
+    along_q, along_m = error_partials(problem, q, m)
     return float(along_q * q * response[0] + along_m * m * response[1])

@@ -93,9 +93,8 @@ def _solved(problem: Reduced, solution: Solution) -> _Numbers:
     """Numbers and certificate of a converged solution."""
     overlaps, hats, alpha = solution.overlaps, solution.hats, solution.alpha
     q, m, sigma = overlaps.q, overlaps.m, overlaps.sigma
-    derivative = problem.use_derivatives(q, m)
     there = ProxMemory(follow=True, points=solution.memory.points)  # every prox is at its minimum already
-    full = problem.output.averages(q, m, sigma, level=solution.level, detail=2 if derivative else 1, memory=there)
+    full = problem.output.averages(q, m, sigma, level=solution.level, detail=2, memory=there)
     penalty = problem.decay * (q if problem.direct else overlaps.tau)
     train = alpha * full.loss + penalty
     # the same by the other form (2.4): the Moreau envelope plus a combination of the six scalars, which equals half of
@@ -147,12 +146,13 @@ def _solved(problem: Reduced, solution: Solution) -> _Numbers:
 
 
 def _propagated(problem: Reduced, solution: Solution) -> float:
-    """Change of the test error that the quadrature error of q and m causes."""
-    q, m = solution.overlaps.q, solution.overlaps.m
+    """Quadrature error of the test error: what that of q and m causes, and that of the average over fresh samples."""
+    q, m, fresh = solution.overlaps.q, solution.overlaps.m, problem.output.fresh_loss
     moved_q = q * float(np.exp(solution.error[0]))
     moved_m = min(m * float(np.exp(solution.error[1])), float(np.sqrt(moved_q * problem.target_power)))
-    before, after = (problem.output.fresh_loss(*at, level=0, loss="squared") for at in ((q, m), (moved_q, moved_m)))
-    return abs(after - before)
+    before, after = (fresh(*at, coarse=True, loss="squared") for at in ((q, m), (moved_q, moved_m)))
+    own = fresh(q, m, loss="squared") - fresh(q, m, loss="squared", twin=True)
+    return abs(after - before) + abs(own)
 
 
 def _not_emerged(problem: Reduced, alpha: float) -> _Numbers:

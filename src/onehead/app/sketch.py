@@ -269,8 +269,8 @@ def _errors(problem: Reduced, q: float, m: float) -> tuple[float, float]:
     """Test errors against noisy and clean labels, on the coarsest rule."""
     output = problem.output
     return (
-        output.fresh_loss(q, m, level=RULE, loss="squared"),
-        output.fresh_loss(q, m, level=RULE, loss="squared", power=problem.target_power),
+        output.fresh_loss(q, m, coarse=True, loss="squared"),
+        output.fresh_loss(q, m, coarse=True, loss="squared", power=problem.target_power),
     )
 
 
@@ -280,10 +280,10 @@ def _dot(problem: Reduced, found: Attempt, x: float, *, full: bool) -> Dot:
     if full:
         test, clean = _errors(problem, at.q, at.m)
         there = ProxMemory(follow=True, points=found.memory.points)
-        loss = problem.output.averages(at.q, at.m, at.sigma, level=RULE, detail=1, memory=there).loss
+        loss = problem.output.averages(at.q, at.m, at.sigma, level=RULE, memory=there).loss
         train = found.alpha * loss + problem.decay * (at.q if problem.direct else at.tau)
     else:
-        test, clean, train = problem.output.fresh_loss(at.q, at.m, level=RULE, loss="squared"), np.nan, np.nan
+        test, clean, train = problem.output.fresh_loss(at.q, at.m, coarse=True, loss="squared"), np.nan, np.nan
     return Dot(
         x=x,
         test_error=test,
@@ -306,14 +306,14 @@ def _zero(problem: Reduced, alpha: float, x: float) -> Dot:
 @lru_cache(maxsize=256)
 def _nothing(problem: Reduced) -> tuple[float, float, float]:
     """Errors and loss of the map S = 0."""
-    return *_errors(problem, 0.0, 0.0), problem.output.fresh_loss(0.0, 0.0, level=RULE)
+    return *_errors(problem, 0.0, 0.0), problem.output.fresh_loss(0.0, 0.0, coarse=True)
 
 
 def _interpolating(problem: Reduced, alpha: float, x: float) -> Dot:
     """The limit λ → 0⁺ below interpolation (4.1)."""
     near = interpolating(problem, alpha, accuracy=1e-2)
     test, clean = _errors(problem, near.q, near.m)
-    floor = alpha * problem.output.fresh_loss(problem.label_power, problem.label_power, level=RULE)
+    floor = alpha * problem.output.fresh_loss(problem.label_power, problem.label_power, coarse=True)
     where = SpectralMap(near.s, near.eps, near.integrals.cut, 1.0, True)
     return Dot(x=x, test_error=test, test_error_clean=clean, train_loss=floor, rank=near.integrals.rank, map=where)
 
@@ -404,7 +404,7 @@ def _plateau(output: OutputChannel, target_power: float) -> Plateau:
     golden = 0.5 * (np.sqrt(5.0) - 1.0)
 
     def error(c: float) -> float:
-        return output.fresh_loss(c * c * target_power, c * target_power, level=RULE, loss="squared")
+        return output.fresh_loss(c * c * target_power, c * target_power, coarse=True, loss="squared")
 
     low, high = (0.2, 1.0) if output.label_power > target_power else (1.0, 1.0)
     while high - low > 5e-3:

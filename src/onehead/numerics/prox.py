@@ -24,8 +24,10 @@ __all__ = [
     "ProxPoints",
     "Scratch",
     "compile_pair",
+    "compile_pointer",
     "compile_row",
     "factorise",
+    "invert_factored",
     "newton_pair",
     "newton_prox",
     "pair_of_row",
@@ -54,12 +56,12 @@ SAFE_PIVOT = 1e-6  # a pivot this far below its diagonal entry is rounding, not 
 
 def compile_row(function: Callable[..., float]) -> Any:
     """Compile ``row(x, label, gradient, hessian) -> value`` for the kernels."""
-    return _compile(ROW_SIGNATURE, function)
+    return compile_pointer(ROW_SIGNATURE, function)
 
 
 def compile_pair(function: Callable[..., tuple[float, float, float]]) -> Any:
     """Compile ``pair(x, y, 1 - y) -> (value, slope, curvature)`` for the kernels of two coordinates."""
-    return _compile(PAIR_SIGNATURE, function)
+    return compile_pointer(PAIR_SIGNATURE, function)
 
 
 def pair_of_row(row: Any) -> Any:
@@ -74,7 +76,7 @@ def pair_of_row(row: Any) -> Any:
     return njit(PAIR_SIGNATURE, nogil=True, error_model="numpy")(pair)
 
 
-def _compile(signature: Any, function: Callable[..., Any]) -> Any:
+def compile_pointer(signature: Any, function: Callable[..., Any]) -> Any:
     """Compile to a pointer; a function of a file is cached beside it, one typed at a prompt compiled anew each time."""
     try:
         return njit(signature, cache=True, nogil=True, error_model="numpy")(function)
@@ -216,6 +218,28 @@ def solve_factored(factor, x):  # type: ignore[no-untyped-def]
         for k in range(i + 1, n):
             x[i] -= factor[k, i] * x[k]
         x[i] /= factor[i, i]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def invert_factored(factor, inverse):  # type: ignore[no-untyped-def]
+    """(L L')^-1 from its Cholesky factor: L^-1 first, kept in the lower half, then its own square."""
+    n = factor.shape[0]
+    for j in range(n):
+        inverse[j, j] = 1.0 / factor[j, j]
+        for i in range(j + 1, n):
+            total = 0.0
+            for k in range(j, i):
+                total -= factor[i, k] * inverse[k, j]
+            inverse[i, j] = total / factor[i, i]
+    for i in range(n):
+        for j in range(i + 1):
+            total = 0.0
+            for k in range(i, n):
+                total += inverse[k, i] * inverse[k, j]
+            inverse[j, i] = total  # the upper half, while the lower one is still in use
+    for i in range(n):
+        for j in range(i):
+            inverse[i, j] = inverse[j, i]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

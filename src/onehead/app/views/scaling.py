@@ -138,7 +138,7 @@ def _parts_sketch(state: State) -> Picture:
 def _partials(problem: Any, q: float, m: float) -> tuple[float, float]:
     """dE/dq and dE/dm by differences on the coarsest rule."""
     step = 1e-2 * max(q - m * m / problem.label_power, 1e-6)
-    at = [problem.output.fresh_loss(*p, level=0, loss="squared") for p in ((q + step, m), (q, m - step), (q, m))]
+    at = [problem.output.fresh_loss(*p, coarse=True, loss="squared") for p in ((q + step, m), (q, m - step), (q, m))]
     return (at[0] - at[2]) / step, (at[2] - at[1]) / step
 
 

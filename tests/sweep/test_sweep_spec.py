@@ -91,7 +91,7 @@ def test_bad_words_get_the_sentence_of_the_library():
         Spec(call="aim.predict", axes={"alpha": [1.0]}, repeats=3)
     with pytest.raises(InvalidArgument, match=r"axes must be words that are not set twice; got 'noise'"):
         Spec(call="aim.predict", axes={"noise": [1.0]}, fixed={"noise": 1.0})
-    with pytest.raises(InvalidArgument, match=r"seeds must be an integer >= 1 or a list of integers >= 0"):
+    with pytest.raises(InvalidArgument, match=r"seeds must be an integer from 1 to 1000000 or a list of integers >= 0"):
         Spec(call="aim.train", axes={}, seeds=[-1])
     with pytest.raises(InvalidArgument, match=r"on must be inline, local"):
         onehead.sweep("sparse.align", {}, on="moon")

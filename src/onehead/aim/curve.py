@@ -12,10 +12,11 @@ from onehead.aim.prediction import Prediction
 from onehead.aim.task import Learner, Task, check_alpha
 from onehead.aim.theory import predict
 from onehead.errors import InvalidArgument, SolveError
-from onehead.numerics.parallel import thread_map, threads
+from onehead.numerics.parallel import thread_map
 
 __all__ = ["INTERRUPTED", "Curve", "Failure", "curve"]
 
+STRETCHES = 8
 INTERRUPTED = "interrupted before it was solved."
 
 
@@ -108,8 +109,8 @@ def curve(
     if not ratios:
         raise InvalidArgument("alphas", list(alphas), "at least one sample ratio")
     order = sorted(range(len(ratios)), key=lambda i: -ratios[i])
-    # an interrupted point would hold up the ones after it: stretches are short enough to share the hard part
-    stretch = max(1, int(np.ceil(len(order) / (4 * threads()))))
+    # short enough to share the hard part; their number is fixed, so that the answer does not depend on that of the threads
+    stretch = max(1, int(np.ceil(len(order) / STRETCHES)))
     stretches = [order[i : i + stretch] for i in range(0, len(order), stretch)]
 
     points: dict[int, Prediction | Failure] = {}

@@ -15,6 +15,7 @@ from onehead.spectra.law import ThresholdIntegrals, threshold_integrals
 
 __all__ = ["Interpolating", "bayes_optimal", "direct_threshold", "interpolating", "interpolation", "recovery"]
 
+HUGE = 1e11  # variance s, relative to that of the target, which stands for infinity
 TINY = 1e-9  # variance s of the smallest noise considered; integrals there are good to 1e-8
 
 
@@ -83,6 +84,7 @@ def interpolation(problem: Reduced) -> tuple[float, Interpolating | None]:
     """Sample ratio up to which the labels are fitted exactly as λ → 0⁺, and the state there (4.2).
 
     eps = 0 fixes s by J(s, 0) - s A(s, 0) = Q; then α = A(s, 0) / (2 J_T). Without noise s → 0 and the state is the target.
+    A target whose eigenvalues have no positive mean is never met by one without negative eigenvalues: s is infinite.
     """
     if problem.direct:
         return direct_threshold(problem), None
@@ -108,8 +110,8 @@ def _interpolation(problem: Reduced) -> tuple[float, Interpolating | None]:
         low, high = low - 4.0, low
     while excess(high) < 0.0:
         low, high = high, high + 4.0
-        if high > 60.0:
-            raise OutsideDomain("no interpolation threshold: the learner is too narrow for labels this noisy.")
+        if high > np.log(HUGE * problem.target_power):
+            return problem.integrals(HUGE * problem.target_power, 0.0).A / (2.0 * problem.informative), None
     s = float(np.exp(brentq(excess, low, high, xtol=1e-14)))
     part = problem.integrals(s, 0.0)
     wrong = abs((part.J - s * part.A) / problem.label_power - 1.0)

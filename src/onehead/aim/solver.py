@@ -1,12 +1,12 @@
 """Solves the equations of section 2 at one sample ratio: cheap quadrature first, finer only where it matters."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 
-from onehead.aim.by_sigma import polish, walk
+from onehead.aim.by_sigma import polish, relax, walk
 from onehead.aim.channel import ProxMemory
 from onehead.aim.iterate import Attempt, Secants, Vector, at_alpha, log_state, turn_once
 from onehead.aim.limits import plateau_state
@@ -20,6 +20,7 @@ COARSE_TOLERANCE = 1e-4  # on the coarsest rule; its own quadrature error is lar
 FINE_ENOUGH = 2e-4  # relative quadrature error of q and m at which no finer rule is tried: below 1e-4 in the test error
 LEVELS = {2: (1, 2, 3), 3: (3,), 4: (3,)}  # rules after the coarsest
 MANY_TOKENS = (2,)  # the same from T = 5 on
+FAR = 0.7  # change of log q or log m between rules that is no quadrature error: the iterate fell to another solution
 LAST_KEPT_LEVEL = 2  # where minima compete the theory itself is approximate: the finest rule is not worth its price
 
 
@@ -86,6 +87,9 @@ def _coarse(problem: Reduced, alpha: float, start: Vector | None) -> tuple[Vecto
         except SolveError:
             continue
         return found.state, found.secants, found.evaluations
+    if not problem.direct:
+        with suppress(SolveError):
+            return relax(problem, alpha, 0), (), 0
     try:
         return walk(problem, alpha, 0), (), 0
     except SolveError as failure:
@@ -93,15 +97,23 @@ def _coarse(problem: Reduced, alpha: float, start: Vector | None) -> tuple[Vecto
 
 
 def _at_level(problem: Reduced, alpha: float, state: Vector, level: int, secants: Secants) -> Attempt:
-    """Solve on one rule: at fixed α, else by way of Sigma with every prox kept in its minimum."""
-    try:
-        return at_alpha(problem, alpha, state, level, secants=secants)
-    except SolveError:
-        pass
-    try:
-        return polish(problem, alpha, state, level)
-    except SolveError as failure:
-        raise _lost(alpha, failure) from failure
+    """Solve on one rule: at fixed α, else by way of Sigma with every prox kept in its minimum, α or λ being the unknown."""
+    routes: list[Callable[[], Attempt]] = [
+        lambda: at_alpha(problem, alpha, state, level, secants=secants),
+        lambda: polish(problem, alpha, state, level),
+    ]
+    if not problem.direct:
+        routes.append(lambda: polish(problem, alpha, state, level, by_decay=True))
+    failure: SolveError = NotConverged("the equations have several solutions far apart.")
+    for route in routes:
+        try:
+            found = route()
+        except SolveError as error:
+            failure = error
+            continue
+        if np.max(np.abs(found.state - state)[:2]) < FAR:
+            return found
+    raise _lost(alpha, failure) from failure
 
 
 def _lost(alpha: float, failure: SolveError) -> NotConverged:

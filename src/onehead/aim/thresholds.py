@@ -54,8 +54,8 @@ def thresholds(task: Task, learner: Learner | None = None) -> Thresholds:
     notes = []
     if state is not None:
         q, m = state.q, state.m
-    elif problem.direct and problem.noise > 0.0:
-        # the ridgeless solution of direct training grows without bound: its logits are pure noise of any size
+    elif problem.noise > 0.0:
+        # the ridgeless solution grows without bound, trained directly or to a target of no positive mean: pure noise
         q, m = 1e12, problem.target_power
     else:
         q = m = problem.target_power

@@ -81,6 +81,9 @@ def guard(request: Any, hosts: tuple[str, ...] | None, expected: Callable[[], Ex
         return _check_question(request, expected())
     if request.path == UPDATE:
         return "questions are posted.", 405
+    # browsers say where a question comes from: a page elsewhere must not start work here, a link to this page may
+    if request.path != "/" and request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
+        return "only the explorer's own page may ask.", 403
     return None
 
 

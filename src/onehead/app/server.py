@@ -29,6 +29,7 @@ __all__ = ["Explorer", "serve"]
 
 KEPT_FILES = 8  # surveys of dropped files kept in memory, the files themselves never
 SKETCHES = threading.BoundedSemaphore(6)  # at once: more would only slow each other down
+UPLOADS = threading.BoundedSemaphore(2)  # files at once: each may take a gigabyte of disk
 CHUNK = 1 << 20
 BEYOND = "these values are too extreme for double precision; move the last knob back."
 
@@ -293,7 +294,7 @@ class Explorer:
 
     def _checkpoint(self) -> Any:
         """Take a file, survey it with the safe reader, and delete it."""
-        from flask import jsonify, request  # noqa: PLC0415
+        from flask import request  # noqa: PLC0415
 
         size = request.content_length
         if size is None or not 8 <= size <= UPLOAD_LIMIT:
@@ -302,12 +303,23 @@ class Explorer:
         state, wrong, _ = self._state({"query": {**request.args.to_dict(), "view": "checkpoint"}})
         if wrong:
             return _says(next(iter(wrong.values())), 400)
+        if not UPLOADS.acquire(blocking=False):
+            return _says("two files are being read already; try again in a moment.", 503)
+        try:
+            return self._survey(request, size, state["heads"])
+        finally:
+            UPLOADS.release()
+
+    def _survey(self, request: Any, size: int, heads_wanted: int) -> Any:
+        """The heads of the file in a request."""
+        from flask import jsonify  # noqa: PLC0415
+
         with tempfile.TemporaryDirectory(prefix="onehead-") as folder:
             path = Path(folder) / "model.safetensors"  # the name on the page never reaches the file system
             if _receive(request.stream, path, size) != size:
                 return _says("the file did not arrive completely.", 400)
             try:
-                heads = self.workers.ask("checkpoint", (str(path), state["heads"]), page="file-" + secrets.token_hex(4))
+                heads = self.workers.ask("checkpoint", (str(path), heads_wanted), page="file-" + secrets.token_hex(4))
             except (OneheadError, Stopped) as error:
                 return _says(str(error), 200)  # the request was fine; what the file lacks is said on the page
         name = secrets.token_hex(12)

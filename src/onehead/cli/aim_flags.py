@@ -198,5 +198,5 @@ def read_eigenvalues(path: str) -> list[float]:
         return [float(value) for value in np.ravel(values)]
     except FileNotFoundError:
         raise InvalidArgument("--atoms", path, "a file that exists") from None
-    except (ValueError, UnicodeDecodeError, TypeError, IsADirectoryError):
+    except (ValueError, TypeError, IsADirectoryError, EOFError, MemoryError):
         raise InvalidArgument("--atoms", path, allowed) from None

@@ -120,7 +120,7 @@ def _rows(path: str) -> Any:
         raise InvalidArgument("--token-law", path, f"{', '.join(LAWS)}, or a .npy file that exists")
     try:
         return np.load(path, allow_pickle=False)
-    except ValueError:
+    except (ValueError, EOFError, MemoryError):
         raise InvalidArgument("--token-law", path, "a .npy file of numbers") from None
 
 

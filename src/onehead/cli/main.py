@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 import click
 
 from onehead import __version__
+from onehead.cli.output import clean
 from onehead.errors import InvalidArgument, MissingExtra, OneheadError
 
 __all__ = ["cli", "run"]
@@ -75,6 +76,8 @@ def run(arguments: list[str] | None = None) -> NoReturn:
         code = _complain(str(failure), BAD_ARGUMENT)
     except OneheadError as failure:
         code = _complain(str(failure), FAILED_SOLVE)
+    except MemoryError:
+        code = _complain("the problem does not fit into the memory of this machine; make it smaller.", FAILED_SOLVE)
     except OSError as failure:
         code = _complain(f"cannot use {failure.filename!r}: {failure.strerror}.", BAD_ARGUMENT)
     except (KeyboardInterrupt, click.Abort):
@@ -83,7 +86,7 @@ def run(arguments: list[str] | None = None) -> NoReturn:
 
 
 def _complain(sentence: str, code: int) -> int:
-    click.echo(f"onehead: {' '.join(sentence.split())}", err=True)
+    click.echo(clean(f"onehead: {' '.join(sentence.split())}"), err=True)
     return code
 
 

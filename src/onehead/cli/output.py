@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from onehead.results import plain
 
 __all__ = [
     "check_picture",
+    "clean",
     "console",
     "note",
     "output_options",
@@ -28,6 +30,12 @@ __all__ = [
 ]
 
 PICTURES = (".png", ".pdf", ".svg")
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # would move the cursor or rename the window
+
+
+def clean(text: str) -> str:
+    """Text of others (names in a file, reasons in a store) without what a terminal would obey."""
+    return CONTROL.sub("\ufffd", text)
 
 
 def output_options(*, csv_rows: bool = True, picture: bool = True) -> Callable[[Any], Any]:
@@ -51,25 +59,27 @@ def print_json(value: Any) -> None:
 def print_rows(rows: Sequence[dict[str, Any]], columns: Sequence[str], title: str = "") -> None:
     """Print a table with one line per row."""
     from rich.table import Table
+    from rich.text import Text  # cells are text of others at times: never markup
 
-    table = Table(title=title or None, title_justify="left", header_style="bold")
+    table = Table(title=Text(clean(title)) if title else None, title_justify="left", header_style="bold")
     for column in columns:
-        table.add_column(column, justify="right" if column != "status" else "left")
+        table.add_column(Text(clean(column)), justify="right" if column != "status" else "left")
     for row in rows:
-        table.add_row(*(show(row.get(column)) for column in columns))
+        table.add_row(*(Text(show(row.get(column))) for column in columns))
     console(stderr=False).print(table)
 
 
 def print_table(pairs: Sequence[tuple[str, Any, str]], title: str = "") -> None:
     """Print name, value and a plain-word meaning, one per line."""
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(title=title or None, title_justify="left", header_style="bold")
+    table = Table(title=Text(clean(title)) if title else None, title_justify="left", header_style="bold")
     table.add_column("")
     table.add_column("value", justify="right")
     table.add_column("meaning")
     for name, value, meaning in pairs:
-        table.add_row(name, show(value), meaning)
+        table.add_row(Text(name), Text(show(value)), Text(clean(meaning)))
     console(stderr=False).print(table)
 
 
@@ -81,12 +91,12 @@ def show(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.6g}"
-    return str(value)
+    return clean(str(value))
 
 
 def note(text: str) -> None:
     """Say something on standard error."""
-    click.echo(text, err=True)
+    click.echo(clean(text), err=True)
 
 
 def write_csv(path: str, rows: Sequence[dict[str, Any]]) -> None:

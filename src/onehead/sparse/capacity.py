@@ -12,12 +12,13 @@ from onehead.sparse.alignment import query_of
 from onehead.sparse.features import Features, affordable, attention_features, pooled_features
 from onehead.sparse.task import Protocol, Task
 
-__all__ = ["Capacity", "capacity", "separable_ratio"]
+__all__ = ["Capacity", "capacity", "separable_ratio", "separates"]
 
 Array = NDArray[np.float64]
 
 LEVELS = (13, 16)  # log2 of the points; rare bad samples rule strong signals, where more points are needed
 ACCURACY = 1e-3  # relative
+FLAT = 1e-5  # slope at which a minimisation has ended
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +64,27 @@ def separable_ratio(features: Features) -> float:
     NotConverged
         When the minimiser runs away, that is when the sample itself is separable at any ratio.
     """
+    ratio, slope = _least_violation(features)
+    if not slope < FLAT:
+        raise _runaway(slope)
+    return ratio
+
+
+def separates(features: Features, alpha: float) -> bool:
+    """Whether ``alpha`` samples per dimension are separable: every point of the minimisation bounds alpha* from below."""
+    ratio, slope = _least_violation(features)
+    if alpha >= ratio and not slope < FLAT:
+        raise _runaway(slope)
+    return alpha < ratio
+
+
+def _runaway(slope: float) -> NotConverged:
+    message = f"the capacity's minimisation stopped at a slope of {slope:.1e}; lower strength or sharpness."
+    return NotConverged(message, residual=slope)
+
+
+def _least_violation(features: Features) -> tuple[float, float]:
+    """One over the smallest violation found, and the slope there."""
     from scipy.optimize import minimize  # noqa: PLC0415  (scipy.optimize is loaded when first needed)
 
     def cost(x: Array) -> tuple[float, Array]:
@@ -72,12 +94,7 @@ def separable_ratio(features: Features) -> float:
     with np.errstate(all="ignore"):
         found = minimize(cost, start, jac=True, method="BFGS", options={"gtol": 1e-8, "maxiter": 500})
         slope = float(np.max(np.abs(_violation(features, found.x)[1])))
-    if not slope < 1e-5:
-        raise NotConverged(
-            f"the capacity's minimisation stopped at a slope of {slope:.1e}; lower strength or sharpness.",
-            residual=slope,
-        )
-    return float(np.exp(-found.fun))
+        return float(np.exp(-found.fun)), slope
 
 
 def capacity(task: Task, protocol: Protocol) -> Capacity:

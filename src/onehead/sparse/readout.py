@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.errors import NotConverged, OutsideDomain
-from onehead.sparse.capacity import separable_ratio
+from onehead.sparse.capacity import separates
 from onehead.sparse.collapse import collapsed
 from onehead.sparse.features import Features
 from onehead.sparse.hinge import solve_hard_margin, solve_hinge
@@ -42,7 +42,7 @@ def solve_readout(
     """Order parameters of the readout trained on alpha samples per dimension; ridge 0 is the limit from above."""
     if isinstance(loss, Square):
         return solve_square(features, alpha=alpha, ridge=ridge)
-    if ridge == 0.0 and alpha < separable_ratio(features):
+    if ridge == 0.0 and separates(features, alpha):
         return _separable(features, loss, alpha=alpha)
     if isinstance(loss, Hinge):
         return _hinge_or_nothing(features, alpha=alpha, ridge=ridge, start=start)

@@ -21,7 +21,11 @@ __all__ = ["Jobs", "Slurm"]
 class Jobs(Problem):
     """What to ask of SLURM: ``jobs`` jobs of ``cores`` cores each, one worker process per core."""
 
-    partition: str | None = Field(None, json_schema_extra={"allowed": "the name of a partition"})
+    partition: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.,-]{0,199}$",  # stands in a script that bash runs: nothing but names
+        json_schema_extra={"allowed": "the name of a partition, or several with commas"},
+    )
     time: str = Field("01:00:00", pattern=r"^(\d+-)?\d{1,2}:\d{2}:\d{2}$", json_schema_extra={"allowed": "HH:MM:SS"})
     cores: int = Field(1, ge=1, le=1024)
     memory: str = Field(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from onehead.errors import InvalidArgument
-from onehead.sweep.axes import axis_values
+from onehead.sweep.axes import LIMIT, axis_values
 from onehead.sweep.calls import Call, call_named
 from onehead.sweep.failures import BadSpec
 from onehead.sweep.points import Point, key_of
@@ -25,11 +25,12 @@ SECTIONS = {
     "fixed": "a table of words",
     "grid": "a table of axes",
     "zip": "a table of axes of equal length",
-    "seeds": "an integer >= 1 or a list of integers >= 0",
+    "seeds": f"an integer from 1 to {LIMIT} or a list of integers >= 0",
     "repeats": "an integer >= 1",
     "run": "a table",
     "slurm": "a table",
 }
+MOST = 1_000_000_000  # points of a sweep
 RUN = {"on": str, "workers": int, "chunk": int, "address": str}
 SLURM = {"partition": str, "time": str, "cores": int, "memory": str, "jobs": int}
 
@@ -83,6 +84,8 @@ class Spec:
         _at_least_one("repeats", self.repeats)
         object.__setattr__(self, "_roots", _roots(self.seeds))
         object.__setattr__(self, "_axes", self._read_axes(call))
+        if self._total > MOST:
+            raise InvalidArgument("grid", self._total, f"at most {MOST:,} points")
 
     def _read_axes(self, call: Call) -> list[list[dict[str, Any]]]:
         """For every axis the words it sets, value by value."""
@@ -108,6 +111,10 @@ class Spec:
         return call_named(self.call, own=self.own)
 
     def __len__(self) -> int:
+        return self._total
+
+    @property
+    def _total(self) -> int:
         axes, roots = self._axes, self._roots  # type: ignore[attr-defined]
         return prod(len(axis) for axis in axes) * len(roots) * self.repeats
 
@@ -152,7 +159,9 @@ def _roots(seeds: Any) -> list[int]:
     if seeds is None:
         return [0]
     if isinstance(seeds, (int, np.integer)) and not isinstance(seeds, bool):
-        return list(range(_at_least_one("seeds", int(seeds))))
+        if not 1 <= int(seeds) <= LIMIT:
+            raise InvalidArgument("seeds", seeds, SECTIONS["seeds"])
+        return list(range(int(seeds)))
     roots = axis_values("seeds", seeds, whole=True)
     if any(isinstance(root, bool) or not isinstance(root, int) or root < 0 for root in roots):
         raise InvalidArgument("seeds", seeds, SECTIONS["seeds"])
@@ -182,6 +191,8 @@ def parse_spec(text: str, name: str = "spec") -> Spec:
         tree = tomllib.loads(text)
     except tomllib.TOMLDecodeError as failure:
         raise _syntax(name, text, str(failure)) from None
+    except (RecursionError, ValueError):
+        raise BadSpec(name, 1, "it is nested too deeply, or holds a number with thousands of digits.") from None
     lines = text.splitlines()
 
     def wrong(sentence: str, *keys: str) -> BadSpec:

@@ -160,7 +160,7 @@ class Store:
             if not rows:
                 return
             for _, key, parameters, seed, repeat in rows:
-                yield Point(key, json.loads(parameters), seed, repeat)
+                yield Point(key, _object(parameters, str(self.path)), seed, repeat)
             position = rows[-1][0]
 
     def save(self, outcomes: Sequence[Outcome]) -> None:
@@ -224,7 +224,7 @@ class Store:
             values,
         )
         for row in cursor:
-            tidy = _tidy(row)
+            tidy = _tidy(row, str(self.path))
             if tidy["arrays"] is not None and self.path is not None:
                 tidy["arrays"] = f"{self.path.name}.arrays/{tidy['arrays']}.npz"
             yield tidy
@@ -249,22 +249,23 @@ class Store:
             raise StoreFailed(f"{name} cannot be used: {failure}.") from None
 
 
-def _tidy(row: tuple[Any, ...]) -> dict[str, Any]:
+def _tidy(row: tuple[Any, ...], name: str) -> dict[str, Any]:
     """The columns of a row: address, parameters, results, certificate, origin."""
     key, call, parameters, seed, repeat, state, results, arrays, status, kind, residual, reason, *origin = row
-    given = json.loads(parameters)
+    given = _object(parameters, name)
     with suppress(InvalidArgument):  # a call of someone's own, or of another version
         given = call_named(call).columns(given)
     duration, version, numerical, finished = origin
-    found = json.loads(results) if results else {}
-    own = ("status", "kind", "residual")
+    found = _object(results, name) if results else {}
+    # a result never hides a column of the store
+    own = ("key", "call", "seed", "repeat", "state", "status", "kind", "residual", "reason", "arrays")
     return {
         "key": key,
         "call": call,
         **given,
         "seed": seed,
         "repeat": repeat,
-        **{name: value for name, value in found.items() if name not in own},
+        **{column: value for column, value in found.items() if column not in own},
         "state": state,
         "status": status,
         "kind": kind,
@@ -280,6 +281,17 @@ def _tidy(row: tuple[Any, ...]) -> dict[str, Any]:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _object(text: Any, name: str) -> dict[str, Any]:
+    """A JSON object of a row; anything else means that the file is damaged or was made by someone else."""
+    try:
+        found = json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        raise _damaged(name) from None
+    if not isinstance(found, dict):
+        raise _damaged(name)
+    return found
 
 
 def _damaged(name: str) -> BadStore:
@@ -364,7 +376,7 @@ def _held(path: Path) -> bool:
     import fcntl  # noqa: PLC0415
 
     try:
-        handle = os.open(path, os.O_RDONLY)
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except OSError:
         return False
     try:
@@ -395,7 +407,8 @@ def _locked(file: Path) -> Iterator[None]:
     path = _lock_path(file)
     while True:
         try:
-            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            # in a folder of others the name may be a link to a file of ours, which writing would empty
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
         except OSError as failure:
             raise _not_writable(str(file), str(failure.strerror)) from None
         if not _take(handle):

@@ -25,8 +25,8 @@ demo: setup
 	$(VENV)/bin/onehead demo
 
 lint: setup
-	$(VENV)/bin/ruff check src tests benchmarks
-	$(VENV)/bin/ruff format --check src tests benchmarks
+	$(VENV)/bin/ruff check src tests benchmarks checks examples
+	$(VENV)/bin/ruff format --check src tests benchmarks checks examples
 	$(VENV)/bin/mypy
 
 test: lint docs

@@ -2,6 +2,7 @@
 
 import json
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, is_dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -12,9 +13,9 @@ from pydantic import BaseModel
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Certificate", "Kind", "Result", "plain"]
+__all__ = ["Certificate", "Kind", "Result", "Rows", "plain"]
 
-SHOWN = 10  # numbers that a result shows of itself in a notebook
+SHOWN = 10  # numbers that a result shows of itself in a notebook, and rows
 
 Kind = Literal["theorem", "claim", "conjecture", "heuristic", "measurement"]
 
@@ -98,9 +99,7 @@ class Result:
         badge = ""
         if status is not None:
             good = status.startswith("converged") and "approximate" not in status and not row.get("warnings")
-            colour = "#2e7d4f" if good else "#b3661a"
-            style = f"background:{colour};color:white;border-radius:3px;padding:1px 6px"
-            badge = f"<span style='{style}'>{escape(status)}</span> {escape(kind or '')}"
+            badge = f"{_badge(status, good)} {escape(kind or '')}"
         notes = "".join(f"<br><small>{escape(text)}</small>" for text in row.get("warnings") or ())
         return f"<table><caption>{type(self).__name__} {badge}{notes}</caption>{''.join(cells[:SHOWN])}{more}</table>"
 
@@ -109,6 +108,47 @@ class Result:
         import pandas as pd  # noqa: PLC0415  (half a second; only who asks for a row pays)
 
         return pd.Series(dict(_flat("", self.to_dict())))
+
+
+class Rows(ABC):
+    """Base of every result with many points: one dict per point, a pandas table, and a small table in a notebook."""
+
+    _SHOWN: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One dict per point, a point that failed with its reason."""
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return a pandas table with one row per point, parameters of the problem flattened to dotted names."""
+        import pandas as pd  # noqa: PLC0415
+
+        return pd.DataFrame([dict(_flat("", row)) for row in self.to_rows()])
+
+    def _repr_html_(self) -> str:
+        rows = self.to_rows()
+        failed = sum(str(row.get("status", "")).startswith("failed") for row in rows)
+        head = "".join(f"<th>{escape(name)}</th>" for name in self._SHOWN)
+        body = "".join(
+            "<tr>"
+            + "".join(f"<td style='text-align:right'>{_cell(row.get(name))}</td>" for name in self._SHOWN)
+            + "</tr>"
+            for row in rows[:SHOWN]
+        )
+        more = f"<tr><td colspan={len(self._SHOWN)}>and {len(rows) - SHOWN} more</td></tr>" if len(rows) > SHOWN else ""
+        good = f"{len(rows) - failed} of {len(rows)} solved"
+        return f"<table><caption>{type(self).__name__} {_badge(good, not failed)}</caption><tr>{head}</tr>{body}{more}</table>"
+
+
+def _badge(text: str, good: bool) -> str:
+    """A coloured word: green when nothing needs a second look."""
+    style = f"background:{'#2e7d4f' if good else '#b3661a'};color:white;border-radius:3px;padding:1px 6px"
+    return f"<span style='{style}'>{escape(text)}</span>"
+
+
+def _cell(value: Any) -> str:
+    """A number or a word in a narrow table."""
+    return _short(value) if value is None or isinstance(value, (bool, int, float)) else escape(str(value))
 
 
 def _short(value: float | bool | None) -> str:

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from onehead.aim.task import Learner, Task, check_alpha
 from onehead.aim.theory import predict
 from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.parallel import thread_map
+from onehead.results import Rows
 
 __all__ = ["INTERRUPTED", "Curve", "Failure", "curve"]
 
@@ -48,8 +49,10 @@ class Failure:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Curve:
+class Curve(Rows):
     """A learning curve: points in the order of the sample ratios asked for."""
+
+    _SHOWN: ClassVar[tuple[str, ...]] = ("alpha", "test_error", "train_loss", "rank", "status")
 
     task: Task
     learner: Learner

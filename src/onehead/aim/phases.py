@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from onehead.aim.task import Learner, Task
 from onehead.aim.theory import predict
 from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.parallel import thread_map
+from onehead.results import Rows
 
 __all__ = ["LOG_DECAY", "LOG_SAMPLES", "Cell", "PhaseDiagram", "Region", "phase_diagram", "region_of"]
 
@@ -63,8 +64,10 @@ class Cell:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PhaseDiagram:
+class PhaseDiagram(Rows):
     """All cells, row by row of log_d λ, with the exponents that scaling arguments predict."""
+
+    _SHOWN: ClassVar[tuple[str, ...]] = ("log_n", "log_lambda", "excess_error", "local_exponent", "region", "status")
 
     task: Task
     learner: Learner

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from onehead.aim.targets import Discrete
 from onehead.aim.task import Learner, Task
 from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.parallel import thread_map
-from onehead.results import Certificate, Result
+from onehead.results import Certificate, Result, Rows
 
 __all__ = ["Feature", "Scaling", "ScalingFailure", "ScalingPoint", "features", "scaling"]
 
@@ -72,8 +72,17 @@ class ScalingFailure:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scaling:
+class Scaling(Rows):
     """A scaling law: points in the order of the samples asked for."""
+
+    _SHOWN: ClassVar[tuple[str, ...]] = (
+        "samples",
+        "weight_decay",
+        "excess_error",
+        "local_exponent",
+        "outliers",
+        "status",
+    )
 
     task: Task
     learner: Learner

@@ -379,6 +379,7 @@ def _warm(explorer: Explorer) -> None:
 
 def serve(host: str, port: int, *, store: Path | None = None, ready: Any = None) -> None:
     """Serve until interrupted; ``ready`` is called with the address once pictures are quick."""
+    _dash()  # before anything that comes with it
     from werkzeug.serving import WSGIRequestHandler, make_server  # noqa: PLC0415
 
     class Handler(WSGIRequestHandler):
@@ -392,7 +393,6 @@ def serve(host: str, port: int, *, store: Path | None = None, ready: Any = None)
 
     os.environ.setdefault("ONEHEAD_THREADS", "1")  # requests run side by side; each keeps to one core
     hosts = LOOPBACK if host in LOOPBACK else None
-    _dash()
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.create_server((host, port), family=family)  # before anything else: a taken port is said at once
     explorer = Explorer(store=store, hosts=hosts)

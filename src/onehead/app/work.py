@@ -126,11 +126,16 @@ class Workers:
                     with suppress(OSError):
                         worker.pipe.send(None)
             self._free.notify_all()
-        worker = self._take(job, asks, number, until)
         try:
-            kind, answer = self._converse(worker, number, (job, argument), until, limit)
+            worker = self._take(job, asks, number, until)
+            try:
+                kind, answer = self._converse(worker, number, (job, argument), until, limit)
+            finally:
+                self._give_back(worker)
         finally:
-            self._give_back(worker, asks, number)
+            with self._free:  # also when no worker was free in time: what nobody waits for is forgotten
+                if self._newest.get(asks) == number:
+                    del self._newest[asks]
         if kind == "error":
             raise OneheadError(answer)
         if isinstance(answer, Stopped):
@@ -172,11 +177,9 @@ class Workers:
             f"no answer within {limit:g} s; fewer tokens, a larger weight decay or another alpha are quicker."
         )
 
-    def _give_back(self, worker: _Worker, asks: tuple[str, str], number: int) -> None:
+    def _give_back(self, worker: _Worker) -> None:
         with self._free:
             self._busy.remove(worker)
-            if self._newest.get(asks) == number:
-                del self._newest[asks]
             closed = self._closed
         if closed:
             return

@@ -7,6 +7,7 @@ import click
 from onehead.cli.aim_flags import aim_options, alpha_option, alphas_option
 from onehead.cli.aim_scaling import features, phase_diagram, scaling
 from onehead.cli.aim_train import amp, compare, train
+from onehead.cli.groups import Guide
 from onehead.cli.output import (
     check_picture,
     note,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Guide, context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
     """The attention-indexed model: a tied attention head trained with weight decay."""
 

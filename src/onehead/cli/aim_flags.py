@@ -190,7 +190,8 @@ def read_eigenvalues(path: str) -> list[float]:
     allowed = "a .npy file of numbers, or a text file of numbers"
     try:
         if path.endswith(".npy"):
-            values = np.load(path, allow_pickle=False)
+            with open(path, "rb") as file:  # np.load would also open archives
+                values = np.lib.format.read_array(file, allow_pickle=False)
         else:
             with open(path) as file:
                 text = "\n".join(line.split("#")[0] for line in file)
@@ -198,5 +199,5 @@ def read_eigenvalues(path: str) -> list[float]:
         return [float(value) for value in np.ravel(values)]
     except FileNotFoundError:
         raise InvalidArgument("--atoms", path, "a file that exists") from None
-    except (ValueError, TypeError, IsADirectoryError, EOFError, MemoryError):
+    except (ValueError, TypeError, IsADirectoryError, MemoryError):
         raise InvalidArgument("--atoms", path, allowed) from None

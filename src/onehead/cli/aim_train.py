@@ -119,8 +119,9 @@ def _rows(path: str) -> Any:
     if not path.endswith(".npy") or not Path(path).is_file():
         raise InvalidArgument("--token-law", path, f"{', '.join(LAWS)}, or a .npy file that exists")
     try:
-        return np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, MemoryError):
+        with open(path, "rb") as file:  # np.load would also open archives
+            return np.lib.format.read_array(file, allow_pickle=False)
+    except (ValueError, MemoryError):
         raise InvalidArgument("--token-law", path, "a .npy file of numbers") from None
 
 

@@ -1,12 +1,13 @@
 """``onehead app``: the explorer in the browser."""
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
 from onehead.cli.output import note
 from onehead.cli.values import Whole
-from onehead.errors import InvalidArgument
+from onehead.errors import InvalidArgument, MissingExtra
 
 __all__ = ["command"]
 
@@ -22,6 +23,8 @@ def command(host: str, port: int, store: str | None) -> None:
 
     Example: onehead app --port 8050
     """
+    if find_spec("dash") is None:  # before anything is said or loaded
+        raise MissingExtra("dash", "app")
     from onehead.app.server import serve
 
     if store is not None and not Path(store).resolve().parent.is_dir():

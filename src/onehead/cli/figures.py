@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from onehead.cli.groups import Guide
 from onehead.cli.output import note, print_json, print_rows
 from onehead.errors import InvalidArgument
 
@@ -18,7 +19,7 @@ INTERRUPTED = 130
 CHECKPOINT = "out/minilm"
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Guide, context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
     """Every figure of the two papers, theory and training.
 

@@ -7,26 +7,22 @@ from typing import Any, NoReturn
 import click
 
 from onehead import __version__
-from onehead.cli.output import clean
+from onehead.cli.text import clean
 from onehead.errors import InvalidArgument, MissingExtra, OneheadError
 
 __all__ = ["cli", "run"]
 
 # name -> (module, help); a module is imported when its command is called, so that --version stays fast
 COMMANDS = {
-    "demo": ("onehead.cli.demo", "The main job: a learning curve and a spectrum, in about a minute."),
-    "aim": (
-        "onehead.cli.aim",
-        "The attention-indexed model: predict, curve, thresholds, spectrum, tune, train, amp, compare.",
-    ),
-    "sparse": (
-        "onehead.cli.sparse",
-        "Sparse-token classification: align, predict, capacity, oracle, train, map, tune.",
-    ),
-    "sweep": ("onehead.cli.sweep", "Many points that survive Ctrl-C and kill -9, on this machine or on a cluster."),
-    "weights": ("onehead.cli.weights", "Query-key spectra of a real checkpoint beside the predicted law."),
+    "demo": ("onehead.cli.demo", "A learning curve and a spectrum, predicted and trained, in a minute."),
+    "app": ("onehead.cli.app", "The explorer: turn the knobs in the browser."),
+    "aim": ("onehead.cli.aim", "An attention head with weight decay: errors, spectra, scaling laws."),
+    "sparse": ("onehead.cli.sparse", "A weak signal in a few tokens: attention against linear models."),
+    "sweep": ("onehead.cli.sweep", "Thousands of points that survive Ctrl-C, here or on a cluster."),
+    "weights": ("onehead.cli.weights", "The heads of a real checkpoint beside the predicted law."),
     "figures": ("onehead.cli.figures", "Every figure of the two papers, theory and training."),
-    "app": ("onehead.cli.app", "The explorer in the browser."),
+    "cite": ("onehead.cli.cite", "What to cite, as BibTeX."),
+    "completion": ("onehead.cli.completion", "Let your shell complete commands and flags."),
 }
 
 BAD_ARGUMENT, FAILED_SOLVE, INTERRUPTED = 2, 1, 130
@@ -60,6 +56,13 @@ def cli() -> None:
 
     Predicts, without training anything, how a single attention layer generalises, which spectrum its
     trained weights have and how much data it needs.
+
+    \b
+    Begin with:
+      onehead aim predict --alpha 0.5 --explain    one head, in words
+      onehead aim tune --alpha 0.5                 how much weight decay?
+      onehead aim curve --alphas 0.05:2:46 --plot curve.png
+      onehead sparse predict --model all           attention against linear models
     """
 
 

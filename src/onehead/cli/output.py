@@ -2,7 +2,6 @@
 
 import csv
 import json
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,12 +10,12 @@ from typing import Any
 
 import click
 
+from onehead.cli.text import clean
 from onehead.errors import InvalidArgument
 from onehead.results import plain
 
 __all__ = [
     "check_picture",
-    "clean",
     "console",
     "note",
     "output_options",
@@ -30,12 +29,6 @@ __all__ = [
 ]
 
 PICTURES = (".png", ".pdf", ".svg")
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # would move the cursor or rename the window
-
-
-def clean(text: str) -> str:
-    """Text of others (names in a file, reasons in a store) without what a terminal would obey."""
-    return CONTROL.sub("\ufffd", text)
 
 
 def output_options(*, csv_rows: bool = True, picture: bool = True) -> Callable[[Any], Any]:

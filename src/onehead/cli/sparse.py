@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from onehead.cli.groups import Guide
 from onehead.cli.output import (
     check_picture,
     output_options,
@@ -37,7 +38,9 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-@click.group()
+@click.group(
+    cls=Guide,
+)
 def command() -> None:
     """Sparse-token classification: attention against pooled and vectorised linear classifiers.
 
@@ -276,7 +279,7 @@ def train(
             seed=seed,
             mode=mode,
             test_length=test_length,
-            on_trial=advance,
+            progress=advance,
         )
 
     def predicted(case: Case, _: Callable[[], None]) -> "Result":
@@ -322,7 +325,7 @@ def map_(
     check_picture(plot)
     case = single(flags)
     with progress("mapping", len(x_axis[1]) * len(y_axis[1])) as advance, named_as_flags():
-        found = sparse.landscape(case.task, case.protocol, x=x_axis, y=y_axis, on_point=advance)
+        found = sparse.landscape(case.task, case.protocol, x=x_axis, y=y_axis, progress=advance)
     if plot is not None:
         from onehead import plot as pictures
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from onehead.cli.groups import Guide
 from onehead.cli.output import console, note, print_json, print_rows, working
 from onehead.cli.values import Whole, Word
 from onehead.errors import InvalidArgument
@@ -22,7 +23,7 @@ PLACES = ("inline", "local", "dask", "slurm")
 INTERRUPTED = 130
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Guide, context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
     """Many points that survive Ctrl-C and kill -9, on this machine or on a cluster.
 

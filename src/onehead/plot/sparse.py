@@ -10,7 +10,7 @@ from onehead.plot.style import ACCENT, THEORY, TRAINING, fresh_axes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from onehead.sparse import Alignment, Capacity, Landscape, Measurement, Oracle, Prediction, Tuned
+    from onehead.sparse import Alignment, Capacity, Landscape, Oracle, Prediction, TrainingResult, Tuned
 
 __all__ = ["alignment", "capacity", "error_curve", "landscape", "oracle", "tuned"]
 
@@ -63,7 +63,7 @@ def error_curve(
     curves: "Mapping[str, tuple[Sequence[float], Sequence[Prediction]]]",
     name: str = "alpha",
     axes: "Axes | None" = None,
-    runs: "Mapping[str, tuple[Sequence[float], Sequence[Measurement]]] | None" = None,
+    runs: "Mapping[str, tuple[Sequence[float], Sequence[TrainingResult]]] | None" = None,
 ) -> "Axes":
     """Predicted test error of the models against ``x``, measurements (with standard errors) laid over it."""
     axes = axes if axes is not None else fresh_axes()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from onehead.results import Result
 from onehead.sparse.task import Protocol, Task
 from onehead.sparse.theory import Prediction, predict
-from onehead.sparse.train import Measurement, train
+from onehead.sparse.train import TrainingResult, train
 
 __all__ = ["Comparison", "compare"]
 
@@ -15,7 +15,7 @@ class Comparison(Result):
     """A prediction, a measurement, and their distance in standard errors of the measured mean."""
 
     prediction: Prediction
-    measurement: Measurement
+    measurement: TrainingResult
     test_error_deviation: float
     train_loss_deviation: float
     cos_query_deviation: float | None

@@ -68,7 +68,7 @@ def landscape(
     *,
     x: tuple[str, Sequence[float]],
     y: tuple[str, Sequence[float]],
-    on_point: Callable[[], None] | None = None,
+    progress: Callable[[], None] | None = None,
 ) -> Landscape:
     """Alignment, predicted test error and that of pooling over two of the rates, temperature, split and
     ridge.
@@ -93,8 +93,8 @@ def landscape(
     for y_value in y[1]:
         for x_value in x[1]:
             spots.append(_spot(task, _moved(_moved(protocol, x[0], x_value), y[0], y_value), x_value, y_value))
-            if on_point is not None:
-                on_point()
+            if progress is not None:
+                progress()
     return Landscape(
         task=task,
         protocol=protocol,

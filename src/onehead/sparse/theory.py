@@ -24,7 +24,7 @@ from onehead.sparse.readout import Errors, errors_of, needs_gauss, solve_readout
 from onehead.sparse.square import ridgeless_limit
 from onehead.sparse.task import Protocol, Task, check_model
 
-__all__ = ["Prediction", "curve", "predict", "ridgeless"]
+__all__ = ["Prediction", "predict", "ridgeless"]
 
 Array = NDArray[np.float64]
 
@@ -239,26 +239,6 @@ def _prediction(
 def _signal_weight(weights: Array) -> float:
     """The coefficient itself, or the norm when there is one per place."""
     return float(weights[0]) if weights.size == 1 else float(np.linalg.norm(weights))
-
-
-def curve(
-    task: Task,
-    protocol: Protocol,
-    *,
-    alphas: Sequence[float],
-    model: str = "attention",
-    accuracy: float = 2e-4,
-) -> list[Prediction]:
-    """Predictions along ``alphas``, all samples over dimension, split as the protocol splits them.
-
-    Examples
-    --------
-    >>> [round(p.test_error, 4) for p in curve(Task(), Protocol(ridge=1e-5), alphas=[1.0, 4.0], model="pooled")]
-    [0.3536, 0.2908]
-    """
-    share = protocol.alpha0 / protocol.alpha
-    plans = [protocol.changed(alpha0=share * alpha, alpha1=(1.0 - share) * alpha) for alpha in alphas]
-    return [predict(task, plan, model=model, accuracy=accuracy) for plan in plans]
 
 
 def ridgeless(task: Task, protocol: Protocol, *, model: str = "attention") -> tuple[float, float]:

@@ -26,7 +26,7 @@ from onehead.sparse.samplers import (
 )
 from onehead.sparse.task import Protocol, Task, check_model, draw
 
-__all__ = ["Measurement", "Mode", "separable_share", "train"]
+__all__ = ["Mode", "TrainingResult", "separable_share", "train"]
 
 Array = NDArray[np.float64]
 Mode = Literal["reduced", "tokens", "joint"]
@@ -39,7 +39,7 @@ MOST_PATTERNS = 2000  # sets of signal places averaged over in the test error of
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measurement(Result):
+class TrainingResult(Result):
     """Means over trials; ``_std`` is the spread between trials, ``test_error_err`` the standard error of the mean."""
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("protocol", "trial_errors")
@@ -86,8 +86,8 @@ def train(
     seed: int = 0,
     mode: str = "reduced",
     test_length: int | None = None,
-    on_trial: Callable[[], None] | None = None,
-) -> Measurement:
+    progress: Callable[[], None] | None = None,
+) -> TrainingResult:
     """Run the protocol ``trials`` times at dimension ``dim`` and average.
 
     Parameters
@@ -98,7 +98,7 @@ def train(
         gradient descent (attention only), beside which the staged prediction can be laid.
     test_length : int, optional
         Length of the test sequences, when it differs from the length trained on.
-    on_trial : callable, optional
+    progress : callable, optional
         Called after each trial, for progress.
 
     Every trial has its own random stream, so the answer does not depend on how many run at once.
@@ -116,8 +116,8 @@ def train(
     def run(source: np.random.SeedSequence) -> Trial:
         rng = np.random.default_rng(source)
         trial = _RUNS[mode](task, protocol, model, dim, rng, test_length)
-        if on_trial is not None:
-            on_trial()
+        if progress is not None:
+            progress()
         return trial
 
     found = thread_map(run, np.random.SeedSequence(seed).spawn(trials), level="trial")
@@ -144,11 +144,11 @@ def _check(
 
 def _measurement(
     task: Task, protocol: Protocol, model: str, mode: str, dim: int, found: Sequence[Trial]
-) -> Measurement:
+) -> TrainingResult:
     table = np.array(found)
     mean, spread = table.mean(axis=0), table.std(axis=0, ddof=1) if len(found) > 1 else np.zeros(6)
     has_query = model == "attention"
-    return Measurement(
+    return TrainingResult(
         task=task,
         protocol=protocol,
         model=model,

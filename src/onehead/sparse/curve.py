@@ -1,0 +1,116 @@
+"""Learning curves of a sparse-token classifier: many sample ratios, split as the protocol splits them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onehead.errors import InvalidArgument, SolveError
+from onehead.results import Rows
+from onehead.sparse.task import Protocol, Task, check_model
+from onehead.sparse.theory import Prediction, predict
+
+__all__ = ["Curve", "Failure", "curve"]
+
+INTERRUPTED = "interrupted before it was solved."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """A point of a curve that could not be solved, with the reason."""
+
+    alpha: float
+    reason: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """A row with a reason and no numbers."""
+        empty = dict.fromkeys(("test_error", "train_loss", "train_error", "cos_query", "sharpness", "residual"))
+        return {**empty, "status": f"failed: {self.reason}", "kind": None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve(Rows):
+    """A learning curve: points in the order of the sample ratios asked for."""
+
+    _SHOWN: ClassVar[tuple[str, ...]] = ("alpha", "test_error", "train_loss", "train_error", "status")
+
+    task: Task
+    protocol: Protocol
+    model: str
+    alphas: tuple[float, ...]
+    points: tuple[Prediction | Failure, ...]
+
+    def __iter__(self) -> Iterator[Prediction | Failure]:
+        return iter(self.points)
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """The points without an answer."""
+        return tuple(point for point in self.points if isinstance(point, Failure))
+
+    def column(self, name: str) -> NDArray[np.float64]:
+        """One quantity along the curve; not a number where a point failed."""
+        if name == "alpha":
+            return np.array(self.alphas)
+        return np.array([np.nan if isinstance(p, Failure) else getattr(p, name) for p in self.points])
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One dict per point."""
+        return [{"alpha": a, **point.to_dict()} for a, point in zip(self.alphas, self.points, strict=True)]
+
+
+def curve(
+    task: Task,
+    protocol: Protocol,
+    alphas: Sequence[float] | NDArray[np.float64],
+    *,
+    model: str = "attention",
+    accuracy: float = 2e-4,
+    progress: Callable[[], None] | None = None,
+) -> Curve:
+    """Predict a learning curve along ``alphas``, all samples over dimension, split as the protocol splits them.
+
+    A point that fails is a row with a reason; the others stay. Ctrl-C ends the work and returns the points solved so far.
+
+    Parameters
+    ----------
+    task : Task
+    protocol : Protocol
+    alphas : sequence of float
+        Sample ratios α = n/d, in any order; the points come back in the same order.
+    model : {"attention", "pooled", "vectorised"}
+    accuracy : float
+        Quadrature error of the test error at which a point is done.
+    progress : callable, optional
+        Called once for every finished point.
+
+    Examples
+    --------
+    >>> from onehead.sparse import Protocol, Task, curve
+    >>> found = curve(Task(), Protocol(ridge=1e-5), [1.0, 4.0], model="pooled")
+    >>> [round(float(e), 4) for e in found.column("test_error")]
+    [0.3536, 0.2908]
+    """
+    check_model(model)
+    ratios = [float(alpha) for alpha in np.atleast_1d(alphas)]
+    if not ratios or not all(0.0 < alpha < np.inf for alpha in ratios):
+        raise InvalidArgument("alphas", list(ratios), "at least one sample ratio, each finite and > 0")
+    share = protocol.alpha0 / protocol.alpha
+    points: list[Prediction | Failure] = []
+    try:
+        for alpha in ratios:
+            plan = protocol.changed(alpha0=share * alpha, alpha1=(1.0 - share) * alpha)
+            try:
+                points.append(predict(task, plan, model=model, accuracy=accuracy))
+            except SolveError as failure:
+                points.append(Failure(alpha=alpha, reason=str(failure)))
+            if progress is not None:
+                progress()
+    except KeyboardInterrupt:
+        points += [Failure(alpha=alpha, reason=INTERRUPTED) for alpha in ratios[len(points) :]]
+    return Curve(task=task, protocol=protocol, model=model, alphas=tuple(ratios), points=tuple(points))

@@ -26,6 +26,7 @@ from onehead.aim.sampling import draw_target
 from onehead.aim.targets import Atoms, MarchenkoPastur
 from onehead.aim.task import Learner, Task, check_alpha
 from onehead.aim.train import Instance
+from onehead.arguments import checked, instance, number, optional, whole
 from onehead.errors import Diverged, InvalidArgument, OutsideDomain
 from onehead.numerics.prox import ROW, factorise, newton_prox, scratch, solve_factored
 from onehead.results import Certificate, Result
@@ -293,6 +294,15 @@ class AmpResult(Result):
         return [step.to_dict() for step in self.steps]
 
 
+@checked(
+    task=instance(Task, "Task()"),
+    learner=instance(Learner, "Learner()"),
+    dim=whole(2),
+    iterations=whole(1),
+    damping=number(above=0.0),
+    first_sigma=optional(number(above=0.0)),
+    seed=whole(0),
+)
 def amp(
     task: Task,
     learner: Learner,

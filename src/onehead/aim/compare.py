@@ -12,6 +12,7 @@ from onehead.aim.task import Learner, Task
 from onehead.aim.theory import predict
 from onehead.aim.train import train
 from onehead.aim.training import Method, TrainingResult, TrainingRun, Variant
+from onehead.arguments import checked, instance, numbers, whole, wholes
 from onehead.errors import InvalidArgument
 from onehead.results import Result
 
@@ -127,6 +128,14 @@ class Comparison(Result):
         return pd.DataFrame(self.to_rows())
 
 
+@checked(
+    task=instance(Task, "Task()"),
+    learner=instance(Learner, "Learner()"),
+    alphas=numbers(),
+    dims=wholes(2),
+    seeds=wholes(1, single=True),
+    seed=whole(0),
+)
 def compare(
     task: Task,
     learner: Learner,

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from onehead.aim.prediction import Prediction
 from onehead.aim.task import Learner, Task, check_alpha
 from onehead.aim.theory import predict
+from onehead.arguments import checked, instance, numbers
 from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.parallel import thread_map
 from onehead.results import Rows
@@ -80,6 +81,7 @@ class Curve(Rows):
         return [point.to_dict() for point in self.points]
 
 
+@checked(task=instance(Task, "Task()"), learner=instance(Learner, "Learner()"), alphas=numbers(single=True))
 def curve(
     task: Task,
     learner: Learner,

@@ -9,6 +9,7 @@ from onehead.aim.outliers import noise_bulk
 from onehead.aim.prediction import Prediction
 from onehead.aim.reduced import Reduced, reduce
 from onehead.aim.slopes import error_partials
+from onehead.arguments import checked, instance
 from onehead.results import Certificate, Result
 from onehead.spectra.law import gauss_legendre
 
@@ -38,6 +39,7 @@ class Decomposition(Result):
     point: Prediction
 
 
+@checked(point=instance(Prediction, "the answer of predict"))
 def decompose(point: Prediction) -> Decomposition:
     """Split the excess error of a prediction (8.2, 8.3).
 

@@ -261,7 +261,7 @@ def channel_named(loss: "str | Channel") -> Channel:
     """The channel that a user's word or object stands for."""
     if isinstance(loss, Channel):
         return loss
-    if loss in CHANNELS:
+    if isinstance(loss, str) and loss in CHANNELS:
         return CHANNELS[loss]
     raise InvalidArgument("loss", loss, f"{' or '.join(CHANNELS)}, or a Channel object")
 

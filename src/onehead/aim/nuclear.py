@@ -19,6 +19,7 @@ from onehead.aim.objective import Factorised, Loss, Objective, Parametrisation, 
 from onehead.aim.optimise import lbfgs
 from onehead.aim.task import Learner, Task, check_alpha
 from onehead.aim.train import Instance
+from onehead.arguments import checked, instance, number, whole
 from onehead.errors import InvalidArgument
 from onehead.results import Certificate, Result
 
@@ -110,6 +111,14 @@ class NuclearEquivalence(Result):
     product_map: Array
 
 
+@checked(
+    task=instance(Task, "Task()"),
+    learner=instance(Learner, "Learner()"),
+    dim=whole(2),
+    seed=whole(0),
+    tolerance=number(above=0.0),
+    max_iterations=whole(1),
+)
 def nuclear_equivalence(
     task: Task,
     learner: Learner,

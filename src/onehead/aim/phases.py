@@ -15,6 +15,7 @@ from onehead.aim.slopes import local_exponent
 from onehead.aim.targets import Discrete
 from onehead.aim.task import Learner, Task
 from onehead.aim.theory import predict
+from onehead.arguments import checked, instance, numbers, optional
 from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.parallel import thread_map
 from onehead.results import Rows
@@ -96,6 +97,12 @@ class PhaseDiagram(Rows):
         return [cell.to_dict() for cell in self.cells]
 
 
+@checked(
+    task=instance(Task, "Task()"),
+    learner=optional(instance(Learner, "Learner()")),
+    log_n=numbers(),
+    log_lambda=numbers(),
+)
 def phase_diagram(
     task: Task,
     learner: Learner | None = None,

@@ -18,6 +18,7 @@ from onehead.aim.reduced import reduce
 from onehead.aim.slopes import local_exponent
 from onehead.aim.targets import Discrete
 from onehead.aim.task import Learner, Task
+from onehead.arguments import checked, instance, numbers
 from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.parallel import thread_map
 from onehead.results import Certificate, Result, Rows
@@ -109,6 +110,7 @@ class Scaling(Rows):
         return [point.to_dict() for point in self.points]
 
 
+@checked(task=instance(Task, "Task()"), learner=instance(Learner, "Learner()"), samples=numbers(single=True))
 def scaling(
     task: Task,
     learner: Learner,
@@ -234,6 +236,7 @@ class Feature(Result):
     samples: float
 
 
+@checked(task=instance(Task, "Task()"), learner=instance(Learner, "Learner()"), samples=numbers())
 def features(
     task: Task,
     learner: Learner,

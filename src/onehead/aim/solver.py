@@ -20,7 +20,9 @@ COARSE_TOLERANCE = 1e-4  # on the coarsest rule; its own quadrature error is lar
 FINE_ENOUGH = 2e-4  # relative quadrature error of q and m at which no finer rule is tried: below 1e-4 in the test error
 LEVELS = {2: (1, 2, 3), 3: (3,), 4: (3,)}  # rules after the coarsest
 MANY_TOKENS = (2,)  # the same from T = 5 on
-FAR = 0.7  # change of log q or log m between rules that is no quadrature error: the iterate fell to another solution
+FAR = (
+    2.5  # change of log q or log Sigma between rules that is no quadrature error: the iterate fell to another solution
+)
 LAST_KEPT_LEVEL = 2  # where minima compete the theory itself is approximate: the finest rule is not worth its price
 
 
@@ -111,7 +113,7 @@ def _at_level(problem: Reduced, alpha: float, state: Vector, level: int, secants
         except SolveError as error:
             failure = error
             continue
-        if np.max(np.abs(found.state - state)[:2]) < FAR:
+        if np.max(np.abs(found.state - state)) < FAR:
             return found
     raise _lost(alpha, failure) from failure
 

@@ -11,6 +11,7 @@ from onehead.aim.outliers import Outlier, outliers_of
 from onehead.aim.prediction import Prediction
 from onehead.aim.reduced import Reduced, reduce
 from onehead.aim.targets import Discrete
+from onehead.arguments import checked, instance
 from onehead.results import Certificate, Result
 from onehead.spectra.law import Law
 
@@ -114,6 +115,7 @@ def _problem(point: Prediction) -> Reduced:
     return reduce(point.task, point.learner)
 
 
+@checked(point=instance(Prediction, "the answer of predict"))
 def spectrum(point: Prediction) -> Spectrum:
     """Law of the eigenvalues of the trained map, from a prediction.
 

@@ -47,7 +47,7 @@ class Task(Problem):
 
 def _channel(value: Any) -> Any:
     """Keep a known word; check anything else, which needs the compiled losses."""
-    if value in ("squared", "cross-entropy"):
+    if isinstance(value, str) and value in ("squared", "cross-entropy"):
         return value
     from onehead.aim.loss import channel_named  # noqa: PLC0415  (loads numba)
 

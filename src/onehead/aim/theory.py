@@ -13,6 +13,7 @@ from onehead.aim.reduced import Hats, Overlaps, Reduced, SpectralMap, reduce
 from onehead.aim.ridgeless import Interpolating, direct_threshold, interpolating, interpolation, recovery
 from onehead.aim.solver import Solution, solve
 from onehead.aim.task import Learner, Task, check_alpha
+from onehead.arguments import checked, instance, optional
 from onehead.errors import OutsideDomain
 from onehead.results import Kind
 from onehead.spectra.law import replicon_integral
@@ -24,6 +25,11 @@ INFINITE = float("inf")
 FAR_FROM_GAUSSIAN = 0.5  # excess kurtosis of a logit; a single instance of a limiting law at d = 100 has about 0.2
 
 
+@checked(
+    task=instance(Task, "Task()"),
+    learner=instance(Learner, "Learner()"),
+    near=optional(instance(Prediction, "the answer of predict")),
+)
 def predict(task: Task, learner: Learner, alpha: float, *, near: Prediction | None = None) -> Prediction:
     """Predict errors, overlaps and spectrum of a trained head, without training it.
 

@@ -6,6 +6,7 @@ from onehead.aim.limits import emergence_ratio, plateau_state
 from onehead.aim.reduced import reduce
 from onehead.aim.ridgeless import bayes_optimal, direct_threshold, interpolation, recovery
 from onehead.aim.task import Learner, Task
+from onehead.arguments import checked, instance, optional
 from onehead.results import Certificate, Result
 
 __all__ = ["Plateau", "Thresholds", "plateau", "thresholds"]
@@ -32,6 +33,7 @@ class Thresholds(Result):
     learner: Learner
 
 
+@checked(task=instance(Task, "Task()"), learner=optional(instance(Learner, "Learner()")))
 def thresholds(task: Task, learner: Learner | None = None) -> Thresholds:
     """Sample ratios where the behaviour of a head changes (theory section 4).
 
@@ -92,6 +94,7 @@ class Plateau(Result):
     learner: Learner
 
 
+@checked(task=instance(Task, "Task()"), learner=optional(instance(Learner, "Learner()")))
 def plateau(task: Task, learner: Learner | None = None) -> Plateau:
     """Where the learning curve ends: S → c S*, c = argmin_c E loss(softmax(c h*), softmax(h* + noise)) (8.1).
 

@@ -26,6 +26,7 @@ from onehead.aim.optimise import Minimum, Stopped, adam, lbfgs, stationarity
 from onehead.aim.sampling import Samples, check_target, draw_target
 from onehead.aim.task import Learner, Task, check_alpha
 from onehead.aim.training import Method, TrainingCertificate, TrainingResult, TrainingRun, Variant, spread
+from onehead.arguments import an_array, checked, instance, optional
 from onehead.errors import InvalidArgument
 
 __all__ = ["Instance", "measure", "train"]
@@ -39,6 +40,13 @@ MANY = 400  # dimensions from which a single run is faster with all cores in its
 SAME_MINIMUM = 1e-5  # relative difference of objectives below which two starts agree
 
 
+@checked(
+    task=instance(Task, "Task()"),
+    learner=instance(Learner, "Learner()"),
+    variant=optional(instance(Variant, "Variant()")),
+    method=optional(instance(Method, "Method()")),
+    target_map=optional(an_array),
+)
 def train(
     task: Task,
     learner: Learner,

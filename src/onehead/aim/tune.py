@@ -9,6 +9,7 @@ from onehead.aim.optimum import bottom, top_decay
 from onehead.aim.prediction import Prediction
 from onehead.aim.task import Learner, Task, check_alpha
 from onehead.aim.theory import predict
+from onehead.arguments import checked, instance
 from onehead.errors import NotConverged, SolveError
 from onehead.results import Certificate, Result
 
@@ -39,6 +40,7 @@ class Tuned(Result):
     _HIDDEN = ("point",)
 
 
+@checked(task=instance(Task, "Task()"), learner=instance(Learner, "Learner()"))
 def tune(task: Task, learner: Learner, alpha: float, *, progress: Callable[[], None] | None = None) -> Tuned:
     """Find the weight decay λ with the lowest predicted test error at sample ratio α.
 

@@ -5,6 +5,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from onehead.arguments import checked, instance
 from onehead.results import Certificate, Result
 from onehead.sparse.losses import Logistic, Square
 from onehead.sparse.task import Protocol, Task
@@ -56,6 +57,7 @@ def _slope_moments(task: Task, protocol: Protocol, *, mean_plus: float, mean_min
     return _Moments(m_p, m_p - (1.0 - pi) * minus, k_p, k_p + (1.0 - pi) * minus2)
 
 
+@checked(task=instance(Task, "Task()"), protocol=instance(Protocol, "Protocol()"))
 def align(task: Task, protocol: Protocol) -> Alignment:
     """Where the two gradient steps point.
 
@@ -125,6 +127,7 @@ def _certificate(cos_query: float, protocol: Protocol, critical: float | None) -
     return Certificate(status="anti-aligned", kind="claim", warnings=(warning,))
 
 
+@checked(task=instance(Task, "Task()"), protocol=instance(Protocol, "Protocol()"))
 def misalignment_constant(task: Task, protocol: Protocol) -> float:
     """C of |cos_query| = 1 - C/alpha0 + o(1/alpha0); infinite when the limit itself does not see the signal.
 
@@ -149,6 +152,7 @@ def misalignment_constant(task: Task, protocol: Protocol) -> float:
     return push / (2.0 * pull) if pull > 0.0 else np.inf
 
 
+@checked(task=instance(Task, "Task()"), protocol=instance(Protocol, "Protocol()"))
 def critical_bias_rate(task: Task, protocol: Protocol) -> float | None:
     """The bias rate at which, for small eta_w, the query changes sign; None where no rate does.
 

@@ -6,6 +6,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.arguments import checked, instance
 from onehead.errors import NotConverged
 from onehead.results import Certificate, Result
 from onehead.sparse.alignment import query_of
@@ -97,6 +98,7 @@ def _least_violation(features: Features) -> tuple[float, float]:
         return float(np.exp(-found.fun)), slope
 
 
+@checked(task=instance(Task, "Task()"), protocol=instance(Protocol, "Protocol()"))
 def capacity(task: Task, protocol: Protocol) -> Capacity:
     """Largest separable sample ratio of the three models.
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from onehead.arguments import checked, instance, whole
 from onehead.results import Result
 from onehead.sparse.task import Protocol, Task
 from onehead.sparse.theory import Prediction, predict
@@ -27,6 +28,13 @@ def _deviation(theory: float, mean: float, spread: float, trials: int) -> float:
     return 0.0 if gap == 0.0 else gap / max(spread / trials**0.5, 1e-12)
 
 
+@checked(
+    task=instance(Task, "Task()"),
+    protocol=instance(Protocol, "Protocol()"),
+    dim=whole(3),
+    trials=whole(2),
+    seed=whole(0),
+)
 def compare(
     task: Task,
     protocol: Protocol,

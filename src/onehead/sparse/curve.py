@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.arguments import checked, instance, number, numbers
 from onehead.errors import InvalidArgument, SolveError
 from onehead.results import Rows
 from onehead.sparse.task import Protocol, Task, check_model
@@ -64,6 +65,12 @@ class Curve(Rows):
         return [{"alpha": a, **point.to_dict()} for a, point in zip(self.alphas, self.points, strict=True)]
 
 
+@checked(
+    task=instance(Task, "Task()"),
+    protocol=instance(Protocol, "Protocol()"),
+    alphas=numbers(single=True),
+    accuracy=number(above=0.0),
+)
 def curve(
     task: Task,
     protocol: Protocol,
@@ -98,8 +105,8 @@ def curve(
     """
     check_model(model)
     ratios = [float(alpha) for alpha in np.atleast_1d(alphas)]
-    if not ratios or not all(0.0 < alpha < np.inf for alpha in ratios):
-        raise InvalidArgument("alphas", list(ratios), "at least one sample ratio, each finite and > 0")
+    if not ratios or not all(alpha > 0.0 for alpha in ratios):
+        raise InvalidArgument("alphas", ratios, "at least one sample ratio, each > 0")
     share = protocol.alpha0 / protocol.alpha
     points: list[Prediction | Failure] = []
     try:

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from onehead.arguments import checked, instance, whole
 from onehead.errors import InvalidArgument
 from onehead.results import Certificate, Result
 from onehead.sparse.samplers import first_steps
@@ -46,6 +47,13 @@ class FiniteSize(Result):
     certificate: Certificate
 
 
+@checked(
+    task=instance(Task, "Task()"),
+    protocol=instance(Protocol, "Protocol()"),
+    dim=whole(3),
+    trials=whole(2),
+    seed=whole(0),
+)
 def finite_size(task: Task, protocol: Protocol, *, dim: int, trials: int = 40, seed: int = 0) -> FiniteSize:
     """Semi-empirical prediction of attention at finite dimension.
 
@@ -55,10 +63,6 @@ def finite_size(task: Task, protocol: Protocol, *, dim: int, trials: int = 40, s
     >>> found.test_error > found.limit, found.certificate.kind
     (True, 'heuristic')
     """
-    if dim < 3:
-        raise InvalidArgument("dim", dim, "an integer >= 3")
-    if trials < 2:
-        raise InvalidArgument("trials", trials, "an integer >= 2")
     if protocol.cos_query is not None:
         raise InvalidArgument("cos_query", protocol.cos_query, "None: a given query does not vary between trials")
     queries = [

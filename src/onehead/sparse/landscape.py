@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from onehead.arguments import checked, instance, numbers
 from onehead.errors import InvalidArgument, SolveError
 from onehead.results import Result
 from onehead.sparse.alignment import query_of
@@ -62,6 +63,14 @@ def _moved(protocol: Protocol, name: str, value: float) -> Protocol:
     return protocol.changed(**{name: value})
 
 
+def _an_axis(name: str, axis: Any) -> None:
+    """A pair of a name and its values."""
+    if not (isinstance(axis, tuple) and len(axis) == 2 and isinstance(axis[0], str)):
+        raise InvalidArgument(name, axis, "a pair of a hyperparameter and its values, such as ('beta', [1.0, 8.0])")
+    numbers()(name, axis[1])
+
+
+@checked(task=instance(Task, "Task()"), protocol=instance(Protocol, "Protocol()"), x=_an_axis, y=_an_axis)
 def landscape(
     task: Task,
     protocol: Protocol,

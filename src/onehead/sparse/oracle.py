@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.arguments import checked, instance, one_of, whole, wholes
 from onehead.errors import InvalidArgument
 from onehead.results import Certificate, Result
 from onehead.sparse.task import Task
@@ -54,6 +55,11 @@ def _power(x: Array) -> Array:
     return np.maximum(x, 0.0) ** 2
 
 
+GROWTHS: dict[str, Callable[[int], float]] = {
+    "fixed": lambda _: 1.0,
+    "log": lambda length: float(np.sqrt(np.log(length))),
+    "sqrt": lambda length: float(np.sqrt(length)),
+}
 MANY_SIGNALS = 100  # concentrating on few places cannot help when so many carry the signal
 
 # psi(x) = x act(x) of element-wise attention; a step gates a token to its positive part, as the ReLU
@@ -245,6 +251,7 @@ def _log_likelihood_ratio(x: Array, task: Task) -> Array:
     return np.asarray(order[-1])
 
 
+@checked(task=instance(Task, "Task()"), activation=one_of(ACTIVATIONS), seed=whole(0))
 def oracle(task: Task, *, activation: str = "sigmoid", seed: int = 0) -> Oracle:
     """Lowest test error of softmax, hardmax, element-wise, pooled and vectorised models, and of any rule.
 
@@ -259,8 +266,6 @@ def oracle(task: Task, *, activation: str = "sigmoid", seed: int = 0) -> Oracle:
     >>> round(found.pooled, 4), round(found.hardmax, 6)
     (0.2146, 0.017833)
     """
-    if activation not in ACTIVATIONS:
-        raise InvalidArgument("activation", activation, " or ".join(ACTIVATIONS))
     if task.positions is not None:
         raise InvalidArgument("positions", task.positions, "None for the oracle, whose places are all alike")
     pi = task.positive_rate
@@ -322,6 +327,7 @@ def _sampled(
     return max(softmax, 0.0), sharpness, gated, max(min(bayes + luck, softmax), 0.0)
 
 
+@checked(task=instance(Task, "Task()"), lengths=wholes(1), growth=one_of(GROWTHS))
 def grow(task: Task, lengths: Sequence[int], growth: str) -> list[Task]:
     """The same task at other lengths, the strength being ``fixed``, or times sqrt(log L), or times sqrt(L).
 
@@ -330,18 +336,11 @@ def grow(task: Task, lengths: Sequence[int], growth: str) -> list[Task]:
     >>> [round(task.strength, 3) for task in grow(Task(strength=2.0), [10, 100], "sqrt")]
     [6.325, 20.0]
     """
-    factors: dict[str, Callable[[int], float]] = {
-        "fixed": lambda _: 1.0,
-        "log": lambda length: float(np.sqrt(np.log(length))),
-        "sqrt": lambda length: float(np.sqrt(length)),
-    }
-    if growth not in factors:
-        raise InvalidArgument("growth", growth, " or ".join(factors))
     return [
         Task(
             length=length,
             signal_tokens=task.signal_tokens,
-            strength=task.strength * factors[growth](length),
+            strength=task.strength * GROWTHS[growth](length),
             positive_rate=task.positive_rate,
         )
         for length in lengths

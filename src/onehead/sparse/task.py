@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
+from onehead.arguments import checked, instance, whole
 from onehead.errors import InvalidArgument
 from onehead.problem import Problem
 from onehead.sparse.losses import LOSSES, Loss, named
@@ -122,6 +123,12 @@ class Sample(NamedTuple):
     signal: Array
 
 
+@checked(
+    task=instance(Task, "Task()"),
+    rng=instance(np.random.Generator, "numpy.random.default_rng(0)"),
+    samples=whole(1),
+    dim=whole(1),
+)
 def draw(task: Task, rng: np.random.Generator, *, samples: int, dim: int) -> Sample:
     """Draw labelled sequences, token by token; the signal direction is the first basis vector.
 

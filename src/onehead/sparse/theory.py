@@ -7,6 +7,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.arguments import checked, instance, number, optional, whole
 from onehead.errors import InvalidArgument, NotConverged
 from onehead.results import Certificate, Result
 from onehead.sparse.alignment import query_of
@@ -68,6 +69,12 @@ class _Answer(NamedTuple):
     features: Features
 
 
+@checked(
+    task=instance(Task, "Task()"),
+    protocol=instance(Protocol, "Protocol()"),
+    test_length=optional(whole(1)),
+    accuracy=number(above=0.0),
+)
 def predict(
     task: Task,
     protocol: Protocol,
@@ -101,8 +108,6 @@ def predict(
     if test_length is not None and (model == "vectorised" or test_length < task.signal_tokens):
         allowed = f"an integer >= signal_tokens = {task.signal_tokens}, and only for attention and pooled"
         raise InvalidArgument("test_length", test_length, allowed)
-    if not accuracy > 0.0:
-        raise InvalidArgument("accuracy", accuracy, "a number > 0")
     if model != "attention":
         return _predict_linear(task, protocol, model, test_length)
     cos_query, sharpness = query_of(task, protocol)
@@ -241,6 +246,7 @@ def _signal_weight(weights: Array) -> float:
     return float(weights[0]) if weights.size == 1 else float(np.linalg.norm(weights))
 
 
+@checked(task=instance(Task, "Task()"), protocol=instance(Protocol, "Protocol()"))
 def ridgeless(task: Task, protocol: Protocol, *, model: str = "attention") -> tuple[float, float]:
     """E0 and C1 of the square loss without ridge: test error = E0 + C1/alpha + O(alpha^-2) (ridgeless, 5).
 

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.arguments import checked, instance, optional, whole
 from onehead.errors import InvalidArgument
 from onehead.numerics.parallel import thread_map
 from onehead.results import Certificate, Result
@@ -76,6 +77,14 @@ class Trial(NamedTuple):
     residual: float
 
 
+@checked(
+    task=instance(Task, "Task()"),
+    protocol=instance(Protocol, "Protocol()"),
+    dim=whole(3),
+    trials=whole(1),
+    seed=whole(0),
+    test_length=optional(whole(1)),
+)
 def train(
     task: Task,
     protocol: Protocol,
@@ -111,7 +120,7 @@ def train(
     (True, 'measurement')
     """
     check_model(model)
-    _check(task, protocol, model, dim, trials, mode, test_length)
+    _check(task, protocol, model, mode, test_length)
 
     def run(source: np.random.SeedSequence) -> Trial:
         rng = np.random.default_rng(source)
@@ -124,13 +133,7 @@ def train(
     return _measurement(task, protocol, model, mode, dim, found)
 
 
-def _check(
-    task: Task, protocol: Protocol, model: str, dim: int, trials: int, mode: str, test_length: int | None
-) -> None:
-    if dim < 3:
-        raise InvalidArgument("dim", dim, "an integer >= 3")
-    if trials < 1:
-        raise InvalidArgument("trials", trials, "an integer >= 1")
+def _check(task: Task, protocol: Protocol, model: str, mode: str, test_length: int | None) -> None:
     if mode not in MODES:
         raise InvalidArgument("mode", mode, " or ".join(MODES))
     if mode == "joint" and model != "attention":
@@ -330,6 +333,13 @@ def _fresh_error(
     return wrong / TEST_SAMPLES
 
 
+@checked(
+    task=instance(Task, "Task()"),
+    protocol=instance(Protocol, "Protocol()"),
+    dim=whole(3),
+    trials=whole(1),
+    seed=whole(0),
+)
 def separable_share(
     task: Task,
     protocol: Protocol,
@@ -348,7 +358,6 @@ def separable_share(
     1.0
     """
     check_model(model)
-    _check(task, protocol, model, dim, trials, "reduced", None)
 
     def run(source: np.random.SeedSequence) -> bool:
         rng = np.random.default_rng(source)

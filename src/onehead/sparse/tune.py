@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.arguments import checked, instance, number, optional
 from onehead.errors import InvalidArgument, SolveError
 from onehead.results import Certificate, Result
 from onehead.sparse.alignment import align
@@ -97,6 +98,7 @@ def _error(task: Task, protocol: Protocol, model: str = "attention") -> float:
         return np.inf
 
 
+@checked(task=instance(Task, "Task()"), protocol=instance(Protocol, "Protocol()"), alpha=optional(number(above=0.0)))
 def tune(
     task: Task, protocol: Protocol, *, alpha: float | None = None, progress: Callable[[], None] | None = None
 ) -> Tuned:
@@ -115,8 +117,6 @@ def tune(
     True
     """
     alpha = protocol.alpha if alpha is None else alpha
-    if not alpha > 0.0:
-        raise InvalidArgument("alpha", alpha, "a number > 0")
     if protocol.cos_query is not None:
         raise InvalidArgument("cos_query", protocol.cos_query, "None: the query is what is tuned")
     if protocol.eta_q == 0.0:

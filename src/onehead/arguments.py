@@ -1,0 +1,149 @@
+"""Arguments of verbs, checked where they come in: a wrong one gets one sentence, never a stray exception.
+
+Descriptions of problems check themselves (`onehead.problem`); this is for what a verb takes besides.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable
+from functools import wraps
+from math import isfinite
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from onehead.errors import InvalidArgument
+
+__all__ = ["an_array", "checked", "instance", "number", "numbers", "one_of", "optional", "whole", "wholes"]
+
+Given = ParamSpec("Given")
+Answer = TypeVar("Answer")
+Check = Callable[[str, Any], None]
+
+
+def checked(**checks: Check) -> Callable[[Callable[Given, Answer]], Callable[Given, Answer]]:
+    """Check arguments by their names before a verb runs.
+
+    Examples
+    --------
+    >>> @checked(dim=whole(2))
+    ... def area(dim):
+    ...     return dim * dim
+    >>> area("two")
+    Traceback (most recent call last):
+        ...
+    onehead.errors.InvalidArgument: dim must be an integer >= 2; got 'two'.
+    """
+
+    def around(verb: Callable[Given, Answer]) -> Callable[Given, Answer]:
+        signature = inspect.signature(verb)
+
+        @wraps(verb)
+        def call(*args: Given.args, **kwargs: Given.kwargs) -> Answer:
+            given = signature.bind(*args, **kwargs).arguments
+            for name, check in checks.items():
+                if name in given:
+                    check(name, given[name])
+            return verb(*args, **kwargs)
+
+        return call
+
+    return around
+
+
+def instance(kind: type, example: str) -> Check:
+    """An object of this class."""
+
+    def check(name: str, value: Any) -> None:
+        if not isinstance(value, kind):
+            raise InvalidArgument(name, value, f"{kind.__name__}, such as {example}")
+
+    return check
+
+
+def optional(check: Check) -> Check:
+    """The same, or nothing at all."""
+
+    def either(name: str, value: Any) -> None:
+        if value is not None:
+            check(name, value)
+
+    return either
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool) and isfinite(value)
+
+
+def whole(least: int) -> Check:
+    """An integer not below ``least``."""
+
+    def check(name: str, value: Any) -> None:
+        if not _is_whole(value) or value < least:
+            raise InvalidArgument(name, value, f"an integer >= {least}")
+
+    return check
+
+
+def number(*, above: float) -> Check:
+    """A finite number above a bound."""
+
+    def check(name: str, value: Any) -> None:
+        if not _is_number(value) or not value > above:
+            raise InvalidArgument(name, value, f"a number > {above:g}")
+
+    return check
+
+
+def _items(name: str, values: Any, allowed: str, single: bool) -> list[Any]:
+    """What a list, tuple, range or array holds; where it may, a single value counts as a list of one."""
+    if hasattr(values, "__array__"):  # an array, or a column of a table
+        return list(np.asarray(values).ravel())
+    if isinstance(values, (list, tuple, range)):
+        return list(values)
+    if single:
+        return [values]
+    raise InvalidArgument(name, values, allowed)
+
+
+def numbers(*, single: bool = False) -> Check:
+    """A list of finite numbers; ``single``: or one of them."""
+
+    def check(name: str, values: Any) -> None:
+        for value in _items(name, values, "a list of numbers", single):
+            if not _is_number(value):
+                raise InvalidArgument(name, value, "a list of finite numbers")
+
+    return check
+
+
+def wholes(least: int, *, single: bool = False) -> Check:
+    """A list of integers not below ``least``; ``single``: or one of them."""
+
+    def check(name: str, values: Any) -> None:
+        for value in _items(name, values, "a list of integers", single):
+            whole(least)(name, value)
+
+    return check
+
+
+def one_of(words: Iterable[str]) -> Check:
+    """One of these words."""
+    known = tuple(words)
+
+    def check(name: str, value: Any) -> None:
+        if not isinstance(value, str) or value not in known:
+            raise InvalidArgument(name, value, " or ".join(known))
+
+    return check
+
+
+def an_array(name: str, value: Any) -> None:
+    """Something that numpy reads as numbers."""
+    try:
+        np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidArgument(name, type(value).__name__, "an array of numbers") from None

@@ -122,10 +122,13 @@ def save_figure(path: str, draw: Callable[[], Any]) -> None:
 @contextmanager
 def progress(title: str, total: int) -> Iterator[Callable[[], None]]:
     """A progress bar on standard error with a rate and the time left; gives a function to call at each step."""
+    if not sys.stderr.isatty():  # nobody watches; older versions of rich would print an empty line
+        yield lambda: None
+        return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=total)
         yield lambda: bar.advance(task)
 

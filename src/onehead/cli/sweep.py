@@ -233,10 +233,13 @@ def export(store: str, csv_file: str | None, parquet_file: str | None, as_json: 
 @contextmanager
 def _bar(title: str) -> Iterator[Callable[["Counts"], None]]:
     """A progress bar on standard error: points, rate, time left, failures."""
+    if not sys.stderr.isatty():  # nobody watches
+        yield lambda counts: None
+        return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[told]}"))
-    with Progress(*columns, console=console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=None, told="")
         begun: list[tuple[float, int]] = []  # when this run began, and with how many finished points
 

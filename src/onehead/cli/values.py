@@ -1,15 +1,20 @@
 """Values on the command line: numbers, ranges and words, each refused in one form."""
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
 __all__ = ["Number", "Range", "Typed", "Whole", "Word"]
 
+if TYPE_CHECKING:
+    Base = click.ParamType[Any]
+else:
+    Base = click.ParamType  # generic only since click 8.4
 
-class Typed(click.ParamType[Any]):
+
+class Typed(Base):
     """A click type that says what is allowed and what it got."""
 
     allowed = "valid"

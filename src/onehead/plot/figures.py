@@ -41,8 +41,9 @@ SERIES = (
 def panels(rows: int = 1, columns: int = 1, *, width: float = 4.3, height: float = 3.5) -> "tuple[Figure, list[Axes]]":
     """A new figure with a grid of panels, in reading order."""
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    figure = Figure(figsize=(width * columns, height * rows), layout=ConstrainedLayoutEngine(wspace=0.06))
     found = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
     for axes in found:
         bare(axes)
@@ -122,9 +123,18 @@ def guide(
     if y is not None:
         axes.axhline(y, color=GREY, lw=0.9, ls=":", zorder=1)
         axes.annotate(
-            text, (at, y), xycoords=("axes fraction", "data"), xytext=(0, 2), textcoords="offset points",
-            fontsize=7.5, color="#444444", ha="right", va="bottom",
-        )  # fmt: skip
+            text,
+            (at, y),
+            xycoords=("axes fraction", "data"),
+            xytext=(0, 2),
+            textcoords="offset points",
+            fontsize=7.5,
+            color="#444444",
+            ha="right",
+            va="bottom",
+            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.6},
+            zorder=4,
+        )  # fmt: skip  (a light ground: curves may pass behind the words)
 
 
 def finish(

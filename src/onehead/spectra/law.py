@@ -129,3 +129,7 @@ class Scaled(Law):
         """Scaled nodes; the transform has the dimension of an inverse eigenvalue."""
         x, mass, hilbert = self.base.nodes(low / self.scale, high / self.scale)
         return Nodes(self.scale * x, mass, hilbert / self.scale)
+
+    def mass_above(self, low: float) -> float:
+        """That of the base, which may know it without nodes."""
+        return self.base.mass_above(low / self.scale)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from functools import wraps
 from inspect import signature
+from tokenize import TokenError  # numpy lets it through for a hostile header
 from typing import Any
 
 import click
@@ -199,5 +200,5 @@ def read_eigenvalues(path: str) -> list[float]:
         return [float(value) for value in np.ravel(values)]
     except FileNotFoundError:
         raise InvalidArgument("--atoms", path, "a file that exists") from None
-    except (ValueError, TypeError, IsADirectoryError, MemoryError):
+    except (ValueError, TypeError, IsADirectoryError, MemoryError, TokenError):
         raise InvalidArgument("--atoms", path, allowed) from None

@@ -1,6 +1,7 @@
 """``onehead aim train``, ``amp`` and ``compare``: real training and message passing beside the theory."""
 
 from pathlib import Path
+from tokenize import TokenError  # numpy lets it through for a hostile header
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -121,7 +122,7 @@ def _rows(path: str) -> Any:
     try:
         with open(path, "rb") as file:  # np.load would also open archives
             return np.lib.format.read_array(file, allow_pickle=False)
-    except (ValueError, MemoryError):
+    except (ValueError, MemoryError, TokenError):
         raise InvalidArgument("--token-law", path, "a .npy file of numbers") from None
 
 

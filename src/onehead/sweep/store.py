@@ -31,6 +31,7 @@ __all__ = ["SCHEMA_VERSION", "Counts", "Store"]
 SCHEMA_VERSION = 1
 APPLICATION = 0x0EAD5EE9  # marks the file as ours, so that another program's database is not mistaken for a store
 BATCH = 1000
+DEEPEST = 20  # levels of a row
 
 SCHEMA = """
 CREATE TABLE sweeps (
@@ -289,9 +290,28 @@ def _object(text: Any, name: str) -> dict[str, Any]:
         found = json.loads(text)
     except (ValueError, TypeError, RecursionError):
         raise _damaged(name) from None
-    if not isinstance(found, dict):
+    if not isinstance(found, dict) or _deep(found):
         raise _damaged(name)
     return found
+
+
+def _deep(value: Any) -> bool:
+    """Whether something is nested more deeply than a row ever is; level by level, because nesting may exceed the stack."""
+    level, depth = [value], 0
+    while level and depth < DEEPEST:
+        inner = (item.values() if isinstance(item, dict) else item for item in level if isinstance(item, (dict, list)))
+        level, depth = [item for items in inner for item in items], depth + 1
+    return bool(level)
+
+
+@contextmanager
+def _closed_on_failure(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """Hand over a connection; close it if what follows fails."""
+    try:
+        yield connection
+    except BaseException:
+        connection.close()
+        raise
 
 
 def _damaged(name: str) -> BadStore:
@@ -302,11 +322,11 @@ def _open_for_writing(file: Path) -> sqlite3.Connection:
     """Open or create the file; everything that may be wrong with it is said here."""
     name = str(file)
     try:
-        connection = sqlite3.connect(name, timeout=30.0, isolation_level="IMMEDIATE")
-        prepared = _prepared(connection, name)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        return prepared
+        with _closed_on_failure(sqlite3.connect(name, timeout=30.0, isolation_level="IMMEDIATE")) as connection:
+            prepared = _prepared(connection, name)
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            return prepared
     except sqlite3.DatabaseError as failure:
         code = getattr(failure, "sqlite_errorcode", 0) & 0xFF
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
@@ -354,12 +374,13 @@ def _open_for_reading(file: Path) -> sqlite3.Connection:
         modes.append("mode=ro&immutable=1")  # at rest in a folder that cannot be written: no place for shared memory
     for mode in modes:
         try:
-            connection = sqlite3.connect(f"{file.resolve().as_uri()}?{mode}", uri=True, timeout=30.0)
-            connection.execute("PRAGMA query_only = 1")
-            connection.execute("BEGIN")  # everything read is of one moment, although a sweep may be writing
-            if _checked_version(connection, name) == 0:
-                raise BadStore(name, f"{name} holds no sweep yet.")
-            return connection
+            opened = sqlite3.connect(f"{file.resolve().as_uri()}?{mode}", uri=True, timeout=30.0)
+            with _closed_on_failure(opened) as connection:
+                connection.execute("PRAGMA query_only = 1")
+                connection.execute("BEGIN")  # everything read is of one moment, although a sweep may be writing
+                if _checked_version(connection, name) == 0:
+                    raise BadStore(name, f"{name} holds no sweep yet.")
+                return connection
         except sqlite3.DatabaseError as failure:
             last = failure
     if getattr(last, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):

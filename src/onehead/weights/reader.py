@@ -279,7 +279,10 @@ def _refuse(word: str) -> Any:
 
 def _short(value: Any) -> str:
     """A foreign value as it may stand in a sentence."""
-    return _clip(repr(value))
+    try:
+        return _clip(repr(value))
+    except RecursionError:
+        return "something deeply nested"
 
 
 def _clip(text: str, length: int = 90) -> str:

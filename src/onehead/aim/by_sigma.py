@@ -42,6 +42,10 @@ def _ratio_at_sigma(problem: Reduced, unit: Hats, sigma: float) -> float:
 
     high = -np.log(unit.sigma * sigma) + 1e-6  # A never exceeds one, but for its quadrature error
     low = high - 0.25
+    while gap(high) < 0.0:  # the A of a narrow learner can exceed one, by a logarithm (3)
+        high += 0.25
+        if high > low + 10.0:
+            raise OutsideDomain("no sample ratio belongs to this Sigma.")
     while gap(low) > 0.0:
         low -= 0.5
         if low < high - 40.0:

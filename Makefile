@@ -1,4 +1,5 @@
-# make setup | demo | test | quick | lint | bench | soak | docs | figures | test-slurm | weights-demo | lock | clean      see README.md
+# make setup | demo | test | quick | lint | docs | figures | weights-demo          see README.md
+# make bench | bench-compare | soak | mutants | coverage | regression | compat | audit | test-slurm | lock | clean          see CONTRIBUTING.md
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
@@ -6,7 +7,8 @@ export PYTHONPATH :=
 # theory kernels and BLAS both use threads of their own; in tests the runners are the parallel part
 TEST_ENV := ONEHEAD_THREADS=1 OPENBLAS_NUM_THREADS=1 MPLBACKEND=Agg
 
-.PHONY: setup demo test quick lint bench soak docs figures test-slurm weights-demo lock clean clean-cache
+.PHONY: setup demo test quick lint bench bench-compare soak mutants coverage regression compat audit docs figures test-slurm \
+	weights-demo lock clean clean-cache
 
 setup: $(STAMP)
 
@@ -47,8 +49,33 @@ test-slurm: setup
 bench: setup
 	$(PY) -m benchmarks
 
+# what got slower than the stored baseline
+bench-compare: setup
+	$(PY) -m benchmarks.compare
+
+# 20,000 random problems of both halves, resumable
 soak: setup
-	$(PY) -m benchmarks.soak 500
+	$(TEST_ENV) $(PY) -m checks.soak --count 20000 --workers 2 --store out/soak/problems.jsonl --write
+
+# small wrong changes in the theory, and whether the tests see them; resumable
+mutants: setup
+	$(TEST_ENV) $(PY) -m checks.mutants --count 160 --write
+
+# lines of the theory that the tests reach, compiled kernels included
+coverage: setup
+	$(TEST_ENV) $(PY) -m checks.coverage --write
+
+# published numbers and their errors
+regression: setup
+	$(TEST_ENV) $(PY) -m checks.regression
+
+# empty environments: this Python, lowest and newest dependencies
+compat: setup
+	$(PY) -m checks.compat
+
+# known vulnerabilities of everything that is pinned
+audit: setup
+	$(PY) -m checks.audit
 
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet --site-dir site
@@ -64,7 +91,7 @@ weights-demo: setup
 lock:
 	rm -rf $(VENV)
 	python3 -m venv $(VENV)
-	$(PY) -m pip install --quiet --editable '.[app,cluster,weights,docs,dev]'
+	$(PY) -m pip install --quiet --editable '.[app,cluster,weights,docs,bench,dev]'
 	$(PY) -m pip freeze --exclude-editable > requirements.lock
 
 clean-cache:

@@ -1,1 +1,1 @@
-"""Measurements that are too slow or too noisy for tests: ``python -m benchmarks``."""
+"""Speed, memory and growth of cost, with the accuracy beside: ``python -m benchmarks``; see docs/benchmarks.md."""

@@ -1,87 +1,75 @@
-"""Budgets as ratios, measured in one run: ``python -m benchmarks [--write]``.
+"""``python -m benchmarks [--only GROUP] [--write] [--baseline] [--json FILE]``."""
 
-A unit is the time of one numpy.exp over ten million doubles on one thread, measured between the rows.
-"""
-
-import subprocess
+import argparse
+import os
+import signal
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
+from threadpoolctl import threadpool_limits
 
-from onehead import aim
-
-PAGE = Path(__file__).parent.parent / "docs" / "assets" / "benchmarks.md"
-
-
-def best(function: Callable[[], Any], repeats: int) -> float:
-    """Shortest of a few runs, seconds."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return min(times)
+from benchmarks.groups import MODULES, USUAL, load
+from benchmarks.harness import Entry, Row, judged, measure
+from benchmarks.records import BASELINE, RESULTS, identity, merged, read, to_json
+from benchmarks.table import PAGE, markdown, sentence
 
 
-def unit() -> float:
-    """Seconds of one numpy.exp over ten million doubles."""
-    x = np.linspace(-3.0, 3.0, 10_000_000)
-    return best(lambda: np.exp(x), 5)
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """What was asked for."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Speed, memory and growth of cost.")
+    parser.add_argument("--only", action="append", choices=list(MODULES), metavar="GROUP", help=f"one of {', '.join(MODULES)}; may be repeated  [{', '.join(USUAL)}]")  # fmt: skip
+    parser.add_argument("--write", action="store_true", help="put the numbers into the table of the documentation")
+    parser.add_argument("--baseline", action="store_true", help="keep them as what `make bench-compare` compares with")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows as JSON")
+    return parser.parse_args(words)
 
 
-def shell(*words: str) -> float:
-    """Seconds of a command in a fresh process."""
-    return best(lambda: subprocess.run([sys.executable, *words], check=True, capture_output=True), 3)
+def line(row: Row) -> str:
+    """A row as it is measured."""
+    cold = "" if row.cold is None else f"  cold {row.cold:.2f} s"
+    memory = "" if row.memory_mb is None else f"  {row.memory_mb:.0f} MB"
+    note = f"  ({row.note})" if row.note else ""
+    return f"{row.what}: {row.seconds:.4g} s = {row.units:.3g} units{cold}{memory}  {row.accuracy}{note}"
 
 
-def rows() -> list[tuple[str, float, str, str]]:
-    """(what, seconds, budget, accuracy) for every budget of the theory."""
-    found = []
-    task, learner = aim.Task(), aim.Learner(weight_decay=0.01)
-    for alpha in (0.1, 0.5, 4.0):
-        point = aim.predict(task, learner, alpha)
-        seconds = best(lambda alpha=alpha: aim.predict(task, learner, alpha), 7)
-        error = f"{point.certificate.quadrature_error:.0e}"
-        found.append((f"one point, T = 2, alpha = {alpha}, warm", seconds, "1 unit", error))
-    near = aim.predict(task, learner, 0.5)
-    found.append(
-        (
-            "the same at 0.52 from its neighbour",
-            best(lambda: aim.predict(task, learner, 0.52, near=near), 7),
-            "1 unit",
-            "",
-        )
-    )
-    for tokens, alpha in ((3, 0.2), (5, 0.05), (8, 0.03)):
-        point = aim.predict(aim.Task(tokens=tokens), learner, alpha)
-        seconds = best(lambda tokens=tokens, alpha=alpha: aim.predict(aim.Task(tokens=tokens), learner, alpha), 3)
-        budget = "10 units" if tokens == 5 else ""
-        found.append((f"one point, T = {tokens}, warm", seconds, budget, f"{point.certificate.quadrature_error:.0e}"))
-    found.append(("thresholds, warm", best(lambda: aim.thresholds(task, learner), 5), "", "1e-09"))
-    found.append(("best weight decay at alpha = 0.5, warm", best(lambda: aim.tune(task, learner, 0.5), 1), "", ""))
-    curve = ["-m", "onehead", "aim", "curve", "--alphas", "0.05:2:46", "--json"]
-    found.append(("a 46-point curve from the shell, cold", shell(*curve), "10 s", ""))
-    found.append(("onehead --version, cold", shell("-m", "onehead", "--version"), "15 x python", ""))
-    found.append(("python -c pass", shell("-c", "pass"), "", ""))
-    return found
+def measured(entries: Sequence[Entry]) -> list[Row]:
+    """Measure on one thread unless ONEHEAD_THREADS says otherwise, and show every row as it comes."""
+    os.environ.setdefault("ONEHEAD_THREADS", "1")
+    run = identity()
+    rows = []
+    with threadpool_limits(1, "blas"):
+        try:
+            for row in measure(entries, run=run):
+                print(line(row), file=sys.stderr, flush=True)
+                rows.append(row)
+        except KeyboardInterrupt:
+            print("interrupted: the rows so far are shown, the page and the baseline stay as they are", file=sys.stderr)
+            run["interrupted"] = True
+    return judged(rows)
 
 
-def main() -> None:
-    """Print the table; with --write also put it into the documentation."""
-    before = unit()
-    measured = rows()
-    scale = min(before, unit())
-    lines = ["| work | seconds | units | budget | error |", "| --- | --- | --- | --- | --- |"]
-    lines += [f"| {what} | {s:.3f} | {s / scale:.2f} | {budget} | {error} |" for what, s, budget, error in measured]
-    text = "\n".join(lines)
-    print(f"one unit is {1e3 * scale:.0f} ms here\n{text}")
-    if "--write" in sys.argv:
-        PAGE.write_text(text + "\n")
+def main(words: Sequence[str] | None = None) -> int:
+    """Measure, print the table, and keep it where that was asked for; 1 when a row failed."""
+    wanted = arguments(words)
+    groups = wanted.only or list(USUAL)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends a long run gets its rows, as with Ctrl-C
+    rows = measured(load(groups))
+    print(markdown(rows), end="")
+    if rows:
+        print(sentence(rows[0].run), file=sys.stderr)
+    if wanted.json:
+        wanted.json.write_text(to_json(rows))
+    if rows and rows[0].run.get("interrupted"):
+        return 130
+    if wanted.write:
+        page = merged(read(RESULTS), rows, groups)
+        RESULTS.write_text(to_json(page))
+        PAGE.write_text(markdown(page))
+    if wanted.baseline:
+        BASELINE.write_text(to_json(merged(read(BASELINE), rows, groups)))
+    return int(len(rows) == 0 or "failed" in rows[0].run)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

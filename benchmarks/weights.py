@@ -1,21 +1,22 @@
-"""A checkpoint the size of 7 billion parameters: memory, and time per head with and without the fits.
+"""Rows of checkpoints: a file the size of 7 billion parameters, sparse on disk.
 
-`python -m benchmarks.weights [LAYERS]` writes a sparse file with the shapes of Llama-7B in float16, random numbers in the query
-and key matrices of the first LAYERS (2) layers and holes elsewhere, and surveys it with the program in a process of its own.
+It has the shapes of Llama-7B in float16, random numbers in the query and key matrices of the first layers, holes elsewhere.
 """
 
 import json
-import resource
-import subprocess
-import sys
 import tempfile
-import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.harness import Clock, Finding, row
+from onehead.weights import survey
+
 HIDDEN, INNER, HEADS, LAYERS, WORDS = 4096, 11008, 32, 32, 32000
+FILLED = 2
+BLOCK = 256  # rows written at once: writing must not take the memory that reading is judged by
 
 
 def shapes() -> dict[str, tuple[int, ...]]:
@@ -48,42 +49,26 @@ def write(folder: Path, filled: int) -> Path:
         for i in range(filled):
             for word in "qk":
                 file.seek(8 + len(text) + header[f"model.layers.{i}.self_attn.{word}_proj.weight"]["data_offsets"][0])
-                file.write((0.02 * rng.standard_normal((HIDDEN, HIDDEN), dtype=np.float32)).astype("<f2").tobytes())
+                for _ in range(HIDDEN // BLOCK):
+                    file.write((0.02 * rng.standard_normal((BLOCK, HIDDEN), dtype=np.float32)).astype("<f2").tobytes())
         file.truncate(8 + len(text) + end)
     (folder / "config.json").write_text(json.dumps({"model_type": "llama", "num_attention_heads": HEADS}))
     return path
 
 
-def survey(path: Path, *flags: str) -> tuple[float, list[dict[str, Any]]]:
-    """Seconds and rows of the program."""
-    clock = time.perf_counter()
-    words = [sys.executable, "-m", "onehead", "weights", str(path), "--json", *flags]
-    out = subprocess.run(words, check=True, capture_output=True, text=True).stdout
-    return time.perf_counter() - clock, json.loads(out)
+def _survey(name: str, layers: Iterable[int] | None, heads: Iterable[int] | None, *, fit: bool) -> None:
+    @row("weights", f"a file shaped as 7 billion parameters, 13.5 GB, {name}", repeats=1, fresh=True)
+    def measure(clock: Clock) -> Finding:
+        with tempfile.TemporaryDirectory() as folder:
+            path = write(Path(folder), FILLED)
+            found = clock(lambda: survey(path, layers=layers, heads=heads, fit=fit))
+        measured = [head for head in found if head.status == "ok"]
+        alarms = sum(bool(head.outliers) for head in measured)
+        each = clock.seconds / max(len(measured), 1)
+        text = f"{alarms} of {len(measured)} random heads with a false outlier"
+        return Finding(text, float(alarms), f"{each:.2f} s for each of them; {len(found)} rows")
 
 
-def main() -> None:
-    """Print size, seconds per head and the peak of the memory of any child."""
-    filled = int(sys.argv[1]) if len(sys.argv) > 1 else 2
-    layers = ",".join(str(i) for i in range(filled))
-    with tempfile.TemporaryDirectory() as folder:
-        path = write(Path(folder), filled)
-        status = path.stat()
-        print(f"file: {status.st_size / 1e9:.1f} GB, on disk {512 * status.st_blocks / 1e9:.2f} GB")
-        for text, flags in (
-            ("spectra only, filled layers", ("--layer", layers, "--no-fit")),
-            ("with fits, 8 heads of layer 0", ("--layer", "0", "--head", "0:7:8")),
-            ("all layers, spectra only", ("--no-fit",)),
-        ):
-            seconds, rows = survey(path, *flags)
-            measured = sum(row["status"] == "ok" for row in rows)
-            alarms = sum(bool(row["outliers"]) for row in rows)
-            peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024**2
-            print(
-                f"{text}: {len(rows)} rows, {measured} measured, {seconds:.1f} s, {seconds / max(measured, 1):.2f} s per "
-                f"measured head, {alarms} with outliers, peak memory {peak:.2f} GiB"
-            )
-
-
-if __name__ == "__main__":
-    main()
+_survey("spectra of two layers", range(FILLED), None, fit=False)
+_survey("spectra and fits of eight heads", (0,), range(8), fit=True)
+_survey("spectra of all layers, most of them empty", None, None, fit=False)

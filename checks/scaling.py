@@ -1,8 +1,8 @@
-"""Three measurements about power-law targets: ``python -m benchmarks.scaling exponents|tokens|training|cost FOLDER``.
+"""Three measurements about power-law targets: ``python -m checks.scaling exponents|tokens|training FOLDER``.
 
 exponents: do local exponents approach 1 - 1/(2 gamma) and 2 - 1/gamma as d grows, at a fixed place of their window?
 tokens: does the sequence length change exponents, or only the scale alpha (T² + T - 2)/2?
-training: real heads over theory at several d, and how the gap closes. cost: seconds per point against d.
+training: real heads over theory at several d, and how the gap closes.
 Each writes a CSV into FOLDER, one row per solve as soon as it is done.
 """
 
@@ -94,22 +94,10 @@ def training() -> Iterator[dict[str, Any]]:
             }
 
 
-def cost() -> Iterator[dict[str, Any]]:
-    """Seconds of processor time of one warm point, alone, on one thread, against d."""
-    for dim in DIMS:
-        for log_lambda, log_n in ((-1.0, 1.6), (0.0, 2.0), (-1.0, 2.6)):
-            task = aim.Task(target=aim.PowerLaw(gamma=0.75, dim=dim))
-            learner = aim.Learner(weight_decay=float(dim**log_lambda))
-            aim.predict(task, learner, float(dim ** (log_n - 2.0)))
-            start = time.process_time()
-            aim.predict(task, learner, float(dim ** (log_n - 2.0)))
-            yield {"dim": dim, "log_lambda": log_lambda, "log_n": log_n, "seconds": time.process_time() - start}
-
-
 def main() -> None:
     """Write one CSV, row by row."""
     name, folder = sys.argv[1], Path(sys.argv[2])
-    rows = {"exponents": exponents, "tokens": tokens, "training": training, "cost": cost}[name]()
+    rows = {"exponents": exponents, "tokens": tokens, "training": training}[name]()
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f"scaling-{name}.csv").open("w", newline="") as file:
         writer: Any = None

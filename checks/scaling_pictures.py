@@ -1,4 +1,4 @@
-"""Pictures and tables of the measurements of `benchmarks.scaling`: ``python -m benchmarks.scaling_pictures FOLDER OUT``."""
+"""Pictures and tables of the measurements of `checks.scaling`: ``python -m checks.scaling_pictures FOLDER OUT``."""
 
 import csv
 import sys

@@ -1,4 +1,4 @@
-"""Every view of the explorer in light and dark, wide and narrow, as four sheets: ``python -m benchmarks.app_sheets OUT``."""
+"""Every view of the explorer in light and dark, wide and narrow, as four sheets: ``python -m checks.explorer_sheets OUT``."""
 
 import io
 import sys
@@ -7,12 +7,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.app import CHROMIUM, FLAGS, checkpoint_file, running_server, until
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-from benchmarks.app import CHROMIUM, FLAGS, checkpoint_file, running_server, until
 from onehead.app.views import VIEWS
 
 SIZES = {"wide": (1280, 860, 3), "narrow": (390, 1100, 6)}

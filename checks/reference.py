@@ -1,6 +1,6 @@
 """Our predictions beside the numbers published with the code of arXiv 2509.24914 (version 1).
 
-    python -m benchmarks.reference FOLDER
+    python -m checks.reference FOLDER
 
 The folder holds the published files; they carry no licence and are not part of this project. Rows are left out by a
 rule fixed beforehand: solver rows that have diverged (sigma <= 0 or |q| > 10), and their number is printed.

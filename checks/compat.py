@@ -1,0 +1,262 @@
+"""Other interpreters and other versions of the dependencies: ``python -m checks.compat [--python PATH ...]``.
+
+For an interpreter and a choice of versions: wheel and sdist are built, the wheel is installed without extras into an empty
+environment and smoke-tested with warnings as errors, the sdist likewise, and with ``--tests quick`` the fast tests run
+against the installed wheel. Results are kept in ``compat.json`` beside this file; ``--write`` puts them into the documentation.
+Needs the standard library only, so that it runs under any interpreter.
+"""
+
+import argparse
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import tomllib
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+RESULTS = Path(__file__).with_name("compat.json")
+PAGE = ROOT / "docs" / "assets" / "compat.md"
+SMOKE = Path(__file__).with_name("smoke.py")
+CHOICES = ("lowest", "locked", "newest")
+EXTRAS = ("app", "cluster", "weights")  # what a user can ask for; the tools of development are always the newest
+SHOWN = ("numpy", "scipy", "numba", "pandas", "matplotlib", "pydantic", "click", "rich", "threadpoolctl")
+
+
+class Failed(Exception):
+    """A step without which the rest cannot be tried."""
+
+
+def run(*words: str | Path, cwd: Path | None = None, **environment: str) -> str:
+    """What a command prints; raises with its last line if it fails."""
+    environment = {"PYTHONPATH": "", "PIP_DISABLE_PIP_VERSION_CHECK": "1", **environment}
+    done = subprocess.run(
+        [str(word) for word in words],
+        cwd=cwd,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        lines = [line for line in (done.stderr.strip() or done.stdout.strip()).splitlines() if line.strip()]
+        raise Failed(_last_error(lines))
+    return done.stdout
+
+
+def _last_error(lines: list[str]) -> str:
+    """The line of pip that says why, or the last."""
+    told = [line for line in lines if line.startswith("ERROR:")]
+    return (told[0] if told else lines[-1] if lines else "no output")[:300]
+
+
+def environment(python: Path, folder: Path) -> Path:
+    """An empty virtual environment; its interpreter."""
+    run(python, "-m", "venv", folder)
+    return folder / "bin" / "python"
+
+
+def build(python: Path, work: Path) -> tuple[Path, Path]:
+    """Wheel and sdist, built the way a release is."""
+    builder = environment(python, work / "builder")
+    run(builder, "-m", "pip", "install", "--quiet", "build")
+    run(builder, "-m", "build", "--outdir", work / "dist", ROOT)
+    return next((work / "dist").glob("*.whl")), next((work / "dist").glob("*.tar.gz"))
+
+
+def lowest() -> list[str]:
+    """The lower bounds of the project, each as an exact minor version."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = [*project["dependencies"], *(d for extra in EXTRAS for d in project["optional-dependencies"][extra])]
+    return [re.sub(r"^([\w.-]+)>=([\w.]+).*$", r"\1==\2.*", text) for text in asked]
+
+
+def constraints(choice: str, work: Path) -> list[str]:
+    """The arguments of pip that hold the versions."""
+    if choice == "newest":
+        return ["--upgrade"]
+    file = work / "constraints.txt"
+    text = (ROOT / "requirements.lock").read_text() if choice == "locked" else "\n".join(lowest())
+    # a constraint may carry no hashes
+    file.write_text("\n".join(re.findall(r"^[A-Za-z0-9][\w.-]*==[\w.*+!-]+", text, re.MULTILINE)) + "\n")
+    return ["--constraint", str(file)]
+
+
+def size(folder: Path) -> int:
+    """Bytes of everything under a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+
+
+def packages(python: Path) -> Path:
+    """The folder into which packages are installed."""
+    return Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
+
+
+def versions(python: Path) -> dict[str, str]:
+    """Name and version of everything installed, without the installer."""
+    listed = json.loads(run(python, "-m", "pip", "list", "--format", "json"))
+    return {item["name"].lower(): item["version"] for item in listed if item["name"] not in ("pip", "setuptools")}
+
+
+def smoke(python: Path, work: Path, *steps: str) -> dict[str, Any]:
+    """Steps and numbers of the smoke test."""
+    told = run(python, SMOKE, *steps, cwd=work, ONEHEAD_THREADS="1", OPENBLAS_NUM_THREADS="1")
+    found: dict[str, Any] = json.loads(told)
+    return found
+
+
+def quick(python: Path, wheel: Path, sdist: Path, pins: list[str], work: Path) -> dict[str, Any]:
+    """The fast tests of the sdist against the installed wheel."""
+    run(python, "-m", "pip", "install", "--quiet", *pins, f"{wheel}[{','.join((*EXTRAS, 'dev'))}]")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(work / "sdist", filter="data")
+    folder = next((work / "sdist").iterdir())
+    shutil.rmtree(folder / "src")  # what is tested is what was installed
+    start = time.monotonic()
+    words = ("-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", "--tb=line")
+    done = subprocess.run(
+        [str(python), *words],
+        cwd=folder,
+        env={**os.environ, "ONEHEAD_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MPLBACKEND": "Agg", "CI": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    (work / "pytest.txt").write_text(done.stdout + done.stderr)
+    last = done.stdout.strip().splitlines()[-1] if done.stdout.strip() else "no output"
+    counts = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|skipped|error)", last)}
+    failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+    return {**counts, "seconds": round(time.monotonic() - start), "not passed": failed[:40]}
+
+
+def attempt(python: Path, choice: str, tests: str, work: Path) -> dict[str, Any]:
+    """Everything for one interpreter and one choice of versions."""
+    told = run(python, "-c", "import platform; print(platform.python_version(), platform.machine())").split()
+    row: dict[str, Any] = {"python": told[0], "machine": told[1], "system": platform.system(), "choice": choice}
+    try:
+        wheel, sdist = build(python, work)
+        row["wheel_kb"], row["sdist_kb"] = (round(path.stat().st_size / 1024) for path in (wheel, sdist))
+        pins = constraints(choice, work)
+        fresh = environment(python, work / "wheel")
+        before, start = size(packages(fresh)), time.monotonic()
+        run(fresh, "-m", "pip", "install", "--quiet", "--no-cache-dir", *pins, wheel)
+        row["install_seconds"] = round(time.monotonic() - start, 1)
+        row["installed_mb"] = round((size(packages(fresh)) - before) / 2**20, 1)
+        row["own_mb"] = round(size(packages(fresh) / "onehead") / 2**20, 2)
+        row["versions"] = versions(fresh)
+        row["wheel"] = smoke(fresh, work)
+        other = environment(python, work / "source")
+        run(other, "-m", "pip", "install", "--quiet", *pins, sdist)
+        row["sdist"] = smoke(other, work, "version", "predict", "weights")  # the same files as in the wheel
+        if tests == "quick":
+            row["tests"] = quick(fresh, wheel, sdist, pins, work)
+            shutil.copy(work / "pytest.txt", Path(tempfile.gettempdir()) / f"compat-{told[0]}-{choice}.txt")
+    except Failed as failure:
+        row["failed"] = re.sub(r"\S*/\S+", "...", str(failure))  # a path says nothing elsewhere
+    return row
+
+
+def keep(row: dict[str, Any]) -> list[dict[str, Any]]:
+    """Store a row in place of an older one of the same interpreter and choice; all rows, in order."""
+    rows = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
+
+    def place(item: dict[str, Any]) -> tuple[Any, ...]:
+        return [int(part) for part in item["python"].split(".")[:2]], CHOICES.index(item["choice"])
+
+    older: dict[str, Any] = next((item for item in rows if place(item) == place(row)), {})
+    if "tests" not in row and older.get("versions") == row.get("versions") and "tests" in older:
+        row = {**row, "tests": older["tests"]}  # a smoke test does not take back what the tests said
+    rows = sorted([*(item for item in rows if place(item) != place(row)), row], key=place)
+    RESULTS.write_text(json.dumps(rows, indent=1, sort_keys=True) + "\n")
+    return rows
+
+
+def _told(found: dict[str, Any] | None) -> str:
+    """How a smoke test ended."""
+    if found is None:
+        return "not tried"
+    bad = [name for name, said in found["steps"].items() if said != "ok"]
+    return f"{len(found['steps'])} of {len(found['steps'])}" if not bad else f"**fails: {', '.join(bad)}**"
+
+
+def _tests(found: dict[str, Any] | None) -> str:
+    if found is None:
+        return "not run"
+    bad = found.get("failed", 0) + found.get("error", 0)
+    text = f"{found.get('passed', 0)} passed" + (f", **{bad} failed**" if bad else "")
+    return text + (f", {found['skipped']} skipped" if found.get("skipped") else "")
+
+
+def report(rows: list[dict[str, Any]]) -> str:
+    """The table of the documentation, and how far the numbers of the environments are apart."""
+    lines = [
+        "| Python | versions | " + " | ".join(SHOWN[:5]) + " | wheel | sdist | fast tests | install | on disk |",
+        "| --- " * 12 + "|",
+    ]
+    for row in rows:
+        if "failed" in row and "versions" not in row:
+            lines.append(f"| {row['python']} | {row['choice']} |" + " |" * 5 + f" **{row['failed']}** | | | | |")
+            continue
+        lines.append(
+            f"| {row['python']} | {row['choice']} | "
+            + " | ".join(row["versions"].get(name, "") for name in SHOWN[:5])
+            + f" | {_told(row.get('wheel'))} | {_told(row.get('sdist'))} | {_tests(row.get('tests'))} "
+            f"| {row['install_seconds']:.0f} s | {row['installed_mb']:.0f} MB |"
+        )
+    last = next((row for row in reversed(rows) if "own_mb" in row), None)
+    text = "\n".join(lines) + "\n"
+    if last is not None:
+        text += (
+            f"\nThe wheel has {last['wheel_kb']} kB, the sdist {last['sdist_kb']} kB; installed, onehead itself takes "
+            f"{last['own_mb']:.1f} MB and the rest is its dependencies. The time is that of `pip install` without a cache.\n"
+        )
+    numbers = [row["wheel"]["numbers"] for row in rows if "wheel" in row]
+    if len(numbers) > 1:
+        text += f"\nLargest relative difference of any number between these environments: {_spread(numbers):.1e}.\n"
+    return text
+
+
+def _spread(numbers: list[dict[str, float]]) -> float:
+    """Largest relative difference between environments, over the numbers that all of them have."""
+    shared = set.intersection(*(set(found) for found in numbers))
+    columns = ([found[name] for found in numbers] for name in shared)
+    return max((max(column) - min(column)) / max(map(abs, column)) for column in columns)
+
+
+def main() -> None:
+    """Try what was asked for, print the table, and store it."""
+    parser = argparse.ArgumentParser(prog="python -m checks.compat", description=__doc__.splitlines()[0])
+    parser.add_argument("--python", action="append", metavar="PATH", help="interpreter; may be repeated [this one]")
+    choice = parser.add_mutually_exclusive_group()
+    for name in CHOICES:
+        choice.add_argument(f"--{name}", action="store_const", const=name, dest="choice")
+    parser.add_argument("--tests", choices=("smoke", "quick"), default="smoke")
+    parser.add_argument("--write", action="store_true", help="put the table into the documentation")
+    parser.add_argument("--report", action="store_true", help="only print the stored results")
+    asked = parser.parse_args()
+    rows = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
+    if not asked.report:
+        for path in asked.python or [sys.executable]:
+            with tempfile.TemporaryDirectory(prefix="onehead-compat-") as work:
+                row = attempt(Path(path), asked.choice or "newest", asked.tests, Path(work))
+            for where in ("wheel", "sdist"):
+                for step, said in row.get(where, {}).get("steps", {}).items():
+                    if said != "ok":
+                        print(f"{where}, {step}: {said}", file=sys.stderr)
+            for name in row.get("tests", {}).get("not passed", []):
+                print(f"not passed: {name}", file=sys.stderr)
+            rows = keep(row)
+    print(report(rows))
+    if asked.write:
+        PAGE.write_text(report(rows))
+
+
+if __name__ == "__main__":
+    main()

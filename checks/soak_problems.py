@@ -1,0 +1,436 @@
+"""Random problems of both halves, and what must be true of every answer.
+
+The number of a problem and the seed of the sweep decide everything about it, so that pieces of a sweep may be run in any
+order. A problem is plain data: a verb, its keyword arguments and the region it lies in.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from onehead import aim, sparse
+from onehead.aim.reduced import reduce
+from onehead.sparse.oracle import linear_error
+
+__all__ = ["MIX", "Problem", "call", "check_prediction", "check_readout", "check_spectrum", "draw", "solve"]
+
+Rng = np.random.Generator
+
+RESIDUAL = 1e-6  # the solvers stop at 3e-7
+ROUNDING = 1e-9
+QUADRATURE = 1e-6  # of integrals over a spectrum
+MIX = 2  # raised when the problems behind the numbers change, so that no store mixes two lists
+VERBS = {  # share of each kind of problem; most are cheap, so that 20,000 take about an hour on one core
+    "aim.predict": 0.34,
+    "aim.predict, far": 0.03,
+    "aim.predict, more tokens": 0.01,
+    "aim.predict, eigenvalues": 0.03,
+    "aim.thresholds": 0.14,
+    "sparse.predict": 0.30,
+    "sparse.predict, far": 0.04,
+    "sparse.capacity": 0.02,
+    "sparse.align": 0.05,
+    "sparse.oracle": 0.005,
+    "sparse.ridgeless": 0.035,
+}
+DECAYS = {
+    (1e-2, 10.0): 0.5,
+    (1e-4, 1e-2): 0.3,
+    (1e-6, 1e-4): 0.12,
+    (0.0, 0.0): 0.08,
+}  # share of each range of λ; zero is 0+
+SPECTRUM_SHARE = 0.2  # of the aim predictions: the law of the eigenvalues is checked against the six scalars
+NEIGHBOUR_SHARE = 0.04  # the same point again, started from a neighbour
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """One problem: what to call, with which arguments, in which region it lies, and what else to check."""
+
+    verb: str
+    task: dict[str, Any]
+    learner: dict[str, Any]
+    options: dict[str, Any]
+    regions: dict[str, str]
+    spectrum: bool = False
+    neighbour: bool = False
+
+
+def draw(seed: int, number: int) -> Problem:
+    """The problem of this number."""
+    rng = np.random.default_rng([seed, number])
+    kind = str(rng.choice(list(VERBS), p=np.array(list(VERBS.values())) / sum(VERBS.values())))
+    verb, _, where = kind.partition(", ")
+    if verb.startswith("aim"):
+        return _aim(rng, verb, where)
+    return _sparse(rng, verb, where)
+
+
+def _log_uniform(rng: Rng, low: float, high: float) -> float:
+    return float(f"{np.exp(rng.uniform(np.log(low), np.log(high))):.6g}")
+
+
+def _uniform(rng: Rng, low: float, high: float) -> float:
+    return float(f"{rng.uniform(low, high):.6g}")
+
+
+def _choice(rng: Rng, **shares: float) -> str:
+    return str(rng.choice(list(shares), p=np.array(list(shares.values())) / sum(shares.values())))
+
+
+def _decade(value: float) -> str:
+    return f"1e{int(np.floor(np.log10(value)))}"
+
+
+def _target(rng: Rng, where: str) -> dict[str, Any]:
+    """A target as its class and arguments."""
+    if where == "far":
+        return {"class": "MarchenkoPastur", "kappa0": _log_uniform(rng, 1e-3, 1e3)}
+    if where != "eigenvalues":
+        return {"class": "MarchenkoPastur", "kappa0": _log_uniform(rng, 0.01, 3.0)}
+    dim = int(rng.integers(5, 201))
+    kind = _choice(rng, PowerLaw=0.5, Spikes=0.25, Atoms=0.25)
+    if kind == "PowerLaw":
+        return {"class": kind, "gamma": _uniform(rng, 0.0, 2.0), "dim": dim}
+    if kind == "Spikes":
+        spikes = [_log_uniform(rng, 0.3, 30.0) for _ in range(int(rng.integers(1, 4)))]
+        bulk = {"class": "MarchenkoPastur", "kappa0": _log_uniform(rng, 0.05, 2.0)} if rng.random() < 0.5 else None
+        return {"class": kind, "spikes": spikes, "dim": dim, "bulk": bulk}
+    values = rng.standard_normal(dim) * np.where(rng.random(dim) < 0.3, 0.0, 1.0)
+    values[0] = 1.5  # never all zero
+    return {"class": kind, "eigenvalues": [float(f"{v:.4g}") for v in values]}
+
+
+def _aim(rng: Rng, verb: str, where: str) -> Problem:
+    """κ₀ 0.01 to 3, Δ 0 to 2, α J_T 0.02 to 100, λ 1e-6 to 10 or 0+, every variant; far: the whole allowed range."""
+    far = where == "far"
+    tokens = int(rng.integers(3, 7)) if where == "more tokens" else 2
+    noise = 0.0 if rng.random() < 0.15 else _log_uniform(rng, 1e-4, 1e3) if far else _uniform(rng, 0.0, 2.0)
+    hot = (1e-2, 30.0) if far else (0.3, 3.0)
+    task: dict[str, Any] = {
+        "target": _target(rng, where),
+        "noise": noise,
+        "tokens": tokens,
+        "beta0": _log_uniform(rng, *hot) if rng.random() < 0.2 else 1.0,
+    }
+    low, high = list(DECAYS)[int(rng.choice(len(DECAYS), p=list(DECAYS.values())))]
+    decay: Any = "0+" if high == 0.0 else _log_uniform(rng, 1e-10, 1e4) if far else _log_uniform(rng, low, high)
+    learner: dict[str, Any] = {
+        "weight_decay": decay,
+        "width": _uniform(rng, 0.1, 1.0) if rng.random() < 0.2 else 1.0,
+        "param": _choice(rng, factorised=0.8, direct=0.2),
+        "loss": "cross-entropy" if rng.random() < 0.2 else "squared",
+        "beta": _log_uniform(rng, *hot) if rng.random() < 0.2 else 1.0,
+        "branch": "global" if rng.random() < 0.1 else "label",
+    }
+    informative = tokens * (tokens + 1) / 2.0 - 1.0
+    ratio = _log_uniform(rng, 1e-5, 1e5) if far else _log_uniform(rng, 0.01, 50.0)  # of α J_T, which counts equations
+    options = {"alpha": float(f"{2.0 * ratio / informative:.6g}")} if verb == "aim.predict" else {}
+    place = "few samples" if ratio < 0.15 else "near interpolation" if ratio < 0.8 else "many samples"
+    regions = {
+        "half": "aim" + (", whole range" if far else ""),
+        "verb": verb,
+        "loss": learner["loss"],
+        "parameterisation": learner["param"] + (", narrow" if learner["width"] < 1.0 else ""),
+        "target": task["target"]["class"],
+        "tokens": f"T = {tokens}" if tokens == 2 else "T = 3 to 6",
+        "noise": "no noise" if noise == 0.0 else "noise",
+        "weight decay": "0+"
+        if decay == "0+"
+        else "small (< 1e-4)"
+        if decay < 1e-4
+        else "1e-4 to 1e-2"
+        if decay < 1e-2
+        else "1e-2 and up",
+        "samples": place if options else "–",
+        "branch": learner["branch"],
+    }
+    return Problem(
+        verb=verb,
+        task=task,
+        learner=learner,
+        options=options,
+        regions=regions,
+        spectrum=bool(options) and rng.random() < SPECTRUM_SHARE,
+        neighbour=bool(options) and where == "" and rng.random() < NEIGHBOUR_SHARE,
+    )
+
+
+def _sparse(rng: Rng, verb: str, where: str) -> Problem:
+    """L 1 to 40, R to 3, θ 0 to 8, π 0.03 to 0.97, α 0.05 to 30, ridge 1e-7 to 10 or none; far: beyond these."""
+    far = where == "far"
+    length = int(rng.integers(1, 400 if far else 41))
+    rate = _choice(rng, half=0.3, any=0.7)
+    task = {
+        "length": length,
+        "signal_tokens": int(rng.integers(1, min(length, 12 if far else 3) + 1)),
+        "strength": 0.0 if rng.random() < 0.03 else _log_uniform(rng, 1e-3, 100.0) if far else _uniform(rng, 0.0, 8.0),
+        "positive_rate": 0.5 if rate == "half" else _uniform(rng, 1e-3, 0.999) if far else _uniform(rng, 0.03, 0.97),
+    }
+    ridge = 0.0 if rng.random() < 0.12 else _log_uniform(rng, 1e-12, 1e4) if far else _log_uniform(rng, 1e-7, 10.0)
+    loss = str(rng.choice(["logistic", "square", "hinge", "squared-hinge"], p=[0.4, 0.25, 0.25, 0.1]))
+    learner: dict[str, Any] = {
+        "alpha0": _log_uniform(rng, 1e-3, 1e3) if far else _log_uniform(rng, 0.05, 30.0),
+        "alpha1": _log_uniform(rng, 1e-3, 1e3) if far else _log_uniform(rng, 0.05, 30.0),
+        "beta": _log_uniform(rng, 1e-2, 1e3) if far else _uniform(rng, 0.0, 20.0),
+        "eta_w": _log_uniform(rng, 0.01, 10.0),
+        "eta_b": _uniform(rng, 0.0, 10.0),
+        "eta_q": -1.0 if rng.random() < 0.1 else 1.0,
+        "loss": loss,
+        "ridge": ridge,
+    }
+    given = rng.random() < 0.4
+    if given:
+        ends = rng.random()
+        learner["cos_query"] = 1.0 if ends < 0.05 else -1.0 if ends < 0.1 else _uniform(rng, -1.0, 1.0)
+        learner["sharpness"] = 0.0 if rng.random() < 0.05 else _log_uniform(rng, 0.05, 100.0 if far else 12.0)
+    options: dict[str, Any] = {}
+    if verb == "sparse.predict":
+        options = {"model": _choice(rng, attention=0.6, pooled=0.2, vectorised=0.2), "accuracy": 5e-3}
+    elif verb == "sparse.ridgeless":
+        options = {"model": _choice(rng, attention=0.5, pooled=0.25, vectorised=0.25)}
+    regions = {
+        "half": "sparse" + (", whole range" if far else ""),
+        "verb": verb,
+        "model": options.get("model", "–"),
+        "loss": loss if verb in ("sparse.predict", "sparse.align") else "–",
+        "query": "given" if given else "from two steps",
+        "ridge": "0"
+        if ridge == 0.0
+        else "small (< 1e-4)"
+        if ridge < 1e-4
+        else "1e-4 to 1e-1"
+        if ridge < 0.1
+        else "1e-1 and up",
+        "classes": "rare" if min(task["positive_rate"], 1.0 - task["positive_rate"]) < 0.1 else "common",
+        "signal": "none" if task["strength"] == 0.0 else "weak" if task["strength"] < 2.0 else "strong",
+    }
+    return Problem(verb=verb, task=task, learner=learner, options=options, regions=regions)
+
+
+def _build(description: Any) -> Any:
+    """The target of a description."""
+    if isinstance(description, dict) and "class" in description:
+        arguments = {name: _build(value) for name, value in description.items() if name != "class"}
+        return getattr(aim, description["class"])(**arguments)
+    return description
+
+
+def _words(owner: str, arguments: dict[str, Any]) -> str:
+    """Arguments as Python source."""
+
+    def source(value: Any) -> str:
+        if isinstance(value, dict):
+            inside = ", ".join(f"{k}={source(v)}" for k, v in value.items() if k != "class")
+            return f"{owner}.{value['class']}({inside})"
+        return repr(value)
+
+    return ", ".join(f"{name}={source(value)}" for name, value in arguments.items())
+
+
+def call(problem: Problem) -> str:
+    """The problem as one line of Python."""
+    half, name = problem.verb.split(".")
+    second = "Learner" if half == "aim" else "Protocol"
+    parts = [f"{half}.Task({_words(half, problem.task)})"]
+    if name != "oracle":
+        parts.append(f"{half}.{second}({_words(half, problem.learner)})")
+    parts += [f"{key}={value!r}" for key, value in problem.options.items()]
+    return f"{problem.verb}({', '.join(parts)})"
+
+
+def solve(problem: Problem) -> tuple[str, str]:
+    """Solve a problem: how it ended in words, and what is wrong with the answer (nothing, if all is well)."""
+    task = {name: _build(value) for name, value in problem.task.items()}
+    half, name = problem.verb.split(".")
+    if half == "aim":
+        return _AIM[name](aim.Task(**task), aim.Learner(**problem.learner), problem)
+    return _SPARSE[name](sparse.Task(**task), sparse.Protocol(**problem.learner), problem)
+
+
+def _first(*complaints: tuple[bool, str]) -> str:
+    """The first complaint that holds."""
+    return next((text for holds, text in complaints if holds), "")
+
+
+def _not_a_number(result: Any) -> bool:
+    numbers = [getattr(result, f.name) for f in fields(result)]
+    return any(isinstance(x, float) and np.isnan(x) for x in numbers)
+
+
+def _check_predict(task: aim.Task, learner: aim.Learner, problem: Problem) -> tuple[str, str]:
+    point = aim.predict(task, learner, **problem.options)
+    wrong = check_prediction(point)
+    if not wrong and problem.spectrum:
+        wrong = check_spectrum(point)
+    if not wrong and problem.neighbour:
+        wrong = _check_neighbour(point)
+    return point.status.split(":")[0], wrong
+
+
+def check_prediction(point: aim.Prediction) -> str:
+    """What is wrong with a prediction, or nothing."""
+    task, learner = point.task, point.learner
+    most = 2.0 * task.tokens  # two rows of probabilities are at most a squared distance of two apart
+    nothing = point.alpha * reduce(task, learner).output.fresh_loss(0.0, 0.0)  # what the zero map costs
+    width = learner.width if learner.param == "factorised" else 1.0
+    return _first(
+        (_not_a_number(point), "not a number"),
+        (point.certificate.residual > RESIDUAL, f"residual {point.certificate.residual:.1e}"),
+        (not -ROUNDING <= point.rank <= min(1.0, width) + QUADRATURE, f"rank {point.rank!r}"),
+        (not 0.0 <= point.test_error <= most, f"test error {point.test_error!r}"),
+        (not 0.0 <= point.test_error_clean <= most, f"clean test error {point.test_error_clean!r}"),
+        (
+            not 0.0 <= point.train_loss <= nothing * (1.0 + 1e-3),
+            f"train loss {point.train_loss!r}, of the zero map {nothing!r}",
+        ),
+        (point.q < 0.0 or point.m < 0.0, f"q {point.q!r}, m {point.m!r}"),
+        (point.m**2 > point.q * task.target.second_moment * (1.0 + 1e-8), "m² > q Q0"),
+        (point.sigma < 0.0, f"sigma {point.sigma!r}"),
+    )
+
+
+def check_spectrum(point: aim.Prediction) -> str:
+    """Mass and second moment of the law against the scalars it comes from."""
+    law = aim.spectrum(point)
+    if law.rank == 0.0 or point.spread <= 0.0:
+        return ""
+    mass = law.zero_mass + law.rank if point.thresholded else law.rank
+    return _first(
+        (bool(np.any(law.density_values < 0.0)), "negative density"),
+        (abs(mass - 1.0) > QUADRATURE, f"mass {mass!r}"),
+        (any(high < low for low, high in law.edges), "edges out of order"),
+        (
+            abs(float(law.cdf(np.array([np.inf]))[0]) - 1.0) > 2e-3,
+            f"cdf ends at {float(law.cdf(np.array([np.inf]))[0])!r}",
+        ),
+        # q comes from hats that differ from the final ones by the residual
+        (abs(law.second_moment - point.q) > 1e-5 * point.q, f"second moment {law.second_moment!r}, q {point.q!r}"),
+    )
+
+
+def _check_neighbour(point: aim.Prediction) -> str:
+    """The answer must not depend on where the solver starts."""
+    near = aim.predict(point.task, point.learner, point.alpha * 1.25)
+    again = aim.predict(point.task, point.learner, point.alpha, near=near)
+    # the two may end on different quadrature rules: each states its error
+    allowed = 3.0 * (point.certificate.quadrature_error + again.certificate.quadrature_error) + 1e-5
+    gap = abs(again.test_error - point.test_error)
+    return f"from a neighbour the test error is {again.test_error!r}, not {point.test_error!r}" if gap > allowed else ""
+
+
+def _check_thresholds(task: aim.Task, learner: aim.Learner, problem: Problem) -> tuple[str, str]:
+    found = aim.thresholds(task, learner)
+    top = found.direct * (1.0 + QUADRATURE)  # no learner fits more than the direct one
+    wrong = _first(
+        (_not_a_number(found), "not a number"),
+        (not 0.0 < found.interpolation <= top, f"interpolation {found.interpolation!r}, direct {found.direct!r}"),
+        (
+            np.isfinite(found.recovery) and not found.bayes_optimal <= found.recovery * (1.0 + ROUNDING) <= top,
+            "recovery",
+        ),
+        (not 0.0 <= found.emergence < np.inf, f"emergence {found.emergence!r}"),
+        (not 0.0 <= found.peak_test_error <= 2.0 * task.tokens, f"peak {found.peak_test_error!r}"),
+        (found.certificate.residual > RESIDUAL, f"residual {found.certificate.residual:.1e}"),
+    )
+    return found.certificate.status.split(";")[0], wrong
+
+
+def _constant_loss(loss: str, rate: float) -> float:
+    """Training loss of the best constant classifier."""
+    if loss == "logistic":
+        return float(-rate * np.log(rate) - (1.0 - rate) * np.log(1.0 - rate))
+    return {"square": 2.0 * rate * (1.0 - rate), "hinge": 2.0 * min(rate, 1.0 - rate)}.get(
+        loss, 2.0 * rate * (1.0 - rate)
+    )
+
+
+def _check_sparse_predict(task: sparse.Task, protocol: sparse.Protocol, problem: Problem) -> tuple[str, str]:
+    point = sparse.predict(task, protocol, **problem.options)
+    return point.certificate.status.split(":")[0], check_readout(point)
+
+
+def check_readout(point: sparse.Prediction) -> str:
+    """What is wrong with a trained readout, or nothing."""
+    rate, ridge = point.task.positive_rate, point.protocol.ridge
+    # no linear rule beats the best one; of attention only Bayes is known to be better, which costs a simulation
+    floor = 0.0 if point.model == "attention" else linear_error(point.task.linear_snr, rate)
+    weights = (point.query_weight or 0.0) ** 2 + point.signal_weight**2 + point.rest_norm**2
+    cost = point.train_loss + 0.5 * ridge * weights
+    constant = _constant_loss(str(point.protocol.loss), rate)
+    allowed = constant * (1.0 + 1e-6) + 10.0 * point.certificate.quadrature_error
+    return _first(
+        (_not_a_number(point), "not a number"),
+        (point.certificate.residual > RESIDUAL, f"residual {point.certificate.residual:.1e}"),
+        (not 0.0 <= point.test_error <= 1.0, f"test error {point.test_error!r}"),
+        (not 0.0 <= point.train_error <= 1.0, f"train error {point.train_error!r}"),
+        (not -ROUNDING <= cost <= allowed, f"objective {cost!r}, of a constant {constant!r}"),
+        (point.test_error < floor - ROUNDING, f"test error {point.test_error!r} below the best linear rule {floor!r}"),
+        (point.cos_query is not None and not -1.0 <= point.cos_query <= 1.0, f"cos_query {point.cos_query!r}"),
+        (point.rest_norm < 0.0, f"rest_norm {point.rest_norm!r}"),
+    )
+
+
+def _check_capacity(task: sparse.Task, protocol: sparse.Protocol, problem: Problem) -> tuple[str, str]:
+    found = sparse.capacity(task, protocol)
+    least = min(found.attention, found.pooled)
+    wrong = _first(
+        (_not_a_number(found), "not a number"),
+        # at x = 0 the violation is E (g)_-² = 1/2, so its minimum is at most that
+        (least < 2.0 - 1e-6, f"capacity {least!r} below 2"),
+        (found.vectorised != task.length * found.pooled, "vectorised is not length times pooled"),
+    )
+    return found.certificate.status, wrong
+
+
+def _check_align(task: sparse.Task, protocol: sparse.Protocol, problem: Problem) -> tuple[str, str]:
+    found = sparse.align(task, protocol)
+    wrong = _first(
+        (_not_a_number(found), "not a number"),
+        (max(abs(found.cos_query), abs(found.cos_readout)) > 1.0, f"cosine {found.cos_query!r}, {found.cos_readout!r}"),
+        (abs(found.overlap_query) > found.norm_query * (1.0 + ROUNDING), "overlap above the norm"),
+        (abs(found.query_readout) > found.norm_query * found.norm_readout * (1.0 + ROUNDING), "Cauchy-Schwarz"),
+        (found.misalignment < 0.0, f"misalignment {found.misalignment!r}"),
+    )
+    return found.certificate.status, wrong
+
+
+def _check_oracle(task: sparse.Task, protocol: sparse.Protocol, problem: Problem) -> tuple[str, str]:
+    found = sparse.oracle(task)
+    trivial = min(task.positive_rate, 1.0 - task.positive_rate)
+    noise = 5.0 * found.certificate.quadrature_error  # Monte Carlo
+    ordered = [0.0, found.bayes or 0.0, found.softmax or found.hardmax, found.hardmax, trivial]
+    wrong = _first(
+        (_not_a_number(found), "not a number"),
+        (any(b < a - ROUNDING for a, b in pairwise(ordered)), f"order {ordered!r}"),
+        (not 0.0 <= found.vectorised <= found.vectorised_symmetric <= trivial + ROUNDING, "linear errors out of order"),
+        (
+            not (found.bayes or 0.0) - noise <= found.elementwise <= trivial + noise,
+            f"elementwise {found.elementwise!r}",
+        ),
+        (found.vectorised < (found.bayes or 0.0) - noise, "a linear rule beats Bayes"),
+    )
+    return "converged", wrong
+
+
+def _check_ridgeless(task: sparse.Task, protocol: sparse.Protocol, problem: Problem) -> tuple[str, str]:
+    limit, slope = sparse.ridgeless(task, protocol, **problem.options)
+    wrong = _first(
+        (not np.isfinite([limit, slope]).all(), f"limit {limit!r}, slope {slope!r}"),
+        (not 0.0 <= limit <= 1.0, f"limit {limit!r}"),
+    )
+    return "converged", wrong
+
+
+Check = Callable[[Any, Any, Problem], tuple[str, str]]
+_AIM: dict[str, Check] = {"predict": _check_predict, "thresholds": _check_thresholds}
+_SPARSE: dict[str, Check] = {
+    "predict": _check_sparse_predict,
+    "capacity": _check_capacity,
+    "align": _check_align,
+    "oracle": _check_oracle,
+    "ridgeless": _check_ridgeless,
+}

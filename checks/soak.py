@@ -124,6 +124,7 @@ def main(words: list[str] | None = None) -> int:
     text = report(list(rows.values()), wish.seed, wish.count)
     print(text)
     if wish.write:
+        REPORT.parent.mkdir(parents=True, exist_ok=True)
         REPORT.write_text(text + "\n", encoding="utf-8")
     return int(any(row["end"] in ("wrong", "raised") for row in rows.values()))
 

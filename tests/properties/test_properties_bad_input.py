@@ -1,0 +1,147 @@
+"""Whatever a verb is given, it takes it or says in one sentence which argument is wrong: never another exception."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onehead import aim, sparse
+from onehead.errors import InvalidArgument
+
+TASK, LEARNER = aim.Task(), aim.Learner()
+LISTED = aim.Task(target=aim.PowerLaw(gamma=0.75, dim=20))
+SIGNAL, PLAN = sparse.Task(), sparse.Protocol()
+RNG = np.random.default_rng(0)
+
+# nothing of this is a sensible value of any argument below; words may be any text, none of which is a known word
+NOT_FINITE = st.sampled_from([math.nan, math.inf, -math.inf])
+NEGATIVE = st.floats(-1e6, -1.5).map(lambda x: x + 0.25 if x == int(x) else x)
+WORDS = st.text(alphabet="xyzé -_0", max_size=5).filter(lambda word: word.strip("0 -_") or not word.strip())
+THINGS = st.sampled_from([object(), 1j, b"x", {"a": 1}, [1.0, "x"], [None], ("x",), [math.nan]])
+EVERYTHING = st.one_of(NOT_FINITE, NEGATIVE, WORDS, THINGS)
+OR_NOTHING = st.one_of(EVERYTHING, st.none())
+
+PROBLEMS = {
+    "aim.Task": (aim.Task, {}, ("target", "noise", "tokens", "beta0")),
+    "aim.Learner": (aim.Learner, {}, ("weight_decay", "width", "param", "beta", "loss", "branch")),
+    "aim.MarchenkoPastur": (aim.MarchenkoPastur, {}, ("kappa0",)),
+    "aim.PowerLaw": (aim.PowerLaw, {}, ("gamma", "dim")),
+    "aim.Spikes": (aim.Spikes, {"spikes": (1.0,), "dim": 9}, ("spikes", "dim")),
+    "aim.Atoms": (aim.Atoms, {}, ("eigenvalues",)),
+    "aim.Method": (aim.Method, {}, ("optimiser", "tolerance", "max_iterations", "starts")),
+    "aim.Variant": (aim.Variant, {}, ("heads", "output")),
+    "sparse.Task": (sparse.Task, {}, ("length", "signal_tokens", "strength", "positive_rate")),
+    "sparse.Protocol": (sparse.Protocol, {}, ("alpha0", "alpha1", "beta", "eta_w", "eta_b", "loss", "ridge")),
+    "sparse.Protocol, query": (sparse.Protocol, {"cos_query": 0.5, "sharpness": 1.0}, ("cos_query", "sharpness")),
+}
+_AIM = {"task": TASK, "learner": LEARNER}
+_LAW = {"task": LISTED, "learner": LEARNER}
+_SMALL = {**_AIM, "dim": 8, "alpha": 0.5}
+_SPARSE = {"task": SIGNAL, "protocol": PLAN}
+VERBS = {
+    "aim.predict": (aim.predict, {**_AIM, "alpha": 0.5}, ("task", "learner", "alpha")),
+    "aim.curve": (aim.curve, {**_AIM, "alphas": [0.5]}, ("task", "learner", "alphas")),
+    "aim.spectrum": (aim.spectrum, {}, ("point",)),
+    "aim.decompose": (aim.decompose, {}, ("point",)),
+    "aim.thresholds": (aim.thresholds, {"task": TASK}, ("task",)),
+    "aim.plateau": (aim.plateau, {"task": TASK}, ("task",)),
+    "aim.tune": (aim.tune, {**_AIM, "alpha": 0.5}, ("task", "learner", "alpha")),
+    "aim.scaling": (aim.scaling, {**_LAW, "samples": [100.0]}, ("task", "learner", "samples")),
+    "aim.features": (aim.features, {**_LAW, "samples": [100.0, 200.0]}, ("task", "learner", "samples")),
+    "aim.phase_diagram": (
+        aim.phase_diagram,
+        {"task": LISTED, "log_n": [2.0], "log_lambda": [0.0]},
+        ("task", "log_n", "log_lambda"),
+    ),
+    "aim.nuclear_equivalence": (
+        aim.nuclear_equivalence,
+        _SMALL,
+        ("task", "learner", "dim", "alpha", "seed", "tolerance", "max_iterations"),
+    ),
+    "aim.train": (aim.train, _SMALL, ("task", "learner", "dim", "alpha", "seeds", "seed", "workers")),
+    "aim.amp": (aim.amp, _SMALL, ("task", "learner", "dim", "alpha", "iterations", "damping", "seed")),
+    "aim.compare": (
+        aim.compare,
+        {**_AIM, "alphas": [0.5], "dims": [8], "seeds": 2},
+        ("task", "learner", "alphas", "dims", "seeds", "seed"),
+    ),
+    "sparse.align": (sparse.align, _SPARSE, ("task", "protocol")),
+    "sparse.predict": (sparse.predict, _SPARSE, ("task", "protocol", "model", "accuracy")),
+    "sparse.curve": (sparse.curve, {**_SPARSE, "alphas": [1.0]}, ("task", "protocol", "alphas", "model")),
+    "sparse.capacity": (sparse.capacity, _SPARSE, ("task", "protocol")),
+    "sparse.ridgeless": (sparse.ridgeless, _SPARSE, ("task", "protocol", "model")),
+    "sparse.critical_bias_rate": (sparse.critical_bias_rate, _SPARSE, ("task", "protocol")),
+    "sparse.misalignment_constant": (sparse.misalignment_constant, _SPARSE, ("task", "protocol")),
+    "sparse.tune": (sparse.tune, _SPARSE, ("task", "protocol")),
+    "sparse.finite_size": (sparse.finite_size, {**_SPARSE, "dim": 30}, ("task", "protocol", "dim", "trials", "seed")),
+    "sparse.train": (
+        sparse.train,
+        {**_SPARSE, "dim": 30, "trials": 1},
+        ("task", "protocol", "dim", "trials", "seed", "model", "mode"),
+    ),
+    "sparse.compare": (sparse.compare, {**_SPARSE, "dim": 30}, ("task", "protocol", "dim", "trials", "seed", "model")),
+    "sparse.separable_share": (
+        sparse.separable_share,
+        {**_SPARSE, "dim": 20, "trials": 1},
+        ("task", "protocol", "dim", "trials", "seed", "model"),
+    ),
+    "sparse.landscape": (
+        sparse.landscape,
+        {**_SPARSE, "x": ("beta", [1.0]), "y": ("ridge", [0.1])},
+        ("task", "protocol", "x", "y"),
+    ),
+    "sparse.oracle": (sparse.oracle, {"task": SIGNAL}, ("task", "activation", "seed")),
+    "sparse.grow": (
+        sparse.grow,
+        {"task": SIGNAL, "lengths": [10], "growth": "sqrt"},
+        ("task", "lengths", "growth"),
+    ),
+    "sparse.draw": (
+        sparse.draw,
+        {"task": SIGNAL, "rng": RNG, "samples": 3, "dim": 3},
+        ("task", "rng", "samples", "dim"),
+    ),
+}
+OPTIONAL = {
+    "aim.predict": ("near",),
+    "aim.thresholds": ("learner",),
+    "aim.plateau": ("learner",),
+    "aim.train": ("variant", "method"),
+    "aim.amp": ("first_sigma",),
+    "sparse.predict": ("test_length",),
+    "sparse.tune": ("alpha",),
+    "sparse.train": ("test_length",),
+}
+
+
+def arguments():
+    """Every (verb, argument) with what may not be given for it."""
+    for table in (PROBLEMS, VERBS):
+        for verb, (_, _, names) in table.items():
+            yield from ((verb, name) for name in names)
+    yield from ((verb, name) for verb, names in OPTIONAL.items() for name in names)
+
+
+@pytest.mark.parametrize(("verb", "name"), list(arguments()))
+@given(data=st.data())
+@settings(max_examples=8)
+def test_a_wrong_value_gets_one_sentence(verb, name, data):
+    function, given_values, _ = PROBLEMS.get(verb) or VERBS[verb]
+    values = EVERYTHING if name in OPTIONAL.get(verb, ()) else OR_NOTHING
+    value = data.draw(values)
+    with pytest.raises(InvalidArgument) as caught:
+        function(**{**given_values, name: value})
+    assert "\n" not in str(caught.value)
+
+
+def test_every_verb_is_here():
+    """Functions of both halves; only `softmax` is missing, a compiled kernel for channels that checks nothing."""
+    functions = {
+        f"{half}.{name}"
+        for half, room in (("aim", aim), ("sparse", sparse))
+        for name in room.__all__
+        if callable(getattr(room, name)) and not isinstance(getattr(room, name), type)
+    }
+    assert functions - {"aim.softmax"} == set(VERBS)

@@ -1,7 +1,7 @@
 """Mutants of the theory core: small wrong changes, and whether the tests see them.
 
     python -m checks.mutants --count 160            # a sample, resumable; Ctrl-C loses nothing
-    python -m checks.mutants --again                # only those that survived, after tests were added
+    python -m checks.mutants --again                # those that survived or ran too long, after tests were added
     python -m checks.mutants --write                # the report of what is stored, to docs/assets/mutants.md
 
 A sample is the ``count`` mutants with the smallest hash of (seed, mutant): random, the same on every machine, and an edit
@@ -208,7 +208,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=160)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--store", type=Path, default=ROOT / "out/mutants/verdicts.jsonl")
-    parser.add_argument("--again", action="store_true", help="meet the tests again with those that survived")
+    parser.add_argument(
+        "--again", action="store_true", help="meet the tests again with those that survived or ran too long"
+    )
     parser.add_argument(
         "--limit", type=float, default=LIMIT, help="seconds of tests per mutant; a small one first is quick"
     )
@@ -231,7 +233,8 @@ def _run(given: argparse.Namespace) -> None:
     chosen = sample(tree.path, given.count, given.seed)
     wanted = [mutant for mutant in chosen if mutant.key not in rows]
     if given.again:
-        wanted += [m for m in chosen if rows.get(m.key, {}).get("verdict") == "survived" and m.key not in EXPLAINED]
+        open_ones = [m for m in chosen if rows.get(m.key, {}).get("verdict") in {"survived", "timeout"}]
+        wanted += [mutant for mutant in open_ones if mutant.key not in EXPLAINED]
     if not wanted:
         return
     folder = given.store.parent

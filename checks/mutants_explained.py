@@ -11,4 +11,13 @@ EXPLAINED: dict[str, str] = {
     ),
     "d553ff7e93f28116": "The first guess of a walk that begins where the equations are easy; the solve there forgets it.",
     "7b798ade2aac3cdb": "A finer quadrature rule for a point that is only a start.",
+    "34cf3fc5632b0a58": "Exchanges a quadrature rule and its twin, two scramblings of the same points, neither better.",
+    "e6e69b1a55a5313d": "The default number of trials; 40 or 41 give the same average within its error, which is reported.",
+    "90a10f98b092ed46": "The upper end of a search, further out where the error is constant; the minimum found is the same.",
+    "fb3c950f06240fb9": "min(max(a, b), c) does not know a from b: the same number.",
+    "af64de8ff6391fd4": "A variance that stands for infinity, 1e11 times or over the power of the target.",
+    "9c9b7c873e13b3e7": "Both ends of a bracket are moved out until they bracket; exchanged they still are.",
+    "470074980f6009af": "One step more before giving up; Newton's method ends long before.",
+    "3d72f2b99de2620a": "One value of the grid from which the search for the best sharpness starts; it is refined afterwards.",
+    "c842da5686357ea1": "Into how many stretches a curve is cut, that is which neighbour a point starts from.",
 }

@@ -9,6 +9,7 @@ EXPLAINED: dict[str, str] = {
         "Moves only the point from which Newton's method polishes the root of the cubic: the transform solves its equation "
         "to rounding all the same, at 1,872 points of random laws up to 1e-8 from their edges."
     ),
+    "eddf13dbce1a358a": "A column more in a scratch matrix of which only the first entry is read.",
     "d553ff7e93f28116": "The first guess of a walk that begins where the equations are easy; the solve there forgets it.",
     "7b798ade2aac3cdb": "A finer quadrature rule for a point that is only a start.",
     "34cf3fc5632b0a58": "Exchanges a quadrature rule and its twin, two scramblings of the same points, neither better.",

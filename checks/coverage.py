@@ -41,7 +41,10 @@ RUNS = (
     Run("aim", ("tests/aim", "tests/aim_scaling", "tests/test_house.py")),
     Run("aim-trained", ("tests/aim_train", "tests/test_cli.py")),
     Run("sparse", ("tests/sparse",)),
-    Run("others", ("tests/spectra", "tests/numerics", "tests/trust", "tests/test_documents.py")),
+    Run(
+        "others",
+        ("tests/spectra", "tests/numerics", "tests/trust", "tests/test_documents.py", "tests/test_public_face.py"),
+    ),
     Run("kernels-spectra", ("tests/spectra", "tests/numerics"), compiled=False),
     Run(
         "kernels-aim",

@@ -23,7 +23,7 @@ def _below(p):  # type: ignore[no-untyped-def]
 
 @njit(float64(float64, float64), cache=True, nogil=True, error_model="numpy")
 def _start(t, c):  # type: ignore[no-untyped-def]
-    """A first guess half of all points start within a per cent, the worst are far off."""
+    """A first guess: half of all points start within a per cent, the worst far off."""
     if c < 4.0:
         return t + c * _below(t)
     if t >= 0.0:

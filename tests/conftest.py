@@ -1,8 +1,13 @@
 """Property tests explore anew on every local run; on CI they repeat the same examples, so that a change is to blame."""
 
 import os
+import signal
 
 from hypothesis import settings
+
+# a shell that starts the tests in the background makes them deaf to Ctrl-C, which some of them send
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.register_profile("local", deadline=None)

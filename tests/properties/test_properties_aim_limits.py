@@ -133,3 +133,20 @@ def test_more_tokens_need_fewer_samples():
     points = [aim.predict(mp(0.5, tokens=tokens), learner, 0.2) for tokens in (2, 3)]
     cosines = [p.m / np.sqrt(p.q * 1.5) for p in points]
     assert (np.diff(cosines) > 0.0).all()
+
+
+def test_no_narrow_learner_fits_more_than_direct_training():
+    """A narrow map is a map: its interpolation threshold cannot lie above that of training S itself (found by random problems)."""
+    task = aim.Task(target=aim.MarchenkoPastur(kappa0=2.88325), noise=0.0)
+    found = aim.thresholds(task, aim.Learner(weight_decay=1e-3, width=0.6))
+    assert found.interpolation <= found.direct
+    assert any("narrow" in text for text in found.certificate.warnings)
+
+
+def test_an_iterate_that_underflows_is_refused_or_solved_but_never_divides_by_zero():
+    task = aim.Task(target=aim.MarchenkoPastur(kappa0=159.819), noise=0.00760146)
+    try:
+        point = aim.predict(task, aim.Learner(weight_decay=9.40071e-07), 1.17386e-05)
+    except SolveError:
+        return
+    assert point.certificate.residual < 1e-6

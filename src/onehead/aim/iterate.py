@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from onehead.aim.channel import ProxMemory
 from onehead.aim.reduced import Hats, Overlaps, Reduced
+from onehead.errors import OutsideDomain
 from onehead.numerics.fixed_point import fixed_point
 
 __all__ = ["TOLERANCE", "Attempt", "Secants", "Vector", "at_alpha", "inside", "log_state", "turn_once"]
@@ -49,6 +50,8 @@ def turn_once(
 ) -> tuple[Hats, Overlaps]:
     """One turn of the equations: overlaps -> hats -> overlaps."""
     q, m, sigma = (float(v) for v in np.exp(y))
+    if q == 0.0:
+        raise OutsideDomain("the iterate ran into the zero map.")
     unit = problem.output_channel(q, m, sigma, level=level, twin=twin, memory=memory)
     hats = Hats(alpha * unit.q, alpha * unit.m, alpha * unit.sigma)
     return hats, problem.input_channel(hats)

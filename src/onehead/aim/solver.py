@@ -137,7 +137,8 @@ def _guesses(problem: Reduced, alpha: float, start: Vector | None) -> Iterator[V
         with suppress(SolveError):  # without noise there is no such state between recovery and interpolation
             near = interpolating(problem, alpha, accuracy=0.5)
             sigma = alpha * problem.informative * near.eps / problem.decay
-            yield np.log([near.q, near.m, max(sigma, 1e-3)])
+            if near.q > 0.0 and near.m > 0.0:  # with next to no samples both may underflow
+                yield np.log([near.q, near.m, max(sigma, 1e-3)])
     yield _plateau_guess(problem, alpha)
     if factors:
         # close to emergence: the map of the first step from S = 0, with its own small Sigma

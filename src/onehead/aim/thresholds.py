@@ -66,6 +66,13 @@ def thresholds(task: Task, learner: Learner | None = None) -> Thresholds:
     if not possible:
         why = "with noise" if problem.noise > 0.0 else "by a learner narrower than the target"
         notes.append(f"recovery is infinite: the target is never found exactly {why}")
+    cautions = ["the Bayes-optimal line is quoted from the literature, not derived here"]
+    if ratio > direct_threshold(problem):
+        # the A of a narrow learner can exceed one (3); a narrow map is one that direct training could find as well
+        ratio = direct_threshold(problem)
+        cautions.append(
+            "interpolation is bounded by that of direct training: the theory of a learner this narrow overshoots"
+        )
     return Thresholds(
         interpolation=ratio,
         recovery=recovery(problem) if possible else float("inf"),
@@ -77,7 +84,7 @@ def thresholds(task: Task, learner: Learner | None = None) -> Thresholds:
             status="converged" + (f"; {notes[0]}" if notes else ""),
             kind="claim",
             residual=state.residual if state is not None else 0.0,
-            warnings=("the Bayes-optimal line is quoted from the literature, not derived here",),
+            warnings=tuple(cautions),
         ),
         task=task,
         learner=learner,

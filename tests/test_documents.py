@@ -5,10 +5,8 @@ import importlib
 import pkgutil
 import re
 import runpy
-import shlex
 from pathlib import Path
 
-import click
 import pytest
 
 import onehead
@@ -48,38 +46,6 @@ def test_the_example_of_an_own_loss_runs_as_printed(capsys):
         assert [float(x) for x in number.findall(now)] == pytest.approx(
             [float(x) for x in number.findall(then)], abs=2e-3
         )
-
-
-PAGES = [page for page in sorted((ROOT / "docs").rglob("*.md")) if "```python" in page.read_text()]
-
-
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: page.stem)
-def test_python_on_pages_runs(page, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    space = {"__name__": "page"}
-    for block in re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE):
-        if "--8<--" not in block:  # a file shown as it is has a test of its own
-            exec(compile(block, page.name, "exec"), space)
-
-
-def test_commands_on_pages_are_commands():
-    # every flag shown on a page is one the program knows; running them all would take a quarter of an hour
-    from onehead.cli.main import cli
-
-    for page in [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]:
-        for line in re.findall(r"^\$? ?(?:\.venv/bin/)?onehead ([^`\n]+)$", page.read_text(), re.MULTILINE):
-            words = shlex.split(line, comments=True)
-            words = words[: words.index(">")] if ">" in words else words
-            command, rest = cli, words
-            while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
-                context = click.Context(command)
-                command, rest = command.get_command(context, rest[0]), rest[1:]
-                assert command is not None, f"{page.name}: {line}"
-            known = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
-            for word in rest:
-                assert not word.startswith("--") or word.split("=")[0] in known | {"--help", "--version"}, (
-                    f"{page.name}: {line}"
-                )
 
 
 def test_pages_name_only_files_that_exist():

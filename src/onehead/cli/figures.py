@@ -12,6 +12,7 @@ from onehead.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from onehead.figures.make import Made
+    from onehead.sweep import Counts
 
 __all__ = ["command"]
 
@@ -63,6 +64,7 @@ def make(names: tuple[str, ...], quick: bool, theory: bool, out: str, checkpoint
     """
     from onehead.figures import NAMES
     from onehead.figures import make as make_figures
+    from onehead.figures.registry import chosen
 
     if not names:
         raise InvalidArgument("NAME", "nothing", f"all or one of {', '.join(NAMES)}")
@@ -72,7 +74,7 @@ def make(names: tuple[str, ...], quick: bool, theory: bool, out: str, checkpoint
         raise InvalidArgument("--checkpoint", checkpoint, "a file or folder that exists")
     if checkpoint is None:  # where `make weights-demo` put one
         checkpoint = next((str(file) for file in sorted(Path(CHECKPOINT).rglob("*.safetensors"))), None)
-    steps = _Steps()
+    steps = _Steps(len(chosen(names)))
     try:
         made = make_figures(
             names,
@@ -109,19 +111,19 @@ def make(names: tuple[str, ...], quick: bool, theory: bool, out: str, checkpoint
 class _Steps:
     """One line on standard error that says what is under way, and one for every finished figure."""
 
-    def __init__(self) -> None:
-        self._under_way, self._points = "", 0
+    def __init__(self, figures: int) -> None:
+        self._figures, self._finished = figures, 0
 
-    def step(self, figure: str, sweep: str, count: int) -> None:
-        """A sweep begins (0) or one of its points is finished (1)."""
-        here = f"{figure}: {sweep}"
-        self._points = self._points + count if here == self._under_way else count
-        self._under_way = here
+    def step(self, figure: str, sweep: str, counts: "Counts") -> None:
+        """A sweep begins, or some of its points are finished."""
         if sys.stderr.isatty():
-            click.echo(f"\r\033[K{here}, {self._points} points", err=True, nl=False)
+            solved = counts.done + counts.failed
+            which = f"figure {self._finished + 1} of {self._figures}"
+            click.echo(f"\r\033[K{which}, {figure}: {sweep}, {solved} of {counts.total} points", err=True, nl=False)
 
     def finished(self, one: "Made") -> None:
         """A figure is on disk."""
+        self._finished += 1
         if sys.stderr.isatty():
             click.echo("\r\033[K", err=True, nl=False)
         note(f"{one.name}: {one.points} points, {one.seconds:.1f} s")

@@ -12,13 +12,12 @@ SYMBOLS = {"q": "q = Tr S²/d", "m": "m = Tr S S*/d", "sigma": "Σ"}
 
 def draw(lab: Lab) -> Drawing:
     """Overlaps, and the susceptibility Σ, against the iteration."""
-    dim = lab.pick(100, 300)
+    dim = lab.measured(100, 200)
     size = {"dim": dim, "iterations": lab.pick(16, 30), "damping": 1.0, "alpha": 0.5}
     count = lab.pick(4, 8)
-    # state evolution starts from the spectrum of each instance, so that theory needs the instances too
-    first = lab.theory("message passing", "aim.amp", {"noise": [0.5]}, size, data=False)
-    more = lab.train("message passing, more", "aim.amp", {"noise": [0.5]}, size, seeds=count, data=False)
-    table = first if more is None else more
+    runs = lab.train("message passing", "aim.amp", {"noise": [0.5]}, size, seeds=count, data=False)
+    # state evolution starts from the spectrum of an instance, so that theory alone needs one too
+    table = runs if runs is not None else lab.theory("one instance", "aim.amp", {"noise": [0.5]}, size, data=False)
     steps = [table.arrays(i) for i in range(len(table))]
     iteration = steps[0]["iteration"]
 
@@ -29,7 +28,7 @@ def draw(lab: Lab) -> Drawing:
         theory = np.mean([step[f"{symbol}_theory"] for step in steps], axis=0)
         theory_line(axes, iteration, theory, f"{label}, state evolution", k)
         lab.add(f"{symbol}, state evolution", iteration=iteration, value=theory)
-        if more is None:
+        if runs is None:
             continue
         measured = np.mean([step[symbol] for step in steps], axis=0)
         gaps = np.array([step[symbol] - step[f"{symbol}_theory"] for step in steps])

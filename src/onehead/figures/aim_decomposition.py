@@ -33,7 +33,7 @@ def draw(lab: Lab) -> Drawing:
     theory = lab.theory("theory", name("scaling_point"), {"samples": grid}, target)
     station = measured[1]
     law = lab.theory("spectrum", name("counting"), {"alpha": [station / dim**2]}, target)
-    runs = lab.train("trained", "aim.train", {"samples": measured}, {**target, "seeds": lab.pick(4, 8), "starts": 1})
+    runs = lab.train("trained", "aim.train", {"samples": measured}, {**target, "seeds": lab.pick(4, 6), "starts": 1})
 
     picture, (left, right) = panels(1, 2, width=4.8, height=3.8)
     rows = where(theory)

@@ -19,9 +19,9 @@ WIDTHS = (0.2, 0.5, 0.8)
 
 def draw(lab: Lab) -> Drawing:
     """Rank on the left, share of eigenvalues in the upper bulk on the right."""
-    measured = lab.pick((0.1, 0.5, 2.0, 8.0), (0.1, 0.5, 2.0, 8.0, 20.0, 40.0))
+    measured = lab.pick((0.1, 0.5, 2.0, 8.0), (0.1, 0.5, 2.0, 8.0, 40.0))
     fine = np.geomspace(0.04, lab.pick(300.0, 400.0), lab.pick(14, 40)).tolist()
-    size = {"dim": lab.pick(60, 100), "seeds": lab.pick(4, 8), "starts": 1}
+    size = {"dim": lab.pick(60, 80), "seeds": lab.pick(4, 6), "starts": 1}
     theory = lab.theory("theory", "aim.spectrum", {"kappa0": WIDTHS, "alpha": sorted({*fine, *measured})})
     runs = lab.train("trained", "aim.train", {"kappa0": WIDTHS, "alpha": measured}, size)
 

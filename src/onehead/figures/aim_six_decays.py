@@ -12,9 +12,10 @@ DECAYS = (1e-2, 2e-3, 1e-3, 5e-4, 1e-4, 1e-5)
 def draw(lab: Lab) -> Drawing:
     """Test error and training loss against α."""
     measured = lab.pick((0.08, 0.16, 0.24, 0.4), (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5))
-    grid = lab.pick((0.04, 0.1, 0.12, 0.14, 0.18, 0.2, 0.28, 0.33, 0.5), None)
-    alphas = sorted({*(grid or [0.04 + 0.01 * i for i in range(47)]), *measured})
-    size = {"dim": lab.pick(40, 100), "seeds": lab.pick(4, 8), "starts": 1}
+    coarse, fine = (0.04, 0.06, 0.08, 0.1, 0.12, 0.32, 0.35, 0.45), [0.01 * i for i in range(13, 31)]  # the peak
+    grid = lab.pick((0.04, 0.1, 0.12, 0.14, 0.18, 0.2, 0.28, 0.33, 0.5), (*coarse, *fine))
+    alphas = sorted({round(alpha, 10) for alpha in (*grid, *measured)})
+    size = {"dim": lab.pick(40, 80), "seeds": lab.pick(4, 8), "starts": 1}
     theory = lab.theory("theory", "aim.predict", {"weight_decay": DECAYS, "alpha": alphas})
     runs = lab.train("trained", "aim.train", {"weight_decay": DECAYS, "alpha": measured}, size)
     edge = lab.theory("thresholds", "aim.thresholds", {"kappa0": [0.5]})[0]

@@ -5,8 +5,7 @@ from os import PathLike
 from typing import Any, TypeVar
 
 from onehead.results import plain
-from onehead.sweep import Table, sweep
-from onehead.sweep.executors import Executor
+from onehead.sweep import Counts, Executor, Inline, Spec, Store, Table, drive
 
 __all__ = ["Lab"]
 
@@ -34,10 +33,10 @@ class Lab:
         Whether finite-size runs are wanted; otherwise `train` gives nothing.
     store : path, optional
         File that keeps every finished point.
-    executor : str or Executor
-        Where points are solved.
+    executor : Executor, optional
+        Where points are solved; in this process if not given.
     progress : callable, optional
-        Called with the name of a sweep and 0 at its start, and 1 for every finished point.
+        Called with the name of a sweep and how far it is, at its start and whenever points are finished.
     checkpoint : path, optional
         Weights for the figure of a real checkpoint.
     """
@@ -48,12 +47,12 @@ class Lab:
         quick: bool = True,
         training: bool = True,
         store: str | PathLike[str] | None = None,
-        executor: str | Executor = "inline",
-        progress: Callable[[str, int], None] | None = None,
+        executor: Executor | None = None,
+        progress: Callable[[str, Counts], None] | None = None,
         checkpoint: str | PathLike[str] | None = None,
     ) -> None:
         self.quick, self.training, self.checkpoint = quick, training, checkpoint
-        self._store, self._executor, self._progress = store, executor, progress
+        self._store, self._executor, self._progress = store, executor or Inline(), progress
         self._tables: dict[str, Table] = {}
         self._asked: dict[str, dict[str, Any]] = {}
         self._rows: list[dict[str, Any]] = []
@@ -61,6 +60,10 @@ class Lab:
     def pick(self, quick: Value, full: Value) -> Value:
         """The first when quick, else the second."""
         return quick if self.quick else full
+
+    def measured(self, quick: Value, full: Value) -> Value:
+        """The same for sizes of instances that theory needs as well: the second only when finite-size runs are wanted."""
+        return full if self.training and not self.quick else quick
 
     def theory(
         self,
@@ -90,13 +93,13 @@ class Lab:
     def _sweep(
         self, name: str, call: str, axes: Mapping[Any, Any], fixed: Mapping[str, Any], seeds: int | None, data: bool
     ) -> Table:
-        def step() -> None:
+        def tell(counts: Counts) -> None:
             if self._progress is not None:
-                self._progress(name, 1)
+                self._progress(name, counts)
 
-        if self._progress is not None:
-            self._progress(name, 0)
-        table = sweep(call, axes, fixed=fixed, seeds=seeds, store=self._store, on=self._executor, progress=step)
+        spec = Spec(call=call, axes=axes, fixed=fixed, seeds=seeds, own=True)
+        with Store.writing(self._store) as store:
+            table = Table(list(store.rows(drive(spec, store, self._executor, progress=tell))), store.arrays.get)
         self._tables[name] = table
         self._asked[name] = {
             "call": call,

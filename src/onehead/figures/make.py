@@ -12,7 +12,7 @@ from onehead.figures.lab import Lab
 from onehead.figures.pool import Pool
 from onehead.figures.registry import Drawing, Figure, chosen
 from onehead.figures.save import save
-from onehead.sweep.executors import Executor
+from onehead.sweep import Counts, Executor, Inline
 from onehead.sweep.local import cores
 
 __all__ = ["STORE", "Made", "make"]
@@ -39,7 +39,7 @@ def make(
     theory: bool = False,
     checkpoint: str | PathLike[str] | None = None,
     workers: int | None = None,
-    progress: Callable[[str, str, int], None] | None = None,
+    progress: Callable[[str, str, Counts], None] | None = None,
     on_figure: Callable[[Made], None] | None = None,
 ) -> list[Made]:
     """Make figures by name into a folder.
@@ -60,7 +60,7 @@ def make(
     workers : int, optional
         Processes; all cores if not given, and with one everything is computed in this process.
     progress : callable, optional
-        Called with the figure, the sweep and 0 at its start, 1 for every finished point.
+        Called with the figure, the sweep and how far it is, at its start and whenever points are finished.
     on_figure : callable, optional
         Called with every finished figure.
 
@@ -82,9 +82,9 @@ def make(
         for figure in wanted:
             clock = perf_counter()
 
-            def step(sweep: str, count: int, name: str = figure.name) -> None:
+            def step(sweep: str, counts: Counts, name: str = figure.name) -> None:
                 if progress is not None:
-                    progress(name, sweep, count)
+                    progress(name, sweep, counts)
 
             lab = Lab(
                 quick=quick,
@@ -126,10 +126,10 @@ def _drawn(figure: Figure, lab: Lab) -> Drawing:
 
 
 @contextmanager
-def _place(workers: int | None) -> Iterator[str | Executor]:
+def _place(workers: int | None) -> Iterator[Executor]:
     count = cores() if workers is None else workers
     if count == 1:
-        yield "inline"
+        yield Inline()
         return
     with Pool(count) as pool:
         yield pool

@@ -26,7 +26,7 @@ def draw(lab: Lab) -> Drawing:
     """Singular values by rank with the fitted laws: heads trained by ourselves first, then heads of the checkpoint."""
     own = [(0.5, 0.01), (2.0, 0.01)] if lab.checkpoint else [(0.2, 0.01), (0.5, 0.01), (1.0, 0.01), (2.0, 0.01)]
     words = {("alpha", "weight_decay"): own}
-    size = {"dim": lab.pick(80, 200), "kappa0": 0.5, "noise": 0.5}
+    size = {"dim": lab.measured(80, 160), "kappa0": 0.5, "noise": 0.5}
     # without trained heads there is nothing to lay a law beside, so that these are computed under --theory as well
     trained = lab.theory("our own heads", name("trained_head"), words, size)
     shown: list[tuple[Table, int, str]] = [

@@ -14,8 +14,8 @@ LAWS = ("gaussian", "rademacher", "sphere", "heavy-tailed", "sparse")
 
 def draw(lab: Lab) -> Drawing:
     """Test error, and its ratio to theory."""
-    measured = lab.pick((0.1, 0.3, 1.0), (0.1, 0.2, 0.5, 1.0, 2.0))
-    size = {"dim": lab.pick(60, 150), "seeds": lab.pick(4, 8), "starts": 1}
+    measured = lab.pick((0.1, 0.3, 1.0), (0.1, 0.2, 0.5, 1.0))
+    size = {"dim": lab.pick(60, 100), "seeds": lab.pick(4, 8), "starts": 1}
     theory = lab.theory("theory", "aim.predict", {"alpha": sorted({*shared_grid(lab, 0.07, 1.5), *measured})})
     runs = lab.train("trained", "aim.train", {"token_law": list(LAWS), "alpha": measured}, size)
     predicted = {row["alpha"]: row["test_error"] for row in where(theory)}

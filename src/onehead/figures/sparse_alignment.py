@@ -15,7 +15,7 @@ def draw(lab: Lab) -> Drawing:
     plan = {**TASK, "beta": 1.0}
     theory = lab.theory("theory", "sparse.align", {"alpha0": "log:0.1:30:40"}, plan)
     at = lab.theory("theory at measured points", "sparse.align", {"alpha0": measured}, plan)
-    size = {**plan, "dim": lab.pick(500, 1000), "trials": lab.pick(16, 64)}
+    size = {**plan, "dim": lab.pick(500, 1000), "trials": lab.pick(16, 32)}
     runs = lab.train("trained", name("first_cosines"), {"alpha0": measured}, size)
 
     picture, (left, right) = panels(1, 2, width=4.6)

@@ -15,8 +15,8 @@ def draw(lab: Lab) -> Drawing:
     """Test error over both rates on the left; a cut with training on the right."""
     from matplotlib.patches import Patch  # noqa: PLC0415
 
-    rates = lab.pick(np.linspace(0.0, 8.0, 11), np.linspace(0.0, 8.0, 33)).tolist()
-    readout = lab.pick(np.geomspace(0.1, 3.0, 6), np.geomspace(0.1, 3.0, 15)).tolist()
+    rates = lab.pick(np.linspace(0.0, 8.0, 11), np.linspace(0.0, 8.0, 25)).tolist()
+    readout = lab.pick(np.geomspace(0.1, 3.0, 6), np.geomspace(0.1, 3.0, 11)).tolist()
     table = lab.theory("landscape", "sparse.predict", {"eta_w": readout, "eta_b": rates}, TASK)
     measured = (0.0, 0.8, 1.6, 2.4, 4.0, 6.4)
     cut = lab.theory("cut", "sparse.predict", {"eta_b": sorted({*rates, *measured})}, TASK)

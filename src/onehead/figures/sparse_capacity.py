@@ -26,7 +26,7 @@ def draw(lab: Lab) -> Drawing:
         [(s, k) for s in chosen for k in (0.5, 1.0, 2.0, 4.0)],
     )
     places = [(*spot, round(ratio[spot], 6)) for spot in spots if spot in ratio]
-    size = {**TASK, "dim": lab.pick(80, 200), "trials": lab.pick(16, 40)}
+    size = {**TASK, "dim": lab.pick(80, 120), "trials": lab.pick(16, 24)}
     runs = lab.train("linear programming", name("separable_crossing"), {(*words, "near"): places}, size)
 
     picture, (left, right) = panels(1, 2, width=4.7, height=3.8)

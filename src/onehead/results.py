@@ -3,18 +3,23 @@
 import json
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel
+
+from onehead.errors import InvalidArgument
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Certificate", "Kind", "Result", "Rows", "plain"]
+__all__ = ["INTERRUPTED", "Certificate", "Kind", "NoAnswer", "Points", "Result", "Rows", "plain"]
 
+INTERRUPTED = "interrupted before it was solved."
 SHOWN = 10  # numbers that a result shows of itself in a notebook, and rows
 
 Kind = Literal["theorem", "claim", "conjecture", "heuristic", "measurement"]
@@ -138,6 +143,54 @@ class Rows(ABC):
         more = f"<tr><td colspan={len(self._SHOWN)}>and {len(rows) - SHOWN} more</td></tr>" if len(rows) > SHOWN else ""
         good = f"{len(rows) - failed} of {len(rows)} solved"
         return f"<table><caption>{type(self).__name__} {_badge(good, not failed)}</caption><tr>{head}</tr>{body}{more}</table>"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoAnswer:
+    """Base of every point that could not be solved, with the reason."""
+
+    _EMPTY: ClassVar[tuple[str, ...]] = ()
+
+    reason: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """A row with a reason, and nothing where a solved point has numbers."""
+        own = {field.name: plain(getattr(self, field.name)) for field in fields(self) if field.name != "reason"}
+        return {**dict.fromkeys(self._EMPTY), **own, "status": f"failed: {self.reason}", "kind": None}
+
+
+Point = TypeVar("Point", bound=Result)
+Lost = TypeVar("Lost", bound=NoAnswer)
+
+
+class Points(Rows, Generic[Point, Lost]):
+    """Base of every result along one axis: points in the order asked for, those without an answer in their places."""
+
+    points: tuple[Point | Lost, ...]
+
+    def __iter__(self) -> Iterator[Point | Lost]:
+        return iter(self.points)
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    @property
+    def failures(self) -> tuple[Lost, ...]:
+        """The points without an answer."""
+        return tuple(point for point in self.points if isinstance(point, NoAnswer))
+
+    def column(self, name: str) -> NDArray[np.float64]:
+        """One quantity along the points; not a number where a point failed."""
+        values = [getattr(point, name, math.nan if isinstance(point, NoAnswer) else None) for point in self.points]
+        if not all(isinstance(value, (int, float)) for value in values):
+            solved = next(point for point in self.points if not isinstance(point, NoAnswer))
+            numbers = [key for key in solved.to_dict() if isinstance(getattr(solved, key, None), (int, float))]
+            raise InvalidArgument("name", name, f"a number of the points: {', '.join(numbers)}")
+        return np.array(values, dtype=float)
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One dict per point."""
+        return [point.to_dict() for point in self.points]
 
 
 def _badge(text: str, good: bool) -> str:

@@ -44,6 +44,10 @@ def test_a_failed_point_is_a_row_with_a_reason(monkeypatch):
     assert row["status"].startswith("failed: no solution")
     assert row["test_error"] is None
     assert np.isnan(found.column("test_error")[1])
+    with pytest.raises(InvalidArgument, match=r"name must be a number of the points: alpha, test_error.*'typo'"):
+        found.column("typo")
+    with pytest.raises(InvalidArgument, match="'status'"):
+        found.column("status")
 
 
 @pytest.mark.parametrize("count", ["1", "2"])

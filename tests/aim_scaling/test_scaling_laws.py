@@ -23,7 +23,7 @@ from onehead.aim import (
 from onehead.aim.optimum import best_decay
 from onehead.aim.phases import region_of
 from onehead.aim.slopes import decay_slope, local_exponent
-from onehead.errors import InvalidArgument
+from onehead.errors import InvalidArgument, NotConverged
 
 DIM = 200
 POWER = Task(target=PowerLaw(gamma=0.75, dim=DIM))
@@ -164,6 +164,22 @@ def test_features_emerge_in_order_and_agree_with_the_spectrum():
         # s and eps are interpolated between the points of the range: one percent of n
         below, above = scaling(POWER, learner, [0.98 * item.samples, 1.02 * item.samples]).points
         assert below.outliers < item.feature <= above.outliers
+
+
+def test_a_feature_placed_across_a_hole_says_so(monkeypatch):
+    module, samples = sys.modules["onehead.aim.curve"], np.geomspace(3e3, 3e5, 6)
+    real = module.predict
+
+    def sometimes(task, learner, alpha, near=None):
+        if abs(alpha * DIM**2 / samples[3] - 1.0) < 1e-9:
+            raise NotConverged("no solution here; try another.")
+        return real(task, learner, alpha, near=near)
+
+    monkeypatch.setattr(module, "predict", sometimes)
+    found = features(POWER, Learner(weight_decay=1.0), samples)
+    across = [item for item in found if samples[2] < item.samples < samples[4]]
+    assert across and [item for item in found if item.warning] == across
+    assert f"n = {samples[3]:.4g}" in across[0].warning
 
 
 def test_the_best_weight_decay_is_a_minimum():

@@ -1,9 +1,9 @@
 """Learning curves: many sample ratios, each started from its neighbour, on all cores."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,43 +14,27 @@ from onehead.aim.theory import predict
 from onehead.arguments import checked, instance, numbers
 from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.parallel import thread_map
-from onehead.results import Rows
+from onehead.results import INTERRUPTED, NoAnswer, Points
 
-__all__ = ["INTERRUPTED", "Curve", "Failure", "curve"]
+__all__ = ["Curve", "Failure", "curve"]
 
 STRETCHES = 8
-INTERRUPTED = "interrupted before it was solved."
 
 
 @dataclass(frozen=True, kw_only=True)
-class Failure:
+class Failure(NoAnswer):
     """A point of a curve that could not be solved, with the reason."""
 
-    alpha: float
-    reason: str
+    _EMPTY: ClassVar[tuple[str, ...]] = (
+        "alpha", "test_error", "test_error_clean", "train_loss", "rank", "q", "m", "sigma", "q_hat", "m_hat", "sigma_hat",
+        "residual",
+    )  # fmt: skip
 
-    def to_dict(self) -> dict[str, Any]:
-        """A row with a reason and no numbers."""
-        empty = dict.fromkeys(
-            (
-                "test_error",
-                "test_error_clean",
-                "train_loss",
-                "rank",
-                "q",
-                "m",
-                "sigma",
-                "q_hat",
-                "m_hat",
-                "sigma_hat",
-                "residual",
-            )
-        )
-        return {"alpha": self.alpha, **empty, "status": f"failed: {self.reason}", "kind": None}
+    alpha: float
 
 
 @dataclass(frozen=True, kw_only=True)
-class Curve(Rows):
+class Curve(Points[Prediction, Failure]):
     """A learning curve: points in the order of the sample ratios asked for."""
 
     _SHOWN: ClassVar[tuple[str, ...]] = ("alpha", "test_error", "train_loss", "rank", "status")
@@ -58,27 +42,6 @@ class Curve(Rows):
     task: Task
     learner: Learner
     points: tuple[Prediction | Failure, ...]
-
-    def __iter__(self) -> Iterator[Prediction | Failure]:
-        return iter(self.points)
-
-    def __len__(self) -> int:
-        return len(self.points)
-
-    @property
-    def failures(self) -> tuple[Failure, ...]:
-        """The points without an answer."""
-        return tuple(point for point in self.points if isinstance(point, Failure))
-
-    def column(self, name: str) -> NDArray[np.float64]:
-        """One quantity along the curve; not a number where a point failed."""
-        return np.array(
-            [np.nan if isinstance(p, Failure) and name != "alpha" else getattr(p, name) for p in self.points]
-        )
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """One dict per point."""
-        return [point.to_dict() for point in self.points]
 
 
 @checked(task=instance(Task, "Task()"), learner=instance(Learner, "Learner()"), alphas=numbers(single=True))

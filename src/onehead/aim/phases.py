@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.curve import INTERRUPTED
 from onehead.aim.prediction import Prediction
 from onehead.aim.reduced import reduce
 from onehead.aim.slopes import local_exponent
@@ -18,7 +17,7 @@ from onehead.aim.theory import predict
 from onehead.arguments import checked, instance, numbers, optional
 from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.parallel import thread_map
-from onehead.results import Rows
+from onehead.results import INTERRUPTED, Rows
 
 __all__ = ["LOG_DECAY", "LOG_SAMPLES", "Cell", "PhaseDiagram", "Region", "phase_diagram", "region_of"]
 

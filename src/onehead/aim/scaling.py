@@ -1,14 +1,14 @@
 """Scaling laws: excess error against the number of samples, its local exponent and where it comes from (sections 7, 8)."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.curve import INTERRUPTED, Failure, curve
+from onehead.aim.curve import Failure, curve
 from onehead.aim.decompose import decompose
 from onehead.aim.limits import emergence_ratio
 from onehead.aim.optimum import best_decay
@@ -21,7 +21,7 @@ from onehead.aim.task import Learner, Task
 from onehead.arguments import checked, instance, numbers
 from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.parallel import thread_map
-from onehead.results import Certificate, Result, Rows
+from onehead.results import INTERRUPTED, Certificate, NoAnswer, Points, Result
 
 __all__ = ["Feature", "Scaling", "ScalingFailure", "ScalingPoint", "features", "scaling"]
 
@@ -54,26 +54,17 @@ class ScalingPoint(Result):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScalingFailure:
+class ScalingFailure(NoAnswer):
     """A number of samples without an answer, with the reason."""
+
+    _EMPTY: ClassVar[tuple[str, ...]] = tuple(f.name for f in fields(ScalingPoint) if f.name != "certificate")
 
     samples: float
     weight_decay: float
-    reason: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """A row with a reason and no numbers."""
-        names = (name for name in ScalingPoint.__dataclass_fields__ if name != "certificate")
-        empty: dict[str, Any] = dict.fromkeys(names)
-        own = {
-            "samples": self.samples,
-            "weight_decay": None if self.weight_decay != self.weight_decay else self.weight_decay,
-        }
-        return {**empty, **own, "status": f"failed: {self.reason}", "kind": None}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scaling(Rows):
+class Scaling(Points[ScalingPoint, ScalingFailure]):
     """A scaling law: points in the order of the samples asked for."""
 
     _SHOWN: ClassVar[tuple[str, ...]] = (
@@ -89,25 +80,6 @@ class Scaling(Rows):
     learner: Learner
     points: tuple[ScalingPoint | ScalingFailure, ...]
     optimal: bool
-
-    def __iter__(self) -> Iterator[ScalingPoint | ScalingFailure]:
-        return iter(self.points)
-
-    def __len__(self) -> int:
-        return len(self.points)
-
-    @property
-    def failures(self) -> tuple[ScalingFailure, ...]:
-        """The points without an answer."""
-        return tuple(point for point in self.points if isinstance(point, ScalingFailure))
-
-    def column(self, name: str) -> NDArray[np.float64]:
-        """One quantity along the law; not a number where a point failed."""
-        return np.array([getattr(point, name, np.nan) for point in self.points], dtype=float)
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """One dict per point."""
-        return [point.to_dict() for point in self.points]
 
 
 @checked(task=instance(Task, "Task()"), learner=instance(Learner, "Learner()"), samples=numbers(single=True))
@@ -234,6 +206,7 @@ class Feature(Result):
     feature: int
     target: float
     samples: float
+    warning: str = ""
 
 
 @checked(task=instance(Task, "Task()"), learner=instance(Learner, "Learner()"), samples=numbers())
@@ -248,7 +221,8 @@ def features(
 
     Solves the law over the range of ``samples``, and finds between its points where each target eigenvalue first leaves the
     noise bulk upwards and passes the threshold: log s and log eps are interpolated in log n, and the support of the blurred
-    target is exact. Features that are out before the range begins, or not within it, are left out.
+    target is exact. Features that are out before the range begins, or not within it, are left out; one that is placed
+    across a number of samples without an answer says so in ``warning``.
 
     Examples
     --------
@@ -279,14 +253,18 @@ def features(
         return features_apart(law, dim, float(np.exp(np.interp(x, log_n, log_cut))))
 
     values = task.target.values if isinstance(task.target, Discrete) else np.empty(0)
+    lost = np.log([point.alpha * dim**2 for point in solved if isinstance(point, Failure)])
     found, counts = [], [out(x) for x in log_n]
     for i in range(1, len(log_n)):
+        across = [f"{np.exp(x):.4g}" for x in lost if log_n[i - 1] < x < log_n[i]]
+        warning = f"placed across n = {', '.join(across)}, which has no answer." if across else ""
         for k in range(counts[i - 1] + 1, counts[i] + 1):
             low, high = float(log_n[i - 1]), float(log_n[i])
             while high - low > 1e-4:
                 middle = 0.5 * (low + high)
                 low, high = (low, middle) if out(middle) >= k else (middle, high)
-            found.append(Feature(feature=k, target=float(values[k - 1]), samples=float(np.exp(0.5 * (low + high)))))
+            place = float(np.exp(0.5 * (low + high)))
+            found.append(Feature(feature=k, target=float(values[k - 1]), samples=place, warning=warning))
     rises: dict[int, Feature] = {}
     for item in found:  # a feature can sink back into the bulk near interpolation: its first rise counts
         rises.setdefault(item.feature, item)

@@ -5,7 +5,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from onehead.cli.aim_flags import COUNTS, aim_options
-from onehead.cli.output import check_picture, output_options, print_json, print_rows, progress, save_figure, write_csv
+from onehead.cli.output import (
+    check_picture,
+    note,
+    output_options,
+    print_json,
+    print_rows,
+    progress,
+    save_figure,
+    write_csv,
+)
 from onehead.cli.values import Range
 from onehead.errors import SolveError
 
@@ -87,6 +96,8 @@ def features(
     with progress("samples", len(samples)) as step:
         found = aim.features(task, learner, samples, progress=step)
     rows = [item.to_dict() for item in found]
+    for warning in dict.fromkeys(item.warning for item in found if item.warning):
+        note(f"note: {warning}")
     if csv_file:
         write_csv(csv_file, rows)
     if plot:

@@ -1,6 +1,6 @@
 """Learning curves of a sparse-token classifier: many sample ratios, split as the protocol splits them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -9,30 +9,26 @@ from numpy.typing import NDArray
 
 from onehead.arguments import checked, instance, number, numbers
 from onehead.errors import InvalidArgument, SolveError
-from onehead.results import Rows
+from onehead.results import INTERRUPTED, NoAnswer, Points
 from onehead.sparse.task import Protocol, Task, check_model
 from onehead.sparse.theory import Prediction, predict
 
 __all__ = ["Curve", "Failure", "curve"]
 
-INTERRUPTED = "interrupted before it was solved."
-
 
 @dataclass(frozen=True, kw_only=True)
-class Failure:
+class Failure(NoAnswer):
     """A point of a curve that could not be solved, with the reason."""
 
-    alpha: float
-    reason: str
+    _EMPTY: ClassVar[tuple[str, ...]] = (
+        "alpha", "test_error", "train_loss", "train_error", "cos_query", "sharpness", "residual",
+    )  # fmt: skip
 
-    def to_dict(self) -> dict[str, Any]:
-        """A row with a reason and no numbers."""
-        empty = dict.fromkeys(("test_error", "train_loss", "train_error", "cos_query", "sharpness", "residual"))
-        return {**empty, "status": f"failed: {self.reason}", "kind": None}
+    alpha: float
 
 
 @dataclass(frozen=True, kw_only=True)
-class Curve(Rows):
+class Curve(Points[Prediction, Failure]):
     """A learning curve: points in the order of the sample ratios asked for."""
 
     _SHOWN: ClassVar[tuple[str, ...]] = ("alpha", "test_error", "train_loss", "train_error", "status")
@@ -43,22 +39,9 @@ class Curve(Rows):
     alphas: tuple[float, ...]
     points: tuple[Prediction | Failure, ...]
 
-    def __iter__(self) -> Iterator[Prediction | Failure]:
-        return iter(self.points)
-
-    def __len__(self) -> int:
-        return len(self.points)
-
-    @property
-    def failures(self) -> tuple[Failure, ...]:
-        """The points without an answer."""
-        return tuple(point for point in self.points if isinstance(point, Failure))
-
     def column(self, name: str) -> NDArray[np.float64]:
         """One quantity along the curve; not a number where a point failed."""
-        if name == "alpha":
-            return np.array(self.alphas)
-        return np.array([np.nan if isinstance(p, Failure) else getattr(p, name) for p in self.points])
+        return np.array(self.alphas) if name == "alpha" else super().column(name)
 
     def to_rows(self) -> list[dict[str, Any]]:
         """One dict per point."""

@@ -1,0 +1,75 @@
+"""The documentation as built by ``make docs``, opened as files in Chromium with everything outside blocked."""
+
+from pathlib import Path
+
+import pytest
+from benchmarks.app import CHROMIUM, FLAGS
+
+playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+SITE = Path(__file__).parent.parent / "site"
+PAGES = sorted(page.relative_to(SITE).as_posix() for page in SITE.rglob("*.html") if page.name != "404.html")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"{CHROMIUM} is not installed; `make setup` installs it"),
+    pytest.mark.skipif(not PAGES, reason="no site; `make docs` builds it"),
+]
+# formulas of the page that are not rendered, or wrongly; images that did not load; code that sticks out of the page
+FAULTS = """() => ({
+    formulas: [...document.querySelectorAll('.arithmatex')].filter(e => !e.querySelector('.katex')).map(e => e.textContent),
+    errors: [...document.querySelectorAll('.katex-error')].map(e => e.textContent),
+    images: [...document.images].filter(e => !e.naturalWidth).map(e => e.src),
+    wide: document.documentElement.scrollWidth > document.documentElement.clientWidth,
+})"""
+NONE = {"formulas": [], "errors": [], "images": [], "wide": False}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright_api.sync_playwright() as playwright:
+        made = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield made
+        made.close()
+
+
+@pytest.fixture(params=[(1280, 860), (390, 800)], ids=["desk", "telephone"])
+def page(browser, request):
+    """A page that notes what goes elsewhere, and what the console says."""
+    width, height = request.param
+    context = browser.new_context(viewport={"width": width, "height": height})
+    made = context.new_page()
+    outside, said = [], []
+
+    def route(route):
+        if route.request.url.startswith(("file:", "data:", "blob:")):
+            route.continue_()
+        else:
+            outside.append(route.request.url)
+            route.abort()
+
+    context.route("**/*", route)
+    made.on("console", lambda m: said.append(m.text) if m.type in ("error", "warning") else None)
+    made.on("pageerror", lambda error: said.append(str(error)))
+    yield made
+    context.close()
+    assert outside == []
+    assert said == []
+
+
+def test_every_page_is_whole_and_asks_nobody(page):
+    faults = {}
+    for name in PAGES:
+        page.goto((SITE / name).as_uri())
+        page.wait_for_load_state("load")
+        if (found := page.evaluate(FAULTS)) != NONE:
+            faults[name] = found
+    assert faults == {}
+
+
+def test_links_and_search_work_without_a_server(page):
+    page.goto((SITE / "index.html").as_uri())
+    targets = page.eval_on_selector_all("a[href]", "links => links.map(a => a.href.split('#')[0])")
+    inside = {target for target in targets if target.startswith("file:")}
+    assert len(inside) > 20 and all(target.endswith(".html") for target in inside)
+    page.fill("input[name=query]", "weight decay", force=True)
+    page.wait_for_selector(".md-search-result__item", state="attached", timeout=20_000)

@@ -14,14 +14,21 @@ pytestmark = [
     pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"{CHROMIUM} is not installed; `make setup` installs it"),
     pytest.mark.skipif(not PAGES, reason="no site; `make docs` builds it"),
 ]
-# formulas of the page that are not rendered, or wrongly; images that did not load; code that sticks out of the page
+# formulas that are not rendered, not seen as such, or wrong; images that did not load;
+# formulas wider than a column (on a telephone they scroll); pages wider than the screen
 FAULTS = """() => ({
     formulas: [...document.querySelectorAll('.arithmatex')].filter(e => !e.querySelector('.katex')).map(e => e.textContent),
+    raw: [...document.querySelectorAll('article p, article li, article td')].filter(e => {
+        const copy = e.cloneNode(true);
+        copy.querySelectorAll('code, pre, .katex').forEach(part => part.remove());
+        return /\\\\[a-zA-Z]{2,}|\\$\\S/.test(copy.textContent);
+    }).map(e => e.textContent.slice(0, 80)),
     errors: [...document.querySelectorAll('.katex-error')].map(e => e.textContent),
     images: [...document.images].filter(e => !e.naturalWidth).map(e => e.src),
+    cut: innerWidth > 1000 && [...document.querySelectorAll('.katex-display')].some(e => e.scrollWidth > e.clientWidth + 1),
     wide: document.documentElement.scrollWidth > document.documentElement.clientWidth,
 })"""
-NONE = {"formulas": [], "errors": [], "images": [], "wide": False}
+NONE = {"formulas": [], "raw": [], "errors": [], "images": [], "cut": False, "wide": False}
 
 
 @pytest.fixture(scope="module")

@@ -62,7 +62,10 @@ TESTS = (
     "test_documents.py",
 )
 COPIED = ("src", "tests", "checks", "docs", "examples", "benchmarks", "README.md", "CHANGELOG.md", "pyproject.toml")
-TOOLS = ("test_trust_benchmarks.py", "test_trust_mutants.py", "test_trust_package.py", "test_trust_security.py")
+TOOLS = (
+    "test_trust_benchmarks.py", "test_trust_mutants.py", "test_trust_package.py", "test_security_source.py",
+    "test_security_stores.py", "test_security_checkpoints.py", "test_security_explorer.py",
+)  # fmt: skip
 LEFT = shutil.ignore_patterns("__pycache__", "*.png", ".hypothesis")
 LIMIT = 45.0  # seconds of usual time of the tests a mutant meets; half of that without compilation
 # tests that are quick enough without compilation, for mutants of compiled files

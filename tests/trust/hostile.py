@@ -1,0 +1,53 @@
+"""What hostile input looks like: poisoned stores, marks left by unpickling, small checkpoints with strange names."""
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+
+import numpy as np
+
+QUERY, KEY = (f"encoder.layer.0.attention.self.{side}.weight" for side in ("query", "key"))
+
+
+def poison(path, **columns):
+    """Change the first row of a store as an attacker would."""
+    database = sqlite3.connect(path)
+    for name, value in columns.items():
+        database.execute(f"UPDATE points SET {name} = ? WHERE id = 1", (value,))
+    database.commit()
+    database.close()
+
+
+def program(*words, cwd):
+    """Exit code, standard output and standard error of the program, without a traceback."""
+    run = subprocess.run(
+        [sys.executable, "-m", "onehead", *words], cwd=cwd, capture_output=True, text=True, check=False
+    )
+    assert "Traceback" not in run.stderr, run.stderr[-600:]
+    return run.returncode, run.stdout, run.stderr
+
+
+class Mark:
+    """Leaves a folder when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
+
+
+def checkpoint(path, prefix="", more=(), size=4):
+    """A small file whose tensors have these names."""
+    names = [f"{prefix}{QUERY}", f"{prefix}{KEY}", *more]
+    step = 4 * size * size
+    header = {
+        name: {"dtype": "F32", "shape": [size, size], "data_offsets": [step * i, step * (i + 1)]}
+        for i, name in enumerate(names)
+    }
+    text = json.dumps(header).encode()
+    rng = np.random.default_rng(0)
+    data = rng.standard_normal((len(names), size, size)).astype("<f4").tobytes()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)

@@ -19,7 +19,7 @@ SOURCE = Path(onehead.__file__).parent
 # a room may import the rooms on its right, and itself
 ROOMS = {
     "errors": (),
-    "results": (),
+    "results": ("errors",),
     "problem": ("errors",),
     "arguments": ("errors",),
     "numerics": ("errors",),

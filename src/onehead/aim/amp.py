@@ -28,6 +28,7 @@ from onehead.aim.task import Learner, Task, check_alpha
 from onehead.aim.train import Instance
 from onehead.arguments import checked, instance, number, optional, whole
 from onehead.errors import Diverged, InvalidArgument, OutsideDomain
+from onehead.numerics.interrupts import check, heard
 from onehead.numerics.prox import ROW, factorise, newton_prox, scratch, solve_factored
 from onehead.results import Certificate, Result
 
@@ -156,7 +157,9 @@ def pass_messages(
             break
         share = damping if step else 1.0
         try:
-            reaction, slope = _output_pass(samples, S, sigma, messages, fitted, row, at, share)
+            with heard():
+                reaction, slope = _output_pass(samples, S, sigma, messages, fitted, row, at, share)
+                check()
         except KeyboardInterrupt:
             status = "interrupted: the best weights so far"
             break

@@ -13,6 +13,7 @@ from onehead.aim.task import Learner, Task, check_alpha
 from onehead.aim.theory import predict
 from onehead.arguments import checked, instance, numbers
 from onehead.errors import InvalidArgument, SolveError
+from onehead.numerics.interrupts import check, heard
 from onehead.numerics.parallel import thread_map
 from onehead.results import INTERRUPTED, NoAnswer, Points
 
@@ -94,11 +95,13 @@ def curve(
                 points[i] = near
             except SolveError as failure:
                 points[i] = Failure(alpha=ratios[i], reason=str(failure))
+            check()
             if progress is not None:
                 progress()
 
     try:
-        thread_map(run, stretches, level="curve")
+        with heard():
+            thread_map(run, stretches, level="curve")
     except KeyboardInterrupt:
         stop.set()
     return Curve(

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.numerics.interrupts import check, heard
+
 __all__ = ["Minimum", "Stopped", "adam", "lbfgs", "stationarity"]
 
 Array = NDArray[np.float64]
@@ -50,6 +52,7 @@ class _Best:
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
         value, gradient = self.function(theta)
+        check()
         self.evaluations += 1
         if value < self.value:
             self.value, self.theta, self.gradient = float(value), theta.copy(), gradient
@@ -66,7 +69,8 @@ class _Best:
 def _guarded(best: _Best, run: Callable[[], str]) -> Minimum:
     """Run a search; Ctrl-C, or a request to stop, ends it with the best point so far."""
     try:
-        status = run()
+        with heard():
+            status = run()
     except (KeyboardInterrupt, Stopped):
         if best.evaluations == 0:
             raise

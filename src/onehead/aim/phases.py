@@ -16,6 +16,7 @@ from onehead.aim.task import Learner, Task
 from onehead.aim.theory import predict
 from onehead.arguments import checked, instance, numbers, optional
 from onehead.errors import InvalidArgument, SolveError
+from onehead.numerics.interrupts import check, heard
 from onehead.numerics.parallel import thread_map
 from onehead.results import INTERRUPTED, Rows
 
@@ -140,11 +141,13 @@ def phase_diagram(
             if stop.is_set():
                 return
             near, cells[row, column] = _cell(task, own, dim, float(log_n[column]), float(log_lambda[row]), near)
+            check()
             if progress is not None:
                 progress()
 
     try:
-        thread_map(run, range(len(log_lambda)), level="curve")
+        with heard():
+            thread_map(run, range(len(log_lambda)), level="curve")
     except KeyboardInterrupt:
         stop.set()
     every = [(row, column) for row in range(len(log_lambda)) for column in range(len(log_n))]

@@ -20,6 +20,7 @@ from onehead.aim.targets import Discrete
 from onehead.aim.task import Learner, Task
 from onehead.arguments import checked, instance, numbers
 from onehead.errors import InvalidArgument, SolveError
+from onehead.numerics.interrupts import check, heard
 from onehead.numerics.parallel import thread_map
 from onehead.results import INTERRUPTED, Certificate, NoAnswer, Points, Result
 
@@ -188,11 +189,13 @@ def _along_best(
             points[i] = _row(counts[i], best, best.learner)
         except SolveError as failure:
             points[i] = ScalingFailure(samples=counts[i], weight_decay=float("nan"), reason=str(failure))
+        check()
         if progress is not None:
             progress()
 
     try:
-        thread_map(at, range(len(counts)), level="curve")
+        with heard():
+            thread_map(at, range(len(counts)), level="curve")
     except KeyboardInterrupt:
         stop.set()
     missing = [ScalingFailure(samples=n, weight_decay=float("nan"), reason=INTERRUPTED) for n in counts]

@@ -28,6 +28,7 @@ from onehead.aim.task import Learner, Task, check_alpha
 from onehead.aim.training import Method, TrainingCertificate, TrainingResult, TrainingRun, Variant, spread
 from onehead.arguments import an_array, checked, instance, optional
 from onehead.errors import InvalidArgument
+from onehead.numerics.interrupts import check, heard
 
 __all__ = ["Instance", "measure", "train"]
 
@@ -238,10 +239,11 @@ def _all(plan: _Plan, seeds: range, workers: int, progress: Progress | None) -> 
     # split at all, are several times slower
     one = workers > 1 or plan.dim < MANY
     try:
-        with threadpool_limits(limits=1 if one else None, user_api="blas"):
+        with heard(), threadpool_limits(limits=1 if one else None, user_api="blas"):
             if workers == 1:
                 for k in seeds:
                     keep(_run(plan, k))
+                    check()
                     if done[k].certificate.status.startswith("interrupted"):
                         break
             else:

@@ -9,6 +9,7 @@ import click
 from onehead import __version__
 from onehead.cli.text import clean
 from onehead.errors import InvalidArgument, MissingExtra, OneheadError
+from onehead.numerics.interrupts import heard
 
 __all__ = ["cli", "run"]
 
@@ -69,7 +70,8 @@ def cli() -> None:
 def run(arguments: list[str] | None = None) -> NoReturn:
     """Run the program; exit code 0 on success, 2 for a bad argument, 1 for a solve that failed."""
     try:
-        code = cli.main(args=arguments, prog_name="onehead", standalone_mode=False)
+        with heard():
+            code = cli.main(args=arguments, prog_name="onehead", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as failure:
         click.echo(failure.format_message(), err=True)
         code = BAD_ARGUMENT

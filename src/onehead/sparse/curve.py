@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from onehead.arguments import checked, instance, number, numbers
 from onehead.errors import InvalidArgument, SolveError
+from onehead.numerics.interrupts import check, heard
 from onehead.results import INTERRUPTED, NoAnswer, Points
 from onehead.sparse.task import Protocol, Task, check_model
 from onehead.sparse.theory import Prediction, predict
@@ -93,14 +94,16 @@ def curve(
     share = protocol.alpha0 / protocol.alpha
     points: list[Prediction | Failure] = []
     try:
-        for alpha in ratios:
-            plan = protocol.changed(alpha0=share * alpha, alpha1=(1.0 - share) * alpha)
-            try:
-                points.append(predict(task, plan, model=model, accuracy=accuracy))
-            except SolveError as failure:
-                points.append(Failure(alpha=alpha, reason=str(failure)))
-            if progress is not None:
-                progress()
+        with heard():
+            for alpha in ratios:
+                plan = protocol.changed(alpha0=share * alpha, alpha1=(1.0 - share) * alpha)
+                try:
+                    points.append(predict(task, plan, model=model, accuracy=accuracy))
+                except SolveError as failure:
+                    points.append(Failure(alpha=alpha, reason=str(failure)))
+                check()
+                if progress is not None:
+                    progress()
     except KeyboardInterrupt:
         points += [Failure(alpha=alpha, reason=INTERRUPTED) for alpha in ratios[len(points) :]]
     return Curve(task=task, protocol=protocol, model=model, alphas=tuple(ratios), points=tuple(points))

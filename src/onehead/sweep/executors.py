@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from onehead.errors import InvalidArgument
+from onehead.numerics.interrupts import check
 from onehead.sweep.calls import call_named
 from onehead.sweep.feed import Feed
 from onehead.sweep.solve import Outcome, solve_point
@@ -42,7 +43,11 @@ class Inline:
         try:
             while chunk := feed.take():
                 for point in chunk:
-                    ready.append(solve_point(solver, point))
+                    found = solve_point(solver, point)
+                    if found.reason is not None:
+                        check()  # no failure of the point: Ctrl-C, which compiled code turned into an error
+                    ready.append(found)
+                    check()
                     if ready[-1].reason is not None or time.monotonic() - clock > FLUSH:
                         feed.learn(ready)
                         yield ready

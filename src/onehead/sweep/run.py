@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from onehead.errors import InvalidArgument
+from onehead.numerics.interrupts import heard
 from onehead.sweep.executors import Executor
 from onehead.sweep.failures import PointFailed
 from onehead.sweep.feed import Feed
@@ -37,22 +38,23 @@ def drive(
     feed = Feed(store.missing(sweep), counts.missing, goal=executor.goal, size=spec.run.get("chunk"))
     batches = executor.run(spec.call, feed)
     try:
-        for outcomes in batches:
-            try:
-                store.save(outcomes)
-            except KeyboardInterrupt:  # what is finished is kept; saving twice changes nothing
-                store.save(outcomes)
-                raise
-            failed = [outcome for outcome in outcomes if outcome.reason is not None]
-            counts = Counts(
-                done=counts.done + len(outcomes) - len(failed),
-                failed=counts.failed + len(failed),
-                missing=counts.missing - len(outcomes),
-            )
-            if progress is not None:
-                progress(counts)
-            if failed and on_error == "stop":
-                raise PointFailed(f"stopped at the first failed point: {failed[0].reason}")
+        with heard():
+            for outcomes in batches:
+                try:
+                    store.save(outcomes)
+                except KeyboardInterrupt:  # what is finished is kept; saving twice changes nothing
+                    store.save(outcomes)
+                    raise
+                failed = [outcome for outcome in outcomes if outcome.reason is not None]
+                counts = Counts(
+                    done=counts.done + len(outcomes) - len(failed),
+                    failed=counts.failed + len(failed),
+                    missing=counts.missing - len(outcomes),
+                )
+                if progress is not None:
+                    progress(counts)
+                if failed and on_error == "stop":
+                    raise PointFailed(f"stopped at the first failed point: {failed[0].reason}")
     finally:
         close = getattr(batches, "close", None)
         if close is not None:

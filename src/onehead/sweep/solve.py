@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from onehead.errors import OneheadError
 from onehead.results import plain
-from onehead.sweep.calls import Call, call_named
+from onehead.sweep.call import Call
+from onehead.sweep.calls import call_named
 from onehead.sweep.points import Point
 from onehead.sweep.version import NUMERICAL
 

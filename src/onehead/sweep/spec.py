@@ -13,7 +13,8 @@ import numpy as np
 
 from onehead.errors import InvalidArgument
 from onehead.sweep.axes import LIMIT, axis_values
-from onehead.sweep.calls import Call, call_named
+from onehead.sweep.call import Call
+from onehead.sweep.calls import call_named
 from onehead.sweep.failures import BadSpec
 from onehead.sweep.points import Point, key_of
 

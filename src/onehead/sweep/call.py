@@ -1,0 +1,86 @@
+"""What a call of a sweep is: words in, a checked problem, one flat row and its arrays out."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onehead.errors import InvalidArgument
+from onehead.problem import Problem
+from onehead.results import Result
+
+__all__ = ["Answer", "Call", "Nothing", "Ready", "answer", "integers"]
+
+LONG = 32  # a list of more numbers than this is an array, kept beside the row
+NESTED = ("task", "learner", "protocol", "point")  # what the parameters of the row say already
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What one point gave: numbers and words for the row, arrays for the folder beside it."""
+
+    row: dict[str, Any]
+    arrays: dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ready:
+    """A checked problem: its words, defaults included, and how to solve it with a seed."""
+
+    parameters: dict[str, Any]
+    solve: Callable[[int], Answer]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """A call of the library.
+
+    ``words`` lists the allowed parameters (None: any), ``whole`` those that are integers, ``seeded`` whether anything is
+    drawn at random, ``given`` the parameters that are also results and are therefore called ``given_...`` in a row.
+    """
+
+    name: str
+    words: frozenset[str] | None
+    whole: frozenset[str]
+    seeded: bool
+    prepare: Callable[[dict[str, Any]], Ready]
+    given: frozenset[str] = frozenset()
+
+    def ready(self, words: dict[str, Any]) -> Ready:
+        """Check the words and build the problem."""
+        if self.words is not None:
+            for word in words:
+                if word not in self.words:
+                    raise InvalidArgument(f"parameter of {self.name}", word, f"one of {', '.join(sorted(self.words))}")
+        return self.prepare(words)
+
+    def columns(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """The parameters under the names they have in a row."""
+        return {f"given_{name}" if name in self.given else name: value for name, value in parameters.items()}
+
+
+class Nothing(Problem):
+    """A call without arguments beyond the problem."""
+
+
+def answer(result: Result, **arrays: NDArray[Any]) -> Answer:
+    """The row and the arrays of a result: numbers and words, and every long list of numbers."""
+    row: dict[str, Any] = {}
+    kept = {name: np.asarray(value) for name, value in arrays.items()}
+    for name, value in result.to_dict().items():
+        if name in NESTED:
+            continue
+        if name == "warnings":
+            row[name] = "; ".join(value)
+        elif isinstance(value, list) and len(value) > LONG:
+            kept[name] = np.array(value, dtype=float)
+        else:
+            row[name] = value
+    return Answer(row=row, arrays=kept)
+
+
+def integers(settings: type[Problem]) -> set[str]:
+    """The words of some settings that are integers."""
+    return {name for name, field in settings.model_fields.items() if field.annotation in (int, int | None)}

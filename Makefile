@@ -1,4 +1,4 @@
-# make setup | demo | test | quick | lint | docs | figures | weights-demo          see README.md
+# make setup | demo | test | quick | lint | docs | figures | gallery | weights-demo          see README.md
 # make bench | bench-compare | soak | mutants | coverage | regression | compat | audit | test-slurm | lock | clean          see CONTRIBUTING.md
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -7,7 +7,7 @@ export PYTHONPATH :=
 # theory kernels and BLAS both use threads of their own; in tests the runners are the parallel part
 TEST_ENV := ONEHEAD_THREADS=1 OPENBLAS_NUM_THREADS=1 MPLBACKEND=Agg
 
-.PHONY: setup demo test quick lint bench bench-compare soak mutants coverage regression compat audit docs figures test-slurm \
+.PHONY: setup demo test quick lint bench bench-compare soak mutants coverage regression compat audit docs figures gallery test-slurm \
 	weights-demo lock clean clean-cache
 
 setup: $(STAMP)
@@ -37,10 +37,14 @@ test: lint docs
 quick: setup
 	$(TEST_ENV) $(PY) -m pytest -n 2 -m "not slow"
 
-# every figure of both papers, theory and training, and the gallery of the documentation
+# every figure of both papers, theory and training, within ten minutes
 figures: setup
 	$(VENV)/bin/onehead figures make all --quick --out out/figures
-	$(PY) -c "from onehead.figures.gallery import write_gallery; write_gallery('out/figures', 'docs')"
+
+# the same with larger dimensions, an hour and a half and resumable, and the gallery of the documentation from both
+gallery: figures
+	$(VENV)/bin/onehead figures make all --out out/figures-full
+	$(PY) -c "from onehead.figures.gallery import write_gallery; write_gallery('out/figures-full', 'out/figures', 'docs')"
 
 # a real one-node SLURM from Debian's packages; needs root
 test-slurm: setup

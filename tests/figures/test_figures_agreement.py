@@ -1,5 +1,7 @@
 """The worst deviation: found, bounded by what noise does, explained or not."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -62,11 +64,17 @@ def test_rows_are_matched_by_their_words():
 
 def test_the_table_names_every_figure():
     found = judge([pair(1.0, 1.01, 0.01)]).to_dict()
-    notes = [{"name": "a", "agreement": found, "scale": "quick"}, {"name": "b", "agreement": None, "scale": "quick"}]
+    notes = [{"name": "a", "agreement": found}, {"name": "b", "agreement": None}]
     text = agreement_table(notes)
     assert "| [a](#a) | 1 | +1.0 |" in text and "Theory alone, or nothing to compare: b." in text
 
 
 def test_a_gallery_needs_all_figures(tmp_path):
     with pytest.raises(InvalidArgument, match="aim-learning-curve is missing"):
-        write_gallery(tmp_path, tmp_path)
+        write_gallery(tmp_path, tmp_path, tmp_path)
+
+
+def test_a_gallery_does_not_mix_sizes(tmp_path):
+    (tmp_path / "aim-learning-curve.json").write_text(json.dumps({"scale": "quick", "training": True}))
+    with pytest.raises(InvalidArgument, match="full must be a folder with full figures and their training"):
+        write_gallery(tmp_path, tmp_path, tmp_path)

@@ -61,6 +61,7 @@ FIGURE = Figure(
     name="aim-amp",
     title="Message passing against its state evolution",
     source=AIM,
-    seconds_quick=7.0,
+    seconds_quick=5.6,
+    seconds_full=142.0,
     draw=draw,
 )

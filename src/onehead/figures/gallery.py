@@ -18,14 +18,14 @@ INTRODUCTION = """# Gallery
 Every figure of the two papers and our own, made by one command:
 
 ```console
-$ onehead figures make all --quick --out out/figures
+$ onehead figures make all --out out/figures
 ```
 
 Lines are theory, orange markers are training of our own with standard errors, grey is the target; series of one panel differ by
-dash and marker as well. `figures list` names the figures and the seconds they take, `--theory` leaves the training out, and
-without `--quick` dimensions are larger (100 to 300 for the attention-indexed model) and seeds more. Each figure comes as PNG and PDF with its data (CSV) and its
-parameters and versions (JSON); all numbers are kept in one store, so that a second call computes nothing. The pictures
-below are the quick versions.
+dash and marker as well. `figures list` names the figures and the time they take, an hour and a half in all on two cores. With `--quick`
+dimensions are smaller and seeds fewer, and all are there within ten minutes; `--theory` leaves the training out. Each figure comes as PNG
+and PDF with its data (CSV) and its parameters and versions (JSON). All numbers are kept in one store: Ctrl-C loses nothing, and a
+second call computes nothing.
 """
 TABLE = """| figure | compared | worst deviation | typical | pure noise | where | theory | training | what explains it |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |
@@ -39,32 +39,38 @@ counted in the last column, with the reason where one is known.
 """
 
 
-def write_gallery(out: str | PathLike[str], docs: str | PathLike[str]) -> Path:
-    """Write ``gallery.md`` into the folder of the documentation, its pictures and ``agreement.md`` into its assets.
+def write_gallery(full: str | PathLike[str], quick: str | PathLike[str], docs: str | PathLike[str]) -> Path:
+    """Write ``gallery.md`` into the folder of the documentation, its pictures and two tables of agreement into its assets.
 
     Parameters
     ----------
-    out : path
-        Folder into which all figures were made.
+    full, quick : path
+        Folders into which all figures were made, without and with ``--quick``.
     docs : path
         Folder of the documentation.
     """
-    notes = [_note(Path(out), name) for name in NAMES]
+    notes = [_note(Path(full), name, "full") for name in NAMES]
+    small = [_note(Path(quick), name, "quick") for name in NAMES]
     assets = Path(docs) / ASSETS
     assets.mkdir(parents=True, exist_ok=True)
     for name in NAMES:
-        shutil.copyfile(Path(out) / f"{name}.png", assets / f"{name}.png")
+        shutil.copyfile(Path(full) / f"{name}.png", assets / f"{name}.png")
     (assets / "agreement.md").write_text(agreement_table(notes))
+    (assets / "agreement-quick.md").write_text(agreement_table(small))
     page = Path(docs) / "gallery.md"
     page.write_text(_page(notes))
     return page
 
 
-def _note(out: Path, name: str) -> dict[str, Any]:
-    path = out / f"{name}.json"
+def _note(folder: Path, name: str, scale: str) -> dict[str, Any]:
+    path = folder / f"{name}.json"
     if not path.is_file():
-        raise InvalidArgument("out", str(out), f"a folder with all figures; {name} is missing")
+        raise InvalidArgument(scale, str(folder), f"a folder with all figures; {name} is missing")
     found: dict[str, Any] = json.loads(path.read_text())
+    if found["scale"] != scale or not found["training"]:
+        raise InvalidArgument(
+            scale, str(folder), f"a folder with {scale} figures and their training; {name} is another"
+        )
     return found
 
 
@@ -72,8 +78,7 @@ def agreement_table(notes: Sequence[dict[str, Any]]) -> str:
     """One line per figure with training, those of theory alone named below."""
     lines = [_line(note) for note in notes if note["agreement"] is not None]
     alone = ", ".join(note["name"] for note in notes if note["agreement"] is None)
-    scale = "quick" if all(note["scale"] == "quick" for note in notes) else "full"
-    return f"{TABLE}{''.join(lines)}{LEGEND}\nTheory alone, or nothing to compare: {alone}. Made with the {scale} settings.\n"
+    return f"{TABLE}{''.join(lines)}\nTheory alone, or nothing to compare: {alone}.\n"
 
 
 def _line(note: dict[str, Any]) -> str:
@@ -108,5 +113,8 @@ def _page(notes: Sequence[dict[str, Any]]) -> str:
             f"\n### {title} {{ #{note['name']} }}\n\n![{note['title']}]({ASSETS}/{note['name']}.png)\n\n"
             f"{note['caption']}\n\n`onehead figures make {note['name']} --out out/figures`\n"
         )
-    parts.append(f'\n## Theory beside training\n\n--8<-- "docs/{ASSETS}/agreement.md"\n')
+    parts.append(
+        f'\n## Theory beside training\n{LEGEND}\n### The pictures above\n\n--8<-- "docs/{ASSETS}/agreement.md"\n'
+        f'\n### With `--quick`\n\n--8<-- "docs/{ASSETS}/agreement-quick.md"\n'
+    )
     return "".join(parts)

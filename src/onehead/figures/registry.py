@@ -57,14 +57,15 @@ class Drawing:
 class Figure:
     """One figure.
 
-    ``source`` names the paper and its figure, ``seconds_quick`` is its share of the measured time of
-    ``figures make all --quick`` on two cores, ``outliers`` says why points may lie beyond noise and finite size, where a reason is known.
+    ``source`` names the paper and its figure, ``seconds_quick`` and ``seconds_full`` are its shares of
+    the measured times of ``figures make all`` with and without ``--quick`` on two cores, ``outliers`` says why points may lie beyond noise and finite size, where a reason is known.
     """
 
     name: str
     title: str
     source: str
     seconds_quick: float
+    seconds_full: float
     draw: Callable[[Lab], Drawing]
     outliers: str = ""
 

@@ -31,7 +31,8 @@ lint: setup
 	$(VENV)/bin/ruff format --check src tests benchmarks checks examples
 	$(VENV)/bin/mypy
 
-test: lint docs
+test: setup
+	$(MAKE) --no-print-directory -j2 lint docs
 	$(TEST_ENV) $(PY) -m pytest -n 2 --dist worksteal
 
 quick: setup

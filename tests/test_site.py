@@ -28,6 +28,7 @@ FAULTS = """() => ({
     cut: innerWidth > 1000 && [...document.querySelectorAll('.katex-display')].some(e => e.scrollWidth > e.clientWidth + 1),
     wide: document.documentElement.scrollWidth > document.documentElement.clientWidth,
 })"""
+SCREENS = {"desk": (1280, 860), "telephone": (390, 800)}
 NONE = {"formulas": [], "raw": [], "errors": [], "images": [], "cut": False, "wide": False}
 
 
@@ -39,11 +40,10 @@ def browser():
         made.close()
 
 
-@pytest.fixture(params=[(1280, 860), (390, 800)], ids=["desk", "telephone"])
-def page(browser, request):
+@pytest.fixture
+def page(browser):
     """A page that notes what goes elsewhere, and what the console says."""
-    width, height = request.param
-    context = browser.new_context(viewport={"width": width, "height": height})
+    context = browser.new_context()
     made = context.new_page()
     outside, said = [], []
 
@@ -66,10 +66,12 @@ def page(browser, request):
 def test_every_page_is_whole_and_asks_nobody(page):
     faults = {}
     for name in PAGES:
-        page.goto((SITE / name).as_uri())
-        page.wait_for_load_state("load")
-        if (found := page.evaluate(FAULTS)) != NONE:
-            faults[name] = found
+        for screen, (width, height) in SCREENS.items():
+            page.set_viewport_size({"width": width, "height": height})
+            if screen == "desk":
+                page.goto((SITE / name).as_uri())
+            if (found := page.evaluate(FAULTS)) != NONE:
+                faults[name, screen] = found
     assert faults == {}
 
 

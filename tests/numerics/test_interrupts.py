@@ -137,3 +137,24 @@ def test_a_sweep_stops_and_no_point_is_called_failed(tmp_path, trick):
         rows = list(store.rows())
     assert [row["square"] for row in rows if row["state"] == "done"] == ([0, 1] if trick == "disguise" else [0, 1, 4])
     assert not any(row["state"] == "failed" for row in rows)
+
+
+def test_a_check_in_another_thread_raises_nothing():
+    raised = []
+
+    def work():
+        try:
+            check()
+        except KeyboardInterrupt:
+            raised.append(1)
+
+    def swallow_and_work():
+        swallow()
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        check()
+
+    with pytest.raises(KeyboardInterrupt), heard():
+        swallow_and_work()
+    assert raised == []

@@ -258,9 +258,10 @@ def _in_threads(plan: _Plan, seeds: range, workers: int, keep: Progress) -> None
     with ThreadPoolExecutor(workers) as pool:
         futures = {pool.submit(_run, plan, k) for k in seeds}
         try:
-            for future in as_completed(futures):
-                keep(future.result())
-                futures.discard(future)
+            with heard():
+                for future in as_completed(futures):
+                    keep(future.result())
+                    futures.discard(future)
         except KeyboardInterrupt:
             plan.stop.set()
             for future in futures:

@@ -53,7 +53,7 @@ def heard() -> Iterator[None]:
 
 
 def check() -> None:
-    """Raise the exception of a Ctrl-C that nobody has seen."""
-    if _pressed.is_set():
+    """Raise the exception of a Ctrl-C that nobody has seen; in the main thread, where Python raises it too."""
+    if _pressed.is_set() and threading.current_thread() is threading.main_thread():
         _pressed.clear()
         raise KeyboardInterrupt

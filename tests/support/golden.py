@@ -1,0 +1,255 @@
+"""What people and programs see of onehead, written down: every help text, the JSON of every command, knobs, keys of stored points.
+
+`python -m tests.support.golden` says what differs from the files in ``tests/golden``, to the last bit; with ``--write`` it makes
+them anew. Whoever changes one of them on purpose reads the difference in review.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import chdir
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import click
+import numpy as np
+from click.testing import CliRunner
+
+from onehead.cli.main import cli
+
+HERE = Path(__file__).parents[1] / "golden"
+VOLATILE = {"finished_at", "duration", "host", "version", "started_at", "slowest", "process"}
+
+# one line per command, small problems: what is compared are names, order, words and numbers of the answer
+COMMANDS = """
+aim predict --alpha 0.5
+aim predict --alpha 0.5 --param direct
+aim predict --alpha 0.5 --width 0.3
+aim predict --alpha 0.01
+aim predict --alpha 0.1 --weight-decay 0+
+aim predict --alpha 0.4 --weight-decay 0+
+aim predict --alpha 0.1 --weight-decay 0+ --param direct
+aim predict --alpha 0.4 --weight-decay 0+ --noise 0
+aim predict --alpha 0.5 --loss cross-entropy --beta 2 --beta0 1.5
+aim predict --alpha 0.5 --beta 2 --beta0 1.5 --param direct
+aim predict --alpha 0.5 --tokens 3
+aim predict --alpha 0.3 --weight-decay 0.001 --branch global
+aim predict --target power-law --gamma 0.75 --dim 50 --samples 2000 --weight-decay 1/d
+aim predict --target spikes --spikes 6,3,1.8 --dim 60 --alpha 0.4
+aim predict --target atoms --atoms atoms.txt --alpha 0.4
+aim curve --alphas 0.1:1:4
+aim curve --alphas 0.1:1:4 --param direct
+aim thresholds
+aim thresholds --noise 0 --kappa0 0.3
+aim thresholds --param direct --noise 0
+aim thresholds --width 0.3 --noise 0.1
+aim spectrum --alpha 4
+aim spectrum --alpha 0.5 --param direct
+aim spectrum --target spikes --spikes 9,4.5 --dim 60 --alpha 0.3
+aim tune --alpha 0.5
+aim tune --alpha 0.5 --param direct --beta 2
+aim scaling --gamma 0.75 --dim 40 --samples log:300:1e5:3 --weight-decay 1/d
+aim scaling --gamma 0.75 --dim 40 --samples 3000 --optimal
+aim features --gamma 0.75 --dim 40 --samples log:300:1e5:4 --weight-decay 1
+aim phase-diagram --gamma 0.75 --dim 40 --log-n 1.5,2.5 --log-lambda -1,0
+aim train --dim 20 --alpha 0.5 --seeds 2
+aim train --dim 20 --alpha 0.5 --seeds 2 --param direct
+aim amp --dim 30 --alpha 0.5 --iterations 4
+aim compare --dims 12,20 --alphas 0.5 --seeds 2
+sparse align
+sparse align --loss square --signal-tokens 2
+sparse predict --model all
+sparse predict --model attention --cos-query 0.8 --sharpness 2 --loss hinge
+sparse predict --model pooled --ridge 0 --loss square
+sparse capacity
+sparse oracle --activation relu
+sparse train --model attention --dim 60 --trials 2
+sparse train --model pooled --dim 60 --trials 2 --loss square
+sparse map --x alpha0=0.5:2:2 --y beta=4,8
+sparse tune --alpha 2
+sweep example
+sweep check sweep.toml
+sweep run sweep.toml --store points.db
+sweep status --store points.db
+sweep export --store points.db --json
+figures list
+weights heads.safetensors --heads 2 --no-fit
+""".strip().splitlines()
+
+SWEEP = """
+call = "aim.predict"
+[grid]
+alpha = "0.5:1:2"
+[fixed]
+noise = 0.5
+"""
+
+# every call of a sweep at settings that are not all defaults; the third is the answer of 1.1.0 for both ways of writing it
+POINTS: tuple[tuple[str, dict[str, Any], int | None], ...] = (
+    ("aim.predict", {"alpha": 0.5}, None),
+    ("aim.predict", {"alpha": 0.5, "weight_decay": "0+", "param": "direct", "loss": "cross-entropy"}, None),
+    ("aim.predict", {"alpha": 0.5, "noise": 0.5, "tokens": 2}, None),
+    ("aim.predict", {"target": "power-law", "gamma": 0.75, "dim": 50, "samples": 2000, "weight_decay": "1/d"}, None),
+    ("aim.predict", {"target": "spikes", "spikes": "6,3,1.8", "dim": 60, "alpha": 0.4}, None),
+    ("aim.predict", {"target": "atoms", "atoms": [2.0, 1.0, 0.0, 0.0], "alpha": 0.4}, None),
+    ("aim.train", {"alpha": 0.5, "dim": 20}, 0),
+    ("aim.train", {"alpha": 0.5, "dim": 20, "seeds": 3, "heads": 2, "token_law": "sphere", "optimiser": "adam"}, 1),
+    ("aim.spectrum", {"alpha": 0.5, "kappa0": 0.3}, None),
+    ("aim.tune", {"alpha": 0.5}, None),
+    ("aim.scaling", {"target": "power-law", "dim": 40, "samples": 3000}, None),
+    ("aim.amp", {"alpha": 0.5, "dim": 30}, 0),
+    ("aim.thresholds", {"noise": 0.0}, None),
+    ("sparse.align", {"strength": 4.0}, None),
+    ("sparse.predict", {"model": "pooled", "ridge": 0.0}, None),
+    ("sparse.predict", {"cos_query": 0.8, "sharpness": 2.0}, None),
+    ("sparse.capacity", {"length": 5}, None),
+    ("sparse.oracle", {"length": 5}, None),
+    ("sparse.tune", {"alpha": 2.0}, None),
+    ("sparse.train", {"dim": 60, "trials": 2}, 3),
+    ("sparse.train", {"dim": 60, "model": "vectorised", "loss": "hinge"}, 3),
+)
+
+
+def helps() -> str:
+    """The help text of every command, one after the other."""
+    return "\n".join(f"$ onehead {' '.join(path)} --help\n{text}" for path, text in _walk(cli, ()))
+
+
+def _walk(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    yield path, CliRunner().invoke(cli, [*path, "--help"], prog_name="onehead", terminal_width=100).output
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from _walk(found, (*path, name))
+
+
+def answers() -> dict[str, Any]:
+    """The JSON of every command."""
+    with TemporaryDirectory() as folder, chdir(folder):
+        Path("atoms.txt").write_text("2 1 0.5 0.5 0 0 0 0\n")
+        Path("sweep.toml").write_text(SWEEP)
+        _checkpoint(Path("heads.safetensors"))
+        return {line: _answer(line) for line in COMMANDS}
+
+
+def _answer(line: str) -> Any:
+    words = line.split()
+    found = CliRunner().invoke(
+        cli, words if words[:2] == ["sweep", "example"] or "--json" in words else [*words, "--json"]
+    )
+    if found.exit_code != 0:
+        return {"exit_code": found.exit_code, "error": str(found.exception), "output": found.output}
+    if words[:2] == ["sweep", "example"]:
+        return found.stdout.splitlines()
+    return _steady(json.loads(found.stdout))
+
+
+def _steady(value: Any) -> Any:
+    """Without what differs from run to run."""
+    if isinstance(value, dict):
+        return {
+            key: _steady(item) for key, item in value.items() if key not in VOLATILE and not key.startswith("seconds")
+        }
+    return [_steady(item) for item in value] if isinstance(value, list) else value
+
+
+def _checkpoint(path: Path) -> None:
+    """Two heads of a small random layer, as safetensors writes them."""
+    rng, entries, data = np.random.default_rng(0), {}, b""
+    for name in ("q_proj", "k_proj"):
+        values = rng.standard_normal((16, 16)).astype(np.float32).tobytes()
+        entries[f"model.layers.0.self_attn.{name}.weight"] = {
+            "dtype": "F32", "shape": [16, 16], "data_offsets": [len(data), len(data) + len(values)],
+        }  # fmt: skip
+        data += values
+    header = json.dumps(entries).encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header + data)
+
+
+def knobs() -> dict[str, Any]:
+    """Every knob of the explorer."""
+    from dataclasses import asdict
+
+    from onehead.app.knobs import KNOBS
+
+    return json.loads(json.dumps({name: asdict(knob) for name, knob in KNOBS.items()}))
+
+
+def keys() -> list[list[Any]]:
+    """The key under which each point is stored, and its words."""
+    from onehead.sweep.calls import call_named
+    from onehead.sweep.points import key_of
+
+    rows = []
+    for name, words, seed in POINTS:
+        parameters = call_named(name).ready(words).parameters
+        rows.append([name, json.loads(json.dumps(parameters)), key_of(name, parameters, seed, 0)])
+    return rows
+
+
+FILES = {"help.txt": helps, "answers.json": answers, "knobs.json": knobs, "keys.json": keys}
+
+
+def text_of(value: Any) -> str:
+    """A golden file as it is written."""
+    return value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+
+
+def stored(name: str) -> Any:
+    """What a golden file holds."""
+    text = (HERE / name).read_text()
+    return json.loads(text) if name.endswith(".json") else text
+
+
+def differences(old: Any, new: Any, *, close: float = 0.0, where: str = "") -> Iterator[str]:
+    """Every place where two values differ; numbers by more than ``close``, relative."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in [*old, *(key for key in new if key not in old)]:
+            place = f"{where} / {key}" if where else str(key)
+            if key not in new:
+                yield f"{place}: gone"
+            elif key not in old:
+                yield f"{place}: new"
+            else:
+                yield from differences(old[key], new[key], close=close, where=place)
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for i, (one, other) in enumerate(zip(old, new, strict=True)):
+            yield from differences(one, other, close=close, where=f"{where}[{i}]")
+    elif isinstance(old, float) and isinstance(new, float):
+        if old != new and not abs(old - new) <= close * max(abs(old), abs(new)):
+            yield f"{where}: {old!r} became {new!r}"
+    elif old != new or type(old) is not type(new):
+        yield f"{where}: {_short(old)} became {_short(new)}"
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) < 300 else text[:300] + "..."
+
+
+def main() -> None:
+    """Compare, or write."""
+    wrong = 0
+    for name, make in FILES.items():
+        value = make()
+        if "--write" in sys.argv:
+            HERE.mkdir(exist_ok=True)
+            (HERE / name).write_text(text_of(value))
+            continue
+        old, new = stored(name), value
+        if isinstance(new, str):
+            import difflib
+
+            found = list(difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=0))
+        else:
+            found = list(differences(old, json.loads(text_of(new))))
+        wrong += len(found)
+        sys.stdout.write(("\n".join(f"{name}: {line}" for line in found) or f"{name}: the same") + "\n")
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -11,8 +11,8 @@ import onehead
 from benchmarks.harness import Clock, Finding, row
 from benchmarks.training import problem, slope_error, start
 from onehead import aim, sparse
-from onehead.aim.logits import logit_rule
-from onehead.aim.reduced import reduce
+from onehead.aim.equations.geometry import logit_rule
+from onehead.aim.equations.state_evolution import reduce
 
 STATE = (1.462361, 1.380944, 2.303404)  # (q, m, Σ) at λ = 0.01, α = 0.5 (theory of the head, section 10)
 

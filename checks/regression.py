@@ -33,7 +33,7 @@ import numpy as np
 import onehead
 from onehead import aim, sparse
 from onehead.aim import limits, ridgeless, solver
-from onehead.aim.scaling import ScalingPoint
+from onehead.aim.verbs.scaling import ScalingPoint
 from onehead.results import Certificate
 from onehead.sparse import theory as sparse_theory
 from onehead.spectra import atoms, marchenko_pastur

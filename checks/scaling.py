@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from onehead import aim
-from onehead.aim.slopes import local_exponent
+from onehead.aim.verbs.response import local_exponent
 
 GAMMAS = (0.75, 1.0, 1.25, 1.5)
 DIMS = (100, 200, 400, 800, 1600, 3200)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from onehead import aim, sparse
-from onehead.aim.reduced import reduce
+from onehead.aim.equations.state_evolution import reduce
 from onehead.sparse.oracle import linear_error
 
 __all__ = ["MIX", "Problem", "call", "check_prediction", "check_readout", "check_spectrum", "draw", "solve"]

@@ -19,13 +19,14 @@ SOURCE = Path(onehead.__file__).parent
 # a room may import the rooms on its right, and itself
 ROOMS = {
     "errors": (),
+    "lazy": (),
     "results": ("errors",),
     "problem": ("errors",),
     "arguments": ("errors",),
     "numerics": ("errors",),
     "spectra": ("numerics", "errors"),
-    "aim": ("spectra", "numerics", "problem", "arguments", "results", "errors"),
-    "sparse": ("spectra", "numerics", "problem", "arguments", "results", "errors"),
+    "aim": ("lazy", "spectra", "numerics", "problem", "arguments", "results", "errors"),
+    "sparse": ("lazy", "spectra", "numerics", "problem", "arguments", "results", "errors"),
     "plot": ("aim", "sparse", "weights", "results"),
     "sweep": ("aim", "sparse", "numerics", "problem", "results", "errors", "__version__"),
     "weights": ("aim", "spectra", "numerics", "problem", "results", "errors"),

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onehead.aim import CrossEntropy, Squared
-from onehead.aim.channel import OutputChannel, ProxMemory
-from onehead.aim.logits import geometry
+from onehead.aim.equations.geometry import geometry
+from onehead.aim.equations.output import OutputChannel, ProxMemory
 from onehead.numerics.prox import factorise, invert_factored, prox
 
 

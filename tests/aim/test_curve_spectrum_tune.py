@@ -29,7 +29,7 @@ def test_curve_falls_and_rank_grows_with_weight_decay_on():
 def test_a_failed_point_is_a_row_with_a_reason(monkeypatch):
     import sys
 
-    module = sys.modules["onehead.aim.curve"]
+    module = sys.modules["onehead.aim.verbs.curve"]
     real = module.predict
 
     def sometimes(task, learner, alpha, near=None):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from onehead.aim import Channel, CrossEntropy, Learner, Squared, Task, predict
-from onehead.aim.loss import _check, _response_of_row, softmax
+from onehead.aim.losses import _check, _response_of_row, softmax
 from onehead.errors import InvalidArgument
 
 logits = st.integers(2, 5).flatmap(lambda T: arrays(float, T, elements=st.floats(-30.0, 30.0)))

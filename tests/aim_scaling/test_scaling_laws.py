@@ -20,9 +20,9 @@ from onehead.aim import (
     scaling,
     spectrum,
 )
-from onehead.aim.optimum import best_decay
-from onehead.aim.phases import region_of
-from onehead.aim.slopes import decay_slope, local_exponent
+from onehead.aim.verbs.optimum import best_decay
+from onehead.aim.verbs.phases import region_of
+from onehead.aim.verbs.response import decay_slope, local_exponent
 from onehead.errors import InvalidArgument, NotConverged
 
 DIM = 200
@@ -167,7 +167,7 @@ def test_features_emerge_in_order_and_agree_with_the_spectrum():
 
 
 def test_a_feature_placed_across_a_hole_says_so(monkeypatch):
-    module, samples = sys.modules["onehead.aim.curve"], np.geomspace(3e3, 3e5, 6)
+    module, samples = sys.modules["onehead.aim.verbs.curve"], np.geomspace(3e3, 3e5, 6)
     real = module.predict
 
     def sometimes(task, learner, alpha, near=None):
@@ -286,7 +286,9 @@ def test_an_interrupted_search_keeps_what_is_done_and_never_guesses(monkeypatch)
         return predict(task, learner, alpha)
 
     monkeypatch.setenv("ONEHEAD_THREADS", "1")
-    monkeypatch.setattr(sys.modules["onehead.aim.scaling"], "best_decay", stop_after_two)  # the verb has the same name
+    monkeypatch.setattr(
+        sys.modules["onehead.aim.verbs.scaling"], "best_decay", stop_after_two
+    )  # the verb has the same name
     task = Task(target=PowerLaw(gamma=0.75, dim=40))
     law = scaling(task, Learner(weight_decay=0.1), [1e3, 2e3, 3e3, 4e3], optimal=True)
     assert [point.samples for point in law] == [1e3, 2e3, 3e3, 4e3]
@@ -296,6 +298,6 @@ def test_an_interrupted_search_keeps_what_is_done_and_never_guesses(monkeypatch)
     def cut(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sys.modules["onehead.aim.curve"], "predict", cut)
+    monkeypatch.setattr(sys.modules["onehead.aim.verbs.curve"], "predict", cut)
     with pytest.raises(KeyboardInterrupt):  # a range with holes would put features at the wrong place
         features(task, Learner(weight_decay=1.0), [1e3, 1e4, 1e5])

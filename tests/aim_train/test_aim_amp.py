@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from onehead.aim import Learner, Task, predict
-from onehead.aim.amp import amp, pass_messages, state_evolution
-from onehead.aim.train import Instance, train
-from onehead.aim.training import Method
+from onehead.aim.training.amp import amp, pass_messages, state_evolution
+from onehead.aim.training.results import Method
+from onehead.aim.training.train import Instance, train
 from onehead.errors import InvalidArgument
 
 

@@ -8,10 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 from onehead.aim import Learner, Task, curve, predict, spectrum
-from onehead.aim.amp import amp
-from onehead.aim.compare import compare, extrapolate
-from onehead.aim.train import train
-from onehead.aim.training import Method
+from onehead.aim.training.amp import amp
+from onehead.aim.training.compare import compare, extrapolate
+from onehead.aim.training.results import Method
+from onehead.aim.training.train import train
 from onehead.cli import aim_train
 from onehead.errors import InvalidArgument
 from onehead.plot import learning_curve, save

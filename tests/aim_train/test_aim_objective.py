@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from onehead.aim.loss import CHANNELS, Squared
-from onehead.aim.objective import Direct, Factorised, Loss, Objective, Untied, data_slope, map_logits
-from onehead.aim.optimise import adam, lbfgs, stationarity
-from onehead.aim.sampling import Samples, Tokens, draw_target
+from onehead.aim.losses import CHANNELS, Squared
 from onehead.aim.task import Task
+from onehead.aim.training.data import Samples, Tokens, draw_target
+from onehead.aim.training.minimise import adam, lbfgs, stationarity
+from onehead.aim.training.objective import Direct, Factorised, Loss, Objective, Untied, data_slope, map_logits
 from onehead.errors import InvalidArgument
 
 DIM = 9

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from onehead.aim.sampling import Samples, Tokens, check_target, draw_target, labels, softmax_rows
 from onehead.aim.targets import Atoms, MarchenkoPastur
 from onehead.aim.task import Task
+from onehead.aim.training.data import Samples, Tokens, check_target, draw_target, labels, softmax_rows
 from onehead.errors import InvalidArgument
 
 LAWS = ("gaussian", "rademacher", "sparse", "sphere", "heavy-tailed")

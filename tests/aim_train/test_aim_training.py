@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from onehead.aim import Learner, Task, predict, spectrum
-from onehead.aim.nuclear import nuclear_equivalence
 from onehead.aim.targets import Atoms
-from onehead.aim.train import train
-from onehead.aim.training import Method, Variant
+from onehead.aim.training.nuclear import nuclear_equivalence
+from onehead.aim.training.results import Method, Variant
+from onehead.aim.training.train import train
 from onehead.errors import InvalidArgument
 
 QUICK = Method(starts=1, test_samples=4000)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from onehead.aim.logits import geometry
-from onehead.aim.loss import CrossEntropy, Squared
+from onehead.aim.equations.geometry import geometry
+from onehead.aim.losses import CrossEntropy, Squared
 from onehead.errors import NotConverged
 from onehead.numerics.prox import compile_row, prox
 

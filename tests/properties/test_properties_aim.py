@@ -135,8 +135,8 @@ def test_thresholds_count_the_informative_directions(task, tokens):
 
 def reduced_interpolation(task):
     """The threshold alone, without the peak error, whose quadrature costs seconds at T = 16."""
-    from onehead.aim.reduced import reduce
-    from onehead.aim.ridgeless import interpolation
+    from onehead.aim.equations.ridgeless import interpolation
+    from onehead.aim.equations.state_evolution import reduce
 
     return interpolation(reduce(task, aim.Learner()))[0]
 

@@ -6,10 +6,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from onehead import aim
-from onehead.aim.by_sigma import polish, relax
-from onehead.aim.iterate import at_alpha
-from onehead.aim.reduced import reduce
-from onehead.aim.solver import solve
+from onehead.aim.equations.state_evolution import reduce
+from onehead.aim.solve.continuation import polish, relax
+from onehead.aim.solve.iterate import at_alpha
+from onehead.aim.solve.solver import solve
 from onehead.errors import SolveError
 
 kappas = st.floats(np.log(0.05), np.log(2.0)).map(lambda x: float(np.exp(x)))

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onehead.aim import CrossEntropy, MarchenkoPastur, Spikes
-from onehead.aim.logits import geometry
+from onehead.aim.equations.geometry import geometry
 from onehead.errors import SolveError
 from onehead.numerics.fixed_point import fixed_point
 from onehead.numerics.gaussian import lattice, sobol

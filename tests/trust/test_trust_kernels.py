@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import softmax
 
-from onehead.aim.amp import _messages
-from onehead.aim.channel import OutputChannel
-from onehead.aim.logits import LogitRule, geometry, logit_rule
-from onehead.aim.loss import CHANNELS, _response_of_row
+from onehead.aim.equations.geometry import LogitRule, geometry, logit_rule
+from onehead.aim.equations.output import OutputChannel
+from onehead.aim.losses import CHANNELS, _response_of_row
+from onehead.aim.training.amp import _messages
 from onehead.numerics.prox import (
     KICK,
     LONGEST,
@@ -106,7 +106,7 @@ def _few_nodes(tokens, count, monkeypatch):
     """A rule with about ``count`` of its nodes left, in place of the whole."""
     rule = logit_rule(tokens, 0, False)
     few = LogitRule(*(part[:: len(rule.weights) // count].copy() for part in rule))
-    monkeypatch.setattr("onehead.aim.channel.logit_rule", lambda *_: few)
+    monkeypatch.setattr("onehead.aim.equations.output.logit_rule", lambda *_: few)
     return few
 
 

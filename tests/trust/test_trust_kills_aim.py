@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from onehead.aim import Learner, MarchenkoPastur, Task, optimum, predict, solver, tune
-from onehead.aim.by_sigma import _decay_at_sigma, _ratio_at_sigma, relax, walk
-from onehead.aim.channel import ProxMemory
-from onehead.aim.iterate import Attempt, log_state, turn_once
-from onehead.aim.limits import is_zero
-from onehead.aim.reduced import Hats, Overlaps, reduce
-from onehead.aim.ridgeless import bayes_optimal, interpolating, recovery
-from onehead.aim.slopes import _has_jacobian
-from onehead.aim.theory import _state_of
-from onehead.aim.tune import FLAT, _flat_range
+from onehead.aim.equations.emergence import is_zero
+from onehead.aim.equations.output import ProxMemory
+from onehead.aim.equations.ridgeless import bayes_optimal, interpolating, recovery
+from onehead.aim.equations.state_evolution import Hats, Overlaps, reduce
+from onehead.aim.solve.continuation import _decay_at_sigma, _ratio_at_sigma, relax, walk
+from onehead.aim.solve.iterate import Attempt, log_state, turn_once
+from onehead.aim.verbs.predict import _state_of
+from onehead.aim.verbs.response import _has_jacobian
+from onehead.aim.verbs.tune import FLAT, _flat_range
 from onehead.errors import NotConverged, OutsideDomain, SolveError
 from onehead.results import Certificate
 from onehead.spectra.law import threshold_integrals
@@ -121,7 +121,7 @@ def test_tune_says_where_the_optimum_lies(monkeypatch, error, status, place):
     def slope(point):
         return (error(point.x + 1e-4) - error(point.x - 1e-4)) / 2e-4
 
-    tuning = sys.modules["onehead.aim.tune"]  # the verb has the same name
+    tuning = sys.modules["onehead.aim.verbs.tune"]  # the verb has the same name
     monkeypatch.setattr(tuning, "predict", made_up)
     monkeypatch.setattr(tuning, "top_decay", lambda *_: 1.0)
     monkeypatch.setattr(optimum, "decay_slope", slope)

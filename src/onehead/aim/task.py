@@ -49,7 +49,7 @@ def _channel(value: Any) -> Any:
     """Keep a known word; check anything else, which needs the compiled losses."""
     if isinstance(value, str) and value in ("squared", "cross-entropy"):
         return value
-    from onehead.aim.loss import channel_named  # noqa: PLC0415  (loads numba)
+    from onehead.aim.losses import channel_named  # noqa: PLC0415  (loads numba)
 
     return channel_named(value)
 

@@ -1,6 +1,6 @@
 """A learning curve for the eye, within a tenth of a second: the library's equations on its coarsest rule.
 
-`onehead.aim.curve` solves every point to its certificate, which takes seconds. A slider cannot wait for that. A sketch solves
+`onehead.aim.verbs.curve` solves every point to its certificate, which takes seconds. A slider cannot wait for that. A sketch solves
 the same equations (section 2) on the coarsest quadrature rule to a residual of a few 1e-3, which the eye does not see, and
 starts every point from the sketch drawn before it, so that two or three evaluations per point are enough. It carries no
 certificate and no number of it is ever shown; the exact curve replaces it as soon as the knobs rest.
@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim import Learner, Task
-from onehead.aim.channel import OutputChannel, ProxMemory
-from onehead.aim.iterate import Attempt, Secants, Vector, at_alpha, log_state
-from onehead.aim.reduced import Hats, Overlaps, Reduced, SpectralMap, reduce
-from onehead.aim.ridgeless import bayes_optimal, direct_threshold, interpolating, interpolation, recovery
+from onehead.aim.equations.output import OutputChannel, ProxMemory
+from onehead.aim.equations.ridgeless import bayes_optimal, direct_threshold, interpolating, interpolation, recovery
+from onehead.aim.equations.state_evolution import Hats, Overlaps, Reduced, SpectralMap, reduce
+from onehead.aim.solve.iterate import Attempt, Secants, Vector, at_alpha, log_state
 from onehead.errors import SolveError
 
 __all__ = [

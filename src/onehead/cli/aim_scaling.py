@@ -128,7 +128,7 @@ def phase_diagram(
     """
     from onehead import aim
     from onehead import plot as pictures
-    from onehead.aim.phases import LOG_DECAY, LOG_SAMPLES
+    from onehead.aim.verbs.phases import LOG_DECAY, LOG_SAMPLES
 
     check_picture(plot)
     across, down = log_n or LOG_SAMPLES, log_lambda or LOG_DECAY

@@ -21,9 +21,9 @@ from onehead.cli.values import Number, Typed, Whole, Word
 from onehead.errors import InvalidArgument, OneheadError
 
 if TYPE_CHECKING:
-    from onehead.aim.prediction import Prediction
     from onehead.aim.task import Learner, Task
-    from onehead.aim.training import TrainingResult
+    from onehead.aim.training.results import TrainingResult
+    from onehead.aim.verbs.prediction import Prediction
 
 __all__ = ["amp", "compare", "train"]
 
@@ -95,7 +95,7 @@ def training_options(function: Any) -> Any:
 
 def _settings(flags: dict[str, Any]) -> dict[str, Any]:
     """The keyword arguments of `train` that the flags stand for."""
-    from onehead.aim.training import Method, Variant
+    from onehead.aim.training.results import Method, Variant
 
     law: Any = flags["token_law"]
     if law not in LAWS:
@@ -158,7 +158,7 @@ def train(
 
     Example: onehead aim train --dim 100 --alpha 0.5 --seeds 4
     """
-    from onehead.aim.train import train as run
+    from onehead.aim.training.train import train as run
 
     check_picture(plot)
     settings = _settings(flags)
@@ -225,7 +225,7 @@ def amp(
 
     Example: onehead aim amp --dim 120 --alpha 0.5 --iterations 40
     """
-    from onehead.aim.amp import amp as run
+    from onehead.aim.training.amp import amp as run
     from onehead.plot import training as pictures
 
     check_picture(plot)
@@ -267,7 +267,7 @@ def compare(
 
     Example: onehead aim compare --alphas 0.2,0.5,1 --dims 60,100 --seeds 4
     """
-    from onehead.aim.compare import compare as run
+    from onehead.aim.training.compare import compare as run
     from onehead.plot import training as pictures
 
     check_picture(plot)

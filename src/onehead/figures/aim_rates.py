@@ -14,9 +14,9 @@ def draw(lab: Lab) -> Drawing:
     """Local exponents over (log_d n, log_d λ), with the mechanisms outlined."""
     from matplotlib.figure import Figure as Picture  # noqa: PLC0415
 
-    from onehead.aim.phases import Cell, PhaseDiagram  # noqa: PLC0415
     from onehead.aim.targets import PowerLaw  # noqa: PLC0415
     from onehead.aim.task import Learner, Task  # noqa: PLC0415
+    from onehead.aim.verbs.phases import Cell, PhaseDiagram  # noqa: PLC0415
 
     dim = lab.pick(100, 200)
     words = {"gamma": GAMMA, "dim": dim, "noise": 0.5, "first": 0.8, "last": 3.2, "step": lab.pick(0.2, 0.1)}

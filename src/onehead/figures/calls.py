@@ -32,7 +32,7 @@ def name(function: str) -> str:
 
 def best_decay(words: Row, _seed: int) -> Row:
     """The weight decay with the lowest test error, and the prediction there; ``weight_decay`` 0 is the limit."""
-    from onehead.aim.optimum import best_decay as best  # noqa: PLC0415  (every call loads what it needs)
+    from onehead.aim.verbs.optimum import best_decay as best  # noqa: PLC0415  (every call loads what it needs)
     from onehead.aim.words import problem_from_words  # noqa: PLC0415
 
     task, learner, rest = problem_from_words(words)
@@ -43,7 +43,7 @@ def best_decay(words: Row, _seed: int) -> Row:
 
 def scaling_point(words: Row, _seed: int) -> Row:
     """Excess error, local exponent and parts at one number of samples (theory, 7 and 8)."""
-    from onehead.aim.scaling import scaling  # noqa: PLC0415
+    from onehead.aim.verbs.scaling import scaling  # noqa: PLC0415
     from onehead.aim.words import problem_from_words  # noqa: PLC0415
     from onehead.errors import NotConverged  # noqa: PLC0415
 
@@ -58,9 +58,9 @@ def scaling_point(words: Row, _seed: int) -> Row:
 
 def phase_row(words: Row, _seed: int) -> Row:
     """One weight decay of the rate diagram: every number of samples, from many to few (theory, 7)."""
-    from onehead.aim.phases import phase_diagram  # noqa: PLC0415
     from onehead.aim.targets import PowerLaw  # noqa: PLC0415
     from onehead.aim.task import Task  # noqa: PLC0415
+    from onehead.aim.verbs.phases import phase_diagram  # noqa: PLC0415
 
     task = Task(target=PowerLaw(gamma=words["gamma"], dim=words["dim"]), noise=words["noise"])
     steps = np.round(np.arange(words["first"], words["last"] + 1e-9, words["step"]), 10)
@@ -78,8 +78,8 @@ def phase_row(words: Row, _seed: int) -> Row:
 
 def counting(words: Row, _seed: int) -> Row:
     """How many eigenvalues of the trained map lie above x, for x between the ends of its law (theory, 5)."""
-    from onehead.aim.spectrum import spectrum  # noqa: PLC0415
-    from onehead.aim.theory import predict  # noqa: PLC0415
+    from onehead.aim.verbs.predict import predict  # noqa: PLC0415
+    from onehead.aim.verbs.spectrum import spectrum  # noqa: PLC0415
     from onehead.aim.words import problem_from_words  # noqa: PLC0415
 
     task, learner, rest = problem_from_words(words)
@@ -100,8 +100,8 @@ def counting(words: Row, _seed: int) -> Row:
 
 def distance(words: Row, seed: int) -> Row:
     """Squared distance |S - S*|²/d of trained heads, with its standard error over seeds (theory, 1.3)."""
-    from onehead.aim.train import train  # noqa: PLC0415
-    from onehead.aim.training import Method  # noqa: PLC0415
+    from onehead.aim.training.results import Method  # noqa: PLC0415
+    from onehead.aim.training.train import train  # noqa: PLC0415
     from onehead.aim.words import problem_from_words  # noqa: PLC0415
 
     task, learner, rest = problem_from_words(words)
@@ -177,7 +177,7 @@ def separable_crossing(words: Row, seed: int) -> Row:
 
 def trained_head(words: Row, seed: int) -> Row:
     """A head trained by ourselves, read like one of a checkpoint: its factor W serves as query and key."""
-    from onehead.aim.train import train  # noqa: PLC0415
+    from onehead.aim.training.train import train  # noqa: PLC0415
     from onehead.aim.words import problem_from_words  # noqa: PLC0415
     from onehead.weights import head_report  # noqa: PLC0415
 

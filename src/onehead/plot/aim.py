@@ -9,10 +9,10 @@ from onehead.plot.style import ACCENT, GREY, THEORY, TRAINING, fresh_axes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from onehead.aim.curve import Curve
-    from onehead.aim.spectrum import Spectrum
-    from onehead.aim.thresholds import Thresholds
-    from onehead.aim.tune import Tuned
+    from onehead.aim.verbs.curve import Curve
+    from onehead.aim.verbs.spectrum import Spectrum
+    from onehead.aim.verbs.thresholds import Thresholds
+    from onehead.aim.verbs.tune import Tuned
 
 __all__ = ["learning_curve", "spectrum", "tuning"]
 

@@ -10,8 +10,8 @@ from onehead.plot.style import ACCENT, GREY, THEORY, TRAINING, fresh_axes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from onehead.aim.phases import PhaseDiagram
-    from onehead.aim.scaling import Feature, Scaling
+    from onehead.aim.verbs.phases import PhaseDiagram
+    from onehead.aim.verbs.scaling import Feature, Scaling
 
 __all__ = ["features", "phases", "predicted_exponents", "scaling"]
 

@@ -10,10 +10,10 @@ from onehead.plot.style import ACCENT, GREY, THEORY, TRAINING, fresh_axes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from onehead.aim.amp import AmpResult
-    from onehead.aim.compare import Comparison
-    from onehead.aim.spectrum import Spectrum
-    from onehead.aim.training import TrainingResult
+    from onehead.aim.training.amp import AmpResult
+    from onehead.aim.training.compare import Comparison
+    from onehead.aim.training.results import TrainingResult
+    from onehead.aim.verbs.spectrum import Spectrum
 
 __all__ = ["comparison", "message_passing", "trained_spectrum", "training_points"]
 

@@ -48,7 +48,7 @@ class Training(Ratio):
     @property
     def variant(self) -> Any:
         """Where the layer leaves the assumptions of the theory."""
-        from onehead.aim.training import Variant  # noqa: PLC0415
+        from onehead.aim.training.results import Variant  # noqa: PLC0415
 
         return Variant(
             output=self.output,
@@ -61,7 +61,7 @@ class Training(Ratio):
     @property
     def method(self) -> Any:
         """How to minimise, and how far."""
-        from onehead.aim.training import Method  # noqa: PLC0415
+        from onehead.aim.training.results import Method  # noqa: PLC0415
 
         return Method(
             optimiser=self.optimiser,
@@ -137,14 +137,14 @@ def _aim(
 
 
 def _predict(task: Any, learner: Any, chosen: Any, _: int) -> Answer:
-    from onehead.aim.theory import predict  # noqa: PLC0415  (every solver loads its kernels when first asked)
+    from onehead.aim.verbs.predict import predict  # noqa: PLC0415  (every solver loads its kernels when first asked)
 
     return answer(predict(task, learner, chosen.alpha))
 
 
 def _spectrum(task: Any, learner: Any, chosen: Any, _: int) -> Answer:
-    from onehead.aim.spectrum import spectrum  # noqa: PLC0415
-    from onehead.aim.theory import predict  # noqa: PLC0415
+    from onehead.aim.verbs.predict import predict  # noqa: PLC0415
+    from onehead.aim.verbs.spectrum import spectrum  # noqa: PLC0415
 
     point = predict(task, learner, chosen.alpha)
     found = answer(spectrum(point))
@@ -153,13 +153,13 @@ def _spectrum(task: Any, learner: Any, chosen: Any, _: int) -> Answer:
 
 
 def _tune(task: Any, learner: Any, chosen: Any, _: int) -> Answer:
-    from onehead.aim.tune import tune  # noqa: PLC0415
+    from onehead.aim.verbs.tune import tune  # noqa: PLC0415
 
     return answer(tune(task, learner, chosen.alpha))
 
 
 def _scaling(task: Any, learner: Any, chosen: Any, _: int) -> Answer:
-    from onehead.aim.scaling import ScalingPoint, scaling  # noqa: PLC0415
+    from onehead.aim.verbs.scaling import ScalingPoint, scaling  # noqa: PLC0415
     from onehead.aim.words import dimension  # noqa: PLC0415
 
     (found,) = scaling(task, learner, [chosen.alpha * (dimension(task.target) or 1) ** 2]).points
@@ -169,13 +169,13 @@ def _scaling(task: Any, learner: Any, chosen: Any, _: int) -> Answer:
 
 
 def _thresholds(task: Any, learner: Any, _chosen: Any, _: int) -> Answer:
-    from onehead.aim.thresholds import thresholds  # noqa: PLC0415
+    from onehead.aim.verbs.thresholds import thresholds  # noqa: PLC0415
 
     return answer(thresholds(task, learner))
 
 
 def _train(task: Any, learner: Any, chosen: Any, seed: int) -> Answer:
-    from onehead.aim.train import train  # noqa: PLC0415
+    from onehead.aim.training.train import train  # noqa: PLC0415
 
     found = train(
         task,
@@ -193,7 +193,7 @@ def _train(task: Any, learner: Any, chosen: Any, seed: int) -> Answer:
 
 
 def _amp(task: Any, learner: Any, chosen: Any, seed: int) -> Answer:
-    from onehead.aim.amp import amp  # noqa: PLC0415
+    from onehead.aim.training.amp import amp  # noqa: PLC0415
 
     found = amp(
         task,

@@ -26,7 +26,7 @@ class HeadReport(Result):
     """One head. ``status`` is ok, empty (all weights zero), unsupported or failed; ``reason`` says why it is not ok.
 
     ``rank`` is the share of the d = hidden singular values of A = W_Q'W_K that are not zero (above 1e-3 of the largest),
-    ``zero_mass`` = 1 - rank as in `onehead.aim.spectrum`, and ``forced_zero_mass`` = 1 - head_dim/hidden the part of it that
+    ``zero_mass`` = 1 - rank as in `onehead.aim.verbs.spectrum`, and ``forced_zero_mass`` = 1 - head_dim/hidden the part of it that
     the shape alone forces; ``used`` is the share of the head_dim possible values that are not zero.
     ``bulk_edge`` and ``edge_width`` are fitted to the largest values; ``outliers`` lie beyond, each with the cosine ``overlap``
     of its query and key direction (one for a tied head). ``negative_share`` is the part of the symmetric part's squared norm in

@@ -29,7 +29,7 @@ def sketch(state: State) -> Picture:
 
 def _top(state: State) -> float:
     """A little beyond the weight decay at which the map vanishes."""
-    from onehead.aim.reduced import reduce  # noqa: PLC0415
+    from onehead.aim.equations.state_evolution import reduce  # noqa: PLC0415
 
     problem = reduce(state.task, state.learner)
     q0, m0 = problem.output.at_origin(0)

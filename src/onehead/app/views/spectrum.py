@@ -19,7 +19,7 @@ GRID = 140  # points per bulk on the page
 
 def sketch(state: State) -> Picture:
     """The law at a point solved for the eye."""
-    from onehead.aim.reduced import reduce  # noqa: PLC0415
+    from onehead.aim.equations.state_evolution import reduce  # noqa: PLC0415
 
     found = dot(state.task, state.learner, state["alpha"])
     if found is None:

@@ -8,16 +8,16 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.curve import Failure, curve
-from onehead.aim.decompose import decompose
-from onehead.aim.limits import emergence_ratio
-from onehead.aim.optimum import best_decay
-from onehead.aim.outliers import features_apart
-from onehead.aim.prediction import Prediction
-from onehead.aim.reduced import reduce
-from onehead.aim.slopes import local_exponent
+from onehead.aim.equations.emergence import emergence_ratio
+from onehead.aim.equations.state_evolution import reduce
 from onehead.aim.targets import Discrete
 from onehead.aim.task import Learner, Task
+from onehead.aim.verbs.curve import Failure, curve
+from onehead.aim.verbs.decompose import decompose
+from onehead.aim.verbs.optimum import best_decay
+from onehead.aim.verbs.outliers import features_apart
+from onehead.aim.verbs.prediction import Prediction
+from onehead.aim.verbs.response import local_exponent
 from onehead.arguments import checked, instance, numbers
 from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.interrupts import check, heard

@@ -18,14 +18,14 @@ import numpy as np
 from numba import float64, int64, njit, types
 from numpy.typing import NDArray
 
-from onehead.aim.logits import Geometry, geometry
-from onehead.aim.loss import channel_named
-from onehead.aim.objective import data_slope, map_logits
-from onehead.aim.reduced import Hats, reduce
-from onehead.aim.sampling import draw_target
+from onehead.aim.equations.geometry import Geometry, geometry
+from onehead.aim.equations.state_evolution import Hats, reduce
+from onehead.aim.losses import channel_named
 from onehead.aim.targets import Atoms, MarchenkoPastur
 from onehead.aim.task import Learner, Task, check_alpha
-from onehead.aim.train import Instance
+from onehead.aim.training.data import draw_target
+from onehead.aim.training.objective import data_slope, map_logits
+from onehead.aim.training.train import Instance
 from onehead.arguments import checked, instance, number, optional, whole
 from onehead.errors import Diverged, InvalidArgument, OutsideDomain
 from onehead.numerics.interrupts import check, heard

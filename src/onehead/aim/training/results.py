@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
-from onehead.aim.prediction import Prediction
-from onehead.aim.sampling import Tokens
 from onehead.aim.task import Learner, Task
+from onehead.aim.training.data import Tokens
+from onehead.aim.verbs.prediction import Prediction
 from onehead.problem import Problem
 from onehead.results import Certificate, Result
 

@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.prediction import Prediction
 from onehead.aim.task import Learner, Task, check_alpha
-from onehead.aim.theory import predict
+from onehead.aim.verbs.predict import predict
+from onehead.aim.verbs.prediction import Prediction
 from onehead.arguments import checked, instance, numbers
 from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.interrupts import check, heard

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onehead.aim.limits import plateau_state
-from onehead.aim.outliers import noise_bulk
-from onehead.aim.prediction import Prediction
-from onehead.aim.reduced import Reduced, reduce
-from onehead.aim.slopes import error_partials
+from onehead.aim.equations.emergence import plateau_state
+from onehead.aim.equations.state_evolution import Reduced, reduce
+from onehead.aim.verbs.outliers import noise_bulk
+from onehead.aim.verbs.prediction import Prediction
+from onehead.aim.verbs.response import error_partials
 from onehead.arguments import checked, instance
 from onehead.results import Certificate, Result
 from onehead.spectra.law import gauss_legendre

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from onehead.aim.limits import largest_decay
-from onehead.aim.prediction import Prediction
-from onehead.aim.reduced import reduce
-from onehead.aim.slopes import decay_slope
+from onehead.aim.equations.emergence import largest_decay
+from onehead.aim.equations.state_evolution import reduce
 from onehead.aim.task import Learner, Task
-from onehead.aim.theory import predict
+from onehead.aim.verbs.predict import predict
+from onehead.aim.verbs.prediction import Prediction
+from onehead.aim.verbs.response import decay_slope
 from onehead.errors import NotConverged, SolveError
 
 __all__ = ["best_decay", "bottom", "top_decay"]

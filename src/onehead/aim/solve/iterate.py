@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.channel import ProxMemory
-from onehead.aim.reduced import Hats, Overlaps, Reduced
+from onehead.aim.equations.output import ProxMemory
+from onehead.aim.equations.state_evolution import Hats, Overlaps, Reduced
 from onehead.errors import OutsideDomain
 from onehead.numerics.fixed_point import fixed_point
 

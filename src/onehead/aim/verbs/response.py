@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.iterate import log_state
-from onehead.aim.prediction import Prediction
-from onehead.aim.reduced import Hats, Reduced, reduce
-from onehead.aim.theory import predict
+from onehead.aim.equations.state_evolution import Hats, Reduced, reduce
+from onehead.aim.solve.iterate import log_state
+from onehead.aim.verbs.predict import predict
+from onehead.aim.verbs.prediction import Prediction
 
 __all__ = ["decay_slope", "error_partials", "local_exponent"]
 
@@ -44,7 +44,7 @@ def local_exponent(point: Prediction) -> float:
     Examples
     --------
     >>> from onehead.aim import Learner, PowerLaw, Task, predict
-    >>> from onehead.aim.slopes import local_exponent
+    >>> from onehead.aim.verbs.response import local_exponent
     >>> task = Task(target=PowerLaw(gamma=0.75, dim=200))
     >>> round(local_exponent(predict(task, Learner(weight_decay=1.0), alpha=1.5)), 2)
     -0.78

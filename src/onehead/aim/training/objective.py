@@ -17,8 +17,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from onehead.aim.loss import Channel
-from onehead.aim.sampling import Chunk, Samples
+from onehead.aim.losses import Channel
+from onehead.aim.training.data import Chunk, Samples
 from onehead.errors import InvalidArgument
 
 __all__ = [

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.prediction import Prediction
-from onehead.aim.reduced import reduce
+from onehead.aim.equations.state_evolution import reduce
 from onehead.aim.targets import Discrete
+from onehead.aim.verbs.prediction import Prediction
 from onehead.results import Result
 from onehead.spectra.law import Law
 

@@ -3,7 +3,7 @@
 import numpy as np
 from numba import float64, int64, njit, types
 
-from onehead.aim.loss import RESPONSE, softmax
+from onehead.aim.losses import RESPONSE, softmax
 from onehead.numerics.prox import PAIR, ROW, factorise, invert_factored, newton_pair, newton_prox, scratch
 
 __all__ = ["loss_sums", "origin_sums", "pair_sums", "prox_sums"]
@@ -78,7 +78,7 @@ def prox_sums(  # type: ignore[no-untyped-def]
     last,
     out,
 ):
-    """Weighted sums of `onehead.aim.channel.Averages` over slices of nodes; entry 8 is the largest gradient entry.
+    """Weighted sums of `onehead.aim.equations.output.Averages` over slices of nodes; entry 8 is the largest gradient entry.
 
     ``search`` 0: the minimum reached from the label. 1: also look for lower ones and count them.
     2: use the lowest. ``detail`` 0: Stein forms only, 1: also the derivative forms, 2: also tr K^2.

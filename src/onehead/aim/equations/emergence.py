@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from onehead.aim.channel import OutputChannel
-from onehead.aim.reduced import Reduced
+from onehead.aim.equations.output import OutputChannel
+from onehead.aim.equations.state_evolution import Reduced
 
 __all__ = ["Plateau", "emergence_ratio", "is_zero", "largest_decay", "plateau_state"]
 

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from onehead.aim.limits import emergence_ratio, plateau_state
-from onehead.aim.reduced import reduce
-from onehead.aim.ridgeless import bayes_optimal, direct_threshold, interpolation, recovery
+from onehead.aim.equations.emergence import emergence_ratio, plateau_state
+from onehead.aim.equations.ridgeless import bayes_optimal, direct_threshold, interpolation, recovery
+from onehead.aim.equations.state_evolution import reduce
 from onehead.aim.task import Learner, Task
 from onehead.arguments import checked, instance, optional
 from onehead.results import Certificate, Result

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onehead.aim.optimum import bottom, top_decay
-from onehead.aim.prediction import Prediction
 from onehead.aim.task import Learner, Task, check_alpha
-from onehead.aim.theory import predict
+from onehead.aim.verbs.optimum import bottom, top_decay
+from onehead.aim.verbs.predict import predict
+from onehead.aim.verbs.prediction import Prediction
 from onehead.arguments import checked, instance
 from onehead.errors import NotConverged, SolveError
 from onehead.results import Certificate, Result

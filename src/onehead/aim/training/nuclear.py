@@ -14,11 +14,11 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.loss import channel_named
-from onehead.aim.objective import Factorised, Loss, Objective, Parametrisation, Untied
-from onehead.aim.optimise import lbfgs
+from onehead.aim.losses import channel_named
 from onehead.aim.task import Learner, Task, check_alpha
-from onehead.aim.train import Instance
+from onehead.aim.training.minimise import lbfgs
+from onehead.aim.training.objective import Factorised, Loss, Objective, Parametrisation, Untied
+from onehead.aim.training.train import Instance
 from onehead.arguments import checked, instance, number, whole
 from onehead.errors import InvalidArgument
 from onehead.results import Certificate, Result

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.prediction import Prediction
 from onehead.aim.task import Learner, Task
-from onehead.aim.theory import predict
-from onehead.aim.train import train
-from onehead.aim.training import Method, TrainingResult, TrainingRun, Variant
+from onehead.aim.training.results import Method, TrainingResult, TrainingRun, Variant
+from onehead.aim.training.train import train
+from onehead.aim.verbs.predict import predict
+from onehead.aim.verbs.prediction import Prediction
 from onehead.arguments import checked, instance, numbers, whole, wholes
 from onehead.errors import InvalidArgument
 from onehead.results import Result

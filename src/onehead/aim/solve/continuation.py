@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from onehead.aim.channel import ProxMemory
-from onehead.aim.iterate import TOLERANCE, Attempt, Vector, at_alpha, inside, log_state, turn_once
-from onehead.aim.limits import largest_decay, plateau_state
-from onehead.aim.reduced import Hats, Overlaps, Reduced
+from onehead.aim.equations.emergence import largest_decay, plateau_state
+from onehead.aim.equations.output import ProxMemory
+from onehead.aim.equations.state_evolution import Hats, Overlaps, Reduced
+from onehead.aim.solve.iterate import TOLERANCE, Attempt, Vector, at_alpha, inside, log_state, turn_once
 from onehead.errors import OutsideDomain, SolveError
 from onehead.numerics.fixed_point import fixed_point
 from onehead.spectra.law import threshold_integrals

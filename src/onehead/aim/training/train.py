@@ -11,8 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onehead.aim.loss import channel_named
-from onehead.aim.objective import (
+from onehead.aim.losses import channel_named
+from onehead.aim.task import Learner, Task, check_alpha
+from onehead.aim.training.data import Samples, check_target, draw_target
+from onehead.aim.training.minimise import Minimum, Stopped, adam, lbfgs, stationarity
+from onehead.aim.training.objective import (
     Direct,
     Factorised,
     Loss,
@@ -22,10 +25,7 @@ from onehead.aim.objective import (
     gram_matrix,
     map_logits,
 )
-from onehead.aim.optimise import Minimum, Stopped, adam, lbfgs, stationarity
-from onehead.aim.sampling import Samples, check_target, draw_target
-from onehead.aim.task import Learner, Task, check_alpha
-from onehead.aim.training import Method, TrainingCertificate, TrainingResult, TrainingRun, Variant, spread
+from onehead.aim.training.results import Method, TrainingCertificate, TrainingResult, TrainingRun, Variant, spread
 from onehead.arguments import an_array, checked, instance, optional
 from onehead.errors import InvalidArgument
 from onehead.numerics.interrupts import check, heard
@@ -349,7 +349,7 @@ def _minimise(plan: _Plan, instance: Instance, k: int) -> tuple[Array, TrainingC
 
 def _pass_messages(plan: _Plan, instance: Instance) -> tuple[Array, TrainingCertificate]:
     """Minimise by message passing; certify by the gradient of the objective at the factor of the map."""
-    from onehead.aim.amp import pass_messages  # noqa: PLC0415  (loads the proximal kernels)
+    from onehead.aim.training.amp import pass_messages  # noqa: PLC0415  (loads the proximal kernels)
 
     passed = pass_messages(
         plan.task,

@@ -6,13 +6,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.channel import ProxMemory
-from onehead.aim.limits import is_zero, plateau_state
-from onehead.aim.prediction import AimCertificate, Prediction
-from onehead.aim.reduced import Hats, Overlaps, Reduced, SpectralMap, reduce
-from onehead.aim.ridgeless import Interpolating, direct_threshold, interpolating, interpolation, recovery
-from onehead.aim.solver import Solution, solve
+from onehead.aim.equations.emergence import is_zero, plateau_state
+from onehead.aim.equations.output import ProxMemory
+from onehead.aim.equations.ridgeless import Interpolating, direct_threshold, interpolating, interpolation, recovery
+from onehead.aim.equations.state_evolution import Hats, Overlaps, Reduced, SpectralMap, reduce
+from onehead.aim.solve.solver import Solution, solve
 from onehead.aim.task import Learner, Task, check_alpha
+from onehead.aim.verbs.prediction import AimCertificate, Prediction
 from onehead.arguments import checked, instance, optional
 from onehead.errors import OutsideDomain
 from onehead.results import Kind

@@ -1,6 +1,6 @@
 """The output channel: Gaussian logits, noisy labels, the proximal operator, and averages over all of them.
 
-In the coordinates u of `onehead.aim.logits`, with covariance C,
+In the coordinates u of `onehead.aim.equations.geometry`, with covariance C,
 
     prox(v) = argmin_u  (u - v)' C^-1 (u - v) / (2 Sigma) + sum_a loss(row a of u, row a of the label).
 """
@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.kernels import loss_sums, origin_sums, pair_sums, prox_sums
-from onehead.aim.logits import geometry, logit_rule, row_rule
-from onehead.aim.loss import CHANNELS, Channel
+from onehead.aim.equations.geometry import geometry, logit_rule, row_rule
+from onehead.aim.equations.kernels import loss_sums, origin_sums, pair_sums, prox_sums
+from onehead.aim.losses import CHANNELS, Channel
 from onehead.errors import NotConverged
 from onehead.numerics.parallel import thread_map, threads
 

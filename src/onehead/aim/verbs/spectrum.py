@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.outliers import Outlier, outliers_of
-from onehead.aim.prediction import Prediction
-from onehead.aim.reduced import Reduced, reduce
+from onehead.aim.equations.state_evolution import Reduced, reduce
 from onehead.aim.targets import Discrete
+from onehead.aim.verbs.outliers import Outlier, outliers_of
+from onehead.aim.verbs.prediction import Prediction
 from onehead.arguments import checked, instance
 from onehead.results import Certificate, Result
 from onehead.spectra.law import Law

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onehead.aim.by_sigma import polish, relax, walk
-from onehead.aim.channel import ProxMemory
-from onehead.aim.iterate import Attempt, Secants, Vector, at_alpha, log_state, turn_once
-from onehead.aim.limits import plateau_state
-from onehead.aim.reduced import Hats, Overlaps, Reduced
-from onehead.aim.ridgeless import interpolating, interpolation
+from onehead.aim.equations.emergence import plateau_state
+from onehead.aim.equations.output import ProxMemory
+from onehead.aim.equations.ridgeless import interpolating, interpolation
+from onehead.aim.equations.state_evolution import Hats, Overlaps, Reduced
+from onehead.aim.solve.continuation import polish, relax, walk
+from onehead.aim.solve.iterate import Attempt, Secants, Vector, at_alpha, log_state, turn_once
 from onehead.errors import NotConverged, SolveError
 
 __all__ = ["Solution", "solve"]

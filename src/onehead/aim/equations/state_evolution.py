@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from onehead.aim.channel import Averages, OutputChannel, ProxMemory
-from onehead.aim.loss import channel_named
+from onehead.aim.equations.output import Averages, OutputChannel, ProxMemory
+from onehead.aim.losses import channel_named
 from onehead.aim.targets import Target
 from onehead.aim.task import Learner, Task
 from onehead.errors import OutsideDomain

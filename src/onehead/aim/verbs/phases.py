@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.prediction import Prediction
-from onehead.aim.reduced import reduce
-from onehead.aim.slopes import local_exponent
+from onehead.aim.equations.state_evolution import reduce
 from onehead.aim.targets import Discrete
 from onehead.aim.task import Learner, Task
-from onehead.aim.theory import predict
+from onehead.aim.verbs.predict import predict
+from onehead.aim.verbs.prediction import Prediction
+from onehead.aim.verbs.response import local_exponent
 from onehead.arguments import checked, instance, numbers, optional
 from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.interrupts import check, heard

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from onehead.aim.reduced import Reduced
+from onehead.aim.equations.state_evolution import Reduced
 from onehead.errors import OutsideDomain
 from onehead.spectra.law import ThresholdIntegrals, threshold_integrals
 

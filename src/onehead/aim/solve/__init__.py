@@ -1,0 +1,1 @@
+"""From the equations to a solution and its certificate."""

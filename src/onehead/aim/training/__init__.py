@@ -1,0 +1,1 @@
+"""Heads of finite size, trained for real, beside the theory."""

@@ -1,0 +1,33 @@
+"""A room whose names are loaded when they are first used.
+
+The names of a room stand once, in its stub ``__init__.pyi``, where type checkers and the documentation look for them; at run
+time the stub says where each one lives.
+"""
+
+import ast
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+__all__ = ["lazy_room"]
+
+
+def lazy_room(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """``__getattr__``, ``__dir__`` and ``__all__`` of a package, from the stub beside its ``__init__.py``."""
+    stub = ast.parse(Path(file).with_suffix(".pyi").read_text(encoding="utf-8"))
+    places = {
+        alias.asname or alias.name: (node.module or "", alias.name)
+        for node in stub.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    names = sorted(places)
+
+    def load(name: str) -> Any:
+        if name not in places:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}; it has {', '.join(names)}")
+        module, own = places[name]
+        return getattr(import_module(module), own)
+
+    return load, lambda: list(names), names

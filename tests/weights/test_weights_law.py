@@ -13,7 +13,7 @@ FAR = 4.0  # stated errors: with four parameters and a dozen draws, three are ex
 
 
 def sampled(rng, dim, kappa0, spread, threshold, slope):
-    """Non-zero eigenvalues of slope (S* + GOE - threshold)_+: the law by its definition (theory section 5)."""
+    """Non-zero eigenvalues of slope (S* + GOE - threshold)_+: the law by its definition (5)."""
     W = rng.standard_normal((round(kappa0 * dim), dim))
     G = rng.standard_normal((dim, dim))
     x = np.linalg.eigvalsh(W.T @ W / np.sqrt(len(W) * dim) + np.sqrt(spread / (2.0 * dim)) * (G + G.T))
@@ -64,7 +64,7 @@ def test_trained_heads_give_back_what_they_were_trained_with():
         report = head_report(W, W)
         trained = report.fit("trained")
         for name, value in truth.items():
-            # 3/d of the value is the finite-size bias of a run (theory 1.8)
+            # 3/d of the value is the finite-size bias of a run (1.8)
             assert abs(trained.parameters[name] - value) < FAR * trained.errors[name] + 3.0 / dim * value, name
         assert report.rank == pytest.approx(point.rank, abs=3.0 / dim)
         assert report.outliers == ()

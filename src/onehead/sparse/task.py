@@ -1,4 +1,4 @@
-"""The task and the protocol: what is learned, and how (theory of the task, 1)."""
+"""The task and the protocol: what is learned, and how (S1)."""
 
 from itertools import combinations
 from math import comb

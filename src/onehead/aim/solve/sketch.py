@@ -1,7 +1,7 @@
 """A learning curve for the eye, within a tenth of a second: the library's equations on its coarsest rule.
 
 `onehead.aim.verbs.curve` solves every point to its certificate, which takes seconds. A slider cannot wait for that. A sketch solves
-the same equations (section 2) on the coarsest quadrature rule to a residual of a few 1e-3, which the eye does not see, and
+the same equations (2) on the coarsest quadrature rule to a residual of a few 1e-3, which the eye does not see, and
 starts every point from the sketch drawn before it, so that two or three evaluations per point are enough. It carries no
 certificate and no number of it is ever shown; the exact curve replaces it as soon as the knobs rest.
 """

@@ -104,7 +104,7 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parts_sketch(state: State) -> Picture:
-    """The parts of section 8, with the derivatives of the error taken once, half way, on the coarsest rule."""
+    """The parts of the error (8), with the derivatives of the error taken once, half way, on the coarsest rule."""
     from onehead.aim.equations.state_evolution import reduce  # noqa: PLC0415
     from onehead.aim.verbs.decompose import distance_parts  # noqa: PLC0415
 

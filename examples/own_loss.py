@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from onehead.aim import Channel, Learner, Task, predict, softmax
+from onehead.aim import Learner, Loss, Task, predict, softmax
 
 
-class ReverseKL(Channel):
+class ReverseKL(Loss):
     """sum_b p_b log(p_b / y_b) with p the softmax of the logits: punishes mass where the label has none."""
 
     name = "reverse-kl"

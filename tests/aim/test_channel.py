@@ -59,7 +59,7 @@ def monte_carlo(channel, tokens, Q, q, m, sigma, size, seed):
 @pytest.mark.parametrize("channel", [Squared(), CrossEntropy()])
 def test_quadrature_against_monte_carlo(tokens, level, channel):
     Q, q, m, sigma = 1.75, 1.4, 1.3, 2.0
-    averages = OutputChannel(channel=channel, tokens=tokens, label_power=Q).averages(q, m, sigma, level=level)
+    averages = OutputChannel(loss=channel, geometry=tied(tokens), label_power=Q).averages(q, m, sigma, level=level)
     mean, error = monte_carlo(channel, tokens, Q, q, m, sigma, 40_000, 7)
     got = np.array([averages.distance, averages.along_label, averages.along_own, averages.loss])
     # four standard errors of the plain sample, and the error of the quasi-random rule where there is one
@@ -72,7 +72,7 @@ def test_quadrature_against_monte_carlo(tokens, level, channel):
 def test_stein_and_derivative_forms_agree(channel, share, q, log_sigma):
     Q, sigma = 1.75, float(np.exp(log_sigma))
     m = share * np.sqrt(q * 1.5)
-    output = OutputChannel(channel=channel, tokens=2, label_power=Q)
+    output = OutputChannel(loss=channel, geometry=tied(2), label_power=Q)
     area = Q * q - m * m
     forms = []
     for level in (1, 2, 3):
@@ -93,13 +93,13 @@ def test_stein_and_derivative_forms_agree(channel, share, q, log_sigma):
 
 @pytest.mark.parametrize(("tokens", "informative"), [(2, 2), (3, 5), (5, 14)])
 def test_a_very_soft_prior_counts_the_informative_directions(tokens, informative):
-    a = OutputChannel(channel=Squared(), tokens=tokens, label_power=0.2).averages(0.2, 0.1, 1e7, level=0, detail=1)
+    a = OutputChannel(loss=Squared(), geometry=tied(tokens), label_power=0.2).averages(0.2, 0.1, 1e7, level=0, detail=1)
     assert a.trace == pytest.approx(informative, rel=2e-3)
 
 
 def test_branches_agree_where_the_prox_is_convex_and_are_counted_where_not():
-    label = OutputChannel(channel=Squared(), tokens=2, label_power=1.75)
-    lowest = OutputChannel(channel=Squared(), tokens=2, label_power=1.75, branch="global")
+    label = OutputChannel(loss=Squared(), geometry=tied(2), label_power=1.75)
+    lowest = OutputChannel(loss=Squared(), geometry=tied(2), label_power=1.75, branch="global")
     assert label.averages(1.2, 1.3, 0.9, level=0) == lowest.averages(1.2, 1.3, 0.9, level=0)
     assert label.convex_at(0.9)
     assert not label.convex_at(1.1)
@@ -121,7 +121,7 @@ def test_convexity_bound_of_the_squared_loss():
 
 
 def test_memory_restarts_every_prox_where_it_was():
-    output = OutputChannel(channel=Squared(), tokens=2, label_power=1.75)
+    output = OutputChannel(loss=Squared(), geometry=tied(2), label_power=1.75)
     memory = ProxMemory(follow=True)
     fresh = output.averages(1.4, 1.3, 3.0, level=0, memory=memory)
     again = output.averages(1.4, 1.3, 3.0, level=0, memory=memory)
@@ -129,7 +129,7 @@ def test_memory_restarts_every_prox_where_it_was():
 
 
 def test_averages_do_not_depend_on_the_number_of_threads(monkeypatch):
-    output = OutputChannel(channel=Squared(), tokens=2, label_power=1.75)
+    output = OutputChannel(loss=Squared(), geometry=tied(2), label_power=1.75)
     results = []
     for count in ("1", "2"):
         monkeypatch.setenv("ONEHEAD_THREADS", count)
@@ -141,7 +141,7 @@ def test_averages_do_not_depend_on_the_number_of_threads(monkeypatch):
 @pytest.mark.parametrize("channel", [Squared(), CrossEntropy()])
 def test_fresh_loss_of_one_row_against_whole_samples(tokens, channel):
     Q, q, m, size = 1.75, 1.4, 1.3, 60_000
-    output = OutputChannel(channel=channel, tokens=tokens, label_power=Q)
+    output = OutputChannel(loss=channel, geometry=tied(tokens), label_power=Q)
     shape, rng = geometry(tokens), np.random.default_rng(3)
     label_u = np.sqrt(Q) * rng.normal(size=(size, shape.dim)) @ shape.root.T
     v = m / Q * label_u + np.sqrt(q - m * m / Q) * rng.normal(size=(size, shape.dim)) @ shape.root.T
@@ -159,7 +159,7 @@ def test_fresh_loss_of_one_row_against_whole_samples(tokens, channel):
 def test_traces_for_more_tokens_against_moved_nodes(channel):
     """tr(1 - dprox/dz), tr dprox/dz* by Stein's identity on the same rule, T = 3, within the error seen on the twin."""
     Q, q, m, sigma = 1.75, 1.4, 1.3, 0.5
-    output = OutputChannel(channel=channel, tokens=3, label_power=Q)
+    output = OutputChannel(loss=channel, geometry=tied(3), label_power=Q)
     area = Q * q - m * m
     forms = []
     for twin in (False, True):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from onehead.aim import Channel, CrossEntropy, Learner, Squared, Task, predict
+from onehead.aim import CrossEntropy, Learner, Loss, Squared, Task, predict
 from onehead.aim.losses import _check, _response_of_row, softmax
 from onehead.errors import InvalidArgument
 
@@ -59,7 +59,7 @@ def test_cross_entropy_is_smallest_at_the_label():
     assert value == pytest.approx(-(np.exp(x) * x).sum())  # the entropy of the label
 
 
-class Brier4(Channel):
+class Brier4(Loss):
     """Twice the squared loss, written by a user."""
 
     name = "twice squared"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from onehead.aim.losses import CHANNELS, Squared
+from onehead.aim.losses import LOSSES, Squared
 from onehead.aim.task import Task
 from onehead.aim.training.data import Samples, Tokens, draw_target
 from onehead.aim.training.minimise import adam, lbfgs, stationarity
@@ -70,7 +70,7 @@ def test_user_channel_takes_the_same_values():
     one, other = objective(weights, "squared")(theta), objective(weights, Shifted())(theta)
     assert one[0] == pytest.approx(other[0], rel=1e-12)
     np.testing.assert_allclose(one[1], other[1], atol=1e-14)
-    assert objective(weights, CHANNELS["squared"])(theta)[0] == pytest.approx(one[0], rel=1e-14)
+    assert objective(weights, LOSSES["squared"])(theta)[0] == pytest.approx(one[0], rel=1e-14)
 
 
 def test_narrow_pass_equals_pass_over_the_map():

@@ -78,7 +78,7 @@ def test_width_matters_only_below_the_rank(kappa0, alpha, decay, param):
     assert narrow.train_loss > full.train_loss  # fewer maps to choose from
 
 
-class PlainSquared(aim.Channel):
+class PlainSquared(aim.Loss):
     """The squared loss without the shortcut for two tokens: the general route."""
 
     name = "plain squared"

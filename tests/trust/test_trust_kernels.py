@@ -9,7 +9,7 @@ from scipy.special import softmax
 
 from onehead.aim.equations.geometry import LogitRule, geometry, logit_rule
 from onehead.aim.equations.output import OutputChannel
-from onehead.aim.losses import CHANNELS, _response_of_row
+from onehead.aim.losses import LOSSES, _response_of_row
 from onehead.aim.training.amp import _messages
 from onehead.numerics.prox import (
     KICK,
@@ -72,10 +72,10 @@ def test_factors_solve_and_refuse_what_is_not_positive():
     assert not factorise(np.array([[1.0, 1.0], [1.0, 1.0 + 1e-9]]), np.empty((2, 2)))
 
 
-@pytest.mark.parametrize("name", list(CHANNELS))
+@pytest.mark.parametrize("name", list(LOSSES))
 @given(x=st.floats(-30.0, 30.0), y=st.floats(0.0, 1.0))
 def test_the_shortcut_for_two_tokens_is_the_row_with_a_zero_logit(name, x, y):
-    channel = CHANNELS[name]
+    channel = LOSSES[name]
     short, long = channel.compiled_pair(x, y, 1.0 - y), _pair_of(name)(x, y, 1.0 - y)
     # rounding: the row subtracts probabilities near one, the shortcut does not
     assert np.array(short) == pytest.approx(np.array(long), rel=1e-9, abs=1e-14)
@@ -86,7 +86,7 @@ _pairs: dict[str, object] = {}
 
 def _pair_of(name):
     if name not in _pairs:
-        _pairs[name] = pair_of_row(CHANNELS[name].compiled)
+        _pairs[name] = pair_of_row(LOSSES[name].compiled)
     return _pairs[name]
 
 
@@ -94,10 +94,10 @@ def test_the_response_of_an_own_loss_is_the_one_written_by_hand():
     """Central differences in the label logits, as for a user's loss, against the closed form of one that ships."""
     rng = np.random.default_rng(5)
     by_hand, by_differences = np.empty((4, 4)), np.full((4, 4), np.nan)
-    response = _response_of_row(CHANNELS["squared"].compiled)
+    response = _response_of_row(LOSSES["squared"].compiled)
     for _ in range(5):
         logits, label = rng.normal(size=4), softmax(rng.normal(size=4))
-        CHANNELS["squared"].compiled_response(logits, label, by_hand)
+        LOSSES["squared"].compiled_response(logits, label, by_hand)
         response(logits, label, by_differences)
         assert by_differences == pytest.approx(by_hand, abs=1e-9)  # the square of the step, 1e-10
 
@@ -115,7 +115,7 @@ def _few_nodes(tokens, count, monkeypatch):
 )
 def test_averages_over_a_few_nodes_against_scipy(tokens, name, sigma, monkeypatch):
     """Where the prox has one minimum any minimiser finds it."""
-    output = OutputChannel(channel=CHANNELS[name], tokens=tokens, label_power=2.9)
+    output = OutputChannel(loss=LOSSES[name], geometry=tied(tokens), label_power=2.9)
     few = _few_nodes(tokens, 20, monkeypatch)
 
     def minimum(start, v, y):
@@ -136,7 +136,7 @@ def test_averages_over_a_few_nodes_against_scipy(tokens, name, sigma, monkeypatc
 @pytest.mark.parametrize(("tokens", "name"), [(2, "squared"), (3, "squared"), (3, "cross-entropy")])
 def test_traces_over_a_few_nodes_by_moving_every_prox(tokens, name, monkeypatch):
     """tr K, tr K² with K = 1 - dprox/dv and tr dprox/du*, the derivatives by central differences of the prox."""
-    output, sigma, change = OutputChannel(channel=CHANNELS[name], tokens=tokens, label_power=2.9), 0.9, 1e-4
+    output, sigma, change = OutputChannel(loss=LOSSES[name], geometry=tied(tokens), label_power=2.9), 0.9, 1e-4
     few, shape = _few_nodes(tokens, 20, monkeypatch), geometry(tokens)
     target = np.sqrt(2.9) * few.label
     v = 0.5 / 2.9 * target + np.sqrt(2.7 - 0.25 / 2.9) * few.free
@@ -165,7 +165,7 @@ def test_branches_over_a_few_nodes_one_prox_at_a_time(tokens, count, branch, mon
 
     Among so many nodes each of the starts is, somewhere, the only one that leads to the lowest minimum.
     """
-    output, sigma = OutputChannel(channel=CHANNELS["squared"], tokens=tokens, label_power=9.0, branch=branch), 30.0
+    output, sigma = OutputChannel(loss=LOSSES["squared"], geometry=tied(tokens), label_power=9.0, branch=branch), 30.0
     few, shape = _few_nodes(tokens, count, monkeypatch), geometry(tokens)
 
     def minimum(start, v, y):
@@ -214,7 +214,7 @@ def _loss(channel, shape, u, y):
     return value, slope
 
 
-@pytest.mark.parametrize("name", list(CHANNELS))
+@pytest.mark.parametrize("name", list(LOSSES))
 def test_messages_are_slopes_of_the_loss_at_the_prox(name):
     """C^-1 (prox - v) / Σ = - slope of the loss at the prox, and the trace is that of its derivative in v."""
     shape, step, change = geometry(3), 0.8, 1e-5
@@ -224,13 +224,13 @@ def test_messages_are_slopes_of_the_loss_at_the_prox(name):
     p, out = np.empty_like(v), np.empty(1)
 
     def messages(v):
-        _messages(CHANNELS[name].compiled, shape.select, shape.metric, step, v, label, target, p, out)
+        _messages(LOSSES[name].compiled, shape.select, shape.metric, step, v, label, target, p, out)
         return p.copy(), out[0]
 
     middle, trace = messages(v)
     u = v + step * middle @ shape.covariance
     for i in range(len(v)):
-        assert middle[i] == pytest.approx(-_loss(CHANNELS[name], shape, u[i], label[i])[1], abs=1e-9)
+        assert middle[i] == pytest.approx(-_loss(LOSSES[name], shape, u[i], label[i])[1], abs=1e-9)
     total = 0.0
     for k in range(shape.dim):
         moved = np.eye(shape.dim)[k] * change

@@ -1,5 +1,5 @@
-from onehead.aim.losses import Channel as Channel
 from onehead.aim.losses import CrossEntropy as CrossEntropy
+from onehead.aim.losses import Loss as Loss
 from onehead.aim.losses import Squared as Squared
 from onehead.aim.losses import softmax as softmax
 from onehead.aim.targets import Atoms as Atoms
@@ -25,8 +25,8 @@ from onehead.aim.verbs.decompose import Decomposition as Decomposition
 from onehead.aim.verbs.decompose import decompose as decompose
 from onehead.aim.verbs.phases import PhaseDiagram as PhaseDiagram
 from onehead.aim.verbs.phases import phase_diagram as phase_diagram
+from onehead.aim.verbs.predict import Prediction as Prediction
 from onehead.aim.verbs.predict import predict as predict
-from onehead.aim.verbs.prediction import Prediction as Prediction
 from onehead.aim.verbs.scaling import Feature as Feature
 from onehead.aim.verbs.scaling import Scaling as Scaling
 from onehead.aim.verbs.scaling import features as features
@@ -39,3 +39,5 @@ from onehead.aim.verbs.thresholds import plateau as plateau
 from onehead.aim.verbs.thresholds import thresholds as thresholds
 from onehead.aim.verbs.tune import Tuned as Tuned
 from onehead.aim.verbs.tune import tune as tune
+
+Channel = Loss  # its name in 1.x

@@ -11,7 +11,7 @@ from onehead.errors import InvalidArgument
 from onehead.numerics.prox import compile_pair, compile_pointer, compile_row, pair_of_row
 from onehead.results import Kind
 
-__all__ = ["CHANNELS", "RESPONSE", "Channel", "CrossEntropy", "Squared", "channel_named", "softmax"]
+__all__ = ["LOSSES", "RESPONSE", "CrossEntropy", "Loss", "Squared", "loss_named", "softmax"]
 
 _vector, _matrix = types.Array(float64, 1, "C"), types.Array(float64, 2, "C")
 RESPONSE_SIGNATURE = types.void(_vector, _vector, _matrix)
@@ -42,10 +42,10 @@ def softmax(logits, p):  # type: ignore[no-untyped-def]
         p[b] /= total
 
 
-class Channel(ABC):
+class Loss(ABC):
     """What turns a row of logits and a row of labels into a loss.
 
-    A channel needs one static method, written in the part of Python that numba compiles::
+    A loss needs one static method, written in the part of Python that numba compiles::
 
         row(logits, label, gradient, hessian) -> value
 
@@ -61,12 +61,13 @@ class Channel(ABC):
 
     name: ClassVar[str]
     convex: ClassVar[bool] = False
+    yardstick: ClassVar[bool] = False  # whether it is the loss that test errors are measured with
     kind: ClassVar[Kind] = "conjecture"
     pair: ClassVar["staticmethod[[float, float, float], tuple[float, float, float]] | None"] = None
     response: ClassVar["staticmethod[[Vector, Vector, Vector], None] | None"] = None
-    _compiled: ClassVar[dict[type["Channel"], Any]] = {}
-    _compiled_pair: ClassVar[dict[type["Channel"], Any]] = {}
-    _compiled_response: ClassVar[dict[type["Channel"], Any]] = {}
+    _compiled: ClassVar[dict[type["Loss"], Any]] = {}
+    _compiled_pair: ClassVar[dict[type["Loss"], Any]] = {}
+    _compiled_response: ClassVar[dict[type["Loss"], Any]] = {}
 
     @staticmethod
     @abstractmethod
@@ -86,6 +87,10 @@ class Channel(ABC):
 
     def __hash__(self) -> int:
         return hash(type(self))
+
+    def one_minimum(self, *, pair: bool) -> float:
+        """Sigma up to which the proximal operator has one minimum, for two tokens or more (2.7)."""
+        return float("inf") if self.convex else 0.0
 
     @property
     def compiled(self) -> Any:
@@ -186,13 +191,18 @@ def _cross_entropy_response(logits: Vector, label: Vector, out: Vector) -> None:
             out[b, k] = label[b] * ((1.0 if b == k else 0.0) - label[k])
 
 
-class Squared(Channel):
+class Squared(Loss):
     """The loss of the paper: || softmax(l) - y ||^2, a sum over entries without a factor 1/2."""
 
     name = "squared"
     kind = "claim"
+    yardstick = True
     pair = staticmethod(_squared_pair)
     response = staticmethod(_squared_response)
+
+    def one_minimum(self, *, pair: bool) -> float:
+        """One, for two tokens."""
+        return 1.0 if pair else 0.0
 
     @staticmethod
     def row(
@@ -221,7 +231,7 @@ class Squared(Channel):
         return float(value)
 
 
-class CrossEntropy(Channel):
+class CrossEntropy(Loss):
     """Cross-entropy with soft labels: - sum_b y_b log softmax(l)_b. Convex in the logits."""
 
     name = "cross-entropy"
@@ -254,16 +264,16 @@ class CrossEntropy(Channel):
         return float(np.log(total) - mean)
 
 
-CHANNELS: dict[str, Channel] = {channel.name: channel for channel in (Squared(), CrossEntropy())}
+LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Squared(), CrossEntropy())}
 
 
-def channel_named(loss: "str | Channel") -> Channel:
-    """The channel that a user's word or object stands for."""
-    if isinstance(loss, Channel):
+def loss_named(loss: "str | Loss") -> Loss:
+    """The loss that a user's word or object stands for."""
+    if isinstance(loss, Loss):
         return loss
-    if isinstance(loss, str) and loss in CHANNELS:
-        return CHANNELS[loss]
-    raise InvalidArgument("loss", loss, f"{' or '.join(CHANNELS)}, or a Channel object")
+    if isinstance(loss, str) and loss in LOSSES:
+        return LOSSES[loss]
+    raise InvalidArgument("loss", loss, f"{' or '.join(LOSSES)}, or a Loss object")
 
 
 def _check(name: str, row: Any) -> None:

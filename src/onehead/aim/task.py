@@ -45,13 +45,13 @@ class Task(Problem):
     )
 
 
-def _channel(value: Any) -> Any:
+def _loss(value: Any) -> Any:
     """Keep a known word; check anything else, which needs the compiled losses."""
     if isinstance(value, str) and value in ("squared", "cross-entropy"):
         return value
-    from onehead.aim.losses import channel_named  # noqa: PLC0415  (loads numba)
+    from onehead.aim.losses import loss_named  # noqa: PLC0415  (loads numba)
 
-    return channel_named(value)
+    return loss_named(value)
 
 
 def _limit(value: Any) -> Any:
@@ -63,7 +63,7 @@ class Learner(Problem):
     """A tied single head, S = W'W / sqrt(m d) with W an m x d matrix, trained with weight decay (1.2).
 
     The objective is the sum over samples of the loss plus λ d Tr S, that is (λ / sqrt κ) |W|^2; trained directly
-    (``param="direct"``) S is any symmetric matrix and the penalty is λ d |S|^2. A loss may be a `Channel` of your own. Where
+    (``param="direct"``) S is any symmetric matrix and the penalty is λ d |S|^2. A loss may be a `Loss` of your own. Where
     the proximal operator has several minima (2.7), ``branch`` "label" follows the one reached from the label, as an optimiser
     would, "global" the lowest.
 
@@ -101,12 +101,12 @@ class Learner(Problem):
         le=100.0,
         slider=Slider(0.1, 10.0, log=True),
     )
-    loss: Annotated[Any, BeforeValidator(_channel), PlainSerializer(str)] = word(
+    loss: Annotated[Any, BeforeValidator(_loss), PlainSerializer(str)] = word(
         "squared",
         "ℓ",
         "Loss that is minimised on the training set.",
         choices=("squared", "cross-entropy"),
-        allowed="squared or cross-entropy, or a Channel object",
+        allowed="squared or cross-entropy, or a Loss object",
     )
     branch: Literal["label", "global"] = word(
         "label", "prox", "Minimum of the output layer's prox to follow where it has several."

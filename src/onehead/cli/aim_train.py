@@ -23,7 +23,7 @@ from onehead.errors import InvalidArgument, OneheadError
 if TYPE_CHECKING:
     from onehead.aim.task import Learner, Task
     from onehead.aim.training.results import TrainingResult
-    from onehead.aim.verbs.prediction import Prediction
+    from onehead.aim.verbs.predict import Prediction
 
 __all__ = ["amp", "compare", "train"]
 

@@ -32,7 +32,7 @@ def name(function: str) -> str:
 
 def best_decay(words: Row, _seed: int) -> Row:
     """The weight decay with the lowest test error, and the prediction there; ``weight_decay`` 0 is the limit."""
-    from onehead.aim.verbs.optimum import best_decay as best  # noqa: PLC0415  (every call loads what it needs)
+    from onehead.aim.verbs.tune import best_decay as best  # noqa: PLC0415  (every call loads what it needs)
     from onehead.aim.words import problem_from_words  # noqa: PLC0415
 
     task, learner, rest = problem_from_words(words)

@@ -1,15 +1,19 @@
 """Threads for compiled kernels that release the interpreter lock; the result never depends on their number."""
 
 import os
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import TypeVar
 
-__all__ = ["thread_map", "threads"]
+from onehead.numerics.interrupts import check, heard
+
+__all__ = ["thread_map", "threads", "walk_chains"]
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
+Near = TypeVar("Near")
 
 
 def threads() -> int:
@@ -41,3 +45,33 @@ def thread_map(function: Callable[[Item], Answer], items: Sequence[Item], *, lev
         for future in futures:
             future.cancel()
         raise
+
+
+def walk_chains(
+    step: Callable[[Item, Near | None], tuple[Answer, Near | None]],
+    chains: Sequence[Sequence[Item]],
+    progress: Callable[[], None] | None = None,
+) -> dict[Item, Answer]:
+    """Answer every item of every chain, chains side by side, each item with what the one before it left for its neighbour.
+
+    Ctrl-C ends the work and returns the answers there are.
+    """
+    found: dict[Item, Answer] = {}
+    stop = threading.Event()
+
+    def walk(chain: Sequence[Item]) -> None:
+        near: Near | None = None
+        for item in chain:
+            if stop.is_set():
+                return
+            found[item], near = step(item, near)
+            check()
+            if progress is not None:
+                progress()
+
+    try:
+        with heard():
+            thread_map(walk, chains, level="curve")
+    except KeyboardInterrupt:
+        stop.set()
+    return found

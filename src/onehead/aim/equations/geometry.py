@@ -1,8 +1,9 @@
-"""Coordinates of the logits of a sample, and quadrature over them.
+"""Geometry of the logits of a sample: blocks of rows with their Gaussian coordinates, and quadrature over them.
 
-A sample has T tokens. Its logits h_ab matter only up to a common constant, so the coordinates are u = h_ab - h_12 over the
-J = T(T+1)/2 - 1 other pairs a <= b, Gaussian with covariance C = diag(1 + delta_ab) + 1 1' per unit of variance of z
-(1.4, 1.6, 2.5).
+Logits of a row matter only up to a constant, so the coordinates u are differences of logits, Gaussian with a covariance C per
+unit of variance of the map's overlap (1.4, 1.6). Rows that share coordinates form a block; what a head sees of a sample is a sum
+over its blocks, each as often as its multiplicity says. Everything that depends on how many tokens there are, and on who sees
+whom, is here.
 """
 
 from dataclasses import dataclass
@@ -14,23 +15,40 @@ from numpy.typing import NDArray
 
 from onehead.numerics.gaussian import GaussianRule, lattice, sobol
 
-__all__ = ["Geometry", "LogitRule", "geometry", "logit_rule", "row_rule"]
+__all__ = ["Block", "Geometry", "LogitRule", "logit_rule", "row_rule", "tied"]
 
 Array = NDArray[np.float64]
 
+LATTICES = ((0.8, 5.5), (0.6, 6.0), (0.5, 6.2), (0.42, 6.3))  # spacing and radius of each level, four dimensions
 
-@dataclass(frozen=True, kw_only=True)
-class Geometry:
-    """Coordinates of the logits of T tokens: which coordinate each row sees, and their covariance."""
 
-    tokens: int
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Block:
+    """Rows of logits that share coordinates.
+
+    ``select`` (rows, tokens) says which coordinate row a sees at token b; -1 is the logit from which all are measured.
+    ``sectors`` holds the covariance of the coordinates per unit of variance of each sector of the map; a tied map has one.
+    ``multiplicity`` counts blocks of the same law in a sample.
+    """
+
     select: NDArray[np.int64]
-    covariance: Array
+    sectors: tuple[Array, ...]
+    multiplicity: int = 1
 
     @property
     def dim(self) -> int:
-        """J = T(T+1)/2 - 1, the directions of a sample that carry information (1.6)."""
-        return len(self.covariance)
+        """Coordinates of the block."""
+        return len(self.sectors[0])
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether it is two tokens that see each other: two rows with one coordinate each (2.5)."""
+        return self.select.shape == (2, 2) and self.dim == 2
+
+    @cached_property
+    def covariance(self) -> Array:
+        """C, at unit variance in every sector."""
+        return sum(self.sectors[1:], start=self.sectors[0])
 
     @cached_property
     def metric(self) -> Array:
@@ -48,7 +66,7 @@ class Geometry:
         """For each row a, the matrix G with v + G (u* - v): row a at its label, the others at their conditional mean."""
         fits = []
         for row in self.select:
-            pick = np.zeros((self.tokens, self.dim))
+            pick = np.zeros((len(row), self.dim))
             for b, i in enumerate(row):
                 if i >= 0:
                     pick[b, i] = 1.0
@@ -58,9 +76,42 @@ class Geometry:
         return np.ascontiguousarray(fits)
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Geometry:
+    """What a head sees of a sample of T tokens: ``blocks`` of rows, and ``rows`` one by one, for losses on fresh samples.
+
+    ``unit`` is 2 for a symmetric map, whose entries each stand in two logits, and 1 for one that is not (2.2).
+    """
+
+    tokens: int
+    blocks: tuple[Block, ...]
+    rows: tuple[Block, ...]
+    unit: float = 2.0
+
+    @property
+    def informative(self) -> float:
+        """J, the combinations of logits per sample that carry information (1.6)."""
+        return float(sum(block.multiplicity * block.dim for block in self.blocks))
+
+    @property
+    def sampled(self) -> bool:
+        """Whether averages are taken over sampled points, which see derivatives better than Stein forms (2.6)."""
+        return not all(block.is_pair for block in self.blocks)
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        """Quadrature rules to try after the coarsest, each finer: a lattice has more, large blocks cost more."""
+        if not self.sampled:
+            return (1, 2, 3)
+        return (3,) if max(block.dim for block in self.blocks) <= 9 else (2,)
+
+
 @lru_cache(maxsize=32)
-def geometry(tokens: int) -> Geometry:
-    """The geometry of ``tokens`` tokens."""
+def tied(tokens: int) -> Geometry:
+    """Tied query and key, no mask: one block, u = h_ab - h_12 over the J = T(T+1)/2 - 1 other pairs a <= b (1.6).
+
+    C = diag(1 + δ_ab) + 1 1'. Rows of a fresh sample are alike in law.
+    """
     pairs = [(a, b) for a in range(tokens) for b in range(a, tokens) if (a, b) != (0, 1)]
     number = {pair: i for i, pair in enumerate(pairs)}
     select = np.array(
@@ -68,7 +119,11 @@ def geometry(tokens: int) -> Geometry:
         dtype=np.int64,
     )
     covariance = np.diag([2.0 if a == b else 1.0 for a, b in pairs]) + 1.0
-    return Geometry(tokens=tokens, select=select, covariance=covariance)
+    seen = [i for i in select[0] if i >= 0]
+    row = Block(
+        select=np.array([[*range(tokens - 1), -1]]), sectors=(covariance[np.ix_(seen, seen)],), multiplicity=tokens
+    )
+    return Geometry(tokens=tokens, blocks=(Block(select=select, sectors=(covariance,)),), rows=(row,))
 
 
 class LogitRule(NamedTuple):
@@ -80,44 +135,31 @@ class LogitRule(NamedTuple):
 
 
 @lru_cache(maxsize=24)
-def logit_rule(tokens: int, level: int, twin: bool) -> LogitRule:
-    """Nodes for the pair (label logits, learner logits) of one sample.
+def logit_rule(block: Block, level: int, twin: bool) -> LogitRule:
+    """Nodes for the pair (label logits, learner logits) of one block.
 
-    T = 2: a lattice in four dimensions, folded by its two reflection symmetries (2.5). T > 2: scrambled Sobol (2.6).
+    Two tokens: a lattice in four dimensions, folded by its two reflection symmetries (2.5). Else: scrambled Sobol (2.6).
     ``level`` 0 is the coarsest; ``twin`` gives a second, independent rule of the same size.
     """
-    shape = geometry(tokens)
-    n = shape.dim
-    rule: GaussianRule
-    if tokens == 2:
-        spacing, radius = ((0.8, 5.5), (0.6, 6.0), (0.5, 6.2), (0.42, 6.3))[level]
-        rule = lattice(4, spacing=spacing, radius=radius, offset=0.0 if twin else 0.5, folded=2)
-    else:
-        rule = sobol(2 * n, log2_points=sobol_size(tokens, level), seed=1 if twin else 0)
-    label, free = rule.nodes[:, :n] @ shape.root.T, rule.nodes[:, n:] @ shape.root.T
-    return LogitRule(np.ascontiguousarray(label), np.ascontiguousarray(free), rule.weights)
+    if block.is_pair:
+        spacing, radius = LATTICES[level]
+        return _mapped(block, lattice(4, spacing=spacing, radius=radius, offset=0.0 if twin else 0.5, folded=2))
+    # log2 of the points before mirroring: fewer where one proximal step costs more
+    finest = next((size for dim, size in ((5, 13), (14, 12), (27, 11)) if block.dim <= dim), 10)
+    size = finest - 4 if level == 0 else finest - 3 + level  # the coarsest only has to find the way
+    return _mapped(block, sobol(2 * block.dim, log2_points=size, seed=1 if twin else 0))
 
 
 @lru_cache(maxsize=24)
-def row_rule(tokens: int, *, coarse: bool = False, twin: bool = False) -> LogitRule:
-    """Nodes for one row of logits, label and learner: the T - 1 differences h_1b - h_12.
+def row_rule(row: Block, *, coarse: bool = False, twin: bool = False) -> LogitRule:
+    """Nodes for one row of logits, label and learner; one coordinate: a lattice in the plane, folded by its reflection symmetry."""
+    if row.dim == 1:
+        return _mapped(row, lattice(2, spacing=0.125, radius=7.5, offset=0.0 if twin else 0.5, folded=1))
+    size = 11 if coarse else 15 if row.dim <= 7 else 14
+    return _mapped(row, sobol(2 * row.dim, log2_points=size, seed=1 if twin else 0))
 
-    The rows of a fresh sample are alike in law, and their losses add up: one row is enough for their average, and has
-    2 (T - 1) dimensions instead of T (T + 1) - 2. T = 2: a lattice in the plane, folded by its reflection symmetry.
-    """
-    if tokens == 2:
-        rule = lattice(2, spacing=0.125, radius=7.5, offset=0.0 if twin else 0.5, folded=1)
-    else:
-        size = 11 if coarse else 15 if tokens <= 8 else 14
-        rule = sobol(2 * (tokens - 1), log2_points=size, seed=1 if twin else 0)
-    seen = [i for i in geometry(tokens).select[0] if i >= 0]
-    values, vectors = np.linalg.eigh(geometry(tokens).covariance[np.ix_(seen, seen)])
-    root = vectors[:, ::-1] * np.sqrt(values[::-1])
-    label, free = rule.nodes[:, : tokens - 1] @ root.T, rule.nodes[:, tokens - 1 :] @ root.T
+
+def _mapped(block: Block, rule: GaussianRule) -> LogitRule:
+    n = block.dim
+    label, free = rule.nodes[:, :n] @ block.root.T, rule.nodes[:, n:] @ block.root.T
     return LogitRule(np.ascontiguousarray(label), np.ascontiguousarray(free), rule.weights)
-
-
-def sobol_size(tokens: int, level: int) -> int:
-    """log2 of the points before mirroring: fewer where one proximal step costs more."""
-    finest = {3: 13, 4: 12, 5: 12, 6: 11, 7: 11}.get(tokens, 10)
-    return finest - 4 if level == 0 else finest - 3 + level  # the coarsest only has to find the way

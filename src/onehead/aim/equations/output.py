@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.equations.geometry import geometry, logit_rule, row_rule
+from onehead.aim.equations.geometry import Block, Geometry, LogitRule, logit_rule, row_rule
 from onehead.aim.equations.kernels import loss_sums, origin_sums, pair_sums, prox_sums
-from onehead.aim.losses import CHANNELS, Channel
+from onehead.aim.equations.unknowns import Hats
+from onehead.aim.losses import LOSSES, Loss
 from onehead.errors import NotConverged
 from onehead.numerics.parallel import thread_map, threads
 
@@ -24,6 +25,7 @@ Array = NDArray[np.float64]
 
 SLICE = 2048  # nodes per slice: fixed, so that sums do not depend on the number of threads
 SHORT_SLICE = 256  # for more tokens, whose nodes cost more
+SMALL_ANGLE = 0.02  # Stein forms divide by Q q - m^2; below this share of Q q they lose digits, derivatives do not
 GRADIENT_TOLERANCE = 1e-6  # largest gradient of a prox objective; Newton leaves about 1e-10
 
 
@@ -64,24 +66,24 @@ class ProxMemory:
     """
 
     follow: bool
-    points: Array | None = None
+    points: tuple[Array, ...] | None = None  # an array per block
 
 
 @dataclass(frozen=True, kw_only=True)
 class OutputChannel:
-    """The output channel of one task and loss: averages at given overlaps.
+    """The output channel of one task and loss: averages, hats and fresh losses at given overlaps.
 
     ``label_power`` is Q = Q0 + Delta/2, the variance of the noisy label coordinates.
     """
 
-    channel: Channel
-    tokens: int
+    loss: Loss
+    geometry: Geometry
     label_power: float
     branch: str = "label"
 
     def convex_at(self, sigma: float) -> bool:
-        """Whether the prox has one minimum: always for a convex loss, for the squared one with T = 2 up to Sigma = 1 (2.7)."""
-        return self.channel.convex or (self.channel.name == "squared" and self.tokens == 2 and sigma <= 1.0)
+        """Whether every prox has one minimum (2.7)."""
+        return all(sigma <= self.loss.one_minimum(pair=block.is_pair) for block in self.geometry.blocks)
 
     def averages(
         self,
@@ -100,36 +102,76 @@ class OutputChannel:
         Every prox starts at its label, or where ``memory`` left it; ``search`` counts lower minima elsewhere.
         ``detail`` 0 gives the Stein forms alone, 1 also ``trace`` and ``cross``, 2 also ``trace_square``.
         """
-        shape, rule = geometry(self.tokens), logit_rule(self.tokens, level, twin)
-        Q = self.label_power
-        mode, recall, kept = int(search), 0, rule.label
+        Q, blocks = self.label_power, self.geometry.blocks
+        rules = [logit_rule(block, level, twin) for block in blocks]
+        mode, recall, kept = int(search), 0, tuple(rule.label for rule in rules)
         if self.branch == "global":
             mode = 2
         if memory is not None:
             recall = 1 if memory.points is None or not memory.follow else 2
-            memory.points = kept = np.empty_like(rule.label) if memory.points is None else memory.points
+            kept = tuple(np.empty_like(rule.label) for rule in rules) if memory.points is None else memory.points
+            memory.points = kept
             mode = 0 if recall == 2 else mode
         if self.convex_at(sigma):
             mode = 0
-        kernel: Any = prox_sums
-        before: tuple[Any, ...] = (self.channel.compiled, self.channel.compiled_response, shape.select)
-        if self.tokens == 2:
-            kernel, before = pair_sums, (self.channel.compiled_pair,)
-        sums = _sliced(
-            kernel,
-            9,
-            (*before, shape.metric, shape.row_fits),
-            (rule.label, rule.free, rule.weights, kept),
-            (np.sqrt(Q), m / Q, np.sqrt(max(q - m * m / Q, 0.0)), sigma, mode, detail, recall),
-        )
-        worst = float(sums[:, 8].max())
+        at = (np.sqrt(Q), m / Q, np.sqrt(max(q - m * m / Q, 0.0)), sigma, mode, detail, recall)
+        total, worst = np.zeros(8), 0.0
+        for block, rule, points in zip(blocks, rules, kept, strict=True):
+            sums = self._prox_sums(block, rule, points, at)
+            total += block.multiplicity * sums[:, :8].sum(axis=0)
+            worst = max(worst, float(sums[:, 8].max()))
         if not worst < GRADIENT_TOLERANCE:
             raise NotConverged(
                 f"a proximal step kept a gradient of {worst:.1e} at q = {q:.4g}, m = {m:.4g}, Sigma = {sigma:.4g}; "
                 "try a larger weight_decay.",
                 residual=worst,
             )
-        return Averages(*(float(value) for value in sums[:, :8].sum(axis=0)))
+        return Averages(*(float(value) for value in total))
+
+    def _prox_sums(self, block: Block, rule: LogitRule, points: Array, at: tuple[Any, ...]) -> Array:
+        """Sums over the nodes of one block; two tokens have a kernel of their own (2.5)."""
+        kernel: Any = prox_sums
+        before: tuple[Any, ...] = (self.loss.compiled, self.loss.compiled_response, block.select)
+        if block.is_pair:
+            kernel, before = pair_sums, (self.loss.compiled_pair,)
+        return _sliced(kernel, 9, (*before, block.metric, block.row_fits), (*rule, points), at)
+
+    def hats(
+        self,
+        q: float,
+        m: float,
+        sigma: float,
+        *,
+        level: int,
+        twin: bool = False,
+        memory: ProxMemory | None = None,
+    ) -> Hats:
+        """Hats per unit of α at the given overlaps (2.2), in the form that is the better one there."""
+        derivative = self.use_derivatives(q, m)
+        detail = 1 if derivative else 0
+        averages = self.averages(q, m, sigma, level=level, twin=twin, detail=detail, memory=memory)
+        return self.hats_of(averages, q, m, sigma, derivative=derivative)
+
+    def use_derivatives(self, q: float, m: float) -> bool:
+        """Whether the derivative forms are the better ones (2.6).
+
+        Stein forms lose digits when recovery is nearly perfect, and have the larger error on sampled points; on the lattice of
+        two tokens they are the exact ones, jumps of the prox included.
+        """
+        return self.geometry.sampled or 1.0 - m * m / (self.label_power * q) < SMALL_ANGLE
+
+    def hats_of(self, averages: Averages, q: float, m: float, sigma: float, *, derivative: bool) -> Hats:
+        """Hats per unit of α (2.2), in the Stein or in the derivative form."""
+        Q, unit = self.label_power, self.geometry.unit
+        q_hat = unit * averages.distance / sigma**2
+        if derivative:
+            return Hats(q_hat, unit * averages.cross / sigma, unit * averages.trace / sigma)
+        area = sigma * (Q * q - m * m)
+        return Hats(
+            q_hat,
+            unit * (q * averages.along_label - m * averages.along_own) / area,
+            -unit * (Q * averages.along_own - m * averages.along_label) / area,
+        )
 
     def fresh_loss(
         self,
@@ -143,25 +185,22 @@ class OutputChannel:
     ) -> float:
         """E loss on fresh samples; ``power`` replaces Q (clean labels), ``loss`` names another yardstick (2.4)."""
         Q = self.label_power if power is None else power
-        yardstick = self.channel if loss is None else CHANNELS[loss]
-        sums = _sliced(
-            loss_sums,
-            1,
-            (yardstick.compiled,),
-            row_rule(self.tokens, coarse=coarse, twin=twin),
-            (np.sqrt(Q), m / Q, np.sqrt(max(q - m * m / Q, 0.0))),
+        yardstick = self.loss if loss is None else LOSSES[loss]
+        at = (np.sqrt(Q), m / Q, np.sqrt(max(q - m * m / Q, 0.0)))
+        return sum(
+            row.multiplicity
+            * float(_sliced(loss_sums, 1, (yardstick.compiled,), row_rule(row, coarse=coarse, twin=twin), at).sum())
+            for row in self.geometry.rows
         )
-        return self.tokens * float(sums.sum())
 
     @lru_cache(maxsize=64)  # noqa: B019  (frozen and small: the same few channels are asked again and again)
     def at_origin(self, level: int) -> tuple[float, float]:
-        """(qhat, mhat) per unit of alpha at S = 0: 2 E|grad|^2 and -2 E tr d(grad)/dz* (4.6)."""
-        shape, rule = geometry(self.tokens), logit_rule(self.tokens, level, False)
-        sums = _sliced(
-            origin_sums,
-            2,
-            (self.channel.compiled, self.channel.compiled_response, shape.select, shape.covariance),
-            (rule.label, rule.weights),
-            (np.sqrt(self.label_power),),
-        ).sum(axis=0)
-        return 2.0 * float(sums[0]), 2.0 * float(sums[1])
+        """(qhat, mhat) per unit of α at S = 0: 2 E|grad|^2 and -2 E tr d(grad)/dz* (4.6)."""
+        total = np.zeros(2)
+        for block in self.geometry.blocks:
+            rule = logit_rule(block, level, False)
+            before = (self.loss.compiled, self.loss.compiled_response, block.select, block.covariance)
+            at = (np.sqrt(self.label_power),)
+            total += block.multiplicity * _sliced(origin_sums, 2, before, (rule.label, rule.weights), at).sum(axis=0)
+        unit = self.geometry.unit
+        return unit * float(total[0]), unit * float(total[1])

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.equations.output import ProxMemory
-from onehead.aim.equations.state_evolution import Hats, Overlaps, Reduced
+from onehead.aim.equations.state_evolution import StateEvolution
+from onehead.aim.equations.unknowns import Hats, Overlaps
 from onehead.errors import OutsideDomain
 from onehead.numerics.fixed_point import fixed_point
 
@@ -40,7 +41,7 @@ class Attempt(NamedTuple):
 
 
 def turn_once(
-    problem: Reduced,
+    problem: StateEvolution,
     alpha: float,
     y: Vector,
     level: int,
@@ -52,12 +53,10 @@ def turn_once(
     q, m, sigma = (float(v) for v in np.exp(y))
     if q == 0.0:
         raise OutsideDomain("the iterate ran into the zero map.")
-    unit = problem.output_channel(q, m, sigma, level=level, twin=twin, memory=memory)
-    hats = Hats(alpha * unit.q, alpha * unit.m, alpha * unit.sigma)
-    return hats, problem.input_channel(hats)
+    return problem.turn(q, m, sigma, alpha, level=level, twin=twin, memory=memory)
 
 
-def inside(problem: Reduced, y: Vector) -> Vector:
+def inside(problem: StateEvolution, y: Vector) -> Vector:
     """Keep m² <= q Q0, which extrapolation can violate."""
     bound = 0.5 * (y[0] + np.log(problem.target_power)) + np.log1p(-1e-9)
     return np.array([y[0], min(y[1], bound), *y[2:]])
@@ -69,7 +68,7 @@ def log_state(overlaps: Overlaps) -> Vector:
 
 
 def at_alpha(
-    problem: Reduced,
+    problem: StateEvolution,
     alpha: float,
     start: Vector,
     level: int,

@@ -10,18 +10,20 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.equations.output import OutputChannel, ProxMemory
-from onehead.aim.equations.ridgeless import bayes_optimal, direct_threshold, interpolating, interpolation, recovery
-from onehead.aim.equations.state_evolution import Hats, Overlaps, Reduced, SpectralMap, reduce
+from onehead.aim.equations.emergence import emergence_ratio, is_zero
+from onehead.aim.equations.output import ProxMemory
+from onehead.aim.equations.plateau import Shrunk, plateau_of
+from onehead.aim.equations.state_evolution import StateEvolution
+from onehead.aim.equations.unknowns import Overlaps, SpectralMap
 from onehead.aim.solve.iterate import Attempt, Secants, Vector, at_alpha, log_state
+from onehead.aim.solve.solver import guesses
 from onehead.aim.task import Learner, Task
 from onehead.errors import SolveError
 from onehead.numerics.patience import stopwatch
@@ -30,13 +32,13 @@ __all__ = [
     "PATIENCE",
     "Dot",
     "Marks",
-    "Plateau",
     "Sketch",
     "dot",
     "sketch_decays",
     "sketch_marks",
     "sketch_plateau",
     "sketch_ratios",
+    "sketch_top",
 ]
 
 Array = NDArray[np.float64]
@@ -95,7 +97,7 @@ def sketch_ratios(
     >>> [round(error, 2) for error in drawn.column("test_error")]
     [0.14, 0.1]
     """
-    problem = reduce(task, learner)
+    problem = StateEvolution.of(task, learner)
     place = _place(learner.decay + 1e-9, problem, task, learner)
     kin = ("ratios", task.tokens, learner.param, str(learner.loss), learner.branch, learner.decay == 0.0)
     problems = [(float(alpha), problem) for alpha in sorted(alphas, reverse=True)]
@@ -114,7 +116,7 @@ def sketch_decays(
     True
     """
     problems = [
-        (float(decay), reduce(task, learner.changed(weight_decay=float(decay))))
+        (float(decay), StateEvolution.of(task, learner.changed(weight_decay=float(decay))))
         for decay in sorted(decays, reverse=True)
     ]
     place = _place(alpha, problems[0][1], task, learner)
@@ -122,7 +124,7 @@ def sketch_decays(
     return _sketch(kin, place, problems, alpha, full=False, patience=patience)
 
 
-def _place(first: float, problem: Reduced, task: Task, learner: Learner) -> Array:
+def _place(first: float, problem: StateEvolution, task: Task, learner: Learner) -> Array:
     """The knobs as a point, to tell which earlier sketch is near."""
     values = [first, problem.target_power, task.noise + 0.05, learner.beta, learner.width]
     return np.asarray(np.log(np.maximum(values, 1e-300)))
@@ -131,7 +133,7 @@ def _place(first: float, problem: Reduced, task: Task, learner: Learner) -> Arra
 def _sketch(
     kin: tuple[object, ...],
     place: Array,
-    problems: list[tuple[float, Reduced]],
+    problems: list[tuple[float, StateEvolution]],
     alpha: float | None,
     *,
     full: bool,
@@ -143,7 +145,7 @@ def _sketch(
     dots: list[Dot] = []
     # the map vanishes for few samples or much weight decay: if not at that end of the axis, nowhere on it
     x, problem = problems[-1] if alpha is None else problems[0]
-    may_be_zero = _is_zero(problem, x if alpha is None else alpha)
+    may_be_zero = is_zero(problem, x if alpha is None else alpha, RULE)
     for x, problem in problems:
         if late():
             break
@@ -191,7 +193,7 @@ def _state_at(old: Sketch, x: float) -> Vector | None:
 
 
 def _solve(
-    problem: Reduced,
+    problem: StateEvolution,
     alpha: float,
     x: float,
     start: tuple[Vector | None, Secants],
@@ -201,14 +203,15 @@ def _solve(
 ) -> Dot | None:
     """One dot: zero, interpolating, or from its guesses; None where the quick route finds nothing."""
     try:
-        if may_be_zero and _is_zero(problem, alpha):
+        if may_be_zero and is_zero(problem, alpha, RULE):
             return _zero(problem, alpha, x)
-        if problem.decay == 0.0 and not problem.direct and alpha <= _interpolation(problem):
+        if problem.decay == 0.0 and alpha <= problem.interpolation:
             return _interpolating(problem, alpha, x)
     except SolveError:
         return None
     guess, secants = start
-    for state in chain([] if guess is None else [guess], _tried(_far_guesses(problem, alpha))):
+    rough = problem.target_power / problem.label_power  # shrunk by the noise, as in a linear model
+    for state in chain([] if guess is None else [guess], _tried(guesses(problem, alpha, rough))):
         try:
             found = at_alpha(problem, alpha, state, RULE, tolerance=TOLERANCE, secants=secants)
             return _dot(problem, found, x, full=full)
@@ -223,39 +226,7 @@ def _tried(guesses: Iterator[Vector]) -> Iterator[Vector]:
         yield from guesses
 
 
-def _is_zero(problem: Reduced, alpha: float) -> bool:
-    """Whether weight decay keeps the map at zero (4.6), on the coarsest rule."""
-    if problem.direct or problem.decay == 0.0:
-        return False
-    q0, m0 = problem.output.at_origin(RULE)
-    return problem.law(q0 / (alpha * m0**2)).edges[-1][1] <= 2.0 * problem.decay / (alpha * m0)
-
-
-def _far_guesses(problem: Reduced, alpha: float) -> Iterator[Vector]:
-    """Starts without a neighbour: few samples, many samples, close to emergence (2.8, 4.1); rough but cheap."""
-    factors = not problem.direct and problem.decay > 0.0
-    if factors and alpha < _interpolation(problem):
-        near = interpolating(problem, alpha, accuracy=0.5)
-        yield np.log([near.q, near.m, max(alpha * problem.informative * near.eps / problem.decay, 1e-3)])
-    c, Q0 = (
-        problem.target_power / problem.label_power,
-        problem.target_power,
-    )  # shrunk by the noise, as in a linear model
-    sigma = 0.6 / alpha
-    if problem.direct and problem.decay > 0.0:
-        sigma = min(sigma, 0.25 / problem.decay)
-    yield np.log([c * c * Q0, c * Q0 * (1.0 - 1e-6), sigma])
-    if factors:
-        q0, m0 = problem.output.at_origin(RULE)
-        yield log_state(problem.input_channel(Hats(alpha * q0, alpha * m0, alpha * m0)))
-
-
-def _interpolation(problem: Reduced) -> float:
-    """The interpolation threshold, which does not depend on the weight decay: one entry of the cache for all of them."""
-    return interpolation(replace(problem, decay=0.0))[0]
-
-
-def _errors(problem: Reduced, q: float, m: float) -> tuple[float, float]:
+def _errors(problem: StateEvolution, q: float, m: float) -> tuple[float, float]:
     """Test errors against noisy and clean labels, on the coarsest rule."""
     output = problem.output
     return (
@@ -264,14 +235,14 @@ def _errors(problem: Reduced, q: float, m: float) -> tuple[float, float]:
     )
 
 
-def _dot(problem: Reduced, found: Attempt, x: float, *, full: bool) -> Dot:
+def _dot(problem: StateEvolution, found: Attempt, x: float, *, full: bool) -> Dot:
     """Errors and training loss at a solution (2.4)."""
     at: Overlaps = found.overlaps
     if full:
         test, clean = _errors(problem, at.q, at.m)
         there = ProxMemory(follow=True, points=found.memory.points)
         loss = problem.output.averages(at.q, at.m, at.sigma, level=RULE, memory=there).loss
-        train = found.alpha * loss + problem.decay * (at.q if problem.direct else at.tau)
+        train = found.alpha * loss + problem.input.penalty(at)
     else:
         test, clean, train = problem.output.fresh_loss(at.q, at.m, coarse=True, loss="squared"), np.nan, np.nan
     return Dot(
@@ -286,26 +257,19 @@ def _dot(problem: Reduced, found: Attempt, x: float, *, full: bool) -> Dot:
     )
 
 
-def _zero(problem: Reduced, alpha: float, x: float) -> Dot:
+def _zero(problem: StateEvolution, alpha: float, x: float) -> Dot:
     """Below emergence (4.6)."""
-    test, clean, train = _nothing(problem)
-    where = SpectralMap(1.0, 1.0, 1.0, 0.0, True)
+    test, clean, train = *_errors(problem, 0.0, 0.0), problem.output.fresh_loss(0.0, 0.0, coarse=True)
+    where = SpectralMap(1.0, 1.0, 1.0, 0.0)
     return Dot(x=x, test_error=test, test_error_clean=clean, train_loss=alpha * train, rank=0.0, map=where)
 
 
-@lru_cache(maxsize=256)
-def _nothing(problem: Reduced) -> tuple[float, float, float]:
-    """Errors and loss of the map S = 0."""
-    return *_errors(problem, 0.0, 0.0), problem.output.fresh_loss(0.0, 0.0, coarse=True)
-
-
-def _interpolating(problem: Reduced, alpha: float, x: float) -> Dot:
+def _interpolating(problem: StateEvolution, alpha: float, x: float) -> Dot:
     """The limit λ → 0⁺ below interpolation (4.1)."""
-    near = interpolating(problem, alpha, accuracy=1e-2)
+    near = problem.input.interpolating(problem.labels, alpha, accuracy=1e-2).overlaps
     test, clean = _errors(problem, near.q, near.m)
     floor = alpha * problem.output.fresh_loss(problem.label_power, problem.label_power, coarse=True)
-    where = SpectralMap(near.s, near.eps, near.integrals.cut, 1.0, True)
-    return Dot(x=x, test_error=test, test_error_clean=clean, train_loss=floor, rank=near.integrals.rank, map=where)
+    return Dot(x=x, test_error=test, test_error_clean=clean, train_loss=floor, rank=near.rank, map=near.map)
 
 
 def dot(task: Task, learner: Learner, alpha: float, *, patience: float = PATIENCE) -> Dot | None:
@@ -321,6 +285,20 @@ def dot(task: Task, learner: Learner, alpha: float, *, patience: float = PATIENC
     near = [4.0 * alpha, 2.0 * alpha, 1.4 * alpha, alpha]
     drawn = sketch_ratios(task, learner, near, full=False, patience=patience)
     return next((d for d in drawn.dots if d.x == float(alpha)), None)
+
+
+def sketch_top(task: Task, learner: Learner, alpha: float) -> float:
+    """The weight decay at which the map vanishes, or shrinks to nothing, on the coarsest rule.
+
+    Examples
+    --------
+    >>> from onehead.aim import Learner, Task
+    >>> 0.1 < sketch_top(Task(), Learner(), 0.5) < 1.0
+    True
+    """
+    problem = StateEvolution.of(task, learner)
+    s, hats = problem.at_origin(alpha, RULE)
+    return problem.units.own_decay(problem.input.largest_decay(s, hats.m))
 
 
 class Marks(NamedTuple):
@@ -342,63 +320,27 @@ def sketch_marks(task: Task, learner: Learner) -> Marks:
     >>> round(sketch_marks(Task(), Learner()).interpolation, 4)
     0.1535
     """
-    problem = reduce(task, learner)
+    problem = StateEvolution.of(task, learner)
     try:
-        fitted = _interpolation(problem)
+        fitted = problem.interpolation
     except SolveError:
         fitted = np.inf
-    possible = problem.noise == 0.0 and (problem.direct or problem.width >= problem.target.rank)
     return Marks(
-        emergence=_emergence(problem),
+        emergence=emergence_ratio(problem, RULE, accuracy=5e-3),
         interpolation=fitted,
-        bayes_optimal=bayes_optimal(problem),
-        direct=direct_threshold(problem),
-        recovery=recovery(problem) if possible else np.inf,
+        bayes_optimal=problem.bayes_optimal,
+        direct=problem.direct_interpolation,
+        recovery=problem.recovery,
     )
 
 
-def _emergence(problem: Reduced) -> float:
-    """Where the upper edge of the first step reaches the threshold of weight decay (4.6), to half a per cent."""
-    low, high = np.log(1e-6), np.log(1e4)
-    if problem.direct or problem.decay == 0.0:
-        return 0.0
-    while high - low > 5e-3:
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if _is_zero(problem, float(np.exp(middle))) else (low, middle)
-    return float(np.exp(0.5 * (low + high)))
-
-
-class Plateau(NamedTuple):
-    """Where infinitely many samples lead: S = c S*, and the test error there."""
-
-    c: float
-    error: float
-
-
-def sketch_plateau(task: Task, learner: Learner) -> Plateau:
+def sketch_plateau(task: Task, learner: Learner) -> Shrunk:
     """The plateau (8.1) on the coarsest rule, so that the excess of a sketch over it is smooth.
 
     Examples
     --------
     >>> from onehead.aim.task import Learner, Task
-    >>> round(sketch_plateau(Task(), Learner()).error, 2)
+    >>> round(sketch_plateau(Task(), Learner()).test_error, 2)
     0.07
     """
-    problem = reduce(task, learner)
-    return _plateau(problem.output, problem.target_power)
-
-
-@lru_cache(maxsize=256)
-def _plateau(output: OutputChannel, target_power: float) -> Plateau:
-    """Golden-section search for the shrinkage c; neither the shape of the target nor the weight decay matters."""
-    golden = 0.5 * (np.sqrt(5.0) - 1.0)
-
-    def error(c: float) -> float:
-        return output.fresh_loss(c * c * target_power, c * target_power, coarse=True, loss="squared")
-
-    low, high = (0.2, 1.0) if output.label_power > target_power else (1.0, 1.0)
-    while high - low > 5e-3:
-        a, b = high - golden * (high - low), low + golden * (high - low)
-        low, high = (low, b) if error(a) < error(b) else (a, high)
-    c = 0.5 * (low + high)
-    return Plateau(c, error(c))
+    return plateau_of(StateEvolution.of(task, learner), coarse=True)

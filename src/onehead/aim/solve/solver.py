@@ -6,20 +6,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onehead.aim.equations.emergence import plateau_state
 from onehead.aim.equations.output import ProxMemory
-from onehead.aim.equations.ridgeless import interpolating, interpolation
-from onehead.aim.equations.state_evolution import Hats, Overlaps, Reduced
+from onehead.aim.equations.plateau import plateau_of
+from onehead.aim.equations.state_evolution import StateEvolution
+from onehead.aim.equations.unknowns import Hats, Overlaps
 from onehead.aim.solve.continuation import polish, relax, walk
 from onehead.aim.solve.iterate import Attempt, Secants, Vector, at_alpha, log_state, turn_once
 from onehead.errors import NotConverged, SolveError
 
-__all__ = ["Solution", "solve"]
+__all__ = ["Solution", "guesses", "solve"]
 
 COARSE_TOLERANCE = 1e-4  # on the coarsest rule; its own quadrature error is larger
 FINE_ENOUGH = 2e-4  # relative quadrature error of q and m at which no finer rule is tried: below 1e-4 in the test error
-LEVELS = {2: (1, 2, 3), 3: (3,), 4: (3,)}  # rules after the coarsest
-MANY_TOKENS = (2,)  # the same from T = 5 on
 FAR = (
     2.5  # change of log q or log Sigma between rules that is no quadrature error: the iterate fell to another solution
 )
@@ -49,11 +47,11 @@ class Solution:
         return np.log([self.overlaps.q, self.overlaps.m, self.overlaps.sigma])
 
 
-def solve(problem: Reduced, alpha: float, start: Vector | None = None) -> Solution:
+def solve(problem: StateEvolution, alpha: float, start: Vector | None = None) -> Solution:
     """Solve at one sample ratio, from a neighbouring state if one is given."""
     state, secants, used = _coarse(problem, alpha, start)
     solution: Solution | None = None
-    for level in LEVELS.get(problem.tokens, MANY_TOKENS):
+    for level in problem.output.geometry.levels:
         try:
             attempt = _at_level(problem, alpha, state, level, secants)
         except SolveError:
@@ -81,15 +79,15 @@ def solve(problem: Reduced, alpha: float, start: Vector | None = None) -> Soluti
     return solution
 
 
-def _coarse(problem: Reduced, alpha: float, start: Vector | None) -> tuple[Vector, Secants, int]:
+def _coarse(problem: StateEvolution, alpha: float, start: Vector | None) -> tuple[Vector, Secants, int]:
     """A state close to the solution, on the coarsest rule, by whichever route gets there."""
-    for guess in _guesses(problem, alpha, start):
+    for guess in _starts(problem, alpha, start):
         try:
             found = at_alpha(problem, alpha, guess, 0, tolerance=COARSE_TOLERANCE)
         except SolveError:
             continue
         return found.state, found.secants, found.evaluations
-    if not problem.direct:
+    if problem.input.relaxes:
         with suppress(SolveError):
             return relax(problem, alpha, 0), (), 0
     try:
@@ -98,13 +96,13 @@ def _coarse(problem: Reduced, alpha: float, start: Vector | None) -> tuple[Vecto
         raise _lost(alpha, failure) from failure
 
 
-def _at_level(problem: Reduced, alpha: float, state: Vector, level: int, secants: Secants) -> Attempt:
+def _at_level(problem: StateEvolution, alpha: float, state: Vector, level: int, secants: Secants) -> Attempt:
     """Solve on one rule: at fixed α, else by way of Sigma with every prox kept in its minimum, α or λ being the unknown."""
     routes: list[Callable[[], Attempt]] = [
         lambda: at_alpha(problem, alpha, state, level, secants=secants),
         lambda: polish(problem, alpha, state, level),
     ]
-    if not problem.direct:
+    if problem.input.relaxes:
         routes.append(lambda: polish(problem, alpha, state, level, by_decay=True))
     failure: SolveError = NotConverged("the equations have several solutions far apart.")
     for route in routes:
@@ -128,32 +126,35 @@ def _lost(alpha: float, failure: SolveError) -> NotConverged:
     )
 
 
-def _guesses(problem: Reduced, alpha: float, start: Vector | None) -> Iterator[Vector]:
-    """Where to start: a neighbour, the interpolating limit below interpolation, the plateau above it (2.8, 4.1)."""
-    if start is not None:
-        yield start
-    factors = not problem.direct and problem.decay > 0.0
-    if factors and alpha < interpolation(problem)[0]:
+def guesses(problem: StateEvolution, alpha: float, shrinkage: float) -> Iterator[Vector]:
+    """Starts without a neighbour: the interpolating limit below interpolation, the plateau, close to emergence (2.8, 4.1)."""
+    if problem.input.emerges and alpha < problem.interpolation:
         with suppress(SolveError):  # without noise there is no such state between recovery and interpolation
-            near = interpolating(problem, alpha, accuracy=0.5)
-            sigma = alpha * problem.informative * near.eps / problem.decay
+            near = problem.input.interpolating(problem.labels, alpha, accuracy=0.5).overlaps
+            sigma = alpha * problem.informative * near.map.eps / problem.decay
             if near.q > 0.0 and near.m > 0.0:  # with next to no samples both may underflow
                 yield np.log([near.q, near.m, max(sigma, 1e-3)])
-    yield _plateau_guess(problem, alpha)
-    if factors:
-        # close to emergence: the map of the first step from S = 0, with its own small Sigma
-        q0, m0 = problem.output.at_origin(0)
-        yield log_state(problem.input_channel(Hats(alpha * q0, alpha * m0, alpha * m0)))
+    yield _plateau_guess(problem, alpha, shrinkage)
+    if problem.input.emerges:  # the map of the first step from S = 0, with its own small Sigma
+        yield log_state(problem.input.overlaps(problem.at_origin(alpha, 0)[1]))
+
+
+def _starts(problem: StateEvolution, alpha: float, start: Vector | None) -> Iterator[Vector]:
+    """A neighbour, guesses, and the end of a long way down from many samples."""
+    if start is not None:
+        yield start
+    yield from guesses(problem, alpha, plateau_of(problem).c)
     descended = _descend(problem, alpha)
     if descended is not None:
         yield descended
 
 
-def _descend(problem: Reduced, alpha: float) -> Vector | None:
+def _descend(problem: StateEvolution, alpha: float) -> Vector | None:
     """Continuation from many samples, where the plateau is a good start, down to α, on the coarsest rule (2.8)."""
     here = max(4.0, 30.0 * alpha)
     try:
-        state = at_alpha(problem, here, _plateau_guess(problem, here), 0, tolerance=COARSE_TOLERANCE).state
+        easy = _plateau_guess(problem, here, plateau_of(problem).c)
+        state = at_alpha(problem, here, easy, 0, tolerance=COARSE_TOLERANCE).state
         factor = 2.0
         while here > alpha:
             there = max(alpha, here / factor)
@@ -169,16 +170,14 @@ def _descend(problem: Reduced, alpha: float) -> Vector | None:
     return state
 
 
-def _plateau_guess(problem: Reduced, alpha: float) -> Vector:
-    """The plateau, with the Sigma of many samples."""
-    c, Q0 = max(plateau_state(problem).c, 0.05), problem.target_power
-    sigma = 0.6 / alpha
-    if problem.direct and problem.decay > 0.0:
-        sigma = min(sigma, 0.25 / problem.decay)
+def _plateau_guess(problem: StateEvolution, alpha: float, c: float) -> Vector:
+    """The plateau c S*, with the Sigma of many samples."""
+    c, Q0 = max(c, 0.05), problem.target_power
+    sigma = min(0.6 / alpha, problem.input.largest_sigma)
     return np.log([c * c * Q0, c * Q0 * (1.0 - 1e-6), sigma])
 
 
-def _jacobian(problem: Reduced, attempt: Attempt) -> Vector:
+def _jacobian(problem: StateEvolution, attempt: Attempt) -> Vector:
     """F' by differences on the coarsest rule, every prox kept in its minimum."""
     y, memory = attempt.state, ProxMemory(follow=True)
     centre = log_state(turn_once(problem, attempt.alpha, y, 0, memory=memory)[1])
@@ -190,7 +189,7 @@ def _jacobian(problem: Reduced, attempt: Attempt) -> Vector:
     return slope
 
 
-def _error(problem: Reduced, attempt: Attempt, jacobian: Vector) -> Vector:
+def _error(problem: StateEvolution, attempt: Attempt, jacobian: Vector) -> Vector:
     """Change of (log q, log m, log Sigma) under the twin rule: (1 - F')^-1 (F_twin(y) - y).
 
     Where proximal points were kept in their minima, letting them choose again counts as an error too.

@@ -18,9 +18,10 @@ import numpy as np
 from numba import float64, int64, njit, types
 from numpy.typing import NDArray
 
-from onehead.aim.equations.geometry import Geometry, geometry
-from onehead.aim.equations.state_evolution import Hats, reduce
-from onehead.aim.losses import channel_named
+from onehead.aim.equations.geometry import Block, tied
+from onehead.aim.equations.state_evolution import StateEvolution
+from onehead.aim.equations.unknowns import Hats
+from onehead.aim.losses import loss_named
 from onehead.aim.targets import Atoms, MarchenkoPastur
 from onehead.aim.task import Learner, Task, check_alpha
 from onehead.aim.training.data import draw_target
@@ -83,13 +84,13 @@ def _messages(row, select, metric, step, v, label, start, p, out):  # type: igno
 class _Coordinates(NamedTuple):
     """Positions of the pairs (a, b) of the coordinates, and the matrices of their Gaussian law."""
 
-    shape: Geometry
+    shape: Block
     rows: NDArray[np.int64]
     columns: NDArray[np.int64]
 
     @classmethod
     def of(cls, tokens: int) -> "_Coordinates":
-        shape = geometry(tokens)
+        (shape,) = tied(tokens).blocks
         pairs = [divmod(int(np.flatnonzero(shape.select.ravel() == i)[0]), tokens) for i in range(shape.dim)]
         rows, columns = np.array(pairs).T
         return cls(shape, rows, columns)
@@ -100,7 +101,7 @@ class _Coordinates(NamedTuple):
 
     def spread(self, p: Array) -> Array:
         """The symmetric matrix P with sum_ab P_ab dh_ab = p.du."""
-        tokens = self.shape.tokens
+        tokens = len(self.shape.select)
         P = np.zeros((len(p), tokens, tokens))
         P[:, self.rows, self.columns] = p
         P[:, 0, 1] = -p.sum(axis=1)
@@ -141,10 +142,10 @@ def pass_messages(
     ``damping`` is the share of the new S, Σ and messages in each step. ``start`` is a map, zero if
     not given; ``first_sigma`` the Σ to begin with, 1.5/α if not given.
     """
-    problem = reduce(task, learner)
-    samples, d, target = instance.train, instance.train.dim, problem.scale * instance.target
+    problem = StateEvolution.of(task, learner)
+    samples, d, target = instance.train, instance.train.dim, problem.input.scale * instance.target
     alpha, at = samples.count / d**2, _Coordinates.of(task.tokens)
-    row = channel_named(learner.loss).compiled
+    row = loss_named(learner.loss).compiled
     S: Array = np.zeros((d, d)) if start is None else learner.beta * start
     sigma, sigma_hat = first_sigma or FIRST_SIGMA / alpha, np.nan
     fitted = [at.take(_label_logits(y)) for _, y, _ in samples]  # where the labels would be met exactly
@@ -165,7 +166,7 @@ def pass_messages(
             break
         sigma_hat = 2.0 * alpha / sigma * reaction
         R = sigma_hat * S + 2.0 / d * slope
-        fresh, fresh_sigma = _input_pass(0.5 * (R + R.T), sigma_hat, problem.decay, problem.direct)
+        fresh, fresh_sigma = problem.input.pass_on(0.5 * (R + R.T), sigma_hat)
         moved = share * (fresh - S)
         S = S + moved
         sigma += share * (fresh_sigma - sigma)
@@ -180,7 +181,7 @@ def pass_messages(
         if change <= tolerance:
             status = "converged"
             break
-    own = np.array([1.0 / learner.beta**2, 1.0 / (learner.beta * task.beta0), 1.0, 1.0])
+    own = np.append(1.0 / problem.units.factors, 1.0)
     return Passed(S / learner.beta, np.array(trace) * own, len(trace) - 1, change, status)
 
 
@@ -207,22 +208,6 @@ def _output_pass(
     return total / samples.count, slope
 
 
-def _input_pass(R: Array, sigma_hat: float, decay: float, direct: bool) -> tuple[Array, float]:
-    """The new S and Σ from R."""
-    d = len(R)
-    if direct:
-        D = sigma_hat + 4.0 * decay
-        return R / D, 1.0 / D
-    r, basis = np.linalg.eigh(R)
-    f = np.clip(r - 2.0 * decay, 0.0, None)
-    kept = f > 0.0
-    gap = r[:, None] - r[None, :]
-    np.fill_diagonal(gap, 1.0)
-    quotient = (f[:, None] - f[None, :]) / gap
-    S = (basis[:, kept] * f[kept]) @ basis[:, kept].T / sigma_hat
-    return S, float((quotient.sum() + 2.0 * kept.sum()) / (d**2 * sigma_hat))
-
-
 def state_evolution(
     task: Task,
     learner: Learner,
@@ -238,21 +223,21 @@ def state_evolution(
     x S* + y N with one noise direction N, so that S, the slope of the data and R = Σhat S + slope are mixed like
     the numbers (x, y). That keeps the fixed point and follows the way to it within a few percent.
     """
-    problem = reduce(task, learner)
+    problem = StateEvolution.of(task, learner)
     Q0 = problem.target_power
-    units = np.array([learner.beta**2, learner.beta * task.beta0, 1.0])
+    units = problem.units.factors
     q, m, sigma = (float(value) for value in np.asarray(start) * units)
     S = np.array([m / Q0, np.sqrt(max(q - m * m / Q0, 0.0))])
     slope = np.zeros(2)
     rows = [(q, m, sigma)]
     for step in range(iterations):
-        unit = problem.output_channel(q, m, sigma, level=LEVEL)
+        unit = problem.output.hats(q, m, sigma, level=LEVEL)
         q_hat, m_hat, sigma_hat = (alpha * hat for hat in unit)
         share = damping if step else 1.0
         slope += share * (np.array([m_hat, np.sqrt(q_hat)]) - sigma_hat * S - slope)
         field = sigma_hat * S + slope
         try:
-            new = problem.input_channel(Hats(float(field[1]) ** 2, float(field[0]), sigma_hat))
+            new = problem.input.overlaps(Hats(float(field[1]) ** 2, float(field[0]), sigma_hat))
         except OutsideDomain:  # the map is zero from here on
             break
         S += share * (np.array([new.m / Q0, np.sqrt(max(new.q - new.m**2 / Q0, 0.0))]) - S)

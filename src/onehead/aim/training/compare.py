@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from onehead.aim.task import Learner, Task
 from onehead.aim.training.results import Method, TrainingResult, TrainingRun, Variant
 from onehead.aim.training.train import train
-from onehead.aim.verbs.predict import predict
-from onehead.aim.verbs.prediction import Prediction
+from onehead.aim.verbs.predict import Prediction, predict
 from onehead.arguments import checked, instance, numbers, whole, wholes
 from onehead.errors import InvalidArgument
 from onehead.results import Result

@@ -14,10 +14,10 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.losses import channel_named
+from onehead.aim.losses import loss_named
 from onehead.aim.task import Learner, Task, check_alpha
 from onehead.aim.training.minimise import lbfgs
-from onehead.aim.training.objective import Factorised, Loss, Objective, Parametrisation, Untied
+from onehead.aim.training.objective import Factorised, Objective, OutputLoss, Parametrisation, Untied
 from onehead.aim.training.train import Instance
 from onehead.arguments import checked, instance, number, whole
 from onehead.errors import InvalidArgument
@@ -146,7 +146,7 @@ def nuclear_equivalence(
         raise InvalidArgument("learner", learner.param, "factorised, of full width, with a positive weight decay")
     instance = Instance.draw(task, dim, round(check_alpha(alpha) * dim**2), np.random.SeedSequence(seed))
     weights: Parametrisation = Factorised(dim, dim) if tied else Untied(dim, dim)
-    loss = Loss(loss=channel_named(learner.loss), beta=learner.beta)
+    loss = OutputLoss(loss=loss_named(learner.loss), beta=learner.beta)
     objective = Objective(samples=instance.train, weights=weights, loss=loss, decay=learner.decay)
     theta = weights.start(np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(3,))))
     factors = lbfgs(objective, theta, tolerance=tolerance, max_iterations=max_iterations)

@@ -17,16 +17,16 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from onehead.aim.losses import Channel
+from onehead.aim.losses import Loss
 from onehead.aim.training.data import Chunk, Samples
 from onehead.errors import InvalidArgument
 
 __all__ = [
     "Direct",
     "Factorised",
-    "Loss",
     "Objective",
     "Output",
+    "OutputLoss",
     "Parametrisation",
     "Untied",
     "data_slope",
@@ -71,7 +71,7 @@ def mix(weights, right, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _channel_rows(row, logits, label, slope):  # type: ignore[no-untyped-def]
+def _loss_rows(row, logits, label, slope):  # type: ignore[no-untyped-def]
     """Sum of a user's loss over rows (count, T); fills its slopes."""
     count, width = logits.shape
     gradient, hessian, total = np.empty(width), np.empty((width, width)), 0.0
@@ -82,24 +82,24 @@ def _channel_rows(row, logits, label, slope):  # type: ignore[no-untyped-def]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Loss:
+class OutputLoss:
     """What one sample costs, as a function of the logits of all heads.
 
     The heads' attention matrices P_k = softmax_rows(β h_k) are averaged, P = mean_k P_k. ``squared``:
     |P - y|², for sequence outputs |(P - y) X|² / d = sum_a r_a' (X X'/d) r_a with r = P - y (1.7).
-    ``cross-entropy``: - sum y log P. A `Channel` of the user is applied row by row and knows one head and
+    ``cross-entropy``: - sum y log P. A `Loss` of the user is applied row by row and knows one head and
     label outputs only.
     """
 
-    loss: str | Channel
+    loss: str | Loss
     beta: float = 1.0
     output: Output = "label"
 
     def __call__(self, logits: Array, y: Array, gram: Array | None) -> tuple[float, Array]:
         """Sum over samples and its slope in the logits, both of shape (heads, count, T, T)."""
         heads = len(logits)
-        if isinstance(self.loss, Channel) and self.loss.name not in ("squared", "cross-entropy"):
-            return self._of_channel(self.loss, logits, y)
+        if isinstance(self.loss, Loss) and self.loss.name not in ("squared", "cross-entropy"):
+            return self._of_rows(self.loss, logits, y)
         # log P_k first: it stays exact where a probability is too small for a number
         log_p = self.beta * logits
         log_p -= log_p.max(axis=-1, keepdims=True)
@@ -118,12 +118,12 @@ class Loss:
         slope *= self.beta / heads
         return value, slope
 
-    def _of_channel(self, channel: Channel, logits: Array, y: Array) -> tuple[float, Array]:
+    def _of_rows(self, own: Loss, logits: Array, y: Array) -> tuple[float, Array]:
         tokens = logits.shape[-1]
         rows = np.ascontiguousarray(self.beta * logits[0].reshape(-1, tokens), dtype=np.float64)
         slope = np.empty_like(rows)
         label = np.ascontiguousarray(y.reshape(-1, tokens), dtype=np.float64)
-        value = float(_channel_rows(channel.compiled, rows, label, slope))
+        value = float(_loss_rows(own.compiled, rows, label, slope))
         return value, (self.beta * slope.reshape(logits.shape)).astype(logits.dtype)
 
 
@@ -287,7 +287,7 @@ class Objective:
 
     samples: Samples
     weights: Parametrisation
-    loss: Loss
+    loss: OutputLoss
     decay: float
 
     def __post_init__(self) -> None:

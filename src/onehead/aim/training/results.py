@@ -9,7 +9,7 @@ from pydantic import field_validator
 
 from onehead.aim.task import Learner, Task
 from onehead.aim.training.data import TokenLaw, Tokens
-from onehead.aim.verbs.prediction import Prediction
+from onehead.aim.verbs.predict import Prediction
 from onehead.fields import word
 from onehead.problem import Problem
 from onehead.results import Certificate, Result

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onehead.aim.losses import channel_named
+from onehead.aim.losses import loss_named
 from onehead.aim.task import Learner, Task, check_alpha
 from onehead.aim.training.data import Samples, check_target, draw_target
 from onehead.aim.training.minimise import Minimum, Stopped, adam, lbfgs, stationarity
 from onehead.aim.training.objective import (
     Direct,
     Factorised,
-    Loss,
     Objective,
+    OutputLoss,
     Parametrisation,
     Untied,
     gram_matrix,
@@ -295,7 +295,7 @@ def _run(plan: _Plan, k: int) -> TrainingRun:
 
 
 def _objective(plan: _Plan, samples: Samples, weights: Parametrisation) -> Objective:
-    loss = Loss(loss=channel_named(plan.learner.loss), beta=plan.learner.beta, output=plan.variant.output)
+    loss = OutputLoss(loss=loss_named(plan.learner.loss), beta=plan.learner.beta, output=plan.variant.output)
     return Objective(samples=samples, weights=weights, loss=loss, decay=plan.learner.decay)
 
 
@@ -382,8 +382,8 @@ def _pass_messages(plan: _Plan, instance: Instance) -> tuple[Array, TrainingCert
 def measure(learner: Learner, variant: Variant, maps: Array, instance: Instance) -> dict[str, Any]:
     """Errors on fresh samples (1.3), q = Tr S²/d, m = Tr S S*/d, the spectrum of S and its rank fraction."""
     d = len(instance.target)
-    own = Loss(loss=channel_named(learner.loss), beta=learner.beta, output=variant.output)
-    squared = Loss(loss="squared", beta=learner.beta, output=variant.output)
+    own = OutputLoss(loss=loss_named(learner.loss), beta=learner.beta, output=variant.output)
+    squared = OutputLoss(loss="squared", beta=learner.beta, output=variant.output)
     totals = np.zeros(3)
     for chunk in instance.test:
         logits = np.stack([map_logits(S, chunk.tokens) for S in maps.astype(chunk.tokens.dtype)])

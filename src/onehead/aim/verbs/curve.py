@@ -1,6 +1,5 @@
 """Learning curves: many sample ratios, each started from its neighbour, on all cores."""
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -9,12 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.task import Learner, Task, check_alpha
-from onehead.aim.verbs.predict import predict
-from onehead.aim.verbs.prediction import Prediction
+from onehead.aim.verbs.predict import Prediction, predict
 from onehead.arguments import checked, instance, numbers
 from onehead.errors import InvalidArgument, SolveError
-from onehead.numerics.interrupts import check, heard
-from onehead.numerics.parallel import thread_map
+from onehead.numerics.parallel import walk_chains
 from onehead.results import INTERRUPTED, NoAnswer, Points
 
 __all__ = ["Curve", "Failure", "curve"]
@@ -82,28 +79,14 @@ def curve(
     stretch = max(1, int(np.ceil(len(order) / STRETCHES)))
     stretches = [order[i : i + stretch] for i in range(0, len(order), stretch)]
 
-    points: dict[int, Prediction | Failure] = {}
-    stop = threading.Event()
+    def step(i: int, near: Prediction | None) -> tuple[Prediction | Failure, Prediction | None]:
+        try:
+            point = predict(task, learner, ratios[i], near=near)
+        except SolveError as failure:
+            return Failure(alpha=ratios[i], reason=str(failure)), near
+        return point, point
 
-    def run(stretch: list[int]) -> None:
-        near: Prediction | None = None
-        for i in stretch:
-            if stop.is_set():
-                return
-            try:
-                near = predict(task, learner, ratios[i], near=near)
-                points[i] = near
-            except SolveError as failure:
-                points[i] = Failure(alpha=ratios[i], reason=str(failure))
-            check()
-            if progress is not None:
-                progress()
-
-    try:
-        with heard():
-            thread_map(run, stretches, level="curve")
-    except KeyboardInterrupt:
-        stop.set()
+    points = walk_chains(step, stretches, progress)
     return Curve(
         task=task,
         learner=learner,

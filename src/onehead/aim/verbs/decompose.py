@@ -4,10 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onehead.aim.equations.emergence import plateau_state
-from onehead.aim.equations.state_evolution import Reduced, reduce
+from onehead.aim.equations.input import InputChannel
+from onehead.aim.equations.plateau import plateau_of
+from onehead.aim.equations.state_evolution import StateEvolution
+from onehead.aim.equations.unknowns import SpectralMap
 from onehead.aim.verbs.outliers import noise_bulk
-from onehead.aim.verbs.prediction import Prediction
+from onehead.aim.verbs.predict import Prediction
 from onehead.aim.verbs.response import error_partials
 from onehead.arguments import checked, instance
 from onehead.results import Certificate, Result
@@ -55,12 +57,12 @@ def decompose(point: Prediction) -> Decomposition:
     >>> [round(part / parts.excess_error, 2) for part in (parts.overfitting, parts.underfitting, parts.approximation)]
     [0.84, 0.15, 0.1]
     """
-    problem = reduce(point.task, point.learner)
-    beta, beta0 = point.learner.beta, point.task.beta0
-    q, m = point.q * beta**2, point.m * beta * beta0
-    c, Q0 = plateau_state(problem).c, problem.target_power
+    problem = point.equations
+    q, m = problem.units.reduced(point.q, point.m)
+    c, Q0 = plateau_of(problem).c, problem.target_power
     along_q, along_m = _averaged_partials(problem, (c * c * Q0, c * Q0), (q, m))
-    under, over, features = distance_parts(problem, point, c)
+    where = SpectralMap(point.spread, point.threshold, point.cut, point.slope * point.learner.beta)
+    under, over, features = distance_parts(problem.input, where, point.rank, c)
     mismatch = (along_m + 2.0 * c * along_q) * (m - c * Q0)
     parts = (along_q * under, along_q * features, along_q * over, mismatch)
     gap = (sum(parts) - point.excess_error) / point.excess_error if point.excess_error else 0.0
@@ -70,7 +72,7 @@ def decompose(point: Prediction) -> Decomposition:
         approximation=parts[1],
         overfitting=parts[2],
         mismatch=parts[3],
-        distance=(under + over + features) / beta**2,
+        distance=problem.units.own(under + over + features, 0.0)[0],
         gap=gap,
         certificate=Certificate(
             status=point.status,
@@ -83,7 +85,9 @@ def decompose(point: Prediction) -> Decomposition:
     )
 
 
-def _averaged_partials(problem: Reduced, start: tuple[float, float], end: tuple[float, float]) -> tuple[float, float]:
+def _averaged_partials(
+    problem: StateEvolution, start: tuple[float, float], end: tuple[float, float]
+) -> tuple[float, float]:
     """(E_q, E_m) averaged over the segment, by Gauss-Legendre."""
     if start == end:  # the plateau itself: nothing to split
         return 0.0, 0.0
@@ -94,27 +98,26 @@ def _averaged_partials(problem: Reduced, start: tuple[float, float], end: tuple[
     return float(along_q), float(along_m)
 
 
-def distance_parts(problem: Reduced, point: Prediction, c: float) -> tuple[float, float, float]:
+def distance_parts(channel: InputChannel, where: SpectralMap, rank: float, c: float) -> tuple[float, float, float]:
     """∫ rho [s_x² - 2 c s_x E(λ|x) + c² E(λ²|x)] over x below the threshold, in the noise bulk, and above it (8.2).
 
     E(λ|x) = x - 2 s Re g and E(λ²|x) = a² - b² - 2 a (x - a) + s with a = x - s Re g, b = pi s rho; s_x is the learned
     eigenvalue, slope (x - eps)_+, in reduced units.
     """
-    s, Q0 = point.spread, problem.target_power
-    if point.rank == 0.0:
+    s, eps, cut, slope = where
+    Q0 = channel.target_power
+    if rank == 0.0:
         return c * c * Q0, 0.0, 0.0
     if s <= 0.0:  # the target itself
         return 0.0, 0.0, (1.0 - c) ** 2 * Q0
-    law = problem.law(s)
-    cut = point.cut if point.thresholded else -np.inf
+    law = channel.law(s)
     top = max(noise_bulk(law)[1], cut)
     bounds = ((-np.inf, cut), (cut, top), (top, np.inf))
-    slope = point.slope * point.learner.beta
     sums = []
     for low, high in bounds:
         x, mass, hilbert = law.nodes(low, high)
         a, b = x - s * hilbert, np.pi * s * law.density(x)
-        learned = slope * (x - point.threshold) if high > cut else np.zeros(x.shape)
+        learned = slope * (x - eps) if high > cut else np.zeros(x.shape)
         second = a**2 - b**2 - 2.0 * a * (x - a) + s
         sums.append(float(mass @ (learned**2 - 2.0 * c * learned * (2.0 * a - x) + c * c * second)))
     return sums[0], sums[1], sums[2]

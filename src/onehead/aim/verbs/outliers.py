@@ -6,9 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.equations.state_evolution import reduce
 from onehead.aim.targets import Discrete
-from onehead.aim.verbs.prediction import Prediction
+from onehead.aim.verbs.predict import Prediction
 from onehead.results import Result
 from onehead.spectra.law import Law
 
@@ -73,11 +72,10 @@ def outliers_of(point: Prediction) -> tuple[Outlier, ...]:
     target = point.task.target
     if not isinstance(target, Discrete) or point.rank == 0.0 or point.spread <= 0.0:
         return ()
-    problem = reduce(point.task, point.learner)
-    values = problem.scale * target.values
-    s, cut = point.spread, point.cut if point.thresholded else -np.inf
+    channel, s = point.equations.input, point.spread
+    values = channel.scale * target.values
     found = []
-    for part in _apart(problem.law(s), len(values)):
+    for part in _apart(channel.law(s), len(values)):
         if part.size > np.sqrt(len(values)):
             continue
         own = slice(part.first, part.first + part.size)
@@ -85,12 +83,12 @@ def outliers_of(point: Prediction) -> tuple[Outlier, ...]:
         for value in values[own].tolist():
             x = value + s * float(np.sum(1.0 / (value - others))) / len(values)
             lost = s * float(np.sum(1.0 / (value - others) ** 2)) / len(values)
-            if x > cut:
+            if x > point.cut:
                 found.append(
                     Outlier(
                         position=point.slope * (x - point.threshold),
                         overlap=max(1.0 - lost, 0.0),
-                        target=value / problem.scale,
+                        target=value / channel.scale,
                         group=part.size,
                     )
                 )

@@ -1,6 +1,5 @@
 """Phase diagram of the excess error over (log_d n, log_d λ): local exponents and the mechanism behind each (7)."""
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -8,23 +7,20 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.equations.state_evolution import reduce
+from onehead.aim.equations.unknowns import INFINITE
 from onehead.aim.targets import Discrete
 from onehead.aim.task import Learner, Task
-from onehead.aim.verbs.predict import predict
-from onehead.aim.verbs.prediction import Prediction
+from onehead.aim.verbs.predict import Prediction, predict
 from onehead.aim.verbs.response import local_exponent
 from onehead.arguments import checked, instance, numbers, optional
 from onehead.errors import InvalidArgument, SolveError
-from onehead.numerics.interrupts import check, heard
-from onehead.numerics.parallel import thread_map
+from onehead.numerics.parallel import walk_chains
 from onehead.results import INTERRUPTED, Rows
 
 __all__ = ["LOG_DECAY", "LOG_SAMPLES", "Cell", "PhaseDiagram", "Region", "phase_diagram", "region_of"]
 
 Region = Literal["not emerged", "interpolating", "noise", "threshold", "bias"]
 
-INFINITE = float("inf")
 LOG_SAMPLES = tuple(float(x) for x in np.round(np.arange(0.8, 3.21, 0.1), 10))
 LOG_DECAY = tuple(float(x) for x in np.round(np.arange(-1.5, 1.51, 0.5), 10))
 
@@ -38,10 +34,9 @@ def region_of(point: Prediction) -> Region:
     """
     if point.rank == 0.0:
         return "not emerged"
-    informative = reduce(point.task, point.learner).informative
-    if point.sigma == INFINITE or point.m_hat * point.sigma > point.alpha * informative:
+    if point.sigma == INFINITE or point.m_hat * point.sigma > point.alpha * point.equations.informative:
         return "interpolating"
-    if not point.thresholded or point.threshold**2 <= point.spread:
+    if point.threshold**2 <= point.spread:
         return "noise"
     return "bias" if point.rank > 1.0 - 1e-9 else "threshold"
 
@@ -131,25 +126,13 @@ def phase_diagram(
     dim = len(task.target.values)
     base = learner if learner is not None else Learner()
     order = sorted(range(len(log_n)), key=lambda i: -log_n[i])
-    cells: dict[tuple[int, int], Cell] = {}
-    stop = threading.Event()
 
-    def run(row: int) -> None:
-        near: Prediction | None = None
+    def step(place: tuple[int, int], near: Prediction | None) -> tuple[Cell, Prediction | None]:
+        row, column = place
         own = base.changed(weight_decay=float(dim ** log_lambda[row]))
-        for column in order:
-            if stop.is_set():
-                return
-            near, cells[row, column] = _cell(task, own, dim, float(log_n[column]), float(log_lambda[row]), near)
-            check()
-            if progress is not None:
-                progress()
+        return _cell(task, own, dim, float(log_n[column]), float(log_lambda[row]), near)
 
-    try:
-        with heard():
-            thread_map(run, range(len(log_lambda)), level="curve")
-    except KeyboardInterrupt:
-        stop.set()
+    cells = walk_chains(step, [[(row, column) for column in order] for row in range(len(log_lambda))], progress)
     every = [(row, column) for row in range(len(log_lambda)) for column in range(len(log_n))]
     return PhaseDiagram(
         task=task,
@@ -165,15 +148,15 @@ def phase_diagram(
 
 def _cell(
     task: Task, learner: Learner, dim: int, log_n: float, log_lambda: float, near: Prediction | None
-) -> tuple[Prediction | None, Cell]:
+) -> tuple[Cell, Prediction | None]:
     """Solve one cell; the prediction starts the next one."""
     samples = float(dim**log_n)
     try:
         point = predict(task, learner, samples / dim**2, near=near)
         exponent = local_exponent(point)
     except SolveError as failure:
-        return near, _failed(dim, log_n, log_lambda, str(failure))
-    return point, Cell(
+        return _failed(dim, log_n, log_lambda, str(failure)), near
+    cell = Cell(
         log_n=log_n,
         log_lambda=log_lambda,
         samples=samples,
@@ -183,6 +166,7 @@ def _cell(
         region=region_of(point),
         status=point.status,
     )
+    return cell, point
 
 
 def _failed(dim: int, log_n: float, log_lambda: float, reason: str) -> Cell:

@@ -4,15 +4,13 @@ With y = (log q, log m, log Sigma) = F(y; α, λ), dy = (1 - F')^-1 dF at fixed 
 λ at fixed y: the hats are proportional to α, and λ enters through the threshold alone.
 """
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.equations.state_evolution import Hats, Reduced, reduce
+from onehead.aim.equations.state_evolution import StateEvolution
+from onehead.aim.equations.unknowns import Hats
 from onehead.aim.solve.iterate import log_state
-from onehead.aim.verbs.predict import predict
-from onehead.aim.verbs.prediction import Prediction
+from onehead.aim.verbs.predict import Prediction, predict
 
 __all__ = ["decay_slope", "error_partials", "local_exponent"]
 
@@ -21,7 +19,7 @@ STRIDE = 2e-2  # of log α or log λ where the point has to be solved again on b
 CLEAR = 0.05  # of 1 - m²/(Q q): closer to perfect recovery F' by differences is too rough
 
 
-def error_partials(problem: Reduced, q: float, m: float) -> tuple[float, float]:
+def error_partials(problem: StateEvolution, q: float, m: float) -> tuple[float, float]:
     """(dE/dq, dE/dm) of the noisy test error, in reduced units, by central differences.
 
     The step is a share of the distance from the edge of the domain, q = m²/Q, where a noiseless head ends up.
@@ -39,7 +37,7 @@ def error_partials(problem: Reduced, q: float, m: float) -> tuple[float, float]:
 
 
 def local_exponent(point: Prediction) -> float:
-    """d log(excess error) / d log n at fixed weight decay; zero where the map has not emerged.
+    """d log(excess error) / d log n at fixed weight decay (8.4); zero where the map has not emerged.
 
     Examples
     --------
@@ -51,14 +49,14 @@ def local_exponent(point: Prediction) -> float:
     """
     if point.rank == 0.0:
         return 0.0
-    problem = reduce(point.task, point.learner)
+    problem = point.equations
     if not _has_jacobian(point, problem):
         sides = [predict(point.task, point.learner, point.alpha * float(np.exp(d))) for d in (-STRIDE, STRIDE)]
         low, high = (max(side.excess_error, 1e-300) for side in sides)
         return float(np.log(high / low) / (2.0 * STRIDE))
     hats = Hats(point.q_hat, point.m_hat, point.sigma_hat)
-    more, less = (Hats(*(float(np.exp(d)) * h for h in hats)) for d in (STEP, -STEP))
-    moved = log_state(problem.input_channel(more)) - log_state(problem.input_channel(less))
+    more, less = (hats.times(float(np.exp(d))) for d in (STEP, -STEP))
+    moved = log_state(problem.input.overlaps(more)) - log_state(problem.input.overlaps(less))
     return _error_change(point, problem, moved / (2.0 * STEP)) / point.excess_error
 
 
@@ -66,29 +64,27 @@ def decay_slope(point: Prediction) -> float:
     """d(test error) / d log λ at fixed sample ratio; zero at the best weight decay, and where S = 0."""
     if point.rank == 0.0 or point.learner.decay == 0.0:
         return 0.0
-    problem = reduce(point.task, point.learner)
+    problem = point.equations
     if not _has_jacobian(point, problem):
         decays = [point.learner.decay * float(np.exp(d)) for d in (-STRIDE, STRIDE)]
         low, high = (predict(point.task, point.learner.changed(weight_decay=d), point.alpha) for d in decays)
         return (high.test_error - low.test_error) / (2.0 * STRIDE)
     hats = Hats(point.q_hat, point.m_hat, point.sigma_hat)
-    more, less = (replace(problem, decay=problem.decay * float(np.exp(d))) for d in (STEP, -STEP))
-    moved = log_state(more.input_channel(hats)) - log_state(less.input_channel(hats))
+    more, less = (problem.with_decay(problem.decay * float(np.exp(d))) for d in (STEP, -STEP))
+    moved = log_state(more.input.overlaps(hats)) - log_state(less.input.overlaps(hats))
     return _error_change(point, problem, moved / (2.0 * STEP))
 
 
-def _has_jacobian(point: Prediction, problem: Reduced) -> bool:
+def _has_jacobian(point: Prediction, problem: StateEvolution) -> bool:
     """Whether the point knows F' well enough."""
-    beta, beta0 = point.learner.beta, point.task.beta0
-    square = (point.m * beta * beta0) ** 2 / (problem.label_power * point.q * beta**2)
-    return point.jacobian is not None and 1.0 - square > CLEAR
+    q, m = problem.units.reduced(point.q, point.m)
+    return point.jacobian is not None and 1.0 - m**2 / (problem.label_power * q) > CLEAR
 
 
-def _error_change(point: Prediction, problem: Reduced, forced: NDArray[np.float64]) -> float:
+def _error_change(point: Prediction, problem: StateEvolution, forced: NDArray[np.float64]) -> float:
     """Change of the test error when F moves by ``forced`` at fixed y and y follows."""
     assert point.jacobian is not None
     response = np.linalg.solve(np.eye(3) - np.asarray(point.jacobian), forced)
-    beta, beta0 = point.learner.beta, point.task.beta0
-    q, m = point.q * beta**2, point.m * beta * beta0
+    q, m = problem.units.reduced(point.q, point.m)
     along_q, along_m = error_partials(problem, q, m)
     return float(along_q * q * response[0] + along_m * m * response[1])

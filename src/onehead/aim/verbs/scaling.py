@@ -1,6 +1,5 @@
 """Scaling laws: excess error against the number of samples, its local exponent and where it comes from (7, 8)."""
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import ClassVar
@@ -9,19 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.equations.emergence import emergence_ratio
-from onehead.aim.equations.state_evolution import reduce
+from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.targets import Discrete
 from onehead.aim.task import Learner, Task
 from onehead.aim.verbs.curve import Failure, curve
 from onehead.aim.verbs.decompose import decompose
-from onehead.aim.verbs.optimum import best_decay
 from onehead.aim.verbs.outliers import features_apart
-from onehead.aim.verbs.prediction import Prediction
+from onehead.aim.verbs.predict import Prediction
 from onehead.aim.verbs.response import local_exponent
+from onehead.aim.verbs.tune import best_decay
 from onehead.arguments import checked, instance, numbers
 from onehead.errors import InvalidArgument, SolveError
-from onehead.numerics.interrupts import check, heard
-from onehead.numerics.parallel import thread_map
+from onehead.numerics.parallel import thread_map, walk_chains
 from onehead.results import INTERRUPTED, Certificate, NoAnswer, Points, Result
 
 __all__ = ["Feature", "Scaling", "ScalingFailure", "ScalingPoint", "features", "scaling"]
@@ -170,34 +168,22 @@ def _count_outliers(point: Prediction) -> int:
     """Target eigenvalues that have left the noise bulk and pass the threshold."""
     if point.rank == 0.0 or point.spread <= 0.0:
         return 0
-    law = reduce(point.task, point.learner).law(point.spread)
-    return features_apart(law, _dimension(point.task), point.cut if point.thresholded else -np.inf)
+    return features_apart(point.equations.input.law(point.spread), _dimension(point.task), point.cut)
 
 
 def _along_best(
     task: Task, learner: Learner, counts: list[float], dim: int, progress: Callable[[], None] | None
 ) -> list[ScalingPoint | ScalingFailure]:
     """The law along the best weight decay at each number of samples; Ctrl-C keeps the points that are done."""
-    points: dict[int, ScalingPoint | ScalingFailure] = {}
-    stop = threading.Event()
 
-    def at(i: int) -> None:
-        if stop.is_set():
-            return
+    def step(i: int, _: None) -> tuple[ScalingPoint | ScalingFailure, None]:
         try:
             best = best_decay(task, learner, counts[i] / dim**2)
-            points[i] = _row(counts[i], best, best.learner)
         except SolveError as failure:
-            points[i] = ScalingFailure(samples=counts[i], weight_decay=float("nan"), reason=str(failure))
-        check()
-        if progress is not None:
-            progress()
+            return ScalingFailure(samples=counts[i], weight_decay=float("nan"), reason=str(failure)), None
+        return _row(counts[i], best, best.learner), None
 
-    try:
-        with heard():
-            thread_map(at, range(len(counts)), level="curve")
-    except KeyboardInterrupt:
-        stop.set()
+    points = walk_chains(step, [[i] for i in range(len(counts))], progress)
     missing = [ScalingFailure(samples=n, weight_decay=float("nan"), reason=INTERRUPTED) for n in counts]
     return [points.get(i, missing[i]) for i in range(len(counts))]
 
@@ -236,7 +222,7 @@ def features(
     ([1, 2, 3, 4, 5, 6, 7, 8, 9], 4600.0)
     """
     dim = _dimension(task)
-    problem = reduce(task, learner)
+    problem = StateEvolution.of(task, learner)
     ratios = sorted(_count(float(n)) / dim**2 for n in samples)
     first = emergence_ratio(problem)  # the equations have a corner there: make it a point of the curve
     if ratios and ratios[0] < first < ratios[-1]:
@@ -249,10 +235,10 @@ def features(
         raise InvalidArgument("samples", list(samples), "at least two numbers of samples that can be solved")
     log_n = np.log([point.alpha * dim**2 for point in known])
     log_s = np.log([point.spread for point in known])
-    log_cut = np.log([max(point.cut, 1e-300) if point.thresholded else 1e-300 for point in known])
+    log_cut = np.log([max(point.cut, 1e-300) for point in known])
 
     def out(x: float) -> int:
-        law = problem.law(float(np.exp(np.interp(x, log_n, log_s))))
+        law = problem.input.law(float(np.exp(np.interp(x, log_n, log_s))))
         return features_apart(law, dim, float(np.exp(np.interp(x, log_n, log_cut))))
 
     values = task.target.values if isinstance(task.target, Discrete) else np.empty(0)

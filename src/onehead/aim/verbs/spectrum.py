@@ -1,16 +1,15 @@
 """The law of the trained query-key map: bulk, atom at zero, edges, moments, samples (5)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.equations.state_evolution import Reduced, reduce
 from onehead.aim.targets import Discrete
 from onehead.aim.verbs.outliers import Outlier, outliers_of
-from onehead.aim.verbs.prediction import Prediction
+from onehead.aim.verbs.predict import Prediction
 from onehead.arguments import checked, instance
 from onehead.results import Certificate, Result
 from onehead.spectra.law import Law
@@ -28,7 +27,7 @@ OUTLIER_NODES = 65  # an outlier is almost a semicircle
 class Spectrum(Result):
     """Eigenvalues of the trained map S: an atom at zero and a density, in units of S.
 
-    Eigenvalues are slope (x - threshold)_+ with x from the blurred target law; trained directly, slope x.
+    Eigenvalues are slope (x - threshold) with x from the blurred target law, above the cut, and zero below it.
     ``edges`` lists one interval per bulk, cut at zero; ``x`` and ``density`` tabulate the density there. ``outliers`` are
     the learned features of a target with a dimension d, each of mass 1/d.
     """
@@ -68,8 +67,7 @@ class Spectrum(Result):
             scale = point.task.beta0 / point.learner.beta
             return point.task.target.density(x / scale) / scale
         source = x / point.slope + point.threshold
-        kept = (source > point.cut) if point.thresholded else np.ones(x.shape, dtype=bool)
-        return np.where(kept, self._law.density(source) / point.slope, 0.0)
+        return np.where(source > point.cut, self._law.density(source) / point.slope, 0.0)
 
     def cdf(self, x: Array) -> Array:
         """Share of eigenvalues up to x, the atom at zero included."""
@@ -92,7 +90,7 @@ class Spectrum(Result):
     def _law(self) -> Law | None:
         """rho_s of the target, in the learner's units of x; none where the target is recovered exactly."""
         point = self.point
-        return _problem(point).law(point.spread) if point.spread > 0.0 else None
+        return point.equations.input.law(point.spread) if point.spread > 0.0 else None
 
     @cached_property
     def _table(self) -> tuple[Array, Array]:
@@ -109,10 +107,6 @@ class Spectrum(Result):
         if not grids:
             return np.empty(0), np.empty(0)
         return np.concatenate(grids), np.concatenate(masses)
-
-
-def _problem(point: Prediction) -> Reduced:
-    return reduce(point.task, point.learner)
 
 
 @checked(point=instance(Prediction, "the answer of predict"))
@@ -135,8 +129,8 @@ def spectrum(point: Prediction) -> Spectrum:
         intervals = ((scale * low, scale * high),)
         mean, second = float("nan"), point.q
     elif point.rank > 0.0:
-        law = _problem(point).law(point.spread)
-        nodes = law.nodes(point.cut) if point.thresholded else law.nodes()
+        law = point.equations.input.law(point.spread)
+        nodes = law.nodes(point.cut)
         values = point.slope * (nodes.x - point.threshold)
         mean, second = float(nodes.mass @ values), float(nodes.mass @ values**2)
         ends = ((max(low, point.cut), high) for low, high in law.edges)
@@ -145,7 +139,7 @@ def spectrum(point: Prediction) -> Spectrum:
     apart = tuple(outlier.position for outlier in outliers)
     bulks = tuple((low, high) for low, high in intervals if not any(low <= x <= high for x in apart))
     result = Spectrum(
-        zero_mass=1.0 - point.rank if point.thresholded else 0.0,
+        zero_mass=1.0 - point.rank,
         rank=point.rank,
         edges=bulks,
         outliers=outliers,
@@ -167,11 +161,4 @@ def spectrum(point: Prediction) -> Spectrum:
         return result  # eigenvalues themselves: nothing to tabulate
     grid = [low + (high - low) * 0.5 * (1.0 - np.cos(np.linspace(0.0, np.pi, GRID))) for low, high in bulks]
     x = np.concatenate(grid) if grid else np.empty(0)
-    return _with_table(result, x)
-
-
-def _with_table(law: Spectrum, x: Array) -> Spectrum:
-    """The same law with its density tabulated."""
-    from dataclasses import replace  # noqa: PLC0415
-
-    return replace(law, x=x, density_values=law.density(x) if x.size else x)
+    return replace(result, x=x, density_values=result.density(x) if x.size else x)

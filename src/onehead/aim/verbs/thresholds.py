@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
-from onehead.aim.equations.emergence import emergence_ratio, plateau_state
-from onehead.aim.equations.ridgeless import bayes_optimal, direct_threshold, interpolation, recovery
-from onehead.aim.equations.state_evolution import reduce
+from onehead.aim.equations.emergence import emergence_ratio
+from onehead.aim.equations.plateau import plateau_of
+from onehead.aim.equations.state_evolution import StateEvolution
+from onehead.aim.equations.unknowns import INFINITE
 from onehead.aim.task import Learner, Task
 from onehead.arguments import checked, instance, optional
 from onehead.results import Certificate, Result
@@ -51,33 +52,33 @@ def thresholds(task: Task, learner: Learner | None = None) -> Thresholds:
     (0.1534821, 0.5011)
     """
     learner = learner if learner is not None else Learner()
-    problem = reduce(task, learner)
-    ratio, state = interpolation(problem)
+    problem = StateEvolution.of(task, learner)
+    ratio, state = problem.input.interpolation(problem.labels)
     notes = []
     if state is not None:
-        q, m = state.q, state.m
+        q, m = state.overlaps.q, state.overlaps.m
     elif problem.noise > 0.0:
         # the ridgeless solution grows without bound, trained directly or to a target of no positive mean: pure noise
         q, m = 1e12, problem.target_power
     else:
         q = m = problem.target_power
     peak = problem.output.fresh_loss(q, m, loss="squared")
-    possible = problem.noise == 0.0 and (problem.direct or problem.width >= problem.target.rank)
-    if not possible:
+    recovery = problem.recovery
+    if recovery == INFINITE:
         why = "with noise" if problem.noise > 0.0 else "by a learner narrower than the target"
         notes.append(f"recovery is infinite: the target is never found exactly {why}")
     cautions = ["the Bayes-optimal line is quoted from the literature, not derived here"]
-    if ratio > direct_threshold(problem):
+    if ratio > problem.direct_interpolation:
         # the A of a narrow learner can exceed one (3); a narrow map is one that direct training could find as well
-        ratio = direct_threshold(problem)
+        ratio = problem.direct_interpolation
         cautions.append(
             "interpolation is bounded by that of direct training: the theory of a learner this narrow overshoots"
         )
     return Thresholds(
         interpolation=ratio,
-        recovery=recovery(problem) if possible else float("inf"),
-        bayes_optimal=bayes_optimal(problem),
-        direct=direct_threshold(problem),
+        recovery=recovery,
+        bayes_optimal=problem.bayes_optimal,
+        direct=problem.direct_interpolation,
         emergence=emergence_ratio(problem),
         peak_test_error=peak,
         certificate=Certificate(
@@ -113,7 +114,6 @@ def plateau(task: Task, learner: Learner | None = None) -> Plateau:
     (0.8762, 0.07408)
     """
     learner = learner if learner is not None else Learner()
-    problem = reduce(task, learner)
-    c, Q0 = plateau_state(problem).c, problem.target_power
-    error = problem.output.fresh_loss(c * c * Q0, c * Q0, loss="squared")
-    return Plateau(shrinkage=c * task.beta0 / learner.beta, test_error=error, task=task, learner=learner)
+    end = plateau_of(StateEvolution.of(task, learner))
+    shrinkage = end.c * task.beta0 / learner.beta
+    return Plateau(shrinkage=shrinkage, test_error=end.test_error, task=task, learner=learner)

@@ -1,22 +1,25 @@
-"""The weight decay with the lowest predicted test error, searched globally over its logarithm."""
+"""The weight decay with the lowest predicted test error: searched globally, or quickly where there are many to find."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
+from onehead.aim.equations.emergence import largest_decay
+from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.task import Learner, Task, check_alpha
-from onehead.aim.verbs.optimum import bottom, top_decay
-from onehead.aim.verbs.predict import predict
-from onehead.aim.verbs.prediction import Prediction
+from onehead.aim.verbs.predict import Prediction, predict
+from onehead.aim.verbs.response import decay_slope
 from onehead.arguments import checked, instance
 from onehead.errors import NotConverged, SolveError
 from onehead.results import Certificate, Result
 
-__all__ = ["Tuned", "tune"]
+__all__ = ["Tuned", "best_decay", "tune"]
 
 LOWEST = 1e-6  # relative to the largest weight decay that makes a difference
 PER_DECADE = 3
+DECADES = 6  # scanned by the quick search, one solve each
+ACCURACY = 1e-3  # of log λ; the error is flat there
 FLAT = 1e-3  # relative change of the test error that is not worth tuning for
 
 
@@ -79,7 +82,7 @@ def tune(task: Task, learner: Learner, alpha: float, *, progress: Callable[[], N
                 progress()
         return tried[decay].test_error
 
-    decays = top_decay(task, learner, alpha) * np.logspace(
+    decays = _top_decay(task, learner, alpha) * np.logspace(
         0.0, np.log10(LOWEST), int(-np.log10(LOWEST) * PER_DECADE) + 1
     )
     near: Prediction | None = None
@@ -97,7 +100,7 @@ def tune(task: Task, learner: Learner, alpha: float, *, progress: Callable[[], N
                 raise NotConverged(f"no solution at weight decay {decay:g}.")
             return tried[decay]
 
-        bottom(at, float(np.log(decays[best + 1])), float(np.log(decays[best - 1])), tried[float(decays[best])])
+        _bottom(at, float(np.log(decays[best + 1])), float(np.log(decays[best - 1])), tried[float(decays[best])])
     winner = min(tried, key=lambda decay: tried[decay].test_error)
     point = tried[winner]
     spread = max(p.test_error for p in tried.values()) - point.test_error
@@ -150,3 +153,67 @@ def _flat_range(errors: dict[float, float], winner: float) -> tuple[float, float
     low = best - int(np.argmin(np.append(good[best::-1], False))) + 1
     reaches_limit = low == 0 and (winner == 0.0 or errors.get(0.0, np.inf) <= errors[winner] * (1.0 + FLAT))
     return (0.0 if reaches_limit else float(np.exp(fine[low]))), float(np.exp(fine[high]))
+
+
+def _top_decay(task: Task, learner: Learner, alpha: float) -> float:
+    """The weight decay at which the map vanishes, in the learner's own units."""
+    problem = StateEvolution.of(task, learner)
+    return problem.units.own_decay(largest_decay(problem, alpha))
+
+
+def best_decay(task: Task, learner: Learner, alpha: float) -> Prediction:
+    """The prediction at the weight decay with the lowest test error.
+
+    One solve per decade, from where the map vanishes downwards until the error has risen twice, finds the valley, and a root
+    of d(test error)/d log λ its bottom. When the error falls all the way to λ → 0⁺ the limit itself is returned.
+    """
+    top = _top_decay(task, learner, alpha)
+    scan: list[Prediction] = []
+    for decay in top * np.logspace(-0.5, 0.5 - DECADES, DECADES):
+        try:
+            near = scan[-1] if scan else None
+            scan.append(predict(task, learner.changed(weight_decay=float(decay)), alpha, near=near))
+        except SolveError:
+            continue
+        errors = [point.test_error for point in scan]
+        if len(errors) > 2 and errors[-3] < errors[-2] < errors[-1]:
+            break
+    if not scan:
+        raise NotConverged(f"no weight decay could be solved at alpha = {alpha:g}.")
+    best = int(np.argmin([point.test_error for point in scan]))
+    if best == len(scan) - 1:
+        try:
+            limit = predict(task, learner.changed(weight_decay="0+"), alpha)
+            return min(limit, scan[-1], key=lambda point: point.test_error)
+        except SolveError:
+            return scan[-1]
+
+    def at(log_decay: float) -> Prediction:
+        return predict(task, learner.changed(weight_decay=float(np.exp(log_decay))), alpha, near=scan[best])
+
+    high = scan[best - 1].learner.decay if best > 0 else top
+    return _bottom(at, np.log(scan[best + 1].learner.decay), np.log(high), scan[best])
+
+
+def _bottom(at: Callable[[float], Prediction], low: float, high: float, best: Prediction) -> Prediction:
+    """The lowest test error between two values of log λ around a good one: a bracketed secant on the slope."""
+    slopes: dict[str, float] = {}
+    here, x = best, float(np.log(best.learner.decay))
+    for _ in range(30):
+        slope = decay_slope(here)
+        if slope < 0.0:
+            low, slopes["low"] = x, slope
+        else:
+            high, slopes["high"] = x, slope
+        if high - low < ACCURACY or abs(slope) < 1e-6 * here.test_error:
+            break
+        share = 0.5
+        if len(slopes) == 2:
+            share = float(np.clip(slopes["low"] / (slopes["low"] - slopes["high"]), 0.05, 0.95))
+        x = low + share * (high - low)
+        try:
+            here = at(x)
+        except SolveError:
+            break
+        best = min(here, best, key=lambda point: point.test_error)
+    return best

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from onehead.aim.solve.sketch import sketch_decays
+from onehead.aim.solve.sketch import sketch_decays, sketch_top
 from onehead.app.drawing import Figure, figure, line, points, show
 from onehead.app.pause import pause
 from onehead.app.state import State
@@ -15,7 +15,7 @@ from onehead.errors import OneheadError
 __all__ = ["VIEW"]
 
 QUICK_POINTS = {2: 14, 3: 7}
-LOWEST, HIGHEST = 1e-4, 10.0
+LOWEST = 1e-4
 
 
 def sketch(state: State) -> Picture:
@@ -29,14 +29,7 @@ def sketch(state: State) -> Picture:
 
 def _top(state: State) -> float:
     """A little beyond the weight decay at which the map vanishes."""
-    from onehead.aim.equations.state_evolution import reduce  # noqa: PLC0415
-
-    problem = reduce(state.task, state.learner)
-    q0, m0 = problem.output.at_origin(0)
-    if problem.direct:
-        return HIGHEST
-    edge = problem.law(q0 / (state["alpha"] * m0**2)).edges[-1][1]
-    return max(1.5 * float(0.5 * state["alpha"] * m0 * edge * state["beta"]), 100.0 * LOWEST)
+    return max(1.5 * sketch_top(state.task, state.learner, state["alpha"]), 100.0 * LOWEST)
 
 
 def _tuned(state: State) -> Any:

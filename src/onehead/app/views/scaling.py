@@ -1,7 +1,6 @@
 """Scaling laws: a power-law target at finite dimension; excess error, exponent, where the error comes from, phases."""
 
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -50,7 +49,7 @@ def _quick(state: State) -> tuple[list[float], Sketch, list[float]]:
     """Samples, dots and excess errors of the sketch."""
     task, dim = _task(state), state["dim"]
     drawn = sketch_ratios(task, state.learner, [n / dim**2 for n in _samples(state, QUICK)], full=False)
-    floor = sketch_plateau(task, state.learner).error
+    floor = sketch_plateau(task, state.learner).test_error
     return [x * dim**2 for x in drawn.x], drawn, [max(e - floor, 1e-9) for e in drawn.column("test_error")]
 
 
@@ -105,28 +104,18 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
 
 def _parts_sketch(state: State) -> Picture:
     """The parts of the error (8), with the derivatives of the error taken once, half way, on the coarsest rule."""
-    from onehead.aim.equations.state_evolution import reduce  # noqa: PLC0415
+    from onehead.aim.equations.state_evolution import StateEvolution  # noqa: PLC0415
     from onehead.aim.verbs.decompose import distance_parts  # noqa: PLC0415
 
     task = _task(state)
     samples, drawn, _ = _quick(state)
-    problem, end = reduce(task, state.learner), sketch_plateau(task, state.learner)
+    problem, end = StateEvolution.of(task, state.learner), sketch_plateau(task, state.learner)
     Q0, table = problem.target_power, []
     for dot in drawn.dots[::2]:  # the laws of these targets are dear: every second point is enough for the eye
-        where = dot.map
         q, m = (0.0, 0.0) if dot.state is None else (float(v) for v in np.exp(dot.state[:2]))
         middle = 0.5 * (q + end.c**2 * Q0), 0.5 * (m + end.c * Q0)
         along_q, along_m = _partials(problem, *middle)
-        shape = SimpleNamespace(
-            spread=where.s,
-            rank=dot.rank,
-            cut=where.cut,
-            thresholded=where.thresholded,
-            slope=where.slope / state["beta"],
-            threshold=where.eps,
-            learner=state.learner,
-        )
-        under, over, features = distance_parts(problem, shape, end.c)  # type: ignore[arg-type]
+        under, over, features = distance_parts(problem.input, dot.map, dot.rank, end.c)
         mismatch = (along_m + 2.0 * end.c * along_q) * (m - end.c * Q0)
         table.append((along_q * under, along_q * features, along_q * over, mismatch))
     columns = {name: [row[i] for row in table] for i, name in enumerate(PARTS)}
@@ -179,7 +168,7 @@ def _parts_picture(state: State) -> Picture:
 
 def _phase_sketch(state: State) -> Picture:
     task, dim = _task(state), state["dim"]
-    floor = sketch_plateau(task, state.learner).error
+    floor = sketch_plateau(task, state.learner).test_error
     columns, rows = PHASE_QUICK
     ratios = [float(dim) ** (a - 2.0) for a in columns]
 

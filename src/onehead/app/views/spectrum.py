@@ -19,7 +19,7 @@ GRID = 140  # points per bulk on the page
 
 def sketch(state: State) -> Picture:
     """The law at a point solved for the eye."""
-    from onehead.aim.equations.state_evolution import reduce  # noqa: PLC0415
+    from onehead.aim.equations.state_evolution import StateEvolution  # noqa: PLC0415
 
     found = dot(state.task, state.learner, state["alpha"])
     if found is None:
@@ -27,14 +27,13 @@ def sketch(state: State) -> Picture:
     where, bulks = found.map, []
     scale = 1.0 / state["beta"]  # the equations are in units where the learner's temperature is one
     if found.rank > 0.0 and where.s > 0.0:
-        law = reduce(state.task, state.learner).law(where.s)
-        cut = where.cut if where.thresholded else -np.inf
+        law, cut = StateEvolution.of(state.task, state.learner).input.law(where.s), where.cut
         for low, high in law.edges:
             if high > cut:
                 source = _grid(max(low, cut), high)
                 x = scale * where.slope * (source - where.eps)
                 bulks.append((x, law.density(source) / (where.slope * scale)))
-    zero = 1.0 - found.rank if where.thresholded else 0.0
+    zero = 1.0 - found.rank
     return Picture(figure=_draw(state, bulks, zero), exact=False, caption=_caption(zero, len(bulks)))
 
 

@@ -1,0 +1,347 @@
+"""The input channel: from what the data say of the map (the hats) to the map that weight decay leaves of it (2.3, 3, 6).
+
+How the map is parametrised decides everything here: which eigenvalues are learned, what the penalty is, when the map is zero,
+what is left of it as λ → 0⁺. One object per parametrisation owns all of it, in reduced units.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onehead.aim.equations import ridgeless
+from onehead.aim.equations.unknowns import INFINITE, Hats, Interpolating, Labels, Overlaps, SpectralMap
+from onehead.aim.targets import Target
+from onehead.errors import OutsideDomain
+from onehead.spectra.law import Law, Scaled, ThresholdIntegrals, replicon_integral, threshold_integrals
+
+__all__ = ["CHANNELS", "InputChannel", "Linear", "Thresholded"]
+
+Array = NDArray[np.float64]
+
+EMERGED = 3e-5  # by how much the edge must pass the threshold: q grows as the 7/2 power of it, and is below 1e-12 here
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputChannel(ABC):
+    """Base of the parametrisations of a map.
+
+    ``scale`` is β₀, which multiplies the target's eigenvalues; ``unit`` that of the geometry of logits. The penalty is homogeneous
+    of ``degree`` in S, which also says how λ scales with β (1.5).
+    """
+
+    degree: ClassVar[int]
+    relaxes: ClassVar[bool]  # whether a solution can be reached by letting λ fall from where the map vanishes
+
+    target: Target
+    scale: float
+    decay: float
+    width: float
+    unit: float
+
+    @cached_property
+    def target_power(self) -> float:
+        """Q0 in reduced units."""
+        return self.scale**2 * self.target.second_moment
+
+    def law(self, s: float) -> Law:
+        """rho_s of the reduced target."""
+        if not 1e-20 < s / self.target_power < 1e13:
+            raise OutsideDomain(f"the blur s = {s:.1e} of the target spectrum is out of any sensible range.")
+        if self.scale == 1.0:
+            return self.target.law(s)
+        return Scaled(self.target.law(s / self.scale**2), self.scale)
+
+    def overlaps(self, hats: Hats) -> Overlaps:
+        """Overlaps from the hats."""
+        if not (hats.m > 0.0 and hats.sigma > 0.0 and hats.q > 0.0):
+            raise OutsideDomain(
+                f"the output channel gave hats that are not positive ({hats.q:.2e}, {hats.m:.2e}, {hats.sigma:.2e}); "
+                "the iterate has left the domain of the equations."
+            )
+        return self._overlaps(hats, hats.q / hats.m**2)
+
+    @abstractmethod
+    def _overlaps(self, hats: Hats, s: float) -> Overlaps: ...
+
+    @abstractmethod
+    def penalty(self, overlaps: Overlaps) -> float:
+        """Weight decay's part of the training loss over d²."""
+
+    @abstractmethod
+    def replicon(self, overlaps: Overlaps, hats: Hats) -> float | None:
+        """Spectral factor of the replicon eigenvalue (2.8); None where the width of the learner is what limits it."""
+
+    @abstractmethod
+    def pass_on(self, R: Array, sigma_hat: float) -> tuple[Array, float]:
+        """The map and Sigma of one instance, from its symmetric field R: the input half of a message-passing step (9)."""
+
+    @property
+    @abstractmethod
+    def emerges(self) -> bool:
+        """Whether weight decay can keep the map at zero (4.6)."""
+
+    @abstractmethod
+    def vanishes(self, s: float, m_hat: float) -> bool:
+        """Whether the map is zero when the data say no more than this of it (4.6)."""
+
+    @abstractmethod
+    def largest_decay(self, s: float, m_hat: float) -> float:
+        """λ at which the map vanishes (4.6), or shrinks to nothing."""
+
+    @property
+    @abstractmethod
+    def largest_sigma(self) -> float:
+        """What weight decay leaves of Sigma at most."""
+
+    @abstractmethod
+    def ratio_at_sigma(self, unit: Hats, sigma: float) -> float:
+        """The α at which Sigma is ``sigma``, the largest root, with hats of α (unit.q, unit.m, unit.sigma) (2.8)."""
+
+    @abstractmethod
+    def decay_at_sigma(self, hats: Hats, sigma: float) -> float:
+        """The λ at which Sigma is ``sigma`` (2.8)."""
+
+    @abstractmethod
+    def interpolating(self, labels: Labels, alpha: float, accuracy: float = 1e-13) -> Interpolating:
+        """The limit λ → 0⁺ below interpolation (4.1)."""
+
+    @abstractmethod
+    def interpolation(self, labels: Labels) -> tuple[float, Interpolating | None]:
+        """Sample ratio up to which λ → 0⁺ fits every label, and the state there, if it has one (4.2)."""
+
+    @abstractmethod
+    def recovery(self, labels: Labels) -> float:
+        """Sample ratio from which on λ → 0⁺ finds the target exactly (4.4); infinite with noise."""
+
+    @property
+    @abstractmethod
+    def recovered(self) -> Overlaps:
+        """The overlaps of the target itself."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Thresholded(InputChannel):
+    """S = W'W: weight decay on the factor is λ d Tr S, which cuts eigenvalues below a threshold to zero (2.3, 3)."""
+
+    degree = 1
+    relaxes = True
+
+    def threshold(self, m_hat: float) -> float:
+        """eps = 2λ/mhat."""
+        return self.unit * self.decay / m_hat
+
+    def integrals(self, s: float, eps: float) -> ThresholdIntegrals:
+        """J, B, A and the rank at noise variance s and threshold eps, under the width of the learner."""
+        return threshold_integrals(self.law(s), eps, self.width)
+
+    def _overlaps(self, hats: Hats, s: float) -> Overlaps:
+        """With c = mhat/Sigmahat, s = qhat/mhat², eps = 2λ/mhat: q = c² J, m = c (J + eps B - s A), Sigma = A/Sigmahat."""
+        eps, slope = self.threshold(hats.m), hats.m / hats.sigma
+        part = self.integrals(s, eps)
+        if not part.A > 0.0:
+            raise OutsideDomain("every eigenvalue fell below the threshold: the map is zero here.")
+        return Overlaps(
+            slope**2 * part.J,
+            slope * (part.J + eps * part.B - s * part.A),
+            part.A / hats.sigma,
+            slope * part.B,
+            part.rank,
+            SpectralMap(s, eps, part.cut, slope),
+        )
+
+    def penalty(self, overlaps: Overlaps) -> float:
+        """λ Tr S/d."""
+        return self.decay * overlaps.tau
+
+    def replicon(self, overlaps: Overlaps, hats: Hats) -> float | None:
+        """A2/Sigmahat²."""
+        if overlaps.rank >= self.width:
+            return None
+        return replicon_integral(self.law(overlaps.map.s), overlaps.map.eps) / hats.sigma**2
+
+    def pass_on(self, R: Array, sigma_hat: float) -> tuple[Array, float]:
+        """S = O (r - 2λ)_+ O'/Sigmahat, Sigma from the difference quotients of the threshold."""
+        r, basis = np.linalg.eigh(R)
+        f = np.clip(r - self.unit * self.decay, 0.0, None)
+        kept = f > 0.0
+        gap = r[:, None] - r[None, :]
+        np.fill_diagonal(gap, 1.0)
+        quotient = (f[:, None] - f[None, :]) / gap
+        S = (basis[:, kept] * f[kept]) @ basis[:, kept].T / sigma_hat
+        return S, float((quotient.sum() + 2.0 * kept.sum()) / (len(R) ** 2 * sigma_hat))
+
+    @property
+    def emerges(self) -> bool:
+        """As long as there is weight decay."""
+        return self.decay > 0.0
+
+    def vanishes(self, s: float, m_hat: float) -> bool:
+        """The upper edge of rho_s does not reach the threshold."""
+        return self.emerges and self.law(s).edges[-1][1] <= (1.0 + EMERGED) * self.threshold(m_hat)
+
+    def largest_decay(self, s: float, m_hat: float) -> float:
+        """mhat edge/2."""
+        return float(m_hat * self.law(s).edges[-1][1] / self.unit)
+
+    @property
+    def largest_sigma(self) -> float:
+        """Any."""
+        return INFINITE
+
+    def ratio_at_sigma(self, unit: Hats, sigma: float) -> float:
+        """α sb Sigma = A(qb/(α mb²), 2λ/(α mb)) for unit = (qb, mb, sb)."""
+        from scipy.optimize import brentq  # noqa: PLC0415
+
+        def gap(log_alpha: float) -> float:
+            alpha = float(np.exp(log_alpha))
+            part = self.integrals(unit.q / (alpha * unit.m**2), self.threshold(alpha * unit.m))
+            return alpha * unit.sigma * sigma - part.A
+
+        high = -np.log(unit.sigma * sigma) + 1e-6  # A never exceeds one, but for its quadrature error
+        low = high - 0.25
+        while gap(high) < 0.0:  # the A of a narrow learner can exceed one, by a logarithm (3)
+            high += 0.25
+            if high > low + 10.0:
+                raise OutsideDomain("no sample ratio belongs to this Sigma.")
+        while gap(low) > 0.0:
+            low -= 0.5
+            if low < high - 40.0:
+                raise OutsideDomain("no sample ratio belongs to this Sigma.")
+        return float(np.exp(brentq(gap, low, high, xtol=1e-13)))
+
+    def decay_at_sigma(self, hats: Hats, sigma: float) -> float:
+        """Sigmahat Sigma = A(s, 2λ/mhat); A falls to zero at the upper edge of the spectrum (2.3).
+
+        Beyond the Sigma of λ → 0⁺ it is negative: no learner has it, but a search may pass the limit.
+        """
+        from scipy.optimize import brentq  # noqa: PLC0415
+
+        law = self.law(hats.q / hats.m**2)
+
+        def gap(eps: float) -> float:
+            return threshold_integrals(law, eps, self.width).A - hats.sigma * sigma
+
+        top = law.edges[-1][1]
+        low = 0.0 if gap(0.0) > 0.0 else -top
+        if gap(low) <= 0.0:
+            raise OutsideDomain("no weight decay belongs to this Sigma.")
+        return hats.m * float(brentq(gap, low, top, xtol=1e-13 * top)) / self.unit
+
+    def interpolating(self, labels: Labels, alpha: float, accuracy: float = 1e-13) -> Interpolating:
+        """Two equations in (s, eps)."""
+        return ridgeless.interpolating(self, labels, alpha, accuracy)
+
+    def interpolation(self, labels: Labels) -> tuple[float, Interpolating | None]:
+        """eps = 0."""
+        return ridgeless.interpolation(self, labels)
+
+    def recovery(self, labels: Labels) -> float:
+        """From the semicircle alone; never for a learner narrower than the target."""
+        return INFINITE if labels.noise > 0.0 else ridgeless.recovery(self, labels)
+
+    @property
+    def recovered(self) -> Overlaps:
+        """S = S*, of the target's rank."""
+        Q0 = self.target_power
+        return Overlaps(Q0, Q0, 0.0, np.nan, self.target.rank, SpectralMap(0.0, 0.0, 0.0, 1.0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Linear(InputChannel):
+    """S itself is trained, with weight decay λ d |S|²: every eigenvalue is shrunk alike, none is cut (6).
+
+    With D = Sigmahat + 4λ: q = (mhat² Q0 + qhat)/D², m = mhat Q0/D, Sigma = 1/D.
+    """
+
+    degree = 2
+    relaxes = False
+
+    def _denominator(self, sigma_hat: float) -> float:
+        return sigma_hat + 2.0 * self.unit * self.decay
+
+    def _overlaps(self, hats: Hats, s: float) -> Overlaps:
+        D = self._denominator(hats.sigma)
+        slope = hats.m / D
+        q = (hats.m**2 * self.target_power + hats.q) / D**2
+        return Overlaps(
+            q, slope * self.target_power, 1.0 / D, slope * self._mean, 1.0, SpectralMap(s, 0.0, -INFINITE, slope)
+        )
+
+    @cached_property
+    def _mean(self) -> float:
+        nodes = self.law(1.0).nodes()  # a semicircle has mean zero: any s will do
+        return float(nodes.mass @ nodes.x)
+
+    def penalty(self, overlaps: Overlaps) -> float:
+        """λ Tr S²/d."""
+        return self.decay * overlaps.q
+
+    def replicon(self, overlaps: Overlaps, hats: Hats) -> float | None:
+        """1/D²."""
+        return 1.0 / self._denominator(hats.sigma) ** 2
+
+    def pass_on(self, R: Array, sigma_hat: float) -> tuple[Array, float]:
+        """S = R/D, Sigma = 1/D."""
+        D = self._denominator(sigma_hat)
+        return R / D, 1.0 / D
+
+    @property
+    def emerges(self) -> bool:
+        """Never zero."""
+        return False
+
+    def vanishes(self, s: float, m_hat: float) -> bool:
+        """Never."""
+        return False
+
+    def largest_decay(self, s: float, m_hat: float) -> float:
+        """One that shrinks it a hundredfold."""
+        return 100.0 * m_hat
+
+    @property
+    def largest_sigma(self) -> float:
+        """1/(4λ)."""
+        return 1.0 / self._denominator(0.0) if self.decay > 0.0 else INFINITE
+
+    def ratio_at_sigma(self, unit: Hats, sigma: float) -> float:
+        """α sb + 4λ = 1/Sigma."""
+        ratio = (1.0 / sigma - self._denominator(0.0)) / unit.sigma
+        if ratio <= 0.0:
+            raise OutsideDomain("direct training cannot have so large a Sigma at this weight decay.")
+        return ratio
+
+    def decay_at_sigma(self, hats: Hats, sigma: float) -> float:
+        """Sigmahat + 4λ = 1/Sigma."""
+        return (1.0 / sigma - hats.sigma) / (2.0 * self.unit)
+
+    def interpolating(self, labels: Labels, alpha: float, accuracy: float = 1e-13) -> Interpolating:
+        """The minimum-norm solution, in closed form."""
+        share, Q0 = self.unit * alpha * labels.informative, self.target_power
+        if share >= 1.0:
+            raise OutsideDomain(
+                "at its interpolation threshold direct training has an infinite test error; move alpha."
+            )
+        q, m = share * (labels.power - share * Q0) / (1.0 - share), share * Q0
+        s = (q / share**2 - Q0) if share > 0.0 else INFINITE
+        return Interpolating(Overlaps(q, m, INFINITE, np.nan, 1.0, SpectralMap(s, 0.0, -INFINITE, share)), 0.0)
+
+    def interpolation(self, labels: Labels) -> tuple[float, None]:
+        """As many combinations as entries of the map: α J = 1/2."""
+        return 1.0 / self.unit / labels.informative, None
+
+    def recovery(self, labels: Labels) -> float:
+        """The same: without noise the linear equations have one solution from there on."""
+        return INFINITE if labels.noise > 0.0 else self.interpolation(labels)[0]
+
+    @property
+    def recovered(self) -> Overlaps:
+        """S = S*."""
+        Q0 = self.target_power
+        return Overlaps(Q0, Q0, 0.0, np.nan, 1.0, SpectralMap(0.0, 0.0, -INFINITE, 1.0))
+
+
+CHANNELS: dict[str, type[InputChannel]] = {"factorised": Thresholded, "direct": Linear}

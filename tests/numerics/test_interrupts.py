@@ -131,7 +131,10 @@ def interrupted(words, _seed):
 def test_a_sweep_stops_and_no_point_is_called_failed(tmp_path, trick):
     with pytest.raises(KeyboardInterrupt):
         onehead.sweep(
-            "test_interrupts:interrupted", {"x": list(range(6))}, fixed={"trick": trick}, store=tmp_path / "s.db"
+            "tests.numerics.test_interrupts:interrupted",
+            {"x": list(range(6))},
+            fixed={"trick": trick},
+            store=tmp_path / "s.db",
         )
     with Store.reading(tmp_path / "s.db") as store:
         rows = list(store.rows())

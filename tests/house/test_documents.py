@@ -11,7 +11,7 @@ import pytest
 
 import onehead
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 MODULES = [
     module.name
     for module in pkgutil.walk_packages(onehead.__path__, "onehead.")

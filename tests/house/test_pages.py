@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 
 from onehead.cli.main import cli
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 SHELL = ("console", "sh")
@@ -24,7 +24,7 @@ NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 ELSEWHERE = {
     r"make ": "targets of the Makefile: CI and CONTRIBUTING.md",
     r"pip install": "the lock, and `make compat`",
-    r"\.venv/bin/python -m benchmarks": "tests/trust",
+    r"\.venv/bin/python -m benchmarks": "`make bench`",
     r"onehead app": "tests/app, in a browser",
     r"onehead figures make all": "`make figures`",
     r"onehead sweep run .*--on slurm(?!.*--dry-run)": "`make test-slurm`",

@@ -18,7 +18,7 @@ from packaging.version import Version
 
 import onehead
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 SOURCE = Path(onehead.__file__).parent
 

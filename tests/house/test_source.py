@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hostile import checkpoint, poison
+from tests.support.hostile import checkpoint, poison
 
 import onehead
 from onehead.errors import InvalidArgument

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hostile import checkpoint
+from tests.support.hostile import checkpoint
 
 import onehead
 from onehead.errors import InvalidArgument, OneheadError

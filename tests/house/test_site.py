@@ -7,7 +7,7 @@ from benchmarks.app import CHROMIUM, FLAGS
 
 playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
-SITE = Path(__file__).parent.parent / "site"
+SITE = Path(__file__).parents[2] / "site"
 PAGES = sorted(page.relative_to(SITE).as_posix() for page in SITE.rglob("*.html") if page.name != "404.html")
 pytestmark = [
     pytest.mark.slow,

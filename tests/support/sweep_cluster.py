@@ -1,6 +1,5 @@
 """A Dask scheduler and workers as separate processes on loopback, to be killed."""
 
-import os
 import socket
 import subprocess
 import sys
@@ -8,7 +7,7 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-HERE = str(Path(__file__).parent)
+ROOT = str(Path(__file__).parents[2])
 
 
 def free_port():
@@ -20,7 +19,7 @@ def free_port():
 def start(*words):
     return subprocess.Popen(
         [sys.executable, "-m", *words, "--no-dashboard"],
-        env={**os.environ, "PYTHONPATH": HERE},
+        cwd=ROOT,  # where `python -m` finds the calls of the tests,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

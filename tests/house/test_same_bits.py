@@ -8,11 +8,13 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from onehead import aim, sparse
 
+ROOT = Path(__file__).parents[2]
 POWER_LAW = aim.Task(target=aim.PowerLaw(gamma=0.75, dim=60))
 RARE = sparse.Task(length=6, signal_tokens=2, strength=3.0, positive_rate=0.3)
 
@@ -58,15 +60,10 @@ def answers(*, tuned=True):
 
 def fresh_process(threads):
     """The same answers from a new process with that many threads, for kernels and for linear algebra."""
-    place = os.path.dirname(__file__)
-    words = [
-        sys.executable,
-        "-c",
-        f"import sys; sys.path.insert(0, {place!r}); import test_same_bits as t; print(t.answers())",
-    ]
+    words = [sys.executable, "-c", "from tests.house.test_same_bits import answers; print(answers())"]
     count = str(threads)
     settings = {**os.environ, "ONEHEAD_THREADS": count, "OPENBLAS_NUM_THREADS": count}
-    return subprocess.run(words, env=settings, capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(words, cwd=ROOT, env=settings, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def differences(left, right):

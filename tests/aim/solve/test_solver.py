@@ -6,13 +6,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from onehead.aim import Learner, MarchenkoPastur, Task, optimum, predict, solver, tune
+from onehead.aim import Learner, MarchenkoPastur, Task, predict, tune
 from onehead.aim.equations.emergence import is_zero
 from onehead.aim.equations.output import ProxMemory
 from onehead.aim.equations.ridgeless import bayes_optimal, interpolating, recovery
 from onehead.aim.equations.state_evolution import Hats, Overlaps, reduce
+from onehead.aim.solve import solver
 from onehead.aim.solve.continuation import _decay_at_sigma, _ratio_at_sigma, relax, walk
 from onehead.aim.solve.iterate import Attempt, log_state, turn_once
+from onehead.aim.verbs import optimum
 from onehead.aim.verbs.predict import _state_of
 from onehead.aim.verbs.response import _has_jacobian
 from onehead.aim.verbs.tune import FLAT, _flat_range

@@ -14,7 +14,7 @@ import onehead
 from onehead import aim, sparse
 from onehead.results import Result, Rows
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 

@@ -3,7 +3,7 @@
 import signal
 
 import pytest
-from sweep_cluster import cluster, free_port
+from tests.support.sweep_cluster import cluster, free_port
 
 import onehead
 from onehead.errors import InvalidArgument
@@ -30,7 +30,7 @@ def test_a_killed_worker_loses_nothing(tmp_path):
     store = tmp_path / "points.db"
     with cluster() as (address, _, workers):
         table = onehead.sweep(
-            "sweep_calls:sleep",
+            "tests.support.sweep_calls:sleep",
             {"x": list(range(POINTS))},
             fixed={"seconds": 0.03},
             store=store,
@@ -56,11 +56,11 @@ def test_a_killed_scheduler_keeps_what_is_finished(tmp_path):
             kill()
 
         with pytest.raises(LostScheduler, match=r"is gone .* every point counted so far is kept"):
-            onehead.sweep("sweep_calls:sleep", **words, on=address, progress=step)
+            onehead.sweep("tests.support.sweep_calls:sleep", **words, on=address, progress=step)
     with Store.reading(store) as opened:
         counts, kept = opened.counts(), {row["key"]: row["finished_at"] for row in opened.rows()}
     assert counts.done == len(acknowledged) >= 30 and counts.total == POINTS
-    table = onehead.sweep("sweep_calls:sleep", **words)
+    table = onehead.sweep("tests.support.sweep_calls:sleep", **words)
     assert table.column("square").tolist() == [x * x for x in range(POINTS)]
     assert {row["key"]: row["finished_at"] for row in table if row["key"] in kept} == kept
     print(  # noqa: T201

@@ -5,7 +5,7 @@ import os
 import time
 
 import pytest
-from hostile import KEY, QUERY, checkpoint, program
+from tests.support.hostile import KEY, QUERY, checkpoint, program
 
 from onehead.errors import InvalidArgument, OneheadError
 from onehead.results import Certificate

@@ -1,7 +1,7 @@
 """The same sweep gives the same numbers wherever it is solved: inline, in local processes, on a Dask cluster."""
 
 import pytest
-from sweep_cluster import cluster
+from tests.support.sweep_cluster import cluster
 
 import onehead
 

@@ -3,11 +3,10 @@
 import json
 import re
 import struct
-from pathlib import Path
 
 import numpy as np
 import pytest
-from hostile import Mark, poison, program
+from tests.support.hostile import Mark, poison, program
 
 from onehead.errors import InvalidArgument, OneheadError
 from onehead.sweep import Store, sweep
@@ -86,10 +85,9 @@ def echo(words, seed):
     return {"said": words["word"]}
 
 
-def test_values_never_become_statements(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+def test_values_never_become_statements(tmp_path):
     words = ["'); DROP TABLE points; --", '"; DELETE FROM sweeps; --', "? :id", "\x1b[31m", "=1+1", "[/b]", "<script>"]
-    table = sweep("test_security_stores:echo", {"word": words}, store=tmp_path / "s.db")
+    table = sweep("tests.sweep.test_security:echo", {"word": words}, store=tmp_path / "s.db")
     assert [row["said"] for row in table] == words
     with Store.reading(tmp_path / "s.db") as store:
         assert [row["word"] for row in store.rows()] == words

@@ -107,7 +107,7 @@ def test_a_wheel_is_the_same_bytes_twice(tmp_path):
 def test_the_sdist_can_be_tested(sdist):
     for name in ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "SECURITY.md", "src/onehead/py.typed"):
         assert name in sdist, name
-    for folder in ("src", "tests", "benchmarks", "checks", "docs", "examples"):
+    for folder in ("src", "tests", "benchmarks", "checks", "studies", "docs", "examples"):
         assert any(name.startswith(f"{folder}/") for name in sdist), folder
     for name in sdist:
         assert not re.search(r"^(\.venv|\.git|out|site)/|__pycache__|\.nbi$", name), name

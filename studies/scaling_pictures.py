@@ -1,4 +1,4 @@
-"""Pictures and tables of the measurements of `checks.scaling`: ``python -m checks.scaling_pictures FOLDER OUT``."""
+"""Pictures and tables of the measurements of `studies.scaling`: ``python -m studies.scaling_pictures FOLDER OUT``."""
 
 import csv
 import sys

@@ -1,6 +1,6 @@
 """Twelve settings: training at d = 100, 150, 200, extrapolated in 1/d, beside the prediction.
 
-`python -m checks.agreement` prints a row per setting as it is done; `python -m checks.agreement 0 3` runs a few.
+`python -m studies.agreement` prints a row per setting as it is done; `python -m studies.agreement 0 3` runs a few.
 The aim: |z| of the extrapolated test error below 3 in at least 11 of 12. About 20 minutes on one core.
 Settings share the seeds of their instances, so their z-scores are not independent.
 """

@@ -1,4 +1,4 @@
-"""Every view of the explorer in light and dark, wide and narrow, as four sheets: ``python -m checks.explorer_sheets OUT``."""
+"""Every view of the explorer in light and dark, wide and narrow, as four sheets: ``python -m studies.explorer_sheets OUT``."""
 
 import io
 import sys

@@ -1,4 +1,4 @@
-"""Three measurements about power-law targets: ``python -m checks.scaling exponents|tokens|training FOLDER``.
+"""Three measurements about power-law targets: ``python -m studies.scaling exponents|tokens|training FOLDER``.
 
 exponents: do local exponents approach 1 - 1/(2 gamma) and 2 - 1/gamma as d grows, at a fixed place of their window?
 tokens: does the sequence length change exponents, or only the scale alpha (T² + T - 2)/2?

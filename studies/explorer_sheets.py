@@ -7,11 +7,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.app import CHROMIUM, FLAGS, checkpoint_file, running_server, until
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 from PIL import Image
 from playwright.sync_api import sync_playwright
+from tests.support.explorer import CHROMIUM, FLAGS, checkpoint_file, running_server, until
 
 from onehead.app.views import VIEWS
 

@@ -4,18 +4,16 @@ import csv
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from benchmarks.app import CHROMIUM, DRAG, FLAGS, checkpoint_file, running_server, until
+from tests.support.browser import chromium, needs_chromium, quiet_page
+from tests.support.explorer import DRAG, checkpoint_file, running_server, until
 
 from onehead import aim, sparse
 from onehead.app.state import read_state
 
-playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-pytestmark = pytest.mark.skipif(
-    not Path(CHROMIUM).exists(), reason=f"{CHROMIUM} is not installed; `make setup` as root installs it"
-)
+pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+pytestmark = needs_chromium
 
 DRAWN = "window.onehead && onehead.drawn > 0 && onehead.drawn === onehead.asked"
 REPORTED = "onehead.reported === onehead.asked"
@@ -30,33 +28,14 @@ def address():
 
 @pytest.fixture(scope="module")
 def browser():
-    with playwright_api.sync_playwright() as playwright:
-        made = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+    with chromium() as made:
         yield made
-        made.close()
 
 
 @pytest.fixture
 def page(browser, address):
-    """A page that blocks and notes what goes elsewhere, and notes what the console says."""
-    context = browser.new_context(viewport={"width": 1280, "height": 860}, accept_downloads=True)
-    made = context.new_page()
-    outside, said = [], []
-
-    def route(route):
-        if route.request.url.startswith((address, "data:", "blob:")):
-            route.continue_()
-        else:
-            outside.append(route.request.url)
-            route.abort()
-
-    context.route("**/*", route)
-    made.on("console", lambda m: said.append(m.text) if m.type in ("error", "warning") else None)
-    made.on("pageerror", lambda error: said.append(str(error)))
-    yield made
-    context.close()
-    assert outside == []
-    assert said == []
+    with quiet_page(browser, address, viewport={"width": 1280, "height": 860}, accept_downloads=True) as made:
+        yield made
 
 
 def visit(page, address, query):

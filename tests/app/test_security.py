@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.support.explorer import question
 from tests.support.hostile import checkpoint
 
 import onehead
@@ -178,8 +179,6 @@ def test_files_are_taken_two_at_a_time(explorer, tmp_path):
 
 
 def test_text_of_a_file_is_text_on_the_page(explorer, tmp_path):
-    from benchmarks.app import question
-
     client = explorer.dash.server.test_client()
     checkpoint(tmp_path / "model.safetensors", "evil_name.", size=16)
     name = "<img src=x onerror=alert(1)><b>&{}$"

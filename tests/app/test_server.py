@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.app import checkpoint_file, fuzz_request, question
+from tests.support.explorer import checkpoint_file, fuzz_request, question
 
 from onehead import aim
 from onehead.app.pause import Stopped

@@ -3,15 +3,15 @@
 from pathlib import Path
 
 import pytest
-from benchmarks.app import CHROMIUM, FLAGS
+from tests.support.browser import chromium, needs_chromium, quiet_page
 
-playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 SITE = Path(__file__).parents[2] / "site"
 PAGES = sorted(page.relative_to(SITE).as_posix() for page in SITE.rglob("*.html") if page.name != "404.html")
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"{CHROMIUM} is not installed; `make setup` installs it"),
+    needs_chromium,
     pytest.mark.skipif(not PAGES, reason="no site; `make docs` builds it"),
 ]
 # formulas that are not rendered, not seen as such, or wrong; images that did not load;
@@ -34,33 +34,14 @@ NONE = {"formulas": [], "raw": [], "errors": [], "images": [], "cut": False, "wi
 
 @pytest.fixture(scope="module")
 def browser():
-    with playwright_api.sync_playwright() as playwright:
-        made = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+    with chromium() as made:
         yield made
-        made.close()
 
 
 @pytest.fixture
 def page(browser):
-    """A page that notes what goes elsewhere, and what the console says."""
-    context = browser.new_context()
-    made = context.new_page()
-    outside, said = [], []
-
-    def route(route):
-        if route.request.url.startswith(("file:", "data:", "blob:")):
-            route.continue_()
-        else:
-            outside.append(route.request.url)
-            route.abort()
-
-    context.route("**/*", route)
-    made.on("console", lambda m: said.append(m.text) if m.type in ("error", "warning") else None)
-    made.on("pageerror", lambda error: said.append(str(error)))
-    yield made
-    context.close()
-    assert outside == []
-    assert said == []
+    with quiet_page(browser, "file:") as made:
+        yield made
 
 
 def test_every_page_is_whole_and_asks_nobody(page):

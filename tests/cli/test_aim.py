@@ -7,20 +7,6 @@ import sys
 
 import pytest
 
-from onehead.cli.main import run
-
-
-@pytest.fixture
-def onehead(capsys):
-    def call(*words):
-        with pytest.raises(SystemExit) as stop:
-            run([str(word) for word in words])
-        out, err = capsys.readouterr()
-        return stop.value.code, out, err
-
-    return call
-
-
 POINT = {"alpha", "test_error", "test_error_clean", "train_loss", "rank", "q", "m", "sigma", "q_hat", "m_hat", "sigma_hat",
          "residual", "status", "kind"}  # fmt: skip
 

@@ -6,19 +6,6 @@ import numpy as np
 import pytest
 
 from onehead.aim import Learner, PowerLaw, Task, predict
-from onehead.cli.main import run
-
-
-@pytest.fixture
-def onehead(capsys):
-    def call(*words):
-        with pytest.raises(SystemExit) as stop:
-            run([str(word) for word in words])
-        out, err = capsys.readouterr()
-        return stop.value.code, out, err
-
-    return call
-
 
 SCALING = {"samples", "test_error", "excess_error", "local_exponent", "underfitting", "approximation", "overfitting",
            "mismatch", "outliers", "rank", "weight_decay", "status"}  # fmt: skip

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
+from tests.support.checkpoints import attention_layers
 
 from onehead.cli.main import run
 from onehead.plot.weights import head_pages, head_spectrum, survey_map
@@ -24,13 +25,8 @@ KEYS = {
 def model(tmp_path_factory):
     """Two layers of three heads with 20 dimensions each, hidden 60; layer 1 has no key."""
     folder, rng = tmp_path_factory.mktemp("model"), np.random.default_rng(0)
-    name = "encoder.layer.{}.attention.self.{}.weight"
-    tensors = {
-        name.format(layer, side): rng.standard_normal((60, 60), dtype=np.float32)
-        for layer in range(2)
-        for side in ("query", "key")
-    }
-    del tensors[name.format(1, "key")]
+    tensors = attention_layers(2, 60, rng)
+    del tensors["encoder.layer.1.attention.self.key.weight"]
     save_file(tensors, folder / "model.safetensors")
     (folder / "config.json").write_text(json.dumps({"model_type": "bert", "num_attention_heads": 3}))
     return folder

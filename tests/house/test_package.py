@@ -11,10 +11,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from checks import audit, compat
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
+from tests.support.hostile import checkpoint
 
 import onehead
 
@@ -129,9 +129,8 @@ def test_every_dependency_has_a_lowest_version_that_was_tried():
         assert found.release[: len(Version(bound).release)] == Version(bound).release, f"{text}, but {found} was tried"
 
 
-def test_the_page_shows_what_was_tried():
+def test_everything_that_was_tried_worked_and_gave_the_same_numbers():
     rows = json.loads((ROOT / "checks" / "compat.json").read_text())
-    assert (ROOT / "docs" / "assets" / "compat.md").read_text() == compat.report(rows)
     assert {row["choice"] for row in rows} >= {"lowest", "newest"}  # the locked versions are those of `make test`
     for row in rows:
         assert "failed" not in row, f"{row['python']} {row['choice']}: {row['failed']}"
@@ -139,7 +138,11 @@ def test_the_page_shows_what_was_tried():
             bad = {step: said for step, said in row[where]["steps"].items() if said != "ok"}
             assert bad == {}, f"{row['python']} {row['choice']}"
     numbers = [row["wheel"]["numbers"] for row in rows]
-    assert compat._spread(numbers) < 1e-9  # rounding of other BLAS and other compilers; the solver stops at 1e-10
+    for name in set.intersection(*map(set, numbers)):
+        column = [found[name] for found in numbers]
+        assert max(column) - min(column) < 1e-9 * max(
+            map(abs, column)
+        )  # rounding of other BLAS and other compilers; the solver stops at 1e-10
 
 
 def test_the_lock_pins_everything_exactly():
@@ -154,7 +157,7 @@ def test_the_lock_pins_everything_exactly():
         assert all(
             re.search(rf"^{re.escape(line)} \\\n +--hash=sha256:[0-9a-f]{{64}}", text, re.MULTILINE) for line in lines
         )
-    held = {canonicalize_name(pin.name): Version(pin.version) for pin in audit.pins(text)}
+    held = {canonicalize_name(name): Version(version) for name, version in (line.split("==") for line in lines)}
     assert len(held) == len(lines)
     for text in (
         *PROJECT["dependencies"],
@@ -162,29 +165,6 @@ def test_the_lock_pins_everything_exactly():
     ):
         need = Requirement(text)
         assert held[canonicalize_name(need.name)] in need.specifier, text
-
-
-def test_the_audit_sees_an_advisory_and_says_what_it_cannot_judge(monkeypatch, capsys):
-    known = {
-        ("good", "1.0"): {"info": {"version": "2.0"}, "vulnerabilities": []},
-        ("bad", "1.0"): {"info": {"version": "1.0"}, "vulnerabilities": [{"id": "X-1", "fixed_in": ["1.1"]}]},
-        ("withdrawn", "1.0"): {
-            "info": {"version": "1.0"},
-            "vulnerabilities": [{"id": "X-2", "withdrawn": "2026-01-01"}],
-        },
-        ("newest",): {"info": {"version": "3.0"}, "vulnerabilities": [{"id": "X-3", "fixed_in": []}]},
-        ("older",): {"info": {"version": "3.0"}, "vulnerabilities": []},
-    }
-    monkeypatch.setattr(audit, "ask", lambda *words: known.get(words))
-    assert audit.judge(audit.Pin("good", "1.0")) == ([], "")
-    assert audit.judge(audit.Pin("bad", "1.0"))[0] == ["X-1 (fixed in 1.1)"]
-    assert audit.judge(audit.Pin("withdrawn", "1.0")) == ([], "")
-    assert audit.judge(audit.Pin("newest", "3.0"))[0] == ["X-3 (fixed in no release yet)"]
-    assert audit.judge(audit.Pin("older", "1.0"))[0] is None
-    assert audit.judge(audit.Pin("unknown", "1.0"))[0] is None
-    monkeypatch.setattr(audit, "pins", lambda _: [audit.Pin("bad", "1.0"), audit.Pin("older", "1.0")])
-    assert audit.main() == 1
-    assert "1 of 2 pinned packages judged, 1 advisories" in capsys.readouterr().out
 
 
 # --- without the extras
@@ -240,9 +220,7 @@ def test_a_missing_extra_is_one_line(tmp_path):
 
 
 def test_everything_else_needs_no_extra_and_gives_no_warning(tmp_path):
-    from checks.smoke import tiny_checkpoint
-
-    tiny_checkpoint(tmp_path / "model.safetensors")
+    checkpoint(tmp_path / "model.safetensors", size=32)
     commands = [
         ["--version"],
         ["aim", "predict", "--alpha", "0.5", "--json"],

@@ -11,6 +11,7 @@ import click
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
+from tests.support.checkpoints import attention_layers
 
 from onehead.cli.main import cli
 
@@ -57,13 +58,8 @@ def ran_elsewhere(command):
 def prepare(folder):
     """The files that pages take for granted: a checkpoint in three forms, and a sweep with a mistake."""
     rng = np.random.default_rng(0)
-    name = "encoder.layer.{}.attention.self.{}.weight"
     for place, layers in ((folder, 1), (folder / "folder", 6)):
-        tensors = {
-            name.format(layer, side): rng.standard_normal((64, 64), dtype=np.float32)
-            for layer in range(layers)
-            for side in ("query", "key")
-        }
+        tensors = attention_layers(layers, 64, rng)
         place.mkdir(exist_ok=True)
         save_file(tensors, place / "model.safetensors")
         (place / "config.json").write_text(json.dumps({"model_type": "bert", "num_attention_heads": 4}))

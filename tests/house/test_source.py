@@ -48,7 +48,7 @@ NEVER_METHODS = {
     "subprocess": {"getoutput", "getstatusoutput", "call", "run", "check_output", "check_call"},  # Popen alone, see below
 }  # fmt: skip
 # files that import a module by a name that is not written out, each from a list of its own
-NAMED_IMPORTS = {"__init__.py", "cli/main.py", "figures/registry.py", "sweep/calls.py"}
+NAMED_IMPORTS = {"__init__.py", "cli/main.py", "figures/registry.py", "lazy.py", "sweep/calls.py"}
 SQL = {"execute", "executemany", "executescript"}
 SQL_PARTS = {"where", "SCHEMA", "APPLICATION", "SCHEMA_VERSION"}  # constants of the store, never data
 
@@ -168,12 +168,14 @@ def test_the_check_of_the_source_sees_what_it_must(text):
 
 
 def test_files_that_name_modules_choose_from_their_own_list():
-    # the four files of NAMED_IMPORTS: a word of a user, a file or a store never becomes a module
+    # the five files of NAMED_IMPORTS: a word of a user, a file or a store never becomes a module
     for name in ("os", "os:system", "onehead.cli.main:run", "subprocess:run", "../x"):
         with pytest.raises(InvalidArgument, match="call must be one of"):
             parse_spec(f'call = "{name}"\n[grid]\nalpha0 = [1.0]\n')
     with pytest.raises(AttributeError):
         getattr(onehead, "os")  # noqa: B009
+    with pytest.raises(AttributeError):
+        getattr(onehead.aim, "os")  # noqa: B009
     from onehead.figures.registry import figure_named
 
     with pytest.raises(InvalidArgument):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.problems import sparse_task as task
 
 from onehead.sparse import (
     Hinge,
@@ -16,11 +17,6 @@ from onehead.sparse import (
     misalignment_constant,
 )
 from onehead.sparse.samplers import first_steps, token_first_steps
-
-
-def task(L, R, theta, pi):
-    return Task(length=L, signal_tokens=R, strength=theta, positive_rate=pi)
-
 
 # alpha0, L, R, theta, pi, eta_w, eta_b, loss -> <w1,xi>, |w1|, <q2,xi>, |q2|, cos, <q2,w1> (theory, 9)
 SECTION_9 = [

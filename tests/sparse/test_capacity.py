@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.special import ndtri
+from tests.support.problems import sparse_task as task
 
 from onehead.errors import NotConverged
 from onehead.sparse import Protocol, Task, capacity, predict, separable_share
@@ -11,10 +12,6 @@ from onehead.sparse.collapse import collapsed, first_order_cost
 from onehead.sparse.features import attention_features, vectorised_features
 from onehead.sparse.hinge import solve_hinge
 from onehead.sparse.readout import COLLAPSED
-
-
-def task(L, R, theta, pi):
-    return Task(length=L, signal_tokens=R, strength=theta, positive_rate=pi)
 
 
 @pytest.mark.parametrize(

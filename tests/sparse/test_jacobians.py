@@ -1,4 +1,4 @@
-"""Statements about the theory of sparse signals that once no test would have missed: found by mutants that survived.
+"""Jacobians and gradients of the sparse theory against differences, and the steps that Newton's method takes.
 
 Newton's method forgives a wrong Jacobian by taking more steps, so every Jacobian is held against differences here.
 """

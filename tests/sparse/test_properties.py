@@ -5,17 +5,13 @@ import pytest
 from checks.soak_problems import check_readout
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tests.support.problems import between
 
 from onehead import sparse
 from onehead.errors import SolveError
 from onehead.sparse.oracle import best_linear_error, hardmax_error, linear_error
 
 LOSSES = ["logistic", "square", "hinge", "squared-hinge"]
-
-
-def between(low, high):
-    """Numbers spread evenly over decades."""
-    return st.floats(np.log(low), np.log(high)).map(lambda x: float(np.exp(x)))
 
 
 @st.composite

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.problems import sparse_task as task
 
 from onehead.errors import InvalidArgument, OutsideDomain
 from onehead.sparse import (
@@ -26,10 +27,6 @@ from onehead.sparse.saddle import solve_saddle
 from onehead.sparse.square import solve_square
 
 LOSSES = {"logistic": Logistic(), "square": Square(), "hinge": Hinge(), "squared-hinge": SquaredHinge()}
-
-
-def task(L, R, theta, pi):
-    return Task(length=L, signal_tokens=R, strength=theta, positive_rate=pi)
 
 
 def query(kappa, s, alpha1, ridge, loss="logistic", **more):

@@ -4,6 +4,7 @@ errors.
 
 import numpy as np
 import pytest
+from tests.support.problems import sparse_task as task
 
 from onehead.errors import InvalidArgument
 from onehead.sparse import Protocol, Task, compare, draw, finite_size, predict, separable_share, train
@@ -12,11 +13,6 @@ from onehead.sparse.joint import _objective, descend
 from onehead.sparse.losses import LOSSES
 from onehead.sparse.samplers import Readable, attention_sample, pooled_sample, vectorised_sample
 from onehead.sparse.train import Query
-
-
-def task(L, R, theta, pi):
-    return Task(length=L, signal_tokens=R, strength=theta, positive_rate=pi)
-
 
 # ---- solvers
 # ----------------------------------------------------------------------------------------------------

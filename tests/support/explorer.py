@@ -18,6 +18,7 @@ from safetensors.numpy import save_file
 
 from onehead.app.knobs import KNOBS
 from onehead.app.views import VIEWS
+from tests.support.checkpoints import attention_layers
 
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = [
@@ -53,15 +54,8 @@ def running_server() -> Iterator[str]:
 
 def checkpoint_file(folder: str) -> str:
     """A small file with 12 layers of 12 heads."""
-    rng = np.random.default_rng(0)
-    name = "encoder.layer.{}.attention.self.{}.weight"
-    weights = {
-        name.format(layer, side): rng.standard_normal((384, 384), dtype=np.float32)
-        for layer in range(12)
-        for side in ("query", "key")
-    }
     path = str(Path(folder) / "model.safetensors")
-    save_file(weights, path)
+    save_file(attention_layers(12, 384, np.random.default_rng(0)), path)
     return path
 
 

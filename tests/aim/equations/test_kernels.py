@@ -12,64 +12,9 @@ from onehead.aim.equations.output import OutputChannel
 from onehead.aim.losses import CHANNELS, _response_of_row
 from onehead.aim.training.amp import _messages
 from onehead.numerics.prox import (
-    KICK,
-    LONGEST,
-    _saddle_free,
-    _saddle_free_pair,
-    factorise,
     pair_of_row,
     prox,
-    solve_factored,
 )
-from onehead.sparse._logistic import _start, logistic_prox
-from onehead.sparse._sums import gram, moment, project
-
-number = st.floats(-3.0, 3.0)
-
-
-@given(st.floats(-4.0, 0.5), number, st.floats(-4.0, 0.5), number, number)
-def test_the_step_off_a_saddle_is_the_same_in_two_codes_and_goes_downhill(h0, off, h1, g0, g1):
-    """One code takes eigenvectors from LAPACK, the other writes them down for two coordinates."""
-    hessian, gradient, move = np.array([[h0, off], [off, h1]]), np.array([g0, g1]), np.empty(2)
-    values = np.linalg.eigvalsh(hessian)
-    # where the eigenvalues or the slopes nearly vanish the direction itself is undetermined
-    if values[1] - values[0] < 1e-3 or np.abs(values).min() < 1e-6 or np.abs(gradient).max() < 1e-3:
-        return
-    _saddle_free(hessian, gradient, move)
-    pair = np.array(_saddle_free_pair(h0, off, h1, g0, g1))
-    along = gradient @ np.linalg.eigh(hessian)[1]
-    if np.abs(along).min() > 1e-6:
-        assert pair == pytest.approx(move, rel=1e-6, abs=1e-9)
-    assert gradient @ pair <= 1e-12
-    assert np.abs(pair).max() <= LONGEST * (1.0 + 1e-12)
-
-
-def test_the_step_off_a_saddle_in_its_own_axes():
-    """With a diagonal Hessian: every coordinate moves by slope over size of curvature, the lowest by KICK at least."""
-    move = np.empty(3)
-    _saddle_free(np.diag([-2.0, 1.0, 4.0]), np.array([1.0, 1.0, 1.0]), move)
-    assert move == pytest.approx([-0.5, -1.0, -0.25])
-    _saddle_free(np.diag([-2.0, 1.0, 4.0]), np.array([1e-9, 1.0, 0.0]), move)
-    assert move == pytest.approx([-KICK, -1.0, 0.0])
-    _saddle_free(np.diag([-2.0, 1.0, 4.0]), np.array([0.0, 200.0, 100.0]), move)
-    assert move == pytest.approx(np.array([KICK, -200.0, -25.0]) * LONGEST / 200.0)
-    assert _saddle_free_pair(-2.0, 0.0, 1.0, 1.0, 1.0) == pytest.approx([-0.5, -1.0])
-    assert _saddle_free_pair(1.0, 0.0, -2.0, 1.0, -1e-9) == pytest.approx([-1.0, KICK])
-    assert np.abs(_saddle_free_pair(-1.0, 0.0, 1.0, -100.0, 50.0)) == pytest.approx([LONGEST, LONGEST / 2.0])
-    # a multiple of the identity has no axes of its own
-    assert _saddle_free_pair(-2.0, 0.0, -2.0, 1.0, 3.0) == pytest.approx([-0.5, -1.5])
-
-
-def test_factors_solve_and_refuse_what_is_not_positive():
-    rng = np.random.default_rng(3)
-    root = rng.normal(size=(5, 5))
-    matrix, factor = root @ root.T + np.eye(5), np.empty((5, 5))
-    assert factorise(matrix, factor)
-    x = np.arange(1.0, 6.0)
-    solve_factored(factor, x)
-    assert matrix @ x == pytest.approx(np.arange(1.0, 6.0), rel=1e-10)
-    assert not factorise(np.diag([1.0, 2.0, -1.0]), np.empty((3, 3)))
-    assert not factorise(np.array([[1.0, 1.0], [1.0, 1.0 + 1e-9]]), np.empty((2, 2)))
 
 
 @pytest.mark.parametrize("name", list(CHANNELS))
@@ -237,37 +182,3 @@ def test_messages_are_slopes_of_the_loss_at_the_prox(name):
         slope = (messages(v + moved)[0] - messages(v - moved)[0]) / (2.0 * change)
         total -= step * np.sum(slope @ shape.covariance, axis=0)[k]  # tr(1 - dprox/dv) = - Σ tr C dp/dv
     assert trace == pytest.approx(total, rel=1e-7)
-
-
-@given(st.floats(-60.0, 60.0), st.floats(-12.0, 14.0))
-def test_logistic_prox_solves_its_equation(t, log_c):
-    c, out = float(np.exp(log_c)), np.empty(1)
-    logistic_prox(np.array([t]), np.array([c]), out)
-    p = out[0]
-    below = 1.0 / (1.0 + np.exp(p)) if p < 0.0 else np.exp(-p) / (1.0 + np.exp(-p))
-    # the left side has slope one at least, so the residual bounds the error of p
-    assert p == pytest.approx(t + c * below, rel=1e-9, abs=1e-9 * (1.0 + abs(t)))
-    assert t <= p <= t + c
-
-
-def test_the_first_guess_of_the_logistic_prox_is_close():
-    """Half of the points start within a per cent; none starts below t, the lower end of the bracket."""
-    t, log_c = (part.ravel() for part in np.meshgrid(np.linspace(-30.0, 30.0, 61), np.linspace(-8.0, 10.0, 37)))
-    c, out = np.exp(log_c), np.empty(t.size)
-    logistic_prox(t, c, out)
-    guess = np.array([_start(float(a), float(b)) for a, b in zip(t, c, strict=True)])
-    assert (guess >= t).all()
-    assert np.median(np.abs(guess - out) / (1.0 + np.abs(out))) < 0.01
-
-
-def test_thin_sums_are_matrix_products():
-    rng = np.random.default_rng(1)
-    left, right, weight, values = (
-        rng.normal(size=(40, 3)),
-        rng.normal(size=(40, 2)),
-        rng.random(40),
-        rng.normal(size=40),
-    )
-    assert project(left, np.array([1.0, -2.0, 0.5])) == pytest.approx(left @ [1.0, -2.0, 0.5])
-    assert moment(left, weight, values) == pytest.approx(left.T @ (weight * values))
-    assert gram(left, weight, right) == pytest.approx(left.T @ (weight[:, None] * right))

@@ -5,16 +5,12 @@ import pytest
 from checks.soak_problems import check_prediction, check_spectrum
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tests.support.problems import between
 
 from onehead import aim
 from onehead.errors import SolveError
 
 log = np.log
-
-
-def between(low, high):
-    """Numbers spread evenly over decades."""
-    return st.floats(log(low), log(high)).map(lambda x: float(np.exp(x)))
 
 
 def tasks(**fixed):

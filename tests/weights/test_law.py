@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.support.problems import sampled_eigenvalues as sampled
 
 from onehead.aim import Learner, MarchenkoPastur, Method, Task, Variant, predict, spectrum, train
 from onehead.aim.targets import Spikes
@@ -10,15 +11,6 @@ from onehead.weights import fit_laws, head_report
 
 TRUTH = {"kappa0": 0.2, "spread": 0.25, "threshold": 0.14, "slope": 0.86}
 FAR = 4.0  # stated errors: with four parameters and a dozen draws, three are exceeded now and then
-
-
-def sampled(rng, dim, kappa0, spread, threshold, slope):
-    """Non-zero eigenvalues of slope (S* + GOE - threshold)_+: the law by its definition (theory section 5)."""
-    W = rng.standard_normal((round(kappa0 * dim), dim))
-    G = rng.standard_normal((dim, dim))
-    x = np.linalg.eigvalsh(W.T @ W / np.sqrt(len(W) * dim) + np.sqrt(spread / (2.0 * dim)) * (G + G.T))
-    values = slope * (x - threshold)
-    return values[values > 0.0][::-1]
 
 
 def best(fits):

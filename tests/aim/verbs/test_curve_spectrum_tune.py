@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.support.problems import sampled_eigenvalues
 
 from onehead.aim import Learner, MarchenkoPastur, Task, curve, predict, spectrum, tune
 from onehead.aim import curve as curve_function
@@ -102,6 +103,17 @@ def test_spectrum_agrees_with_the_scalars(learner, alpha):
         assert np.mean(values > 0.0) == pytest.approx(law.rank, abs=4.0 * 0.5 / np.sqrt(2e5))
     else:
         assert law.edges[0][0] < 0.0
+
+
+def test_sampled_eigenvalues_follow_the_spectrum():
+    point = predict(Task(), Learner(weight_decay=0.01), 0.5)
+    law, dim = spectrum(point), 300
+    values = sampled_eigenvalues(np.random.default_rng(0), dim, 0.5, point.spread, point.threshold, point.slope)
+    above = np.arange(len(values)) / dim  # the share above each value, descending
+    gap = 1.0 - law.cdf(values) - above
+    assert max(np.abs(gap).max(), np.abs(gap - 1.0 / dim).max()) < 0.03  # eigenvalues are rigid: about 3/d
+    assert abs(values[0] - law.edges[-1][1]) < 0.4  # d^(-2/3) times a scale of about 4
+    assert np.abs(1.0 - law.cdf(values + 0.5) - above).max() > 0.1
 
 
 def test_spectrum_splits_into_two_bulks():

@@ -14,7 +14,7 @@ from onehead import aim, sparse
 from onehead.aim.equations.geometry import logit_rule
 from onehead.aim.equations.state_evolution import reduce
 
-STATE = (1.462361, 1.380944, 2.303404)  # (q, m, Σ) at λ = 0.01, α = 0.5 (theory of the head, section 10)
+STATE = (1.462361, 1.380944, 2.303404)  # (q, m, Σ) at λ = 0.01, α = 0.5 (10)
 
 
 def timed(clock: Clock, sizes: Sequence[Any], work: Callable[[Any], Callable[[], Any]]) -> tuple[list[float], Any]:

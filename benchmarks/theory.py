@@ -11,7 +11,7 @@ from onehead import aim, sparse
 TASK = aim.Task()
 ONE, TEN = Budget(1.0), Budget(10.0)
 
-# (weight decay, alpha) -> test error on a lattice of 61,660 nodes, error about 1e-6 (theory of the head, section 10); our own
+# (weight decay, alpha) -> test error on a lattice of 61,660 nodes, error about 1e-6 (10); our own
 # rules are coarser, so the distance to these digits is the error of the answer
 FINER: dict[tuple[float | str, float], float] = {
     (0.01, 0.1): 0.2982557,
@@ -115,7 +115,7 @@ def curve(clock: Clock) -> Finding:
 @row("theory", "all thresholds", repeats=9)
 def thresholds(clock: Clock) -> Finding:
     found = clock(lambda: aim.thresholds(TASK, aim.Learner(weight_decay=0.01)))
-    off = abs(2.0 * found.interpolation - 0.30696420572)  # theory of the head, 4.2: eleven digits
+    off = abs(2.0 * found.interpolation - 0.30696420572)  # known to eleven digits (4.2)
     return Finding(f"interpolation {off_by(off, 1e-11)}", off)
 
 
@@ -171,7 +171,7 @@ def capacity(clock: Clock) -> Finding:
 
 @row("theory", "sparse task, the two gradient steps", repeats=9)
 def alignment(clock: Clock) -> Finding:
-    # theory of the sparse task, 3: cos .8283 in the setting of the alignment figure
+    # cos .8283 in the setting of the alignment figure (S3)
     task = sparse.Task(length=10, signal_tokens=3, strength=6.0, positive_rate=0.2)
     found = clock(lambda: sparse.align(task, sparse.Protocol(alpha0=1.0)))
     off = abs(found.cos_query - 0.8283)

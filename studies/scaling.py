@@ -23,7 +23,7 @@ DIMS = (100, 200, 400, 800, 1600, 3200)
 
 
 def exponents() -> Iterator[dict[str, Any]]:
-    """Local exponents and parts of the error at fixed log_d n, for growing d (section 7).
+    """Local exponents and parts of the error at fixed log_d n, for growing d (7).
 
     Weight decay sqrt(d): features emerge at n = d², the last one is passed at d^(2 + gamma), noise takes over at d³. Weight
     decay 1/d: noise uncovers the first feature at n = d, interpolation comes at about d²/7.

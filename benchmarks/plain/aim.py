@@ -19,7 +19,7 @@ ROOT = np.linalg.cholesky(COVARIANCE)
 
 @dataclass(frozen=True)
 class Point:
-    """The problem: an MP target and a factorised learner, T = 2 (theory of the head, 1)."""
+    """The problem: an MP target and a factorised learner, T = 2 (1)."""
 
     kappa0: float = 0.5
     noise: float = 0.5
@@ -49,7 +49,7 @@ def prox(v: Array, label: Array, sigma: float) -> Array:
 
 
 def blurred(kappa0: float, s: float, points: int = 1500) -> tuple[Array, Array, Array]:
-    """Grid, density and Re g of the MP law with a semicircle of variance s: the cubic of section 5 at every point."""
+    """Grid, density and Re g of the MP law with a semicircle of variance s: the cubic (5) at every point."""
     k = np.sqrt(kappa0)
     x = np.linspace(-2.0 * np.sqrt(s) - 0.1, (1.0 + k) ** 2 / k + 2.0 * np.sqrt(s) + 0.1, points)
     g = np.empty(points, dtype=complex)

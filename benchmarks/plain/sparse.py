@@ -12,7 +12,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Stage:
-    """A positive sequence has ``strength`` in one of ``length`` tokens; the query is given (theory, 4.1)."""
+    """A positive sequence has ``strength`` in one of ``length`` tokens; the query is given (S4.1)."""
 
     length: int = 10
     strength: float = 5.0

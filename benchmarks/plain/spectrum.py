@@ -9,7 +9,7 @@ Array = NDArray[np.float64]
 
 
 def eigenvalues(point: Prediction, dim: int, rng: np.random.Generator) -> Array:
-    """Eigenvalues of one draw, ascending: slope (x - threshold)_+ with x those of S* plus symmetric noise (section 5)."""
+    """Eigenvalues of one draw, ascending: slope (x - threshold)_+ with x those of S* plus symmetric noise (5)."""
     target = point.task.target
     assert isinstance(target, MarchenkoPastur)
     width = round(target.kappa0 * dim)

@@ -1,22 +1,23 @@
-"""Frozen descriptions of problems, and the one sentence a bad value gets."""
+"""Frozen descriptions of problems: documents that read back equal, and the one sentence a bad value gets."""
 
+import json
+from collections.abc import Mapping
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic.fields import FieldInfo
 
 from onehead.errors import InvalidArgument
+from onehead.fields import words_of
 
 __all__ = ["Problem"]
-
-_BOUNDS = {"gt": "> {}", "ge": ">= {}", "lt": "< {}", "le": "<= {}"}
 
 
 class Problem(BaseModel):
     """A frozen, validated description; two equal descriptions are the same problem.
 
-    The allowed set of a field is read off its own declaration, so the sentence that refuses a value
-    cannot drift from the check. A field may state it in words with ``json_schema_extra={"allowed": ...}``.
+    The allowed set of a field is read off its own declaration (`onehead.fields.word`), so the sentence that refuses a value
+    cannot drift from the check; the parameters in the docstring of a problem are made from the same declarations.
     """
 
     model_config = ConfigDict(
@@ -31,6 +32,44 @@ class Problem(BaseModel):
             except ValidationError as failure:
                 raise _sentence(type(self), failure) from None
 
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        """Say in the docstring what each field is, from its declaration."""
+        words = [said for name, said in words_of(cls).items() if said.sentence and name != "kind"]
+        own = (cls.__doc__ or "").rstrip()
+        if words and "Parameters\n" not in own:
+            lines = [
+                f"    {said.name} : {said.allowed}"
+                + ("" if said.required else f", default {_shown(said.default)}")
+                + "\n"
+                + fill(said.help, width=110, initial_indent=" " * 8, subsequent_indent=" " * 8)
+                for said in words
+            ]
+            before, examples, after = own.partition("    Examples\n")
+            cls.__doc__ = "\n".join([before.rstrip(), "", "    Parameters", "    ----------", *lines, ""]) + (
+                f"\n{examples}{after}\n    " if examples else "\n    "
+            )
+
+    @classmethod
+    def read(cls, document: "str | bytes | Mapping[str, Any]") -> Self:
+        """The problem that a document describes: JSON text, or a dict of plain values such as `to_dict` of a result holds.
+
+        Examples
+        --------
+        >>> from onehead.aim import PowerLaw, Task
+        >>> task = Task(target=PowerLaw(gamma=1.0, dim=50), noise=0.1)
+        >>> Task.read(task.model_dump_json()) == task
+        True
+        """
+        if isinstance(document, (str, bytes)):
+            try:
+                document = json.loads(document)
+            except ValueError:
+                raise InvalidArgument(f"document of {cls.__name__}", document, "JSON") from None
+        if not isinstance(document, Mapping):
+            raise InvalidArgument(f"document of {cls.__name__}", document, "an object with named values")
+        return cls(**{str(key): value for key, value in document.items()})
+
     def changed(self, **changes: Any) -> Self:
         """A copy with some fields changed, checked again."""
         return type(self)(**{**{name: getattr(self, name) for name in type(self).model_fields}, **changes})
@@ -43,25 +82,14 @@ def _sentence(problem: type[Problem], failure: ValidationError) -> InvalidArgume
     if isinstance(raised, InvalidArgument):  # a check of several fields at once has its own sentence
         return raised
     name = str(first["loc"][0]) if first["loc"] else problem.__name__
-    field = problem.model_fields.get(name)
-    if first["type"] == "extra_forbidden" or field is None:
-        return InvalidArgument(f"argument of {problem.__name__}", name, f"one of {', '.join(problem.model_fields)}")
+    words = words_of(problem)
+    if first["type"] == "extra_forbidden" or name not in words:
+        return InvalidArgument(f"argument of {problem.__name__}", name, f"one of {', '.join(words)}")
     if first["type"] == "missing":
-        return InvalidArgument(name, None, f"given: {_allowed(field)}")
-    return InvalidArgument(name, first["input"], _allowed(field))
+        return InvalidArgument(name, None, f"given: {words[name].allowed}")
+    return InvalidArgument(name, first["input"], words[name].allowed)
 
 
-def _allowed(field: FieldInfo) -> str:
-    """Say in words which values a field takes."""
-    extra = field.json_schema_extra
-    if isinstance(extra, dict) and "allowed" in extra:
-        return str(extra["allowed"])
-    kinds: dict[Any, str] = {int: "an integer", float: "a number", str: "a word"}
-    kind = kinds.get(field.annotation, "valid")
-    bounds = [
-        pattern.format(f"{getattr(mark, key):g}")
-        for mark in field.metadata
-        for key, pattern in _BOUNDS.items()
-        if getattr(mark, key, None) is not None
-    ]
-    return " ".join([kind, " and ".join(bounds)]).strip()
+def _shown(default: Any) -> str:
+    """A default as a reader writes it."""
+    return f"{default:g}" if isinstance(default, float) else str(default)

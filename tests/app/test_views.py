@@ -12,13 +12,13 @@ import plotly.graph_objects as go
 import pytest
 
 from onehead import aim, sparse
+from onehead.aim.solve.sketch import dot, sketch_decays, sketch_plateau, sketch_ratios
 from onehead.app import VIEWS, read_state
 from onehead.app.drawing import PAINTS, paint, show
-from onehead.app.sketch import dot, sketch_decays, sketch_plateau, sketch_ratios
-from onehead.app.sparse_sketch import capacities, errors
 from onehead.app.views import curve
 from onehead.app.views.base import badge_of
 from onehead.results import Certificate
+from onehead.sparse.sketch import capacities, errors
 
 PAGES = [
     {"view": "curve"},

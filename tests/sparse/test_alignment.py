@@ -1,4 +1,4 @@
-"""The two gradient steps: section 9's table row by row, limits, signs, and the samplers of section 1.5."""
+"""The two gradient steps: a table (S9) row by row, limits, signs, and the samplers (S1.5)."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ from onehead.sparse import (
 )
 from onehead.sparse.samplers import first_steps, token_first_steps
 
-# alpha0, L, R, theta, pi, eta_w, eta_b, loss -> <w1,xi>, |w1|, <q2,xi>, |q2|, cos, <q2,w1> (theory, 9)
+# alpha0, L, R, theta, pi, eta_w, eta_b, loss -> <w1,xi>, |w1|, <q2,xi>, |q2|, cos, <q2,w1> (S9)
 SECTION_9 = [
     ((1, 10, 3, 6, 0.2, 0.5, 0.5, "logistic"), (0.090000, 0.119791, 0.045159, 0.054522, 0.828264, 0.002563)),
     ((2, 10, 1, 5, 0.5, 0.5, 0.5, "logistic"), (0.062500, 0.083853, 0.034168, 0.036013, 0.948756, 0.002125)),
@@ -46,7 +46,7 @@ def test_every_row_of_the_table(problem, expected):
     assert got == pytest.approx(expected, abs=6e-7)  # six printed decimals
 
 
-# alpha0 -> cos(q2, xi), cos(w1, xi): theory columns of the alignment figure (theory, 3)
+# alpha0 -> cos(q2, xi), cos(w1, xi): theory columns of the alignment figure (S3)
 @pytest.mark.parametrize(
     ("alpha0", "query", "readout"),
     [
@@ -66,7 +66,7 @@ def test_alignment_figure(alpha0, query, readout):
 
 @pytest.mark.parametrize(
     ("problem", "norm", "cos"),
-    [  # settings where omitting the self term would be visible, anti-aligned ones, and a hard hinge one (theory, 3)
+    [  # settings where omitting the self term would be visible, anti-aligned ones, and a hard hinge one (S3)
         ((0.5, 5, 1, 4, 0.5, 5, 0.5, "logistic"), 0.3757, 0.4448),
         ((0.5, 5, 1, 4, 0.3, 1, 1, "square"), 0.3008, 0.5605),
         ((4, 10, 1, 4, 0.2, 0.5, 0, "logistic"), 0.01147, -0.2206),
@@ -203,7 +203,7 @@ def test_reduced_steps_follow_the_limits_for_every_loss(loss):
     limit = align(problem, plan)
     runs = [first_steps(problem, plan, 1500, np.random.default_rng(seed)) for seed in range(16)]
     cos, sharpness = np.array([(q.cos, q.sharpness) for q in runs]).T
-    # 16 trials: three and a half standard errors of the mean, plus the O(1/d) bias seen in section 3 (5/d)
+    # 16 trials: three and a half standard errors of the mean, plus the O(1/d) bias (S3), up to 5/d
     assert cos.mean() == pytest.approx(limit.cos_query, abs=3.5 * cos.std(ddof=1) / 4 + 5 / 1500)
     tolerance = 3.5 * sharpness.std(ddof=1) / 4 + 5 / 1500 * limit.sharpness
     assert sharpness.mean() == pytest.approx(limit.sharpness, abs=tolerance)

@@ -1,4 +1,4 @@
-"""Capacity and hinge collapse: closed values, section 6 and 9, linear programs at finite size."""
+"""Capacity and hinge collapse: closed values (S6, S9), linear programs at finite size."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def test_attention_capacity(problem, kappa, s, ratio, error):
     assert found.certificate.kind == "conjecture"
 
 
-# section 6: L=10, R=1, theta=5, pi=.5; rows s, columns kappa = .5, 1, 2, 4
+# (S6): L=10, R=1, theta=5, pi=.5; rows s, columns kappa = .5, 1, 2, 4
 TABLE = {
     -0.5: (2.06, 2.01, 2.00, 2.00),
     0.0: (2.61, 2.32, 2.14, 2.08),
@@ -97,7 +97,7 @@ def test_capacity_depends_on_the_products_only():
 def test_linear_programs_cross_at_capacity(problem, kappa, s, model):
     """At d = 100 nearly all samples at .8 of capacity separate, nearly none at 1.25 of it.
 
-    Section 6 saw at least 95 and at most 10 percent at d = 100; 24 trials, two chance failures allowed on
+    Earlier runs (S6) saw at least 95 and at most 10 percent at d = 100; 24 trials, two chance failures allowed on
     each side.
     """
     plan = Protocol(cos_query=s, sharpness=kappa)

@@ -1,4 +1,4 @@
-"""Oracles and their long-sequence limits (theory, 2)."""
+"""Oracles and their long-sequence limits (S2)."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def test_hardmax_values_of_section_9(problem, expected):
     assert hardmax_error(problem) == pytest.approx(expected, abs=6e-7)
 
 
-# theta, L -> pooled, hardmax (exact columns of section 2.4)
+# theta, L -> pooled, hardmax (S2.4; the exact columns)
 @pytest.mark.parametrize(
     ("c", "L", "pooled", "hardmax"),
     [
@@ -58,7 +58,7 @@ def test_exact_columns_of_the_sweep(c, L, pooled, hardmax):
 
 @pytest.mark.parametrize(
     ("c", "L", "soft", "bayes", "step", "sigmoid", "power", "error"),
-    [  # sampled columns of section 2.4 with their Monte Carlo error
+    [  # sampled columns (S2.4) with their Monte Carlo error
         (2, 10, 0.1546, 0.1538, 0.2451, 0.2346, 0.1728, 0.001),
         (2, 100, 0.0959, 0.0953, 0.3686, 0.3585, 0.2257, 0.002),
         (2.5, 100, 0.0255, 0.0253, 0.3343, 0.3224, 0.1341, 0.002),

@@ -52,7 +52,7 @@ def test_every_readout_is_bounded(task, protocol, model):
 @given(task=tasks(least=0.1), more=st.floats(0.1, 3.0))
 @settings(max_examples=20)
 def test_knowing_the_signal_helps_more_when_it_is_stronger(task, more):
-    """Hardmax, uniform linear and best linear errors fall with the strength and never exceed guessing (2.1, 2.2)."""
+    """Hardmax, uniform linear and best linear errors fall with the strength and never exceed guessing (S2.1, S2.2)."""
     strong = task.changed(strength=task.strength + more)
     rate = task.positive_rate
     for error in (hardmax_error, best_linear_error, lambda t: linear_error(t.linear_snr, rate)):
@@ -69,7 +69,7 @@ def test_linear_error_does_not_know_which_class_is_positive(snr, rate):
 @given(task=tasks(least=0.5))
 @settings(max_examples=3)
 def test_oracle_is_in_order(task):
-    """Bayes ≤ softmax ≤ hardmax; Bayes ≤ every other rule, up to Monte-Carlo noise (2.2)."""
+    """Bayes ≤ softmax ≤ hardmax; Bayes ≤ every other rule, up to Monte-Carlo noise (S2.2)."""
     best = sparse.oracle(task)
     assert isinstance(best, sparse.Oracle)
     noise = 5.0 * best.certificate.quadrature_error
@@ -84,7 +84,7 @@ def test_oracle_is_in_order(task):
     loss=st.sampled_from(LOSSES[:2]),
 )
 def test_balanced_classes_always_align(task, eta_w, alpha0, loss):
-    """At π = 1/2 the mean slope vanishes for small η_w, and the query points at the signal (3)."""
+    """At π = 1/2 the mean slope vanishes for small η_w, and the query points at the signal (S3)."""
     assume(task.length > task.signal_tokens)
     # L = 1 has nothing to attend to; with R = L every token carries the signal
     found = sparse.align(task, sparse.Protocol(eta_w=eta_w, alpha0=alpha0, loss=loss))
@@ -97,7 +97,7 @@ def test_balanced_classes_always_align(task, eta_w, alpha0, loss):
 
 @given(task=tasks(least=1.0), eta_w=between(0.01, 1.0), eta_b=st.floats(0.0, 5.0), loss=st.sampled_from(LOSSES))
 def test_misalignment_vanishes_as_one_over_the_samples(task, eta_w, eta_b, loss):
-    """|cos| → 1 - C/α₀, the constant from its own formula (3)."""
+    """|cos| → 1 - C/α₀, the constant from its own formula (S3)."""
     plan = sparse.Protocol(eta_w=eta_w, eta_b=eta_b, loss=loss)
     constant = sparse.misalignment_constant(task, plan)
     assume(0.0 < constant < 1e3)
@@ -115,7 +115,7 @@ def test_misalignment_vanishes_as_one_over_the_samples(task, eta_w, eta_b, loss)
 )
 @settings(max_examples=3)
 def test_capacity_is_where_training_errors_begin(task, s, kappa, loss):
-    """Without ridge the training error is zero below the capacity and positive above; α* is at least two (6)."""
+    """Without ridge the training error is zero below the capacity and positive above; α* is at least two (S6)."""
     plan = sparse.Protocol(cos_query=s, sharpness=kappa, ridge=0.0, loss=loss)
     room = sparse.capacity(task, plan)
     assert isinstance(room, sparse.Capacity)
@@ -132,7 +132,7 @@ def test_capacity_is_where_training_errors_begin(task, s, kappa, loss):
 
 @pytest.mark.parametrize("model", ["attention", "pooled"])
 def test_finite_samples_separate_below_capacity(model):
-    """Linear programs at twice under and over the predicted ratio; at d = 30 the transition is about a fifth wide (6)."""
+    """Linear programs at twice under and over the predicted ratio; at d = 30 the transition is about a fifth wide (S6)."""
     task = sparse.Task(length=4, strength=1.5)
     plan = sparse.Protocol(cos_query=0.5, sharpness=1.0)
     ratio = getattr(sparse.capacity(task, plan), model)
@@ -149,7 +149,7 @@ def test_finite_samples_separate_below_capacity(model):
 @given(task=tasks(least=0.5), sign=st.sampled_from([-1.0, 1.0]), kappa=between(0.2, 4.0), loss=st.sampled_from(LOSSES))
 @settings(max_examples=6)
 def test_perfect_alignment_is_reached_continuously(task, sign, kappa, loss):
-    """s → ±1: the signal component beside the query fades as sqrt(1 - s²), and nothing jumps (4.1)."""
+    """s → ±1: the signal component beside the query fades as sqrt(1 - s²), and nothing jumps (S4.1)."""
 
     def error(s):
         plan = sparse.Protocol(cos_query=s, sharpness=kappa, alpha1=3.0, ridge=0.1, loss=loss)
@@ -174,7 +174,7 @@ def test_rare_positives_cost_no_more_than_their_share(task, rate, loss):
 @given(task=tasks(least=0.3), model=st.sampled_from(["pooled", "vectorised"]))
 @settings(max_examples=10)
 def test_ridgeless_expansion_is_the_tail_of_predict(task, model):
-    """E0 + C1/α against the closed form at α = 1e5 (5.1)."""
+    """E0 + C1/α against the closed form at α = 1e5 (S5.1)."""
     limit, slope = sparse.ridgeless(task, sparse.Protocol(), model=model)
     alpha = 1e5 * task.length
     plan = sparse.Protocol(alpha0=0.5 * alpha, alpha1=0.5 * alpha, ridge=0.0, loss="square")

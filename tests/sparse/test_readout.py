@@ -1,4 +1,4 @@
-"""Stage four: invariants and closed forms, then section 9 row by row."""
+"""Stage four: invariants and closed forms, then a table (S9) row by row."""
 
 import numpy as np
 import pytest
@@ -48,7 +48,7 @@ def test_without_sharpness_attention_is_pooling(loss):
 
 @pytest.mark.parametrize("loss", list(LOSSES))
 def test_pooled_is_the_vectorised_problem_at_another_ridge(loss):
-    """pooled(alpha, lambda) = unit-noise linear model with ratio alpha and ridge L lambda (theory, 4.6)."""
+    """pooled(alpha, lambda) = unit-noise linear model with ratio alpha and ridge L lambda (S4.6)."""
     problem, alpha, ridge = task(8, 1, 5, 0.3), 3.0, 0.02
     pooled = predict(problem, Protocol(alpha0=1.0, alpha1=2.0, ridge=ridge, loss=loss), model="pooled")
     wide = Protocol(alpha0=alpha * 8 / 3, alpha1=alpha * 16 / 3, ridge=8 * ridge, loss=loss)
@@ -148,14 +148,14 @@ def test_max_margin_limit_is_the_same_for_all_three_margin_losses():
     assert found["logistic"].test_error == pytest.approx(found["hinge"].test_error, abs=4e-4)
     assert found["logistic"].certificate.status.startswith("separable")
     assert found["hinge"].certificate.status == "hard-margin limit"
-    # logistic approaches it like 1/log(1/ridge), from below (theory, 4.7)
+    # logistic approaches it like 1/log(1/ridge), from below (S4.7)
     errors = [predict(problem, query(2.0, 0.9, 2.0, ridge)).test_error for ridge in (1e-2, 1e-3, 1e-5, 1e-6, 1e-10)]
     assert errors == pytest.approx([0.0334, 0.0380, 0.0427, 0.0439, 0.0464], abs=4e-4)
     assert np.all(np.diff([*errors, found["logistic"].test_error]) > 0)
 
 
 def test_hard_margin_solution_satisfies_its_constraint():
-    """alpha E[((1 - y c)/tau - r g)_+^2] = rp^2 (theory, 4.7), by independent quadrature over g."""
+    """alpha E[((1 - y c)/tau - r g)_+^2] = rp^2 (S4.7), by independent quadrature over g."""
     from scipy.special import ndtr
 
     f = attention_features(task(10, 1, 5, 0.5), cos_query=0.9, sharpness=2.0, log2_points=12, seed=0)
@@ -236,7 +236,7 @@ def test_training_error_formula_against_the_proximal_points():
     assert errors_of(f, Logistic(), found).train_error == pytest.approx(counted, abs=0.009 * 0.4)
 
 
-# ---- section 9
+# ---- reference values (S9)
 # --------------------------------------------------------------------------------------------------
 
 # loss; L,R,theta,pi; kappa,s; alpha1; ridge -> test, loss, a, m, b, rp, chi, each with its standard error
@@ -333,7 +333,7 @@ def test_end_to_end_baselines(alpha, pooled, pooled_train, vectorised):
 
 @pytest.mark.parametrize(
     ("problem", "plan", "s", "test", "pooled"),
-    [  # token-level runs of section 8: theory columns; the pooled one is trained on the second half only
+    [  # token-level runs (S8): theory columns; the pooled one is trained on the second half only
         (
             (6, 2, 4, 0.3),
             {"eta_b": 3, "beta": 6, "ridge": 1e-2, "alpha0": 1.5, "alpha1": 2},
@@ -374,7 +374,7 @@ def test_theory_columns_of_section_8(problem, plan, s, test, pooled):
 
 @pytest.mark.parametrize(
     ("loss", "problem", "kappa", "s", "alpha1", "ridge", "test"),
-    [  # theory columns of section 4.8
+    [  # theory columns (S4.8)
         ("logistic", (10, 1, 5, 0.5), 2, 0.9, 0.5, 1e-5, 0.0602),
         ("logistic", (10, 3, 3, 0.2), 1, 0.6, 3, 1e-3, 0.0580),
         ("square", (10, 3, 3, 0.2), 1, 0.6, 3, 1e-3, 0.0678),

@@ -147,7 +147,7 @@ def test_tuned_protocol_is_better_than_its_neighbours_and_reached_by_training():
         {"ridge": found.ridge * 30},
         {"ridge": found.ridge / 30},
     ):
-        # 5e-4: the search sees points with errors of this size, the minimum is flat (theory, 7)
+        # 5e-4: the search sees points with errors of this size, the minimum is flat (S7)
         assert predict(Task(), best.changed(**change)).test_error > found.test_error - 5e-4
     runs = sparse.train(Task(), best, dim=500, trials=16)
     assert abs(runs.test_error - found.test_error) < 3 * runs.test_error_err
@@ -155,7 +155,7 @@ def test_tuned_protocol_is_better_than_its_neighbours_and_reached_by_training():
 
 @pytest.mark.slow
 def test_tuning_rare_positives_finds_the_bias_rate():
-    """Section 7: a careless bias rate is worse than pooling, a tuned one six times better."""
+    """A careless bias rate is worse than pooling, a tuned one six times better (S7)."""
     found = tune(Task(positive_rate=0.2), Protocol(loss="square"), alpha=4.0)
     assert found.eta_b > 0.5
     assert found.test_error < 0.25 * found.pooled_test_error

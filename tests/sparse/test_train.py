@@ -175,7 +175,7 @@ def test_theory_within_three_standard_errors(model, problem, plan, dim, trials):
 
 @pytest.mark.parametrize("loss", ["logistic", "square", "hinge"])
 def test_non_uniform_positions(loss):
-    """One signal direction per place (theory, 4.6, there untested): theory against the vectorised model
+    """One signal direction per place (S4.6): theory against the vectorised model
     trained.
 
     The weights differ a lot, so that the uniform theory is more than five standard errors away.
@@ -219,7 +219,7 @@ def test_length_generalisation(model, mode):
 
 
 def test_finite_size_correction_explains_small_samples():
-    """Section 8: at alpha = .5 the limit is .1519 and 60 trials at d = 1000 gave .1636(55)."""
+    """At alpha = .5 the limit is .1519 and 60 trials at d = 1000 gave .1636(55) (S8)."""
     plan = Protocol(alpha0=0.25, alpha1=0.25, ridge=1e-5)
     found = finite_size(Task(), plan, dim=300, trials=30)
     runs = train(Task(), plan, dim=300, trials=40, seed=11)

@@ -16,7 +16,7 @@ def sparse_task(L, R, theta, pi):
 
 
 def sampled_eigenvalues(rng, dim, kappa0, spread, threshold, slope):
-    """Non-zero eigenvalues of slope (S* + GOE - threshold)_+: the law by its definition (theory section 5)."""
+    """Non-zero eigenvalues of slope (S* + GOE - threshold)_+: the law by its definition (5)."""
     W = rng.standard_normal((round(kappa0 * dim), dim))
     G = rng.standard_normal((dim, dim))
     x = np.linalg.eigvalsh(W.T @ W / np.sqrt(len(W) * dim) + np.sqrt(spread / (2.0 * dim)) * (G + G.T))

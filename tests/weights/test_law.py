@@ -56,7 +56,7 @@ def test_trained_heads_give_back_what_they_were_trained_with():
         report = head_report(W, W)
         trained = report.fit("trained")
         for name, value in truth.items():
-            # 3/d of the value is the finite-size bias of a run (theory 1.8)
+            # 3/d of the value is the finite-size bias of a run (1.8)
             assert abs(trained.parameters[name] - value) < FAR * trained.errors[name] + 3.0 / dim * value, name
         assert report.rank == pytest.approx(point.rank, abs=3.0 / dim)
         assert report.outliers == ()

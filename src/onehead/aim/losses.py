@@ -201,7 +201,7 @@ class Squared(Channel):
         gradient: NDArray[np.float64],
         hessian: NDArray[np.float64],
     ) -> float:
-        """With p = softmax(l), r = p - y, s = r.p: dl_b = 2 p_b (r_b - s) (theory of the output channel, 2.6)."""
+        """With p = softmax(l), r = p - y, s = r.p: dl_b = 2 p_b (r_b - s) (2.6)."""
         T = logits.shape[0]
         softmax(logits, gradient)  # the gradient array holds p until the end
         value, s, tilt = 0.0, 0.0, 0.0

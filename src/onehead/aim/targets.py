@@ -1,18 +1,22 @@
 """What the head is to learn: the spectrum of the target map S*."""
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, GetJsonSchemaHandler, field_validator, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from onehead.errors import InvalidArgument, OutsideDomain
+from onehead.fields import Slider, word
 from onehead.problem import Problem
 from onehead.spectra.law import Law
 
-__all__ = ["Atoms", "Discrete", "MarchenkoPastur", "PowerLaw", "Spikes", "Target"]
+__all__ = ["Atoms", "Discrete", "MarchenkoPastur", "PowerLaw", "Spikes", "Target", "target_of"]
 
 Array = NDArray[np.float64]
 
@@ -21,7 +25,26 @@ LARGEST = 20_000  # eigenvalues; the law of a target costs about the square of t
 
 
 class Target(Problem):
-    """A target spectrum. Everything the theory asks of it is here."""
+    """A target spectrum. Everything the theory asks of it is here.
+
+    A target that has a word of its own (``kind``, with a default) is known by it: in documents, flags and sweep files.
+    """
+
+    known: ClassVar[dict[str, type["Target"]]] = {}
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Remember the word of a target."""
+        super().__pydantic_init_subclass__(**kwargs)
+        if "kind" in cls.model_fields:
+            cls.known[cls.model_fields["kind"].default] = cls
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """A target of any kind is one of those that have a word."""
+        if cls is not Target:
+            return handler(core)
+        return {"oneOf": [handler(kind.__pydantic_core_schema__) for kind in cls.known.values()]}
 
     @property
     @abstractmethod
@@ -55,10 +78,7 @@ class Target(Problem):
 class MarchenkoPastur(Target):
     """S* = W'W / sqrt(m0 d) with W an m0 x d Gaussian matrix and m0 = kappa0 d (1.1).
 
-    Parameters
-    ----------
-    kappa0 : float
-        Width of the target over d (κ₀). Below one the target has a share 1 - κ₀ of zero eigenvalues.
+    Below one, κ₀ leaves a share 1 - κ₀ of zero eigenvalues.
 
     Examples
     --------
@@ -67,7 +87,16 @@ class MarchenkoPastur(Target):
     (1.5, 0.5)
     """
 
-    kappa0: float = Field(0.5, ge=1e-3, le=1e3)
+    kind: Literal["mp"] = Field("mp", repr=False)
+    kappa0: float = word(
+        0.5,
+        "κ₀",
+        "Width of an mp target over d; its rank below 1.",
+        label="Target width",
+        ge=1e-3,
+        le=1e3,
+        slider=Slider(0.02, 5.0, log=True),
+    )
 
     @property
     def second_moment(self) -> float:
@@ -145,13 +174,87 @@ class Discrete(Target):
         raise OutsideDomain("a list of eigenvalues has no density; draw their histogram instead.")
 
 
+class PowerLaw(Discrete):
+    """Eigenvalues C i^-γ, i = 1..d, with C such that Q0 = Tr S*²/d = 1 (1.1).
+
+    Above one half, γ gives the squares a finite sum.
+
+    Examples
+    --------
+    >>> target = PowerLaw(gamma=0.75, dim=200)
+    >>> round(target.second_moment, 12), round(float(target.values[0]), 4)
+    (1.0, 8.9964)
+    """
+
+    kind: Literal["power-law"] = Field("power-law", repr=False)
+    gamma: float = word(
+        0.75,
+        "γ",
+        "Decay of a power-law target: eigenvalue i falls as i^(-γ).",
+        label="Power",
+        ge=0.0,
+        le=10.0,
+        slider=Slider(0.3, 3.0, log=True),
+    )
+    dim: int = word(
+        200, "d", "Dimension of a token.", label="Dimension", ge=2, le=LARGEST, slider=Slider(20, 500, 1, log=True)
+    )
+
+    @property
+    def values(self) -> Array:
+        """C i^-γ."""
+        return _power_law(self.gamma, self.dim)
+
+
+class Spikes(Discrete):
+    """A few given eigenvalues over a bulk; not normalised (5).
+
+    Examples
+    --------
+    >>> target = Spikes(spikes=(6.0, 3.0), dim=100)
+    >>> target.second_moment, target.rank
+    (0.45, 0.02)
+    """
+
+    kind: Literal["spikes"] = Field("spikes", repr=False)
+    spikes: tuple[float, ...] = word(
+        ...,
+        "",
+        "Eigenvalues of a spikes target; all others are zero.",
+        min_length=1,
+        max_length=LARGEST,
+        allowed="a list of finite numbers, not all zero",
+    )
+    dim: int = word(..., "d", "Dimension of a token.", label="Dimension", ge=2, le=LARGEST)
+    bulk: MarchenkoPastur | None = word(
+        None, "", "Law of the other eigenvalues, put at its quantiles.", allowed="a MarchenkoPastur target, or nothing"
+    )
+
+    @field_validator("spikes")
+    @classmethod
+    def _some(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        if not any(value):
+            raise ValueError("all zero")
+        return value
+
+    @model_validator(mode="after")
+    def _room(self) -> "Spikes":
+        if len(self.spikes) >= self.dim:
+            raise InvalidArgument("dim", self.dim, f"an integer > {len(self.spikes)}, the number of spikes")
+        return self
+
+    @property
+    def values(self) -> Array:
+        """Spikes and bulk, from large to small."""
+        others = self.dim - len(self.spikes)
+        bulk = (0.0,) * others if self.bulk is None else _quantiles(self.bulk.kappa0, others)
+        return _sorted((*self.spikes, *bulk))
+
+
 class Atoms(Discrete):
     """S* with exactly these eigenvalues: those of one finite instance, or any list of numbers (7).
 
-    Parameters
-    ----------
-    eigenvalues : sequence of float
-        As they are, zeros included; not normalised. Their number is the dimension d of a training run.
+    They are not normalised, and their number is the dimension d of a training run.
 
     Examples
     --------
@@ -160,10 +263,15 @@ class Atoms(Discrete):
     (1.25, 0.5)
     """
 
-    eigenvalues: tuple[float, ...] = Field(
+    kind: Literal["atoms"] = Field("atoms", repr=False)
+    eigenvalues: tuple[float, ...] = word(
+        ...,
+        "",
+        "Eigenvalues of an atoms target, zeros included.",
+        flat="atoms",
         min_length=1,
         max_length=LARGEST,
-        json_schema_extra={"allowed": f"a list of 1 to {LARGEST} finite numbers, not all zero"},
+        allowed=f"a list of 1 to {LARGEST} finite numbers, not all zero",
     )
 
     @field_validator("eigenvalues", mode="before")
@@ -189,76 +297,13 @@ class Atoms(Discrete):
         return len(self.eigenvalues)
 
 
-class PowerLaw(Discrete):
-    """Eigenvalues C i^-γ, i = 1..d, with C such that Q0 = Tr S*²/d = 1 (1.1).
-
-    Parameters
-    ----------
-    gamma : float
-        Exponent of the decay (γ); above one half the squares have a finite sum.
-    dim : int
-        Number of eigenvalues (d).
-
-    Examples
-    --------
-    >>> target = PowerLaw(gamma=0.75, dim=200)
-    >>> round(target.second_moment, 12), round(float(target.values[0]), 4)
-    (1.0, 8.9964)
-    """
-
-    gamma: float = Field(0.75, ge=0.0, le=10.0)
-    dim: int = Field(200, ge=2, le=LARGEST)
-
-    @property
-    def values(self) -> Array:
-        """C i^-γ."""
-        return _power_law(self.gamma, self.dim)
-
-
-class Spikes(Discrete):
-    """A few given eigenvalues over a bulk; not normalised (5).
-
-    Parameters
-    ----------
-    spikes : sequence of float
-        The eigenvalues that stand out.
-    dim : int
-        Number of all eigenvalues (d).
-    bulk : MarchenkoPastur, optional
-        Law of the others, put at its quantiles; without one they are all zero.
-
-    Examples
-    --------
-    >>> target = Spikes(spikes=(6.0, 3.0), dim=100)
-    >>> target.second_moment, target.rank
-    (0.45, 0.02)
-    """
-
-    spikes: tuple[float, ...] = Field(
-        min_length=1, max_length=LARGEST, json_schema_extra={"allowed": "a list of finite numbers, not all zero"}
-    )
-    dim: int = Field(ge=2, le=LARGEST)
-    bulk: MarchenkoPastur | None = Field(None, json_schema_extra={"allowed": "a MarchenkoPastur target, or nothing"})
-
-    @field_validator("spikes")
-    @classmethod
-    def _some(cls, value: tuple[float, ...]) -> tuple[float, ...]:
-        if not any(value):
-            raise ValueError("all zero")
+def target_of(value: Any) -> Any:
+    """The target that a document describes; anything else is returned as it is."""
+    if not isinstance(value, Mapping):
         return value
-
-    @model_validator(mode="after")
-    def _room(self) -> "Spikes":
-        if len(self.spikes) >= self.dim:
-            raise InvalidArgument("dim", self.dim, f"an integer > {len(self.spikes)}, the number of spikes")
-        return self
-
-    @property
-    def values(self) -> Array:
-        """Spikes and bulk, from large to small."""
-        others = self.dim - len(self.spikes)
-        bulk = (0.0,) * others if self.bulk is None else _quantiles(self.bulk.kappa0, others)
-        return _sorted((*self.spikes, *bulk))
+    if value.get("kind") not in Target.known:
+        raise InvalidArgument("kind of target", value.get("kind"), f"one of {', '.join(Target.known)}")
+    return Target.known[value["kind"]].read(value)
 
 
 @lru_cache(maxsize=64)

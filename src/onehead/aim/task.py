@@ -2,12 +2,13 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, PlainSerializer, SerializeAsAny
 
-from onehead.aim.targets import MarchenkoPastur, Target
+from onehead.aim.targets import MarchenkoPastur, Target, target_of
+from onehead.fields import LIMIT, Slider, word
 from onehead.problem import Problem
 
-__all__ = ["Learner", "Task", "check_alpha"]
+__all__ = ["Learner", "Ratio", "Task", "check_alpha"]
 
 
 class Task(Problem):
@@ -15,17 +16,6 @@ class Task(Problem):
 
     One sample is T tokens, each N(0, I_d); its label is softmax_rows(β₀ (h(S*) + noise)), with logits
     h_ab(S) = (x_a' S x_b - δ_ab Tr S) / sqrt d and symmetric Gaussian noise of variance Δ (Δ/2 off the diagonal).
-
-    Parameters
-    ----------
-    target : Target, default MarchenkoPastur()
-        Spectrum of S*.
-    noise : float, default 0.5
-        Variance of the noise before the softmax (Δ).
-    tokens : int, default 2
-        Tokens in a sequence (T).
-    beta0 : float, default 1
-        Inverse temperature of the target (β₀).
 
     Examples
     --------
@@ -37,12 +27,22 @@ class Task(Problem):
     onehead.errors.InvalidArgument: noise must be a number >= 0 and <= 1000; got -1.
     """
 
-    target: Annotated[Target, Field(json_schema_extra={"allowed": "a target, such as MarchenkoPastur(kappa0=0.5)"})] = (
-        MarchenkoPastur()
+    target: Annotated[SerializeAsAny[Target], BeforeValidator(target_of)] = word(
+        MarchenkoPastur(), "S*", "Spectrum of the target.", allowed="a target, such as MarchenkoPastur(kappa0=0.5)"
     )
-    noise: float = Field(0.5, ge=0.0, le=1e3)
-    tokens: int = Field(2, ge=2, le=16)
-    beta0: float = Field(1.0, ge=1e-6, le=100.0)
+    noise: float = word(
+        0.5, "Δ", "Variance of the noise on the labels before the softmax.", ge=0.0, le=1e3, slider=Slider(0.0, 3.0)
+    )
+    tokens: int = word(2, "T", "Tokens in a sequence.", ge=2, le=16, slider=Slider(2, 8, 1))
+    beta0: float = word(
+        1.0,
+        "β₀",
+        "Inverse temperature of the target's softmax.",
+        label="Target temperature",
+        ge=1e-6,
+        le=100.0,
+        slider=Slider(0.1, 10.0, log=True),
+    )
 
 
 def _channel(value: Any) -> Any:
@@ -54,27 +54,18 @@ def _channel(value: Any) -> Any:
     return channel_named(value)
 
 
+def _limit(value: Any) -> Any:
+    """No weight decay at all is the limit of little."""
+    return LIMIT if value == 0.0 and isinstance(value, (int, float)) and not isinstance(value, bool) else value
+
+
 class Learner(Problem):
     """A tied single head, S = W'W / sqrt(m d) with W an m x d matrix, trained with weight decay (1.2).
 
     The objective is the sum over samples of the loss plus λ d Tr S, that is (λ / sqrt κ) |W|^2; trained directly
-    (``param="direct"``) S is any symmetric matrix and the penalty is λ d |S|^2.
-
-    Parameters
-    ----------
-    weight_decay : float or "0+", default 0.01
-        λ; the word "0+" is the limit λ → 0⁺.
-    width : float, default 1
-        Width m over d (κ). One or more is the same as no limit on the rank.
-    param : {"factorised", "direct"}
-        Train the factor W, or the map S itself.
-    beta : float, default 1
-        Inverse temperature of the learner (β).
-    loss : {"squared", "cross-entropy"} or Channel
-        What is minimised; a class of your own may stand for it.
-    branch : {"label", "global"}
-        Which minimum of the proximal operator to follow where it has several (2.7). "label" is the one
-        reached from the label, as an optimiser would; "global" the lowest.
+    (``param="direct"``) S is any symmetric matrix and the penalty is λ d |S|^2. A loss may be a `Channel` of your own. Where
+    the proximal operator has several minima (2.7), ``branch`` "label" follows the one reached from the label, as an optimiser
+    would, "global" the lowest.
 
     Examples
     --------
@@ -82,16 +73,44 @@ class Learner(Problem):
     0.0
     """
 
-    weight_decay: Annotated[float, Field(gt=0.0, le=1e6)] | Literal["0+"] = Field(
-        0.01, json_schema_extra={"allowed": "a number > 0 and <= 1e+06, or the word 0+ (the limit λ → 0⁺)"}
+    weight_decay: Annotated[Annotated[float, Field(gt=0.0, le=1e6)] | Literal["0+"], BeforeValidator(_limit)] = word(
+        0.01,
+        "λ",
+        "Weight decay, penalty λ d Tr S; 0+ is the limit λ → 0⁺.",
+        allowed="a number > 0 and <= 1e+06, or the word 0+ (the limit λ → 0⁺)",
+        slider=Slider(1e-4, 3.0, log=True),
     )
-    width: float = Field(1.0, gt=0.0, le=1e3)
-    param: Literal["factorised", "direct"] = Field("factorised", json_schema_extra={"allowed": "factorised or direct"})
-    beta: float = Field(1.0, ge=1e-6, le=100.0)
-    loss: Annotated[Any, BeforeValidator(_channel)] = Field(
-        "squared", json_schema_extra={"allowed": "squared or cross-entropy, or a Channel object"}
+    width: float = word(
+        1.0,
+        "κ",
+        "Width of the learner over d; 1 and more leave the rank free.",
+        label="Learner width",
+        gt=0.0,
+        le=1e3,
+        slider=Slider(0.05, 2.0, log=True),
     )
-    branch: Literal["label", "global"] = Field("label", json_schema_extra={"allowed": "label or global"})
+    param: Literal["factorised", "direct"] = word(
+        "factorised", "W or S", "Train W or S: the factor, or the map itself.", label="Parameters"
+    )
+    beta: float = word(
+        1.0,
+        "β",
+        "Inverse temperature of the learner's softmax.",
+        label="Temperature",
+        ge=1e-6,
+        le=100.0,
+        slider=Slider(0.1, 10.0, log=True),
+    )
+    loss: Annotated[Any, BeforeValidator(_channel), PlainSerializer(str)] = word(
+        "squared",
+        "ℓ",
+        "Loss that is minimised on the training set.",
+        choices=("squared", "cross-entropy"),
+        allowed="squared or cross-entropy, or a Channel object",
+    )
+    branch: Literal["label", "global"] = word(
+        "label", "prox", "Minimum of the output layer's prox to follow where it has several."
+    )
 
     @property
     def decay(self) -> float:
@@ -99,10 +118,12 @@ class Learner(Problem):
         return 0.0 if isinstance(self.weight_decay, str) else self.weight_decay
 
 
-class _Alpha(Problem):
-    alpha: float = Field(gt=0.0, le=1e6)
+class Ratio(Problem):
+    """How much data there is."""
+
+    alpha: float = word(..., "α = n/d²", "Samples over squared dimension.", label="Sample ratio", gt=0.0, le=1e6)
 
 
 def check_alpha(alpha: float) -> float:
     """Return the sample ratio α = n/d² if it is allowed."""
-    return _Alpha(alpha=alpha).alpha
+    return Ratio(alpha=alpha).alpha

@@ -5,23 +5,43 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from onehead.aim.targets import Atoms, Discrete, MarchenkoPastur, PowerLaw, Spikes, Target
+from onehead.aim.targets import Discrete, MarchenkoPastur, Target
 from onehead.aim.task import Learner, Task
 from onehead.errors import InvalidArgument
+from onehead.fields import LIMIT, Word, words_of
+from onehead.results import plain
 
-__all__ = ["TARGETS", "WORDS", "decay_from_word", "dimension", "problem_from_words", "ratio_from_samples"]
+__all__ = [
+    "LEARNER",
+    "SHAPE",
+    "TASK",
+    "WORDS",
+    "decay_from_word",
+    "dimension",
+    "problem_from_words",
+    "ratio_from_samples",
+    "words_from_problem",
+]
 
-# word for the target -> its class, and the words it takes with the names they have there
-TARGETS: dict[str, tuple[type[Target], dict[str, str]]] = {
-    "mp": (MarchenkoPastur, {"kappa0": "kappa0"}),
-    "power-law": (PowerLaw, {"gamma": "gamma", "dim": "dim"}),
-    "spikes": (Spikes, {"spikes": "spikes", "dim": "dim"}),
-    "atoms": (Atoms, {"atoms": "eigenvalues"}),
+# flat word -> where it belongs; a new field of a target, of Task or of Learner is a new word, and nothing is to be said here
+SHAPE: dict[str, Word] = {
+    said.flat: said
+    for kind in Target.known.values()
+    for said in words_of(kind).values()
+    if said.name not in ("kind", "bulk")  # the bulk of a spikes target is a target of its own
 }
-SHAPE = ("target", "kappa0", "gamma", "spikes", "atoms")
-TASK = ("noise", "tokens", "beta0")
-LEARNER = ("weight_decay", "width", "param", "beta", "loss", "branch")
-WORDS = (*SHAPE, "dim", *TASK, *LEARNER)
+TASK = {name: said for name, said in words_of(Task).items() if name != "target"}
+LEARNER = words_of(Learner)
+TARGET = Word(
+    **{
+        **vars(words_of(Task)["target"]),
+        "kind": "choice",
+        "choices": tuple(Target.known),
+        "default": words_of(MarchenkoPastur)["kind"].default,
+        "allowed": " or ".join(Target.known),
+    }
+)
+WORDS: dict[str, Word] = {"target": TARGET, **SHAPE, **TASK, **LEARNER}
 
 _POWER = re.compile(r"d\^\(?([+-]?\d+(?:\.\d*)?|[+-]?\.\d+)\)?")
 
@@ -60,19 +80,38 @@ def problem_from_words(words: Mapping[str, Any]) -> tuple[Task, Learner, dict[st
 
 def _target(rest: dict[str, Any]) -> Target:
     """The target; its words are taken out of ``rest``."""
-    name = rest.pop("target", "mp")
-    if name not in TARGETS:
-        raise InvalidArgument("target", name, f"one of {', '.join(TARGETS)}")
-    kind, names = TARGETS[name]
+    name = rest.pop("target", TARGET.default)
+    if name not in Target.known:
+        raise InvalidArgument("target", name, f"one of {', '.join(Target.known)}")
+    kind = Target.known[name]
+    names = {said.flat: own for own, said in words_of(kind).items() if said.flat in SHAPE}
     for word in SHAPE:
-        if word in rest and word not in names:
+        if word in rest and word not in names and word != "dim":  # that of a training run may stand beside any target
             raise InvalidArgument(word, rest[word], f"left out with target {name}")
     target = kind(**{names[word]: rest.pop(word) for word in names if word in rest})
-    if name == "atoms" and rest.get("dim", dimension(target)) != dimension(target):
-        raise InvalidArgument("dim", rest["dim"], f"left out, or {dimension(target)}, the number of eigenvalues")
-    if name == "atoms":
-        rest.pop("dim", None)
+    own = dimension(target)
+    if "dim" not in names and own is not None and (given := rest.pop("dim", own)) != own:
+        raise InvalidArgument("dim", given, f"left out, or {own}, the number of eigenvalues")
     return target
+
+
+def words_from_problem(task: Task, learner: Learner) -> dict[str, Any]:
+    """The flat words of a task and a learner, which `problem_from_words` reads back; what a target does not have is left out.
+
+    Examples
+    --------
+    >>> from onehead.aim import Learner, Task
+    >>> task, learner, _ = problem_from_words(words_from_problem(Task(noise=0.1), Learner()))
+    >>> task == Task(noise=0.1), learner == Learner()
+    (True, True)
+    """
+    shape = {said.flat: plain(getattr(task.target, own)) for own, said in words_of(type(task.target)).items()}
+    return {
+        "target": shape.pop("kind"),
+        **{name: value for name, value in shape.items() if value is not None},
+        **{name: plain(getattr(task, name)) for name in TASK},
+        **{name: plain(getattr(learner, name)) for name in LEARNER},
+    }
 
 
 def dimension(target: Target) -> int | None:
@@ -102,7 +141,7 @@ def decay_from_word(value: Any, dim: int | None) -> Any:
     >>> decay_from_word("sqrt(d)", 400), decay_from_word("d^-0.5", 400)
     (20.0, 0.05)
     """
-    if not isinstance(value, str) or value == "0+":
+    if not isinstance(value, str) or value == LIMIT:
         return value
     text = value.replace(" ", "")
     power = {"1/d": -1.0, "sqrt(d)": 0.5, "d": 1.0}.get(text)

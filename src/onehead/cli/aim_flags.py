@@ -55,7 +55,7 @@ def aim_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
         if flags.get("atoms") is not None:
             flags["atoms"] = read_eigenvalues(flags["atoms"])
-        words = {name: flags.pop(name) for name in WORDS}
+        words = {name: flags.pop(name) for name in WORDS if name in flags}
         try:
             task, learner, rest = problem_from_words(words)
             dim = dimension(task.target) or rest.get("dim")

@@ -10,7 +10,7 @@ from onehead.sweep import Table
 
 __all__ = ["Agreement", "Pair", "compare", "judge", "noise_bound"]
 
-FINITE_SIZE = 3.0  # a run of size d differs from the limit by a relative O(1/d), up to 3/d (theory, 1.8)
+FINITE_SIZE = 3.0  # a run of size d differs from the limit by a relative O(1/d), up to 3/d (1.8)
 LOUD = 3.0  # standard errors beyond which a difference is more than noise
 CONFIDENCE = 0.95
 

@@ -42,7 +42,7 @@ def best_decay(words: Row, _seed: int) -> Row:
 
 
 def scaling_point(words: Row, _seed: int) -> Row:
-    """Excess error, local exponent and parts at one number of samples (theory, 7 and 8)."""
+    """Excess error, local exponent and parts at one number of samples (7, 8)."""
     from onehead.aim.verbs.scaling import scaling  # noqa: PLC0415
     from onehead.aim.words import problem_from_words  # noqa: PLC0415
     from onehead.errors import NotConverged  # noqa: PLC0415
@@ -57,7 +57,7 @@ def scaling_point(words: Row, _seed: int) -> Row:
 
 
 def phase_row(words: Row, _seed: int) -> Row:
-    """One weight decay of the rate diagram: every number of samples, from many to few (theory, 7)."""
+    """One weight decay of the rate diagram: every number of samples, from many to few (7)."""
     from onehead.aim.targets import PowerLaw  # noqa: PLC0415
     from onehead.aim.task import Task  # noqa: PLC0415
     from onehead.aim.verbs.phases import phase_diagram  # noqa: PLC0415
@@ -77,7 +77,7 @@ def phase_row(words: Row, _seed: int) -> Row:
 
 
 def counting(words: Row, _seed: int) -> Row:
-    """How many eigenvalues of the trained map lie above x, for x between the ends of its law (theory, 5)."""
+    """How many eigenvalues of the trained map lie above x, for x between the ends of its law (5)."""
     from onehead.aim.verbs.predict import predict  # noqa: PLC0415
     from onehead.aim.verbs.spectrum import spectrum  # noqa: PLC0415
     from onehead.aim.words import problem_from_words  # noqa: PLC0415
@@ -99,7 +99,7 @@ def counting(words: Row, _seed: int) -> Row:
 
 
 def distance(words: Row, seed: int) -> Row:
-    """Squared distance |S - S*|²/d of trained heads, with its standard error over seeds (theory, 1.3)."""
+    """Squared distance |S - S*|²/d of trained heads, with its standard error over seeds (1.3)."""
     from onehead.aim.training.results import Method  # noqa: PLC0415
     from onehead.aim.training.train import train  # noqa: PLC0415
     from onehead.aim.words import problem_from_words  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""The two gradient steps: limits of readout and query (theory of alignment, 3)."""
+"""The two gradient steps: limits of readout and query (S3)."""
 
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple

@@ -1,4 +1,4 @@
-"""Does the hinge readout collapse to zero weights? (theory of the readout, 4.7)
+"""Does the hinge readout collapse to zero weights? (S4.7)
 
 With unbalanced classes and many samples the hinge minimiser can be exactly w = 0 with the bias of the
 majority. Moving the weights away from it costs, to first order and whatever the ridge,

@@ -1,4 +1,4 @@
-"""What stage four sees of a sample: a few informative directions and a noise level (theory, 4.1, 4.3, 4.6).
+"""What stage four sees of a sample: a few informative directions and a noise level (S4.1, S4.3, S4.6).
 
 The feature of a sample is  sum_j D_j e_j + tau z  with z standard normal outside the query direction.
 ``design`` holds the informative part D with one column per trained coefficient: the query direction

@@ -1,4 +1,4 @@
-"""Small samples for the query: the spread of the alignment between trials, put into the theory (theory, 8).
+"""Small samples for the query: the spread of the alignment between trials, put into the theory (S8).
 
 The test error is convex in the alignment, so at small alpha0 and finite dimension the average over trials
 lies above the prediction at the average alignment. The two gradient steps are cheap to sample; stage four is

@@ -1,4 +1,4 @@
-"""Stage four for the hinge loss, the Gaussian of the logit integrated by hand (theory of the readout, 4.4, 4.7).
+"""Stage four for the hinge loss, the Gaussian of the logit integrated by hand (S4.4, S4.7).
 
 Per sample, with t = y c, sg = tau r and step cc = chi tau^2: the margin is t + sg g, |h| is 1 below 1 - cc, 0
 above 1 and falls linearly between, that is for A < g < B with B = (1 - t)/sg and A = B - cc/sg.

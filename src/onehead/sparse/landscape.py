@@ -1,4 +1,4 @@
-"""How sensitive the outcome is to two hyperparameters at once (theory, 7)."""
+"""How sensitive the outcome is to two hyperparameters at once (S7)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -29,7 +29,7 @@ _WIDE_WEIGHT = np.exp(-0.5 * _WIDE**2) / np.exp(-0.5 * _WIDE**2).sum()
 
 
 class Loss(ABC):
-    """A convex loss l(t) of the margin t = y * logit (theory of the task, 1.3).
+    """A convex loss l(t) of the margin t = y * logit (S1.3).
 
     ``separable`` says what minimising it does, without ridge, on data that a hyperplane separates: the
     weights run away along the maximum-margin direction, or stop at the hard-margin solution, or it is not

@@ -1,4 +1,4 @@
-"""What each model could do with the best weights, also for long sequences (theory of the oracle, 2).
+"""What each model could do with the best weights, also for long sequences (S2).
 
 A model that knows the signal xi sees only x_l = <token l, xi> ~ N(theta v_l, 1).
 """

@@ -1,4 +1,4 @@
-"""Which equations a trained readout obeys, and the errors it makes (theory of the readout, 4.2, 4.7)."""
+"""Which equations a trained readout obeys, and the errors it makes (S4.2, S4.7)."""
 
 from typing import NamedTuple
 

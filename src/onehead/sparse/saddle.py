@@ -1,4 +1,4 @@
-"""Stage four for any convex loss, through its proximal operator (theory of the readout, 4.2, 4.4)."""
+"""Stage four for any convex loss, through its proximal operator (S4.2, S4.4)."""
 
 import numpy as np
 from numpy.typing import NDArray

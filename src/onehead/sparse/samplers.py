@@ -1,4 +1,4 @@
-"""Finite-size data, exact in law without storing tokens (theory of the task, 1.5).
+"""Finite-size data, exact in law without storing tokens (S1.5).
 
 The signal is the first basis vector.
 """

@@ -1,4 +1,4 @@
-"""Stage four for the square loss: closed forms given one scalar (theory of the readout, 4.5, and ridgeless, 5)."""
+"""Stage four for the square loss: closed forms given one scalar (S4.5, S5)."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,8 +69,8 @@ def _solve(gram: Array, right: Array) -> Array:
 
 
 def ridgeless_limit(features: Features) -> tuple[float, float]:
-    """Limit E0 of the test error for alpha1 -> infinity at ridge 0, and C1 of E = E0 + C1/alpha1 (ridgeless,
-    5.2).
+    """Limit E0 of the test error for alpha1 -> infinity at ridge 0, and C1 of E = E0 + C1/alpha1
+    (S5.2).
 
     With T2 = E tau^2, T4 = E tau^4, A0 = E[D D'] + T2 on the signal columns, x0 = A0^-1 E[y D], c0 = D.x0:
     E0 = E Phi(-y c0 / (tau |m|)), m = x0_signal.

@@ -1,15 +1,16 @@
-"""The task and the protocol: what is learned, and how (theory of the task, 1)."""
+"""The task and the protocol: what is learned, and how (S1)."""
 
 from itertools import combinations
 from math import comb
-from typing import Annotated, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema, model_validator
 
 from onehead.arguments import checked, instance, whole
 from onehead.errors import InvalidArgument
+from onehead.fields import LIMIT, Slider, word
 from onehead.problem import Problem
 from onehead.sparse.losses import LOSSES, Loss, named
 
@@ -39,11 +40,17 @@ class Task(Problem):
     1.5811388300841895
     """
 
-    length: int = Field(10, ge=1, le=10**9)
-    signal_tokens: int = Field(1, ge=1)
-    strength: float = Field(5.0, ge=0.0)
-    positive_rate: float = Field(0.5, gt=0.0, lt=1.0)
-    positions: tuple[float, ...] | None = Field(None, json_schema_extra={"allowed": "L positive weights, or None"})
+    length: int = word(10, "L", "Tokens in a sequence.", ge=1, le=10**9, slider=Slider(2, 100, 1, log=True))
+    signal_tokens: int = word(
+        1, "R", "Tokens of a positive sequence that carry the signal.", ge=1, slider=Slider(1, 20, 1)
+    )
+    strength: float = word(
+        5.0, "θ", "Strength of the signal in a token that carries it.", ge=0.0, slider=Slider(0.0, 12.0, 0.05)
+    )
+    positive_rate: float = word(0.5, "π", "Share of positive samples.", gt=0.0, lt=1.0, slider=Slider(0.05, 0.95))
+    positions: tuple[float, ...] | None = word(
+        None, "w", "Weights of the places where a signal may stand.", allowed="L positive weights, or None"
+    )
 
     @model_validator(mode="after")
     def _fields_fit(self) -> Self:
@@ -78,29 +85,83 @@ class Task(Problem):
         return masks, odds / odds.sum()
 
 
+def _limit(value: Any) -> Any:
+    """The word 0+ is the number zero, which stands for the limit."""
+    return 0.0 if value == LIMIT else value
+
+
 class Protocol(Problem):
     """Two gradient steps find the query on one half of the data, the readout is then trained on the other
     half.
 
-    ``alpha0`` = n0/d samples for the query, ``alpha1`` = n1/d for the readout; ``beta`` inverse temperature
-    of the softmax; ``eta_w``, ``eta_b``, ``eta_q`` the rates of the first steps; ``loss`` a name or a `Loss`;
-    ``ridge`` the penalty lambda of (1/n1) sum_i l(y_i logit_i) + (lambda/2) |w|^2, zero meaning the limit
-    lambda -> 0+. ``cos_query`` and ``sharpness`` (kappa = beta |q|), given together, fix the query directly
-    and skip the two steps. The linear models are trained on all the data, ``alpha`` = alpha0 + alpha1.
+    The readout minimises (1/n1) sum_i l(y_i logit_i) + (lambda/2) |w|^2; a loss may be a `Loss` of your own. ``cos_query`` and
+    ``sharpness``, given together, fix the query directly and skip the two steps. The linear models are trained on all the data,
+    ``alpha`` = alpha0 + alpha1.
     """
 
-    alpha0: float = Field(1.0, gt=0.0)
-    alpha1: float = Field(1.0, gt=0.0)
-    beta: float = Field(8.0, ge=0.0)
-    eta_w: float = Field(0.5, gt=0.0)
-    eta_b: float = Field(0.5, ge=0.0)
-    eta_q: float = 1.0
-    loss: Annotated[Loss, BeforeValidator(named), WithJsonSchema({"type": "string", "enum": list(LOSSES)})] = Field(
-        default_factory=lambda: LOSSES["logistic"]
+    alpha0: float = word(
+        1.0,
+        "α₀ = n₀/d",
+        "Samples for the query over dimension.",
+        label="Query samples",
+        gt=0.0,
+        slider=Slider(0.1, 20.0, log=True),
     )
-    ridge: float = Field(1e-3, ge=0.0)
-    cos_query: float | None = Field(None, ge=-1.0, le=1.0)
-    sharpness: float | None = Field(None, ge=0.0)
+    alpha1: float = word(
+        1.0,
+        "α₁ = n₁/d",
+        "Samples for the readout over dimension.",
+        label="Readout samples",
+        gt=0.0,
+        slider=Slider(0.1, 20.0, log=True),
+    )
+    beta: float = word(
+        8.0,
+        "β",
+        "Inverse temperature of the attention.",
+        label="Temperature",
+        ge=0.0,
+        slider=Slider(0.0, 30.0, 0.1),
+    )
+    eta_w: float = word(
+        0.5,
+        "η_w",
+        "Rate of the first step of the readout.",
+        label="Readout rate",
+        gt=0.0,
+        slider=Slider(0.01, 10.0, log=True),
+    )
+    eta_b: float = word(
+        0.5, "η_b", "Rate of the first step of the bias.", label="Bias rate", ge=0.0, slider=Slider(0.0, 10.0, 0.05)
+    )
+    eta_q: float = word(
+        1.0,
+        "η_q",
+        "Rate of the step of the query; its sign turns the query round.",
+        label="Query rate",
+        slider=Slider(-3.0, 3.0, 0.05),
+    )
+    loss: Annotated[
+        Loss, BeforeValidator(named), PlainSerializer(str), WithJsonSchema({"type": "string", "enum": list(LOSSES)})
+    ] = word(
+        LOSSES["logistic"],
+        "ℓ",
+        "Loss of the readout.",
+        choices=tuple(LOSSES),
+        allowed=f"{', '.join(LOSSES)}, or a Loss object",
+    )
+    ridge: Annotated[float, BeforeValidator(_limit)] = word(
+        1e-3,
+        "λ",
+        "Penalty of the readout; 0 or 0+ is the limit from above.",
+        ge=0.0,
+        allowed="a number >= 0, or the word 0+ (the limit λ → 0⁺)",
+        slider=Slider(1e-6, 10.0, log=True),
+    )
+    cos_query: float | None = word(
+        None, "s", "Cosine of the query with the signal, given directly with sharpness.", ge=-1.0, le=1.0
+    )
+    sharpness: float | None = word(None, "β|q|", "Sharpness of the attention, given directly with cos_query.", ge=0.0)
 
     @model_validator(mode="after")
     def _fields_fit(self) -> Self:

@@ -1,4 +1,4 @@
-"""Predict the protocol without training: alignment, then stage four, then errors (theory, 4 and 8)."""
+"""Predict the protocol without training: alignment, then stage four, then errors (S4, S8)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class Prediction(Result):
     """Errors of a trained readout for d -> infinity, and its order parameters.
 
     ``query_weight`` a (along the query), ``signal_weight`` m (along the rest of the signal), ``bias`` b,
-    ``rest_norm`` rp (norm of the remaining weights), ``step`` chi; theory of the readout, 4.2.
+    ``rest_norm`` rp (norm of the remaining weights), ``step`` chi (S4.2).
     """
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("protocol",)
@@ -190,7 +190,7 @@ def _as_start(solution: Solution) -> Array | None:
 
 
 def _predict_linear(task: Task, protocol: Protocol, model: str, test_length: int | None) -> Prediction:
-    """Pooled: ratio alpha; vectorised: dimension L d, hence ratio alpha / L (theory of the readout, 4.6)."""
+    """Pooled: ratio alpha; vectorised: dimension L d, hence ratio alpha / L (S4.6)."""
     features = pooled_features(task) if model == "pooled" else vectorised_features(task)
     fresh = None if test_length is None else pooled_features(task, length=test_length)
     alpha = protocol.alpha if model == "pooled" else protocol.alpha / task.length
@@ -248,7 +248,7 @@ def _signal_weight(weights: Array) -> float:
 
 @checked(task=instance(Task, "Task()"), protocol=instance(Protocol, "Protocol()"))
 def ridgeless(task: Task, protocol: Protocol, *, model: str = "attention") -> tuple[float, float]:
-    """E0 and C1 of the square loss without ridge: test error = E0 + C1/alpha + O(alpha^-2) (ridgeless, 5).
+    """E0 and C1 of the square loss without ridge: test error = E0 + C1/alpha + O(alpha^-2) (S5).
 
     alpha is alpha1 for attention and all samples over dimension for the linear models.
 

@@ -1,4 +1,4 @@
-"""The protocol on real samples at finite dimension: trials, standard errors, separability (theory, 1.5 and 8)."""
+"""The protocol on real samples at finite dimension: trials, standard errors, separability (S1.5, S8)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -102,7 +102,7 @@ def train(
     Parameters
     ----------
     mode : str
-        ``reduced`` draws exactly the law of what matters (theory, 1.5) and needs no test data; ``tokens``
+        ``reduced`` draws exactly the law of what matters (S1.5) and needs no test data; ``tokens``
         stores every token and tests on fresh ones; ``joint`` trains query and readout together on all data by
         gradient descent (attention only), beside which the staged prediction can be laid.
     test_length : int, optional

@@ -1,4 +1,4 @@
-"""Choose split, bias rate, temperature and ridge from the theory (theory of tuning, 7)."""
+"""Choose split, bias rate, temperature and ridge from the theory (S7)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

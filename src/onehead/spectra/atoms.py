@@ -1,4 +1,4 @@
-"""Any set of eigenvalues freely convolved with a semicircle, by subordination (theory of any target, 7).
+"""Any set of eigenvalues freely convolved with a semicircle, by subordination (7).
 
 With weights w_i on atoms λ_i, and a real a on whose support t = b² > 0 solves F = sum_i w_i r_i = 1/s,
 r_i = 1 / ((a - λ_i)² + t), the law has, at x = a + s Re G,

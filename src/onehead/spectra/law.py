@@ -71,7 +71,7 @@ def gauss_legendre(count: int) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, kw_only=True)
 class ThresholdIntegrals:
-    """Integrals of the soft threshold f(x) = (x - eps)_+ against rho_s (theory of the input channel, 2.3 and 3).
+    """Integrals of the soft threshold f(x) = (x - eps)_+ against rho_s (2.3, 3).
 
     J = int rho f^2,  B = int rho f = -(1/2) dJ/deps,  A = int rho 2 f Re g = dJ/ds, all over x > ``cut``;
     ``rank`` = int_cut^inf rho. The cut is eps unless the width of the learner is the tighter limit.

@@ -1,4 +1,4 @@
-"""The Marchenko-Pastur law freely convolved with a semicircle, from its cubic equation (theory of the spectrum, 5).
+"""The Marchenko-Pastur law freely convolved with a semicircle, from its cubic equation (5).
 
 With k = sqrt(kappa0), the eigenvalues of W'W / sqrt(m0 d), W an m0 x d Gaussian matrix with m0 = kappa0 d, plus those of
 an independent semicircle of variance s have a Stieltjes transform g with

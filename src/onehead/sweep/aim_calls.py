@@ -100,13 +100,6 @@ def _list(name: str, value: Any) -> Any:
     return value.split(",") if name in ("spikes", "atoms") and isinstance(value, str) else value
 
 
-def _aim_words(name: str, task: Any, learner: Any) -> dict[str, Any]:
-    """The flat words of a task and a learner; what a target does not have is left out."""
-    renamed = {"eigenvalues": "atoms"}
-    target = {renamed.get(key, key): value for key, value in plain(task.target).items() if value is not None}
-    return {"target": name, **target, **_but(plain(task), "target"), **plain(learner)}
-
-
 def _but(row: dict[str, Any], name: str) -> dict[str, Any]:
     return {key: value for key, value in row.items() if key != name}
 
@@ -115,6 +108,8 @@ def _aim(
     name: str, settings: type[Problem], solve: Callable[[Any, Any, Any, int], Answer], *, seeded: bool = False
 ) -> Call:
     def prepare(words: dict[str, Any]) -> Ready:
+        from onehead.aim.words import words_from_problem  # noqa: PLC0415
+
         task, learner, chosen = _aim_problem(words, settings)
 
         def solved(seed: int) -> Answer:
@@ -123,7 +118,7 @@ def _aim(
                 found.row["samples"] = round(chosen.alpha * task.target.dim**2, 6)
             return found
 
-        parameters = {**_aim_words(words.get("target", "mp"), task, learner), **plain(chosen)}
+        parameters = {**words_from_problem(task, learner), **plain(chosen)}
         return Ready(parameters=parameters, solve=solved)
 
     return Call(

@@ -1,8 +1,8 @@
 """Four laws for the singular values of a head, fitted by maximum likelihood.
 
-* ``trained``: the trained-head law of theory section 5. Values are c (x - ε), where x > ε follows a Marchenko-Pastur target
+* ``trained``: the trained-head law (5). Values are c (x - ε), where x > ε follows a Marchenko-Pastur target
   (κ₀) freely convolved with a semicircle of variance s; a head of width κ = head_dim/hidden keeps at most the top share κ of
-  them (section 3), which is how zeros that the shape forces enter. Parameters κ₀, s, ε, c.
+  them (3), which is how zeros that the shape forces enter. Parameters κ₀, s, ε, c.
 * ``marchenko-pastur``: eigenvalues of one random Gram matrix W'W, any width and scale.
 * ``noise``: singular values of W_Q'W_K for independent Gaussian W_Q, W_K of the head's own shape, any scale. With
   c = head_dim/hidden, the squares t have x g(x) = G with c²G³ + 2c(1-c)G² + ((1-c)² - t)G + t = 0, the product of two free

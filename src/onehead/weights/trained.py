@@ -1,7 +1,7 @@
-"""The trained-head law (theory section 5) fitted to a spectrum.
+"""The trained-head law (5) fitted to a spectrum.
 
 Values are c (x - ε), where x > ε follows a Marchenko-Pastur target (κ₀) freely convolved with a semicircle of variance s. A head
-of width κ = head_dim/hidden keeps at most the top share κ of them (section 3): this is how zeros that the shape forces enter.
+of width κ = head_dim/hidden keeps at most the top share κ of them (3): this is how zeros that the shape forces enter.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Message passing: section 9's figures, agreement with L-BFGS, state evolution, the direct variant."""
+"""Message passing (9): its figures, agreement with L-BFGS, state evolution, the direct variant."""
 
 import numpy as np
 import pytest

@@ -154,7 +154,7 @@ def test_direct_training():
     point = predict(Task(), Learner(weight_decay="0+", param="direct"), 0.1)
     assert point.m == pytest.approx(0.4 * 1.5)
     assert point.q == pytest.approx(0.4 * (1.75 - 0.4 * 1.5) / 0.6)
-    # finite-size runs of section 6 lie within their few per cent of these
+    # finite-size runs of direct training lie within their few per cent of these
     for alpha, decay, q, m, test, train in (
         (0.1, 0.01, 0.284, 0.353, 0.348, 3.78e-3),
         (0.5, 0.01, 1.027, 1.115, 0.156, 0.0243),

@@ -30,7 +30,7 @@ POWER = Task(target=PowerLaw(gamma=0.75, dim=DIM))
 ONE_OVER_D = 1.0 / DIM
 
 
-# section 10: samples, weight decay | q m sigma, test or excess, rank times d; stated error 1e-5
+# (10): samples, weight decay | q m sigma, test or excess, rank times d; stated error 1e-5
 @pytest.mark.parametrize(
     ("samples", "decay", "q", "m", "sigma", "test", "excess", "rank"),
     [
@@ -56,7 +56,7 @@ def test_published_rows(samples, decay, q, m, sigma, test, excess, rank):
 
 
 def test_plateau_and_emergence():
-    # section 8.1 and 4.6
+    # both ends of the curve (8.1, 4.6)
     end = plateau(POWER)
     assert end.shrinkage == pytest.approx(0.8742973, abs=1e-6)
     assert end.test_error == pytest.approx(0.0848514, abs=1e-6)
@@ -68,7 +68,7 @@ def test_plateau_and_emergence():
         assert above.rank > 0.0
 
 
-# section 8: fractions (overfitting, underfitting, approximation, mismatch) and outliers at weight decay 1/d
+# (8): fractions (overfitting, underfitting, approximation, mismatch) and outliers at weight decay 1/d
 @pytest.mark.parametrize(
     ("samples", "fractions", "outliers"),
     [

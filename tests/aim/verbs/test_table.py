@@ -1,4 +1,4 @@
-"""Section 10 of the theory, row by row, to the error stated there."""
+"""The reference values (10), row by row, to the error stated for each."""
 
 import numpy as np
 import pytest

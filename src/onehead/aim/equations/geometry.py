@@ -2,7 +2,7 @@
 
 A sample has T tokens. Its logits h_ab matter only up to a common constant, so the coordinates are u = h_ab - h_12 over the
 J = T(T+1)/2 - 1 other pairs a <= b, Gaussian with covariance C = diag(1 + delta_ab) + 1 1' per unit of variance of z
-(theory of the output channel, 1.4, 1.6 and 2.5).
+(1.4, 1.6, 2.5).
 """
 
 from dataclasses import dataclass

@@ -155,7 +155,7 @@ class OutputChannel:
 
     @lru_cache(maxsize=64)  # noqa: B019  (frozen and small: the same few channels are asked again and again)
     def at_origin(self, level: int) -> tuple[float, float]:
-        """(qhat, mhat) per unit of alpha at S = 0: 2 E|grad|^2 and 2 E tr d(grad)/dz* (4.6)."""
+        """(qhat, mhat) per unit of alpha at S = 0: 2 E|grad|^2 and -2 E tr d(grad)/dz* (4.6)."""
         shape, rule = geometry(self.tokens), logit_rule(self.tokens, level, False)
         sums = _sliced(
             origin_sums,

@@ -1,4 +1,4 @@
-"""The limit λ → 0⁺ below interpolation, and the thresholds that follow from it (theory section 4).
+"""The limit λ → 0⁺ below interpolation, and the thresholds that follow from it (4).
 
 Below interpolation the labels are fitted exactly, Sigma diverges as 1/λ, and no proximal operator is left: two equations
 in (s, eps) remain. They hold for every loss that is smallest where the output equals the label.

@@ -95,7 +95,7 @@ class Reduced:
         return threshold_integrals(self.law(s), eps, self.width)
 
     def input_channel(self, hats: Hats) -> Overlaps:
-        """Overlaps from the hats (2.3, 3; 6 for direct training).
+        """Overlaps from the hats (2.3, 3, 6).
 
         Factorised: with c = mhat/Sigmahat, s = qhat/mhat², eps = 2λ/mhat,
         q = c² J, m = c (J + eps B - s A), Sigma = A/Sigmahat. Direct: with D = Sigmahat + 4λ,

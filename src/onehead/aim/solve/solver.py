@@ -1,4 +1,4 @@
-"""Solves the equations of section 2 at one sample ratio: cheap quadrature first, finer only where it matters."""
+"""Solves the equations (2) at one sample ratio: cheap quadrature first, finer only where it matters."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress

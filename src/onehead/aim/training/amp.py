@@ -1,6 +1,6 @@
 """Approximate message passing on one instance, and its state evolution (9).
 
-In the coordinates u = h_ab - h_12 of a sample (covariance C per unit of variance, 2.5), in reduced units:
+In the coordinates u = h_ab - h_12 of a sample, covariance C per unit of variance (2.5), in reduced units:
 
     v = u(S) - Σ C p_old,                      p = C^-1 (prox_Σ(v, y) - v) / Σ,
     Σhat = (2 α / Σ) mean tr(1 - dprox/dv),    R = Σhat S + (2/d) sum_samples sum_ab P_ab dh_ab/dS,
@@ -232,7 +232,7 @@ def state_evolution(
     iterations: int,
     damping: float = 1.0,
 ) -> Array:
-    """(q, m, Σ) of every iteration, the start first: the map of section 2, from the overlaps of the first S.
+    """(q, m, Σ) of every iteration, the start first: the map of the equations (2), from the overlaps of the first S.
 
     Exact for undamped message passing as d grows. Damping mixes iterates; it is followed by writing every matrix as
     x S* + y N with one noise direction N, so that S, the slope of the data and R = Σhat S + slope are mixed like

@@ -1,15 +1,16 @@
 """What a training run is, and what it gave: settings beyond the theory, runs, averages, and the verdict."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, field_validator
+from pydantic import field_validator
 
 from onehead.aim.task import Learner, Task
-from onehead.aim.training.data import Tokens
+from onehead.aim.training.data import TokenLaw, Tokens
 from onehead.aim.verbs.prediction import Prediction
+from onehead.fields import word
 from onehead.problem import Problem
 from onehead.results import Certificate, Result
 
@@ -26,25 +27,21 @@ LOUD = 3.0  # standard errors beyond which a difference is more than noise
 class Variant(Problem):
     """Where a layer leaves the assumptions of the theory; the defaults do not.
 
-    Parameters
-    ----------
-    output : {"label", "sequence"}
-        Compare attention matrices, or the sequences A X they make (1.7).
-    tied : bool
-        Query and key share their weights. Untied: S = W_Q' W_K / sqrt(m d), weight decay on both.
-    heads : int
-        Heads whose attention matrices are averaged, each with its own weights and weight decay.
-    token_law : str or array
-        See `Tokens`.
-    correlation : float
-        Share of a token that all tokens of its sequence have in common.
+    Untied, S = W_Q' W_K / sqrt(m d) with weight decay on both; several heads have weights and weight decay of their own. For the
+    laws of tokens see `Tokens`.
     """
 
-    output: Literal["label", "sequence"] = Field("label", json_schema_extra={"allowed": "label or sequence"})
-    tied: bool = True
-    heads: int = Field(1, ge=1, le=64)
-    token_law: Any = "gaussian"
-    correlation: float = Field(0.0, ge=0.0, lt=1.0)
+    output: Literal["label", "sequence"] = word("label", "", "Compare attention matrices, or the sequences they make.")
+    tied: bool = word(True, "", "Query and key share their weights.")
+    heads: int = word(1, "H", "Heads whose attention matrices are averaged.", ge=1, le=64)
+    token_law: Any = word(
+        "gaussian",
+        "",
+        "Law of the tokens.",
+        choices=get_args(TokenLaw),
+        allowed="the name of a law of tokens, or an array",
+    )
+    correlation: float = word(0.0, "", "Share that all tokens of a sequence have in common.", ge=0.0, lt=1.0)
 
     @field_validator("token_law")
     @classmethod
@@ -73,32 +70,19 @@ class Variant(Problem):
 class Method(Problem):
     """How to minimise, and how far.
 
-    Parameters
-    ----------
-    optimiser : {"lbfgs", "adam", "amp"}
-        L-BFGS on the weights; Adam with learning rate 0.1 as in the paper; message passing (tied, one head).
-    tolerance : float
-        Relative stationarity |gradient| |θ| / objective to reach, the entropy of the labels taken off the
-        objective where there is one. 1e-3 leaves about 1e-7 of the objective.
-    max_iterations : int
-    starts : int
-        Random starts of the first seed, to see whether they reach the same minimum (the lowest is kept); the
-        other seeds have one.
-    dtype : {"float64", "float32"}
-        Precision of the matrix products; sums are always in double precision.
-    test_samples : int
-        Fresh sequences for the test errors.
-    memory : float
-        Bytes of tokens to keep; beyond that they are drawn again in every pass, with the same result.
+    Optimisers are L-BFGS on the weights, Adam with learning rate 0.1 as in the paper, and message passing (tied, one head). The
+    stationarity is |gradient| |θ| / objective, the entropy of the labels taken off the objective where there is one; 1e-3 leaves
+    about 1e-7 of the objective. The lowest of the starts is kept; seeds after the first have one. Sums are always in double
+    precision, and tokens beyond ``memory`` are drawn again in every pass, with the same result.
     """
 
-    optimiser: Literal["lbfgs", "adam", "amp"] = Field("lbfgs", json_schema_extra={"allowed": "lbfgs, adam or amp"})
-    tolerance: float = Field(1e-3, gt=0.0, le=1.0)
-    max_iterations: int = Field(5000, ge=1)
-    starts: int = Field(2, ge=1, le=100)
-    dtype: Literal["float64", "float32"] = Field("float64", json_schema_extra={"allowed": "float64 or float32"})
-    test_samples: int = Field(20_000, ge=2)
-    memory: float = Field(4e9, gt=0.0)
+    optimiser: Literal["lbfgs", "adam", "amp"] = word("lbfgs", "", "How to minimise.")
+    tolerance: float = word(1e-3, "", "Relative stationarity to reach.", gt=0.0, le=1.0)
+    max_iterations: int = word(5000, "", "Iterations at most.", ge=1)
+    starts: int = word(2, "", "Random starts of the first seed.", ge=1, le=100)
+    dtype: Literal["float64", "float32"] = word("float64", "", "Precision of the matrix products.")
+    test_samples: int = word(20_000, "", "Fresh sequences for the test errors.", ge=2)
+    memory: float = word(4e9, "", "Bytes of tokens to keep.", gt=0.0)
 
     @property
     def number(self) -> type[np.floating[Any]]:

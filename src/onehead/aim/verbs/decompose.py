@@ -1,4 +1,4 @@
-"""Where the error comes from: underfitting, approximation, overfitting and mismatch (theory section 8; our definition)."""
+"""Where the error comes from: underfitting, approximation, overfitting and mismatch (8; our definition)."""
 
 from dataclasses import dataclass
 

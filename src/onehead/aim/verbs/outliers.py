@@ -1,4 +1,4 @@
-"""Eigenvalues that stand apart from the bulk: learned features, their positions and overlaps (theory section 5)."""
+"""Eigenvalues that stand apart from the bulk: learned features, their positions and overlaps (5)."""
 
 from dataclasses import dataclass
 from typing import NamedTuple

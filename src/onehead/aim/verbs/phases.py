@@ -1,4 +1,4 @@
-"""Phase diagram of the excess error over (log_d n, log_d λ): local exponents and the mechanism behind each (section 7)."""
+"""Phase diagram of the excess error over (log_d n, log_d λ): local exponents and the mechanism behind each (7)."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence

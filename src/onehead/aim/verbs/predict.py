@@ -34,7 +34,7 @@ def predict(task: Task, learner: Learner, alpha: float, *, near: Prediction | No
     """Predict errors, overlaps and spectrum of a trained head, without training it.
 
     Solves the state evolution of the attention-indexed model: six scalars (q, m, Σ and their hats) that describe the
-    minimiser of sum_μ |softmax(β h(S)) - y|² + λ d Tr S as n = α d² and d go to infinity (theory sections 2 to 4, 6).
+    minimiser of sum_μ |softmax(β h(S)) - y|² + λ d Tr S as n = α d² and d go to infinity (2, 3, 4, 6).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Scaling laws: excess error against the number of samples, its local exponent and where it comes from (sections 7, 8)."""
+"""Scaling laws: excess error against the number of samples, its local exponent and where it comes from (7, 8)."""
 
 import threading
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""The law of the trained query-key map: bulk, atom at zero, edges, moments, samples (theory section 5)."""
+"""The law of the trained query-key map: bulk, atom at zero, edges, moments, samples (5)."""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -35,7 +35,7 @@ class Thresholds(Result):
 
 @checked(task=instance(Task, "Task()"), learner=optional(instance(Learner, "Learner()")))
 def thresholds(task: Task, learner: Learner | None = None) -> Thresholds:
-    """Sample ratios where the behaviour of a head changes (theory section 4).
+    """Sample ratios where the behaviour of a head changes (4).
 
     Parameters
     ----------

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from onehead.aim.solve.sketch import PATIENCE, sketch_marks, sketch_ratios
 from onehead.app.drawing import Figure, figure, line, mark, marker_line, show
 from onehead.app.pause import pause
-from onehead.app.sketch import PATIENCE, sketch_marks, sketch_ratios
 from onehead.app.state import State
 from onehead.app.views.base import Code, Number, Picture, Report, View, badge_of, failed
 from onehead.app.views.words import aim_flags, aim_python

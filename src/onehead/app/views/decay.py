@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
+from onehead.aim.solve.sketch import sketch_decays
 from onehead.app.drawing import Figure, figure, line, points, show
 from onehead.app.pause import pause
-from onehead.app.sketch import sketch_decays
 from onehead.app.state import State
 from onehead.app.views.base import Code, Number, Picture, Report, View, badge_of, failed
 from onehead.app.views.words import aim_flags, aim_python

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from onehead.aim.solve.sketch import Sketch, sketch_plateau, sketch_ratios
 from onehead.app.drawing import Figure, figure, line, marker_line, points, show
 from onehead.app.pause import pause
-from onehead.app.sketch import Sketch, sketch_plateau, sketch_ratios
 from onehead.app.state import State
 from onehead.app.views.base import Code, Number, Picture, Report, View, badge_of, failed
 from onehead.errors import OneheadError
@@ -104,7 +104,7 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parts_sketch(state: State) -> Picture:
-    """The parts of section 8, with the derivatives of the error taken once, half way, on the coarsest rule."""
+    """The parts of the error (8), with the derivatives of the error taken once, half way, on the coarsest rule."""
     from onehead.aim.equations.state_evolution import reduce  # noqa: PLC0415
     from onehead.aim.verbs.decompose import distance_parts  # noqa: PLC0415
 

@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onehead.app import sparse_sketch
 from onehead.app.drawing import Figure, figure, line, marker_line, points, show
 from onehead.app.pause import pause
 from onehead.app.state import State
 from onehead.app.views.base import Code, Number, Picture, Report, View, badge_of, failed
 from onehead.app.views.words import sparse_flags, sparse_python
 from onehead.errors import OneheadError
+from onehead.sparse import sketch
 
 __all__ = ["VIEW", "alphas_of"]
 
@@ -49,7 +49,7 @@ def _quick_curves(state: State, x: list[float], plans: list[Any]) -> dict[str, t
     """Sketches of the three models side by side, each from its easy end."""
 
     def solve(model: str) -> list[float]:
-        return sparse_sketch.errors(state.sparse_task, plans[::-1], model, patience=PATIENCE)[::-1]
+        return sketch.errors(state.sparse_task, plans[::-1], model, patience=PATIENCE)[::-1]
 
     return dict(zip(MODELS, [(x, found) for found in _pool.map(solve, MODELS)], strict=True))
 
@@ -202,7 +202,7 @@ def _capacity_sketch(state: State) -> Picture:
 
     betas = _betas(6)
     plans = [state.protocol.changed(beta=b) for b in betas]
-    attention = sparse_sketch.capacities(state.sparse_task, plans, patience=PATIENCE)
+    attention = sketch.capacities(state.sparse_task, plans, patience=PATIENCE)
     try:
         pooled = separable_ratio(pooled_features(state.sparse_task))
     except OneheadError:

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from onehead.aim.solve.sketch import dot
 from onehead.app.drawing import Figure, figure, line, show
-from onehead.app.sketch import dot
 from onehead.app.state import State
 from onehead.app.views.base import Code, Number, Picture, Report, View, badge_of, failed
 from onehead.app.views.words import aim_flags, aim_python

@@ -1,15 +1,14 @@
 """A learning curve for the eye, within a tenth of a second: the library's equations on its coarsest rule.
 
 `onehead.aim.verbs.curve` solves every point to its certificate, which takes seconds. A slider cannot wait for that. A sketch solves
-the same equations (section 2) on the coarsest quadrature rule to a residual of a few 1e-3, which the eye does not see, and
+the same equations (2) on the coarsest quadrature rule to a residual of a few 1e-3, which the eye does not see, and
 starts every point from the sketch drawn before it, so that two or three evaluations per point are enough. It carries no
 certificate and no number of it is ever shown; the exact curve replaces it as soon as the knobs rest.
 """
 
 import threading
-import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -19,12 +18,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim import Learner, Task
 from onehead.aim.equations.output import OutputChannel, ProxMemory
 from onehead.aim.equations.ridgeless import bayes_optimal, direct_threshold, interpolating, interpolation, recovery
 from onehead.aim.equations.state_evolution import Hats, Overlaps, Reduced, SpectralMap, reduce
 from onehead.aim.solve.iterate import Attempt, Secants, Vector, at_alpha, log_state
+from onehead.aim.task import Learner, Task
 from onehead.errors import SolveError
+from onehead.numerics.patience import stopwatch
 
 __all__ = [
     "PATIENCE",
@@ -37,7 +37,6 @@ __all__ = [
     "sketch_marks",
     "sketch_plateau",
     "sketch_ratios",
-    "stopwatch",
 ]
 
 Array = NDArray[np.float64]
@@ -46,15 +45,6 @@ TOLERANCE = 3e-3  # residual of (log q, log m, log Sigma): half a pixel
 PATIENCE = 0.16  # seconds of work for one sketch; points not reached by then are left out
 COLD = 1.6  # times longer where there is no earlier sketch to start from
 RULE = 0  # the coarsest
-
-
-def stopwatch(seconds: float) -> Callable[[], bool]:
-    """Whether this thread has worked for so long, or twice as long has passed on the wall.
-
-    Work is what counts: on a busy machine a picture is late rather than incomplete.
-    """
-    work, wall = time.thread_time() + seconds, time.monotonic() + 2.0 * seconds
-    return lambda: time.thread_time() > work or time.monotonic() > wall
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +90,7 @@ def sketch_ratios(
 
     Examples
     --------
-    >>> from onehead.aim import Learner, Task
+    >>> from onehead.aim.task import Learner, Task
     >>> drawn = sketch_ratios(Task(), Learner(), [0.5, 1.0], patience=60.0)
     >>> [round(error, 2) for error in drawn.column("test_error")]
     [0.14, 0.1]
@@ -119,7 +109,7 @@ def sketch_decays(
 
     Examples
     --------
-    >>> from onehead.aim import Learner, Task
+    >>> from onehead.aim.task import Learner, Task
     >>> sketch_decays(Task(), Learner(), 0.5, [0.01], patience=60.0).column("test_error")[0] < 0.14
     True
     """
@@ -323,7 +313,7 @@ def dot(task: Task, learner: Learner, alpha: float, *, patience: float = PATIENC
 
     Examples
     --------
-    >>> from onehead.aim import Learner, Task
+    >>> from onehead.aim.task import Learner, Task
     >>> found = dot(Task(), Learner(), 0.5, patience=60.0)
     >>> 0.6 < found.rank < 0.7
     True
@@ -348,7 +338,7 @@ def sketch_marks(task: Task, learner: Learner) -> Marks:
 
     Examples
     --------
-    >>> from onehead.aim import Learner, Task
+    >>> from onehead.aim.task import Learner, Task
     >>> round(sketch_marks(Task(), Learner()).interpolation, 4)
     0.1535
     """
@@ -390,7 +380,7 @@ def sketch_plateau(task: Task, learner: Learner) -> Plateau:
 
     Examples
     --------
-    >>> from onehead.aim import Learner, Task
+    >>> from onehead.aim.task import Learner, Task
     >>> round(sketch_plateau(Task(), Learner()).error, 2)
     0.07
     """

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from onehead.app.sketch import stopwatch
 from onehead.errors import OneheadError
-from onehead.sparse import Protocol, Task
+from onehead.numerics.patience import stopwatch
 from onehead.sparse.alignment import query_of
 from onehead.sparse.capacity import separable_ratio
 from onehead.sparse.features import Features, attention_features, pooled_features, vectorised_features
 from onehead.sparse.readout import fresh_error, needs_gauss, solve_readout
+from onehead.sparse.task import Protocol, Task
 
 __all__ = ["capacities", "errors"]
 

@@ -1,0 +1,187 @@
+"""One declaration per word of the user: default, bounds, symbol and sentence stand on the field of the problem it belongs to.
+
+Options of the command line, words of sweep files, knobs of the explorer, the glossary, help texts and the sentence that refuses a
+value are all made from it. A new word is one line in `Task`, `Learner`, `Protocol` or another `onehead.problem.Problem`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+
+from pydantic import BaseModel, Field
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+__all__ = ["LIMIT", "Slider", "Word", "word", "words_of"]
+
+LIMIT = "0+"  # the word for a penalty that goes to zero from above
+MARK = "onehead"  # key of `json_schema_extra` under which a declaration keeps what pydantic has no place for
+BOUNDS = {"gt": "> {}", "ge": ">= {}", "lt": "< {}", "le": "<= {}"}
+
+Kind = Literal["number", "integer", "choice", "switch", "numbers", "other"]
+
+
+class Slider(NamedTuple):
+    """What is sensible to drag; what may be typed is what the word allows."""
+
+    low: float
+    high: float
+    step: float = 0.01
+    log: bool = False
+
+
+def word(
+    default: Any,
+    symbol: str,
+    sentence: str,
+    *,
+    label: str = "",
+    slider: Slider | None = None,
+    choices: tuple[str, ...] = (),
+    allowed: str = "",
+    flat: str = "",
+    since: str = "",
+    **bounds: Any,
+) -> Any:
+    """Declare a word on a field of a problem.
+
+    Parameters
+    ----------
+    default : object
+        What is used when the word is not given; ``...`` where it must be.
+    symbol, sentence : str
+        The letter on paper, and what the word is, in one sentence with its full stop.
+    label : str
+        Its name on a knob, if it is not the word itself.
+    slider : Slider, optional
+        With one a number has a knob in the explorer; a choice has one anyway.
+    choices : tuple of str
+        The words it takes, where the annotation does not list them.
+    allowed : str
+        What it takes, in words, where bounds do not say it.
+    flat : str
+        Its name among the flat words of flags and sweep files, if that is another.
+    since : str
+        The version it came with, if that is later than 1.1: at its default it is then no part of the key of a stored point, so
+        that points stored before it existed are still found.
+    **bounds
+        ``gt``, ``ge``, ``lt``, ``le``, ``min_length``, ``max_length``.
+    """
+    mark = {"symbol": symbol, "label": label, "slider": slider, "choices": choices, "flat": flat, "since": since}
+    extra: dict[str, Any] = {"symbol": symbol} if symbol else {}
+    if allowed:
+        extra["allowed"] = allowed
+    found = Field(default, description=sentence, json_schema_extra=extra, **bounds)
+    found.metadata.append(_Mark(mark))
+    return found
+
+
+class _Mark(NamedTuple):
+    """What a declaration says beyond pydantic, carried along with its bounds."""
+
+    said: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Word:
+    """A word of the user, read off its declaration."""
+
+    name: str
+    kind: Kind
+    default: Any
+    symbol: str
+    sentence: str
+    label: str
+    bounds: Mapping[str, float]
+    choices: tuple[str, ...]
+    limit: bool  # whether 0+ is one of its values
+    optional: bool
+    slider: Slider | None
+    allowed: str
+    flat: str
+    since: str
+
+    @property
+    def required(self) -> bool:
+        """Whether it has no default."""
+        return self.default is PydanticUndefined
+
+    @property
+    def flag(self) -> str:
+        """Its name on the command line."""
+        return "--" + self.flat.replace("_", "-")
+
+    @property
+    def help(self) -> str:
+        """The sentence, with the symbol beside its first part unless it names it already."""
+        if not self.symbol or self.symbol in self.sentence:
+            return self.sentence
+        end = min(i for i in (self.sentence.find(mark) for mark in ";:.") if i >= 0)
+        return f"{self.sentence[:end]} ({self.symbol}){self.sentence[end:]}"
+
+
+def words_of(*problems: type[BaseModel]) -> dict[str, Word]:
+    """The words of some problems, by the names of their fields, in the order in which they are declared."""
+    return {name: _read(name, field) for problem in problems for name, field in problem.model_fields.items()}
+
+
+def _read(name: str, field: FieldInfo) -> Word:
+    marks = [item.said for item in field.metadata if isinstance(item, _Mark)]
+    said: Mapping[str, Any] = marks[0] if marks else {}
+    kinds, bounds, literals = _parts(field.annotation, field.metadata)
+    choices = tuple(said.get("choices") or (value for value in literals if value != LIMIT))
+    kind = _kind(kinds, choices)
+    extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+    return Word(
+        name=name,
+        kind=kind,
+        default=field.get_default(call_default_factory=True),
+        symbol=said.get("symbol", ""),
+        sentence=field.description or "",
+        label=said.get("label") or name.replace("_", " ").capitalize(),
+        bounds=bounds,
+        choices=choices,
+        limit=LIMIT in literals,
+        optional=NoneType in kinds,
+        slider=said.get("slider"),
+        allowed=str(extra.get("allowed") or _allowed(kind, bounds, choices, LIMIT in literals)),
+        flat=said.get("flat") or name,
+        since=said.get("since", ""),
+    )
+
+
+def _parts(annotation: Any, metadata: list[Any]) -> tuple[set[Any], dict[str, float], tuple[str, ...]]:
+    """The plain types of an annotation, the bounds on it, and the words it lists."""
+    bounds = {key: getattr(mark, key) for mark in metadata for key in BOUNDS if getattr(mark, key, None) is not None}
+    origin = get_origin(annotation)
+    if origin is Literal:
+        return {str}, bounds, tuple(str(value) for value in get_args(annotation))
+    if origin in (Union, UnionType) or origin is Annotated:
+        own, *rest = get_args(annotation)
+        members = [(own, list(rest))] if origin is Annotated else [(one, []) for one in get_args(annotation)]
+        kinds: set[Any] = set()
+        literals: tuple[str, ...] = ()
+        for member, marks in members:
+            inner = [item for mark in marks for item in (mark.metadata if isinstance(mark, FieldInfo) else [mark])]
+            more, limits, listed = _parts(member, inner)
+            kinds, bounds, literals = kinds | more, {**bounds, **limits}, (*literals, *listed)
+        return kinds, bounds, literals
+    return {origin or annotation}, bounds, ()
+
+
+def _kind(kinds: set[Any], choices: tuple[str, ...]) -> Kind:
+    for type_, kind in ((bool, "switch"), (int, "integer"), (float, "number"), (tuple, "numbers")):
+        if type_ in kinds:
+            return kind  # type: ignore[return-value]
+    return "choice" if choices else "other"
+
+
+def _allowed(kind: Kind, bounds: Mapping[str, float], choices: tuple[str, ...], limit: bool) -> str:
+    """Say in words which values there are."""
+    if kind == "choice":
+        return " or ".join(choices)
+    called = {"integer": "an integer", "number": "a number", "switch": "true or false", "numbers": "a list of numbers"}
+    limits = " and ".join(pattern.format(f"{bounds[key]:g}") for key, pattern in BOUNDS.items() if key in bounds)
+    text = f"{called.get(kind, 'valid')} {limits}".strip()
+    return f"{text}, or the word {LIMIT} (the limit from above)" if limit else text

@@ -27,8 +27,8 @@ demo: setup
 	$(VENV)/bin/onehead demo
 
 lint: setup
-	$(VENV)/bin/ruff check src tests benchmarks checks examples
-	$(VENV)/bin/ruff format --check src tests benchmarks checks examples
+	$(VENV)/bin/ruff check src tests benchmarks checks studies examples
+	$(VENV)/bin/ruff format --check src tests benchmarks checks studies examples
 	$(VENV)/bin/mypy
 
 test: setup

@@ -38,24 +38,29 @@ class Run(NamedTuple):
 
 
 RUNS = (
-    Run("aim", ("tests/aim", "tests/aim_scaling", "tests/test_house.py")),
-    Run("aim-trained", ("tests/aim_train", "tests/test_cli.py")),
+    Run("aim", ("tests/aim/test_losses.py", "tests/aim/test_targets.py", "tests/aim/equations", "tests/aim/solve")),
+    Run("aim-verbs", ("tests/aim/verbs", "tests/house/test_rules.py")),
+    Run("aim-trained", ("tests/aim/training", "tests/cli")),
     Run("sparse", ("tests/sparse",)),
     Run(
         "others",
-        ("tests/spectra", "tests/numerics", "tests/trust", "tests/test_documents.py", "tests/test_public_face.py"),
+        (
+            "tests/spectra",
+            "tests/numerics",
+            "tests/sweep/test_security.py",
+            "tests/weights/test_security.py",
+            "tests/app/test_security.py",
+            "tests/house/test_documents.py",
+            "tests/house/test_public_face.py",
+        ),
     ),
     Run("kernels-spectra", ("tests/spectra", "tests/numerics"), compiled=False),
     Run(
         "kernels-aim",
-        ("tests/trust/test_trust_kernels.py", "tests/aim/test_channel.py", "tests/aim/test_loss.py"),
+        ("tests/aim/equations", "tests/aim/test_losses.py", "tests/sparse/test_kernels.py"),
         compiled=False,
     ),
-    Run(
-        "kernels-trained",
-        ("tests/aim_train/test_aim_objective.py", "tests/aim_train/test_atoms_law.py"),
-        compiled=False,
-    ),
+    Run("kernels-trained", ("tests/aim/training/test_objective.py",), compiled=False),
 )
 
 

@@ -37,42 +37,26 @@ from checks.reach import Reach, measure, run_tests
 __all__ = ["main"]
 
 ROOT = Path(__file__).parent.parent
-# the equations and their solvers; samplers, training runs, verdicts and thread pools are checked elsewhere
-THEORY = {
-    "aim": (
-        "by_sigma channel curve decompose iterate kernels limits logits loss optimum outliers phases prediction reduced "
-        "ridgeless scaling slopes solver spectrum targets task theory thresholds tune words"
-    ),
-    "sparse": (
-        "_logistic _sums alignment capacity collapse features finite hinge landscape losses oracle order readout saddle "
-        "square task theory tune"
-    ),
-    "spectra": "atoms law marchenko_pastur",
-    "numerics": "fixed_point gaussian prox",
-}
-TESTS = (
-    "numerics",
-    "spectra",
-    "aim",
-    "aim_scaling",
-    "sparse",
-    "aim_train",
-    "trust",
-    "test_cli.py",
-    "test_documents.py",
+# the equations and their solvers; samplers, training runs, sketches, interruptions and thread pools are checked elsewhere
+THEORY = ("aim", "sparse", "spectra", "numerics")
+LEFT_OUT = {"__init__", "training", "samplers", "train", "compare", "fit", "joint", "sketch", "interrupts", "parallel"}
+TESTS = ("numerics", "spectra", "aim", "sparse", "cli", "house/test_documents.py")
+COPIED = (
+    "src",
+    "tests",
+    "checks",
+    "docs",
+    "examples",
+    "benchmarks",
+    "studies",
+    "README.md",
+    "CHANGELOG.md",
+    "pyproject.toml",
 )
-COPIED = ("src", "tests", "checks", "docs", "examples", "benchmarks", "README.md", "CHANGELOG.md", "pyproject.toml")
-TOOLS = (
-    "test_trust_benchmarks.py", "test_trust_mutants.py", "test_trust_package.py", "test_security_source.py",
-    "test_security_stores.py", "test_security_checkpoints.py", "test_security_explorer.py",
-)  # fmt: skip
 LEFT = shutil.ignore_patterns("__pycache__", "*.png", ".hypothesis")
 LIMIT = 45.0  # seconds of usual time of the tests a mutant meets; half of that without compilation
 # tests that are quick enough without compilation, for mutants of compiled files
-PLAIN = (
-    "numerics", "spectra", "trust/test_trust_kernels.py", "aim/test_channel.py", "aim/test_loss.py",
-    "aim_train/test_atoms_law.py",
-)  # fmt: skip
+PLAIN = ("numerics", "spectra", "aim/equations", "aim/test_losses.py", "sparse/test_kernels.py")
 
 
 def sample(root: Path, count: int, seed: int) -> list[Mutant]:
@@ -87,8 +71,11 @@ def sample(root: Path, count: int, seed: int) -> list[Mutant]:
 
 def population(root: Path) -> list[Mutant]:
     """All mutants of the theory core of a tree."""
-    names = [f"{room}/{name}.py" for room, names in THEORY.items() for name in names.split()]
-    return [mutant for name in names for mutant in mutants_of(root / "src/onehead" / name, name)]
+    source = root / "src/onehead"
+    files = [path for room in THEORY for path in sorted((source / room).rglob("*.py"))]
+    names = [path.relative_to(source) for path in files]
+    core = [str(name) for name in names if not LEFT_OUT & {*name.parts, name.stem}]
+    return [mutant for name in core for mutant in mutants_of(source / name, name)]
 
 
 class Tree:
@@ -97,14 +84,17 @@ class Tree:
     def __init__(self) -> None:
         mark = hashlib.sha256(str(ROOT).encode()).hexdigest()[:8]
         self.path = Path(tempfile.gettempdir()) / f"onehead-mutants-{mark}"
-        old = {path: path.read_bytes() for path in self.path.glob("src/onehead/*/*.py")}
+        old = {path: path.read_bytes() for path in (self.path / "src/onehead").rglob("*.py")}
         for name in COPIED:
+            for path in (self.path / name).rglob("*.py"):
+                if not (ROOT / path.relative_to(self.path)).exists():  # it was moved or deleted since
+                    path.unlink()
             if (ROOT / name).is_dir():
                 shutil.copytree(ROOT / name, self.path / name, ignore=LEFT, dirs_exist_ok=True)
             elif (ROOT / name).exists():
                 shutil.copy2(ROOT / name, self.path / name)
         for path, text in old.items():
-            if path.read_bytes() != text:
+            if path.exists() and path.read_bytes() != text:
                 for kernel in self.kernels(self.compiled_users(str(path.relative_to(self.path / "src/onehead")))):
                     kernel.unlink()
 
@@ -117,7 +107,7 @@ class Tree:
         """Test files in these folders of the tests."""
         places = [self.path / "tests" / name for name in names]
         found = [file for place in places for file in (sorted(place.rglob("test_*.py")) if place.is_dir() else [place])]
-        return [str(file.relative_to(self.path)) for file in found if file.exists() and file.name not in TOOLS]
+        return [str(file.relative_to(self.path)) for file in found if file.exists()]
 
     def compiled_users(self, name: str) -> list[Path]:
         """Compiled files whose kernels may hold something of a file: itself, and those that import from such a file."""
@@ -125,7 +115,7 @@ class Tree:
         compiled = {path for path, text in sources.items() if re.search(r"\bnjit\b|compile_row|compile_pair", text)}
         stale = {self.path / "src/onehead" / name}
         while True:
-            modules = {f"onehead.{path.parent.name}.{path.stem}" for path in stale}
+            modules = {".".join(path.relative_to(self.path / "src").with_suffix("").parts) for path in stale}
             more = {path for path in compiled - stale if modules & set(_imported(sources[path]))}
             if not more:
                 return sorted(stale & compiled)
@@ -133,8 +123,9 @@ class Tree:
 
 
 def _imported(text: str) -> list[str]:
-    """Modules a file imports from."""
-    return [node.module for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom) and node.module]
+    """Modules a file imports, or imports from."""
+    found = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom) and node.module]
+    return [name for node in found for name in (node.module or "", *(f"{node.module}.{a.name}" for a in node.names))]
 
 
 def meet(mutant: Mutant, tree: Tree, reach: Reach, plain: Reach, limit: float) -> dict[str, Any]:

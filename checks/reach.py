@@ -166,13 +166,13 @@ class Reach:
                 self.tests[function].add(test)
         self.named_by: dict[str, set[str]] = defaultdict(set)  # a word -> functions that use it
         for room in ROOMS:
-            for path in sorted((tree / "src/onehead" / room).glob("*.py")):
-                source = ast.parse(path.read_text())
+            for path in sorted((tree / "src/onehead" / room).rglob("*.py")):
+                source, place = ast.parse(path.read_text()), path.relative_to(tree / "src/onehead")
                 for name, node in _functions(source):
-                    self._note(f"{room}/{path.name}:{name}", node)
+                    self._note(f"{place}:{name}", node)
                 for statement in source.body:
                     if not isinstance(statement, ast.FunctionDef):
-                        self._note(f"{room}/{path.name}:", statement)
+                        self._note(f"{place}:", statement)
 
     def _note(self, user: str, node: ast.AST) -> None:
         for child in ast.walk(node):

@@ -32,7 +32,8 @@ import numpy as np
 
 import onehead
 from onehead import aim, sparse
-from onehead.aim import limits, ridgeless, solver
+from onehead.aim.equations import emergence, ridgeless
+from onehead.aim.solve import solver
 from onehead.aim.verbs.scaling import ScalingPoint
 from onehead.results import Certificate
 from onehead.sparse import theory as sparse_theory
@@ -293,7 +294,7 @@ def second_rule() -> Iterator[None]:
 def _forget() -> None:
     """Drop what was found by the other rule."""
     ridgeless._interpolation.cache_clear()
-    limits._plateau.cache_clear()
+    emergence._plateau.cache_clear()
 
 
 def with_errors(group: str) -> dict[str, dict[str, list[float]]]:

@@ -2,9 +2,9 @@
 
 import os
 import signal
-import sys
 import threading
 from contextlib import suppress
+from importlib import import_module
 
 import pytest
 
@@ -100,8 +100,11 @@ def test_other_handlers_and_other_threads_are_left_alone():
 def test_curves_keep_what_is_solved(monkeypatch, trick):
     monkeypatch.setenv("ONEHEAD_THREADS", "1")
     for room, found in (
-        (sys.modules["onehead.aim.verbs.curve"], lambda: aim.curve(aim.Task(), aim.Learner(), [0.5, 1.0, 2.0])),
-        (sys.modules["onehead.sparse.curve"], lambda: sparse.curve(sparse.Task(), sparse.Protocol(), [1.0, 2.0, 3.0])),
+        (import_module("onehead.aim.verbs.curve"), lambda: aim.curve(aim.Task(), aim.Learner(), [0.5, 1.0, 2.0])),
+        (
+            import_module("onehead.sparse.curve"),
+            lambda: sparse.curve(sparse.Task(), sparse.Protocol(), [1.0, 2.0, 3.0]),
+        ),
     ):
         calls = []
         real = room.predict
@@ -131,7 +134,10 @@ def interrupted(words, _seed):
 def test_a_sweep_stops_and_no_point_is_called_failed(tmp_path, trick):
     with pytest.raises(KeyboardInterrupt):
         onehead.sweep(
-            "test_interrupts:interrupted", {"x": list(range(6))}, fixed={"trick": trick}, store=tmp_path / "s.db"
+            "tests.numerics.test_interrupts:interrupted",
+            {"x": list(range(6))},
+            fixed={"trick": trick},
+            store=tmp_path / "s.db",
         )
     with Store.reading(tmp_path / "s.db") as store:
         rows = list(store.rows())

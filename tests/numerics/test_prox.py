@@ -2,12 +2,23 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import optimize
 
 from onehead.aim.equations.geometry import geometry
 from onehead.aim.losses import CrossEntropy, Squared
 from onehead.errors import NotConverged
-from onehead.numerics.prox import compile_row, prox
+from onehead.numerics.prox import (
+    KICK,
+    LONGEST,
+    _saddle_free,
+    _saddle_free_pair,
+    compile_row,
+    factorise,
+    prox,
+    solve_factored,
+)
 
 
 @compile_row
@@ -85,3 +96,51 @@ def test_a_point_that_does_not_converge_is_named():
         prox(
             stuck, np.zeros((1, 1), dtype=int), np.eye(1), 1.0, np.zeros((2, 1)), np.zeros((2, 1, 1)), np.zeros((2, 1))
         )
+
+
+number = st.floats(-3.0, 3.0)
+
+
+@given(st.floats(-4.0, 0.5), number, st.floats(-4.0, 0.5), number, number)
+def test_the_step_off_a_saddle_is_the_same_in_two_codes_and_goes_downhill(h0, off, h1, g0, g1):
+    """One code takes eigenvectors from LAPACK, the other writes them down for two coordinates."""
+    hessian, gradient, move = np.array([[h0, off], [off, h1]]), np.array([g0, g1]), np.empty(2)
+    values = np.linalg.eigvalsh(hessian)
+    # where the eigenvalues or the slopes nearly vanish the direction itself is undetermined
+    if values[1] - values[0] < 1e-3 or np.abs(values).min() < 1e-6 or np.abs(gradient).max() < 1e-3:
+        return
+    _saddle_free(hessian, gradient, move)
+    pair = np.array(_saddle_free_pair(h0, off, h1, g0, g1))
+    along = gradient @ np.linalg.eigh(hessian)[1]
+    if np.abs(along).min() > 1e-6:
+        assert pair == pytest.approx(move, rel=1e-6, abs=1e-9)
+    assert gradient @ pair <= 1e-12
+    assert np.abs(pair).max() <= LONGEST * (1.0 + 1e-12)
+
+
+def test_the_step_off_a_saddle_in_its_own_axes():
+    """With a diagonal Hessian: every coordinate moves by slope over size of curvature, the lowest by KICK at least."""
+    move = np.empty(3)
+    _saddle_free(np.diag([-2.0, 1.0, 4.0]), np.array([1.0, 1.0, 1.0]), move)
+    assert move == pytest.approx([-0.5, -1.0, -0.25])
+    _saddle_free(np.diag([-2.0, 1.0, 4.0]), np.array([1e-9, 1.0, 0.0]), move)
+    assert move == pytest.approx([-KICK, -1.0, 0.0])
+    _saddle_free(np.diag([-2.0, 1.0, 4.0]), np.array([0.0, 200.0, 100.0]), move)
+    assert move == pytest.approx(np.array([KICK, -200.0, -25.0]) * LONGEST / 200.0)
+    assert _saddle_free_pair(-2.0, 0.0, 1.0, 1.0, 1.0) == pytest.approx([-0.5, -1.0])
+    assert _saddle_free_pair(1.0, 0.0, -2.0, 1.0, -1e-9) == pytest.approx([-1.0, KICK])
+    assert np.abs(_saddle_free_pair(-1.0, 0.0, 1.0, -100.0, 50.0)) == pytest.approx([LONGEST, LONGEST / 2.0])
+    # a multiple of the identity has no axes of its own
+    assert _saddle_free_pair(-2.0, 0.0, -2.0, 1.0, 3.0) == pytest.approx([-0.5, -1.5])
+
+
+def test_factors_solve_and_refuse_what_is_not_positive():
+    rng = np.random.default_rng(3)
+    root = rng.normal(size=(5, 5))
+    matrix, factor = root @ root.T + np.eye(5), np.empty((5, 5))
+    assert factorise(matrix, factor)
+    x = np.arange(1.0, 6.0)
+    solve_factored(factor, x)
+    assert matrix @ x == pytest.approx(np.arange(1.0, 6.0), rel=1e-10)
+    assert not factorise(np.diag([1.0, 2.0, -1.0]), np.empty((3, 3)))
+    assert not factorise(np.array([[1.0, 1.0], [1.0, 1.0 + 1e-9]]), np.empty((2, 2)))

@@ -41,8 +41,8 @@ def slurm(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SLURM_CONF", str(folder / "slurm.conf"))
         # jobs inherit the environment and find the calls of the tests
-        patch.setenv("PYTHONPATH", str(HERE.parent / "sweep"))
-        patch.syspath_prepend(str(HERE.parent / "sweep"))
+        patch.setenv("PYTHONPATH", str(HERE.parents[1]))
+        patch.syspath_prepend(str(HERE.parents[1]))
         patch.chdir(folder)  # SLURM writes the output of jobs where they were submitted
         try:
             subprocess.run([program, "start", str(folder)], check=True)
@@ -67,7 +67,7 @@ def test_a_cancelled_job_loses_nothing(slurm, tmp_path):
             subprocess.run(["scancel", "--full", "--signal=KILL", *cancelled], check=True)
 
     table = onehead.sweep(
-        "sweep_calls:sleep",
+        "tests.support.sweep_calls:sleep",
         {"x": list(range(POINTS))},
         fixed={"seconds": 0.1},
         store=store,

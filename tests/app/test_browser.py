@@ -1,0 +1,281 @@
+"""The explorer in the system's Chromium: what a visitor sees, with every outside request blocked."""
+
+import csv
+import re
+import subprocess
+import sys
+
+import pytest
+from tests.support.browser import chromium, needs_chromium, quiet_page
+from tests.support.explorer import DRAG, checkpoint_file, running_server, until
+
+from onehead import aim, sparse
+from onehead.app.state import read_state
+
+pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+pytestmark = needs_chromium
+
+DRAWN = "window.onehead && onehead.drawn > 0 && onehead.drawn === onehead.asked"
+REPORTED = "onehead.reported === onehead.asked"
+EXACT = "onehead.exact === onehead.asked"
+
+
+@pytest.fixture(scope="module")
+def address():
+    with running_server() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as made:
+        yield made
+
+
+@pytest.fixture
+def page(browser, address):
+    with quiet_page(browser, address, viewport={"width": 1280, "height": 860}, accept_downloads=True) as made:
+        yield made
+
+
+def visit(page, address, query):
+    page.goto(f"{address}/?{query}")
+    until(page, DRAWN)
+
+
+def number(page, name):
+    return page.locator(f'td[data-number="{name}"]').inner_text()
+
+
+def curve(page, index=0):
+    """The values of one trace on the screen."""
+    return page.evaluate(f'document.querySelector("#picture .js-plotly-plot").data[{index}].y.slice()')
+
+
+VIEWS = {
+    "view=curve": "Learning curve",
+    "view=spectrum": "Spectrum",
+    "view=decay": "Weight decay",
+    "view=scaling": "Scaling laws",
+    "view=scaling&scaling_panel=phase": "Scaling laws",
+    "view=sparse": "Sparse tokens",
+    "view=sparse&sparse_panel=capacity": "Sparse tokens",
+    "view=checkpoint": "Checkpoint",
+}
+
+
+def test_each_view_renders_in_both_themes_and_widths(page, address):
+    for i, (query, title) in enumerate(VIEWS.items()):
+        page.set_viewport_size({"width": 390, "height": 844} if i % 2 else {"width": 1280, "height": 860})
+        visit(page, address, query)
+        assert page.inner_text("h1") == title
+        assert page.locator("#formula .katex").count() == 1
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{query} is wider than the screen"
+        box = page.locator("#picture .js-plotly-plot .main-svg").first.bounding_box()
+        assert box["width"] > 250
+        assert box["height"] > 250
+        before = page.evaluate("onehead.asked")
+        page.click("#theme")
+        until(page, f"onehead.drawn > {before}")
+        assert page.get_attribute("html", "data-theme") == "dark"
+        if title != "Checkpoint":
+            assert page.locator("#picture .trace, #picture .hm").count() > 0
+
+
+def test_a_slider_changes_the_picture_and_the_address(page, address):
+    for query, knob in (
+        ("view=curve", "kappa0"),
+        ("view=spectrum", "alpha"),
+        ("view=decay", "noise"),
+        ("view=sparse", "strength"),
+    ):
+        visit(page, address, query)
+        index = 1 if query == "view=spectrum" else 0
+        before = curve(page, index)
+        page.evaluate(DRAG, [knob, 20])
+        until(page, DRAWN)
+        assert curve(page, index) != before
+        assert f"{knob}=" in page.url
+        assert page.input_value(f"#knob-{knob}") == re.search(rf"{knob}=([^&]+)", page.url).group(1)
+
+
+def test_the_keyboard_moves_a_slider_and_a_typed_number_moves_it_too(page, address):
+    visit(page, address, "view=decay")
+    page.focus("#slide-noise")
+    page.keyboard.press("ArrowRight")
+    until(page, "onehead.asked > 1 && onehead.drawn === onehead.asked")
+    assert page.input_value("#knob-noise") == "0.51"
+    page.fill("#knob-noise", "1.5")
+    page.keyboard.press("Enter")
+    until(page, "onehead.asked > 2 && onehead.drawn === onehead.asked")
+    assert page.input_value("#slide-noise") == "150"
+    labels = page.evaluate(
+        "[...document.querySelectorAll('input, select, button')].filter((e) => !(e.labels && e.labels.length)"
+        " && !e.getAttribute('aria-label') && !e.textContent.trim()).map((e) => e.id)"
+    )
+    assert labels == []
+
+
+def test_a_bad_value_explains_itself_beside_the_knob(page, address):
+    visit(page, address, "view=curve")
+    before = curve(page)
+    page.fill("#knob-noise", "-1")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#wrong-noise:not([hidden])")
+    assert page.inner_text("#wrong-noise") == "noise must be a number >= 0 and <= 1000; got -1.0."
+    assert page.get_attribute("#knob-noise", "aria-invalid") == "true"
+    assert curve(page) == before
+    page.fill("#knob-noise", "0.4")
+    page.keyboard.press("Enter")
+    until(page, DRAWN)
+    assert page.locator("#wrong-noise").is_hidden()
+
+
+def test_the_numbers_on_screen_are_the_library_s(page, address):
+    visit(page, address, "view=curve&kappa0=0.3&noise=0.2&alpha=0.8&weight_decay=0.02")
+    until(page, REPORTED)
+    state, _ = read_state({"kappa0": "0.3", "noise": "0.2", "alpha": "0.8", "weight_decay": "0.02"})
+    point = aim.predict(state.task, state.learner, 0.8)
+    assert number(page, "Test error") == f"{point.test_error:.5g}"
+    assert number(page, "Training loss") == f"{point.train_loss:.5g}"
+    assert number(page, "Rank") == f"{point.rank:.5g}"
+    assert page.inner_text("#badge").startswith("Converged")
+    visit(page, address, "view=sparse&sparse_panel=capacity")
+    until(page, REPORTED)
+    assert page.inner_text("#badge").startswith("Conjecture")
+    found = sparse.capacity(sparse.Task(), sparse.Protocol())
+    assert number(page, "Capacity, attention") == f"{found.attention:.5g}"
+    visit(page, address, "view=curve&weight_decay=0%2B&param=direct&alpha=0.25")
+    until(page, REPORTED)
+    assert "infinite test error" in page.inner_text("#badge")
+
+
+def test_a_link_reopens_the_same_view(page, address, browser):
+    visit(page, address, "view=sparse")
+    page.select_option("#preset", label="Figure 3: the bulk splits (α 4)")
+    until(page, "onehead.asked > 1 && onehead.drawn === onehead.asked")
+    assert page.inner_text("h1") == "Spectrum"
+    link, shown = page.url, curve(page, 1)
+    other = browser.new_page()
+    other.goto(link)
+    until(other, DRAWN)
+    assert other.inner_text("h1") == "Spectrum"
+    assert other.input_value("#knob-kappa0") == "0.2"
+    # the same problem, sketched anew: the same to the tolerance of a sketch
+    again = curve(other, 1)
+    assert max(abs(a - b) for a, b in zip(again, shown, strict=True)) < 0.02 * max(shown)
+    other.close()
+    page.click("#reset")
+    until(page, "onehead.asked > 2 && onehead.drawn === onehead.asked")
+    assert page.input_value("#knob-kappa0") == "0.5"
+
+
+def test_downloads_arrive(page, address, tmp_path):
+    visit(page, address, "view=sparse&sparse_panel=alignment")
+    starts = {"png": b"\x89PNG", "svg": b"<svg"}
+    for button in ("png", "svg", "csv"):
+        with page.expect_download() as waiting:
+            page.click(f"#{button}")
+        path = tmp_path / button
+        waiting.value.save_as(path)
+        if button in starts:
+            assert path.read_bytes().startswith(starts[button])
+    rows = list(csv.DictReader((tmp_path / "csv").read_text().splitlines()))
+    state, _ = read_state({"view": "sparse"})
+    row = rows[30]
+    found = sparse.align(state.sparse_task, state.protocol.changed(alpha0=float(row["alpha0"])))
+    assert float(row["cos_query"]) == pytest.approx(found.cos_query, rel=1e-12)
+    page.click("#code summary")
+    assert "oh.sparse.align(task, plan)" in page.inner_text("#python")
+    assert page.inner_text("#shell").startswith("onehead sparse align --length 10")
+
+
+def test_the_exact_picture_replaces_the_sketch(page, address):
+    visit(page, address, "view=spectrum&alpha=2")
+    until(page, EXACT)
+    assert len(curve(page, 1)) == 400  # the library's own table
+    until(page, 'document.querySelector("#picture .js-plotly-plot").layout.meta.exact')
+
+
+def test_play_runs_through_the_sample_ratios(page, address):
+    visit(page, address, "view=spectrum&alpha=0.05")
+    page.click("#play")
+    until(page, "onehead.drawn > 6")
+    page.click("#play")
+    assert float(page.input_value("#knob-alpha")) > 0.06
+    until(page, DRAWN)
+
+
+def test_training_runs_cancels_and_reloads(page, address):
+    query = "view=curve&train_dim=20&train_points=12&train_seeds=20&alpha_from=0.5&alpha_to=2"
+    visit(page, address, query)
+    page.click("#train")
+    until(page, "onehead.trained && onehead.trained.running && onehead.trained.done >= 2", 120.0)
+    page.click("#cancel")
+    until(page, "onehead.trained && !onehead.trained.running")
+    assert page.inner_text("#training-says").startswith("cancelled after")
+    visit(page, address, query)  # a reload shows what is in the store
+    traces = page.evaluate('document.querySelector("#picture .js-plotly-plot").data.map((t) => t.name)')
+    assert any(name.startswith("trained, d = 20") for name in traces)
+    visit(page, address, "view=curve&train_dim=24&train_points=1&train_seeds=3&alpha=0.7")
+    page.click("#train")
+    until(page, "onehead.trained && onehead.trained.total === 3 && !onehead.trained.running", 120.0)
+    assert page.inner_text("#training-says") == "3 runs are in the store."
+    until(
+        page,
+        'document.querySelector("#picture .js-plotly-plot").data.some((t) => t.name.startsWith("trained, d = 24"))',
+    )
+    bars = page.evaluate(
+        'document.querySelector("#picture .js-plotly-plot").data.find((t) => t.name.startsWith("trained, d = 24")).error_y.array'
+    )
+    assert len(bars) == 1
+    assert bars[0] > 0.0
+
+
+def test_a_dropped_file_shows_its_heads(page, address, tmp_path):
+    visit(page, address, "view=checkpoint&heads=12")
+    page.set_input_files("#file", checkpoint_file(str(tmp_path)))
+    until(page, "onehead.asked > 1 && onehead.drawn === onehead.asked")
+    assert page.inner_text("#file-says") == "model.safetensors: 144 heads in 12 layers."
+    until(page, REPORTED)
+    assert number(page, "Rank") == f"{32 / 384:.5g}"  # Gaussian weights: every value the shape allows is there
+    (tmp_path / "bad.safetensors").write_bytes(b"\xff" * 64)
+    page.set_input_files("#file", str(tmp_path / "bad.safetensors"))
+    until(page, 'document.getElementById("file-says").textContent.startsWith("cannot read")')
+
+
+# --- the command
+
+
+def program(*words):
+    return subprocess.run(
+        [sys.executable, "-m", "onehead", "app", *words], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_bad_flags_get_one_line():
+    for words, sentence in (
+        (("--port", "70000"), "onehead: --port must be an integer >= 0 and <= 65535; got '70000'."),
+        (("--store", "/no/such/folder/x"), "onehead: --store must be a file in a folder that exists"),
+    ):
+        done = program(*words)
+        assert done.returncode == 2
+        assert done.stdout == ""
+        assert done.stderr.splitlines()[-1].startswith(sentence)
+        assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_taken_port_and_an_open_host_are_said(address):
+    port = address.rsplit(":", 1)[1]
+    done = program("--port", port)
+    assert done.returncode == 2
+    assert "an address that is free" in done.stderr.splitlines()[-1]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "onehead", "app", "--host", "0.0.0.0", "--port", "0"], stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stderr.readline().startswith("warning: listening on 0.0.0.0")
+    finally:
+        process.terminate()
+        process.wait(30)
+        process.stderr.close()

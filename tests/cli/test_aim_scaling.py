@@ -1,0 +1,145 @@
+"""``aim scaling``, ``features``, ``phase-diagram``, and the target flags of every ``aim`` command."""
+
+import json
+
+import numpy as np
+import pytest
+
+from onehead.aim import Learner, PowerLaw, Task, predict
+
+SCALING = {"samples", "test_error", "excess_error", "local_exponent", "underfitting", "approximation", "overfitting",
+           "mismatch", "outliers", "rank", "weight_decay", "status"}  # fmt: skip
+
+
+def test_scaling(onehead, tmp_path):
+    table, picture = tmp_path / "s.csv", tmp_path / "s.png"
+    flags = ("--gamma", 0.75, "--dim", 60, "--samples", "1e5,2e3", "--weight-decay", "1/d")
+    code, out, err = onehead("aim", "scaling", *flags, "--json", "--csv", table, "--plot", picture)
+    rows = json.loads(out)
+    assert code == 0
+    assert [row["samples"] for row in rows] == [1e5, 2e3]
+    assert set(rows[0]) >= SCALING
+    assert isinstance(rows[0]["outliers"], int)
+    point = predict(Task(target=PowerLaw(gamma=0.75, dim=60)), Learner(weight_decay=1 / 60), 1e5 / 3600)
+    assert rows[0]["excess_error"] == pytest.approx(point.excess_error, rel=1e-5)
+    assert picture.read_bytes()[:4] == b"\x89PNG"
+    assert len(table.read_text().splitlines()) == 3
+    assert "wrote" in err
+    code, out, _ = onehead("aim", "scaling", *flags)
+    assert "underfitting" in out
+
+
+def test_optimal_scaling(onehead):
+    flags = ("--dim", 40, "--samples", 2000, "--json")
+    best, plain = (json.loads(onehead("aim", "scaling", *flags, *more)[1])[0] for more in (("--optimal",), ()))
+    assert best["excess_error"] < plain["excess_error"]
+    assert best["weight_decay"] != plain["weight_decay"]
+
+
+def test_features(onehead, tmp_path):
+    picture = tmp_path / "f.svg"
+    flags = ("--dim", 60, "--samples", "log:300:3e4:6", "--weight-decay", 1)
+    code, out, _ = onehead("aim", "features", *flags, "--json", "--plot", picture)
+    rows = json.loads(out)
+    assert code == 0
+    assert [row["feature"] for row in rows[:2]] == [1, 2]
+    assert picture.read_text().lstrip().startswith("<?xml")
+    assert "leave the noise" in onehead("aim", "features", *flags)[1]
+
+
+def test_phase_diagram(onehead, tmp_path):
+    picture = tmp_path / "p.png"
+    flags = ("--gamma", 1, "--dim", 50, "--log-n", "1:3:3", "--log-lambda", "-1,0", "--json", "--plot", picture)
+    code, out, _ = onehead("aim", "phase-diagram", *flags)
+    rows = json.loads(out)
+    assert code == 0
+    assert len(rows) == 6
+    assert [(row["log_lambda"], row["log_n"]) for row in rows] == [(y, x) for y in (-1.0, 0.0) for x in (1.0, 2.0, 3.0)]
+    assert set(rows[0]) >= {"log_n", "log_lambda", "excess_error", "local_exponent", "region", "status"}
+    assert picture.stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("predict", "--samples", 2000),
+        ("curve", "--samples", "2000,4000"),
+        ("thresholds",),
+        ("spectrum", "--samples", 20000),
+    ],
+)
+@pytest.mark.parametrize("target", ["power-law", "spikes", "atoms"])
+def test_every_command_takes_every_target(onehead, tmp_path, words, target):
+    file = tmp_path / "values.txt"
+    file.write_text("# eigenvalues\n6, 3\n1.8 " + "0 " * 37)
+    more = {"power-law": (), "spikes": ("--spikes", "6,3,1.8"), "atoms": ("--atoms", file)}[target]
+    dim = () if target == "atoms" else ("--dim", 40)
+    code, out, err = onehead("aim", *words, "--target", target, *more, *dim, "--json")
+    assert (code, err) == (0, "")
+    row = json.loads(out)
+    if words[0] == "spectrum":
+        assert row["outliers"]
+        assert set(row["outliers"][0]) >= {"position", "overlap"}
+
+
+def test_atoms_from_an_array_file(onehead, tmp_path):
+    np.save(tmp_path / "a.npy", np.array([3.0, 1.0, 0.0, 0.0]))
+    code, out, _ = onehead("aim", "predict", "--target", "atoms", "--atoms", tmp_path / "a.npy", "--alpha", 2, "--json")
+    assert code == 0
+    assert json.loads(out)["task"]["target"]["eigenvalues"] == [3.0, 1.0, 0.0, 0.0]
+
+
+def test_train_knows_the_dimension_of_its_target(onehead):
+    flags = ("--dim", 20, "--target", "power-law", "--samples", 200, "--weight-decay", "1/d", "--seeds", 1, "--json")
+    code, out, _ = onehead("aim", "train", *flags)
+    assert code == 0
+    assert json.loads(out)["alpha"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (
+            ("predict", "--alpha", 1, "--target", "nope"),
+            "--target must be mp or power-law or spikes or atoms; got 'nope'.",
+        ),
+        (("predict", "--alpha", 1, "--gamma", 1), "--gamma must be left out with target mp; got 1.0."),
+        (("predict",), "--alpha must be given, or samples in its place where d is known; not both; got None."),
+        (
+            ("predict", "--samples", 9),
+            "--samples must be used where a dimension is known; give dim, or use alpha; got 9.0.",
+        ),
+        (
+            ("predict", "--alpha", 1, "--samples", 9, "--target", "power-law"),
+            "--alpha must be given, or samples in its place where d is known; not both; got 'both'.",
+        ),
+        (
+            ("predict", "--alpha", 1, "--weight-decay", "1/d"),
+            "--weight-decay must be a number, or 0+: this target has no dimension d; got '1/d'.",
+        ),
+        (
+            ("predict", "--alpha", 1, "--target", "atoms", "--atoms", "/nope"),
+            "--atoms must be a file that exists; got '/nope'.",
+        ),
+        (
+            ("scaling", "--samples", 9, "--target", "mp"),
+            "target must be a target with a dimension d: PowerLaw, Spikes or Atoms",
+        ),
+        (("train", "--alpha", 1), "--dim must be given: the dimension of a token (d); got None."),
+        (("scaling",), "--samples must be given: Numbers of samples n, for example log:1e3:1e6:13."),
+    ],
+)
+def test_wrong_words_get_one_line(onehead, words, sentence):
+    code, out, err = onehead("aim", *words)
+    assert code == 2
+    assert out == ""
+    assert err.startswith(f"onehead: {sentence}")
+    assert err.count("\n") == 1
+
+
+def test_a_text_file_that_is_not_numbers(onehead, tmp_path):
+    file = tmp_path / "x.txt"
+    file.write_text("one two")
+    code, _, err = onehead("aim", "predict", "--alpha", 1, "--target", "atoms", "--atoms", file)
+    assert code == 2
+    assert "a .npy file of numbers, or a text file of numbers" in err

@@ -1,0 +1,237 @@
+"""The package itself: what is in the wheel and the sdist, what it says of itself, and what it does without the extras."""
+
+import email
+import json
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+from tests.support.hostile import checkpoint
+
+import onehead
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+SOURCE = Path(onehead.__file__).parent
+
+in_the_tree = pytest.mark.skipif(
+    not (ROOT / "src").exists(), reason="an unpacked sdist whose wheel is tested elsewhere"
+)
+
+
+def build(what, folder):
+    """Build offline, with the tools that are installed."""
+    pytest.importorskip("hatchling", reason="building needs the dev extra")
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", what, "-d", folder],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    return next(path for path in folder.iterdir() if path.suffix == (".whl" if what == "wheel" else ".gz"))
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    with zipfile.ZipFile(build("wheel", tmp_path_factory.mktemp("wheel"))) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory):
+    with tarfile.open(build("sdist", tmp_path_factory.mktemp("sdist"))) as archive:
+        files = [member for member in archive.getmembers() if member.isfile()]
+        return {m.name.partition("/")[2]: archive.extractfile(m).read() for m in files}
+
+
+@in_the_tree
+def test_the_wheel_holds_the_package_and_nothing_else(wheel):
+    info = f"onehead-{onehead.__version__}.dist-info/"
+    assert {name.split("/")[0] for name in wheel} == {"onehead", info[:-1]}
+    assert "onehead/py.typed" in wheel
+    assert f"{info}licenses/LICENSE" in wheel
+    ours = {path.relative_to(SOURCE.parent).as_posix() for path in SOURCE.rglob("*.py")}
+    assert ours == {name for name in wheel if name.endswith(".py")}
+    assets = {
+        path.relative_to(SOURCE.parent).as_posix() for path in (SOURCE / "app" / "assets").rglob("*") if path.is_file()
+    }
+    assert assets and assets <= set(wheel)
+    for name in wheel:
+        assert not re.search(r"\.(nbi|nbc|pyc|so|db|sqlite|log)$|__pycache__|/tests?/|\.DS_Store", name), name
+    assert sum(map(len, wheel.values())) < 5_000_000  # bytes unpacked, most of them the fonts of the formulas
+
+
+@in_the_tree
+def test_nothing_of_this_machine_is_in_the_package(wheel, sdist):
+    # paths of whoever builds it, and hosts of indexes
+    private = re.compile("|".join(map(re.escape, {str(ROOT), str(Path.home()) + "/", sys.prefix})).encode())
+    for name, content in {**wheel, **sdist}.items():
+        assert not private.search(content), f"{name}: {private.search(content)}"
+        if name.endswith((".toml", ".lock", ".txt", "METADATA")):
+            assert b"index-url" not in content and b"find-links" not in content, name
+
+
+@in_the_tree
+def test_metadata_say_what_is_true(wheel):
+    told = email.message_from_bytes(wheel[f"onehead-{onehead.__version__}.dist-info/METADATA"])
+    assert told["Name"] == "onehead"
+    assert told["Version"] == onehead.__version__
+    assert told["License-Expression"] == "BSD-3-Clause"
+    assert told["Requires-Python"] == ">=3.11"
+    assert told["Description-Content-Type"] == "text/markdown"
+    assert "Typing :: Typed" in told.get_all("Classifier")
+    assert set(told.get_all("Provides-Extra")) == set(PROJECT["optional-dependencies"])
+    needed = [Requirement(text) for text in told.get_all("Requires-Dist") if "extra ==" not in text]
+    assert sorted(need.name for need in needed) == sorted(Requirement(text).name for text in PROJECT["dependencies"])
+    scripts = wheel[f"onehead-{onehead.__version__}.dist-info/entry_points.txt"].decode()
+    assert "onehead = onehead.cli.main:run" in scripts
+
+
+@in_the_tree
+def test_a_wheel_is_the_same_bytes_twice(tmp_path):
+    first, second = (
+        build("wheel", folder).read_bytes() for folder in (tmp_path / "a", tmp_path / "b") if not folder.mkdir()
+    )
+    assert first == second
+
+
+@in_the_tree
+def test_the_sdist_can_be_tested(sdist):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "SECURITY.md", "src/onehead/py.typed"):
+        assert name in sdist, name
+    for folder in ("src", "tests", "benchmarks", "checks", "studies", "docs", "examples"):
+        assert any(name.startswith(f"{folder}/") for name in sdist), folder
+    for name in sdist:
+        assert not re.search(r"^(\.venv|\.git|out|site)/|__pycache__|\.nbi$", name), name
+
+
+# --- versions
+
+
+def test_every_dependency_has_a_lowest_version_that_was_tried():
+    extras = PROJECT["optional-dependencies"]
+    asked = [Requirement(text) for text in (*PROJECT["dependencies"], *extras["app"], *extras["cluster"])]
+    assert all([part.operator for part in need.specifier] == [">="] for need in asked)  # no upper bounds
+    rows = json.loads((ROOT / "checks" / "compat.json").read_text())
+    tried = next(row["versions"] for row in rows if row["choice"] == "lowest")
+    for text in PROJECT["dependencies"]:
+        need = Requirement(text)
+        bound = next(iter(need.specifier)).version
+        found = Version(tried[need.name])
+        assert found.release[: len(Version(bound).release)] == Version(bound).release, f"{text}, but {found} was tried"
+
+
+def test_everything_that_was_tried_worked_and_gave_the_same_numbers():
+    rows = json.loads((ROOT / "checks" / "compat.json").read_text())
+    assert {row["choice"] for row in rows} >= {"lowest", "newest"}  # the locked versions are those of `make test`
+    for row in rows:
+        assert "failed" not in row, f"{row['python']} {row['choice']}: {row['failed']}"
+        for where in ("wheel", "sdist"):
+            bad = {step: said for step, said in row[where]["steps"].items() if said != "ok"}
+            assert bad == {}, f"{row['python']} {row['choice']}"
+    numbers = [row["wheel"]["numbers"] for row in rows]
+    for name in set.intersection(*map(set, numbers)):
+        column = [found[name] for found in numbers]
+        assert max(column) - min(column) < 1e-9 * max(
+            map(abs, column)
+        )  # rounding of other BLAS and other compilers; the solver stops at 1e-10
+
+
+def test_the_lock_pins_everything_exactly():
+    text = (ROOT / "requirements.lock").read_text()
+    lines = [
+        line.rstrip(" \\")
+        for line in text.splitlines()
+        if line.strip() and not line.lstrip().startswith(("--hash=sha256:", "#"))
+    ]
+    assert all(re.fullmatch(r"[A-Za-z0-9][\w.-]*==[\w.+!]+", line) for line in lines)
+    if "--hash" in text:
+        assert all(
+            re.search(rf"^{re.escape(line)} \\\n +--hash=sha256:[0-9a-f]{{64}}", text, re.MULTILINE) for line in lines
+        )
+    held = {canonicalize_name(name): Version(version) for name, version in (line.split("==") for line in lines)}
+    assert len(held) == len(lines)
+    for text in (
+        *PROJECT["dependencies"],
+        *(need for extra in PROJECT["optional-dependencies"].values() for need in extra),
+    ):
+        need = Requirement(text)
+        assert held[canonicalize_name(need.name)] in need.specifier, text
+
+
+# --- without the extras
+
+BLOCKED = ("dash", "plotly", "flask", "werkzeug", "distributed", "dask", "dask_jobqueue", "pyarrow", "safetensors")
+SCRIPT = """
+import contextlib, io, json, sys
+blocked, commands = json.loads(sys.argv[1]), json.loads(sys.argv[2])
+for name in blocked:
+    sys.modules[name] = None  # as if it were not installed
+from onehead.cli.main import run
+told = []
+for words in commands:
+    out, err = io.StringIO(), io.StringIO()
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            run(words)
+    except SystemExit as end:
+        told.append([end.code, out.getvalue(), err.getvalue()])
+print(json.dumps(told))
+"""
+
+
+def without_extras(folder, *commands):
+    """(exit code, standard output, standard error) of commands in one process that has no extras; warnings are errors."""
+    words = [sys.executable, "-W", "error", "-c", SCRIPT, json.dumps(BLOCKED), json.dumps(commands)]
+    run = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr[-800:]
+    return json.loads(run.stdout.splitlines()[-1])
+
+
+def test_a_missing_extra_is_one_line(tmp_path):
+    (tmp_path / "s.toml").write_text('call = "sparse.align"\n[grid]\nalpha0 = [1.0]\n')
+    start = ["sweep", "run", "s.toml", "--store", "s.db"]
+    asked = {
+        "app": [["app", "--port", "0"]],
+        "cluster": [
+            [*start[:3], "--store", "x.db", "--on", "dask", "--address", "tcp://127.0.0.1:9"],
+            [*start[:3], "--store", "x.db", "--on", "slurm", "--dry-run"],
+            ["sweep", "export", "--store", "s.db", "--parquet", "s.parquet"],
+        ],
+    }
+    commands = [(extra, words) for extra, some in asked.items() for words in some]
+    first, *told = without_extras(tmp_path, start, *(words for _, words in commands))
+    assert first[0] == 0
+    for (extra, words), (code, out, err) in zip(commands, told, strict=True):
+        lines = err.splitlines()
+        assert code == 2, (words, err)
+        assert out == ""
+        assert len(lines) == 1, (words, err)
+        assert lines[0].endswith(f"pip install 'onehead[{extra}]'.")
+    assert not (tmp_path / "s.parquet").exists()
+
+
+def test_everything_else_needs_no_extra_and_gives_no_warning(tmp_path):
+    checkpoint(tmp_path / "model.safetensors", size=32)
+    commands = [
+        ["--version"],
+        ["aim", "predict", "--alpha", "0.5", "--json"],
+        ["sparse", "predict", "--alpha", "2", "--json"],
+        ["aim", "spectrum", "--alpha", "4", "--plot", "s.png"],
+        ["weights", "model.safetensors", "--heads", "2", "--no-fit", "--json"],
+        ["figures", "list"],
+    ]
+    for (code, out, err), words in zip(without_extras(tmp_path, *commands), commands, strict=True):
+        assert code == 0, (words, err)
+        assert "Warning" not in err
+        if "--json" in words:
+            json.loads(out)
+    assert (tmp_path / "s.png").read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,176 @@
+"""Every block of code on the pages runs, and prints what the page says it prints."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+from tests.support.checkpoints import attention_layers
+
+from onehead.cli.main import cli
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+SHELL = ("console", "sh")
+NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
+
+# commands that a page shows and this file does not run, and who does
+ELSEWHERE = {
+    r"make ": "targets of the Makefile: CI and CONTRIBUTING.md",
+    r"pip install": "the lock, and `make compat`",
+    r"\.venv/bin/python -m benchmarks": "`make bench`",
+    r"onehead app": "tests/app, in a browser",
+    r"onehead figures make all": "`make figures`",
+    r"onehead sweep run .*--on slurm(?!.*--dry-run)": "`make test-slurm`",
+}
+# shown, but of a moment that cannot be had again: a sweep that is running in another shell
+MOMENT = "onehead sweep status"
+
+
+def commands(text):
+    """(command, lines the page shows below it) of every shell block, in order."""
+    found = []
+    for kind, body in BLOCK.findall(text):
+        if kind not in SHELL:
+            assert not re.search(r"^\$ ", body, re.MULTILINE), f"a command in a block that is no console:\n{body}"
+            continue
+        for line in body.splitlines():
+            if line.startswith("$ ") or kind == "sh":
+                found.append((re.sub(r"\s+# .*", "", line.removeprefix("$ ")), []))
+            elif included := re.match(r'--8<-- "(.*)"', line):
+                found[-1][1].extend((ROOT / included[1]).read_text().splitlines())
+            else:
+                found[-1][1].append(line)
+    return found
+
+
+def ran_elsewhere(command):
+    return any(re.match(pattern, command) for pattern in ELSEWHERE)
+
+
+def prepare(folder):
+    """The files that pages take for granted: a checkpoint in three forms, and a sweep with a mistake."""
+    rng = np.random.default_rng(0)
+    for place, layers in ((folder, 1), (folder / "folder", 6)):
+        tensors = attention_layers(layers, 64, rng)
+        place.mkdir(exist_ok=True)
+        save_file(tensors, place / "model.safetensors")
+        (place / "config.json").write_text(json.dumps({"model_type": "bert", "num_attention_heads": 4}))
+        index = {"weight_map": dict.fromkeys(tensors, "model.safetensors")}
+        (place / "model.safetensors.index.json").write_text(json.dumps(index))
+    (folder / "bad.toml").write_text('call = "aim.predict"\n\n[fixed]\n\n\n\n\n[grid]\nnoise = [-1.0]\nalpha = [1.0]\n')
+
+
+def prepare_layout(folder, command):
+    """The file of a command that says where its weights lie."""
+    shapes = {
+        "separate": {"q": (64, 64), "k": (64, 64)},
+        "sections": {"qkv": (192, 64)},
+        "interleaved": {"qkv": (64, 192)},
+    }
+    kind = next((kind for kind in shapes if f"--layout {kind}" in command), None)
+    if kind is not None:
+        rng = np.random.default_rng(1)
+        tensors = {f"blocks.0.{key}": rng.standard_normal(shape) for key, shape in shapes[kind].items()}
+        save_file(tensors, folder / "f.safetensors")
+        (folder / "config.json").unlink(missing_ok=True)  # of another model
+
+
+def run(command, folder):
+    """Exit code and everything printed, as a user sees it on a wide terminal."""
+    programs = Path(sys.executable).parent
+    surroundings = {
+        **os.environ,
+        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+        "COLUMNS": "200",
+        "MPLBACKEND": "Agg",
+    }
+    done = subprocess.run(
+        ["bash", "-c", command], check=False, cwd=folder, env=surroundings, capture_output=True, text=True, timeout=600
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def words_of(lines):
+    """The lines without numbers, rules of tables and white space, whose widths depend on the numbers."""
+    bare = [re.sub(r"[\u2500-\u257f\s]+", " ", NUMBER.sub("#", line)).strip() for line in lines]
+    return [line for line in bare if line]
+
+
+def numbers_of(lines):
+    """Numbers that a second run repeats: not those of times."""
+    return [float(x) for line in lines if not re.search(r"second|\bs\b", line) for x in NUMBER.findall(line)]
+
+
+def same(shown, printed):
+    """What is printed is what is shown; three dots end what is shown."""
+    if shown[-1] == "...":
+        shown, printed = shown[:-1], printed[: len(shown) - 1]
+    assert sorted(words_of(printed)) == sorted(words_of(shown))  # errors and results come on two streams
+    # four digits: what optimisers and sums in another order leave alone
+    assert sorted(numbers_of(printed)) == pytest.approx(sorted(numbers_of(shown)), rel=1e-3, abs=1e-6)
+
+
+SHELL_PAGES = [page for page in PAGES if any(not ran_elsewhere(command) for command, _ in commands(page.read_text()))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", SHELL_PAGES, ids=lambda page: page.stem)
+def test_commands_on_pages_run(page, tmp_path):
+    prepare(tmp_path)
+    for command, shown in commands(page.read_text()):
+        if ran_elsewhere(command):
+            continue
+        prepare_layout(tmp_path, command)
+        code, printed = run(command, tmp_path)
+        assert code == (2 if "bad.toml" in command else 0), f"{command}\n{printed}"
+        assert "Traceback" not in printed, f"{command}\n{printed}"
+        for made in re.findall(r"(?:--plot|--csv|>) (\S+)", command):
+            assert (tmp_path / made).exists(), f"{command} left no {made}"
+        if shown and not command.startswith(MOMENT):
+            same(shown, printed.splitlines())
+
+
+PYTHON_PAGES = [page for page in PAGES if "```python" in page.read_text()]
+
+
+@pytest.mark.parametrize("page", PYTHON_PAGES, ids=lambda page: page.stem)
+def test_python_on_pages_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    space = {"__name__": "page"}
+    for kind, block in BLOCK.findall(page.read_text()):
+        if kind == "python" and "--8<--" not in block:  # a file shown as it is has a test of its own
+            exec(compile(block, page.name, "exec"), space)
+
+
+def test_every_block_is_of_a_kind_that_is_checked():
+    for page in PAGES:
+        kinds = {kind for kind, _ in BLOCK.findall(page.read_text())}
+        assert kinds <= {*SHELL, "python", "text", "toml"}, f"{page.name} has blocks of kind {kinds}"
+
+
+def test_commands_that_are_not_run_here_are_commands():
+    # those within sentences, and those that others run: every flag is one the program knows
+    for page in PAGES:
+        text = page.read_text()
+        others = [command for command, _ in commands(text) if ran_elsewhere(command)]
+        for line in (*re.findall(r"`(onehead [a-z][^`\n]*)`", text), *others):
+            if line.startswith("onehead "):
+                known_to_the_program(line.split()[1:], f"{page.name}: {line}")
+
+
+def known_to_the_program(words, where):
+    command = cli
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        command, words = command.get_command(click.Context(command), words[0]), words[1:]
+        assert command is not None, where
+    flags = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+    for word in words:
+        assert not word.startswith("--") or word.split("=")[0] in flags | {"--help", "--version"}, where

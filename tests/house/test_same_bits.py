@@ -1,0 +1,95 @@
+"""The same bits for the same input: again in one process, in fresh processes, and with any number of threads.
+
+Bits, not digits: every number is compared by its hexadecimal form. Each process solves the same list of problems, one of
+every kind of theory, and prints it.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from onehead import aim, sparse
+
+ROOT = Path(__file__).parents[2]
+POWER_LAW = aim.Task(target=aim.PowerLaw(gamma=0.75, dim=60))
+RARE = sparse.Task(length=6, signal_tokens=2, strength=3.0, positive_rate=0.3)
+
+
+def bits(value):
+    """Every number inside a result, exactly."""
+    if isinstance(value, float):
+        return value.hex()
+    if isinstance(value, dict):
+        return {key: bits(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [bits(item) for item in value]
+    return value
+
+
+def answers(*, tuned=True):
+    """One answer of every kind, of problems that are quick to solve."""
+    learner = aim.Learner(weight_decay=0.01)
+    plan = sparse.Protocol(ridge=1e-2)
+    points = [aim.predict(aim.Task(tokens=tokens), aim.Learner(weight_decay=0.1), 0.5) for tokens in (2, 3, 5)]
+    # with few samples of noisy labels the solver takes its other route, by way of Sigma
+    points.append(aim.predict(aim.Task(noise=1.5, beta0=2.0), aim.Learner(weight_decay=1e-5), 0.02))
+    points += aim.curve(aim.Task(), learner, [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 2.0]).points
+    found = {
+        "predict and curve": [point.to_dict() for point in points],
+        "thresholds": aim.thresholds(aim.Task()).to_dict(),
+        "spectrum": aim.spectrum(points[0]).to_dict(),
+        "power law": aim.scaling(POWER_LAW, aim.Learner(weight_decay=1.0 / 60.0), [500.0, 2000.0, 8000.0]).to_rows(),
+        "phase diagram": [
+            cell.to_dict() for cell in aim.phase_diagram(POWER_LAW, log_n=[1.5, 2.0, 2.5], log_lambda=[-1.0, 0.0])
+        ],
+        "tune": aim.tune(aim.Task(noise=0.1), aim.Learner(param="direct"), 2.0).to_dict() if tuned else None,
+        "sparse": [
+            sparse.predict(RARE, plan.changed(loss=loss), model=model).to_dict()
+            for loss in ("logistic", "square", "hinge", "squared-hinge")
+            for model in ("attention", "pooled", "vectorised")
+        ],
+        "capacity": sparse.capacity(RARE, plan).to_dict(),
+        "oracle": sparse.oracle(RARE).to_dict(),
+    }
+    return json.dumps(bits(found), sort_keys=True)
+
+
+def fresh_process(threads):
+    """The same answers from a new process with that many threads, for kernels and for linear algebra."""
+    words = [sys.executable, "-c", "from tests.house.test_same_bits import answers; print(answers())"]
+    count = str(threads)
+    settings = {**os.environ, "ONEHEAD_THREADS": count, "OPENBLAS_NUM_THREADS": count}
+    return subprocess.run(words, cwd=ROOT, env=settings, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def differences(left, right):
+    """The paths at which two answers differ, for the message of a failure."""
+
+    def walk(a, b, path):
+        if isinstance(a, dict):
+            return [found for key in a for found in walk(a[key], b[key], f"{path}.{key}")]
+        if isinstance(a, list):
+            return [found for i, (x, y) in enumerate(zip(a, b, strict=True)) for found in walk(x, y, f"{path}[{i}]")]
+        return [] if a == b else [f"{path}: {a} {b}"]
+
+    return walk(json.loads(left), json.loads(right), "")[:10]
+
+
+@pytest.fixture(scope="module")
+def here():
+    return answers()
+
+
+def test_again_in_the_same_process(here):
+    """Whatever the first solve left in memory does not change the second; a search would only repeat its own points."""
+    again = answers(tuned=False)
+    assert differences(json.dumps({**json.loads(here), "tune": None}), again) == []
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_fresh_processes_with_any_number_of_threads(here, threads):
+    assert differences(here, fresh_process(threads)) == []

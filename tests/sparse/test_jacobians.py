@@ -1,0 +1,121 @@
+"""Jacobians and gradients of the sparse theory against differences, and the steps that Newton's method takes.
+
+Newton's method forgives a wrong Jacobian by taking more steps, so every Jacobian is held against differences here.
+"""
+
+import sys
+
+import numpy as np
+import pytest
+
+from onehead.sparse import Logistic, Protocol, Square, SquaredHinge, Task, hinge, predict
+from onehead.sparse.capacity import _violation
+from onehead.sparse.collapse import first_order_cost
+from onehead.sparse.features import attention_features
+from onehead.sparse.order import Stationarity, _first_guess, _sweeps, polish
+from onehead.sparse.saddle import _averages, _system
+
+TASK = Task(length=5, signal_tokens=2, strength=2.5, positive_rate=0.35)
+FEATURES = attention_features(TASK, cos_query=0.6, sharpness=1.2, log2_points=6, seed=0)
+PLACES = np.array([[0.4, 0.7, -0.3, 0.2, -0.5], [-0.2, 1.3, 0.1, -0.6, 0.4], [0.0, 0.3, 0.5, 0.1, 1.2]])
+
+
+def assert_jacobian(make, u, step=1e-5):
+    """Central differences: the error is step^2 of the third derivative, and rounding over the step, both below 1e-8.
+
+    The rows of x are forces over rms, and the Jacobian leaves out the change of rms, which the residual multiplies; 1/rms
+    is what a change of the ridge shows in the row of the query.
+    """
+
+    def log_rms(u):
+        return float(np.log(0.5 * u[0] / (make(0.53)(u)[0][0] - make(0.03)(u)[0][0])))
+
+    residual, jacobian = make(0.03)(u)
+    for k in range(len(u)):
+        ahead, behind = u + step * np.eye(len(u))[k], u - step * np.eye(len(u))[k]
+        slope = (make(0.03)(ahead)[0] - make(0.03)(behind)[0]) / (2.0 * step)
+        slope[:3] += residual[:3] * (log_rms(ahead) - log_rms(behind)) / (2.0 * step)
+        assert slope == pytest.approx(jacobian[:, k], rel=1e-6, abs=1e-7), k
+
+
+@pytest.mark.parametrize("u", PLACES[:2])
+def test_hinge_jacobian(u):
+    assert_jacobian(lambda ridge: hinge._system(FEATURES, alpha=2.0, ridge=ridge), u)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge(), Square()])
+@pytest.mark.parametrize("u", PLACES[:2])
+def test_saddle_jacobian(u, loss):
+    assert_jacobian(lambda ridge: _system(FEATURES, loss, alpha=2.0, ridge=ridge), u)
+
+
+def test_hard_margin_jacobian(monkeypatch):
+    kept = []
+
+    def catch(system, start):
+        kept.append((system, start))
+        return polish(system, start)
+
+    monkeypatch.setattr(hinge, "polish", catch)
+    solution = hinge.solve_hard_margin(FEATURES, alpha=0.8)
+    system, _ = kept[0]
+    u = np.append(solution.x, [np.log(solution.rp), -1.0])
+    found, _, evaluations = polish(system, u)
+    # at the solution the residual vanishes, and with it the change of the scale that the rows of x are divided by
+    residual, jacobian = system(found)
+    assert np.abs(residual).max() < 1e-9
+    for k in range(len(found)):
+        move = 1e-5 * np.eye(len(found))[k]
+        slope = (system(found + move)[0] - system(found - move)[0]) / 2e-5
+        assert slope == pytest.approx(jacobian[:, k], rel=1e-5, abs=1e-6)
+    assert evaluations <= 15
+
+
+@pytest.mark.parametrize("x", PLACES[:, :3])
+def test_gradients_of_the_collapse_and_of_the_violation(x):
+    for function in (lambda x: first_order_cost(FEATURES, x, alpha=2.0), lambda x: _violation(FEATURES, x)):
+        gradient = function(x)[1]
+        for k in range(3):
+            move = 1e-5 * np.eye(3)[k]
+            slope = (function(x + move)[0] - function(x - move)[0]) / 2e-5
+            # the inner maximum of the first is found to 1e-10, which the envelope theorem squares
+            assert slope == pytest.approx(gradient[k], rel=1e-6, abs=1e-7)
+
+
+def test_newton_from_the_sweeps_needs_few_steps():
+    """Quadratic convergence: from a point good to a per cent or so five steps reach 1e-9, halved ones not counted."""
+    loss = Logistic()
+    equations = Stationarity(
+        features=FEATURES,
+        alpha=2.0,
+        averages=lambda x, rp, chi: _averages(FEATURES, loss, x, rp, chi),
+        system=lambda ridge: _system(FEATURES, loss, alpha=2.0, ridge=ridge),
+        curvature=0.25,
+    )
+    near = _sweeps(equations, 0.1, _first_guess(equations, 0.1), 40)
+    exact, residual, evaluations = polish(equations.system(0.1), near)
+    assert residual < 1e-9
+    assert evaluations <= 6
+    assert near == pytest.approx(exact, abs=0.02)  # damped by 0.6 per sweep, forty of them
+
+
+def test_points_are_doubled_only_until_two_samples_agree(monkeypatch):
+    """A coarse sample for the start, then pairs: one pair where the wish is modest, more where it is not."""
+    theory, sizes = sys.modules["onehead.sparse.theory"], []
+    make = theory.attention_features
+
+    def counted(task, *, log2_points, **rest):
+        sizes.append(log2_points)
+        return make(task, log2_points=log2_points, **rest)
+
+    monkeypatch.setattr(theory, "attention_features", counted)
+    protocol = Protocol(cos_query=0.6, sharpness=1.2, alpha1=2.0, ridge=0.05, loss="square")
+    modest = predict(TASK, protocol, accuracy=1e-2)
+    assert len(sizes) == 3
+    assert sizes[1] == sizes[2] > sizes[0]
+    assert modest.certificate.quadrature_error <= 1e-2
+    sizes.clear()
+    strict = predict(TASK, protocol, accuracy=2e-6)
+    assert sizes[1::2] == sizes[2::2] == list(range(sizes[1], sizes[-1] + 1))
+    assert len(sizes) > 3
+    assert strict.certificate.quadrature_error < modest.certificate.quadrature_error

@@ -1,0 +1,165 @@
+"""The explorer as a program of its own, what its page sends, and requests from nearly right to nonsense; benchmarks use them too."""
+
+import json
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from onehead.app.knobs import KNOBS
+from onehead.app.views import VIEWS
+from tests.support.checkpoints import attention_layers
+
+CHROMIUM = "/usr/bin/chromium"
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@contextmanager
+def running_server() -> Iterator[str]:
+    """Start the program on a free port; its address."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "onehead", "app", "--port", "0", "--store", f"{folder}/runs.sqlite"]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        assert process.stderr is not None
+        try:
+            for line in process.stderr:
+                if found := re.search(r"http://\S+", line):
+                    time.sleep(4.0)  # the workers load their compiled code
+                    yield found.group().rstrip("/")
+                    break
+        finally:
+            process.terminate()
+            process.wait(20)
+            process.stderr.close()
+
+
+def checkpoint_file(folder: str) -> str:
+    """A small file with 12 layers of 12 heads."""
+    path = str(Path(folder) / "model.safetensors")
+    save_file(attention_layers(12, 384, np.random.default_rng(0)), path)
+    return path
+
+
+def until(page: Any, expression: str, seconds: float = 60.0) -> None:
+    """Wait for an expression in the page to become true."""
+    end = time.monotonic() + seconds
+    while not page.evaluate(expression):
+        if time.monotonic() > end:
+            raise TimeoutError(expression)
+        time.sleep(0.02)
+
+
+# one move: drag the slider a step, and note when the figure of that question is on the screen
+DRAG = """([name, steps]) => new Promise((done) => {
+  const slide = document.getElementById("slide-" + name), max = Number(slide.max);
+  let to = Number(slide.value) + steps;
+  if (to > 0.9 * max || to < 0.1 * max) to = Math.round(max * (0.35 + 0.3 * Math.random()));
+  slide.value = to;
+  const start = performance.now(), gd = document.querySelector("#picture .js-plotly-plot");
+  slide.dispatchEvent(new Event("input", { bubbles: true }));
+  const wanted = window.onehead.asked;
+  const look = () => {
+    const meta = gd.layout && gd.layout.meta;
+    if (meta && meta.n >= wanted && window.onehead.drawn >= wanted) done(performance.now() - start);
+    else if (performance.now() - start > 10000) done(10000);
+    else requestAnimationFrame(look);
+  };
+  look();
+})"""
+
+
+def question(kind: str, query: dict[str, Any], n: int = 1, page: str = "bench") -> dict[str, Any]:
+    """What the page itself sends."""
+    single = {"id": f"told-{kind}", "property": "data"}
+    both = [{"id": "picture", "property": "figure"}, single]
+    data = {"query": query, "n": n, "page": page, "theme": "light", "file": ""}
+    return {
+        "output": f"..picture.figure...told-{kind}.data.." if kind == "draw" else f"told-{kind}.data",
+        "outputs": both if kind == "draw" else single,
+        "inputs": [{"id": f"ask-{kind}", "property": "data", "value": data}],
+        "changedPropIds": [f"ask-{kind}.data"],
+    }
+
+
+VALUES = [
+    "0", "-1", "1e308", "nan", "inf", "-inf", "0+", "", " ", "1e-300", "abc", "9" * 400, "../../etc/passwd", "<script>", "\x00", "٣",
+    "1_000", "0x10", "1,5", "true", None, [], {}, [1], {"a": 1}, True, 3.5, -7, 10**30, "cross-entropy", "direct", "alpha",
+]  # fmt: skip
+
+
+def fuzz_request(rng: random.Random) -> tuple[str, str, bytes, dict[str, str]]:
+    """A method, a path, a body and headers: from nearly right to nonsense."""
+    kind = rng.choice(["draw"] * 6 + ["report", "train", "shape", "path", "bytes", "csv", "file", "headers"])
+    names = [*KNOBS, "view", "nothing", "file"]
+    query = {rng.choice(names): rng.choice(VALUES) for _ in range(rng.randrange(6))}
+    query.setdefault("view", rng.choice([*VIEWS, "zzz"]))
+    body = question(kind if kind in ("draw", "report", "train") else "draw", query, n=rng.choice([0, 1, -5, 2**70]))
+    if kind == "train":
+        body["inputs"][0]["value"]["do"] = rng.choice(["look", "cancel", "explode", None, 5])
+    if kind == "shape":
+        part = rng.choice(["output", "outputs", "inputs", "changedPropIds", "state", "x"])
+        body[part] = rng.choice(
+            [None, 1, "told-draw.data", "sink.data", [], {}, [[]], [None], "x" * 1000, [{"id": {"a": 1}}]]
+        )
+    headers = {"Content-Type": "application/json"}
+    if kind == "headers":
+        headers |= rng.choice(
+            [
+                {"Origin": "http://elsewhere"},
+                {"Host": "elsewhere"},
+                {"Content-Type": "text/plain"},
+                {"Content-Encoding": "gzip"},
+            ]
+        )
+    if kind == "bytes":
+        return "POST", "/_dash-update-component", rng.randbytes(rng.randrange(3000)), headers
+    if kind == "file":
+        return (
+            "POST",
+            f"/checkpoint?heads={rng.choice(['0', 'x', '-1', '12'])}",
+            rng.randbytes(rng.randrange(400)),
+            headers,
+        )
+    if kind == "csv":
+        pairs = "&".join(f"{quote(str(k))}={quote(str(v)[:300])}" for k, v in query.items() if k != "view")
+        return "GET", f"/data.csv?view=sparse&sparse_panel=alignment&{pairs}", b"", {}
+    if kind == "path":
+        pieces = [
+            "_dash-component-suites",
+            "assets",
+            "..",
+            "%2e%2e",
+            "etc",
+            "passwd",
+            "_dash-layout",
+            "dash",
+            "plotly",
+            "a" * 200,
+            "%00",
+            "_dash-dependencies",
+            "_reload-hash",
+            "_favicon.ico",
+            "explorer.js",
+        ]
+        path = "/" + "/".join(rng.choice(pieces) for _ in range(rng.randrange(5)))
+        return rng.choice(["GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE"]), path, b"", {}
+    return "POST", "/_dash-update-component", json.dumps(body).encode(), headers

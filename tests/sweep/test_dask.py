@@ -1,0 +1,83 @@
+"""A real Dask scheduler with two workers on loopback: a worker is killed, the scheduler is killed."""
+
+import signal
+
+import pytest
+from tests.support.sweep_cluster import cluster, free_port
+
+import onehead
+from onehead.errors import InvalidArgument
+from onehead.sweep import Store
+from onehead.sweep.failures import LostScheduler, WorkersLost
+
+pytestmark = pytest.mark.slow
+POINTS = 100
+
+
+def kill_after(process, finished):
+    """A progress callable that kills a process when so many points are on disk."""
+    seen = []
+
+    def step():
+        seen.append(1)
+        if len(seen) == finished:
+            process.send_signal(signal.SIGKILL)
+
+    return step
+
+
+def test_a_killed_worker_loses_nothing(tmp_path):
+    store = tmp_path / "points.db"
+    with cluster() as (address, _, workers):
+        table = onehead.sweep(
+            "tests.support.sweep_calls:sleep",
+            {"x": list(range(POINTS))},
+            fixed={"seconds": 0.03},
+            store=store,
+            on=address,
+            progress=kill_after(workers[0], 30),
+        )
+        assert workers[0].poll() == -signal.SIGKILL
+        # a point that kills whatever solves it takes the other worker along; the sweep ends with a sentence
+    assert table.column("square").tolist() == [x * x for x in range(POINTS)]
+    assert len({row["key"] for row in table}) == POINTS and not table.failed
+    print(f"one of two workers killed after 30 points: {len(table)} of {POINTS} rows arrived, 0 duplicated")  # noqa: T201
+
+
+def test_a_killed_scheduler_keeps_what_is_finished(tmp_path):
+    store = tmp_path / "points.db"
+    words = {"axes": {"x": list(range(POINTS))}, "fixed": {"seconds": 0.03}, "store": store}
+    acknowledged = []
+    with cluster() as (address, scheduler, _):
+        kill = kill_after(scheduler, 30)
+
+        def step():
+            acknowledged.append(1)
+            kill()
+
+        with pytest.raises(LostScheduler, match=r"is gone .* every point counted so far is kept"):
+            onehead.sweep("tests.support.sweep_calls:sleep", **words, on=address, progress=step)
+    with Store.reading(store) as opened:
+        counts, kept = opened.counts(), {row["key"]: row["finished_at"] for row in opened.rows()}
+    assert counts.done == len(acknowledged) >= 30 and counts.total == POINTS
+    table = onehead.sweep("tests.support.sweep_calls:sleep", **words)
+    assert table.column("square").tolist() == [x * x for x in range(POINTS)]
+    assert {row["key"]: row["finished_at"] for row in table if row["key"] in kept} == kept
+    print(  # noqa: T201
+        f"scheduler killed: {len(acknowledged)} acknowledged, {counts.done} kept, {counts.missing} solved afterwards"
+    )
+
+
+def test_no_scheduler_there(monkeypatch):
+    monkeypatch.setattr("onehead.sweep.dask.PATIENCE", 1.0)
+    with pytest.raises(InvalidArgument, match="address must be the address of a running Dask scheduler"):
+        onehead.sweep("sparse.align", {"alpha0": [1.0]}, on=f"tcp://127.0.0.1:{free_port()}")
+
+
+def test_a_worker_with_other_numbers_is_refused(monkeypatch):
+    monkeypatch.setattr("onehead.sweep.dask.NUMERICAL", "other")
+    with (
+        cluster(workers=1) as (address, _, _),
+        pytest.raises(WorkersLost, match="the worker has numerical version 2, the sweep other: install one onehead"),
+    ):
+        onehead.sweep("sparse.align", {"alpha0": [1.0]}, on=address)

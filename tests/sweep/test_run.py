@@ -1,0 +1,189 @@
+"""Running sweeps: rows, resuming, retrying, seeds; the same bits wherever a point is solved."""
+
+import json
+import math
+import time
+
+import numpy as np
+import pytest
+
+import onehead
+from onehead.sweep import CALLS, Spec, Store, drive, executor_named
+from onehead.sweep.failures import PointFailed
+
+
+def test_a_row_is_what_the_call_itself_gives():
+    from onehead.aim import Learner, MarchenkoPastur, Task, predict, spectrum
+
+    table = onehead.sweep("aim.spectrum", {"alpha": [0.5]}, fixed={"kappa0": 0.4, "noise": 0.2, "weight_decay": 0.02})
+    point = predict(Task(target=MarchenkoPastur(kappa0=0.4), noise=0.2), Learner(weight_decay=0.02), 0.5)
+    law = spectrum(point)
+    row = table[0]
+    assert row["rank"] == law.rank and row["test_error"] == point.test_error
+    assert row["kind"] == "claim" and row["status"] == "converged" and row["residual"] == point.certificate.residual
+    assert np.array_equal(table.arrays(0)["density"], law.density_values)
+    assert row["version"] == onehead.__version__ and row["numerical_version"] == onehead.sweep.NUMERICAL
+
+
+def test_power_law_targets_count_samples():
+    table = onehead.sweep(
+        "aim.predict",
+        {"samples": [400, 900]},
+        fixed={"target": "power-law", "gamma": 0.75, "dim": 40, "weight_decay": "1/d"},
+    )
+    assert table.column("samples").tolist() == [400, 900]
+    assert table.column("alpha").tolist() == [0.25, 0.5625]
+    assert table.column("weight_decay").tolist() == [1 / 40] * 2
+
+
+def test_a_tuned_value_does_not_hide_the_given_one():
+    for call, word in (("aim.tune", "weight_decay"), ("sparse.tune", "ridge")):
+        names = CALLS[call].columns({word: 0.3, "noise": 0.5})
+        assert names == {f"given_{word}": 0.3, "noise": 0.5}
+    assert CALLS["aim.predict"].columns({"weight_decay": 0.3}) == {"weight_decay": 0.3}
+
+
+def test_message_passing_keeps_its_iterations():
+    table = onehead.sweep("aim.amp", {"dim": [30]}, fixed={"alpha": 1.0, "iterations": 12}, seeds=[4])
+    arrays = table.arrays(0)
+    assert arrays["q"][-1] == table[0]["q"] and len(arrays["q_theory"]) == table[0]["steps"]
+
+
+def test_seeds_and_repeats_draw_fresh_numbers():
+    table = onehead.sweep("tests.support.sweep_calls:draw", {"x": [1, 2]}, seeds=[0, 1], repeats=3)
+    assert len(table) == 12
+    assert [row["seed_used"] for row in table if row["repeat"] == 0] == [0, 1, 0, 1]
+    assert len({row["seed_used"] for row in table}) == 6  # two seeds, three repeats, the same for every x
+    again = onehead.sweep("tests.support.sweep_calls:draw", {"x": [1, 2]}, seeds=[0, 1], repeats=3)
+    assert [row["number"] for row in again] == [row["number"] for row in table]
+
+
+def test_done_points_are_never_solved_again(tmp_path):
+    store = tmp_path / "points.db"
+    first = onehead.sweep("tests.support.sweep_calls:trivial", {"x": [1, 2, 3]}, store=store)
+    steps = []
+    more = onehead.sweep(
+        "tests.support.sweep_calls:trivial", {"x": [0, 1, 2, 3, 4]}, store=store, progress=lambda: steps.append(1)
+    )
+    assert len(steps) == 2
+    assert more.column("square").tolist() == [0, 1, 4, 9, 16]
+    kept = {row["key"]: row["finished_at"] for row in first}
+    assert {row["key"]: row["finished_at"] for row in more if row["key"] in kept} == kept
+    less = onehead.sweep("tests.support.sweep_calls:trivial", {"x": [4, 1]}, store=store)
+    assert less.column("square").tolist() == [16, 1]  # in the order asked for
+    with Store.reading(store) as opened:
+        assert opened.stored() == 5 and opened.counts().total == 2
+
+
+def test_a_point_asked_for_twice_is_one_row():
+    assert onehead.sweep("tests.support.sweep_calls:trivial", {"x": [2, 2, 3]}).column("square").tolist() == [4, 9]
+
+
+@pytest.mark.parametrize("on", ["inline", "local"])
+def test_failed_points_are_rows_with_a_reason(on):
+    table = onehead.sweep("tests.support.sweep_calls:broken", {"x": list(range(9))}, on=on, workers=2)
+    assert len(table) == 9 and len(table.failed) == 6
+    reasons = [row["reason"] for row in table]
+    assert reasons[0] == "it ran away." and reasons[1] == "ZeroDivisionError: division by zero" and reasons[2] is None
+    assert table[0]["residual"] == 0.25 and table[0]["state"] == "failed"
+    assert math.isnan(table.column("ratio")[0]) and table.column("ratio")[2] == 1.0
+
+
+def test_retry_solves_failed_points_again(tmp_path):
+    cure, store = tmp_path / "cure", tmp_path / "points.db"
+    words = {"fixed": {"cure": str(cure)}, "store": store}
+    assert len(onehead.sweep("tests.support.sweep_calls:cured", {"x": [1, 2]}, **words).failed) == 2
+    cure.touch()
+    assert len(onehead.sweep("tests.support.sweep_calls:cured", {"x": [1, 2]}, **words).failed) == 2
+    table = onehead.sweep("tests.support.sweep_calls:cured", {"x": [1, 2]}, retry=True, **words)
+    assert not table.failed and table.column("square").tolist() == [1, 4]
+    assert [row["reason"] for row in table] == [None, None]
+
+
+@pytest.mark.parametrize("on", ["inline", "local"])
+def test_stop_at_the_first_failure(on, tmp_path):
+    store = tmp_path / "points.db"
+    with pytest.raises(PointFailed, match="stopped at the first failed point: ZeroDivisionError"):
+        onehead.sweep(
+            "tests.support.sweep_calls:broken",
+            {"x": [2, 5, 1, *range(8, 3000, 3)]},
+            store=store,
+            on_error="stop",
+            on=on,
+        )
+    with Store.reading(store) as opened:
+        counts = opened.counts()
+    assert counts.failed == 1 and counts.missing > 0
+
+
+def test_ctrl_c_keeps_points_that_wait_for_the_writer(tmp_path):
+    store = tmp_path / "points.db"
+    with pytest.raises(KeyboardInterrupt):
+        onehead.sweep("tests.support.sweep_calls:interrupted", {"x": list(range(9))}, store=store)
+    with Store.reading(store) as opened:
+        assert opened.counts().done == 5  # solved within a millisecond, none had been written yet
+
+
+def test_arrays_are_kept_once_by_content(tmp_path):
+    store = tmp_path / "points.db"
+    table = onehead.sweep("tests.support.sweep_calls:heavy", {"size": [100], "copy": [1, 2]}, seeds=[0], store=store)
+    files = list((tmp_path / "points.db.arrays").iterdir())
+    assert [file.suffix for file in files] == [".npz"]
+    assert table[0]["arrays"] == table[1]["arrays"] == f"points.db.arrays/{files[0].name}"
+    assert np.array_equal(table.arrays(0)["table"], np.random.default_rng(0).standard_normal(100))
+
+
+def test_chunks_follow_the_time_points_take():
+    from onehead.sweep.feed import Feed
+    from onehead.sweep.points import Point
+    from onehead.sweep.solve import Outcome
+
+    def sizes(duration, total=20_000):
+        feed = Feed((Point(str(i), {}, 0, 0) for i in range(total)), total, goal=0.2)
+        found = []
+        while chunk := feed.take(takers=2):
+            found.append(len(chunk))
+            feed.learn([Outcome("", None, {}, None, None, None, None, duration)] * len(chunk))
+        assert sum(found) == total
+        return found
+
+    assert max(sizes(1e-5)) == 500 and sizes(1e-5)[0] == 1
+    assert max(sizes(0.02, 1000)) == 10
+    assert set(sizes(0.3, 50)) == {1}
+    assert sizes(1e-5)[-1] == 1  # the last ones are shared out
+
+
+def test_a_table_shows_itself(tmp_path):
+    table = onehead.sweep("tests.support.sweep_calls:trivial", {"x": list(range(30))}, fixed={"name": "<b>"})
+    html = table._repr_html_()
+    assert html.count("<tr>") == 11 and "square" in html and "first 10 shown" in html
+    assert repr(table) == "Table(tests.support.sweep_calls:trivial: 30 rows, 0 failed)"
+    frame = table.to_frame()
+    assert list(frame["square"]) == [x * x for x in range(30)] and list(frame.columns) == table.columns
+    with pytest.raises(KeyError, match="'nothing' is not a column"):
+        table.column("nothing")
+    assert json.dumps(list(table))
+
+
+def test_overhead_of_trivial_points(tmp_path):
+    """Less than 2 ms a point on two local workers, their start included; the larger run is in benchmarks/sweep.py."""
+    points = 4000
+    clock = time.perf_counter()
+    table = onehead.sweep(
+        "tests.support.sweep_calls:trivial",
+        {"x": list(range(points))},
+        store=tmp_path / "points.db",
+        on="local",
+        workers=2,
+    )
+    each = 1e3 * (time.perf_counter() - clock) / points
+    print(f"{each:.2f} ms a point, {1e3 / each:.0f} rows/s on two local workers")  # noqa: T201
+    assert len(table) == points and each < 2.0
+
+
+def test_an_executor_of_ones_own():
+    spec = Spec(call="sparse.align", axes={"alpha0": [1.0, 2.0]})
+    with Store.writing(None) as store:
+        number = drive(spec, store, executor_named("inline"))
+        assert [row["alpha0"] for row in store.rows(number)] == [1.0, 2.0]
+        assert store.counts(number).done == 2

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from onehead import aim, sparse
-from onehead.aim.equations.state_evolution import reduce
+from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.sparse.oracle import linear_error
 
 __all__ = ["MIX", "Problem", "call", "check_prediction", "check_readout", "check_spectrum", "draw", "solve"]
@@ -275,7 +275,7 @@ def check_prediction(point: aim.Prediction) -> str:
     """What is wrong with a prediction, or nothing."""
     task, learner = point.task, point.learner
     most = 2.0 * task.tokens  # two rows of probabilities are at most a squared distance of two apart
-    nothing = point.alpha * reduce(task, learner).output.fresh_loss(0.0, 0.0)  # what the zero map costs
+    nothing = point.alpha * StateEvolution.of(task, learner).output.fresh_loss(0.0, 0.0)  # what the zero map costs
     width = learner.width if learner.param == "factorised" else 1.0
     return _first(
         (_not_a_number(point), "not a number"),
@@ -298,7 +298,7 @@ def check_spectrum(point: aim.Prediction) -> str:
     law = aim.spectrum(point)
     if law.rank == 0.0 or point.spread <= 0.0:
         return ""
-    mass = law.zero_mass + law.rank if point.thresholded else law.rank
+    mass = law.zero_mass + law.rank
     return _first(
         (bool(np.any(law.density_values < 0.0)), "negative density"),
         (abs(mass - 1.0) > QUADRATURE, f"mass {mass!r}"),

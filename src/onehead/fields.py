@@ -180,7 +180,7 @@ def _kind(kinds: set[Any], choices: tuple[str, ...]) -> Kind:
 def _allowed(kind: Kind, bounds: Mapping[str, float], choices: tuple[str, ...], limit: bool) -> str:
     """Say in words which values there are."""
     if kind == "choice":
-        return " or ".join(choices)
+        return " or ".join([", ".join(choices[:-1])] * (len(choices) > 1) + [choices[-1]])
     called = {"integer": "an integer", "number": "a number", "switch": "true or false", "numbers": "a list of numbers"}
     limits = " and ".join(pattern.format(f"{bounds[key]:g}") for key, pattern in BOUNDS.items() if key in bounds)
     text = f"{called.get(kind, 'valid')} {limits}".strip()

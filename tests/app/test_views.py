@@ -77,7 +77,7 @@ def test_other_sketches_are_near_the_library():
     exact = [aim.predict(task, head.changed(weight_decay=d), 0.5).test_error for d in (0.003, 0.03, 0.3)]
     assert drawn.column("test_error") == pytest.approx(exact, rel=5e-3)
     assert dot(task, head, 0.5, patience=60.0).rank == pytest.approx(aim.predict(task, head, 0.5).rank, abs=3e-3)
-    assert sketch_plateau(task, head).error == pytest.approx(aim.plateau(task, head).test_error, rel=5e-3)
+    assert sketch_plateau(task, head).test_error == pytest.approx(aim.plateau(task, head).test_error, rel=5e-3)
     for model in ("attention", "pooled", "vectorised"):
         found = errors(sparse.Task(), [sparse.Protocol()], model, patience=60.0)[0]
         # 2^9 points: measured below 5e-3

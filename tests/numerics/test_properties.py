@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onehead.aim import CrossEntropy
-from onehead.aim.equations.geometry import geometry
+from onehead.aim.equations.geometry import tied
 from onehead.errors import SolveError
 from onehead.numerics.fixed_point import fixed_point
 from onehead.numerics.gaussian import lattice, sobol
@@ -58,7 +58,7 @@ def test_a_map_without_fixed_point_is_refused():
 def test_proximal_points_of_a_convex_loss_never_move_apart(seed, log_step, tokens):
     """In the metric of the step, |prox(v) - prox(w)| ≤ |v - w| (cross-entropy is convex)."""
     rng = np.random.default_rng(seed)
-    shape, step = geometry(tokens), float(np.exp(log_step))
+    shape, step = tied(tokens).blocks[0], float(np.exp(log_step))
     label = rng.dirichlet(np.ones(tokens), size=(2, tokens))
     label[1] = label[0]
     centre = rng.normal(size=(2, shape.dim))

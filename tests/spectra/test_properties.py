@@ -60,7 +60,8 @@ def test_density_is_positive_and_scales(law, scale, share):
     assert density >= 0.0
     assert inside or density == 0.0
     wide = Scaled(law, scale)
-    assert wide.density(scale * x) * scale == pytest.approx(density, rel=1e-9, abs=1e-12)
+    # at an edge a density rises like a square root: a rounding of x by 1e-16 there is one of 1e-8 here
+    assert wide.density(scale * x) * scale == pytest.approx(density, rel=1e-9, abs=1e-7)
     assert wide.edges[-1][1] == pytest.approx(scale * high)
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import softmax
 
-from onehead.aim.equations.geometry import LogitRule, geometry, logit_rule
+from onehead.aim.equations.geometry import LogitRule, logit_rule, tied
 from onehead.aim.equations.output import OutputChannel
 from onehead.aim.losses import LOSSES, _response_of_row
 from onehead.aim.training.amp import _messages
@@ -49,7 +49,7 @@ def test_the_response_of_an_own_loss_is_the_one_written_by_hand():
 
 def _few_nodes(tokens, count, monkeypatch):
     """A rule with about ``count`` of its nodes left, in place of the whole."""
-    rule = logit_rule(tokens, 0, False)
+    rule = logit_rule(tied(tokens).blocks[0], 0, False)
     few = LogitRule(*(part[:: len(rule.weights) // count].copy() for part in rule))
     monkeypatch.setattr("onehead.aim.equations.output.logit_rule", lambda *_: few)
     return few
@@ -65,8 +65,8 @@ def test_averages_over_a_few_nodes_against_scipy(tokens, name, sigma, monkeypatc
 
     def minimum(start, v, y):
         def objective(u):
-            value, slope = _loss(output.channel, geometry(tokens), u, y)
-            pull = geometry(tokens).metric @ (u - v) / sigma
+            value, slope = _loss(output.loss, tied(tokens).blocks[0], u, y)
+            pull = tied(tokens).blocks[0].metric @ (u - v) / sigma
             return 0.5 * (u - v) @ pull + value, pull + slope
 
         found = minimize(objective, start, jac=True, method="BFGS", options={"gtol": 1e-10})
@@ -82,13 +82,13 @@ def test_averages_over_a_few_nodes_against_scipy(tokens, name, sigma, monkeypatc
 def test_traces_over_a_few_nodes_by_moving_every_prox(tokens, name, monkeypatch):
     """tr K, tr K² with K = 1 - dprox/dv and tr dprox/du*, the derivatives by central differences of the prox."""
     output, sigma, change = OutputChannel(loss=LOSSES[name], geometry=tied(tokens), label_power=2.9), 0.9, 1e-4
-    few, shape = _few_nodes(tokens, 20, monkeypatch), geometry(tokens)
+    few, shape = _few_nodes(tokens, 20, monkeypatch), tied(tokens).blocks[0]
     target = np.sqrt(2.9) * few.label
     v = 0.5 / 2.9 * target + np.sqrt(2.7 - 0.25 / 2.9) * few.free
 
     def points(v, moved):
         y = np.array([softmax(_rows(shape, u), axis=1) for u in moved])
-        return prox(output.channel.compiled, shape.select, shape.metric, sigma, v, y, target).u
+        return prox(output.loss.compiled, shape.select, shape.metric, sigma, v, y, target).u
 
     by_v, by_label = np.empty((len(v), shape.dim, shape.dim)), np.empty((len(v), shape.dim, shape.dim))
     for k in range(shape.dim):
@@ -111,10 +111,10 @@ def test_branches_over_a_few_nodes_one_prox_at_a_time(tokens, count, branch, mon
     Among so many nodes each of the starts is, somewhere, the only one that leads to the lowest minimum.
     """
     output, sigma = OutputChannel(loss=LOSSES["squared"], geometry=tied(tokens), label_power=9.0, branch=branch), 30.0
-    few, shape = _few_nodes(tokens, count, monkeypatch), geometry(tokens)
+    few, shape = _few_nodes(tokens, count, monkeypatch), tied(tokens).blocks[0]
 
     def minimum(start, v, y):
-        points = prox(output.channel.compiled, shape.select, shape.metric, sigma, v[None], y[None], start[None])
+        points = prox(output.loss.compiled, shape.select, shape.metric, sigma, v[None], y[None], start[None])
         return points.u[0], points.value[0]
 
     found, direct = output.averages(9.0, 1.0, sigma, level=0, search=True), _averages(output, few, 9.0, 1.0, minimum)
@@ -125,7 +125,7 @@ def test_branches_over_a_few_nodes_one_prox_at_a_time(tokens, count, branch, mon
 
 def _averages(output, rule, q, m, minimum):
     """The averages of a few nodes, every prox by ``minimum(start, v, y)``."""
-    shape, Q = geometry(output.tokens), output.label_power
+    shape, Q = output.geometry.blocks[0], output.label_power
     total = dict.fromkeys(("loss", "distance", "along_label", "along_own", "switch_mass"), 0.0)
     for label, free, weight in zip(*rule, strict=True):
         target = np.sqrt(Q) * label
@@ -136,7 +136,7 @@ def _averages(output, rule, q, m, minimum):
         lowest = min(found, key=lambda one: one[1])
         u = found[0][0] if output.branch == "label" else lowest[0]
         pull = shape.metric @ (u - v)
-        total["loss"] += weight * _loss(output.channel, shape, u, y)[0]
+        total["loss"] += weight * _loss(output.loss, shape, u, y)[0]
         total["distance"] += weight * pull @ (u - v)
         total["along_label"] += weight * pull @ target
         total["along_own"] += weight * pull @ v
@@ -150,8 +150,8 @@ def _rows(shape, u):
 
 def _loss(channel, shape, u, y):
     """Loss of all rows and its slope in the coordinates."""
-    value, slope, gradient = 0.0, np.zeros(shape.dim), np.empty(shape.tokens)
-    hessian = np.empty((shape.tokens, shape.tokens))
+    value, slope, gradient = 0.0, np.zeros(shape.dim), np.empty(len(shape.select))
+    hessian = np.empty((len(shape.select), len(shape.select)))
     for a, row in enumerate(_rows(shape, u)):
         value += channel.compiled(row.copy(), y[a], gradient, hessian)
         for b, i in enumerate(shape.select[a]):
@@ -162,7 +162,7 @@ def _loss(channel, shape, u, y):
 @pytest.mark.parametrize("name", list(LOSSES))
 def test_messages_are_slopes_of_the_loss_at_the_prox(name):
     """C^-1 (prox - v) / Σ = - slope of the loss at the prox, and the trace is that of its derivative in v."""
-    shape, step, change = geometry(3), 0.8, 1e-5
+    shape, step, change = tied(3).blocks[0], 0.8, 1e-5
     rng = np.random.default_rng(4)
     v, target = rng.normal(size=(2, 4, shape.dim))
     label = np.array([softmax(_rows(shape, u), axis=1) for u in target])

@@ -6,14 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onehead.aim import CrossEntropy, Squared
-from onehead.aim.equations.geometry import geometry
+from onehead.aim.equations.geometry import tied
 from onehead.aim.equations.output import OutputChannel, ProxMemory
 from onehead.numerics.prox import factorise, invert_factored, prox
 
 
 @pytest.mark.parametrize("tokens", [2, 3, 5, 8])
 def test_geometry(tokens):
-    shape = geometry(tokens)
+    shape = tied(tokens).blocks[0]
     assert shape.dim == tokens * (tokens + 1) // 2 - 1
     assert np.allclose(shape.root @ shape.root.T, shape.covariance)
     # covariance of h_ab - h_12 from first principles: h_ab has variance 1 + delta_ab, independent over pairs
@@ -32,7 +32,7 @@ def test_geometry(tokens):
 
 
 def test_two_token_geometry_is_the_one_on_paper():
-    shape = geometry(2)
+    shape = tied(2).blocks[0]
     assert np.allclose(shape.covariance, [[3.0, 1.0], [1.0, 3.0]])
     target, v = np.array([0.7, -0.4]), np.array([-0.3, 1.2])
     start = v + shape.row_fits[0] @ (target - v)
@@ -41,7 +41,7 @@ def test_two_token_geometry_is_the_one_on_paper():
 
 def monte_carlo(channel, tokens, Q, q, m, sigma, size, seed):
     """E|prox - z|², E(prox - z).z*, E(prox - z).z and the loss by plain sampling, with standard errors."""
-    shape = geometry(tokens)
+    shape = tied(tokens).blocks[0]
     rng = np.random.default_rng(seed)
     label_u = np.sqrt(Q) * rng.normal(size=(size, shape.dim)) @ shape.root.T
     v = m / Q * label_u + np.sqrt(q - m * m / Q) * rng.normal(size=(size, shape.dim)) @ shape.root.T
@@ -142,7 +142,7 @@ def test_averages_do_not_depend_on_the_number_of_threads(monkeypatch):
 def test_fresh_loss_of_one_row_against_whole_samples(tokens, channel):
     Q, q, m, size = 1.75, 1.4, 1.3, 60_000
     output = OutputChannel(loss=channel, geometry=tied(tokens), label_power=Q)
-    shape, rng = geometry(tokens), np.random.default_rng(3)
+    shape, rng = tied(tokens).blocks[0], np.random.default_rng(3)
     label_u = np.sqrt(Q) * rng.normal(size=(size, shape.dim)) @ shape.root.T
     v = m / Q * label_u + np.sqrt(q - m * m / Q) * rng.normal(size=(size, shape.dim)) @ shape.root.T
     target, own = (np.where(shape.select >= 0, u[:, shape.select], 0.0) for u in (label_u, v))

@@ -5,9 +5,10 @@ import pytest
 
 from onehead.aim import Learner, Task, predict
 from onehead.aim.equations.output import ProxMemory
-from onehead.aim.equations.state_evolution import Hats, Overlaps, reduce
+from onehead.aim.equations.state_evolution import StateEvolution
+from onehead.aim.equations.unknowns import Hats, Overlaps
 from onehead.aim.solve import solver
-from onehead.aim.solve.continuation import _decay_at_sigma, _ratio_at_sigma, relax, walk
+from onehead.aim.solve.continuation import _positive, relax, walk
 from onehead.aim.solve.iterate import Attempt, log_state, turn_once
 from onehead.aim.verbs.predict import _state_of
 from onehead.errors import NotConverged, OutsideDomain, SolveError
@@ -19,13 +20,13 @@ def test_a_problem_that_no_rule_solves_fails_with_a_solve_error(monkeypatch):
 
     monkeypatch.setattr(solver, "_at_level", fail)
     with pytest.raises(SolveError, match="made to fail"):
-        solver.solve(reduce(Task(), Learner()), 0.5)
+        solver.solve(StateEvolution.of(Task(), Learner()), 0.5)
 
 
 def test_a_point_continues_in_reduced_units_whatever_its_temperatures():
     """The state handed to a neighbour solves the equations of the point itself."""
     task, learner = Task(noise=0.5, beta0=0.5), Learner(beta=2.0, weight_decay=0.02)
-    point, problem = predict(task, learner, 0.6), reduce(task, learner)
+    point, problem = predict(task, learner, 0.6), StateEvolution.of(task, learner)
     state = _state_of(problem, point)
     turned = log_state(turn_once(problem, 0.6, state, 1)[1])
     assert turned == pytest.approx(state, abs=1e-3)  # the rules of the solution and of this turn differ by about 1e-4
@@ -36,21 +37,21 @@ def test_a_point_continues_in_reduced_units_whatever_its_temperatures():
 def test_the_route_through_sigma_finds_the_ratio_and_the_decay_of_a_solution(param):
     """At fixed Sigma the sample ratio, or the weight decay, that belongs to the hats of a solution is its own (2.8)."""
     learner = Learner(param=param, weight_decay=0.03)
-    point, problem = predict(Task(noise=0.4), learner, 0.4), reduce(Task(noise=0.4), learner)
+    point, problem = predict(Task(noise=0.4), learner, 0.4), StateEvolution.of(Task(noise=0.4), learner)
     hats = Hats(point.q_hat, point.m_hat, point.sigma_hat)
     unit = Hats(*(hat / 0.4 for hat in hats))
     # the residual of a solution is below 1e-6, and both depend smoothly on it
-    assert _ratio_at_sigma(problem, unit, point.sigma) == pytest.approx(0.4, rel=1e-5)
+    assert problem.input.ratio_at_sigma(unit, point.sigma) == pytest.approx(0.4, rel=1e-5)
+    assert problem.input.decay_at_sigma(hats, point.sigma) == pytest.approx(0.03, rel=1e-4)
     if param == "factorised":
-        assert _decay_at_sigma(problem, hats, point.sigma) == pytest.approx(0.03, rel=1e-4)
         with pytest.raises(OutsideDomain, match="no weight decay"):
-            _decay_at_sigma(problem, hats, 100.0 * point.sigma)
+            problem.input.decay_at_sigma(hats, 100.0 * point.sigma)
     else:
         with pytest.raises(OutsideDomain, match="so large a Sigma"):
-            _ratio_at_sigma(problem, unit, 0.26 / problem.decay)  # Sigma < 1 / (4 λ)
+            problem.input.ratio_at_sigma(unit, 0.26 / problem.decay)  # Sigma < 1 / (4 λ)
     for bad in (Hats(1.0, -1.0, 1.0), Hats(1.0, 1.0, -1.0)):
         with pytest.raises(OutsideDomain, match="not positive"):
-            _ratio_at_sigma(problem, bad, 1.0)
+            _positive(bad)
 
 
 def _levels_tried(monkeypatch, *, follow, error):
@@ -65,7 +66,7 @@ def _levels_tried(monkeypatch, *, follow, error):
     monkeypatch.setattr(solver, "_at_level", at_level)
     monkeypatch.setattr(solver, "_jacobian", lambda *_: np.zeros((3, 3)))
     monkeypatch.setattr(solver, "_error", lambda *_: np.array([error, error, 1.0]))
-    assert solver.solve(reduce(Task(), Learner()), 0.5).level == levels[-1]
+    assert solver.solve(StateEvolution.of(Task(), Learner()), 0.5).level == levels[-1]
     return levels
 
 
@@ -79,11 +80,13 @@ def test_finer_rules_only_where_they_matter(monkeypatch):
 def test_two_ways_through_sigma_lead_to_the_solution():
     """`walk` from a small Sigma at fixed λ, `relax` from emergence at fixed α: both end close to the solution."""
     task, learner = Task(noise=0.4), Learner(weight_decay=0.03)
-    problem, point = reduce(task, learner), predict(task, learner, 0.4)
+    problem, point = StateEvolution.of(task, learner), predict(task, learner, 0.4)
     state = np.log([point.q, point.m, point.sigma])
     # a coarse rule and a loose end: within a few per cent
     assert walk(problem, 0.4, 0) == pytest.approx(state, abs=0.05)
     assert relax(problem, 0.4, 0) == pytest.approx(state, abs=0.05)
     direct = Learner(param="direct", weight_decay=0.03)
     point = predict(task, direct, 0.4)
-    assert walk(reduce(task, direct), 0.4, 0) == pytest.approx(np.log([point.q, point.m, point.sigma]), abs=0.05)
+    assert walk(StateEvolution.of(task, direct), 0.4, 0) == pytest.approx(
+        np.log([point.q, point.m, point.sigma]), abs=0.05
+    )

@@ -7,7 +7,7 @@ from onehead.aim.losses import LOSSES, Squared
 from onehead.aim.task import Task
 from onehead.aim.training.data import Samples, Tokens, draw_target
 from onehead.aim.training.minimise import adam, lbfgs, stationarity
-from onehead.aim.training.objective import Direct, Factorised, Loss, Objective, Untied, data_slope, map_logits
+from onehead.aim.training.objective import Direct, Factorised, Objective, OutputLoss, Untied, data_slope, map_logits
 from onehead.errors import InvalidArgument
 
 DIM = 9
@@ -21,7 +21,7 @@ WEIGHTS = {
     "direct": Direct(DIM),
     "direct heads": Direct(DIM, heads=2),
 }
-LOSSES = [("squared", "label"), ("cross-entropy", "label"), ("squared", "sequence")]
+CASES = [("squared", "label"), ("cross-entropy", "label"), ("squared", "sequence")]
 
 
 def data(tokens=3, count=40, dtype=np.float64, memory=4e9):
@@ -39,7 +39,7 @@ def data(tokens=3, count=40, dtype=np.float64, memory=4e9):
 
 def objective(weights, loss="squared", output="label", samples=None, decay=0.02):
     return Objective(
-        samples=samples or data(), weights=weights, loss=Loss(loss=loss, beta=1.3, output=output), decay=decay
+        samples=samples or data(), weights=weights, loss=OutputLoss(loss=loss, beta=1.3, output=output), decay=decay
     )
 
 
@@ -50,7 +50,7 @@ class Shifted(Squared):
 
 
 @pytest.mark.parametrize("name", WEIGHTS)
-@pytest.mark.parametrize(("loss", "output"), LOSSES)
+@pytest.mark.parametrize(("loss", "output"), CASES)
 def test_gradient_is_the_slope(name, loss, output):
     weights = WEIGHTS[name]
     function = objective(weights, loss, output)
@@ -97,7 +97,7 @@ def test_untied_with_equal_factors_is_tied():
     tied, untied = Factorised(DIM, 5), Untied(DIM, 5)
     theta = tied.start(np.random.default_rng(0))
     both = np.concatenate([theta, theta])
-    for loss, output in LOSSES:
+    for loss, output in CASES:
         one, other = objective(tied, loss, output), objective(untied, loss, output)
         assert one(theta)[0] == pytest.approx(other(both)[0], rel=1e-12)
 
@@ -105,7 +105,7 @@ def test_untied_with_equal_factors_is_tied():
 def test_equal_heads_are_one_head():
     one, two = Factorised(DIM, 6), Factorised(DIM, 6, heads=2)
     theta = one.start(np.random.default_rng(0))
-    for loss, output in LOSSES:
+    for loss, output in CASES:
         a = objective(one, loss, output, decay=0.0)(theta)[0]
         b = objective(two, loss, output, decay=0.0)(np.concatenate([theta, theta]))[0]
         assert a == pytest.approx(b, rel=1e-12)
@@ -155,7 +155,7 @@ def test_entropy_is_the_floor_of_cross_entropy():
 
 
 def test_cross_entropy_survives_saturated_logits():
-    loss = Loss(loss="cross-entropy")
+    loss = OutputLoss(loss="cross-entropy")
     value, slope = loss(np.array([[[[2000.0, 0.0], [0.0, 2000.0]]]]), np.full((1, 2, 2), 0.5), None)
     assert value == pytest.approx(2000.0)
     assert np.isfinite(slope).all()

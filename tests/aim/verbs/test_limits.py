@@ -6,7 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from onehead import aim
-from onehead.aim.equations.state_evolution import reduce
+from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.solve.continuation import polish, relax
 from onehead.aim.solve.iterate import at_alpha
 from onehead.aim.solve.solver import solve
@@ -40,7 +40,7 @@ def test_interpolating_limit_solves_its_equations(kappa0, noise, share):
     task, learner = mp(kappa0, noise), aim.Learner(weight_decay="0+")
     alpha = share * aim.thresholds(task).interpolation
     point = aim.predict(task, learner, alpha)
-    part = reduce(task, learner).integrals(point.spread, point.threshold)
+    part = StateEvolution.of(task, learner).input.integrals(point.spread, point.threshold)
     assert part.A / (4.0 * alpha) == pytest.approx(1.0, rel=1e-8)
     labels = task.target.second_moment + 0.5 * noise
     assert part.J + 2.0 * point.threshold * part.B == pytest.approx(labels + 4.0 * alpha * point.spread, rel=1e-8)
@@ -100,7 +100,7 @@ def test_two_tokens_are_a_case_of_many(alpha, decay):
 @settings(max_examples=4)
 def test_every_route_of_the_solver_ends_at_the_same_state(kappa0, noise, alpha, decay):
     """At fixed α; at fixed Sigma with α unknown; at fixed Sigma with λ unknown; from emergence down in λ (2.8)."""
-    problem = reduce(mp(kappa0, noise), aim.Learner(weight_decay=decay))
+    problem = StateEvolution.of(mp(kappa0, noise), aim.Learner(weight_decay=decay))
     try:
         found = solve(problem, alpha)
     except SolveError:

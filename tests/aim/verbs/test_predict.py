@@ -243,7 +243,7 @@ def test_bad_ratio(alpha):
         (lambda: Task(tokens=2.5), "tokens"),
         (lambda: Task(beta0=0.0), "beta0"),
         (lambda: Task(beta=1.0), "argument of Task"),
-        (lambda: Learner(weight_decay=0.0), "weight_decay"),
+        (lambda: Learner(weight_decay=-0.1), "weight_decay"),
         (lambda: Learner(weight_decay="small"), "weight_decay"),
         (lambda: Learner(width=0.0), "width"),
         (lambda: Learner(param="tied"), "param"),

@@ -20,9 +20,9 @@ from onehead.aim import (
     scaling,
     spectrum,
 )
-from onehead.aim.verbs.tune import best_decay
 from onehead.aim.verbs.phases import region_of
 from onehead.aim.verbs.response import decay_slope, local_exponent
+from onehead.aim.verbs.tune import best_decay
 from onehead.errors import InvalidArgument, NotConverged
 
 DIM = 200

@@ -1,28 +1,27 @@
 """The search for the best weight decay on errors made up for it."""
 
-import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from onehead.aim import Learner, Task, tune
-from onehead.aim.verbs import optimum
-from onehead.aim.verbs.tune import FLAT, _flat_range
+from onehead.aim.verbs import tune as tuning
+from onehead.aim.verbs.tune import ACCURACY, FLAT, _flat_range
 from onehead.results import Certificate
 
 
 def _valley(monkeypatch, error, slope):
-    """`bottom` on a made-up error of log λ: the place it finds and the solves it took."""
+    """The bottom on a made-up error of log λ: the place it finds and the solves it took."""
     calls = []
 
     def at(x):
         calls.append(x)
         return SimpleNamespace(test_error=error(x), x=x, learner=SimpleNamespace(decay=float(np.exp(x))))
 
-    monkeypatch.setattr(optimum, "decay_slope", lambda point: slope(point.x))
+    monkeypatch.setattr(tuning, "decay_slope", lambda point: slope(point.x))
     start = at(0.3)
-    best = optimum.bottom(at, -3.0, 2.0, start)
+    best = tuning._bottom(at, -3.0, 2.0, start)
     return best, len(calls) - 1
 
 
@@ -30,14 +29,14 @@ def _valley(monkeypatch, error, slope):
 def test_the_bottom_of_a_parabola_is_found_in_few_solves(monkeypatch, place):
     """A secant is exact on a straight slope: ends and middle, then one step that lands on the root."""
     best, solves = _valley(monkeypatch, lambda x: 1.0 + (x - place) ** 2, lambda x: 2.0 * (x - place))
-    assert best.x == pytest.approx(place, abs=optimum.ACCURACY)
+    assert best.x == pytest.approx(place, abs=ACCURACY)
     assert solves <= 6
 
 
 def test_the_bottom_of_a_lopsided_valley(monkeypatch):
     """error = exp(x) - 2 x has its minimum at log 2; its slopes differ by a factor of ten on the two sides."""
     best, solves = _valley(monkeypatch, lambda x: np.exp(x) - 2.0 * x, lambda x: np.exp(x) - 2.0)
-    assert best.x == pytest.approx(np.log(2.0), abs=2.0 * optimum.ACCURACY)
+    assert best.x == pytest.approx(np.log(2.0), abs=2.0 * ACCURACY)
     assert solves <= 15
 
 
@@ -91,10 +90,9 @@ def test_tune_says_where_the_optimum_lies(monkeypatch, error, status, place):
     def slope(point):
         return (error(point.x + 1e-4) - error(point.x - 1e-4)) / 2e-4
 
-    tuning = sys.modules["onehead.aim.verbs.tune"]  # the verb has the same name
     monkeypatch.setattr(tuning, "predict", made_up)
-    monkeypatch.setattr(tuning, "top_decay", lambda *_: 1.0)
-    monkeypatch.setattr(optimum, "decay_slope", slope)
+    monkeypatch.setattr(tuning, "_top_decay", lambda *_: 1.0)
+    monkeypatch.setattr(tuning, "decay_slope", slope)
     best = tune(Task(), Learner(weight_decay=0.5), 0.3)
     assert status in best.certificate.status
     assert best.gain == pytest.approx(error(np.log(0.5)) - best.test_error, abs=1e-12)

@@ -1,6 +1,7 @@
 """Losses that a head can be trained with: value, gradient and Hessian on one row of attention logits."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -65,9 +66,7 @@ class Loss(ABC):
     kind: ClassVar[Kind] = "conjecture"
     pair: ClassVar["staticmethod[[float, float, float], tuple[float, float, float]] | None"] = None
     response: ClassVar["staticmethod[[Vector, Vector, Vector], None] | None"] = None
-    _compiled: ClassVar[dict[type["Loss"], Any]] = {}
-    _compiled_pair: ClassVar[dict[type["Loss"], Any]] = {}
-    _compiled_response: ClassVar[dict[type["Loss"], Any]] = {}
+    _compiled: ClassVar[dict[tuple[type["Loss"], str], Any]] = {}
 
     @staticmethod
     @abstractmethod
@@ -95,36 +94,35 @@ class Loss(ABC):
     @property
     def compiled(self) -> Any:
         """The row function, compiled and checked once per class."""
-        kernel = self._compiled.get(type(self))
-        if kernel is None:
+
+        def make() -> Any:
             kernel = compile_row(type(self).row)
             if type(self).__module__ != __name__:  # the two that ship are checked by the tests
                 _check(self.name, kernel)
-            self._compiled[type(self)] = kernel
-        return kernel
+            return kernel
+
+        return self._once("row", make)
 
     @property
     def compiled_pair(self) -> Any:
         """The pair function, compiled once per class."""
-        kernel = self._compiled_pair.get(type(self))
-        if kernel is None:
-            pair = type(self).pair
-            kernel = compile_pair(pair) if pair is not None else pair_of_row(self.compiled)
-            self._compiled_pair[type(self)] = kernel
-        return kernel
+        pair = type(self).pair
+        return self._once("pair", lambda: compile_pair(pair) if pair is not None else pair_of_row(self.compiled))
 
     @property
     def compiled_response(self) -> Any:
         """The response to the label, compiled once per class."""
-        kernel = self._compiled_response.get(type(self))
-        if kernel is None:
-            response = type(self).response
-            if response is not None:
-                kernel = compile_pointer(RESPONSE_SIGNATURE, response)
-            else:
-                kernel = _response_of_row(self.compiled)
-            self._compiled_response[type(self)] = kernel
-        return kernel
+        own = type(self).response
+        if own is None:
+            return self._once("response", lambda: _response_of_row(self.compiled))
+        return self._once("response", lambda: compile_pointer(RESPONSE_SIGNATURE, own))
+
+    def _once(self, what: str, make: Callable[[], Any]) -> Any:
+        """What a class has compiled already, or compiles now."""
+        key = (type(self), what)
+        if key not in self._compiled:
+            self._compiled[key] = make()
+        return self._compiled[key]
 
 
 def _response_of_row(row: Any) -> Any:

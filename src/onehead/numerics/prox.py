@@ -120,20 +120,8 @@ def scratch(n, width):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _objective(  # type: ignore[no-untyped-def]
-    row,
-    select,
-    metric,
-    inverse_step,
-    v,
-    label,
-    u,
-    gradient,
-    hessian,
-    row_x,
-    row_label,
-    row_gradient,
-    row_hessian,
-):
+    row, select, metric, inverse_step, v, label, u, gradient, hessian, row_x, row_label, row_gradient, row_hessian
+):  # fmt: skip
     """Objective at ``u``; fills its gradient and Hessian."""
     n = u.shape[0]
     width = select.shape[1]
@@ -321,20 +309,8 @@ def newton_prox(row, select, metric, step, v, label, u, w):  # type: ignore[no-u
     n = u.shape[0]
     inverse_step = 1.0 / step
     value = _objective(
-        row,
-        select,
-        metric,
-        inverse_step,
-        v,
-        label,
-        u,
-        gradient,
-        hessian,
-        row_x,
-        row_label,
-        row_gradient,
-        row_hessian,
-    )
+        row, select, metric, inverse_step, v, label, u, gradient, hessian, row_x, row_label, row_gradient, row_hessian
+    )  # fmt: skip
     for _ in range(MAX_NEWTON):
         regular = factorise(hessian, factor)
         if regular:
@@ -353,39 +329,15 @@ def newton_prox(row, select, metric, step, v, label, u, w):  # type: ignore[no-u
             for i in range(n):
                 trial[i] = u[i] + length * move[i]
             new = _objective(
-                row,
-                select,
-                metric,
-                inverse_step,
-                v,
-                label,
-                trial,
-                gradient,
-                hessian,
-                row_x,
-                row_label,
-                row_gradient,
-                row_hessian,
-            )
+                row, select, metric, inverse_step, v, label, trial, gradient, hessian, row_x, row_label, row_gradient, row_hessian
+            )  # fmt: skip
             if new <= value + ARMIJO * length * slope + SLACK * (1.0 + abs(value)):
                 break
             length *= 0.5
             if length < 1e-12:  # only rounding is left to gain: put the derivatives at u back
                 return _objective(
-                    row,
-                    select,
-                    metric,
-                    inverse_step,
-                    v,
-                    label,
-                    u,
-                    gradient,
-                    hessian,
-                    row_x,
-                    row_label,
-                    row_gradient,
-                    row_hessian,
-                )
+                    row, select, metric, inverse_step, v, label, u, gradient, hessian, row_x, row_label, row_gradient, row_hessian
+                )  # fmt: skip
         for i in range(n):
             u[i] = trial[i]
         value = new

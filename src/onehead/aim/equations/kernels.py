@@ -57,27 +57,9 @@ def _response(answer, select, u, y, inverse, w, block):  # type: ignore[no-untyp
     error_model="numpy",
 )  # fmt: skip
 def prox_sums(  # type: ignore[no-untyped-def]
-    row,
-    answer,
-    select,
-    metric,
-    fits,
-    label_nodes,
-    free_nodes,
-    weights,
-    kept,
-    root_q,
-    overlap,
-    root_w,
-    step,
-    search,
-    detail,
-    recall,
-    length,
-    first,
-    last,
-    out,
-):
+    row, answer, select, metric, fits, label_nodes, free_nodes, weights, kept,
+    root_q, overlap, root_w, step, search, detail, recall, length, first, last, out,
+):  # fmt: skip
     """Weighted sums of `onehead.aim.equations.output.Averages` over slices of nodes; entry 8 is the largest gradient entry.
 
     ``search`` 0: the minimum reached from the label. 1: also look for lower ones and count them.
@@ -179,25 +161,9 @@ def _sigmoid(x):  # type: ignore[no-untyped-def]
     error_model="numpy",
 )  # fmt: skip
 def pair_sums(  # type: ignore[no-untyped-def]
-    pair,
-    metric,
-    fits,
-    label_nodes,
-    free_nodes,
-    weights,
-    kept,
-    root_q,
-    overlap,
-    root_w,
-    step,
-    search,
-    detail,
-    recall,
-    length,
-    first,
-    last,
-    out,
-):
+    pair, metric, fits, label_nodes, free_nodes, weights, kept,
+    root_q, overlap, root_w, step, search, detail, recall, length, first, last, out,
+):  # fmt: skip
     """`prox_sums` for two tokens: two coordinates, each row seeing one of them (2.5)."""
     p00, p01, p11 = metric[0, 0] / step, metric[0, 1] / step, metric[1, 1] / step
     for part in range(first, last):

@@ -59,6 +59,8 @@ class Block:
     def root(self) -> Array:
         """V sqrt(D) with C = V D V': maps independent normals to coordinates, even and odd parts apart (2.5)."""
         values, vectors = np.linalg.eigh(self.covariance)
+        if not self.is_pair:  # the two directions of a pair are apart, and its rule does not know their signs
+            vectors = _steady(values, vectors)
         return np.ascontiguousarray(vectors[:, ::-1] * np.sqrt(values[::-1]))
 
     @cached_property
@@ -74,6 +76,25 @@ class Block:
             gain = self.covariance @ differences.T
             fits.append(gain @ np.linalg.solve(differences @ gain, differences))
         return np.ascontiguousarray(fits)
+
+
+def _steady(values: Array, vectors: Array) -> Array:
+    """The same eigenspaces, each with a basis that does not depend on the machine.
+
+    Where eigenvalues agree, the basis that the linear algebra library gives is rounding, and so are signs: both differ from
+    processor to processor, and with them the sampled points and every average over them. Columns of the projector are steady.
+    """
+    steady = np.empty_like(vectors)
+    for value in values:
+        same = np.flatnonzero(np.abs(values - value) < 1e-9 * values[-1])
+        projector = vectors[:, same] @ vectors[:, same].T
+        basis: list[Array] = []
+        for column in projector.T:
+            rest = column - sum((b * (b @ column) for b in basis), start=np.zeros(len(column)))
+            if len(basis) < len(same) and np.linalg.norm(rest) > 1e-3:
+                basis.append(rest / np.linalg.norm(rest))
+        steady[:, same] = np.stack(basis, axis=1)
+    return steady
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

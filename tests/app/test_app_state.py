@@ -20,9 +20,9 @@ WORDS = [
 
 @pytest.mark.parametrize("word", WORDS)
 def test_every_word_has_a_knob_with_symbol_and_help(word):
-    said = KNOBS[word].said
-    assert said.symbol
-    assert said.sentence.endswith(".")
+    knob = KNOBS[word]
+    assert knob.symbol
+    assert knob.said.sentence.endswith(".")
     assert any(word in view.knobs for view in VIEWS.values())
 
 

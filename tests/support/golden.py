@@ -177,7 +177,7 @@ def knobs() -> dict[str, Any]:
         name: {
             "word": knob.said.name,
             "label": knob.said.label,
-            "symbol": knob.said.symbol,
+            "symbol": knob.symbol,
             "help": knob.said.sentence,
             "group": knob.group,
             "kind": knob.said.kind,

@@ -169,6 +169,11 @@ class Knob:
         return DEFAULTS.get(self.name, own if isinstance(own, (float, int, str)) else str(own))
 
     @property
+    def symbol(self) -> str:
+        """The letter beside the label, without the ratio that it stands for: there is no room."""
+        return self.said.symbol.partition(" = ")[0]
+
+    @property
     def slider(self) -> Slider:
         """What is sensible to drag."""
         return self.said.slider or Slider(0.0, 1.0)

@@ -16,7 +16,7 @@ def _knob(knob: Knob) -> str:
     """A label, a control and its help; the sentence of a bad value has its own place."""
     name, title, said = escape(knob.name), escape(knob.said.label), knob.said
     views = " ".join(view.name for view in VIEWS.values() if knob.name in view.knobs)
-    symbol = f'<span class="symbol">{escape(said.symbol)}</span>' if said.symbol else ""
+    symbol = f'<span class="symbol">{escape(knob.symbol)}</span>' if knob.symbol else ""
     described = f'aria-describedby="help-{name} wrong-{name}"'
     if said.kind == "switch":
         control = f'<input type="checkbox" id="knob-{name}" data-knob="{name}" {described}>'

@@ -124,57 +124,15 @@ def _row(row: dict[str, Any]) -> dict[str, Any]:
 
 def _draw(state: State, own: Any, beside: Any, best: Any, marks: Any, *, smooth: bool) -> Figure:
     """Errors above, the rank below, on one axis."""
-    mine, theirs = state["param"], _other(state).param
-    alpha = np.array(own["alpha"])
-    per_sample = (np.array(own["train_loss"]) / alpha).tolist() if alpha.size else []
-    data = [
-        line(own["alpha"], own["test_error"], f"test error ({mine})", smooth=smooth),
-        line(own["alpha"], own["test_error_clean"], "clean labels", dash="dash", width=1.6, smooth=smooth),
-        line(
-            own["alpha"], per_sample, "objective per sample", colour="@second", dash="dashdot", width=1.6, smooth=smooth
-        ),
-    ]
-    if beside is not None:
-        data.append(
-            line(
-                beside["alpha"],
-                beside["test_error"],
-                f"test error ({theirs})",
-                colour="@third",
-                dash="dot",
-                smooth=smooth,
-            )
-        )
-    if best:
-        data.append(
-            line([a for a, _, _ in best], [e for _, _, e in best], "best λ at every α", colour="@grey", dash="longdash")
-        )
-    data.append(
-        line(
-            own["alpha"],
-            own["rank"],
-            "rank",
-            colour="@theory",
-            width=1.8,
-            panel="y2",
-            showlegend=False,
-            fill="tozeroy",
-            fillcolor="@soft",
-        )
-    )
-    tops = [e for e in own["test_error"] if e is not None and np.isfinite(e)] + [
-        e for e in per_sample if np.isfinite(e)
-    ]
-    top = max(tops, default=1.0)
-    if beside is not None:
-        top = max(top, min(2.5 * top, max((e for e in beside["test_error"] if np.isfinite(e)), default=0.0)))
+    data = _lines(state, own, beside, best, smooth=smooth)
+    ends = state["alpha_from"], state["alpha_to"]
     drawn = figure(
         data,
         x="sample ratio α = n/d²",
         y="error",
         log_x=True,
-        xaxis={"range": [np.log10(state["alpha_from"]), np.log10(state["alpha_to"])], "anchor": "y2"},
-        yaxis={"domain": [0.36, 1.0], "range": [0.0, 1.12 * top]},
+        xaxis={"range": np.log10(ends).tolist(), "anchor": "y2"},
+        yaxis={"domain": [0.36, 1.0], "range": [0.0, 1.12 * _top(data[0]["y"] + data[2]["y"], beside)]},
         yaxis2={
             "domain": [0.0, 0.26],
             "range": [0.0, 1.05],
@@ -183,13 +141,40 @@ def _draw(state: State, own: Any, beside: Any, best: Any, marks: Any, *, smooth:
         },
     )
     if marks is not None:
-        inside = sorted((float(getattr(marks, name)), text) for name, text in MARKS.items())
-        inside = [(a, text) for a, text in inside if state["alpha_from"] <= a <= state["alpha_to"]]
-        for row, (a, text) in enumerate(inside):
+        places = sorted((float(getattr(marks, name)), text) for name, text in MARKS.items())
+        for row, (a, text) in enumerate((a, text) for a, text in places if ends[0] <= a <= ends[1]):
             mark(drawn["layout"], a, text, row=row)
-    if state["alpha_from"] <= state["alpha"] <= state["alpha_to"]:
+    if ends[0] <= state["alpha"] <= ends[1]:
         marker_line(drawn["layout"], state["alpha"])
     return drawn
+
+
+def _lines(state: State, own: Any, beside: Any, best: Any, *, smooth: bool) -> list[Figure]:
+    x, other = own["alpha"], _other(state).param
+    per_sample = [loss / a for loss, a in zip(own["train_loss"], x, strict=True)]
+    thin: dict[str, Any] = {"width": 1.6, "smooth": smooth}
+    data = [
+        line(x, own["test_error"], f"test error ({state['param']})", smooth=smooth),
+        line(x, own["test_error_clean"], "clean labels", dash="dash", **thin),
+        line(x, per_sample, "objective per sample", colour="@second", dash="dashdot", **thin),
+    ]
+    if beside is not None:
+        there = beside["alpha"], beside["test_error"]
+        data.append(line(*there, f"test error ({other})", colour="@third", dash="dot", smooth=smooth))
+    if best:
+        alphas, _, errors = zip(*best, strict=True)
+        data.append(line(alphas, errors, "best λ at every α", colour="@grey", dash="longdash"))
+    data.append(
+        line(x, own["rank"], "rank", width=1.8, panel="y2", showlegend=False, fill="tozeroy", fillcolor="@soft")
+    )
+    return data
+
+
+def _top(errors: list[float | None], beside: Any) -> float:
+    """The highest error; the other curve may reach a good deal higher, but not hide the first."""
+    top = max((e for e in errors if e is not None), default=1.0)
+    others = [] if beside is None else [e for e in beside["test_error"] if np.isfinite(e)]
+    return max(top, min(2.5 * top, max(others, default=0.0)))
 
 
 def report(state: State) -> Report:
@@ -198,12 +183,8 @@ def report(state: State) -> Report:
 
     marks = _thresholds(state.task, state.learner)
     found = answer(lambda: aim.predict(state.task, state.learner, state["alpha"]), *LINES)
-    beside = (
-        ()
-        if marks is None
-        else numbers(marks, *((text[0].upper() + text[1:], "α", name, "") for name, text in MARKS.items()))
-    )
-    return replace(found, numbers=(*found.numbers, *beside))
+    lines = [(text[0].upper() + text[1:], "α", name, "") for name, text in MARKS.items()]
+    return replace(found, numbers=found.numbers + (() if marks is None else numbers(marks, *lines)))
 
 
 def code(state: State) -> Code:

@@ -33,6 +33,7 @@ PAGES = [
     {"view": "scaling", "scaling_panel": "phase", "dim": "40"},
     {"view": "sparse"},
     {"view": "sparse", "sparse_loss": "hinge", "ridge": "0"},
+    {"view": "sparse", "sparse_loss": "squared-hinge"},
     {"view": "sparse", "sparse_panel": "alignment"},
     {"view": "sparse", "sparse_panel": "capacity"},
     {"view": "sparse", "sparse_panel": "tuning", "sparse_loss": "square"},

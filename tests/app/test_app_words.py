@@ -19,7 +19,7 @@ def values(knob):
     said = knob.said
     if said.choices:
         return st.sampled_from(said.choices)
-    least, most = knob.limits or (None, None)
+    least, most = knob.limits
     low = max((b for b in (least, said.bounds.get("ge"), said.bounds.get("gt")) if b is not None), default=-1e6)
     high = min((b for b in (most, said.bounds.get("le"), said.bounds.get("lt")) if b is not None), default=1e6)
     if said.kind == "integer":

@@ -185,7 +185,7 @@ def knobs() -> dict[str, Any]:
             "slider": knob.said.slider and knob.said.slider._asdict(),
             "choices": [list(pair) for pair in knob.choices],
             "allowed": knob.said.allowed,
-            "limits": knob.limits and list(knob.limits),
+            "limits": list(knob.limits),
         }
         for name, knob in KNOBS.items()
     }

@@ -130,14 +130,10 @@ PROBLEMS: dict[type[Problem], str] = {
     Training: "training",
 }
 # where the explorer allows less than the library, so that pictures stay quick and finite
-LIMITS: dict[str, tuple[float, float]] = {
-    "dim": (10, 1000),
-    "length": (1, 1000),
-    "strength": (0, 100),
-    "sparse_beta": (0, 1e3),
-    "eta_b": (0, 1e3),
-    "eta_q": (-1e3, 1e3),
-}
+LEAST: dict[str, float] = {"dim": 10, "eta_q": -1e3}
+MOST: dict[str, float] = {
+    "dim": 1000, "length": 1000, "strength": 100, "sparse_beta": 1e3, "eta_b": 1e3, "eta_q": 1e3,
+}  # fmt: skip
 DEFAULTS: dict[str, Value] = {"dim": 100}  # the library's 200 are too slow to drag
 TEXTS = {
     "excess": "excess error and exponent",
@@ -179,9 +175,9 @@ class Knob:
         return self.said.slider or Slider(0.0, 1.0)
 
     @property
-    def limits(self) -> tuple[float, float] | None:
+    def limits(self) -> tuple[float | None, float | None]:
         """Least and most in the explorer, where the library allows more."""
-        return LIMITS.get(self.name)
+        return LEAST.get(self.name), MOST.get(self.name)
 
     @property
     def choices(self) -> tuple[tuple[str, str], ...]:

@@ -155,8 +155,11 @@ def _typed(knob: Knob, raw: Any) -> Any:
         number = float(str(raw))
     except ValueError:
         return str(raw).strip()  # the word 0+, or something to refuse
-    if knob.limits and not knob.limits[0] <= number <= knob.limits[1]:
-        raise InvalidArgument(said.name, number, "between {:g} and {:g} in the explorer".format(*knob.limits))
+    least, most = knob.limits
+    if least is not None and number < least:
+        raise InvalidArgument(said.name, number, f"at least {least:g} in the explorer")
+    if most is not None and number > most:
+        raise InvalidArgument(said.name, number, f"at most {most:g} in the explorer")
     whole = said.kind == "integer" and math.isfinite(number) and number == round(number)
     return round(number) if whole else number
 

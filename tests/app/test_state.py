@@ -22,7 +22,7 @@ WORDS = [
 def test_every_word_has_a_knob_with_symbol_and_help(word):
     knob = KNOBS[word]
     assert knob.symbol
-    assert knob.help.endswith(".")
+    assert knob.said.sentence.endswith(".")
     assert any(word in view.knobs for view in VIEWS.values())
 
 
@@ -75,9 +75,9 @@ def test_the_address_reopens_the_same_state(view, values):
         ({"noise": "-1"}, "noise", "noise must be a number >= 0 and <= 1000; got -1.0."),
         ({"kappa0": "0"}, "kappa0", "kappa0 must be a number >= 0.001 and <= 1000; got 0.0."),
         ({"tokens": "1"}, "tokens", "tokens must be an integer >= 2 and <= 16; got 1."),
-        ({"tokens": "2.5"}, "tokens", "tokens must be an integer; got '2.5'."),
-        ({"weight_decay": "0"}, "weight_decay", "weight_decay must be a number > 0 and <= 1e+06, or the word 0+"),
-        ({"alpha": "nan"}, "alpha", "alpha must be a number; got 'nan'."),
+        ({"tokens": "2.5"}, "tokens", "tokens must be an integer >= 2 and <= 16; got 2.5."),
+        ({"weight_decay": "-1"}, "weight_decay", "weight_decay must be a number > 0 and <= 1e+06, or the word 0+"),
+        ({"alpha": "nan"}, "alpha", "alpha must be a number > 0 and <= 1e+06; got nan."),
         ({"loss": "hinge"}, "loss", "loss must be squared or cross-entropy; got 'hinge'."),
         (
             {"alpha_from": "2", "alpha_to": "1"},
@@ -85,10 +85,13 @@ def test_the_address_reopens_the_same_state(view, values):
             "alpha_to must be between 1.2 and 10000 times alpha_from = 2",
         ),
         ({"signal_tokens": "11"}, "signal_tokens", "signal_tokens must be at most length = 10; got 11."),
-        ({"train_dim": "5000"}, "train_dim", "dim must be an integer >= 10 and <= 200 in the explorer; got '5000'."),
+        ({"train_dim": "5000"}, "train_dim", "train_dim must be an integer >= 10 and <= 200; got 5000."),
+        ({"dim": "2000"}, "dim", "dim must be at most 1000 in the explorer; got 2000.0."),
+        ({"eta_q": "-2000"}, "eta_q", "eta_q must be at least -1000 in the explorer; got -2000.0."),
+        ({"strength": "-1"}, "strength", "strength must be a number >= 0; got -1.0."),
         ({"view": "none"}, "view", "view must be curve or"),
         ({"kappa0": "9" * 400}, "kappa0", "kappa0 must be at most 40 characters"),
-        ({"direct": "maybe"}, "direct", "direct must be 0 or 1; got 'maybe'."),
+        ({"direct": "maybe"}, "direct", "direct must be true or false; got 'maybe'."),
     ],
 )
 def test_a_bad_value_gets_one_sentence_and_a_state_that_is_allowed(raw, knob, sentence):

@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 import pytest
 
 from onehead import aim, sparse
-from onehead.aim.solve.sketch import dot, sketch_decays, sketch_plateau, sketch_ratios
+from onehead.aim.sketch.curves import dot, sketch_decays, sketch_plateau, sketch_ratios
 from onehead.app import VIEWS, read_state
 from onehead.app.drawing import PAINTS, paint, show
 from onehead.app.views import curve
@@ -34,6 +34,7 @@ PAGES = [
     {"view": "scaling", "scaling_panel": "phase", "dim": "40"},
     {"view": "sparse"},
     {"view": "sparse", "sparse_loss": "hinge", "ridge": "0"},
+    {"view": "sparse", "sparse_loss": "squared-hinge"},
     {"view": "sparse", "sparse_panel": "alignment"},
     {"view": "sparse", "sparse_panel": "capacity"},
     {"view": "sparse", "sparse_panel": "tuning", "sparse_loss": "square"},
@@ -60,7 +61,7 @@ def test_every_sketch_is_a_valid_figure_in_both_themes(raw):
 
 def test_a_sketch_of_the_curve_is_within_half_a_per_cent_of_the_axis(monkeypatch):
     monkeypatch.setattr(
-        "onehead.aim.solve.sketch._recent", deque()
+        "onehead.aim.sketch.curves._recent", deque()
     )  # whatever was drawn before, and how much of it in time
     # residual 3e-3 in log q on the coarsest rule: the test error moves by less than that; two pixels of 400
     alphas = [0.05, 0.12, 0.3, 0.8, 2.0]

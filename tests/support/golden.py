@@ -171,11 +171,24 @@ def _checkpoint(path: Path) -> None:
 
 def knobs() -> dict[str, Any]:
     """Every knob of the explorer."""
-    from dataclasses import asdict
-
     from onehead.app.knobs import KNOBS
 
-    return json.loads(json.dumps({name: asdict(knob) for name, knob in KNOBS.items()}))
+    return {
+        name: {
+            "word": knob.said.name,
+            "label": knob.said.label,
+            "symbol": knob.symbol,
+            "help": knob.said.sentence,
+            "group": knob.group,
+            "kind": knob.said.kind,
+            "default": knob.default,
+            "slider": knob.said.slider and knob.said.slider._asdict(),
+            "choices": [list(pair) for pair in knob.choices],
+            "allowed": knob.said.allowed,
+            "limits": list(knob.limits),
+        }
+        for name, knob in KNOBS.items()
+    }
 
 
 def keys() -> list[list[Any]]:

@@ -72,16 +72,7 @@ def line(
     **more: Any,
 ) -> Figure:
     """A curve; values that are not finite are gaps."""
-    trace: Figure = {
-        "type": "scatter",
-        "mode": "lines",
-        "name": name,
-        "x": [_finite(v) for v in x],
-        "y": [_finite(v) for v in y],
-        "line": {"color": colour, "dash": dash, "width": width},
-        "hovertemplate": "%{x:.4g}, %{y:.5g}",
-        **more,
-    }
+    trace = _trace("lines", x, y, name, line={"color": colour, "dash": dash, "width": width}, **more)
     if smooth:
         trace["line"] |= {"shape": "spline", "smoothing": 0.6}
     if panel:
@@ -101,38 +92,24 @@ def points(
     **more: Any,
 ) -> Figure:
     """Markers, with error bars where there are any."""
-    trace: Figure = {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "x": [_finite(v) for v in x],
-        "y": [_finite(v) for v in y],
-        "marker": {"color": colour, "symbol": symbol, "size": size},
-        "hovertemplate": "%{x:.4g}, %{y:.5g}",
-        **more,
-    }
+    trace = _trace("markers", x, y, name, marker={"color": colour, "symbol": symbol, "size": size}, **more)
     if error is not None:
         bars = [_finite(v) or 0.0 for v in error]
         trace["error_y"] = {"type": "data", "array": bars, "color": colour, "thickness": 1.3, "width": 4}
     return trace
 
 
-def mark(layout: Figure, x: float, text: str, *, row: int = 0, log: bool = True) -> None:
-    """A thin vertical line with its name at the top, each name on its own height."""
-    layout.setdefault("shapes", []).append(
-        {
-            "type": "line",
-            "x0": x,
-            "x1": x,
-            "y0": 0.0,
-            "y1": 1.0,
-            "yref": "paper",
-            "line": {"color": "@grey", "width": 1, "dash": "dot"},
-        }
-    )
+def _trace(mode: str, x: Sequence[float], y: Sequence[float], name: str, **more: Any) -> Figure:
+    values = {"x": [_finite(v) for v in x], "y": [_finite(v) for v in y]}
+    return {"type": "scatter", "mode": mode, "name": name, **values, "hovertemplate": "%{x:.4g}, %{y:.5g}", **more}
+
+
+def mark(layout: Figure, x: float, text: str, *, row: int = 0) -> None:
+    """A thin vertical line with its name at the top, each name on its own height; the axis is logarithmic."""
+    _vertical(layout, x, line={"color": "@grey", "width": 1, "dash": "dot"})
     layout.setdefault("annotations", []).append(
         {
-            "x": math.log10(x) if log else x,
+            "x": math.log10(x),
             "y": 1.0 - 0.052 * row,
             "yref": "paper",
             "text": text,
@@ -149,18 +126,12 @@ def mark(layout: Figure, x: float, text: str, *, row: int = 0, log: bool = True)
 
 def marker_line(layout: Figure, x: float) -> None:
     """The solid line at the marked point."""
-    layout.setdefault("shapes", []).append(
-        {
-            "type": "line",
-            "x0": x,
-            "x1": x,
-            "y0": 0.0,
-            "y1": 1.0,
-            "yref": "paper",
-            "line": {"color": "@theory", "width": 1.2},
-            "opacity": 0.55,
-        }
-    )
+    _vertical(layout, x, line={"color": "@theory", "width": 1.2}, opacity=0.55)
+
+
+def _vertical(layout: Figure, x: float, **style: Any) -> None:
+    ends = {"x0": x, "x1": x, "y0": 0.0, "y1": 1.0, "yref": "paper"}
+    layout.setdefault("shapes", []).append({"type": "line", **ends, **style})
 
 
 def figure(data: list[Figure], *, x: str, y: str, log_x: bool = False, log_y: bool = False, **layout: Any) -> Figure:

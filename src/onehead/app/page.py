@@ -14,14 +14,14 @@ __all__ = ["index_page"]
 
 def _knob(knob: Knob) -> str:
     """A label, a control and its help; the sentence of a bad value has its own place."""
-    name, title = escape(knob.name), escape(knob.label)
+    name, title, said = escape(knob.name), escape(knob.said.label), knob.said
     views = " ".join(view.name for view in VIEWS.values() if knob.name in view.knobs)
     symbol = f'<span class="symbol">{escape(knob.symbol)}</span>' if knob.symbol else ""
     described = f'aria-describedby="help-{name} wrong-{name}"'
-    if knob.kind == "switch":
+    if said.kind == "switch":
         control = f'<input type="checkbox" id="knob-{name}" data-knob="{name}" {described}>'
         head = f'<label for="knob-{name}">{control} {title} {symbol}</label>'
-    elif knob.kind == "choice":
+    elif said.kind == "choice":
         options = "".join(f'<option value="{escape(word)}">{escape(text)}</option>' for word, text in knob.choices)
         head = (
             f'<label for="knob-{name}">{title} {symbol}</label>'
@@ -35,15 +35,16 @@ def _knob(knob: Knob) -> str:
             f'aria-label="{title}, slider">'
         )
     return (
-        f'<div class="knob {knob.kind}" data-views="{views}">{head}'
-        f'<p class="help" id="help-{name}">{escape(knob.help)}</p>'
+        f'<div class="knob {said.kind}" data-views="{views}">{head}'
+        f'<p class="help" id="help-{name}">{escape(said.sentence)}</p>'
         f'<p class="wrong" id="wrong-{name}" role="alert" hidden></p></div>'
     )
 
 
 def _steps(knob: Knob) -> int:
     """Positions of a slider."""
-    return 200 if knob.log else max(1, round((knob.high - knob.low) / knob.step))
+    low, high, step, log = knob.slider
+    return 200 if log else max(1, round((high - low) / step))
 
 
 def _groups() -> str:
@@ -81,14 +82,10 @@ def _settings() -> str:
     """What the script of the page has to know, as JSON."""
     knobs = {
         name: {
-            "kind": knob.kind,
-            "low": knob.low,
-            "high": knob.high,
-            "step": knob.step,
-            "log": knob.log,
+            "kind": knob.said.kind,
+            **knob.slider._asdict(),
             "default": knob.default,
-            "steps": _steps(knob) if knob.kind in ("number", "integer") else 0,
-            "words": knob.limit_word,
+            "steps": _steps(knob),
         }
         for name, knob in KNOBS.items()
     }

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from onehead.app.state import Value
+from onehead.app.knobs import Value
 
 __all__ = ["PRESETS", "Preset"]
 

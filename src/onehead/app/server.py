@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from onehead.app.drawing import narrowed, paint, points
-from onehead.app.knobs import KNOBS
 from onehead.app.page import index_page
 from onehead.app.pause import Stopped
 from onehead.app.safety import BODY_LIMIT, LOOPBACK, UPLOAD_LIMIT, expected_callbacks, guard, security_headers
@@ -370,9 +369,8 @@ def _warm(explorer: Explorer) -> None:
     """Draw every view once, so that the first visitor does not wait for compiled code to load."""
     for view in VIEWS.values():
         state, _ = read_state({"view": view.name})
-        panels = [k for k in ("sparse_panel", "scaling_panel") if k in view.knobs]
-        for word, _ in KNOBS[panels[0]].choices if panels else (("", ""),):
-            view.sketch(state.changed(**{panels[0]: word}) if panels else state)
+        for panel in view.panels.values():
+            panel.sketch(state)
     for _ in range(2):
         threading.Thread(target=explorer.report, args=({"query": {"view": "curve"}},), daemon=True).start()
 

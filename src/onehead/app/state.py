@@ -1,26 +1,25 @@
-"""The state of the page: what its address says, checked value by value with the library's own bounds."""
+"""The state of the page: what its address says, read and checked by the problems whose words they are."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
-from onehead.app.knobs import KNOBS, Knob
+from onehead.aim.targets import MarchenkoPastur, Target
+from onehead.aim.task import Learner, Task
+from onehead.app.knobs import KNOBS, PROBLEMS, Knob, Value
 from onehead.errors import InvalidArgument
-
-if TYPE_CHECKING:
-    from onehead import aim, sparse
+from onehead.problem import Problem
+from onehead.sparse.task import Protocol
+from onehead.sparse.task import Task as SparseTask
 
 __all__ = ["LONGEST_VALUE", "State", "read_state"]
 
-Value = float | int | str | bool
+P = TypeVar("P", bound=Problem)
 
 LONGEST_VALUE = 40  # characters of one value in the address: more is no number
-TASK, LEARNER = ("noise", "tokens", "beta0"), ("weight_decay", "width", "param", "beta", "loss", "branch")
-SPARSE_TASK = ("length", "signal_tokens", "strength", "positive_rate")
-PROTOCOL = ("alpha0", "alpha1", "sparse_beta", "eta_w", "eta_b", "eta_q", "sparse_loss", "ridge")
 
 
 @dataclass(frozen=True)
@@ -58,35 +57,34 @@ class State:
         return urlencode([("view", self.view), *((name, _word(value)) for name, value in pairs)])
 
     @cached_property
-    def task(self) -> "aim.Task":
-        """The task of the attention-indexed model."""
-        from onehead.aim import MarchenkoPastur, Task  # noqa: PLC0415  (loads the theory)
+    def task(self) -> Task:
+        """The task of the attention-indexed model, with the kind of target that the view shows."""
+        from onehead.app.views import VIEWS  # noqa: PLC0415
 
-        return Task(target=MarchenkoPastur(kappa0=self["kappa0"]), **self._fields(TASK))
+        kinds = [kind for kind in VIEWS[self.view].problems if issubclass(kind, Target)]
+        return self._made(Task, target=self._made(kinds[0] if kinds else MarchenkoPastur))
 
     @cached_property
-    def learner(self) -> "aim.Learner":
+    def learner(self) -> Learner:
         """The learner of the attention-indexed model."""
-        from onehead.aim import Learner  # noqa: PLC0415
-
-        return Learner(**self._fields(LEARNER))
+        return self._made(Learner)
 
     @cached_property
-    def sparse_task(self) -> "sparse.Task":
+    def sparse_task(self) -> SparseTask:
         """The sparse-token task."""
-        from onehead.sparse import Task  # noqa: PLC0415
-
-        return Task(**self._fields(SPARSE_TASK))
+        return self._made(SparseTask)
 
     @cached_property
-    def protocol(self) -> "sparse.Protocol":
+    def protocol(self) -> Protocol:
         """How the sparse-token models are trained."""
-        from onehead.sparse import Protocol  # noqa: PLC0415
+        return self._made(Protocol)
 
-        return Protocol(**self._fields(PROTOCOL))
+    def _made(self, problem: type[P], **more: Any) -> P:
+        return problem(**{knob.said.name: self[knob.name] for knob in _knobs_of(problem)}, **more)
 
-    def _fields(self, names: tuple[str, ...]) -> dict[str, Any]:
-        return {KNOBS[name].field: self[name] for name in names}
+
+def _knobs_of(problem: type[Problem]) -> list[Knob]:
+    return [knob for knob in KNOBS.values() if knob.problem is problem]
 
 
 def _word(value: Value) -> str:
@@ -107,7 +105,7 @@ def read_state(raw: Mapping[str, Any]) -> tuple[State, dict[str, str]]:
     >>> print(wrong["noise"])
     noise must be a number >= 0 and <= 1000; got -1.0.
     >>> print(wrong["tokens"])
-    tokens must be an integer; got 'three'.
+    tokens must be an integer >= 2 and <= 16; got 'three'.
     """
     from onehead.app.views import VIEWS  # noqa: PLC0415
 
@@ -116,100 +114,54 @@ def read_state(raw: Mapping[str, Any]) -> tuple[State, dict[str, str]]:
     if not isinstance(view, str) or view not in VIEWS:
         wrong["view"] = str(InvalidArgument("view", _short(view), " or ".join(VIEWS)))
         view = "curve"
-    values: dict[str, Value] = {}
-    for name, knob in KNOBS.items():
-        values[name] = knob.default
-        if name in raw:
+    found: dict[str, Value] = {}
+    for problem in PROBLEMS:
+        found |= _checked(problem, raw, wrong)
+    return State(view, {name: found[name] for name in KNOBS}), wrong
+
+
+def _checked(problem: type[Problem], raw: Mapping[str, Any], wrong: dict[str, str]) -> dict[str, Value]:
+    """The knobs of a problem as the problem itself reads them; what it refuses stays at its default."""
+    knobs = {knob.said.name: knob for knob in _knobs_of(problem)}
+    defaults, given = {name: knob.default for name, knob in knobs.items()}, {}
+    for name, knob in knobs.items():
+        if knob.name in raw:
             try:
-                values[name] = _value(knob, raw[name])
+                given[name] = _typed(knob, raw[knob.name])
             except InvalidArgument as refusal:
-                wrong[name] = str(refusal)
-    for name, sentence in _refusals(values).items():
-        wrong.setdefault(name, sentence)
-        for refused in ("alpha_from", "alpha_to") if name == "alpha_to" else (name,):
-            values[refused] = KNOBS[refused].default
-    return State(view, values), wrong
-
-
-def _value(knob: Knob, raw: Any) -> Value:
-    """Read one value, and check it against the knob's own limits; the library's come after."""
-    if isinstance(raw, (list, dict)) or (isinstance(raw, str) and len(raw) > LONGEST_VALUE):
-        raise InvalidArgument(knob.field, _short(raw), f"at most {LONGEST_VALUE} characters")
-    if knob.kind == "switch":
-        if str(raw).lower() not in ("0", "1", "true", "false"):
-            raise InvalidArgument(knob.field, raw, "0 or 1")
-        return str(raw).lower() in ("1", "true")
-    if knob.kind == "choice":
-        if raw not in dict(knob.choices):
-            raise InvalidArgument(knob.field, raw, " or ".join(word for word, _ in knob.choices))
-        return str(raw)
-    if knob.limit_word and str(raw).strip() == "0+":
-        return "0+" if knob.name == "weight_decay" else 0.0
-    return _number(knob, raw)
-
-
-def _number(knob: Knob, raw: Any) -> float | int:
-    whole = knob.kind == "integer"
-    kind = "an integer" if whole else "a number"
-    try:
-        number = float(raw)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    if isinstance(raw, bool) or not math.isfinite(number) or (whole and number != round(number)):
-        raise InvalidArgument(knob.field, raw, kind)
-    bounds = [
-        f">= {knob.least:g}" if knob.least is not None else "",
-        f"<= {knob.most:g}" if knob.most is not None else "",
-    ]
-    if (knob.least is not None and number < knob.least) or (knob.most is not None and number > knob.most):
-        raise InvalidArgument(knob.field, raw, f"{kind} {' and '.join(b for b in bounds if b)} in the explorer")
-    return round(number) if whole else number
-
-
-def _refusals(values: dict[str, Value]) -> dict[str, str]:
-    """What the library says of the values, knob by knob and then together."""
-    from onehead import aim, sparse  # noqa: PLC0415
-    from onehead.aim.task import check_alpha  # noqa: PLC0415
-
-    checks: list[tuple[str, Callable[[], Any]]] = [
-        ("kappa0", lambda: aim.MarchenkoPastur(kappa0=values["kappa0"])),
-        *((name, _check(aim.Task, name, values)) for name in TASK),
-        *((name, _check(aim.Learner, name, values)) for name in LEARNER),
-        *((name, lambda name=name: check_alpha(float(values[name]))) for name in ("alpha", "alpha_from", "alpha_to")),
-        *((name, _check(sparse.Task, name, values)) for name in ("length", "strength", "positive_rate")),
-        ("signal_tokens", lambda: sparse.Task(length=values["length"], signal_tokens=values["signal_tokens"])),
-        *((name, _check(sparse.Protocol, name, values)) for name in PROTOCOL),
-        *((name, _check_power_law(name, values)) for name in ("gamma", "samples")),
-        ("alpha_to", lambda: _ordered(values)),
-    ]
-    refused: dict[str, str] = {}
-    for name, check in checks:
+                wrong[knob.name] = str(refusal)
+    while True:
         try:
-            check()
+            found = problem(**{**defaults, **given}).model_dump()
+            return {knob.name: found[name] for name, knob in knobs.items()}
         except InvalidArgument as refusal:
-            refused.setdefault(name, str(refusal))
-    return refused
+            wrong.setdefault(knobs[refusal.name].name, str(refusal))
+            if given.pop(refusal.name, None) is None:  # a default that does not fit the others: all go back
+                given.clear()
 
 
-def _check(problem: Any, name: str, values: dict[str, Value]) -> Callable[[], Any]:
-    return lambda: problem(**{KNOBS[name].field: values[name]})
-
-
-def _check_power_law(name: str, values: dict[str, Value]) -> Callable[[], Any]:
-    """Bounds of the power law: any positive number that leaves the numbers finite."""
-
-    def check() -> None:
-        low, high = {"gamma": (0.0, 10.0), "samples": (1.0, 1e9)}[name]
-        if not low <= float(values[name]) <= high:
-            raise InvalidArgument(name, values[name], f"a number >= {low:g} and <= {high:g}")
-
-    return check
-
-
-def _ordered(values: dict[str, Value]) -> None:
-    low, high = float(values["alpha_from"]), float(values["alpha_to"])
-    if not 1.2 * low <= high <= 1e4 * low:
-        raise InvalidArgument("alpha_to", high, f"between 1.2 and 10000 times alpha_from = {low:g}")
+def _typed(knob: Knob, raw: Any) -> Any:
+    """One value of an address with its type, within the limits of the explorer; the library's come after."""
+    said = knob.said
+    if isinstance(raw, (list, dict)) or len(str(raw)) > LONGEST_VALUE:
+        raise InvalidArgument(said.name, _short(raw), f"at most {LONGEST_VALUE} characters")
+    if said.choices:
+        if raw not in said.choices:
+            raise InvalidArgument(said.name, raw, " or ".join(said.choices))
+        return raw
+    if said.kind == "switch":
+        return raw
+    try:
+        number = float(str(raw))
+    except ValueError:
+        return str(raw).strip()  # the word 0+, or something to refuse
+    least, most = knob.limits
+    if least is not None and number < least:
+        raise InvalidArgument(said.name, number, f"at least {least:g} in the explorer")
+    if most is not None and number > most:
+        raise InvalidArgument(said.name, number, f"at most {most:g} in the explorer")
+    whole = said.kind == "integer" and math.isfinite(number) and number == round(number)
+    return round(number) if whole else number
 
 
 def _short(raw: Any) -> str:

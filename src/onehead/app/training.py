@@ -16,12 +16,18 @@ from typing import Any
 
 import numpy as np
 
+from onehead.aim.targets import MarchenkoPastur
+from onehead.aim.task import Learner, Task
+from onehead.app.knobs import KNOBS
 from onehead.app.state import State
 from onehead.errors import OneheadError
 
 __all__ = ["Run", "Trainer", "default_store", "training_axes"]
 
-WORDS = ("kappa0", "noise", "tokens", "beta0", "weight_decay", "width", "param", "beta", "loss")
+# words of the problem that is trained; the branch is the theory's alone
+WORDS = [
+    knob for knob in KNOBS.values() if knob.problem in (MarchenkoPastur, Task, Learner) and knob.said.name != "branch"
+]
 QUANTITIES = ("test_error", "test_error_clean", "train_loss", "rank")
 
 
@@ -37,7 +43,7 @@ def training_axes(state: State) -> tuple[dict[str, Any], dict[str, Any], int]:
     """Axes, fixed words and seeds of the sweep that trains this page."""
     low, high, count = state["alpha_from"], state["alpha_to"], state["train_points"]
     ratios = np.geomspace(low, high, count + 2)[1:-1] if count > 1 else [state["alpha"]]
-    fixed = {name: state[name] for name in WORDS} | {"dim": state["train_dim"], "starts": 1}
+    fixed = {knob.said.flat: state[knob.name] for knob in WORDS} | {"dim": state["train_dim"], "starts": 1}
     return {"alpha": [float(f"{a:.4g}") for a in ratios]}, fixed, state["train_seeds"]
 
 
@@ -171,7 +177,7 @@ class Trainer:
         wanted = []
         for row in self._rows():
             plain = row.get("target", "mp") == "mp" and not row.get("untied") and row.get("output", "label") == "label"
-            if plain and all(_equal(row.get(name), state[name]) for name in WORDS):
+            if plain and all(_equal(row.get(k.said.flat, k.default), state[k.name]) for k in WORDS):
                 wanted.append(row)
         return wanted
 

@@ -1,15 +1,23 @@
 """What a view is: a few pure functions of the state of the page."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
-from onehead.app.drawing import Figure
+from onehead.app.drawing import Figure, show
+from onehead.app.knobs import KNOBS
 from onehead.app.state import State
 from onehead.errors import OneheadError
+from onehead.problem import Problem
 from onehead.results import Certificate
 
-__all__ = ["Badge", "Code", "Number", "Picture", "Report", "View", "badge_of", "failed"]
+__all__ = [
+    "Badge", "Code", "Line", "Number", "Panel", "Picture", "Report", "View", "answer", "badge_of", "failed", "flat", "numbers",
+    "solved",
+]  # fmt: skip
+
+Line = tuple[str, str, str, str]  # name, symbol, where the value stands in the answer, meaning
 
 
 class Number(NamedTuple):
@@ -58,26 +66,99 @@ class Report:
     numbers: tuple[Number, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class View:
-    """One view of the explorer.
+class Panel(NamedTuple):
+    """One picture with its numbers.
 
     ``sketch`` answers within a tenth of a second and runs in the server itself; ``report`` (the numbers) and ``picture`` (the
     exact curve) may take seconds and run in a worker; ``code`` gives the same numbers without the explorer.
-    ``plays`` names the knob that the play button moves; ``trains`` says whether the view can train for real.
+    """
+
+    sketch: Callable[[State], Picture]
+    report: Callable[[State], Report]
+    picture: Callable[[State], Picture]
+    code: Callable[[State], Code]
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """One view of the explorer, with the knobs of its ``problems`` and ``own`` ones by name.
+
+    ``panels`` are its pictures, by the value of the knob ``panel``; a view with a single one has it under no name. ``plays`` names
+    the knob that the play button moves; ``trains`` says whether the view can train for real.
     """
 
     name: str
     title: str
     about: str
     formula: str
-    knobs: Sequence[str]
-    sketch: Callable[[State], Picture]
-    report: Callable[[State], Report]
-    picture: Callable[[State], Picture]
-    code: Callable[[State], Code]
+    problems: tuple[type[Problem], ...] = ()
+    own: tuple[str, ...] = ()
+    panels: Mapping[str, Panel]
+    panel: str = ""
     plays: str = ""
     trains: bool = False
+
+    @cached_property
+    def knobs(self) -> tuple[str, ...]:
+        """The knobs of the view, in the order of the page."""
+        return tuple(name for name, knob in KNOBS.items() if name in self.own or knob.problem in self.problems)
+
+    def shown(self, state: State) -> Panel:
+        """The panel that a page shows."""
+        return self.panels[state[self.panel] if self.panel else ""]
+
+    def sketch(self, state: State) -> Picture:
+        """The picture, for the eye."""
+        return self.shown(state).sketch(state)
+
+    def report(self, state: State) -> Report:
+        """The exact numbers."""
+        return self.shown(state).report(state)
+
+    def picture(self, state: State) -> Picture:
+        """The exact picture."""
+        return self.shown(state).picture(state)
+
+    def code(self, state: State) -> Code:
+        """The same numbers without the explorer."""
+        return self.shown(state).code(state)
+
+
+def numbers(found: Any, *lines: Line) -> tuple[Number, ...]:
+    """Lines of the panel, with the values that stand in an answer.
+
+    Examples
+    --------
+    >>> from onehead.sparse import Task
+    >>> numbers(Task(), ("Strength", "θ", "strength", "of the signal"))
+    (Number(name='Strength', symbol='θ', value='5', meaning='of the signal'),)
+    """
+    return tuple(Number(name, symbol, show(getattr(found, key)), meaning) for name, symbol, key, meaning in lines)
+
+
+def answer(solve: Callable[[], Any], *lines: Line) -> Report:
+    """The numbers of an answer with its badge, or the sentence why there is none."""
+    try:
+        found = solve()
+    except OneheadError as error:
+        return failed(error)
+    return Report(badge=badge_of(found.certificate), numbers=numbers(found, *lines))
+
+
+def solved(total: int, lost: int, what: str = "points") -> str:
+    """How much of an exact picture there is.
+
+    Examples
+    --------
+    >>> solved(31, 2)
+    '29 exact points; 2 could not be solved and are left out.'
+    """
+    return f"{total - lost} exact {what}" + (f"; {lost} could not be solved and are left out." if lost else ".")
+
+
+def flat(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row without what does not fit into a cell."""
+    return {key: value for key, value in row.items() if not isinstance(value, (dict, list))}
 
 
 def badge_of(certificate: Certificate) -> Badge:

@@ -6,14 +6,27 @@ from typing import Any
 import numpy as np
 
 from onehead.app.drawing import Figure, figure, line, points, show
+from onehead.app.knobs import Checkpoint
 from onehead.app.pause import pause
 from onehead.app.state import State
-from onehead.app.views.base import Badge, Code, Number, Picture, Report, View
+from onehead.app.views.base import Badge, Code, Line, Number, Panel, Picture, Report, View, flat
 from onehead.errors import InvalidArgument, OneheadError
 
 __all__ = ["VIEW", "survey_file"]
 
 MOST_HEADS = 4096
+CAUTION = (
+    "Real heads are not tied and real tokens not Gaussian: a law that fits describes a shape and proves no mechanism."
+)
+LINES: tuple[Line, ...] = (
+    ("Rank", "", "rank", "share of the d singular values that are not zero"),
+    ("Effective rank", "", "effective_rank_entropy", "exponential of the entropy"),
+    ("Bulk edge", "", "bulk_edge", "fitted to the largest values"),
+    ("Symmetric share", "", "symmetric_share", "one for a tied head"),
+    ("Negative share", "", "negative_share", "zero for a tied head"),
+    ("Norm", "", "norm", "Frobenius norm of W_QᵀW_K"),
+    ("Tail exponent", "", "tail_exponent", "of the largest values"),
+)
 COLUMNS = (
     "layer", "head", "status", "reason", "hidden", "head_dim", "rank", "zero_mass", "bulk_edge", "symmetric_share",
     "negative_share", "norm", "effective_rank_entropy", "tail_exponent", "singular_values", "outliers",
@@ -58,7 +71,7 @@ def picture(state: State) -> Picture:
     head = _chosen(state)
     if head is None:
         return sketch(state)
-    rows = tuple({k: v for k, v in h.items() if not isinstance(v, list)} for h in state.extra["heads"])
+    rows = tuple(flat(head) for head in state.extra["heads"])
     fits = _fits(head)
     numbers = tuple(
         Number(f"Law: {fit.law}", "BIC", show(fit.bic), "lower describes the values better" if i == 0 else "")
@@ -164,26 +177,10 @@ def report(state: State) -> Report:
         return Report(badge=Badge("measured", "no file yet"))
     if head["status"] != "ok":
         return Report(badge=Badge("failed", head["reason"] or head["status"]))
-    numbers = (
-        Number("Rank", "", show(head["rank"]), "share of the d singular values that are not zero"),
-        Number("Effective rank", "", show(head["effective_rank_entropy"]), "exponential of the entropy"),
-        Number("Bulk edge", "", show(head["bulk_edge"]), "fitted to the largest values"),
-        Number("Outliers", "", show(len(head["outliers"])), "beyond the edge"),
-        Number("Symmetric share", "", show(head["symmetric_share"]), "one for a tied head"),
-        Number("Negative share", "", show(head["negative_share"]), "zero for a tied head"),
-        Number("Norm", "", show(head["norm"]), "Frobenius norm of W_QᵀW_K"),
-        Number("Tail exponent", "", show(head["tail_exponent"]), "of the largest values"),
-    )
-    return Report(
-        badge=Badge(
-            "measured",
-            "singular values of W_QᵀW_K",
-            (
-                "Real heads are not tied and real tokens not Gaussian: a law that fits describes a shape and proves no mechanism.",
-            ),
-        ),
-        numbers=numbers,
-    )
+    shown = tuple(Number(name, symbol, show(head[key]), meaning) for name, symbol, key, meaning in LINES)
+    outliers = Number("Outliers", "", show(len(head["outliers"])), "beyond the edge")
+    badge = Badge("measured", "singular values of W_QᵀW_K", (CAUTION,))
+    return Report(badge=badge, numbers=(*shown[:3], outliers, *shown[3:]))
 
 
 def code(state: State) -> Code:
@@ -199,9 +196,6 @@ VIEW = View(
     title="Checkpoint",
     about="The heads of a real model beside the predicted law. The file is read by the safe reader and deleted at once.",
     formula=r"A=W_Q^\top W_K,\qquad \sigma_1\ge\sigma_2\ge\dots\ge\sigma_d",
-    knobs=("layer", "head", "heads"),
-    sketch=sketch,
-    report=report,
-    picture=picture,
-    code=code,
+    problems=(Checkpoint,),
+    panels={"": Panel(sketch, report, picture, code)},
 )

@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from onehead.aim.solve.sketch import sketch_decays, sketch_top
+from onehead.aim.targets import MarchenkoPastur
+from onehead.aim.task import Learner, Task
 from onehead.app.drawing import Figure, figure, line, points, show
 from onehead.app.pause import pause
 from onehead.app.state import State
-from onehead.app.views.base import Code, Number, Picture, Report, View, badge_of, failed
-from onehead.app.views.words import aim_flags, aim_python
-from onehead.errors import OneheadError
+from onehead.app.views.base import Code, Number, Panel, Picture, Report, View, answer, numbers
+from onehead.app.views.words import flags, python
 
 __all__ = ["VIEW"]
 
@@ -20,27 +20,21 @@ LOWEST = 1e-4
 
 def sketch(state: State) -> Picture:
     """The curve for the eye."""
-    decays = np.geomspace(LOWEST, _top(state), QUICK_POINTS.get(state["tokens"], 4)).tolist()
+    from onehead.aim.sketch.curves import sketch_decays, sketch_top  # noqa: PLC0415  (loads the theory)
+
+    top = max(1.5 * sketch_top(state.task, state.learner, state["alpha"]), 100.0 * LOWEST)
+    decays = np.geomspace(LOWEST, top, QUICK_POINTS.get(state["tokens"], 4)).tolist()
     drawn = sketch_decays(state.task, state.learner, state["alpha"], decays)
     scan = [(dot.x, dot.test_error) for dot in drawn.dots]
     caption = "Sketch on a coarse rule; the search for the best λ follows when the knobs rest."
     return Picture(figure=_draw(state, scan, None, smooth=True), exact=False, caption=caption)
 
 
-def _top(state: State) -> float:
-    """A little beyond the weight decay at which the map vanishes."""
-    return max(1.5 * sketch_top(state.task, state.learner, state["alpha"]), 100.0 * LOWEST)
-
-
-def _tuned(state: State) -> Any:
-    from onehead import aim  # noqa: PLC0415
-
-    return aim.tune(state.task, state.learner, state["alpha"], progress=pause)
-
-
 def picture(state: State) -> Picture:
     """The library's own search."""
-    best = _tuned(state)
+    from onehead import aim  # noqa: PLC0415
+
+    best = aim.tune(state.task, state.learner, state["alpha"], progress=pause)
     scan = [(decay, error) for decay, error in best.scan if decay > 0.0]
     rows = tuple({"weight_decay": decay, "test_error": error} for decay, error in best.scan)
     caption = f"{best.certificate.status[:1].upper()}{best.certificate.status[1:]}."
@@ -76,15 +70,11 @@ def report(state: State) -> Report:
     """The exact numbers at the knob's own weight decay."""
     from onehead import aim  # noqa: PLC0415
 
-    try:
-        own = aim.predict(state.task, state.learner, state["alpha"])
-    except OneheadError as error:
-        return failed(error)
-    numbers = (
-        Number("Test error at the knob", "λ", show(own.test_error), f"weight decay {state['weight_decay']}"),
-        Number("Rank at the knob", "", show(own.rank), "share of eigenvalues that are not zero"),
+    return answer(
+        lambda: aim.predict(state.task, state.learner, state["alpha"]),
+        ("Test error at the knob", "λ", "test_error", f"weight decay {state['weight_decay']}"),
+        ("Rank at the knob", "", "rank", "share of eigenvalues that are not zero"),
     )
-    return Report(badge=badge_of(own.certificate), numbers=numbers)
 
 
 def _found(best: Any) -> tuple[Number, ...]:
@@ -92,20 +82,20 @@ def _found(best: Any) -> tuple[Number, ...]:
     decay = "0+" if best.weight_decay == 0.0 else show(best.weight_decay)
     return (
         Number("Best weight decay", "λ*", decay, "with the lowest test error"),
-        Number("Test error there", "", show(best.test_error), ""),
+        *numbers(best, ("Test error there", "", "test_error", "")),
         Number("Good range", "λ", f"{show(best.flat_from)} … {show(best.flat_to)}", "within 0.1 % of the best"),
-        Number("Rank there", "", show(best.point.rank), "share of eigenvalues that are not zero"),
+        *numbers(best.point, ("Rank there", "", "rank", "share of eigenvalues that are not zero")),
     )
 
 
 def code(state: State) -> Code:
     """The search, without the explorer."""
-    python = aim_python(state) + (
+    text = python("aim", {"task": state.task, "head": state.learner}) + (
         f"\nbest = oh.aim.tune(task, head, alpha={state['alpha']!r})\n"
         "print(best.weight_decay, best.test_error)\n"
         "print(best.scan)   # the pairs tried\n"
     )
-    return Code(python, f"onehead aim tune {aim_flags(state)} --alpha {state['alpha']!r} --json")
+    return Code(text, f"onehead aim tune {flags(state)} --alpha {state['alpha']!r} --json")
 
 
 VIEW = View(
@@ -113,9 +103,7 @@ VIEW = View(
     title="Weight decay",
     about="How much weight decay is best for this task, width and number of samples.",
     formula=r"\lambda^\star(\alpha)=\arg\min_\lambda\ \mathbb{E}\,\big|\mathrm{softmax}(\beta h(\hat S_\lambda))-y\big|^2",
-    knobs=("alpha", "weight_decay", "kappa0", "noise", "tokens", "width", "beta", "beta0", "loss", "param", "branch"),
-    sketch=sketch,
-    report=report,
-    picture=picture,
-    code=code,
+    problems=(MarchenkoPastur, Task, Learner),
+    own=("alpha",),
+    panels={"": Panel(sketch, report, picture, code)},
 )

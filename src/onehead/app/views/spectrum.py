@@ -5,41 +5,39 @@ from typing import Any
 
 import numpy as np
 
-from onehead.aim.solve.sketch import dot
-from onehead.app.drawing import Figure, figure, line, show
+from onehead.aim.targets import MarchenkoPastur
+from onehead.aim.task import Learner, Task
+from onehead.app.drawing import Figure, figure, line, points, show
 from onehead.app.state import State
-from onehead.app.views.base import Code, Number, Picture, Report, View, badge_of, failed
-from onehead.app.views.words import aim_flags, aim_python
+from onehead.app.views.base import Code, Number, Panel, Picture, Report, View, badge_of, failed, numbers
+from onehead.app.views.words import flags, python
 from onehead.errors import OneheadError, SolveError
 
 __all__ = ["VIEW"]
 
-GRID = 140  # points per bulk on the page
+LAW = (
+    ("Zero eigenvalues", "", "zero_mass", "share that weight decay removes"),
+    ("Rank", "", "rank", "share that it keeps"),
+)
+MOMENTS = (("Mean", "", "mean", "Tr S/d"), ("Second moment", "q", "second_moment", "Tr S²/d"))
+POINT = (
+    ("Test error", "", "test_error", "on fresh samples"),
+    ("Noise variance", "s", "spread", "of the blurred target"),
+    ("Soft threshold", "ε", "threshold", "of weight decay"),
+    ("Slope", "c", "slope", "shrinkage of learned eigenvalues"),
+)
 
 
 def sketch(state: State) -> Picture:
     """The law at a point solved for the eye."""
-    from onehead.aim.equations.state_evolution import StateEvolution  # noqa: PLC0415
+    from onehead.aim.sketch.curves import dot  # noqa: PLC0415  (loads the theory)
+    from onehead.aim.sketch.derived import sketch_law  # noqa: PLC0415
 
     found = dot(state.task, state.learner, state["alpha"])
     if found is None:
         return Picture(figure=_draw(state, [], 0.0), exact=False, caption="Solving …")
-    where, bulks = found.map, []
-    scale = 1.0 / state["beta"]  # the equations are in units where the learner's temperature is one
-    if found.rank > 0.0 and where.s > 0.0:
-        law, cut = StateEvolution.of(state.task, state.learner).input.law(where.s), where.cut
-        for low, high in law.edges:
-            if high > cut:
-                source = _grid(max(low, cut), high)
-                x = scale * where.slope * (source - where.eps)
-                bulks.append((x, law.density(source) / (where.slope * scale)))
-    zero = 1.0 - found.rank
+    zero, bulks = sketch_law(state.task, state.learner, found)
     return Picture(figure=_draw(state, bulks, zero), exact=False, caption=_caption(zero, len(bulks)))
-
-
-def _grid(low: float, high: float) -> Any:
-    """Points that crowd at the edges, where a density has its square roots."""
-    return low + (high - low) * 0.5 * (1.0 - np.cos(np.linspace(0.0, np.pi, GRID)))
 
 
 def _caption(zero: float, bulks: int) -> str:
@@ -73,15 +71,15 @@ def picture(state: State) -> Picture:
 
 def _draw(state: State, bulks: list[tuple[Any, Any]], zero: float, outliers: Any = ()) -> Figure:
     """Target in grey, trained map as a line, the atom at zero as a bar, outliers as triangles."""
-    target, scale = state.task.target, state["beta0"] / state["beta"]
-    low, high = (scale * edge for edge in target.edges)
-    x = _grid(low, high)
-    y = target.density(x / scale) / scale
+    from onehead.aim.sketch.derived import target_law  # noqa: PLC0415
+
+    x, y = target_law(state.task, state.learner)
+    low, high = x[0], x[-1]
     data = [
         line(
             x.tolist(),
             y.tolist(),
-            f"target, non-zero part ({show(1.0 - target.rank)} at zero)",
+            f"target, non-zero part ({show(1.0 - state.task.target.rank)} at zero)",
             colour="@grey",
             width=1.0,
             fill="tozeroy",
@@ -89,16 +87,7 @@ def _draw(state: State, bulks: list[tuple[Any, Any]], zero: float, outliers: Any
         )
     ]
     for i, (at, density) in enumerate(bulks):
-        data.append(
-            line(
-                list(at),
-                list(density),
-                "trained map S",
-                fill="tozeroy",
-                fillcolor="@soft",
-                showlegend=i == 0,
-            )
-        )
+        data.append(line(at, density, "trained map S", fill="tozeroy", fillcolor="@soft", showlegend=i == 0))
     inner = y[x > low + 0.02 * (high - low)]
     tops = [min(float(inner.max()), 1.0)] + [float(np.max(d[2:-2])) for _, d in bulks if len(d) > 4]
     top = min(1.3 * max(tops), 4.0 * max(min(float(inner.max()), 1.0), 0.2))
@@ -117,16 +106,8 @@ def _draw(state: State, bulks: list[tuple[Any, Any]], zero: float, outliers: Any
         }
     )
     if outliers:
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": "outliers",
-                "x": [item["position"] for item in outliers],
-                "y": [0.02 * top] * len(outliers),
-                "marker": {"color": "@training", "symbol": "triangle-up", "size": 9},
-            }
-        )
+        at = [item["position"] for item in outliers]
+        data.append(points(at, [0.02 * top] * len(at), "outliers", symbol="triangle-up", size=9))
     pad = 0.05 * (right - left)
     return figure(
         data,
@@ -152,36 +133,30 @@ def report(state: State) -> Report:
         law = _law(state)
     except OneheadError as error:
         return failed(error)
-    point = law.point
     bulks = tuple(
         Number(
             f"Bulk {i + 1}" if len(law.edges) > 1 else "Bulk", "", f"{show(low)} … {show(high)}", "lower and upper edge"
         )
         for i, (low, high) in enumerate(law.edges)
     )
-    numbers = (
-        Number("Zero eigenvalues", "", show(law.zero_mass), "share that weight decay removes"),
-        Number("Rank", "", show(law.rank), "share that it keeps"),
+    shown = (
+        *numbers(law, *LAW),
         *bulks,
         Number("Outliers", "", show(len(law.outliers)), "eigenvalues outside the bulks"),
-        Number("Mean", "", show(law.mean), "Tr S/d"),
-        Number("Second moment", "q", show(law.second_moment), "Tr S²/d"),
-        Number("Test error", "", show(point.test_error), "on fresh samples"),
-        Number("Noise variance", "s", show(point.spread), "of the blurred target"),
-        Number("Soft threshold", "ε", show(point.threshold), "of weight decay"),
-        Number("Slope", "c", show(point.slope), "shrinkage of learned eigenvalues"),
+        *numbers(law, *MOMENTS),
+        *numbers(law.point, *POINT),
     )
-    return Report(badge=badge_of(law.certificate), numbers=numbers)
+    return Report(badge=badge_of(law.certificate), numbers=shown)
 
 
 def code(state: State) -> Code:
     """The law, without the explorer."""
-    python = aim_python(state) + (
+    text = python("aim", {"task": state.task, "head": state.learner}) + (
         f"\npoint = oh.aim.predict(task, head, alpha={state['alpha']!r})\n"
         "law = oh.aim.spectrum(point)\n"
         "print(law.zero_mass, law.edges, law.second_moment)\n"
     )
-    return Code(python, f"onehead aim spectrum {aim_flags(state)} --alpha {state['alpha']!r} --json")
+    return Code(text, f"onehead aim spectrum {flags(state)} --alpha {state['alpha']!r} --json")
 
 
 VIEW = View(
@@ -190,10 +165,8 @@ VIEW = View(
     about="Which eigenvalues the trained query-key map has. Play α to watch it emerge, interpolate and split.",
     formula=r"\lambda_i(S)=c\,(x_i-\epsilon)_+,\qquad x\sim\rho^\star\boxplus\text{semicircle}(s),\quad "
     r"c=\hat m/\hat\Sigma,\ \epsilon=2\lambda/\hat m,\ s=\hat q/\hat m^2",
-    knobs=("alpha", "weight_decay", "kappa0", "noise", "tokens", "width", "beta", "beta0", "loss", "param", "branch"),
-    sketch=sketch,
-    report=report,
-    picture=picture,
-    code=code,
+    problems=(MarchenkoPastur, Task, Learner),
+    own=("alpha",),
+    panels={"": Panel(sketch, report, picture, code)},
     plays="alpha",
 )

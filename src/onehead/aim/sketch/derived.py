@@ -1,0 +1,137 @@
+"""What follows from a sketch: laws, excess errors, exponents, parts of the error, the best weight decay."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onehead.aim.equations.state_evolution import StateEvolution
+from onehead.aim.sketch.curves import Dot, sketch_plateau, sketch_ratios
+from onehead.aim.task import Learner, Task
+from onehead.aim.verbs.decompose import distance_parts
+from onehead.aim.verbs.predict import predict
+from onehead.aim.words import dimension
+from onehead.errors import OneheadError
+
+__all__ = ["sketch_best", "sketch_excess", "sketch_exponents", "sketch_law", "sketch_parts", "target_law"]
+
+Array = NDArray[np.float64]
+Line = tuple[Array, Array]
+
+GRID = 140  # points per bulk
+SMALLEST = 1e-9  # excess error that is still drawn
+ROW_PATIENCE = 0.045  # seconds for one row of a phase diagram
+TUNED_PATIENCE = 1.0
+
+_pool = ThreadPoolExecutor(2, thread_name_prefix="sketch")  # kernels release the interpreter lock
+
+
+def _grid(low: float, high: float) -> Array:
+    """Points that crowd at the edges, where a density has its square roots."""
+    return np.asarray(low + (high - low) * 0.5 * (1.0 - np.cos(np.linspace(0.0, np.pi, GRID))))
+
+
+def sketch_law(task: Task, learner: Learner, found: Dot) -> tuple[float, list[Line]]:
+    """The share of zero eigenvalues of a dot, and (x, density) of every bulk, in the learner's units."""
+    s, eps, cut, slope = found.map
+    if found.rank == 0.0 or s <= 0.0:
+        return 1.0 - found.rank, []
+    law, own = StateEvolution.of(task, learner).input.law(s), slope / learner.beta
+    sources = [_grid(max(low, cut), high) for low, high in law.edges if high > cut]
+    return 1.0 - found.rank, [(own * (x - eps), law.density(x) / own) for x in sources]
+
+
+def target_law(task: Task, learner: Learner) -> Line:
+    """x and density of the target's non-zero eigenvalues, as a learner of this temperature would have them."""
+    scale = task.beta0 / learner.beta
+    low, high = task.target.edges
+    x = _grid(scale * low, scale * high)
+    return x, task.target.density(x / scale) / scale
+
+
+def sketch_excess(
+    task: Task, learner: Learner, samples: Sequence[float]
+) -> tuple[list[float], list[float], tuple[Dot, ...]]:
+    """Samples, excess errors over the plateau, and dots of a sketch."""
+    size = (dimension(task.target) or 1) ** 2
+    drawn = sketch_ratios(task, learner, [n / size for n in samples], full=False)
+    floor = sketch_plateau(task, learner).test_error
+    return [x * size for x in drawn.x], [max(e - floor, SMALLEST) for e in drawn.column("test_error")], drawn.dots
+
+
+def sketch_exponents(
+    task: Task, learner: Learner, columns: Sequence[float], rows: Sequence[float]
+) -> list[list[float | None]]:
+    """Local exponents over n = d^column, λ = d^row, row by row; None where there is no sketch (8.4)."""
+    dim, floor = dimension(task.target) or 1, sketch_plateau(task, learner).test_error
+    ratios = [float(dim) ** (a - 2.0) for a in columns]
+
+    def exponents(row: float) -> list[float | None]:
+        head = learner.changed(weight_decay=float(dim**row))
+        drawn = sketch_ratios(task, head, ratios, full=False, patience=ROW_PATIENCE)
+        errors = {dot.x: dot.test_error for dot in drawn.dots}
+        excess = np.array([max(errors.get(a, np.nan) - floor, SMALLEST) for a in ratios])
+        slopes = np.gradient(np.log(excess), np.array(columns) * np.log(dim))
+        return [float(v) if np.isfinite(v) else None for v in slopes]
+
+    return list(_pool.map(exponents, rows))
+
+
+def sketch_parts(
+    task: Task, learner: Learner, samples: Sequence[float]
+) -> tuple[list[float], list[tuple[float, float, float, float]]]:
+    """Samples, and underfitting, approximation, overfitting and mismatch there (8), with one derivative half way."""
+    at, _, dots = sketch_excess(task, learner, samples)
+    problem, end = StateEvolution.of(task, learner), sketch_plateau(task, learner)
+    Q0, table = problem.target_power, []
+    for dot in dots[::2]:  # the laws of these targets are dear: every second point is enough for the eye
+        q, m = (0.0, 0.0) if dot.state is None else (float(v) for v in np.exp(dot.state[:2]))
+        along_q, along_m = _partials(problem, 0.5 * (q + end.c**2 * Q0), 0.5 * (m + end.c * Q0))
+        under, over, features = distance_parts(problem.input, dot.map, dot.rank, end.c)
+        mismatch = (along_m + 2.0 * end.c * along_q) * (m - end.c * Q0)
+        table.append((along_q * under, along_q * features, along_q * over, mismatch))
+    return at[::2], table
+
+
+def _partials(problem: StateEvolution, q: float, m: float) -> tuple[float, float]:
+    """dE/dq and dE/dm on the coarsest rule, by one-sided differences."""
+    step = 1e-2 * max(q - m * m / problem.label_power, 1e-6)
+    at = [problem.output.fresh_loss(*p, coarse=True, loss="squared") for p in ((q + step, m), (q, m - step), (q, m))]
+    return (at[0] - at[2]) / step, (at[2] - at[1]) / step
+
+
+def sketch_best(
+    task: Task, learner: Learner, alphas: Sequence[float], decays: Sequence[float], pause: Callable[[], None]
+) -> list[tuple[float, float, float]]:
+    """(α, best λ, exact test error there): sketches over a grid of λ, a parabola through the lowest three.
+
+    The test error is flat at its minimum, so that an error of a few per cent in λ does not show in it. ``pause`` is called once
+    for every weight decay.
+    """
+    order, places = sorted(decays, reverse=True), list(alphas)
+    table = np.full((len(order), len(places)), np.inf)
+    for i, decay in enumerate(order):
+        pause()
+        head = learner.changed(weight_decay=float(decay))
+        for dot in sketch_ratios(task, head, places, full=False, patience=TUNED_PATIENCE).dots:
+            table[i, places.index(dot.x)] = dot.test_error
+    found = []
+    for j, alpha in enumerate(places):
+        decay = float(np.exp(_lowest(np.log(order), table[:, j])))
+        try:
+            error = predict(task, learner.changed(weight_decay=decay), alpha).test_error
+        except OneheadError:
+            continue
+        found.append((alpha, decay, error))
+    return found
+
+
+def _lowest(x: Array, y: Array) -> float:
+    """The bottom of the parabola through the lowest three points, or the lowest one."""
+    k = int(np.argmin(y))
+    if not (0 < k < len(x) - 1 and np.isfinite(y[k - 1 : k + 2]).all()):
+        return float(x[k])
+    low, mid, high = y[k - 1 : k + 2]
+    bend = low - 2.0 * mid + high
+    return float(x[k] + (0.5 * (low - high) / bend * (x[k + 1] - x[k]) if bend > 0.0 else 0.0))

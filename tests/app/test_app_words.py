@@ -1,0 +1,176 @@
+"""Knobs follow the declarations: problems survive the address, a new word needs nothing in app, old links open."""
+
+import subprocess
+import sys
+from urllib.parse import parse_qsl
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onehead import aim, sparse
+from onehead.app import VIEWS, read_state
+from onehead.app.knobs import KNOBS, Page, Training
+from onehead.fields import words_of
+
+
+def values(knob):
+    """Every value a knob takes: what the library allows, within the limits of the explorer."""
+    said = knob.said
+    if said.choices:
+        return st.sampled_from(said.choices)
+    least, most = knob.limits
+    low = max((b for b in (least, said.bounds.get("ge"), said.bounds.get("gt")) if b is not None), default=-1e6)
+    high = min((b for b in (most, said.bounds.get("le"), said.bounds.get("lt")) if b is not None), default=1e6)
+    if said.kind == "integer":
+        return st.integers(int(low), int(high))
+    numbers = st.floats(low, high, exclude_min="gt" in said.bounds, exclude_max="lt" in said.bounds)
+    return numbers | st.just("0+") if said.limit else numbers
+
+
+def problems(problem, **more):
+    """Any allowed problem that knobs can say."""
+    own = [knob for knob in KNOBS.values() if knob.problem is problem]
+    return st.fixed_dictionaries({knob.said.name: values(knob) for knob in own} | more)
+
+
+def allowed_sparse_tasks():
+    words = problems(sparse.Task)
+    return words.map(lambda w: sparse.Task(**w | {"signal_tokens": 1 + (w["signal_tokens"] - 1) % w["length"]}))
+
+
+def address(view, *found):
+    """The knobs that say some problems, as a page sends them."""
+    said = {type(problem): problem.model_dump() for problem in found}
+    return {"view": view} | {
+        name: str(said[knob.problem][knob.said.name]) for name, knob in KNOBS.items() if knob.problem in said
+    }
+
+
+def reopened(raw):
+    state, wrong = read_state(raw)
+    assert wrong == {}
+    again, wrong = read_state(dict(parse_qsl(state.query())))
+    assert wrong == {}
+    assert again == state
+    return again
+
+
+@given(
+    st.sampled_from(["curve", "spectrum", "decay"]),
+    problems(aim.MarchenkoPastur).map(lambda w: aim.MarchenkoPastur(**w)),
+    problems(aim.Task),
+    problems(aim.Learner).map(lambda w: aim.Learner(**w)),
+)
+def test_task_and_learner_survive_the_address(view, target, words, learner):
+    task = aim.Task(target=target, **words)
+    state = reopened(address(view, target, task, learner))
+    assert (state.task, state.learner) == (task, learner)
+
+
+@given(problems(aim.PowerLaw).map(lambda w: aim.PowerLaw(**w)), problems(aim.Task))
+def test_a_power_law_survives_the_address(target, words):
+    task = aim.Task(target=target, **words)
+    assert reopened(address("scaling", target, task)).task == task
+
+
+@given(allowed_sparse_tasks(), problems(sparse.Protocol).map(lambda w: sparse.Protocol(**w)))
+def test_sparse_task_and_protocol_survive_the_address(task, plan):
+    state = reopened(address("sparse", task, plan))
+    assert (state.sparse_task, state.protocol) == (task, plan)
+
+
+LINK = (  # written by version 1.1.0, with every knob moved
+    "alpha=0.7&alpha_from=0.05&alpha_to=2.0&direct=0&best=1&kappa0=0.3&noise=0.2&tokens=3&beta0=2.0&weight_decay=0%2B&width=0.5"
+    "&beta=1.5&loss=cross-entropy&param=direct&branch=global&scaling_panel=phase&gamma=1.1&dim=60&samples=20000.0"
+    "&sparse_panel=tuning&length=12&signal_tokens=2&strength=4.5&positive_rate=0.3&alpha0=2.0&alpha1=3.0&sparse_beta=6.0&ridge=0.0"
+    "&eta_w=0.7&eta_b=0.2&eta_q=-1.0&sparse_loss=hinge&layer=3&head=2&heads=12&train_dim=40&train_points=3&train_seeds=2"
+)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_link_of_an_older_version_opens(view):
+    raw = dict(parse_qsl(LINK))
+    state, wrong = read_state({"view": view} | raw)
+    assert wrong == {}
+    assert dict(parse_qsl(state.query())) == {"view": view} | raw
+    assert state.task.target == (
+        aim.PowerLaw(gamma=1.1, dim=60) if view == "scaling" else aim.MarchenkoPastur(kappa0=0.3)
+    )
+    assert (state.learner.decay, state.protocol.loss.name, state.protocol.beta) == (0.0, "hinge", 6.0)
+
+
+def test_the_zero_of_a_penalty_may_be_typed_either_way():
+    for typed in ("0", "0+", " 0+ "):
+        state, wrong = read_state({"weight_decay": typed, "ridge": typed})
+        assert wrong == {}
+        assert (state["weight_decay"], state["ridge"]) == ("0+", 0.0)
+
+
+def test_knobs_say_what_declarations_say():
+    for problem in (
+        aim.MarchenkoPastur,
+        aim.PowerLaw,
+        aim.Task,
+        aim.Learner,
+        sparse.Task,
+        sparse.Protocol,
+        Page,
+        Training,
+    ):
+        own = {knob.said.name: knob.said for knob in KNOBS.values() if knob.problem is problem}
+        words = words_of(problem)
+        assert own == {name: words[name] for name in own}
+        assert {name for name, said in words.items() if said.slider} <= set(own)
+
+
+NEW = """
+from onehead.aim import task
+from onehead.fields import Slider, word
+
+class Learner(task.Learner):
+    __module__ = "onehead.aim.task"
+    pull: float = word(0.25, "p", "Pull to the left.", ge=0.0, le=2.0, slider=Slider(0.0, 1.0))
+    spin: str = word("up", "↕", "Spin.", choices=("up", "down"))
+
+task.Learner = Learner
+from onehead.app import VIEWS, read_state
+from onehead.app.knobs import KNOBS
+from onehead.app.page import index_page
+from onehead.app.training import training_axes
+
+assert (KNOBS["pull"].group, KNOBS["spin"].group) == ("learner", "learner")
+assert 'id="slide-pull"' in index_page() and "Pull to the left." in index_page()
+for view in ("curve", "spectrum", "decay", "scaling"):
+    state, wrong = read_state({"view": view, "pull": "0.75", "spin": "down"})
+    assert wrong == {} and (state.learner.pull, state.learner.spin) == (0.75, "down")
+    assert "pull=0.75" in state.query() and "spin=down" in state.query()
+    code = VIEWS[view].code(state)
+    assert "pull=0.75, spin='down'" in code.python, code.python
+    assert "--pull 0.75 --spin down" in code.shell, code.shell
+assert training_axes(state)[1]["pull"] == 0.75
+assert read_state({"pull": "3"})[1] == {"pull": "pull must be a number >= 0 and <= 2; got 3.0."}
+assert "pull" not in VIEWS["sparse"].knobs
+"""
+
+
+def alone(text):
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_new_word_of_the_learner_is_on_the_page_with_nothing_said_in_app():
+    alone(NEW)
+
+
+def test_reading_a_state_loads_no_compiled_code():
+    alone(
+        "import sys\nfrom onehead.app import VIEWS, read_state\nfor view in VIEWS:\n"
+        "    state, _ = read_state({'view': view})\n    state.query(), state.task, state.learner, state.protocol\n"
+        "    VIEWS[view].code(state)\nassert not {'numba', 'dash', 'plotly'} & set(sys.modules)"
+    )
+    alone(
+        "import sys\nfrom onehead.cli.main import cli\n"
+        "try:\n    cli(['app', '--help'])\nexcept SystemExit as end:\n    assert end.code == 0\n"
+        "assert not {'numba', 'onehead.app'} & set(sys.modules)"
+    )

@@ -42,6 +42,7 @@ ROOMS = {
         "figures",
         "app",
         "plot",
+        "fields",
         "results",
         "errors",
         "numerics",

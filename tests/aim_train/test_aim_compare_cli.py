@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from onehead import plot as pictures
 from onehead.aim import Learner, Task, curve, predict, spectrum
 from onehead.aim.training.amp import amp
 from onehead.aim.training.compare import compare, extrapolate
@@ -15,7 +16,6 @@ from onehead.aim.training.train import train
 from onehead.cli import aim_train
 from onehead.errors import InvalidArgument
 from onehead.plot import learning_curve, save
-from onehead.plot import training as pictures
 
 QUICK = Method(starts=1, test_samples=2000)
 

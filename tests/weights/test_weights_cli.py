@@ -10,7 +10,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from onehead.cli.main import run
-from onehead.plot.weights import head_pages, head_spectrum, survey_map
+from onehead.plot import head_pages, head_spectrum, survey_map
 from onehead.weights import survey
 
 KEYS = {

@@ -83,8 +83,8 @@ def report(answer: Answer, *, as_json: bool, csv_file: str | None, plot: str | N
         note(f"note: {text}")
     if csv_file is not None:
         write_csv(csv_file, _rows(answer.value if answer.rows is None else answer.rows))
-    if plot is not None and answer.draw is not None:
-        save_figure(plot, answer.draw)
+    if plot is not None and answer.draw is not None and (axes := answer.draw()) is not None:
+        save_figure(plot, axes)
     if as_json:
         print_json(answer.value)
     elif answer.text:

@@ -82,13 +82,12 @@ def write_csv(path: str, rows: Sequence[Mapping[str, Any]]) -> None:
     note(f"wrote {path}")
 
 
-def save_figure(path: str, draw: Callable[[], Any]) -> None:
-    """Draw on a fresh figure and save it; what draws nothing says why."""
+def save_figure(path: str, axes: Any) -> None:
+    """Write the figure of some axes."""
     from onehead import plot
 
-    if (axes := draw()) is not None:
-        plot.save(axes, path)
-        note(f"wrote {path}")
+    plot.save(axes, path)
+    note(f"wrote {path}")
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from onehead.cli.frame import Answer, answered, check_parent
-from onehead.cli.output import note, progress
+from onehead.cli.output import note, progress, save_figure
 from onehead.cli.values import Range, Whole
 from onehead.errors import InvalidArgument
 
@@ -82,18 +82,13 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
 
 def _draw(found: "Survey", folder: Path) -> None:
     """All heads as small multiples, some to a page, and one map of the whole checkpoint."""
-    from onehead.plot.style import save
-    from onehead.plot.weights import head_pages, survey_map
+    from onehead import plot
 
     folder.mkdir(exist_ok=True)
     drawn = [head for head in found if head.status == "ok"]
     if not drawn:
         note("note: no head gave numbers, so nothing was drawn.")
         return
-    for number, axes in enumerate(head_pages(drawn)):
-        path = folder / f"heads-{number:03d}.png"
-        save(axes, str(path))
-        note(f"wrote {path}")
-    path = folder / "map.png"
-    save(survey_map(drawn), str(path))
-    note(f"wrote {path}")
+    for number, axes in enumerate(plot.head_pages(drawn)):
+        save_figure(str(folder / f"heads-{number:03d}.png"), axes)
+    save_figure(str(folder / "map.png"), plot.survey_map(drawn))

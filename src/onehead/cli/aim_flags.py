@@ -1,6 +1,7 @@
 """Flags that every ``aim`` command shares: a task and a learner from words and numbers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from inspect import signature
 from tokenize import TokenError  # numpy lets it through for a hostile header
@@ -15,7 +16,7 @@ from onehead.cli.values import Number, Range, flag_of, named_as_flags, type_of
 from onehead.errors import InvalidArgument
 from onehead.fields import words_of
 
-__all__ = ["COUNTS", "aim_options", "alpha_option", "alphas_option", "read_eigenvalues"]
+__all__ = ["COUNTS", "aim_options", "alpha_option", "alphas_option", "read_array", "read_eigenvalues"]
 
 ALPHA = words_of(Ratio)["alpha"]
 COUNT = Number(gt=0.0, le=1e15)
@@ -104,19 +105,30 @@ def alphas_option(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def read_eigenvalues(path: str) -> list[float]:
     """Numbers of a .npy file, or of a text file with commas, spaces or lines between them."""
+    with _readable("--atoms", path, "a .npy file of numbers, or a text file of numbers"):
+        if path.endswith(".npy"):
+            return [float(value) for value in read_array("--atoms", path).ravel()]
+        with open(path) as file:
+            text = "\n".join(line.split("#")[0] for line in file)
+        return [float(item) for item in text.replace(",", " ").split()]
+
+
+def read_array(flag: str, path: str) -> Any:
+    """The numbers of a .npy file."""
     import numpy as np
 
-    allowed = "a .npy file of numbers, or a text file of numbers"
+    with _readable(flag, path, "a .npy file of numbers"), open(path, "rb") as file:
+        return np.lib.format.read_array(file, allow_pickle=False)  # np.load would also open archives
+
+
+@contextmanager
+def _readable(flag: str, path: str, allowed: str) -> Iterator[None]:
+    """Refuse a file that is not there, or holds something else."""
     try:
-        if path.endswith(".npy"):
-            with open(path, "rb") as file:  # np.load would also open archives
-                values = np.lib.format.read_array(file, allow_pickle=False)
-        else:
-            with open(path) as file:
-                text = "\n".join(line.split("#")[0] for line in file)
-            values = np.array([float(item) for item in text.replace(",", " ").split()])
-        return [float(value) for value in np.ravel(values)]
+        yield
+    except InvalidArgument:
+        raise
     except FileNotFoundError:
-        raise InvalidArgument("--atoms", path, "a file that exists") from None
+        raise InvalidArgument(flag, path, "a file that exists") from None
     except (ValueError, TypeError, IsADirectoryError, MemoryError, TokenError):
-        raise InvalidArgument("--atoms", path, allowed) from None
+        raise InvalidArgument(flag, path, allowed) from None

@@ -1,13 +1,12 @@
 """``onehead aim train``, ``amp`` and ``compare``: real training and message passing beside the theory."""
 
 from pathlib import Path
-from tokenize import TokenError  # numpy lets it through for a hostile header
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from onehead.aim.training.results import Method, Variant
-from onehead.cli.aim_flags import aim_options, alpha_option, alphas_option
+from onehead.cli.aim_flags import aim_options, alpha_option, alphas_option, read_array
 from onehead.cli.frame import Answer, answered
 from onehead.cli.output import note, progress
 from onehead.cli.values import Number, Range, Whole, flag_of
@@ -75,15 +74,9 @@ def _settings(flags: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rows(path: str) -> Any:
-    import numpy as np
-
     if not path.endswith(".npy") or not Path(path).is_file():
         raise InvalidArgument("--token-law", path, f"{', '.join(LAWS)}, or a .npy file that exists")
-    try:
-        with open(path, "rb") as file:  # np.load would also open archives
-            return np.lib.format.read_array(file, allow_pickle=False)
-    except (ValueError, MemoryError, TokenError):
-        raise InvalidArgument("--token-law", path, "a .npy file of numbers") from None
+    return read_array("--token-law", path)
 
 
 def _prediction(task: "Task", learner: "Learner", alpha: float) -> "Prediction | None":

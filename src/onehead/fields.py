@@ -4,6 +4,7 @@ Options of the command line, words of sweep files, knobs of the explorer, the gl
 value are all made from it. A new word is one line in `Task`, `Learner`, `Protocol` or another `onehead.problem.Problem`.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import NoneType, UnionType
@@ -115,7 +116,7 @@ class Word:
     @property
     def help(self) -> str:
         """The sentence, with the symbol beside its first part unless it names it already."""
-        if not self.symbol or self.symbol in self.sentence:
+        if not self.symbol or re.search(rf"(?<!\w){re.escape(self.symbol)}(?!\w)", self.sentence):
             return self.sentence
         end = min(i for i in (self.sentence.find(mark) for mark in ";:.") if i >= 0)
         return f"{self.sentence[:end]} ({self.symbol}){self.sentence[end:]}"

@@ -123,7 +123,7 @@ def test_train_knows_the_dimension_of_its_target(onehead):
         ),
         (
             ("scaling", "--samples", 9, "--target", "mp"),
-            "target must be a target with a dimension d: PowerLaw, Spikes or Atoms",
+            "--target must be a target with a dimension d: PowerLaw, Spikes or Atoms",
         ),
         (("train", "--alpha", 1), "--dim must be given: the dimension of a token (d); got None."),
         (("scaling",), "--samples must be given: Numbers of samples n, for example log:1e3:1e6:13."),

@@ -189,7 +189,7 @@ def test_pictures(onehead, tmp_path):
         (["predict", "--plot", "x.gif", "--alpha", "1,2"], "--plot must be"),
         (["predict", "--plot", "/nowhere/x.png", "--alpha", "1,2"], "--plot must be"),
         (["align", "--plot", "x.png"], "--plot must be used with exactly one range"),
-        (["align", "--csv", "/nowhere/x.csv"], "cannot use '/nowhere/x.csv'"),
+        (["align", "--csv", "/nowhere/x.csv"], "--csv must be in a folder that exists"),
         (["align", "--colour", "red"], "--colour is not an option"),
         (["capacity", "--sharpness", "-1", "--cos-query", "0"], "--sharpness must be"),
         (["oracle", "--activation", "tanh"], "--activation must be"),

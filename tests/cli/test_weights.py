@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 from tests.support.checkpoints import attention_layers
 
 from onehead.cli.main import run
-from onehead.plot.weights import head_pages, head_spectrum, survey_map
+from onehead.plot import head_pages, head_spectrum, survey_map
 from onehead.weights import survey
 
 KEYS = {

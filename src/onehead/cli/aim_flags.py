@@ -1,7 +1,7 @@
 """Flags that every ``aim`` command shares: a task and a learner from words and numbers."""
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from inspect import signature
 from tokenize import TokenError  # numpy lets it through for a hostile header
@@ -9,166 +9,76 @@ from typing import Any
 
 import click
 
-from onehead.cli.values import Number, Range, Typed, Whole, Word
+from onehead.aim.targets import Target
+from onehead.aim.task import Ratio
+from onehead.aim.words import SHAPE, WORDS, dimension, problem_from_words, ratio_from_samples
+from onehead.cli.values import Number, Range, flag_of, named_as_flags, type_of
 from onehead.errors import InvalidArgument
+from onehead.fields import words_of
 
-__all__ = ["COUNTS", "RATIO", "RATIOS", "aim_options", "alpha_option", "alphas_option", "read_eigenvalues"]
+__all__ = ["COUNTS", "aim_options", "alpha_option", "alphas_option", "read_array", "read_eigenvalues"]
 
-RATIO = Number(0.0, 1e6, open_low=True)
-RATIOS = Range(0.0, 1e6, open_low=True)
-COUNT = Number(0.0, 1e15, open_low=True)
-COUNTS = Range(0.0, 1e15, open_low=True)
-
-
-class Decay(Typed):
-    """A positive number, the word 0+ for the limit, or a power of the dimension."""
-
-    name = "number|0+|1/d|sqrt(d)|d^x"
-    allowed = (
-        "a number > 0 and <= 1e+06, the word 0+ (the limit λ → 0⁺), or 1/d, sqrt(d), d^x with a target of dimension d"
-    )
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | str:
-        """Parse and check; powers of d become numbers when d is known."""
-        text = str(value).replace(" ", "")
-        if text == "0+" or POWER.fullmatch(text):
-            return text
-        try:
-            return Number(0.0, 1e6, open_low=True).convert(value, param, ctx)
-        except click.BadParameter:
-            self.refuse(value, param, ctx)
-            raise
+ALPHA = words_of(Ratio)["alpha"]
+COUNT = Number(gt=0.0, le=1e15)
+COUNTS = Range(gt=0.0, le=1e15)
 
 
-POWER = re.compile(r"1/d|sqrt\(d\)|d|d\^\(?[+-]?(\d+\.?\d*|\.\d+)\)?")
-
-
-def aim_options(function: Callable[..., Any]) -> Callable[..., Any]:
+def aim_options(target: str = WORDS["target"].default) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add the flags of every ``aim`` command; the command gets a ``task`` and a ``learner``.
 
     A command with a ``dim`` of its own gets that as well; ``--samples`` becomes ``alpha`` (or ``alphas``).
     """
 
-    @wraps(function)
-    def call(**flags: Any) -> Any:
-        from onehead.aim.words import WORDS, dimension, problem_from_words, ratio_from_samples
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        wants_dim = "dim" in signature(function).parameters
 
-        if flags.get("atoms") is not None:
-            flags["atoms"] = read_eigenvalues(flags["atoms"])
-        words = {name: flags.pop(name) for name in WORDS if name in flags}
-        try:
-            task, learner, rest = problem_from_words(words)
-            dim = dimension(task.target) or rest.get("dim")
-            if "samples" in flags and "alpha" in flags:
-                flags["alpha"] = _ratio(flags["alpha"], flags.pop("samples"), dim)
-            if "samples" in flags and "alphas" in flags:
-                counts = flags.pop("samples") or ()
-                own = tuple(ratio_from_samples(n, dim) for n in counts) or None
-                flags["alphas"] = _one_of("alphas", flags["alphas"], own)
-        except InvalidArgument as failure:
-            raise InvalidArgument(_flag(failure.name), failure.got, failure.allowed) from None
-        if "dim" in signature(function).parameters:
-            if dim is None:
-                raise InvalidArgument("--dim", None, "given: the dimension of a token (d)")
-            flags["dim"] = dim
-        return function(task=task, learner=learner, **flags)
+        @wraps(function)
+        def call(**flags: Any) -> Any:
+            words = {name: flags.pop(name) for name in WORDS if name in flags}
+            words["target"] = words["target"] or target
+            with named_as_flags(*WORDS.values()):
+                if words["atoms"] is not None:
+                    words["atoms"] = read_eigenvalues(words["atoms"])
+                task, learner, rest = problem_from_words(words)
+                dim = dimension(task.target) or rest.get("dim")
+                _take_samples(flags, dim)
+                if wants_dim:
+                    if dim is None:
+                        raise InvalidArgument("dim", None, "given: the dimension of a token (d)")
+                    flags["dim"] = dim
+                return function(task=task, learner=learner, **flags)
 
-    for option in reversed(
-        (
-            click.option(
-                "--target",
-                type=Word("mp", "power-law", "spikes", "atoms"),
-                help="Spectrum of the target.  [default: mp]",
-            ),
-            click.option("--kappa0", type=Number(1e-3, 1e3), help="Width of an mp target over d (κ₀).  [default: 0.5]"),
-            click.option("--gamma", type=Number(0.0, 10.0), help="Decay of a power-law target (γ).  [default: 0.75]"),
-            click.option(
-                "--dim", type=Whole(2, 20_000), help="Dimension of a token (d); of a power law 200 if not given."
-            ),
-            click.option("--spikes", type=Range(), help="Eigenvalues of a spikes target; all others are zero."),
-            click.option(
-                "--atoms", metavar="FILE", help="Eigenvalues of an atoms target: .npy, or numbers in a text file."
-            ),
-            click.option(
-                "--noise",
-                type=Number(0.0, 1e3),
-                default=0.5,
-                show_default=True,
-                help="Noise before the softmax (Δ).",
-            ),
-            click.option("--tokens", type=Whole(2, 16), default=2, show_default=True, help="Tokens in a sequence (T)."),
-            click.option(
-                "--beta",
-                type=Number(1e-6, 100.0),
-                default=1.0,
-                show_default=True,
-                help="Inverse temperature of the learner (β).",
-            ),
-            click.option(
-                "--beta0",
-                type=Number(1e-6, 100.0),
-                default=1.0,
-                show_default=True,
-                help="Inverse temperature of the target (β₀).",
-            ),
-            click.option(
-                "--weight-decay",
-                type=Decay(),
-                default=0.01,
-                show_default=True,
-                help="Weight decay (λ); 0+ is the limit.",
-            ),
-            click.option(
-                "--loss",
-                type=Word("squared", "cross-entropy"),
-                default="squared",
-                show_default=True,
-                help="Training loss.",
-            ),
-            click.option(
-                "--width",
-                type=Number(0.0, 1e3, open_low=True),
-                default=1.0,
-                show_default=True,
-                help="Width of the learner over d (κ).",
-            ),
-            click.option(
-                "--param",
-                type=Word("factorised", "direct"),
-                default="factorised",
-                show_default=True,
-                help="Train factors W or the map S itself.",
-            ),
-            click.option(
-                "--branch",
-                type=Word("label", "global"),
-                default="label",
-                show_default=True,
-                help="Minimum to follow where the output layer has several.",
-            ),
-        )
-    ):
-        call = option(call)
-    return call
+        result: Callable[..., Any] = call
+        for said in reversed(WORDS.values()):
+            if said.kind != "other":
+                result = flag_of(said, **_particular(said.flat, target))(result)
+        return result
+
+    return decorate
 
 
-def alpha_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--alpha`` and, in its place, ``--samples``."""
-    function = click.option("--samples", type=COUNT, help="Samples n, in place of alpha, where d is known.")(function)
-    return click.option("--alpha", type=RATIO, help="Samples over d² (α = n/d²).")(function)
+def _particular(name: str, target: str) -> dict[str, Any]:
+    """What the command line adds to the declaration of a word."""
+    if name == "target":
+        return {"default": target}
+    if name == "atoms":
+        text = f"{WORDS[name].help} From a .npy file, or numbers in a text file."
+        return {"type": None, "metavar": "FILE", "help": text}
+    if name in SHAPE and SHAPE[name].required:  # by some kinds of target; others have a default
+        kinds = {kind: words_of(own).get(SHAPE[name].name) for kind, own in Target.known.items()}
+        known = [f"{said.default} with {kind}" for kind, said in kinds.items() if said and not said.required]
+        return {"default": ", ".join(known) or None}
+    return {}
 
 
-def alphas_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--alphas`` and, in its place, ``--samples``."""
-    text = "Sample ratios: start:stop:count, log:start:stop:count or a list."
-    function = click.option("--samples", type=COUNTS, help="Samples n, in place of alphas, where d is known.")(function)
-    return click.option("--alphas", type=RATIOS, help=text)(function)
-
-
-def _ratio(alpha: float | None, samples: float | None, dim: int | None) -> Any:
-    from onehead.aim.words import ratio_from_samples
-
-    return _one_of("alpha", alpha, None if samples is None else ratio_from_samples(samples, dim))
+def _take_samples(flags: dict[str, Any], dim: int | None) -> None:
+    """Let ``--samples`` stand for the ratio, or the ratios, that a command takes."""
+    for name in ("alpha", "alphas"):
+        if name in flags and "samples" in flags:
+            given = flags.pop("samples")
+            counts = given if isinstance(given, tuple) or given is None else (given,)
+            own = None if counts is None else tuple(ratio_from_samples(n, dim) for n in counts)
+            flags[name] = _one_of(name, flags[name], own if own is None or name == "alphas" else own[0])
 
 
 def _one_of(name: str, own: Any, other: Any) -> Any:
@@ -179,26 +89,46 @@ def _one_of(name: str, own: Any, other: Any) -> Any:
     return own if other is None else other
 
 
-def _flag(name: str) -> str:
-    """An argument of the library as the flag it came from."""
-    return "--" + {"eigenvalues": "atoms"}.get(name, name).replace("_", "-")
+def alpha_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--alpha`` and, in its place, ``--samples``."""
+    function = click.option("--samples", type=COUNT, help="Samples n, in place of alpha, where d is known.")(function)
+    with_alpha: Callable[..., Any] = flag_of(ALPHA)(function)
+    return with_alpha
+
+
+def alphas_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--alphas`` and, in its place, ``--samples``."""
+    text = "Sample ratios: start:stop:count, log:start:stop:count or a list."
+    function = click.option("--samples", type=COUNTS, help="Samples n, in place of alphas, where d is known.")(function)
+    return click.option("--alphas", type=type_of(ALPHA, ranged=True), help=text)(function)
 
 
 def read_eigenvalues(path: str) -> list[float]:
     """Numbers of a .npy file, or of a text file with commas, spaces or lines between them."""
+    with _readable("--atoms", path, "a .npy file of numbers, or a text file of numbers"):
+        if path.endswith(".npy"):
+            return [float(value) for value in read_array("--atoms", path).ravel()]
+        with open(path) as file:
+            text = "\n".join(line.split("#")[0] for line in file)
+        return [float(item) for item in text.replace(",", " ").split()]
+
+
+def read_array(flag: str, path: str) -> Any:
+    """The numbers of a .npy file."""
     import numpy as np
 
-    allowed = "a .npy file of numbers, or a text file of numbers"
+    with _readable(flag, path, "a .npy file of numbers"), open(path, "rb") as file:
+        return np.lib.format.read_array(file, allow_pickle=False)  # np.load would also open archives
+
+
+@contextmanager
+def _readable(flag: str, path: str, allowed: str) -> Iterator[None]:
+    """Refuse a file that is not there, or holds something else."""
     try:
-        if path.endswith(".npy"):
-            with open(path, "rb") as file:  # np.load would also open archives
-                values = np.lib.format.read_array(file, allow_pickle=False)
-        else:
-            with open(path) as file:
-                text = "\n".join(line.split("#")[0] for line in file)
-            values = np.array([float(item) for item in text.replace(",", " ").split()])
-        return [float(value) for value in np.ravel(values)]
+        yield
+    except InvalidArgument:
+        raise
     except FileNotFoundError:
-        raise InvalidArgument("--atoms", path, "a file that exists") from None
+        raise InvalidArgument(flag, path, "a file that exists") from None
     except (ValueError, TypeError, IsADirectoryError, MemoryError, TokenError):
-        raise InvalidArgument("--atoms", path, allowed) from None
+        raise InvalidArgument(flag, path, allowed) from None

@@ -1,129 +1,82 @@
 """``onehead aim train``, ``amp`` and ``compare``: real training and message passing beside the theory."""
 
 from pathlib import Path
-from tokenize import TokenError  # numpy lets it through for a hostile header
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from onehead.cli.aim_flags import aim_options, alpha_option, alphas_option
-from onehead.cli.output import (
-    check_picture,
-    note,
-    output_options,
-    print_json,
-    print_rows,
-    progress,
-    save_figure,
-    write_csv,
-)
-from onehead.cli.values import Number, Typed, Whole, Word
+from onehead.aim.training.results import Method, Variant
+from onehead.cli.aim_flags import aim_options, alpha_option, alphas_option, read_array
+from onehead.cli.frame import Answer, answered
+from onehead.cli.output import note, progress
+from onehead.cli.values import Number, Range, Whole, flag_of
 from onehead.errors import InvalidArgument, OneheadError
+from onehead.fields import words_of
 
 if TYPE_CHECKING:
     from onehead.aim.task import Learner, Task
-    from onehead.aim.training.results import TrainingResult
     from onehead.aim.verbs.predict import Prediction
 
 __all__ = ["amp", "compare", "train"]
 
-LAWS = ("gaussian", "rademacher", "sparse", "sphere", "heavy-tailed")
+METHOD = {name: words_of(Method)[name] for name in ("optimiser", "dtype")}
+VARIANT = words_of(Variant)
+LAWS = VARIANT["token_law"].choices
+PARTICULAR: dict[str, dict[str, Any]] = {  # what the command line adds to the declarations
+    "token_law": {
+        "type": None,
+        "metavar": "LAW|FILE",
+        "help": f"{', '.join(LAWS)}, or a .npy file, one token per row.",
+    },
+}
+# two words are switches with names of their own: word -> flag, the value it stands for, what it says
+SWITCHES = {
+    "tied": ("--untied", False, "Query and key have their own weights."),
+    "dtype": ("--float32", "float32", "Matrix products in single precision."),
+}
 
 
-class Wholes(Typed):
-    """A comma list of integers."""
-
-    name = "integers"
-
-    def __init__(self, low: int) -> None:
-        self.each = Whole(low)
-        self.allowed = f"a comma list, each {self.each.allowed}"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        """Parse to a tuple."""
-        if isinstance(value, tuple):
-            return value
-        try:
-            return tuple(self.each.convert(item, param, ctx) for item in str(value).split(","))
-        except (ValueError, click.BadParameter):
-            self.refuse(value, param, ctx)
-            raise
+def seed_option(function: Any) -> Any:
+    """Add ``--seed``."""
+    return click.option("--seed", type=Whole(0), default=0, show_default=True, help="Root of the random numbers.")(
+        function
+    )
 
 
 def training_options(function: Any) -> Any:
     """Flags of the commands that train: the optimiser, and where the layer leaves the theory."""
-    for option in reversed(
-        (
-            click.option("--seed", type=Whole(0), default=0, show_default=True, help="Root of the random numbers."),
-            click.option(
-                "--optimiser",
-                type=Word("lbfgs", "adam", "amp"),
-                default="lbfgs",
-                show_default=True,
-                help="How to minimise.",
-            ),
-            click.option(
-                "--output",
-                type=Word("label", "sequence"),
-                default="label",
-                show_default=True,
-                help="Compare attention matrices or the sequences they make.",
-            ),
-            click.option("--untied", is_flag=True, help="Query and key have their own weights."),
-            click.option("--heads", type=Whole(1, 64), default=1, show_default=True, help="Heads, averaged."),
-            click.option(
-                "--token-law",
-                metavar="LAW|FILE",
-                default="gaussian",
-                show_default=True,
-                help=f"{', '.join(LAWS)}, or a .npy file with one token per row.",
-            ),
-            click.option(
-                "--correlation",
-                type=Number(0.0, 0.999),
-                default=0.0,
-                show_default=True,
-                help="Share that all tokens of a sequence have in common.",
-            ),
-            click.option("--float32", is_flag=True, help="Matrix products in single precision."),
-            click.option("--workers", type=Whole(1), default=1, show_default=True, help="Threads, one seed each."),
-        )
-    ):
-        function = option(function)
-    return function
+    text = "Threads, one seed each."
+    function = click.option("--workers", type=Whole(1), default=1, show_default=True, help=text)(function)
+    for name, said in reversed({**METHOD, **VARIANT}.items()):
+        if name in SWITCHES:
+            flag, value, sentence = SWITCHES[name]
+            function = click.option(flag, name, is_flag=True, callback=_switch(value), help=sentence)(function)
+        else:
+            function = flag_of(said, **PARTICULAR.get(name, {}))(function)
+    return seed_option(function)
+
+
+def _switch(value: Any) -> Any:
+    return lambda ctx, param, on: value if on else None
 
 
 def _settings(flags: dict[str, Any]) -> dict[str, Any]:
     """The keyword arguments of `train` that the flags stand for."""
-    from onehead.aim.training.results import Method, Variant
-
-    law: Any = flags["token_law"]
-    if law not in LAWS:
-        law = _rows(law)
+    if flags["token_law"] not in (None, *LAWS):
+        flags["token_law"] = _rows(flags["token_law"])
+    given = {name: value for name, value in flags.items() if value is not None}
     return {
-        "variant": Variant(
-            output=flags["output"],
-            tied=not flags["untied"],
-            heads=flags["heads"],
-            token_law=law,
-            correlation=flags["correlation"],
-        ),
-        "method": Method(optimiser=flags["optimiser"], dtype="float32" if flags["float32"] else "float64"),
+        "variant": Variant(**{name: given[name] for name in VARIANT if name in given}),
+        "method": Method(**{name: given[name] for name in METHOD if name in given}),
         "seed": flags["seed"],
         "workers": flags["workers"],
     }
 
 
 def _rows(path: str) -> Any:
-    import numpy as np
-
     if not path.endswith(".npy") or not Path(path).is_file():
         raise InvalidArgument("--token-law", path, f"{', '.join(LAWS)}, or a .npy file that exists")
-    try:
-        with open(path, "rb") as file:  # np.load would also open archives
-            return np.lib.format.read_array(file, allow_pickle=False)
-    except (ValueError, MemoryError, TokenError):
-        raise InvalidArgument("--token-law", path, "a .npy file of numbers") from None
+    return read_array("--token-law", path)
 
 
 def _prediction(task: "Task", learner: "Learner", alpha: float) -> "Prediction | None":
@@ -138,151 +91,98 @@ def _prediction(task: "Task", learner: "Learner", alpha: float) -> "Prediction |
 
 
 @click.command()
-@aim_options
+@aim_options()
 @alpha_option
 @click.option("--seeds", type=Whole(1), default=4, show_default=True, help="Independent instances.")
 @training_options
-@output_options()
-def train(
-    task: "Task",
-    learner: "Learner",
-    alpha: float,
-    dim: int,
-    seeds: int,
-    as_json: bool,
-    csv_file: str | None,
-    plot: str | None,
-    **flags: Any,
-) -> None:
+@answered()
+def train(task: "Task", learner: "Learner", alpha: float, dim: int, seeds: int, **flags: Any) -> Answer:
     """Train a real head of finite size, and lay it beside the prediction.
 
     Example: onehead aim train --dim 100 --alpha 0.5 --seeds 4
     """
-    from onehead.aim.training.train import train as run
+    from onehead import aim, plot
 
-    check_picture(plot)
     settings = _settings(flags)
     with progress("seeds", seeds) as step:
-        result = run(task, learner, dim=dim, alpha=alpha, seeds=seeds, progress=lambda _: step(), **settings)
+        result = aim.train(task, learner, dim=dim, alpha=alpha, seeds=seeds, progress=lambda _: step(), **settings)
     theory = _prediction(task, learner, alpha)
-    if csv_file:
-        write_csv(csv_file, [{"alpha": alpha, "dim": dim, **each.to_dict()} for each in result.runs])
-    if plot:
-        _draw_spectrum(plot, result, theory)
     agreement = [item.to_dict() for item in result.against(theory)] if theory is not None else []
-    if as_json:
-        print_json({**result.to_dict(), "agreement": agreement})
-        return
-    print_rows(
-        agreement or [result.to_dict()],
-        ["quantity", "measured", "standard_error", "predicted", "difference", "z", "verdict"]
+    row = result.to_dict()
+
+    def draw() -> Any:
+        if theory is None:
+            return note("the picture was not drawn: there is no predicted spectrum to draw over.")
+        return plot.trained_spectrum(result, aim.spectrum(theory))
+
+    return Answer(
+        value={**row, "agreement": agreement},
+        shown=agreement or [row],
+        columns=("quantity", "measured", "standard_error", "predicted", "difference", "z", "verdict")
         if agreement
-        else ["test_error", "test_error_clean", "train_loss", "rank", "q", "m"],
+        else ("test_error", "test_error_clean", "train_loss", "rank", "q", "m"),
         title=f"{result.setting}; d = {dim}, n = {result.samples}, {result.seeds} seeds, "
         f"{result.seconds:.2g} s per seed; {result.status}",
+        rows=[{"alpha": alpha, "dim": dim, **each.to_dict()} for each in result.runs],
+        draw=draw,
+        warnings=result.certificate.warnings,
     )
-    for warning in result.certificate.warnings:
-        note(f"note: {warning}.")
-
-
-def _draw_spectrum(path: str, result: "TrainingResult", theory: "Prediction | None") -> None:
-    from onehead import aim
-    from onehead.plot import training as pictures
-
-    if theory is None:
-        note(f"{path} was not drawn: there is no predicted spectrum to draw over.")
-        return
-    law = aim.spectrum(theory)
-    save_figure(path, lambda: pictures.trained_spectrum(result, law))
 
 
 @click.command()
-@aim_options
+@aim_options()
 @alpha_option
 @click.option("--iterations", type=Whole(1), default=80, show_default=True, help="Iterations.")
 @click.option(
     "--damping",
-    type=Number(0.0, 1.0, open_low=True),
+    type=Number(gt=0.0, le=1.0),
     default=0.7,
     show_default=True,
     help="Share of the new iterate in each step; 1 is undamped.",
 )
-@click.option("--seed", type=Whole(0), default=0, show_default=True, help="Root of the random numbers.")
-@output_options()
-def amp(
-    task: "Task",
-    learner: "Learner",
-    alpha: float,
-    dim: int,
-    iterations: int,
-    damping: float,
-    seed: int,
-    as_json: bool,
-    csv_file: str | None,
-    plot: str | None,
-) -> None:
+@seed_option
+@answered()
+def amp(task: "Task", learner: "Learner", alpha: float, dim: int, damping: float, **flags: int) -> Answer:
     """Message passing on one instance, beside its state evolution.
 
     Example: onehead aim amp --dim 120 --alpha 0.5 --iterations 40
     """
-    from onehead.aim.training.amp import amp as run
-    from onehead.plot import training as pictures
+    from onehead import aim, plot
 
-    check_picture(plot)
-    result = run(task, learner, dim=dim, alpha=alpha, iterations=iterations, damping=damping, seed=seed)
-    rows = result.to_rows()
-    if csv_file:
-        write_csv(csv_file, rows)
-    if plot:
-        save_figure(plot, lambda: pictures.message_passing(result))
-    if as_json:
-        print_json(rows)
-        return
-    print_rows(
-        rows,
-        ["iteration", "q", "q_theory", "m", "m_theory", "sigma", "sigma_theory"],
+    result = aim.amp(task, learner, dim=dim, alpha=alpha, damping=damping, **flags)
+    return Answer(
+        value=result.to_rows(),
+        columns=("iteration", "q", "q_theory", "m", "m_theory", "sigma", "sigma_theory"),
         title=f"d = {dim}, damping {damping:g}; {result.certificate.status}",
+        draw=lambda: plot.message_passing(result),
     )
 
 
 @click.command()
-@aim_options
+@aim_options()
 @alphas_option
-@click.option("--dims", type=Wholes(2), default="60,100", show_default=True, help="Dimensions, a comma list.")
+@click.option("--dims", type=Range(whole=True, ge=2), default="60,100", show_default=True, help="Dimensions.")
 @click.option("--seeds", type=Whole(1), default=4, show_default=True, help="Independent instances per dimension.")
 @training_options
-@output_options()
+@answered()
 def compare(
-    task: "Task",
-    learner: "Learner",
-    alphas: tuple[float, ...],
-    dims: tuple[int, ...],
-    seeds: int,
-    as_json: bool,
-    csv_file: str | None,
-    plot: str | None,
-    **flags: Any,
-) -> None:
+    task: "Task", learner: "Learner", alphas: tuple[float, ...], dims: tuple[int, ...], seeds: int, **flags: Any
+) -> Answer:
     """Theory beside training at several dimensions, with z-scores and the limit of infinite dimension.
 
     Example: onehead aim compare --alphas 0.2,0.5,1 --dims 60,100 --seeds 4
     """
-    from onehead.aim.training.compare import compare as run
-    from onehead.plot import training as pictures
+    from onehead import aim, plot
 
-    check_picture(plot)
     settings = _settings(flags)
     with progress("runs", len(alphas) * len(dims) * seeds) as step:
-        table = run(task, learner, alphas, dims, seeds, progress=lambda _: step(), **settings)
+        table = aim.compare(task, learner, alphas, dims, seeds, progress=lambda _: step(), **settings)
     rows = table.to_rows()
-    if csv_file:
-        write_csv(csv_file, rows)
-    if plot:
-        save_figure(plot, lambda: pictures.comparison(table))
-    if as_json:
-        print_json(rows)
-        return
-    names = ("test_error", "train_loss")
-    columns = [f"{name}{end}" for name in names for end in ("_theory", "", "_err", "_z")]
-    shown = [{**row, "dim": row["dim"] or "∞"} for row in rows]
-    print_rows(shown, ["alpha", "dim", "seeds", *columns, "status"], title=table.setting)
+    numbers = [f"{name}{end}" for name in ("test_error", "train_loss") for end in ("_theory", "", "_err", "_z")]
+    return Answer(
+        value=rows,
+        shown=[{**row, "dim": row["dim"] or "∞"} for row in rows],
+        columns=("alpha", "dim", "seeds", *numbers, "status"),
+        title=table.setting,
+        draw=lambda: plot.comparison(table),
+    )

@@ -37,8 +37,8 @@ def command(out: str, as_json: bool) -> None:
     paths = {"curve": str(folder / "learning_curve.png"), "spectrum": str(folder / "spectrum.png")}
     axes = plot.learning_curve(curve, thresholds=marks)
     trained = [point.runs[0] for point in table.points]
-    save_figure(paths["curve"], lambda: plot.training_points(trained, axes=axes))
-    save_figure(paths["spectrum"], lambda: plot.trained_spectrum(wide, law))
+    save_figure(paths["curve"], plot.training_points(trained, axes=axes))
+    save_figure(paths["spectrum"], plot.trained_spectrum(wide, law))
     if as_json:
         print_json(paths)
         return

@@ -3,7 +3,7 @@
 import csv
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,14 +11,11 @@ from typing import Any
 import click
 
 from onehead.cli.text import clean
-from onehead.errors import InvalidArgument
 from onehead.results import plain
 
 __all__ = [
-    "check_picture",
     "console",
     "note",
-    "output_options",
     "print_json",
     "print_rows",
     "print_table",
@@ -28,51 +25,33 @@ __all__ = [
     "write_csv",
 ]
 
-PICTURES = (".png", ".pdf", ".svg")
-
-
-def output_options(*, csv_rows: bool = True, picture: bool = True) -> Callable[[Any], Any]:
-    """The flags of every command that answers with numbers."""
-
-    def decorate(function: Any) -> Any:
-        if picture:
-            function = click.option("--plot", metavar="FILE", help="Draw a picture (.png, .pdf or .svg).")(function)
-        if csv_rows:
-            function = click.option("--csv", "csv_file", metavar="FILE", help="Write the rows to a CSV file.")(function)
-        return click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")(function)
-
-    return decorate
-
 
 def print_json(value: Any) -> None:
     """Print one JSON value on standard output."""
     click.echo(json.dumps(plain(value), allow_nan=False))
 
 
-def print_rows(rows: Sequence[dict[str, Any]], columns: Sequence[str], title: str = "") -> None:
+def print_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], title: str = "") -> None:
     """Print a table with one line per row."""
-    from rich.table import Table
-    from rich.text import Text  # cells are text of others at times: never markup
-
-    table = Table(title=Text(clean(title)) if title else None, title_justify="left", header_style="bold")
-    for column in columns:
-        table.add_column(Text(clean(column)), justify="right" if column != "status" else "left")
-    for row in rows:
-        table.add_row(*(Text(show(row.get(column))) for column in columns))
-    console(stderr=False).print(table)
+    headers = [(column, column != "status") for column in columns]
+    _print([[row.get(column) for column in columns] for row in rows], headers, title)
 
 
 def print_table(pairs: Sequence[tuple[str, Any, str]], title: str = "") -> None:
     """Print name, value and a plain-word meaning, one per line."""
+    _print(pairs, [("", False), ("value", True), ("meaning", False)], title)
+
+
+def _print(lines: Sequence[Sequence[Any]], headers: Sequence[tuple[str, bool]], title: str) -> None:
+    """A table on standard output; headers say which columns stand to the right."""
     from rich.table import Table
-    from rich.text import Text
+    from rich.text import Text  # cells are text of others at times: never markup
 
     table = Table(title=Text(clean(title)) if title else None, title_justify="left", header_style="bold")
-    table.add_column("")
-    table.add_column("value", justify="right")
-    table.add_column("meaning")
-    for name, value, meaning in pairs:
-        table.add_row(Text(name), Text(show(value)), Text(clean(meaning)))
+    for header, right in headers:
+        table.add_column(Text(clean(header)), justify="right" if right else "left")
+    for cells in lines:
+        table.add_row(*(Text(show(cell)) for cell in cells))
     console(stderr=False).print(table)
 
 
@@ -92,9 +71,9 @@ def note(text: str) -> None:
     click.echo(clean(text), err=True)
 
 
-def write_csv(path: str, rows: Sequence[dict[str, Any]]) -> None:
+def write_csv(path: str, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write rows to a CSV file; columns are the keys in the order in which they first appear."""
-    flat = [{k: v for k, v in plain(row).items() if not isinstance(v, (dict, list))} for row in rows]
+    flat = [{k: v for k, v in plain(dict(row)).items() if not isinstance(v, (dict, list))} for row in rows]
     columns = list(dict.fromkeys(key for row in flat for key in row))
     with Path(path).open("w", newline="") as file:
         writer = csv.DictWriter(file, columns)
@@ -103,19 +82,11 @@ def write_csv(path: str, rows: Sequence[dict[str, Any]]) -> None:
     note(f"wrote {path}")
 
 
-def check_picture(path: str | None) -> None:
-    """Refuse a picture format before any work is done."""
-    if path is not None and Path(path).suffix.lower() not in PICTURES:
-        raise InvalidArgument("--plot", path, f"a file name that ends in {', '.join(PICTURES)}")
-    if path is not None and not Path(path).resolve().parent.is_dir():
-        raise InvalidArgument("--plot", path, "a file in a folder that exists")
-
-
-def save_figure(path: str, draw: Callable[[], Any]) -> None:
-    """Draw on a fresh figure and save it."""
+def save_figure(path: str, axes: Any) -> None:
+    """Write the figure of some axes."""
     from onehead import plot
 
-    plot.save(draw(), path)
+    plot.save(axes, path)
     note(f"wrote {path}")
 
 

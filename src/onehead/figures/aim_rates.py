@@ -5,7 +5,7 @@ import numpy as np
 from onehead.figures.calls import name
 from onehead.figures.lab import Lab
 from onehead.figures.registry import AIM, Drawing, Figure
-from onehead.plot.scaling import phases
+from onehead.plot import phases
 
 GAMMA = 0.75
 

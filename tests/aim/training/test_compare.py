@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from onehead import plot as pictures
 from onehead.aim import Learner, Task, curve, predict, spectrum
 from onehead.aim.training.amp import amp
 from onehead.aim.training.compare import compare, extrapolate
@@ -12,7 +13,6 @@ from onehead.aim.training.results import Method
 from onehead.aim.training.train import train
 from onehead.errors import InvalidArgument
 from onehead.plot import learning_curve, save
-from onehead.plot import training as pictures
 
 QUICK = Method(starts=1, test_samples=2000)
 

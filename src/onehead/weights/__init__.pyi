@@ -1,0 +1,14 @@
+from onehead.weights.chain import LawFit as LawFit
+from onehead.weights.edge import bulk_edge as bulk_edge
+from onehead.weights.edge import power_tail as power_tail
+from onehead.weights.law import fit_laws as fit_laws
+from onehead.weights.layouts import LAYOUTS as LAYOUTS
+from onehead.weights.reader import BadFile as BadFile
+from onehead.weights.reader import Checkpoint as Checkpoint
+from onehead.weights.reader import open_checkpoint as open_checkpoint
+from onehead.weights.report import HeadReport as HeadReport
+from onehead.weights.report import head_report as head_report
+from onehead.weights.surveying import Survey as Survey
+from onehead.weights.surveying import plan as plan
+from onehead.weights.surveying import run as run
+from onehead.weights.surveying import survey as survey

@@ -1,0 +1,197 @@
+"""Flags come from the declarations: every word has one, with its bounds, its sentence and the default that is used."""
+
+import json
+import subprocess
+import sys
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from onehead import aim, fields
+from onehead.aim import words
+from onehead.aim.training.results import Variant
+from onehead.cli import aim_flags, sparse_flags
+from onehead.cli.aim import command as aim_commands
+from onehead.cli.frame import Answer, answered, report
+from onehead.cli.main import cli, run
+from onehead.cli.sparse import command as sparse_commands
+from onehead.cli.values import Number, Range, type_of
+from onehead.errors import SolveError
+
+AIM, SPARSE = ({name: one.params for name, one in group.commands.items()} for group in (aim_commands, sparse_commands))
+
+
+@pytest.fixture
+def onehead(capsys):
+    def call(*words):
+        with pytest.raises(SystemExit) as stop:
+            run([str(word) for word in words])
+        out, err = capsys.readouterr()
+        return stop.value.code, out, err
+
+    return call
+
+
+@pytest.mark.parametrize("name", AIM)
+def test_every_word_of_aim_is_a_flag_of_every_command(name):
+    flags = {param.opts[0]: param for param in AIM[name]}
+    for said in words.WORDS.values():
+        assert flags[said.flag].help.startswith(said.help)
+        assert flags[said.flag].default is None  # the declaration fills it in
+        if said.flat not in ("target", "dim", "atoms") and not said.required:
+            shown = f"{said.default:g}" if isinstance(said.default, float) else said.default
+            assert flags[said.flag].help.endswith(f"[default: {shown}]")
+
+
+@pytest.mark.parametrize("name", SPARSE)
+def test_every_word_of_sparse_is_a_flag_of_every_command(name):
+    flags = {param.opts[0] for param in SPARSE[name]}
+    assert {said.flag for said in sparse_flags.WORDS.values()} <= flags
+    assert set(sparse_flags.WORDS) == {*fields.words_of(sparse_flags.Task, sparse_flags.Protocol)} - {"positions"}
+
+
+def test_every_word_of_a_variant_is_a_flag_of_training():
+    names = {param.name for param in AIM["train"]}
+    assert set(Variant.model_fields) <= names
+    assert names >= {"optimiser", "dtype"}
+
+
+def test_a_new_field_of_a_learner_is_a_flag_at_once(monkeypatch):
+    class Wider(aim.Learner):
+        dropout: float = fields.word(0.25, "p", "Share of the weights left out; none by default.", ge=0.0, lt=0.5)
+        frozen: bool = fields.word(False, "", "Leave the weights alone.")
+
+    more = {**words.WORDS, **fields.words_of(Wider)}
+    monkeypatch.setattr(aim_flags, "WORDS", more)
+    seen = {}
+
+    def problem(given):
+        seen.update(given)
+        return aim.Task(), aim.Learner(), {}
+
+    monkeypatch.setattr(aim_flags, "problem_from_words", problem)
+    command = click.command()(aim_flags.aim_options()(lambda task, learner: None))
+    shown = " ".join(CliRunner().invoke(command, ["--help"]).output.split())
+    assert "Share of the weights left out (p); none by default. [default: 0.25]" in shown
+    assert CliRunner().invoke(command, ["--dropout", "0.4", "--frozen"]).exit_code == 0
+    assert (seen["dropout"], seen["frozen"], seen["noise"]) == (0.4, True, None)
+    refused = CliRunner().invoke(command, ["--dropout", "0.5"])
+    assert "must be a number >= 0 and < 0.5; got '0.5'" in refused.output
+
+
+@pytest.mark.parametrize("name", ["scaling", "features", "phase-diagram"])
+def test_help_says_the_default_that_is_used(name):
+    text = " ".join(CliRunner().invoke(cli, ["aim", name, "--help"], terminal_width=200).output.split())
+    assert "Spectrum of the target (S*). [default: power-law]" in text
+    assert "[default: mp]" not in text
+    other = " ".join(CliRunner().invoke(cli, ["aim", "predict", "--help"], terminal_width=200).output.split())
+    assert "Spectrum of the target (S*). [default: mp]" in other
+    assert "Dimension of a token (d). [default: 200 with power-law]" in other
+
+
+def test_ends_of_an_interval_are_those_of_the_declaration():
+    rate = type_of(sparse_flags.WORDS["positive_rate"], ranged=True)
+    assert rate.convert("0.5,0.25", None, None) == (0.5, 0.25)
+    for end in ("0", "1", "0.1:1:3"):
+        with pytest.raises(click.BadParameter, match=r"each a number > 0 and < 1"):
+            rate.convert(end, None, None)
+    assert type_of(words.WORDS["beta"]).convert("100", None, None) == 100.0
+    with pytest.raises(click.BadParameter, match=r"a number < 1; got '1'"):
+        Number(lt=1.0).convert("1", None, None)
+
+
+def test_ranges_of_whole_numbers_and_of_penalties():
+    whole = Range(whole=True, ge=1)
+    assert whole.convert("log:1:1000:4", None, None) == (1, 10, 100, 1000)
+    assert whole.convert("1:4:3", None, None) == (1, 2, 4)
+    assert [type(value) for value in whole.convert("3,1e2", None, None)] == [int, int]
+    with pytest.raises(click.BadParameter, match="each an integer >= 1"):
+        whole.convert("2.5", None, None)
+    assert type_of(sparse_flags.WORDS["ridge"], ranged=True).convert("0+,1", None, None) == (0.0, 1.0)
+    with pytest.raises(click.BadParameter):
+        Range(ge=0.0).convert("0+", None, None)
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (("--weight-decay", "heavy"), "--weight-decay must be a number > 0, the word 0+, or 1/d, sqrt(d), d^x"),
+        (("--weight-decay", "1e7"), "--weight-decay must be a number > 0 and <= 1e+06, or the word 0+"),
+        (("--weight-decay", "nan"), "--weight-decay must be a number > 0"),
+        (("--target", "atoms"), "--atoms must be given: a list of 1 to 20000 finite numbers"),
+        (("--target", "spikes", "--spikes", "1,2", "--dim", "2"), "--dim must be an integer > 2"),
+    ],
+)
+def test_refusals_of_the_library_name_the_flag(onehead, flags, sentence):
+    code, out, err = onehead("aim", "predict", "--alpha", 1, *flags)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert sentence in err
+
+
+@pytest.mark.parametrize("words", [("aim", "curve", "--alphas", "1"), ("sparse", "align", "--beta", "1,2")])
+@pytest.mark.parametrize(("flag", "name"), [("--csv", "no/such/x.csv"), ("--plot", "no/such/x.png")])
+def test_files_are_refused_before_any_work(onehead, monkeypatch, words, flag, name):
+    from onehead import aim, sparse
+
+    for room in (aim, sparse):
+        for verb in ("curve", "align"):
+            monkeypatch.setattr(room, verb, lambda *_, **__: pytest.fail("work was done"), raising=False)
+    code, out, err = onehead(*words, flag, name)
+    assert (code, out) == (2, "")
+    assert err == f"onehead: {flag} must be in a folder that exists; got {name!r}.\n"
+
+
+def test_one_frame_shows_an_answer_in_every_form(capsys, tmp_path):
+    seen = []
+    answer = Answer(
+        value=[{"a": 1.0, "list": [1, 2]}, {"a": float("inf"), "b": "x"}],
+        columns=("a", "b"),
+        draw=lambda: seen.append("drawn"),
+        notes=["always."],
+        warnings=["below a table"],
+        failed="1 of 2 points failed; the first: no",
+    )
+    table = tmp_path / "t.csv"
+    with pytest.raises(SolveError, match="1 of 2"):
+        report(answer, as_json=True, csv_file=str(table), plot="x.png")
+    out, err = capsys.readouterr()
+    assert json.loads(out) == [{"a": 1.0, "list": [1, 2]}, {"a": None, "b": "x"}]
+    assert "note: always.\n" in err
+    assert "below" not in err
+    assert table.read_text().splitlines() == ["a,b", "1.0,", ",x"]
+    assert seen == ["drawn"]
+    with pytest.raises(SolveError):
+        report(answer, as_json=False, csv_file=None, plot=None)
+    out, err = capsys.readouterr()
+    assert "inf" in out  # a table can say what JSON cannot
+    assert "note: below a table.\n" in err
+    assert seen == ["drawn"]
+
+
+def test_a_command_without_rows_has_no_flag_for_them():
+    command = click.command()(
+        answered(csv_rows=False, picture=False)(lambda: Answer(value={"a": 1}, columns={"a": "one"}))
+    )
+    assert [param.name for param in command.params] == ["as_json"]
+    assert json.loads(CliRunner().invoke(command, ["--json"]).output) == {"a": 1}
+    assert "one" in CliRunner().invoke(command, []).output
+
+
+@pytest.mark.parametrize(
+    ("words", "heavy"),
+    [
+        ("aim predict --help", "numba,scipy,pandas,matplotlib,rich,dash"),
+        ("sparse predict --help", "numba,scipy,pandas,matplotlib,rich,dash"),
+        ("aim train --help", "numba,scipy,pandas,matplotlib,rich,dash"),
+        ("aim predict --alpha 0.5 --json", "pandas,matplotlib,rich,dash"),
+        ("sparse align --json", "pandas,matplotlib,rich,dash"),
+    ],
+)
+def test_commands_load_what_they_use(words, heavy):
+    code = (
+        "import sys; from onehead.cli.main import cli; cli.main(sys.argv[2].split(), standalone_mode=False);"
+        "print(sorted({m.split('.')[0] for m in sys.modules} & set(sys.argv[1].split(','))))"
+    )
+    out = subprocess.run([sys.executable, "-c", code, heavy, words], capture_output=True, text=True, check=True).stdout
+    assert out.splitlines()[-1] == "[]"

@@ -293,7 +293,7 @@ def sketch_top(task: Task, learner: Learner, alpha: float) -> float:
     Examples
     --------
     >>> from onehead.aim import Learner, Task
-    >>> 0.1 < sketch_top(Task(), Learner(), 0.5) < 1.0
+    >>> 1.5 < sketch_top(Task(), Learner(), 0.5) < 2.5
     True
     """
     problem = StateEvolution.of(task, learner)

@@ -44,8 +44,9 @@ THEORY = {
         "ridgeless scaling slopes solver spectrum targets task theory thresholds tune words"
     ),
     "sparse": (
-        "_logistic _sums alignment capacity collapse features finite hinge landscape losses oracle order readout saddle "
-        "square task theory tune"
+        "losses task equations/alignment equations/features equations/kernels equations/oracle equations/order solve/hinge "
+        "solve/readout solve/saddle solve/separability solve/square solve/stationarity verbs/align verbs/capacity "
+        "verbs/landscape verbs/oracle verbs/predict verbs/tune training/finite"
     ),
     "spectra": "atoms law marchenko_pastur",
     "numerics": "fixed_point gaussian prox",

@@ -101,7 +101,10 @@ def test_curves_keep_what_is_solved(monkeypatch, trick):
     monkeypatch.setenv("ONEHEAD_THREADS", "1")
     for room, found in (
         (sys.modules["onehead.aim.verbs.curve"], lambda: aim.curve(aim.Task(), aim.Learner(), [0.5, 1.0, 2.0])),
-        (sys.modules["onehead.sparse.curve"], lambda: sparse.curve(sparse.Task(), sparse.Protocol(), [1.0, 2.0, 3.0])),
+        (
+            sys.modules["onehead.sparse.verbs.curve"],
+            lambda: sparse.curve(sparse.Task(), sparse.Protocol(), [1.0, 2.0, 3.0]),
+        ),
     ):
         calls = []
         real = room.predict

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from onehead import sparse
 from onehead.errors import SolveError
-from onehead.sparse.oracle import best_linear_error, hardmax_error, linear_error
+from onehead.sparse.equations.oracle import best_linear_error, hardmax_error, linear_error
 
 LOSSES = ["logistic", "square", "hinge", "squared-hinge"]
 

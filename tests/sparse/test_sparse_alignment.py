@@ -15,7 +15,7 @@ from onehead.sparse import (
     critical_bias_rate,
     misalignment_constant,
 )
-from onehead.sparse.samplers import first_steps, token_first_steps
+from onehead.sparse.training.samplers import first_steps, token_first_steps
 
 
 def task(L, R, theta, pi):

@@ -12,7 +12,7 @@ from onehead import sparse
 from onehead.errors import InvalidArgument
 from onehead.sparse import Protocol, Task, align, landscape, predict, tune
 from onehead.sparse.losses import LOSSES, named
-from onehead.sparse.tune import best_bias_rate, best_ridge
+from onehead.sparse.verbs.tune import best_bias_rate, best_ridge
 
 
 @pytest.mark.parametrize(

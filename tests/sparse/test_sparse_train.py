@@ -7,11 +7,10 @@ import pytest
 
 from onehead.errors import InvalidArgument
 from onehead.sparse import Protocol, Task, compare, draw, finite_size, predict, separable_share, train
-from onehead.sparse.fit import fit, separable
-from onehead.sparse.joint import _objective, descend
 from onehead.sparse.losses import LOSSES
-from onehead.sparse.samplers import Readable, attention_sample, pooled_sample, vectorised_sample
-from onehead.sparse.train import Query
+from onehead.sparse.training.minimise import _objective, descend, fit, separable
+from onehead.sparse.training.samplers import Readable, attention_sample, pooled_sample, vectorised_sample
+from onehead.sparse.training.train import Query
 
 
 def task(L, R, theta, pi):
@@ -90,7 +89,7 @@ def test_separability():
 
 def test_reduced_features_have_the_law_of_tokens():
     """First two moments of f_q(X), reduced against token by token; 4 standard errors of 20,000 samples."""
-    from onehead.sparse.samplers import attend
+    from onehead.sparse.training.samplers import attend
 
     problem, query = task(5, 2, 3, 0.4), Query(0.6, 1.5)
     rng = np.random.default_rng(5)

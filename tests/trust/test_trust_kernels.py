@@ -21,8 +21,7 @@ from onehead.numerics.prox import (
     prox,
     solve_factored,
 )
-from onehead.sparse._logistic import _start, logistic_prox
-from onehead.sparse._sums import gram, moment, project
+from onehead.sparse.equations.kernels import _start, gram, logistic_prox, moment, project
 
 number = st.floats(-3.0, 3.0)
 

@@ -355,7 +355,7 @@ def tune(alpha: float | None, as_json: bool, csv_file: str | None, plot: str | N
     """Best split, bias rate, temperature and ridge, from the theory."""
     from onehead import plot as pictures
     from onehead import sparse
-    from onehead.sparse.tune import GRID
+    from onehead.sparse.verbs.tune import GRID
 
     check_picture(plot)
     case = single(flags)

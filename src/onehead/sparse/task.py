@@ -144,7 +144,7 @@ class Protocol(Problem):
     loss: Annotated[
         Loss, BeforeValidator(named), PlainSerializer(str), WithJsonSchema({"type": "string", "enum": list(LOSSES)})
     ] = word(
-        LOSSES["logistic"],
+        "logistic",
         "ℓ",
         "Loss of the readout.",
         choices=tuple(LOSSES),

@@ -12,7 +12,7 @@ from onehead.app.state import State
 from onehead.app.views.base import Code, Number, Picture, Report, View, badge_of, failed
 from onehead.app.views.words import sparse_flags, sparse_python
 from onehead.errors import OneheadError
-from onehead.sparse import sketch
+from onehead.sparse.solve import sketch
 
 __all__ = ["VIEW", "alphas_of"]
 
@@ -197,8 +197,8 @@ def _betas(count: int) -> list[float]:
 
 
 def _capacity_sketch(state: State) -> Picture:
-    from onehead.sparse.capacity import separable_ratio  # noqa: PLC0415
-    from onehead.sparse.features import pooled_features  # noqa: PLC0415
+    from onehead.sparse.equations.features import pooled_features  # noqa: PLC0415
+    from onehead.sparse.solve.separability import separable_ratio  # noqa: PLC0415
 
     betas = _betas(6)
     plans = [state.protocol.changed(beta=b) for b in betas]

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from onehead.arguments import checked, instance, whole
 from onehead.results import Result
 from onehead.sparse.task import Protocol, Task
-from onehead.sparse.theory import Prediction, predict
-from onehead.sparse.train import TrainingResult, train
+from onehead.sparse.training.results import TrainingResult
+from onehead.sparse.training.train import train
+from onehead.sparse.verbs.predict import predict
+from onehead.sparse.verbs.prediction import Prediction
 
 __all__ = ["Comparison", "compare"]
 

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from onehead.arguments import checked, instance, number, optional
 from onehead.errors import InvalidArgument, SolveError
 from onehead.results import Certificate, Result
-from onehead.sparse.alignment import align
 from onehead.sparse.task import Protocol, Task
-from onehead.sparse.theory import predict
+from onehead.sparse.verbs.align import align
+from onehead.sparse.verbs.predict import predict
 
 __all__ = ["GRID", "Tuned", "best_bias_rate", "best_ridge", "tune"]
 

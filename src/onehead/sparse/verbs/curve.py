@@ -12,7 +12,8 @@ from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.interrupts import check, heard
 from onehead.results import INTERRUPTED, NoAnswer, Points
 from onehead.sparse.task import Protocol, Task, check_model
-from onehead.sparse.theory import Prediction, predict
+from onehead.sparse.verbs.predict import predict
+from onehead.sparse.verbs.prediction import Prediction
 
 __all__ = ["Curve", "Failure", "curve"]
 

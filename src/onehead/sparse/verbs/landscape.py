@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 from onehead.arguments import checked, instance, numbers
 from onehead.errors import InvalidArgument, SolveError
 from onehead.results import Result
-from onehead.sparse.alignment import query_of
+from onehead.sparse.equations.alignment import query_of
 from onehead.sparse.task import Protocol, Task
-from onehead.sparse.theory import predict
+from onehead.sparse.verbs.predict import predict
 
 __all__ = ["AXES", "Landscape", "Spot", "landscape"]
 

@@ -13,9 +13,9 @@ import numpy as np
 from onehead.arguments import checked, instance, whole
 from onehead.errors import InvalidArgument
 from onehead.results import Certificate, Result
-from onehead.sparse.samplers import first_steps
 from onehead.sparse.task import Protocol, Task
-from onehead.sparse.theory import predict
+from onehead.sparse.training.samplers import first_steps
+from onehead.sparse.verbs.predict import predict
 
 __all__ = ["FiniteSize", "finite_size"]
 

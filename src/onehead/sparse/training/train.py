@@ -1,8 +1,7 @@
 """The protocol on real samples at finite dimension: trials, standard errors, separability (theory, 1.5 and 8)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,12 +9,13 @@ from numpy.typing import NDArray
 from onehead.arguments import checked, instance, optional, whole
 from onehead.errors import InvalidArgument
 from onehead.numerics.parallel import thread_map
-from onehead.results import Certificate, Result
-from onehead.sparse.features import Features, affordable, attention_features, pooled_features
-from onehead.sparse.fit import Readout, fit, separable
-from onehead.sparse.joint import descend
+from onehead.results import Certificate
+from onehead.sparse.equations.features import Features, affordable, attention_features, pooled_features
 from onehead.sparse.losses import Loss
-from onehead.sparse.samplers import (
+from onehead.sparse.task import Protocol, Task, check_model, draw
+from onehead.sparse.training.minimise import Readout, descend, fit, separable
+from onehead.sparse.training.results import TrainingResult, Trial
+from onehead.sparse.training.samplers import (
     Query,
     Readable,
     attend,
@@ -25,9 +25,8 @@ from onehead.sparse.samplers import (
     token_first_steps,
     vectorised_sample,
 )
-from onehead.sparse.task import Protocol, Task, check_model, draw
 
-__all__ = ["Mode", "TrainingResult", "separable_share", "train"]
+__all__ = ["Mode", "separable_share", "train"]
 
 Array = NDArray[np.float64]
 Mode = Literal["reduced", "tokens", "joint"]
@@ -37,44 +36,6 @@ TEST_POINTS = 13  # log2 of the points of the exact test error in the reduced mo
 TEST_SAMPLES = 4000  # fresh sequences of the token-level modes
 BLOCK = 20_000_000  # numbers held at once while testing on tokens
 MOST_PATTERNS = 2000  # sets of signal places averaged over in the test error of the vectorised model
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainingResult(Result):
-    """Means over trials; ``_std`` is the spread between trials, ``test_error_err`` the standard error of the mean."""
-
-    _HIDDEN: ClassVar[tuple[str, ...]] = ("protocol", "trial_errors")
-
-    task: Task
-    protocol: Protocol
-    model: str
-    mode: str
-    dim: int
-    trials: int
-    test_error: float
-    test_error_std: float
-    test_error_err: float
-    train_loss: float
-    train_loss_std: float
-    train_error: float
-    train_error_std: float
-    cos_query: float | None
-    cos_query_std: float | None
-    sharpness: float | None
-    sharpness_std: float | None
-    trial_errors: tuple[float, ...]
-    certificate: Certificate
-
-
-class Trial(NamedTuple):
-    """One run of the protocol."""
-
-    test_error: float
-    train_loss: float
-    train_error: float
-    cos_query: float
-    sharpness: float
-    residual: float
 
 
 @checked(

@@ -6,14 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.errors import NotConverged, OutsideDomain
-from onehead.sparse.capacity import separates
-from onehead.sparse.collapse import collapsed
-from onehead.sparse.features import Features
-from onehead.sparse.hinge import solve_hard_margin, solve_hinge
+from onehead.sparse.equations.features import Features
+from onehead.sparse.equations.order import Solution, radius
 from onehead.sparse.losses import Hinge, Loss, Square
-from onehead.sparse.order import Solution, radius
-from onehead.sparse.saddle import solve_saddle
-from onehead.sparse.square import solve_square
+from onehead.sparse.solve.hinge import collapsed, solve_hard_margin, solve_hinge
+from onehead.sparse.solve.saddle import solve_saddle
+from onehead.sparse.solve.separability import separates
+from onehead.sparse.solve.square import solve_square
 
 __all__ = ["COLLAPSED", "Errors", "errors_of", "fresh_error", "needs_gauss", "solve_readout"]
 

@@ -1,0 +1,71 @@
+"""align(): where the two gradient steps point (theory of alignment, 3)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from onehead.arguments import checked, instance
+from onehead.results import Certificate, Result
+from onehead.sparse.equations.alignment import critical_bias_rate, misalignment_constant, two_steps
+from onehead.sparse.task import Protocol, Task
+
+__all__ = ["Alignment", "align"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alignment(Result):
+    """Readout w1 after the first step and query q after the second, for d -> infinity.
+
+    ``overlap_*`` is the component along the signal xi, ``cos_*`` the cosine with it, ``query_readout`` = <q,
+    w1>; ``sharpness`` = beta |q|; ``misalignment`` is C of |cos_query| = 1 - C/alpha0 for large alpha0.
+    """
+
+    _HIDDEN: ClassVar[tuple[str, ...]] = ("protocol",)
+
+    task: Task
+    protocol: Protocol
+    cos_query: float
+    cos_readout: float
+    norm_query: float
+    norm_readout: float
+    overlap_query: float
+    overlap_readout: float
+    query_readout: float
+    bias: float
+    sharpness: float
+    misalignment: float
+    critical_bias_rate: float | None
+    certificate: Certificate
+
+
+@checked(task=instance(Task, "Task()"), protocol=instance(Protocol, "Protocol()"))
+def align(task: Task, protocol: Protocol) -> Alignment:
+    """Where the two gradient steps point, and which way to turn them.
+
+    Examples
+    --------
+    >>> task = Task(length=10, signal_tokens=3, strength=6.0, positive_rate=0.2)
+    >>> round(align(task, Protocol(alpha0=1.0, beta=1.0)).cos_query, 6)
+    0.828264
+    """
+    steps, critical = two_steps(task, protocol), critical_bias_rate(task, protocol)
+    return Alignment(
+        task=task,
+        protocol=protocol,
+        **steps._asdict(),
+        misalignment=misalignment_constant(task, protocol),
+        critical_bias_rate=critical,
+        certificate=_certificate(steps.cos_query, protocol, critical),
+    )
+
+
+def _certificate(cos_query: float, protocol: Protocol, critical: float | None) -> Certificate:
+    """Say in words which way the query points."""
+    if cos_query > 0.0:
+        return Certificate(status="aligned", kind="claim")
+    if cos_query == 0.0:
+        return Certificate(status="no signal in the query", kind="claim")
+    advice = "flip the sign of eta_q"
+    if critical is not None and critical > 0.0 and protocol.eta_q > 0.0:
+        advice += f", or move eta_b across its critical value {critical:.4g}"
+    warning = f"the query points away from the signal (cos {cos_query:.3f}); {advice}."
+    return Certificate(status="anti-aligned", kind="claim", warnings=(warning,))

@@ -213,7 +213,7 @@ def test_maps_curves_and_tuning_are_predictions():
     task, plan = sparse.Task(strength=4.0), sparse.Protocol(loss="square", ridge=0.1)
     spots = sparse.landscape(task, plan, x=("beta", [2.0, 8.0]), y=("ridge", [0.1, 1.0]))
     assert isinstance(spots, sparse.Landscape)
-    for spot in spots.spots:
+    for spot in spots:
         moved = plan.changed(beta=spot.x, ridge=spot.y)
         assert spot.test_error == sparse.predict(task, moved, accuracy=1e-3).test_error
     along = sparse.curve(task, plan, alphas=[1.0, 4.0, 16.0], model="pooled")

@@ -330,7 +330,7 @@ def map_(
         from onehead import plot as pictures
 
         save_figure(plot, lambda: pictures.landscape(found))
-    rows = found.rows()
+    rows = found.to_rows()
     if csv_file is not None:
         write_csv(csv_file, rows)
     if as_json:

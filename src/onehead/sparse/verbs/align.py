@@ -21,6 +21,18 @@ class Alignment(Result):
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("protocol",)
 
+    MEANINGS: ClassVar[dict[str, str]] = {
+        "cos_query": "cosine of the query with the signal",
+        "cos_readout": "cosine of the first readout with the signal",
+        "norm_query": "length of the query",
+        "norm_readout": "length of the first readout",
+        "overlap_query": "component of the query along the signal",
+        "overlap_readout": "component of the first readout along the signal",
+        "sharpness": "beta times the length of the query",
+        "misalignment": "C of |cos| = 1 - C/alpha0 at large alpha0",
+        "critical_bias_rate": "eta_b at which the query changes sign, for small eta_w",
+    }
+
     task: Task
     protocol: Protocol
     cos_query: float

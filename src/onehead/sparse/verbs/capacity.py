@@ -24,6 +24,15 @@ class Capacity(Result):
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("protocol",)
 
+    _MAIN: ClassVar[str] = "attention"
+    MEANINGS: ClassVar[dict[str, str]] = {
+        "attention": "samples for the readout over dimension that attention separates",
+        "pooled": "all samples over dimension that the pooled model separates",
+        "vectorised": "all samples over dimension that the vectorised model separates; length times pooled",
+        "cos_query": "cosine of the query with the signal",
+        "sharpness": "beta times the length of the query",
+    }
+
     task: Task
     protocol: Protocol
     attention: float

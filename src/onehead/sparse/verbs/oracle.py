@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -42,6 +42,17 @@ class Oracle(Result):
     ``vectorised`` is the best linear rule, which may look at a few places only; ``vectorised_symmetric`` the
     uniform one, which convex training finds. ``bayes`` bounds every classifier from below.
     """
+
+    _MAIN: ClassVar[str] = "softmax"
+    MEANINGS: ClassVar[dict[str, str]] = {
+        "softmax": "attention with the best sharpness",
+        "hardmax": "attention to the largest token",
+        "elementwise": "element-wise attention",
+        "pooled": "mean of the tokens",
+        "vectorised": "best linear rule",
+        "vectorised_symmetric": "uniform linear rule, which convex training finds",
+        "bayes": "any rule at all",
+    }
 
     task: Task
     softmax: float | None

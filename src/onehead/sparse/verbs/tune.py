@@ -39,6 +39,21 @@ class Tuned(Result):
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("protocol",)
 
+    _SHOWN: ClassVar[tuple[str, ...]] = ("alpha0", "alpha1", "beta", "eta_b", "ridge", "test_error")
+    MEANINGS: ClassVar[dict[str, str]] = {
+        "alpha0": "samples for the query over dimension",
+        "alpha1": "samples for the readout over dimension",
+        "beta": "inverse temperature",
+        "eta_b": "rate of the first step of the bias",
+        "eta_q": "rate of the step of the query; its sign may have been flipped",
+        "ridge": "penalty of the readout",
+        "cos_query": "cosine of the query with the signal",
+        "test_error": "predicted test error",
+        "given_test_error": "that of the protocol as given, at the same number of samples",
+        "pooled_test_error": "pooled model with its own best ridge",
+        "vectorised_test_error": "vectorised model with its own best ridge",
+    }
+
     task: Task
     protocol: Protocol
     alpha: float

@@ -2,11 +2,13 @@
 errors.
 """
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from onehead.errors import InvalidArgument
-from onehead.sparse import Protocol, Task, compare, draw, finite_size, predict, separable_share, train
+from onehead.sparse import Protocol, Task, draw, finite_size, predict, separable_share, train
 from onehead.sparse.losses import LOSSES
 from onehead.sparse.training.minimise import _objective, descend, fit, separable
 from onehead.sparse.training.samplers import Readable, attention_sample, pooled_sample, vectorised_sample
@@ -15,6 +17,14 @@ from onehead.sparse.training.train import Query
 
 def task(L, R, theta, pi):
     return Task(length=L, signal_tokens=R, strength=theta, positive_rate=pi)
+
+
+def compare(task, plan, *, model="attention", test_length=None, **words):
+    """Theory and training at one dimension, and their distance in standard errors."""
+    theory = predict(task, plan, model=model, test_length=test_length)
+    runs = train(task, plan, model=model, test_length=test_length, **words)
+    distances = {f"{item.quantity}_deviation": item.z for item in runs.against(theory)}
+    return SimpleNamespace(prediction=theory, measurement=runs, **distances)
 
 
 # ---- solvers

@@ -75,7 +75,7 @@ def error_curve(
         axes.errorbar(
             x,
             [r.test_error for r in measured],
-            yerr=[r.test_error_err for r in measured],
+            yerr=[r.errors["test_error"] for r in measured],
             fmt="o",
             markersize=4,
             color=COLOURS[model],

@@ -3,10 +3,14 @@
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from onehead.results import Certificate, Result
+from onehead.measured import Measured
+from onehead.results import Certificate
 from onehead.sparse.task import Protocol, Task
+from onehead.sparse.verbs.prediction import Prediction
 
-__all__ = ["TrainingResult", "Trial"]
+__all__ = ["QUANTITIES", "TrainingResult", "Trial"]
+
+QUANTITIES = ("test_error", "train_loss", "train_error", "cos_query", "sharpness")
 
 
 class Trial(NamedTuple):
@@ -21,10 +25,14 @@ class Trial(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingResult(Result):
-    """Means over trials; ``_std`` is the spread between trials, ``test_error_err`` the standard error of the mean."""
+class TrainingResult(Measured):
+    """Means over trials; ``spread`` has for each its ``_std`` over trials and the ``_err`` of the mean."""
 
-    _HIDDEN: ClassVar[tuple[str, ...]] = ("protocol", "trial_errors")
+    _HIDDEN: ClassVar[tuple[str, ...]] = ("protocol", "runs")
+    _SHOWN: ClassVar[tuple[str, ...]] = ("model", "dim", "trials", "test_error", "train_loss", "cos_query")
+    _REPEATS: ClassVar[str] = "trials"
+    _COMPARED: ClassVar[tuple[str, ...]] = ("test_error", "train_loss", "cos_query")
+    MEANINGS: ClassVar[dict[str, str]] = Prediction.MEANINGS
 
     task: Task
     protocol: Protocol
@@ -33,15 +41,20 @@ class TrainingResult(Result):
     dim: int
     trials: int
     test_error: float
-    test_error_std: float
-    test_error_err: float
     train_loss: float
-    train_loss_std: float
     train_error: float
-    train_error_std: float
     cos_query: float | None
-    cos_query_std: float | None
     sharpness: float | None
-    sharpness_std: float | None
-    trial_errors: tuple[float, ...]
+    spread: dict[str, float]
+    runs: tuple[Trial, ...]
     certificate: Certificate
+
+    @property
+    def trial_errors(self) -> tuple[float, ...]:
+        """The test error of every trial."""
+        return tuple(run.test_error for run in self.runs)
+
+    def _comparable(self) -> tuple[str, ...]:
+        """A query that is given does not vary."""
+        given = self.protocol.cos_query is not None
+        return tuple(name for name in super()._comparable() if name != "cos_query" or not given)

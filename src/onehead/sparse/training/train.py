@@ -1,20 +1,22 @@
 """The protocol on real samples at finite dimension: trials, standard errors, separability (theory, 1.5 and 8)."""
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from math import comb
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onehead.arguments import checked, instance, optional, whole
 from onehead.errors import InvalidArgument
+from onehead.measured import spreads
 from onehead.numerics.parallel import thread_map
 from onehead.results import Certificate
 from onehead.sparse.equations.features import Features, affordable, attention_features, pooled_features
 from onehead.sparse.losses import Loss
-from onehead.sparse.task import Protocol, Task, check_model, draw
+from onehead.sparse.task import Protocol, Task, check_model, check_test_length, draw, place_signal
 from onehead.sparse.training.minimise import Readout, descend, fit, separable
-from onehead.sparse.training.results import TrainingResult, Trial
+from onehead.sparse.training.results import QUANTITIES, TrainingResult, Trial
 from onehead.sparse.training.samplers import (
     Query,
     Readable,
@@ -101,17 +103,19 @@ def _check(task: Task, protocol: Protocol, model: str, mode: str, test_length: i
         raise InvalidArgument("model", model, "attention when query and readout are trained jointly")
     if mode == "joint" and protocol.cos_query is not None:
         raise InvalidArgument("cos_query", protocol.cos_query, "None when the query is trained jointly")
-    if test_length is not None and (model == "vectorised" or test_length < task.signal_tokens):
-        allowed = f"an integer >= signal_tokens = {task.signal_tokens}, and only for attention and pooled"
-        raise InvalidArgument("test_length", test_length, allowed)
+    check_test_length(task, model, test_length)
 
 
 def _measurement(
     task: Task, protocol: Protocol, model: str, mode: str, dim: int, found: Sequence[Trial]
 ) -> TrainingResult:
-    table = np.array(found)
-    mean, spread = table.mean(axis=0), table.std(axis=0, ddof=1) if len(found) > 1 else np.zeros(6)
-    has_query = model == "attention"
+    """Means and spreads; the linear models have no query."""
+    means, spread = spreads(found, QUANTITIES)
+    numbers: dict[str, Any] = dict(means)
+    if model != "attention":
+        for name in ("cos_query", "sharpness"):
+            numbers[name] = None
+            spread |= {f"{name}_std": np.nan, f"{name}_err": np.nan}
     return TrainingResult(
         task=task,
         protocol=protocol,
@@ -119,22 +123,13 @@ def _measurement(
         mode=mode,
         dim=dim,
         trials=len(found),
-        test_error=float(mean[0]),
-        test_error_std=float(spread[0]),
-        test_error_err=float(spread[0] / np.sqrt(len(found))),
-        train_loss=float(mean[1]),
-        train_loss_std=float(spread[1]),
-        train_error=float(mean[2]),
-        train_error_std=float(spread[2]),
-        cos_query=float(mean[3]) if has_query else None,
-        cos_query_std=float(spread[3]) if has_query else None,
-        sharpness=float(mean[4]) if has_query else None,
-        sharpness_std=float(spread[4]) if has_query else None,
-        trial_errors=tuple(table[:, 0].tolist()),
+        **numbers,
+        spread=spread,
+        runs=tuple(found),
         certificate=Certificate(
             status=f"mean of {len(found)} trials at d = {dim}",
             kind="measurement",
-            residual=float(table[:, 5].max()),
+            residual=max(trial.residual for trial in found),
         ),
     )
 
@@ -204,11 +199,7 @@ def _gaussian_error(law: Features, coefficients: Array, norm: float | np.floatin
 
 def _vectorised_error(task: Task, readout: Readout, rng: np.random.Generator) -> float:
     """pi mean_v Phi(-(theta <v, w_signal> + b)/|w|) + (1-pi) Phi(b/|w|)."""
-    from math import comb  # noqa: PLC0415
-
     from scipy.special import ndtr  # noqa: PLC0415
-
-    from onehead.sparse.task import place_signal  # noqa: PLC0415
 
     if comb(task.length, task.signal_tokens) <= MOST_PATTERNS:
         masks, odds = task.patterns()
@@ -280,12 +271,7 @@ def _fresh_error(
 ) -> float:
     """Share of mistakes on fresh sequences, drawn in blocks."""
     if test_length is not None:
-        task = Task(
-            length=test_length,
-            signal_tokens=task.signal_tokens,
-            strength=task.strength,
-            positive_rate=task.positive_rate,
-        )
+        task = task.changed(length=test_length, positions=None)
     block = max(1, min(TEST_SAMPLES, BLOCK // (task.length * dim)))
     wrong = 0
     for first in range(0, TEST_SAMPLES, block):

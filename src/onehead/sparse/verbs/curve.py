@@ -92,14 +92,12 @@ def curve(
     ratios = [float(alpha) for alpha in np.atleast_1d(alphas)]
     if not ratios or not all(alpha > 0.0 for alpha in ratios):
         raise InvalidArgument("alphas", ratios, "at least one sample ratio, each > 0")
-    share = protocol.alpha0 / protocol.alpha
     points: list[Prediction | Failure] = []
     try:
         with heard():
             for alpha in ratios:
-                plan = protocol.changed(alpha0=share * alpha, alpha1=(1.0 - share) * alpha)
                 try:
-                    points.append(predict(task, plan, model=model, accuracy=accuracy))
+                    points.append(predict(task, protocol.with_alpha(alpha), model=model, accuracy=accuracy))
                 except SolveError as failure:
                     points.append(Failure(alpha=alpha, reason=str(failure)))
                 check()

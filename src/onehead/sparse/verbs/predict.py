@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.arguments import checked, instance, number, optional, whole
-from onehead.errors import InvalidArgument, NotConverged
+from onehead.errors import NotConverged
 from onehead.results import Certificate
 from onehead.sparse.equations.alignment import query_of
 from onehead.sparse.equations.features import (
@@ -22,7 +22,7 @@ from onehead.sparse.equations.order import Solution
 from onehead.sparse.losses import Hinge, Loss, Square
 from onehead.sparse.solve.readout import Errors, errors_of, needs_gauss, solve_readout
 from onehead.sparse.solve.square import ridgeless_limit
-from onehead.sparse.task import Protocol, Task, check_model
+from onehead.sparse.task import Protocol, Task, check_model, check_test_length
 from onehead.sparse.verbs.prediction import Prediction
 
 __all__ = ["predict", "ridgeless"]
@@ -79,9 +79,7 @@ def predict(
     (0.107, 'converged')
     """
     check_model(model)
-    if test_length is not None and (model == "vectorised" or test_length < task.signal_tokens):
-        allowed = f"an integer >= signal_tokens = {task.signal_tokens}, and only for attention and pooled"
-        raise InvalidArgument("test_length", test_length, allowed)
+    check_test_length(task, model, test_length)
     if model != "attention":
         return _predict_linear(task, protocol, model, test_length)
     cos_query, sharpness = query_of(task, protocol)

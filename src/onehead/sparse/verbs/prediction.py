@@ -49,7 +49,7 @@ class Prediction(Result):
         --------
         >>> from onehead.sparse import Protocol, Task, predict
         >>> print(predict(Task(), Protocol(), model="pooled").explain().splitlines()[0])
-        The readout of the pooled model, trained on n = 2 d samples, errs on 31.9% of
+        The readout of the pooled model, trained on n = 2 d samples, errs on 31.9% of fresh
         """
         chance = min(self.task.positive_rate, 1.0 - self.task.positive_rate)
         samples = self.protocol.alpha1 if self.model == "attention" else self.protocol.alpha

@@ -148,8 +148,7 @@ def tune(
     plan = _aligned(task, protocol, alpha, split)
     found = _with_temperature(task, plan.changed(sharpness=kappa, ridge=ridge))
     best = predict(task, found)
-    share = protocol.alpha0 / protocol.alpha
-    given = protocol.changed(alpha0=share * alpha, alpha1=(1.0 - share) * alpha)
+    given = protocol.with_alpha(alpha)
     return Tuned(
         task=task,
         protocol=protocol,
@@ -167,11 +166,8 @@ def tune(
         pooled_test_error=best_ridge(task, given, "pooled")[1],
         vectorised_test_error=best_ridge(task, given, "vectorised")[1],
         scan=tuple((split, kappa, ridge, error) for error, split, kappa, ridge in grid),
-        certificate=Certificate(
-            status="lowest predicted test error found",
-            kind="claim",
-            residual=best.certificate.residual,
-            quadrature_error=best.certificate.quadrature_error,
+        certificate=Certificate.of(
+            best.certificate, status="lowest predicted test error found", evaluations=0, warnings=()
         ),
     )
 

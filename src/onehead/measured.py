@@ -50,12 +50,14 @@ class Agreement(Result):
 class Measured(Result):
     """Base of every mean over repeats; ``spread`` has for each number its ``_std`` over repeats and the ``_err`` of the mean.
 
-    ``_REPEATS`` is the field that counts them, and ``_COMPARED`` are the numbers that a theory predicts.
+    ``_REPEATS`` is the field that counts them, ``_COMPARED`` are the numbers that a theory predicts, and the spread of one
+    run falls as d to the power -``_FALL``, that is as one over the square root of the number of samples.
     """
 
     _NESTED: ClassVar[tuple[str, ...]] = ("certificate", "spread")
     _REPEATS: ClassVar[str] = "seeds"
     _COMPARED: ClassVar[tuple[str, ...]] = ("test_error",)
+    _FALL: ClassVar[float] = 1.0
 
     dim: int
     spread: dict[str, float]
@@ -128,16 +130,19 @@ class Extrapolation(Result):
 def extrapolate(quantity: str, results: Sequence[Measured], predicted: float) -> Extrapolation:
     """Weighted fit of a + b/d over the mean of every dimension.
 
-    The spread of one run is taken to fall as 1/d: its size is pooled over all dimensions, since a handful of
+    The spread of one run is taken to fall as a power of d: its size is pooled over all dimensions, since a handful of
     repeats alone would give erratic weights.
     """
+    fall = results[0]._FALL
     d = np.array([result.dim for result in results], dtype=np.float64)
     repeats = np.array([result.repeats for result in results], dtype=np.float64)
     mean = np.array([float(getattr(result, quantity)) for result in results])
     std = np.array([result.spread[f"{quantity}_std"] for result in results])
     known = np.isfinite(std)
-    pooled = np.sum((repeats[known] - 1.0) * (std[known] * d[known]) ** 2) / max(np.sum(repeats[known] - 1.0), 1.0)
-    design, weight = np.stack([np.ones_like(d), 1.0 / d], axis=1), repeats * d**2
+    pooled = np.sum((repeats[known] - 1.0) * (std[known] * d[known] ** fall) ** 2) / max(
+        np.sum(repeats[known] - 1.0), 1.0
+    )
+    design, weight = np.stack([np.ones_like(d), 1.0 / d], axis=1), repeats * d ** (2.0 * fall)
     covariance = np.linalg.inv(design.T @ (weight[:, None] * design))
     value, slope = covariance @ design.T @ (weight * mean)
     standard_error = float(np.sqrt(pooled * covariance[0, 0]))

@@ -39,6 +39,8 @@ def test_table_has_a_row_per_dimension_and_a_limit(table):
 
 def test_extrapolation_is_exact_on_a_line(table):
     class Fake:
+        _FALL = 1.0
+
         def __init__(self, dim):
             self.dim, self.repeats, self.test_error = dim, 4, 0.1 + 3.0 / dim
             self.spread = {"test_error_std": 0.5 / dim}

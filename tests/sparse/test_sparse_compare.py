@@ -55,6 +55,17 @@ def test_both_halves_share_repeats_and_tables(table):
         _ = runs.colour_std
 
 
+def test_the_limit_weighs_dimensions_by_their_spread(table):
+    """n ~ d samples: one trial spreads as 1/sqrt(d), so that two dimensions give the error of the intercept in closed form."""
+    limit = table.points[0].limits[0]
+    (a, n), (b, m) = ((run.dim, run.trials) for run in table.points[0].runs)
+    stds = [run.spread["test_error_std"] for run in table.points[0].runs]
+    pooled = ((n - 1) * stds[0] ** 2 * a + (m - 1) * stds[1] ** 2 * b) / (n + m - 2)
+    # the line through two means: intercept (b y_b - a y_a) / (b - a), each mean with variance pooled / (d trials)
+    variance = (b**2 * pooled / (b * m) + a**2 * pooled / (a * n)) / (b - a) ** 2
+    assert limit.standard_error == pytest.approx(np.sqrt(variance))
+
+
 def test_one_trial_has_no_spread():
     runs = sparse.train(sparse.Task(), PLAN, dim=40, trials=1)
     assert runs.to_dict()["test_error_std"] is None

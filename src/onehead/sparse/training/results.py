@@ -32,6 +32,7 @@ class TrainingResult(Measured):
     _SHOWN: ClassVar[tuple[str, ...]] = ("model", "dim", "trials", "test_error", "train_loss", "cos_query")
     _REPEATS: ClassVar[str] = "trials"
     _COMPARED: ClassVar[tuple[str, ...]] = ("test_error", "train_loss", "cos_query")
+    _FALL: ClassVar[float] = 0.5
     MEANINGS: ClassVar[dict[str, str]] = Prediction.MEANINGS
 
     task: Task

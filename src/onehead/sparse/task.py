@@ -14,7 +14,18 @@ from onehead.fields import LIMIT, Slider, word
 from onehead.problem import Problem
 from onehead.sparse.losses import LOSSES, Loss, named
 
-__all__ = ["MODELS", "Model", "Protocol", "Sample", "Task", "check_model", "check_test_length", "draw", "place_signal"]
+__all__ = [
+    "MODELS",
+    "PROBLEM",
+    "Model",
+    "Protocol",
+    "Sample",
+    "Task",
+    "check_model",
+    "check_test_length",
+    "draw",
+    "place_signal",
+]
 
 Array = NDArray[np.float64]
 Model = Literal["attention", "pooled", "vectorised"]
@@ -179,6 +190,9 @@ class Protocol(Problem):
         """The same with ``alpha`` samples over dimension in all, split between query and readout as before."""
         share = self.alpha0 / self.alpha
         return self.changed(alpha0=share * alpha, alpha1=(1.0 - share) * alpha)
+
+
+PROBLEM = {"task": instance(Task, "Task()"), "protocol": instance(Protocol, "Protocol()")}  # for `checked`
 
 
 class Sample(NamedTuple):

@@ -1,17 +1,19 @@
 """The two gradient steps: limits of readout and query (theory of alignment, 3)."""
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from onehead.arguments import checked, instance
+from onehead.arguments import checked
 from onehead.sparse.losses import Logistic, Square
-from onehead.sparse.task import Protocol, Task
+from onehead.sparse.task import PROBLEM, Protocol, Task
 
 __all__ = ["Steps", "critical_bias_rate", "misalignment_constant", "query_of", "two_steps"]
 
 
-class Steps(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class Steps:
     """Readout w1 after the first step and query q after the second, for d -> infinity."""
 
     cos_query: float
@@ -98,7 +100,7 @@ def two_steps(task: Task, protocol: Protocol) -> Steps:
     )
 
 
-@checked(task=instance(Task, "Task()"), protocol=instance(Protocol, "Protocol()"))
+@checked(**PROBLEM)
 def misalignment_constant(task: Task, protocol: Protocol) -> float:
     """C of |cos_query| = 1 - C/alpha0 + o(1/alpha0); infinite when the limit itself does not see the signal.
 
@@ -120,7 +122,7 @@ def misalignment_constant(task: Task, protocol: Protocol) -> float:
     return push / (2.0 * pull) if pull > 0.0 else np.inf
 
 
-@checked(task=instance(Task, "Task()"), protocol=instance(Protocol, "Protocol()"))
+@checked(**PROBLEM)
 def critical_bias_rate(task: Task, protocol: Protocol) -> float | None:
     """The bias rate at which, for small eta_w, the query changes sign; None where no rate does.
 

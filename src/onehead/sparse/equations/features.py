@@ -14,7 +14,15 @@ from onehead.errors import InvalidArgument
 from onehead.numerics.gaussian import sobol
 from onehead.sparse.task import Task
 
-__all__ = ["Features", "affordable", "attention_features", "pooled_features", "vectorised_features", "with_gauss"]
+__all__ = [
+    "Features",
+    "affordable",
+    "attention_features",
+    "pooled_features",
+    "softmax",
+    "vectorised_features",
+    "with_gauss",
+]
 
 Array = NDArray[np.float64]
 
@@ -107,11 +115,16 @@ def attention_features(
     )
 
 
-def _attend(x: Array, sharpness: float, signal_tokens: int) -> tuple[Array, Array, Array]:
-    """G = sum att x, the share of attention on the signal tokens, and tau = |att|."""
-    logits = sharpness * x
+def softmax(logits: Array) -> Array:
+    """Attention of every row of logits."""
     att = np.exp(logits - logits.max(axis=1, keepdims=True))
     att /= att.sum(axis=1, keepdims=True)
+    return np.asarray(att)
+
+
+def _attend(x: Array, sharpness: float, signal_tokens: int) -> tuple[Array, Array, Array]:
+    """G = sum att x, the share of attention on the signal tokens, and tau = |att|."""
+    att = softmax(sharpness * x)
     return (
         np.einsum("nl,nl->n", att, x),
         att[:, :signal_tokens].sum(axis=1),

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from onehead.arguments import checked, instance, numbers, optional, whole, wholes
+from onehead.arguments import checked, numbers, optional, whole, wholes
 from onehead.measured import SideBySide, side_by_side
 from onehead.renamed import renamed
-from onehead.sparse.task import Protocol, Task
+from onehead.sparse.task import PROBLEM, Protocol, Task
 from onehead.sparse.training.results import TrainingResult
 from onehead.sparse.training.train import train
 from onehead.sparse.verbs.predict import predict
@@ -46,8 +46,7 @@ class Comparison(SideBySide[Prediction, TrainingResult]):
 
 
 @checked(
-    task=instance(Task, "Task()"),
-    protocol=instance(Protocol, "Protocol()"),
+    **PROBLEM,
     alphas=optional(numbers()),
     dims=wholes(3),
     trials=wholes(1, single=True),

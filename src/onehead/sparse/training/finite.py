@@ -10,11 +10,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from onehead.arguments import checked, instance, whole
+from onehead.arguments import checked, whole
 from onehead.errors import InvalidArgument
 from onehead.measured import Measured, spreads
 from onehead.results import Certificate
-from onehead.sparse.task import Protocol, Task
+from onehead.sparse.task import PROBLEM, Protocol, Task
 from onehead.sparse.training.results import QUANTITIES
 from onehead.sparse.training.samplers import first_steps
 from onehead.sparse.verbs.predict import predict
@@ -51,13 +51,7 @@ class FiniteSize(Measured):
     certificate: Certificate
 
 
-@checked(
-    task=instance(Task, "Task()"),
-    protocol=instance(Protocol, "Protocol()"),
-    dim=whole(3),
-    trials=whole(2),
-    seed=whole(0),
-)
+@checked(**PROBLEM, dim=whole(3), trials=whole(2), seed=whole(0))
 def finite_size(task: Task, protocol: Protocol, *, dim: int, trials: int = 40, seed: int = 0) -> FiniteSize:
     """Semi-empirical prediction of attention at finite dimension.
 

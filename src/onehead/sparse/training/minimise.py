@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.errors import NotConverged, OutsideDomain
+from onehead.sparse.equations.features import softmax
 from onehead.sparse.losses import Hinge, Loss, Square
 from onehead.sparse.task import Protocol
 from onehead.sparse.training.samplers import Readable
@@ -244,10 +245,7 @@ def _objective(
     dL/dq = (beta/n) sum_i h_i X_i' (diag(att) - att att') X_i w.
     """
     n, loss, beta = len(label), protocol.loss, protocol.beta
-    logits = beta * (tokens @ q)
-    att = np.exp(logits - logits.max(axis=1, keepdims=True))
-    att /= att.sum(axis=1, keepdims=True)
-    scores = tokens @ w
+    att, scores = softmax(beta * (tokens @ q)), tokens @ w
     seen = np.einsum("nl,nl->n", att, scores)
     margin = label * (seen + b)
     h = label * loss.derivative(margin) / n

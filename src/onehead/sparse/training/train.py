@@ -7,14 +7,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.arguments import checked, instance, optional, whole
+from onehead.arguments import checked, optional, whole
 from onehead.errors import InvalidArgument
 from onehead.measured import spreads
 from onehead.numerics.parallel import thread_map
 from onehead.results import Certificate
-from onehead.sparse.equations.features import Features, affordable, attention_features, pooled_features
+from onehead.sparse.equations.features import affordable, attention_features, pooled_features
 from onehead.sparse.losses import Loss
-from onehead.sparse.task import Protocol, Task, check_model, check_test_length, draw, place_signal
+from onehead.sparse.solve.readout import gaussian_error
+from onehead.sparse.task import PROBLEM, Protocol, Task, check_model, check_test_length, draw, place_signal
 from onehead.sparse.training.minimise import Readout, descend, fit, separable
 from onehead.sparse.training.results import QUANTITIES, TrainingResult, Trial
 from onehead.sparse.training.samplers import (
@@ -40,14 +41,7 @@ BLOCK = 20_000_000  # numbers held at once while testing on tokens
 MOST_PATTERNS = 2000  # sets of signal places averaged over in the test error of the vectorised model
 
 
-@checked(
-    task=instance(Task, "Task()"),
-    protocol=instance(Protocol, "Protocol()"),
-    dim=whole(3),
-    trials=whole(1),
-    seed=whole(0),
-    test_length=optional(whole(1)),
-)
+@checked(**PROBLEM, dim=whole(3), trials=whole(1), seed=whole(0), test_length=optional(whole(1)))
 def train(
     task: Task,
     protocol: Protocol,
@@ -146,6 +140,10 @@ def _trial(sample: Readable, readout: Readout, loss: Loss, test_error: float, qu
     )
 
 
+def _count(alpha: float, dim: int) -> int:
+    return max(2, round(alpha * dim))
+
+
 def _given(protocol: Protocol) -> Query | None:
     if protocol.cos_query is None or protocol.sharpness is None:
         return None
@@ -159,7 +157,7 @@ def _reduced(
     query = Query(0.0, 0.0)
     if model == "attention":
         query = _given(protocol) or first_steps(task, protocol, dim, rng)
-        sample = attention_sample(task, query, max(2, round(protocol.alpha1 * dim)), dim, rng)
+        sample = attention_sample(task, query, _count(protocol.alpha1, dim), dim, rng)
         readout = fit(sample, protocol.loss, protocol.ridge)
         law = attention_features(
             task,
@@ -170,31 +168,20 @@ def _reduced(
             length=test_length,
         )
         coefficients = np.array([readout.weights[0], readout.weights[1], readout.bias])
-        error = _gaussian_error(law, coefficients, float(np.linalg.norm(readout.weights[1:])))
+        error = gaussian_error(law, coefficients, float(np.linalg.norm(readout.weights[1:])))
         return _trial(sample, readout, protocol.loss, error, query)
-    samples = max(2, round(protocol.alpha * dim))
+    samples = _count(protocol.alpha, dim)
     if model == "pooled":
         sample = pooled_sample(task, samples, dim, rng)
         readout = fit(sample, protocol.loss, protocol.ridge)
         coefficients = np.array([readout.weights[0], readout.bias])
-        error = _gaussian_error(
-            pooled_features(task, length=test_length), coefficients, np.linalg.norm(readout.weights)
-        )
+        norm = float(np.linalg.norm(readout.weights))
+        error = gaussian_error(pooled_features(task, length=test_length), coefficients, norm)
     else:
         sample = vectorised_sample(task, samples, dim, rng)
         readout = fit(sample, protocol.loss, protocol.ridge)
         error = _vectorised_error(task, readout, rng)
     return _trial(sample, readout, protocol.loss, error, query)
-
-
-def _gaussian_error(law: Features, coefficients: Array, norm: float | np.floating) -> float:
-    """E Phi(-y (D.x + b) / (tau |w|)) over the law of the features; without weights the bias decides."""
-    from scipy.special import ndtr  # noqa: PLC0415  (scipy is loaded when first needed)
-
-    margin = law.label * law.logit(coefficients)
-    if float(norm) < 1e-12:
-        return law.average((margin < 0.0).astype(float))
-    return law.average(ndtr(-margin / (law.noise * float(norm))))
 
 
 def _vectorised_error(task: Task, readout: Readout, rng: np.random.Generator) -> float:
@@ -217,7 +204,7 @@ def _tokens(
 ) -> Trial:
     """Nothing reduced: tokens are stored, and the test is on fresh ones."""
     query, vector = Query(0.0, 0.0), np.zeros(dim)
-    samples = max(2, round((protocol.alpha1 if model == "attention" else protocol.alpha) * dim))
+    samples = _count(protocol.alpha1 if model == "attention" else protocol.alpha, dim)
     if model == "attention":
         query = _given(protocol) or token_first_steps(task, protocol, dim, rng)
         vector = query.vector if query.vector is not None else _vector_of(query, protocol.beta, dim)
@@ -233,7 +220,7 @@ def _joint(
     task: Task, protocol: Protocol, model: str, dim: int, rng: np.random.Generator, test_length: int | None
 ) -> Trial:
     """Query and readout together, on all the data."""
-    data = draw(task, rng, samples=max(2, round(protocol.alpha * dim)), dim=dim)
+    data = draw(task, rng, samples=_count(protocol.alpha, dim), dim=dim)
     vector, readout = descend(data.label, data.tokens, protocol)
     see = _eye(model, vector, protocol.beta)
     norm = float(np.linalg.norm(vector))
@@ -280,13 +267,7 @@ def _fresh_error(
     return wrong / TEST_SAMPLES
 
 
-@checked(
-    task=instance(Task, "Task()"),
-    protocol=instance(Protocol, "Protocol()"),
-    dim=whole(3),
-    trials=whole(1),
-    seed=whole(0),
-)
+@checked(**PROBLEM, dim=whole(3), trials=whole(1), seed=whole(0))
 def separable_share(
     task: Task,
     protocol: Protocol,
@@ -310,8 +291,8 @@ def separable_share(
         rng = np.random.default_rng(source)
         if model == "attention":
             query = _given(protocol) or first_steps(task, protocol, dim, rng)
-            return separable(attention_sample(task, query, max(2, round(protocol.alpha1 * dim)), dim, rng))
+            return separable(attention_sample(task, query, _count(protocol.alpha1, dim), dim, rng))
         draw_sample = pooled_sample if model == "pooled" else vectorised_sample
-        return separable(draw_sample(task, max(2, round(protocol.alpha * dim)), dim, rng))
+        return separable(draw_sample(task, _count(protocol.alpha, dim), dim, rng))
 
     return float(np.mean(thread_map(run, np.random.SeedSequence(seed).spawn(trials), level="trial")))

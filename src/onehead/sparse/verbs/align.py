@@ -3,16 +3,16 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from onehead.arguments import checked, instance
+from onehead.arguments import checked
 from onehead.results import Certificate, Result
-from onehead.sparse.equations.alignment import critical_bias_rate, misalignment_constant, two_steps
-from onehead.sparse.task import Protocol, Task
+from onehead.sparse.equations.alignment import Steps, critical_bias_rate, misalignment_constant, two_steps
+from onehead.sparse.task import PROBLEM, Protocol, Task
 
 __all__ = ["Alignment", "align"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Alignment(Result):
+class Alignment(Result, Steps):
     """Readout w1 after the first step and query q after the second, for d -> infinity.
 
     ``overlap_*`` is the component along the signal xi, ``cos_*`` the cosine with it, ``query_readout`` = <q,
@@ -35,21 +35,12 @@ class Alignment(Result):
 
     task: Task
     protocol: Protocol
-    cos_query: float
-    cos_readout: float
-    norm_query: float
-    norm_readout: float
-    overlap_query: float
-    overlap_readout: float
-    query_readout: float
-    bias: float
-    sharpness: float
     misalignment: float
     critical_bias_rate: float | None
     certificate: Certificate
 
 
-@checked(task=instance(Task, "Task()"), protocol=instance(Protocol, "Protocol()"))
+@checked(**PROBLEM)
 def align(task: Task, protocol: Protocol) -> Alignment:
     """Where the two gradient steps point, and which way to turn them.
 
@@ -63,7 +54,7 @@ def align(task: Task, protocol: Protocol) -> Alignment:
     return Alignment(
         task=task,
         protocol=protocol,
-        **steps._asdict(),
+        **vars(steps),
         misalignment=misalignment_constant(task, protocol),
         critical_bias_rate=critical,
         certificate=_certificate(steps.cos_query, protocol, critical),

@@ -5,12 +5,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from onehead.arguments import checked, instance
+from onehead.arguments import checked
 from onehead.results import Certificate, Result
 from onehead.sparse.equations.alignment import query_of
 from onehead.sparse.equations.features import affordable, attention_features, pooled_features
 from onehead.sparse.solve.separability import separable_ratio
-from onehead.sparse.task import Protocol, Task
+from onehead.sparse.task import PROBLEM, Protocol, Task
 
 __all__ = ["Capacity", "capacity"]
 
@@ -43,7 +43,7 @@ class Capacity(Result):
     certificate: Certificate
 
 
-@checked(task=instance(Task, "Task()"), protocol=instance(Protocol, "Protocol()"))
+@checked(**PROBLEM)
 def capacity(task: Task, protocol: Protocol) -> Capacity:
     """Largest separable sample ratio of the three models.
 

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.arguments import checked, instance, number, numbers
+from onehead.arguments import checked, number, numbers
 from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.interrupts import check, heard
 from onehead.results import INTERRUPTED, NoAnswer, Points
-from onehead.sparse.task import Protocol, Task, check_model
+from onehead.sparse.task import PROBLEM, Protocol, Task, check_model
 from onehead.sparse.verbs.predict import predict
 from onehead.sparse.verbs.prediction import Prediction
 
@@ -50,12 +50,7 @@ class Curve(Points[Prediction, Failure]):
         return [{"alpha": a, **point.to_dict()} for a, point in zip(self.alphas, self.points, strict=True)]
 
 
-@checked(
-    task=instance(Task, "Task()"),
-    protocol=instance(Protocol, "Protocol()"),
-    alphas=numbers(single=True),
-    accuracy=number(above=0.0),
-)
+@checked(**PROBLEM, alphas=numbers(single=True), accuracy=number(above=0.0))
 def curve(
     task: Task,
     protocol: Protocol,

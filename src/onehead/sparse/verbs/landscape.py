@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from onehead.arguments import checked, instance, numbers
+from onehead.arguments import checked, numbers
 from onehead.errors import InvalidArgument, SolveError
 from onehead.renamed import renamed
 from onehead.results import FAILED, Grid, Result, plain
 from onehead.sparse.equations.alignment import query_of
-from onehead.sparse.task import Protocol, Task
+from onehead.sparse.task import PROBLEM, Protocol, Task
 from onehead.sparse.verbs.predict import predict
 
 __all__ = ["AXES", "Landscape", "Spot", "landscape"]
@@ -88,7 +88,7 @@ def _an_axis(name: str, axis: Any) -> None:
     numbers()(name, axis[1])
 
 
-@checked(task=instance(Task, "Task()"), protocol=instance(Protocol, "Protocol()"), x=_an_axis, y=_an_axis)
+@checked(**PROBLEM, x=_an_axis, y=_an_axis)
 def landscape(
     task: Task,
     protocol: Protocol,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.arguments import checked, instance, number, optional, whole
+from onehead.arguments import checked, number, optional, whole
 from onehead.errors import NotConverged
 from onehead.results import Certificate
 from onehead.sparse.equations.alignment import query_of
@@ -22,7 +22,7 @@ from onehead.sparse.equations.order import Solution
 from onehead.sparse.losses import Hinge, Loss, Square
 from onehead.sparse.solve.readout import Errors, errors_of, needs_gauss, solve_readout
 from onehead.sparse.solve.square import ridgeless_limit
-from onehead.sparse.task import Protocol, Task, check_model, check_test_length
+from onehead.sparse.task import PROBLEM, Protocol, Task, check_model, check_test_length
 from onehead.sparse.verbs.prediction import Prediction
 
 __all__ = ["predict", "ridgeless"]
@@ -43,12 +43,7 @@ class _Answer(NamedTuple):
     features: Features
 
 
-@checked(
-    task=instance(Task, "Task()"),
-    protocol=instance(Protocol, "Protocol()"),
-    test_length=optional(whole(1)),
-    accuracy=number(above=0.0),
-)
+@checked(**PROBLEM, test_length=optional(whole(1)), accuracy=number(above=0.0))
 def predict(
     task: Task,
     protocol: Protocol,
@@ -211,7 +206,7 @@ def _signal_weight(weights: Array) -> float:
     return float(weights[0]) if weights.size == 1 else float(np.linalg.norm(weights))
 
 
-@checked(task=instance(Task, "Task()"), protocol=instance(Protocol, "Protocol()"))
+@checked(**PROBLEM)
 def ridgeless(task: Task, protocol: Protocol, *, model: str = "attention") -> tuple[float, float]:
     """E0 and C1 of the square loss without ridge: test error = E0 + C1/alpha + O(alpha^-2) (ridgeless, 5).
 

@@ -7,10 +7,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.arguments import checked, instance, number, optional
+from onehead.arguments import checked, number, optional
 from onehead.errors import InvalidArgument, SolveError
 from onehead.results import Certificate, Result
-from onehead.sparse.task import Protocol, Task
+from onehead.sparse.task import PROBLEM, Protocol, Task
 from onehead.sparse.verbs.align import align
 from onehead.sparse.verbs.predict import predict
 
@@ -113,7 +113,7 @@ def _error(task: Task, protocol: Protocol, model: str = "attention") -> float:
         return np.inf
 
 
-@checked(task=instance(Task, "Task()"), protocol=instance(Protocol, "Protocol()"), alpha=optional(number(above=0.0)))
+@checked(**PROBLEM, alpha=optional(number(above=0.0)))
 def tune(
     task: Task, protocol: Protocol, *, alpha: float | None = None, progress: Callable[[], None] | None = None
 ) -> Tuned:

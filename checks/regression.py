@@ -36,7 +36,7 @@ from onehead.aim.equations import emergence, ridgeless
 from onehead.aim.solve import solver
 from onehead.aim.verbs.scaling import ScalingPoint
 from onehead.results import Certificate
-from onehead.sparse import theory as sparse_theory
+from onehead.sparse.verbs import predict as sparse_theory
 from onehead.spectra import atoms, marchenko_pastur
 from onehead.sweep.version import NUMERICAL
 
@@ -281,7 +281,7 @@ def second_rule() -> Iterator[None]:
         (marchenko_pastur, "NODES", 90),
         (atoms, "NODES", 24),
         (sparse_theory, "SCRAMBLINGS", (2, 3)),
-        (import_module("onehead.sparse.capacity"), "LEVELS", (14, 16)),  # the name is also that of the verb
+        (import_module("onehead.sparse.verbs.capacity"), "LEVELS", (14, 16)),  # the name is also that of the verb
     ]
     with ExitStack() as stack:
         for room, name, value in changes:

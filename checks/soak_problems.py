@@ -13,7 +13,7 @@ import numpy as np
 
 from onehead import aim, sparse
 from onehead.aim.equations.state_evolution import StateEvolution
-from onehead.sparse.oracle import linear_error
+from onehead.sparse.equations.oracle import linear_error
 
 __all__ = ["MIX", "Problem", "call", "check_prediction", "check_readout", "check_spectrum", "draw", "solve"]
 

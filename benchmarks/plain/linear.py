@@ -12,8 +12,8 @@ import numpy as np
 
 from benchmarks.harness import Missing
 from onehead.sparse import Protocol, Task
-from onehead.sparse.fit import fit
-from onehead.sparse.samplers import Query, Readable, attention_sample, pooled_sample, vectorised_sample
+from onehead.sparse.training.minimise import fit
+from onehead.sparse.training.samplers import Query, Readable, attention_sample, pooled_sample, vectorised_sample
 
 GOAL = 1e-6  # objective above its minimum, relative
 TOLERANCES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-10)

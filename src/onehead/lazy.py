@@ -5,23 +5,24 @@ time the stub says where each one lives.
 """
 
 import ast
-import warnings
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from onehead.renamed import renamed
+
 __all__ = ["lazy_room"]
 
 
 def lazy_room(
-    package: str, file: str, *, renamed: Mapping[str, str] | None = None
+    package: str, file: str, *, old_names: Mapping[str, str] | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """``__getattr__``, ``__dir__`` and ``__all__`` of a package, from the stub beside its ``__init__.py``.
 
-    ``renamed`` maps names of 1.x to those they have now: they go on working through 2.x, with a warning.
+    ``old_names`` maps names of 1.x to those they have now: they go on working through 2.x, with a warning.
     """
-    old = renamed or {}
+    old = old_names or {}
     stub = ast.parse(Path(file).with_suffix(".pyi").read_text(encoding="utf-8"))
     places = {
         alias.asname or alias.name: (node.module or "", alias.name)
@@ -33,8 +34,7 @@ def lazy_room(
 
     def load(name: str) -> Any:
         if name in old:
-            text = f"{package}.{name} is called {package}.{old[name]} since version 2 and goes with version 3"
-            warnings.warn(text, DeprecationWarning, stacklevel=2)
+            renamed(f"{package}.{name}", f"{package}.{old[name]}")
             return load(old[name])
         if name not in places:
             raise AttributeError(f"module {package!r} has no attribute {name!r}; it has {', '.join(names)}")

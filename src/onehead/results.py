@@ -3,10 +3,13 @@
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cached_property
 from html import escape
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+from inspect import getdoc
+from textwrap import fill
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +20,25 @@ from onehead.errors import InvalidArgument
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["INTERRUPTED", "Certificate", "Kind", "NoAnswer", "Points", "Result", "Rows", "plain"]
+__all__ = [
+    "FAILED",
+    "INTERRUPTED",
+    "Certificate",
+    "Grid",
+    "Kind",
+    "NoAnswer",
+    "Points",
+    "Result",
+    "Rows",
+    "in_lines",
+    "plain",
+]
 
 INTERRUPTED = "interrupted before it was solved."
+FAILED = "failed"  # how the status of a point without an answer begins
 SHOWN = 10  # numbers that a result shows of itself in a notebook, and rows
+FEW = 4  # numbers in one line
+WIDTH = 84  # of a line of words
 
 Kind = Literal["theorem", "claim", "conjecture", "heuristic", "measurement"]
 
@@ -63,16 +81,119 @@ class Certificate:
     evaluations: int = 0
     warnings: tuple[str, ...] = ()
 
+    @classmethod
+    def of(cls, other: "Certificate", **changes: Any) -> Self:
+        """The certificate of what follows from another number: the fields that both have, with changes.
+
+        Examples
+        --------
+        >>> known = Certificate(status="converged", kind="claim", residual=1e-9)
+        >>> Certificate.of(known, kind="heuristic").residual
+        1e-09
+        """
+        own = {field.name for field in fields(cls)}
+        return cls(**{f.name: getattr(other, f.name) for f in fields(other) if f.name in own} | changes)
+
+    @property
+    def converged(self) -> bool:
+        """Whether the solve ended where it should."""
+        return self.status.startswith("converged")
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended it."""
+        return self.status.startswith("interrupted")
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing needs a second look."""
+        return self.converged and "approximate" not in self.status and not self.warnings
+
+
+class _OneLine:
+    """Whoever derives from it prints one line, where a dataclass would print every field."""
+
+    def __init_subclass__(cls, **words: Any) -> None:
+        super().__init_subclass__(**words)
+        if "__repr__" not in vars(cls):  # a dataclass leaves what stands in its own class
+            cls.__repr__ = cls.__repr__  # type: ignore[method-assign]
+
 
 @dataclass(frozen=True, kw_only=True)
-class Result:
+class Result(_OneLine):
     """Base of every result.
 
-    Fields named in ``_NESTED`` are merged into the top level of the dict, those in ``_HIDDEN`` left out.
+    Fields named in ``_NESTED`` are merged into the top level of the dict, those in ``_HIDDEN`` left out. ``_SHOWN`` stand in
+    the one line that a result prints of itself (its first numbers where it names none), ``_MAIN`` is the number that the
+    quadrature error of the certificate belongs to, and ``MEANINGS`` say what a number is.
     """
 
     _NESTED: ClassVar[tuple[str, ...]] = ("certificate",)
     _HIDDEN: ClassVar[tuple[str, ...]] = ()
+    _SHOWN: ClassVar[tuple[str, ...]] = ()
+    _MAIN: ClassVar[str] = "test_error"
+    MEANINGS: ClassVar[dict[str, str]] = {}
+
+    @property
+    def _trust(self) -> Certificate | None:
+        return getattr(self, "certificate", None)
+
+    @property
+    def status(self) -> str:
+        """How the work ended, in words; empty where there is no certificate."""
+        return self._trust.status if self._trust is not None else ""
+
+    @property
+    def kind(self) -> Kind | None:
+        """What kind of truth this is; None where there is no certificate."""
+        return self._trust.kind if self._trust is not None else None
+
+    @cached_property
+    def errors(self) -> dict[str, float]:
+        """The error of every number that has one: of quadrature where it is predicted, standard where it is measured."""
+        if self._trust is None or not isinstance(getattr(self, self._MAIN, None), float):
+            return {}
+        return {self._MAIN: self._trust.quadrature_error}
+
+    def _numbers(self) -> dict[str, float]:
+        """The numbers of the result itself, not those of problem and certificate."""
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in self._HIDDEN}
+        return {name: v for name, v in values.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
+
+    def _said(self, name: str) -> str:
+        """A number with its error, or a word."""
+        value, error = getattr(self, name), self.errors.get(name, math.nan)
+        if not isinstance(value, float):
+            return repr(value)
+        return f"{value:.5g}" + (f" ± {error:.2g}" if error > 0.0 else "")
+
+    def __repr__(self) -> str:
+        names = self._SHOWN or tuple(self._numbers())[:FEW]
+        parts = [f"{name}={self._said(name)}" for name in names if getattr(self, name) is not None]
+        status = [f"status={self.status!r}"] if self.status else []
+        return f"{type(self).__name__}({', '.join(parts + status)})"
+
+    def explain(self) -> str:
+        """Say in words what this is, what its numbers mean, and how far they can be trusted.
+
+        Examples
+        --------
+        >>> from onehead.sparse import Protocol, Task, align
+        >>> print(align(Task(), Protocol()).explain().splitlines()[1])
+        cos_query = 0.88371: cosine of the query with the signal.
+        """
+        what = " ".join((getdoc(type(self)) or "").partition("\n\n")[0].split())
+        numbers = self._numbers()
+        names = [name for name in self.MEANINGS if name in numbers] or list(numbers)[:SHOWN]
+        meant = {name: f": {self.MEANINGS[name]}." if name in self.MEANINGS else "." for name in names}
+        return in_lines([what, *(f"{name} = {self._said(name)}{meant[name]}" for name in names), *self._closing()])
+
+    def _closing(self) -> list[str]:
+        """What the certificate says."""
+        if self._trust is None:
+            return []
+        notes = [f"Note: {warning}" for warning in self._trust.warnings]
+        return [*notes, f"Status: {self._trust.status}. Kind of truth: {self._trust.kind}."]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values; infinities become ``None``."""
@@ -93,19 +214,15 @@ class Result:
 
     def _repr_html_(self) -> str:
         """A small table with a badge, for notebooks: the first numbers, not the problem."""
-        row = self.to_dict()
-        status, kind = row.get("status"), row.get("kind")
+        row, trust = self.to_dict(), self._trust
         cells = [
             f"<tr><td>{escape(name)}</td><td style='text-align:right'>{_short(value)}</td></tr>"
             for name, value in row.items()
             if name not in ("status", "kind", "warnings") and (value is None or isinstance(value, (bool, int, float)))
         ]
         more = f"<tr><td colspan=2>and {len(cells) - SHOWN} more</td></tr>" if len(cells) > SHOWN else ""
-        badge = ""
-        if status is not None:
-            good = status.startswith("converged") and "approximate" not in status and not row.get("warnings")
-            badge = f"{_badge(status, good)} {escape(kind or '')}"
-        notes = "".join(f"<br><small>{escape(text)}</small>" for text in row.get("warnings") or ())
+        badge = f"{_badge(trust.status, trust.clean)} {escape(trust.kind)}" if trust is not None else ""
+        notes = "".join(f"<br><small>{escape(text)}</small>" for text in (trust.warnings if trust is not None else ()))
         return f"<table><caption>{type(self).__name__} {badge}{notes}</caption>{''.join(cells[:SHOWN])}{more}</table>"
 
     def to_series(self) -> "pd.Series[Any]":
@@ -114,8 +231,12 @@ class Result:
 
         return pd.Series(dict(_flat("", self.to_dict())))
 
+    def to_frame(self) -> "pd.DataFrame":
+        """Return a pandas table with this one row."""
+        return _frame([self.to_dict()])
 
-class Rows(ABC):
+
+class Rows(_OneLine, ABC):
     """Base of every result with many points: one dict per point, a pandas table, and a small table in a notebook."""
 
     _SHOWN: ClassVar[tuple[str, ...]] = ()
@@ -126,23 +247,21 @@ class Rows(ABC):
 
     def to_frame(self) -> "pd.DataFrame":
         """Return a pandas table with one row per point, parameters of the problem flattened to dotted names."""
-        import pandas as pd  # noqa: PLC0415
+        return _frame(self.to_rows())
 
-        return pd.DataFrame([dict(_flat("", row)) for row in self.to_rows()])
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({_solved(self.to_rows())[0]})"
 
     def _repr_html_(self) -> str:
         rows = self.to_rows()
-        failed = sum(str(row.get("status", "")).startswith("failed") for row in rows)
-        head = "".join(f"<th>{escape(name)}</th>" for name in self._SHOWN)
+        names, (good, all_good) = self._SHOWN or tuple(rows[0] if rows else ()), _solved(rows)
+        head = "".join(f"<th>{escape(name)}</th>" for name in names)
         body = "".join(
-            "<tr>"
-            + "".join(f"<td style='text-align:right'>{_cell(row.get(name))}</td>" for name in self._SHOWN)
-            + "</tr>"
+            "<tr>" + "".join(f"<td style='text-align:right'>{_cell(row.get(name))}</td>" for name in names) + "</tr>"
             for row in rows[:SHOWN]
         )
-        more = f"<tr><td colspan={len(self._SHOWN)}>and {len(rows) - SHOWN} more</td></tr>" if len(rows) > SHOWN else ""
-        good = f"{len(rows) - failed} of {len(rows)} solved"
-        return f"<table><caption>{type(self).__name__} {_badge(good, not failed)}</caption><tr>{head}</tr>{body}{more}</table>"
+        more = f"<tr><td colspan={len(names)}>and {len(rows) - SHOWN} more</td></tr>" if len(rows) > SHOWN else ""
+        return f"<table><caption>{type(self).__name__} {_badge(good, all_good)}</caption><tr>{head}</tr>{body}{more}</table>"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +275,7 @@ class NoAnswer:
     def to_dict(self) -> dict[str, Any]:
         """A row with a reason, and nothing where a solved point has numbers."""
         own = {field.name: plain(getattr(self, field.name)) for field in fields(self) if field.name != "reason"}
-        return {**dict.fromkeys(self._EMPTY), **own, "status": f"failed: {self.reason}", "kind": None}
+        return {**dict.fromkeys(self._EMPTY), **own, "status": f"{FAILED}: {self.reason}", "kind": None}
 
 
 Point = TypeVar("Point", bound=Result)
@@ -182,15 +301,80 @@ class Points(Rows, Generic[Point, Lost]):
     def column(self, name: str) -> NDArray[np.float64]:
         """One quantity along the points; not a number where a point failed."""
         values = [getattr(point, name, math.nan if isinstance(point, NoAnswer) else None) for point in self.points]
-        if not all(isinstance(value, (int, float)) for value in values):
-            solved = next(point for point in self.points if not isinstance(point, NoAnswer))
-            numbers = [key for key in solved.to_dict() if isinstance(getattr(solved, key, None), (int, float))]
-            raise InvalidArgument("name", name, f"a number of the points: {', '.join(numbers)}")
-        return np.array(values, dtype=float)
+        return _array(name, values, [point for point in self.points if not isinstance(point, NoAnswer)])
 
     def to_rows(self) -> list[dict[str, Any]]:
         """One dict per point."""
         return [point.to_dict() for point in self.points]
+
+
+class _Plain(Protocol):
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+Cell = TypeVar("Cell", bound=_Plain)
+
+
+class Grid(Rows, Generic[Cell]):
+    """Base of every result over two axes: cells row by row, the axis across running fastest; a failed one has its reason.
+
+    ``_VALUE`` is the number that a cell without an answer lacks.
+    """
+
+    _VALUE: ClassVar[str] = "test_error"
+
+    cells: tuple[Cell, ...]
+
+    @property
+    @abstractmethod
+    def axes(self) -> dict[str, tuple[float, ...]]:
+        """The two axes with their values, the one across first, the one down second."""
+
+    def __iter__(self) -> Iterator[Cell]:
+        return iter(self.cells)
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    @property
+    def failures(self) -> tuple[Cell, ...]:
+        """Cells without a value."""
+        return tuple(cell for cell in self.cells if getattr(cell, self._VALUE) is None)
+
+    def grid(self, name: str) -> NDArray[np.float64]:
+        """One quantity as an array, a row per value of the axis down; not a number where a cell failed."""
+        values = [math.nan if (value := getattr(cell, name, "")) is None else value for cell in self.cells]
+        across, down = self.axes.values()
+        return _array(name, values, self.cells).reshape(len(down), len(across))
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One dict per cell."""
+        return [cell.to_dict() for cell in self.cells]
+
+
+def _array(name: str, values: Sequence[Any], points: Sequence[_Plain]) -> NDArray[np.float64]:
+    """Values of a number of the points, or a sentence that names those there are."""
+    if not all(isinstance(value, (int, float)) for value in values):
+        known = [key for key in points[0].to_dict() if isinstance(getattr(points[0], key, None), (int, float))]
+        raise InvalidArgument("name", name, f"a number of the points: {', '.join(known)}")
+    return np.array(values, dtype=float)
+
+
+def in_lines(sentences: Sequence[str]) -> str:
+    """Sentences below each other, broken for a terminal."""
+    return "\n".join(fill(sentence, width=WIDTH, subsequent_indent="  ") for sentence in sentences)
+
+
+def _solved(rows: list[dict[str, Any]]) -> tuple[str, bool]:
+    """How many rows have an answer, in words, and whether all have."""
+    failed = sum(str(row.get("status", "")).startswith(FAILED) for row in rows)
+    return f"{len(rows) - failed} of {len(rows)} solved", not failed
+
+
+def _frame(rows: list[dict[str, Any]]) -> "pd.DataFrame":
+    import pandas as pd  # noqa: PLC0415
+
+    return pd.DataFrame([dict(_flat("", row)) for row in rows])
 
 
 def _badge(text: str, good: bool) -> str:

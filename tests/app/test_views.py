@@ -19,7 +19,7 @@ from onehead.app.drawing import PAINTS, paint, show
 from onehead.app.views import curve
 from onehead.app.views.base import badge_of
 from onehead.results import Certificate
-from onehead.sparse.sketch import capacities, errors
+from onehead.sparse.solve.sketch import capacities, errors
 
 PAGES = [
     {"view": "curve"},

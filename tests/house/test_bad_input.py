@@ -81,7 +81,11 @@ VERBS = {
         {**_SPARSE, "dim": 30, "trials": 1},
         ("task", "protocol", "dim", "trials", "seed", "model", "mode"),
     ),
-    "sparse.compare": (sparse.compare, {**_SPARSE, "dim": 30}, ("task", "protocol", "dim", "trials", "seed", "model")),
+    "sparse.compare": (
+        sparse.compare,
+        {**_SPARSE, "dims": [30]},
+        ("task", "protocol", "dims", "trials", "seed", "model"),
+    ),
     "sparse.separable_share": (
         sparse.separable_share,
         {**_SPARSE, "dim": 20, "trials": 1},

@@ -102,7 +102,7 @@ def test_curves_keep_what_is_solved(monkeypatch, trick):
     for room, found in (
         (import_module("onehead.aim.verbs.curve"), lambda: aim.curve(aim.Task(), aim.Learner(), [0.5, 1.0, 2.0])),
         (
-            import_module("onehead.sparse.curve"),
+            import_module("onehead.sparse.verbs.curve"),
             lambda: sparse.curve(sparse.Task(), sparse.Protocol(), [1.0, 2.0, 3.0]),
         ),
     ):

@@ -16,7 +16,7 @@ from onehead.sparse import (
     critical_bias_rate,
     misalignment_constant,
 )
-from onehead.sparse.samplers import first_steps, token_first_steps
+from onehead.sparse.training.samplers import first_steps, token_first_steps
 
 # alpha0, L, R, theta, pi, eta_w, eta_b, loss -> <w1,xi>, |w1|, <q2,xi>, |q2|, cos, <q2,w1> (S9)
 SECTION_9 = [

@@ -7,11 +7,10 @@ from tests.support.problems import sparse_task as task
 
 from onehead.errors import NotConverged
 from onehead.sparse import Protocol, Task, capacity, predict, separable_share
-from onehead.sparse.capacity import separable_ratio
-from onehead.sparse.collapse import collapsed, first_order_cost
-from onehead.sparse.features import attention_features, vectorised_features
-from onehead.sparse.hinge import solve_hinge
-from onehead.sparse.readout import COLLAPSED
+from onehead.sparse.equations.features import attention_features, vectorised_features
+from onehead.sparse.solve.hinge import collapsed, first_order_cost, solve_hinge
+from onehead.sparse.solve.readout import COLLAPSED
+from onehead.sparse.solve.separability import separable_ratio
 
 
 @pytest.mark.parametrize(

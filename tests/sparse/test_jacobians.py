@@ -8,12 +8,14 @@ import sys
 import numpy as np
 import pytest
 
-from onehead.sparse import Logistic, Protocol, Square, SquaredHinge, Task, hinge, predict
-from onehead.sparse.capacity import _violation
-from onehead.sparse.collapse import first_order_cost
-from onehead.sparse.features import attention_features
-from onehead.sparse.order import Stationarity, _first_guess, _sweeps, polish
-from onehead.sparse.saddle import _averages, _system
+from onehead.sparse import Logistic, Protocol, Square, SquaredHinge, Task, predict
+from onehead.sparse.equations.features import attention_features
+from onehead.sparse.equations.order import Stationarity
+from onehead.sparse.solve import hinge
+from onehead.sparse.solve.hinge import first_order_cost
+from onehead.sparse.solve.saddle import _averages, _system
+from onehead.sparse.solve.separability import _violation
+from onehead.sparse.solve.stationarity import _first_guess, _sweeps, polish
 
 TASK = Task(length=5, signal_tokens=2, strength=2.5, positive_rate=0.35)
 FEATURES = attention_features(TASK, cos_query=0.6, sharpness=1.2, log2_points=6, seed=0)
@@ -101,7 +103,7 @@ def test_newton_from_the_sweeps_needs_few_steps():
 
 def test_points_are_doubled_only_until_two_samples_agree(monkeypatch):
     """A coarse sample for the start, then pairs: one pair where the wish is modest, more where it is not."""
-    theory, sizes = sys.modules["onehead.sparse.theory"], []
+    theory, sizes = sys.modules["onehead.sparse.verbs.predict"], []
     make = theory.attention_features
 
     def counted(task, *, log2_points, **rest):

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onehead.sparse._logistic import _start, logistic_prox
-from onehead.sparse._sums import gram, moment, project
+from onehead.sparse.equations.kernels import _start, gram, logistic_prox, moment, project
 
 
 @given(st.floats(-60.0, 60.0), st.floats(-12.0, 14.0))

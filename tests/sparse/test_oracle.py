@@ -8,7 +8,7 @@ from scipy.special import ndtr
 
 from onehead.errors import InvalidArgument
 from onehead.sparse import Task, grow, oracle
-from onehead.sparse.oracle import (
+from onehead.sparse.equations.oracle import (
     ACTIVATIONS,
     best_linear_error,
     elementwise_error,
@@ -116,7 +116,7 @@ def test_concentrated_linear_rule_for_rare_positives():
 def test_hypergeometric_weights_match_scipy():
     from scipy.stats import hypergeom
 
-    from onehead.sparse.oracle import _hypergeometric
+    from onehead.sparse.equations.oracle import _hypergeometric
 
     for places in (1, 3, 17, 20):
         got = _hypergeometric(Task(length=20, signal_tokens=4), places)

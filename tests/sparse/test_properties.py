@@ -9,7 +9,7 @@ from tests.support.problems import between
 
 from onehead import sparse
 from onehead.errors import SolveError
-from onehead.sparse.oracle import best_linear_error, hardmax_error, linear_error
+from onehead.sparse.equations.oracle import best_linear_error, hardmax_error, linear_error
 
 LOSSES = ["logistic", "square", "hinge", "squared-hinge"]
 
@@ -209,7 +209,7 @@ def test_maps_curves_and_tuning_are_predictions():
     task, plan = sparse.Task(strength=4.0), sparse.Protocol(loss="square", ridge=0.1)
     spots = sparse.landscape(task, plan, x=("beta", [2.0, 8.0]), y=("ridge", [0.1, 1.0]))
     assert isinstance(spots, sparse.Landscape)
-    for spot in spots.spots:
+    for spot in spots:
         moved = plan.changed(beta=spot.x, ridge=spot.y)
         assert spot.test_error == sparse.predict(task, moved, accuracy=1e-3).test_error
     along = sparse.curve(task, plan, alphas=[1.0, 4.0, 16.0], model="pooled")
@@ -234,13 +234,14 @@ def test_tuning_never_makes_it_worse():
 def test_trained_readouts_stay_within_bounds(seed, model):
     """A measurement has errors between zero and one, and `compare` a finite distance from theory."""
     task, plan = sparse.Task(length=5, strength=3.0), sparse.Protocol(loss="square", ridge=0.1)
-    both = sparse.compare(task, plan, model=model, dim=60, trials=3, seed=seed)
+    both = sparse.compare(task, plan, dims=[60], model=model, trials=3, seed=seed)
     assert isinstance(both, sparse.Comparison)
-    assert isinstance(both.measurement, sparse.TrainingResult)
-    assert 0.0 <= both.measurement.test_error <= 1.0
-    assert np.isfinite([both.test_error_deviation, both.train_loss_deviation]).all()
-    again = sparse.train(task, plan, model=model, dim=60, trials=3, seed=seed)
-    assert again.test_error == both.measurement.test_error
+    measured, (row,) = both.points[0].runs[0], both.to_rows()
+    assert isinstance(measured, sparse.TrainingResult)
+    assert 0.0 <= measured.test_error <= 1.0
+    assert np.isfinite([row["test_error_z"], row["train_loss_z"]]).all()
+    again = sparse.train(task, plan, model=model, dim=60, trials=3, seed=seed + 60)
+    assert again.test_error == measured.test_error
 
 
 @given(

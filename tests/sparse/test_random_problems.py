@@ -10,7 +10,7 @@ import pytest
 from onehead.errors import SolveError
 from onehead.sparse import Protocol, Task, predict
 from onehead.sparse.losses import LOSSES
-from onehead.sparse.readout import COLLAPSED
+from onehead.sparse.solve.readout import COLLAPSED
 
 MODELS = ("attention", "pooled", "vectorised")
 

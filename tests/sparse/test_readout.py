@@ -19,12 +19,12 @@ from onehead.sparse import (
     predict,
     ridgeless,
 )
-from onehead.sparse.features import attention_features, pooled_features, vectorised_features, with_gauss
-from onehead.sparse.hinge import solve_hard_margin, solve_hinge
-from onehead.sparse.order import radius
-from onehead.sparse.readout import errors_of, solve_readout
-from onehead.sparse.saddle import solve_saddle
-from onehead.sparse.square import solve_square
+from onehead.sparse.equations.features import attention_features, pooled_features, vectorised_features, with_gauss
+from onehead.sparse.equations.order import radius
+from onehead.sparse.solve.hinge import solve_hard_margin, solve_hinge
+from onehead.sparse.solve.readout import errors_of, solve_readout
+from onehead.sparse.solve.saddle import solve_saddle
+from onehead.sparse.solve.square import solve_square
 
 LOSSES = {"logistic": Logistic(), "square": Square(), "hinge": Hinge(), "squared-hinge": SquaredHinge()}
 
@@ -195,7 +195,7 @@ def test_more_data_and_no_ridge_approach_the_population_optimum_from_above(loss)
         p.test_error for p in curve(problem, Protocol(ridge=1e-4, loss=loss), alphas=[8, 30, 120], model="pooled")
     ]
     assert np.all(np.diff(errors) < 0)
-    from onehead.sparse.oracle import linear_error
+    from onehead.sparse.equations.oracle import linear_error
 
     assert errors[-1] > linear_error(problem.linear_snr, 0.5)
     assert errors[-1] == pytest.approx(linear_error(problem.linear_snr, 0.5), abs=0.01)  # C1/alpha, C1 about 0.5
@@ -412,7 +412,7 @@ def test_ridgeless_coefficient_is_the_slope_of_predict():
     """(E(alpha) - E0) alpha -> C1, on the same points."""
     problem, plan = task(10, 3, 3, 0.2), query(1, 0.6, 1.0, 0.0, "square")
     f = attention_features(problem, cos_query=0.6, sharpness=1, log2_points=12, seed=0)
-    from onehead.sparse.square import ridgeless_limit
+    from onehead.sparse.solve.square import ridgeless_limit
 
     E0, C1 = ridgeless_limit(f)
     at = [errors_of(f, Square(), solve_square(f, alpha=a, ridge=0.0)).test_error for a in (1e3, 1e4)]

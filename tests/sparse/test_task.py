@@ -12,7 +12,7 @@ from onehead import sparse
 from onehead.errors import InvalidArgument
 from onehead.sparse import Protocol, Task, align, landscape, predict, tune
 from onehead.sparse.losses import LOSSES, named
-from onehead.sparse.tune import best_bias_rate, best_ridge
+from onehead.sparse.verbs.tune import best_bias_rate, best_ridge
 
 
 @pytest.mark.parametrize(
@@ -183,12 +183,12 @@ def test_best_ridge_is_the_lowest_in_its_range():
 def test_map_marks_both_bad_regions():
     task = Task(positive_rate=0.2)
     found = landscape(task, Protocol(), x=("eta_b", [0.0, 6.0]), y=("beta", [8.0]))
-    assert [spot.anti_aligned for spot in found.spots] == [True, False]
-    assert [spot.worse_than_pooled for spot in found.spots] == [True, False]
-    rows = found.rows()
+    assert [spot.anti_aligned for spot in found] == [True, False]
+    assert [spot.worse_than_pooled for spot in found] == [True, False]
+    rows = found.to_rows()
     assert {"eta_b", "beta", "cos_query", "test_error", "pooled_test_error"} <= set(rows[0])
     assert [row["eta_b"] for row in rows] == [0.0, 6.0]
-    split = landscape(task, Protocol(loss="square"), x=("split", [0.3]), y=("ridge", [0.1])).spots[0]
+    split = landscape(task, Protocol(loss="square"), x=("split", [0.3]), y=("ridge", [0.1])).cells[0]
     direct = Protocol(loss="square", alpha0=0.6, alpha1=1.4, ridge=0.1)
     assert split.test_error == pytest.approx(predict(task, direct).test_error, abs=2e-3)
 

@@ -2,17 +2,27 @@
 errors.
 """
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from tests.support.problems import sparse_task as task
 
 from onehead.errors import InvalidArgument
-from onehead.sparse import Protocol, Task, compare, draw, finite_size, predict, separable_share, train
-from onehead.sparse.fit import fit, separable
-from onehead.sparse.joint import _objective, descend
+from onehead.sparse import Protocol, Task, draw, finite_size, predict, separable_share, train
 from onehead.sparse.losses import LOSSES
-from onehead.sparse.samplers import Readable, attention_sample, pooled_sample, vectorised_sample
-from onehead.sparse.train import Query
+from onehead.sparse.training.minimise import _objective, descend, fit, separable
+from onehead.sparse.training.samplers import Readable, attention_sample, pooled_sample, vectorised_sample
+from onehead.sparse.training.train import Query
+
+
+def compare(task, plan, *, model="attention", test_length=None, **words):
+    """Theory and training at one dimension, and their distance in standard errors."""
+    theory = predict(task, plan, model=model, test_length=test_length)
+    runs = train(task, plan, model=model, test_length=test_length, **words)
+    distances = {f"{item.quantity}_deviation": item.z for item in runs.against(theory)}
+    return SimpleNamespace(prediction=theory, measurement=runs, **distances)
+
 
 # ---- solvers
 # ----------------------------------------------------------------------------------------------------
@@ -86,7 +96,7 @@ def test_separability():
 
 def test_reduced_features_have_the_law_of_tokens():
     """First two moments of f_q(X), reduced against token by token; 4 standard errors of 20,000 samples."""
-    from onehead.sparse.samplers import attend
+    from onehead.sparse.training.samplers import attend
 
     problem, query = task(5, 2, 3, 0.4), Query(0.6, 1.5)
     rng = np.random.default_rng(5)

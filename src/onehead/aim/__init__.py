@@ -2,4 +2,4 @@
 
 from onehead.lazy import lazy_room
 
-__getattr__, __dir__, __all__ = lazy_room(__name__, __file__, renamed={"Channel": "Loss"})
+__getattr__, __dir__, __all__ = lazy_room(__name__, __file__, old_names={"Channel": "Loss"})

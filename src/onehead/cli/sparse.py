@@ -230,7 +230,7 @@ def map_(case: Case, x: tuple[str, tuple[float, ...]], y: tuple[str, tuple[float
         found = sparse.landscape(case.task, case.protocol, x=x, y=y, progress=advance)
     errors = ("cos_query", "test_error", "pooled_test_error")
     return Answer(
-        value=found.rows(),
+        value=found.to_rows(),
         columns=(found.x_name, found.y_name, *errors, "anti_aligned", "worse_than_pooled", "status"),
         title="Sensitivity",
         draw=lambda: plot.landscape(found),
@@ -244,7 +244,7 @@ def map_(case: Case, x: tuple[str, tuple[float, ...]], y: tuple[str, tuple[float
 def tune(case: Case, alpha: float | None) -> Answer:
     """Best split, bias rate, temperature and ridge, from the theory."""
     from onehead import plot, sparse
-    from onehead.sparse.tune import GRID
+    from onehead.sparse.verbs.tune import GRID
 
     with progress("grid search", GRID) as step:
         found = sparse.tune(case.task, case.protocol, alpha=alpha, progress=step)

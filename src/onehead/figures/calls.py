@@ -130,8 +130,8 @@ def distance(words: Row, seed: int) -> Row:
 def first_cosines(words: Row, seed: int) -> Row:
     """Cosines of query and first readout with the signal after the two gradient steps on real tokens."""
     from onehead.sparse.losses import named  # noqa: PLC0415
-    from onehead.sparse.samplers import first_steps  # noqa: PLC0415
     from onehead.sparse.task import Protocol, Task  # noqa: PLC0415
+    from onehead.sparse.training.samplers import first_steps  # noqa: PLC0415
 
     task = Task(**{key: words[key] for key in ("length", "signal_tokens", "strength", "positive_rate")})
     rates = {key: words[key] for key in ("alpha0", "beta", "eta_w", "eta_b") if key in words}
@@ -145,7 +145,7 @@ def first_cosines(words: Row, seed: int) -> Row:
 def separable_crossing(words: Row, seed: int) -> Row:
     """Sample ratio at which half of the finite samples are separable, by linear programming around ``near``."""
     from onehead.sparse.task import Protocol, Task  # noqa: PLC0415
-    from onehead.sparse.train import separable_share  # noqa: PLC0415
+    from onehead.sparse.training.train import separable_share  # noqa: PLC0415
 
     task = Task(**{key: words[key] for key in ("length", "signal_tokens", "strength", "positive_rate")})
     factors = np.array([0.7, 0.85, 1.0, 1.15, 1.3])

@@ -75,7 +75,7 @@ def error_curve(
         axes.errorbar(
             x,
             [r.test_error for r in measured],
-            yerr=[r.test_error_err for r in measured],
+            yerr=[r.errors["test_error"] for r in measured],
             fmt="o",
             markersize=4,
             color=COLOURS[model],
@@ -123,20 +123,14 @@ def oracle(results: "Sequence[Oracle]", x: Sequence[float], name: str = "length"
 def landscape(found: "Landscape", axes: "Axes | None" = None) -> "Axes":
     """Predicted test error over two hyperparameters; anti-aligned and worse-than-pooled regions are hatched."""
     axes = axes if axes is not None else fresh_axes()
-    shape = (len(found.y_values), len(found.x_values))
-
-    def grid(values: Sequence[Any]) -> "np.ndarray[Any, np.dtype[np.float64]]":
-        return np.array([np.nan if v is None else float(v) for v in values]).reshape(shape)
-
     edges = [_cell_edges(values) for values in (found.x_values, found.y_values)]
-    errors = grid([spot.test_error for spot in found.spots])
-    colours = axes.pcolormesh(*edges, errors, cmap="viridis_r")
+    colours = axes.pcolormesh(*edges, found.grid("test_error"), cmap="viridis_r")
     axes.figure.colorbar(colours, ax=axes, label="test error of attention")
     for field, hatch, label in (
         ("anti_aligned", "///", "anti-aligned"),
         ("worse_than_pooled", "...", "worse than pooled"),
     ):
-        mask = np.nan_to_num(grid([getattr(spot, field) for spot in found.spots])) > 0.5
+        mask = np.nan_to_num(found.grid(field)) > 0.5
         if mask.any():
             for row, column in zip(*np.nonzero(mask), strict=True):
                 left, right = edges[0][column : column + 2]

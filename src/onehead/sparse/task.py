@@ -14,7 +14,18 @@ from onehead.fields import LIMIT, Slider, word
 from onehead.problem import Problem
 from onehead.sparse.losses import LOSSES, Loss, named
 
-__all__ = ["MODELS", "Model", "Protocol", "Sample", "Task", "check_model", "draw"]
+__all__ = [
+    "MODELS",
+    "PROBLEM",
+    "Model",
+    "Protocol",
+    "Sample",
+    "Task",
+    "check_model",
+    "check_test_length",
+    "draw",
+    "place_signal",
+]
 
 Array = NDArray[np.float64]
 Model = Literal["attention", "pooled", "vectorised"]
@@ -144,7 +155,7 @@ class Protocol(Problem):
     loss: Annotated[
         Loss, BeforeValidator(named), PlainSerializer(str), WithJsonSchema({"type": "string", "enum": list(LOSSES)})
     ] = word(
-        LOSSES["logistic"],
+        "logistic",
         "ℓ",
         "Loss of the readout.",
         choices=tuple(LOSSES),
@@ -174,6 +185,14 @@ class Protocol(Problem):
     def alpha(self) -> float:
         """All samples over dimension, what the linear models are trained on."""
         return self.alpha0 + self.alpha1
+
+    def with_alpha(self, alpha: float) -> Self:
+        """The same with ``alpha`` samples over dimension in all, split between query and readout as before."""
+        share = self.alpha0 / self.alpha
+        return self.changed(alpha0=share * alpha, alpha1=(1.0 - share) * alpha)
+
+
+PROBLEM = {"task": instance(Task, "Task()"), "protocol": instance(Protocol, "Protocol()")}  # for `checked`
 
 
 class Sample(NamedTuple):
@@ -222,3 +241,10 @@ def check_model(model: str) -> Model:
     if model not in MODELS:
         raise InvalidArgument("model", model, " or ".join(MODELS))
     return model
+
+
+def check_test_length(task: Task, model: str, length: int | None) -> None:
+    """Refuse a length of test sequences that the signal does not fit into, or that a model cannot take."""
+    if length is not None and (model == "vectorised" or length < task.signal_tokens):
+        allowed = f"an integer >= signal_tokens = {task.signal_tokens}, and only for attention and pooled"
+        raise InvalidArgument("test_length", length, allowed)

@@ -101,13 +101,13 @@ def _sparse(
 
 
 def _sparse_predict(task: Any, protocol: Any, chosen: Any, _: int) -> Answer:
-    from onehead.sparse.theory import predict  # noqa: PLC0415
+    from onehead.sparse.verbs.predict import predict  # noqa: PLC0415
 
     return answer(predict(task, protocol, model=chosen.model, test_length=chosen.test_length))
 
 
 def _sparse_train(task: Any, protocol: Any, chosen: Any, seed: int) -> Answer:
-    from onehead.sparse.train import train  # noqa: PLC0415
+    from onehead.sparse.training.train import train  # noqa: PLC0415
 
     return answer(
         train(
@@ -124,31 +124,31 @@ def _sparse_train(task: Any, protocol: Any, chosen: Any, seed: int) -> Answer:
 
 
 def _align(task: Any, protocol: Any, _chosen: Any, _: int) -> Answer:
-    from onehead.sparse.alignment import align  # noqa: PLC0415
+    from onehead.sparse.verbs.align import align  # noqa: PLC0415
 
     return answer(align(task, protocol))
 
 
 def _capacity(task: Any, protocol: Any, _chosen: Any, _: int) -> Answer:
-    from onehead.sparse.capacity import capacity  # noqa: PLC0415
+    from onehead.sparse.verbs.capacity import capacity  # noqa: PLC0415
 
     return answer(capacity(task, protocol))
 
 
 def _oracle(task: Any, _protocol: Any, chosen: Any, seed: int) -> Answer:
-    from onehead.sparse.oracle import oracle  # noqa: PLC0415
+    from onehead.sparse.verbs.oracle import oracle  # noqa: PLC0415
 
     return answer(oracle(task, activation=chosen.activation, seed=seed))
 
 
 def _finite_size(task: Any, protocol: Any, chosen: Any, seed: int) -> Answer:
-    from onehead.sparse.finite import finite_size  # noqa: PLC0415
+    from onehead.sparse.training.finite import finite_size  # noqa: PLC0415
 
     return answer(finite_size(task, protocol, dim=chosen.dim, trials=chosen.trials, seed=seed))
 
 
 def _sparse_tune(task: Any, protocol: Any, chosen: Any, _: int) -> Answer:
-    from onehead.sparse.tune import tune  # noqa: PLC0415
+    from onehead.sparse.verbs.tune import tune  # noqa: PLC0415
 
     return answer(tune(task, protocol, alpha=chosen.alpha))
 

@@ -8,10 +8,11 @@ import pytest
 from onehead import plot as pictures
 from onehead.aim import Learner, Task, curve, predict, spectrum
 from onehead.aim.training.amp import amp
-from onehead.aim.training.compare import compare, extrapolate
+from onehead.aim.training.compare import compare
 from onehead.aim.training.results import Method
 from onehead.aim.training.train import train
 from onehead.errors import InvalidArgument
+from onehead.measured import extrapolate
 from onehead.plot import learning_curve, save
 
 QUICK = Method(starts=1, test_samples=2000)
@@ -35,8 +36,10 @@ def test_table_has_a_row_per_dimension_and_a_limit(table):
 
 def test_extrapolation_is_exact_on_a_line(table):
     class Fake:
+        _FALL = 1.0
+
         def __init__(self, dim):
-            self.dim, self.seeds, self.test_error = dim, 4, 0.1 + 3.0 / dim
+            self.dim, self.repeats, self.test_error = dim, 4, 0.1 + 3.0 / dim
             self.spread = {"test_error_std": 0.5 / dim}
 
     found = extrapolate("test_error", [Fake(dim) for dim in (50, 100, 200)], 0.1)

@@ -9,19 +9,16 @@ from pydantic import field_validator
 
 from onehead.aim.task import Learner, Task
 from onehead.aim.training.data import TokenLaw, Tokens
-from onehead.aim.verbs.predict import Prediction
 from onehead.fields import word
+from onehead.measured import Measured
 from onehead.problem import Problem
 from onehead.results import Certificate, Result
 
-__all__ = ["Agreement", "Method", "TrainingCertificate", "TrainingResult", "TrainingRun", "Variant", "spread"]
+__all__ = ["QUANTITIES", "Method", "TrainingCertificate", "TrainingResult", "TrainingRun", "Variant"]
 
 Array = NDArray[np.float64]
 
 QUANTITIES = ("test_error", "test_error_clean", "test_loss", "train_loss", "rank", "q", "m", "seconds")
-COMPARED = ("test_error", "test_error_clean", "train_loss", "rank", "q", "m")
-FINITE_SIZE = 3.0  # the bias of a run is of order 1/d: up to 3 % at d = 100 (1.8)
-LOUD = 3.0  # standard errors beyond which a difference is more than noise
 
 
 class Variant(Problem):
@@ -129,24 +126,21 @@ class TrainingRun(Result):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Agreement(Result):
-    """One number beside its prediction: how far off, and whether that is more than noise."""
-
-    quantity: str
-    measured: float
-    standard_error: float
-    predicted: float
-    difference: float
-    z: float
-    verdict: str
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class TrainingResult(Result):
+class TrainingResult(Measured):
     """Averages over seeds; ``spread`` has for each its ``_std`` over seeds and the ``_err`` of the mean."""
 
-    _NESTED: ClassVar[tuple[str, ...]] = ("certificate", "spread")
     _HIDDEN: ClassVar[tuple[str, ...]] = ("runs", "variant", "method")
+    _SHOWN: ClassVar[tuple[str, ...]] = ("dim", "alpha", "seeds", "test_error", "train_loss", "rank")
+    _COMPARED: ClassVar[tuple[str, ...]] = ("test_error", "test_error_clean", "train_loss", "rank", "q", "m")
+    MEANINGS: ClassVar[dict[str, str]] = {
+        "test_error": "squared error on fresh samples",
+        "test_error_clean": "the same against labels without noise",
+        "test_loss": "the learner's own loss on fresh samples",
+        "train_loss": "objective over d², weight decay included",
+        "rank": "share of the eigenvalues of S that are not zero",
+        "q": "mean squared eigenvalue of S",
+        "m": "overlap of S with the target",
+    }
 
     alpha: float
     dim: int
@@ -170,59 +164,6 @@ class TrainingResult(Result):
     learner: Learner
 
     @property
-    def status(self) -> str:
-        """How the runs ended, in words."""
-        return self.certificate.status
-
-    @property
     def eigenvalues(self) -> Array:
         """The spectra of all runs, pooled."""
         return np.concatenate([run.eigenvalues for run in self.runs])
-
-    def __repr__(self) -> str:
-        return (
-            f"TrainingResult(dim={self.dim}, alpha={self.alpha:g}, seeds={self.seeds}, "
-            f"test_error={self.test_error:.5f} ± {self.spread['test_error_err']:.5f}, "
-            f"train_loss={self.train_loss:.5g}, rank={self.rank:.4f}, status={self.status!r})"
-        )
-
-    def against(self, prediction: Prediction) -> tuple[Agreement, ...]:
-        """Lay the run beside a prediction, number by number.
-
-        z = (measured - predicted) / standard error. A run of size d differs from the limit by a relative
-        O(1/d); a difference below 3 standard errors plus 3/d of the value is not held against the theory.
-        """
-        return tuple(self._agreement(name, float(getattr(prediction, name))) for name in COMPARED)
-
-    def _agreement(self, name: str, predicted: float) -> Agreement:
-        measured, error = float(getattr(self, name)), self.spread[f"{name}_err"]
-        difference = measured - predicted
-        z = difference / error if error > 0.0 else np.nan
-        if not np.isfinite(error):
-            verdict = "unknown: one seed has no standard error"
-        elif abs(difference) <= LOUD * error:
-            verdict = "agrees within noise"
-        elif abs(difference) <= LOUD * error + FINITE_SIZE / self.dim * abs(predicted):
-            verdict = "agrees within noise and the finite-size bias"
-        else:
-            verdict = "differs by more than noise"
-        return Agreement(
-            quantity=name,
-            measured=measured,
-            standard_error=error,
-            predicted=predicted,
-            difference=difference,
-            z=z,
-            verdict=verdict,
-        )
-
-
-def spread(runs: tuple[TrainingRun, ...]) -> tuple[dict[str, float], dict[str, float]]:
-    """Means over runs, and the standard deviation and standard error of each number."""
-    means, spreads = {}, {}
-    for name in QUANTITIES:
-        values = np.array([getattr(run, name) for run in runs])
-        means[name] = float(values.mean())
-        std = float(values.std(ddof=1)) if len(values) > 1 else np.nan
-        spreads[f"{name}_std"], spreads[f"{name}_err"] = std, std / float(np.sqrt(len(values)))
-    return means, spreads

@@ -25,9 +25,10 @@ from onehead.aim.training.objective import (
     gram_matrix,
     map_logits,
 )
-from onehead.aim.training.results import Method, TrainingCertificate, TrainingResult, TrainingRun, Variant, spread
-from onehead.arguments import an_array, checked, instance, optional
+from onehead.aim.training.results import QUANTITIES, Method, TrainingCertificate, TrainingResult, TrainingRun, Variant
+from onehead.arguments import an_array, checked, instance, optional, whole
 from onehead.errors import InvalidArgument
+from onehead.measured import spreads
 from onehead.numerics.interrupts import check, heard
 
 __all__ = ["Instance", "measure", "train"]
@@ -45,6 +46,10 @@ SAME_MINIMUM = 1e-5  # relative difference of objectives below which two starts 
     task=instance(Task, "Task()"),
     learner=instance(Learner, "Learner()"),
     variant=optional(instance(Variant, "Variant()")),
+    dim=whole(2),
+    seeds=whole(1),
+    seed=whole(0),
+    workers=whole(1),
     method=optional(instance(Method, "Method()")),
     target_map=optional(an_array),
 )
@@ -104,22 +109,22 @@ def train(
     plan = _Plan(
         task=task,
         learner=learner,
-        dim=_at_least("dim", dim, 2),
+        dim=dim,
         count=_count(alpha, dim),
-        seed=_at_least("seed", seed, 0),
+        seed=seed,
         variant=variant or Variant(),
         method=method or Method(),
         target=None if target_map is None else check_target(target_map, dim),
         stop=threading.Event(),
     )
-    runs = _all(plan, range(_at_least("seeds", seeds, 1)), _at_least("workers", workers, 1), progress)
-    means, spreads = spread(runs)
+    runs = _all(plan, range(seeds), workers, progress)
+    means, spread = spreads(runs, QUANTITIES)
     return TrainingResult(
         alpha=alpha,
         dim=dim,
         samples=plan.count,
         **means,
-        spread=spreads,
+        spread=spread,
         seeds=len(runs),
         setting=str(plan.variant),
         certificate=_joint(runs, seeds),
@@ -137,12 +142,6 @@ def _count(alpha: float, dim: int) -> int:
     if count < 2:
         raise InvalidArgument("alpha", alpha, f"at least 2/dim² = {2 / dim**2:g}")
     return count
-
-
-def _at_least(name: str, value: int, low: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
-        raise InvalidArgument(name, value, f"an integer >= {low}")
-    return int(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,7 +243,7 @@ def _all(plan: _Plan, seeds: range, workers: int, progress: Progress | None) -> 
                 for k in seeds:
                     keep(_run(plan, k))
                     check()
-                    if done[k].certificate.status.startswith("interrupted"):
+                    if done[k].certificate.interrupted:
                         break
             else:
                 _in_threads(plan, seeds, workers, keep)

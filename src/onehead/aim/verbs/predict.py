@@ -57,16 +57,6 @@ class Prediction(Result):
         """The equations that it solves."""
         return StateEvolution.of(self.task, self.learner)
 
-    @property
-    def status(self) -> str:
-        """How the solve ended, in words."""
-        return self.certificate.status
-
-    @property
-    def kind(self) -> str:
-        """What kind of truth this is."""
-        return self.certificate.kind
-
     def __repr__(self) -> str:
         return (
             f"Prediction(alpha={self.alpha:g}, test_error={self.test_error:.5f}, train_loss={self.train_loss:.5g}, "

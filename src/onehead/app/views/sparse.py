@@ -11,7 +11,7 @@ from onehead.app.state import State
 from onehead.app.views.base import Code, Number, Panel, Picture, Report, View, answer, badge_of, failed, numbers, solved
 from onehead.app.views.words import flags, python
 from onehead.errors import OneheadError
-from onehead.sparse import sketch
+from onehead.sparse.solve import sketch
 from onehead.sparse.task import Protocol, Task
 
 __all__ = ["VIEW"]
@@ -207,7 +207,7 @@ def _capacity_sketch(state: State) -> Picture:
     plans = [state.protocol.changed(beta=b) for b in betas]
     attention = sketch.capacities(state.sparse_task, plans, patience=PATIENCE)
     caption = "Sketch on few points; the exact values follow when the knobs rest."
-    drawn = _capacity_figure(state, betas, attention, *_theory_linear_capacities(state.sparse_task), smooth=True)
+    drawn = _capacity_figure(state, betas, attention, *sketch.linear_capacities(state.sparse_task), smooth=True)
     return Picture(figure=drawn, exact=False, caption=caption)
 
 
@@ -337,16 +337,3 @@ VIEW = View(
         "tuning": Panel(_tuning_sketch, _tuning_report, _tuning_picture, _tuning_code),
     },
 )
-
-
-# belongs into sparse: capacities of the linear models, of which the verb `capacity` has the same two lines
-def _theory_linear_capacities(task: Task) -> tuple[float, float]:
-    """Of the pooled and of the vectorised classifier; not a number where the quick route fails."""
-    from onehead.sparse.capacity import separable_ratio  # noqa: PLC0415
-    from onehead.sparse.features import pooled_features  # noqa: PLC0415
-
-    try:
-        pooled = separable_ratio(pooled_features(task))
-    except OneheadError:
-        pooled = np.nan
-    return pooled, task.length * pooled

@@ -14,7 +14,15 @@ from onehead.errors import InvalidArgument
 from onehead.numerics.gaussian import sobol
 from onehead.sparse.task import Task
 
-__all__ = ["Features", "affordable", "attention_features", "pooled_features", "vectorised_features", "with_gauss"]
+__all__ = [
+    "Features",
+    "affordable",
+    "attention_features",
+    "pooled_features",
+    "softmax",
+    "vectorised_features",
+    "with_gauss",
+]
 
 Array = NDArray[np.float64]
 
@@ -22,7 +30,6 @@ LONGEST = 20_000  # tokens: the Sobol sequence has no more dimensions
 MEMORY = 22  # log2 of the numbers held per copy of a point set, half of them antithetic
 
 _GRID = np.linspace(-9.0, 9.0, 2001)  # the Gaussian of a linear model's logit: trapezoid rule, error below 1e-12
-_GRID_WEIGHT = np.exp(-0.5 * _GRID**2) / np.exp(-0.5 * _GRID**2).sum()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,19 +55,19 @@ class Features:
 
     def logit(self, x: Array) -> Array:
         """c = D.x for every sample."""
-        from onehead.sparse._sums import project  # noqa: PLC0415  (numba is loaded when first needed)
+        from onehead.sparse.equations.kernels import project  # noqa: PLC0415  (numba is loaded when first needed)
 
         return np.asarray(project(self.design, np.ascontiguousarray(x, dtype=float)))
 
     def moments(self, values: Array) -> Array:
         """E[values D_j] for every column."""
-        from onehead.sparse._sums import moment  # noqa: PLC0415
+        from onehead.sparse.equations.kernels import moment  # noqa: PLC0415
 
         return np.asarray(moment(self.design, self.weight, values))
 
     def gram(self, left: Array, values: Array, right: Array) -> Array:
         """E[values left_i right_j] for every pair of columns."""
-        from onehead.sparse._sums import gram  # noqa: PLC0415
+        from onehead.sparse.equations.kernels import gram  # noqa: PLC0415
 
         return np.asarray(gram(left, self.weight * values, right))
 
@@ -108,11 +115,16 @@ def attention_features(
     )
 
 
-def _attend(x: Array, sharpness: float, signal_tokens: int) -> tuple[Array, Array, Array]:
-    """G = sum att x, the share of attention on the signal tokens, and tau = |att|."""
-    logits = sharpness * x
+def softmax(logits: Array) -> Array:
+    """Attention of every row of logits."""
     att = np.exp(logits - logits.max(axis=1, keepdims=True))
     att /= att.sum(axis=1, keepdims=True)
+    return np.asarray(att)
+
+
+def _attend(x: Array, sharpness: float, signal_tokens: int) -> tuple[Array, Array, Array]:
+    """G = sum att x, the share of attention on the signal tokens, and tau = |att|."""
+    att = softmax(sharpness * x)
     return (
         np.einsum("nl,nl->n", att, x),
         att[:, :signal_tokens].sum(axis=1),
@@ -158,15 +170,16 @@ def _linear(*, signal: Array, odds: Array, noise: float, positive_rate: float) -
     )
 
 
-def with_gauss(features: Features) -> Features:
+def with_gauss(features: Features, grid: Array = _GRID) -> Features:
     """Every point of a linear model's features crossed with a grid of the Gaussian g."""
-    points, nodes = len(features.label), len(_GRID)
+    points, nodes = len(features.label), len(grid)
+    weight = np.exp(-0.5 * grid**2)
     return Features(
         label=np.repeat(features.label, nodes),
         design=np.repeat(features.design, nodes, axis=0),
         noise=np.repeat(features.noise, nodes),
-        gauss=np.tile(_GRID, points),
-        weight=np.outer(features.weight, _GRID_WEIGHT).ravel(),
+        gauss=np.tile(grid, points),
+        weight=np.outer(features.weight, weight / weight.sum()).ravel(),
         is_query=features.is_query,
         is_signal=features.is_signal,
     )

@@ -4,12 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from onehead.arguments import checked, instance, numbers
+from onehead.arguments import checked, numbers
 from onehead.errors import InvalidArgument, SolveError
-from onehead.results import Result
-from onehead.sparse.alignment import query_of
-from onehead.sparse.task import Protocol, Task
-from onehead.sparse.theory import predict
+from onehead.renamed import renamed
+from onehead.results import FAILED, Grid, Result, plain
+from onehead.sparse.equations.alignment import query_of
+from onehead.sparse.task import PROBLEM, Protocol, Task
+from onehead.sparse.verbs.predict import predict
 
 __all__ = ["AXES", "Landscape", "Spot", "landscape"]
 
@@ -18,7 +19,7 @@ ACCURACY = 1e-3  # of the test error: a map is looked at, not read off
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spot(Result):
+class Spot:
     """One point of the map; ``status`` says what happened where there is no number."""
 
     x: float
@@ -30,9 +31,13 @@ class Spot(Result):
     worse_than_pooled: bool | None
     status: str
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return dict(plain(self))
+
 
 @dataclass(frozen=True, kw_only=True)
-class Landscape(Result):
+class Landscape(Grid[Spot], Result):
     """Alignment and errors over a grid of two hyperparameters, the first axis running fastest."""
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("protocol",)
@@ -43,15 +48,28 @@ class Landscape(Result):
     y_name: str
     x_values: tuple[float, ...]
     y_values: tuple[float, ...]
-    spots: tuple[Spot, ...]
+    cells: tuple[Spot, ...]
+
+    @property
+    def axes(self) -> dict[str, tuple[float, ...]]:
+        """The two hyperparameters with their values."""
+        return {self.x_name: self.x_values, self.y_name: self.y_values}
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One plain row per point, the two values under their own names."""
+        names = {"x": self.x_name, "y": self.y_name}
+        return [{names.get(name, name): value for name, value in spot.to_dict().items()} for spot in self.cells]
 
     def rows(self) -> list[dict[str, Any]]:
-        """One plain row per point, the two values under their own names."""
-        rows = []
-        for spot in self.spots:
-            row = spot.to_dict()
-            rows.append({self.x_name: row.pop("x"), self.y_name: row.pop("y"), **row})
-        return rows
+        """The same, by its name before 2.0."""
+        renamed("Landscape.rows()", "Landscape.to_rows()")
+        return self.to_rows()
+
+    @property
+    def spots(self) -> tuple[Spot, ...]:
+        """The cells, by their name before 2.0."""
+        renamed("Landscape.spots", "Landscape.cells")
+        return self.cells
 
 
 def _moved(protocol: Protocol, name: str, value: float) -> Protocol:
@@ -70,7 +88,7 @@ def _an_axis(name: str, axis: Any) -> None:
     numbers()(name, axis[1])
 
 
-@checked(task=instance(Task, "Task()"), protocol=instance(Protocol, "Protocol()"), x=_an_axis, y=_an_axis)
+@checked(**PROBLEM, x=_an_axis, y=_an_axis)
 def landscape(
     task: Task,
     protocol: Protocol,
@@ -86,7 +104,7 @@ def landscape(
     --------
     >>> task = Task(positive_rate=0.2)
     >>> found = landscape(task, Protocol(loss="square"), x=("eta_b", [0.0, 3.0]), y=("ridge", [0.01]))
-    >>> [spot.anti_aligned for spot in found.spots]
+    >>> [spot.anti_aligned for spot in found]
     [True, False]
     """
     for axis, (name, values) in (("x", x), ("y", y)):
@@ -98,10 +116,10 @@ def landscape(
         raise InvalidArgument("y", y[0], f"a hyperparameter other than that of x, {x[0]}")
     if protocol.cos_query is not None:
         raise InvalidArgument("cos_query", protocol.cos_query, "None: the two gradient steps are what is mapped")
-    spots = []
+    cells = []
     for y_value in y[1]:
         for x_value in x[1]:
-            spots.append(_spot(task, _moved(_moved(protocol, x[0], x_value), y[0], y_value), x_value, y_value))
+            cells.append(_spot(task, _moved(_moved(protocol, x[0], x_value), y[0], y_value), x_value, y_value))
             if progress is not None:
                 progress()
     return Landscape(
@@ -111,7 +129,7 @@ def landscape(
         y_name=y[0],
         x_values=tuple(x[1]),
         y_values=tuple(y[1]),
-        spots=tuple(spots),
+        cells=tuple(cells),
     )
 
 
@@ -124,7 +142,7 @@ def _spot(task: Task, protocol: Protocol, x: float, y: float) -> Spot:
         found = predict(task, protocol, accuracy=ACCURACY)
         attention, status = found.test_error, found.certificate.status
     except SolveError as failure:
-        status = str(failure)
+        status = f"{FAILED}: {failure}"
     return Spot(
         x=x,
         y=y,

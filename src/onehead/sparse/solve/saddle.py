@@ -3,17 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.sparse.features import Features
+from onehead.sparse.equations.features import Features
+from onehead.sparse.equations.order import Averages, Solution, Stationarity, System, penalties, radius
 from onehead.sparse.losses import Loss
-from onehead.sparse.order import (
-    Averages,
-    Solution,
-    Stationarity,
-    System,
-    penalties,
-    radius,
-    solve_stationarity,
-)
+from onehead.sparse.solve.stationarity import solve_stationarity
 
 __all__ = ["solve_saddle"]
 

@@ -6,19 +6,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.errors import NotConverged, OutsideDomain
-from onehead.sparse.capacity import separates
-from onehead.sparse.collapse import collapsed
-from onehead.sparse.features import Features
-from onehead.sparse.hinge import solve_hard_margin, solve_hinge
+from onehead.sparse.equations.features import Features
+from onehead.sparse.equations.order import Solution, radius
 from onehead.sparse.losses import Hinge, Loss, Square
-from onehead.sparse.order import Solution, radius
-from onehead.sparse.saddle import solve_saddle
-from onehead.sparse.square import solve_square
+from onehead.sparse.solve.hinge import collapsed, solve_hard_margin, solve_hinge
+from onehead.sparse.solve.saddle import solve_saddle
+from onehead.sparse.solve.separability import separates
+from onehead.sparse.solve.square import solve_square
 
-__all__ = ["COLLAPSED", "Errors", "errors_of", "fresh_error", "needs_gauss", "solve_readout"]
+__all__ = ["COLLAPSED", "Errors", "errors_of", "fresh_error", "gaussian_error", "needs_gauss", "solve_readout"]
 
 Array = NDArray[np.float64]
 
+NOTHING = 1e-12  # a norm of weights below it is none
 COLLAPSED = "collapsed: all weights are zero and the bias is that of the majority"
 DIRECTION = "separable: the weights diverge along the maximum-margin direction, which is given at margin one"
 
@@ -82,17 +82,20 @@ def _hinge_or_nothing(features: Features, *, alpha: float, ridge: float, start: 
     return Solution(x=x, rp=0.0, chi=np.inf, residual=0.0, evaluations=0, status=COLLAPSED)
 
 
-def fresh_error(features: Features, solution: Solution) -> float:
-    """E Phi(-y c / (tau r)); the noise level tau is that of each sample."""
+def gaussian_error(features: Features, x: Array, r: float) -> float:
+    """E Phi(-y c / (tau r)) with c = D.x; the noise level tau is that of each sample, and without it c alone decides."""
     from scipy.special import ndtr  # noqa: PLC0415  (scipy is loaded when first needed)
 
     f = features
-    r = radius(f, solution.x, solution.rp)
-    if r == 0.0 and not np.any(solution.x[f.is_query]):
-        return f.average((f.label * f.logit(solution.x) < 0.0).astype(float))
-    if np.isinf(r):
-        return 0.5
-    return f.average(ndtr(-f.label * f.logit(solution.x) / (f.noise * r)))
+    margin = f.label * f.logit(x)
+    if r < NOTHING:
+        return f.average((margin < 0.0).astype(float))
+    return 0.5 if np.isinf(r) else f.average(ndtr(-margin / (f.noise * r)))
+
+
+def fresh_error(features: Features, solution: Solution) -> float:
+    """The error of a solution on fresh samples."""
+    return gaussian_error(features, solution.x, radius(features, solution.x, solution.rp))
 
 
 def errors_of(features: Features, loss: Loss, solution: Solution, *, test_features: Features | None = None) -> Errors:

@@ -1,88 +1,20 @@
-"""Order parameters of a trained readout and how their equations are solved (S4.2, S4.4).
-
-The logit of a fresh sample is c + tau r g with c = D.x and r^2 = |x_signal|^2 + rp^2: x are the trained
-coefficients of the informative directions, rp the norm of the rest of the weights. With p the proximal point
-of the margin y (c + tau r g) at step chi tau^2 and h = y l'(p), the order parameters solve
-
-    E[h D_j] + penalty_j x_j = 0        penalty = lambda (query), 1/(alpha chi) (signal), 0 (bias)
-    rp^2 = alpha chi^2 E[tau^2 h^2]
-    1/(alpha chi) = lambda + E[h tau g] / r
-"""
-
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple
+"""Solve the equations of the order parameters: damped sweeps, Newton, and following the solution along the ridge."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onehead.errors import NotConverged
-from onehead.sparse.features import Features
+from onehead.sparse.equations.order import Solution, Stationarity, System, penalties
 
-__all__ = [
-    "TOLERANCE",
-    "Averages",
-    "Solution",
-    "Stationarity",
-    "penalties",
-    "polish",
-    "radius",
-    "solve_stationarity",
-]
+__all__ = ["TOLERANCE", "polish", "solve_stationarity"]
 
 Array = NDArray[np.float64]
-System = Callable[[Array], tuple[Array, Array]]
 
 TOLERANCE = 1e-9  # of the undamped residual
 NEWTON_STEPS = 40
 SWEEPS = 60
 FEW_SWEEPS = 12  # enough nine times out of ten
 LARGEST = 40.0  # of |log rp| and |log chi|: beyond it the iterate has run away
-
-
-@dataclass(frozen=True, kw_only=True)
-class Solution:
-    """Coefficients x, norm rp of the rest of the weights, step chi; how well they solve the equations."""
-
-    x: Array
-    rp: float
-    chi: float
-    residual: float
-    evaluations: int
-    status: str = "converged"
-
-
-class Averages(NamedTuple):
-    """Per sample, averaged over the Gaussian of the logit where that is done by hand: h, h^2 and dh/dlogit."""
-
-    h: Array
-    h2: Array
-    slope: Array
-
-
-def radius(features: Features, x: Array, rp: float) -> float:
-    """r = sqrt(|x_signal|^2 + rp^2), the size of the noise in the logit per unit of tau."""
-    return float(np.sqrt(np.sum(x[features.is_signal] ** 2) + rp**2))
-
-
-def penalties(features: Features, *, query: float, signal: float) -> Array:
-    """What multiplies x_j in its own equation; the bias is free."""
-    return np.where(features.is_query, query, np.where(features.is_signal, signal, 0.0))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Stationarity:
-    """The equations of one loss on one sample: averages at (x, rp, chi), and residuals with Jacobian at a
-    ridge.
-
-    ``curvature`` is a typical l'' that sets the first guess of chi.
-    """
-
-    features: Features
-    alpha: float
-    averages: Callable[[Array, float, float], Averages]
-    system: Callable[[float], System]
-    curvature: float = 1.0
 
 
 def solve_stationarity(equations: Stationarity, *, ridge: float, start: Array | None = None) -> Solution:

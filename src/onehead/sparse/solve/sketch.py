@@ -6,19 +6,24 @@ the Gaussian of their logit, and the error is below 5e-3 (measured). No number o
 
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from onehead.errors import OneheadError
 from onehead.numerics.patience import stopwatch
-from onehead.sparse.alignment import query_of
-from onehead.sparse.capacity import separable_ratio
-from onehead.sparse.features import Features, attention_features, pooled_features, vectorised_features
-from onehead.sparse.readout import fresh_error, needs_gauss, solve_readout
+from onehead.sparse.equations.alignment import query_of
+from onehead.sparse.equations.features import (
+    Features,
+    attention_features,
+    pooled_features,
+    vectorised_features,
+    with_gauss,
+)
+from onehead.sparse.solve.readout import fresh_error, needs_gauss, solve_readout
+from onehead.sparse.solve.separability import separable_ratio
 from onehead.sparse.task import Protocol, Task
 
-__all__ = ["capacities", "errors"]
+__all__ = ["capacities", "errors", "linear_capacities"]
 
 LOG2_POINTS = 9
 LONG = 100  # tokens from which on fewer points must do
@@ -41,19 +46,12 @@ def errors(task: Task, plans: Iterable[Protocol], model: str, *, patience: float
         try:
             features, alpha = _features(task, plan, model)
             solution = solve_readout(features, plan.loss, alpha=alpha, ridge=plan.ridge, start=start)
-            start = _start(solution)
+            start = solution.start
             found.append(fresh_error(features, solution))
         except OneheadError:
             start = None
             found.append(np.nan)
     return found
-
-
-def _start(solution: Any) -> Any:
-    """(x, log rp, log chi) when all of them are finite."""
-    if solution.rp <= 0.0 or not np.isfinite([solution.rp, solution.chi]).all():
-        return None
-    return np.append(solution.x, np.log([solution.rp, solution.chi]))
 
 
 def _features(task: Task, plan: Protocol, model: str) -> tuple[Features, float]:
@@ -72,19 +70,7 @@ def _attention(task: Task, cos_query: float, sharpness: float) -> Features:
 @lru_cache(maxsize=64)
 def _linear(task: Task, model: str, gauss: bool) -> Features:
     features = pooled_features(task) if model == "pooled" else vectorised_features(task)
-    if not gauss:
-        return features
-    weight = np.exp(-0.5 * GAUSS**2)
-    points, nodes = len(features.label), len(GAUSS)
-    return Features(
-        label=np.repeat(features.label, nodes),
-        design=np.repeat(features.design, nodes, axis=0),
-        noise=np.repeat(features.noise, nodes),
-        gauss=np.tile(GAUSS, points),
-        weight=np.outer(features.weight, weight / weight.sum()).ravel(),
-        is_query=features.is_query,
-        is_signal=features.is_signal,
-    )
+    return with_gauss(features, GAUSS) if gauss else features
 
 
 def capacities(task: Task, plans: Iterable[Protocol], *, patience: float) -> list[float]:
@@ -102,3 +88,12 @@ def capacities(task: Task, plans: Iterable[Protocol], *, patience: float) -> lis
         except OneheadError:
             found.append(np.nan)
     return found
+
+
+def linear_capacities(task: Task) -> tuple[float, float]:
+    """Of the pooled and of the vectorised classifier; not a number where the quick route fails (S6)."""
+    try:
+        pooled = separable_ratio(pooled_features(task))
+    except OneheadError:
+        pooled = np.nan
+    return pooled, task.length * pooled

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.sparse.equations.features import softmax
 from onehead.sparse.losses import Loss
 from onehead.sparse.task import Protocol, Task, draw, place_signal
 
@@ -100,10 +101,7 @@ def token_first_steps(task: Task, protocol: Protocol, dim: int, rng: np.random.G
 
 def attend(tokens: Array, query: Array, beta: float) -> Array:
     """f_q(X) = X' softmax(beta X q) for every sample: (n, L, d) -> (n, d)."""
-    logits = beta * (tokens @ query)
-    att = np.exp(logits - logits.max(axis=1, keepdims=True))
-    att /= att.sum(axis=1, keepdims=True)
-    return np.asarray(np.einsum("nl,nld->nd", att, tokens, optimize=True))
+    return np.asarray(np.einsum("nl,nld->nd", softmax(beta * (tokens @ query)), tokens, optimize=True))
 
 
 def attention_sample(task: Task, query: Query, samples: int, dim: int, rng: np.random.Generator) -> Readable:

@@ -1,4 +1,4 @@
-"""Train a linear readout to its minimum (S1.5).
+"""Train a linear readout to its minimum (theory of the task, 1.5), or query and readout together, beside the theory.
 
 The objective is (1/n) sum_i l(y_i (x_i.w + b)) + (ridge/2) |w|^2, the bias being free.
 """
@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.errors import NotConverged, OutsideDomain
+from onehead.sparse.equations.features import softmax
 from onehead.sparse.losses import Hinge, Loss, Square
-from onehead.sparse.samplers import Readable
+from onehead.sparse.task import Protocol
+from onehead.sparse.training.samplers import Readable
 
-__all__ = ["Readout", "fit", "separable"]
+__all__ = ["Readout", "descend", "fit", "separable"]
 
 Array = NDArray[np.float64]
 
@@ -20,6 +22,8 @@ MAX_NEWTON = 200
 RUNAWAY = 1e3  # margin that stands for infinity where the weights run away
 GAP = 1e-7  # duality gap of the hinge readout, relative to its objective
 TINY_RIDGE = 1e-7  # stands for the limit ridge -> 0+ of the hinge on separable data, where nothing depends on it
+STEPS = 400  # of the joint descent
+FLAT = 1e-7  # relative fall of the objective per step at which it stops
 
 
 class Readout(NamedTuple):
@@ -201,3 +205,52 @@ def separable(sample: Readable) -> bool:
     if found.x is None:
         raise NotConverged(f"the linear program of separability failed: {found.message}.")
     return bool(found.x[-1] > 1e-7)
+
+
+def descend(label: Array, tokens: Array, protocol: Protocol) -> tuple[Array, Readout]:
+    """Minimise (1/n) sum l(y (f_q(X).w + b)) + (ridge/2)|w|^2 over q, w and b, from zero.
+
+    Plain gradient descent; the step grows while the objective falls and is halved when it does not (Armijo).
+    At the origin the query has no gradient, so the first step is that of the protocol: readout first, query
+    next. Returns the query and the readout.
+    """
+    dim = tokens.shape[2]
+    q, w, b = np.zeros(dim), np.zeros(dim), 0.0
+    rate = 1.0
+    value, g_q, g_w, g_b = _objective(label, tokens, protocol, q, w, b)
+    for _ in range(STEPS):
+        slope = float(g_q @ g_q + g_w @ g_w + g_b * g_b)
+        while rate > 1e-12:
+            trial = (q - rate * g_q, w - rate * g_w, b - rate * g_b)
+            new = _objective(label, tokens, protocol, *trial)
+            if new[0] <= value - 1e-4 * rate * slope:
+                break
+            rate *= 0.5
+        else:
+            break
+        (q, w, b), fall = trial, value - new[0]
+        value, g_q, g_w, g_b = new
+        rate *= 1.5
+        if fall < FLAT * value:
+            break
+    residual = float(np.sqrt(g_q @ g_q + g_w @ g_w + g_b * g_b))
+    return q, Readout(w, b, residual)
+
+
+def _objective(
+    label: Array, tokens: Array, protocol: Protocol, q: Array, w: Array, b: float
+) -> tuple[float, Array, Array, float]:
+    """The objective and its gradients in q, w and b.
+
+    dL/dq = (beta/n) sum_i h_i X_i' (diag(att) - att att') X_i w.
+    """
+    n, loss, beta = len(label), protocol.loss, protocol.beta
+    att, scores = softmax(beta * (tokens @ q)), tokens @ w
+    seen = np.einsum("nl,nl->n", att, scores)
+    margin = label * (seen + b)
+    h = label * loss.derivative(margin) / n
+    value = float(loss.value(margin).mean() + 0.5 * protocol.ridge * (w @ w))
+    flat = tokens.reshape(-1, tokens.shape[2])
+    g_w = (h[:, None] * att).ravel() @ flat + protocol.ridge * w
+    g_q = beta * ((h[:, None] * att * (scores - seen[:, None])).ravel() @ flat)
+    return value, g_q, g_w, float(h.sum())

@@ -4,8 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.errors import OutsideDomain
-from onehead.sparse.features import Features
-from onehead.sparse.order import Solution, penalties
+from onehead.sparse.equations.features import Features
+from onehead.sparse.equations.order import Solution, penalties
 
 __all__ = ["ridgeless_limit", "solve_square", "square_step"]
 

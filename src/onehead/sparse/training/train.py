@@ -1,21 +1,24 @@
 """The protocol on real samples at finite dimension: trials, standard errors, separability (S1.5, S8)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from math import comb
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.arguments import checked, instance, optional, whole
+from onehead.arguments import checked, optional, whole
 from onehead.errors import InvalidArgument
+from onehead.measured import spreads
 from onehead.numerics.parallel import thread_map
-from onehead.results import Certificate, Result
-from onehead.sparse.features import Features, affordable, attention_features, pooled_features
-from onehead.sparse.fit import Readout, fit, separable
-from onehead.sparse.joint import descend
+from onehead.results import Certificate
+from onehead.sparse.equations.features import affordable, attention_features, pooled_features
 from onehead.sparse.losses import Loss
-from onehead.sparse.samplers import (
+from onehead.sparse.solve.readout import gaussian_error
+from onehead.sparse.task import PROBLEM, Protocol, Task, check_model, check_test_length, draw, place_signal
+from onehead.sparse.training.minimise import Readout, descend, fit, separable
+from onehead.sparse.training.results import QUANTITIES, TrainingResult, Trial
+from onehead.sparse.training.samplers import (
     Query,
     Readable,
     attend,
@@ -25,9 +28,8 @@ from onehead.sparse.samplers import (
     token_first_steps,
     vectorised_sample,
 )
-from onehead.sparse.task import Protocol, Task, check_model, draw
 
-__all__ = ["Mode", "TrainingResult", "separable_share", "train"]
+__all__ = ["Mode", "separable_share", "train"]
 
 Array = NDArray[np.float64]
 Mode = Literal["reduced", "tokens", "joint"]
@@ -39,52 +41,7 @@ BLOCK = 20_000_000  # numbers held at once while testing on tokens
 MOST_PATTERNS = 2000  # sets of signal places averaged over in the test error of the vectorised model
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrainingResult(Result):
-    """Means over trials; ``_std`` is the spread between trials, ``test_error_err`` the standard error of the mean."""
-
-    _HIDDEN: ClassVar[tuple[str, ...]] = ("protocol", "trial_errors")
-
-    task: Task
-    protocol: Protocol
-    model: str
-    mode: str
-    dim: int
-    trials: int
-    test_error: float
-    test_error_std: float
-    test_error_err: float
-    train_loss: float
-    train_loss_std: float
-    train_error: float
-    train_error_std: float
-    cos_query: float | None
-    cos_query_std: float | None
-    sharpness: float | None
-    sharpness_std: float | None
-    trial_errors: tuple[float, ...]
-    certificate: Certificate
-
-
-class Trial(NamedTuple):
-    """One run of the protocol."""
-
-    test_error: float
-    train_loss: float
-    train_error: float
-    cos_query: float
-    sharpness: float
-    residual: float
-
-
-@checked(
-    task=instance(Task, "Task()"),
-    protocol=instance(Protocol, "Protocol()"),
-    dim=whole(3),
-    trials=whole(1),
-    seed=whole(0),
-    test_length=optional(whole(1)),
-)
+@checked(**PROBLEM, dim=whole(3), trials=whole(1), seed=whole(0), test_length=optional(whole(1)))
 def train(
     task: Task,
     protocol: Protocol,
@@ -140,17 +97,19 @@ def _check(task: Task, protocol: Protocol, model: str, mode: str, test_length: i
         raise InvalidArgument("model", model, "attention when query and readout are trained jointly")
     if mode == "joint" and protocol.cos_query is not None:
         raise InvalidArgument("cos_query", protocol.cos_query, "None when the query is trained jointly")
-    if test_length is not None and (model == "vectorised" or test_length < task.signal_tokens):
-        allowed = f"an integer >= signal_tokens = {task.signal_tokens}, and only for attention and pooled"
-        raise InvalidArgument("test_length", test_length, allowed)
+    check_test_length(task, model, test_length)
 
 
 def _measurement(
     task: Task, protocol: Protocol, model: str, mode: str, dim: int, found: Sequence[Trial]
 ) -> TrainingResult:
-    table = np.array(found)
-    mean, spread = table.mean(axis=0), table.std(axis=0, ddof=1) if len(found) > 1 else np.zeros(6)
-    has_query = model == "attention"
+    """Means and spreads; the linear models have no query."""
+    means, spread = spreads(found, QUANTITIES)
+    numbers: dict[str, Any] = dict(means)
+    if model != "attention":
+        for name in ("cos_query", "sharpness"):
+            numbers[name] = None
+            spread |= {f"{name}_std": np.nan, f"{name}_err": np.nan}
     return TrainingResult(
         task=task,
         protocol=protocol,
@@ -158,22 +117,13 @@ def _measurement(
         mode=mode,
         dim=dim,
         trials=len(found),
-        test_error=float(mean[0]),
-        test_error_std=float(spread[0]),
-        test_error_err=float(spread[0] / np.sqrt(len(found))),
-        train_loss=float(mean[1]),
-        train_loss_std=float(spread[1]),
-        train_error=float(mean[2]),
-        train_error_std=float(spread[2]),
-        cos_query=float(mean[3]) if has_query else None,
-        cos_query_std=float(spread[3]) if has_query else None,
-        sharpness=float(mean[4]) if has_query else None,
-        sharpness_std=float(spread[4]) if has_query else None,
-        trial_errors=tuple(table[:, 0].tolist()),
+        **numbers,
+        spread=spread,
+        runs=tuple(found),
         certificate=Certificate(
             status=f"mean of {len(found)} trials at d = {dim}",
             kind="measurement",
-            residual=float(table[:, 5].max()),
+            residual=max(trial.residual for trial in found),
         ),
     )
 
@@ -190,6 +140,10 @@ def _trial(sample: Readable, readout: Readout, loss: Loss, test_error: float, qu
     )
 
 
+def _count(alpha: float, dim: int) -> int:
+    return max(2, round(alpha * dim))
+
+
 def _given(protocol: Protocol) -> Query | None:
     if protocol.cos_query is None or protocol.sharpness is None:
         return None
@@ -203,7 +157,7 @@ def _reduced(
     query = Query(0.0, 0.0)
     if model == "attention":
         query = _given(protocol) or first_steps(task, protocol, dim, rng)
-        sample = attention_sample(task, query, max(2, round(protocol.alpha1 * dim)), dim, rng)
+        sample = attention_sample(task, query, _count(protocol.alpha1, dim), dim, rng)
         readout = fit(sample, protocol.loss, protocol.ridge)
         law = attention_features(
             task,
@@ -214,16 +168,15 @@ def _reduced(
             length=test_length,
         )
         coefficients = np.array([readout.weights[0], readout.weights[1], readout.bias])
-        error = _gaussian_error(law, coefficients, float(np.linalg.norm(readout.weights[1:])))
+        error = gaussian_error(law, coefficients, float(np.linalg.norm(readout.weights[1:])))
         return _trial(sample, readout, protocol.loss, error, query)
-    samples = max(2, round(protocol.alpha * dim))
+    samples = _count(protocol.alpha, dim)
     if model == "pooled":
         sample = pooled_sample(task, samples, dim, rng)
         readout = fit(sample, protocol.loss, protocol.ridge)
         coefficients = np.array([readout.weights[0], readout.bias])
-        error = _gaussian_error(
-            pooled_features(task, length=test_length), coefficients, np.linalg.norm(readout.weights)
-        )
+        norm = float(np.linalg.norm(readout.weights))
+        error = gaussian_error(pooled_features(task, length=test_length), coefficients, norm)
     else:
         sample = vectorised_sample(task, samples, dim, rng)
         readout = fit(sample, protocol.loss, protocol.ridge)
@@ -231,23 +184,9 @@ def _reduced(
     return _trial(sample, readout, protocol.loss, error, query)
 
 
-def _gaussian_error(law: Features, coefficients: Array, norm: float | np.floating) -> float:
-    """E Phi(-y (D.x + b) / (tau |w|)) over the law of the features; without weights the bias decides."""
-    from scipy.special import ndtr  # noqa: PLC0415  (scipy is loaded when first needed)
-
-    margin = law.label * law.logit(coefficients)
-    if float(norm) < 1e-12:
-        return law.average((margin < 0.0).astype(float))
-    return law.average(ndtr(-margin / (law.noise * float(norm))))
-
-
 def _vectorised_error(task: Task, readout: Readout, rng: np.random.Generator) -> float:
     """pi mean_v Phi(-(theta <v, w_signal> + b)/|w|) + (1-pi) Phi(b/|w|)."""
-    from math import comb  # noqa: PLC0415
-
     from scipy.special import ndtr  # noqa: PLC0415
-
-    from onehead.sparse.task import place_signal  # noqa: PLC0415
 
     if comb(task.length, task.signal_tokens) <= MOST_PATTERNS:
         masks, odds = task.patterns()
@@ -265,7 +204,7 @@ def _tokens(
 ) -> Trial:
     """Nothing reduced: tokens are stored, and the test is on fresh ones."""
     query, vector = Query(0.0, 0.0), np.zeros(dim)
-    samples = max(2, round((protocol.alpha1 if model == "attention" else protocol.alpha) * dim))
+    samples = _count(protocol.alpha1 if model == "attention" else protocol.alpha, dim)
     if model == "attention":
         query = _given(protocol) or token_first_steps(task, protocol, dim, rng)
         vector = query.vector if query.vector is not None else _vector_of(query, protocol.beta, dim)
@@ -281,7 +220,7 @@ def _joint(
     task: Task, protocol: Protocol, model: str, dim: int, rng: np.random.Generator, test_length: int | None
 ) -> Trial:
     """Query and readout together, on all the data."""
-    data = draw(task, rng, samples=max(2, round(protocol.alpha * dim)), dim=dim)
+    data = draw(task, rng, samples=_count(protocol.alpha, dim), dim=dim)
     vector, readout = descend(data.label, data.tokens, protocol)
     see = _eye(model, vector, protocol.beta)
     norm = float(np.linalg.norm(vector))
@@ -319,12 +258,7 @@ def _fresh_error(
 ) -> float:
     """Share of mistakes on fresh sequences, drawn in blocks."""
     if test_length is not None:
-        task = Task(
-            length=test_length,
-            signal_tokens=task.signal_tokens,
-            strength=task.strength,
-            positive_rate=task.positive_rate,
-        )
+        task = task.changed(length=test_length, positions=None)
     block = max(1, min(TEST_SAMPLES, BLOCK // (task.length * dim)))
     wrong = 0
     for first in range(0, TEST_SAMPLES, block):
@@ -333,13 +267,7 @@ def _fresh_error(
     return wrong / TEST_SAMPLES
 
 
-@checked(
-    task=instance(Task, "Task()"),
-    protocol=instance(Protocol, "Protocol()"),
-    dim=whole(3),
-    trials=whole(1),
-    seed=whole(0),
-)
+@checked(**PROBLEM, dim=whole(3), trials=whole(1), seed=whole(0))
 def separable_share(
     task: Task,
     protocol: Protocol,
@@ -363,8 +291,8 @@ def separable_share(
         rng = np.random.default_rng(source)
         if model == "attention":
             query = _given(protocol) or first_steps(task, protocol, dim, rng)
-            return separable(attention_sample(task, query, max(2, round(protocol.alpha1 * dim)), dim, rng))
+            return separable(attention_sample(task, query, _count(protocol.alpha1, dim), dim, rng))
         draw_sample = pooled_sample if model == "pooled" else vectorised_sample
-        return separable(draw_sample(task, max(2, round(protocol.alpha * dim)), dim, rng))
+        return separable(draw_sample(task, _count(protocol.alpha, dim), dim, rng))
 
     return float(np.mean(thread_map(run, np.random.SeedSequence(seed).spawn(trials), level="trial")))

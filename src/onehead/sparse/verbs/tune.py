@@ -7,12 +7,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.arguments import checked, instance, number, optional
+from onehead.arguments import checked, number, optional
 from onehead.errors import InvalidArgument, SolveError
 from onehead.results import Certificate, Result
-from onehead.sparse.alignment import align
-from onehead.sparse.task import Protocol, Task
-from onehead.sparse.theory import predict
+from onehead.sparse.task import PROBLEM, Protocol, Task
+from onehead.sparse.verbs.align import align
+from onehead.sparse.verbs.predict import predict
 
 __all__ = ["GRID", "Tuned", "best_bias_rate", "best_ridge", "tune"]
 
@@ -38,6 +38,21 @@ class Tuned(Result):
     """
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("protocol",)
+
+    _SHOWN: ClassVar[tuple[str, ...]] = ("alpha0", "alpha1", "beta", "eta_b", "ridge", "test_error")
+    MEANINGS: ClassVar[dict[str, str]] = {
+        "alpha0": "samples for the query over dimension",
+        "alpha1": "samples for the readout over dimension",
+        "beta": "inverse temperature",
+        "eta_b": "rate of the first step of the bias",
+        "eta_q": "rate of the step of the query; its sign may have been flipped",
+        "ridge": "penalty of the readout",
+        "cos_query": "cosine of the query with the signal",
+        "test_error": "predicted test error",
+        "given_test_error": "that of the protocol as given, at the same number of samples",
+        "pooled_test_error": "pooled model with its own best ridge",
+        "vectorised_test_error": "vectorised model with its own best ridge",
+    }
 
     task: Task
     protocol: Protocol
@@ -98,7 +113,7 @@ def _error(task: Task, protocol: Protocol, model: str = "attention") -> float:
         return np.inf
 
 
-@checked(task=instance(Task, "Task()"), protocol=instance(Protocol, "Protocol()"), alpha=optional(number(above=0.0)))
+@checked(**PROBLEM, alpha=optional(number(above=0.0)))
 def tune(
     task: Task, protocol: Protocol, *, alpha: float | None = None, progress: Callable[[], None] | None = None
 ) -> Tuned:
@@ -133,8 +148,7 @@ def tune(
     plan = _aligned(task, protocol, alpha, split)
     found = _with_temperature(task, plan.changed(sharpness=kappa, ridge=ridge))
     best = predict(task, found)
-    share = protocol.alpha0 / protocol.alpha
-    given = protocol.changed(alpha0=share * alpha, alpha1=(1.0 - share) * alpha)
+    given = protocol.with_alpha(alpha)
     return Tuned(
         task=task,
         protocol=protocol,
@@ -152,11 +166,8 @@ def tune(
         pooled_test_error=best_ridge(task, given, "pooled")[1],
         vectorised_test_error=best_ridge(task, given, "vectorised")[1],
         scan=tuple((split, kappa, ridge, error) for error, split, kappa, ridge in grid),
-        certificate=Certificate(
-            status="lowest predicted test error found",
-            kind="claim",
-            residual=best.certificate.residual,
-            quadrature_error=best.certificate.quadrature_error,
+        certificate=Certificate.of(
+            best.certificate, status="lowest predicted test error found", evaluations=0, warnings=()
         ),
     )
 

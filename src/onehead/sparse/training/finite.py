@@ -10,12 +10,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from onehead.arguments import checked, instance, whole
+from onehead.arguments import checked, whole
 from onehead.errors import InvalidArgument
-from onehead.results import Certificate, Result
-from onehead.sparse.samplers import first_steps
-from onehead.sparse.task import Protocol, Task
-from onehead.sparse.theory import predict
+from onehead.measured import Measured, spreads
+from onehead.results import Certificate
+from onehead.sparse.task import PROBLEM, Protocol, Task
+from onehead.sparse.training.results import QUANTITIES
+from onehead.sparse.training.samplers import first_steps
+from onehead.sparse.verbs.predict import predict
+from onehead.sparse.verbs.prediction import Prediction
 
 __all__ = ["FiniteSize", "finite_size"]
 
@@ -23,12 +26,15 @@ ACCURACY = 1e-3  # of each stage-four prediction; the spread between trials is l
 
 
 @dataclass(frozen=True, kw_only=True)
-class FiniteSize(Result):
+class FiniteSize(Measured):
     """Attention at dimension ``dim``: prediction averaged over sampled queries; ``limit`` is the one at d ->
     infinity.
     """
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("protocol",)
+    _SHOWN: ClassVar[tuple[str, ...]] = ("dim", "trials", "test_error", "limit")
+    _REPEATS: ClassVar[str] = "trials"
+    MEANINGS: ClassVar[dict[str, str]] = {**Prediction.MEANINGS, "limit": "test error at infinite dimension"}
 
     task: Task
     protocol: Protocol
@@ -36,24 +42,16 @@ class FiniteSize(Result):
     dim: int
     trials: int
     test_error: float
-    test_error_std: float
-    test_error_err: float
     train_loss: float
     train_error: float
     cos_query: float
-    cos_query_std: float
     sharpness: float
+    spread: dict[str, float]
     limit: float
     certificate: Certificate
 
 
-@checked(
-    task=instance(Task, "Task()"),
-    protocol=instance(Protocol, "Protocol()"),
-    dim=whole(3),
-    trials=whole(2),
-    seed=whole(0),
-)
+@checked(**PROBLEM, dim=whole(3), trials=whole(2), seed=whole(0))
 def finite_size(task: Task, protocol: Protocol, *, dim: int, trials: int = 40, seed: int = 0) -> FiniteSize:
     """Semi-empirical prediction of attention at finite dimension.
 
@@ -73,22 +71,15 @@ def finite_size(task: Task, protocol: Protocol, *, dim: int, trials: int = 40, s
         predict(task, protocol.changed(cos_query=query.cos, sharpness=query.sharpness), accuracy=ACCURACY)
         for query in queries
     ]
-    errors = np.array([point.test_error for point in points])
-    cosines = np.array([query.cos for query in queries])
+    means, spread = spreads(points, QUANTITIES)
     return FiniteSize(
         task=task,
         protocol=protocol,
         model="attention",
         dim=dim,
         trials=trials,
-        test_error=float(errors.mean()),
-        test_error_std=float(errors.std(ddof=1)),
-        test_error_err=float(errors.std(ddof=1) / np.sqrt(trials)),
-        train_loss=float(np.mean([point.train_loss for point in points])),
-        train_error=float(np.mean([point.train_error for point in points])),
-        cos_query=float(cosines.mean()),
-        cos_query_std=float(cosines.std(ddof=1)),
-        sharpness=float(np.mean([query.sharpness for query in queries])),
+        **means,
+        spread=spread,
         limit=predict(task, protocol).test_error,
         certificate=Certificate(
             status=f"mean over {trials} sampled queries at d = {dim}",

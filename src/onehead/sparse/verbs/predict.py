@@ -1,17 +1,16 @@
 """Predict the protocol without training: alignment, then stage four, then errors (S4, S8)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.arguments import checked, instance, number, optional, whole
-from onehead.errors import InvalidArgument, NotConverged
-from onehead.results import Certificate, Result
-from onehead.sparse.alignment import query_of
-from onehead.sparse.features import (
+from onehead.arguments import checked, number, optional, whole
+from onehead.errors import NotConverged
+from onehead.results import Certificate
+from onehead.sparse.equations.alignment import query_of
+from onehead.sparse.equations.features import (
     Features,
     affordable,
     attention_features,
@@ -19,13 +18,14 @@ from onehead.sparse.features import (
     vectorised_features,
     with_gauss,
 )
+from onehead.sparse.equations.order import Solution
 from onehead.sparse.losses import Hinge, Loss, Square
-from onehead.sparse.order import Solution
-from onehead.sparse.readout import Errors, errors_of, needs_gauss, solve_readout
-from onehead.sparse.square import ridgeless_limit
-from onehead.sparse.task import Protocol, Task, check_model
+from onehead.sparse.solve.readout import Errors, errors_of, needs_gauss, solve_readout
+from onehead.sparse.solve.square import ridgeless_limit
+from onehead.sparse.task import PROBLEM, Protocol, Task, check_model, check_test_length
+from onehead.sparse.verbs.prediction import Prediction
 
-__all__ = ["Prediction", "predict", "ridgeless"]
+__all__ = ["predict", "ridgeless"]
 
 Array = NDArray[np.float64]
 
@@ -33,32 +33,6 @@ COARSE = 8  # log2 of the points of the first solve, whose solution starts the f
 FINEST = 16
 RIDGELESS_LEVEL = 14  # closed forms: many points cost little
 SCRAMBLINGS = (0, 1)  # two independent point sets: their mean is the answer, their difference the error
-
-
-@dataclass(frozen=True, kw_only=True)
-class Prediction(Result):
-    """Errors of a trained readout for d -> infinity, and its order parameters.
-
-    ``query_weight`` a (along the query), ``signal_weight`` m (along the rest of the signal), ``bias`` b,
-    ``rest_norm`` rp (norm of the remaining weights), ``step`` chi (S4.2).
-    """
-
-    _HIDDEN: ClassVar[tuple[str, ...]] = ("protocol",)
-
-    task: Task
-    protocol: Protocol
-    model: str
-    test_error: float
-    train_loss: float
-    train_error: float
-    cos_query: float | None
-    sharpness: float | None
-    query_weight: float | None
-    signal_weight: float
-    bias: float
-    rest_norm: float
-    step: float
-    certificate: Certificate
 
 
 class _Answer(NamedTuple):
@@ -69,12 +43,7 @@ class _Answer(NamedTuple):
     features: Features
 
 
-@checked(
-    task=instance(Task, "Task()"),
-    protocol=instance(Protocol, "Protocol()"),
-    test_length=optional(whole(1)),
-    accuracy=number(above=0.0),
-)
+@checked(**PROBLEM, test_length=optional(whole(1)), accuracy=number(above=0.0))
 def predict(
     task: Task,
     protocol: Protocol,
@@ -105,9 +74,7 @@ def predict(
     (0.107, 'converged')
     """
     check_model(model)
-    if test_length is not None and (model == "vectorised" or test_length < task.signal_tokens):
-        allowed = f"an integer >= signal_tokens = {task.signal_tokens}, and only for attention and pooled"
-        raise InvalidArgument("test_length", test_length, allowed)
+    check_test_length(task, model, test_length)
     if model != "attention":
         return _predict_linear(task, protocol, model, test_length)
     cos_query, sharpness = query_of(task, protocol)
@@ -162,7 +129,7 @@ def _refine(
     longest = max(task.length, test_length or 1)
     start: Array | None = None
     try:
-        start = _as_start(answer(affordable(COARSE, longest), 0, None).solution)
+        start = answer(affordable(COARSE, longest), 0, None).solution.start
     except NotConverged:  # the coarse sample may be harder than the problem itself
         start = None
     first = affordable(_first_level(protocol.loss, accuracy), longest)
@@ -170,7 +137,7 @@ def _refine(
         answers = []
         for seed in SCRAMBLINGS:
             answers.append(answer(log2_points, seed, start))
-            start = _as_start(answers[-1].solution)
+            start = answers[-1].solution.start
         error = abs(answers[0].errors.test_error - answers[1].errors.test_error) / 2.0
         if error <= accuracy:
             break
@@ -180,13 +147,6 @@ def _refine(
 def _first_level(loss: Loss, accuracy: float) -> int:
     """log2 of the points to begin with; closed forms afford more."""
     return (13 if isinstance(loss, (Square, Hinge)) else 12) - (2 if accuracy >= 1e-3 else 0)
-
-
-def _as_start(solution: Solution) -> Array | None:
-    """(x, log rp, log chi) when all of them are finite."""
-    if solution.rp <= 0.0 or not np.isfinite([solution.rp, solution.chi]).all():
-        return None
-    return np.append(solution.x, np.log([solution.rp, solution.chi]))
 
 
 def _predict_linear(task: Task, protocol: Protocol, model: str, test_length: int | None) -> Prediction:
@@ -246,7 +206,7 @@ def _signal_weight(weights: Array) -> float:
     return float(weights[0]) if weights.size == 1 else float(np.linalg.norm(weights))
 
 
-@checked(task=instance(Task, "Task()"), protocol=instance(Protocol, "Protocol()"))
+@checked(**PROBLEM)
 def ridgeless(task: Task, protocol: Protocol, *, model: str = "attention") -> tuple[float, float]:
     """E0 and C1 of the square loss without ridge: test error = E0 + C1/alpha + O(alpha^-2) (S5).
 

@@ -7,12 +7,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.arguments import checked, instance, number, numbers
+from onehead.arguments import checked, number, numbers
 from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.interrupts import check, heard
 from onehead.results import INTERRUPTED, NoAnswer, Points
-from onehead.sparse.task import Protocol, Task, check_model
-from onehead.sparse.theory import Prediction, predict
+from onehead.sparse.task import PROBLEM, Protocol, Task, check_model
+from onehead.sparse.verbs.predict import predict
+from onehead.sparse.verbs.prediction import Prediction
 
 __all__ = ["Curve", "Failure", "curve"]
 
@@ -49,12 +50,7 @@ class Curve(Points[Prediction, Failure]):
         return [{"alpha": a, **point.to_dict()} for a, point in zip(self.alphas, self.points, strict=True)]
 
 
-@checked(
-    task=instance(Task, "Task()"),
-    protocol=instance(Protocol, "Protocol()"),
-    alphas=numbers(single=True),
-    accuracy=number(above=0.0),
-)
+@checked(**PROBLEM, alphas=numbers(single=True), accuracy=number(above=0.0))
 def curve(
     task: Task,
     protocol: Protocol,
@@ -91,14 +87,12 @@ def curve(
     ratios = [float(alpha) for alpha in np.atleast_1d(alphas)]
     if not ratios or not all(alpha > 0.0 for alpha in ratios):
         raise InvalidArgument("alphas", ratios, "at least one sample ratio, each > 0")
-    share = protocol.alpha0 / protocol.alpha
     points: list[Prediction | Failure] = []
     try:
         with heard():
             for alpha in ratios:
-                plan = protocol.changed(alpha0=share * alpha, alpha1=(1.0 - share) * alpha)
                 try:
-                    points.append(predict(task, plan, model=model, accuracy=accuracy))
+                    points.append(predict(task, protocol.with_alpha(alpha), model=model, accuracy=accuracy))
                 except SolveError as failure:
                     points.append(Failure(alpha=alpha, reason=str(failure)))
                 check()

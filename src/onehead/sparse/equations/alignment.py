@@ -1,30 +1,21 @@
 """The two gradient steps: limits of readout and query (S3)."""
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from onehead.arguments import checked, instance
-from onehead.results import Certificate, Result
+from onehead.arguments import checked
 from onehead.sparse.losses import Logistic, Square
-from onehead.sparse.task import Protocol, Task
+from onehead.sparse.task import PROBLEM, Protocol, Task
 
-__all__ = ["Alignment", "align", "critical_bias_rate", "misalignment_constant", "query_of"]
+__all__ = ["Steps", "critical_bias_rate", "misalignment_constant", "query_of", "two_steps"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Alignment(Result):
-    """Readout w1 after the first step and query q after the second, for d -> infinity.
+class Steps:
+    """Readout w1 after the first step and query q after the second, for d -> infinity."""
 
-    ``overlap_*`` is the component along the signal xi, ``cos_*`` the cosine with it, ``query_readout`` = <q,
-    w1>; ``sharpness`` = beta |q|; ``misalignment`` is C of |cos_query| = 1 - C/alpha0 for large alpha0.
-    """
-
-    _HIDDEN: ClassVar[tuple[str, ...]] = ("protocol",)
-
-    task: Task
-    protocol: Protocol
     cos_query: float
     cos_readout: float
     norm_query: float
@@ -34,9 +25,6 @@ class Alignment(Result):
     query_readout: float
     bias: float
     sharpness: float
-    misalignment: float
-    critical_bias_rate: float | None
-    certificate: Certificate
 
 
 class _Moments(NamedTuple):
@@ -57,8 +45,22 @@ def _slope_moments(task: Task, protocol: Protocol, *, mean_plus: float, mean_min
     return _Moments(m_p, m_p - (1.0 - pi) * minus, k_p, k_p + (1.0 - pi) * minus2)
 
 
-@checked(task=instance(Task, "Task()"), protocol=instance(Protocol, "Protocol()"))
-def align(task: Task, protocol: Protocol) -> Alignment:
+class _First(NamedTuple):
+    """The first step: theta R/L, e = eta_w c0, the bias, and omega = <w1, xi> = e pi theta R/L."""
+
+    shift: float
+    e: float
+    bias: float
+    omega: float
+
+
+def _first_step(task: Task, protocol: Protocol) -> _First:
+    pi, c0 = task.positive_rate, protocol.loss.first_slope
+    shift, e = task.strength * task.signal_tokens / task.length, protocol.eta_w * c0
+    return _First(shift, e, protocol.eta_b * c0 * (2.0 * pi - 1.0), e * pi * shift)
+
+
+def two_steps(task: Task, protocol: Protocol) -> Steps:
     """Where the two gradient steps point.
 
     With e = eta_w c0:  omega = <w1, xi> = e pi theta R/L,  |w1|^2 = omega^2 + e^2/(alpha0 L),  and with
@@ -67,18 +69,9 @@ def align(task: Task, protocol: Protocol) -> Alignment:
     q = -f (A w1 + B xi + sqrt(V) random direction).
     The averages m, k are over pre-activations of training samples, which are inside w1: the self term
     S = e/(alpha0 L) shifts them by y S.
-
-    Examples
-    --------
-    >>> task = Task(length=10, signal_tokens=3, strength=6.0, positive_rate=0.2)
-    >>> round(align(task, Protocol(alpha0=1.0, beta=1.0)).cos_query, 6)
-    0.828264
     """
-    L, theta, pi, nu = task.length, task.strength, task.positive_rate, task.mask_variance
-    shift = theta * task.signal_tokens / L
-    e = protocol.eta_w * protocol.loss.first_slope
-    bias = protocol.eta_b * protocol.loss.first_slope * (2.0 * pi - 1.0)
-    omega = e * pi * shift
+    L, theta, nu = task.length, task.strength, task.mask_variance
+    shift, e, bias, omega = _first_step(task, protocol)
     norm2 = omega**2 + e**2 / (protocol.alpha0 * L)
     own = e / (protocol.alpha0 * L)
     m_p, m_0, k_p, k_0 = _slope_moments(
@@ -94,12 +87,8 @@ def align(task: Task, protocol: Protocol) -> Alignment:
     length = float(np.sqrt(A**2 * norm2 + 2.0 * A * B * omega + B**2 + V))
     direction = -1.0 if protocol.eta_q < 0.0 else 1.0
     f = protocol.eta_q * protocol.beta / L
-    cos_query = -direction * (A * omega + B) / length if length > 0.0 else 0.0
-    critical = critical_bias_rate(task, protocol)
-    return Alignment(
-        task=task,
-        protocol=protocol,
-        cos_query=cos_query,
+    return Steps(
+        cos_query=-direction * (A * omega + B) / length if length > 0.0 else 0.0,
         cos_readout=omega / float(np.sqrt(norm2)),
         norm_query=abs(f) * length,
         norm_readout=float(np.sqrt(norm2)),
@@ -108,26 +97,10 @@ def align(task: Task, protocol: Protocol) -> Alignment:
         query_readout=-f * (A * norm2 + B * omega),
         bias=bias,
         sharpness=protocol.beta * abs(f) * length,
-        misalignment=misalignment_constant(task, protocol),
-        critical_bias_rate=critical,
-        certificate=_certificate(cos_query, protocol, critical),
     )
 
 
-def _certificate(cos_query: float, protocol: Protocol, critical: float | None) -> Certificate:
-    """Say in words which way the query points."""
-    if cos_query > 0.0:
-        return Certificate(status="aligned", kind="claim")
-    if cos_query == 0.0:
-        return Certificate(status="no signal in the query", kind="claim")
-    advice = "flip the sign of eta_q"
-    if critical is not None and critical > 0.0 and protocol.eta_q > 0.0:
-        advice += f", or move eta_b across its critical value {critical:.4g}"
-    warning = f"the query points away from the signal (cos {cos_query:.3f}); {advice}."
-    return Certificate(status="anti-aligned", kind="claim", warnings=(warning,))
-
-
-@checked(task=instance(Task, "Task()"), protocol=instance(Protocol, "Protocol()"))
+@checked(**PROBLEM)
 def misalignment_constant(task: Task, protocol: Protocol) -> float:
     """C of |cos_query| = 1 - C/alpha0 + o(1/alpha0); infinite when the limit itself does not see the signal.
 
@@ -139,11 +112,8 @@ def misalignment_constant(task: Task, protocol: Protocol) -> float:
     >>> round(misalignment_constant(Task(length=10, strength=5.0), Protocol()), 6)
     0.081642
     """
-    L, theta, pi, nu = task.length, task.strength, task.positive_rate, task.mask_variance
-    shift = theta * task.signal_tokens / L
-    e = protocol.eta_w * protocol.loss.first_slope
-    bias = protocol.eta_b * protocol.loss.first_slope * (2.0 * pi - 1.0)
-    omega = e * pi * shift
+    L, theta, nu = task.length, task.strength, task.mask_variance
+    shift, e, bias, omega = _first_step(task, protocol)
     m_p, m_0, k_p, k_0 = _slope_moments(
         task, protocol, mean_plus=omega * shift + bias, mean_minus=bias, spread=omega / float(np.sqrt(L))
     )
@@ -152,7 +122,7 @@ def misalignment_constant(task: Task, protocol: Protocol) -> float:
     return push / (2.0 * pull) if pull > 0.0 else np.inf
 
 
-@checked(task=instance(Task, "Task()"), protocol=instance(Protocol, "Protocol()"))
+@checked(**PROBLEM)
 def critical_bias_rate(task: Task, protocol: Protocol) -> float | None:
     """The bias rate at which, for small eta_w, the query changes sign; None where no rate does.
 
@@ -185,5 +155,5 @@ def query_of(task: Task, protocol: Protocol) -> tuple[float, float]:
     """cos_query and sharpness: as given, or from the two gradient steps."""
     if protocol.cos_query is not None and protocol.sharpness is not None:
         return protocol.cos_query, protocol.sharpness
-    found = align(task, protocol)
+    found = two_steps(task, protocol)
     return found.cos_query, found.sharpness

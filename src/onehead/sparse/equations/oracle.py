@@ -3,39 +3,29 @@
 A model that knows the signal xi sees only x_l = <token l, xi> ~ N(theta v_l, 1).
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.arguments import checked, instance, one_of, whole, wholes
-from onehead.errors import InvalidArgument
-from onehead.results import Certificate, Result
 from onehead.sparse.task import Task
 
 __all__ = [
     "ACTIVATIONS",
-    "Activation",
-    "Growth",
-    "Oracle",
+    "LONGEST_GATED",
+    "LONGEST_SAMPLED",
     "best_linear_error",
     "elementwise_error",
     "elementwise_snr",
-    "grow",
     "hardmax_error",
     "linear_error",
-    "oracle",
+    "sampled_errors",
     "signal_dominates",
 ]
 
 Array = NDArray[np.float64]
-Activation = Literal["sigmoid", "step", "relu", "power"]
-Growth = Literal["fixed", "log", "sqrt"]
 
 MONTE_CARLO = 2_000_000  # normal numbers per class, shared by all models that need sampling
-FEWEST, MOST = 1_000, 100_000  # samples
 LONGEST_SAMPLED = 20_000  # beyond it tokens are not drawn one by one: closed forms and limits only
 LONGEST_GATED = 50  # beyond it the characteristic function of element-wise attention decays fast enough to invert
 SHARPNESS = np.geomspace(0.25, 2.0, 7)  # in units of sqrt(2 log L), tried for the softmax
@@ -55,11 +45,6 @@ def _power(x: Array) -> Array:
     return np.maximum(x, 0.0) ** 2
 
 
-GROWTHS: dict[str, Callable[[int], float]] = {
-    "fixed": lambda _: 1.0,
-    "log": lambda length: float(np.sqrt(np.log(length))),
-    "sqrt": lambda length: float(np.sqrt(length)),
-}
 MANY_SIGNALS = 100  # concentrating on few places cannot help when so many carry the signal
 
 # psi(x) = x act(x) of element-wise attention; a step gates a token to its positive part, as the ReLU
@@ -70,27 +55,6 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "relu": _relu,
     "power": _power,
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Oracle(Result):
-    """Lowest test error of each model that knows the signal direction; ``None`` where nothing is computed.
-
-    ``vectorised`` is the best linear rule, which may look at a few places only; ``vectorised_symmetric`` the
-    uniform one, which convex training finds. ``bayes`` bounds every classifier from below.
-    """
-
-    task: Task
-    softmax: float | None
-    softmax_sharpness: float | None
-    hardmax: float
-    elementwise: float
-    activation: str
-    pooled: float
-    vectorised: float
-    vectorised_symmetric: float
-    bayes: float | None
-    certificate: Certificate
 
 
 def linear_error(snr: float, positive_rate: float) -> float:
@@ -251,50 +215,7 @@ def _log_likelihood_ratio(x: Array, task: Task) -> Array:
     return np.asarray(order[-1])
 
 
-@checked(task=instance(Task, "Task()"), activation=one_of(ACTIVATIONS), seed=whole(0))
-def oracle(task: Task, *, activation: str = "sigmoid", seed: int = 0) -> Oracle:
-    """Lowest test error of softmax, hardmax, element-wise, pooled and vectorised models, and of any rule.
-
-    Closed forms for hardmax and the linear models; softmax (best of eight sharpnesses, hardmax among them)
-    and the Bayes rule by sampling with common noise in both classes, element-wise attention by sampling up to
-    50 tokens and by its characteristic function beyond. Sequences longer than 20,000 tokens are not sampled:
-    softmax and Bayes are left out.
-
-    Examples
-    --------
-    >>> found = oracle(Task(length=10, strength=5.0))
-    >>> round(found.pooled, 4), round(found.hardmax, 6)
-    (0.2146, 0.017833)
-    """
-    if task.positions is not None:
-        raise InvalidArgument("positions", task.positions, "None for the oracle, whose places are all alike")
-    pi = task.positive_rate
-    symmetric, hard = linear_error(task.linear_snr, pi), hardmax_error(task)
-    softmax = sharpness = bayes = None
-    gated = np.nan
-    status, noise = "closed forms only: the sequence is too long to sample softmax and Bayes", 0.0
-    if task.length <= LONGEST_SAMPLED:
-        samples = int(np.clip(MONTE_CARLO // task.length, FEWEST, MOST))
-        rng = np.random.default_rng(seed)
-        softmax, sharpness, gated, bayes = _sampled(task, activation, rng, samples, hard)
-        noise = float(np.sqrt(max(softmax * (1.0 - softmax), 1e-6) / (2.0 * samples)))
-        status = f"closed forms, and {samples} samples per class for softmax, elementwise and bayes"
-    return Oracle(
-        task=task,
-        softmax=softmax,
-        softmax_sharpness=sharpness,
-        hardmax=hard,
-        elementwise=gated if task.length <= LONGEST_GATED else elementwise_error(task, activation),
-        activation=activation,
-        pooled=symmetric,
-        vectorised=best_linear_error(task),
-        vectorised_symmetric=symmetric,
-        bayes=bayes,
-        certificate=Certificate(status=status, kind="theorem", quadrature_error=noise),
-    )
-
-
-def _sampled(
+def sampled_errors(
     task: Task, activation: str, rng: np.random.Generator, samples: int, hard: float
 ) -> tuple[float, float | None, float, float]:
     """Errors of softmax (with its sharpness), element-wise attention and the Bayes rule.
@@ -325,26 +246,6 @@ def _sampled(
         (hard, None) if hard_error <= soft_errors[k] else (soft_errors[k] + luck, float(sharpnesses[k]))
     )
     return max(softmax, 0.0), sharpness, gated, max(min(bayes + luck, softmax), 0.0)
-
-
-@checked(task=instance(Task, "Task()"), lengths=wholes(1), growth=one_of(GROWTHS))
-def grow(task: Task, lengths: Sequence[int], growth: str) -> list[Task]:
-    """The same task at other lengths, the strength being ``fixed``, or times sqrt(log L), or times sqrt(L).
-
-    Examples
-    --------
-    >>> [round(task.strength, 3) for task in grow(Task(strength=2.0), [10, 100], "sqrt")]
-    [6.325, 20.0]
-    """
-    return [
-        Task(
-            length=length,
-            signal_tokens=task.signal_tokens,
-            strength=task.strength * GROWTHS[growth](length),
-            positive_rate=task.positive_rate,
-        )
-        for length in lengths
-    ]
 
 
 def signal_dominates(c: float, k: float) -> bool:

@@ -1,0 +1,1 @@
+"""The theory of sparse tokens, equation by equation."""

@@ -1,0 +1,81 @@
+"""Order parameters of a trained readout (theory of the readout, 4.2, 4.4).
+
+The logit of a fresh sample is c + tau r g with c = D.x and r^2 = |x_signal|^2 + rp^2: x are the trained
+coefficients of the informative directions, rp the norm of the rest of the weights. With p the proximal point
+of the margin y (c + tau r g) at step chi tau^2 and h = y l'(p), the order parameters solve
+
+    E[h D_j] + penalty_j x_j = 0        penalty = lambda (query), 1/(alpha chi) (signal), 0 (bias)
+    rp^2 = alpha chi^2 E[tau^2 h^2]
+    1/(alpha chi) = lambda + E[h tau g] / r
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onehead.sparse.equations.features import Features
+
+__all__ = ["Averages", "Solution", "Stationarity", "System", "density", "penalties", "radius"]
+
+Array = NDArray[np.float64]
+System = Callable[[Array], tuple[Array, Array]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solution:
+    """Coefficients x, norm rp of the rest of the weights, step chi; how well they solve the equations."""
+
+    x: Array
+    rp: float
+    chi: float
+    residual: float
+    evaluations: int
+    status: str = "converged"
+
+    @property
+    def start(self) -> Array | None:
+        """(x, log rp, log chi), from which a neighbour is solved; None where one of them is not finite."""
+        if self.rp <= 0.0 or not np.isfinite([self.rp, self.chi]).all():
+            return None
+        return np.append(self.x, np.log([self.rp, self.chi]))
+
+
+class Averages(NamedTuple):
+    """Per sample, averaged over the Gaussian of the logit where that is done by hand: h, h^2 and dh/dlogit."""
+
+    h: Array
+    h2: Array
+    slope: Array
+
+
+def radius(features: Features, x: Array, rp: float) -> float:
+    """r = sqrt(|x_signal|^2 + rp^2), the size of the noise in the logit per unit of tau."""
+    return float(np.sqrt(np.sum(x[features.is_signal] ** 2) + rp**2))
+
+
+def density(z: Array) -> Array:
+    """Normal density."""
+    return np.asarray(np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi))
+
+
+def penalties(features: Features, *, query: float, signal: float) -> Array:
+    """What multiplies x_j in its own equation; the bias is free."""
+    return np.where(features.is_query, query, np.where(features.is_signal, signal, 0.0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stationarity:
+    """The equations of one loss on one sample: averages at (x, rp, chi), and residuals with Jacobian at a
+    ridge.
+
+    ``curvature`` is a typical l'' that sets the first guess of chi.
+    """
+
+    features: Features
+    alpha: float
+    averages: Callable[[Array, float, float], Averages]
+    system: Callable[[float], System]
+    curvature: float = 1.0

@@ -1,0 +1,1 @@
+"""From the equations to the order parameters of a readout."""

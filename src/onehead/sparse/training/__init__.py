@@ -1,0 +1,1 @@
+"""The protocol on real samples of finite size, beside the theory."""

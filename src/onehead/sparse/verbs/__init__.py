@@ -1,0 +1,1 @@
+"""What one can ask of sparse tokens: one file per question."""

@@ -1,0 +1,130 @@
+"""oracle(): the lowest error of each model that knows the signal; grow(): the same task at other lengths."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from onehead.arguments import checked, instance, one_of, whole, wholes
+from onehead.errors import InvalidArgument
+from onehead.results import Certificate, Result
+from onehead.sparse.equations.oracle import (
+    ACTIVATIONS,
+    LONGEST_GATED,
+    LONGEST_SAMPLED,
+    MONTE_CARLO,
+    best_linear_error,
+    elementwise_error,
+    hardmax_error,
+    linear_error,
+    sampled_errors,
+)
+from onehead.sparse.task import Task
+
+__all__ = ["Activation", "Growth", "Oracle", "grow", "oracle"]
+
+Activation = Literal["sigmoid", "step", "relu", "power"]
+Growth = Literal["fixed", "log", "sqrt"]
+
+FEWEST, MOST = 1_000, 100_000  # samples
+GROWTHS: dict[str, Callable[[int], float]] = {
+    "fixed": lambda _: 1.0,
+    "log": lambda length: float(np.sqrt(np.log(length))),
+    "sqrt": lambda length: float(np.sqrt(length)),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Oracle(Result):
+    """Lowest test error of each model that knows the signal direction; ``None`` where nothing is computed.
+
+    ``vectorised`` is the best linear rule, which may look at a few places only; ``vectorised_symmetric`` the
+    uniform one, which convex training finds. ``bayes`` bounds every classifier from below.
+    """
+
+    _MAIN: ClassVar[str] = "softmax"
+    MEANINGS: ClassVar[dict[str, str]] = {
+        "softmax": "attention with the best sharpness",
+        "hardmax": "attention to the largest token",
+        "elementwise": "element-wise attention",
+        "pooled": "mean of the tokens",
+        "vectorised": "best linear rule",
+        "vectorised_symmetric": "uniform linear rule, which convex training finds",
+        "bayes": "any rule at all",
+    }
+
+    task: Task
+    softmax: float | None
+    softmax_sharpness: float | None
+    hardmax: float
+    elementwise: float
+    activation: str
+    pooled: float
+    vectorised: float
+    vectorised_symmetric: float
+    bayes: float | None
+    certificate: Certificate
+
+
+@checked(task=instance(Task, "Task()"), activation=one_of(ACTIVATIONS), seed=whole(0))
+def oracle(task: Task, *, activation: str = "sigmoid", seed: int = 0) -> Oracle:
+    """Lowest test error of softmax, hardmax, element-wise, pooled and vectorised models, and of any rule.
+
+    Closed forms for hardmax and the linear models; softmax (best of eight sharpnesses, hardmax among them)
+    and the Bayes rule by sampling with common noise in both classes, element-wise attention by sampling up to
+    50 tokens and by its characteristic function beyond. Sequences longer than 20,000 tokens are not sampled:
+    softmax and Bayes are left out.
+
+    Examples
+    --------
+    >>> found = oracle(Task(length=10, strength=5.0))
+    >>> round(found.pooled, 4), round(found.hardmax, 6)
+    (0.2146, 0.017833)
+    """
+    if task.positions is not None:
+        raise InvalidArgument("positions", task.positions, "None for the oracle, whose places are all alike")
+    pi = task.positive_rate
+    symmetric, hard = linear_error(task.linear_snr, pi), hardmax_error(task)
+    softmax = sharpness = bayes = None
+    gated = np.nan
+    status, noise = "closed forms only: the sequence is too long to sample softmax and Bayes", 0.0
+    if task.length <= LONGEST_SAMPLED:
+        samples = int(np.clip(MONTE_CARLO // task.length, FEWEST, MOST))
+        rng = np.random.default_rng(seed)
+        softmax, sharpness, gated, bayes = sampled_errors(task, activation, rng, samples, hard)
+        noise = float(np.sqrt(max(softmax * (1.0 - softmax), 1e-6) / (2.0 * samples)))
+        status = f"closed forms, and {samples} samples per class for softmax, elementwise and bayes"
+    return Oracle(
+        task=task,
+        softmax=softmax,
+        softmax_sharpness=sharpness,
+        hardmax=hard,
+        elementwise=gated if task.length <= LONGEST_GATED else elementwise_error(task, activation),
+        activation=activation,
+        pooled=symmetric,
+        vectorised=best_linear_error(task),
+        vectorised_symmetric=symmetric,
+        bayes=bayes,
+        certificate=Certificate(status=status, kind="theorem", quadrature_error=noise),
+    )
+
+
+@checked(task=instance(Task, "Task()"), lengths=wholes(1), growth=one_of(GROWTHS))
+def grow(task: Task, lengths: Sequence[int], growth: str) -> list[Task]:
+    """The same task at other lengths, the strength being ``fixed``, or times sqrt(log L), or times sqrt(L).
+
+    Examples
+    --------
+    >>> [round(task.strength, 3) for task in grow(Task(strength=2.0), [10, 100], "sqrt")]
+    [6.325, 20.0]
+    """
+    return [
+        Task(
+            length=length,
+            signal_tokens=task.signal_tokens,
+            strength=task.strength * GROWTHS[growth](length),
+            positive_rate=task.positive_rate,
+        )
+        for length in lengths
+    ]

@@ -1,0 +1,109 @@
+"""What both halves share: one line, words, certificates, grids."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from onehead.aim.verbs.predict import AimCertificate
+
+from onehead import aim, sparse
+from onehead.errors import InvalidArgument
+from onehead.results import Certificate, Grid, Result
+
+
+def small():
+    """A quick result of every verb of sparse."""
+    task, plan = sparse.Task(), sparse.Protocol(loss="square")
+    yield sparse.align(task, plan)
+    yield sparse.predict(task, plan, model="pooled")
+    yield sparse.predict(task, plan, accuracy=1e-2)
+    yield sparse.capacity(sparse.Task(strength=1.0), sparse.Protocol(cos_query=0.5, sharpness=1.0))
+    yield sparse.oracle(task)
+    yield sparse.train(task, plan, dim=30, trials=2)
+    yield sparse.finite_size(task, plan, dim=30, trials=2)
+
+
+def test_every_result_says_itself_in_one_line_and_in_words():
+    learner = aim.Learner()
+    others = [aim.predict(aim.Task(), learner, 0.5), aim.thresholds(aim.Task(), learner)]
+    for found in [*small(), *others]:
+        line, words = repr(found), found.explain()
+        assert line.startswith(f"{type(found).__name__}(") and "\n" not in line and len(line) < 260
+        assert found.status == found.certificate.status and repr(found.status) in line
+        assert found.kind == found.certificate.kind
+        assert words.endswith(f"Kind of truth: {found.kind}.")
+        assert max(map(len, words.splitlines())) <= 84
+        assert found.to_frame().shape == (1, len(found.to_series()))
+        for name, error in found.errors.items():
+            assert isinstance(getattr(found, name), float) and error >= 0.0
+
+
+def test_an_error_belongs_to_its_number():
+    point = sparse.predict(sparse.Task(), sparse.Protocol(loss="square"), accuracy=1e-2)
+    assert point.errors == {"test_error": point.certificate.quadrature_error}
+    assert f"± {point.errors['test_error']:.2g}" in repr(point)
+    room = sparse.capacity(sparse.Task(strength=1.0), sparse.Protocol(cos_query=0.5, sharpness=1.0))
+    assert list(room.errors) == ["attention"]
+
+
+def test_a_result_without_certificate_has_no_status():
+    @dataclass(frozen=True, kw_only=True)
+    class Bare(Result):
+        """A number."""
+
+        number: float
+
+    assert (Bare(number=2.0).status, Bare(number=2.0).kind, Bare(number=2.0).errors) == ("", None, {})
+    assert repr(Bare(number=2.0)) == "Bare(number=2)"
+    assert Bare(number=2.0).explain() == "A number.\nnumber = 2."
+
+
+def test_sparse_words_name_the_side_of_the_query():
+    rare = sparse.Task(positive_rate=0.2, strength=4.0)
+    text = sparse.predict(rare, sparse.Protocol(eta_b=0.0), accuracy=1e-2).explain()
+    assert "away from" in text and "Note: the query is anti-aligned" in text and "guessing errs on 20.0%" in text
+    assert "Query" not in sparse.predict(rare, sparse.Protocol(), model="pooled").explain()
+
+
+def test_certificates_follow_from_each_other():
+    known = AimCertificate(status="converged", kind="claim", residual=1e-8, warnings=("look",), replicon=0.5)
+    taken = Certificate.of(known, evaluations=3)
+    assert type(taken) is Certificate
+    assert taken == Certificate(status="converged", kind="claim", residual=1e-8, warnings=("look",), evaluations=3)
+    assert known.converged and not known.clean and not known.interrupted
+    assert Certificate(status="interrupted after 1 of 3 seeds", kind="measurement").interrupted
+    assert not Certificate(status="converged; approximate", kind="claim").clean
+
+
+def test_a_map_is_a_grid():
+    plan = sparse.Protocol(loss="square")
+    found = sparse.landscape(
+        sparse.Task(positive_rate=0.2), plan, x=("eta_b", [0.0, 3.0, 6.0]), y=("ridge", [0.01, 1.0])
+    )
+    assert isinstance(found, Grid) and len(found) == 6 and found.failures == ()
+    assert found.axes == {"eta_b": (0.0, 3.0, 6.0), "ridge": (0.01, 1.0)}
+    assert found.grid("x").tolist() == [[0.0, 3.0, 6.0]] * 2  # the first axis across
+    assert found.grid("test_error")[1, 2] == found.cells[5].test_error
+    assert found.to_rows()[1]["eta_b"] == 3.0 and list(found.to_frame()["ridge"]) == [0.01] * 3 + [1.0] * 3
+    assert "6 of 6 solved" in repr(found) and "<th>eta_b</th>" in found._repr_html_()
+    with pytest.raises(InvalidArgument, match="a number of the points: x, y, cos_query"):
+        found.grid("status")
+    with pytest.raises(InvalidArgument, match="colour"):
+        found.grid("colour")
+    with pytest.warns(DeprecationWarning, match=r"Landscape.rows\(\) is now Landscape.to_rows\(\)"):
+        assert found.rows() == found.to_rows()
+    with pytest.warns(DeprecationWarning, match="Landscape.cells"):
+        assert found.spots == found.cells
+
+
+def test_a_cell_without_an_answer_is_a_hole(monkeypatch):
+    from onehead.errors import NotConverged
+    from onehead.sparse.verbs import landscape as room
+
+    def fails(task, protocol, **words):
+        raise NotConverged("no.")
+
+    monkeypatch.setattr(room, "predict", fails)
+    found = sparse.landscape(sparse.Task(), sparse.Protocol(), x=("beta", [1.0]), y=("ridge", [0.1]))
+    assert np.isnan(found.grid("test_error")).all() and len(found.failures) == 1
+    assert "0 of 1 solved" in repr(found) and found.cells[0].status == "failed: no."

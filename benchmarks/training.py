@@ -13,10 +13,11 @@ import numpy as np
 from benchmarks.harness import Budget, Clock, Finding, row
 from onehead.aim.task import Learner, Task
 from onehead.aim.training.amp import pass_messages
+from onehead.aim.training.instance import Instance
 from onehead.aim.training.minimise import adam, lbfgs
 from onehead.aim.training.objective import Factorised, Loss, Objective
-from onehead.aim.training.results import Method
-from onehead.aim.training.train import Instance, train
+from onehead.aim.training.settings import Method
+from onehead.aim.training.train import train
 
 LEARNER = Learner(weight_decay=0.01)
 CLOSE = 1e-6  # relative distance from the lowest objective that all must reach

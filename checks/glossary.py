@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from onehead.aim.task import Ratio
-from onehead.aim.training.results import Method, Variant
+from onehead.aim.training.settings import Method, Variant
 from onehead.aim.words import LEARNER, SHAPE, TARGET, TASK
 from onehead.fields import Word, words_of
 from onehead.sparse.task import Protocol, Task

@@ -13,7 +13,7 @@ from typing import Any
 from onehead.aim.targets import MarchenkoPastur
 from onehead.aim.task import Learner, Task
 from onehead.aim.training.compare import compare
-from onehead.aim.training.results import Method
+from onehead.aim.training.settings import Method
 
 DIMS, SEEDS = (100, 150, 200), (12, 6, 4)
 # single precision moves a test error by 1e-5, a hundredth of the standard errors here, and takes half of the time

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from onehead import aim, fields
 from onehead.aim import words
-from onehead.aim.training.results import Variant
+from onehead.aim.training.settings import Variant
 from onehead.cli import aim_flags, sparse_flags
 from onehead.cli.aim import command as aim_commands
 from onehead.cli.frame import Answer, answered, report

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from onehead.aim.verbs.predict import AimCertificate
 
 from onehead import aim, sparse
+from onehead.aim.solve.certificate import AimCertificate
 from onehead.errors import InvalidArgument
 from onehead.results import Certificate, Grid, Result
 

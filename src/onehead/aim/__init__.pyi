@@ -15,9 +15,9 @@ from onehead.aim.training.compare import Comparison as Comparison
 from onehead.aim.training.compare import compare as compare
 from onehead.aim.training.nuclear import NuclearEquivalence as NuclearEquivalence
 from onehead.aim.training.nuclear import nuclear_equivalence as nuclear_equivalence
-from onehead.aim.training.results import Method as Method
 from onehead.aim.training.results import TrainingResult as TrainingResult
-from onehead.aim.training.results import Variant as Variant
+from onehead.aim.training.settings import Method as Method
+from onehead.aim.training.settings import Variant as Variant
 from onehead.aim.training.train import train as train
 from onehead.aim.verbs.curve import Curve as Curve
 from onehead.aim.verbs.curve import curve as curve

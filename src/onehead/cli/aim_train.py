@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onehead.aim.training.results import Method, Variant
+from onehead.aim.training.settings import Method, Variant
 from onehead.cli.aim_flags import aim_options, alpha_option, alphas_option, read_array
 from onehead.cli.frame import Answer, answered
 from onehead.cli.output import note, progress

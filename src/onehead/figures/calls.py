@@ -100,7 +100,7 @@ def counting(words: Row, _seed: int) -> Row:
 
 def distance(words: Row, seed: int) -> Row:
     """Squared distance |S - S*|²/d of trained heads, with its standard error over seeds (1.3)."""
-    from onehead.aim.training.results import Method  # noqa: PLC0415
+    from onehead.aim.training.settings import Method  # noqa: PLC0415
     from onehead.aim.training.train import train  # noqa: PLC0415
     from onehead.aim.words import problem_from_words  # noqa: PLC0415
 

@@ -48,7 +48,7 @@ class Training(Ratio):
     @property
     def variant(self) -> Any:
         """Where the layer leaves the assumptions of the theory."""
-        from onehead.aim.training.results import Variant  # noqa: PLC0415
+        from onehead.aim.training.settings import Variant  # noqa: PLC0415
 
         return Variant(
             output=self.output,
@@ -61,7 +61,7 @@ class Training(Ratio):
     @property
     def method(self) -> Any:
         """How to minimise, and how far."""
-        from onehead.aim.training.results import Method  # noqa: PLC0415
+        from onehead.aim.training.settings import Method  # noqa: PLC0415
 
         return Method(
             optimiser=self.optimiser,

@@ -5,8 +5,9 @@ import pytest
 
 from onehead.aim import Learner, Task, predict
 from onehead.aim.training.amp import amp, pass_messages, state_evolution
-from onehead.aim.training.results import Method
-from onehead.aim.training.train import Instance, train
+from onehead.aim.training.instance import Instance
+from onehead.aim.training.settings import Method
+from onehead.aim.training.train import train
 from onehead.errors import InvalidArgument
 
 

@@ -9,7 +9,7 @@ from onehead import plot as pictures
 from onehead.aim import Learner, Task, curve, predict, spectrum
 from onehead.aim.training.amp import amp
 from onehead.aim.training.compare import compare
-from onehead.aim.training.results import Method
+from onehead.aim.training.settings import Method
 from onehead.aim.training.train import train
 from onehead.errors import InvalidArgument
 from onehead.measured import extrapolate

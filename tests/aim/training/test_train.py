@@ -10,7 +10,7 @@ import pytest
 from onehead.aim import Learner, Task, predict, spectrum
 from onehead.aim.targets import Atoms
 from onehead.aim.training.nuclear import nuclear_equivalence
-from onehead.aim.training.results import Method, Variant
+from onehead.aim.training.settings import Method, Variant
 from onehead.aim.training.train import train
 from onehead.errors import InvalidArgument
 

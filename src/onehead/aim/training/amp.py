@@ -23,10 +23,10 @@ from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import Hats
 from onehead.aim.losses import loss_named
 from onehead.aim.targets import Atoms, MarchenkoPastur
-from onehead.aim.task import Learner, Task, check_alpha
+from onehead.aim.task import Learner, Task
 from onehead.aim.training.data import draw_target
+from onehead.aim.training.instance import Instance, sample_count
 from onehead.aim.training.objective import data_slope, map_logits
-from onehead.aim.training.train import Instance
 from onehead.arguments import checked, instance, number, optional, whole
 from onehead.errors import Diverged, InvalidArgument, OutsideDomain
 from onehead.numerics.interrupts import check, heard
@@ -334,9 +334,7 @@ def amp(
         )
     if not 0.0 < damping <= 1.0:
         raise InvalidArgument("damping", damping, "a number > 0 and <= 1")
-    count = round(check_alpha(alpha) * dim**2)
-    if count < 2:
-        raise InvalidArgument("alpha", alpha, f"at least 2/dim² = {2 / dim**2:g}")
+    count = sample_count(alpha, dim)
     root = np.random.SeedSequence(seed, spawn_key=(0,))
     instance = Instance.draw(task, dim, count, root)
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 4)))

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from onehead.aim.task import Learner, Task
-from onehead.aim.training.results import Method, TrainingResult, TrainingRun, Variant
+from onehead.aim.training.results import TrainingResult, TrainingRun
+from onehead.aim.training.settings import Method, Variant
 from onehead.aim.training.train import train
 from onehead.aim.verbs.predict import Prediction, predict
 from onehead.arguments import checked, instance, numbers, whole, wholes

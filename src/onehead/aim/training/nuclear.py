@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.losses import loss_named
-from onehead.aim.task import Learner, Task, check_alpha
+from onehead.aim.task import Learner, Task
+from onehead.aim.training.instance import Instance, sample_count
 from onehead.aim.training.minimise import lbfgs
 from onehead.aim.training.objective import Factorised, Objective, OutputLoss, Parametrisation, Untied
-from onehead.aim.training.train import Instance
 from onehead.arguments import checked, instance, number, whole
 from onehead.errors import InvalidArgument
 from onehead.results import Certificate, Result
@@ -143,8 +143,9 @@ def nuclear_equivalence(
     True
     """
     if learner.param == "direct" or learner.width < 1.0 or learner.decay == 0.0:
-        raise InvalidArgument("learner", learner.param, "factorised, of full width, with a positive weight decay")
-    instance = Instance.draw(task, dim, round(check_alpha(alpha) * dim**2), np.random.SeedSequence(seed))
+        got = f"{learner.param}, width {learner.width:g}, weight decay {learner.weight_decay}"
+        raise InvalidArgument("learner", got, "factorised, of full width, with a positive weight decay")
+    instance = Instance.draw(task, dim, sample_count(alpha, dim), np.random.SeedSequence(seed))
     weights: Parametrisation = Factorised(dim, dim) if tied else Untied(dim, dim)
     loss = OutputLoss(loss=loss_named(learner.loss), beta=learner.beta)
     objective = Objective(samples=instance.train, weights=weights, loss=loss, decay=learner.decay)

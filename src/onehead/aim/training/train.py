@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onehead.aim.losses import loss_named
-from onehead.aim.task import Learner, Task, check_alpha
-from onehead.aim.training.data import Samples, check_target, draw_target
+from onehead.aim.task import Learner, Task
+from onehead.aim.training.data import Samples, check_target
+from onehead.aim.training.instance import Instance, sample_count
 from onehead.aim.training.minimise import Minimum, Stopped, adam, lbfgs, stationarity
 from onehead.aim.training.objective import (
     Direct,
@@ -25,13 +26,14 @@ from onehead.aim.training.objective import (
     gram_matrix,
     map_logits,
 )
-from onehead.aim.training.results import QUANTITIES, Method, TrainingCertificate, TrainingResult, TrainingRun, Variant
+from onehead.aim.training.results import QUANTITIES, TrainingCertificate, TrainingResult, TrainingRun
+from onehead.aim.training.settings import Method, Variant
 from onehead.arguments import an_array, checked, instance, optional, whole
 from onehead.errors import InvalidArgument
 from onehead.measured import spreads
 from onehead.numerics.interrupts import check, heard
 
-__all__ = ["Instance", "measure", "train"]
+__all__ = ["measure", "train"]
 
 Array = NDArray[np.float64]
 Progress = Callable[[TrainingRun], None]
@@ -110,7 +112,7 @@ def train(
         task=task,
         learner=learner,
         dim=dim,
-        count=_count(alpha, dim),
+        count=sample_count(alpha, dim),
         seed=seed,
         variant=variant or Variant(),
         method=method or Method(),
@@ -134,14 +136,6 @@ def train(
         task=task,
         learner=learner,
     )
-
-
-def _count(alpha: float, dim: int) -> int:
-    """n = α d² samples, at least two."""
-    count = round(check_alpha(alpha) * dim**2)
-    if count < 2:
-        raise InvalidArgument("alpha", alpha, f"at least 2/dim² = {2 / dim**2:g}")
-    return count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,47 +174,6 @@ class _Plan:
             return Direct(self.dim, heads)
         width = max(1, round(self.learner.width * self.dim))
         return Factorised(self.dim, width, heads) if self.variant.tied else Untied(self.dim, width, heads)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Instance:
-    """One target with its training and test samples."""
-
-    target: Array
-    train: Samples
-    test: Samples
-
-    @classmethod
-    def draw(
-        cls,
-        task: Task,
-        dim: int,
-        count: int,
-        seed: np.random.SeedSequence,
-        *,
-        variant: Variant | None = None,
-        method: Method | None = None,
-        target: Array | None = None,
-    ) -> "Instance":
-        """Draw target, training and test samples from three children of one seed."""
-        variant, method = variant or Variant(), method or Method()
-        of_target, of_train, of_test = (
-            np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, child)) for child in range(3)
-        )
-        S = draw_target(task.target, dim, np.random.default_rng(of_target)) if target is None else target
-
-        def samples(count: int, seed: np.random.SeedSequence) -> Samples:
-            return Samples(
-                task=task,
-                target=S,
-                count=count,
-                law=variant.tokens,
-                seed=seed,
-                dtype=method.number,
-                memory=method.memory,
-            )
-
-        return cls(target=S, train=samples(count, of_train), test=samples(method.test_samples, of_test))
 
 
 def _all(plan: _Plan, seeds: range, workers: int, progress: Progress | None) -> tuple[TrainingRun, ...]:

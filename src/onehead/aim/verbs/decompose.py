@@ -74,13 +74,7 @@ def decompose(point: Prediction) -> Decomposition:
         mismatch=parts[3],
         distance=problem.units.own(under + over + features, 0.0)[0],
         gap=gap,
-        certificate=Certificate(
-            status=point.status,
-            kind=point.certificate.kind,
-            residual=point.certificate.residual,
-            quadrature_error=point.certificate.quadrature_error,
-            warnings=point.certificate.warnings,
-        ),
+        certificate=Certificate.of(point.certificate, evaluations=0),
         point=point,
     )
 

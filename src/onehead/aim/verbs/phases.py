@@ -1,11 +1,10 @@
 """Phase diagram of the excess error over (log_d n, log_d λ): local exponents and the mechanism behind each (7)."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onehead.aim.equations.unknowns import INFINITE
 from onehead.aim.targets import Discrete
@@ -15,7 +14,7 @@ from onehead.aim.verbs.response import local_exponent
 from onehead.arguments import checked, instance, numbers, optional
 from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.parallel import walk_chains
-from onehead.results import INTERRUPTED, Rows
+from onehead.results import FAILED, INTERRUPTED, Grid
 
 __all__ = ["LOG_DECAY", "LOG_SAMPLES", "Cell", "PhaseDiagram", "Region", "phase_diagram", "region_of"]
 
@@ -60,10 +59,11 @@ class Cell:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PhaseDiagram(Rows):
+class PhaseDiagram(Grid[Cell]):
     """All cells, row by row of log_d λ, with the exponents that scaling arguments predict."""
 
     _SHOWN: ClassVar[tuple[str, ...]] = ("log_n", "log_lambda", "excess_error", "local_exponent", "region", "status")
+    _VALUE: ClassVar[str] = "excess_error"
 
     task: Task
     learner: Learner
@@ -71,25 +71,10 @@ class PhaseDiagram(Rows):
     log_lambda: tuple[float, ...]
     cells: tuple[Cell, ...]
 
-    def __iter__(self) -> Iterator[Cell]:
-        return iter(self.cells)
-
-    def __len__(self) -> int:
-        return len(self.cells)
-
     @property
-    def failures(self) -> tuple[Cell, ...]:
-        """Cells without a value."""
-        return tuple(cell for cell in self.cells if cell.excess_error is None)
-
-    def grid(self, name: str) -> NDArray[np.float64]:
-        """One quantity as an array, log_d λ down, log_d n across; not a number where a cell failed."""
-        values = [np.nan if getattr(cell, name) is None else getattr(cell, name) for cell in self.cells]
-        return np.array(values, dtype=float).reshape(len(self.log_lambda), len(self.log_n))
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """One dict per cell."""
-        return [cell.to_dict() for cell in self.cells]
+    def axes(self) -> dict[str, tuple[float, ...]]:
+        """log_d n across, log_d λ down."""
+        return {"log_n": self.log_n, "log_lambda": self.log_lambda}
 
 
 @checked(
@@ -178,5 +163,5 @@ def _failed(dim: int, log_n: float, log_lambda: float, reason: str) -> Cell:
         excess_error=None,
         local_exponent=None,
         region=None,
-        status=f"failed: {reason}",
+        status=f"{FAILED}: {reason}",
     )

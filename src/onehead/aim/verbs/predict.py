@@ -1,7 +1,6 @@
 """predict(): exact learning curve of an attention head, one point at a time."""
 
 from dataclasses import dataclass
-from textwrap import fill
 from typing import ClassVar
 
 import numpy as np
@@ -14,12 +13,12 @@ from onehead.aim.solve.certificate import AimCertificate, Numbers, numbers_at
 from onehead.aim.task import Learner, Task, check_alpha
 from onehead.arguments import checked, instance, optional
 from onehead.errors import OutsideDomain
-from onehead.results import Result
+from onehead.results import Result, in_lines
 
 __all__ = ["Prediction", "predict"]
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True)
 class Prediction(Result):
     """What the theory predicts for one task, learner and sample ratio.
 
@@ -29,6 +28,7 @@ class Prediction(Result):
     """
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("jacobian",)
+    _SHOWN: ClassVar[tuple[str, ...]] = ("alpha", "test_error", "train_loss", "rank")
 
     alpha: float
     test_error: float
@@ -57,12 +57,6 @@ class Prediction(Result):
         """The equations that it solves."""
         return StateEvolution.of(self.task, self.learner)
 
-    def __repr__(self) -> str:
-        return (
-            f"Prediction(alpha={self.alpha:g}, test_error={self.test_error:.5f}, train_loss={self.train_loss:.5g}, "
-            f"rank={self.rank:.4f}, status={self.status!r})"
-        )
-
     def explain(self) -> str:
         """Say in words what the numbers mean for this head.
 
@@ -87,9 +81,7 @@ class Prediction(Result):
         if replicon is not None:
             verdict = "stable: one well-defined minimum" if replicon < 1.0 else "unstable: many competing minima"
             lines.append(f"Replicon {replicon:.3f} ({'<' if replicon < 1.0 else '>='} 1): the solution is {verdict}.")
-        lines += [f"Note: {warning}" for warning in self.certificate.warnings]
-        lines.append(f"Status: {self.status}. Kind of truth: {self.kind}.")
-        return "\n".join(fill(line, width=84, subsequent_indent="  ") for line in lines)
+        return in_lines([*lines, *self._closing()])
 
     def _explain_rank(self) -> str:
         """The rank in words."""

@@ -148,13 +148,7 @@ def spectrum(point: Prediction) -> Spectrum:
         density_values=np.empty(0),
         mean=mean,
         second_moment=second,
-        certificate=Certificate(
-            status=point.status,
-            kind=point.certificate.kind,
-            residual=point.certificate.residual,
-            quadrature_error=point.certificate.quadrature_error,
-            warnings=point.certificate.warnings,
-        ),
+        certificate=Certificate.of(point.certificate, evaluations=0),
         point=point,
     )
     if point.spread <= 0.0 and isinstance(point.task.target, Discrete):

@@ -126,14 +126,7 @@ def tune(task: Task, learner: Learner, alpha: float, *, progress: Callable[[], N
         flat_to=flat_to,
         gain=gain,
         scan=tuple((decay, tried[decay].test_error) for decay in sorted(tried)),
-        certificate=Certificate(
-            status=status,
-            kind=point.certificate.kind,
-            residual=point.certificate.residual,
-            quadrature_error=point.certificate.quadrature_error,
-            evaluations=len(tried),
-            warnings=point.certificate.warnings,
-        ),
+        certificate=Certificate.of(point.certificate, status=status, evaluations=len(tried)),
         point=point,
     )
 

@@ -29,7 +29,7 @@ ROOMS = {
     "aim": ("lazy", "spectra", "numerics", "fields", "problem", "arguments", "results", "errors"),
     "sparse": ("lazy", "spectra", "numerics", "fields", "problem", "arguments", "results", "errors"),
     "plot": ("aim", "sparse", "weights", "results"),
-    "sweep": ("aim", "sparse", "numerics", "problem", "results", "errors", "__version__"),
+    "sweep": ("aim", "sparse", "numerics", "fields", "problem", "results", "errors", "__version__"),
     "weights": ("aim", "spectra", "numerics", "problem", "results", "errors"),
     "figures": ("aim", "sparse", "sweep", "weights", "plot", "results", "errors", "__version__"),
     "app": ("aim", "sparse", "sweep", "weights", "plot", "numerics", "problem", "results", "errors", "__version__"),

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from onehead.errors import InvalidArgument, SolveError
 from onehead.problem import Problem
 from onehead.results import plain
-from onehead.sweep.call import Answer, Call, Nothing, Ready, answer, integers
+from onehead.sweep.call import Answer, Call, Nothing, Ready, answer, integers, unsaid
 
 __all__ = ["AIM_CALLS"]
 
@@ -119,7 +119,7 @@ def _aim(
             return found
 
         parameters = {**words_from_problem(task, learner), **plain(chosen)}
-        return Ready(parameters=parameters, solve=solved)
+        return Ready(parameters=parameters, solve=solved, unsaid=unsaid(task.target, task, learner, chosen))
 
     return Call(
         name=name,

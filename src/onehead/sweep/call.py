@@ -2,16 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onehead.errors import InvalidArgument
+from onehead.fields import words_of
 from onehead.problem import Problem
 from onehead.results import Result
+from onehead.sweep.points import key_of
 
-__all__ = ["Answer", "Call", "Nothing", "Ready", "answer", "integers"]
+__all__ = ["Answer", "Call", "Nothing", "Ready", "answer", "integers", "unsaid"]
 
 LONG = 32  # a list of more numbers than this is an array, kept beside the row
 NESTED = ("task", "learner", "protocol", "point")  # what the parameters of the row say already
@@ -27,10 +30,11 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class Ready:
-    """A checked problem: its words, defaults included, and how to solve it with a seed."""
+    """A checked problem: its words, defaults included, those that are no part of its key, and how to solve it with a seed."""
 
     parameters: dict[str, Any]
     solve: Callable[[int], Answer]
+    unsaid: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +60,11 @@ class Call:
                     raise InvalidArgument(f"parameter of {self.name}", word, f"one of {', '.join(sorted(self.words))}")
         return self.prepare(words)
 
+    def key(self, ready: Ready, seed: int | None, repeat: int = 0) -> str:
+        """The key of a problem of this call."""
+        said = {name: value for name, value in ready.parameters.items() if name not in ready.unsaid}
+        return key_of(self.name, said, seed, repeat)
+
     def columns(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """The parameters under the names they have in a row."""
         return {f"given_{name}" if name in self.given else name: value for name, value in parameters.items()}
@@ -79,6 +88,21 @@ def answer(result: Result, **arrays: NDArray[Any]) -> Answer:
         else:
             row[name] = value
     return Answer(row=row, arrays=kept)
+
+
+def unsaid(*problems: Problem) -> frozenset[str]:
+    """The words that came with a later version and are at their default: points stored before they existed have the same key."""
+    return frozenset(
+        flat
+        for problem in problems
+        for name, flat, default in _late(type(problem))
+        if getattr(problem, name) == default
+    )
+
+
+@cache
+def _late(problem: type[Problem]) -> tuple[tuple[str, str, Any], ...]:
+    return tuple((name, said.flat, said.default) for name, said in words_of(problem).items() if said.since)
 
 
 def integers(settings: type[Problem]) -> set[str]:

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from onehead.problem import Problem
 from onehead.results import plain
-from onehead.sweep.call import Answer, Call, Nothing, Ready, answer, integers
+from onehead.sweep.call import Answer, Call, Nothing, Ready, answer, integers, unsaid
 
 __all__ = ["SPARSE_CALLS"]
 
@@ -87,7 +87,7 @@ def _sparse(
 
         shape = {name: value for name, value in plain(task).items() if name != "positions"}
         parameters = {**shape, **plain(protocol), **plain(chosen)}
-        return Ready(parameters=parameters, solve=solved)
+        return Ready(parameters=parameters, solve=solved, unsaid=unsaid(task, protocol, chosen))
 
     tuned = ("alpha0", "alpha1", "beta", "eta_b", "eta_q", "ridge", "cos_query", "sharpness")
     return Call(

@@ -16,7 +16,7 @@ from onehead.sweep.axes import LIMIT, axis_values
 from onehead.sweep.call import Call
 from onehead.sweep.calls import call_named
 from onehead.sweep.failures import BadSpec
-from onehead.sweep.points import Point, key_of
+from onehead.sweep.points import Point
 
 __all__ = ["Spec", "read_spec"]
 
@@ -125,13 +125,13 @@ class Spec:
         roots: list[int] = self._roots  # type: ignore[attr-defined]
         for moves in product(*self._axes):  # type: ignore[attr-defined]
             try:
-                parameters = call.ready(self._words(moves)).parameters
+                ready = call.ready(self._words(moves))
             except InvalidArgument as failure:
                 raise self.told(failure) from None
             for root in roots:
                 for repeat in range(self.repeats):
                     seed = root if call.seeded else None
-                    yield Point(key_of(self.call, parameters, seed, repeat), parameters, seed, repeat)
+                    yield Point(call.key(ready, seed, repeat), ready.parameters, seed, repeat)
 
     def check(self) -> None:
         """Check every point before anything is done; of a very large sweep every value of every axis.

@@ -52,7 +52,7 @@ CREATE INDEX by_state ON points (sweep, state);
 REGISTER = """
 INSERT INTO points (key, sweep, position, call, parameters, seed, repeat, state)
 VALUES (?, ?, ?, ?, ?, ?, ?, 'missing')
-ON CONFLICT (key) DO UPDATE SET sweep = excluded.sweep, position = excluded.position
+ON CONFLICT (key) DO UPDATE SET sweep = excluded.sweep, position = excluded.position, parameters = excluded.parameters
 WHERE points.sweep <> excluded.sweep
 """
 

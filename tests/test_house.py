@@ -31,7 +31,7 @@ ROOMS = {
     "plot": ("aim", "sparse", "weights", "results"),
     "sweep": ("aim", "sparse", "numerics", "fields", "problem", "results", "errors", "__version__"),
     "weights": ("aim", "spectra", "numerics", "problem", "results", "errors"),
-    "figures": ("aim", "sparse", "sweep", "weights", "plot", "results", "errors", "__version__"),
+    "figures": ("aim", "sparse", "sweep", "weights", "plot", "numerics", "results", "errors", "__version__"),
     "app": ("aim", "sparse", "sweep", "weights", "plot", "numerics", "problem", "results", "errors", "__version__"),
     "__main__": ("cli",),
     "cli": (

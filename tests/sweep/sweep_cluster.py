@@ -20,7 +20,7 @@ def free_port():
 def start(*words):
     return subprocess.Popen(
         [sys.executable, "-m", *words, "--no-dashboard"],
-        env={**os.environ, "PYTHONPATH": HERE},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([HERE, os.environ.get("PYTHONPATH", "")])},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

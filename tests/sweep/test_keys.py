@@ -8,10 +8,10 @@ import pytest
 import onehead
 from onehead.aim.targets import PowerLaw, Target
 from onehead.aim.task import Learner, Task
-from onehead.fields import word
+from onehead.fields import word, words_of
 from onehead.problem import Problem
 from onehead.sweep import CALLS, Store
-from onehead.sweep.call import Call, Ready, unsaid
+from onehead.sweep.calls.base import Call, Ready, unsaid
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SWEEPS = (
@@ -32,7 +32,9 @@ def test_a_store_of_the_first_version_is_found_point_by_point(tmp_path, monkeypa
     with Store.reading(store) as opened:
         before = {row["key"]: row for row in opened.rows()}
         rows = {row[0]: row for row in opened._connection.execute("SELECT key, parameters, results FROM points")}
-    monkeypatch.setattr("onehead.sweep.executors.solve_point", lambda *_: pytest.fail("a stored point is solved again"))
+    monkeypatch.setattr(
+        "onehead.sweep.executors.inline.solve_point", lambda *_: pytest.fail("a stored point is solved again")
+    )
     found = {}
     for call, axes, fixed, seeds in SWEEPS:
         table = onehead.sweep(call, axes, fixed=fixed, seeds=seeds, store=store)
@@ -67,7 +69,7 @@ def learner_key(learner, target=None):
     ready = Ready(
         parameters=parameters, solve=lambda _: pytest.fail("solved"), unsaid=unsaid(task.target, task, learner)
     )
-    call = Call(name="aim.predict", words=None, whole=frozenset(), seeded=False, prepare=lambda _: ready)
+    call = Call(name="aim.predict", words=None, seeded=False, prepare=lambda _: ready)
     return call.key(ready, None)
 
 
@@ -82,10 +84,15 @@ def test_a_word_is_judged_where_it_is_declared():
     assert unsaid(NewLaw()) == {"dim"} and unsaid(NewLaw(dim=100)) == unsaid(PowerLaw()) == frozenset()
 
 
-class Words(Problem):
-    """Words of a call of a later version."""
+class OldWords(Problem):
+    """Words of a call."""
 
     old: float = word(1.0, "", "A word of 1.1.", ge=0.0)
+
+
+class Words(OldWords):
+    """Words of the same call in a later version."""
+
     new: float = word(0.0, "", "A word that came later.", ge=0.0, since="2.0")
 
 
@@ -101,10 +108,13 @@ def test_a_stored_row_learns_the_words_it_was_solved_with(tmp_path, monkeypatch)
         return Ready(parameters={"old": ready.parameters["old"]}, solve=ready.solve)
 
     store = tmp_path / "points.db"
-    whole = {"name": "test.words", "whole": frozenset(), "seeded": False}
-    monkeypatch.setitem(CALLS, "test.words", Call(words=frozenset({"old"}), prepare=first, **whole))
+    monkeypatch.setitem(
+        CALLS, "test.words", Call(name="test.words", words=words_of(OldWords), seeded=False, prepare=first)
+    )
     before = onehead.sweep("test.words", {"old": [1.0]}, store=store)
-    monkeypatch.setitem(CALLS, "test.words", Call(words=frozenset({"old", "new"}), prepare=prepare, **whole))
+    monkeypatch.setitem(
+        CALLS, "test.words", Call(name="test.words", words=words_of(Words), seeded=False, prepare=prepare)
+    )
     table = onehead.sweep("test.words", {"new": [0.0, 2.0]}, fixed={"old": 1.0}, store=store)
     assert table.column("new").tolist() == [0.0, 2.0]
     assert table[0]["key"] == before[0]["key"] and table[0]["finished_at"] == before[0]["finished_at"]

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import TypeVar
 
-__all__ = ["thread_map", "threads"]
+__all__ = ["cores", "thread_map", "threads"]
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -17,6 +17,11 @@ def threads() -> int:
     wish = os.environ.get("ONEHEAD_THREADS", "")
     if wish.isdigit():
         return max(1, int(wish))
+    return cores()
+
+
+def cores() -> int:
+    """Cores this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

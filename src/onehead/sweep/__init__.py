@@ -7,11 +7,12 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from onehead.sweep.api import sweep
 from onehead.sweep.calls import CALLS
-from onehead.sweep.door import sweep
+from onehead.sweep.driver import drive
 from onehead.sweep.executors import Executor, Inline, executor_named
-from onehead.sweep.run import drive
-from onehead.sweep.spec import Spec, read_spec
+from onehead.sweep.spec import Spec
+from onehead.sweep.spec_file import read_spec
 from onehead.sweep.store import Counts, Store
 from onehead.sweep.table import Table
 from onehead.sweep.version import NUMERICAL

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from onehead.errors import OneheadError
 from onehead.results import plain
-from onehead.sweep.call import Call
 from onehead.sweep.calls import call_named
-from onehead.sweep.points import Point
+from onehead.sweep.calls.base import Call
+from onehead.sweep.keys import Point
 from onehead.sweep.version import NUMERICAL
 
 __all__ = ["PINNED", "Outcome", "pin_threads", "solve_chunk", "solve_point"]

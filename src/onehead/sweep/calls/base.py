@@ -1,6 +1,6 @@
 """What a call of a sweep is: words in, a checked problem, one flat row and its arrays out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.errors import InvalidArgument
-from onehead.fields import words_of
+from onehead.fields import Word, words_of
 from onehead.problem import Problem
 from onehead.results import Result
-from onehead.sweep.points import key_of
+from onehead.sweep.keys import key_of
 
-__all__ = ["Answer", "Call", "Nothing", "Ready", "answer", "integers", "unsaid"]
+__all__ = ["Answer", "Call", "Ready", "answer", "unsaid"]
 
 LONG = 32  # a list of more numbers than this is an array, kept beside the row
 NESTED = ("task", "learner", "protocol", "point")  # what the parameters of the row say already
@@ -41,24 +41,34 @@ class Ready:
 class Call:
     """A call of the library.
 
-    ``words`` lists the allowed parameters (None: any), ``whole`` those that are integers, ``seeded`` whether anything is
-    drawn at random, ``given`` the parameters that are also results and are therefore called ``given_...`` in a row.
+    ``words`` are the allowed parameters (None: any), ``seeded`` says whether anything is drawn at random, ``given`` names the
+    parameters that are also results and are therefore called ``given_...`` in a row.
     """
 
     name: str
-    words: frozenset[str] | None
-    whole: frozenset[str]
+    words: Mapping[str, Word] | None
     seeded: bool
     prepare: Callable[[dict[str, Any]], Ready]
-    given: frozenset[str] = frozenset()
+    given: tuple[str, ...] = ()
 
-    def ready(self, words: dict[str, Any]) -> Ready:
+    def whole(self, word: str) -> bool:
+        """Whether a word is an integer."""
+        return self.words is not None and word in self.words and self.words[word].kind == "integer"
+
+    def ready(self, words: Mapping[str, Any]) -> Ready:
         """Check the words and build the problem."""
-        if self.words is not None:
-            for word in words:
-                if word not in self.words:
-                    raise InvalidArgument(f"parameter of {self.name}", word, f"one of {', '.join(sorted(self.words))}")
-        return self.prepare(words)
+        return self.prepare({name: self._read(name, value) for name, value in words.items()})
+
+    def _read(self, name: str, value: Any) -> Any:
+        """A value as its declaration takes it: words are words here, and numbers may be written 6,3,1.8."""
+        if self.words is None:
+            return value
+        if name not in self.words:
+            raise InvalidArgument(f"parameter of {self.name}", name, f"one of {', '.join(sorted(self.words))}")
+        said = self.words[name]
+        if said.choices and not isinstance(value, str):
+            raise InvalidArgument(name, value, f"{' or '.join(said.choices)} in a sweep")
+        return value.split(",") if said.kind == "numbers" and isinstance(value, str) else value
 
     def key(self, ready: Ready, seed: int | None, repeat: int = 0) -> str:
         """The key of a problem of this call."""
@@ -68,10 +78,6 @@ class Call:
     def columns(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """The parameters under the names they have in a row."""
         return {f"given_{name}" if name in self.given else name: value for name, value in parameters.items()}
-
-
-class Nothing(Problem):
-    """A call without arguments beyond the problem."""
 
 
 def answer(result: Result, **arrays: NDArray[Any]) -> Answer:
@@ -103,8 +109,3 @@ def unsaid(*problems: Problem) -> frozenset[str]:
 @cache
 def _late(problem: type[Problem]) -> tuple[tuple[str, str, Any], ...]:
     return tuple((name, said.flat, said.default) for name, said in words_of(problem).items() if said.since)
-
-
-def integers(settings: type[Problem]) -> set[str]:
-    """The words of some settings that are integers."""
-    return {name for name, field in settings.model_fields.items() if field.annotation in (int, int | None)}

@@ -29,9 +29,9 @@ ROOMS = {
     "aim": ("lazy", "spectra", "numerics", "fields", "problem", "arguments", "results", "errors"),
     "sparse": ("lazy", "spectra", "numerics", "fields", "problem", "arguments", "results", "errors"),
     "plot": ("aim", "sparse", "weights", "results"),
-    "sweep": ("aim", "sparse", "numerics", "fields", "problem", "results", "errors", "__version__"),
+    "sweep": ("lazy", "aim", "sparse", "numerics", "fields", "problem", "results", "errors", "__version__"),
     "weights": ("aim", "spectra", "numerics", "problem", "results", "errors"),
-    "figures": ("aim", "sparse", "sweep", "weights", "plot", "numerics", "results", "errors", "__version__"),
+    "figures": ("aim", "sparse", "sweep", "weights", "plot", "numerics", "problem", "results", "errors", "__version__"),
     "app": ("aim", "sparse", "sweep", "weights", "plot", "numerics", "problem", "results", "errors", "__version__"),
     "__main__": ("cli",),
     "cli": (

@@ -42,6 +42,16 @@ def test_what_is_asked_for_comes_before_what_the_file_says():
     assert executor_for(spec, own) is own
 
 
+def test_a_chunk_without_points_is_refused_with_its_line():
+    with pytest.raises(InvalidArgument, match="spec, line 3: chunk must be an integer >= 1; got 0"):
+        parse_spec('call = "sparse.align"\n[run]\nchunk = 0\n')
+    with solved(parse_spec('call = "sparse.align"\n[run]\nchunk = 2\n[grid]\nalpha0 = [1.0, 2.0, 3.0]\n')) as (
+        store,
+        number,
+    ):
+        assert store.counts(number).done == 3
+
+
 def workers_of(on, call, values):
     """Which processes solved some points."""
     with solved(Spec(call=call, axes={"x": values}, own=True), on=on) as (store, number):

@@ -3,10 +3,12 @@
 Every function takes flat words and a seed, and returns numbers, words and arrays (see `onehead.sweep.calls`).
 """
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from onehead.problem import Problem
 
 __all__ = [
     "best_decay",
@@ -23,6 +25,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 Row = dict[str, Any]
+Kind = TypeVar("Kind", bound=Problem)
 
 
 def name(function: str) -> str:
@@ -129,17 +132,19 @@ def distance(words: Row, seed: int) -> Row:
 
 def first_cosines(words: Row, seed: int) -> Row:
     """Cosines of query and first readout with the signal after the two gradient steps on real tokens."""
-    from onehead.sparse.losses import named  # noqa: PLC0415
     from onehead.sparse.samplers import first_steps  # noqa: PLC0415
     from onehead.sparse.task import Protocol, Task  # noqa: PLC0415
 
-    task = Task(**{key: words[key] for key in ("length", "signal_tokens", "strength", "positive_rate")})
-    rates = {key: words[key] for key in ("alpha0", "beta", "eta_w", "eta_b") if key in words}
-    plan = Protocol(loss=named("logistic"), **rates)
+    task, plan = _part(Task, words), _part(Protocol, words)
     sources = np.random.SeedSequence(seed).spawn(words["trials"])
     found = np.array([first_steps(task, plan, words["dim"], np.random.default_rng(source)).cos for source in sources])
     error = float(found.std(ddof=1) / np.sqrt(len(found)))
     return {"cos_query": float(found.mean()), "cos_query_err": error, "status": "sampled", "kind": "measurement"}
+
+
+def _part(problem: type[Kind], words: Row) -> Kind:
+    """The part of some words that makes a problem."""
+    return problem(**{key: value for key, value in words.items() if key in problem.model_fields})
 
 
 def separable_crossing(words: Row, seed: int) -> Row:
@@ -147,7 +152,7 @@ def separable_crossing(words: Row, seed: int) -> Row:
     from onehead.sparse.task import Protocol, Task  # noqa: PLC0415
     from onehead.sparse.train import separable_share  # noqa: PLC0415
 
-    task = Task(**{key: words[key] for key in ("length", "signal_tokens", "strength", "positive_rate")})
+    task = _part(Task, words)
     factors = np.array([0.7, 0.85, 1.0, 1.15, 1.3])
     shares = [
         separable_share(

@@ -73,6 +73,7 @@ def parse_spec(text: str, name: str = "spec") -> Spec:
     if not isinstance(tree.get("call"), str):
         raise wrong(f"call must be {SECTIONS['call']}; got {tree.get('call')!r}.", "call")
     try:
+        Run(**{key: value for key, value in tree.get("run", {}).items() if key in Run.model_fields})
         call = call_named(tree["call"])
         axes: dict[Any, Any] = {**_together(tree, call)}
         for axis, given in tree.get("grid", {}).items():
@@ -109,7 +110,7 @@ def _together(tree: dict[str, Any], call: Call) -> dict[tuple[str, ...], Any]:
 def _where(failure: InvalidArgument, tree: dict[str, Any]) -> tuple[str, ...]:
     """The keys under which the value that was refused stands."""
     for word in (failure.name, str(failure.got)):
-        for section in ("grid", "zip", "fixed"):
+        for section in ("grid", "zip", "fixed", "run"):
             if word in tree.get(section, {}):
                 return section, word
         if word in tree:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from onehead.cli.output import console
+from onehead.cli.output import console, note
+from onehead.cli.text import clean
 
 if TYPE_CHECKING:
     from onehead.sweep import Counts
@@ -15,10 +16,13 @@ __all__ = ["bar", "span"]
 
 
 @contextmanager
-def bar() -> Iterator[Callable[[str, "Counts"], None]]:
-    """Points, rate, time left and failures of the sweep under way; gives a function that takes its title and counts."""
+def bar() -> Iterator[tuple[Callable[[str, "Counts"], None], Callable[[str], None]]]:
+    """Points, rate, time left and failures of the sweep under way.
+
+    Gives two functions: one takes the title and the counts of a sweep, the other a line to keep above the bar.
+    """
     if not sys.stderr.isatty():  # nobody watches
-        yield lambda title, counts: None
+        yield (lambda title, counts: None), note
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
@@ -35,7 +39,7 @@ def bar() -> Iterator[Callable[[str, "Counts"], None]]:
             told += f", {counts.failed} failed" if counts.failed else ""
             shown.update(task, description=title, total=counts.total, completed=finished, told=told)
 
-        yield show
+        yield show, lambda line: shown.console.print(clean(line), markup=False, highlight=False)
 
 
 def span(seconds: float) -> str:

@@ -12,6 +12,7 @@ from onehead.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from onehead.figures.make import Made
+    from onehead.sweep import Counts
 
 __all__ = ["command"]
 
@@ -81,24 +82,19 @@ def make(names: tuple[str, ...], quick: bool, theory: bool, out: str, checkpoint
     if checkpoint is None:  # where `make weights-demo` put one
         checkpoint = next((str(file) for file in sorted(Path(CHECKPOINT).rglob("*.safetensors"))), None)
     finished: list[Made] = []
-
-    def told(one: "Made") -> None:
-        finished.append(one)
-        note(f"{one.name}: {one.points} points, {one.seconds:.1f} s")
-
     total = len(chosen(names))
     try:
-        with bar() as show:
+        with bar() as (show, say):
+
+            def step(figure: str, sweep: str, counts: "Counts") -> None:
+                show(f"figure {len(finished) + 1} of {total}, {figure}: {sweep}", counts)
+
+            def told(one: "Made") -> None:
+                finished.append(one)
+                say(f"{one.name}: {one.points} points, {one.seconds:.1f} s")
+
             made = make_figures(
-                names,
-                out,
-                quick=quick,
-                theory=theory,
-                checkpoint=checkpoint,
-                progress=lambda figure, sweep, counts: show(
-                    f"figure {len(finished) + 1} of {total}, {figure}: {sweep}", counts
-                ),
-                on_figure=told,
+                names, out, quick=quick, theory=theory, checkpoint=checkpoint, progress=step, on_figure=told
             )
     except KeyboardInterrupt:
         note(f"onehead: interrupted; every finished point is kept in {out}; run the same command to go on.")

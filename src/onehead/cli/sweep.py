@@ -106,7 +106,7 @@ def run(spec: str, store: str, dry_run: bool, as_json: bool, **asked: Any) -> No
         return
     last: list[Counts] = []
     try:
-        with bar() as show:
+        with bar() as (show, _):
 
             def progress(counts: "Counts") -> None:
                 last[:] = [counts]

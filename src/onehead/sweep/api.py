@@ -46,7 +46,7 @@ def sweep(
     store : path, optional
         File that keeps every finished point; what it holds already is not solved again. Without it, memory.
     on : str or Executor
-        "inline", "local" (processes), the address of a Dask scheduler, or an executor (see `onehead.sweep.executor_named`).
+        "inline", "local" (processes), "slurm", the address of a Dask scheduler, or an executor (see `executor_named`).
     workers : int, optional
         Processes of "local"; all cores if not given.
     retry : bool

@@ -108,22 +108,13 @@ def test_a_sweep_that_stops_halfway_leaves_no_worker_busy(monkeypatch):
         assert len(workers_of(kept, "test_executors:process", [1])) == 1
 
 
-def test_a_point_is_checked_once_before_it_is_solved(monkeypatch, tmp_path):
+def test_the_words_of_a_point_are_checked_once(monkeypatch, tmp_path):
     from onehead.sweep.calls.base import Call
 
     checked = []
     ready = Call.ready
     monkeypatch.setattr(Call, "ready", lambda call, words: checked.append(words) or ready(call, words))
     spec = parse_spec('call = "sparse.align"\n[grid]\nalpha0 = [1.0, 2.0, 3.0]\n')
-    with solved(spec, tmp_path / "points.db", on=_Nowhere()) as (store, number):
-        assert store.counts(number).missing == 3
+    with solved(spec, tmp_path / "points.db") as (store, number):
+        assert store.counts(number).done == 3
     assert len(checked) == 3
-
-
-class _Nowhere:
-    """An executor that solves nothing."""
-
-    goal = 0.2
-
-    def run(self, call, feed):
-        return iter(())

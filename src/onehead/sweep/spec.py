@@ -15,10 +15,11 @@ from onehead.sweep.calls import call_named
 from onehead.sweep.calls.base import Call
 from onehead.sweep.keys import Point
 
-__all__ = ["SEEDS", "Spec"]
+__all__ = ["REPEATS", "SEEDS", "Spec"]
 
 CHECKED = 20_000  # points that are all checked before a sweep begins; a few seconds
 SEEDS = f"an integer from 1 to {LIMIT} or a list of integers >= 0"
+REPEATS = "an integer >= 1"
 MOST = 1_000_000_000  # points of a sweep
 
 
@@ -67,7 +68,8 @@ class Spec:
         if not self.solver.seeded and (self.seeds is not None or self.repeats != 1):
             name = "seeds" if self.seeds is not None else "repeats"
             raise InvalidArgument(name, getattr(self, name), f"left out: {self.call} draws nothing at random")
-        _at_least_one("repeats", self.repeats)
+        if isinstance(self.repeats, bool) or not isinstance(self.repeats, int) or self.repeats < 1:
+            raise InvalidArgument("repeats", self.repeats, REPEATS)
         if self._total > MOST:
             raise InvalidArgument("grid", self._total, f"at most {MOST:,} points")
 
@@ -155,9 +157,3 @@ class Spec:
         for move in moves:
             words.update(move)
         return words
-
-
-def _at_least_one(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidArgument(name, value, "an integer >= 1")
-    return value

@@ -12,7 +12,7 @@ from onehead.sweep.calls import call_named
 from onehead.sweep.calls.base import Call
 from onehead.sweep.executors import PLACES, Run
 from onehead.sweep.failures import BadSpec
-from onehead.sweep.spec import SEEDS, Spec
+from onehead.sweep.spec import REPEATS, SEEDS, Spec
 
 __all__ = ["parse_spec", "read_spec"]
 
@@ -22,7 +22,7 @@ SECTIONS = {
     "grid": "a table of axes",
     "zip": "a table of axes of equal length",
     "seeds": SEEDS,
-    "repeats": "an integer >= 1",
+    "repeats": REPEATS,
     "run": "a table",
     "slurm": "a table",
 }

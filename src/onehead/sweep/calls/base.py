@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from onehead.problem import Problem
 from onehead.results import Result
 from onehead.sweep.keys import key_of
 
-__all__ = ["Answer", "Call", "Ready", "answer", "unsaid"]
+__all__ = ["Answer", "Call", "Ready", "Solver", "answer", "unsaid", "verb"]
 
 LONG = 32  # a list of more numbers than this is an array, kept beside the row
 NESTED = ("task", "learner", "protocol", "point")  # what the parameters of the row say already
@@ -26,6 +27,11 @@ class Answer:
 
     row: dict[str, Any]
     arrays: dict[str, NDArray[Any]]
+
+
+Solver = Callable[
+    [Any, Any, Any, Any], Answer
+]  # task, its learner or protocol, settings, seed (None: nothing is random)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +100,17 @@ def answer(result: Result, **arrays: NDArray[Any]) -> Answer:
         else:
             row[name] = value
     return Answer(row=row, arrays=kept)
+
+
+def verb(room: ModuleType, name: str) -> Solver:
+    """Solve by the verb of a room that a call is named after: its arguments beyond the problem are the settings of the call."""
+
+    def solve(task: Any, other: Any, chosen: Problem, seed: int | None) -> Answer:
+        words = {word: getattr(chosen, word) for word in type(chosen).model_fields}
+        root = {} if seed is None else {"seed": seed}
+        return answer(getattr(room, name.partition(".")[2])(task, other, **words, **root))
+
+    return solve
 
 
 def unsaid(*problems: Problem) -> frozenset[str]:

@@ -118,7 +118,7 @@ def test_one_line_when_something_is_wrong(onehead, refused, folder):
     assert "store must be a file that exists" in refused("export", "--store", "none.db")
     assert "is damaged or is not a store" in refused("status", "--store", "spec.toml")
     assert "is damaged or is not a store" in refused("run", "spec.toml", "--store", "spec.toml")
-    assert "--address must be given with --on dask" in refused("run", "spec.toml", *store, "--on", "dask")
+    assert "address must be given with dask" in refused("run", "spec.toml", *store, "--on", "dask")
     assert "--on must be inline or local or dask" in refused("run", "spec.toml", *store, "--on", "moon")
     assert "memory must be a size such as 4GB" in refused(
         "run", "spec.toml", *store, "--on", "slurm", "--memory", "lots"

@@ -153,28 +153,34 @@ def test_an_interruption_keeps_what_is_finished_and_leaves_no_process(tmp_path):
         time.sleep(0.2)
     kept = _stored(store)
     assert kept > 0
+    family = _family(running.pid)
     running.send_signal(signal.SIGINT)
     _, said = running.communicate(timeout=30)
     assert running.returncode == 130
     assert "interrupted" in said and len(said.splitlines()) == 1
     assert _stored(store) >= kept
     deadline = time.monotonic() + 10.0
-    while _alive(running.pid) and time.monotonic() < deadline:
+    while family & set(_parents()) and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert not _alive(running.pid)  # its workers are gone with it
+    assert not family & set(_parents())  # its workers are gone with it
 
 
-def _alive(group):
-    """Processes of a group that still run; one that ended and was not yet collected does not."""
-    found = []
+def _parents():
+    """Who started each process that runs; one that ended and was not yet collected does not."""
+    found = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
-            state, _, member = stat.read_text().rpartition(")")[2].split()[:3]
+            state, parent = stat.read_text().rpartition(")")[2].split()[:2]
         except OSError:
             continue
-        if int(member) == group and state != "Z":
-            found.append(stat.parent.name)
+        if state != "Z":
+            found[int(stat.parent.name)] = int(parent)
     return found
+
+
+def _family(process):
+    """A process and those that it started."""
+    return {process} | {child for child, parent in _parents().items() if parent == process}
 
 
 def _stored(path):

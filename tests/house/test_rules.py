@@ -17,74 +17,31 @@ from onehead.results import Certificate, Result
 SOURCE = Path(onehead.__file__).parent
 
 # a room may import the rooms on its right, and itself
+FOUNDATION = ("errors", "renamed", "lazy", "fields", "problem", "arguments", "results", "measured")
+THEORY = (*FOUNDATION, "numerics", "spectra")
 ROOMS = {
     "errors": (),
     "renamed": (),
     "lazy": ("renamed",),
-    "results": ("errors",),
-    "measured": ("arguments", "results", "errors"),
     "fields": (),
-    "problem": ("fields", "errors"),
     "arguments": ("errors",),
+    "problem": ("fields", "errors"),
+    "results": ("errors",),
+    "measured": ("results", "errors"),
     "numerics": ("errors",),
     "spectra": ("numerics", "errors"),
-    "aim": (
-        "lazy",
-        "spectra",
-        "numerics",
-        "fields",
-        "problem",
-        "arguments",
-        "measured",
-        "renamed",
-        "results",
-        "errors",
-    ),
-    "sparse": (
-        "lazy",
-        "spectra",
-        "numerics",
-        "fields",
-        "problem",
-        "arguments",
-        "measured",
-        "renamed",
-        "results",
-        "errors",
-    ),
-    "plot": ("lazy", "aim", "sparse", "weights", "results"),
-    "sweep": ("aim", "sparse", "numerics", "problem", "results", "errors", "__version__"),
-    "weights": ("lazy", "aim", "spectra", "numerics", "problem", "results", "errors"),
-    "figures": ("aim", "sparse", "sweep", "weights", "plot", "results", "errors", "__version__"),
-    "app": (
-        "aim",
-        "sparse",
-        "sweep",
-        "weights",
-        "plot",
-        "numerics",
-        "fields",
-        "problem",
-        "results",
-        "errors",
-        "__version__",
-    ),
+    "aim": THEORY,
+    "sparse": THEORY,
+    "weights": (*THEORY, "aim"),
+    "plot": (*FOUNDATION, "aim", "sparse", "weights"),
+    "sweep": (*THEORY, "aim", "sparse", "__version__"),
+    "figures": (*THEORY, "aim", "sparse", "sweep", "weights", "plot", "__version__"),
+    "app": (*THEORY, "aim", "sparse", "sweep", "weights", "plot", "__version__"),
+    "cli": (*THEORY, "aim", "sparse", "sweep", "weights", "plot", "figures", "app", "__version__"),
     "__main__": ("cli",),
-    "cli": (
-        "aim",
-        "sparse",
-        "sweep",
-        "weights",
-        "figures",
-        "app",
-        "plot",
-        "fields",
-        "results",
-        "errors",
-        "numerics",
-        "__version__",
-    ),
 }
+# within the room of a theory, too: equations know nothing of solving, solving nothing of the verbs, verbs nothing of training
+STAIRS = ("equations", "solve", "verbs", "sketch", "training")
 HEAVY = ("matplotlib", "pandas", "dash", "plotly", "distributed", "dask", "torch", "jax", "rich", "click")
 
 
@@ -121,6 +78,16 @@ def test_arrows_point_one_way(path):
     for name, _ in imports(path):
         if name.startswith("onehead."):
             assert name.split(".")[1] in allowed, f"{room} must not import {name}"
+
+
+@pytest.mark.parametrize("half", ["aim", "sparse"])
+def test_stairs_of_a_theory_lead_one_way(half):
+    for path in sorted((SOURCE / half).rglob("*.py")):
+        own = path.relative_to(SOURCE / half).parts[0]
+        below = STAIRS[: STAIRS.index(own) + 1] if own in STAIRS else ()
+        for name, _ in imports(path):
+            stair = (name.removeprefix(f"onehead.{half}.").split(".")[0]) if name.startswith(f"onehead.{half}.") else ""
+            assert stair not in STAIRS or stair in below, f"{path.relative_to(SOURCE)} must not import {name}"
 
 
 @pytest.mark.parametrize("path", files(), ids=lambda p: str(p.relative_to(SOURCE)))

@@ -14,9 +14,9 @@ from tests.support.hostile import checkpoint, poison
 import onehead
 from onehead.errors import InvalidArgument
 from onehead.sweep import Store, sweep
-from onehead.sweep.points import Point
+from onehead.sweep.keys import Point
 from onehead.sweep.solve import solve_chunk
-from onehead.sweep.spec import parse_spec
+from onehead.sweep.spec_file import parse_spec
 from onehead.sweep.version import NUMERICAL
 
 SOURCE = Path(onehead.__file__).parent
@@ -30,14 +30,18 @@ NEVER = {
 }  # fmt: skip
 # module -> the files that may use it
 ONLY_IN = {
-    "subprocess": {"sweep/local.py"},
-    "multiprocessing": {"sweep/local.py", "sweep/worker.py", "app/work.py", "app/training.py", "figures/pool.py"},
-    "socket": {"app/server.py", "sweep/store.py"},  # the store asks for the name of this machine only
+    "subprocess": {"sweep/executors/local.py"},
+    "multiprocessing": {"sweep/executors/local.py", "sweep/executors/worker.py", "app/work.py", "app/training.py"},
+    "socket": {
+        "app/server.py",
+        "sweep/store.py",
+        "sweep/database.py",
+    },  # the store asks for the name of this machine only
     "flask": {"app/server.py"},
     "werkzeug": {"app/server.py"},
     "dash": {"app/server.py"},
-    "distributed": {"sweep/dask.py"},
-    "dask_jobqueue": {"sweep/slurm.py"},
+    "distributed": {"sweep/executors/dask.py"},
+    "dask_jobqueue": {"sweep/executors/slurm.py"},
 }
 NEVER_INSIDE = ("urllib.request", "urllib.robotparser", "http.client", "http.server", "numpy.ctypeslib")
 NEVER_CALLED = {"eval", "exec", "compile", "__import__", "breakpoint", "input", "globals"}
@@ -48,7 +52,7 @@ NEVER_METHODS = {
     "subprocess": {"getoutput", "getstatusoutput", "call", "run", "check_output", "check_call"},  # Popen alone, see below
 }  # fmt: skip
 # files that import a module by a name that is not written out, each from a list of its own
-NAMED_IMPORTS = {"__init__.py", "cli/main.py", "figures/registry.py", "lazy.py", "sweep/calls.py"}
+NAMED_IMPORTS = {"__init__.py", "cli/main.py", "figures/registry.py", "lazy.py", "sweep/calls/__init__.py"}
 SQL = {"execute", "executemany", "executescript"}
 SQL_PARTS = {"where", "SCHEMA", "APPLICATION", "SCHEMA_VERSION"}  # constants of the store, never data
 
@@ -202,7 +206,7 @@ sys.addaudithook(hook)
 import onehead
 from onehead.cli.main import cli
 from onehead.sweep import Store
-from onehead.sweep.spec import read_spec
+from onehead.sweep.spec_file import read_spec
 from onehead.weights import survey
 active = True
 survey("model.safetensors", head_count=1, fit=False)
@@ -237,7 +241,7 @@ def test_workers_are_sent_names_and_numbers_only():
     # pickle is used between processes that we started ourselves (pipes, Dask); what it carries names nothing else
     chunk = [Point("k", {"alpha0": 1.0}, None, 0)]
     out = names_in(pickle.dumps((solve_chunk, "sparse.align", chunk, NUMERICAL), protocol=4))
-    assert out == {"onehead.sweep.solve.solve_chunk", "onehead.sweep.points.Point"}
+    assert out == {"onehead.sweep.solve.solve_chunk", "onehead.sweep.keys.Point"}
     back = names_in(pickle.dumps(solve_chunk("sparse.align", chunk, NUMERICAL), protocol=4))
     assert all(
         name.startswith(("onehead.sweep.solve.Outcome", "numpy.", "copyreg.", "builtins.object")) for name in back

@@ -9,7 +9,7 @@ import pytest
 
 import onehead
 from onehead.sweep import Store
-from onehead.sweep.slurm import Jobs, Slurm
+from onehead.sweep.executors.slurm import Slurm
 
 pytestmark = pytest.mark.slurm
 HERE = Path(__file__).parent
@@ -71,7 +71,7 @@ def test_a_cancelled_job_loses_nothing(slurm, tmp_path):
         {"x": list(range(POINTS))},
         fixed={"seconds": 0.1},
         store=store,
-        on=Slurm(Jobs(partition="debug", memory="1GB", time="00:10:00", jobs=2)),
+        on=Slurm(partition="debug", memory="1GB", time="00:10:00", jobs=2),
         progress=step,
     )
     print(f"job {cancelled} cancelled after 30 points: {len(table)} of {POINTS} rows, {len(table.failed)} failed")  # noqa: T201

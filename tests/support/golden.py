@@ -194,12 +194,12 @@ def knobs() -> dict[str, Any]:
 def keys() -> list[list[Any]]:
     """The key under which each point is stored, and its words."""
     from onehead.sweep.calls import call_named
-    from onehead.sweep.points import key_of
 
     rows = []
     for name, words, seed in POINTS:
-        parameters = call_named(name).ready(words).parameters
-        rows.append([name, json.loads(json.dumps(parameters)), key_of(name, parameters, seed, 0)])
+        call = call_named(name)
+        ready = call.ready(words)
+        rows.append([name, json.loads(json.dumps(ready.parameters)), call.key(ready, seed)])
     return rows
 
 

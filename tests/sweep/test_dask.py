@@ -69,13 +69,13 @@ def test_a_killed_scheduler_keeps_what_is_finished(tmp_path):
 
 
 def test_no_scheduler_there(monkeypatch):
-    monkeypatch.setattr("onehead.sweep.dask.PATIENCE", 1.0)
+    monkeypatch.setattr("onehead.sweep.executors.dask.PATIENCE", 1.0)
     with pytest.raises(InvalidArgument, match="address must be the address of a running Dask scheduler"):
         onehead.sweep("sparse.align", {"alpha0": [1.0]}, on=f"tcp://127.0.0.1:{free_port()}")
 
 
 def test_a_worker_with_other_numbers_is_refused(monkeypatch):
-    monkeypatch.setattr("onehead.sweep.dask.NUMERICAL", "other")
+    monkeypatch.setattr("onehead.sweep.executors.dask.NUMERICAL", "other")
     with (
         cluster(workers=1) as (address, _, _),
         pytest.raises(WorkersLost, match="the worker has numerical version 2, the sweep other: install one onehead"),

@@ -128,7 +128,7 @@ def test_a_point_that_kills_every_worker_fails_alone(tmp_path):
 def test_workers_that_do_not_start(monkeypatch):
     from onehead.sweep.failures import WorkersLost
 
-    monkeypatch.setattr("onehead.sweep.local.sys.executable", shutil.which("false"))
+    monkeypatch.setattr("onehead.sweep.executors.local.sys.executable", shutil.which("false"))
     with pytest.raises(WorkersLost, match=r"worker processes do not start \(exit code 1\)"):
         onehead.sweep("tests.support.sweep_calls:trivial", {"x": [1, 2, 3]}, on="local", workers=2)
 

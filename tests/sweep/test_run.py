@@ -134,8 +134,8 @@ def test_arrays_are_kept_once_by_content(tmp_path):
 
 
 def test_chunks_follow_the_time_points_take():
-    from onehead.sweep.feed import Feed
-    from onehead.sweep.points import Point
+    from onehead.sweep.executors.feed import Feed
+    from onehead.sweep.keys import Point
     from onehead.sweep.solve import Outcome
 
     def sizes(duration, total=20_000):

@@ -11,7 +11,7 @@ from tests.support.hostile import Mark, poison, program
 from onehead.errors import InvalidArgument, OneheadError
 from onehead.sweep import Store, sweep
 from onehead.sweep.arrays import Arrays
-from onehead.sweep.spec import parse_spec
+from onehead.sweep.spec_file import parse_spec
 
 HEAD = 'call = "sparse.align"\n'
 
@@ -57,14 +57,14 @@ def test_hostile_sweep_files_get_one_sentence(text):
     ids=str,
 )
 def test_no_word_of_a_file_becomes_a_line_of_the_job_script(settings):
-    from onehead.sweep.slurm import Jobs
+    from onehead.sweep.executors.slurm import Jobs
 
     with pytest.raises(InvalidArgument):
         Jobs(**settings)
 
 
 def test_good_partitions_are_names():
-    from onehead.sweep.slurm import Jobs
+    from onehead.sweep.executors.slurm import Jobs
 
     for name in ("main", "gpu-a100", "short,long", "part_1.x", None):
         assert Jobs(partition=name).partition == name

@@ -9,7 +9,7 @@ from onehead.sweep import CALLS, Spec
 from onehead.sweep.axes import axis_values
 from onehead.sweep.examples import EXAMPLES, example
 from onehead.sweep.failures import BadSpec
-from onehead.sweep.spec import parse_spec, read_spec
+from onehead.sweep.spec_file import parse_spec, read_spec
 
 
 def test_ranges_read_as_on_the_command_line():
@@ -57,7 +57,7 @@ def test_one_problem_has_one_key():
 
 def test_numerical_version_is_part_of_the_key(monkeypatch):
     before = key(alpha=1.0)
-    monkeypatch.setattr("onehead.sweep.points.NUMERICAL", "next")
+    monkeypatch.setattr("onehead.sweep.keys.NUMERICAL", "next")
     assert key(alpha=1.0) != before
 
 
@@ -73,7 +73,7 @@ def test_words_of_a_problem_describe_it_again(name):
         else {word: value for word, value in needed.items() if word in call.words}
     )
     assert call.ready(ready.parameters).parameters == ready.parameters
-    assert set(ready.parameters) <= call.words
+    assert set(ready.parameters) <= set(call.words)
 
 
 def test_bad_words_get_the_sentence_of_the_library():
@@ -83,7 +83,7 @@ def test_bad_words_get_the_sentence_of_the_library():
         list(Spec(call="aim.predict", axes={"alpha": [1.0]}, fixed={"nose": 1}).points())
     with pytest.raises(InvalidArgument, match=r"alpha must be given"):
         list(Spec(call="aim.predict", axes={}).points())
-    with pytest.raises(InvalidArgument, match=r"optimiser must be lbfgs, adam or amp; got 'sgd'"):
+    with pytest.raises(InvalidArgument, match=r"optimiser must be lbfgs or adam or amp; got 'sgd'"):
         list(Spec(call="aim.train", axes={}, fixed={"alpha": 1, "dim": 10, "optimiser": "sgd"}).points())
     with pytest.raises(InvalidArgument, match=r"seeds must be left out: aim.predict draws nothing at random"):
         Spec(call="aim.predict", axes={"alpha": [1.0]}, seeds=3)

@@ -1,11 +1,11 @@
 """``onehead figures``: every figure of the two papers, and our own."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from onehead.cli.bar import bar
 from onehead.cli.groups import Guide
 from onehead.cli.output import note, print_json, print_rows
 from onehead.errors import InvalidArgument
@@ -81,17 +81,21 @@ def make(names: tuple[str, ...], quick: bool, theory: bool, out: str, checkpoint
         raise InvalidArgument("--checkpoint", checkpoint, "a file or folder that exists")
     if checkpoint is None:  # where `make weights-demo` put one
         checkpoint = next((str(file) for file in sorted(Path(CHECKPOINT).rglob("*.safetensors"))), None)
-    steps = _Steps(len(chosen(names)))
+    finished: list[Made] = []
+    total = len(chosen(names))
     try:
-        made = make_figures(
-            names,
-            out,
-            quick=quick,
-            theory=theory,
-            checkpoint=checkpoint,
-            progress=steps.step,
-            on_figure=steps.finished,
-        )
+        with bar() as (show, say):
+
+            def step(figure: str, sweep: str, counts: "Counts") -> None:
+                show(f"figure {len(finished) + 1} of {total}, {figure}: {sweep}", counts)
+
+            def told(one: "Made") -> None:
+                finished.append(one)
+                say(f"{one.name}: {one.points} points, {one.seconds:.1f} s")
+
+            made = make_figures(
+                names, out, quick=quick, theory=theory, checkpoint=checkpoint, progress=step, on_figure=told
+            )
     except KeyboardInterrupt:
         note(f"onehead: interrupted; every finished point is kept in {out}; run the same command to go on.")
         raise click.exceptions.Exit(INTERRUPTED) from None
@@ -113,24 +117,3 @@ def make(names: tuple[str, ...], quick: bool, theory: bool, out: str, checkpoint
         return
     for one in made:
         click.echo(str(one.paths[0]))
-
-
-class _Steps:
-    """One line on standard error that says what is under way, and one for every finished figure."""
-
-    def __init__(self, figures: int) -> None:
-        self._figures, self._finished = figures, 0
-
-    def step(self, figure: str, sweep: str, counts: "Counts") -> None:
-        """A sweep begins, or some of its points are finished."""
-        if sys.stderr.isatty():
-            solved = counts.done + counts.failed
-            which = f"figure {self._finished + 1} of {self._figures}"
-            click.echo(f"\r\033[K{which}, {figure}: {sweep}, {solved} of {counts.total} points", err=True, nl=False)
-
-    def finished(self, one: "Made") -> None:
-        """A figure is on disk."""
-        self._finished += 1
-        if sys.stderr.isatty():
-            click.echo("\r\033[K", err=True, nl=False)
-        note(f"{one.name}: {one.points} points, {one.seconds:.1f} s")

@@ -1,25 +1,20 @@
 """``onehead sweep``: many points that survive, from a file."""
 
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from onehead.cli.bar import bar, span
 from onehead.cli.groups import Guide
-from onehead.cli.output import console, note, print_json, print_rows, working
+from onehead.cli.output import note, print_json, print_rows, working
 from onehead.cli.values import Whole, Word
-from onehead.errors import InvalidArgument
+from onehead.sweep.executors import PLACES
 
 if TYPE_CHECKING:
-    from onehead.sweep import Counts, Executor, Spec
-    from onehead.sweep.slurm import Slurm
+    from onehead.sweep import Counts
 
 __all__ = ["command"]
 
-PLACES = ("inline", "local", "dask", "slurm")
 INTERRUPTED = 130
 
 
@@ -48,9 +43,9 @@ def check(spec: str, as_json: bool) -> None:
 
     Example: onehead sweep check sweep.toml
     """
+    from onehead.numerics.parallel import cores
     from onehead.sweep.estimate import estimate
-    from onehead.sweep.local import cores
-    from onehead.sweep.spec import read_spec
+    from onehead.sweep.spec_file import read_spec
 
     read = read_spec(spec)
     with working("solving a few points"):
@@ -71,7 +66,7 @@ def check(spec: str, as_json: bool) -> None:
         return
     click.echo(f"{spec}: {found.points} points of {read.call}")
     click.echo(
-        f"about {_span(found.seconds)} inline, {_span(found.seconds / cores())} on {cores()} local processes: "
+        f"about {span(found.seconds)} inline, {span(found.seconds / cores())} on {cores()} local processes: "
         f"{found.seconds_per_point:.3g} s a point, {found.slowest:.3g} s the slowest of {found.tried} tried"
     )
     for reason in found.failed:
@@ -87,51 +82,39 @@ def check(spec: str, as_json: bool) -> None:
 @click.option("--retry", is_flag=True, help="Solve failed points again.")
 @click.option("--on-error", type=Word("keep", "stop"), default="keep", show_default=True, help="When a point fails.")
 @click.option("--partition", help="SLURM partition.")
-@click.option("--time", "time_", metavar="HH:MM:SS", help="Time limit of a SLURM job.  [01:00:00]")
+@click.option("--time", metavar="HH:MM:SS", help="Time limit of a SLURM job.  [01:00:00]")
 @click.option("--cores", type=Whole(1), help="Cores of a SLURM job, one worker each.  [1]")
 @click.option("--memory", metavar="SIZE", help="Memory of a SLURM job.  [2GB]")
 @click.option("--jobs", type=Whole(1), help="SLURM jobs.  [1]")
 @click.option("--dry-run", is_flag=True, help="Print the SLURM job script and stop.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
-def run(
-    spec: str,
-    store: str,
-    on: str | None,
-    workers: int | None,
-    address: str | None,
-    retry: bool,
-    on_error: str,
-    time_: str | None,
-    dry_run: bool,
-    as_json: bool,
-    **flags: Any,
-) -> None:
+def run(spec: str, store: str, dry_run: bool, as_json: bool, **asked: Any) -> None:
     """Solve what is missing of a sweep; what the store holds already is never solved again.
 
     Example: onehead sweep run sweep.toml --store sweep.db --on local
     """
-    from onehead.sweep.run import drive
-    from onehead.sweep.spec import read_spec
-    from onehead.sweep.store import Store
+    from onehead.sweep.api import executor_for, solved
+    from onehead.sweep.executors.slurm import Slurm
+    from onehead.sweep.spec_file import read_spec
 
     read = read_spec(spec)
-    asked = {"time": time_, **flags}
     if dry_run:
-        script = _slurm(read, asked).script()
+        executor = executor_for(read, **{**asked, "on": "slurm"})
+        assert isinstance(executor, Slurm)
+        script = executor.script()
         print_json({"script": script}) if as_json else click.echo(script, nl=False)
         return
-    executor = _executor(read, on, workers, address, asked)
     last: list[Counts] = []
     try:
-        with Store.writing(store) as opened, _bar(read.call) as show:
+        with bar() as (show, _):
 
             def progress(counts: "Counts") -> None:
                 last[:] = [counts]
-                show(counts)
+                show(read.call, counts)
 
-            number = drive(read, opened, executor, retry=retry, on_error=on_error, progress=progress)
-            counts = opened.counts(number)
-            first = next((row["reason"] for row in opened.rows(number) if row["state"] == "failed"), None)
+            with solved(read, store, **asked, progress=progress) as (opened, number):
+                counts = opened.counts(number)
+                first = next((row["reason"] for row in opened.rows(number) if row["state"] == "failed"), None)
     except KeyboardInterrupt:
         kept = f"{last[0].done + last[0].failed} of {last[0].total} points are" if last else "every finished point is"
         note(f"onehead: interrupted; {kept} kept in {store}; run the same command to go on.")
@@ -142,37 +125,6 @@ def run(
         click.echo(f"done {counts.done}, failed {counts.failed}, missing {counts.missing}")
     if first is not None:
         note(f"note: {counts.failed} points failed, the first: {first} Use --retry to solve them again.")
-
-
-def _executor(
-    spec: "Spec", on: str | None, workers: int | None, address: str | None, asked: dict[str, Any]
-) -> "Executor":
-    """The place to solve in: flags first, then the file."""
-    place = on or spec.run.get("on", "dask" if address else "inline")
-    if place not in PLACES:
-        raise InvalidArgument("on", place, " or ".join(PLACES))
-    if place == "inline":
-        from onehead.sweep.executors import Inline
-
-        return Inline()
-    if place == "local":
-        from onehead.sweep.local import Local
-
-        return Local(workers or spec.run.get("workers"))
-    if place == "slurm":
-        return _slurm(spec, asked)
-    from onehead.sweep.dask import Dask
-
-    address = address or spec.run.get("address")
-    if address is None:
-        raise InvalidArgument("--address", None, "given with --on dask: the address of a Dask scheduler")
-    return Dask(address)
-
-
-def _slurm(spec: "Spec", asked: dict[str, Any]) -> "Slurm":
-    from onehead.sweep.slurm import Jobs, Slurm
-
-    return Slurm(Jobs(**{**spec.slurm, **{name: value for name, value in asked.items() if value is not None}}))
 
 
 @command.command()
@@ -228,36 +180,3 @@ def export(store: str, csv_file: str | None, parquet_file: str | None, as_json: 
         print_json(rows)
     elif not csv_file and not parquet_file:
         print_rows(rows, [*Table(rows).telling, "status"])
-
-
-@contextmanager
-def _bar(title: str) -> Iterator[Callable[["Counts"], None]]:
-    """A progress bar on standard error: points, rate, time left, failures."""
-    if not sys.stderr.isatty():  # nobody watches
-        yield lambda counts: None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[told]}"))
-    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=None, told="")
-        begun: list[tuple[float, int]] = []  # when this run began, and with how many finished points
-
-        def show(counts: "Counts") -> None:
-            finished, now = counts.done + counts.failed, time.monotonic()
-            if not begun:
-                begun.append((now, finished))
-            rate = (finished - begun[0][1]) / max(now - begun[0][0], 1e-3)
-            told = f"{rate:.3g}/s, {_span(counts.missing / rate)} left" if rate else ""
-            told += f", {counts.failed} failed" if counts.failed else ""
-            bar.update(task, total=counts.total, completed=finished, told=told)
-
-        yield show
-
-
-def _span(seconds: float) -> str:
-    """A time as a person would say it."""
-    for name, length in (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):
-        if seconds >= 2.0 * length:
-            return f"{seconds / length:.3g} {name}"
-    return f"{seconds:.2g} seconds"

@@ -3,10 +3,15 @@
 Every function takes flat words and a seed, and returns numbers, words and arrays (see `onehead.sweep.calls`).
 """
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from onehead import aim, sparse
+from onehead.aim.words import problem_from_words
+from onehead.errors import NotConverged
+from onehead.problem import Problem
 
 __all__ = [
     "best_decay",
@@ -23,6 +28,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 Row = dict[str, Any]
+Kind = TypeVar("Kind", bound=Problem)
 
 
 def name(function: str) -> str:
@@ -33,7 +39,6 @@ def name(function: str) -> str:
 def best_decay(words: Row, _seed: int) -> Row:
     """The weight decay with the lowest test error, and the prediction there; ``weight_decay`` 0 is the limit."""
     from onehead.aim.verbs.tune import best_decay as best  # noqa: PLC0415  (every call loads what it needs)
-    from onehead.aim.words import problem_from_words  # noqa: PLC0415
 
     task, learner, rest = problem_from_words(words)
     point = best(task, learner, rest["alpha"])
@@ -43,12 +48,8 @@ def best_decay(words: Row, _seed: int) -> Row:
 
 def scaling_point(words: Row, _seed: int) -> Row:
     """Excess error, local exponent and parts at one number of samples (7, 8)."""
-    from onehead.aim.verbs.scaling import scaling  # noqa: PLC0415
-    from onehead.aim.words import problem_from_words  # noqa: PLC0415
-    from onehead.errors import NotConverged  # noqa: PLC0415
-
     task, learner, _ = problem_from_words({key: value for key, value in words.items() if key != "samples"})
-    point = scaling(task, learner, [words["samples"]]).points[0]
+    point = aim.scaling(task, learner, [words["samples"]]).points[0]
     row = point.to_dict()
     if row["kind"] is None:
         raise NotConverged(row["status"])
@@ -58,13 +59,9 @@ def scaling_point(words: Row, _seed: int) -> Row:
 
 def phase_row(words: Row, _seed: int) -> Row:
     """One weight decay of the rate diagram: every number of samples, from many to few (7)."""
-    from onehead.aim.targets import PowerLaw  # noqa: PLC0415
-    from onehead.aim.task import Task  # noqa: PLC0415
-    from onehead.aim.verbs.phases import phase_diagram  # noqa: PLC0415
-
-    task = Task(target=PowerLaw(gamma=words["gamma"], dim=words["dim"]), noise=words["noise"])
+    task = aim.Task(target=aim.PowerLaw(gamma=words["gamma"], dim=words["dim"]), noise=words["noise"])
     steps = np.round(np.arange(words["first"], words["last"] + 1e-9, words["step"]), 10)
-    cells = phase_diagram(task, log_n=steps.tolist(), log_lambda=[words["log_lambda"]]).cells
+    cells = aim.phase_diagram(task, log_n=steps.tolist(), log_lambda=[words["log_lambda"]]).cells
     return {
         "log_n": steps,
         "excess": np.array([np.nan if cell.excess_error is None else cell.excess_error for cell in cells]),
@@ -78,12 +75,8 @@ def phase_row(words: Row, _seed: int) -> Row:
 
 def counting(words: Row, _seed: int) -> Row:
     """How many eigenvalues of the trained map lie above x, for x between the ends of its law (5)."""
-    from onehead.aim.verbs.predict import predict  # noqa: PLC0415
-    from onehead.aim.verbs.spectrum import spectrum  # noqa: PLC0415
-    from onehead.aim.words import problem_from_words  # noqa: PLC0415
-
     task, learner, rest = problem_from_words(words)
-    law = spectrum(predict(task, learner, rest["alpha"]))
+    law = aim.spectrum(aim.predict(task, learner, rest["alpha"]))
     top = max([edge for _, edge in law.edges] + [outlier.position for outlier in law.outliers])
     x = np.geomspace(0.01 * top, 1.05 * top, 400)
     return {
@@ -100,19 +93,15 @@ def counting(words: Row, _seed: int) -> Row:
 
 def distance(words: Row, seed: int) -> Row:
     """Squared distance |S - S*|²/d of trained heads, with its standard error over seeds (1.3)."""
-    from onehead.aim.training.settings import Method  # noqa: PLC0415
-    from onehead.aim.training.train import train  # noqa: PLC0415
-    from onehead.aim.words import problem_from_words  # noqa: PLC0415
-
     task, learner, rest = problem_from_words(words)
-    found = train(
+    found = aim.train(
         task,
         learner,
         dim=rest["dim"],
         alpha=rest["alpha"],
         seeds=rest["seeds"],
         seed=seed,
-        method=Method(starts=1),
+        method=aim.Method(starts=1),
     )
     if found.status.startswith("interrupted"):
         raise KeyboardInterrupt
@@ -129,30 +118,30 @@ def distance(words: Row, seed: int) -> Row:
 
 def first_cosines(words: Row, seed: int) -> Row:
     """Cosines of query and first readout with the signal after the two gradient steps on real tokens."""
-    from onehead.sparse.losses import named  # noqa: PLC0415
-    from onehead.sparse.task import Protocol, Task  # noqa: PLC0415
     from onehead.sparse.training.samplers import first_steps  # noqa: PLC0415
 
-    task = Task(**{key: words[key] for key in ("length", "signal_tokens", "strength", "positive_rate")})
-    rates = {key: words[key] for key in ("alpha0", "beta", "eta_w", "eta_b") if key in words}
-    plan = Protocol(loss=named("logistic"), **rates)
+    task, plan = _part(sparse.Task, words), _part(sparse.Protocol, words)
     sources = np.random.SeedSequence(seed).spawn(words["trials"])
     found = np.array([first_steps(task, plan, words["dim"], np.random.default_rng(source)).cos for source in sources])
     error = float(found.std(ddof=1) / np.sqrt(len(found)))
     return {"cos_query": float(found.mean()), "cos_query_err": error, "status": "sampled", "kind": "measurement"}
 
 
+def _part(problem: type[Kind], words: Row) -> Kind:
+    """The part of some words that makes a problem."""
+    return problem(**{key: value for key, value in words.items() if key in problem.model_fields})
+
+
 def separable_crossing(words: Row, seed: int) -> Row:
     """Sample ratio at which half of the finite samples are separable, by linear programming around ``near``."""
-    from onehead.sparse.task import Protocol, Task  # noqa: PLC0415
-    from onehead.sparse.training.train import separable_share  # noqa: PLC0415
-
-    task = Task(**{key: words[key] for key in ("length", "signal_tokens", "strength", "positive_rate")})
+    task = _part(sparse.Task, words)
     factors = np.array([0.7, 0.85, 1.0, 1.15, 1.3])
     shares = [
-        separable_share(
+        sparse.separable_share(
             task,
-            Protocol(alpha1=float(factor * words["near"]), cos_query=words["cos_query"], sharpness=words["sharpness"]),
+            sparse.Protocol(
+                alpha1=float(factor * words["near"]), cos_query=words["cos_query"], sharpness=words["sharpness"]
+            ),
             dim=words["dim"],
             trials=words["trials"],
             seed=seed,
@@ -177,12 +166,10 @@ def separable_crossing(words: Row, seed: int) -> Row:
 
 def trained_head(words: Row, seed: int) -> Row:
     """A head trained by ourselves, read like one of a checkpoint: its factor W serves as query and key."""
-    from onehead.aim.training.train import train  # noqa: PLC0415
-    from onehead.aim.words import problem_from_words  # noqa: PLC0415
     from onehead.weights import head_report  # noqa: PLC0415
 
     task, learner, rest = problem_from_words(words)
-    run = train(task, learner, dim=rest["dim"], alpha=rest["alpha"], seed=seed).runs[0]
+    run = aim.train(task, learner, dim=rest["dim"], alpha=rest["alpha"], seed=seed).runs[0]
     values, vectors = np.linalg.eigh(run.map)
     weights = (np.sqrt(np.clip(values, 0.0, None)) * vectors).T
     return _head(head_report(weights, weights, layer=0, head=0, bootstrap=0))

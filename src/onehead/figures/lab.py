@@ -5,7 +5,8 @@ from os import PathLike
 from typing import Any, TypeVar
 
 from onehead.results import plain
-from onehead.sweep import Counts, Executor, Inline, Spec, Store, Table, drive
+from onehead.sweep import Counts, Executor, Inline, Spec, Table
+from onehead.sweep.api import solved
 
 __all__ = ["Lab"]
 
@@ -98,8 +99,8 @@ class Lab:
                 self._progress(name, counts)
 
         spec = Spec(call=call, axes=axes, fixed=fixed, seeds=seeds, own=True)
-        with Store.writing(self._store) as store:
-            table = Table(list(store.rows(drive(spec, store, self._executor, progress=tell))), store.arrays.get)
+        with solved(spec, self._store, on=self._executor, progress=tell) as (store, number):
+            table = store.table(number)
         self._tables[name] = table
         self._asked[name] = {
             "call": call,

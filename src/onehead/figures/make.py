@@ -1,7 +1,7 @@
 """Making figures: numbers through sweeps, drawing, four files each."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -9,11 +9,11 @@ from time import perf_counter
 
 from onehead.errors import InvalidArgument, OneheadError, SolveError
 from onehead.figures.lab import Lab
-from onehead.figures.pool import Pool
 from onehead.figures.registry import Drawing, Figure, chosen
 from onehead.figures.save import save
+from onehead.numerics.parallel import cores
 from onehead.sweep import Counts, Executor, Inline
-from onehead.sweep.local import cores
+from onehead.sweep.executors import Local
 
 __all__ = ["STORE", "Made", "make"]
 
@@ -125,11 +125,6 @@ def _drawn(figure: Figure, lab: Lab) -> Drawing:
         raise SolveError(f"{figure.name} cannot be drawn: {count} points failed, the first: {first}") from failure
 
 
-@contextmanager
-def _place(workers: int | None) -> Iterator[Executor]:
-    count = cores() if workers is None else workers
-    if count == 1:
-        yield Inline()
-        return
-    with Pool(count) as pool:
-        yield pool
+def _place(workers: int | None) -> AbstractContextManager[Executor]:
+    """Processes that outlive a sweep, for a figure makes several short ones; with one core none."""
+    return nullcontext(Inline()) if (cores() if workers is None else workers) == 1 else Local(workers)

@@ -1,6 +1,5 @@
 """What a figure leaves behind: a picture in two formats, its data, and a note of parameters and versions."""
 
-import csv
 import json
 import sys
 from importlib.metadata import version
@@ -13,6 +12,7 @@ from onehead.figures.lab import Lab
 from onehead.figures.registry import Drawing, Figure
 from onehead.results import plain
 from onehead.sweep import NUMERICAL
+from onehead.sweep.export import write_csv
 
 __all__ = ["DATA", "save"]
 
@@ -26,7 +26,7 @@ def save(figure: Figure, drawing: Drawing, lab: Lab, folder: Path) -> list[Path]
     paths = [folder / f"{figure.name}{ending}" for ending in DATA]
     drawing.picture.savefig(paths[0], dpi=DPI, metadata={"Software": None})
     drawing.picture.savefig(paths[1], metadata={"CreationDate": None})
-    _write_csv(paths[2], lab.rows)
+    write_csv(str(paths[2]), map(plain, lab.rows))
     paths[3].write_text(json.dumps(plain(note(figure, drawing, lab)), indent=1, ensure_ascii=False, allow_nan=False))
     return paths
 
@@ -48,12 +48,3 @@ def note(figure: Figure, drawing: Drawing, lab: Lab) -> dict[str, Any]:
         "python": ".".join(map(str, sys.version_info[:2])),
         "libraries": {name: version(name) for name in LIBRARIES},
     }
-
-
-def _write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
-    flat = [plain(row) for row in rows]
-    columns = list(dict.fromkeys(key for row in flat for key in row))
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, columns)
-        writer.writeheader()
-        writer.writerows(flat)

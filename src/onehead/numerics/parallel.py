@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from onehead.numerics.interrupts import check, heard
 
-__all__ = ["thread_map", "threads", "walk_chains"]
+__all__ = ["cores", "thread_map", "threads", "walk_chains"]
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -21,6 +21,11 @@ def threads() -> int:
     wish = os.environ.get("ONEHEAD_THREADS", "")
     if wish.isdigit():
         return max(1, int(wish))
+    return cores()
+
+
+def cores() -> int:
+    """Cores this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -17,6 +17,8 @@ from onehead.sparse.losses import LOSSES, Loss, named
 __all__ = [
     "MODELS",
     "PROBLEM",
+    "Activation",
+    "Mode",
     "Model",
     "Protocol",
     "Sample",
@@ -29,6 +31,10 @@ __all__ = [
 
 Array = NDArray[np.float64]
 Model = Literal["attention", "pooled", "vectorised"]
+Activation = Literal["sigmoid", "step", "relu", "power"]  # gate of element-wise attention
+Mode = Literal[
+    "reduced", "tokens", "joint"
+]  # of training: sufficient statistics, real tokens, query and readout together
 MODELS: tuple[Model, ...] = ("attention", "pooled", "vectorised")
 
 MAX_PATTERNS = 2000  # sets of signal positions that are listed one by one when they are not all alike

@@ -7,36 +7,16 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from onehead.sweep.calls import CALLS
-from onehead.sweep.door import sweep
-from onehead.sweep.executors import Executor, Inline, executor_named
-from onehead.sweep.run import drive
-from onehead.sweep.spec import Spec, read_spec
-from onehead.sweep.store import Counts, Store
-from onehead.sweep.table import Table
-from onehead.sweep.version import NUMERICAL
+from onehead.lazy import lazy_room
 
-__all__ = [
-    "CALLS",
-    "NUMERICAL",
-    "Counts",
-    "Executor",
-    "Inline",
-    "Spec",
-    "Store",
-    "Table",
-    "drive",
-    "executor_named",
-    "read_spec",
-    "sweep",
-]
+__getattr__, __dir__, __all__ = lazy_room(__name__, __file__)
 
 
 class _Room(ModuleType):
     """A room that is itself the verb: ``onehead.sweep(...)``."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Table:
-        return sweep(*args, **kwargs)
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.sweep(*args, **kwargs)
 
 
 sys.modules[__name__].__class__ = _Room

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from onehead.errors import OneheadError
 from onehead.results import plain
-from onehead.sweep.call import Call
 from onehead.sweep.calls import call_named
-from onehead.sweep.points import Point
+from onehead.sweep.calls.base import Call
+from onehead.sweep.keys import Point
 from onehead.sweep.version import NUMERICAL
 
 __all__ = ["PINNED", "Outcome", "pin_threads", "solve_chunk", "solve_point"]
@@ -52,10 +52,13 @@ class Outcome(NamedTuple):
 
 
 def solve_point(call: Call, point: Point) -> Outcome:
-    """Solve one point on its own, never from a neighbour, so that its bits do not depend on where it runs."""
+    """Solve one point on its own, never from a neighbour, so that its bits do not depend on where it runs.
+
+    Its words were checked when the point was made, and are those that its problem gave back.
+    """
     clock = time.perf_counter()
     try:
-        found = call.ready(point.parameters).solve(_seed(point))
+        found = call.prepare(point.parameters).solve(_seed(point))
         row = plain(found.row)
         results = json.dumps(row, allow_nan=False)
     except OneheadError as failure:

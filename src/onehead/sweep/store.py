@@ -9,7 +9,6 @@ import json
 import os
 import socket
 import sqlite3
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -21,38 +20,30 @@ from onehead import __version__
 from onehead.errors import InvalidArgument
 from onehead.sweep.arrays import Arrays
 from onehead.sweep.calls import call_named
-from onehead.sweep.failures import BadStore, StoreFailed
-from onehead.sweep.points import Point
+from onehead.sweep.database import (
+    damaged,
+    locked,
+    locked_now,
+    open_for_reading,
+    open_for_writing,
+    prepared,
+    sentences,
+)
+from onehead.sweep.failures import BadStore
+from onehead.sweep.keys import Point
 from onehead.sweep.solve import Outcome
+from onehead.sweep.table import Table
 from onehead.sweep.version import NUMERICAL
 
-__all__ = ["SCHEMA_VERSION", "Counts", "Store"]
+__all__ = ["Counts", "Store"]
 
-SCHEMA_VERSION = 1
-APPLICATION = 0x0EAD5EE9  # marks the file as ours, so that another program's database is not mistaken for a store
 BATCH = 1000
 DEEPEST = 20  # levels of a row
-
-SCHEMA = """
-CREATE TABLE sweeps (
-    id INTEGER PRIMARY KEY, call TEXT NOT NULL, total INTEGER NOT NULL, started_at TEXT NOT NULL,
-    host TEXT NOT NULL, process INTEGER NOT NULL
-);
-CREATE TABLE points (
-    id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, sweep INTEGER NOT NULL, position INTEGER NOT NULL,
-    call TEXT NOT NULL, parameters TEXT NOT NULL, seed INTEGER, repeat INTEGER NOT NULL,
-    state TEXT NOT NULL CHECK (state IN ('missing', 'done', 'failed')),
-    results TEXT, arrays TEXT, status TEXT, kind TEXT, residual REAL, reason TEXT, duration REAL,
-    version TEXT, numerical_version TEXT, finished_at TEXT
-);
-CREATE INDEX by_position ON points (sweep, position);
-CREATE INDEX by_state ON points (sweep, state);
-"""
 
 REGISTER = """
 INSERT INTO points (key, sweep, position, call, parameters, seed, repeat, state)
 VALUES (?, ?, ?, ?, ?, ?, ?, 'missing')
-ON CONFLICT (key) DO UPDATE SET sweep = excluded.sweep, position = excluded.position
+ON CONFLICT (key) DO UPDATE SET sweep = excluded.sweep, position = excluded.position, parameters = excluded.parameters
 WHERE points.sweep <> excluded.sweep
 """
 
@@ -92,17 +83,17 @@ class Store:
     def writing(cls, path: str | os.PathLike[str] | None) -> Iterator["Store"]:
         """Open for writing, creating the file if needed; refused while another process writes."""
         if path is None:
-            store = cls(_prepared(sqlite3.connect(":memory:"), "memory"), None)
+            store = cls(prepared(sqlite3.connect(":memory:"), "memory"), None)
             try:
                 yield store
             finally:
                 store._connection.close()
             return
         file = Path(path)
-        with _locked(file):
-            store = cls(_open_for_writing(file), file)
+        with locked(file):
+            store = cls(open_for_writing(file), file)
             try:
-                with store._sentences():
+                with sentences(str(file)):
                     yield store
             finally:
                 with suppress(sqlite3.Error):
@@ -115,9 +106,9 @@ class Store:
         file = Path(path)
         if not file.is_file():
             raise BadStore(str(path), f"store must be a file that exists; got {str(path)!r}.")
-        store = cls(_open_for_reading(file), file)
+        store = cls(open_for_reading(file), file)
         try:
-            with store._sentences():
+            with sentences(str(file)):
                 yield store
         finally:
             store._connection.close()
@@ -213,7 +204,7 @@ class Store:
     def running(self) -> bool:
         """Whether a process is writing to the store now."""
         assert self.path is not None
-        return _held(_lock_path(self.path))
+        return locked_now(self.path)
 
     def rows(self, sweep: int | None = None) -> Iterator[dict[str, Any]]:
         """One tidy row per point with an answer: of one sweep in its order, or of the whole store."""
@@ -230,24 +221,9 @@ class Store:
                 tidy["arrays"] = f"{self.path.name}.arrays/{tidy['arrays']}.npz"
             yield tidy
 
-    @contextmanager
-    def _sentences(self) -> Iterator[None]:
-        """Turn what SQLite says while it works into a sentence; what was committed is kept."""
-        name = str(self.path)
-        try:
-            yield
-        except sqlite3.DatabaseError as failure:
-            code = getattr(failure, "sqlite_errorcode", 0) & 0xFF
-            if code == sqlite3.SQLITE_FULL or (
-                code == sqlite3.SQLITE_IOERR and isinstance(failure, sqlite3.OperationalError)
-            ):
-                raise StoreFailed(
-                    f"{name} cannot grow ({failure}): the disk is full or broken; every point counted so far is kept, "
-                    "make room and run the same command again."
-                ) from None
-            if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-                raise _damaged(name) from None
-            raise StoreFailed(f"{name} cannot be used: {failure}.") from None
+    def table(self, sweep: int) -> Table:
+        """The rows of a sweep as a table."""
+        return Table(list(self.rows(sweep)), self.arrays.get)
 
 
 def _tidy(row: tuple[Any, ...], name: str) -> dict[str, Any]:
@@ -289,9 +265,9 @@ def _object(text: Any, name: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
     except (ValueError, TypeError, RecursionError):
-        raise _damaged(name) from None
+        raise damaged(name) from None
     if not isinstance(found, dict) or _deep(found):
-        raise _damaged(name)
+        raise damaged(name)
     return found
 
 
@@ -302,157 +278,3 @@ def _deep(value: Any) -> bool:
         inner = (item.values() if isinstance(item, dict) else item for item in level if isinstance(item, (dict, list)))
         level, depth = [item for items in inner for item in items], depth + 1
     return bool(level)
-
-
-@contextmanager
-def _closed_on_failure(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """Hand over a connection; close it if what follows fails."""
-    try:
-        yield connection
-    except BaseException:
-        connection.close()
-        raise
-
-
-def _damaged(name: str) -> BadStore:
-    return BadStore(name, f"{name} is damaged or is not a store of sweeps; keep it aside and start a new one.")
-
-
-def _open_for_writing(file: Path) -> sqlite3.Connection:
-    """Open or create the file; everything that may be wrong with it is said here."""
-    name = str(file)
-    try:
-        with _closed_on_failure(sqlite3.connect(name, timeout=30.0, isolation_level="IMMEDIATE")) as connection:
-            prepared = _prepared(connection, name)
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")
-            return prepared
-    except sqlite3.DatabaseError as failure:
-        code = getattr(failure, "sqlite_errorcode", 0) & 0xFF
-        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-            raise _damaged(name) from None
-        if code == sqlite3.SQLITE_FULL:
-            raise StoreFailed(f"{name} cannot be created: the disk is full.") from None
-        raise _not_writable(name, str(failure)) from None
-
-
-def _not_writable(name: str, reason: str) -> BadStore:
-    return BadStore(name, f"store must be a file in a folder that can be written; got {name!r} ({reason}).")
-
-
-def _prepared(connection: sqlite3.Connection, name: str) -> sqlite3.Connection:
-    """Check that the file is ours and not too new; give a new one its tables."""
-    version = _checked_version(connection, name)
-    if version == 0:
-        connection.executescript(
-            f"BEGIN IMMEDIATE; {SCHEMA} PRAGMA application_id = {APPLICATION}; "
-            f"PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
-        )
-    return connection
-
-
-def _checked_version(connection: sqlite3.Connection, name: str) -> int:
-    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
-    tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
-    if tables and owner != APPLICATION:
-        raise BadStore(name, f"{name} is a database of another program, not a store of sweeps.")
-    if version > SCHEMA_VERSION:
-        raise BadStore(
-            name,
-            f"{name} was written by a newer onehead (store version {version}, this one reads up to {SCHEMA_VERSION}); "
-            "upgrade onehead or use another file.",
-        )
-    return version
-
-
-def _open_for_reading(file: Path) -> sqlite3.Connection:
-    """Open without writing; SQLite's helper files are tidied up where that is allowed."""
-    name = str(file)
-    modes = ["mode=rw", "mode=ro"]
-    if not file.with_name(file.name + "-wal").exists():
-        modes.append("mode=ro&immutable=1")  # at rest in a folder that cannot be written: no place for shared memory
-    for mode in modes:
-        try:
-            opened = sqlite3.connect(f"{file.resolve().as_uri()}?{mode}", uri=True, timeout=30.0)
-            with _closed_on_failure(opened) as connection:
-                connection.execute("PRAGMA query_only = 1")
-                connection.execute("BEGIN")  # everything read is of one moment, although a sweep may be writing
-                if _checked_version(connection, name) == 0:
-                    raise BadStore(name, f"{name} holds no sweep yet.")
-                return connection
-        except sqlite3.DatabaseError as failure:
-            last = failure
-    if getattr(last, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        raise _damaged(name)
-    raise BadStore(name, f"{name} cannot be read: {last}.")
-
-
-def _lock_path(file: Path) -> Path:
-    return file.with_name(file.name + ".lock")
-
-
-def _held(path: Path) -> bool:
-    """Whether somebody holds the lock; asking leaves it as it is."""
-    import fcntl  # noqa: PLC0415
-
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(handle)
-    return False
-
-
-def _take(handle: int) -> bool:
-    """Take the lock; `_held` of another process may touch it for a moment, so one refusal is not the last word."""
-    import fcntl  # noqa: PLC0415  (not on every system; only who writes needs it)
-
-    for _ in range(5):
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except OSError:
-            time.sleep(0.05)
-    return False
-
-
-@contextmanager
-def _locked(file: Path) -> Iterator[None]:
-    """Hold ``FILE.lock`` for as long as this process writes; the system lets go of it when the process dies."""
-    path = _lock_path(file)
-    while True:
-        try:
-            # in a folder of others the name may be a link to a file of ours, which writing would empty
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
-        except OSError as failure:
-            raise _not_writable(str(file), str(failure.strerror)) from None
-        if not _take(handle):
-            holder = os.read(handle, 200).decode(errors="replace").strip() or "another process"
-            os.close(handle)
-            raise BadStore(
-                str(file), f"{file} is in use by another sweep ({holder}); wait for it or use another store."
-            )
-        try:
-            if os.path.samestat(os.fstat(handle), path.stat()):
-                break
-        except FileNotFoundError:
-            pass
-        os.close(handle)  # the one before us removed this file between our opening and locking it
-    try:
-        os.ftruncate(handle, 0)
-        os.write(handle, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
-    except OSError as failure:
-        os.close(handle)
-        raise StoreFailed(f"{file} cannot be used: {failure.strerror}.") from None
-    try:
-        yield
-    finally:
-        with suppress(OSError):
-            path.unlink()
-        os.close(handle)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from math import comb
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from onehead.results import Certificate
 from onehead.sparse.equations.features import affordable, attention_features, pooled_features
 from onehead.sparse.losses import Loss
 from onehead.sparse.solve.readout import gaussian_error
-from onehead.sparse.task import PROBLEM, Protocol, Task, check_model, check_test_length, draw, place_signal
+from onehead.sparse.task import PROBLEM, Mode, Protocol, Task, check_model, check_test_length, draw, place_signal
 from onehead.sparse.training.minimise import Readout, descend, fit, separable
 from onehead.sparse.training.results import QUANTITIES, TrainingResult, Trial
 from onehead.sparse.training.samplers import (
@@ -32,7 +32,6 @@ from onehead.sparse.training.samplers import (
 __all__ = ["Mode", "separable_share", "train"]
 
 Array = NDArray[np.float64]
-Mode = Literal["reduced", "tokens", "joint"]
 MODES: tuple[Mode, ...] = ("reduced", "tokens", "joint")
 
 TEST_POINTS = 13  # log2 of the points of the exact test error in the reduced mode

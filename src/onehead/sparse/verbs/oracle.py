@@ -20,11 +20,10 @@ from onehead.sparse.equations.oracle import (
     linear_error,
     sampled_errors,
 )
-from onehead.sparse.task import Task
+from onehead.sparse.task import Activation, Task
 
 __all__ = ["Activation", "Growth", "Oracle", "grow", "oracle"]
 
-Activation = Literal["sigmoid", "step", "relu", "power"]
 Growth = Literal["fixed", "log", "sqrt"]
 
 FEWEST, MOST = 1_000, 100_000  # samples

@@ -22,13 +22,15 @@ def main(handle: int) -> None:
     from onehead.sweep.solve import pin_threads, solve_point  # noqa: PLC0415
 
     pin_threads()
-    call = call_named(call_name, own=True)
+    call_named(call_name, own=True)  # a call that cannot be found here is told before anything is solved
     pipe.send(None)
-    chunks: queue.SimpleQueue[list[Any]] = queue.SimpleQueue()
+    chunks: queue.SimpleQueue[tuple[str, list[Any]]] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(pipe, chunks), daemon=True).start()
     while True:
         ready, clock = [], time.monotonic()
-        for point in chunks.get():
+        name, points = chunks.get()
+        call = call_named(name, own=True)
+        for point in points:
             ready.append(solve_point(call, point))
             if time.monotonic() - clock > FLUSH:
                 pipe.send(ready)
@@ -37,7 +39,7 @@ def main(handle: int) -> None:
             pipe.send(ready)
 
 
-def _listen(pipe: "Connection[Any, Any]", chunks: "queue.SimpleQueue[list[Any]]") -> None:
+def _listen(pipe: "Connection[Any, Any]", chunks: "queue.SimpleQueue[tuple[str, list[Any]]]") -> None:
     """Take chunks from the pipe; when the driver is gone there is nobody left to work for."""
     while True:
         try:

@@ -1,16 +1,17 @@
-"""The Python door: a call, its axes, a table back."""
+"""The one way to run a sweep, from Python, from the shell and for figures: points in, rows in a store."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from os import PathLike
 from typing import Any
 
+from onehead.sweep.driver import drive
 from onehead.sweep.executors import Executor, executor_named
-from onehead.sweep.run import drive
 from onehead.sweep.spec import Spec
 from onehead.sweep.store import Counts, Store
 from onehead.sweep.table import Table
 
-__all__ = ["sweep"]
+__all__ = ["executor_for", "solved", "sweep"]
 
 
 def sweep(
@@ -45,7 +46,7 @@ def sweep(
     store : path, optional
         File that keeps every finished point; what it holds already is not solved again. Without it, memory.
     on : str or Executor
-        "inline", "local" (processes), the address of a Dask scheduler, or an executor.
+        "inline", "local" (processes), "slurm", the address of a Dask scheduler, or an executor (see `executor_named`).
     workers : int, optional
         Processes of "local"; all cores if not given.
     retry : bool
@@ -68,10 +69,40 @@ def sweep(
     (4, [0.541, 0.753, 0.842, 0.887])
     """
     spec = Spec(call=call, axes=axes, fixed=fixed or {}, seeds=seeds, repeats=repeats, own=True)
-    executor = executor_named(on, workers=workers) if isinstance(on, str) else on
+    told = _steps(progress)
+    with solved(spec, store, on=on, workers=workers, retry=retry, on_error=on_error, progress=told) as (opened, number):
+        return opened.table(number)
+
+
+@contextmanager
+def solved(
+    spec: Spec,
+    store: str | PathLike[str] | None = None,
+    *,
+    on: str | Executor | None = None,
+    retry: bool = False,
+    on_error: str = "keep",
+    progress: Callable[[Counts], None] | None = None,
+    **needs: Any,
+) -> Iterator[tuple[Store, int]]:
+    """Solve what is missing of a sweep, and hand over the open store and the number of the sweep in it.
+
+    ``progress`` is called with the counts at the start and after every batch that is on disk; for ``on`` and ``needs`` see
+    `executor_for`.
+    """
+    executor = executor_for(spec, on, **needs)
     with Store.writing(store) as opened:
-        number = drive(spec, opened, executor, retry=retry, on_error=on_error, progress=_steps(progress))
-        return Table(list(opened.rows(number)), opened.arrays.get)
+        yield opened, drive(spec, opened, executor, retry=retry, on_error=on_error, progress=progress)
+
+
+def executor_for(spec: Spec, on: str | Executor | None = None, **needs: Any) -> Executor:
+    """Where a sweep is solved: what is asked for, else what its file says, else in this process."""
+    if on is not None and not isinstance(on, str):
+        return on
+    asked = {name: value for name, value in needs.items() if value is not None}
+    words = {"on": "dask" if "address" in asked else "inline", **spec.run, **spec.slurm, **asked}
+    said = words.pop("on")
+    return executor_named(on or said, **words)
 
 
 def _steps(progress: Callable[[], None] | None) -> Callable[[Counts], None] | None:

@@ -19,7 +19,7 @@ class Point(NamedTuple):
 
 
 def key_of(call: str, parameters: dict[str, Any], seed: int | None, repeat: int) -> str:
-    """Hash of the call, the problem as validated, the seed and the numerical version; None: nothing is random.
+    """Hash of the call, the words of the problem as validated, the seed and the numerical version; None: nothing is random.
 
     Examples
     --------

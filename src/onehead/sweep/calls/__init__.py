@@ -14,9 +14,9 @@ import numpy as np
 
 from onehead.errors import InvalidArgument
 from onehead.results import plain
-from onehead.sweep.aim_calls import AIM_CALLS
-from onehead.sweep.call import Answer, Call, Ready
-from onehead.sweep.sparse_calls import SPARSE_CALLS
+from onehead.sweep.calls.aim import AIM_CALLS
+from onehead.sweep.calls.base import Answer, Call, Ready
+from onehead.sweep.calls.sparse import SPARSE_CALLS
 
 __all__ = ["CALLS", "call_named"]
 
@@ -48,4 +48,4 @@ def _own(name: str) -> Call:
 
         return Ready(parameters=plain(words), solve=solve)
 
-    return Call(name=name, words=None, whole=frozenset(), seeded=True, prepare=prepare)
+    return Call(name=name, words=None, seeded=True, prepare=prepare)

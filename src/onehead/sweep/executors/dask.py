@@ -9,18 +9,27 @@ from importlib import import_module
 from typing import Any
 
 from onehead.errors import InvalidArgument, MissingExtra
+from onehead.fields import word
+from onehead.problem import Problem
+from onehead.sweep.executors.feed import Feed
 from onehead.sweep.failures import LostScheduler, WorkersLost
-from onehead.sweep.feed import Feed
-from onehead.sweep.points import Point
+from onehead.sweep.keys import Point
 from onehead.sweep.solve import Outcome, solve_chunk
 from onehead.sweep.version import NUMERICAL
 
-__all__ = ["Dask"]
+__all__ = ["Dask", "Scheduler"]
 
 POLL = 1.0  # seconds between two looks at the health of the connection
 PATIENCE = 10.0  # seconds to find the scheduler, or to find it again
 AHEAD = 2  # chunks per thread that the scheduler holds
+ADDRESS = "the address of a running Dask scheduler, such as tcp://127.0.0.1:8786"
 TASKS = 200.0  # tasks a second that a scheduler takes with ease: more workers get longer chunks
+
+
+class Scheduler(Problem):
+    """What a Dask cluster needs."""
+
+    address: str = word(..., "", "Dask scheduler, for example tcp://127.0.0.1:8786.")
 
 
 class Dask:
@@ -34,7 +43,9 @@ class Dask:
 
     goal = 0.5  # a task costs the scheduler a millisecond or two
 
-    def __init__(self, address: Any) -> None:
+    def __init__(self, address: Any = None) -> None:
+        if address is None:
+            raise InvalidArgument("address", None, f"given with dask: {ADDRESS}")
         self._address = address
         self._finished: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._chunks: dict[str, tuple[Any, list[Point]]] = {}
@@ -65,9 +76,8 @@ class Dask:
         try:
             client = make(self._address, timeout=PATIENCE, set_as_default=False)
         except (OSError, TimeoutError) as failure:
-            allowed = "the address of a running Dask scheduler, such as tcp://127.0.0.1:8786"
             talk.setLevel(level)
-            raise InvalidArgument("address", str(self._address), allowed) from failure
+            raise InvalidArgument("address", str(self._address), ADDRESS) from failure
         try:
             yield client
         finally:

@@ -7,12 +7,11 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from pydantic import Field
-
 from onehead.errors import InvalidArgument, MissingExtra
+from onehead.fields import word
 from onehead.problem import Problem
-from onehead.sweep.dask import Dask
-from onehead.sweep.feed import Feed
+from onehead.sweep.executors.dask import Dask
+from onehead.sweep.executors.feed import Feed
 from onehead.sweep.solve import PINNED, Outcome
 
 __all__ = ["Jobs", "Slurm"]
@@ -21,17 +20,25 @@ __all__ = ["Jobs", "Slurm"]
 class Jobs(Problem):
     """What to ask of SLURM: ``jobs`` jobs of ``cores`` cores each, one worker process per core."""
 
-    partition: str | None = Field(
+    partition: str | None = word(
         None,
+        "",
+        "SLURM partition.",
         pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.,-]{0,199}$",  # stands in a script that bash runs: nothing but names
-        json_schema_extra={"allowed": "the name of a partition, or several with commas"},
+        allowed="the name of a partition, or several with commas",
     )
-    time: str = Field("01:00:00", pattern=r"^(\d+-)?\d{1,2}:\d{2}:\d{2}$", json_schema_extra={"allowed": "HH:MM:SS"})
-    cores: int = Field(1, ge=1, le=1024)
-    memory: str = Field(
-        "2GB", pattern=r"(?i)^\d+(\.\d+)? ?([kmgt]i?)?b$", json_schema_extra={"allowed": "a size such as 4GB"}
+    time: str = word(
+        "01:00:00", "", "Time limit of a SLURM job.", pattern=r"^(\d+-)?\d{1,2}:\d{2}:\d{2}$", allowed="HH:MM:SS"
     )
-    jobs: int = Field(1, ge=1, le=10_000)
+    cores: int = word(1, "", "Cores of a SLURM job, one worker each.", ge=1, le=1024)
+    memory: str = word(
+        "2GB",
+        "",
+        "Memory of a SLURM job.",
+        pattern=r"(?i)^\d+(\.\d+)? ?([kmgt]i?)?b$",
+        allowed="a size such as 4GB",
+    )
+    jobs: int = word(1, "", "SLURM jobs.", ge=1, le=10_000)
 
 
 class Slurm:
@@ -39,14 +46,14 @@ class Slurm:
 
     Parameters
     ----------
-    jobs : Jobs
-        What to ask for.
+    **asked
+        The words of `Jobs`.
     """
 
     goal = Dask.goal
 
-    def __init__(self, jobs: Jobs) -> None:
-        self.jobs = jobs
+    def __init__(self, **asked: Any) -> None:
+        self.jobs = Jobs(**asked)
 
     def script(self) -> str:
         """The job script, which needs no SLURM to be written."""

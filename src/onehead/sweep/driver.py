@@ -5,8 +5,8 @@ from collections.abc import Callable
 from onehead.errors import InvalidArgument
 from onehead.numerics.interrupts import heard
 from onehead.sweep.executors import Executor
+from onehead.sweep.executors.feed import Feed
 from onehead.sweep.failures import PointFailed
-from onehead.sweep.feed import Feed
 from onehead.sweep.spec import Spec
 from onehead.sweep.store import Counts, Store
 

@@ -10,15 +10,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
-from typing import Any
+from typing import Any, Self
 
-from onehead.errors import InvalidArgument
+from onehead.fields import word
+from onehead.numerics.parallel import cores
+from onehead.problem import Problem
+from onehead.sweep.executors.feed import Feed
 from onehead.sweep.failures import WorkersLost
-from onehead.sweep.feed import Feed
-from onehead.sweep.points import Point
+from onehead.sweep.keys import Point
 from onehead.sweep.solve import PINNED, Outcome
 
-__all__ = ["DEATHS", "Local", "cores"]
+__all__ = ["DEATHS", "Local", "Workers"]
 
 DEATHS = 3  # a point that took this many workers with it is a failed point
 EARLY = 3  # workers that may die before they say hello
@@ -32,11 +34,18 @@ class _Worker:
     chunks: deque[dict[str, Point]] = field(default_factory=deque)  # what it has, the one it works on first
 
 
+class Workers(Problem):
+    """What local processes need."""
+
+    workers: int | None = word(None, "", "Processes; all cores if not given.", ge=1)
+
+
 class Local:
     """Processes on this machine, one thread each.
 
     A worker that dies is replaced and its points go out again, one by one; a point that killed three workers becomes a
-    failed row. Workers end by themselves when the driver is gone.
+    failed row. Workers end by themselves when the driver is gone. In a ``with`` block they outlive a sweep: for several
+    short ones, where starting workers for each would cost more than its points.
 
     Parameters
     ----------
@@ -47,15 +56,23 @@ class Local:
     goal = 0.2
 
     def __init__(self, workers: int | None = None) -> None:
-        if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
-            raise InvalidArgument("workers", workers, "an integer >= 1")
-        self.count = workers or cores()
+        self.count = Workers(workers=workers).workers or cores()
+        self._kept = False
         self._workers: list[_Worker] = []
         self._deaths: Counter[str] = Counter()
         self._early = 0
 
+    def __enter__(self) -> Self:
+        self._kept = True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._kept = False
+        self._stop()
+
     def run(self, call: str, feed: Feed) -> Iterator[list[Outcome]]:
         """Solve every point of the feed."""
+        self._deaths.clear()
         try:
             while True:
                 self._fill(call, feed)
@@ -74,7 +91,8 @@ class Local:
                 yield found  # finished before Ctrl-C
             raise
         finally:
-            self._stop()
+            if not self._kept or any(worker.chunks for worker in self._workers):  # not in the middle of another sweep
+                self._stop()
 
     def _last_words(self, worker: _Worker, feed: Feed) -> list[Outcome]:
         """Answers that have arrived and were not read yet."""
@@ -92,15 +110,15 @@ class Local:
         for length in range(depth):
             for worker in self._workers:
                 if len(worker.chunks) == length and (worker.ready or length == 0):
-                    self._hand(worker, feed)
+                    self._hand(worker, call, feed)
 
-    def _hand(self, worker: _Worker, feed: Feed) -> None:
+    def _hand(self, worker: _Worker, call: str, feed: Feed) -> None:
         chunk = feed.take(self.count)
         if not chunk:
             return
         worker.chunks.append({point.key: point for point in chunk})
         with suppress(OSError):  # it died; hearing from its pipe tells us next
-            worker.pipe.send(chunk)
+            worker.pipe.send((call, chunk))
 
     def _hear(self, worker: _Worker, feed: Feed) -> list[Outcome]:
         """What a worker has to say: hello, answers, or nothing any more."""
@@ -147,16 +165,11 @@ class Local:
         self._workers = []
 
 
-def cores() -> int:
-    """Cores this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _start(call: str) -> _Worker:
     """A fresh interpreter that reads chunks from a pipe; it shares nothing else with us."""
     ours, theirs = Pipe()
     process = subprocess.Popen(
-        [sys.executable, "-m", "onehead.sweep.worker", str(theirs.fileno())],
+        [sys.executable, "-m", "onehead.sweep.executors.worker", str(theirs.fileno())],
         pass_fds=[theirs.fileno()],
         env={**os.environ, **PINNED},
         stdin=subprocess.DEVNULL,

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from onehead.sweep.points import Point
+from onehead.sweep.keys import Point
 from onehead.sweep.solve import Outcome
 
 __all__ = ["Feed"]

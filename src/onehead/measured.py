@@ -14,6 +14,7 @@ __all__ = ["Agreement", "Extrapolation", "Measured", "Point", "SideBySide", "ext
 
 FINITE_SIZE = 3.0  # the bias of a run is of order 1/d: up to 3 % at d = 100 (1.8)
 LOUD = 3.0  # standard errors beyond which a difference is more than noise
+ROUNDING = 1e-12  # a difference below it is none, whatever the standard error
 
 
 def spreads(runs: Sequence[Any], names: Sequence[str]) -> tuple[dict[str, float], dict[str, float]]:
@@ -87,7 +88,7 @@ class Measured(Result):
     def against(self, prediction: Result) -> tuple[Agreement, ...]:
         """Lay the runs beside a prediction, number by number.
 
-        z = (measured - predicted) / standard error. A run of size d differs from the limit by a relative
+        z = (measured - predicted) / standard error; zero where nothing varies and both agree. A run of size d differs from the limit by a relative
         O(1/d); a difference below 3 standard errors plus 3/d of the value is not held against the theory.
         """
         return tuple(self._agreement(name, float(getattr(prediction, name))) for name in self._comparable())
@@ -95,10 +96,11 @@ class Measured(Result):
     def _agreement(self, name: str, predicted: float) -> Agreement:
         measured, error = float(getattr(self, name)), self.errors[name]
         difference = measured - predicted
-        z = difference / error if error > 0.0 else np.nan
+        still = 0.0 if abs(difference) <= ROUNDING else np.nan
+        z = still if error == 0.0 else difference / error
         if not np.isfinite(error):
             verdict = f"unknown: one {self._REPEATS.removesuffix('s')} has no standard error"
-        elif abs(difference) <= LOUD * error:
+        elif abs(difference) <= max(LOUD * error, ROUNDING):
             verdict = "agrees within noise"
         elif abs(difference) <= LOUD * error + FINITE_SIZE / self.dim * abs(predicted):
             verdict = "agrees within noise and the finite-size bias"

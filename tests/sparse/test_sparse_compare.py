@@ -1,6 +1,7 @@
 """Repeats and comparisons: the same in both halves."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -71,6 +72,16 @@ def test_one_trial_has_no_spread():
     assert runs.to_dict()["test_error_std"] is None
     (first, *_) = runs.against(sparse.predict(sparse.Task(), PLAN))
     assert first.verdict == "unknown: one trial has no standard error"
+
+
+def test_a_loss_that_is_zero_agrees_with_one_of_1e_67():
+    plan = sparse.Protocol(alpha0=1.0, alpha1=1.5, beta=3.0, ridge=1e-2, loss="hinge")
+    runs = sparse.train(sparse.Task(), plan, dim=40, trials=2)
+    nothing = replace(runs, train_loss=0.0, spread={**runs.spread, "train_loss_std": 0.0, "train_loss_err": 0.0})
+    theory = sparse.predict(sparse.Task(), plan, accuracy=1e-2)
+    for loss, z, verdict in ((1e-67, 0.0, "agrees within noise"), (0.1, np.nan, "differs by more than noise")):
+        item = nothing.against(replace(theory, train_loss=loss))[1]
+        assert item.z == pytest.approx(z, nan_ok=True) and item.verdict == verdict
 
 
 def test_what_does_not_vary_is_not_compared():

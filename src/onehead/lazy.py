@@ -10,8 +10,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from onehead.renamed import renamed
-
 __all__ = ["lazy_room"]
 
 
@@ -34,6 +32,8 @@ def lazy_room(
 
     def load(name: str) -> Any:
         if name in old:
+            from onehead.renamed import renamed  # noqa: PLC0415  (a room loads nothing before it is used)
+
             renamed(f"{package}.{name}", f"{package}.{old[name]}")
             return load(old[name])
         if name not in places:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onehead.sparse.equations.kernels import _start, gram, logistic_prox, moment, project
+from onehead.sparse.kernels import _start, gram, logistic_prox, moment, project
 
 
 @given(st.floats(-60.0, 60.0), st.floats(-12.0, 14.0))

@@ -72,7 +72,7 @@ def test_workers_outlive_a_sweep_in_a_with_block_and_no_longer(monkeypatch):
         first = workers_of(kept, "test_executors:process", [1, 2])
         assert len(first) == 1 and os.getpid() not in first
         assert workers_of(kept, "test_executors:process", [3]) == first
-        assert onehead.sweep("sweep_calls:trivial", {"x": [4]}, on=kept).column("square").tolist() == [
+        assert onehead.sweep("tests.support.sweep_calls:trivial", {"x": [4]}, on=kept).column("square").tolist() == [
             16
         ]  # another call
         (running,) = kept._workers
@@ -103,7 +103,13 @@ def test_a_sweep_that_stops_halfway_leaves_no_worker_busy(monkeypatch):
 
     with Local(2) as kept:
         with pytest.raises(RuntimeError, match="enough"):
-            onehead.sweep("sweep_calls:sleep", {"x": list(range(50))}, fixed={"seconds": 0.05}, on=kept, progress=stop)
+            onehead.sweep(
+                "tests.support.sweep_calls:sleep",
+                {"x": list(range(50))},
+                fixed={"seconds": 0.05},
+                on=kept,
+                progress=stop,
+            )
         assert not kept._workers  # their answers belong to nobody
         assert len(workers_of(kept, "test_executors:process", [1])) == 1
 

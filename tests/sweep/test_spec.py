@@ -83,7 +83,7 @@ def test_bad_words_get_the_sentence_of_the_library():
         list(Spec(call="aim.predict", axes={"alpha": [1.0]}, fixed={"nose": 1}).points())
     with pytest.raises(InvalidArgument, match=r"alpha must be given"):
         list(Spec(call="aim.predict", axes={}).points())
-    with pytest.raises(InvalidArgument, match=r"optimiser must be lbfgs or adam or amp; got 'sgd'"):
+    with pytest.raises(InvalidArgument, match=r"optimiser must be lbfgs, adam or amp; got 'sgd'"):
         list(Spec(call="aim.train", axes={}, fixed={"alpha": 1, "dim": 10, "optimiser": "sgd"}).points())
     with pytest.raises(InvalidArgument, match=r"seeds must be left out: aim.predict draws nothing at random"):
         Spec(call="aim.predict", axes={"alpha": [1.0]}, seeds=3)

@@ -102,7 +102,7 @@ class Logistic(Loss):
 
     def prox(self, margin: Array, step: Array) -> Array:
         """Root of p = t + c sig(-p)."""
-        from onehead.sparse.equations.kernels import logistic_prox  # noqa: PLC0415  (numba is loaded when first needed)
+        from onehead.sparse.kernels import logistic_prox  # noqa: PLC0415  (numba is loaded when first needed)
 
         margin, step = np.broadcast_arrays(np.asarray(margin, dtype=float), np.asarray(step, dtype=float))
         out = np.empty(margin.size)

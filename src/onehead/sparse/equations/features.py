@@ -55,19 +55,19 @@ class Features:
 
     def logit(self, x: Array) -> Array:
         """c = D.x for every sample."""
-        from onehead.sparse.equations.kernels import project  # noqa: PLC0415  (numba is loaded when first needed)
+        from onehead.sparse.kernels import project  # noqa: PLC0415  (numba is loaded when first needed)
 
         return np.asarray(project(self.design, np.ascontiguousarray(x, dtype=float)))
 
     def moments(self, values: Array) -> Array:
         """E[values D_j] for every column."""
-        from onehead.sparse.equations.kernels import moment  # noqa: PLC0415
+        from onehead.sparse.kernels import moment  # noqa: PLC0415
 
         return np.asarray(moment(self.design, self.weight, values))
 
     def gram(self, left: Array, values: Array, right: Array) -> Array:
         """E[values left_i right_j] for every pair of columns."""
-        from onehead.sparse.equations.kernels import gram  # noqa: PLC0415
+        from onehead.sparse.kernels import gram  # noqa: PLC0415
 
         return np.asarray(gram(left, self.weight * values, right))
 

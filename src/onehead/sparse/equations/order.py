@@ -1,4 +1,4 @@
-"""Order parameters of a trained readout (theory of the readout, 4.2, 4.4).
+"""Order parameters of a trained readout (S4.2, S4.4).
 
 The logit of a fresh sample is c + tau r g with c = D.x and r^2 = |x_signal|^2 + rp^2: x are the trained
 coefficients of the informative directions, rp the norm of the rest of the weights. With p the proximal point

@@ -1,4 +1,4 @@
-"""Which sample ratios a readout still separates (theory of capacity, 6; a conjecture)."""
+"""Which sample ratios a readout still separates (S6; a conjecture)."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""Train a linear readout to its minimum (theory of the task, 1.5), or query and readout together, beside the theory.
+"""Train a linear readout to its minimum (S1.5), or query and readout together, beside the theory.
 
 The objective is (1/n) sum_i l(y_i (x_i.w + b)) + (ridge/2) |w|^2, the bias being free.
 """

@@ -1,4 +1,4 @@
-"""align(): where the two gradient steps point (theory of alignment, 3)."""
+"""align(): where the two gradient steps point (S3)."""
 
 from dataclasses import dataclass
 from typing import ClassVar

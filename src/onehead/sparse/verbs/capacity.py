@@ -1,4 +1,4 @@
-"""Largest sample ratio at which a readout still separates the classes (theory of capacity, 6; a conjecture)."""
+"""Largest sample ratio at which a readout still separates the classes (S6; a conjecture)."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -32,8 +32,8 @@ import numpy as np
 
 import onehead
 from onehead import aim, sparse
-from onehead.aim.equations import emergence, ridgeless
-from onehead.aim.solve import solver
+from onehead.aim.equations import plateau, ridgeless
+from onehead.aim.equations.geometry import Geometry
 from onehead.aim.verbs.scaling import ScalingPoint
 from onehead.results import Certificate
 from onehead.sparse.verbs import predict as sparse_theory
@@ -272,12 +272,19 @@ GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
 }
 
 
+USUAL = Geometry.levels.fget  # type: ignore[attr-defined]
+
+
+def _other_levels(shape: Geometry) -> tuple[int, ...]:
+    """The finest lattice at once; of sampled points the next smaller number."""
+    return (USUAL(shape)[-1] - (1 if shape.sampled else 0),)
+
+
 @contextmanager
 def second_rule() -> Iterator[None]:
     """Other quadrature everywhere: the finest lattice or another count, other panels, other scramblings."""
     changes = [
-        (solver, "LEVELS", {2: (3,), 3: (2,), 4: (2,)}),
-        (solver, "MANY_TOKENS", (1,)),
+        (Geometry, "levels", property(_other_levels)),
         (marchenko_pastur, "NODES", 90),
         (atoms, "NODES", 24),
         (sparse_theory, "SCRAMBLINGS", (2, 3)),
@@ -294,7 +301,7 @@ def second_rule() -> Iterator[None]:
 def _forget() -> None:
     """Drop what was found by the other rule."""
     ridgeless._interpolation.cache_clear()
-    emergence._plateau.cache_clear()
+    plateau._plateau.cache_clear()
 
 
 def with_errors(group: str) -> dict[str, dict[str, list[float]]]:

@@ -7,7 +7,7 @@ The public names are listed here and nowhere else. Each room is loaded when it i
 from importlib import import_module
 from types import ModuleType
 
-__version__ = "1.1.0"
+__version__ = "2.0.0.dev0"
 
 __all__ = ["__version__", "aim", "errors", "plot", "sparse", "sweep", "weights"]
 

@@ -18,6 +18,7 @@ __all__ = [
     "WORDS",
     "decay_from_word",
     "dimension",
+    "needed_dimension",
     "problem_from_words",
     "ratio_from_samples",
     "words_from_problem",
@@ -117,6 +118,15 @@ def words_from_problem(task: Task, learner: Learner) -> dict[str, Any]:
 def dimension(target: Target) -> int | None:
     """d of a target with a dimension; a limiting law has none."""
     return len(target.values) if isinstance(target, Discrete) else None
+
+
+def needed_dimension(task: Task) -> int:
+    """d of a task whose target has one; a sentence where it has not."""
+    dim = dimension(task.target)
+    if dim is None:
+        allowed = "a target with a dimension d: PowerLaw, Spikes or Atoms"
+        raise InvalidArgument("target", type(task.target).__name__, allowed)
+    return dim
 
 
 def ratio_from_samples(samples: Any, dim: int | None) -> float:

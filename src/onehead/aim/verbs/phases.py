@@ -7,10 +7,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from onehead.aim.equations.unknowns import INFINITE
-from onehead.aim.targets import Discrete
 from onehead.aim.task import Learner, Task
 from onehead.aim.verbs.predict import Prediction, predict
 from onehead.aim.verbs.response import local_exponent
+from onehead.aim.words import needed_dimension
 from onehead.arguments import checked, instance, numbers, optional
 from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.parallel import walk_chains
@@ -103,12 +103,9 @@ def phase_diagram(
     >>> [cell.region for cell in found]
     ['not emerged', 'threshold']
     """
-    if not isinstance(task.target, Discrete):
-        allowed = "a target with a dimension d: PowerLaw, Spikes or Atoms"
-        raise InvalidArgument("target", type(task.target).__name__, allowed)
+    dim = needed_dimension(task)
     if len(log_n) == 0 or len(log_lambda) == 0:
         raise InvalidArgument("log_n" if len(log_n) == 0 else "log_lambda", [], "at least one value")
-    dim = len(task.target.values)
     base = learner if learner is not None else Learner()
     order = sorted(range(len(log_n)), key=lambda i: -log_n[i])
 

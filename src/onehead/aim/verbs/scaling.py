@@ -17,6 +17,7 @@ from onehead.aim.verbs.outliers import features_apart
 from onehead.aim.verbs.predict import Prediction
 from onehead.aim.verbs.response import local_exponent
 from onehead.aim.verbs.tune import best_decay
+from onehead.aim.words import needed_dimension
 from onehead.arguments import checked, instance, numbers
 from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.parallel import thread_map, walk_chains
@@ -111,7 +112,7 @@ def scaling(
     >>> [round(float(e), 2) for e in law.column("local_exponent")], law.column("outliers").astype(int).tolist()
     ([-0.88, -1.46], [15, 34])
     """
-    dim = _dimension(task)
+    dim = needed_dimension(task)
     counts = [_count(n) for n in np.atleast_1d(np.asarray(samples, dtype=float))]
     if not counts:
         raise InvalidArgument("samples", list(samples), "at least one number of samples")
@@ -121,13 +122,6 @@ def scaling(
         solved = curve(task, learner, [n / dim**2 for n in counts], progress=progress).points
         points = thread_map(lambda pair: _row(*pair, learner), list(zip(counts, solved, strict=True)), level="curve")
     return Scaling(task=task, learner=learner, points=tuple(points), optimal=optimal)
-
-
-def _dimension(task: Task) -> int:
-    if not isinstance(task.target, Discrete):
-        allowed = "a target with a dimension d: PowerLaw, Spikes or Atoms"
-        raise InvalidArgument("target", type(task.target).__name__, allowed)
-    return len(task.target.values)
 
 
 def _count(n: float) -> float:
@@ -168,7 +162,7 @@ def _count_outliers(point: Prediction) -> int:
     """Target eigenvalues that have left the noise bulk and pass the threshold."""
     if point.rank == 0.0 or point.spread <= 0.0:
         return 0
-    return features_apart(point.equations.input.law(point.spread), _dimension(point.task), point.cut)
+    return features_apart(point.equations.input.law(point.spread), needed_dimension(point.task), point.cut)
 
 
 def _along_best(
@@ -221,7 +215,7 @@ def features(
     >>> [item.feature for item in found], round(found[0].samples, -2)
     ([1, 2, 3, 4, 5, 6, 7, 8, 9], 4600.0)
     """
-    dim = _dimension(task)
+    dim = needed_dimension(task)
     problem = StateEvolution.of(task, learner)
     ratios = sorted(_count(float(n)) / dim**2 for n in samples)
     first = emergence_ratio(problem)  # the equations have a corner there: make it a point of the curve

@@ -3,13 +3,14 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from onehead import aim, sparse
 from onehead.aim.words import WORDS, problem_from_words, words_from_problem
 from onehead.errors import InvalidArgument
 from onehead.fields import words_of
+from onehead.sweep import read_spec
 
 eigenvalues = st.lists(st.floats(0.1, 5.0), min_size=1, max_size=5)
 targets = st.one_of(
@@ -34,6 +35,17 @@ def test_aim_reads_back_equal_from_json_and_from_words(task, learner):
     assert aim.Task.read(task.model_dump_json()) == task
     assert aim.Learner.read(json.loads(learner.model_dump_json())) == learner
     assert problem_from_words(words_from_problem(task, learner)) == (task, learner, {})
+
+
+@given(task=tasks, learner=learners)
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_aim_reads_back_equal_from_a_sweep_file(task, learner, tmp_path):
+    """Words as TOML, read by the sweep, made into a problem by its call."""
+    words = {**words_from_problem(task, learner), "alpha": 0.5}
+    lines = [f"{name} = {json.dumps(value)}" for name, value in words.items()]
+    (tmp_path / "sweep.toml").write_text("\n".join(['call = "aim.predict"', "[fixed]", *lines]))
+    (point,) = read_spec(tmp_path / "sweep.toml").points()
+    assert problem_from_words(point.parameters) == (task, learner, {"alpha": 0.5})
 
 
 @given(

@@ -226,11 +226,11 @@ def _layer_reports(work: Plan, layer: Layer, fit: bool) -> Iterator[HeadReport]:
         return
     if not wanted:
         return
-    loaded = layer.load(work.checkpoint)
+    tensors = layer.load(work.checkpoint)
     for head in wanted:
         assert head is not None
         here = place | {"head": head, "kv_head": layer.group(head), "notes": layer.notes}
-        query, key = loaded.head(head)
+        query, key = layer.cut(tensors, head)
         if not ((np.abs(query) <= LARGEST).all() and (np.abs(key) <= LARGEST).all()):
             yield unread("failed", f"query or key weights are not finite, or above {LARGEST:g}", **here)
             continue

@@ -50,14 +50,19 @@ def checked(**checks: Check) -> Callable[[Callable[Given, Answer]], Callable[Giv
     return around
 
 
-def instance(kind: type, example: str) -> Check:
-    """An object of this class."""
+def _must(allowed: str, test: Callable[[Any], bool]) -> Check:
+    """The check of what a test tells, said in words."""
 
     def check(name: str, value: Any) -> None:
-        if not isinstance(value, kind):
-            raise InvalidArgument(name, value, f"{kind.__name__}, such as {example}")
+        if not test(value):
+            raise InvalidArgument(name, value, allowed)
 
     return check
+
+
+def instance(kind: type, example: str) -> Check:
+    """An object of this class."""
+    return _must(f"{kind.__name__}, such as {example}", lambda value: isinstance(value, kind))
 
 
 def optional(check: Check) -> Check:
@@ -70,32 +75,22 @@ def optional(check: Check) -> Check:
     return either
 
 
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-
-
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool) and isfinite(value)
 
 
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
 def whole(least: int) -> Check:
     """An integer not below ``least``."""
-
-    def check(name: str, value: Any) -> None:
-        if not _is_whole(value) or value < least:
-            raise InvalidArgument(name, value, f"an integer >= {least}")
-
-    return check
+    return _must(f"an integer >= {least}", lambda value: _is_whole(value) and bool(value >= least))
 
 
 def number(*, above: float) -> Check:
     """A finite number above a bound."""
-
-    def check(name: str, value: Any) -> None:
-        if not _is_number(value) or not value > above:
-            raise InvalidArgument(name, value, f"a number > {above:g}")
-
-    return check
+    return _must(f"a number > {above:g}", lambda value: _is_number(value) and bool(value > above))
 
 
 def _items(name: str, values: Any, allowed: str, single: bool) -> list[Any]:
@@ -109,36 +104,30 @@ def _items(name: str, values: Any, allowed: str, single: bool) -> list[Any]:
     raise InvalidArgument(name, values, allowed)
 
 
-def numbers(*, single: bool = False) -> Check:
-    """A list of finite numbers; ``single``: or one of them."""
+def _each(item: Check, allowed: str, single: bool) -> Check:
+    """The same check for every item of a list."""
 
     def check(name: str, values: Any) -> None:
-        for value in _items(name, values, "a list of numbers", single):
-            if not _is_number(value):
-                raise InvalidArgument(name, value, "a list of finite numbers")
+        for value in _items(name, values, allowed, single):
+            item(name, value)
 
     return check
+
+
+def numbers(*, single: bool = False) -> Check:
+    """A list of finite numbers; ``single``: or one of them."""
+    return _each(_must("a list of finite numbers", _is_number), "a list of numbers", single)
 
 
 def wholes(least: int, *, single: bool = False) -> Check:
     """A list of integers not below ``least``; ``single``: or one of them."""
-
-    def check(name: str, values: Any) -> None:
-        for value in _items(name, values, "a list of integers", single):
-            whole(least)(name, value)
-
-    return check
+    return _each(whole(least), "a list of integers", single)
 
 
 def one_of(words: Iterable[str]) -> Check:
     """One of these words."""
     known = tuple(words)
-
-    def check(name: str, value: Any) -> None:
-        if not isinstance(value, str) or value not in known:
-            raise InvalidArgument(name, value, " or ".join(known))
-
-    return check
+    return _must(" or ".join(known), lambda value: isinstance(value, str) and value in known)
 
 
 def an_array(name: str, value: Any) -> None:

@@ -17,7 +17,6 @@ from pydantic_core import PydanticUndefined
 __all__ = ["LIMIT", "Slider", "Word", "word", "words_of"]
 
 LIMIT = "0+"  # the word for a penalty that goes to zero from above
-MARK = "onehead"  # key of `json_schema_extra` under which a declaration keeps what pydantic has no place for
 BOUNDS = {"gt": "> {}", "ge": ">= {}", "lt": "< {}", "le": "<= {}"}
 
 Kind = Literal["number", "integer", "choice", "switch", "numbers", "other"]
@@ -69,39 +68,38 @@ def word(
     **bounds
         ``gt``, ``ge``, ``lt``, ``le``, ``min_length``, ``max_length``.
     """
-    mark = {"symbol": symbol, "label": label, "slider": slider, "choices": choices, "flat": flat, "since": since}
     extra: dict[str, Any] = {"symbol": symbol} if symbol else {}
     if allowed:
         extra["allowed"] = allowed
     found = Field(default, description=sentence, json_schema_extra=extra, **bounds)
-    found.metadata.append(_Mark(mark))
+    found.metadata.append(_Said(symbol=symbol, label=label, slider=slider, choices=choices, flat=flat, since=since))
     return found
 
 
-class _Mark(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class _Said:
     """What a declaration says beyond pydantic, carried along with its bounds."""
 
-    said: Mapping[str, Any]
+    symbol: str = ""
+    label: str = ""
+    slider: Slider | None = None
+    choices: tuple[str, ...] = ()
+    flat: str = ""
+    since: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Word:
+class Word(_Said):
     """A word of the user, read off its declaration."""
 
     name: str
     kind: Kind
     default: Any
-    symbol: str
     sentence: str
-    label: str
     bounds: Mapping[str, float]
-    choices: tuple[str, ...]
     limit: bool  # whether 0+ is one of its values
     optional: bool
-    slider: Slider | None
     allowed: str
-    flat: str
-    since: str
 
     @property
     def required(self) -> bool:
@@ -128,27 +126,22 @@ def words_of(*problems: type[BaseModel]) -> dict[str, Word]:
 
 
 def _read(name: str, field: FieldInfo) -> Word:
-    marks = [item.said for item in field.metadata if isinstance(item, _Mark)]
-    said: Mapping[str, Any] = marks[0] if marks else {}
+    said = next((item for item in field.metadata if isinstance(item, _Said)), _Said())
     kinds, bounds, literals = _parts(field.annotation, field.metadata)
-    choices = tuple(said.get("choices") or (value for value in literals if value != LIMIT))
-    kind = _kind(kinds, choices)
+    choices = said.choices or tuple(value for value in literals if value != LIMIT)
+    kind, limit = _kind(kinds, choices), LIMIT in literals
     extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+    made = {"choices": choices, "label": said.label or name.replace("_", " ").capitalize(), "flat": said.flat or name}
     return Word(
         name=name,
         kind=kind,
         default=field.get_default(call_default_factory=True),
-        symbol=said.get("symbol", ""),
         sentence=field.description or "",
-        label=said.get("label") or name.replace("_", " ").capitalize(),
         bounds=bounds,
-        choices=choices,
-        limit=LIMIT in literals,
+        limit=limit,
         optional=NoneType in kinds,
-        slider=said.get("slider"),
-        allowed=str(extra.get("allowed") or _allowed(kind, bounds, choices, LIMIT in literals)),
-        flat=said.get("flat") or name,
-        since=said.get("since", ""),
+        allowed=str(extra.get("allowed") or _allowed(kind, bounds, choices, limit)),
+        **vars(said) | made,
     )
 
 

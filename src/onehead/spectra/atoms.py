@@ -18,7 +18,7 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from onehead.errors import InvalidArgument
-from onehead.spectra.law import Law, Nodes, gauss_legendre
+from onehead.spectra.law import Law, Nodes, edge_rule, intervals
 
 __all__ = ["AtomsSemicircle"]
 
@@ -328,8 +328,7 @@ class AtomsSemicircle(Law):
     @property
     def edges(self) -> tuple[tuple[float, float], ...]:
         """The intervals of the support."""
-        places = self._frame[1]
-        return tuple((float(places[j]), float(places[j + 1])) for j in range(0, len(places), 2))
+        return intervals(self._frame[1])
 
     def density(self, x: Array) -> Array:
         """rho_s(x) = b / (pi s)."""
@@ -340,26 +339,21 @@ class AtomsSemicircle(Law):
 
     def nodes(self, low: float = -np.inf, high: float = np.inf) -> Nodes:
         """Gauss-Legendre nodes in the angle of a = l + (h - l)(1 - cos t)/2 on every panel."""
-        _, _, panels = self._frame
-        unit, weight = gauss_legendre(NODES)
-        place, jacobian = 0.5 * (1.0 - np.cos(np.pi * unit)), 0.5 * np.pi * np.sin(np.pi * unit) * weight
-        ends = np.clip(panels, self._parameter(low), self._parameter(high))
+        ends = np.clip(self._frame[2], self._located(low)[0], self._located(high)[0])
         ends = ends[ends[:, 1] > ends[:, 0]]
-        return Nodes(*_fill(ends, place, jacobian, self.s, self._atoms, self._weights))
+        return Nodes(*_fill(ends, *edge_rule(NODES), self.s, self._atoms, self._weights))
 
     def mass_above(self, low: float) -> float:
         """int_low^inf rho, exact."""
         return float(_above(*self._located(low), self._atoms, self._weights))
 
     def _located(self, x: float) -> tuple[float, float]:
+        """The a with x(a) = x, and its t."""
         edges, places, _ = self._frame
         if np.isinf(x):
             return float(edges[0 if x < 0.0 else -1]), 0.0
         a, t = _locate(float(x), edges, places, self.s, self._atoms, self._weights)
         return float(a), float(t)
-
-    def _parameter(self, x: float) -> float:
-        return self._located(x)[0]
 
 
 def _merged(values: Array, share: Array) -> tuple[Array, Array]:

@@ -8,15 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "Law",
-    "Nodes",
-    "Scaled",
-    "ThresholdIntegrals",
-    "gauss_legendre",
-    "replicon_integral",
-    "threshold_integrals",
-]
+__all__ = ["Law", "Nodes", "Scaled", "ThresholdIntegrals", "gauss_legendre", "replicon_integral", "threshold_integrals"]
 
 Array = NDArray[np.float64]
 
@@ -69,6 +61,19 @@ def gauss_legendre(count: int) -> tuple[Array, Array]:
     return 0.5 * (x + 1.0), 0.5 * w
 
 
+@lru_cache(maxsize=8)
+def edge_rule(count: int) -> tuple[Array, Array]:
+    """Places and weights on (0, 1), Gauss-Legendre in the angle t of (1 - cos t)/2: exact for roots at both ends."""
+    unit, weight = gauss_legendre(count)
+    angle = np.pi * unit
+    return 0.5 * (1.0 - np.cos(angle)), 0.5 * np.pi * np.sin(angle) * weight
+
+
+def intervals(ends: Array) -> tuple[tuple[float, float], ...]:
+    """Ends, two and two."""
+    return tuple((float(low), float(high)) for low, high in ends.reshape(-1, 2))
+
+
 @dataclass(frozen=True, kw_only=True)
 class ThresholdIntegrals:
     """Integrals of the soft threshold f(x) = (x - eps)_+ against rho_s (2.3, 3).
@@ -94,11 +99,7 @@ def threshold_integrals(law: Law, eps: float, width: float = 1.0) -> ThresholdIn
     f = nodes.x - eps
     weighted = nodes.mass * f
     return ThresholdIntegrals(
-        J=float(weighted @ f),
-        B=float(weighted.sum()),
-        A=float(2.0 * weighted @ nodes.hilbert),
-        rank=rank,
-        cut=cut,
+        J=float(weighted @ f), B=float(weighted.sum()), A=float(2.0 * weighted @ nodes.hilbert), rank=rank, cut=cut
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from onehead.spectra.law import Law, Nodes, gauss_legendre
+from onehead.spectra.law import Law, Nodes, edge_rule, intervals
 
 __all__ = ["MarchenkoPasturSemicircle"]
 
@@ -96,8 +96,7 @@ class MarchenkoPasturSemicircle(Law):
     @property
     def edges(self) -> tuple[tuple[float, float], ...]:
         """The intervals of the support: two when s is small enough for the zeros to stand apart."""
-        e = self._critical[0]
-        return tuple((float(e[i]), float(e[i + 1])) for i in range(0, len(e), 2))
+        return intervals(self._critical[0])
 
     @cached_property
     def _panels(self) -> list[tuple[float, float]]:
@@ -119,17 +118,10 @@ class MarchenkoPasturSemicircle(Law):
 
     def nodes(self, low: float = -np.inf, high: float = np.inf) -> Nodes:
         """Gauss-Legendre nodes in the angle of x = a + (b - a)(1 - cos t)/2 on every panel."""
-        unit, weight = gauss_legendre(NODES)
-        angle = np.pi * unit
-        place, jacobian = 0.5 * (1.0 - np.cos(angle)), 0.5 * np.pi * np.sin(angle) * weight
-        x, w = [], []
-        for left, right in self._panels:
-            a, b = max(left, low), min(right, high)
-            if b > a:
-                x.append(a + (b - a) * place)
-                w.append((b - a) * jacobian)
-        if not x:
-            return Nodes(np.empty(0), np.empty(0), np.empty(0))
-        where = np.concatenate(x)
-        rho, hilbert = _transforms(where, self._k, self.s)
-        return Nodes(where, np.concatenate(w) * rho, hilbert)
+        place, jacobian = edge_rule(NODES)
+        ends = np.clip(self._panels, low, high)
+        ends = ends[ends[:, 1] > ends[:, 0]]
+        widths = np.diff(ends)
+        x = (ends[:, :1] + widths * place).ravel()
+        rho, hilbert = _transforms(x, self._k, self.s)
+        return Nodes(x, (widths * jacobian).ravel() * rho, hilbert)

@@ -17,19 +17,7 @@ from numpy.typing import NDArray
 
 from onehead.results import Result
 
-__all__ = [
-    "POINTS",
-    "SPACING_VARIANCE",
-    "Data",
-    "LawFit",
-    "Table",
-    "angle_grid",
-    "count_likelihood",
-    "cumulate",
-    "describe",
-    "finish",
-    "log_likelihood",
-]
+__all__ = ["Data", "LawFit", "Table", "angle_grid", "cumulate", "describe", "finish", "log_likelihood"]
 
 Array = NDArray[np.float64]
 
@@ -122,9 +110,14 @@ def count_likelihood(data: Data, rank: float) -> float:
     return -0.5 * ((data.values.size - data.dim * rank) ** 2 / variance + float(np.log(2.0 * np.pi * variance)))
 
 
-def finish(law: str, data: Data, table: Table, parameters: dict[str, float], rank: float, free: int) -> LawFit:
-    """Likelihood, BIC, distance and expected values of a fitted law."""
-    count = data.values.size
+def finish(law: str, data: Data, table: Table, parameters: dict[str, float], rank: float | None = None) -> LawFit:
+    """Likelihood, BIC, distance and expected values of a fitted law.
+
+    One that predicts no rank takes that of the data, and pays a parameter for it unless the shape forces it.
+    """
+    count, free = data.values.size, len(parameters)
+    if rank is None:
+        rank, free = count / data.dim, free if data.saturated else free + 1
     below = table.share_below(data.values)
     likelihood = log_likelihood(data, table.density(data.values), below) + count_likelihood(data, rank)
     steps = 1.0 - np.arange(count) / count  # share of the data up to each value, which fall

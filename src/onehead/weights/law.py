@@ -9,21 +9,37 @@
   Marchenko-Pastur laws.
 * ``power-law``: density ~ y^-a above the smallest value.
 
-Fitted are the n values that are not zero, by the likelihood of a chain of repelling values (`onehead.weights.chain`). Where there are fewer values than the shape allows, their number is part of the data too: the trained law predicts it from the
-same parameters, its rivals pay one parameter for it.
+Fitted are the n values that are not zero, by the likelihood of a chain of repelling values (`onehead.weights.chain`). Where there
+are fewer values than the shape allows, their number is part of the data too: the trained law predicts it from the same parameters,
+its rivals pay one parameter for it.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from onehead.errors import InvalidArgument
-from onehead.weights.chain import LawFit, describe
-from onehead.weights.rivals import fit_marchenko_pastur, fit_noise, fit_power_law
+from onehead.weights.chain import POINTS, Data, LawFit, Table, angle_grid, cumulate, describe, finish, log_likelihood
 from onehead.weights.trained import BULK, bootstrap_errors, fit_trained, trained_starts
 
-__all__ = ["fit_laws"]
+__all__ = ["fit_laws", "judge"]
+
+Array = NDArray[np.float64]
+Maker = Callable[[Any], Table]  # the law of some parameters
+
+NAMES = {
+    "trained": "the trained-head law",
+    "marchenko-pastur": "Marchenko-Pastur",
+    "power-law": "a pure power law",
+    "noise": "two random matrices",
+}
+# differences of BIC and what they are worth: odds of about 3, 20 and 150 to one
+STEPS = ((2.0, "cannot be told from"), (6.0, "fits slightly better than"), (10.0, "fits better than"))
+MISSES = 5.0  # levels: spectra drawn from a law stay within 4 of its fit, n KS, for n from 32 to 130
 
 
 def fit_laws(
@@ -63,9 +79,9 @@ def fit_laws(
     data = describe(y / unit, dim, dim if width is None else width)
     trained = fit_trained(data, trained_starts(data))
     errors = bootstrap_errors(data, trained, bootstrap, np.random.default_rng(seed))
-    fits = [replace(trained, errors=errors), fit_marchenko_pastur(data), fit_power_law(data)]
+    fits = [replace(trained, errors=errors), _marchenko_pastur(data), _power_law(data)]
     if not tied:
-        fits.append(fit_noise(data))
+        fits.append(_noise(data))
     return tuple(_in_units(fit, unit, y.size) for fit in fits)
 
 
@@ -85,3 +101,122 @@ def _in_units(fit: LawFit, unit: float, count: int) -> LawFit:
         log_likelihood=fit.log_likelihood - shift,
         bic=fit.bic + 2.0 * shift,
     )
+
+
+def judge(fits: tuple[LawFit, ...], count: int) -> dict[str, Any]:
+    """Which law describes ``count`` values best, how far its BIC = k ln n - 2 ln L is below that of the next, and a sentence.
+
+    The likelihood knows that neighbours repel each other, not how rigid a whole spectrum is: margins are on the careful side.
+    """
+    best, second = sorted(fits, key=lambda fit: fit.bic)[:2]
+    margin = second.bic - best.bic
+    words = next((text for limit, text in STEPS if margin < limit), "fits far better than")
+    sentence = f"{NAMES[best.law]} {words} {NAMES[second.law]} (BIC lower by {margin:.1f})"
+    if best.ks * count > MISSES:
+        sentence += f", but even it misses: some value is {best.ks * count:.1f} places off"
+    return {"best_law": best.law, "bic_margin": margin, "verdict": sentence}
+
+
+def _cost(data: Data, maker: Maker) -> Callable[[Any], float]:
+    """Minus the log-likelihood, as a function of the parameters."""
+
+    def cost(parameters: Any) -> float:
+        law = maker(parameters)
+        return -log_likelihood(data, law.density(data.values), law.share_below(data.values))
+
+    return cost
+
+
+def _marchenko_pastur(data: Data) -> LawFit:
+    """Most likely width κ₀ <= 1 and scale; κ₀ and 1/κ₀ have the same non-zero part but for the scale."""
+    from scipy.optimize import minimize  # noqa: PLC0415
+
+    def table(theta: Array) -> Table:
+        root, top = 1.0 / (1.0 + np.exp(-theta[0])), float(np.exp(theta[1]))
+        scale = top / (1.0 + root) ** 2
+        bottom = scale * (1.0 - root) ** 2
+
+        def f(y: Array) -> Array:
+            inside: Array = np.clip((top - y) * (y - bottom), 0.0, None)
+            return np.asarray(np.sqrt(inside) / (2.0 * np.pi * root**2 * scale * y))
+
+        x, dx = angle_grid(bottom, top)
+        return Table(f, x, cumulate(f(x) * dx))
+
+    top, bottom = 1.02 * data.values[0], 0.98 * data.values[-1]
+    root = (np.sqrt(top) - np.sqrt(bottom)) / (np.sqrt(top) + np.sqrt(bottom))
+    found = minimize(
+        _cost(data, table), [np.log(root / (1.0 - root)), np.log(top)], method="Nelder-Mead", options={"xatol": 1e-4}
+    )
+    root = 1.0 / (1.0 + np.exp(-found.x[0]))
+    parameters = {"kappa0": float(root**2), "scale": float(np.exp(found.x[1]) / (1.0 + root) ** 2)}
+    return finish("marchenko-pastur", data, table(found.x), parameters)
+
+
+def _power_law(data: Data) -> LawFit:
+    """Most likely exponent above the smallest value, which starts half a spacing below."""
+    from scipy.optimize import minimize_scalar  # noqa: PLC0415
+
+    count, low = data.values.size, float(data.values[-1])
+
+    def table(log_slope: float) -> Table:
+        slope = float(np.exp(log_slope))  # exponent - 1
+        start = low * (1.0 - 0.5 / count) ** (1.0 / slope)
+        below = np.linspace(0.0, 1.0 - 1e-6, 2000)
+
+        def f(y: Array) -> Array:
+            return np.where(y >= start, slope / start * (np.maximum(y, start) / start) ** (-slope - 1.0), 0.0)
+
+        return Table(f, start * (1.0 - below) ** (-1.0 / slope), below)
+
+    guess = float(np.log(count / max(float(np.sum(np.log(data.values / low))), 1e-9)))
+    found = minimize_scalar(
+        _cost(data, table), bounds=(guess - 2.0, guess + 2.0), method="bounded", options={"xatol": 1e-4}
+    )
+    law = table(found.x)
+    parameters = {"exponent": 1.0 + float(np.exp(found.x)), "smallest": float(law.x[0])}
+    return finish("power-law", data, law, parameters)
+
+
+@lru_cache(maxsize=64)
+def _product_law(ratio: float) -> tuple[Array, Array, Array]:
+    """Squared singular values t of W_Q'W_K / (σ_Q σ_K hidden): points, density of the non-zero ones, mass below.
+
+    Edges where dx/dz = 0 on x = (1 + z)(1 + c z)²/z: 2 c z² + c z - 1 = 0.
+    """
+    c = ratio
+    z = (-c + np.array([-1.0, 1.0]) * np.sqrt(c * c + 8.0 * c)) / (4.0 * c)
+    low, high = np.sort((1.0 + z) * (1.0 + c * z) ** 2 / z)
+    t, dt = angle_grid(max(float(low), 0.0), float(high), 4 * POINTS)
+    companion = np.zeros((t.size, 3, 3))
+    companion[:, 1, 0] = companion[:, 2, 1] = 1.0
+    companion[:, 0, 2] = -t / c**2
+    companion[:, 1, 2] = -((1.0 - c) ** 2 - t) / c**2
+    companion[:, 2, 2] = -2.0 * c * (1.0 - c) / c**2
+    density = np.abs(np.linalg.eigvals(companion).imag).max(axis=1) / (np.pi * t)
+    mass = density * dt
+    return t, density / mass.sum(), cumulate(mass)
+
+
+def _noise(data: Data) -> LawFit:
+    """Most likely scale of the product of two random matrices of the head's shape."""
+    from scipy.optimize import minimize_scalar  # noqa: PLC0415
+
+    t, density, below = _product_law(round(data.width / data.dim, 6))
+    edge = np.array([t[0] - 0.5 * (t[1] - t[0]), t[-1] + 0.5 * (t[-1] - t[-2])])
+    points, heights = np.concatenate([edge[:1], t, edge[1:]]), np.concatenate([[0.0], density, [0.0]])
+
+    def table(log_scale: float) -> Table:
+        scale = float(np.exp(log_scale))
+
+        def f(y: Array) -> Array:
+            return np.asarray(np.interp((y / scale) ** 2, points, heights, left=0.0, right=0.0) * 2.0 * y / scale**2)
+
+        return Table(f, scale * np.sqrt(t), below)
+
+    cost = _cost(data, table)
+    middle = float(np.log(np.median(data.values) / np.sqrt(np.interp(0.5, below, t))))
+    grid = middle + np.linspace(-1.0, 1.0, 41)
+    start = float(grid[np.argmin([cost(value) for value in grid])])
+    found = minimize_scalar(cost, bounds=(start - 0.05, start + 0.05), method="bounded", options={"xatol": 1e-5})
+    return finish("noise", data, table(found.x), {"scale": float(np.exp(found.x))})

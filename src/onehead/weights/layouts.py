@@ -12,7 +12,7 @@ and query head h belongs to key head h // (H/K). Multi-query is K = 1; ordinary 
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -21,117 +21,85 @@ from numpy.typing import NDArray
 from onehead.errors import InvalidArgument
 from onehead.weights.reader import FLOATS, Checkpoint, Raw
 
-__all__ = ["LAYOUTS", "Counts", "HeadWeights", "Layer", "Layout", "find_layers"]
+__all__ = ["LAYOUTS", "Counts", "Layer", "Layout", "find_layers"]
 
 Array = NDArray[np.float64]
 Order = Literal["separate", "sections", "interleaved", "latent"]
 
-_PREFIX = r"(?P<stack>(?:\w+\.)*?)"
-_LANGUAGE = r"(?P<stack>(?:(?:model|language_model|text_model|base_model|llm|transformer)\.)*)"
-_ROTARY = "rotary position factors are not applied"
-
 
 @dataclass(frozen=True)
 class Layout:
-    """One family of names. ``query`` and ``key`` are tensor names with {layer}; a fused tensor has only ``query``."""
+    """One family of names: ``tensors`` with {layer} in them, query and key or one that holds both.
+
+    ``stack`` is a regular expression of what may stand before them, ``models`` are the model types known to be laid out so,
+    separated by spaces (any where there are none), ``note`` says what the map of a head leaves out.
+    """
 
     name: str
     order: Order
-    query: str
-    key: str = ""
-    stack: str = _PREFIX
-    transposed: bool = False
-    models: frozenset[str] = frozenset()
+    tensors: tuple[str, ...]
+    stack: str = r"(?:\w+\.)*?"
+    models: str = ""
     note: str = ""
+    transposed: bool = False
 
     @property
     def pattern(self) -> re.Pattern[str]:
         """Matches the name of the query (or fused) tensor; gives ``stack`` and ``layer``."""
-        before, after = (re.escape(part) for part in self.query.split("{layer}"))
-        return re.compile(rf"^{self.stack}{before}(?P<layer>0|[1-9]\d{{0,5}}){after}$", re.ASCII)
+        before, after = (re.escape(part) for part in self.tensors[0].split("{layer}"))
+        return re.compile(rf"^(?P<stack>{self.stack}){before}(?P<layer>0|[1-9]\d{{0,5}}){after}$", re.ASCII)
+
+    def allows(self, model: object) -> bool:
+        """Whether a checkpoint of this model type may be laid out so; one that does not say its type may."""
+        return model is None or not self.models or model in self.models.split()
 
 
-def _family(*names: str) -> frozenset[str]:
-    return frozenset(names)
+def _sides(name: str, query: str, key: str) -> tuple[str, str]:
+    """Names of the query and the key tensor, which differ in one word."""
+    return name.replace("*", query), name.replace("*", key)
 
+
+_GPT = r"(?:transformer\.)?"
+_MODEL = r"(?:model\.)?"
+_LANGUAGE = r"(?:(?:model|language_model|text_model|base_model|llm|transformer)\.)*"
+_TOWER = r"(?:\w+\.)*(?:vision_model|text_model)\."
+_ROTARY = "rotary position factors are not applied"
+_ALIBI = "the linear position bias (ALiBi) is not applied"
+_FALCON = "falcon RefinedWeb RefinedWebModel"
 
 # in the order in which they are tried; a config.json whose model_type is not listed is not taken for the family
 LAYOUTS = (
-    Layout(
-        "deepseek", "latent", "layers.{layer}.self_attn.kv_a_proj_with_mqa.weight",
-        note="latent attention (kv_a_proj_with_mqa): query and key share a compressed space and a rotary part, "
-        "so a head has no fixed map W_Q'W_K of its own",
-    ),
-    Layout(
-        "bert", "separate", "encoder.layer.{layer}.attention.self.query.weight",
-        "encoder.layer.{layer}.attention.self.key.weight",
-        models=_family("bert", "roberta", "xlm-roberta", "camembert", "electra", "mpnet", "layoutlm", "ernie"),
-    ),
-    Layout(
-        "vit", "separate", "encoder.layer.{layer}.attention.attention.query.weight",
-        "encoder.layer.{layer}.attention.attention.key.weight",
-        models=_family("vit", "deit", "vit_mae", "vit_msn", "dinov2", "beit", "dpt", "yolos", "audio-spectrogram-transformer"),
-    ),
-    Layout(
-        "distilbert", "separate", "transformer.layer.{layer}.attention.q_lin.weight",
-        "transformer.layer.{layer}.attention.k_lin.weight", models=_family("distilbert"),
-    ),
-    Layout(
-        "clip", "separate", "encoder.layers.{layer}.self_attn.q_proj.weight", "encoder.layers.{layer}.self_attn.k_proj.weight",
-        stack=r"(?P<stack>(?:\w+\.)*(?:vision_model|text_model)\.)",
-        models=_family("clip", "clip_vision_model", "clip_text_model", "siglip", "siglip_vision_model", "siglip_text_model",
-                       "llava", "llava_next", "gemma3", "paligemma", "mistral3"),
-    ),
-    Layout(
-        "opt", "separate", "decoder.layers.{layer}.self_attn.q_proj.weight", "decoder.layers.{layer}.self_attn.k_proj.weight",
-        stack=r"(?P<stack>(?:model\.)?)", models=_family("opt"),
-    ),
-    Layout(
-        "llama", "separate", "layers.{layer}.self_attn.q_proj.weight", "layers.{layer}.self_attn.k_proj.weight",
-        stack=_LANGUAGE, note=_ROTARY,
-        models=_family("llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "gemma", "gemma2", "gemma3",
-                       "gemma3_text", "phi", "phimoe", "stablelm", "starcoder2", "olmo", "olmo2", "cohere", "cohere2", "granite",
-                       "smollm3", "llava", "llava_next", "paligemma", "mistral3", "exaone4", "seed_oss", "glm", "glm4"),
-    ),
-    Layout(
-        "gptj", "separate", "h.{layer}.attn.q_proj.weight", "h.{layer}.attn.k_proj.weight",
-        stack=r"(?P<stack>(?:transformer\.)?)", models=_family("gptj"), note=_ROTARY,
-    ),
-    Layout(
-        "gpt2", "sections", "h.{layer}.attn.c_attn.weight", stack=r"(?P<stack>(?:transformer\.)?)", transposed=True,
-        models=_family("gpt2", "openai-gpt", "decision_transformer"),
-    ),
-    Layout(
-        "phi3", "sections", "layers.{layer}.self_attn.qkv_proj.weight", stack=r"(?P<stack>(?:model\.)?)",
-        models=_family("phi3", "phi3_v"), note=_ROTARY,
-    ),
-    Layout(
-        "mpt", "sections", "blocks.{layer}.attn.Wqkv.weight", stack=r"(?P<stack>(?:transformer\.)?)",
-        models=_family("mpt"), note="the linear position bias (ALiBi) is not applied",
-    ),
-    Layout("timm-vit", "sections", "blocks.{layer}.attn.qkv.weight", models=_family("timm_wrapper")),
-    Layout(
-        "gpt-neox", "interleaved", "layers.{layer}.attention.query_key_value.weight", stack=r"(?P<stack>(?:gpt_neox\.)?)",
-        models=_family("gpt_neox"), note=_ROTARY,
-    ),
-    Layout(
-        "bloom", "interleaved", "h.{layer}.self_attention.query_key_value.weight", stack=r"(?P<stack>(?:transformer\.)?)",
-        models=_family("bloom"), note="the linear position bias (ALiBi) is not applied",
-    ),
-    Layout(
-        "falcon", "interleaved", "h.{layer}.self_attention.query_key_value.weight", stack=r"(?P<stack>(?:transformer\.)?)",
-        models=_family("falcon", "RefinedWeb", "RefinedWebModel"), note="rotary or linear position factors are not applied",
-    ),
+    Layout("deepseek", "latent", ("layers.{layer}.self_attn.kv_a_proj_with_mqa.weight",),
+           note="latent attention (kv_a_proj_with_mqa): query and key share a compressed space and a rotary part, "
+           "so a head has no fixed map W_Q'W_K of its own"),
+    Layout("bert", "separate", _sides("encoder.layer.{layer}.attention.self.*.weight", "query", "key"),
+           models="bert roberta xlm-roberta camembert electra mpnet layoutlm ernie"),
+    Layout("vit", "separate", _sides("encoder.layer.{layer}.attention.attention.*.weight", "query", "key"),
+           models="vit deit vit_mae vit_msn dinov2 beit dpt yolos audio-spectrogram-transformer"),
+    Layout("distilbert", "separate", _sides("transformer.layer.{layer}.attention.*_lin.weight", "q", "k"),
+           models="distilbert"),
+    Layout("clip", "separate", _sides("encoder.layers.{layer}.self_attn.*_proj.weight", "q", "k"), _TOWER,
+           "clip clip_vision_model clip_text_model siglip siglip_vision_model siglip_text_model "
+           "llava llava_next gemma3 paligemma mistral3"),
+    Layout("opt", "separate", _sides("decoder.layers.{layer}.self_attn.*_proj.weight", "q", "k"), _MODEL, "opt"),
+    Layout("llama", "separate", _sides("layers.{layer}.self_attn.*_proj.weight", "q", "k"), _LANGUAGE,
+           "llama mistral mixtral qwen2 qwen2_moe qwen3 qwen3_moe gemma gemma2 gemma3 gemma3_text phi phimoe stablelm "
+           "starcoder2 olmo olmo2 cohere cohere2 granite smollm3 llava llava_next paligemma mistral3 exaone4 seed_oss "
+           "glm glm4", _ROTARY),
+    Layout("gptj", "separate", _sides("h.{layer}.attn.*_proj.weight", "q", "k"), _GPT, "gptj", _ROTARY),
+    Layout("gpt2", "sections", ("h.{layer}.attn.c_attn.weight",), _GPT, "gpt2 openai-gpt decision_transformer",
+           transposed=True),
+    Layout("phi3", "sections", ("layers.{layer}.self_attn.qkv_proj.weight",), _MODEL, "phi3 phi3_v", _ROTARY),
+    Layout("mpt", "sections", ("blocks.{layer}.attn.Wqkv.weight",), _GPT, "mpt", _ALIBI),
+    Layout("timm-vit", "sections", ("blocks.{layer}.attn.qkv.weight",), models="timm_wrapper"),
+    Layout("gpt-neox", "interleaved", ("layers.{layer}.attention.query_key_value.weight",), r"(?:gpt_neox\.)?",
+           "gpt_neox", _ROTARY),
+    Layout("bloom", "interleaved", ("h.{layer}.self_attention.query_key_value.weight",), _GPT, "bloom", _ALIBI),
+    Layout("falcon", "interleaved", ("h.{layer}.self_attention.query_key_value.weight",), _GPT, _FALCON,
+           "rotary or linear position factors are not applied"),
 )  # fmt: skip
 
-ORDERS: dict[str, tuple[Order, bool, int]] = {  # word of --layout -> order, transposed, number of tensor names
-    "separate": ("separate", False, 2),
-    "separate-transposed": ("separate", True, 2),
-    "sections": ("sections", False, 1),
-    "sections-transposed": ("sections", True, 1),
-    "interleaved": ("interleaved", False, 1),
-    "interleaved-transposed": ("interleaved", True, 1),
-}
+TENSORS: dict[Order, int] = {"separate": 2, "sections": 1, "interleaved": 1}  # word of --layout -> number of names
 ALLOWED = (
     f"{', '.join(layout.name for layout in LAYOUTS if layout.order != 'latent')}, or separate:QUERY:KEY, sections:NAME or "
     "interleaved:NAME with tensor names that contain {layer} (add -transposed to the word for (in, out) matrices)"
@@ -147,13 +115,6 @@ class Counts(NamedTuple):
     head_dim: int | None = None
 
 
-class HeadWeights(NamedTuple):
-    """Query and key weights of one head, each head_dim x hidden, in double precision."""
-
-    query: Array
-    key: Array
-
-
 @dataclass(frozen=True)
 class Layer:
     """One attention module: its place, its tensors, its counts; or, with a ``reason``, why it cannot be read."""
@@ -161,50 +122,39 @@ class Layer:
     module: str
     layer: int
     layout: Layout
-    names: tuple[str, ...]
     heads: int
-    kv_heads: int
-    head_dim: int
-    hidden: int
     reason: str = ""
+    names: tuple[str, ...] = ()
+    kv_heads: int = 0
+    head_dim: int = 0
+    hidden: int = 0
     notes: tuple[str, ...] = ()
 
-    def load(self, checkpoint: Checkpoint) -> "LoadedLayer":
-        """Read the tensors of this layer."""
-        return LoadedLayer(self, tuple(checkpoint.raw(name) for name in self.names))
+    def load(self, checkpoint: Checkpoint) -> tuple[Raw, ...]:
+        """Read the tensors of this layer, as stored."""
+        return tuple(checkpoint.raw(name) for name in self.names)
 
     def group(self, head: int) -> int:
         """The key head that a query head uses."""
         return head // (self.heads // self.kv_heads)
 
-
-@dataclass(frozen=True)
-class LoadedLayer:
-    """A layer in memory, as stored; `head` cuts out one head in double precision."""
-
-    layer: Layer
-    raw: tuple[Raw, ...]
-
-    def head(self, head: int) -> HeadWeights:
-        """W_Q and W_K of one query head."""
-        layer, p = self.layer, self.layer.head_dim
-        group = layer.group(head)
-        if layer.layout.order == "interleaved":
-            share = layer.heads // layer.kv_heads
+    def cut(self, tensors: tuple[Raw, ...], head: int) -> tuple[Array, Array]:
+        """W_Q and W_K of one query head, each head_dim x hidden, in double precision, from the tensors of the layer."""
+        p, group = self.head_dim, self.group(head)
+        if self.layout.order == "interleaved":
+            share = self.heads // self.kv_heads
             base = group * (share + 2) * p
             query, key = base + (head % share) * p, base + share * p
         else:
             query, key = head * p, group * p
-            if layer.layout.order == "sections":
-                key += layer.heads * p
-        return HeadWeights(self._rows(0, query), self._rows(-1, key))
+            if self.layout.order == "sections":
+                key += self.heads * p
+        return self._rows(tensors[0], query), self._rows(tensors[-1], key)
 
-    def _rows(self, which: int, start: int) -> Array:
+    def _rows(self, tensor: Raw, start: int) -> Array:
         """``head_dim`` output rows; the tensor may be stored (in, out)."""
-        rows = slice(start, start + self.layer.head_dim)
-        if self.layer.layout.transposed:
-            return self.raw[which].widen((slice(None), rows)).T
-        return self.raw[which].widen(rows)
+        rows = slice(start, start + self.head_dim)
+        return tensor.widen((slice(None), rows)).T if self.layout.transposed else tensor.widen(rows)
 
 
 def find_layers(checkpoint: Checkpoint, layout: str | None = None, counts: Counts | None = None) -> list[Layer]:
@@ -241,14 +191,10 @@ def _named(checkpoint: Checkpoint, text: str) -> Iterator[Match]:
         if layout.name == text:
             return _matches(checkpoint, layout)
     word, *names = text.split(":")
-    if word not in ORDERS:
+    order = next((order for order in TENSORS if word in (order, f"{order}-transposed")), None)
+    if order is None or len(names) != TENSORS[order] or any(name.count("{layer}") != 1 for name in names):
         raise InvalidArgument("--layout", text, ALLOWED)
-    order, transposed, count = ORDERS[word]
-    if len(names) != count or any(name.count("{layer}") != 1 for name in names):
-        raise InvalidArgument("--layout", text, ALLOWED)
-    query, key = names[0], names[1] if count == 2 else ""
-    layout = Layout(text, order, query, key, stack="(?P<stack>)", transposed=transposed)
-    return _matches(checkpoint, layout)
+    return _matches(checkpoint, Layout(text, order, tuple(names), stack="", transposed=word != order))
 
 
 def _recognised(checkpoint: Checkpoint) -> Iterator[Match]:
@@ -257,16 +203,16 @@ def _recognised(checkpoint: Checkpoint) -> Iterator[Match]:
     latent: set[tuple[str, int]] = set()
     for layout in LAYOUTS:
         for found, stack, number in _matches(checkpoint, layout):
-            place = (layout.query, stack, number)
+            place = (layout.tensors[0], stack, number)
             if place in seen or (stack, number) in latent:
                 continue
             model = _section(checkpoint.config, stack).get("model_type", checkpoint.config.get("model_type"))
-            if layout.models and model is not None and model not in layout.models:
-                if any(other.query == layout.query and model in other.models for other in LAYOUTS):
+            if not layout.allows(model):
+                if any(other.tensors == layout.tensors and other.allows(model) for other in LAYOUTS):
                     continue
                 raise InvalidArgument(
                     "--layout", None,
-                    f"given: names like {found.query!r} look like '{layout.name}', but config.json says model_type "
+                    f"given: names like {found.tensors[0]!r} look like '{layout.name}', but config.json says model_type "
                     f"{str(model)[:40]!r}, which is not known to be laid out so",
                 )  # fmt: skip
             seen.add(place)
@@ -287,39 +233,27 @@ def _section(config: dict[str, Any], stack: str) -> dict[str, Any]:
 
 def _layer(checkpoint: Checkpoint, layout: Layout, stack: str, number: int, counts: Counts) -> Layer:
     """Check names, types and shapes of one layer and work out its counts."""
-    names = tuple(stack + name.format(layer=number) for name in (layout.query, layout.key) if name)
+    names = tuple(stack + name.replace("{layer}", str(number)) for name in layout.tensors)
     module = names[0].removesuffix(".weight").rsplit(".", 1)[0]
     config = _section(checkpoint.config, stack)
-    heads, kv_heads, head_dim = (_settled(config, counts, kind) for kind in ("heads", "kv_heads", "head_dim"))
-    plain: dict[str, Any] = {"module": module, "layer": number, "layout": layout}
+    heads, kv_heads, head_dim = (_settled(config, counts, kind) for kind in Counts._fields)
     if heads is None and layout.order == "latent":
         heads = 0  # refused anyway: one row says so
     if heads is None:
-        where = f"--heads must be given: no config.json beside the file says how many heads '{module}' has"
-        raise _Missing("--heads", None, "given", where)
-    unread: dict[str, Any] = {"names": (), "heads": heads, "kv_heads": heads, "head_dim": 0, "hidden": 0}
+        missing = InvalidArgument("--heads", None, "given")
+        missing.args = (f"--heads must be given: no config.json beside the file says how many heads '{module}' has.",)
+        raise missing
+    layer = Layer(module, number, layout, heads)
     reason = layout.note if layout.order == "latent" else _trouble(checkpoint, names)
     if reason:
-        return Layer(**plain, **unread, reason=reason)
-    shapes = [checkpoint.tensors[name].shape for name in names]
-    if layout.transposed:
-        shapes = [shape[::-1] for shape in shapes]
+        return replace(layer, reason=reason)
+    shapes = [checkpoint.tensors[name].shape[:: -1 if layout.transposed else 1] for name in names]
     try:
         kv_heads, head_dim, hidden = _fit(layout.order, shapes, heads, kv_heads, head_dim)
     except ValueError as failure:
-        return Layer(**plain, **unread, reason=str(failure))
-    notes = _notes(checkpoint, layout, names)
-    return Layer(
-        **plain, names=names, heads=heads, kv_heads=kv_heads, head_dim=head_dim, hidden=hidden, notes=notes
-    )  # fmt: skip
-
-
-class _Missing(InvalidArgument):
-    """A count that nothing gives."""
-
-    def __init__(self, name: str, got: object, allowed: str, sentence: str) -> None:
-        super().__init__(name, got, allowed)
-        self.args = (f"{sentence}.",)
+        return replace(layer, reason=str(failure))
+    notes = _notes(checkpoint, layout, module, names)
+    return replace(layer, names=names, kv_heads=kv_heads, head_dim=head_dim, hidden=hidden, notes=notes)
 
 
 CONFIG_KEYS = {
@@ -331,11 +265,7 @@ CONFIG_KEYS = {
 
 def _settled(config: dict[str, Any], counts: Counts, kind: str) -> int | None:
     """A count from the flag or from the config; they must not contradict each other."""
-    flag = getattr(counts, kind)
-    if kind == "kv_heads" and config.get("model_type") in ("falcon", "RefinedWeb", "RefinedWebModel"):
-        found = _falcon_groups(config)
-    else:
-        found = next((config[key] for key in CONFIG_KEYS[kind] if config.get(key) is not None), None)
+    flag, found = getattr(counts, kind), _configured(config, kind)
     if found is not None and (type(found) is not int or not 1 <= found <= MAXIMUM):
         raise InvalidArgument(f"{kind} in config.json", str(found)[:60], f"an integer from 1 to {MAXIMUM}")
     if flag is not None and found is not None and flag != found:
@@ -343,13 +273,15 @@ def _settled(config: dict[str, Any], counts: Counts, kind: str) -> int | None:
     return flag if flag is not None else found
 
 
-def _falcon_groups(config: dict[str, Any]) -> Any:
-    """Key heads of a Falcon: its ``num_kv_heads`` counts only for the new decoder architecture."""
-    if config.get("new_decoder_architecture"):
-        return config.get("num_kv_heads", config.get("n_head_kv"))
-    if config.get("multi_query", True):
-        return 1
-    return next((config[key] for key in CONFIG_KEYS["heads"] if config.get(key) is not None), None)
+def _configured(config: dict[str, Any], kind: str) -> Any:
+    """A count as the config has it; ``num_kv_heads`` of a Falcon counts only for the new decoder architecture."""
+    if kind == "kv_heads" and config.get("model_type") in _FALCON.split():
+        if config.get("new_decoder_architecture"):
+            return config.get("num_kv_heads", config.get("n_head_kv"))
+        if config.get("multi_query", True):
+            return 1
+        kind = "heads"
+    return next((config[key] for key in CONFIG_KEYS[kind] if config.get(key) is not None), None)
 
 
 def _trouble(checkpoint: Checkpoint, names: Sequence[str]) -> str:
@@ -405,12 +337,11 @@ def _divided(total: int, parts: int, what: str, by: str) -> int:
     return total // parts
 
 
-def _notes(checkpoint: Checkpoint, layout: Layout, names: Sequence[str]) -> tuple[str, ...]:
+def _notes(checkpoint: Checkpoint, layout: Layout, module: str, names: Sequence[str]) -> tuple[str, ...]:
     """What the map of a head leaves out."""
     notes = [layout.note] if layout.note else []
     if any(name.removesuffix("weight") + "bias" in checkpoint.tensors for name in names):
         notes.append("query and key biases are ignored")
-    module = names[0].removesuffix(".weight").rsplit(".", 1)[0]
     norms = ("q_norm", "k_norm", "q_layernorm", "k_layernorm", "query_norm", "key_norm")
     if any(f"{module}.{norm}.weight" in checkpoint.tensors for norm in norms):
         notes.append("the normalisation of queries and keys is ignored")

@@ -6,7 +6,7 @@ and a range of bytes; then the data. Nothing is unpickled, nothing is executed, 
 
 import json
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -135,11 +135,10 @@ def _choose(path: Path) -> Path:
     if not path.is_dir():
         return path
     found = sorted(path.glob(f"*{INDEX}")) or sorted(path.glob("*.safetensors"))
-    if len(found) != 1:
-        trouble = f"the folder holds {len(found)} safetensors files; name one of them" if found else (
-            "the folder holds no safetensors file"
-        )  # fmt: skip
-        raise BadFile(path, trouble)
+    if not found:
+        raise BadFile(path, "the folder holds no safetensors file")
+    if len(found) > 1:
+        raise BadFile(path, f"the folder holds {len(found)} safetensors files; name one of them")
     return found[0]
 
 
@@ -258,19 +257,12 @@ def _json(path: Path, text: bytes) -> Any:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        twice = next(_repeated(key for key, _ in pairs))
-        raise ValueError(f"the key {_short(twice)} occurs twice")
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"the key {_short(key)} occurs twice")
+        found[key] = value
     return found
-
-
-def _repeated(keys: Iterator[str]) -> Iterator[str]:
-    seen: set[str] = set()
-    for key in keys:
-        if key in seen:
-            yield key
-        seen.add(key)
 
 
 def _refuse(word: str) -> Any:

@@ -1,6 +1,6 @@
 """What is known of one head: its spectra, edge, outliers, tail, and the laws laid beside it."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -8,16 +8,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from onehead.results import Certificate, Result
 from onehead.weights.chain import LawFit
-from onehead.weights.edge import Tail, bulk_edge, power_tail
+from onehead.weights.edge import bulk_edge, power_tail
 from onehead.weights.heads import ZERO, check_pair, effective_ranks, spectra
-from onehead.weights.law import fit_laws
-from onehead.weights.verdict import Verdict, judge
+from onehead.weights.law import fit_laws, judge
 
 __all__ = ["HeadReport", "head_report", "unread"]
 
 Array = NDArray[np.float64]
 
 FEWEST_TO_FIT = 16  # values below which four parameters cannot be told from noise
+TAIL = ("tail_exponent", "tail_exponent_err", "tail_window", "tail_count", "tail_ks")  # names of what a tail holds
 TIED = 0.9  # symmetric share above which a head is called tied
 
 
@@ -34,6 +34,7 @@ class HeadReport(Result):
     """
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("overlaps",)
+    _SHOWN: ClassVar[tuple[str, ...]] = ("layer", "head", "rank", "verdict", "reason")
 
     layer: int
     head: int | None
@@ -72,11 +73,6 @@ class HeadReport(Result):
     notes: tuple[str, ...] = ()
     certificate: Certificate
 
-    @property
-    def status(self) -> str:
-        """ok, empty, unsupported or failed."""
-        return self.certificate.status
-
     def fit(self, law: str) -> LawFit | None:
         """The fit of one law by its name."""
         return next((fit for fit in self.fits if fit.law == law), None)
@@ -87,12 +83,6 @@ class HeadReport(Result):
         row["fits"] = [fit.to_dict() for fit in self.fits]
         first = {key: row.pop(key) for key in ("layer", "head", "status", "reason")}
         return first | row
-
-    def __repr__(self) -> str:
-        place = f"HeadReport(layer={self.layer}, head={self.head}, status={self.status!r}"
-        if self.status != "ok":
-            return f"{place}, reason={self.reason!r})"
-        return f"{place}, rank={self.rank:.4f}, outliers={len(self.outliers)}, verdict={self.verdict!r})"
 
 
 def unread(status: str, reason: str, **place: Any) -> HeadReport:
@@ -134,57 +124,32 @@ def head_report(
         return unread("empty", "query or key weights are all zero", rank=0.0, zero_mass=1.0, **place)
     values = found.singular_values
     count = int(np.sum(values > ZERO * values[0]))
-    edge = bulk_edge(values[:count])
+    edge, tail = bulk_edge(values[:count]), power_tail(values[:count])
     beyond = edge.outliers if edge is not None else 0
-    ranks = effective_ranks(values)
-    tail = power_tail(values[:count])
     squares = (found.symmetric_eigenvalues / values[0]) ** 2
-    fits: tuple[LawFit, ...] = ()
-    verdict: Verdict | None = None
+    row: dict[str, Any] = {f"effective_rank_{name}": number for name, number in effective_ranks(values).items()}
+    if edge is not None:
+        row |= {"bulk_edge": edge.position, "edge_width": edge.width}
+    if tail is not None:
+        row |= dict(zip(TAIL, astuple(tail), strict=True))
     if fit and count - beyond >= FEWEST_TO_FIT:
-        fits = fit_laws(
-            values[beyond:count],
-            dim=d - beyond,
-            width=len(Q) - beyond,
-            tied=found.symmetric_share > TIED,
-            bootstrap=bootstrap,
-            seed=seed,
-        )
-        verdict = judge(fits, count - beyond)
+        tied, width = found.symmetric_share > TIED, len(Q) - beyond
+        fits = fit_laws(values[beyond:count], dim=d - beyond, width=width, tied=tied, bootstrap=bootstrap, seed=seed)
+        row |= {"fits": fits} | judge(fits, count - beyond)
     return HeadReport(
         rank=count / d,
         zero_mass=1.0 - count / d,
         forced_zero_mass=max(0.0, 1.0 - len(Q) / d),
         used=count / min(len(Q), d),
-        bulk_edge=edge.position if edge is not None else None,
-        edge_width=edge.width if edge is not None else None,
         outliers=tuple({"position": float(values[i]), "overlap": float(found.overlaps[i])} for i in range(beyond)),
-        symmetric_share=found.symmetric_share,
         antisymmetric_share=1.0 - found.symmetric_share,
         negative_share=float(squares[found.symmetric_eigenvalues < 0.0].sum() / max(squares.sum(), 1e-300)),
         norm=float(np.linalg.norm(values)),
-        effective_rank_nuclear=ranks["nuclear"],
-        effective_rank_stable=ranks["stable"],
-        effective_rank_entropy=ranks["entropy"],
-        **_tail(tail),
-        best_law=verdict.law if verdict else None,
-        bic_margin=verdict.margin if verdict else None,
-        verdict=verdict.sentence if verdict else "",
-        fits=fits,
-        singular_values=values,
-        symmetric_eigenvalues=found.symmetric_eigenvalues,
-        overlaps=found.overlaps,
         certificate=Certificate(status="ok", kind="measurement", warnings=_warnings(found.symmetric_share, count, fit)),
+        **vars(found),
+        **row,
         **place,
     )
-
-
-def _tail(tail: Tail | None) -> dict[str, Any]:
-    if tail is None:
-        return {}
-    row = {f"tail_{name}": value for name, value in asdict(tail).items()}
-    row["tail_exponent_err"] = row.pop("tail_error")
-    return row
 
 
 def _warnings(share: float, count: int, fit: bool) -> tuple[str, ...]:

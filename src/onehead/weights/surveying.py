@@ -173,15 +173,8 @@ def survey(
     >>> [(row.layer, row.head, row.rank) for row in table]
     [(0, 0, 0.5), (0, 1, 0.5)]
     """
-    work = plan(
-        path,
-        layers=layers,
-        heads=heads,
-        layout=layout,
-        head_count=head_count,
-        kv_head_count=kv_head_count,
-        head_dim=head_dim,
-    )
+    counts = {"head_count": head_count, "kv_head_count": kv_head_count, "head_dim": head_dim}
+    work = plan(path, layers=layers, heads=heads, layout=layout, **counts)
     return run(work, fit=fit, progress=progress)
 
 
@@ -219,19 +212,20 @@ def run(work: Plan, *, fit: bool = True, progress: Progress | None = None) -> Su
 def _layer_reports(work: Plan, layer: Layer, fit: bool) -> Iterator[HeadReport]:
     """Reports of the wanted heads of one layer; its tensors are let go at the end."""
     wanted = work.of(layer)
-    place: dict[str, Any] = {"layer": layer.layer, "module": layer.module, "layout": layer.layout.name}
-    if layer.reason:
-        for head in wanted:
-            yield unread("unsupported", layer.reason, head=head, **place)
-        return
-    if not wanted:
-        return
-    loaded = layer.load(work.checkpoint)
+    tensors = layer.load(work.checkpoint) if wanted else ()  # none where there is a reason
     for head in wanted:
-        assert head is not None
-        here = place | {"head": head, "kv_head": layer.group(head), "notes": layer.notes}
-        query, key = loaded.head(head)
-        if not ((np.abs(query) <= LARGEST).all() and (np.abs(key) <= LARGEST).all()):
-            yield unread("failed", f"query or key weights are not finite, or above {LARGEST:g}", **here)
+        place: dict[str, Any] = {
+            "layer": layer.layer,
+            "module": layer.module,
+            "layout": layer.layout.name,
+            "head": head,
+        }
+        if layer.reason or head is None:
+            yield unread("unsupported", layer.reason, **place)
             continue
-        yield head_report(query, key, fit=fit, **here)
+        place |= {"kv_head": layer.group(head), "notes": layer.notes}
+        query, key = layer.cut(tensors, head)
+        if (np.abs(query) <= LARGEST).all() and (np.abs(key) <= LARGEST).all():
+            yield head_report(query, key, fit=fit, **place)
+        else:
+            yield unread("failed", f"query or key weights are not finite, or above {LARGEST:g}", **place)

@@ -12,18 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onehead.spectra.marchenko_pastur import MarchenkoPasturSemicircle
-from onehead.weights.chain import (
-    SPACING_VARIANCE,
-    Data,
-    LawFit,
-    Table,
-    angle_grid,
-    count_likelihood,
-    cumulate,
-    describe,
-    finish,
-    log_likelihood,
-)
+from onehead.weights import chain
+from onehead.weights.chain import Data, LawFit, Table
 
 __all__ = ["BULK", "bootstrap_errors", "fit_trained", "trained_starts"]
 
@@ -53,9 +43,6 @@ class _Blurred(NamedTuple):
     def quantile_above(self, mass: float) -> float:
         return float(np.interp(1.0 - mass, self.below, self.x))
 
-    def mass_above(self, x: float) -> float:
-        return float(1.0 - np.interp(x, self.x, self.below))
-
 
 def _blurred(kappa0: float, spread: float) -> _Blurred:
     law = MarchenkoPasturSemicircle(kappa0, spread)
@@ -63,12 +50,12 @@ def _blurred(kappa0: float, spread: float) -> _Blurred:
     density: list[ArrayLike] = []
     mass: list[ArrayLike] = []
     for low, high in law.edges:
-        points, widths = angle_grid(low, high)
+        points, widths = chain.angle_grid(low, high)
         heights = law.density(points)
         x += [[low], points, [high]]
         density += [[0.0], heights, [0.0]]
         mass += [[0.0], heights * widths, [0.0]]
-    below = cumulate(np.concatenate(mass))
+    below = chain.cumulate(np.concatenate(mass))
     return _Blurred(kappa0, spread, np.concatenate(x), np.concatenate(density), below, law.edges[-1][1])
 
 
@@ -139,8 +126,8 @@ def _place(data: Data, theta: Array, make: Callable[[float, float], _Blurred] = 
 def _trained_cost(data: Data, place: _Place | None) -> float:
     if place is None:
         return REFUSED
-    likelihood = log_likelihood(data, place.density(data.values), place.share_below(data.values))
-    return -likelihood - count_likelihood(data, place.rank)
+    likelihood = chain.log_likelihood(data, place.density(data.values), place.share_below(data.values))
+    return -likelihood - chain.count_likelihood(data, place.rank)
 
 
 def _grid(data: Data) -> list[tuple[float, Array, _Place]]:
@@ -185,28 +172,19 @@ def fit_trained(data: Data, starts: list[Array], evaluations: int = 300) -> LawF
     def cost(theta: Array) -> float:
         return _trained_cost(data, _place(data, theta))
 
-    best: tuple[float, Array] | None = None
+    minima: list[Any] = []
     for start in starts:
         steps = np.array([0.3, 0.5, 0.04, -0.2 * start[3] if data.saturated else -0.02])
-        options: Any = {
-            "maxfev": evaluations,
-            "xatol": 1e-3,
-            "fatol": 1e-3,
-            "initial_simplex": start + np.vstack([np.zeros(4), np.diag(steps)]),
-        }
-        found: Any = minimize(cost, start, method="Nelder-Mead", options=options)
-        if best is None or found.fun < best[0]:
-            best = (float(found.fun), found.x)
-    place = _place(data, best[1]) if best is not None else None
+        simplex = start + np.vstack([np.zeros(4), np.diag(steps)])
+        options: Any = {"maxfev": evaluations, "xatol": 1e-3, "fatol": 1e-3, "initial_simplex": simplex}
+        minima.append(minimize(cost, start, method="Nelder-Mead", options=options))
+    best = min(minima, key=lambda found: float(found.fun), default=None)
+    place = _place(data, best.x) if best is not None else None
     if place is None:  # no start had a meaning: say so by a likelihood that cannot win
         table = Table(np.zeros_like, np.array([0.0, 1.0]), np.array([0.0, 1.0]))
-        return finish("trained", data, table, dict.fromkeys(PARAMETERS, np.nan), np.nan, 4)
-    return _trained_fit(data, place)
-
-
-def _trained_fit(data: Data, place: _Place) -> LawFit:
+        return chain.finish("trained", data, table, dict.fromkeys(PARAMETERS, np.nan), np.nan)
     parameters = dict(zip(PARAMETERS, _numbers(place), strict=True))
-    return finish("trained", data, place.table, parameters, place.rank, len(PARAMETERS))
+    return chain.finish("trained", data, place.table, parameters, place.rank)
 
 
 def bootstrap_errors(data: Data, fit: LawFit, count: int, rng: np.random.Generator) -> dict[str, float]:
@@ -227,13 +205,13 @@ def bootstrap_errors(data: Data, fit: LawFit, count: int, rng: np.random.Generat
     for _ in range(count):
         size = data.values.size
         if not data.saturated:
-            noise = np.sqrt(SPACING_VARIANCE * data.dim * fit.rank * (1.0 - fit.rank)) * rng.standard_normal()
+            noise = np.sqrt(chain.SPACING_VARIANCE * data.dim * fit.rank * (1.0 - fit.rank)) * rng.standard_normal()
             size = int(np.clip(round(fit.rank * data.dim + noise), BULK, min(data.dim, data.width) - 1))
         steps = np.cumsum(rng.rayleigh(np.sqrt(2.0 / np.pi), size + 1))
         steps -= 0.5 * steps[0]  # the outer gaps are half a spacing on average
         share = steps[:-1] / (steps[-1] - 0.5 * (steps[-1] - steps[-2]))
         values = np.maximum(place.table.quantile(share)[::-1], 1e-9)
-        drawn = describe(values, data.dim, values.size if data.saturated else data.width)
+        drawn = chain.describe(values, data.dim, values.size if data.saturated else data.width)
         # from the fit or from a far start that is more likely: parameters that trade off may jump, and that is their error
         begins = [start, *trained_starts(drawn, 1)]
         begin = min(begins, key=lambda theta: _trained_cost(drawn, _place(drawn, theta)))

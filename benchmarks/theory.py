@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 import onehead
-from benchmarks.harness import Budget, Clock, Finding, row
+from benchmarks.harness import Budget, Clock, Finding, certified, row
 from onehead import aim, sparse
 
 TASK = aim.Task()
@@ -30,22 +30,15 @@ def off_by(distance: float, known: float) -> str:
     return f"off by {distance:.0e}" if distance > known else f"off by less than {known:.0e}"
 
 
-def certified(found: Any) -> Finding:
-    """The error a result states of itself."""
-    error = float(found.certificate.quadrature_error)
-    return Finding(f"certificate {error:.0e}", error)
-
-
 def _point(decay: float | str, alpha: float, fresh: bool = False) -> None:
     name = f"one point, T = 2, λ = {decay}, α = {alpha:g}"
 
     @row("theory", name, budget=ONE, repeats=9, fresh=fresh)
     def measure(clock: Clock) -> Finding:
         found = clock(lambda: aim.predict(TASK, aim.Learner(weight_decay=decay), alpha))
-        error = float(found.certificate.quadrature_error)
         if (decay, alpha) not in FINER:
-            return Finding(f"certificate {error:.0e}", error)
-        off = abs(found.test_error - FINER[decay, alpha])
+            return certified(found)
+        error, off = found.certificate.quadrature_error, abs(found.test_error - FINER[decay, alpha])
         stated = f"certificate {error:.0e}, " if error > 0.0 else ""
         return Finding(f"{stated}{off_by(off, 1e-6)}", off)
 
@@ -108,8 +101,7 @@ _power_law(0.75, 3200, 3200**1.6, None, fresh=True)
 @row("theory", "a curve of 46 points, α 0.05 to 2", repeats=2, fresh=True)
 def curve(clock: Clock) -> Finding:
     found = clock(lambda: aim.curve(TASK, aim.Learner(weight_decay=0.01), np.linspace(0.05, 2.0, 46)))
-    worst = max(point.certificate.quadrature_error for point in found.points)
-    return Finding(f"worst certificate {worst:.0e}", worst, f"{1e3 * clock.seconds / 46:.0f} ms a point")
+    return certified(list(found.points), f"{1e3 * clock.seconds / 46:.0f} ms a point")
 
 
 @row("theory", "all thresholds", repeats=9)

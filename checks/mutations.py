@@ -143,7 +143,7 @@ class _Maker(ast.NodeVisitor):
     def visit_Import(self, node: ast.AST) -> None:
         """Nothing inside."""
 
-    visit_ImportFrom = visit_JoinedStr = visit_Assert = visit_Import  # texts; an assertion speaks to the type checker
+    visit_ImportFrom = visit_JoinedStr = visit_Assert = visit_Import  # noqa: N815  (texts; what speaks to the type checker)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
@@ -200,7 +200,7 @@ class _Maker(ast.NodeVisitor):
     def visit_Raise(self, node: ast.Raise | ast.Break | ast.Continue) -> None:
         self.put(node, "pass", "left out")
 
-    visit_Break = visit_Continue = visit_Raise
+    visit_Break = visit_Continue = visit_Raise  # noqa: N815
 
     def visit_Return(self, node: ast.Return) -> None:
         if isinstance(node.value, ast.Tuple):
@@ -215,7 +215,7 @@ class _Maker(ast.NodeVisitor):
             self.put(node.test, f"not ({self.text(node.test)})", "logic")
         self.generic_visit(node)
 
-    visit_IfExp = visit_If
+    visit_IfExp = visit_If  # noqa: N815
 
     # expressions
 

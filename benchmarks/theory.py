@@ -61,41 +61,29 @@ def neighbour(clock: Clock) -> Finding:
     return certified(clock(lambda: aim.predict(TASK, learner, 0.52, near=near)))
 
 
-def _variant(words: dict[str, Any], name: str) -> None:
-    @row("theory", f"one point, T = 2, {name}, λ = 0.01, α = 0.5", budget=ONE, repeats=9)
+def _predicts(name: str, task: aim.Task, learner: aim.Learner, alpha: float, **words: Any) -> None:
+    @row("theory", f"one point, {name}", **words)
     def measure(clock: Clock) -> Finding:
-        return certified(clock(lambda: aim.predict(TASK, aim.Learner(weight_decay=0.01, **words), 0.5)))
+        return certified(clock(lambda: aim.predict(task, learner, alpha)))
 
 
-_variant({"loss": "cross-entropy"}, "cross-entropy")
-_variant({"param": "direct"}, "direct")
+CROSS = aim.Learner(weight_decay=0.01, loss="cross-entropy")
+_predicts("T = 2, cross-entropy, λ = 0.01, α = 0.5", TASK, CROSS, 0.5, budget=ONE, repeats=9)
+DIRECT = aim.Learner(weight_decay=0.01, param="direct")
+_predicts("T = 2, direct, λ = 0.01, α = 0.5", TASK, DIRECT, 0.5, budget=ONE, repeats=9)
 
+for _count, _alpha, _budget in ((3, 0.2, None), (5, 0.05, TEN), (8, 0.03, None)):
+    _name = f"T = {_count}, λ = 0.01, α = {_alpha:g}"
+    _predicts(_name, aim.Task(tokens=_count), aim.Learner(weight_decay=0.01), _alpha, budget=_budget, repeats=4)
 
-def _tokens(count: int, alpha: float, budget: Budget | None = None) -> None:
-    @row("theory", f"one point, T = {count}, λ = 0.01, α = {alpha:g}", budget=budget, repeats=4)
-    def measure(clock: Clock) -> Finding:
-        task = aim.Task(tokens=count)
-        return certified(clock(lambda: aim.predict(task, aim.Learner(weight_decay=0.01), alpha)))
-
-
-_tokens(3, 0.2)
-_tokens(5, 0.05, TEN)
-_tokens(8, 0.03)
-
-
-def _power_law(gamma: float, dim: int, samples: float, budget: Budget | None, fresh: bool) -> None:
-    name = f"one point, power law γ = {gamma:g}, d = {dim}, n = {samples:.0f}, λ = 1/d"
-
-    @row("theory", name, budget=budget, repeats=5, fresh=fresh)
-    def measure(clock: Clock) -> Finding:
-        task = aim.Task(target=aim.PowerLaw(gamma=gamma, dim=dim))
-        learner = aim.Learner(weight_decay=1.0 / dim)
-        return certified(clock(lambda: aim.predict(task, learner, samples / dim**2)))
-
-
-_power_law(0.75, 200, 31623, TEN, fresh=False)
-_power_law(1.25, 200, 31623, TEN, fresh=False)
-_power_law(0.75, 3200, 3200**1.6, None, fresh=True)
+for _gamma, _dim, _samples, _words in (
+    (0.75, 200, 31623, {"budget": TEN}),
+    (1.25, 200, 31623, {"budget": TEN}),
+    (0.75, 3200, 3200**1.6, {"fresh": True}),
+):
+    _name = f"power law γ = {_gamma:g}, d = {_dim}, n = {_samples:.0f}, λ = 1/d"
+    _law = aim.Task(target=aim.PowerLaw(gamma=_gamma, dim=_dim))
+    _predicts(_name, _law, aim.Learner(weight_decay=1.0 / _dim), _samples / _dim**2, **_words)
 
 
 @row("theory", "a curve of 46 points, α 0.05 to 2", repeats=2, fresh=True)

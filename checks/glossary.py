@@ -6,14 +6,14 @@ python -m checks.glossary --write    # make its table anew
 
 import sys
 
-from checks.tool import ROOT, parser, table
+from checks import tool
 from onehead.aim.task import Ratio
 from onehead.aim.training.settings import Method, Variant
 from onehead.aim.words import LEARNER, SHAPE, TARGET, TASK
 from onehead.fields import Word, words_of
 from onehead.sparse.task import Protocol, Task
 
-PAGE = ROOT / "docs" / "glossary.md"
+PAGE = tool.ROOT / "docs" / "glossary.md"
 BEGIN, END = "<!-- words: python -m checks.glossary --write -->\n", "<!-- end of words -->\n"
 
 GROUPS: dict[str, list[Word]] = {
@@ -25,19 +25,21 @@ GROUPS: dict[str, list[Word]] = {
 }
 
 
-def _cells(said: Word) -> list[str]:
-    """A word: its name in Python, sweep files and (with dashes) flags, what it is, and what it takes."""
-    default = "" if said.required or said.default is None else said.default
-    shown = f"{default:g}" if isinstance(default, float) else str(default)
-    return [f"`{said.flat}`", said.symbol, said.sentence, said.allowed, shown]
+def table(words: list[Word]) -> str:
+    """One line per word: its name in Python, sweep files and (with dashes) flags, what it is, and what it takes."""
+    lines = []
+    for said in words:
+        default = "" if said.required or said.default is None else said.default
+        shown = f"{default:g}" if isinstance(default, float) else str(default)
+        lines.append([f"`{said.flat}`", said.symbol, said.sentence, said.allowed, shown])
+    return tool.table(["name", "symbol", "what it is", "values", "default"], lines)
 
 
 def page(text: str) -> str:
     """The page with its tables of words made anew; what is written by hand stays."""
     before, rest = text.split(BEGIN)
     _, after = rest.split(END)
-    head = ["name", "symbol", "what it is", "values", "default"]
-    made = "\n\n".join(f"### {title}\n\n{table(head, map(_cells, words))}" for title, words in GROUPS.items())
+    made = "\n\n".join(f"### {title}\n\n{table(words)}" for title, words in GROUPS.items())
     return f"{before}{BEGIN}\n{made}\n\n{END}{after}"
 
 
@@ -45,7 +47,7 @@ def main() -> None:
     """Compare, or write."""
     old = PAGE.read_text(encoding="utf-8")
     new = page(old)
-    if parser("checks.glossary", __doc__, "its tables anew").parse_args().write:
+    if tool.parser("checks.glossary", __doc__, "its tables anew").parse_args().write:
         PAGE.write_text(new, encoding="utf-8")
     elif new != old:
         sys.exit(f"{PAGE.name} is not what the declarations say; run python -m checks.glossary --write")

@@ -111,6 +111,7 @@ def main() -> None:
         rows += [writer(folder, batch) for batch in (1, 10, 100, 1000)]
         if "--dask" in sys.argv:
             with cluster() as (address, *_):
+                time.sleep(5.0)  # the workers load; their start is not measured here
                 rows += [overhead(folder, address), scheduler(address)]
     for row in rows:
         print("; ".join(f"{key} {value:.4g}" if isinstance(value, float) else str(value) for key, value in row.items()))

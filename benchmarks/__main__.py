@@ -1,4 +1,4 @@
-"""``python -m benchmarks [--only GROUP] [--write] [--baseline] [--json FILE]``."""
+"""Speed, memory and growth of cost."""
 
 import argparse
 import os
@@ -7,22 +7,20 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from checks.tool import ASSETS, parser
 from threadpoolctl import threadpool_limits
 
-from benchmarks.groups import MODULES, USUAL, load
-from benchmarks.harness import Entry, Row, judged, measure
-from benchmarks.records import BASELINE, RESULTS, identity, merged, read, to_json
-from benchmarks.table import PAGE, markdown, sentence
+from benchmarks.harness import MODULES, USUAL, Entry, Row, judged, load, measure
+from benchmarks.records import BASELINE, RESULTS, identity, markdown, merged, read, sentence, to_json
 
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     """What was asked for."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Speed, memory and growth of cost.")
-    parser.add_argument("--only", action="append", choices=list(MODULES), metavar="GROUP", help=f"one of {', '.join(MODULES)}; may be repeated  [{', '.join(USUAL)}]")  # fmt: skip
-    parser.add_argument("--write", action="store_true", help="put the numbers into the table of the documentation")
-    parser.add_argument("--baseline", action="store_true", help="keep them as what `make bench-compare` compares with")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows as JSON")
-    return parser.parse_args(words)
+    made = parser("benchmarks", __doc__, "the numbers into the table of the documentation")
+    made.add_argument("--only", action="append", choices=list(MODULES), metavar="GROUP", help=f"one of {', '.join(MODULES)}; may be repeated  [{', '.join(USUAL)}]")  # fmt: skip
+    made.add_argument("--baseline", action="store_true", help="keep them as what `make bench-compare` compares with")
+    made.add_argument("--json", type=Path, metavar="FILE", help="write the rows as JSON")
+    return made.parse_args(words)
 
 
 def line(row: Row) -> str:
@@ -65,7 +63,7 @@ def main(words: Sequence[str] | None = None) -> int:
     if wanted.write:
         page = merged(read(RESULTS), rows, groups)
         RESULTS.write_text(to_json(page))
-        PAGE.write_text(markdown(page))
+        (ASSETS / "benchmarks.md").write_text(markdown(page))
     if wanted.baseline:
         BASELINE.write_text(to_json(merged(read(BASELINE), rows, groups)))
     return int(len(rows) == 0 or "failed" in rows[0].run)

@@ -1,5 +1,9 @@
-"""The explorer: slider to picture, ten people at once, fuzzed requests: ``python -m benchmarks.app [moves|people|fuzz]``."""
+"""The explorer: slider to picture, ten people at once, fuzzed requests: ``python -m benchmarks.app [moves|people|fuzz]``.
 
+The moves are also rows of `python -m benchmarks --only app`.
+"""
+
+import contextlib
 import http.client
 import json
 import os
@@ -10,9 +14,13 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from typing import Any
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
 
 from tests.support.explorer import CHROMIUM, DRAG, FLAGS, checkpoint_file, fuzz_request, question, running_server, until
+
+from benchmarks.harness import Budget, Clock, Finding, Missing, row
 
 MOVES = 50
 # (view, panel) -> the knobs that are dragged in turn
@@ -31,13 +39,19 @@ DRAGGED = {
 }
 
 
-def moves(address: str, playwright: Any) -> list[tuple[str, float, float]]:
-    """(view, median, worst) in milliseconds over the moves in each view."""
-    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-    page = browser.new_page(viewport={"width": 1280, "height": 860})
-    found = []
+def moves(address: str) -> dict[str, tuple[float, float]]:
+    """View -> (median, worst) in milliseconds over the moves in it."""
+    try:
+        from playwright.sync_api import sync_playwright  # noqa: PLC0415  (the other measurements need no browser)
+    except ImportError:
+        raise Missing("rows of the explorer are left out: pip install 'onehead[dev]'") from None
+    if not Path(CHROMIUM).exists():
+        raise Missing(f"rows of the explorer are left out: they need a browser in {CHROMIUM}")
+    found = {}
     rng = random.Random(0)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        page = browser.new_page(viewport={"width": 1280, "height": 860})
         for (view, panel), knobs in DRAGGED.items():
             extra = f"&{view}_panel={panel}" if panel else "&heads=12" if view == "checkpoint" else ""
             page.goto(f"{address}/?view={view}{extra}")
@@ -52,24 +66,32 @@ def moves(address: str, playwright: Any) -> list[tuple[str, float, float]]:
                 size = 1 if view == "checkpoint" else rng.choice((1, 2, 3, 5))
                 times.append(page.evaluate(DRAG, [knobs[i % len(knobs)], size]))
                 page.wait_for_timeout(rng.choice((20, 60, 150)))
-            found.append((f"{view} {panel}".strip(), statistics.median(times), max(times)))
-            print(f"{found[-1][0]:<24} median {found[-1][1]:5.0f} ms   worst {found[-1][2]:5.0f} ms", flush=True)
-    browser.close()
+            name, median, worst = f"{view} {panel}".strip(), statistics.median(times), max(times)
+            found[name] = median, worst
+            print(f"{name:<24} median {median:5.0f} ms   worst {worst:5.0f} ms", flush=True)
+        browser.close()
     return found
 
 
-def post(address: str, body: bytes, path: str = "/_dash-update-component", **headers: str) -> tuple[int, float]:
-    """Status and seconds of one POST."""
-    host = address.removeprefix("http://")
-    connection = http.client.HTTPConnection(host, timeout=60)
-    start = time.perf_counter()
-    try:
-        connection.request("POST", path, body, {"Content-Type": "application/json", **headers})
+def ask(address: str, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> tuple[int, float]:
+    """Status and seconds of one request; status 0 where the server closed a connection whose headers were nonsense."""
+    connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=90)
+    start, status = time.perf_counter(), 0
+    with contextlib.suppress(http.client.HTTPException, ConnectionError), contextlib.closing(connection):
+        connection.request(method, path, body, headers)
         answer = connection.getresponse()
         answer.read()
-        return answer.status, time.perf_counter() - start
-    finally:
-        connection.close()
+        status = answer.status
+    return status, time.perf_counter() - start
+
+
+def together(count: int, work: Callable[[int], None]) -> None:
+    """Do the same work in several threads, each with its number."""
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def people(address: str, count: int = 10, turns: int = 20) -> list[float]:
@@ -83,49 +105,46 @@ def people(address: str, count: int = 10, turns: int = 20) -> list[float]:
         for turn in range(turns):
             at *= 1.01
             body = json.dumps(question("draw", {"view": view, knob: f"{at + 0.001 * i:.4f}"}, turn, f"p{i}")).encode()
-            status, seconds = post(address, body)
+            kind = {"Content-Type": "application/json"}
+            status, seconds = ask(address, "POST", "/_dash-update-component", body, kind)
             assert status == 200, status
             times.append(seconds)
             time.sleep(max(0.0, 1.0 - seconds) * rng.uniform(0.8, 1.2))
 
-    threads = [threading.Thread(target=person, args=(i,)) for i in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(count, person)
     return times
 
 
 def fuzz(address: str, count: int, seed: int = 0, workers: int = 4) -> tuple[Counter[int], float]:
     """Send ``count`` requests; how often each status came back, and the longest wait in seconds."""
-    found: Counter[int] = Counter()
-    longest, lock = [0.0], threading.Lock()
+    answers: list[tuple[int, float]] = []
 
     def run(part: int) -> None:
         rng = random.Random(f"{seed} {part}")
         for _ in range(count // workers):
-            method, path, body, headers = fuzz_request(rng)
-            connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=90)
-            start = time.perf_counter()
-            try:
-                connection.request(method, path, body, headers)
-                answer = connection.getresponse()
-                answer.read()
-                status = answer.status
-            except (http.client.HTTPException, ConnectionError):
-                status = 0  # the server closed a connection whose headers were nonsense
-            finally:
-                connection.close()
-            with lock:
-                found[status] += 1
-                longest[0] = max(longest[0], time.perf_counter() - start)
+            answers.append(ask(address, *fuzz_request(rng)))
 
-    threads = [threading.Thread(target=run, args=(part,)) for part in range(workers)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return found, longest[0]
+    together(workers, run)
+    return Counter(status for status, _ in answers), max(seconds for _, seconds in answers)
+
+
+@lru_cache(maxsize=1)
+def _moved() -> dict[str, tuple[float, float]]:
+    """The moves of one session in a browser."""
+    with running_server() as address:
+        return moves(address)
+
+
+def _view(name: str) -> None:
+    @row("app", f"explorer, {name}", budget=Budget(0.2, "s"), repeats=1)
+    def measure(clock: Clock) -> Finding:
+        median, worst = _moved()[name]
+        clock.take(1e-3 * median)
+        return Finding("a sketch; the exact picture follows", None, f"median of {MOVES} moves, worst {worst:.0f} ms")
+
+
+for _name in (f"{view} {panel}".strip() for view, panel in DRAGGED):
+    _view(_name)
 
 
 def main() -> None:
@@ -134,22 +153,17 @@ def main() -> None:
     print(f"load average of the last minute before the start: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     with running_server() as address:
         if "moves" in wanted:
-            from playwright.sync_api import sync_playwright  # noqa: PLC0415  (the other measurements need no browser)
-
-            with sync_playwright() as playwright:
-                print("slider to picture, 50 moves in each view (budget: median 200 ms, worst 600 ms)")
-                moves(address, playwright)
+            print(f"slider to picture, {MOVES} moves in each view (budget: median 200 ms, worst 600 ms)")
+            moves(address)
         if "people" in wanted:
             times = people(address)
-            print(
-                f"10 people at once, {len(times)} moves: median {statistics.median(times) * 1e3:.0f} ms, worst {max(times) * 1e3:.0f} ms (budget: 1 s)"
-            )
+            median, worst = 1e3 * statistics.median(times), 1e3 * max(times)
+            print(f"10 people at once, {len(times)} moves: median {median:.0f} ms, worst {worst:.0f} ms (budget: 1 s)")
         if "fuzz" in wanted:
             start = time.perf_counter()
             counts, longest = fuzz(address, 5000)
-            print(
-                f"5000 fuzzed requests in {time.perf_counter() - start:.0f} s: {dict(sorted(counts.items()))}, longest {longest:.1f} s"
-            )
+            took, found = time.perf_counter() - start, dict(sorted(counts.items()))
+            print(f"5000 fuzzed requests in {took:.0f} s: {found}, longest {longest:.1f} s")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Rows of the program as a user meets it: every call is a fresh process, so all times are cold."""
+"""Rows of the program as a user meets it: every call is a fresh process, so all times are cold; and all figures, opt-in."""
 
 import json
 import tempfile
@@ -8,37 +8,29 @@ from benchmarks.harness import Budget, Clock, Finding, row, shell
 PASS = "python -c pass"
 
 
-@row("shell", PASS, repeats=9, ours=False)
-def nothing(clock: Clock) -> Finding:
-    clock(lambda: shell("-c", "pass"))
-    return Finding("nothing computed")
+def _computes_nothing(
+    name: str, *words: str, repeats: int = 7, budget: Budget | None = None, ours: bool = True
+) -> None:
+    @row("shell", name, budget=budget, repeats=repeats, ours=ours)
+    def measure(clock: Clock) -> Finding:
+        clock(lambda: shell(*words))
+        return Finding("nothing computed")
 
 
-@row("shell", "onehead --version", budget=Budget(15.0, PASS), repeats=7)
-def version(clock: Clock) -> Finding:
-    clock(lambda: shell("-m", "onehead", "--version"))
-    return Finding("nothing computed")
+_computes_nothing(PASS, "-c", "pass", repeats=9, ours=False)
+_computes_nothing("onehead --version", "-m", "onehead", "--version", budget=Budget(15.0, PASS))
+_computes_nothing("import onehead", "-c", "import onehead")
 
 
-@row("shell", "import onehead", repeats=7)
-def importing(clock: Clock) -> Finding:
-    clock(lambda: shell("-c", "import onehead"))
-    return Finding("nothing computed")
+def _command(words: str, *, repeats: int, budget: Budget | None = None) -> None:
+    @row("shell", words, budget=budget, repeats=repeats)
+    def measure(clock: Clock) -> Finding:
+        return _error(clock(lambda: shell("-m", *words.split(), "--json")))
 
 
-@row("shell", "onehead aim predict --alpha 0.5", repeats=4)
-def predict(clock: Clock) -> Finding:
-    return _error(clock(lambda: shell("-m", "onehead", "aim", "predict", "--alpha", "0.5", "--json")))
-
-
-@row("shell", "onehead aim curve --alphas 0.05:2:46", budget=Budget(10.0, "s"), repeats=2)
-def curve(clock: Clock) -> Finding:
-    return _error(clock(lambda: shell("-m", "onehead", "aim", "curve", "--alphas", "0.05:2:46", "--json")))
-
-
-@row("shell", "onehead sparse predict", repeats=4)
-def sparse(clock: Clock) -> Finding:
-    return _error(clock(lambda: shell("-m", "onehead", "sparse", "predict", "--json")))
+_command("onehead aim predict --alpha 0.5", repeats=4)
+_command("onehead aim curve --alphas 0.05:2:46", budget=Budget(10.0, "s"), repeats=2)
+_command("onehead sparse predict", repeats=4)
 
 
 def _first(name: str, *words: str) -> None:
@@ -57,3 +49,14 @@ def _error(text: str) -> Finding:
     found = json.loads(text)
     worst = max(line["quadrature_error"] for line in (found if isinstance(found, list) else [found]))
     return Finding(f"{'worst ' if isinstance(found, list) else ''}certificate {worst:.0e}", worst)
+
+
+@row("figures", "every theory curve of both papers, from nothing", budget=Budget(120.0, "s"), repeats=1)
+def figures(clock: Clock) -> Finding:
+    with tempfile.TemporaryDirectory() as folder:
+        words = ("figures", "make", "all", "--theory", "--out", folder, "--json")
+        made = json.loads(clock(lambda: shell("-m", "onehead", *words)))
+    points, failed = (sum(one[key] for one in made) for key in ("points", "failed"))
+    slow = sorted(made, key=lambda one: -one["seconds"])[:3]
+    longest = ", ".join(f"{one['name']} {one['seconds']:.0f} s" for one in slow)
+    return Finding(f"{failed} of {points} points without an answer", float(failed), f"{len(made)} figures; {longest}")

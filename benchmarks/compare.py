@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.__main__ import measured
-from benchmarks.groups import USUAL, load
-from benchmarks.harness import ROWS, Row
+from benchmarks.harness import ROWS, USUAL, Row, load
 from benchmarks.records import BASELINE, read
 
 SMALLEST = 0.2  # relative change that is worth a word

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import onehead
-from benchmarks.harness import Clock, Finding, row
+from benchmarks.harness import Clock, Finding, certified, row
 from benchmarks.training import problem, slope_error, start
 from onehead import aim, sparse
 from onehead.aim.equations.geometry import logit_rule, tied
@@ -69,8 +69,7 @@ def atoms(clock: Clock) -> Finding:
         return lambda: aim.predict(task, aim.Learner(weight_decay=1.0 / dim), float(dim**-0.4))
 
     seconds, point = timed(clock, sizes, work)
-    error = point.certificate.quadrature_error
-    return Finding(f"certificate {error:.0e}", error, growth("d", sizes, seconds))
+    return certified(point, growth("d", sizes, seconds))
 
 
 def _pass(name: str, sizes: Sequence[int], settings: Callable[[int], tuple[int, int, int]]) -> None:
@@ -102,8 +101,7 @@ def length(clock: Clock) -> Finding:
         return lambda: sparse.predict(sparse.Task(length=count), plan, accuracy=0.5)  # any error will do: no refinement
 
     seconds, point = timed(clock, sizes, work)
-    error = point.certificate.quadrature_error
-    return Finding(f"certificate {error:.0e}", error, growth("L", sizes, seconds))
+    return certified(point, growth("L", sizes, seconds))
 
 
 def _sweep(on: str, sizes: Sequence[int], **words: Any) -> None:

@@ -18,13 +18,26 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from checks.tool import ROOT
 
-ROOT = Path(__file__).parent.parent
+# group -> the module that registers its rows when it is imported
+MODULES = {
+    "theory": "benchmarks.theory",
+    "shell": "benchmarks.commands",
+    "training": "benchmarks.training",
+    "plain": "benchmarks.baselines",
+    "growth": "benchmarks.growth",
+    "figures": "benchmarks.commands",
+    "app": "benchmarks.app",
+    "weights": "benchmarks.weights",
+}
+USUAL = ("theory", "shell", "training", "plain", "growth")  # about ten minutes; the others only when asked for
 UNIT_SIZE = 10_000_000
 UNIT_REPEATS = 4
 PATIENCE = 12.0  # seconds of repeats after which no more are begun
@@ -106,18 +119,30 @@ class Entry:
 ROWS: dict[str, Entry] = {}
 
 
-def row(
-    group: str, what: str, *, budget: Budget | None = None, repeats: int = 5, fresh: bool = False, ours: bool = True
-) -> Callable[[Callable[["Clock"], Finding]], Callable[["Clock"], Finding]]:
+def row(group: str, what: str, **words: Any) -> Callable[[Callable[["Clock"], Finding]], None]:
     """Register a row. ``fresh`` also measures it in a process of its own (cold time, memory); a baseline is not ``ours``."""
 
-    def register(measure: Callable[[Clock], Finding]) -> Callable[[Clock], Finding]:
+    def register(measure: Callable[[Clock], Finding]) -> None:
         if what in ROWS:
             raise ValueError(f"two rows are called {what!r}")
-        ROWS[what] = Entry(group, what, measure, budget, repeats, fresh, ours)
-        return measure
+        ROWS[what] = Entry(group, what, measure, **words)
 
     return register
+
+
+def load(groups: Iterable[str]) -> list[Entry]:
+    """The rows of some groups, in the order of registration."""
+    groups = list(groups)
+    for group in groups:
+        import_module(MODULES[group])
+    return [entry for group in groups for entry in ROWS.values() if entry.group == group]
+
+
+def certified(found: Any, note: str = "") -> Finding:
+    """The error a result states of itself; of several the worst."""
+    several = isinstance(found, (list, tuple))
+    worst = max(float(one.certificate.quadrature_error) for one in (found if several else [found]))
+    return Finding(f"{'worst ' if several else ''}certificate {worst:.0e}", worst, note)
 
 
 class Clock:
@@ -167,15 +192,10 @@ def unit() -> float:
     return min(_seconds(lambda: np.exp(_UNIT[0], out=_UNIT[1]))[0] for _ in range(UNIT_REPEATS))
 
 
-def quiet(**extra: str) -> dict[str, str]:
-    """The environment of a child: one thread for BLAS, this project importable."""
-    return {**os.environ, **dict.fromkeys(PIN_BLAS, "1"), "PYTHONPATH": str(ROOT), **extra}
-
-
 def shell(*words: str, **extra: str) -> str:
-    """Run this Python with some words in a fresh process; what it printed."""
-    done = subprocess.run([sys.executable, *words], check=True, capture_output=True, text=True, env=quiet(**extra))
-    return done.stdout
+    """Run this Python with some words in a fresh process, one thread for BLAS, this project importable; what it printed."""
+    quiet = {**os.environ, **dict.fromkeys(PIN_BLAS, "1"), "PYTHONPATH": str(ROOT), **extra}
+    return subprocess.run([sys.executable, *words], check=True, capture_output=True, text=True, env=quiet).stdout
 
 
 def measure(entries: Iterable[Entry], *, run: dict[str, Any] | None = None) -> Iterator[Row]:
@@ -207,9 +227,7 @@ def measure(entries: Iterable[Entry], *, run: dict[str, Any] | None = None) -> I
             drift=max(before, after) / min(before, after) - 1.0,
             cold=cold,
             memory_mb=memory,
-            accuracy=finding.accuracy,
-            error=finding.error,
-            note=finding.note,
+            **asdict(finding),
             budget=entry.budget.text if entry.budget else "",
             ours=entry.ours,
             run=run,
@@ -222,12 +240,21 @@ def _measured(entry: Entry, clock: Clock) -> tuple[Finding, float | None, float 
     if not entry.fresh:
         return entry.measure(clock), None, None
     start = time.perf_counter()
-    out = json.loads(shell("-m", "benchmarks.fresh", entry.group, entry.what).splitlines()[-1])
+    alone = "import sys; from benchmarks.harness import alone; alone(*sys.argv[1:])"
+    out = json.loads(shell("-c", alone, entry.group, entry.what).splitlines()[-1])
     cold = time.perf_counter() - start
     if entry.repeats > 1:
         return entry.measure(clock), cold, out["memory_mb"]
     clock.take(out["seconds"])
     return Finding(**out["finding"]), cold, out["memory_mb"]
+
+
+def alone(group: str, what: str) -> None:
+    """One row in this process, which is to be fresh: its peak above the imports is the memory of the row."""
+    load([group])
+    before, clock = peak_mb(), Clock(1)
+    finding = ROWS[what].measure(clock)
+    print(json.dumps({"memory_mb": peak_mb() - before, "seconds": clock.seconds, "finding": asdict(finding)}))
 
 
 def peak_mb() -> float:

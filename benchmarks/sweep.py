@@ -4,17 +4,15 @@
 disk: the writer waits for it at every commit.
 """
 
-import os
-import socket
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
+
+from tests.support.sweep_cluster import cluster
 
 import onehead
 from onehead.sweep.calls import call_named
@@ -92,31 +90,6 @@ def writer(folder: Path, batch: int) -> dict[str, Any]:
     }
 
 
-@contextmanager
-def cluster() -> Iterator[str]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    address = f"tcp://127.0.0.1:{port}"
-
-    def start(*words: str) -> "subprocess.Popen[bytes]":
-        quiet = subprocess.DEVNULL
-        environment = {**os.environ, "PYTHONPATH": os.getcwd()}
-        return subprocess.Popen(
-            [sys.executable, "-m", *words, "--no-dashboard"], env=environment, stdout=quiet, stderr=quiet
-        )
-
-    processes = [start("distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", str(port))]
-    processes += [start("distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny") for _ in range(2)]
-    time.sleep(5)
-    try:
-        yield address
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-
-
 def scheduler(address: str) -> dict[str, Any]:
     """Tasks of one point each, many of them waiting: what the scheduler can hand out."""
     spec = {"x": list(range(2000))}
@@ -137,7 +110,8 @@ def main() -> None:
         rows = [overhead(folder, "inline"), overhead(folder, "local"), registering(folder)]
         rows += [writer(folder, batch) for batch in (1, 10, 100, 1000)]
         if "--dask" in sys.argv:
-            with cluster() as address:
+            with cluster() as (address, *_):
+                time.sleep(5.0)  # the workers load; their start is not measured here
                 rows += [overhead(folder, address), scheduler(address)]
     for row in rows:
         print("; ".join(f"{key} {value:.4g}" if isinstance(value, float) else str(value) for key, value in row.items()))

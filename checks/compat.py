@@ -6,13 +6,10 @@ against the installed wheel. Results are kept in ``compat.json`` beside this fil
 Needs the standard library only, so that it runs under any interpreter.
 """
 
-import argparse
 import json
-import os
 import platform
 import re
 import shutil
-import subprocess
 import sys
 import tarfile
 import tempfile
@@ -21,13 +18,13 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parent.parent
+from checks.tool import QUIET, ROOT, child, parser, table, write
+
 RESULTS = Path(__file__).with_name("compat.json")
-PAGE = ROOT / "docs" / "assets" / "compat.md"
 SMOKE = Path(__file__).with_name("smoke.py")
 CHOICES = ("lowest", "locked", "newest")
 EXTRAS = ("app", "cluster", "weights")  # what a user can ask for; the tools of development are always the newest
-SHOWN = ("numpy", "scipy", "numba", "pandas", "matplotlib", "pydantic", "click", "rich", "threadpoolctl")
+SHOWN = ("numpy", "scipy", "numba", "pandas", "matplotlib")
 
 
 class Failed(Exception):
@@ -35,26 +32,14 @@ class Failed(Exception):
 
 
 def run(*words: str | Path, cwd: Path | None = None, **environment: str) -> str:
-    """What a command prints; raises with its last line if it fails."""
-    environment = {"PYTHONPATH": "", "PIP_DISABLE_PIP_VERSION_CHECK": "1", **environment}
-    done = subprocess.run(
-        [str(word) for word in words],
-        cwd=cwd,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        lines = [line for line in (done.stderr.strip() or done.stdout.strip()).splitlines() if line.strip()]
-        raise Failed(_last_error(lines))
-    return done.stdout
-
-
-def _last_error(lines: list[str]) -> str:
-    """The line of pip that says why, or the last."""
-    told = [line for line in lines if line.startswith("ERROR:")]
-    return (told[0] if told else lines[-1] if lines else "no output")[:300]
+    """What a command prints; raises with the line of pip that says why if it fails, or the last."""
+    alone = {"PYTHONPATH": "", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    done = child(words, cwd=cwd, **alone, **environment)
+    if done.code:
+        lines = [line for line in (done.err.strip() or done.out.strip()).splitlines() if line.strip()]
+        told = [line for line in lines if line.startswith("ERROR:")]
+        raise Failed([*told[:1], *lines[-1:], "no output"][0][:300])
+    return done.out
 
 
 def environment(python: Path, folder: Path) -> Path:
@@ -121,18 +106,11 @@ def quick(python: Path, wheel: Path, sdist: Path, pins: list[str], work: Path) -
     shutil.rmtree(folder / "src")  # what is tested is what was installed
     start = time.monotonic()
     words = ("-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", "--tb=line")
-    done = subprocess.run(
-        [str(python), *words],
-        cwd=folder,
-        env={**os.environ, "ONEHEAD_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MPLBACKEND": "Agg", "CI": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    (work / "pytest.txt").write_text(done.stdout + done.stderr)
-    last = done.stdout.strip().splitlines()[-1] if done.stdout.strip() else "no output"
+    done = child([python, *words], cwd=folder, **QUIET)
+    (work / "pytest.txt").write_text(done.out + done.err)
+    last = (done.out.strip().splitlines() or ["no output"])[-1]
     counts = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|skipped|error)", last)}
-    failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+    failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", done.out, re.MULTILINE)
     return {**counts, "seconds": round(time.monotonic() - start), "not passed": failed[:40]}
 
 
@@ -196,31 +174,28 @@ def _tests(found: dict[str, Any] | None) -> str:
 
 def report(rows: list[dict[str, Any]]) -> str:
     """The table of the documentation, and how far the numbers of the environments are apart."""
-    lines = [
-        "| Python | versions | " + " | ".join(SHOWN[:5]) + " | wheel | sdist | fast tests | install | on disk |",
-        "| --- " * 12 + "|",
-    ]
-    for row in rows:
-        if "failed" in row and "versions" not in row:
-            lines.append(f"| {row['python']} | {row['choice']} |" + " |" * 5 + f" **{row['failed']}** | | | | |")
-            continue
-        lines.append(
-            f"| {row['python']} | {row['choice']} | "
-            + " | ".join(row["versions"].get(name, "") for name in SHOWN[:5])
-            + f" | {_told(row.get('wheel'))} | {_told(row.get('sdist'))} | {_tests(row.get('tests'))} "
-            f"| {row['install_seconds']:.0f} s | {row['installed_mb']:.0f} MB |"
-        )
+    head = ["Python", "versions", *SHOWN, "wheel", "sdist", "fast tests", "install", "on disk"]
+    parts = [table(head, [_cells(row) for row in rows])]
     last = next((row for row in reversed(rows) if "own_mb" in row), None)
-    text = "\n".join(lines) + "\n"
     if last is not None:
-        text += (
-            f"\nThe wheel has {last['wheel_kb']} kB, the sdist {last['sdist_kb']} kB; installed, onehead itself takes "
-            f"{last['own_mb']:.1f} MB and the rest is its dependencies. The time is that of `pip install` without a cache.\n"
+        parts.append(
+            f"The wheel has {last['wheel_kb']} kB, the sdist {last['sdist_kb']} kB; installed, onehead itself takes "
+            f"{last['own_mb']:.1f} MB and the rest is its dependencies. The time is that of `pip install` without a cache."
         )
     numbers = [row["wheel"]["numbers"] for row in rows if "wheel" in row]
     if len(numbers) > 1:
-        text += f"\nLargest relative difference of any number between these environments: {_spread(numbers):.1e}.\n"
-    return text
+        parts.append(f"Largest relative difference of any number between these environments: {_spread(numbers):.1e}.")
+    return "\n\n".join(parts)
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    """One environment in the table."""
+    first = [row["python"], row["choice"]]
+    if "failed" in row and "versions" not in row:
+        return [*first, *[""] * len(SHOWN), f"**{row['failed']}**", "", "", "", ""]
+    told = [_told(row.get("wheel")), _told(row.get("sdist")), _tests(row.get("tests"))]
+    size = [f"{row['install_seconds']:.0f} s", f"{row['installed_mb']:.0f} MB"]
+    return [*first, *(row["versions"].get(name, "") for name in SHOWN), *told, *size]
 
 
 def _spread(numbers: list[dict[str, float]]) -> float:
@@ -232,15 +207,14 @@ def _spread(numbers: list[dict[str, float]]) -> float:
 
 def main() -> None:
     """Try what was asked for, print the table, and store it."""
-    parser = argparse.ArgumentParser(prog="python -m checks.compat", description=__doc__.splitlines()[0])
-    parser.add_argument("--python", action="append", metavar="PATH", help="interpreter; may be repeated [this one]")
-    choice = parser.add_mutually_exclusive_group()
+    words = parser("checks.compat", __doc__, "docs/assets/compat.md")
+    words.add_argument("--python", action="append", metavar="PATH", help="interpreter; may be repeated [this one]")
+    choice = words.add_mutually_exclusive_group()
     for name in CHOICES:
         choice.add_argument(f"--{name}", action="store_const", const=name, dest="choice")
-    parser.add_argument("--tests", choices=("smoke", "quick"), default="smoke")
-    parser.add_argument("--write", action="store_true", help="put the table into the documentation")
-    parser.add_argument("--report", action="store_true", help="only print the stored results")
-    asked = parser.parse_args()
+    words.add_argument("--tests", choices=("smoke", "quick"), default="smoke")
+    words.add_argument("--report", action="store_true", help="only print the stored results")
+    asked = words.parse_args()
     rows = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
     if not asked.report:
         for path in asked.python or [sys.executable]:
@@ -253,9 +227,7 @@ def main() -> None:
             for name in row.get("tests", {}).get("not passed", []):
                 print(f"not passed: {name}", file=sys.stderr)
             rows = keep(row)
-    print(report(rows))
-    if asked.write:
-        PAGE.write_text(report(rows))
+    write("compat.md", report(rows), wanted=asked.write)
 
 
 if __name__ == "__main__":

@@ -8,20 +8,18 @@ a few seconds is stopped; what it ran until then counts. Ends with 1 when fewer 
 failed.
 """
 
-import argparse
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import NamedTuple
 
 import coverage
 
+from checks.reach import failures, run_pytest
+from checks.tool import ROOT, parser, table, write
+
 __all__ = ["main"]
 
-ROOT = Path(__file__).parent.parent
 OUT = ROOT / "out/coverage"
 SOURCE = "src/onehead"
 ROOMS = ("aim", "sparse", "spectra", "numerics", "problem.py", "results.py", "errors.py")
@@ -75,12 +73,11 @@ class File(NamedTuple):
 
 def main(arguments: list[str] | None = None) -> int:
     """Run everything, combine, print the table."""
-    parser = argparse.ArgumentParser(prog="python -m checks.coverage", description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--only", action="append", choices=[run.name for run in RUNS], help="this run; may be repeated")
-    parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
-    parser.add_argument("--keep", action="store_true", help="add to what earlier runs left")
-    parser.add_argument("--write", action="store_true", help="write docs/assets/coverage.md")
-    given = parser.parse_args(arguments)
+    words = parser("checks.coverage", __doc__, "docs/assets/coverage.md")
+    words.add_argument("--only", action="append", choices=[run.name for run in RUNS], help="this run; may be repeated")
+    words.add_argument("--jobs", type=int, default=2, help="runs at a time")
+    words.add_argument("--keep", action="store_true", help="add to what earlier runs left")
+    given = words.parse_args(arguments)
     OUT.mkdir(parents=True, exist_ok=True)
     if not given.keep:
         for path in OUT.glob("data*"):
@@ -88,46 +85,21 @@ def main(arguments: list[str] | None = None) -> int:
     with ThreadPoolExecutor(given.jobs) as pool:
         passed = list(pool.map(_run, [run for run in RUNS if not given.only or run.name in given.only]))
     files = list(_files())
-    text = table(files)
-    if given.write:
-        (ROOT / "docs/assets/coverage.md").write_text(text)
-    print(text)
+    write("coverage.md", report(files), wanted=given.write)
     return 0 if all(passed) and share(files) >= GOAL else 1
 
 
 def _run(run: Run) -> bool:
     """One run of pytest under coverage; its output goes to a file, failures to stderr."""
-    quiet = {"ONEHEAD_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MPLBACKEND": "Agg", "CI": "true"}
-    quiet["PYTHONPATH"] = str(ROOT / "src")  # the package beside this file, in whichever copy of the tree
-    command = [sys.executable, "-m", "coverage", "run", f"--data-file={OUT / 'data'}", "--parallel-mode"]
-    command += [
-        f"--include={ROOT / SOURCE}/*",
-        "-m",
-        "pytest",
-        "-q",
-        "-n",
-        "0",
-        "-p",
-        "no:cacheprovider",
-        "-m",
-        "not slow",
-    ]
-    if not run.compiled:
-        # numpy warns about overflow where compiled code does not
-        quiet |= {"NUMBA_DISABLE_JIT": "1", "ONEHEAD_TEST_SECONDS": str(SECONDS)}
-        command += ["-p", "checks.limit", "-W", "ignore::RuntimeWarning"]
-    log = OUT / f"{run.name}.log"
+    under = ("-m", "coverage", "run", f"--data-file={OUT / 'data'}", "--parallel-mode", f"--include={ROOT / SOURCE}/*")
     files = [file for file in run.files if (ROOT / file).exists()]
-    with log.open("w") as out:
-        code = subprocess.run(
-            [*command, *files], cwd=ROOT, env={**os.environ, **quiet}, stdout=out, stderr=out, check=False
-        ).returncode
-    lines = log.read_text().splitlines()
-    print(f"{run.name}: {lines[-1] if lines else code}", file=sys.stderr, flush=True)
-    for line in lines:
-        if line.startswith(("FAILED", "ERROR")):
-            print(f"  {line}", file=sys.stderr)
-    return code == 0
+    plan = {} if run.compiled else {"seconds": SECONDS}
+    ended = run_pytest(ROOT, files, plan, OUT / f"{run.name}.json", compiled=run.compiled, under=under)
+    (OUT / f"{run.name}.log").write_text(ended.out + ended.err)
+    print(f"{run.name}: {(ended.out.splitlines() or [ended.code])[-1]}", file=sys.stderr, flush=True)
+    for test in failures(ended.out):
+        print(f"  failed: {test}", file=sys.stderr)
+    return ended.code == 0
 
 
 def _files() -> Iterator[File]:
@@ -149,20 +121,24 @@ def share(files: list[File]) -> float:
     return 100.0 * (lines - sum(file.missed for file in files)) / max(lines, 1)
 
 
-def table(files: list[File]) -> str:
+def report(files: list[File]) -> str:
     """Markdown: the whole, the rooms, and the files that are not complete."""
-    lines = [
-        f"**{share(files):.2f} %** of {sum(file.lines for file in files):,} lines are run by the tests that are not slow.",
-        "",
-        "| room | lines | run |",
-        "| --- | ---: | ---: |",
+    lines = sum(file.lines for file in files)
+    rooms = {room: [file for file in files if file.name.split("/", 1)[0] == room] for room in ROOMS}
+    parts = [
+        f"**{share(files):.2f} %** of {lines:,} lines are run by the tests that are not slow.",
+        table(
+            ["room", "lines", "run"],
+            [[f"`{room}`", f"{sum(f.lines for f in here)}", f"{share(here):.1f} %"] for room, here in rooms.items()],
+            right=(1, 2),
+        ),
+        table(
+            ["file", "lines", "run", "lines not run"],
+            [[f"`{f.name}`", f"{f.lines}", f"{share([f]):.1f} %", f.where] for f in files if f.missed],
+            right=(1, 2),
+        ),
     ]
-    for room in ROOMS:
-        here = [file for file in files if file.name.split("/", 1)[0] == room]
-        lines.append(f"| `{room}` | {sum(file.lines for file in here)} | {share(here):.1f} % |")
-    lines += ["", "| file | lines | run | lines not run |", "| --- | ---: | ---: | --- |"]
-    lines += [f"| `{f.name}` | {f.lines} | {share([f]):.1f} % | {f.where} |" for f in files if f.missed]
-    return "\n".join(lines) + "\n"
+    return "\n\n".join(parts)
 
 
 if __name__ == "__main__":

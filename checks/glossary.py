@@ -5,15 +5,15 @@ python -m checks.glossary --write    # make its table anew
 """
 
 import sys
-from pathlib import Path
 
+from checks import tool
 from onehead.aim.task import Ratio
 from onehead.aim.training.settings import Method, Variant
 from onehead.aim.words import LEARNER, SHAPE, TARGET, TASK
 from onehead.fields import Word, words_of
 from onehead.sparse.task import Protocol, Task
 
-PAGE = Path(__file__).parents[1] / "docs" / "glossary.md"
+PAGE = tool.ROOT / "docs" / "glossary.md"
 BEGIN, END = "<!-- words: python -m checks.glossary --write -->\n", "<!-- end of words -->\n"
 
 GROUPS: dict[str, list[Word]] = {
@@ -27,13 +27,12 @@ GROUPS: dict[str, list[Word]] = {
 
 def table(words: list[Word]) -> str:
     """One line per word: its name in Python, sweep files and (with dashes) flags, what it is, and what it takes."""
-    lines = ["| name | symbol | what it is | values | default |", "| --- | --- | --- | --- | --- |"]
+    lines = []
     for said in words:
         default = "" if said.required or said.default is None else said.default
         shown = f"{default:g}" if isinstance(default, float) else str(default)
-        cells = (f"`{said.flat}`", said.symbol, said.sentence, said.allowed, shown)
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return "\n".join(lines)
+        lines.append([f"`{said.flat}`", said.symbol, said.sentence, said.allowed, shown])
+    return tool.table(["name", "symbol", "what it is", "values", "default"], lines)
 
 
 def page(text: str) -> str:
@@ -48,7 +47,7 @@ def main() -> None:
     """Compare, or write."""
     old = PAGE.read_text(encoding="utf-8")
     new = page(old)
-    if "--write" in sys.argv:
+    if tool.parser("checks.glossary", __doc__, "its tables anew").parse_args().write:
         PAGE.write_text(new, encoding="utf-8")
     elif new != old:
         sys.exit(f"{PAGE.name} is not what the declarations say; run python -m checks.glossary --write")

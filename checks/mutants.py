@@ -18,7 +18,6 @@ meet the tests that are quick without compilation.
 import argparse
 import ast
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -33,26 +32,16 @@ from typing import Any
 from checks.mutants_explained import EXPLAINED
 from checks.mutations import Mutant, apply, is_python, mutants_of
 from checks.reach import Reach, measure, run_tests
+from checks.tool import ROOT, append, parser, read, table, write
 
 __all__ = ["main"]
 
-ROOT = Path(__file__).parent.parent
 # the equations and their solvers; samplers, training runs, sketches, interruptions and thread pools are checked elsewhere
 THEORY = ("aim", "sparse", "spectra", "numerics")
 LEFT_OUT = {"__init__", "training", "samplers", "train", "compare", "fit", "joint", "sketch", "interrupts", "parallel"}
 TESTS = ("numerics", "spectra", "aim", "sparse", "cli", "house/test_documents.py")
-COPIED = (
-    "src",
-    "tests",
-    "checks",
-    "docs",
-    "examples",
-    "benchmarks",
-    "studies",
-    "README.md",
-    "CHANGELOG.md",
-    "pyproject.toml",
-)
+FOLDERS = ("src", "tests", "checks", "docs", "examples", "benchmarks", "studies")
+COPIED = (*FOLDERS, "README.md", "CHANGELOG.md", "pyproject.toml")
 LEFT = shutil.ignore_patterns("__pycache__", "*.png", ".hypothesis")
 LIMIT = 45.0  # seconds of usual time of the tests a mutant meets; half of that without compilation
 # tests that are quick enough without compilation, for mutants of compiled files
@@ -158,76 +147,64 @@ def meet(mutant: Mutant, tree: Tree, reach: Reach, plain: Reach, limit: float) -
     return {**row, "verdict": verdict, "by": by, "seconds": round(time.monotonic() - began, 1)}
 
 
-def read(store: Path) -> dict[str, dict[str, Any]]:
+def verdicts_of(store: Path) -> dict[str, str]:
     """Stored verdicts by key, the last one counting."""
-    lines = store.read_text().splitlines() if store.exists() else []
-    return {row["key"]: row for row in map(json.loads, lines)}
+    return {row["key"]: row["verdict"] for row in read(store)}
 
 
-def report(chosen: list[Mutant], rows: dict[str, dict[str, Any]], size: int, seed: int) -> str:
+def report(chosen: list[Mutant], verdicts: dict[str, str], size: int, seed: int) -> str:
     """The report in Markdown: score, one row per module, and every survivor."""
-    done = [mutant for mutant in chosen if mutant.key in rows]
-    verdicts = Counter(rows[mutant.key]["verdict"] for mutant in done)
-    survivors = [mutant for mutant in done if rows[mutant.key]["verdict"] == "survived"]
-    explained = [mutant for mutant in survivors if mutant.key in EXPLAINED]
+    done = [mutant for mutant in chosen if mutant.key in verdicts]
+    count = Counter(verdicts[mutant.key] for mutant in done)
+    survivors = [mutant for mutant in done if verdicts[mutant.key] == "survived"]
+    explained = sum(mutant.key in EXPLAINED for mutant in survivors)
     caught = len(done) - len(survivors)
-    lines = [
+    open_ones = f"; {len(survivors) - explained} are not explained." if explained < len(survivors) else "."
+    met, left = Counter(mutant.path for mutant in done), Counter(mutant.path for mutant in survivors)
+    modules = [
+        [f"`{path}`", f"{met[path]}", f"{met[path] - left[path]}", f"{left[path] or ''}"] for path in sorted(met)
+    ]
+    parts = [
         f"{len(done)} mutants, drawn at random (seed {seed}) from the {size:,} of the theory core: "
         f"**{caught} caught, {100.0 * caught / max(len(done), 1):.1f} %** "
-        f"({verdicts['killed']} by a failing test, {verdicts['broken']} by an error on import, "
-        f"{verdicts['timeout']} by running too long). Of the {len(survivors)} that survived, {len(explained)} change no "
-        "result that is promised, and say why below"
-        + (f"; {len(survivors) - len(explained)} are not explained." if len(explained) < len(survivors) else "."),
-        "",
-        "| module | mutants | caught | survived |",
-        "| --- | ---: | ---: | ---: |",
+        f"({count['killed']} by a failing test, {count['broken']} by an error on import, "
+        f"{count['timeout']} by running too long). Of the {len(survivors)} that survived, {explained} change no "
+        f"result that is promised, and say why below{open_ones}",
+        table(["module", "mutants", "caught", "survived"], modules, right=(1, 2, 3)),
     ]
-    for path in sorted({mutant.path for mutant in done}):
-        here = [mutant for mutant in done if mutant.path == path]
-        left = sum(mutant in survivors for mutant in here)
-        lines.append(f"| `{path}` | {len(here)} | {len(here) - left} | {left or ''} |")
     if survivors:
-        lines += ["", "| survivor | change | why |", "| --- | --- | --- |"]
-    for mutant in sorted(survivors, key=lambda mutant: (mutant.path, mutant.line)):
-        place, change = str(mutant).split(" ", 1)
-        lines.append(
-            f"| `{place}` | `{change.replace('|', chr(92) + '|')}` | {EXPLAINED.get(mutant.key, 'not explained')} |"
-        )
-    return "\n".join(lines) + "\n"
+        rows = []
+        for mutant in sorted(survivors, key=lambda mutant: (mutant.path, mutant.line)):
+            place, change = str(mutant).split(" ", 1)
+            rows.append([f"`{place}`", f"`{change}`", EXPLAINED.get(mutant.key, "not explained")])
+        parts.append(table(["survivor", "change", "why"], rows))
+    return "\n\n".join(parts)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the sample, or what is missing of it, and print the report."""
-    parser = argparse.ArgumentParser(prog="python -m checks.mutants", description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--count", type=int, default=160)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--store", type=Path, default=ROOT / "out/mutants/verdicts.jsonl")
-    parser.add_argument(
-        "--again", action="store_true", help="meet the tests again with those that survived or ran too long"
-    )
-    parser.add_argument(
-        "--limit", type=float, default=LIMIT, help="seconds of tests per mutant; a small one first is quick"
-    )
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after this long; run again to go on")
-    parser.add_argument("--write", action="store_true", help="write docs/assets/mutants.md; runs nothing")
-    given = parser.parse_args(arguments)
+    words = parser("checks.mutants", __doc__, "docs/assets/mutants.md; runs nothing")
+    words.add_argument("--count", type=int, default=160)
+    words.add_argument("--seed", type=int, default=0)
+    words.add_argument("--store", type=Path, default=ROOT / "out/mutants/verdicts.jsonl")
+    words.add_argument("--again", action="store_true", help="run those again that survived or ran too long")
+    words.add_argument("--limit", type=float, default=LIMIT, help="seconds of tests per mutant; a small one is quick")
+    words.add_argument("--minutes", type=float, default=float("inf"), help="stop after this long; run again to go on")
+    given = words.parse_args(arguments)
     if not given.write:
         _run(given)
-    chosen, rows = sample(ROOT, given.count, given.seed), read(given.store)
-    text = report(chosen, rows, len(population(ROOT)), given.seed)
-    if given.write:
-        (ROOT / "docs/assets/mutants.md").write_text(text)
-    print(text)
-    return 0 if all(mutant.key in rows for mutant in chosen) else 1
+    chosen, verdicts = sample(ROOT, given.count, given.seed), verdicts_of(given.store)
+    write("mutants.md", report(chosen, verdicts, len(population(ROOT)), given.seed), wanted=given.write)
+    return 0 if all(mutant.key in verdicts for mutant in chosen) else 1
 
 
 def _run(given: argparse.Namespace) -> None:
     """Meet the tests with each mutant that needs it; every verdict is stored at once."""
-    end, rows, tree = time.monotonic() + 60.0 * given.minutes, read(given.store), Tree()
+    end, known, tree = time.monotonic() + 60.0 * given.minutes, verdicts_of(given.store), Tree()
     chosen = sample(tree.path, given.count, given.seed)
-    wanted = [mutant for mutant in chosen if mutant.key not in rows]
+    wanted = [mutant for mutant in chosen if mutant.key not in known]
     if given.again:
-        open_ones = [m for m in chosen if rows.get(m.key, {}).get("verdict") in {"survived", "timeout"}]
+        open_ones = [mutant for mutant in chosen if known.get(mutant.key) in {"survived", "timeout"}]
         wanted += [mutant for mutant in open_ones if mutant.key not in EXPLAINED]
     if not wanted:
         return
@@ -243,15 +220,11 @@ def _run(given: argparse.Namespace) -> None:
         except KeyboardInterrupt:
             print("stopped; run again to go on", file=sys.stderr)
             return
-        with given.store.open("a") as file:
-            file.write(json.dumps(row) + "\n")
+        append(given.store, row)
         verdicts[row["verdict"]] += 1
         counts = ", ".join(f"{count} {word}" for word, count in verdicts.items())
-        print(
-            f"{place + 1}/{len(wanted)} {row['verdict']} {row['seconds']:.0f} s  {mutant}  [{counts}]",
-            file=sys.stderr,
-            flush=True,
-        )
+        told = f"{place + 1}/{len(wanted)} {row['verdict']} {row['seconds']:.0f} s  {mutant}  [{counts}]"
+        print(told, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

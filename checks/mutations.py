@@ -124,6 +124,10 @@ class _Maker(ast.NodeVisitor):
         line = self.source.count(b"\n", 0, start) + 1
         self.found.append((start, end, new, kind, line, ".".join(self.functions), self.bodies[-1]))
 
+    def put(self, node: ast.expr | ast.stmt, new: str, kind: str) -> None:
+        """Put a text in the place of a node."""
+        self.note(self.start(node), self.end(node), new, kind)
+
     def between(self, left: ast.expr, right: ast.expr, old: str, new: str, kind: str) -> None:
         """Exchange the operator that stands between two nodes."""
         start, gap = self.end(left), self.source[self.end(left) : self.start(right)].decode()
@@ -136,17 +140,10 @@ class _Maker(ast.NodeVisitor):
 
     # what is left alone
 
-    def visit_Import(self, node: ast.Import) -> None:
+    def visit_Import(self, node: ast.AST) -> None:
         """Nothing inside."""
 
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        """Nothing inside."""
-
-    def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
-        """Texts."""
-
-    def visit_Assert(self, node: ast.Assert) -> None:
-        """Speaks to the type checker."""
+    visit_ImportFrom = visit_JoinedStr = visit_Assert = visit_Import  # noqa: N815  (texts; what speaks to the type checker)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
@@ -183,13 +180,13 @@ class _Maker(ast.NodeVisitor):
         if text.startswith("__all__") or re.search(r"= *(\w+: )?(types\.|float64\(|NDArray|TypeVar|ClassVar)", text):
             return
         if isinstance(node.targets[0], (ast.Subscript, ast.Attribute)):
-            self.note(self.start(node), self.end(node), "pass", "left out")
+            self.put(node, "pass", "left out")
         if isinstance(node.value, ast.Tuple):
             self.exchange(node.value.elts, "exchanged")
         self.generic_visit(node)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
-        self.note(self.start(node), self.end(node), "pass", "left out")
+        self.put(node, "pass", "left out")
         if type(node.op) in ARITHMETIC:
             old, new = ARITHMETIC[type(node.op)]
             self.between(node.target, node.value, old + "=", new + "=", "operator")
@@ -197,40 +194,33 @@ class _Maker(ast.NodeVisitor):
 
     def visit_Expr(self, node: ast.Expr) -> None:
         if isinstance(node.value, ast.Call):
-            self.note(self.start(node), self.end(node), "pass", "left out")
+            self.put(node, "pass", "left out")
         self.generic_visit(node)
 
-    def visit_Raise(self, node: ast.Raise) -> None:
-        self.note(self.start(node), self.end(node), "pass", "left out")
+    def visit_Raise(self, node: ast.Raise | ast.Break | ast.Continue) -> None:
+        self.put(node, "pass", "left out")
 
-    def visit_Break(self, node: ast.Break) -> None:
-        self.note(self.start(node), self.end(node), "pass", "left out")
-
-    def visit_Continue(self, node: ast.Continue) -> None:
-        self.note(self.start(node), self.end(node), "pass", "left out")
+    visit_Break = visit_Continue = visit_Raise  # noqa: N815
 
     def visit_Return(self, node: ast.Return) -> None:
         if isinstance(node.value, ast.Tuple):
             self.exchange(node.value.elts, "exchanged")
         if isinstance(node.value, ast.BinOp):
-            self.note(self.start(node.value), self.end(node.value), self.text(node.value.left), "half returned")
+            self.put(node.value, self.text(node.value.left), "half returned")
         self.generic_visit(node)
 
-    def visit_If(self, node: ast.If) -> None:
-        self.negate(node.test)
+    def visit_If(self, node: ast.If | ast.IfExp) -> None:
+        # a condition that is a comparison has changes of its own
+        if not isinstance(node.test, (ast.Compare, ast.BoolOp, ast.UnaryOp)):
+            self.put(node.test, f"not ({self.text(node.test)})", "logic")
         self.generic_visit(node)
 
-    def visit_IfExp(self, node: ast.IfExp) -> None:
-        self.negate(node.test)
-        self.generic_visit(node)
+    visit_IfExp = visit_If  # noqa: N815
 
     # expressions
 
     def visit_BinOp(self, node: ast.BinOp) -> None:
-        words = any(
-            isinstance(side, (ast.JoinedStr, ast.Constant)) and _is_text(side) for side in (node.left, node.right)
-        )
-        if type(node.op) in ARITHMETIC and not words:
+        if type(node.op) in ARITHMETIC and not any(map(_is_text, (node.left, node.right))):
             self.between(node.left, node.right, *ARITHMETIC[type(node.op)], "operator")
         self.generic_visit(node)
 
@@ -251,7 +241,7 @@ class _Maker(ast.NodeVisitor):
     def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
         if isinstance(node.op, (ast.USub, ast.Not)):
             kind = "sign" if isinstance(node.op, ast.USub) else "logic"
-            self.note(self.start(node), self.end(node), f"({self.text(node.operand)})", kind)
+            self.put(node, f"({self.text(node.operand)})", kind)
         self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> None:
@@ -265,14 +255,14 @@ class _Maker(ast.NodeVisitor):
         elif isinstance(value, float) and abs(value) > SMALL:
             new = repr(float(f"{1.1 * value:.12g}"))
         if new:
-            self.note(self.start(node), self.end(node), new, "constant")
+            self.put(node, new, "constant")
 
     def visit_Call(self, node: ast.Call) -> None:
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         if name in EXCHANGED:
             self.note(self.end(node.func) - len(name), self.end(node.func), EXCHANGED[name], "function")
         if name in DROPPED and len(node.args) == 1 and not node.keywords:
-            self.note(self.start(node), self.end(node), f"({self.text(node.args[0])})", "function")
+            self.put(node, f"({self.text(node.args[0])})", "function")
         if name not in COMMUTING and not any(isinstance(value, ast.Starred) for value in node.args):
             self.exchange(node.args, "arguments")
         self.generic_visit(node)
@@ -283,11 +273,6 @@ class _Maker(ast.NodeVisitor):
             first, gap, second = self.text(parts[0]), (self.end(parts[0]), self.start(parts[1])), self.text(parts[1])
             new = second + self.source[gap[0] : gap[1]].decode() + first
             self.note(self.start(parts[0]), self.end(parts[1]), new, kind)
-
-    def negate(self, test: ast.expr) -> None:
-        """Negate a condition that is no comparison; the others have changes of their own."""
-        if not isinstance(test, (ast.Compare, ast.BoolOp, ast.UnaryOp)):
-            self.note(self.start(test), self.end(test), f"not ({self.text(test)})", "logic")
 
 
 def _is_text(node: ast.expr) -> bool:

@@ -15,32 +15,29 @@ and points). Its error is twice their difference, plus its relative share of the
 itself for the residual at which solvers stop.
 """
 
-import argparse
 import hashlib
 import json
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import numpy as np
 
 import onehead
+from checks.tool import ROOT, parser
 from onehead import aim, sparse
 from onehead.aim.equations import plateau, ridgeless
 from onehead.aim.equations.geometry import Geometry
 from onehead.aim.verbs.scaling import ScalingPoint
-from onehead.results import Certificate
 from onehead.sparse.verbs import predict as sparse_theory
 from onehead.spectra import atoms, marchenko_pastur
 from onehead.sweep.version import NUMERICAL
 
-ROOT = Path(__file__).parents[1]
 TABLE = ROOT / "tests" / "regression" / "table.json"
 CHANGELOG = ROOT / "CHANGELOG.md"
 VERSION = 1  # of the format of the table
@@ -57,14 +54,21 @@ AIM = ("test_error", "test_error_clean", "train_loss", "rank", "q", "m", "sigma"
 ALPHAS = (0.05, 0.1, 0.2, 0.35, 0.5, 1.0, 4.0, 40.0)
 
 
-def _share(certificate: Certificate, error: float) -> float:
+def _share(result: Any) -> float:
     """The certificate's error of the test error, relative to it."""
-    return certificate.quadrature_error / max(error, 1e-12)
+    return float(result.certificate.quadrature_error / max(result.test_error, 1e-12))
+
+
+def _numbers(result: Any, names: Iterable[str]) -> Numbers:
+    return {name: float(getattr(result, name)) for name in names}
+
+
+def _finite(numbers: Numbers) -> Numbers:
+    return {name: value for name, value in numbers.items() if np.isfinite(value)}
 
 
 def _aim_row(name: str, point: Any) -> Row:
-    numbers = {key: float(getattr(point, key)) for key in AIM}
-    return name, {key: v for key, v in numbers.items() if np.isfinite(v)}, _share(point.certificate, point.test_error)
+    return name, _finite(_numbers(point, AIM)), _share(point)
 
 
 def _curve(words: str, task: aim.Task, learner: aim.Learner, alphas: tuple[float, ...]) -> Iterator[Row]:
@@ -92,7 +96,7 @@ def aim_curves() -> Iterator[Row]:
             law = aim.spectrum(point)
             edges = {f"edge {i}.{j}": end for i, pair in enumerate(law.edges) for j, end in enumerate(pair)}
             numbers = {"zero_mass": law.zero_mass, "mean": law.mean, "second_moment": law.second_moment, **edges}
-            yield f"aim.spectrum {words}", numbers, _share(point.certificate, point.test_error)
+            yield f"aim.spectrum {words}", numbers, _share(point)
 
 
 def aim_variants() -> Iterator[Row]:
@@ -134,8 +138,7 @@ def aim_targets() -> Iterator[Row]:
     for decay in (1.0 / 200.0, 1.0):
         for row in aim.scaling(law, aim.Learner(weight_decay=decay), [1e4, 1e5, 1e6]):
             assert isinstance(row, ScalingPoint)
-            numbers = {name: float(getattr(row, name)) for name in parts}
-            yield f"aim.scaling d=200 λ={decay:g} n={row.samples:g}", numbers, _share(row.certificate, row.test_error)
+            yield f"aim.scaling d=200 λ={decay:g} n={row.samples:g}", _numbers(row, parts), _share(row)
     for item in aim.features(law, aim.Learner(weight_decay=1.0), [3000.0, 10_000.0]):
         yield f"aim.features d=200 λ=1 feature {item.feature}", {"samples": item.samples}, 1e-4
     small = aim.Task(target=aim.PowerLaw(gamma=0.75, dim=100))
@@ -148,11 +151,7 @@ def aim_targets() -> Iterator[Row]:
         for alpha in (0.2, 1.0):
             point = aim.predict(aim.Task(target=target), aim.Learner(), alpha)
             yield _aim_row(f"aim.predict {name} α={alpha}", point)
-            found = aim.decompose(point)
-            numbers = {
-                key: float(getattr(found, key)) for key in ("underfitting", "approximation", "overfitting", "mismatch")
-            }
-            yield f"aim.decompose {name} α={alpha}", numbers, _share(point.certificate, point.test_error)
+            yield f"aim.decompose {name} α={alpha}", _numbers(aim.decompose(point), parts[2:6]), _share(point)
 
 
 def aim_thresholds() -> Iterator[Row]:
@@ -161,11 +160,8 @@ def aim_thresholds() -> Iterator[Row]:
     for kappa0 in (0.05, 0.25, 0.5, 0.75, 2.0):
         for noise in (0.0, 0.1, 0.5, 2.0):
             task = aim.Task(target=aim.MarchenkoPastur(kappa0=kappa0), noise=noise)
-            found = aim.thresholds(task)
-            numbers = {name: float(getattr(found, name)) for name in names}
-            yield f"aim.thresholds κ₀={kappa0} Δ={noise}", {k: v for k, v in numbers.items() if np.isfinite(v)}, 1e-8
-            end = aim.plateau(task)
-            yield f"aim.plateau κ₀={kappa0} Δ={noise}", {"shrinkage": end.shrinkage, "test_error": end.test_error}, 1e-5
+            yield f"aim.thresholds κ₀={kappa0} Δ={noise}", _finite(_numbers(aim.thresholds(task), names)), 1e-8
+            yield f"aim.plateau κ₀={kappa0} Δ={noise}", _numbers(aim.plateau(task), ("shrinkage", "test_error")), 1e-5
 
 
 def aim_tune() -> Iterator[Row]:
@@ -176,7 +172,7 @@ def aim_tune() -> Iterator[Row]:
         ("direct α=1", aim.Task(), aim.Learner(param="direct"), 1.0),
     ]:
         found = aim.tune(task, learner, alpha)
-        share = _share(found.certificate, found.test_error)
+        share = _share(found)
         yield f"aim.tune {words}", {"test_error": found.test_error}, share
         # at a minimum the error is flat: an error e of it leaves the place open by its square root
         yield f"aim.tune {words}, place", {"weight_decay": found.weight_decay}, float(np.sqrt(share)) + 5e-3
@@ -194,7 +190,7 @@ READOUT = ("test_error", "train_loss", "train_error", "signal_weight", "bias", "
 
 
 def _readout_row(name: str, point: sparse.Prediction) -> Row:
-    return name, {key: float(getattr(point, key)) for key in READOUT}, _share(point.certificate, point.test_error)
+    return name, _numbers(point, READOUT), _share(point)
 
 
 def sparse_readouts() -> Iterator[Row]:
@@ -213,11 +209,7 @@ def sparse_readouts() -> Iterator[Row]:
         yield _readout_row(f"sparse.predict θ=2 ridge=0 {loss}", sparse.predict(weak, plan_0))
     for model in ("attention", "pooled"):
         point = sparse.predict(sparse.Task(), sparse.Protocol(), model=model, test_length=20)
-        yield (
-            f"sparse.predict test_length=20 {model}",
-            {"test_error": point.test_error},
-            _share(point.certificate, point.test_error),
-        )
+        yield f"sparse.predict test_length=20 {model}", {"test_error": point.test_error}, _share(point)
 
 
 def sparse_others() -> Iterator[Row]:
@@ -226,7 +218,7 @@ def sparse_others() -> Iterator[Row]:
     for words, (problem, _) in SPARSE.items():
         for loss in ("logistic", "square", "hinge", "squared-hinge"):
             found = sparse.align(sparse.Task(**problem), sparse.Protocol(alpha0=2.0, beta=1.0, loss=loss))
-            yield f"sparse.align {words} {loss}", {key: float(getattr(found, key)) for key in aligned}, 1e-10
+            yield f"sparse.align {words} {loss}", _numbers(found, aligned), 1e-10
     for L, R, theta, rate, s, kappa in [
         (10, 1, 2.0, 0.5, 0.5, 1.0), (6, 2, 3.0, 0.3, -0.5, 1.5), (10, 1, 5.0, 0.5, 0.0, 1.0), (10, 1, 5.0, 0.5, 0.7, 2.0),
         (20, 3, 2.0, 0.2, 0.8, 1.0),
@@ -235,40 +227,32 @@ def sparse_others() -> Iterator[Row]:
         plan = sparse.Protocol(cos_query=s, sharpness=kappa)
         words = f"L={L} R={R} θ={theta} π={rate} s={s} κ={kappa}"
         room = sparse.capacity(task, plan)
-        yield (
-            f"sparse.capacity {words}, attention",
-            {"attention": room.attention},
-            _share(room.certificate, room.attention),
-        )
-        yield f"sparse.capacity {words}, linear", {"pooled": room.pooled, "vectorised": room.vectorised}, 1e-8
+        share = room.certificate.quadrature_error / room.attention
+        yield f"sparse.capacity {words}, attention", _numbers(room, ["attention"]), share
+        yield f"sparse.capacity {words}, linear", _numbers(room, ("pooled", "vectorised")), 1e-8
         for model in ("attention", "pooled", "vectorised"):
             limit, slope = sparse.ridgeless(task, plan, model=model)
             share = 1e-3 if model == "attention" else 1e-10  # Sobol points against a closed form
             yield f"sparse.ridgeless {words} {model}", {"limit": limit, "slope": slope}, share
-        best = sparse.oracle(task)
-        closed = {"hardmax": best.hardmax, "pooled": best.pooled, "vectorised": best.vectorised}
-        yield f"sparse.oracle {words}", closed, 1e-6
+        yield f"sparse.oracle {words}", _numbers(sparse.oracle(task), ("hardmax", "pooled", "vectorised")), 1e-6
     rare = sparse.Task(length=10, strength=4.0, positive_rate=0.2)
     for loss in ("logistic", "square"):
         rate_c = sparse.critical_bias_rate(rare, sparse.Protocol(loss=loss))
         yield f"sparse.critical_bias_rate {loss}", {"rate": float(rate_c or 0.0)}, 1e-10
     best = sparse.oracle(sparse.Task(length=10**6, strength=6.0))
-    yield "sparse.oracle L=1e6 θ=6", {"hardmax": best.hardmax, "elementwise": best.elementwise}, 1e-6
+    yield "sparse.oracle L=1e6 θ=6", _numbers(best, ("hardmax", "elementwise")), 1e-6
 
 
 GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
-    function.__name__: function
-    for function in (
-        aim_curves,
-        aim_variants,
-        aim_limit,
-        aim_tokens,
-        aim_targets,
-        aim_thresholds,
-        aim_tune,
-        sparse_readouts,
-        sparse_others,
-    )
+    "aim_curves": aim_curves,
+    "aim_variants": aim_variants,
+    "aim_limit": aim_limit,
+    "aim_tokens": aim_tokens,
+    "aim_targets": aim_targets,
+    "aim_thresholds": aim_thresholds,
+    "aim_tune": aim_tune,
+    "sparse_readouts": sparse_readouts,
+    "sparse_others": sparse_others,
 }
 
 
@@ -428,9 +412,7 @@ def _text(table: dict[str, Any]) -> str:
 
 def main(words: list[str] | None = None) -> int:
     """Compare or write."""
-    parser = argparse.ArgumentParser(prog="python -m checks.regression", description="The table of published numbers.")
-    parser.add_argument("--write", action="store_true")
-    wish = parser.parse_args(words)
+    wish = parser("checks.regression", __doc__, "tests/regression/table.json anew").parse_args(words)
     if wish.write:
         return write()
     table, complaints = load(), []

@@ -8,20 +8,20 @@ the number decides the problem, so that pieces, order and workers change nothing
 docs/assets/soak.md. The exit code is 1 when an answer is wrong, or when something else than a `SolveError` was raised.
 """
 
-import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 from checks.soak_problems import MIX, call, draw, solve
 from checks.soak_report import report
+from checks.tool import append, parser, read, write
 from onehead.errors import SolveError
 
-REPORT = Path(__file__).parents[1] / "docs" / "assets" / "soak.md"
 STORE = Path("out") / "soak.jsonl"
 CHUNK = 10  # problems handed to a worker at a time
 
@@ -51,22 +51,16 @@ def _run_many(seed: int, numbers: list[int]) -> list[dict[str, Any]]:
     return [run_one(seed, number) for number in numbers]
 
 
-def read(store: Path, seed: int, count: int) -> dict[int, dict[str, Any]]:
-    """Rows of the store by number; a line torn by a crash is left out and its problem solved again."""
-    rows: dict[int, dict[str, Any]] = {}
-    if not store.exists():
-        return rows
-    for line in store.read_text(encoding="utf-8").splitlines():
-        try:
-            row = json.loads(line)
-        except ValueError:
-            continue
-        if (row.get("mix"), row["seed"]) == (MIX, seed) and row["number"] < count:
-            rows[row["number"]] = row
-    return rows
+def stored(store: Path, seed: int, count: int) -> dict[int, dict[str, Any]]:
+    """Rows of the store by number."""
+    return {
+        row["number"]: row
+        for row in read(store)
+        if (row.get("mix"), row["seed"]) == (MIX, seed) and row["number"] < count
+    }
 
 
-def _answers(seed: int, missing: list[int], workers: int) -> Iterator[dict[str, Any]]:
+def _answers(seed: int, missing: list[int], workers: int) -> Generator[dict[str, Any], None, None]:
     """Solve the missing problems, in this process or in some others."""
     if workers == 1:
         yield from (run_one(seed, number) for number in missing)
@@ -79,53 +73,39 @@ def _answers(seed: int, missing: list[int], workers: int) -> Iterator[dict[str, 
 
 def run(seed: int, count: int, store: Path, workers: int, seconds: float) -> dict[int, dict[str, Any]]:
     """Solve what is missing from the store, until done, interrupted or out of time; return all rows."""
-    rows = read(store, seed, count)
+    rows = stored(store, seed, count)
     missing = [number for number in range(count) if number not in rows]
-    store.parent.mkdir(parents=True, exist_ok=True)
     start = last = time.monotonic()
     answers = _answers(seed, missing, workers)
-    try:
-        with store.open("a", encoding="utf-8") as file:
-            for row in answers:
-                rows[row["number"]] = row
-                file.write(json.dumps(row) + "\n")
-                file.flush()
-                now = time.monotonic()
-                if now - last > 2.0:
-                    last = now
-                    print(f"\r{len(rows)} of {count} problems", end="", file=sys.stderr, flush=True)
-                if now - start > seconds:
-                    break
-    except KeyboardInterrupt:
-        pass
-    finally:
-        answers.close()  # type: ignore[attr-defined]
+    with suppress(KeyboardInterrupt), closing(answers):
+        for row in answers:
+            rows[row["number"]] = row
+            append(store, row)
+            now = time.monotonic()
+            if now - last > 2.0:
+                last = now
+                print(f"\r{len(rows)} of {count} problems", end="", file=sys.stderr, flush=True)
+            if now - start > seconds:
+                break
     print(f"\r{len(rows)} of {count} problems", file=sys.stderr)
     return rows
 
 
 def main(words: list[str] | None = None) -> int:
     """Run or go on with a sweep, print its report, and say by the exit code whether something is unexplained."""
-    parser = argparse.ArgumentParser(prog="python -m checks.soak", description="Random problems over the whole range.")
-    parser.add_argument("--count", type=int, default=20_000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--store", type=Path, default=STORE)
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument(
-        "--seconds", type=float, default=float("inf"), help="stop after this long; the next run goes on"
-    )
-    parser.add_argument("--only", type=int, help="solve this one problem, print what happened, store nothing")
-    parser.add_argument("--write", action="store_true", help=f"write {REPORT.name} for the documentation")
-    wish = parser.parse_args(words)
+    asked = parser("checks.soak", __doc__, "docs/assets/soak.md")
+    asked.add_argument("--count", type=int, default=20_000)
+    asked.add_argument("--seed", type=int, default=0)
+    asked.add_argument("--store", type=Path, default=STORE)
+    asked.add_argument("--workers", type=int, default=1)
+    asked.add_argument("--seconds", type=float, default=float("inf"), help="stop after this long; the next run goes on")
+    asked.add_argument("--only", type=int, help="solve this one problem, print what happened, store nothing")
+    wish = asked.parse_args(words)
     if wish.only is not None:
         print(json.dumps(run_one(wish.seed, wish.only), indent=1))
         return 0
     rows = run(wish.seed, wish.count, wish.store, wish.workers, wish.seconds)
-    text = report(list(rows.values()), wish.seed, wish.count)
-    print(text)
-    if wish.write:
-        REPORT.parent.mkdir(parents=True, exist_ok=True)
-        REPORT.write_text(text + "\n", encoding="utf-8")
+    write("soak.md", report(list(rows.values()), wish.seed, wish.count), wanted=wish.write)
     return int(any(row["end"] in ("wrong", "raised") for row in rows.values()))
 
 

@@ -4,7 +4,7 @@ The number of a problem and the seed of the sweep decide everything about it, so
 order. A problem is plain data: a verb, its keyword arguments and the region it lies in.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any
@@ -36,12 +36,9 @@ VERBS = {  # share of each kind of problem; most are cheap, so that 20,000 take 
     "sparse.oracle": 0.005,
     "sparse.ridgeless": 0.035,
 }
-DECAYS = {
-    (1e-2, 10.0): 0.5,
-    (1e-4, 1e-2): 0.3,
-    (1e-6, 1e-4): 0.12,
-    (0.0, 0.0): 0.08,
-}  # share of each range of λ; zero is 0+
+SMALL = {1e-4: "small (< 1e-4)"}
+# share of each range of λ; zero is 0+
+DECAYS = {(1e-2, 10.0): 0.5, (1e-4, 1e-2): 0.3, (1e-6, 1e-4): 0.12, (0.0, 0.0): 0.08}
 SPECTRUM_SHARE = 0.2  # of the aim predictions: the law of the eigenvalues is checked against the six scalars
 NEIGHBOUR_SHARE = 0.04  # the same point again, started from a neighbour
 
@@ -81,8 +78,9 @@ def _choice(rng: Rng, **shares: float) -> str:
     return str(rng.choice(list(shares), p=np.array(list(shares.values())) / sum(shares.values())))
 
 
-def _decade(value: float) -> str:
-    return f"1e{int(np.floor(np.log10(value)))}"
+def _band(value: float, bounds: dict[float, str], above: str) -> str:
+    """The name of the first bound that a value lies below."""
+    return next((name for bound, name in bounds.items() if value < bound), above)
 
 
 def _target(rng: Rng, where: str) -> dict[str, Any]:
@@ -129,7 +127,7 @@ def _aim(rng: Rng, verb: str, where: str) -> Problem:
     informative = tokens * (tokens + 1) / 2.0 - 1.0
     ratio = _log_uniform(rng, 1e-5, 1e5) if far else _log_uniform(rng, 0.01, 50.0)  # of α J_T, which counts equations
     options = {"alpha": float(f"{2.0 * ratio / informative:.6g}")} if verb == "aim.predict" else {}
-    place = "few samples" if ratio < 0.15 else "near interpolation" if ratio < 0.8 else "many samples"
+    place = _band(ratio, {0.15: "few samples", 0.8: "near interpolation"}, "many samples")
     regions = {
         "half": "aim" + (", whole range" if far else ""),
         "verb": verb,
@@ -138,13 +136,7 @@ def _aim(rng: Rng, verb: str, where: str) -> Problem:
         "target": task["target"]["class"],
         "tokens": f"T = {tokens}" if tokens == 2 else "T = 3 to 6",
         "noise": "no noise" if noise == 0.0 else "noise",
-        "weight decay": "0+"
-        if decay == "0+"
-        else "small (< 1e-4)"
-        if decay < 1e-4
-        else "1e-4 to 1e-2"
-        if decay < 1e-2
-        else "1e-2 and up",
+        "weight decay": "0+" if decay == "0+" else _band(decay, SMALL | {1e-2: "1e-4 to 1e-2"}, "1e-2 and up"),
         "samples": place if options else "–",
         "branch": learner["branch"],
     }
@@ -198,13 +190,7 @@ def _sparse(rng: Rng, verb: str, where: str) -> Problem:
         "model": options.get("model", "–"),
         "loss": loss if verb in ("sparse.predict", "sparse.align") else "–",
         "query": "given" if given else "from two steps",
-        "ridge": "0"
-        if ridge == 0.0
-        else "small (< 1e-4)"
-        if ridge < 1e-4
-        else "1e-4 to 1e-1"
-        if ridge < 0.1
-        else "1e-1 and up",
+        "ridge": "0" if ridge == 0.0 else _band(ridge, SMALL | {0.1: "1e-4 to 1e-1"}, "1e-1 and up"),
         "classes": "rare" if min(task["positive_rate"], 1.0 - task["positive_rate"]) < 0.1 else "common",
         "signal": "none" if task["strength"] == 0.0 else "weak" if task["strength"] < 2.0 else "strong",
     }
@@ -256,9 +242,11 @@ def _first(*complaints: tuple[bool, str]) -> str:
     return next((text for holds, text in complaints if holds), "")
 
 
-def _not_a_number(result: Any) -> bool:
+def _general(result: Any) -> Iterator[tuple[bool, str]]:
+    """Complaints about any result: no number, or equations that are not solved."""
     numbers = [getattr(result, f.name) for f in fields(result)]
-    return any(isinstance(x, float) and np.isnan(x) for x in numbers)
+    yield any(isinstance(x, float) and np.isnan(x) for x in numbers), "not a number"
+    yield result.certificate.residual > RESIDUAL, f"residual {result.certificate.residual:.1e}"
 
 
 def _check_predict(task: aim.Task, learner: aim.Learner, problem: Problem) -> tuple[str, str]:
@@ -278,8 +266,7 @@ def check_prediction(point: aim.Prediction) -> str:
     nothing = point.alpha * StateEvolution.of(task, learner).output.fresh_loss(0.0, 0.0)  # what the zero map costs
     width = learner.width if learner.param == "factorised" else 1.0
     return _first(
-        (_not_a_number(point), "not a number"),
-        (point.certificate.residual > RESIDUAL, f"residual {point.certificate.residual:.1e}"),
+        *_general(point),
         (not -ROUNDING <= point.rank <= min(1.0, width) + QUADRATURE, f"rank {point.rank!r}"),
         (not 0.0 <= point.test_error <= most, f"test error {point.test_error!r}"),
         (not 0.0 <= point.test_error_clean <= most, f"clean test error {point.test_error_clean!r}"),
@@ -326,7 +313,7 @@ def _check_thresholds(task: aim.Task, learner: aim.Learner, problem: Problem) ->
     found = aim.thresholds(task, learner)
     top = found.direct * (1.0 + QUADRATURE)  # no learner fits more than the direct one
     wrong = _first(
-        (_not_a_number(found), "not a number"),
+        *_general(found),
         (not 0.0 < found.interpolation <= top, f"interpolation {found.interpolation!r}, direct {found.direct!r}"),
         (
             np.isfinite(found.recovery) and not found.bayes_optimal <= found.recovery * (1.0 + ROUNDING) <= top,
@@ -334,7 +321,6 @@ def _check_thresholds(task: aim.Task, learner: aim.Learner, problem: Problem) ->
         ),
         (not 0.0 <= found.emergence < np.inf, f"emergence {found.emergence!r}"),
         (not 0.0 <= found.peak_test_error <= 2.0 * task.tokens, f"peak {found.peak_test_error!r}"),
-        (found.certificate.residual > RESIDUAL, f"residual {found.certificate.residual:.1e}"),
     )
     return found.certificate.status.split(";")[0], wrong
 
@@ -343,9 +329,7 @@ def _constant_loss(loss: str, rate: float) -> float:
     """Training loss of the best constant classifier."""
     if loss == "logistic":
         return float(-rate * np.log(rate) - (1.0 - rate) * np.log(1.0 - rate))
-    return {"square": 2.0 * rate * (1.0 - rate), "hinge": 2.0 * min(rate, 1.0 - rate)}.get(
-        loss, 2.0 * rate * (1.0 - rate)
-    )
+    return 2.0 * min(rate, 1.0 - rate) if loss == "hinge" else 2.0 * rate * (1.0 - rate)
 
 
 def _check_sparse_predict(task: sparse.Task, protocol: sparse.Protocol, problem: Problem) -> tuple[str, str]:
@@ -363,8 +347,7 @@ def check_readout(point: sparse.Prediction) -> str:
     constant = _constant_loss(str(point.protocol.loss), rate)
     allowed = constant * (1.0 + 1e-6) + 10.0 * point.certificate.quadrature_error
     return _first(
-        (_not_a_number(point), "not a number"),
-        (point.certificate.residual > RESIDUAL, f"residual {point.certificate.residual:.1e}"),
+        *_general(point),
         (not 0.0 <= point.test_error <= 1.0, f"test error {point.test_error!r}"),
         (not 0.0 <= point.train_error <= 1.0, f"train error {point.train_error!r}"),
         (not -ROUNDING <= cost <= allowed, f"objective {cost!r}, of a constant {constant!r}"),
@@ -378,7 +361,7 @@ def _check_capacity(task: sparse.Task, protocol: sparse.Protocol, problem: Probl
     found = sparse.capacity(task, protocol)
     least = min(found.attention, found.pooled)
     wrong = _first(
-        (_not_a_number(found), "not a number"),
+        *_general(found),
         # at x = 0 the violation is E (g)_-² = 1/2, so its minimum is at most that
         (least < 2.0 - 1e-6, f"capacity {least!r} below 2"),
         (found.vectorised != task.length * found.pooled, "vectorised is not length times pooled"),
@@ -389,7 +372,7 @@ def _check_capacity(task: sparse.Task, protocol: sparse.Protocol, problem: Probl
 def _check_align(task: sparse.Task, protocol: sparse.Protocol, problem: Problem) -> tuple[str, str]:
     found = sparse.align(task, protocol)
     wrong = _first(
-        (_not_a_number(found), "not a number"),
+        *_general(found),
         (max(abs(found.cos_query), abs(found.cos_readout)) > 1.0, f"cosine {found.cos_query!r}, {found.cos_readout!r}"),
         (abs(found.overlap_query) > found.norm_query * (1.0 + ROUNDING), "overlap above the norm"),
         (abs(found.query_readout) > found.norm_query * found.norm_readout * (1.0 + ROUNDING), "Cauchy-Schwarz"),
@@ -404,7 +387,7 @@ def _check_oracle(task: sparse.Task, protocol: sparse.Protocol, problem: Problem
     noise = 5.0 * found.certificate.quadrature_error  # Monte Carlo
     ordered = [0.0, found.bayes or 0.0, found.softmax or found.hardmax, found.hardmax, trivial]
     wrong = _first(
-        (_not_a_number(found), "not a number"),
+        *_general(found),
         (any(b < a - ROUNDING for a, b in pairwise(ordered)), f"order {ordered!r}"),
         (not 0.0 <= found.vectorised <= found.vectorised_symmetric <= trivial + ROUNDING, "linear errors out of order"),
         (

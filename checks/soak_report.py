@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from checks.tool import table
+
 __all__ = ["report"]
 
 Row = dict[str, Any]
-ENDS = ("solved", "refused", "wrong", "raised")
 SHOWN = 20  # unexplained problems that are listed
 
 
@@ -32,18 +33,17 @@ def report(rows: list[Row], seed: int, count: int) -> str:
     return "\n\n".join(parts)
 
 
-def _table(head: list[str], lines: list[list[str]]) -> str:
-    rule = ["---", *["---:"] * (len(head) - 1)]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in (head, rule, *lines))
+def _numbers(head: list[str], lines: list[list[str]]) -> str:
+    return table(head, lines, right=range(1, len(head)))
 
 
 def _statuses(rows: list[Row]) -> str:
     counts = Counter((row["regions"]["half"].split(",")[0], row["end"], row["status"]) for row in rows)
     lines = [
-        [f"{half}: {end if end != 'solved' else ''}{' ' if end != 'solved' else ''}{status}", f"{n:,}"]
+        [f"{half}: {'' if end == 'solved' else f'{end} '}{status}", f"{n:,}"]
         for (half, end, status), n in sorted(counts.items(), key=lambda item: (item[0][0], -item[1]))
     ]
-    return "How they ended\n\n" + _table(["status", "problems"], lines)
+    return "How they ended\n\n" + _numbers(["status", "problems"], lines)
 
 
 def _regions(rows: list[Row]) -> str:
@@ -70,7 +70,7 @@ def _regions(rows: list[Row]) -> str:
             ]
         )
     head = ["region", "problems", "solved", "refused", "unexplained", "median s", "99 % s"]
-    return "Per region\n\n" + _table(head, lines)
+    return "Per region\n\n" + _numbers(head, lines)
 
 
 def _refusals(rows: list[Row]) -> str:
@@ -85,7 +85,7 @@ def _refusals(rows: list[Row]) -> str:
         [text, f"{len(members)}", f"{members[0]['number']}"]
         for text, members in sorted(groups.items(), key=lambda item: -len(item[1]))
     ]
-    return "Refused, by reason\n\n" + _table(["reason", "problems", "example"], lines)
+    return "Refused, by reason\n\n" + _numbers(["reason", "problems", "example"], lines)
 
 
 def _gist(reason: str) -> str:

@@ -1,0 +1,89 @@
+"""What checks and benchmarks share: places, tables of the documentation, stores, the command line, and child processes.
+
+Needs the standard library only, since `checks.compat` runs under any interpreter.
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+__all__ = ["ASSETS", "QUIET", "ROOT", "Ended", "append", "child", "parser", "read", "table", "write"]
+
+ROOT = Path(__file__).parents[1]
+ASSETS = ROOT / "docs" / "assets"
+# theory kernels and BLAS use threads of their own; beside other processes they get one
+QUIET = {"ONEHEAD_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MPLBACKEND": "Agg", "CI": "true"}
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[int] = ()) -> str:
+    """A table in Markdown; columns in ``right`` hold numbers."""
+    numbers = set(right)
+    rule = ["---:" if place in numbers else "---" for place in range(len(head))]
+    cells = [[cell.replace("|", "\\|") for cell in row] for row in rows]  # a bar would end the cell
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *cells))
+
+
+def write(name: str, text: str, *, wanted: bool) -> None:
+    """Print a report, and put it into the documentation if that is wanted."""
+    print(text)
+    if wanted:
+        (ASSETS / name).write_text(text.rstrip("\n") + "\n", encoding="utf-8")
+
+
+def parser(module: str, doc: str | None, write: str) -> argparse.ArgumentParser:
+    """The command line of a module, described by the first line of its docstring; ``--write`` makes what ``write`` names."""
+    made = argparse.ArgumentParser(prog=f"python -m {module}", description=(doc or "").split("\n", 1)[0])
+    made.add_argument("--write", action="store_true", help=f"write {write}")
+    return made
+
+
+def read(store: Path) -> Iterator[dict[str, Any]]:
+    """Rows of a file of JSON lines; a line torn by a crash is left out."""
+    for line in store.read_text(encoding="utf-8").splitlines() if store.exists() else []:
+        with suppress(ValueError):
+            yield json.loads(line)
+
+
+def append(store: Path, row: dict[str, Any]) -> None:
+    """Add a row to a file of JSON lines; it is on disk when this returns."""
+    store.parent.mkdir(parents=True, exist_ok=True)
+    with store.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+
+
+class Ended(NamedTuple):
+    """Exit code of a child, or None if it ran out of time; and what it printed."""
+
+    code: int | None
+    out: str
+    err: str = ""
+
+
+def child(
+    command: Sequence[str | Path], *, seconds: float | None = None, cwd: Path | None = None, **environment: str
+) -> Ended:
+    """Run a command in a process group of its own, all of which is ended when the command is or its time is over."""
+    process = subprocess.Popen(
+        [str(word) for word in command],
+        cwd=cwd,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        out, err = process.communicate(timeout=seconds)
+        return Ended(process.returncode, out, err)
+    except subprocess.TimeoutExpired:
+        return Ended(None, "")
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

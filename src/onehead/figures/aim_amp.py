@@ -4,7 +4,7 @@ import numpy as np
 
 from onehead.figures.agreement import Pair
 from onehead.figures.lab import Lab
-from onehead.figures.registry import AIM, Drawing, Figure
+from onehead.figures.registry import Drawing
 from onehead.plot.figures import finish, panels, theory_line, training_marks
 
 SYMBOLS = {"q": "q = Tr S²/d", "m": "m = Tr S S*/d", "sigma": "Σ"}
@@ -55,13 +55,3 @@ def draw(lab: Lab) -> Drawing:
         the minimum that training finds. κ₀ = 0.5, Δ = 0.5, T = 2, α = 0.5, λ = 0.01, d = {dim}, undamped. Error bars
         are those of the difference."""
     return Drawing(picture=picture, caption=caption, pairs=pairs)
-
-
-FIGURE = Figure(
-    name="aim-amp",
-    title="Message passing against its state evolution",
-    source=AIM,
-    seconds_quick=5.6,
-    seconds_full=142.0,
-    draw=draw,
-)

@@ -9,7 +9,7 @@ from onehead.figures.agreement import Pair
 from onehead.figures.calls import name
 from onehead.figures.drawing import SAMPLES, where
 from onehead.figures.lab import Lab
-from onehead.figures.registry import AIM, Drawing, Figure
+from onehead.figures.registry import Drawing
 from onehead.plot.figures import finish, panels, theory_line, training_marks
 from onehead.plot.style import ACCENT, GREY
 from onehead.sweep import Table
@@ -100,14 +100,3 @@ def _regions(lab: Lab, axes: "Axes", law: Table, runs: Table | None, measured: S
         (1.03 * last, 0.55 * top, "zero"),
     ):
         axes.text(x, y, text, fontsize=8.5, color="#333333", rotation=90 if text == "zero" else 0)
-
-
-FIGURE = Figure(
-    name="aim-decomposition",
-    title="Parts of the excess error, and the regions of the spectrum they come from",
-    source=f"{AIM}, Figure 3",
-    seconds_quick=17.1,
-    seconds_full=610.0,
-    draw=draw,
-    outliers="the known gap of power laws: a few large eigenvalues keep single logits from being Gaussian at any d, training lies 4 to 27 % above, most where the excess is small: the plateau itself lies 0.004 higher (page Scaling laws)",
-)

@@ -4,7 +4,7 @@ from onehead.figures.agreement import compare
 from onehead.figures.calls import name
 from onehead.figures.drawing import ALPHA, curves, plain_ticks, where
 from onehead.figures.lab import Lab
-from onehead.figures.registry import AIM, Drawing, Figure
+from onehead.figures.registry import Drawing
 from onehead.plot.figures import finish, histogram, panels, theory_line
 
 TASK = {"kappa0": 0.05, "noise": 0.05}
@@ -58,14 +58,3 @@ def draw(lab: Lab) -> Drawing:
         training with d = {size["dim"]}, {size["seeds"]} seeds at the predicted λ."""
     pairs = compare(best, runs, ("param", "alpha"), ("test_error", "train_loss"))
     return Drawing(picture=picture, caption=caption, pairs=pairs)
-
-
-FIGURE = Figure(
-    name="aim-factorised-direct",
-    title="Factorised against direct training, each at its best weight decay",
-    source=f"{AIM}, Figure 2",
-    seconds_quick=11.2,
-    seconds_full=51.0,
-    draw=draw,
-    outliers="finite size with only κ₀ d = 3 target eigenvalues; the gap was 20 % at d = 40, 11 % at 80 and 1 % at 160",
-)

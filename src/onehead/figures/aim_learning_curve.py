@@ -3,7 +3,7 @@
 from onehead.figures.agreement import compare
 from onehead.figures.drawing import ALPHA, law_and_histogram, shared_grid
 from onehead.figures.lab import Lab
-from onehead.figures.registry import AIM, Drawing, Figure
+from onehead.figures.registry import Drawing
 from onehead.plot.figures import bare, finish, guide, theory_line, training_marks
 
 WIDTHS = (1.0, 0.75)
@@ -56,13 +56,3 @@ def draw(lab: Lab) -> Drawing:
         and signal first, the signal apart from the noise at the end. κ₀ = 0.5, Δ = 0.5, T = 2, λ = 0.01;
         training with d = {size["dim"]}, {size["seeds"]} seeds."""
     return Drawing(picture=picture, caption=caption, pairs=pairs)
-
-
-FIGURE = Figure(
-    name="aim-learning-curve",
-    title="Learning curve at widths 0.75 and 1, and four spectra of the trained map",
-    source=f"{AIM}, Figure 1",
-    seconds_quick=30.8,
-    seconds_full=1210.0,
-    draw=draw,
-)

@@ -9,7 +9,7 @@ from onehead.figures.agreement import Pair
 from onehead.figures.calls import name
 from onehead.figures.drawing import SAMPLES, where
 from onehead.figures.lab import Lab
-from onehead.figures.registry import AIM, Drawing, Figure
+from onehead.figures.registry import Drawing
 from onehead.plot.figures import finish, guide, panels, theory_line, training_marks
 from onehead.sweep import Table
 
@@ -102,14 +102,3 @@ def _spectra(
     finish(axes, "rank of the eigenvalue", "eigenvalue of S", "heavy-tailed spectra", log="xy", legend="lower left")
     axes.set_xlim(0.8, dim)
     axes.set_ylim(0.05, None)
-
-
-FIGURE = Figure(
-    name="aim-power-law",
-    title="Power-law targets: excess error at three weight decays, exponents, heavy-tailed spectra",
-    source=f"{AIM}, Figure 4",
-    seconds_quick=16.6,
-    seconds_full=393.0,
-    draw=draw,
-    outliers="the known gap of power laws: a few large eigenvalues keep single logits from being Gaussian at any d, training lies 4 to 27 % above, most where the excess is small: the plateau itself lies 0.004 higher (page Scaling laws)",
-)

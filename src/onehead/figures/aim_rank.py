@@ -7,7 +7,7 @@ import numpy as np
 from onehead.figures.agreement import Pair, compare
 from onehead.figures.drawing import ALPHA, curves, where
 from onehead.figures.lab import Lab
-from onehead.figures.registry import AIM, Drawing, Figure
+from onehead.figures.registry import Drawing
 from onehead.plot.figures import finish, guide, panels, theory_line, training_marks
 from onehead.sweep import Table
 
@@ -86,13 +86,3 @@ def _measured(lab: Lab, axes: "Axes", theory: Table, split: list[int], runs: Tab
                     )
                 )
     return pairs
-
-
-FIGURE = Figure(
-    name="aim-rank",
-    title="Rank of the trained map and mass of its upper bulk",
-    source=AIM,
-    seconds_quick=26.9,
-    seconds_full=509.0,
-    draw=draw,
-)

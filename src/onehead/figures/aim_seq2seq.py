@@ -3,7 +3,7 @@
 from onehead.figures.agreement import compare
 from onehead.figures.drawing import ALPHA, shared_grid, where
 from onehead.figures.lab import Lab
-from onehead.figures.registry import AIM, Drawing, Figure
+from onehead.figures.registry import Drawing
 from onehead.plot.figures import finish, panels, theory_line, training_marks
 
 OUTPUTS = {"label": "attention matrices", "sequence": "output sequences"}
@@ -37,14 +37,3 @@ def draw(lab: Lab) -> Drawing:
         2 % to be seen). κ₀ = 0.5, Δ = 0.5, T = 2, λ = 0.01; training with d = {size["dim"]}, {size["seeds"]} seeds."""
     pairs = compare(theory, runs, ("alpha",), ("test_error", "train_loss"))
     return Drawing(picture=picture, caption=caption, pairs=pairs)
-
-
-FIGURE = Figure(
-    name="aim-seq2seq",
-    title="Sequence-to-sequence training against labels",
-    source=AIM,
-    seconds_quick=5.0,
-    seconds_full=91.0,
-    draw=draw,
-    outliers="sequence losses feel X X'/d away from the identity, a correction of order 1/sqrt(d) to each sample",
-)

@@ -2,7 +2,7 @@
 
 from onehead.figures.drawing import where
 from onehead.figures.lab import Lab
-from onehead.figures.registry import AIM, Drawing, Figure
+from onehead.figures.registry import Drawing
 from onehead.plot.figures import finish, panels, theory_line
 from onehead.plot.style import ACCENT, GREY
 
@@ -35,13 +35,3 @@ def draw(lab: Lab) -> Drawing:
         line on, far below direct training when κ₀ is small and close to the best possible learner (black, quoted from the
         literature). Theory alone."""
     return Drawing(picture=picture, caption=caption)
-
-
-FIGURE = Figure(
-    name="aim-thresholds",
-    title="Thresholds against the width of the target, with the Bayes-optimal line",
-    source=AIM,
-    seconds_quick=1.7,
-    seconds_full=8.0,
-    draw=draw,
-)

@@ -4,7 +4,7 @@ from onehead.figures.agreement import Pair
 from onehead.figures.calls import name
 from onehead.figures.drawing import plain_ticks, where
 from onehead.figures.lab import Lab
-from onehead.figures.registry import AIM, Drawing, Figure
+from onehead.figures.registry import Drawing
 from onehead.plot.figures import finish, panels, theory_line, training_marks
 
 TOKENS = (2, 3, 5)
@@ -67,14 +67,3 @@ def draw(lab: Lab) -> Drawing:
         curves collapse as long as labels can be fitted exactly. κ₀ = 0.5, Δ = 0, λ = 0.001;
         training with d = {size["dim"]}, {size["seeds"]} seeds."""
     return Drawing(picture=picture, caption=caption, pairs=pairs)
-
-
-FIGURE = Figure(
-    name="aim-tokens",
-    title="T = 2, 3, 5 collapsed in α (T² + T - 2)/2",
-    source=AIM,
-    seconds_quick=12.8,
-    seconds_full=241.0,
-    draw=draw,
-    outliers="at small α training lies above theory at finite d, as in the paper; 0.36 is close to recovery, a transition rounded at finite d",
-)

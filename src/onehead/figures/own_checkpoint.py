@@ -7,7 +7,7 @@ import numpy as np
 
 from onehead.figures.calls import name
 from onehead.figures.lab import Lab
-from onehead.figures.registry import OWN, Drawing, Figure
+from onehead.figures.registry import Drawing
 from onehead.plot.figures import finish, panels, theory_line, training_marks
 from onehead.plot.style import ACCENT, GREY
 from onehead.sweep import Table
@@ -84,13 +84,3 @@ def _head(lab: Lab, axes: "Axes", table: Table, index: int, title: str) -> None:
         fontsize=7.8, color="#333333",
     )  # fmt: skip
     finish(axes, "rank", "singular value", title, legend=None, ylim=(0.0, None))
-
-
-FIGURE = Figure(
-    name="own-checkpoint",
-    title="What a real checkpoint looks like beside the law",
-    source=OWN,
-    seconds_quick=8.1,
-    seconds_full=47.0,
-    draw=draw,
-)

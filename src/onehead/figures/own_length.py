@@ -3,7 +3,7 @@
 from onehead.figures.agreement import compare
 from onehead.figures.drawing import where
 from onehead.figures.lab import Lab
-from onehead.figures.registry import OWN, Drawing, Figure
+from onehead.figures.registry import Drawing
 from onehead.plot.figures import finish, panels, theory_line, training_marks
 
 SERIES = {("attention", 10): "attention, trained at L = 10", ("attention", 30): "attention, trained at L = 30"}
@@ -52,14 +52,3 @@ def draw(lab: Lab) -> Drawing:
         {size["trials"]} trials."""
     pairs = compare(theory, runs, ("model", "length", "test_length"), ("test_error",))
     return Drawing(picture=picture, caption=caption, pairs=pairs)
-
-
-FIGURE = Figure(
-    name="own-length",
-    title="Length generalisation: longer sequences than trained on",
-    source=OWN,
-    seconds_quick=4.3,
-    seconds_full=47.0,
-    draw=draw,
-    outliers="the query varies between trials at finite d, and the error is convex in its alignment",
-)

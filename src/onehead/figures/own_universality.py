@@ -5,7 +5,7 @@ from dataclasses import replace
 from onehead.figures.agreement import compare
 from onehead.figures.drawing import ALPHA, shared_grid, where
 from onehead.figures.lab import Lab
-from onehead.figures.registry import OWN, Drawing, Figure
+from onehead.figures.registry import Drawing
 from onehead.plot.figures import finish, panels, theory_line, training_marks
 from onehead.sweep import Table
 
@@ -46,14 +46,3 @@ def draw(lab: Lab) -> Drawing:
         for pair in compare(theory, Table(where(runs, token_law=law), lambda _: {}), ("alpha",))
     ]
     return Drawing(picture=picture, caption=caption, pairs=pairs)
-
-
-FIGURE = Figure(
-    name="own-universality",
-    title="Universality: five laws of tokens",
-    source=OWN,
-    seconds_quick=15.4,
-    seconds_full=175.0,
-    draw=draw,
-    outliers="a real effect, no error: tokens of another kurtosis see the trace of S differently at any d",
-)

@@ -3,7 +3,7 @@
 from onehead.figures.agreement import compare
 from onehead.figures.calls import name
 from onehead.figures.lab import Lab
-from onehead.figures.registry import SPARSE, Drawing, Figure
+from onehead.figures.registry import Drawing
 from onehead.plot.figures import finish, panels, theory_line, training_marks
 
 TASK = {"length": 10, "signal_tokens": 3, "strength": 6.0, "positive_rate": 0.2}
@@ -38,13 +38,3 @@ def draw(lab: Lab) -> Drawing:
         query is better than the readout it was made from, and misses one by a constant over α₀. L = 10 tokens, R = 3 with
         signal, θ = 6, π = 0.2, logistic loss, η_w = η_b = 0.5; sampled with d = {size["dim"]}, {size["trials"]} trials."""
     return Drawing(picture=picture, caption=caption, pairs=compare(at, runs, ("alpha0",), ("cos_query",)))
-
-
-FIGURE = Figure(
-    name="sparse-alignment",
-    title="Alignment of the query with the signal against α₀",
-    source=SPARSE,
-    seconds_quick=2.6,
-    seconds_full=23.0,
-    draw=draw,
-)

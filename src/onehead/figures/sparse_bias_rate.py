@@ -5,7 +5,7 @@ import numpy as np
 from onehead.figures.agreement import compare
 from onehead.figures.drawing import where
 from onehead.figures.lab import Lab
-from onehead.figures.registry import SPARSE, Drawing, Figure
+from onehead.figures.registry import Drawing
 from onehead.plot.figures import finish, guide, panels, theory_line, training_marks
 
 TASK = {"strength": 4.0, "positive_rate": 0.2, "alpha0": 2.0, "alpha1": 2.0, "ridge": 1e-3, "beta": 10.0}
@@ -72,14 +72,3 @@ def draw(lab: Lab) -> Drawing:
         training with d = {size["dim"]}, {size["trials"]} trials."""
     pairs = compare(cut, runs, ("eta_b",), ("cos_query", "test_error"))
     return Drawing(picture=picture, caption=caption, pairs=pairs)
-
-
-FIGURE = Figure(
-    name="sparse-bias-rate",
-    title="The bias-rate landscape, with the anti-aligned region",
-    source=SPARSE,
-    seconds_quick=5.4,
-    seconds_full=58.0,
-    draw=draw,
-    outliers="the query varies between trials at finite d, and the error is convex in its alignment",
-)

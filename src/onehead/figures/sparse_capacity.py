@@ -4,7 +4,7 @@ from onehead.figures.agreement import Pair
 from onehead.figures.calls import name
 from onehead.figures.drawing import plain_ticks, where
 from onehead.figures.lab import Lab
-from onehead.figures.registry import SPARSE, Drawing, Figure
+from onehead.figures.registry import Drawing
 from onehead.plot.figures import finish, guide, panels, theory_line, training_marks
 
 TASK = {"length": 10, "signal_tokens": 1, "strength": 3.0, "positive_rate": 0.5}
@@ -83,14 +83,3 @@ def draw(lab: Lab) -> Drawing:
         pooling. Markers: the ratio at which half of finite samples are separable, by linear programming. A conjecture of the
         paper. L = 10, R = 1, θ = 3, π = 0.5; d = {size["dim"]}, {size["trials"]} trials at five ratios each."""
     return Drawing(picture=picture, caption=caption, pairs=pairs)
-
-
-FIGURE = Figure(
-    name="sparse-capacity",
-    title="Capacity against alignment and sharpness, with linear-programming points",
-    source=SPARSE,
-    seconds_quick=9.7,
-    seconds_full=73.0,
-    draw=draw,
-    outliers="the transition is wide at finite d and shifts its middle by a few percent",
-)

@@ -5,7 +5,7 @@ import numpy as np
 from onehead.figures.agreement import compare
 from onehead.figures.drawing import where
 from onehead.figures.lab import Lab
-from onehead.figures.registry import SPARSE, Drawing, Figure
+from onehead.figures.registry import Drawing
 from onehead.plot.figures import finish, guide, panels, theory_line, training_marks
 
 SHARPNESS = (1.0, 4.0)
@@ -64,13 +64,3 @@ def draw(lab: Lab) -> Drawing:
         models; training with d = {size["dim"]}, {size["trials"]} trials."""
     pairs = compare(theory, runs, ("cos_query", "sharpness"), ("test_error", "train_loss"))
     return Drawing(picture=picture, caption=caption, pairs=pairs)
-
-
-FIGURE = Figure(
-    name="sparse-crossing",
-    title="Test error against alignment, and where attention loses",
-    source=SPARSE,
-    seconds_quick=4.6,
-    seconds_full=65.0,
-    draw=draw,
-)

@@ -3,7 +3,7 @@
 from onehead.figures.agreement import compare
 from onehead.figures.drawing import curves
 from onehead.figures.lab import Lab
-from onehead.figures.registry import SPARSE, Drawing, Figure
+from onehead.figures.registry import Drawing
 from onehead.plot.figures import finish, panels
 from onehead.sweep import Table
 
@@ -50,14 +50,3 @@ def _with_errors(runs: Table | None) -> Table | None:
         return None
     rows = [{**row, "train_error_err": row["train_error_std"] / row["trials"] ** 0.5} for row in runs]
     return Table(rows, lambda _: {})
-
-
-FIGURE = Figure(
-    name="sparse-errors",
-    title="Test and training error of the three models against α",
-    source=f"{SPARSE}, Figure 1",
-    seconds_quick=4.7,
-    seconds_full=67.0,
-    draw=draw,
-    outliers="at small α the spread of the alignment between trials raises the mean error, a convex function of it",
-)

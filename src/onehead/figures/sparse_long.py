@@ -4,7 +4,7 @@ import math
 
 from onehead.figures.agreement import compare
 from onehead.figures.lab import Lab
-from onehead.figures.registry import SPARSE, Drawing, Figure
+from onehead.figures.registry import Drawing
 from onehead.plot.figures import finish, panels, theory_line, training_marks
 from onehead.plot.style import ACCENT, GREY
 
@@ -56,13 +56,3 @@ def draw(lab: Lab) -> Drawing:
         π = 0.5; softmax, element-wise and Bayes errors are sampled, the others exact."""
     pairs = compare(head, runs, ("length",), ("test_error", "train_loss"))
     return Drawing(picture=picture, caption=caption, pairs=pairs)
-
-
-FIGURE = Figure(
-    name="sparse-long",
-    title="Long sequences separate attention from linear models",
-    source=SPARSE,
-    seconds_quick=9.9,
-    seconds_full=37.0,
-    draw=draw,
-)

@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from onehead.figures.agreement import Pair
+from onehead.figures.agreement import pair
+from onehead.figures.drawing import mean_and_error
 from onehead.figures.lab import Lab
 from onehead.figures.registry import Drawing
-from onehead.plot.figures import finish, panels, theory_line, training_marks
+from onehead.plot.style import finish, panels, theory_line, training_marks
 
 SYMBOLS = {"q": "q = Tr S²/d", "m": "m = Tr S S*/d", "sigma": "Σ"}
 
@@ -31,20 +32,12 @@ def draw(lab: Lab) -> Drawing:
         if runs is None:
             continue
         measured = np.mean([step[symbol] for step in steps], axis=0)
-        gaps = np.array([step[symbol] - step[f"{symbol}_theory"] for step in steps])
-        error = gaps.std(axis=0, ddof=1) / np.sqrt(len(gaps))
+        _, error = mean_and_error([step[symbol] - step[f"{symbol}_theory"] for step in steps])
         training_marks(axes, iteration, measured, error, f"{label[0]}, message passing", k)
         lab.add(f"{symbol}, message passing", iteration=iteration, value=measured, error=error)
+        instances = {"dim": dim, "seeds": len(steps)}
         pairs += [
-            Pair(
-                quantity=symbol,
-                where=f"iteration {int(t)}",
-                theory=float(theory[i]),
-                measured=float(measured[i]),
-                error=float(error[i]),
-                dim=dim,
-                runs=len(steps),
-            )
+            pair(instances, symbol, f"iteration {int(t)}", theory[i], measured[i], error[i])
             for i, t in enumerate(iteration)
             if error[i] > 0.0 and t > 0
         ]

@@ -2,10 +2,10 @@
 
 from onehead.figures.agreement import compare
 from onehead.figures.calls import name
-from onehead.figures.drawing import ALPHA, curves, plain_ticks, where
+from onehead.figures.drawing import ALPHA, curves, density, plain_ticks, where
 from onehead.figures.lab import Lab
 from onehead.figures.registry import Drawing
-from onehead.plot.figures import finish, histogram, panels, theory_line
+from onehead.plot.style import finish, histogram, panels
 
 TASK = {"kappa0": 0.05, "noise": 0.05}
 RATIOS = (0.1, 0.15, 0.25, 0.4, 0.6)
@@ -37,14 +37,7 @@ def draw(lab: Lab) -> Drawing:
         for i, row in enumerate(laws):
             if row["param"] != param:
                 continue
-            arrays = laws.arrays(i)
-            lab.add(f"density, theory, {param}", eigenvalue=arrays["x"], density=arrays["density"])
-            pieces = max(len(row["edges"]), 1)
-            count = len(arrays["x"]) // pieces
-            for j in range(pieces):
-                part = slice(j * count, (j + 1) * count)
-                label = LABELS[param] if j == 0 else None
-                theory_line(right, arrays["x"][part], arrays["density"][part], label, k)
+            density(lab, right, laws, i, LABELS[param], param, k)
             if runs is not None and param == "direct":
                 index = next(i for i, run in enumerate(runs) if run["param"] == param and run["alpha"] == STATION)
                 values = runs.arrays(index)["eigenvalues"]

@@ -4,7 +4,7 @@ from onehead.figures.agreement import compare
 from onehead.figures.drawing import ALPHA, curves
 from onehead.figures.lab import Lab
 from onehead.figures.registry import Drawing
-from onehead.plot.figures import finish, guide, panels
+from onehead.plot.style import finish, guide, panels
 
 DECAYS = (1e-2, 2e-3, 1e-3, 5e-4, 1e-4, 1e-5)
 

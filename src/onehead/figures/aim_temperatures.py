@@ -6,7 +6,7 @@ from onehead.figures.agreement import compare
 from onehead.figures.drawing import ALPHA, curves
 from onehead.figures.lab import Lab
 from onehead.figures.registry import Drawing
-from onehead.plot.figures import finish, panels
+from onehead.plot.style import finish, panels
 
 BETAS = (0.5, 1.0, 2.0)
 

@@ -1,11 +1,11 @@
 """Sequences of 2, 3 and 5 tokens fall on one curve in the right units."""
 
-from onehead.figures.agreement import Pair
+from onehead.figures.agreement import pair
 from onehead.figures.calls import name
 from onehead.figures.drawing import plain_ticks, where
 from onehead.figures.lab import Lab
 from onehead.figures.registry import Drawing
-from onehead.plot.figures import finish, panels, theory_line, training_marks
+from onehead.plot.style import finish, panels, theory_line, training_marks
 
 TOKENS = (2, 3, 5)
 POWER = 1.5  # Q0 = 1 + κ₀ of the target
@@ -45,17 +45,8 @@ def draw(lab: Lab) -> Drawing:
             for axes, factor in ((left, 1.0), (right, scale)):
                 first = f"trained, d = {size['dim']}" if axes is left and k == 0 and run is where(runs)[0] else None
                 training_marks(axes, [factor * run["alpha"]], [run["distance"]], [run["distance_err"]], first, k)
-            pairs.append(
-                Pair(
-                    quantity="distance to the target",
-                    where=f"tokens {tokens}, alpha {run['alpha']:.4g}",
-                    theory=there,
-                    measured=run["distance"],
-                    error=run["distance_err"],
-                    dim=run["dim"],
-                    runs=run["seeds"],
-                )
-            )
+            place = f"tokens {tokens}, alpha {run['alpha']:.4g}"
+            pairs.append(pair(run, "distance to the target", place, there, run["distance"], run["distance_err"]))
     finish(left, r"$\alpha = n/d^2$", "distance |S - S*|²/d", "κ₀ = 0.5, Δ = 0, λ = 0.001", log="x", ylim=(0.0, None))
     finish(
         right, r"$\alpha\,(T^2+T-2)/2$", "distance |S - S*|²/d", "in units of informative logits", log="x", legend=None

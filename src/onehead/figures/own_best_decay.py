@@ -6,7 +6,7 @@ from onehead.figures.calls import name
 from onehead.figures.drawing import ALPHA, curves, plain_ticks, where
 from onehead.figures.lab import Lab
 from onehead.figures.registry import Drawing
-from onehead.plot.figures import finish, panels
+from onehead.plot.style import finish, panels
 
 
 def draw(lab: Lab) -> Drawing:

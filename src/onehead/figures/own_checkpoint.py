@@ -8,8 +8,7 @@ import numpy as np
 from onehead.figures.calls import name
 from onehead.figures.lab import Lab
 from onehead.figures.registry import Drawing
-from onehead.plot.figures import finish, panels, theory_line, training_marks
-from onehead.plot.style import ACCENT, GREY
+from onehead.plot.style import ACCENT, GREY, finish, panels, theory_line, training_marks
 from onehead.sweep import Table
 
 if TYPE_CHECKING:

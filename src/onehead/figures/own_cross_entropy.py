@@ -4,7 +4,7 @@ from onehead.figures.agreement import compare
 from onehead.figures.drawing import ALPHA, curves, shared_grid
 from onehead.figures.lab import Lab
 from onehead.figures.registry import Drawing
-from onehead.plot.figures import finish, panels
+from onehead.plot.style import finish, panels
 
 LOSSES = {"squared": "squared loss", "cross-entropy": "cross-entropy"}
 

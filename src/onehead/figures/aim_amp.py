@@ -6,9 +6,7 @@ from onehead.figures.agreement import pair
 from onehead.figures.drawing import mean_and_error
 from onehead.figures.lab import Lab
 from onehead.figures.registry import Drawing
-from onehead.plot.style import finish, panels, theory_line, training_marks
-
-SYMBOLS = {"q": "q = Tr S²/d", "m": "m = Tr S S*/d", "sigma": "Σ"}
+from onehead.plot.style import OVERLAPS, finish, panels, theory_line, training_marks
 
 
 def draw(lab: Lab) -> Drawing:
@@ -24,7 +22,7 @@ def draw(lab: Lab) -> Drawing:
 
     picture, (left, right) = panels(1, 2, width=4.6)
     pairs = []
-    for k, (symbol, label) in enumerate(SYMBOLS.items()):
+    for k, (symbol, label) in enumerate(OVERLAPS.items()):
         axes = right if symbol == "sigma" else left
         theory = np.mean([step[f"{symbol}_theory"] for step in steps], axis=0)
         theory_line(axes, iteration, theory, f"{label}, state evolution", k)

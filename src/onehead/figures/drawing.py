@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onehead.figures.lab import Lab
-from onehead.plot.style import bare, bulks, finish, histogram, theory_line, training_marks
+from onehead.plot.style import ALPHA, bare, bulks, finish, histogram, theory_line, training_marks
 from onehead.sweep import Table
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ __all__ = [
 
 Rows = Iterable[Mapping[str, Any]]
 
-ALPHA = r"samples per squared dimension, $\alpha = n/d^2$"
 SAMPLES = "samples n"
 ZERO = 1e-3  # of the largest: eigenvalues below count as zero, as in training
 

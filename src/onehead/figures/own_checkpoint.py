@@ -8,17 +8,13 @@ import numpy as np
 from onehead.figures.calls import name
 from onehead.figures.lab import Lab
 from onehead.figures.registry import Drawing
-from onehead.plot.style import ACCENT, GREY, finish, panels, theory_line, training_marks
+from onehead.plot.style import LAWS, finish, panels, theory_line, training_marks
 from onehead.sweep import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LOOKS: dict[str, tuple[str, Any, str]] = {
-    "trained": ("#1f4e9c", "-", "trained-head law"),
-    "marchenko-pastur": (ACCENT, "--", "Marchenko-Pastur"),
-    "noise": (GREY, ":", "two random matrices"),
-}
+LOOKS = {law: LAWS[law] for law in ("trained", "marchenko-pastur", "noise")}
 
 
 def draw(lab: Lab) -> Drawing:

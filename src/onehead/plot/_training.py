@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onehead.plot.style import ACCENT, ALPHA, GREY, THEORY, TRAINING, bulks, dress, fresh_axes
+from onehead.plot.style import ACCENT, ALPHA, GREY, OVERLAPS, THEORY, TRAINING, bulks, dress, fresh_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["comparison", "message_passing", "trained_spectrum", "training_points"]
 
-OVERLAPS = {"q": "q = Tr S²/d", "m": "m = Tr S S*/d", "sigma": "Σ"}
 MARKERS = "osD^vP*X"
 BARS: dict[str, Any] = {"ls": "none", "ms": 5.0, "lw": 1.2, "capsize": 2.5}
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onehead.plot.style import ACCENT, GREY, THEORY, TRAINING, dress, fresh_axes
+from onehead.plot.style import LAWS, TRAINING, dress, fresh_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -14,12 +14,6 @@ if TYPE_CHECKING:
 
 __all__ = ["head_pages", "head_spectrum", "survey_map"]
 
-LAWS = {  # name -> colour, line, legend
-    "trained": (THEORY, "-", "trained-head law"),
-    "marchenko-pastur": (ACCENT, "--", "Marchenko-Pastur"),
-    "noise": (GREY, ":", "two random matrices"),
-    "power-law": ("#9467bd", "-.", "power law"),
-}
 SHORT = {"trained": "trained", "marchenko-pastur": "MP", "noise": "noise", "power-law": "power"}
 COLUMNS, ROWS = 12, 8
 

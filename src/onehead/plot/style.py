@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
-    "ACCENT", "ALPHA", "GREY", "SERIES", "THEORY", "TRAINING", "bare", "bulks", "cell_edges", "dress", "finish", "fresh_axes",
+    "ACCENT", "ALPHA", "GREY", "LAWS", "OVERLAPS", "SERIES", "THEORY", "TRAINING", "bare", "bulks", "cell_edges", "dress", "finish", "fresh_axes",
     "guide", "histogram", "panels", "save", "theory_line", "training_marks",
 ]  # fmt: skip
 
@@ -24,6 +24,13 @@ THEORY = "#1f4e9c"
 ACCENT = "#3a8f8f"
 TRAINING = "#d1641d"
 GREY = "#7a7a7a"
+OVERLAPS = {"q": "q = Tr S²/d", "m": "m = Tr S S*/d", "sigma": "Σ"}
+LAWS = {  # of singular values: colour, line, legend
+    "trained": (THEORY, "-", "trained-head law"),
+    "marchenko-pastur": (ACCENT, "--", "Marchenko-Pastur"),
+    "noise": (GREY, ":", "two random matrices"),
+    "power-law": ("#9467bd", "-.", "power law"),
+}
 ALPHA = r"samples per squared dimension, $\alpha = n/d^2$"
 
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
-    "ALPHA", "SAMPLES", "by_rank", "curves", "density", "law_and_histogram", "line", "marks", "mean_and_error", "plain_ticks",
-    "shared_grid", "target_density", "where",
+    "ALPHA", "SAMPLES", "by_rank", "curves", "density", "law_and_histogram", "line", "marks", "mean_and_error",
+    "plain_ticks", "shared_grid", "target_density", "where",
 ]  # fmt: skip
 
 Rows = Iterable[Mapping[str, Any]]

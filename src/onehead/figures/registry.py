@@ -59,10 +59,24 @@ class Figure:
 
 # the order is that of the papers
 FIGURES = (
-    Figure("aim-learning-curve", "Learning curve at widths 0.75 and 1, and four spectra of the trained map", 30.8, 1210.0, 1),
+    Figure(
+        "aim-learning-curve",
+        "Learning curve at widths 0.75 and 1, and four spectra of the trained map",
+        30.8,
+        1210.0,
+        1,
+    ),
     Figure("aim-factorised-direct", "Factorised against direct training, each at its best weight decay", 11.2, 51.0, 2),
-    Figure("aim-decomposition", "Parts of the excess error, and the regions of the spectrum they come from", 17.1, 610.0, 3),
-    Figure("aim-power-law", "Power-law targets: excess error at three weight decays, exponents, heavy-tailed spectra", 16.6, 393.0, 4),
+    Figure(
+        "aim-decomposition", "Parts of the excess error, and the regions of the spectrum they come from", 17.1, 610.0, 3
+    ),
+    Figure(
+        "aim-power-law",
+        "Power-law targets: excess error at three weight decays, exponents, heavy-tailed spectra",
+        16.6,
+        393.0,
+        4,
+    ),
     Figure("aim-rates", "Rate diagram: local exponents over samples and weight decay", 3.7, 18.0, 5),
     Figure("aim-six-decays", "Six weight decays: interpolation peak and training loss", 58.4, 1289.0),
     Figure("aim-rank", "Rank of the trained map and mass of its upper bulk", 26.9, 509.0),
@@ -82,7 +96,7 @@ FIGURES = (
     Figure("own-universality", "Universality: five laws of tokens", 15.4, 175.0),
     Figure("own-length", "Length generalisation: longer sequences than trained on", 4.3, 47.0),
     Figure("own-checkpoint", "What a real checkpoint looks like beside the law", 8.1, 47.0),
-)  # fmt: skip
+)
 NAMES = tuple(figure.name for figure in FIGURES)
 
 # why points may lie beyond noise and finite size, where a reason is known
@@ -90,22 +104,24 @@ FEW_EIGENVALUES = (
     "finite size with only κ₀ d = 3 target eigenvalues; the gap was 20 % at d = 40, 11 % at 80 and 1 % at 160"
 )
 POWER_LAWS = (
-    "the known gap of power laws: a few large eigenvalues keep single logits from being Gaussian at any d, training lies "
-    "4 to 27 % above, most where the excess is small: the plateau itself lies 0.004 higher (page Scaling laws)"
+    "the known gap of power laws: a few large eigenvalues keep single logits from being Gaussian at any d, "
+    "training lies 4 to 27 % above, most where the excess is small: the plateau itself lies 0.004 higher "
+    "(page Scaling laws)"
 )
 QUERY = "the query varies between trials at finite d, and the error is convex in its alignment"
 OUTLIERS = {
     "aim-factorised-direct": FEW_EIGENVALUES,
     "aim-decomposition": POWER_LAWS,
     "aim-power-law": POWER_LAWS,
-    "aim-six-decays": "small λ near the interpolation peak: the proximal operator jumps there, both branches of the theory "
-    "are approximate, and the training loss converges slowly in d (12 % at λ = 1e-5 and d = 100)",
+    "aim-six-decays": "small λ near the interpolation peak: the proximal operator jumps there, both branches of the "
+    "theory are approximate, and the training loss converges slowly in d (12 % at λ = 1e-5 and d = 100)",
     "aim-seq2seq": "sequence losses feel X X'/d away from the identity, a correction of order 1/sqrt(d) to each sample",
-    "aim-temperatures": "β = 2 with noise at α = 0.8 lies on the interpolation peak, where both branches of the theory are "
-    "approximate",
+    "aim-temperatures": "β = 2 with noise at α = 0.8 lies on the interpolation peak, where both branches of the "
+    "theory are approximate",
     "aim-tokens": "at small α training lies above theory at finite d, as in the paper; 0.36 is close to recovery, a "
     "transition rounded at finite d",
-    "sparse-errors": "at small α the spread of the alignment between trials raises the mean error, a convex function of it",
+    "sparse-errors": "at small α the spread of the alignment between trials raises the mean error, a convex "
+    "function of it",
     "sparse-capacity": "the transition is wide at finite d and shifts its middle by a few percent",
     "sparse-bias-rate": QUERY,
     "own-best-decay": FEW_EIGENVALUES,

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
-    "ACCENT", "ALPHA", "GREY", "LAWS", "OVERLAPS", "SERIES", "THEORY", "TRAINING", "bare", "bulks", "cell_edges", "dress", "finish", "fresh_axes",
-    "guide", "histogram", "panels", "save", "theory_line", "training_marks",
+    "ACCENT", "ALPHA", "GREY", "LAWS", "OVERLAPS", "SERIES", "THEORY", "TRAINING", "bare", "bulks", "cell_edges",
+    "dress", "finish", "fresh_axes", "guide", "histogram", "panels", "save", "theory_line", "training_marks",
 ]  # fmt: skip
 
 THEORY = "#1f4e9c"

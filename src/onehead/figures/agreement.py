@@ -8,7 +8,7 @@ from typing import Any
 
 from onehead.sweep import Table
 
-__all__ = ["Agreement", "Pair", "compare", "judge", "noise_bound"]
+__all__ = ["Agreement", "Pair", "compare", "judge", "noise_bound", "pair"]
 
 FINITE_SIZE = 3.0  # a run of size d differs from the limit by a relative O(1/d), up to 3/d (1.8)
 LOUD = 3.0  # standard errors beyond which a difference is more than noise
@@ -64,6 +64,13 @@ class Agreement:
         return asdict(self)
 
 
+def pair(row: dict[str, Any], quantity: str, where: str, theory: float, measured: float, error: float) -> Pair:
+    """A number of a measured row, or one made from it, beside its prediction."""
+    runs = int(row.get("seeds") or row.get("trials") or 1)
+    found = {"theory": float(theory), "measured": float(measured), "error": float(error)}
+    return Pair(quantity=quantity, where=where, **found, dim=int(row["dim"]), runs=runs)
+
+
 def compare(
     theory: Table, training: Table | None, on: Sequence[str], quantities: Sequence[str] = ("test_error",)
 ) -> list[Pair]:
@@ -77,28 +84,11 @@ def compare(
         if there is None or row["state"] != "done":
             continue
         for name in quantities:
-            pair = _pair(row, there, name, ", ".join(f"{word} {_short(row[word])}" for word in on if word in row))
-            if pair is not None:
-                pairs.append(pair)
+            error = row.get(f"{name}_err")
+            if error and row.get(name) is not None and there.get(name) is not None:
+                place = ", ".join(f"{word} {_short(row[word])}" for word in on if word in row)
+                pairs.append(pair(row, name.replace("_", " "), place, there[name], row[name], error))
     return pairs
-
-
-def _pair(row: dict[str, Any], there: dict[str, Any], name: str, where: str) -> Pair | None:
-    runs = int(row.get("seeds") or row.get("trials") or 1)
-    error = row.get(f"{name}_err")
-    if error is None and row.get(f"{name}_std") is not None:
-        error = row[f"{name}_std"] / math.sqrt(runs)
-    if not error or row.get(name) is None or there.get(name) is None:
-        return None
-    return Pair(
-        quantity=name.replace("_", " "),
-        where=where,
-        theory=float(there[name]),
-        measured=float(row[name]),
-        error=float(error),
-        dim=int(row["dim"]),
-        runs=runs,
-    )
 
 
 def _place(row: dict[str, Any], on: Sequence[str]) -> tuple[Any, ...]:

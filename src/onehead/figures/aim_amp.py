@@ -2,12 +2,11 @@
 
 import numpy as np
 
-from onehead.figures.agreement import Pair
+from onehead.figures.agreement import pair
+from onehead.figures.drawing import mean_and_error
 from onehead.figures.lab import Lab
-from onehead.figures.registry import AIM, Drawing, Figure
-from onehead.plot.figures import finish, panels, theory_line, training_marks
-
-SYMBOLS = {"q": "q = Tr S²/d", "m": "m = Tr S S*/d", "sigma": "Σ"}
+from onehead.figures.registry import Drawing
+from onehead.plot.style import OVERLAPS, finish, panels, theory_line, training_marks
 
 
 def draw(lab: Lab) -> Drawing:
@@ -23,7 +22,7 @@ def draw(lab: Lab) -> Drawing:
 
     picture, (left, right) = panels(1, 2, width=4.6)
     pairs = []
-    for k, (symbol, label) in enumerate(SYMBOLS.items()):
+    for k, (symbol, label) in enumerate(OVERLAPS.items()):
         axes = right if symbol == "sigma" else left
         theory = np.mean([step[f"{symbol}_theory"] for step in steps], axis=0)
         theory_line(axes, iteration, theory, f"{label}, state evolution", k)
@@ -31,20 +30,12 @@ def draw(lab: Lab) -> Drawing:
         if runs is None:
             continue
         measured = np.mean([step[symbol] for step in steps], axis=0)
-        gaps = np.array([step[symbol] - step[f"{symbol}_theory"] for step in steps])
-        error = gaps.std(axis=0, ddof=1) / np.sqrt(len(gaps))
+        _, error = mean_and_error([step[symbol] - step[f"{symbol}_theory"] for step in steps])
         training_marks(axes, iteration, measured, error, f"{label[0]}, message passing", k)
         lab.add(f"{symbol}, message passing", iteration=iteration, value=measured, error=error)
+        instances = {"dim": dim, "seeds": len(steps)}
         pairs += [
-            Pair(
-                quantity=symbol,
-                where=f"iteration {int(t)}",
-                theory=float(theory[i]),
-                measured=float(measured[i]),
-                error=float(error[i]),
-                dim=dim,
-                runs=len(steps),
-            )
+            pair(instances, symbol, f"iteration {int(t)}", theory[i], measured[i], error[i])
             for i, t in enumerate(iteration)
             if error[i] > 0.0 and t > 0
         ]
@@ -55,13 +46,3 @@ def draw(lab: Lab) -> Drawing:
         the minimum that training finds. κ₀ = 0.5, Δ = 0.5, T = 2, α = 0.5, λ = 0.01, d = {dim}, undamped. Error bars
         are those of the difference."""
     return Drawing(picture=picture, caption=caption, pairs=pairs)
-
-
-FIGURE = Figure(
-    name="aim-amp",
-    title="Message passing against its state evolution",
-    source=AIM,
-    seconds_quick=5.6,
-    seconds_full=142.0,
-    draw=draw,
-)

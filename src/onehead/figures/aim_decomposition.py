@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onehead.figures.agreement import Pair
+from onehead.figures.agreement import Pair, pair
 from onehead.figures.calls import name
-from onehead.figures.drawing import SAMPLES, where
+from onehead.figures.drawing import SAMPLES, by_rank, line, where
 from onehead.figures.lab import Lab
-from onehead.figures.registry import AIM, Drawing, Figure
-from onehead.plot.figures import finish, panels, theory_line, training_marks
-from onehead.plot.style import ACCENT, GREY
+from onehead.figures.registry import Drawing
+from onehead.plot.style import ACCENT, GREY, finish, panels, theory_line, training_marks
 from onehead.sweep import Table
 
 if TYPE_CHECKING:
@@ -37,11 +36,10 @@ def draw(lab: Lab) -> Drawing:
 
     picture, (left, right) = panels(1, 2, width=4.8, height=3.8)
     rows = where(theory)
-    n = [row["samples"] for row in rows]
-    theory_line(left, n, [row["excess_error"] for row in rows], "excess error, theory")
+    line(left, rows, "samples", "excess_error", "excess error, theory")
     for part, (colour, dash, label) in PARTS.items():
         values = [row[part] if row[part] > 0.0 else np.nan for row in rows]
-        theory_line(left, n, values, label, color=colour, ls=dash, lw=1.4)
+        theory_line(left, [row["samples"] for row in rows], values, label, color=colour, ls=dash, lw=1.4)
     pairs: list[Pair] = []
     for run in where(runs):
         there = next(row for row in rows if row["samples"] == run["samples"])
@@ -49,17 +47,8 @@ def draw(lab: Lab) -> Drawing:
         excess = run["test_error"] - plateau
         first = "excess error, trained" if not pairs else None
         training_marks(left, [run["samples"]], [excess], [run["test_error_err"]], first)
-        pairs.append(
-            Pair(
-                quantity="excess error",
-                where=f"samples {run['samples']:g}",
-                theory=there["excess_error"],
-                measured=excess,
-                error=run["test_error_err"],
-                dim=dim,
-                runs=run["seeds"],
-            )
-        )
+        place = f"samples {run['samples']:g}"
+        pairs.append(pair(run, "excess error", place, there["excess_error"], excess, run["test_error_err"]))
     low = min(row["excess_error"] for row in rows)
     finish(left, SAMPLES, "test error above the plateau", f"λ = 1/d, d = {dim}", log="xy", legend="lower left")
     left.set_ylim(0.02 * low, None)
@@ -79,9 +68,7 @@ def _regions(lab: Lab, axes: "Axes", law: Table, runs: Table | None, measured: S
     theory_line(axes, count + 0.5, arrays["x"], "theory")
     lab.add("counting, theory", eigenvalue=arrays["x"], count=count)
     if runs is not None:
-        values = runs.arrays(1)["eigenvalues"].reshape(-1, dim)
-        ordered = np.sort(values, axis=1)[:, ::-1]
-        mean, error = ordered.mean(axis=0), ordered.std(axis=0, ddof=1) / np.sqrt(len(ordered))
+        mean, error = by_rank(runs, 1)
         kept = mean > 1e-3 * mean[0]
         ranks = np.arange(1, dim + 1)
         training_marks(axes, ranks[kept], mean[kept], error[kept], "trained", ms=3.0)
@@ -100,14 +87,3 @@ def _regions(lab: Lab, axes: "Axes", law: Table, runs: Table | None, measured: S
         (1.03 * last, 0.55 * top, "zero"),
     ):
         axes.text(x, y, text, fontsize=8.5, color="#333333", rotation=90 if text == "zero" else 0)
-
-
-FIGURE = Figure(
-    name="aim-decomposition",
-    title="Parts of the excess error, and the regions of the spectrum they come from",
-    source=f"{AIM}, Figure 3",
-    seconds_quick=17.1,
-    seconds_full=610.0,
-    draw=draw,
-    outliers="the known gap of power laws: a few large eigenvalues keep single logits from being Gaussian at any d, training lies 4 to 27 % above, most where the excess is small: the plateau itself lies 0.004 higher (page Scaling laws)",
-)

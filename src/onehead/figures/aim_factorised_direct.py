@@ -2,10 +2,10 @@
 
 from onehead.figures.agreement import compare
 from onehead.figures.calls import name
-from onehead.figures.drawing import ALPHA, curves, plain_ticks, where
+from onehead.figures.drawing import ALPHA, curves, density, plain_ticks, where
 from onehead.figures.lab import Lab
-from onehead.figures.registry import AIM, Drawing, Figure
-from onehead.plot.figures import finish, histogram, panels, theory_line
+from onehead.figures.registry import Drawing
+from onehead.plot.style import finish, histogram, panels
 
 TASK = {"kappa0": 0.05, "noise": 0.05}
 RATIOS = (0.1, 0.15, 0.25, 0.4, 0.6)
@@ -37,14 +37,7 @@ def draw(lab: Lab) -> Drawing:
         for i, row in enumerate(laws):
             if row["param"] != param:
                 continue
-            arrays = laws.arrays(i)
-            lab.add(f"density, theory, {param}", eigenvalue=arrays["x"], density=arrays["density"])
-            pieces = max(len(row["edges"]), 1)
-            count = len(arrays["x"]) // pieces
-            for j in range(pieces):
-                part = slice(j * count, (j + 1) * count)
-                label = LABELS[param] if j == 0 else None
-                theory_line(right, arrays["x"][part], arrays["density"][part], label, k)
+            density(lab, right, laws, i, LABELS[param], param, k)
             if runs is not None and param == "direct":
                 index = next(i for i, run in enumerate(runs) if run["param"] == param and run["alpha"] == STATION)
                 values = runs.arrays(index)["eigenvalues"]
@@ -58,14 +51,3 @@ def draw(lab: Lab) -> Drawing:
         training with d = {size["dim"]}, {size["seeds"]} seeds at the predicted λ."""
     pairs = compare(best, runs, ("param", "alpha"), ("test_error", "train_loss"))
     return Drawing(picture=picture, caption=caption, pairs=pairs)
-
-
-FIGURE = Figure(
-    name="aim-factorised-direct",
-    title="Factorised against direct training, each at its best weight decay",
-    source=f"{AIM}, Figure 2",
-    seconds_quick=11.2,
-    seconds_full=51.0,
-    draw=draw,
-    outliers="finite size with only κ₀ d = 3 target eigenvalues; the gap was 20 % at d = 40, 11 % at 80 and 1 % at 160",
-)

@@ -1,10 +1,10 @@
 """Figure 1 of the attention-indexed model: the learning curve at two widths, and four spectra along it."""
 
 from onehead.figures.agreement import compare
-from onehead.figures.drawing import ALPHA, law_and_histogram, shared_grid
+from onehead.figures.drawing import ALPHA, law_and_histogram, line, marks, shared_grid
 from onehead.figures.lab import Lab
-from onehead.figures.registry import AIM, Drawing, Figure
-from onehead.plot.figures import bare, finish, guide, theory_line, training_marks
+from onehead.figures.registry import Drawing
+from onehead.plot.style import bare, finish, guide
 
 WIDTHS = (1.0, 0.75)
 
@@ -33,14 +33,9 @@ def draw(lab: Lab) -> Drawing:
     bare(axes)
     for k, width in enumerate(WIDTHS):
         rows = [row for row in curve if row["width"] == width]
-        label = f"theory, width κ = {width:g}"
-        theory_line(axes, [r["alpha"] for r in rows], [r["test_error"] for r in rows], label, k, lw=2.4 - 0.8 * k)
+        line(axes, rows, "alpha", "test_error", f"theory, width κ = {width:g}", k, lw=2.4 - 0.8 * k)
     for k, runs in enumerate((wide, thin)):
-        if runs is not None:
-            label = f"trained, κ = {WIDTHS[k]:g} (d = {size['dim']})"
-            training_marks(
-                axes, runs.column("alpha"), runs.column("test_error"), runs.column("test_error_err"), label, k
-            )
+        marks(axes, runs, "alpha", "test_error", f"trained, κ = {WIDTHS[k]:g} (d = {size['dim']})", k)
     guide(axes, y=plateau, text="infinitely many samples", at=lab.pick(0.62, 0.4))
     for station, letter in zip(stations, "abcd", strict=True):
         guide(axes, x=station, text=letter, at=0.07)
@@ -56,13 +51,3 @@ def draw(lab: Lab) -> Drawing:
         and signal first, the signal apart from the noise at the end. κ₀ = 0.5, Δ = 0.5, T = 2, λ = 0.01;
         training with d = {size["dim"]}, {size["seeds"]} seeds."""
     return Drawing(picture=picture, caption=caption, pairs=pairs)
-
-
-FIGURE = Figure(
-    name="aim-learning-curve",
-    title="Learning curve at widths 0.75 and 1, and four spectra of the trained map",
-    source=f"{AIM}, Figure 1",
-    seconds_quick=30.8,
-    seconds_full=1210.0,
-    draw=draw,
-)

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onehead.figures.agreement import Pair
+from onehead.figures.agreement import Pair, pair
 from onehead.figures.calls import name
-from onehead.figures.drawing import SAMPLES, where
+from onehead.figures.drawing import SAMPLES, by_rank, line, where
 from onehead.figures.lab import Lab
-from onehead.figures.registry import AIM, Drawing, Figure
-from onehead.plot.figures import finish, guide, panels, theory_line, training_marks
+from onehead.figures.registry import Drawing
+from onehead.plot.style import finish, guide, panels, theory_line, training_marks
 from onehead.sweep import Table
 
 if TYPE_CHECKING:
@@ -43,9 +43,8 @@ def draw(lab: Lab) -> Drawing:
     pairs: list[Pair] = []
     for k, (decay, label) in enumerate(DECAYS.items()):
         rows = where(theory, weight_decay_word=decay)
-        n = [row["samples"] for row in rows]
-        theory_line(first, n, [row["excess_error"] for row in rows], label, k)
-        theory_line(second, n, [row["local_exponent"] for row in rows], label, k)
+        line(first, rows, "samples", "excess_error", label, k)
+        line(second, rows, "samples", "local_exponent", label, k)
         for (asked, count), row in zip(places, at, strict=True):
             if asked != decay or runs is None or row["state"] != "done":
                 continue
@@ -53,17 +52,8 @@ def draw(lab: Lab) -> Drawing:
             excess = run["test_error"] - (row["test_error"] - row["excess_error"])
             said = None if pairs else f"trained, {run['seeds']} seeds"
             training_marks(first, [count], [excess], [run["test_error_err"]], said, k)
-            pairs.append(
-                Pair(
-                    quantity="excess error",
-                    where=f"{label}, n = {count:g}",
-                    theory=row["excess_error"],
-                    measured=excess,
-                    error=run["test_error_err"],
-                    dim=dim,
-                    runs=run["seeds"],
-                )
-            )
+            place = f"{label}, n = {count:g}"
+            pairs.append(pair(run, "excess error", place, row["excess_error"], excess, run["test_error_err"]))
     finish(first, SAMPLES, "test error above the plateau", f"power law γ = {GAMMA:g}, d = {dim}", log="xy")
     for text, value in ((r"$1-1/2\gamma$", 0.5 / GAMMA - 1.0), (r"$2-1/\gamma$", 1.0 / GAMMA - 2.0), ("1", -1.0)):
         guide(second, y=value, text=f"exponent {text}")
@@ -90,8 +80,7 @@ def _spectra(
         if runs is None:
             continue
         index = next(i for i, run in enumerate(runs) if run["samples"] == count and run["weight_decay"] == 1.0 / dim)
-        ordered = np.sort(runs.arrays(index)["eigenvalues"].reshape(-1, dim), axis=1)[:, ::-1]
-        mean, error = ordered.mean(axis=0), ordered.std(axis=0, ddof=1) / np.sqrt(len(ordered))
+        mean, error = by_rank(runs, index)
         ranks = np.unique(np.round(np.geomspace(1, dim, 16)).astype(int))
         shown = ranks[mean[ranks - 1] > 1e-2 * mean[0]]
         training_marks(axes, shown, mean[shown - 1], error[shown - 1], None, k, ms=3.6)
@@ -102,14 +91,3 @@ def _spectra(
     finish(axes, "rank of the eigenvalue", "eigenvalue of S", "heavy-tailed spectra", log="xy", legend="lower left")
     axes.set_xlim(0.8, dim)
     axes.set_ylim(0.05, None)
-
-
-FIGURE = Figure(
-    name="aim-power-law",
-    title="Power-law targets: excess error at three weight decays, exponents, heavy-tailed spectra",
-    source=f"{AIM}, Figure 4",
-    seconds_quick=16.6,
-    seconds_full=393.0,
-    draw=draw,
-    outliers="the known gap of power laws: a few large eigenvalues keep single logits from being Gaussian at any d, training lies 4 to 27 % above, most where the excess is small: the plateau itself lies 0.004 higher (page Scaling laws)",
-)

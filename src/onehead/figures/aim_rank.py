@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onehead.figures.agreement import Pair, compare
-from onehead.figures.drawing import ALPHA, curves, where
+from onehead.figures.agreement import Pair, compare, pair
+from onehead.figures.drawing import ALPHA, curves, mean_and_error, where
 from onehead.figures.lab import Lab
-from onehead.figures.registry import AIM, Drawing, Figure
-from onehead.plot.figures import finish, guide, panels, theory_line, training_marks
+from onehead.figures.registry import Drawing
+from onehead.plot.style import finish, guide, panels, theory_line, training_marks
 from onehead.sweep import Table
 
 if TYPE_CHECKING:
@@ -69,30 +69,10 @@ def _measured(lab: Lab, axes: "Axes", theory: Table, split: list[int], runs: Tab
             index = runs.rows.index(run)
             (_, low), (high, _) = row["edges"]
             values = runs.arrays(index)["eigenvalues"].reshape(run["seeds"], -1)
-            shares = np.mean(values > 0.5 * (low + high), axis=1)
-            error = float(shares.std(ddof=1) / np.sqrt(len(shares)))
-            training_marks(axes, [row["alpha"]], [shares.mean()], [error], None, k)
-            lab.add("upper bulk, trained", kappa0=[row["kappa0"]], alpha=[row["alpha"]], mass=[float(shares.mean())])
+            mass, error = map(float, mean_and_error(np.mean(values > 0.5 * (low + high), axis=1)))
+            training_marks(axes, [row["alpha"]], [mass], [error], None, k)
+            lab.add("upper bulk, trained", kappa0=[row["kappa0"]], alpha=[row["alpha"]], mass=[mass])
             if error > 0.0:
-                pairs.append(
-                    Pair(
-                        quantity="upper-bulk mass",
-                        where=f"kappa0 {row['kappa0']:g}, alpha {row['alpha']:g}",
-                        theory=row["kappa0"],
-                        measured=float(shares.mean()),
-                        error=error,
-                        dim=run["dim"],
-                        runs=run["seeds"],
-                    )
-                )
+                place = f"kappa0 {row['kappa0']:g}, alpha {row['alpha']:g}"
+                pairs.append(pair(run, "upper-bulk mass", place, row["kappa0"], mass, error))
     return pairs
-
-
-FIGURE = Figure(
-    name="aim-rank",
-    title="Rank of the trained map and mass of its upper bulk",
-    source=AIM,
-    seconds_quick=26.9,
-    seconds_full=509.0,
-    draw=draw,
-)

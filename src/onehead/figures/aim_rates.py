@@ -4,7 +4,7 @@ import numpy as np
 
 from onehead.figures.calls import name
 from onehead.figures.lab import Lab
-from onehead.figures.registry import AIM, Drawing, Figure
+from onehead.figures.registry import Drawing
 from onehead.plot import phases
 
 GAMMA = 0.75
@@ -49,13 +49,3 @@ def draw(lab: Lab) -> Drawing:
         the mechanism that limits the head in each region, and the lines along which the exponent equals the two values of
         scaling arguments. Theory alone. Power law γ = {GAMMA:g}, d = {dim}, Δ = 0.5, T = 2."""
     return Drawing(picture=picture, caption=caption)
-
-
-FIGURE = Figure(
-    name="aim-rates",
-    title="Rate diagram: local exponents over samples and weight decay",
-    source=f"{AIM}, Figure 5",
-    seconds_quick=3.7,
-    seconds_full=18.0,
-    draw=draw,
-)

@@ -1,10 +1,10 @@
 """Training on output sequences against training on attention matrices: the same curves."""
 
 from onehead.figures.agreement import compare
-from onehead.figures.drawing import ALPHA, shared_grid, where
+from onehead.figures.drawing import ALPHA, line, marks, shared_grid, where
 from onehead.figures.lab import Lab
-from onehead.figures.registry import AIM, Drawing, Figure
-from onehead.plot.figures import finish, panels, theory_line, training_marks
+from onehead.figures.registry import Drawing
+from onehead.plot.style import finish, panels
 
 OUTPUTS = {"label": "attention matrices", "sequence": "output sequences"}
 
@@ -18,18 +18,10 @@ def draw(lab: Lab) -> Drawing:
 
     picture, (left, right) = panels(1, 2, width=4.6)
     for axes, column in ((left, "test_error"), (right, "train_loss")):
-        theory_line(axes, theory.column("alpha"), theory.column(column), "theory, both")
+        line(axes, theory, "alpha", column, "theory, both")
         for k, (output, label) in enumerate(OUTPUTS.items()):
             rows = where(runs, output=output)
-            if rows:
-                training_marks(
-                    axes,
-                    [row["alpha"] * (1.0 + 0.02 * (2 * k - 1)) for row in rows],
-                    [row[column] for row in rows],
-                    [row[f"{column}_err"] for row in rows],
-                    f"trained on {label}",
-                    k,
-                )
+            marks(axes, rows, "alpha", column, f"trained on {label}", k, shift=0.02 * (2 * k - 1))
     finish(left, ALPHA, "test error", "κ₀ = 0.5, Δ = 0.5, λ = 0.01", log="x", ylim=(0.0, None))
     finish(right, ALPHA, "training objective over d²", "", log="xy")
     caption = f"""A head trained to reproduce the sequences that the target's attention makes, Y = A X, has the same errors
@@ -37,14 +29,3 @@ def draw(lab: Lab) -> Drawing:
         2 % to be seen). κ₀ = 0.5, Δ = 0.5, T = 2, λ = 0.01; training with d = {size["dim"]}, {size["seeds"]} seeds."""
     pairs = compare(theory, runs, ("alpha",), ("test_error", "train_loss"))
     return Drawing(picture=picture, caption=caption, pairs=pairs)
-
-
-FIGURE = Figure(
-    name="aim-seq2seq",
-    title="Sequence-to-sequence training against labels",
-    source=AIM,
-    seconds_quick=5.0,
-    seconds_full=91.0,
-    draw=draw,
-    outliers="sequence losses feel X X'/d away from the identity, a correction of order 1/sqrt(d) to each sample",
-)

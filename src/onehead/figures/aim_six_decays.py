@@ -3,8 +3,8 @@
 from onehead.figures.agreement import compare
 from onehead.figures.drawing import ALPHA, curves
 from onehead.figures.lab import Lab
-from onehead.figures.registry import AIM, Drawing, Figure
-from onehead.plot.figures import finish, guide, panels
+from onehead.figures.registry import Drawing
+from onehead.plot.style import finish, guide, panels
 
 DECAYS = (1e-2, 2e-3, 1e-3, 5e-4, 1e-4, 1e-5)
 
@@ -34,17 +34,3 @@ def draw(lab: Lab) -> Drawing:
         κ₀ = 0.5, Δ = 0.5, T = 2; training with d = {size["dim"]}, {size["seeds"]} seeds."""
     pairs = compare(theory, runs, ("weight_decay", "alpha"), ("test_error", "train_loss"))
     return Drawing(picture=picture, caption=caption, pairs=pairs)
-
-
-FIGURE = Figure(
-    name="aim-six-decays",
-    title="Six weight decays: interpolation peak and training loss",
-    source=AIM,
-    seconds_quick=58.4,
-    seconds_full=1289.0,
-    draw=draw,
-    outliers="""small λ near the interpolation peak: the proximal operator jumps there, both branches of the theory are
-        approximate, and the training loss converges slowly in d (12 % at λ = 1e-5 and d = 100)""".replace(
-        "\n        ", " "
-    ),
-)

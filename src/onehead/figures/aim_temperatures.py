@@ -5,8 +5,8 @@ import numpy as np
 from onehead.figures.agreement import compare
 from onehead.figures.drawing import ALPHA, curves
 from onehead.figures.lab import Lab
-from onehead.figures.registry import AIM, Drawing, Figure
-from onehead.plot.figures import finish, panels
+from onehead.figures.registry import Drawing
+from onehead.plot.style import finish, panels
 
 BETAS = (0.5, 1.0, 2.0)
 
@@ -31,14 +31,3 @@ def draw(lab: Lab) -> Drawing:
         κ₀ = 0.5, T = 2, λ = 0.01; training with d = {size["dim"]}, {size["seeds"]} seeds."""
     pairs = compare(theory, runs, ("beta", "noise", "alpha"), ("test_error_clean", "train_loss"))
     return Drawing(picture=picture, caption=caption, pairs=pairs)
-
-
-FIGURE = Figure(
-    name="aim-temperatures",
-    title="Temperatures 0.5, 1 and 2",
-    source=AIM,
-    seconds_quick=15.2,
-    seconds_full=290.0,
-    draw=draw,
-    outliers="β = 2 with noise at α = 0.8 lies on the interpolation peak, where both branches of the theory are approximate",
-)

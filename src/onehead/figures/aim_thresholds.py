@@ -1,10 +1,9 @@
 """Thresholds against the width of the target, with the Bayes-optimal line."""
 
-from onehead.figures.drawing import where
+from onehead.figures.drawing import ALPHA, line, where
 from onehead.figures.lab import Lab
-from onehead.figures.registry import AIM, Drawing, Figure
-from onehead.plot.figures import finish, panels, theory_line
-from onehead.plot.style import ACCENT, GREY
+from onehead.figures.registry import Drawing
+from onehead.plot.style import ACCENT, GREY, finish, panels
 
 NOISES = (0.0, 0.01, 0.1, 0.5, 1.0)
 
@@ -15,33 +14,19 @@ def draw(lab: Lab) -> Drawing:
     table = lab.theory("theory", "aim.thresholds", {"noise": NOISES, "kappa0": f"log:0.01:3:{count}"})
     picture, (axes,) = panels(1, 1, width=6.4, height=4.4)
     for k, noise in enumerate(NOISES):
-        rows = where(table, noise=noise)
-        theory_line(
-            axes, [r["kappa0"] for r in rows], [r["interpolation"] for r in rows], f"interpolation, Δ = {noise:g}", k
-        )
+        line(axes, where(table, noise=noise), "kappa0", "interpolation", f"interpolation, Δ = {noise:g}", k)
     rows = where(table, noise=0.0)
-    x = [row["kappa0"] for row in rows]
     looks = {
         "recovery": ("perfect recovery, Δ = 0, λ → 0", ACCENT, "-"),
         "bayes_optimal": ("Bayes-optimal recovery, Δ = 0", "#222222", (0, (1, 1))),
         "direct": ("direct training, interpolation", GREY, "--"),
     }
     for column, (label, colour, dash) in looks.items():
-        theory_line(axes, x, [row[column] for row in rows], label, color=colour, ls=dash, lw=1.6)
-    finish(axes, "width of the target, κ₀", r"samples per squared dimension, $\alpha = n/d^2$", "T = 2", log="x")
+        line(axes, rows, "kappa0", column, label, color=colour, ls=dash, lw=1.6)
+    finish(axes, "width of the target, κ₀", ALPHA, "T = 2", log="x")
     axes.set_ylim(0.0, 0.28)
     caption = """Sample ratios at which behaviour changes, against the width κ₀ of the target. Below the blue lines labels
         can be fitted exactly as λ → 0; noise lowers them. Without noise a factorised head recovers the target from the green
         line on, far below direct training when κ₀ is small and close to the best possible learner (black, quoted from the
         literature). Theory alone."""
     return Drawing(picture=picture, caption=caption)
-
-
-FIGURE = Figure(
-    name="aim-thresholds",
-    title="Thresholds against the width of the target, with the Bayes-optimal line",
-    source=AIM,
-    seconds_quick=1.7,
-    seconds_full=8.0,
-    draw=draw,
-)

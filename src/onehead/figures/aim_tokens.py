@@ -1,11 +1,15 @@
 """Sequences of 2, 3 and 5 tokens fall on one curve in the right units."""
 
-from onehead.figures.agreement import Pair
+from dataclasses import replace
+from typing import Any
+
+from onehead.figures.agreement import compare
 from onehead.figures.calls import name
-from onehead.figures.drawing import plain_ticks, where
+from onehead.figures.drawing import curves, plain_ticks, where
 from onehead.figures.lab import Lab
-from onehead.figures.registry import AIM, Drawing, Figure
-from onehead.plot.figures import finish, panels, theory_line, training_marks
+from onehead.figures.registry import Drawing
+from onehead.plot.style import finish, panels
+from onehead.sweep import Table
 
 TOKENS = (2, 3, 5)
 POWER = 1.5  # Q0 = 1 + κ₀ of the target
@@ -26,55 +30,28 @@ def draw(lab: Lab) -> Drawing:
     words = ("tokens", "alpha")
     fixed = {"noise": 0.0, "weight_decay": 0.001}
     size = {**fixed, "dim": lab.pick(40, 100), "seeds": lab.pick(4, 8)}
-    theory = lab.theory(
-        "theory", "aim.predict", {words: [(T, u / informative(T)) for T in TOKENS for u in units]}, fixed
-    )
-    places = [(T, u / informative(T)) for T in TOKENS for u in measured]
-    runs = lab.train("trained", name("distance"), {words: places}, size)
+    fine, coarse = ([(T, u / informative(T)) for T in TOKENS for u in some] for some in (units, measured))
+    predicted = where(lab.theory("theory", "aim.predict", {words: fine}, fixed))
+    theory = _in_units([{**row, "distance": POWER + row["q"] - 2.0 * row["m"]} for row in predicted])
+    runs = _in_units(where(lab.train("trained", name("distance"), {words: coarse}, size)))
+    lab.add("distance, theory", **{key: [row[key] for row in theory] for key in (*words, "distance")})
 
     picture, (left, right) = panels(1, 2, width=4.6)
-    pairs = []
-    for k, tokens in enumerate(TOKENS):
-        rows, scale = where(theory, tokens=tokens), informative(tokens)
-        x, y = [row["alpha"] for row in rows], [POWER + row["q"] - 2.0 * row["m"] for row in rows]
-        lab.add("distance, theory", tokens=[tokens] * len(x), alpha=x, distance=y)
-        for axes, factor in ((left, 1.0), (right, scale)):
-            theory_line(axes, [factor * a for a in x], y, f"T = {tokens}", k)
-        for run in where(runs, tokens=tokens):
-            there = next(value for place, value in zip(x, y, strict=True) if abs(place - run["alpha"]) < 1e-9)
-            for axes, factor in ((left, 1.0), (right, scale)):
-                first = f"trained, d = {size['dim']}" if axes is left and k == 0 and run is where(runs)[0] else None
-                training_marks(axes, [factor * run["alpha"]], [run["distance"]], [run["distance_err"]], first, k)
-            pairs.append(
-                Pair(
-                    quantity="distance to the target",
-                    where=f"tokens {tokens}, alpha {run['alpha']:.4g}",
-                    theory=there,
-                    measured=run["distance"],
-                    error=run["distance_err"],
-                    dim=run["dim"],
-                    runs=run["seeds"],
-                )
-            )
-    finish(left, r"$\alpha = n/d^2$", "distance |S - S*|²/d", "κ₀ = 0.5, Δ = 0, λ = 0.001", log="x", ylim=(0.0, None))
-    finish(
-        right, r"$\alpha\,(T^2+T-2)/2$", "distance |S - S*|²/d", "in units of informative logits", log="x", legend=None
-    )
+    labels = {tokens: f"T = {tokens}" for tokens in TOKENS}
+    curves(left, theory, runs, "alpha", "distance", "tokens", labels)
+    curves(right, theory, runs, "units", "distance", "tokens", labels)
+    y, look = "distance |S - S*|²/d", {"log": "x", "ylim": (0.0, None)}
+    finish(left, r"$\alpha = n/d^2$", y, "κ₀ = 0.5, Δ = 0, λ = 0.001", legend="upper right", **look)
+    finish(right, r"$\alpha\,(T^2+T-2)/2$", y, "in units of informative logits", legend=None, **look)
     plain_ticks(right, lab.pick((0.1, 0.2, 0.3, 0.4), (0.06, 0.1, 0.2, 0.4, 0.7, 1.0)))
-    right.set_ylim(0.0, None)
     caption = f"""Squared distance between the trained and the target map for sequences of 2, 3 and 5 tokens. Left: longer
         sequences need fewer samples. Right: a sample tells (T² + T - 2)/2 numbers about the map, and counted in these the
         curves collapse as long as labels can be fitted exactly. κ₀ = 0.5, Δ = 0, λ = 0.001;
         training with d = {size["dim"]}, {size["seeds"]} seeds."""
+    pairs = [replace(pair, quantity="distance to the target") for pair in compare(theory, runs, words, ("distance",))]
     return Drawing(picture=picture, caption=caption, pairs=pairs)
 
 
-FIGURE = Figure(
-    name="aim-tokens",
-    title="T = 2, 3, 5 collapsed in α (T² + T - 2)/2",
-    source=AIM,
-    seconds_quick=12.8,
-    seconds_full=241.0,
-    draw=draw,
-    outliers="at small α training lies above theory at finite d, as in the paper; 0.36 is close to recovery, a transition rounded at finite d",
-)
+def _in_units(rows: list[dict[str, Any]]) -> Table:
+    """The rows with α counted in informative logits as well."""
+    return Table([{**row, "units": informative(row["tokens"]) * row["alpha"]} for row in rows])

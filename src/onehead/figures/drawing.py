@@ -1,20 +1,24 @@
 """Words and small parts that several figures share; drawing only."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from onehead.figures.lab import Lab
-from onehead.plot.figures import bare, finish, histogram, theory_line, training_marks
+from onehead.plot.style import ALPHA, bare, bulks, finish, histogram, theory_line, training_marks
 from onehead.sweep import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["ALPHA", "SAMPLES", "curves", "law_and_histogram", "plain_ticks", "shared_grid", "target_density", "where"]
+__all__ = [
+    "ALPHA", "SAMPLES", "by_rank", "curves", "density", "law_and_histogram", "line", "marks", "mean_and_error",
+    "plain_ticks", "shared_grid", "target_density", "where",
+]  # fmt: skip
 
-ALPHA = r"samples per squared dimension, $\alpha = n/d^2$"
+Rows = Iterable[Mapping[str, Any]]
+
 SAMPLES = "samples n"
 ZERO = 1e-3  # of the largest: eigenvalues below count as zero, as in training
 
@@ -35,13 +39,34 @@ def _same(a: Any, b: Any) -> bool:
     return bool(abs(a - b) <= 1e-9 * max(1.0, abs(b))) if isinstance(b, float) and a is not None else a == b
 
 
+def line(axes: "Axes", rows: Rows, x: str, y: str, label: str | None = None, k: int = 0, **style: Any) -> None:
+    """Two columns of some rows as a line of theory; a row without an answer leaves a gap."""
+    theory_line(axes, _column(rows, x), _column(rows, y), label, k, **style)
+
+
+def marks(
+    axes: "Axes", runs: Rows | None, x: str, y: str, label: str | None = None, k: int = 0, *, shift: float = 0.0
+) -> None:
+    """Two columns of measured rows as markers with standard errors, where there are any.
+
+    ``shift`` moves them apart by a share of ``x``, where they would hide each other.
+    """
+    if rows := list(runs or ()):
+        at = [value * (1.0 + shift) for value in _column(rows, x)]
+        training_marks(axes, at, _column(rows, y), _column(rows, f"{y}_err"), label, k)
+
+
+def _column(rows: Rows, name: str) -> list[float]:
+    return [float("nan") if row.get(name) is None else float(row[name]) for row in rows]
+
+
 def curves(
     axes: "Axes",
     theory: Table,
     training: Table | None,
     x: str,
     y: str,
-    by: str,
+    by: str | tuple[str, ...],
     labels: Mapping[Any, str],
     only: Mapping[str, Any] | None = None,
     **style: Any,
@@ -50,26 +75,33 @@ def curves(
 
     ``only`` keeps the rows with these values.
     """
-    said = False
-    for k, (value, label) in enumerate(labels.items()):
-        rows = where(theory, **{**(only or {}), by: value})
-        theory_line(axes, [row[x] for row in rows], [_number(row.get(y)) for row in rows], label, k, **style)
-        runs = where(training, **{**(only or {}), by: value})
-        if runs:
-            error = [_number(row.get(f"{y}_err", 0.0)) for row in runs]
-            name = None if said else _trained(training)
-            said = True
-            training_marks(axes, [row[x] for row in runs], [row[y] for row in runs], error, name, k)
-
-
-def _trained(training: Table | None) -> str:
-    """The legend of the markers, with d where all have the same."""
     dims = {row["dim"] for row in where(training)}
-    return f"trained, d = {dims.pop()}" if len(dims) == 1 else "trained"
+    name: str | None = f"trained, d = {dims.pop()}" if len(dims) == 1 else "trained"
+    for k, (value, label) in enumerate(labels.items()):
+        kept = {**(only or {}), **({by: value} if isinstance(by, str) else dict(zip(by, value, strict=True)))}
+        line(axes, where(theory, **kept), x, y, label, k, **style)
+        if runs := where(training, **kept):
+            marks(axes, runs, x, y, name, k)
+            name = None  # one legend says it for all
 
 
-def _number(value: Any) -> float:
-    return float("nan") if value is None else float(value)
+def mean_and_error(samples: Any) -> "tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]":
+    """Means over the first axis and their standard errors."""
+    return np.mean(samples, axis=0), np.std(samples, axis=0, ddof=1) / np.sqrt(len(samples))
+
+
+def by_rank(runs: Table, index: int) -> "tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]":
+    """Mean and standard error over seeds of the largest eigenvalue of a trained map, the second, and so on."""
+    values = runs.arrays(index)["eigenvalues"].reshape(-1, runs[index]["dim"])
+    return mean_and_error(np.sort(values, axis=1)[:, ::-1])
+
+
+def density(lab: Lab, axes: "Axes", laws: Table, index: int, label: str, named: str, k: int = 0) -> None:
+    """The law of the eigenvalues, one line per bulk; ``named`` ends the name of its rows in the data."""
+    arrays = laws.arrays(index)
+    for i, (x, height) in enumerate(bulks(arrays["x"], arrays["density"], len(laws[index]["edges"]))):
+        theory_line(axes, x, height, None if i else label, k)
+    lab.add(f"density, theory, {named}", eigenvalue=arrays["x"], density=arrays["density"])
 
 
 def target_density(kappa0: float, points: int = 300) -> "tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]":
@@ -98,11 +130,7 @@ def law_and_histogram(
         histogram(axes, kept, share=kept.size / values.size, bins=24, label="trained")
         zeros += f" ({1.0 - kept.size / values.size:.0%} trained)"
         lab.add(f"eigenvalues, trained, alpha {row['alpha']:g}", eigenvalue=np.sort(values))
-    size = len(arrays["x"]) // max(len(row["edges"]), 1)
-    for i in range(len(row["edges"])):
-        part = slice(i * size, (i + 1) * size)
-        theory_line(axes, arrays["x"][part], arrays["density"][part], "theory" if i == 0 else None)
-    lab.add(f"density, theory, alpha {row['alpha']:g}", eigenvalue=arrays["x"], density=arrays["density"])
+    density(lab, axes, laws, index, "theory", f"alpha {row['alpha']:g}")
     inner = arrays["density"][arrays["x"] > 0.08 * arrays["x"].max()]
     finish(
         axes,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from onehead.errors import InvalidArgument
-from onehead.figures.registry import NAMES, OWN
+from onehead.figures.registry import NAMES, SOURCES
 
 __all__ = ["write_gallery"]
 
@@ -103,7 +103,7 @@ def _page(notes: Sequence[dict[str, Any]]) -> str:
     parts = [INTRODUCTION]
     heading = ""
     for note in notes:
-        here = "Our own" if note["source"].startswith(OWN) else note["source"].split(",")[0]
+        here = "Our own" if note["source"].startswith(SOURCES["own"]) else note["source"].split(",")[0]
         if here != heading:
             heading = here
             parts.append(f"\n## {heading}\n")

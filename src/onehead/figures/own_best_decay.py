@@ -5,8 +5,8 @@ from onehead.figures.aim_factorised_direct import LABELS, RATIOS, STATION, TASK
 from onehead.figures.calls import name
 from onehead.figures.drawing import ALPHA, curves, plain_ticks, where
 from onehead.figures.lab import Lab
-from onehead.figures.registry import OWN, Drawing, Figure
-from onehead.plot.figures import finish, panels
+from onehead.figures.registry import Drawing
+from onehead.plot.style import finish, panels
 
 
 def draw(lab: Lab) -> Drawing:
@@ -33,14 +33,3 @@ def draw(lab: Lab) -> Drawing:
         κ₀ = 0.05, Δ = 0.05, T = 2; training with d = {size["dim"]}, {size["seeds"]} seeds."""
     pairs = compare(theory, runs, ("param", "weight_decay"), ("test_error", "train_loss"))
     return Drawing(picture=picture, caption=caption, pairs=pairs)
-
-
-FIGURE = Figure(
-    name="own-best-decay",
-    title="Best weight decay against α for both parameterisations",
-    source=OWN,
-    seconds_quick=7.7,
-    seconds_full=62.0,
-    draw=draw,
-    outliers="finite size with only κ₀ d = 3 target eigenvalues; the gap was 20 % at d = 40, 11 % at 80 and 1 % at 160",
-)

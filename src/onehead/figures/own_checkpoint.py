@@ -7,19 +7,14 @@ import numpy as np
 
 from onehead.figures.calls import name
 from onehead.figures.lab import Lab
-from onehead.figures.registry import OWN, Drawing, Figure
-from onehead.plot.figures import finish, panels, theory_line, training_marks
-from onehead.plot.style import ACCENT, GREY
+from onehead.figures.registry import Drawing
+from onehead.plot.style import LAWS, finish, panels, theory_line, training_marks
 from onehead.sweep import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LOOKS: dict[str, tuple[str, Any, str]] = {
-    "trained": ("#1f4e9c", "-", "trained-head law"),
-    "marchenko-pastur": (ACCENT, "--", "Marchenko-Pastur"),
-    "noise": (GREY, ":", "two random matrices"),
-}
+LOOKS = {law: LAWS[law] for law in ("trained", "marchenko-pastur", "noise")}
 
 
 def draw(lab: Lab) -> Drawing:
@@ -84,13 +79,3 @@ def _head(lab: Lab, axes: "Axes", table: Table, index: int, title: str) -> None:
         fontsize=7.8, color="#333333",
     )  # fmt: skip
     finish(axes, "rank", "singular value", title, legend=None, ylim=(0.0, None))
-
-
-FIGURE = Figure(
-    name="own-checkpoint",
-    title="What a real checkpoint looks like beside the law",
-    source=OWN,
-    seconds_quick=8.1,
-    seconds_full=47.0,
-    draw=draw,
-)

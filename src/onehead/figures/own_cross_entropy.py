@@ -3,8 +3,8 @@
 from onehead.figures.agreement import compare
 from onehead.figures.drawing import ALPHA, curves, shared_grid
 from onehead.figures.lab import Lab
-from onehead.figures.registry import OWN, Drawing, Figure
-from onehead.plot.figures import finish, panels
+from onehead.figures.registry import Drawing
+from onehead.plot.style import finish, panels
 
 LOSSES = {"squared": "squared loss", "cross-entropy": "cross-entropy"}
 
@@ -27,13 +27,3 @@ def draw(lab: Lab) -> Drawing:
         λ = 0.01; training with d = {size["dim"]}, {size["seeds"]} seeds."""
     pairs = compare(theory, runs, ("loss", "alpha"), ("test_error", "train_loss", "rank"))
     return Drawing(picture=picture, caption=caption, pairs=pairs)
-
-
-FIGURE = Figure(
-    name="own-cross-entropy",
-    title="Learning curve with cross-entropy",
-    source=OWN,
-    seconds_quick=6.1,
-    seconds_full=92.0,
-    draw=draw,
-)

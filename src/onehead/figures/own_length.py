@@ -1,10 +1,10 @@
 """Length generalisation: trained on short sequences, tested on longer ones."""
 
 from onehead.figures.agreement import compare
-from onehead.figures.drawing import where
+from onehead.figures.drawing import curves, where
 from onehead.figures.lab import Lab
-from onehead.figures.registry import OWN, Drawing, Figure
-from onehead.plot.figures import finish, panels, theory_line, training_marks
+from onehead.figures.registry import Drawing
+from onehead.plot.style import finish, panels
 
 SERIES = {("attention", 10): "attention, trained at L = 10", ("attention", 30): "attention, trained at L = 30"}
 POOLED = ("pooled", 10)
@@ -22,19 +22,7 @@ def draw(lab: Lab) -> Drawing:
     runs = lab.train("trained", "sparse.train", {words: list(labels), "test_length": measured}, size)
 
     picture, (axes,) = panels(1, 1, width=6.2, height=4.2)
-    for k, ((model, length), label) in enumerate(labels.items()):
-        rows = where(theory, model=model, length=length)
-        theory_line(axes, [row["test_length"] for row in rows], [row["test_error"] for row in rows], label, k)
-        some = where(runs, model=model, length=length)
-        if some:
-            training_marks(
-                axes,
-                [row["test_length"] for row in some],
-                [row["test_error"] for row in some],
-                [row["test_error_err"] for row in some],
-                f"trained, d = {size['dim']}" if k == 0 else None,
-                k,
-            )
+    curves(axes, theory, runs, "test_length", "test_error", words, labels)
     finish(
         axes,
         "length of the test sequences",
@@ -52,14 +40,3 @@ def draw(lab: Lab) -> Drawing:
         {size["trials"]} trials."""
     pairs = compare(theory, runs, ("model", "length", "test_length"), ("test_error",))
     return Drawing(picture=picture, caption=caption, pairs=pairs)
-
-
-FIGURE = Figure(
-    name="own-length",
-    title="Length generalisation: longer sequences than trained on",
-    source=OWN,
-    seconds_quick=4.3,
-    seconds_full=47.0,
-    draw=draw,
-    outliers="the query varies between trials at finite d, and the error is convex in its alignment",
-)

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from onehead.figures.agreement import compare
-from onehead.figures.drawing import ALPHA, shared_grid, where
+from onehead.figures.drawing import ALPHA, line, marks, shared_grid, where
 from onehead.figures.lab import Lab
-from onehead.figures.registry import OWN, Drawing, Figure
-from onehead.plot.figures import finish, panels, theory_line, training_marks
+from onehead.figures.registry import Drawing
+from onehead.plot.style import THEORY, finish, panels
 from onehead.sweep import Table
 
 LAWS = ("gaussian", "rademacher", "sphere", "heavy-tailed", "sparse")
@@ -21,17 +21,19 @@ def draw(lab: Lab) -> Drawing:
     predicted = {row["alpha"]: row["test_error"] for row in where(theory)}
 
     picture, (left, right) = panels(1, 2, width=4.6)
-    theory_line(left, theory.column("alpha"), theory.column("test_error"), "theory, Gaussian tokens")
-    right.axhline(1.0, color="#1f4e9c", lw=1.8, label="theory")
+    line(left, theory, "alpha", "test_error", "theory, Gaussian tokens")
+    right.axhline(1.0, color=THEORY, lw=1.8, label="theory")
     for k, law in enumerate(LAWS):
-        rows = where(runs, token_law=law)
-        x = [row["alpha"] * (1.0 + 0.035 * (k - 2)) for row in rows]
-        y, error = [row["test_error"] for row in rows], [row["test_error_err"] for row in rows]
-        if rows:
-            scale = [predicted[row["alpha"]] for row in rows]
-            training_marks(left, x, y, error, f"{law} tokens", k)
-            ratio = [a / b for a, b in zip(y, scale, strict=True)]
-            training_marks(right, x, ratio, [a / b for a, b in zip(error, scale, strict=True)], None, k)
+        rows, shift = where(runs, token_law=law), 0.035 * (k - 2)
+        ratio = [
+            {
+                "alpha": row["alpha"],
+                **{key: row[key] / predicted[row["alpha"]] for key in ("test_error", "test_error_err")},
+            }
+            for row in rows
+        ]
+        marks(left, rows, "alpha", "test_error", f"{law} tokens", k, shift=shift)
+        marks(right, ratio, "alpha", "test_error", None, k, shift=shift)
     finish(left, ALPHA, "test error", "κ₀ = 0.5, Δ = 0.5, λ = 0.01", log="x", ylim=(0.0, None))
     finish(right, ALPHA, "training over theory", f"d = {size['dim']}", log="x", legend="upper right")
     caption = f"""Heads trained on tokens with Gaussian entries, random signs, points on a sphere, heavy tails (Student, 5
@@ -46,14 +48,3 @@ def draw(lab: Lab) -> Drawing:
         for pair in compare(theory, Table(where(runs, token_law=law), lambda _: {}), ("alpha",))
     ]
     return Drawing(picture=picture, caption=caption, pairs=pairs)
-
-
-FIGURE = Figure(
-    name="own-universality",
-    title="Universality: five laws of tokens",
-    source=OWN,
-    seconds_quick=15.4,
-    seconds_full=175.0,
-    draw=draw,
-    outliers="a real effect, no error: tokens of another kurtosis see the trace of S differently at any d",
-)

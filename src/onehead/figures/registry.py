@@ -1,6 +1,6 @@
 """The list of figures: what one is, where it lives, and how it is found by name."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -12,36 +12,9 @@ from onehead.figures.lab import Lab
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
-__all__ = ["NAMES", "Drawing", "Figure", "chosen", "figure_named", "figures"]
+__all__ = ["NAMES", "SOURCES", "Drawing", "Figure", "chosen", "figure_named", "figures"]
 
-AIM, SPARSE, OWN = "arXiv 2509.24914", "arXiv 2509.25153", "onehead"
-
-# a name is that of its module with dashes; the order is that of the papers
-NAMES = (
-    "aim-learning-curve",
-    "aim-factorised-direct",
-    "aim-decomposition",
-    "aim-power-law",
-    "aim-rates",
-    "aim-six-decays",
-    "aim-rank",
-    "aim-thresholds",
-    "aim-seq2seq",
-    "aim-temperatures",
-    "aim-tokens",
-    "aim-amp",
-    "sparse-alignment",
-    "sparse-errors",
-    "sparse-crossing",
-    "sparse-capacity",
-    "sparse-long",
-    "sparse-bias-rate",
-    "own-best-decay",
-    "own-cross-entropy",
-    "own-universality",
-    "own-length",
-    "own-checkpoint",
-)
+SOURCES = {"aim": "arXiv 2509.24914", "sparse": "arXiv 2509.25153", "own": "onehead"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,21 +26,108 @@ class Drawing:
     pairs: Sequence[Pair] = field(default_factory=tuple)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Figure:
-    """One figure.
+    """One figure; its name is that of its module with dashes, and begins with its source.
 
-    ``source`` names the paper and its figure, ``seconds_quick`` and ``seconds_full`` are its shares of
-    the measured times of ``figures make all`` with and without ``--quick`` on two cores, ``outliers`` says why points may lie beyond noise and finite size, where a reason is known.
+    ``seconds_quick`` and ``seconds_full`` are its shares of the measured times of ``figures make all`` with and without
+    ``--quick`` on two cores, ``number`` is its number in the paper, where it has one.
     """
 
     name: str
     title: str
-    source: str
     seconds_quick: float
     seconds_full: float
-    draw: Callable[[Lab], Drawing]
-    outliers: str = ""
+    number: int | None = None
+
+    @property
+    def source(self) -> str:
+        """The paper and its figure."""
+        paper = SOURCES[self.name.split("-", maxsplit=1)[0]]
+        return paper if self.number is None else f"{paper}, Figure {self.number}"
+
+    @property
+    def outliers(self) -> str:
+        """Why points may lie beyond noise and finite size, where a reason is known."""
+        return OUTLIERS.get(self.name, "")
+
+    def draw(self, lab: Lab) -> Drawing:
+        """Ask for the numbers and draw them."""
+        drawing: Drawing = import_module(f"onehead.figures.{self.name.replace('-', '_')}").draw(lab)
+        return drawing
+
+
+# the order is that of the papers
+FIGURES = (
+    Figure(
+        "aim-learning-curve",
+        "Learning curve at widths 0.75 and 1, and four spectra of the trained map",
+        30.8,
+        1210.0,
+        1,
+    ),
+    Figure("aim-factorised-direct", "Factorised against direct training, each at its best weight decay", 11.2, 51.0, 2),
+    Figure(
+        "aim-decomposition", "Parts of the excess error, and the regions of the spectrum they come from", 17.1, 610.0, 3
+    ),
+    Figure(
+        "aim-power-law",
+        "Power-law targets: excess error at three weight decays, exponents, heavy-tailed spectra",
+        16.6,
+        393.0,
+        4,
+    ),
+    Figure("aim-rates", "Rate diagram: local exponents over samples and weight decay", 3.7, 18.0, 5),
+    Figure("aim-six-decays", "Six weight decays: interpolation peak and training loss", 58.4, 1289.0),
+    Figure("aim-rank", "Rank of the trained map and mass of its upper bulk", 26.9, 509.0),
+    Figure("aim-thresholds", "Thresholds against the width of the target, with the Bayes-optimal line", 1.7, 8.0),
+    Figure("aim-seq2seq", "Sequence-to-sequence training against labels", 5.0, 91.0),
+    Figure("aim-temperatures", "Temperatures 0.5, 1 and 2", 15.2, 290.0),
+    Figure("aim-tokens", "T = 2, 3, 5 collapsed in α (T² + T - 2)/2", 12.8, 241.0),
+    Figure("aim-amp", "Message passing against its state evolution", 5.6, 142.0),
+    Figure("sparse-alignment", "Alignment of the query with the signal against α₀", 2.6, 23.0),
+    Figure("sparse-errors", "Test and training error of the three models against α", 4.7, 67.0, 1),
+    Figure("sparse-crossing", "Test error against alignment, and where attention loses", 4.6, 65.0),
+    Figure("sparse-capacity", "Capacity against alignment and sharpness, with linear-programming points", 9.7, 73.0),
+    Figure("sparse-long", "Long sequences separate attention from linear models", 9.9, 37.0),
+    Figure("sparse-bias-rate", "The bias-rate landscape, with the anti-aligned region", 5.4, 58.0),
+    Figure("own-best-decay", "Best weight decay against α for both parameterisations", 7.7, 62.0),
+    Figure("own-cross-entropy", "Learning curve with cross-entropy", 6.1, 92.0),
+    Figure("own-universality", "Universality: five laws of tokens", 15.4, 175.0),
+    Figure("own-length", "Length generalisation: longer sequences than trained on", 4.3, 47.0),
+    Figure("own-checkpoint", "What a real checkpoint looks like beside the law", 8.1, 47.0),
+)
+NAMES = tuple(figure.name for figure in FIGURES)
+
+# why points may lie beyond noise and finite size, where a reason is known
+FEW_EIGENVALUES = (
+    "finite size with only κ₀ d = 3 target eigenvalues; the gap was 20 % at d = 40, 11 % at 80 and 1 % at 160"
+)
+POWER_LAWS = (
+    "the known gap of power laws: a few large eigenvalues keep single logits from being Gaussian at any d, "
+    "training lies 4 to 27 % above, most where the excess is small: the plateau itself lies 0.004 higher "
+    "(page Scaling laws)"
+)
+QUERY = "the query varies between trials at finite d, and the error is convex in its alignment"
+OUTLIERS = {
+    "aim-factorised-direct": FEW_EIGENVALUES,
+    "aim-decomposition": POWER_LAWS,
+    "aim-power-law": POWER_LAWS,
+    "aim-six-decays": "small λ near the interpolation peak: the proximal operator jumps there, both branches of the "
+    "theory are approximate, and the training loss converges slowly in d (12 % at λ = 1e-5 and d = 100)",
+    "aim-seq2seq": "sequence losses feel X X'/d away from the identity, a correction of order 1/sqrt(d) to each sample",
+    "aim-temperatures": "β = 2 with noise at α = 0.8 lies on the interpolation peak, where both branches of the "
+    "theory are approximate",
+    "aim-tokens": "at small α training lies above theory at finite d, as in the paper; 0.36 is close to recovery, a "
+    "transition rounded at finite d",
+    "sparse-errors": "at small α the spread of the alignment between trials raises the mean error, a convex "
+    "function of it",
+    "sparse-capacity": "the transition is wide at finite d and shifts its middle by a few percent",
+    "sparse-bias-rate": QUERY,
+    "own-best-decay": FEW_EIGENVALUES,
+    "own-universality": "a real effect, no error: tokens of another kurtosis see the trace of S differently at any d",
+    "own-length": QUERY,
+}
 
 
 def figure_named(name: str) -> Figure:
@@ -80,18 +140,15 @@ def figure_named(name: str) -> Figure:
     """
     if name not in NAMES:
         raise InvalidArgument("figure", name, f"all or one of {', '.join(NAMES)}")
-    found: Figure = import_module(f"onehead.figures.{name.replace('-', '_')}").FIGURE
-    return found
+    return FIGURES[NAMES.index(name)]
 
 
 def figures() -> tuple[Figure, ...]:
     """All figures in order."""
-    return tuple(figure_named(name) for name in NAMES)
+    return FIGURES
 
 
 def chosen(names: Sequence[str]) -> tuple[Figure, ...]:
     """The figures asked for, ``all`` standing for every one; each once, in the order of the list."""
-    for name in names:
-        if name != "all":
-            figure_named(name)
-    return figures() if "all" in names else tuple(figure_named(name) for name in NAMES if name in names)
+    asked = {figure_named(name) for name in names if name != "all"}
+    return FIGURES if "all" in names else tuple(figure for figure in FIGURES if figure in asked)

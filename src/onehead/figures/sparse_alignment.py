@@ -2,9 +2,10 @@
 
 from onehead.figures.agreement import compare
 from onehead.figures.calls import name
+from onehead.figures.drawing import line, marks
 from onehead.figures.lab import Lab
-from onehead.figures.registry import SPARSE, Drawing, Figure
-from onehead.plot.figures import finish, panels, theory_line, training_marks
+from onehead.figures.registry import Drawing
+from onehead.plot.style import finish, panels, theory_line, training_marks
 
 TASK = {"length": 10, "signal_tokens": 3, "strength": 6.0, "positive_rate": 0.2}
 
@@ -20,31 +21,19 @@ def draw(lab: Lab) -> Drawing:
 
     picture, (left, right) = panels(1, 2, width=4.6)
     x = theory.column("alpha0")
-    theory_line(left, x, theory.column("cos_query"), "query, theory")
-    theory_line(left, x, theory.column("cos_readout"), "first readout, theory", 1)
+    line(left, theory, "alpha0", "cos_query", "query, theory")
+    line(left, theory, "alpha0", "cos_readout", "first readout, theory", 1)
     theory_line(right, x, 1.0 - theory.column("cos_query"), "query, theory")
     constant = float(theory[0]["misalignment"])
     right.plot(x, constant / x, color="#7a7a7a", lw=1.0, ls=":", label=f"{constant:.3f}/α₀")
+    label, samples = f"query, sampled (d = {size['dim']})", r"samples for the query over dimension, $\alpha_0$"
+    marks(left, runs, "alpha0", "cos_query", label)
     if runs is not None:
-        error = runs.column("cos_query_err")
-        label = f"query, sampled (d = {size['dim']})"
-        training_marks(left, runs.column("alpha0"), runs.column("cos_query"), error, label)
-        training_marks(right, runs.column("alpha0"), 1.0 - runs.column("cos_query"), error, label)
-    finish(
-        left, r"samples for the query over dimension, $\alpha_0$", "cosine with the signal", log="x", ylim=(0.0, 1.0)
-    )
-    finish(right, r"samples for the query over dimension, $\alpha_0$", "1 - cosine of the query", log="xy")
+        misses = 1.0 - runs.column("cos_query")
+        training_marks(right, runs.column("alpha0"), misses, runs.column("cos_query_err"), label)
+    finish(left, samples, "cosine with the signal", log="x", ylim=(0.0, 1.0))
+    finish(right, samples, "1 - cosine of the query", log="xy")
     caption = f"""Cosine between the signal and the query after two gradient steps, against the samples spent on them: the
         query is better than the readout it was made from, and misses one by a constant over α₀. L = 10 tokens, R = 3 with
         signal, θ = 6, π = 0.2, logistic loss, η_w = η_b = 0.5; sampled with d = {size["dim"]}, {size["trials"]} trials."""
     return Drawing(picture=picture, caption=caption, pairs=compare(at, runs, ("alpha0",), ("cos_query",)))
-
-
-FIGURE = Figure(
-    name="sparse-alignment",
-    title="Alignment of the query with the signal against α₀",
-    source=SPARSE,
-    seconds_quick=2.6,
-    seconds_full=23.0,
-    draw=draw,
-)

@@ -3,10 +3,10 @@
 import numpy as np
 
 from onehead.figures.agreement import compare
-from onehead.figures.drawing import where
+from onehead.figures.drawing import line, marks, where
 from onehead.figures.lab import Lab
-from onehead.figures.registry import SPARSE, Drawing, Figure
-from onehead.plot.figures import finish, guide, panels, theory_line, training_marks
+from onehead.figures.registry import Drawing
+from onehead.plot.style import finish, guide, panels
 
 TASK = {"strength": 4.0, "positive_rate": 0.2, "alpha0": 2.0, "alpha1": 2.0, "ridge": 1e-3, "beta": 10.0}
 
@@ -46,40 +46,16 @@ def draw(lab: Lab) -> Drawing:
     finish(left, r"bias rate $\eta_b$", r"readout rate $\eta_w$", "rare positives, π = 0.2", log="y", legend=None)
     left.set_yticks([0.1, 0.3, 1.0, 3.0], ["0.1", "0.3", "1", "3"])
     left.minorticks_off()
-    rows = where(cut)
-    x = [row["eta_b"] for row in rows]
-    theory_line(right, x, [row["cos_query"] for row in rows], "cosine of the query, theory")
-    theory_line(right, x, [row["test_error"] for row in rows], "test error, theory", 1)
-    some = where(runs)
-    if some:
-        at = [row["eta_b"] for row in some]
-        spread = [row["cos_query_std"] / row["trials"] ** 0.5 for row in some]
-        training_marks(right, at, [row["cos_query"] for row in some], spread, "cosine, trained")
-        errors = [row["test_error_err"] for row in some]
-        training_marks(right, at, [row["test_error"] for row in some], errors, "test error, trained", 1)
+    line(right, where(cut), "eta_b", "cos_query", "cosine of the query, theory")
+    line(right, where(cut), "eta_b", "test_error", "test error, theory", 1)
+    marks(right, where(runs), "eta_b", "cos_query", "cosine, trained")
+    marks(right, where(runs), "eta_b", "test_error", "test error, trained", 1)
     right.axhline(0.0, color="#7a7a7a", lw=0.7)
     guide(right, y=pooled["test_error"], text="test error, pooled")
-    finish(
-        right,
-        r"bias rate $\eta_b$",
-        "cosine, test error",
-        r"cut at $\eta_w = 0.5$",
-        legend="upper left",
-    )
+    finish(right, r"bias rate $\eta_b$", "cosine, test error", r"cut at $\eta_w = 0.5$", legend="upper left")
     caption = f"""With rare positives a small bias rate in the first gradient step makes the query point away from the signal
         (hatched), and attention is then worse than pooling (left of the dashed line); a rate near 4.6 balances the classes and
         halves the error of pooling. L = 10, R = 1, θ = 4, π = 0.2, α₀ = α₁ = 2, β = 10, logistic loss, ridge 1e-3;
         training with d = {size["dim"]}, {size["trials"]} trials."""
     pairs = compare(cut, runs, ("eta_b",), ("cos_query", "test_error"))
     return Drawing(picture=picture, caption=caption, pairs=pairs)
-
-
-FIGURE = Figure(
-    name="sparse-bias-rate",
-    title="The bias-rate landscape, with the anti-aligned region",
-    source=SPARSE,
-    seconds_quick=5.4,
-    seconds_full=58.0,
-    draw=draw,
-    outliers="the query varies between trials at finite d, and the error is convex in its alignment",
-)

@@ -1,11 +1,11 @@
 """The largest dataset that can be separated, against alignment and sharpness of the query."""
 
-from onehead.figures.agreement import Pair
+from onehead.figures.agreement import Pair, pair
 from onehead.figures.calls import name
 from onehead.figures.drawing import plain_ticks, where
 from onehead.figures.lab import Lab
-from onehead.figures.registry import SPARSE, Drawing, Figure
-from onehead.plot.figures import finish, guide, panels, theory_line, training_marks
+from onehead.figures.registry import Drawing
+from onehead.plot.style import finish, guide, panels, theory_line, training_marks
 
 TASK = {"length": 10, "signal_tokens": 1, "strength": 3.0, "positive_rate": 0.5}
 SHARPNESS = (0.5, 1.0, 2.0, 4.0)
@@ -43,37 +43,14 @@ def draw(lab: Lab) -> Drawing:
         value, error = [run["capacity"]], [run["capacity_err"]]
         training_marks(left, [spot[0]], value, error, first, SHARPNESS.index(spot[1]))
         training_marks(right, [spot[1]], value, error, None, chosen.index(spot[0]))
-        pairs.append(
-            Pair(
-                quantity="capacity",
-                where=f"cos_query {spot[0]:g}, sharpness {spot[1]:g}",
-                theory=ratio[spot],
-                measured=run["capacity"],
-                error=run["capacity_err"],
-                dim=run["dim"],
-                runs=run["trials"],
-            )
-        )
+        place = f"cos_query {spot[0]:g}, sharpness {spot[1]:g}"
+        pairs.append(pair(run, "capacity", place, ratio[spot], run["capacity"], run["capacity_err"]))
     pooled = float(theory[0]["pooled"])
     for axes in (left, right):
         guide(axes, y=pooled, text="pooled", at=0.12)
-    finish(
-        left,
-        "cosine of query and signal",
-        "largest separable n/d",
-        "against alignment",
-        ylim=(0.0, None),
-        legend="upper left",
-    )
-    finish(
-        right,
-        "sharpness κ",
-        "largest separable n/d",
-        "against sharpness",
-        log="x",
-        ylim=(0.0, None),
-        legend="upper left",
-    )
+    samples = "largest separable n/d"
+    finish(left, "cosine of query and signal", samples, "against alignment", ylim=(0.0, None), legend="upper left")
+    finish(right, "sharpness κ", samples, "against sharpness", log="x", ylim=(0.0, None), legend="upper left")
     plain_ticks(right, (0.25, 0.5, 1.0, 2.0, 4.0))
     top = max(left.get_ylim()[1], right.get_ylim()[1])
     for axes in (left, right):
@@ -83,14 +60,3 @@ def draw(lab: Lab) -> Drawing:
         pooling. Markers: the ratio at which half of finite samples are separable, by linear programming. A conjecture of the
         paper. L = 10, R = 1, θ = 3, π = 0.5; d = {size["dim"]}, {size["trials"]} trials at five ratios each."""
     return Drawing(picture=picture, caption=caption, pairs=pairs)
-
-
-FIGURE = Figure(
-    name="sparse-capacity",
-    title="Capacity against alignment and sharpness, with linear-programming points",
-    source=SPARSE,
-    seconds_quick=9.7,
-    seconds_full=73.0,
-    draw=draw,
-    outliers="the transition is wide at finite d and shifts its middle by a few percent",
-)

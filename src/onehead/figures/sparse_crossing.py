@@ -3,10 +3,10 @@
 import numpy as np
 
 from onehead.figures.agreement import compare
-from onehead.figures.drawing import where
+from onehead.figures.drawing import marks, where
 from onehead.figures.lab import Lab
-from onehead.figures.registry import SPARSE, Drawing, Figure
-from onehead.plot.figures import finish, guide, panels, theory_line, training_marks
+from onehead.figures.registry import Drawing
+from onehead.plot.style import finish, guide, panels, theory_line
 
 SHARPNESS = (1.0, 4.0)
 
@@ -36,16 +36,8 @@ def draw(lab: Lab) -> Drawing:
             a, b, ya, yb = x[order][i - 1], x[order][i], y[order][i - 1], y[order][i]
             crossings.append(float(a + (b - a) * (ya - pooled) / (ya - yb)))
             pane.plot([crossings[-1]], [pooled], "X", color="#222222", ms=7, zorder=6, label=None if k else "crossing")
-        some = where(runs, sharpness=sharpness)
-        if some:
-            training_marks(
-                pane,
-                [row["cos_query"] for row in some],
-                [row["test_error"] for row in some],
-                [row["test_error_err"] for row in some],
-                f"trained, d = {size['dim']}" if k == 0 else None,
-                k,
-            )
+        label = None if k else f"trained, d = {size['dim']}"
+        marks(pane, where(runs, sharpness=sharpness), "cos_query", "test_error", label, k)
     guide(pane, y=pooled, text="pooled")
     guide(pane, y=vectorised, text="vectorised")
     lab.add("crossing with pooled", sharpness=SHARPNESS[: len(crossings)], cos_query=crossings)
@@ -64,13 +56,3 @@ def draw(lab: Lab) -> Drawing:
         models; training with d = {size["dim"]}, {size["trials"]} trials."""
     pairs = compare(theory, runs, ("cos_query", "sharpness"), ("test_error", "train_loss"))
     return Drawing(picture=picture, caption=caption, pairs=pairs)
-
-
-FIGURE = Figure(
-    name="sparse-crossing",
-    title="Test error against alignment, and where attention loses",
-    source=SPARSE,
-    seconds_quick=4.6,
-    seconds_full=65.0,
-    draw=draw,
-)

@@ -3,9 +3,8 @@
 from onehead.figures.agreement import compare
 from onehead.figures.drawing import curves
 from onehead.figures.lab import Lab
-from onehead.figures.registry import SPARSE, Drawing, Figure
-from onehead.plot.figures import finish, panels
-from onehead.sweep import Table
+from onehead.figures.registry import Drawing
+from onehead.plot.style import finish, panels
 
 MODELS = {"attention": "attention", "pooled": "pooled", "vectorised": "vectorised"}
 
@@ -27,7 +26,7 @@ def draw(lab: Lab) -> Drawing:
 
     picture, (left, right) = panels(1, 2, width=4.6)
     curves(left, theory, runs, "alpha", "test_error", "model", MODELS)
-    curves(right, theory, _with_errors(runs), "alpha", "train_error", "model", MODELS)
+    curves(right, theory, runs, "alpha", "train_error", "model", MODELS)
     words = r"samples over dimension, $\alpha = n/d$"
     finish(left, words, "test error", "L = 10, R = 1, θ = 5, π = 0.5", ylim=(0.0, 0.5), legend="center right")
     left.legend(frameon=False, fontsize=7.8, loc="center right", bbox_to_anchor=(1.0, 0.3))
@@ -37,27 +36,5 @@ def draw(lab: Lab) -> Drawing:
         stops fitting beyond its capacity, 2.95. L = 10, R = 1, θ = 5, π = 0.5, logistic loss, ridge 1e-5, β = 8, half of the
         samples for the query; """ + ", ".join(f"{model} d = {dim}" for model, (dim, _) in sizes.items())
     caption += f", {sizes['attention'][1]} trials."
-    return Drawing(
-        picture=picture,
-        caption=caption,
-        pairs=compare(theory, runs, ("model", "alpha"), ("test_error", "train_error", "train_loss")),
-    )
-
-
-def _with_errors(runs: Table | None) -> Table | None:
-    """Standard errors of the training error from its spread between trials."""
-    if runs is None:
-        return None
-    rows = [{**row, "train_error_err": row["train_error_std"] / row["trials"] ** 0.5} for row in runs]
-    return Table(rows, lambda _: {})
-
-
-FIGURE = Figure(
-    name="sparse-errors",
-    title="Test and training error of the three models against α",
-    source=f"{SPARSE}, Figure 1",
-    seconds_quick=4.7,
-    seconds_full=67.0,
-    draw=draw,
-    outliers="at small α the spread of the alignment between trials raises the mean error, a convex function of it",
-)
+    pairs = compare(theory, runs, ("model", "alpha"), ("test_error", "train_error", "train_loss"))
+    return Drawing(picture=picture, caption=caption, pairs=pairs)

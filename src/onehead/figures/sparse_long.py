@@ -3,10 +3,10 @@
 import math
 
 from onehead.figures.agreement import compare
+from onehead.figures.drawing import line, marks
 from onehead.figures.lab import Lab
-from onehead.figures.registry import SPARSE, Drawing, Figure
-from onehead.plot.figures import finish, panels, theory_line, training_marks
-from onehead.plot.style import ACCENT, GREY
+from onehead.figures.registry import Drawing
+from onehead.plot.style import ACCENT, GREY, finish, panels
 
 LOOKS = {
     "bayes": ("any rule", "#c9c9c9", "-", 4.0),
@@ -35,16 +35,11 @@ def draw(lab: Lab) -> Drawing:
     for i, (axes, (growth, places)) in enumerate(zip(panes, growths.items(), strict=True)):
         table = lab.theory(f"oracle, {growth}", "sparse.oracle", {words: places})
         for column, (label, colour, dash, width) in LOOKS.items():
-            theory_line(axes, table.column("length"), table.column(column), label, color=colour, ls=dash, lw=width)
+            line(axes, table, "length", column, label, color=colour, ls=dash, lw=width)
         if i == 0:
-            theory_line(
-                axes, head.column("length"), head.column("test_error"), "attention, trained readout, theory",
-                color=ACCENT, ls=(0, (4, 1)), lw=1.5,
-            )  # fmt: skip
-            if runs is not None:
-                error = runs.column("test_error_err")
-                label = f"attention, trained, d = {size['dim']}"
-                training_marks(axes, runs.column("length"), runs.column("test_error"), error, label)
+            label = "attention, trained readout, theory"
+            line(axes, head, "length", "test_error", label, color=ACCENT, ls=(0, (4, 1)), lw=1.5)
+            marks(axes, runs, "length", "test_error", f"attention, trained, d = {size['dim']}")
         finish(axes, "sequence length L", "test error", growth, log="x", ylim=(-0.01, 0.5), legend=None)
         axes.axhline(0.0, color=GREY, lw=0.6)
     handles, labels = panes[0].get_legend_handles_labels()
@@ -56,13 +51,3 @@ def draw(lab: Lab) -> Drawing:
         π = 0.5; softmax, element-wise and Bayes errors are sampled, the others exact."""
     pairs = compare(head, runs, ("length",), ("test_error", "train_loss"))
     return Drawing(picture=picture, caption=caption, pairs=pairs)
-
-
-FIGURE = Figure(
-    name="sparse-long",
-    title="Long sequences separate attention from linear models",
-    source=SPARSE,
-    seconds_quick=9.9,
-    seconds_full=37.0,
-    draw=draw,
-)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onehead.plot.style import ACCENT, GREY, THEORY, TRAINING, fresh_axes
+from onehead.plot.style import ACCENT, ALPHA, GREY, THEORY, TRAINING, bulks, dress, fresh_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,36 +31,16 @@ def learning_curve(
     alpha = alpha[order]
     loss = curve.column("train_loss")[order] / alpha
     single = "o" if len(alpha) == 1 else ""  # one point has no line
-    axes.plot(
-        alpha,
-        curve.column("test_error")[order],
-        color=THEORY,
-        lw=1.9,
-        label=f"test error ({label})",
-        marker=single,
-    )
-    axes.plot(
-        alpha,
-        curve.column("test_error_clean")[order],
-        color=THEORY,
-        lw=1.3,
-        ls="--",
-        label="test error, clean labels",
-        marker=single,
-    )
+    noisy, clean = (curve.column(name)[order] for name in ("test_error", "test_error_clean"))
+    axes.plot(alpha, noisy, color=THEORY, lw=1.9, label=f"test error ({label})", marker=single)
+    axes.plot(alpha, clean, color=THEORY, lw=1.3, ls="--", label="test error, clean labels", marker=single)
     axes.plot(alpha, loss, color=ACCENT, lw=1.3, ls="-.", label="objective per sample", marker=single)
-    axes.set_xlabel(r"samples per squared dimension, $\alpha = n/d^2$")
-    axes.set_ylabel("error")
     steps = np.diff(alpha)
-    if len(alpha) > 2 and steps[-1] > 4.0 * steps[0]:  # a logarithmic range was asked for: show it as one
-        axes.set_xscale("log")
-    top = float(np.nanmax([np.nanmax(curve.column("test_error")), np.nanmax(loss)]))
-    axes.set_ylim(0.0, 1.18 * top)
+    log = "x" if len(alpha) > 2 and steps[-1] > 4.0 * steps[0] else ""  # a logarithmic range was asked for
+    top = float(np.nanmax([np.nanmax(noisy), np.nanmax(loss)]))
     if thresholds is not None:
         _mark_thresholds(axes, thresholds, float(alpha[0]), float(alpha[-1]))
-    axes.legend(frameon=False, fontsize=8.5, loc="center right")
-    axes.set_title(_describe(curve), fontsize=9.5, loc="left", color="#333333")
-    return axes
+    return dress(axes, ALPHA, "error", _describe(curve), log=log, ylim=(0.0, 1.18 * top), legend="center right")
 
 
 def _mark_thresholds(axes: "Axes", thresholds: "Thresholds", low: float, high: float) -> None:
@@ -114,37 +94,19 @@ def spectrum(law: "Spectrum", *, axes: "Axes | None" = None) -> "Axes":
     low, high = (scale * edge for edge in target.edges)
     inner = np.array([0.0])
     if isinstance(values := getattr(target, "values", None), np.ndarray):
-        axes.plot(
-            scale * values,
-            np.zeros(len(values)),
-            "|",
-            color="#9a9a9a",
-            ms=16,
-            label="target eigenvalues",
-            clip_on=False,
-            zorder=1,
-        )
+        name, zero = "target eigenvalues", np.zeros(len(values))
+        axes.plot(scale * values, zero, "|", color="#9a9a9a", ms=16, label=name, clip_on=False, zorder=1)
     else:
         x = low + (high - low) * 0.5 * (1.0 - np.cos(np.linspace(0.0, np.pi, 600)))
         height = target.density(x / scale) / scale
         axes.fill_between(x, height, color="#d9d9d9", lw=0.0, label="target (non-zero part)")
         inner = height[x > low + 0.02 * (high - low)]
-    start = 0
-    for i, (left, right) in enumerate(law.edges):
-        count = len(law.x) // len(law.edges)
-        part = slice(start, start + count)
-        axes.plot(
-            law.x[part],
-            law.density_values[part],
-            color=THEORY,
-            lw=1.9,
-            label="trained map S" if i == 0 else None,
-        )
-        axes.fill_between(law.x[part], law.density_values[part], color=THEORY, alpha=0.10, lw=0.0)
-        for edge in (left, right):
+    for i, (x, height) in enumerate(bulks(law.x, law.density_values, len(law.edges))):
+        axes.plot(x, height, color=THEORY, lw=1.9, label=None if i else "trained map S")
+        axes.fill_between(x, height, color=THEORY, alpha=0.10, lw=0.0)
+        for edge in law.edges[i]:
             if abs(edge) > 1e-9:
                 axes.plot([edge], [0.0], marker="|", ms=11, color=THEORY, clip_on=False)
-        start += count
     positive = law.density_values[law.x > 0.02 * (law.x.max() if law.x.size else 1.0)]
     top = 1.35 * max(float(positive.max()) if positive.size else 0.0, min(float(inner.max()), 1.0))
     axes.set_ylim(0.0, top)
@@ -169,25 +131,10 @@ def spectrum(law: "Spectrum", *, axes: "Axes | None" = None) -> "Axes":
         )
     for i, outlier in enumerate(law.outliers):
         axes.plot([outlier.position] * 2, [0.0, 0.22 * top * outlier.overlap], color=THEORY, lw=1.2)
-        axes.plot(
-            [outlier.position],
-            [0.22 * top * outlier.overlap],
-            marker="v",
-            ms=6,
-            color=TRAINING,
-            ls="",
-            label="learned features (height: overlap)" if i == 0 else None,
-        )
-    axes.set_xlabel("eigenvalue of the query-key map S")
-    axes.set_ylabel("density")
-    axes.legend(frameon=False, fontsize=8.5, loc="upper right")
-    axes.set_title(
-        rf"$\alpha={point.alpha:g}$, test error {point.test_error:.4f}",
-        fontsize=9.5,
-        loc="left",
-        color="#333333",
-    )
-    return axes
+        label = None if i else "learned features (height: overlap)"
+        axes.plot([outlier.position], [0.22 * top * outlier.overlap], "v", ms=6, color=TRAINING, label=label)
+    title = rf"$\alpha={point.alpha:g}$, test error {point.test_error:.4f}"
+    return dress(axes, "eigenvalue of the query-key map S", "density", title, legend="upper right")
 
 
 def tuning(tuned: "Tuned", *, axes: "Axes | None" = None) -> "Axes":
@@ -195,28 +142,12 @@ def tuning(tuned: "Tuned", *, axes: "Axes | None" = None) -> "Axes":
     axes = axes if axes is not None else fresh_axes()
     scan = [(decay, error) for decay, error in tuned.scan if decay > 0.0]
     axes.plot(*zip(*scan, strict=True), color=THEORY, lw=1.9, marker=".", ms=5, label="test error (theory)")
-    axes.set_xscale("log")
-    axes.set_yscale("log")
     limit = dict(tuned.scan).get(0.0)
     if limit is not None:
         axes.axhline(limit, color=GREY, lw=0.9, ls="--", label=r"limit $\lambda \to 0^+$")
     if tuned.weight_decay > 0.0:
-        axes.plot(
-            [tuned.weight_decay],
-            [tuned.test_error],
-            "o",
-            color=TRAINING,
-            ms=7,
-            label=rf"best, $\lambda={tuned.weight_decay:.3g}$",
-        )
+        label = rf"best, $\lambda={tuned.weight_decay:.3g}$"
+        axes.plot([tuned.weight_decay], [tuned.test_error], "o", color=TRAINING, ms=7, label=label)
         axes.axvspan(max(tuned.flat_from, scan[0][0]), tuned.flat_to, color=TRAINING, alpha=0.12, lw=0.0)
-    axes.set_xlabel(r"weight decay $\lambda$")
-    axes.set_ylabel("test error")
-    axes.legend(frameon=False, fontsize=8.5)
-    axes.set_title(
-        rf"$\alpha={tuned.point.alpha:g}$: {tuned.certificate.status}",
-        fontsize=9.5,
-        loc="left",
-        color="#333333",
-    )
-    return axes
+    title = rf"$\alpha={tuned.point.alpha:g}$: {tuned.certificate.status}"
+    return dress(axes, r"weight decay $\lambda$", "test error", title, log="xy")

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onehead.plot.style import ACCENT, GREY, THEORY, TRAINING, fresh_axes
+from onehead.plot.style import ACCENT, GREY, THEORY, TRAINING, cell_edges, dress, fresh_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from onehead.aim.task import Task
     from onehead.aim.verbs.phases import PhaseDiagram
     from onehead.aim.verbs.scaling import Feature, Scaling
 
@@ -49,13 +50,9 @@ def scaling(law: "Scaling", *, axes: "Sequence[Axes] | None" = None) -> "Axes":
     for name, (colour, dash, text) in PARTS.items():
         part = law.column(name)[order]
         top.plot(n, np.where(part > 0.0, part, np.nan), color=colour, ls=dash, lw=1.4, label=text, marker=mark)
-    top.set_xscale("log")
-    top.set_yscale("log")
-    low = float(np.nanmin(law.column("excess_error")))
-    top.set_ylim(bottom=0.02 * low)
-    top.set_ylabel("error above the plateau")
-    top.legend(frameon=False, fontsize=8, loc="lower left")
-    top.set_title(_describe(law), fontsize=9.5, loc="left", color="#333333")
+    low = 0.02 * float(np.nanmin(law.column("excess_error")))
+    look: dict[str, Any] = {"log": "xy", "ylim": (low, None), "legend": "lower left", "fontsize": 8}
+    dress(top, "", "error above the plateau", _describe(law), **look)
     bottom.plot(n, law.column("local_exponent")[order], color=THEORY, lw=1.9, marker=mark)
     gamma = getattr(law.task.target, "gamma", None)
     guides = {"parametric rate": -1.0, **(predicted_exponents(gamma) if gamma and gamma > 0.5 else {})}
@@ -64,53 +61,33 @@ def scaling(law: "Scaling", *, axes: "Sequence[Axes] | None" = None) -> "Axes":
         bottom.annotate(
             text, (1.0, value), xycoords=("axes fraction", "data"), fontsize=8, ha="right", va="bottom", color="#444444"
         )
-    bottom.set_xlabel("samples n")
-    bottom.set_ylabel("local exponent\nd log(excess) / d log n")
+    dress(bottom, "samples n", "local exponent\nd log(excess) / d log n", legend=None)
     for each in (top, bottom):
         each.spines[["top", "right"]].set_visible(False)
     return top
 
 
 def _describe(law: "Scaling") -> str:
-    target = law.task.target
-    gamma, dim = getattr(target, "gamma", None), len(getattr(target, "values", ()))
     decay = "best at each n" if law.optimal else f"{law.learner.decay:.4g}"
-    parts = [
-        rf"power law $\gamma={gamma:g}$" if gamma is not None else type(target).__name__,
-        rf"$d={dim}$",
-        rf"$\Delta={law.task.noise:g}$",
-        rf"$T={law.task.tokens}$",
-        rf"$\lambda$: {decay}",
-    ]
-    return ", ".join(parts)
+    return rf"{_task(law.task)}, $\lambda$: {decay}"
+
+
+def _task(task: "Task") -> str:
+    """Target, dimension, noise and tokens."""
+    gamma, dim = getattr(task.target, "gamma", None), len(getattr(task.target, "values", ()))
+    name = rf"power law $\gamma={gamma:g}$" if gamma is not None else type(task.target).__name__
+    return rf"{name}, $d={dim}$, $\Delta={task.noise:g}$, $T={task.tokens}$"
 
 
 def features(found: "Sequence[Feature]", *, axes: "Axes | None" = None) -> "Axes":
     """The target eigenvalues against the number of samples at which each is learned."""
     axes = axes if axes is not None else fresh_axes()
-    axes.plot(
-        [item.samples for item in found],
-        [item.target for item in found],
-        color=THEORY,
-        lw=1.2,
-        marker="o",
-        ms=4,
-        label="leaves the noise bulk (theory)",
-    )
-    for item in list(found)[:3]:
-        axes.annotate(
-            f"feature {item.feature}",
-            (item.samples, item.target),
-            xytext=(6, 3),
-            textcoords="offset points",
-            fontsize=8,
-        )
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlabel("samples n at which the feature appears")
-    axes.set_ylabel("eigenvalue of the target")
-    axes.legend(frameon=False, fontsize=8.5)
-    return axes
+    places = [(item.samples, item.target) for item in found]
+    label = "leaves the noise bulk (theory)"
+    axes.plot(*np.reshape(places, (-1, 2)).T, color=THEORY, lw=1.2, marker="o", ms=4, label=label)
+    for item, place in zip(found[:3], places, strict=False):
+        axes.annotate(f"feature {item.feature}", place, xytext=(6, 3), textcoords="offset points", fontsize=8)
+    return dress(axes, "samples n at which the feature appears", "eigenvalue of the target", log="xy")
 
 
 def phases(found: "PhaseDiagram", *, axes: "Axes | None" = None) -> "Axes":
@@ -121,7 +98,12 @@ def phases(found: "PhaseDiagram", *, axes: "Axes | None" = None) -> "Axes":
     x, y = np.array(found.log_n), np.array(found.log_lambda)
     slope = found.grid("local_exponent")
     mesh = axes.pcolormesh(
-        _ends(x), _ends(y), slope, cmap="RdBu_r", norm=TwoSlopeNorm(vmin=-2.0, vcenter=0.0, vmax=2.0), rasterized=True
+        cell_edges(x),
+        cell_edges(y),
+        slope,
+        cmap="RdBu_r",
+        norm=TwoSlopeNorm(vmin=-2.0, vcenter=0.0, vmax=2.0),
+        rasterized=True,
     )
     figure: Any = axes.figure
     bar = figure.colorbar(mesh, ax=axes, label="local exponent, d log(excess) / d log n", pad=0.02)
@@ -134,23 +116,14 @@ def phases(found: "PhaseDiagram", *, axes: "Axes | None" = None) -> "Axes":
             axes.plot([], [], color="black", ls=dash, lw=1.1, label=f"exponent $-$({text}) = {value:.3g}")
         axes.legend(frameon=True, framealpha=0.9, edgecolor="none", fontsize=8, loc="lower right")
     _outline(axes, found, x, y)
-    dim = len(getattr(found.task.target, "values", ()))
-    axes.set_xlabel(r"$\log_d n$ (samples)")
-    axes.set_ylabel(r"$\log_d \lambda$ (weight decay)")
-    name = rf"power law $\gamma={gamma:g}$" if gamma is not None else type(found.task.target).__name__
-    axes.set_title(
-        rf"{name}, $d={dim}$, $\Delta={found.task.noise:g}$, $T={found.task.tokens}$: which mechanism limits the head",
-        fontsize=9.5,
-        loc="left",
-        color="#333333",
-    )
-    return axes
+    title = f"{_task(found.task)}: which mechanism limits the head"
+    return dress(axes, r"$\log_d n$ (samples)", r"$\log_d \lambda$ (weight decay)", title, legend=None)
 
 
 def _outline(axes: "Axes", found: "PhaseDiagram", x: Any, y: Any) -> None:
     """A line around every region and its name in its middle; cells without a value are hatched."""
     regions = np.array([cell.region or "failed" for cell in found.cells]).reshape(len(y), len(x))
-    left, low = _ends(x), _ends(y)
+    left, low = cell_edges(x), cell_edges(y)
     for i, j in np.ndindex(regions.shape):
         if j + 1 < len(x) and regions[i, j] != regions[i, j + 1]:
             axes.plot([left[j + 1]] * 2, low[i : i + 2], color="#222222", lw=1.6)
@@ -164,19 +137,5 @@ def _outline(axes: "Axes", found: "PhaseDiagram", x: Any, y: Any) -> None:
             continue
         middle = where.mean(axis=0)
         inside = where[np.argmin(((where - middle) / regions.shape) ** 2 @ np.ones(2))]  # the mean may lie outside
-        axes.annotate(
-            text,
-            (x[inside[1]], y[inside[0]]),
-            ha="center",
-            va="center",
-            fontsize=8,
-            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5},
-        )
-
-
-def _ends(centres: Any) -> Any:
-    """Cell boundaries half-way between centres."""
-    if len(centres) == 1:
-        return np.array([centres[0] - 0.5, centres[0] + 0.5])
-    half = 0.5 * np.diff(centres)
-    return np.concatenate([[centres[0] - half[0]], centres[:-1] + half, [centres[-1] + half[-1]]])
+        ground = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5}
+        axes.annotate(text, (x[inside[1]], y[inside[0]]), ha="center", va="center", fontsize=8, bbox=ground)

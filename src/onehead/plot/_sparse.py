@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onehead.plot.style import ACCENT, THEORY, TRAINING, fresh_axes
+from onehead.plot.style import ACCENT, THEORY, TRAINING, cell_edges, dress, fresh_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,13 +39,9 @@ def _spread_out(values: Sequence[float]) -> bool:
 
 
 def _finish(axes: "Axes", name: str, values: Sequence[float], ylabel: str) -> "Axes":
-    axes.set_xlabel(WORDS.get(name, name.replace("_", " ")))
-    axes.set_ylabel(ylabel)
-    if _spread_out(values):
-        axes.set_xscale("log")
     axes.grid(alpha=0.25, linewidth=0.6)
-    axes.legend(frameon=False)
-    return axes
+    log = "x" if _spread_out(values) else ""
+    return dress(axes, WORDS.get(name, name.replace("_", " ")), ylabel, log=log, fontsize=10.0)
 
 
 def alignment(
@@ -72,15 +68,8 @@ def error_curve(
         axes.plot(x, [r.test_error for r in results], color=COLOURS[model], linestyle=STYLES[model], label=model)
         seen += list(x)
     for model, (x, measured) in (runs or {}).items():
-        axes.errorbar(
-            x,
-            [r.test_error for r in measured],
-            yerr=[r.errors["test_error"] for r in measured],
-            fmt="o",
-            markersize=4,
-            color=COLOURS[model],
-            label=f"{model}, trained",
-        )
+        means, errors = [r.test_error for r in measured], [r.errors["test_error"] for r in measured]
+        axes.errorbar(x, means, errors, fmt="o", ms=4, color=COLOURS[model], label=f"{model}, trained")
         seen += list(x)
     axes.set_ylim(bottom=0.0)
     return _finish(axes, name, seen, "test error")
@@ -138,22 +127,14 @@ def landscape(found: "Landscape", axes: "Axes | None" = None) -> "Axes":
                 corners = [left, right, right, left], [low, low, high, high]
                 axes.fill(*corners, facecolor="none", edgecolor="white", hatch=hatch, lw=0.0)
             axes.fill([], [], facecolor="#888888", edgecolor="white", hatch=hatch, label=label)
-    for set_scale, values in ((axes.set_xscale, found.x_values), (axes.set_yscale, found.y_values)):
-        if _spread_out(values):
-            set_scale("log")
-    axes.set_xlabel(WORDS[found.x_name])
-    axes.set_ylabel(WORDS[found.y_name])
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False, fontsize=8.5)
-    return axes
+    log = "".join(axis for axis, v in (("x", found.x_values), ("y", found.y_values)) if _spread_out(v))
+    above: dict[str, Any] = {"legend": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 2}
+    return dress(axes, WORDS[found.x_name], WORDS[found.y_name], log=log, **above)
 
 
 def _cell_edges(values: Sequence[float]) -> "np.ndarray[Any, np.dtype[np.float64]]":
     """Borders half-way between neighbouring values, in the scale of the axis."""
-    x = np.log(values) if _spread_out(values) else np.asarray(values, dtype=float)
-    gaps = np.diff(x) if len(x) > 1 else np.ones(1)
-    edges = np.concatenate([[x[0] - 0.5 * gaps[0]], 0.5 * (x[1:] + x[:-1]), [x[-1] + 0.5 * gaps[-1]]])
-    return np.exp(edges) if _spread_out(values) else edges
+    return np.exp(cell_edges(np.log(values))) if _spread_out(values) else cell_edges(values)
 
 
 def tuned(found: "Tuned", axes: "Axes | None" = None) -> "Axes":
@@ -168,17 +149,9 @@ def tuned(found: "Tuned", axes: "Axes | None" = None) -> "Axes":
     filled = axes.contourf(splits, sharpnesses, values, levels=levels, cmap="Blues_r", extend="max")
     axes.figure.colorbar(filled, ax=axes, label="test error at the best ridge", format="%.3f")
     axes.plot([found.alpha0 / found.alpha], [found.sharpness], "o", color=TRAINING, ms=8, label="best")
-    axes.set_yscale("log")
+    errors = f"{found.test_error:.4f}, {found.given_test_error:.4f} as given, {found.pooled_test_error:.4f} pooled"
+    title = rf"$\alpha={found.alpha:g}$: test error {errors}"
+    dress(axes, WORDS["split"], WORDS["sharpness"], title, log="y", legend="upper right", frameon=True)
     axes.set_yticks(sharpnesses, [f"{value:g}" for value in sharpnesses])
     axes.minorticks_off()
-    axes.set_xlabel(WORDS["split"])
-    axes.set_ylabel(WORDS["sharpness"])
-    axes.set_title(
-        rf"$\alpha={found.alpha:g}$: test error {found.test_error:.4f}, {found.given_test_error:.4f} as given, "
-        f"{found.pooled_test_error:.4f} pooled",
-        fontsize=9.5,
-        loc="left",
-        color="#333333",
-    )
-    axes.legend(frameon=True, fontsize=8.5, loc="upper right")
     return axes

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onehead.plot.style import ACCENT, GREY, THEORY, TRAINING, fresh_axes
+from onehead.plot.style import ACCENT, ALPHA, GREY, OVERLAPS, THEORY, TRAINING, bulks, dress, fresh_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,10 +40,7 @@ def training_points(results: "Sequence[TrainingResult]", *, axes: "Axes | None" 
             zorder=5,
             **BARS,
         )
-    axes.set_xlabel(r"samples per squared dimension, $\alpha = n/d^2$")
-    axes.set_ylabel("error")
-    axes.legend(frameon=False, fontsize=8.5, loc="upper right")
-    return axes
+    return dress(axes, ALPHA, "error", legend="upper right")
 
 
 def trained_spectrum(result: "TrainingResult", law: "Spectrum", *, axes: "Axes | None" = None) -> "Axes":
@@ -62,23 +59,11 @@ def trained_spectrum(result: "TrainingResult", law: "Spectrum", *, axes: "Axes |
         alpha=0.45,
         label=f"trained, d = {result.dim}, {result.seeds} seeds",
     )
-    size = len(law.x) // max(len(law.edges), 1)
-    for i in range(len(law.edges)):
-        part = slice(i * size, (i + 1) * size)
-        axes.plot(law.x[part], law.density_values[part], color=THEORY, lw=1.9, label="theory" if i == 0 else None)
-    zeros = 1.0 - kept.size / values.size
-    axes.set_title(
-        f"zero eigenvalues: {zeros:.1%} trained, {law.zero_mass:.1%} theory",
-        fontsize=9.5,
-        loc="left",
-        color="#333333",
-    )
+    for i, (x, height) in enumerate(bulks(law.x, law.density_values, len(law.edges))):
+        axes.plot(x, height, color=THEORY, lw=1.9, label=None if i else "theory")
+    title = f"zero eigenvalues: {1.0 - kept.size / values.size:.1%} trained, {law.zero_mass:.1%} theory"
     inner = law.density_values[law.x > 0.1 * float(law.x.max())]
-    axes.set_ylim(0.0, 1.6 * float(inner.max()))
-    axes.set_xlabel("eigenvalue of S")
-    axes.set_ylabel("density")
-    axes.legend(frameon=False, fontsize=8.5)
-    return axes
+    return dress(axes, "eigenvalue of S", "density", title, ylim=(0.0, 1.6 * float(inner.max())))
 
 
 def message_passing(result: "AmpResult", *, axes: "Axes | None" = None) -> "Axes":
@@ -86,31 +71,14 @@ def message_passing(result: "AmpResult", *, axes: "Axes | None" = None) -> "Axes
     axes = axes if axes is not None else fresh_axes()
     steps = [step.iteration for step in result.steps]
     styles = (("q", THEORY, "-", "o"), ("m", ACCENT, "--", "s"), ("sigma", GREY, "-.", "^"))
-    names = {"q": "q = Tr S²/d", "m": "m = Tr S S*/d", "sigma": "Σ"}
     for name, colour, line, marker in styles:
+        label = OVERLAPS[name]
         theory = [float(getattr(step, f"{name}_theory")) for step in result.steps]
-        axes.plot(steps, theory, color=colour, ls=line, lw=1.5, label=f"{names[name]}, state evolution")
-        axes.plot(
-            steps,
-            [float(getattr(step, name)) for step in result.steps],
-            color=TRAINING,
-            marker=marker,
-            ms=3.5,
-            ls="none",
-            markerfacecolor="none",
-            label=f"{name if name != 'sigma' else 'Σ'}, message passing",
-        )
-    axes.set_xlabel("iteration")
-    axes.set_ylabel("overlap")
-    axes.set_ylim(bottom=0.0)
-    axes.set_title(
-        f"d = {result.dim}, α = {result.alpha:g}, damping {result.damping:g}",
-        fontsize=9.5,
-        loc="left",
-        color="#333333",
-    )
-    axes.legend(frameon=False, fontsize=8.0, ncols=2)
-    return axes
+        axes.plot(steps, theory, color=colour, ls=line, lw=1.5, label=f"{label}, state evolution")
+        found = [float(getattr(step, name)) for step in result.steps]
+        axes.plot(steps, found, marker, color=TRAINING, ms=3.5, mfc="none", label=f"{label[0]}, message passing")
+    title = f"d = {result.dim}, α = {result.alpha:g}, damping {result.damping:g}"
+    return dress(axes, "iteration", "overlap", title, ylim=(0.0, None), fontsize=8.0, ncols=2)
 
 
 def comparison(table: "Comparison", *, axes: "Axes | None" = None) -> "Axes":
@@ -124,15 +92,7 @@ def comparison(table: "Comparison", *, axes: "Axes | None" = None) -> "Axes":
         error = np.nan_to_num([run.spread["test_error_err"] for run in point.runs]) / theory
         colour, marker = f"C{k}", MARKERS[k % len(MARKERS)]
         shift = 0.008 * widest * (k - 0.5 * (len(table.points) - 1))  # so that error bars do not hide each other
-        axes.errorbar(
-            inverse + shift,
-            ratio,
-            yerr=error,
-            color=colour,
-            marker=marker,
-            label=f"α = {point.alpha:g}",
-            **BARS,
-        )
+        axes.errorbar(inverse + shift, ratio, error, color=colour, marker=marker, label=f"α = {point.alpha:g}", **BARS)
         for limit in point.limits:
             if limit.quantity == "test_error":
                 axes.errorbar(
@@ -144,8 +104,5 @@ def comparison(table: "Comparison", *, axes: "Axes | None" = None) -> "Axes":
     axes.axhline(1.0, color=THEORY, lw=1.9, label="theory")
     axes.axvline(0.0, color=GREY, lw=0.8)
     axes.set_xlim(-0.06 * widest, 1.08 * widest)
-    axes.set_xlabel("1/d (open markers: extrapolated to infinite dimension)")
-    axes.set_ylabel("test error, training over theory")
-    axes.set_title(table.setting, fontsize=9.5, loc="left", color="#333333")
-    axes.legend(frameon=False, fontsize=8.5)
-    return axes
+    across = "1/d (open markers: extrapolated to infinite dimension)"
+    return dress(axes, across, "test error, training over theory", table.setting)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onehead.plot.style import ACCENT, GREY, THEORY, TRAINING, fresh_axes
+from onehead.plot.style import LAWS, TRAINING, dress, fresh_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -14,12 +14,6 @@ if TYPE_CHECKING:
 
 __all__ = ["head_pages", "head_spectrum", "survey_map"]
 
-LAWS = {  # name -> colour, line, legend
-    "trained": (THEORY, "-", "trained-head law"),
-    "marchenko-pastur": (ACCENT, "--", "Marchenko-Pastur"),
-    "noise": (GREY, ":", "two random matrices"),
-    "power-law": ("#9467bd", "-.", "power law"),
-}
 SHORT = {"trained": "trained", "marchenko-pastur": "MP", "noise": "noise", "power-law": "power"}
 COLUMNS, ROWS = 12, 8
 
@@ -44,12 +38,8 @@ def head_spectrum(head: "HeadReport", *, axes: "Axes | None" = None, small: bool
     axes.set_ylim(0.0, 1.06 * max(float(values[0]), head.bulk_edge or 0.0))
     axes.set_xlim(0.0, values.size + 1.0)
     if not small:
-        axes.set_xlabel("rank")
-        axes.set_ylabel(r"singular value of $W_Q^\top W_K$")
-        axes.set_title(
-            f"layer {head.layer}, head {head.head}: {head.verdict}", fontsize=8.5, loc="left", color="#333333"
-        )
-        axes.legend(frameon=False, fontsize=8.0)
+        title = f"layer {head.layer}, head {head.head}: {head.verdict}"
+        dress(axes, "rank", r"singular value of $W_Q^\top W_K$", title, title_size=8.5, fontsize=8.0)
     return axes
 
 

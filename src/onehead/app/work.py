@@ -9,7 +9,7 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -17,24 +17,38 @@ from typing import Any
 from onehead.app.pause import Stopped, on_pause
 from onehead.app.state import State
 from onehead.errors import OneheadError
+from onehead.numerics.parallel import cores
 
-__all__ = ["LIMITS", "Busy", "TooSlow", "Workers"]
+__all__ = ["BEYOND", "INSIDE", "LIMITS", "Workers", "end", "start"]
 
 LIMITS = {"report": 20.0, "picture": 45.0, "checkpoint": 120.0}  # seconds from question to answer
 KEPT = 400  # answers
+BEYOND = "these values are too extreme for double precision; move the last knob back."
+INSIDE = "something went wrong inside ({}); turn a knob to try again."
 
 
-class TooSlow(OneheadError):
-    """An answer that was not there in time."""
+def start(name: str, target: Callable[..., None], *arguments: Any) -> tuple[Any, Any]:
+    """A process that ends with this one, and our end of the pipe that is its last argument."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=target, args=(*arguments, theirs), daemon=True, name=name)
+    process.start()
+    theirs.close()
+    return process, ours
 
 
-class Busy(OneheadError):
-    """All workers were taken for too long."""
+def end(process: Any) -> None:
+    """End a process, and wait until it has."""
+    process.terminate()
+    process.join(10.0)
 
 
 def _serve(pipe: Any) -> None:
     """The loop of a worker: a question in, an answer out; a message in between means that nobody waits any more."""
     os.nice(5)  # the server's own sketches come first
+    from onehead.sweep.solve import pin_threads  # noqa: PLC0415
+
+    pin_threads()  # before anything heavy is loaded
     from onehead.app.views import VIEWS  # noqa: PLC0415
     from onehead.app.views.checkpoint import survey_file  # noqa: PLC0415
 
@@ -47,6 +61,7 @@ def _serve(pipe: Any) -> None:
         if question is None:  # a stop that came after the answer
             continue
         number, job, argument = question
+        kind: str = "answer"
         answer: Any
         try:
             if job == "checkpoint":
@@ -55,21 +70,19 @@ def _serve(pipe: Any) -> None:
                 answer = getattr(VIEWS[argument[0]], job)(State(*argument))
         except Stopped:
             answer = Stopped()
-        except OneheadError as error:
-            answer = error
-        except MemoryError:
-            answer = OneheadError("the problem does not fit into the memory of this machine; make it smaller.")
-        except ArithmeticError:
-            answer = OneheadError("these values are too extreme for double precision; move the last knob back.")
         except Exception as error:  # a bug in one view must not end the others
-            answer = OneheadError(f"something went wrong inside ({type(error).__name__}); turn a knob to try again.")
+            kind, answer = "error", _sentence(error)
         with suppress(BrokenPipeError):
-            pipe.send((number, _portable(answer)))
+            pipe.send((number, (kind, answer)))
 
 
-def _portable(answer: Any) -> Any:
+def _sentence(error: Exception) -> str:
     """Errors travel as sentences: some of them cannot be made again from their text alone."""
-    return ("error", str(answer)) if isinstance(answer, OneheadError) else ("answer", answer)
+    if isinstance(error, OneheadError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return "the problem does not fit into the memory of this machine; make it smaller."
+    return BEYOND if isinstance(error, ArithmeticError) else INSIDE.format(type(error).__name__)
 
 
 @dataclass
@@ -79,30 +92,22 @@ class _Worker:
     asks: tuple[str, str] | None = None
 
 
+def _worker() -> _Worker:
+    return _Worker(*start("onehead-worker", _serve))
+
+
 class Workers:
     """A few worker processes behind one door."""
 
     def __init__(self, count: int | None = None) -> None:
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        self._count = count or max(2, cores)
-        self._context = multiprocessing.get_context("spawn")
+        self._count = count or max(2, cores())
         self._free = threading.Condition()
-        self._idle: list[_Worker] = []
+        self._idle = [_worker() for _ in range(self._count)]
         self._busy: list[_Worker] = []
         self._newest: dict[tuple[str, str], int] = {}
         self._number = 0
         self._answers: OrderedDict[Hashable, Any] = OrderedDict()
         self._closed = False
-        for _ in range(self._count):
-            self._idle.append(self._start())
-
-    def _start(self) -> _Worker:
-        ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=_serve, args=(theirs,), daemon=True, name="onehead-worker")
-        with _one_thread():
-            process.start()
-        theirs.close()
-        return _Worker(process, ours)
 
     def ask(self, job: str, argument: Any, *, page: str, key: Hashable = None, limit: float | None = None) -> Any:
         """The answer, from memory if it was given before.
@@ -157,7 +162,7 @@ class Workers:
                     return worker
                 left = until - time.monotonic()
                 if left <= 0.0 or self._closed:
-                    raise Busy("the explorer is busy with other pages; try again in a moment.")
+                    raise OneheadError("the explorer is busy with other pages; try again in a moment.")
                 self._free.wait(left)
 
     def _converse(self, worker: _Worker, number: int, question: tuple[str, Any], until: float, limit: float) -> Any:
@@ -167,15 +172,11 @@ class Workers:
                 answered, answer = worker.pipe.recv()
                 if answered == number:
                     return answer
+            why = f"no answer within {limit:g} s; fewer tokens, a larger weight decay or another alpha are quicker."
         except (EOFError, OSError):
-            worker.process.terminate()
-            worker.process.join(5.0)
-            raise OneheadError("the worker was ended while it solved this; turn a knob to try again.") from None
-        worker.process.terminate()
-        worker.process.join(5.0)
-        raise TooSlow(
-            f"no answer within {limit:g} s; fewer tokens, a larger weight decay or another alpha are quicker."
-        )
+            why = "the worker was ended while it solved this; turn a knob to try again."
+        end(worker.process)
+        raise OneheadError(why)
 
     def _give_back(self, worker: _Worker) -> None:
         with self._free:
@@ -186,7 +187,7 @@ class Workers:
         fresh = worker
         if not worker.process.is_alive():
             worker.pipe.close()
-            fresh = self._start()
+            fresh = _worker()
         fresh.asks = None
         with self._free:
             self._idle.append(fresh)
@@ -212,23 +213,4 @@ class Workers:
             everyone = [*self._idle, *self._busy]
             self._free.notify_all()
         for worker in everyone:
-            worker.process.terminate()
-        for worker in everyone:
-            worker.process.join(5.0)
-
-
-class _one_thread:  # noqa: N801  (used like a function)
-    """Children inherit the environment: each worker uses one thread."""
-
-    NAMES = ("ONEHEAD_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
-
-    def __enter__(self) -> None:
-        self._before = {name: os.environ.get(name) for name in self.NAMES}
-        os.environ.update(dict.fromkeys(self.NAMES, "1"))
-
-    def __exit__(self, *_: object) -> None:
-        for name, value in self._before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+            end(worker.process)

@@ -105,9 +105,9 @@ PROBLEMS: dict[type[Problem], str] = {
     Training: "training",
 }
 # where the explorer allows less than the library, so that pictures stay quick and finite
-LEAST: dict[str, float] = {"dim": 10, "eta_q": -1e3}
-MOST: dict[str, float] = {
-    "dim": 1000, "length": 1000, "strength": 100, "sparse_beta": 1e3, "eta_b": 1e3, "eta_q": 1e3,
+LIMITS: dict[str, tuple[float | None, float]] = {
+    "dim": (10, 1000), "length": (None, 1000), "strength": (None, 100),
+    "sparse_beta": (None, 1e3), "eta_b": (None, 1e3), "eta_q": (-1e3, 1e3),
 }  # fmt: skip
 DEFAULTS: dict[str, Value] = {"dim": 100}  # the library's 200 are too slow to drag
 TEXTS = {
@@ -152,7 +152,7 @@ class Knob:
     @property
     def limits(self) -> tuple[float | None, float | None]:
         """Least and most in the explorer, where the library allows more."""
-        return LEAST.get(self.name), MOST.get(self.name)
+        return LIMITS.get(self.name, (None, None))
 
     @property
     def choices(self) -> tuple[tuple[str, str], ...]:

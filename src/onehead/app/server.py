@@ -13,13 +13,12 @@ from typing import Any
 
 from onehead.app.drawing import narrowed, paint, points
 from onehead.app.page import index_page
-from onehead.app.pause import Stopped
 from onehead.app.safety import BODY_LIMIT, LOOPBACK, QUESTIONS, UPLOAD_LIMIT, guard, security_headers
 from onehead.app.state import State, read_state
 from onehead.app.training import Trainer, default_store
 from onehead.app.views import VIEWS
 from onehead.app.views.base import Picture, failed
-from onehead.app.work import BEYOND, INSIDE, Workers
+from onehead.app.work import BEYOND, INSIDE, Stopped, Workers
 from onehead.errors import MissingExtra, OneheadError
 from onehead.results import plain
 from onehead.sweep.export import put_csv

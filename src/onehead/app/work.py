@@ -1,7 +1,8 @@
 """Workers: processes beside the server that solve what takes longer than a tenth of a second, each within a time limit.
 
 A worker that exceeds its limit is ended and replaced, so that no request hangs. A page that asks again for the same kind of
-answer takes its older question back: one that waits is dropped, one that runs stops at its next pause.
+answer takes its older question back: one that waits is dropped, one that runs stops at its next pause. Work of a view therefore
+pauses between two points.
 """
 
 import multiprocessing
@@ -14,17 +15,33 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from onehead.app.pause import Stopped, on_pause
 from onehead.app.state import State
 from onehead.errors import OneheadError
 from onehead.numerics.parallel import cores
 
-__all__ = ["BEYOND", "INSIDE", "LIMITS", "Workers", "end", "start"]
+__all__ = ["BEYOND", "INSIDE", "LIMITS", "Stopped", "Workers", "end", "pause", "start"]
 
 LIMITS = {"report": 20.0, "picture": 45.0, "checkpoint": 120.0}  # seconds from question to answer
 KEPT = 400  # answers
 BEYOND = "these values are too extreme for double precision; move the last knob back."
 INSIDE = "something went wrong inside ({}); turn a knob to try again."
+
+_wanted: list[Callable[[], bool]] = []  # of a worker: how to find out whether its answer is still wanted
+
+
+class Stopped(Exception):
+    """The page has moved on: nobody waits for this answer."""
+
+
+def pause() -> None:
+    """Go on, or stop here.
+
+    Examples
+    --------
+    >>> pause()
+    """
+    if not all(wanted() for wanted in _wanted):
+        raise Stopped
 
 
 def start(name: str, target: Callable[..., None], *arguments: Any) -> tuple[Any, Any]:
@@ -52,7 +69,7 @@ def _serve(pipe: Any) -> None:
     from onehead.app.views import VIEWS  # noqa: PLC0415
     from onehead.app.views.checkpoint import survey_file  # noqa: PLC0415
 
-    on_pause(lambda: not pipe.poll())
+    _wanted.append(lambda: not pipe.poll())
     while True:
         try:
             question = pipe.recv()
@@ -61,28 +78,27 @@ def _serve(pipe: Any) -> None:
         if question is None:  # a stop that came after the answer
             continue
         number, job, argument = question
-        kind: str = "answer"
         answer: Any
         try:
             if job == "checkpoint":
                 answer = survey_file(*argument)
             else:
                 answer = getattr(VIEWS[argument[0]], job)(State(*argument))
-        except Stopped:
-            answer = Stopped()
         except Exception as error:  # a bug in one view must not end the others
-            kind, answer = "error", _sentence(error)
+            answer = _portable(error)
         with suppress(BrokenPipeError):
-            pipe.send((number, (kind, answer)))
+            pipe.send((number, answer))
 
 
-def _sentence(error: Exception) -> str:
+def _portable(error: Exception) -> Exception:
     """Errors travel as sentences: some of them cannot be made again from their text alone."""
+    if isinstance(error, Stopped):
+        return error
     if isinstance(error, OneheadError):
-        return str(error)
+        return OneheadError(str(error))
     if isinstance(error, MemoryError):
-        return "the problem does not fit into the memory of this machine; make it smaller."
-    return BEYOND if isinstance(error, ArithmeticError) else INSIDE.format(type(error).__name__)
+        return OneheadError("the problem does not fit into the memory of this machine; make it smaller.")
+    return OneheadError(BEYOND if isinstance(error, ArithmeticError) else INSIDE.format(type(error).__name__))
 
 
 @dataclass
@@ -119,8 +135,10 @@ class Workers:
         OneheadError
             What the question ended in: no solution, too slow, too busy.
         """
-        if key is not None and (kept := self._kept(key)) is not None:
-            return kept
+        with self._free:
+            if key is not None and key in self._answers:
+                self._answers.move_to_end(key)
+                return self._answers[key]
         limit = LIMITS[job] if limit is None else limit
         until, asks = time.monotonic() + limit, (page, job)
         with self._free:
@@ -134,19 +152,20 @@ class Workers:
         try:
             worker = self._take(job, asks, number, until)
             try:
-                kind, answer = self._converse(worker, number, (job, argument), until, limit)
+                answer = self._converse(worker, number, (job, argument), until, limit)
             finally:
                 self._give_back(worker)
         finally:
             with self._free:  # also when no worker was free in time: what nobody waits for is forgotten
                 if self._newest.get(asks) == number:
                     del self._newest[asks]
-        if kind == "error":
-            raise OneheadError(answer)
-        if isinstance(answer, Stopped):
+        if isinstance(answer, Exception):
             raise answer
         if key is not None:
-            self._keep(key, answer)
+            with self._free:
+                self._answers[key] = answer
+                while len(self._answers) > KEPT:
+                    self._answers.popitem(last=False)
         return answer
 
     def _take(self, job: str, asks: tuple[str, str], number: int, until: float) -> _Worker:
@@ -184,27 +203,13 @@ class Workers:
             closed = self._closed
         if closed:
             return
-        fresh = worker
         if not worker.process.is_alive():
             worker.pipe.close()
-            fresh = _worker()
-        fresh.asks = None
+            worker = _worker()
+        worker.asks = None
         with self._free:
-            self._idle.append(fresh)
+            self._idle.append(worker)
             self._free.notify_all()
-
-    def _kept(self, key: Hashable) -> Any:
-        with self._free:
-            if key in self._answers:
-                self._answers.move_to_end(key)
-                return self._answers[key]
-        return None
-
-    def _keep(self, key: Hashable, answer: Any) -> None:
-        with self._free:
-            self._answers[key] = answer
-            while len(self._answers) > KEPT:
-                self._answers.popitem(last=False)
 
     def close(self) -> None:
         """End every worker."""

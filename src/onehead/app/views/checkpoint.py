@@ -10,9 +10,9 @@ import numpy as np
 from onehead import weights
 from onehead.app.drawing import Figure, figure, heatmap, line, points, show
 from onehead.app.knobs import Checkpoint
-from onehead.app.pause import pause
 from onehead.app.state import State
 from onehead.app.views.base import Badge, Code, Line, Number, Panel, Picture, Report, View, flat, numbers
+from onehead.app.work import pause
 from onehead.errors import InvalidArgument, OneheadError
 
 __all__ = ["VIEW", "survey_file"]

@@ -10,10 +10,10 @@ from onehead.aim.targets import MarchenkoPastur
 from onehead.aim.task import Learner, Task
 from onehead.app.drawing import Figure, figure, line, mark, marked
 from onehead.app.knobs import Axis, Training
-from onehead.app.pause import pause
 from onehead.app.state import State
 from onehead.app.views.base import POOL, Code, Panel, Picture, Report, View, answer, flat, numbers, solved
 from onehead.app.views.words import code_of
+from onehead.app.work import pause
 from onehead.errors import OneheadError
 
 __all__ = ["VIEW"]

@@ -8,10 +8,10 @@ from onehead import aim
 from onehead.aim.targets import MarchenkoPastur
 from onehead.aim.task import Learner, Task
 from onehead.app.drawing import Figure, figure, line, points, show
-from onehead.app.pause import pause
 from onehead.app.state import State
 from onehead.app.views.base import Line, Panel, Picture, View, answer, numbers, span
 from onehead.app.views.words import code_of
+from onehead.app.work import pause
 
 __all__ = ["VIEW"]
 

@@ -8,10 +8,10 @@ from onehead import aim
 from onehead.aim.targets import PowerLaw
 from onehead.aim.task import Learner, Task
 from onehead.app.drawing import Figure, figure, heatmap, line, marked, points
-from onehead.app.pause import pause
 from onehead.app.state import State
 from onehead.app.views.base import Code, Panel, Picture, View, answer, flat, solved
 from onehead.app.views.words import code_of
+from onehead.app.work import pause
 from onehead.errors import OneheadError
 from onehead.results import NoAnswer
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from onehead import sparse
 from onehead.app.drawing import Figure, figure, line, marked, points, show
-from onehead.app.pause import pause
 from onehead.app.state import State
 from onehead.app.views.base import (
     POOL,
@@ -26,6 +25,7 @@ from onehead.app.views.base import (
     solved,
 )
 from onehead.app.views.words import code_of
+from onehead.app.work import pause
 from onehead.errors import OneheadError
 from onehead.sparse.solve import sketch
 from onehead.sparse.task import Protocol, Task

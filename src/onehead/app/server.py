@@ -35,12 +35,6 @@ class Wrong(OneheadError):
     """A knob has a value that is not allowed."""
 
 
-def _refuse(wrong: dict[str, str]) -> None:
-    """Say what is wrong with the first of some bad values."""
-    for sentence in wrong.values():
-        raise Wrong(sentence)
-
-
 def _dash() -> Any:
     try:
         import dash  # noqa: PLC0415
@@ -219,7 +213,8 @@ class Explorer:
     def _exact(self, job: str, question: dict[str, Any]) -> tuple[State, Any]:
         """The library's own answer to a question, with the state it is about."""
         state, wrong, page = self._state(question)
-        _refuse(wrong)
+        if wrong:
+            raise Wrong(next(iter(wrong.values())))
         key = None if state.view == "checkpoint" else (job, state.view, *state.key(*VIEWS[state.view].knobs))
         return state, self.workers.ask(job, (state.view, state.values, state.extra), page=page, key=key)
 
@@ -245,17 +240,8 @@ class Explorer:
             name = f"trained, d = {dim}, {seeds[0] if len(seeds) == 1 else f'{seeds[0]} to {seeds[-1]}'} seeds"
             x = [run.alpha for run in own]
             for quantity, panel in (("test_error", "y"), ("rank", "y2")):
-                traces.append(
-                    points(
-                        x,
-                        [run.mean[quantity] for run in own],
-                        name,
-                        error=[run.error[quantity] for run in own],
-                        size=7,
-                        yaxis=panel,
-                        showlegend=panel == "y",
-                    )
-                )
+                y, error = [run.mean[quantity] for run in own], [run.error[quantity] for run in own]
+                traces.append(points(x, y, name, error=error, size=7, yaxis=panel, showlegend=panel == "y"))
         return traces
 
     # --- addresses

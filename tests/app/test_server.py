@@ -13,12 +13,11 @@ import pytest
 from tests.support.explorer import checkpoint_file, fuzz_request, question
 
 from onehead import aim
-from onehead.app.pause import Stopped
 from onehead.app.safety import BODY_LIMIT
 from onehead.app.server import Explorer
 from onehead.app.state import read_state
 from onehead.app.training import Trainer, training_axes
-from onehead.app.work import Workers
+from onehead.app.work import Stopped, Workers
 from onehead.errors import MissingExtra, OneheadError
 
 UPDATE = "/_dash-update-component"

@@ -4,39 +4,25 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["Figure", "figure", "line", "mark", "marker_line", "narrowed", "paint", "points", "show"]
+__all__ = ["Figure", "figure", "heatmap", "line", "mark", "marked", "narrowed", "paint", "points", "show"]
 
 Figure = dict[str, Any]
 
-# the same roles as in onehead.plot: theory solid, training orange markers, target and helpers grey
-PAINTS = {
-    "light": {
-        "@theory": "#1f4e9c",
-        "@soft": "rgba(31,78,156,0.12)",
-        "@second": "#2f8080",
-        "@third": "#8a5a9e",
-        "@training": "#c85a14",
-        "@grey": "#7a7f87",
-        "@fill": "rgba(122,127,135,0.22)",
-        "@ink": "#22262c",
-        "@grid": "#e6e8ec",
-        "@paper": "rgba(0,0,0,0)",
-        "@label": "#ffffff",
-    },
-    "dark": {
-        "@theory": "#8ab0f5",
-        "@soft": "rgba(138,176,245,0.16)",
-        "@second": "#6cc3c0",
-        "@third": "#c9a0dc",
-        "@training": "#f0965a",
-        "@grey": "#9aa1ab",
-        "@fill": "rgba(154,161,171,0.25)",
-        "@ink": "#e4e7ec",
-        "@grid": "#2f353e",
-        "@paper": "rgba(0,0,0,0)",
-        "@label": "#1a1e24",
-    },
+# the same roles as in onehead.plot: theory solid, training orange markers, target and helpers grey; light, then dark
+COLOURS = {
+    "@theory": ("#1f4e9c", "#8ab0f5"),
+    "@soft": ("rgba(31,78,156,0.12)", "rgba(138,176,245,0.16)"),
+    "@second": ("#2f8080", "#6cc3c0"),
+    "@third": ("#8a5a9e", "#c9a0dc"),
+    "@training": ("#c85a14", "#f0965a"),
+    "@grey": ("#7a7f87", "#9aa1ab"),
+    "@fill": ("rgba(122,127,135,0.22)", "rgba(154,161,171,0.25)"),
+    "@ink": ("#22262c", "#e4e7ec"),
+    "@grid": ("#e6e8ec", "#2f353e"),
+    "@paper": ("rgba(0,0,0,0)", "rgba(0,0,0,0)"),
+    "@label": ("#ffffff", "#1a1e24"),
 }
+PAINTS = {theme: {role: pair[i] for role, pair in COLOURS.items()} for i, theme in enumerate(("light", "dark"))}
 FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
 
 
@@ -104,6 +90,14 @@ def _trace(mode: str, x: Sequence[float], y: Sequence[float], name: str, **more:
     return {"type": "scatter", "mode": mode, "name": name, **values, "hovertemplate": "%{x:.4g}, %{y:.5g}", **more}
 
 
+def heatmap(
+    x: Sequence[float], y: Sequence[float], z: Any, colours: tuple[str, str], bar: Figure, **more: Any
+) -> Figure:
+    """A table in colours from low to high, with a bar that says which is which."""
+    scale = [[0.0, colours[0]], [1.0, colours[1]]]
+    return {"type": "heatmap", "x": x, "y": y, "z": z, "colorscale": scale, "colorbar": bar, **more}
+
+
 def mark(layout: Figure, x: float, text: str, *, row: int = 0) -> None:
     """A thin vertical line with its name at the top, each name on its own height; the axis is logarithmic."""
     _vertical(layout, x, line={"color": "@grey", "width": 1, "dash": "dot"})
@@ -124,9 +118,11 @@ def mark(layout: Figure, x: float, text: str, *, row: int = 0) -> None:
     )
 
 
-def marker_line(layout: Figure, x: float) -> None:
-    """The solid line at the marked point."""
-    _vertical(layout, x, line={"color": "@theory", "width": 1.2}, opacity=0.55)
+def marked(drawn: Figure, x: float, ends: tuple[float, float] = (0.0, math.inf)) -> Figure:
+    """The figure with a solid line at the marked point, if that lies between the ends of the axis."""
+    if ends[0] <= x <= ends[1]:
+        _vertical(drawn["layout"], x, line={"color": "@theory", "width": 1.2}, opacity=0.55)
+    return drawn
 
 
 def _vertical(layout: Figure, x: float, **style: Any) -> None:

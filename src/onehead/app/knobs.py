@@ -25,23 +25,24 @@ Value = float | int | str | bool
 RATIO: dict[str, Any] = dict(words_of(Ratio)["alpha"].bounds)
 
 
+def _ratio(default: float, label: str, sentence: str, low: float, high: float) -> Any:
+    """A place on the α axis, with the ends of its slider."""
+    return word(default, "α", sentence, label=label, slider=Slider(low, high, log=True), **RATIO)
+
+
+def _count(
+    default: int, symbol: str, sentence: str, may: tuple[int, int], drag: tuple[int, int], label: str = ""
+) -> Any:
+    """A whole number: what may be typed, and what is sensible to drag."""
+    return word(default, symbol, sentence, label=label, ge=may[0], le=may[1], slider=Slider(*drag, 1))
+
+
 class Axis(Problem):
     """The α axis and the point that is marked on it."""
 
-    alpha: float = word(
-        0.5,
-        "α",
-        "Samples over squared dimension, n/d²; the marked point.",
-        label="Sample ratio",
-        slider=Slider(0.01, 10.0, log=True),
-        **RATIO,
-    )
-    alpha_from: float = word(
-        0.03, "α", "Left end of the α axis.", label="Axis from", slider=Slider(0.01, 1.0, log=True), **RATIO
-    )
-    alpha_to: float = word(
-        4.0, "α", "Right end of the α axis.", label="Axis to", slider=Slider(0.5, 20.0, log=True), **RATIO
-    )
+    alpha: float = _ratio(0.5, "Sample ratio", "Samples over squared dimension, n/d²; the marked point.", 0.01, 10.0)
+    alpha_from: float = _ratio(0.03, "Axis from", "Left end of the α axis.", 0.01, 1.0)
+    alpha_to: float = _ratio(4.0, "Axis to", "Right end of the α axis.", 0.5, 20.0)
 
     @model_validator(mode="after")
     def _ordered(self) -> "Axis":
@@ -70,48 +71,22 @@ class Page(Problem):
 class Checkpoint(Problem):
     """Which head of a file is shown."""
 
-    layer: int = word(0, "", "Which layer of the file, from 0.", ge=0, le=1000, slider=Slider(0, 48, 1))
-    head: int = word(0, "", "Which head of the layer, from 0.", ge=0, le=1000, slider=Slider(0, 32, 1))
-    heads: int = word(
-        0,
-        "H",
-        "Heads per layer, if the file does not say; 0 to look it up.",
-        label="Query heads",
-        ge=0,
-        le=1024,
-        slider=Slider(0, 64, 1),
+    layer: int = _count(0, "", "Which layer of the file, from 0.", (0, 1000), (0, 48))
+    head: int = _count(0, "", "Which head of the layer, from 0.", (0, 1000), (0, 32))
+    heads: int = _count(
+        0, "H", "Heads per layer, if the file does not say; 0 to look it up.", (0, 1024), (0, 64), "Query heads"
     )
 
 
 class Training(Problem):
     """Real runs over the curve."""
 
-    train_dim: int = word(
-        50,
-        "d",
-        "Dimension of a token in the real run.",
-        label="Dimension",
-        ge=10,
-        le=200,
-        slider=Slider(20, 150, 1),
+    train_dim: int = _count(50, "d", "Dimension of a token in the real run.", (10, 200), (20, 150), "Dimension")
+    train_points: int = _count(
+        6, "#α", "Sample ratios at which to train, spread over the axis.", (1, 20), (1, 12), "Points"
     )
-    train_points: int = word(
-        6,
-        "#α",
-        "Sample ratios at which to train, spread over the axis.",
-        label="Points",
-        ge=1,
-        le=20,
-        slider=Slider(1, 12, 1),
-    )
-    train_seeds: int = word(
-        4,
-        "#",
-        "Independent runs per point; their spread is the error bar.",
-        label="Seeds",
-        ge=1,
-        le=20,
-        slider=Slider(1, 10, 1),
+    train_seeds: int = _count(
+        4, "#", "Independent runs per point; their spread is the error bar.", (1, 20), (1, 10), "Seeds"
     )
 
 
@@ -130,9 +105,9 @@ PROBLEMS: dict[type[Problem], str] = {
     Training: "training",
 }
 # where the explorer allows less than the library, so that pictures stay quick and finite
-LEAST: dict[str, float] = {"dim": 10, "eta_q": -1e3}
-MOST: dict[str, float] = {
-    "dim": 1000, "length": 1000, "strength": 100, "sparse_beta": 1e3, "eta_b": 1e3, "eta_q": 1e3,
+LIMITS: dict[str, tuple[float | None, float]] = {
+    "dim": (10, 1000), "length": (None, 1000), "strength": (None, 100),
+    "sparse_beta": (None, 1e3), "eta_b": (None, 1e3), "eta_q": (-1e3, 1e3),
 }  # fmt: skip
 DEFAULTS: dict[str, Value] = {"dim": 100}  # the library's 200 are too slow to drag
 TEXTS = {
@@ -177,7 +152,7 @@ class Knob:
     @property
     def limits(self) -> tuple[float | None, float | None]:
         """Least and most in the explorer, where the library allows more."""
-        return LEAST.get(self.name), MOST.get(self.name)
+        return LIMITS.get(self.name, (None, None))
 
     @property
     def choices(self) -> tuple[tuple[str, str], ...]:

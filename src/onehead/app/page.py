@@ -7,7 +7,6 @@ from onehead import __version__
 from onehead.app.knobs import GROUPS, KNOBS, Knob
 from onehead.app.presets import PRESETS
 from onehead.app.views import VIEWS
-from onehead.app.views.base import View
 
 __all__ = ["index_page"]
 
@@ -17,20 +16,19 @@ def _knob(knob: Knob) -> str:
     name, title, said = escape(knob.name), escape(knob.said.label), knob.said
     views = " ".join(view.name for view in VIEWS.values() if knob.name in view.knobs)
     symbol = f'<span class="symbol">{escape(knob.symbol)}</span>' if knob.symbol else ""
-    described = f'aria-describedby="help-{name} wrong-{name}"'
+    own = f'id="knob-{name}" data-knob="{name}" aria-describedby="help-{name} wrong-{name}"'
+
+    def label(before: str = "") -> str:
+        return f'<label for="knob-{name}">{before}{title} {symbol}</label>'
+
     if said.kind == "switch":
-        control = f'<input type="checkbox" id="knob-{name}" data-knob="{name}" {described}>'
-        head = f'<label for="knob-{name}">{control} {title} {symbol}</label>'
+        head = label(f'<input type="checkbox" {own}> ')
     elif said.kind == "choice":
         options = "".join(f'<option value="{escape(word)}">{escape(text)}</option>' for word, text in knob.choices)
-        head = (
-            f'<label for="knob-{name}">{title} {symbol}</label>'
-            f'<select id="knob-{name}" data-knob="{name}" {described}>{options}</select>'
-        )
+        head = label() + f"<select {own}>{options}</select>"
     else:
-        head = (
-            f'<label for="knob-{name}">{title} {symbol}</label>'
-            f'<input type="text" inputmode="decimal" autocomplete="off" id="knob-{name}" data-knob="{name}" {described}>'
+        head = label() + (
+            f'<input type="text" inputmode="decimal" autocomplete="off" {own}>'
             f'<input type="range" id="slide-{name}" data-slide="{name}" min="0" max="{_steps(knob)}" step="1" '
             f'aria-label="{title}, slider">'
         )
@@ -74,33 +72,15 @@ UPLOAD = """
 """
 
 
-def _tab(view: View) -> str:
-    return f'<a href="?view={view.name}" data-view="{view.name}" role="tab">{escape(view.title)}</a>'
-
-
 def _settings() -> str:
     """What the script of the page has to know, as JSON."""
     knobs = {
-        name: {
-            "kind": knob.said.kind,
-            **knob.slider._asdict(),
-            "default": knob.default,
-            "steps": _steps(knob),
-        }
+        name: {"kind": knob.said.kind, **knob.slider._asdict(), "default": knob.default, "steps": _steps(knob)}
         for name, knob in KNOBS.items()
     }
-    views = {
-        view.name: {
-            "title": view.title,
-            "about": view.about,
-            "formula": view.formula,
-            "knobs": list(view.knobs),
-            "plays": view.plays,
-            "trains": view.trains,
-        }
-        for view in VIEWS.values()
-    }
-    presets = [{"name": preset.name, "view": preset.view, "values": preset.values} for preset in PRESETS]
+    told = ("title", "about", "formula", "knobs", "plays", "trains")
+    views = {name: {word: getattr(view, word) for word in told} for name, view in VIEWS.items()}
+    presets = [preset._asdict() for preset in PRESETS]
     text = json.dumps({"knobs": knobs, "views": views, "presets": presets})
     return text.replace("<", "\\u003c")  # nothing in it may end the script element
 
@@ -108,7 +88,9 @@ def _settings() -> str:
 def index_page() -> str:
     """The template that Dash fills with its own scripts; the pictures go where ``app_entry`` stands."""
     presets = "".join(f'<option value="{i}">{escape(preset.name)}</option>' for i, preset in enumerate(PRESETS))
-    tabs = "".join(_tab(view) for view in VIEWS.values())
+    tabs = "".join(
+        f'<a href="?view={name}" data-view="{name}" role="tab">{escape(view.title)}</a>' for name, view in VIEWS.items()
+    )
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>

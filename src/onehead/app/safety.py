@@ -1,18 +1,23 @@
 """What stands between the network and the explorer: headers, hosts, sizes, and the shape of every question."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
-__all__ = ["BODY_LIMIT", "UPLOAD_LIMIT", "Expected", "expected_callbacks", "guard", "security_headers"]
+__all__ = ["BODY_LIMIT", "LOOPBACK", "QUESTIONS", "UPLOAD_LIMIT", "guard", "security_headers"]
 
 BODY_LIMIT = 64 * 1024  # bytes of a question from the page
 UPLOAD_LIMIT = 1024 * 1024 * 1024  # bytes of a checkpoint
 UPDATE = "/_dash-update-component"
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
 
-Expected = dict[str, dict[str, Any]]
+# what a page may ask, and the parts of it that the answer fills; each question is the data of a store of its own
+QUESTIONS = {
+    "draw": ("picture.figure", "told-draw.data"),
+    "report": ("told-report.data",),
+    "picture": ("told-picture.data",),
+    "train": ("told-train.data",),
+}
 Refusal = tuple[str, int]
 
 
@@ -46,21 +51,20 @@ def security_headers(script_hashes: list[str]) -> dict[str, str]:
     }
 
 
-def expected_callbacks(callback_map: dict[str, dict[str, Any]]) -> Expected:
-    """For every callback of the page the exact shape of a question: its outputs and its inputs."""
-    found = {}
-    for output, callback in callback_map.items():
-        parts = output.strip(".").split("...") if output.startswith("..") else [output]
-        outputs = [dict(zip(("id", "property"), part.rsplit(".", 1), strict=True)) for part in parts]
-        inputs = [(item["id"], item["property"]) for item in callback["inputs"]]
-        found[output] = {
-            "outputs": outputs if len(parts) > 1 or output.startswith("..") else outputs[0],
-            "inputs": inputs,
-        }
+def _shapes() -> dict[str, tuple[Any, str]]:
+    """For every question as Dash names it the exact outputs and the one input."""
+    found: dict[str, tuple[Any, str]] = {}
+    for name, parts in QUESTIONS.items():
+        outputs = [dict(zip(("id", "property"), part.split("."), strict=True)) for part in parts]
+        several = len(parts) > 1
+        found[f"..{'...'.join(parts)}.." if several else parts[0]] = outputs if several else outputs[0], f"ask-{name}"
     return found
 
 
-def guard(request: Any, hosts: tuple[str, ...] | None, expected: Callable[[], Expected]) -> Refusal | None:
+SHAPES = _shapes()
+
+
+def guard(request: Any, hosts: tuple[str, ...] | None) -> Refusal | None:
     """Refuse a request before anything looks at it; None lets it pass.
 
     ``hosts`` are the names under which the server may be addressed (a page elsewhere that resolves its own name to this
@@ -78,7 +82,7 @@ def guard(request: Any, hosts: tuple[str, ...] | None, expected: Callable[[], Ex
             return None
         if request.path != UPDATE:
             return "there is nothing here to post to.", 404
-        return _check_question(request, expected())
+        return _check_question(request)
     if request.path == UPDATE:
         return "questions are posted.", 405
     # browsers say where a question comes from: a page elsewhere must not start work here, a link to this page may
@@ -91,7 +95,7 @@ def _hostname(host: str) -> str:
     return host.rsplit(":", 1)[0] if not host.endswith("]") else host
 
 
-def _check_question(request: Any, expected: Expected) -> Refusal | None:
+def _check_question(request: Any) -> Refusal | None:
     """A question must be JSON of the exact shape that the page itself sends."""
     size = request.content_length
     if size is None:
@@ -105,17 +109,16 @@ def _check_question(request: Any, expected: Expected) -> Refusal | None:
     if not isinstance(body, dict):
         return "a question must be a JSON object.", 400
     output = body.get("output")
-    shape = expected.get(output) if isinstance(output, str) else None
-    if shape is None or body.get("outputs") != shape["outputs"]:
+    outputs, asks = SHAPES.get(output, (None, "")) if isinstance(output, str) else (None, "")
+    if outputs is None or body.get("outputs") != outputs:
         return "the page has no such part.", 400
     if not isinstance(body.get("inputs"), list) or body.get("state", []) != []:
         return "a question must have inputs and no state.", 400
     given = [(item.get("id"), item.get("property")) if isinstance(item, dict) else None for item in body["inputs"]]
-    if given != shape["inputs"] or not all(isinstance(item.get("value"), dict) for item in body["inputs"]):
+    if given != [(asks, "data")] or not all(isinstance(item.get("value"), dict) for item in body["inputs"]):
         return "the inputs of a question must be those of the page, each an object.", 400
     changed = body.get("changedPropIds", [])
-    names = [f"{name}.{what}" for name, what in shape["inputs"]]
-    if not isinstance(changed, list) or any(item not in names for item in changed):
+    if not isinstance(changed, list) or any(item != f"{asks}.data" for item in changed):
         return "a question must name its own inputs.", 400
     if not set(body) <= {"output", "outputs", "inputs", "changedPropIds", "state", "parsedChangedPropsIds"}:
         return "a question has nothing else to say.", 400

@@ -1,6 +1,5 @@
 """The explorer as a Dash application: four questions a page can ask, two addresses it can fetch, one file it can send."""
 
-import csv
 import io
 import json
 import os
@@ -14,15 +13,15 @@ from typing import Any
 
 from onehead.app.drawing import narrowed, paint, points
 from onehead.app.page import index_page
-from onehead.app.pause import Stopped
-from onehead.app.safety import BODY_LIMIT, LOOPBACK, UPLOAD_LIMIT, expected_callbacks, guard, security_headers
+from onehead.app.safety import BODY_LIMIT, LOOPBACK, QUESTIONS, UPLOAD_LIMIT, guard, security_headers
 from onehead.app.state import State, read_state
 from onehead.app.training import Trainer, default_store
 from onehead.app.views import VIEWS
-from onehead.app.views.base import Picture
-from onehead.app.work import Workers
+from onehead.app.views.base import Picture, failed
+from onehead.app.work import BEYOND, INSIDE, Stopped, Workers
 from onehead.errors import MissingExtra, OneheadError
 from onehead.results import plain
+from onehead.sweep.export import put_csv
 
 __all__ = ["Explorer", "serve"]
 
@@ -30,7 +29,10 @@ KEPT_FILES = 8  # surveys of dropped files kept in memory, the files themselves 
 SKETCHES = threading.BoundedSemaphore(6)  # at once: more would only slow each other down
 UPLOADS = threading.BoundedSemaphore(2)  # files at once: each may take a gigabyte of disk
 CHUNK = 1 << 20
-BEYOND = "these values are too extreme for double precision; move the last knob back."
+
+
+class Wrong(OneheadError):
+    """A knob has a value that is not allowed."""
 
 
 def _dash() -> Any:
@@ -55,7 +57,7 @@ class Explorer:
 
     def close(self) -> None:
         """End everything that runs beside the server."""
-        self.trainer.close()
+        self.trainer.cancel()
         self.workers.close()
 
     # --- the application
@@ -82,8 +84,6 @@ class Explorer:
 
     @staticmethod
     def _layout(dash: Any) -> Any:
-        store = dash.dcc.Store
-        names = ("draw", "report", "picture", "train")
         return dash.html.Div(
             [
                 dash.dcc.Graph(
@@ -93,62 +93,45 @@ class Explorer:
                     responsive=True,
                     style={"height": "100%"},
                 ),
-                *(store(id=f"ask-{name}") for name in names),
-                *(store(id=f"told-{name}") for name in names),
-                store(id="sink"),
+                *(dash.dcc.Store(id=f"{way}-{name}") for way in ("ask", "told") for name in QUESTIONS),
+                dash.dcc.Store(id="sink"),
             ],
             id="stage",
         )
 
     def _callbacks(self, app: Any, dash: Any) -> None:
-        Input, Output = dash.Input, dash.Output
         once = {"prevent_initial_call": True}
-        app.callback(Output("picture", "figure"), Output("told-draw", "data"), Input("ask-draw", "data"), **once)(
-            self.draw
-        )
-        for name, answer in (("report", self.report), ("picture", self.picture), ("train", self.train)):
-            app.callback(Output(f"told-{name}", "data"), Input(f"ask-{name}", "data"), **once)(answer)
-        told = [Input(f"told-{name}", "data") for name in ("draw", "report", "picture", "train")]
-        app.clientside_callback(
-            dash.ClientsideFunction("onehead", "told"), Output("sink", "data"), *told, prevent_initial_call=True
-        )
+        for name, parts in QUESTIONS.items():
+            outputs = [dash.Output(*part.split(".")) for part in parts]
+            app.callback(*outputs, dash.Input(f"ask-{name}", "data"), **once)(getattr(self, name))
+        told = [dash.Input(f"told-{name}", "data") for name in QUESTIONS]
+        app.clientside_callback(dash.ClientsideFunction("onehead", "told"), dash.Output("sink", "data"), *told, **once)
 
     def _protect(self, app: Any) -> None:
         """Refuse early, answer errors with a sentence, and add the headers to everything."""
-        server = app.server
-        expected: dict[str, Any] = {}
-        headers: dict[str, str] = {}
+        from dash.exceptions import DashException  # noqa: PLC0415
+        from flask import request  # noqa: PLC0415
+        from werkzeug.exceptions import HTTPException  # noqa: PLC0415
 
-        def shapes() -> dict[str, Any]:
-            if not expected:
-                server_side = {k: v for k, v in app.callback_map.items() if k != "sink.data"}
-                expected.update(expected_callbacks(server_side))
-            return expected
+        server = app.server
+        headers = security_headers(app.csp_hashes())
 
         @server.before_request  # type: ignore[untyped-decorator]
         def refuse() -> Any:
-            from flask import request  # noqa: PLC0415
-
-            refusal = guard(request, self._hosts, shapes)
+            refusal = guard(request, self._hosts)
             return _says(*refusal) if refusal is not None else None
 
         @server.after_request  # type: ignore[untyped-decorator]
         def harden(response: Any) -> Any:
-            if not headers:
-                headers.update(security_headers([f"'{h}'" if not h.startswith("'") else h for h in app.csp_hashes()]))
-            for name, value in headers.items():
-                response.headers[name] = value
+            response.headers.update(headers)
             response.headers.pop("Server", None)
             return response
 
         def unknown(error: Any) -> Any:
             return _says("there is nothing under this address.", getattr(error, "code", None) or 404)
 
-        from dash.exceptions import DashException  # noqa: PLC0415
-        from werkzeug.exceptions import HTTPException  # noqa: PLC0415
-
         def broken(error: Exception) -> Any:
-            return _says(f"something went wrong inside ({type(error).__name__}); turn a knob to try again.", 500)
+            return _says(INSIDE.format(type(error).__name__), 500)
 
         server.register_error_handler(Exception, broken)
         server.register_error_handler(HTTPException, unknown)
@@ -187,27 +170,21 @@ class Explorer:
 
     def report(self, question: dict[str, Any]) -> dict[str, Any]:
         """The numbers and the badge."""
-        state, wrong, page = self._state(question)
         told: dict[str, Any] = {"n": _number(question)}
-        if wrong:
-            return told | {"badge": ["failed", next(iter(wrong.values())), []], "numbers": []}
         try:
-            found = self._ask("report", state, page)
+            _, found = self._exact("report", question)
         except Stopped:
             return told | {"stopped": True}
         except OneheadError as error:
-            return told | {"badge": ["failed", str(error), []], "numbers": []}
+            found = failed(error)
         return told | {"badge": list(found.badge), "numbers": [list(number) for number in found.numbers]}
 
     def picture(self, question: dict[str, Any]) -> dict[str, Any]:
         """The exact picture."""
-        state, wrong, page = self._state(question)
         told: dict[str, Any] = {"n": _number(question)}
-        if wrong:
-            return told | {"stopped": True}
         try:
-            found = self._ask("picture", state, page)
-        except Stopped:
+            state, found = self._exact("picture", question)
+        except (Stopped, Wrong):
             return told | {"stopped": True}
         except OneheadError as error:
             return told | {"sentence": str(error)}
@@ -233,10 +210,13 @@ class Explorer:
             self.trainer.cancel()
         return told | self.trainer.look()
 
-    def _ask(self, job: str, state: State, page: str) -> Any:
-        view = VIEWS[state.view]
-        key = None if state.view == "checkpoint" else (job, state.view, *state.key(*view.knobs))
-        return self.workers.ask(job, (state.view, state.values, state.extra), page=page, key=key)
+    def _exact(self, job: str, question: dict[str, Any]) -> tuple[State, Any]:
+        """The library's own answer to a question, with the state it is about."""
+        state, wrong, page = self._state(question)
+        if wrong:
+            raise Wrong(next(iter(wrong.values())))
+        key = None if state.view == "checkpoint" else (job, state.view, *state.key(*VIEWS[state.view].knobs))
+        return state, self.workers.ask(job, (state.view, state.values, state.extra), page=page, key=key)
 
     def _figure(self, state: State, picture: Picture, question: dict[str, Any]) -> Any:
         """The figure in the colours of the page, with the training runs that the store has for it."""
@@ -260,17 +240,8 @@ class Explorer:
             name = f"trained, d = {dim}, {seeds[0] if len(seeds) == 1 else f'{seeds[0]} to {seeds[-1]}'} seeds"
             x = [run.alpha for run in own]
             for quantity, panel in (("test_error", "y"), ("rank", "y2")):
-                traces.append(
-                    points(
-                        x,
-                        [run.mean[quantity] for run in own],
-                        name,
-                        error=[run.error[quantity] for run in own],
-                        size=7,
-                        yaxis=panel,
-                        showlegend=panel == "y",
-                    )
-                )
+                y, error = [run.mean[quantity] for run in own], [run.error[quantity] for run in own]
+                traces.append(points(x, y, name, error=error, size=7, yaxis=panel, showlegend=panel == "y"))
         return traces
 
     # --- addresses
@@ -279,17 +250,17 @@ class Explorer:
         from flask import Response, request  # noqa: PLC0415
 
         raw = request.args.to_dict()
-        state, wrong, page = self._state(
-            {"query": raw, "file": raw.pop("file", None), "page": "csv-" + secrets.token_hex(4)}
-        )
-        if wrong:
-            return _says(next(iter(wrong.values())), 400)
+        question = {"query": raw, "file": raw.pop("file", None), "page": "csv-" + secrets.token_hex(4)}
         try:
-            rows = self._ask("picture", state, page).rows
+            state, found = self._exact("picture", question)
+        except Wrong as error:
+            return _says(str(error), 400)
         except (OneheadError, Stopped) as error:
             return _says(str(error) or "the page has moved on.", 422)
+        table = io.StringIO()
+        put_csv(table, plain(found.rows))
         headers = {"Content-Disposition": f'attachment; filename="onehead-{state.view}.csv"'}
-        return Response(_table(rows), mimetype="text/csv", headers=headers)
+        return Response(table.getvalue(), mimetype="text/csv", headers=headers)
 
     def _checkpoint(self) -> Any:
         """Take a file, survey it with the safe reader, and delete it."""
@@ -353,16 +324,6 @@ def _says(sentence: str, code: int) -> Any:
     from flask import Response  # noqa: PLC0415
 
     return Response(json.dumps({"sentence": sentence}), status=code, mimetype="application/json")
-
-
-def _table(rows: tuple[dict[str, Any], ...]) -> str:
-    """Rows as CSV text; columns in the order in which they first appear."""
-    out = io.StringIO()
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    writer = csv.DictWriter(out, columns)
-    writer.writeheader()
-    writer.writerows(plain(row) for row in rows)
-    return out.getvalue()
 
 
 def _warm(explorer: Explorer) -> None:

@@ -89,9 +89,7 @@ def _knobs_of(problem: type[Problem]) -> list[Knob]:
 
 def _word(value: Value) -> str:
     """A value as the address writes it."""
-    if isinstance(value, bool):
-        return "1" if value else "0"
-    return repr(value) if isinstance(value, float) else str(value)
+    return str(int(value) if isinstance(value, bool) else value)
 
 
 def read_state(raw: Mapping[str, Any]) -> tuple[State, dict[str, str]]:

@@ -4,14 +4,16 @@ The store survives whatever dies, so cancelling is ending the process: every fin
 what is missing.
 """
 
-import multiprocessing
+import math
 import os
 import sys
 import threading
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,9 @@ from onehead.aim.targets import MarchenkoPastur
 from onehead.aim.task import Learner, Task
 from onehead.app.knobs import KNOBS
 from onehead.app.state import State
+from onehead.app.work import end, start
 from onehead.errors import OneheadError
+from onehead.measured import spreads
 
 __all__ = ["Run", "Trainer", "default_store", "training_axes"]
 
@@ -49,7 +53,7 @@ def training_axes(state: State) -> tuple[dict[str, Any], dict[str, Any], int]:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """Runs at one sample ratio and dimension: means over seeds and standard errors."""
+    """Runs at one sample ratio and dimension: means over seeds, and their standard errors where there are several."""
 
     alpha: float
     dim: int
@@ -59,21 +63,16 @@ class Run:
 
 
 def _train(path: str, axes: dict[str, Any], fixed: dict[str, Any], seeds: int, pipe: Any) -> None:
-    """The process of a training job: say how far it is, and why it ended."""
+    """The process of a training job: None for every run, at the end a sentence if something is wrong."""
     from onehead.sweep import sweep  # noqa: PLC0415
 
     os.nice(10)
-    done = [0]
-
-    def step() -> None:
-        done[0] += 1
-        pipe.send(("step", done[0]))
-
     try:
+        step = partial(pipe.send, None)
         sweep("aim.train", axes, fixed=fixed, seeds=seeds, store=path, retry=True, progress=step)
-        pipe.send(("end", ""))
+        pipe.send("")
     except OneheadError as error:
-        pipe.send(("end", str(error)))
+        pipe.send(str(error))
 
 
 @dataclass
@@ -81,10 +80,13 @@ class _Job:
     process: Any
     pipe: Any
     total: int
-    left: int
-    query: str
-    done: int = 0
+    known: int  # runs that the store had before
+    steps: int = 0
     sentence: str | None = None
+
+    @property
+    def done(self) -> int:
+        return self.known + self.steps
 
 
 class Trainer:
@@ -108,14 +110,8 @@ class Trainer:
                 return f"the store {self.store.name} cannot be written: {error.strerror}."
             total = len(axes["alpha"]) * seeds
             known = self._done(state, axes["alpha"], seeds)
-            context = multiprocessing.get_context("spawn")
-            ours, theirs = context.Pipe(duplex=False)
-            process = context.Process(
-                target=_train, args=(str(self.store), axes, fixed, seeds, theirs), daemon=True, name="onehead-training"
-            )
-            process.start()
-            theirs.close()
-            self._job = _Job(process, ours, total, total - known, state.query())
+            process, pipe = start("onehead-training", _train, str(self.store), axes, fixed, seeds)
+            self._job = _Job(process, pipe, total, known)
         return ""
 
     def _done(self, state: State, alphas: list[float], seeds: int) -> int:
@@ -129,9 +125,8 @@ class Trainer:
             job = self._job
             if job is None or job.sentence is not None:
                 return
-            job.process.terminate()
-            job.process.join(10.0)
-            job.sentence = f"cancelled after {job.total - job.left + job.done} of {job.total} runs; they are kept."
+            end(job.process)
+            job.sentence = f"cancelled after {job.done} of {job.total} runs; they are kept."
 
     def look(self) -> dict[str, Any]:
         """How far the job is."""
@@ -141,20 +136,15 @@ class Trainer:
                 return {"running": False, "done": 0, "total": 0, "sentence": ""}
             with suppress(EOFError, OSError):
                 while job.pipe.poll():
-                    kind, value = job.pipe.recv()
-                    if kind == "step":
-                        job.done = value
+                    said = job.pipe.recv()
+                    if said is None:
+                        job.steps += 1
                     elif job.sentence is None:
-                        job.sentence = value or f"{job.total} runs are in the store."
+                        job.sentence = said or f"{job.total} runs are in the store."
             if job.sentence is None and not job.process.is_alive():
                 job.sentence = "the training process ended early; finished runs are kept. Start again to go on."
-            done = job.total - job.left + job.done
             running = job.sentence is None
-            return {"running": running, "done": done, "total": job.total, "sentence": job.sentence or ""}
-
-    def close(self) -> None:
-        """End the job with the server."""
-        self.cancel()
+            return {"running": running, "done": job.done, "total": job.total, "sentence": job.sentence or ""}
 
     def _rows(self) -> list[dict[str, Any]]:
         """All training rows of the store, read again when its files have changed."""
@@ -174,35 +164,28 @@ class Trainer:
         return self._seen[1]
 
     def _matching(self, state: State) -> list[dict[str, Any]]:
-        wanted = []
-        for row in self._rows():
-            plain = row.get("target", "mp") == "mp" and not row.get("untied") and row.get("output", "label") == "label"
-            if plain and all(_equal(row.get(k.said.flat, k.default), state[k.name]) for k in WORDS):
-                wanted.append(row)
-        return wanted
+        def plain(row: dict[str, Any]) -> bool:
+            return row.get("target", "mp") == "mp" and not row.get("untied") and row.get("output", "label") == "label"
+
+        def same(row: dict[str, Any]) -> bool:
+            return all(_equal(row.get(knob.said.flat, knob.default), state[knob.name]) for knob in WORDS)
+
+        return [row for row in self._rows() if plain(row) and same(row)]
 
     def runs(self, state: State) -> list[Run]:
         """What the store holds for the problem of this page."""
         groups: dict[tuple[int, float], list[dict[str, Any]]] = defaultdict(list)
         for row in self._matching(state):
             groups[row["dim"], row["alpha"]].append(row)
-        return [
-            Run(
-                alpha=alpha,
-                dim=dim,
-                seeds=len(rows),
-                mean={name: float(np.mean([row[name] for row in rows])) for name in QUANTITIES},
-                error={name: _standard_error([row[name] for row in rows]) for name in QUANTITIES},
-            )
-            for (dim, alpha), rows in sorted(groups.items())
-        ]
+        found = []
+        for (dim, alpha), rows in sorted(groups.items()):
+            mean, spread = spreads([SimpleNamespace(**row) for row in rows], QUANTITIES)
+            error = {name: spread[f"{name}_err"] for name in QUANTITIES}
+            found.append(Run(alpha=alpha, dim=dim, seeds=len(rows), mean=mean, error=error))
+        return found
 
 
 def _equal(stored: Any, wanted: Any) -> bool:
     if isinstance(stored, (int, float)) and isinstance(wanted, (int, float)):
-        return abs(float(stored) - float(wanted)) <= 1e-12 * max(abs(float(wanted)), 1e-300)
+        return math.isclose(stored, wanted, rel_tol=1e-12)
     return bool(stored == wanted)
-
-
-def _standard_error(values: list[float]) -> float:
-    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0

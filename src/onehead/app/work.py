@@ -1,7 +1,8 @@
 """Workers: processes beside the server that solve what takes longer than a tenth of a second, each within a time limit.
 
 A worker that exceeds its limit is ended and replaced, so that no request hangs. A page that asks again for the same kind of
-answer takes its older question back: one that waits is dropped, one that runs stops at its next pause.
+answer takes its older question back: one that waits is dropped, one that runs stops at its next pause. Work of a view therefore
+pauses between two points.
 """
 
 import multiprocessing
@@ -9,36 +10,66 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from onehead.app.pause import Stopped, on_pause
 from onehead.app.state import State
 from onehead.errors import OneheadError
+from onehead.numerics.parallel import cores
 
-__all__ = ["LIMITS", "Busy", "TooSlow", "Workers"]
+__all__ = ["BEYOND", "INSIDE", "LIMITS", "Stopped", "Workers", "end", "pause", "start"]
 
 LIMITS = {"report": 20.0, "picture": 45.0, "checkpoint": 120.0}  # seconds from question to answer
 KEPT = 400  # answers
+BEYOND = "these values are too extreme for double precision; move the last knob back."
+INSIDE = "something went wrong inside ({}); turn a knob to try again."
+
+_wanted: list[Callable[[], bool]] = []  # of a worker: how to find out whether its answer is still wanted
 
 
-class TooSlow(OneheadError):
-    """An answer that was not there in time."""
+class Stopped(Exception):
+    """The page has moved on: nobody waits for this answer."""
 
 
-class Busy(OneheadError):
-    """All workers were taken for too long."""
+def pause() -> None:
+    """Go on, or stop here.
+
+    Examples
+    --------
+    >>> pause()
+    """
+    if not all(wanted() for wanted in _wanted):
+        raise Stopped
+
+
+def start(name: str, target: Callable[..., None], *arguments: Any) -> tuple[Any, Any]:
+    """A process that ends with this one, and our end of the pipe that is its last argument."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=target, args=(*arguments, theirs), daemon=True, name=name)
+    process.start()
+    theirs.close()
+    return process, ours
+
+
+def end(process: Any) -> None:
+    """End a process, and wait until it has."""
+    process.terminate()
+    process.join(10.0)
 
 
 def _serve(pipe: Any) -> None:
     """The loop of a worker: a question in, an answer out; a message in between means that nobody waits any more."""
     os.nice(5)  # the server's own sketches come first
+    from onehead.sweep.solve import pin_threads  # noqa: PLC0415
+
+    pin_threads()  # before anything heavy is loaded
     from onehead.app.views import VIEWS  # noqa: PLC0415
     from onehead.app.views.checkpoint import survey_file  # noqa: PLC0415
 
-    on_pause(lambda: not pipe.poll())
+    _wanted.append(lambda: not pipe.poll())
     while True:
         try:
             question = pipe.recv()
@@ -53,23 +84,21 @@ def _serve(pipe: Any) -> None:
                 answer = survey_file(*argument)
             else:
                 answer = getattr(VIEWS[argument[0]], job)(State(*argument))
-        except Stopped:
-            answer = Stopped()
-        except OneheadError as error:
-            answer = error
-        except MemoryError:
-            answer = OneheadError("the problem does not fit into the memory of this machine; make it smaller.")
-        except ArithmeticError:
-            answer = OneheadError("these values are too extreme for double precision; move the last knob back.")
         except Exception as error:  # a bug in one view must not end the others
-            answer = OneheadError(f"something went wrong inside ({type(error).__name__}); turn a knob to try again.")
+            answer = _portable(error)
         with suppress(BrokenPipeError):
-            pipe.send((number, _portable(answer)))
+            pipe.send((number, answer))
 
 
-def _portable(answer: Any) -> Any:
+def _portable(error: Exception) -> Exception:
     """Errors travel as sentences: some of them cannot be made again from their text alone."""
-    return ("error", str(answer)) if isinstance(answer, OneheadError) else ("answer", answer)
+    if isinstance(error, Stopped):
+        return error
+    if isinstance(error, OneheadError):
+        return OneheadError(str(error))
+    if isinstance(error, MemoryError):
+        return OneheadError("the problem does not fit into the memory of this machine; make it smaller.")
+    return OneheadError(BEYOND if isinstance(error, ArithmeticError) else INSIDE.format(type(error).__name__))
 
 
 @dataclass
@@ -79,30 +108,22 @@ class _Worker:
     asks: tuple[str, str] | None = None
 
 
+def _worker() -> _Worker:
+    return _Worker(*start("onehead-worker", _serve))
+
+
 class Workers:
     """A few worker processes behind one door."""
 
     def __init__(self, count: int | None = None) -> None:
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        self._count = count or max(2, cores)
-        self._context = multiprocessing.get_context("spawn")
+        self._count = count or max(2, cores())
         self._free = threading.Condition()
-        self._idle: list[_Worker] = []
+        self._idle = [_worker() for _ in range(self._count)]
         self._busy: list[_Worker] = []
         self._newest: dict[tuple[str, str], int] = {}
         self._number = 0
         self._answers: OrderedDict[Hashable, Any] = OrderedDict()
         self._closed = False
-        for _ in range(self._count):
-            self._idle.append(self._start())
-
-    def _start(self) -> _Worker:
-        ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=_serve, args=(theirs,), daemon=True, name="onehead-worker")
-        with _one_thread():
-            process.start()
-        theirs.close()
-        return _Worker(process, ours)
 
     def ask(self, job: str, argument: Any, *, page: str, key: Hashable = None, limit: float | None = None) -> Any:
         """The answer, from memory if it was given before.
@@ -114,8 +135,10 @@ class Workers:
         OneheadError
             What the question ended in: no solution, too slow, too busy.
         """
-        if key is not None and (kept := self._kept(key)) is not None:
-            return kept
+        with self._free:
+            if key is not None and key in self._answers:
+                self._answers.move_to_end(key)
+                return self._answers[key]
         limit = LIMITS[job] if limit is None else limit
         until, asks = time.monotonic() + limit, (page, job)
         with self._free:
@@ -129,19 +152,20 @@ class Workers:
         try:
             worker = self._take(job, asks, number, until)
             try:
-                kind, answer = self._converse(worker, number, (job, argument), until, limit)
+                answer = self._converse(worker, number, (job, argument), until, limit)
             finally:
                 self._give_back(worker)
         finally:
             with self._free:  # also when no worker was free in time: what nobody waits for is forgotten
                 if self._newest.get(asks) == number:
                     del self._newest[asks]
-        if kind == "error":
-            raise OneheadError(answer)
-        if isinstance(answer, Stopped):
+        if isinstance(answer, Exception):
             raise answer
         if key is not None:
-            self._keep(key, answer)
+            with self._free:
+                self._answers[key] = answer
+                while len(self._answers) > KEPT:
+                    self._answers.popitem(last=False)
         return answer
 
     def _take(self, job: str, asks: tuple[str, str], number: int, until: float) -> _Worker:
@@ -157,7 +181,7 @@ class Workers:
                     return worker
                 left = until - time.monotonic()
                 if left <= 0.0 or self._closed:
-                    raise Busy("the explorer is busy with other pages; try again in a moment.")
+                    raise OneheadError("the explorer is busy with other pages; try again in a moment.")
                 self._free.wait(left)
 
     def _converse(self, worker: _Worker, number: int, question: tuple[str, Any], until: float, limit: float) -> Any:
@@ -167,15 +191,11 @@ class Workers:
                 answered, answer = worker.pipe.recv()
                 if answered == number:
                     return answer
+            why = f"no answer within {limit:g} s; fewer tokens, a larger weight decay or another alpha are quicker."
         except (EOFError, OSError):
-            worker.process.terminate()
-            worker.process.join(5.0)
-            raise OneheadError("the worker was ended while it solved this; turn a knob to try again.") from None
-        worker.process.terminate()
-        worker.process.join(5.0)
-        raise TooSlow(
-            f"no answer within {limit:g} s; fewer tokens, a larger weight decay or another alpha are quicker."
-        )
+            why = "the worker was ended while it solved this; turn a knob to try again."
+        end(worker.process)
+        raise OneheadError(why)
 
     def _give_back(self, worker: _Worker) -> None:
         with self._free:
@@ -183,27 +203,13 @@ class Workers:
             closed = self._closed
         if closed:
             return
-        fresh = worker
         if not worker.process.is_alive():
             worker.pipe.close()
-            fresh = self._start()
-        fresh.asks = None
+            worker = _worker()
+        worker.asks = None
         with self._free:
-            self._idle.append(fresh)
+            self._idle.append(worker)
             self._free.notify_all()
-
-    def _kept(self, key: Hashable) -> Any:
-        with self._free:
-            if key in self._answers:
-                self._answers.move_to_end(key)
-                return self._answers[key]
-        return None
-
-    def _keep(self, key: Hashable, answer: Any) -> None:
-        with self._free:
-            self._answers[key] = answer
-            while len(self._answers) > KEPT:
-                self._answers.popitem(last=False)
 
     def close(self) -> None:
         """End every worker."""
@@ -212,23 +218,4 @@ class Workers:
             everyone = [*self._idle, *self._busy]
             self._free.notify_all()
         for worker in everyone:
-            worker.process.terminate()
-        for worker in everyone:
-            worker.process.join(5.0)
-
-
-class _one_thread:  # noqa: N801  (used like a function)
-    """Children inherit the environment: each worker uses one thread."""
-
-    NAMES = ("ONEHEAD_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
-
-    def __enter__(self) -> None:
-        self._before = {name: os.environ.get(name) for name in self.NAMES}
-        os.environ.update(dict.fromkeys(self.NAMES, "1"))
-
-    def __exit__(self, *_: object) -> None:
-        for name, value in self._before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+            end(worker.process)

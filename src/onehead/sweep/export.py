@@ -8,21 +8,25 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from onehead.errors import InvalidArgument, MissingExtra
 
-__all__ = ["write_csv", "write_parquet"]
+__all__ = ["put_csv", "write_csv", "write_parquet"]
 
 
 def write_csv(path: str, rows: Iterable[dict[str, Any]]) -> int:
     """Write rows to a CSV file and return their number; short lists are written as JSON."""
-    found = [_flat(row) for row in rows]
-    columns = list(dict.fromkeys(name for row in found for name in row))
     with _whole_file(path) as temporary, Path(temporary).open("w", newline="") as file:
-        writer = csv.DictWriter(file, columns)
-        writer.writeheader()
-        writer.writerows(found)
+        return put_csv(file, rows)
+
+
+def put_csv(file: IO[str], rows: Iterable[dict[str, Any]]) -> int:
+    """Write rows to an open file as CSV and return their number; columns in the order in which they first appear."""
+    found = [_flat(row) for row in rows]
+    writer = csv.DictWriter(file, list(dict.fromkeys(name for row in found for name in row)))
+    writer.writeheader()
+    writer.writerows(found)
     return len(found)
 
 

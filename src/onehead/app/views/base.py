@@ -1,8 +1,10 @@
 """What a view is: a few pure functions of the state of the page."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from onehead.app.drawing import Figure, show
@@ -13,11 +15,14 @@ from onehead.problem import Problem
 from onehead.results import Certificate
 
 __all__ = [
-    "Badge", "Code", "Line", "Number", "Panel", "Picture", "Report", "View", "answer", "badge_of", "failed", "flat", "numbers",
-    "solved",
+    "POOL", "Badge", "Code", "Line", "Number", "Panel", "Picture", "Report", "View", "answer", "badge_of", "failed",
+    "flat", "numbers", "solved", "span",
 ]  # fmt: skip
 
-Line = tuple[str, str, str, str]  # name, symbol, where the value stands in the answer, meaning
+# name, symbol, where the value stands in the answer or how to get it from there, meaning
+Line = tuple[str, str, str | Callable[[Any], Any], str]
+
+POOL = ThreadPoolExecutor(4, thread_name_prefix="sketch")  # kernels release the interpreter lock
 
 
 class Number(NamedTuple):
@@ -44,22 +49,21 @@ class Code(NamedTuple):
     shell: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Picture:
-    """A figure, the rows behind it, and a sentence under it; ``exact`` if it is the library's own answer.
+    """A figure, a sentence under it, and the rows behind it; ``exact`` if it is the library's own answer.
 
     ``numbers`` are those that only the exact picture knows.
     """
 
     figure: Figure
-    exact: bool
-    caption: str = ""
+    caption: str
+    rows: Sequence[dict[str, Any]] = ()
     numbers: tuple[Number, ...] = ()
-    rows: tuple[dict[str, Any], ...] = ()
+    exact: bool = True
 
 
-@dataclass(frozen=True, kw_only=True)
-class Report:
+class Report(NamedTuple):
     """The panel of numbers and its badge."""
 
     badge: Badge
@@ -133,16 +137,38 @@ def numbers(found: Any, *lines: Line) -> tuple[Number, ...]:
     >>> numbers(Task(), ("Strength", "θ", "strength", "of the signal"))
     (Number(name='Strength', symbol='θ', value='5', meaning='of the signal'),)
     """
-    return tuple(Number(name, symbol, show(getattr(found, key)), meaning) for name, symbol, key, meaning in lines)
+    return tuple(
+        Number(name, symbol, show(attrgetter(key)(found) if isinstance(key, str) else key(found)), meaning)
+        for name, symbol, key, meaning in lines
+    )
 
 
-def answer(solve: Callable[[], Any], *lines: Line) -> Report:
-    """The numbers of an answer with its badge, or the sentence why there is none."""
-    try:
-        found = solve()
-    except OneheadError as error:
-        return failed(error)
-    return Report(badge=badge_of(found.certificate), numbers=numbers(found, *lines))
+def answer(solve: Callable[[State], Any], *lines: Line) -> Callable[[State], Report]:
+    """A report: the numbers of an answer with its badge, or the sentence why there is none.
+
+    A meaning may name knobs in braces.
+    """
+
+    def report(state: State) -> Report:
+        try:
+            found = solve(state)
+        except OneheadError as error:
+            return failed(error)
+        said = [(name, symbol, key, meaning.format(**state.values)) for name, symbol, key, meaning in lines]
+        return Report(badge_of(found.certificate), numbers(found, *said))
+
+    return report
+
+
+def span(low: float, high: float) -> str:
+    """A range as the page shows it.
+
+    Examples
+    --------
+    >>> span(0.5, 2)
+    '0.5 … 2'
+    """
+    return f"{show(low)} … {show(high)}"
 
 
 def solved(total: int, lost: int, what: str = "points") -> str:
@@ -180,7 +206,7 @@ def badge_of(certificate: Certificate) -> Badge:
 
 def failed(error: OneheadError) -> Report:
     """A solve without an answer, with its sentence."""
-    return Report(badge=Badge("failed", str(error)))
+    return Report(Badge("failed", str(error)))
 
 
 def _sentence(text: str) -> str:

@@ -1,15 +1,18 @@
 """Checkpoint: the query-key spectra of a file dropped on the page, one head beside the predicted law."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from onehead.app.drawing import Figure, figure, line, points, show
+from onehead import weights
+from onehead.app.drawing import Figure, figure, heatmap, line, points, show
 from onehead.app.knobs import Checkpoint
-from onehead.app.pause import pause
 from onehead.app.state import State
-from onehead.app.views.base import Badge, Code, Line, Number, Panel, Picture, Report, View, flat
+from onehead.app.views.base import Badge, Code, Line, Number, Panel, Picture, Report, View, flat, numbers
+from onehead.app.work import pause
 from onehead.errors import InvalidArgument, OneheadError
 
 __all__ = ["VIEW", "survey_file"]
@@ -22,6 +25,7 @@ LINES: tuple[Line, ...] = (
     ("Rank", "", "rank", "share of the d singular values that are not zero"),
     ("Effective rank", "", "effective_rank_entropy", "exponential of the entropy"),
     ("Bulk edge", "", "bulk_edge", "fitted to the largest values"),
+    ("Outliers", "", lambda head: len(head.outliers), "beyond the edge"),
     ("Symmetric share", "", "symmetric_share", "one for a tied head"),
     ("Negative share", "", "negative_share", "zero for a tied head"),
     ("Norm", "", "norm", "Frobenius norm of W_QᵀW_K"),
@@ -35,8 +39,6 @@ COLUMNS = (
 
 def survey_file(path: str, heads: int) -> list[dict[str, Any]]:
     """Measure every head of a file; runs in a worker, within its time limit."""
-    from onehead import weights  # noqa: PLC0415
-
     work = weights.plan(Path(path), head_count=heads or None)
     if work.total > MOST_HEADS:
         raise InvalidArgument("heads", work.total, f"at most {MOST_HEADS} in the explorer; use onehead weights instead")
@@ -56,8 +58,9 @@ def sketch(state: State) -> Picture:
     """All heads as a map, the chosen one's singular values below."""
     head = _chosen(state)
     if head is None:
-        return Picture(figure=_empty(), exact=True, caption="Drop a safetensors file above to see its heads.")
-    return Picture(figure=_draw(state, head, None), exact=False, caption=_caption(state, head))
+        empty = figure([], x="", y="", xaxis={"visible": False}, yaxis={"visible": False})
+        return Picture(empty, "Drop a safetensors file above to see its heads.")
+    return Picture(_draw(state, head, ()), _caption(state, head), exact=False)
 
 
 def _caption(state: State, head: dict[str, Any]) -> str:
@@ -71,38 +74,30 @@ def picture(state: State) -> Picture:
     head = _chosen(state)
     if head is None:
         return sketch(state)
-    rows = tuple(flat(head) for head in state.extra["heads"])
+    rows = [flat(head) for head in state.extra["heads"]]
     fits = _fits(head)
-    numbers = tuple(
+    laws = tuple(
         Number(f"Law: {fit.law}", "BIC", show(fit.bic), "lower describes the values better" if i == 0 else "")
-        for i, fit in enumerate(sorted(fits, key=lambda fit: fit.bic))
+        for i, fit in enumerate(fits)
     )
-    return Picture(
-        figure=_draw(state, head, fits), exact=True, caption=_caption(state, head), numbers=numbers, rows=rows
-    )
+    return Picture(_draw(state, head, fits), _caption(state, head), rows, laws)
 
 
-def _fits(head: dict[str, Any]) -> tuple[Any, ...]:
-    from onehead import weights  # noqa: PLC0415
-
+def _fits(head: dict[str, Any]) -> list[Any]:
+    """The laws fitted to a head, the best first."""
     values = np.array(head["singular_values"])
     if head["status"] != "ok" or not values.size:
-        return ()
+        return []
     beyond = len(head["outliers"])
     kept = values[values > 1e-3 * values[0]][beyond:]
     try:
-        return tuple(weights.fit_laws(kept, dim=head["hidden"] - beyond, width=head["head_dim"] - beyond, bootstrap=0))
+        fits = weights.fit_laws(kept, dim=head["hidden"] - beyond, width=head["head_dim"] - beyond, bootstrap=0)
     except OneheadError:
-        return ()
+        return []
+    return sorted(fits, key=lambda fit: fit.bic)
 
 
-def _empty() -> Figure:
-    drawn = figure([], x="", y="")
-    drawn["layout"]["xaxis"]["visible"] = drawn["layout"]["yaxis"]["visible"] = False
-    return drawn
-
-
-def _draw(state: State, head: dict[str, Any], fits: Any) -> Figure:
+def _draw(state: State, head: dict[str, Any], fits: Sequence[Any]) -> Figure:
     heads = state.extra["heads"]
     layers = sorted({h["layer"] for h in heads})
     columns = sorted({h["head"] or 0 for h in heads})
@@ -112,35 +107,21 @@ def _draw(state: State, head: dict[str, Any], fits: Any) -> Figure:
     values = [v for v in head["singular_values"] if v > 0.0]
     beyond = len(head["outliers"])
     ranks = list(range(1, len(values) + 1))
-    bulk = points(ranks[beyond:], values[beyond:], "singular values", colour="@theory", size=5)
-    data: list[Figure] = [
-        {
-            "type": "heatmap",
-            "x": columns,
-            "y": layers,
-            "z": table,
-            "xaxis": "x2",
-            "yaxis": "y2",
-            "colorscale": [[0.0, "@soft"], [1.0, "@theory"]],
-            "colorbar": {"title": {"text": "effective<br>rank"}, "len": 0.42, "y": 0.8, "thickness": 10},
-            "hovertemplate": "layer %{y}, head %{x}: %{z:.4g}<extra></extra>",
-            "xgap": 1,
-            "ygap": 1,
-        },
-        bulk,
+    bar = {"title": {"text": "effective<br>rank"}, "len": 0.42, "y": 0.8, "thickness": 10}
+    above = {"xaxis": "x2", "yaxis": "y2", "xgap": 1, "ygap": 1}
+    hover = "layer %{y}, head %{x}: %{z:.4g}<extra></extra>"
+    data = [
+        heatmap(columns, layers, table, ("@soft", "@theory"), bar, hovertemplate=hover, **above),
+        points(ranks[beyond:], values[beyond:], "singular values", colour="@theory", size=5),
     ]
     if beyond:
         data.append(points(ranks[:beyond], values[:beyond], "outliers", symbol="triangle-up"))
-    if fits:
-        best = min(fits, key=lambda fit: fit.bic)
-        trained = next((fit for fit in fits if fit.law.startswith("trained")), None)
-        for fit, dash in ((trained, "solid"), (best, "dash")):
-            if fit is not None and not (fit is best and best is trained and dash == "dash"):
-                at = list(range(beyond + 1, beyond + 1 + len(fit.expected)))
-                name = f"{fit.law} law" + (" (best)" if fit is best else "")
-                data.append(
-                    line(at, list(fit.expected), name, colour="@second" if fit is trained else "@grey", dash=dash)
-                )
+    trained = [fit for fit in fits if fit.law.startswith("trained")][:1]
+    for fit in [*trained, *(best for best in fits[:1] if best not in trained)]:
+        at = range(beyond + 1, beyond + 1 + len(fit.expected))
+        name = f"{fit.law} law" + (" (best)" if fit is fits[0] else "")
+        colour, dash = ("@second", "solid") if fit in trained else ("@grey", "dash")
+        data.append(line(at, fit.expected, name, colour=colour, dash=dash))
     drawn = figure(
         data,
         x="rank of the singular value",
@@ -156,17 +137,8 @@ def _draw(state: State, head: dict[str, Any], fits: Any) -> Figure:
         "automargin": True,
     }
     if head["bulk_edge"]:
-        drawn["layout"]["shapes"] = [
-            {
-                "type": "line",
-                "xref": "x domain",
-                "x0": 0,
-                "x1": 1,
-                "y0": head["bulk_edge"],
-                "y1": head["bulk_edge"],
-                "line": {"color": "@grey", "dash": "dot", "width": 1},
-            }
-        ]
+        ends = {"xref": "x domain", "x0": 0, "x1": 1, "y0": head["bulk_edge"], "y1": head["bulk_edge"]}
+        drawn["layout"]["shapes"] = [{"type": "line", **ends, "line": {"color": "@grey", "dash": "dot", "width": 1}}]
     return drawn
 
 
@@ -174,13 +146,11 @@ def report(state: State) -> Report:
     """The numbers of the chosen head."""
     head = _chosen(state)
     if head is None:
-        return Report(badge=Badge("measured", "no file yet"))
+        return Report(Badge("measured", "no file yet"))
     if head["status"] != "ok":
-        return Report(badge=Badge("failed", head["reason"] or head["status"]))
-    shown = tuple(Number(name, symbol, show(head[key]), meaning) for name, symbol, key, meaning in LINES)
-    outliers = Number("Outliers", "", show(len(head["outliers"])), "beyond the edge")
+        return Report(Badge("failed", head["reason"] or head["status"]))
     badge = Badge("measured", "singular values of W_QᵀW_K", (CAUTION,))
-    return Report(badge=badge, numbers=(*shown[:3], outliers, *shown[3:]))
+    return Report(badge, numbers(SimpleNamespace(**head), *LINES))
 
 
 def code(state: State) -> Code:

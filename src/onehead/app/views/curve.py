@@ -1,20 +1,19 @@
 """Learning curve: errors, training loss and rank against the sample ratio, thresholds marked."""
 
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from onehead import aim
 from onehead.aim.targets import MarchenkoPastur
 from onehead.aim.task import Learner, Task
-from onehead.app.drawing import Figure, figure, line, mark, marker_line
+from onehead.app.drawing import Figure, figure, line, mark, marked
 from onehead.app.knobs import Axis, Training
-from onehead.app.pause import pause
 from onehead.app.state import State
-from onehead.app.views.base import Code, Panel, Picture, Report, View, answer, flat, numbers, solved
-from onehead.app.views.words import flags, python
+from onehead.app.views.base import POOL, Code, Panel, Picture, Report, View, answer, flat, numbers, solved
+from onehead.app.views.words import code_of
+from onehead.app.work import pause
 from onehead.errors import OneheadError
 
 __all__ = ["VIEW"]
@@ -44,14 +43,17 @@ LINES = (
     ("Reaction", "Σ", "sigma", "of the logits to one sample"),
 )
 
-_two = ThreadPoolExecutor(4, thread_name_prefix="sketch")  # kernels release the interpreter lock
+CAPTION = (
+    "Sketch on a coarse rule; the exact curve follows when the knobs rest. The rank is the share of eigenvalues of S "
+    "that are not zero."
+)
 
 
-def _alphas(state: State, count: int) -> list[float]:
-    return [float(a) for a in np.geomspace(state["alpha_from"], state["alpha_to"], count)]
+def _alphas(state: State, count: int) -> Any:
+    return np.geomspace(state["alpha_from"], state["alpha_to"], count).tolist()
 
 
-def _exact_alphas(state: State) -> list[float]:
+def _exact_alphas(state: State) -> Any:
     return _alphas(state, POINTS.get(state["tokens"], MANY_TOKENS[1]))
 
 
@@ -63,8 +65,6 @@ def _other(state: State) -> Learner:
 @lru_cache(maxsize=512)
 def _thresholds(task: Any, learner: Any) -> Any:
     """Thresholds of a problem, or None where there are none."""
-    from onehead import aim  # noqa: PLC0415
-
     try:
         return aim.thresholds(task, learner)
     except OneheadError:
@@ -77,28 +77,20 @@ def sketch(state: State) -> Picture:
 
     alphas = _alphas(state, QUICK_POINTS.get(state["tokens"], MANY_TOKENS[0]))
     patience = PATIENCE if state["tokens"] == 2 else 2.0 * PATIENCE
-    head = _two.submit(sketch_ratios, state.task, state.learner, alphas, patience=patience)
+    head = POOL.submit(sketch_ratios, state.task, state.learner, alphas, patience=patience)
     other = None
     if state["direct"]:
         few = _alphas(state, 6)
-        other = _two.submit(sketch_ratios, state.task, _other(state), few, full=False, patience=patience)
+        other = POOL.submit(sketch_ratios, state.task, _other(state), few, full=False, patience=patience)
     marks = sketch_marks(state.task, state.learner)
     drawn = head.result()
     own = {"alpha": drawn.x} | {name: drawn.column(name) for name in DRAWN}
     beside = {"alpha": other.result().x, "test_error": other.result().column("test_error")} if other else None
-    return Picture(figure=_draw(state, own, beside, None, marks, smooth=True), exact=False, caption=CAPTION)
-
-
-CAPTION = (
-    "Sketch on a coarse rule; the exact curve follows when the knobs rest. The rank is the share of eigenvalues of S "
-    "that are not zero."
-)
+    return Picture(_draw(state, own, beside, None, marks, smooth=True), CAPTION, exact=False)
 
 
 def picture(state: State) -> Picture:
     """The library's own curve."""
-    from onehead import aim  # noqa: PLC0415
-
     alphas = _exact_alphas(state)
     found = aim.curve(state.task, state.learner, alphas, progress=pause)
     own = {name: found.column(name).tolist() for name in ("alpha", *DRAWN)}
@@ -114,8 +106,7 @@ def picture(state: State) -> Picture:
         best = sketch_best(state.task, state.learner, _alphas(state, TUNED_POINTS), TUNED.tolist(), pause)
         rows += [{"alpha": a, "weight_decay": w, "test_error": e, "status": "best weight decay"} for a, w, e in best]
     drawn = _draw(state, own, beside, best, _thresholds(state.task, state.learner), smooth=False)
-    caption = solved(len(found), len(found.failures))
-    return Picture(figure=drawn, exact=True, caption=caption, rows=tuple(_row(row) for row in rows))
+    return Picture(drawn, solved(len(found), len(found.failures)), [_row(row) for row in rows])
 
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:
@@ -146,9 +137,7 @@ def _draw(state: State, own: Any, beside: Any, best: Any, marks: Any, *, smooth:
         places = sorted((float(getattr(marks, name)), text) for name, text in MARKS.items())
         for row, (a, text) in enumerate((a, text) for a, text in places if ends[0] <= a <= ends[1]):
             mark(drawn["layout"], a, text, row=row)
-    if ends[0] <= state["alpha"] <= ends[1]:
-        marker_line(drawn["layout"], state["alpha"])
-    return drawn
+    return marked(drawn, state["alpha"], ends)
 
 
 def _lines(state: State, own: Any, beside: Any, best: Any, *, smooth: bool) -> list[Figure]:
@@ -181,37 +170,30 @@ def _top(errors: list[float | None], beside: Any) -> float:
 
 def report(state: State) -> Report:
     """The exact numbers at the marked point, and the thresholds."""
-    from onehead import aim  # noqa: PLC0415
-
     marks = _thresholds(state.task, state.learner)
-    found = answer(lambda: aim.predict(state.task, state.learner, state["alpha"]), *LINES)
+    found = answer(lambda state: aim.predict(state.task, state.learner, state["alpha"]), *LINES)(state)
     lines = [(text[0].upper() + text[1:], "α", name, "") for name, text in MARKS.items()]
-    return replace(found, numbers=found.numbers + (() if marks is None else numbers(marks, *lines)))
+    return Report(found.badge, found.numbers + (() if marks is None else numbers(marks, *lines)))
 
 
 def code(state: State) -> Code:
     """The marked point and the curve, without the explorer."""
     alphas = _exact_alphas(state)
     space = f"np.geomspace({alphas[0]!r}, {alphas[-1]!r}, {len(alphas)})"
-    text = python("aim", {"task": state.task, "head": state.learner}, numpy=True) + (
-        f"\npoint = oh.aim.predict(task, head, alpha={state['alpha']!r})\n"
+    text = (
+        "point = oh.aim.predict(task, head, alpha={alpha!r})\n"
         "print(point.test_error, point.rank, point.status)\n"
         f"\ncurve = oh.aim.curve(task, head, alphas={space})\n"
         'print(curve.column("test_error"))\n'
         "\nmarks = oh.aim.thresholds(task, head)\n"
-        "print(marks.interpolation, marks.emergence)\n"
+        "print(marks.interpolation, marks.emergence)"
     )
     if state["direct"]:
-        text += f'\nother = oh.aim.curve(task, head.changed(param="{_other(state).param}"), alphas={space}[::2])\n'
+        text += f'\n\nother = oh.aim.curve(task, head.changed(param="{_other(state).param}"), alphas={space}[::2])'
     if state["best"]:
-        text += "\nbest = [oh.aim.tune(task, head, alpha=a) for a in (0.1, 0.5, 2.0)]   # seconds per point\n"
-    words = flags(state)
-    shell = (
-        f"onehead aim predict {words} --alpha {state['alpha']!r} --json\n"
-        f"onehead aim curve {words} --alphas log:{alphas[0]!r}:{alphas[-1]!r}:{len(alphas)} --json\n"
-        f"onehead aim thresholds {words} --json"
-    )
-    return Code(text, shell)
+        text += "\n\nbest = [oh.aim.tune(task, head, alpha=a) for a in (0.1, 0.5, 2.0)]   # seconds per point"
+    axis = f"curve --alphas log:{alphas[0]!r}:{alphas[-1]!r}:{len(alphas)}"
+    return code_of("aim", text, "predict --alpha {alpha!r}", axis, "thresholds")(state)
 
 
 VIEW = View(

@@ -4,18 +4,26 @@ from typing import Any
 
 import numpy as np
 
+from onehead import aim
 from onehead.aim.targets import MarchenkoPastur
 from onehead.aim.task import Learner, Task
 from onehead.app.drawing import Figure, figure, line, points, show
-from onehead.app.pause import pause
 from onehead.app.state import State
-from onehead.app.views.base import Code, Number, Panel, Picture, Report, View, answer, numbers
-from onehead.app.views.words import flags, python
+from onehead.app.views.base import Line, Panel, Picture, View, answer, numbers, span
+from onehead.app.views.words import code_of
+from onehead.app.work import pause
 
 __all__ = ["VIEW"]
 
 QUICK_POINTS = {2: 14, 3: 7}
 LOWEST = 1e-4
+RANK = "share of eigenvalues that are not zero"
+BEST: tuple[Line, ...] = (
+    ("Best weight decay", "λ*", lambda best: best.weight_decay or "0+", "with the lowest test error"),
+    ("Test error there", "", "test_error", ""),
+    ("Good range", "λ", lambda best: span(best.flat_from, best.flat_to), "within 0.1 % of the best"),
+    ("Rank there", "", "point.rank", RANK),
+)
 
 
 def sketch(state: State) -> Picture:
@@ -27,20 +35,16 @@ def sketch(state: State) -> Picture:
     drawn = sketch_decays(state.task, state.learner, state["alpha"], decays)
     scan = [(dot.x, dot.test_error) for dot in drawn.dots]
     caption = "Sketch on a coarse rule; the search for the best λ follows when the knobs rest."
-    return Picture(figure=_draw(state, scan, None, smooth=True), exact=False, caption=caption)
+    return Picture(_draw(state, scan, None, smooth=True), caption, exact=False)
 
 
 def picture(state: State) -> Picture:
     """The library's own search."""
-    from onehead import aim  # noqa: PLC0415
-
     best = aim.tune(state.task, state.learner, state["alpha"], progress=pause)
     scan = [(decay, error) for decay, error in best.scan if decay > 0.0]
     rows = tuple({"weight_decay": decay, "test_error": error} for decay, error in best.scan)
     caption = f"{best.certificate.status[:1].upper()}{best.certificate.status[1:]}."
-    return Picture(
-        figure=_draw(state, scan, best, smooth=False), exact=True, caption=caption, numbers=_found(best), rows=rows
-    )
+    return Picture(_draw(state, scan, best, smooth=False), caption, rows, numbers(best, *BEST))
 
 
 def _draw(state: State, scan: list[tuple[float, float]], best: Any, *, smooth: bool) -> Figure:
@@ -66,38 +70,18 @@ def _draw(state: State, scan: list[tuple[float, float]], best: Any, *, smooth: b
     return figure(data, x="weight decay λ", y="test error", log_x=True)
 
 
-def report(state: State) -> Report:
-    """The exact numbers at the knob's own weight decay."""
-    from onehead import aim  # noqa: PLC0415
-
-    return answer(
-        lambda: aim.predict(state.task, state.learner, state["alpha"]),
-        ("Test error at the knob", "λ", "test_error", f"weight decay {state['weight_decay']}"),
-        ("Rank at the knob", "", "rank", "share of eigenvalues that are not zero"),
-    )
-
-
-def _found(best: Any) -> tuple[Number, ...]:
-    """The numbers of the search."""
-    decay = "0+" if best.weight_decay == 0.0 else show(best.weight_decay)
-    return (
-        Number("Best weight decay", "λ*", decay, "with the lowest test error"),
-        *numbers(best, ("Test error there", "", "test_error", "")),
-        Number("Good range", "λ", f"{show(best.flat_from)} … {show(best.flat_to)}", "within 0.1 % of the best"),
-        *numbers(best.point, ("Rank there", "", "rank", "share of eigenvalues that are not zero")),
-    )
-
-
-def code(state: State) -> Code:
-    """The search, without the explorer."""
-    text = python("aim", {"task": state.task, "head": state.learner}) + (
-        f"\nbest = oh.aim.tune(task, head, alpha={state['alpha']!r})\n"
-        "print(best.weight_decay, best.test_error)\n"
-        "print(best.scan)   # the pairs tried\n"
-    )
-    return Code(text, f"onehead aim tune {flags(state)} --alpha {state['alpha']!r} --json")
-
-
+report = answer(
+    lambda state: aim.predict(state.task, state.learner, state["alpha"]),
+    ("Test error at the knob", "λ", "test_error", "weight decay {weight_decay}"),
+    ("Rank at the knob", "", "rank", RANK),
+)
+code = code_of(
+    "aim",
+    "best = oh.aim.tune(task, head, alpha={alpha!r})\n"
+    "print(best.weight_decay, best.test_error)\n"
+    "print(best.scan)   # the pairs tried",
+    "tune --alpha {alpha!r}",
+)
 VIEW = View(
     name="decay",
     title="Weight decay",

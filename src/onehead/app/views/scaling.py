@@ -4,14 +4,16 @@ from typing import Any
 
 import numpy as np
 
+from onehead import aim
 from onehead.aim.targets import PowerLaw
 from onehead.aim.task import Learner, Task
-from onehead.app.drawing import Figure, figure, line, marker_line, points
-from onehead.app.pause import pause
+from onehead.app.drawing import Figure, figure, heatmap, line, marked, points
 from onehead.app.state import State
-from onehead.app.views.base import Code, Panel, Picture, Report, View, answer, flat, solved
-from onehead.app.views.words import flags, python
+from onehead.app.views.base import Code, Panel, Picture, View, answer, flat, solved
+from onehead.app.views.words import code_of
+from onehead.app.work import pause
 from onehead.errors import OneheadError
+from onehead.results import NoAnswer
 
 __all__ = ["VIEW"]
 
@@ -32,8 +34,6 @@ def _samples(state: State, count: int) -> list[float]:
 
 
 def _law(state: State, samples: list[float]) -> Any:
-    from onehead import aim  # noqa: PLC0415
-
     return aim.scaling(state.task, state.learner, samples, progress=pause)
 
 
@@ -46,9 +46,7 @@ def _excess_sketch(state: State) -> Picture:
     samples, excess, _ = sketch_excess(state.task, state.learner, _samples(state, QUICK))
     slope = np.gradient(np.log(excess), np.log(samples)).tolist() if len(samples) > 2 else []
     drawn = _excess_figure(state, samples, excess, slope, smooth=True)
-    return Picture(
-        figure=drawn, exact=False, caption="Sketch on a coarse rule; the exact law follows when the knobs rest."
-    )
+    return Picture(drawn, "Sketch on a coarse rule; the exact law follows when the knobs rest.", exact=False)
 
 
 def _excess_figure(state: State, samples: list[float], excess: Any, slope: Any, *, smooth: bool) -> Figure:
@@ -66,13 +64,11 @@ def _excess_figure(state: State, samples: list[float], excess: Any, slope: Any, 
         yaxis={"domain": [0.42, 1.0]},
         yaxis2={"domain": [0.0, 0.32], "title": {"text": "d log E / d log n", "standoff": 6}},
     )
-    _mark(state, drawn, samples)
-    return drawn
+    return _marked(state, drawn, samples)
 
 
-def _mark(state: State, drawn: Figure, samples: list[float]) -> None:
-    if samples and samples[0] <= state["samples"] <= samples[-1]:
-        marker_line(drawn["layout"], state["samples"])
+def _marked(state: State, drawn: Figure, samples: list[float]) -> Figure:
+    return marked(drawn, state["samples"], (samples[0], samples[-1])) if samples else drawn
 
 
 def _excess_picture(state: State) -> Picture:
@@ -85,7 +81,7 @@ def _excess_picture(state: State) -> Picture:
 def _exact(drawn: Figure, found: Any, what: str = "points", more: str = "") -> Picture:
     """The picture of the library's own answer."""
     caption = solved(len(found), len(found.failures), what) + more
-    return Picture(figure=drawn, exact=True, caption=caption, rows=tuple(flat(row) for row in found.to_rows()))
+    return Picture(drawn, caption, [flat(row) for row in found.to_rows()])
 
 
 def _parts_sketch(state: State) -> Picture:
@@ -93,8 +89,7 @@ def _parts_sketch(state: State) -> Picture:
 
     samples, table = sketch_parts(state.task, state.learner, _samples(state, QUICK))
     columns = {name: [row[i] for row in table] for i, name in enumerate(PARTS)}
-    drawn = _parts_figure(state, samples, columns, smooth=True)
-    return Picture(figure=drawn, exact=False, caption="Sketch on a coarse rule.")
+    return Picture(_parts_figure(state, samples, columns, smooth=True), "Sketch on a coarse rule.", exact=False)
 
 
 def _parts_figure(state: State, samples: list[float], columns: dict[str, Any], *, smooth: bool) -> Figure:
@@ -117,15 +112,13 @@ def _parts_figure(state: State, samples: list[float], columns: dict[str, Any], *
     drawn = figure(
         data, x="samples n", y="part of the excess error", log_x=True, log_y=True, yaxis={"dtick": 1, "range": span}
     )
-    _mark(state, drawn, samples)
-    return drawn
+    return _marked(state, drawn, samples)
 
 
 def _parts_picture(state: State) -> Picture:
     law = _law(state, _samples(state, EXACT))
-    drawn = _parts_figure(
-        state, law.column("samples").tolist(), {name: law.column(name) for name in PARTS}, smooth=False
-    )
+    columns = {name: law.column(name) for name in PARTS}
+    drawn = _parts_figure(state, law.column("samples").tolist(), columns, smooth=False)
     return _exact(drawn, law, more=" The split is our definition; negative parts are left out of the logarithm.")
 
 
@@ -137,37 +130,27 @@ def _phase_sketch(state: State) -> Picture:
     from onehead.aim.sketch.derived import sketch_exponents  # noqa: PLC0415  (loads the theory)
 
     drawn = _phase_figure(state, columns, rows, sketch_exponents(state.task, state.learner, columns, rows))
-    return Picture(figure=drawn, exact=False, caption="Sketch on a coarse rule and a coarse grid.")
+    return Picture(drawn, "Sketch on a coarse rule and a coarse grid.", exact=False)
 
 
 def _phase_figure(state: State, columns: list[float], rows: list[float], table: Any) -> Figure:
-    heat = {
-        "type": "heatmap",
-        "x": columns,
-        "y": rows,
-        "z": table,
-        "zmin": -2.0,
-        "zmax": 0.0,
-        "colorscale": [[0.0, "@theory"], [1.0, "@soft"]],
-        "colorbar": {"title": {"text": "exponent"}, "thickness": 12},
-        "hovertemplate": "n = d^%{x:.2f}, λ = d^%{y:.2f}: %{z:.3f}<extra></extra>",
-    }
-    where = [float(np.log(state["samples"]) / np.log(state["dim"]))]
-    decay = state.learner.decay
-    data = [heat]
-    if decay > 0.0:
-        at = float(np.log(decay) / np.log(state["dim"]))
-        data.append(points(where, [at], "the knobs", symbol="cross", size=11))
-    drawn = figure(data, x="samples, log n / log d", y="weight decay, log λ / log d")
-    step_x, step_y = (columns[1] - columns[0]) / 2, (rows[1] - rows[0]) / 2
-    drawn["layout"]["xaxis"]["range"] = [columns[0] - step_x, columns[-1] + step_x]
-    drawn["layout"]["yaxis"]["range"] = [rows[0] - step_y, rows[-1] + step_y]
-    return drawn
+    bar = {"title": {"text": "exponent"}, "thickness": 12}
+    hover = "n = d^%{x:.2f}, λ = d^%{y:.2f}: %{z:.3f}<extra></extra>"
+    data = [heatmap(columns, rows, table, ("@theory", "@soft"), bar, zmin=-2.0, zmax=0.0, hovertemplate=hover)]
+    if state.learner.decay > 0.0:
+        where, at = np.log([state["samples"], state.learner.decay]) / np.log(state["dim"])
+        data.append(points([where], [at], "the knobs", symbol="cross", size=11))
+    across, down = {"range": _ends(columns)}, {"range": _ends(rows)}
+    return figure(data, x="samples, log n / log d", y="weight decay, log λ / log d", xaxis=across, yaxis=down)
+
+
+def _ends(at: list[float]) -> list[float]:
+    """Half a cell beyond the first and the last one."""
+    half = (at[1] - at[0]) / 2
+    return [at[0] - half, at[-1] + half]
 
 
 def _phase_picture(state: State) -> Picture:
-    from onehead import aim  # noqa: PLC0415
-
     columns, rows = PHASE
     found = aim.phase_diagram(state.task, state.learner, log_n=columns, log_lambda=rows, progress=pause)
     table = [[None if not np.isfinite(v) else float(v) for v in row] for row in found.grid("local_exponent")]
@@ -177,52 +160,40 @@ def _phase_picture(state: State) -> Picture:
 # --- numbers and code
 
 
-def report(state: State) -> Report:
-    """The exact numbers at the marked number of samples."""
-
-    def solve() -> Any:
-        point = _law(state, [state["samples"]]).points[0]
-        if not hasattr(point, "certificate"):
-            raise OneheadError(point.reason)
-        return point
-
-    return answer(
-        solve,
-        ("Excess error", "", "excess_error", "above infinitely many samples"),
-        ("Test error", "", "test_error", "on fresh samples"),
-        ("Local exponent", "", "local_exponent", "d log excess / d log n"),
-        *((name.capitalize(), "", name, text) for name, (_, text) in PARTS.items()),
-        ("Outliers", "", "outliers", "features that have left the noise"),
-        ("Rank", "", "rank", "share of eigenvalues that are not zero"),
-        ("Sample ratio", "α", "alpha", "n/d²"),
-    )
+def _point(state: State) -> Any:
+    point = _law(state, [state["samples"]]).points[0]
+    if isinstance(point, NoAnswer):
+        raise OneheadError(point.reason)
+    return point
 
 
-def _point_code(state: State) -> str:
-    return python("aim", {"task": state.task, "head": state.learner}) + (
-        f"\npoint = oh.aim.scaling(task, head, [{state['samples']!r}]).points[0]\n"
-        "print(point.excess_error, point.local_exponent)\n"
-    )
+report = answer(
+    _point,
+    ("Excess error", "", "excess_error", "above infinitely many samples"),
+    ("Test error", "", "test_error", "on fresh samples"),
+    ("Local exponent", "", "local_exponent", "d log excess / d log n"),
+    *((name.capitalize(), "", name, text) for name, (_, text) in PARTS.items()),
+    ("Outliers", "", "outliers", "features that have left the noise"),
+    ("Rank", "", "rank", "share of eigenvalues that are not zero"),
+    ("Sample ratio", "α", "alpha", "n/d²"),
+)
+POINT = (
+    "point = oh.aim.scaling(task, head, [{samples!r}]).points[0]\nprint(point.excess_error, point.local_exponent)\n\n"
+)
 
 
 def _law_code(state: State) -> Code:
-    """The law, without the explorer."""
-    samples, words = _samples(state, EXACT), flags(state)
-    text = f"\nlaw = oh.aim.scaling(task, head, {samples})\nprint(law.column('excess_error'))\n"
-    shell = (
-        f"onehead aim scaling {words} --samples {state['samples']!r} --json\n"
-        f"onehead aim scaling {words} --samples {','.join(repr(n) for n in samples)} --json"
-    )
-    return Code(_point_code(state) + text, shell)
+    samples = _samples(state, EXACT)
+    text = f"law = oh.aim.scaling(task, head, {samples})\nprint(law.column('excess_error'))"
+    many = f"scaling --samples {','.join(repr(n) for n in samples)}"
+    return code_of("aim", POINT + text, "scaling --samples {samples!r}", many)(state)
 
 
-def _phase_code(state: State) -> Code:
-    """The diagram, without the explorer."""
-    columns, rows = PHASE
-    text = f"\ndiagram = oh.aim.phase_diagram(task, head, log_n={columns}, log_lambda={rows})\n"
-    return Code(_point_code(state) + text, f"onehead aim phase-diagram {flags(state)} --json")
-
-
+_phase_code = code_of(
+    "aim",
+    f"{POINT}diagram = oh.aim.phase_diagram(task, head, log_n={PHASE[0]}, log_lambda={PHASE[1]})",
+    "phase-diagram",
+)
 VIEW = View(
     name="scaling",
     title="Scaling laws",

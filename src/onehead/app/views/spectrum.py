@@ -5,26 +5,29 @@ from typing import Any
 
 import numpy as np
 
+from onehead import aim
 from onehead.aim.targets import MarchenkoPastur
 from onehead.aim.task import Learner, Task
 from onehead.app.drawing import Figure, figure, line, points, show
 from onehead.app.state import State
-from onehead.app.views.base import Code, Number, Panel, Picture, Report, View, badge_of, failed, numbers
-from onehead.app.views.words import flags, python
+from onehead.app.views.base import Line, Number, Panel, Picture, Report, View, badge_of, failed, numbers, span
+from onehead.app.views.words import code_of
 from onehead.errors import OneheadError, SolveError
 
 __all__ = ["VIEW"]
 
-LAW = (
+LAW: tuple[Line, ...] = (
     ("Zero eigenvalues", "", "zero_mass", "share that weight decay removes"),
     ("Rank", "", "rank", "share that it keeps"),
 )
-MOMENTS = (("Mean", "", "mean", "Tr S/d"), ("Second moment", "q", "second_moment", "Tr S²/d"))
-POINT = (
-    ("Test error", "", "test_error", "on fresh samples"),
-    ("Noise variance", "s", "spread", "of the blurred target"),
-    ("Soft threshold", "ε", "threshold", "of weight decay"),
-    ("Slope", "c", "slope", "shrinkage of learned eigenvalues"),
+POINT: tuple[Line, ...] = (
+    ("Outliers", "", lambda law: len(law.outliers), "eigenvalues outside the bulks"),
+    ("Mean", "", "mean", "Tr S/d"),
+    ("Second moment", "q", "second_moment", "Tr S²/d"),
+    ("Test error", "", "point.test_error", "on fresh samples"),
+    ("Noise variance", "s", "point.spread", "of the blurred target"),
+    ("Soft threshold", "ε", "point.threshold", "of weight decay"),
+    ("Slope", "c", "point.slope", "shrinkage of learned eigenvalues"),
 )
 
 
@@ -35,9 +38,9 @@ def sketch(state: State) -> Picture:
 
     found = dot(state.task, state.learner, state["alpha"])
     if found is None:
-        return Picture(figure=_draw(state, [], 0.0), exact=False, caption="Solving …")
+        return Picture(_draw(state, [], 0.0), "Solving …", exact=False)
     zero, bulks = sketch_law(state.task, state.learner, found)
-    return Picture(figure=_draw(state, bulks, zero), exact=False, caption=_caption(zero, len(bulks)))
+    return Picture(_draw(state, bulks, zero), _caption(zero, len(bulks)), exact=False)
 
 
 def _caption(zero: float, bulks: int) -> str:
@@ -48,8 +51,6 @@ def _caption(zero: float, bulks: int) -> str:
 
 
 def _law(state: State) -> Any:
-    from onehead import aim  # noqa: PLC0415
-
     return aim.spectrum(aim.predict(state.task, state.learner, state["alpha"]))
 
 
@@ -66,7 +67,7 @@ def picture(state: State) -> Picture:
     ]
     rows = [{"x": float(x), "density": float(y)} for x, y in zip(law.x, law.density_values, strict=True)]
     drawn = _draw(state, bulks, law.zero_mass, law.outliers)
-    return Picture(figure=drawn, exact=True, caption=_caption(law.zero_mass, len(bulks)), rows=tuple(rows))
+    return Picture(drawn, _caption(law.zero_mass, len(bulks)), rows)
 
 
 def _draw(state: State, bulks: list[tuple[Any, Any]], zero: float, outliers: Any = ()) -> Figure:
@@ -75,17 +76,8 @@ def _draw(state: State, bulks: list[tuple[Any, Any]], zero: float, outliers: Any
 
     x, y = target_law(state.task, state.learner)
     low, high = x[0], x[-1]
-    data = [
-        line(
-            x.tolist(),
-            y.tolist(),
-            f"target, non-zero part ({show(1.0 - state.task.target.rank)} at zero)",
-            colour="@grey",
-            width=1.0,
-            fill="tozeroy",
-            fillcolor="@fill",
-        )
-    ]
+    name = f"target, non-zero part ({show(1.0 - state.task.target.rank)} at zero)"
+    data = [line(x.tolist(), y.tolist(), name, colour="@grey", width=1.0, fill="tozeroy", fillcolor="@fill")]
     for i, (at, density) in enumerate(bulks):
         data.append(line(at, density, "trained map S", fill="tozeroy", fillcolor="@soft", showlegend=i == 0))
     inner = y[x > low + 0.02 * (high - low)]
@@ -134,31 +126,19 @@ def report(state: State) -> Report:
     except OneheadError as error:
         return failed(error)
     bulks = tuple(
-        Number(
-            f"Bulk {i + 1}" if len(law.edges) > 1 else "Bulk", "", f"{show(low)} … {show(high)}", "lower and upper edge"
-        )
-        for i, (low, high) in enumerate(law.edges)
+        Number(f"Bulk {i + 1}" if len(law.edges) > 1 else "Bulk", "", span(*ends), "lower and upper edge")
+        for i, ends in enumerate(law.edges)
     )
-    shown = (
-        *numbers(law, *LAW),
-        *bulks,
-        Number("Outliers", "", show(len(law.outliers)), "eigenvalues outside the bulks"),
-        *numbers(law, *MOMENTS),
-        *numbers(law.point, *POINT),
-    )
-    return Report(badge=badge_of(law.certificate), numbers=shown)
+    return Report(badge_of(law.certificate), (*numbers(law, *LAW), *bulks, *numbers(law, *POINT)))
 
 
-def code(state: State) -> Code:
-    """The law, without the explorer."""
-    text = python("aim", {"task": state.task, "head": state.learner}) + (
-        f"\npoint = oh.aim.predict(task, head, alpha={state['alpha']!r})\n"
-        "law = oh.aim.spectrum(point)\n"
-        "print(law.zero_mass, law.edges, law.second_moment)\n"
-    )
-    return Code(text, f"onehead aim spectrum {flags(state)} --alpha {state['alpha']!r} --json")
-
-
+code = code_of(
+    "aim",
+    "point = oh.aim.predict(task, head, alpha={alpha!r})\n"
+    "law = oh.aim.spectrum(point)\n"
+    "print(law.zero_mass, law.edges, law.second_moment)",
+    "spectrum --alpha {alpha!r}",
+)
 VIEW = View(
     name="spectrum",
     title="Spectrum",

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from onehead.errors import InvalidArgument
 
-__all__ = ["LOSSES", "Hinge", "Logistic", "Loss", "Square", "SquaredHinge", "named"]
+__all__ = ["LOSSES", "Array", "Hinge", "Logistic", "Loss", "Square", "SquaredHinge", "named"]
 
 Array = NDArray[np.float64]
 

@@ -5,14 +5,13 @@ from math import comb
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema, model_validator
 
 from onehead.arguments import checked, instance, whole
 from onehead.errors import InvalidArgument
 from onehead.fields import LIMIT, Slider, word
 from onehead.problem import Problem
-from onehead.sparse.losses import LOSSES, Loss, named
+from onehead.sparse.losses import LOSSES, Array, Loss, named
 
 __all__ = [
     "MODELS",
@@ -29,7 +28,6 @@ __all__ = [
     "place_signal",
 ]
 
-Array = NDArray[np.float64]
 Model = Literal["attention", "pooled", "vectorised"]
 Activation = Literal["sigmoid", "step", "relu", "power"]  # gate of element-wise attention
 Mode = Literal[

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from onehead.errors import InvalidArgument
 from onehead.numerics.gaussian import sobol
+from onehead.sparse.losses import Array
 from onehead.sparse.task import Task
 
 __all__ = [
@@ -23,8 +24,6 @@ __all__ = [
     "vectorised_features",
     "with_gauss",
 ]
-
-Array = NDArray[np.float64]
 
 LONGEST = 20_000  # tokens: the Sobol sequence has no more dimensions
 MEMORY = 22  # log2 of the numbers held per copy of a point set, half of them antithetic

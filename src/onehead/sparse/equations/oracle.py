@@ -6,8 +6,8 @@ A model that knows the signal xi sees only x_l = <token l, xi> ~ N(theta v_l, 1)
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from onehead.sparse.losses import Array
 from onehead.sparse.task import Task
 
 __all__ = [
@@ -22,8 +22,6 @@ __all__ = [
     "sampled_errors",
     "signal_dominates",
 ]
-
-Array = NDArray[np.float64]
 
 MONTE_CARLO = 2_000_000  # normal numbers per class, shared by all models that need sampling
 LONGEST_SAMPLED = 20_000  # beyond it tokens are not drawn one by one: closed forms and limits only

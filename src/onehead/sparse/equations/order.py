@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onehead.sparse.equations.features import Features
+from onehead.sparse.losses import Array
 
 __all__ = ["Averages", "Solution", "Stationarity", "System", "density", "penalties", "radius"]
 
-Array = NDArray[np.float64]
 System = Callable[[Array], tuple[Array, Array]]
 
 

@@ -14,16 +14,14 @@ for t <= 0, 0 < t < c, t >= c. The readout has collapsed if and only if V >= 0.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onehead.errors import NotConverged
 from onehead.sparse.equations.features import Features
 from onehead.sparse.equations.order import Averages, Solution, Stationarity, System, density, penalties, radius
+from onehead.sparse.losses import Array
 from onehead.sparse.solve.stationarity import TOLERANCE, polish, solve_stationarity
 
 __all__ = ["collapsed", "first_order_cost", "solve_hard_margin", "solve_hinge"]
-
-Array = NDArray[np.float64]
 
 
 def _band(A: Array, B: Array) -> tuple[Array, Array, Array, Array]:

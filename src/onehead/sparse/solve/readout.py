@@ -3,20 +3,17 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onehead.errors import NotConverged, OutsideDomain
 from onehead.sparse.equations.features import Features
 from onehead.sparse.equations.order import Solution, radius
-from onehead.sparse.losses import Hinge, Loss, Square
+from onehead.sparse.losses import Array, Hinge, Loss, Square
 from onehead.sparse.solve.hinge import collapsed, solve_hard_margin, solve_hinge
 from onehead.sparse.solve.saddle import solve_saddle
 from onehead.sparse.solve.separability import separates
 from onehead.sparse.solve.square import solve_square
 
 __all__ = ["COLLAPSED", "Errors", "errors_of", "fresh_error", "gaussian_error", "needs_gauss", "solve_readout"]
-
-Array = NDArray[np.float64]
 
 NOTHING = 1e-12  # a norm of weights below it is none
 COLLAPSED = "collapsed: all weights are zero and the bias is that of the majority"

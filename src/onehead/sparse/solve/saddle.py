@@ -1,16 +1,13 @@
 """Stage four for any convex loss, through its proximal operator (S4.2, S4.4)."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onehead.sparse.equations.features import Features
 from onehead.sparse.equations.order import Averages, Solution, Stationarity, System, penalties, radius
-from onehead.sparse.losses import Loss
+from onehead.sparse.losses import Array, Loss
 from onehead.sparse.solve.stationarity import solve_stationarity
 
 __all__ = ["solve_saddle"]
-
-Array = NDArray[np.float64]
 
 
 def _averages(features: Features, loss: Loss, x: Array, rp: float, chi: float) -> Averages:

@@ -1,15 +1,13 @@
 """Which sample ratios a readout still separates (S6; a conjecture)."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onehead.errors import NotConverged
 from onehead.sparse.equations.features import Features
 from onehead.sparse.equations.order import density
+from onehead.sparse.losses import Array
 
 __all__ = ["separable_ratio", "separates"]
-
-Array = NDArray[np.float64]
 
 FLAT = 1e-5  # slope at which a minimisation has ended
 

@@ -1,15 +1,13 @@
 """Stage four for the square loss: closed forms given one scalar (S4.5, S5)."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onehead.errors import OutsideDomain
 from onehead.sparse.equations.features import Features
 from onehead.sparse.equations.order import Solution, penalties
+from onehead.sparse.losses import Array
 
 __all__ = ["ridgeless_limit", "solve_square", "square_step"]
-
-Array = NDArray[np.float64]
 
 
 def square_step(features: Features, *, alpha: float, ridge: float) -> float:

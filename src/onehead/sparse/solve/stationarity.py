@@ -1,14 +1,12 @@
 """Solve the equations of the order parameters: damped sweeps, Newton, and following the solution along the ridge."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onehead.errors import NotConverged
 from onehead.sparse.equations.order import Solution, Stationarity, System, penalties
+from onehead.sparse.losses import Array
 
 __all__ = ["TOLERANCE", "polish", "solve_stationarity"]
-
-Array = NDArray[np.float64]
 
 TOLERANCE = 1e-9  # of the undamped residual
 NEWTON_STEPS = 40

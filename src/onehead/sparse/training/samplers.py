@@ -6,10 +6,9 @@ The signal is the first basis vector.
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onehead.sparse.equations.features import softmax
-from onehead.sparse.losses import Loss
+from onehead.sparse.losses import Array, Loss
 from onehead.sparse.task import Protocol, Task, draw, place_signal
 
 __all__ = [
@@ -22,8 +21,6 @@ __all__ = [
     "token_first_steps",
     "vectorised_sample",
 ]
-
-Array = NDArray[np.float64]
 
 
 class Query(NamedTuple):

@@ -5,7 +5,6 @@ from math import comb
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onehead.arguments import checked, optional, whole
 from onehead.errors import InvalidArgument
@@ -13,7 +12,7 @@ from onehead.measured import spreads
 from onehead.numerics.parallel import thread_map
 from onehead.results import Certificate
 from onehead.sparse.equations.features import affordable, attention_features, pooled_features
-from onehead.sparse.losses import Loss
+from onehead.sparse.losses import Array, Loss
 from onehead.sparse.solve.readout import gaussian_error
 from onehead.sparse.task import PROBLEM, Mode, Protocol, Task, check_model, check_test_length, draw, place_signal
 from onehead.sparse.training.minimise import Readout, descend, fit, separable
@@ -31,7 +30,6 @@ from onehead.sparse.training.samplers import (
 
 __all__ = ["Mode", "separable_share", "train"]
 
-Array = NDArray[np.float64]
 MODES: tuple[Mode, ...] = ("reduced", "tokens", "joint")
 
 TEST_POINTS = 13  # log2 of the points of the exact test error in the reduced mode

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onehead.arguments import checked, number, optional, whole
 from onehead.errors import NotConverged
@@ -19,15 +18,13 @@ from onehead.sparse.equations.features import (
     with_gauss,
 )
 from onehead.sparse.equations.order import Solution
-from onehead.sparse.losses import Hinge, Loss, Square
+from onehead.sparse.losses import Array, Hinge, Loss, Square
 from onehead.sparse.solve.readout import Errors, errors_of, needs_gauss, solve_readout
 from onehead.sparse.solve.square import ridgeless_limit
 from onehead.sparse.task import PROBLEM, Protocol, Task, check_model, check_test_length
 from onehead.sparse.verbs.prediction import Prediction
 
 __all__ = ["predict", "ridgeless"]
-
-Array = NDArray[np.float64]
 
 COARSE = 8  # log2 of the points of the first solve, whose solution starts the fine one
 FINEST = 16

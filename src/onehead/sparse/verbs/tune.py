@@ -5,18 +5,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onehead.arguments import checked, number, optional
 from onehead.errors import InvalidArgument, SolveError
 from onehead.results import Certificate, Result
+from onehead.sparse.losses import Array
 from onehead.sparse.task import PROBLEM, Protocol, Task
 from onehead.sparse.verbs.align import align
 from onehead.sparse.verbs.predict import predict
 
 __all__ = ["GRID", "Tuned", "best_bias_rate", "best_ridge", "tune"]
-
-Array = NDArray[np.float64]
 
 SPLITS = (0.2, 0.35, 0.5, 0.65, 0.8)
 SHARPNESSES = (0.5, 1.0, 2.0, 4.0, 8.0)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from onehead.numerics.gaussian import cumulative
 from onehead.sparse.losses import Array
 from onehead.sparse.task import Task
 
@@ -62,13 +63,11 @@ def linear_error(snr: float, positive_rate: float) -> float:
     >>> round(linear_error(1.5811388, 0.5), 4)
     0.2146
     """
-    from scipy.special import ndtr  # noqa: PLC0415
-
     pi = positive_rate
     if snr < 1e-12:
         return min(pi, 1.0 - pi)
     t = 0.5 * snr + np.log((1.0 - pi) / pi) / snr
-    return float(pi * ndtr(t - snr) + (1.0 - pi) * ndtr(-t))
+    return float(pi * cumulative(t - snr) + (1.0 - pi) * cumulative(-t))
 
 
 def best_linear_error(task: Task) -> float:
@@ -76,8 +75,6 @@ def best_linear_error(task: Task) -> float:
 
     A positive sample then shifts by theta k / sqrt(mm) with k ~ Hypergeometric(L, R, mm).
     """
-    from scipy.special import ndtr  # noqa: PLC0415
-
     pi = task.positive_rate
     hits = np.arange(task.signal_tokens + 1)
     best = linear_error(task.linear_snr, pi)
@@ -88,7 +85,7 @@ def best_linear_error(task: Task) -> float:
         shifts = task.strength * hits / np.sqrt(mm)
 
         def error(t: Array, odds: Array = odds, shifts: Array = shifts) -> Array:
-            return np.asarray(pi * ndtr(t[:, None] - shifts) @ odds + (1.0 - pi) * ndtr(-t))
+            return np.asarray(pi * cumulative(t[:, None] - shifts) @ odds + (1.0 - pi) * cumulative(-t))
 
         best = min(best, _lowest(error, -6.0, 8.0 + task.strength))
     return best

@@ -9,6 +9,7 @@ import numpy as np
 from onehead.arguments import checked, optional, whole
 from onehead.errors import InvalidArgument
 from onehead.measured import spreads
+from onehead.numerics.gaussian import cumulative
 from onehead.numerics.parallel import thread_map
 from onehead.results import Certificate
 from onehead.sparse.equations.features import affordable, attention_features, pooled_features
@@ -183,8 +184,6 @@ def _reduced(
 
 def _vectorised_error(task: Task, readout: Readout, rng: np.random.Generator) -> float:
     """pi mean_v Phi(-(theta <v, w_signal> + b)/|w|) + (1-pi) Phi(b/|w|)."""
-    from scipy.special import ndtr  # noqa: PLC0415
-
     if comb(task.length, task.signal_tokens) <= MOST_PATTERNS:
         masks, odds = task.patterns()
     else:
@@ -193,7 +192,7 @@ def _vectorised_error(task: Task, readout: Readout, rng: np.random.Generator) ->
     norm = max(float(np.linalg.norm(readout.weights)), 1e-300)
     shift = task.strength * (masks @ readout.weights[: task.length]) + readout.bias
     pi = task.positive_rate
-    return float(pi * odds @ ndtr(-shift / norm) + (1.0 - pi) * ndtr(readout.bias / norm))
+    return float(pi * odds @ cumulative(-shift / norm) + (1.0 - pi) * cumulative(readout.bias / norm))
 
 
 def _tokens(

@@ -26,8 +26,8 @@ from onehead.sparse.verbs.landscape import landscape as landscape
 from onehead.sparse.verbs.oracle import Oracle as Oracle
 from onehead.sparse.verbs.oracle import grow as grow
 from onehead.sparse.verbs.oracle import oracle as oracle
+from onehead.sparse.verbs.predict import Prediction as Prediction
 from onehead.sparse.verbs.predict import predict as predict
 from onehead.sparse.verbs.predict import ridgeless as ridgeless
-from onehead.sparse.verbs.prediction import Prediction as Prediction
 from onehead.sparse.verbs.tune import Tuned as Tuned
 from onehead.sparse.verbs.tune import tune as tune

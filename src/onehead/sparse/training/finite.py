@@ -17,8 +17,7 @@ from onehead.results import Certificate
 from onehead.sparse.task import PROBLEM, Protocol, Task
 from onehead.sparse.training.results import QUANTITIES
 from onehead.sparse.training.samplers import first_steps
-from onehead.sparse.verbs.predict import predict
-from onehead.sparse.verbs.prediction import Prediction
+from onehead.sparse.verbs.predict import Prediction, predict
 
 __all__ = ["FiniteSize", "finite_size"]
 

@@ -6,7 +6,7 @@ from typing import ClassVar, NamedTuple
 from onehead.measured import Measured
 from onehead.results import Certificate
 from onehead.sparse.task import Protocol, Task
-from onehead.sparse.verbs.prediction import Prediction
+from onehead.sparse.verbs.predict import Prediction
 
 __all__ = ["QUANTITIES", "TrainingResult", "Trial"]
 

@@ -8,8 +8,7 @@ from onehead.arguments import checked, numbers, optional, whole, wholes
 from onehead.measured import SideBySide, side_by_side
 from onehead.renamed import renamed
 from onehead.sparse.task import PROBLEM, Protocol, Task
-from onehead.sparse.training.results import TrainingResult
-from onehead.sparse.training.train import train
+from onehead.sparse.training.train import TrainingResult, train
 from onehead.sparse.verbs.predict import Prediction, predict
 
 __all__ = ["Comparison", "compare"]

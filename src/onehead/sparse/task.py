@@ -133,12 +133,7 @@ class Protocol(Problem):
         slider=Slider(0.1, 20.0, log=True),
     )
     beta: float = word(
-        8.0,
-        "β",
-        "Inverse temperature of the attention.",
-        label="Temperature",
-        ge=0.0,
-        slider=Slider(0.0, 30.0, 0.1),
+        8.0, "β", "Inverse temperature of the attention.", label="Temperature", ge=0.0, slider=Slider(0.0, 30.0, 0.1)
     )
     eta_w: float = word(
         0.5,
@@ -161,11 +156,7 @@ class Protocol(Problem):
     loss: Annotated[
         Loss, BeforeValidator(named), PlainSerializer(str), WithJsonSchema({"type": "string", "enum": list(LOSSES)})
     ] = word(
-        "logistic",
-        "ℓ",
-        "Loss of the readout.",
-        choices=tuple(LOSSES),
-        allowed=f"{', '.join(LOSSES)}, or a Loss object",
+        "logistic", "ℓ", "Loss of the readout.", choices=tuple(LOSSES), allowed=f"{', '.join(LOSSES)}, or a Loss object"
     )
     ridge: Annotated[float, BeforeValidator(_limit)] = word(
         1e-3,

@@ -46,8 +46,7 @@ def _power(x: Array) -> Array:
 
 MANY_SIGNALS = 100  # concentrating on few places cannot help when so many carry the signal
 
-# psi(x) = x act(x) of element-wise attention; a step gates a token to its positive part, as the ReLU
-# gate does
+# psi(x) = x act(x) of element-wise attention; a step gates a token to its positive part, as the ReLU gate does
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "sigmoid": _sigmoid_gate,
     "step": _relu,
@@ -57,8 +56,7 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 
 
 def linear_error(snr: float, positive_rate: float) -> float:
-    """Two Gaussians with gap delta: pi Phi(t* - delta) + (1-pi) Phi(-t*), t* = delta/2 +
-    log((1-pi)/pi)/delta.
+    """Two Gaussians with gap delta: pi Phi(t* - delta) + (1-pi) Phi(-t*), t* = delta/2 + log((1-pi)/pi)/delta.
 
     >>> round(linear_error(1.5811388, 0.5), 4)
     0.2146
@@ -184,12 +182,8 @@ def elementwise_error(task: Task, activation: str) -> float:
 def _empirical_error(plus: Array, minus: Array, positive_rate: float) -> float:
     """Lowest error over thresholds of a statistic sampled in both classes, by a sorted merge."""
     values = np.concatenate([plus, minus])
-    weights = np.concatenate(
-        [
-            np.full(len(plus), positive_rate / len(plus)),
-            np.full(len(minus), (positive_rate - 1.0) / len(minus)),
-        ]
-    )
+    odds = (positive_rate / len(plus), (positive_rate - 1.0) / len(minus))
+    weights = np.repeat(odds, (len(plus), len(minus)))
     # below the threshold positives are missed, above it negatives are taken for positives
     steps = np.cumsum(weights[np.argsort(values)])
     return float(min(0.0, steps.min()) + 1.0 - positive_rate)
@@ -244,8 +238,7 @@ def sampled_errors(
 
 
 def signal_dominates(c: float, k: float) -> bool:
-    """Whether, for L -> infinity, the signal token takes all the attention at theta = c sqrt(log L), kappa =
-    k sqrt(log L).
+    """Whether, for L -> infinity, the signal token takes all attention at theta = c sqrt(log L), kappa = k sqrt(log L).
 
     k c > 1 + k^2/2 below k = sqrt 2, and c > sqrt 2 above it; so theta = sqrt(2 log L) is the threshold,
     against theta R ~ sqrt(L) for every linear model and for element-wise attention.

@@ -51,12 +51,10 @@ def plain(value: Any) -> Any:
         return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (np.ndarray, np.generic)):
+        return plain(value.tolist())
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
-    if isinstance(value, np.ndarray):
-        return [plain(item) for item in value.tolist()]
-    if isinstance(value, np.generic):
-        return plain(value.item())
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, (bool, int, str)):
@@ -141,7 +139,7 @@ class Result(_OneLine):
     @property
     def status(self) -> str:
         """How the work ended, in words; empty where there is no certificate."""
-        return self._trust.status if self._trust is not None else ""
+        return "" if self._trust is None else self._trust.status
 
     @property
     def kind(self) -> Kind | None:
@@ -198,14 +196,9 @@ class Result(_OneLine):
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values; infinities become ``None``."""
         row: dict[str, Any] = {}
-        for field in fields(self):
-            value = plain(getattr(self, field.name))
-            if field.name in self._HIDDEN:
-                continue
-            if field.name in self._NESTED and isinstance(value, dict):
-                row.update(value)
-            else:
-                row[field.name] = value
+        for name in (field.name for field in fields(self) if field.name not in self._HIDDEN):
+            value = plain(getattr(self, name))
+            row |= value if name in self._NESTED and isinstance(value, dict) else {name: value}
         return row
 
     def to_json(self) -> str:
@@ -214,16 +207,17 @@ class Result(_OneLine):
 
     def _repr_html_(self) -> str:
         """A small table with a badge, for notebooks: the first numbers, not the problem."""
-        row, trust = self.to_dict(), self._trust
+        trust, words = self._trust, ""
+        numbers = {name: value for name, value in self.to_dict().items() if name not in ("status", "kind", "warnings")}
         cells = [
-            f"<tr><td>{escape(name)}</td><td style='text-align:right'>{_short(value)}</td></tr>"
-            for name, value in row.items()
-            if name not in ("status", "kind", "warnings") and (value is None or isinstance(value, (bool, int, float)))
+            f"<td>{escape(name)}</td><td style='text-align:right'>{_cell(value)}</td>"
+            for name, value in numbers.items()
+            if value is None or isinstance(value, (bool, int, float))
         ]
-        more = f"<tr><td colspan=2>and {len(cells) - SHOWN} more</td></tr>" if len(cells) > SHOWN else ""
-        badge = f"{_badge(trust.status, trust.clean)} {escape(trust.kind)}" if trust is not None else ""
-        notes = "".join(f"<br><small>{escape(text)}</small>" for text in (trust.warnings if trust is not None else ()))
-        return f"<table><caption>{type(self).__name__} {badge}{notes}</caption>{''.join(cells[:SHOWN])}{more}</table>"
+        if trust is not None:
+            notes = "".join(f"<br><small>{escape(text)}</small>" for text in trust.warnings)
+            words = f"{_badge(trust.status, trust.clean)} {escape(trust.kind)}{notes}"
+        return _table(f"{type(self).__name__} {words}", cells, columns=2)
 
     def to_series(self) -> "pd.Series[Any]":
         """Return one pandas row, parameters of the problem flattened to dotted names."""
@@ -256,12 +250,8 @@ class Rows(_OneLine, ABC):
         rows = self.to_rows()
         names, (good, all_good) = self._SHOWN or tuple(rows[0] if rows else ()), _solved(rows)
         head = "".join(f"<th>{escape(name)}</th>" for name in names)
-        body = "".join(
-            "<tr>" + "".join(f"<td style='text-align:right'>{_cell(row.get(name))}</td>" for name in names) + "</tr>"
-            for row in rows[:SHOWN]
-        )
-        more = f"<tr><td colspan={len(names)}>and {len(rows) - SHOWN} more</td></tr>" if len(rows) > SHOWN else ""
-        return f"<table><caption>{type(self).__name__} {_badge(good, all_good)}</caption><tr>{head}</tr>{body}{more}</table>"
+        body = ["".join(f"<td style='text-align:right'>{_cell(row.get(name))}</td>" for name in names) for row in rows]
+        return _table(f"{type(self).__name__} {_badge(good, all_good)}", body, columns=len(names), head=head)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -385,14 +375,16 @@ def _badge(text: str, good: bool) -> str:
 
 def _cell(value: Any) -> str:
     """A number or a word in a narrow table."""
-    return _short(value) if value is None or isinstance(value, (bool, int, float)) else escape(str(value))
-
-
-def _short(value: float | bool | None) -> str:
-    """A number in a narrow table."""
     if value is None:
         return "–"
-    return str(value) if isinstance(value, (bool, int)) else f"{value:.6g}"
+    return f"{value:.6g}" if isinstance(value, float) else escape(str(value))
+
+
+def _table(caption: str, rows: list[str], *, columns: int, head: str | None = None) -> str:
+    """The first rows, and how many more there are."""
+    more = [f"<td colspan={columns}>and {len(rows) - SHOWN} more</td>"] if len(rows) > SHOWN else []
+    body = "".join(f"<tr>{row}</tr>" for row in ([] if head is None else [head]) + rows[:SHOWN] + more)
+    return f"<table><caption>{caption}</caption>{body}</table>"
 
 
 def _flat(prefix: str, value: dict[str, Any]) -> list[tuple[str, Any]]:

@@ -6,7 +6,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["GaussianRule", "lattice", "sobol"]
+__all__ = ["GaussianRule", "cumulative", "density", "lattice", "sobol"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,3 +74,15 @@ def sobol(dim: int, *, log2_points: int, seed: int) -> GaussianRule:
         half = half @ (vectors / np.sqrt(values)) @ vectors.T
     nodes = np.concatenate([half, -half])
     return GaussianRule(nodes=np.ascontiguousarray(nodes), weights=np.full(len(nodes), 1.0 / len(nodes)))
+
+
+def density(z: NDArray[np.float64] | float) -> NDArray[np.float64]:
+    """phi(z) of a standard normal."""
+    return np.asarray(np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi))
+
+
+def cumulative(z: NDArray[np.float64] | float) -> NDArray[np.float64]:
+    """Phi(z) of a standard normal, the probability of lying below z."""
+    from scipy.special import ndtr  # noqa: PLC0415
+
+    return np.asarray(ndtr(z))

@@ -12,7 +12,7 @@ from onehead.sparse.training.compare import Comparison as Comparison
 from onehead.sparse.training.compare import compare as compare
 from onehead.sparse.training.finite import FiniteSize as FiniteSize
 from onehead.sparse.training.finite import finite_size as finite_size
-from onehead.sparse.training.results import TrainingResult as TrainingResult
+from onehead.sparse.training.train import TrainingResult as TrainingResult
 from onehead.sparse.training.train import separable_share as separable_share
 from onehead.sparse.training.train import train as train
 from onehead.sparse.verbs.align import Alignment as Alignment
@@ -26,8 +26,8 @@ from onehead.sparse.verbs.landscape import landscape as landscape
 from onehead.sparse.verbs.oracle import Oracle as Oracle
 from onehead.sparse.verbs.oracle import grow as grow
 from onehead.sparse.verbs.oracle import oracle as oracle
+from onehead.sparse.verbs.predict import Prediction as Prediction
 from onehead.sparse.verbs.predict import predict as predict
 from onehead.sparse.verbs.predict import ridgeless as ridgeless
-from onehead.sparse.verbs.prediction import Prediction as Prediction
 from onehead.sparse.verbs.tune import Tuned as Tuned
 from onehead.sparse.verbs.tune import tune as tune

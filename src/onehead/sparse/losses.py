@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.errors import InvalidArgument
+from onehead.numerics.gaussian import cumulative, density
 
-__all__ = ["LOSSES", "Hinge", "Logistic", "Loss", "Square", "SquaredHinge", "named"]
+__all__ = ["LOSSES", "Array", "Hinge", "Logistic", "Loss", "Square", "SquaredHinge", "named"]
 
 Array = NDArray[np.float64]
 
@@ -156,9 +157,7 @@ class Hinge(Loss):
 
     def slope_moments(self, mean: float, spread: float) -> tuple[float, float]:
         """-P(t < 1) and P(t < 1): a step function defeats any quadrature rule."""
-        from scipy.special import ndtr  # noqa: PLC0415
-
-        share = float(ndtr((1.0 - mean) / spread)) if spread > 0.0 else float(mean < 1.0)
+        share = float(cumulative((1.0 - mean) / spread)) if spread > 0.0 else float(mean < 1.0)
         return -share, share
 
 
@@ -186,14 +185,12 @@ class SquaredHinge(Loss):
 
     def slope_moments(self, mean: float, spread: float) -> tuple[float, float]:
         """First two moments of a Gaussian cut at the kink."""
-        from scipy.special import ndtr  # noqa: PLC0415
-
         gap = 1.0 - mean
         if spread == 0.0:
             return -max(gap, 0.0), max(gap, 0.0) ** 2
         z = gap / spread
-        below, density = float(ndtr(z)), float(np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi))
-        return -(gap * below + spread * density), (gap**2 + spread**2) * below + gap * spread * density
+        below, at = float(cumulative(z)), float(density(z))
+        return -(gap * below + spread * at), (gap**2 + spread**2) * below + gap * spread * at
 
 
 LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Logistic(), Square(), Hinge(), SquaredHinge())}

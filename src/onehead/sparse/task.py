@@ -1,23 +1,25 @@
 """The task and the protocol: what is learned, and how (S1)."""
 
+from dataclasses import dataclass
 from itertools import combinations
 from math import comb
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema, model_validator
 
 from onehead.arguments import checked, instance, whole
 from onehead.errors import InvalidArgument
 from onehead.fields import LIMIT, Slider, word
 from onehead.problem import Problem
-from onehead.sparse.losses import LOSSES, Loss, named
+from onehead.results import Result
+from onehead.sparse.losses import LOSSES, Array, Loss, named
 
 __all__ = [
     "MODELS",
     "PROBLEM",
     "Activation",
+    "Answer",
     "Mode",
     "Model",
     "Protocol",
@@ -29,12 +31,11 @@ __all__ = [
     "place_signal",
 ]
 
-Array = NDArray[np.float64]
 Model = Literal["attention", "pooled", "vectorised"]
 Activation = Literal["sigmoid", "step", "relu", "power"]  # gate of element-wise attention
 Mode = Literal[
     "reduced", "tokens", "joint"
-]  # of training: sufficient statistics, real tokens, query and readout together
+]  # of training: what matters of tokens, all tokens, query and readout at once
 MODELS: tuple[Model, ...] = ("attention", "pooled", "vectorised")
 
 MAX_PATTERNS = 2000  # sets of signal positions that are listed one by one when they are not all alike
@@ -108,8 +109,7 @@ def _limit(value: Any) -> Any:
 
 
 class Protocol(Problem):
-    """Two gradient steps find the query on one half of the data, the readout is then trained on the other
-    half.
+    """Two gradient steps find the query on one half of the data, the readout is then trained on the other half.
 
     The readout minimises (1/n1) sum_i l(y_i logit_i) + (lambda/2) |w|^2; a loss may be a `Loss` of your own. ``cos_query`` and
     ``sharpness``, given together, fix the query directly and skip the two steps. The linear models are trained on all the data,
@@ -133,12 +133,7 @@ class Protocol(Problem):
         slider=Slider(0.1, 20.0, log=True),
     )
     beta: float = word(
-        8.0,
-        "β",
-        "Inverse temperature of the attention.",
-        label="Temperature",
-        ge=0.0,
-        slider=Slider(0.0, 30.0, 0.1),
+        8.0, "β", "Inverse temperature of the attention.", label="Temperature", ge=0.0, slider=Slider(0.0, 30.0, 0.1)
     )
     eta_w: float = word(
         0.5,
@@ -161,11 +156,7 @@ class Protocol(Problem):
     loss: Annotated[
         Loss, BeforeValidator(named), PlainSerializer(str), WithJsonSchema({"type": "string", "enum": list(LOSSES)})
     ] = word(
-        "logistic",
-        "ℓ",
-        "Loss of the readout.",
-        choices=tuple(LOSSES),
-        allowed=f"{', '.join(LOSSES)}, or a Loss object",
+        "logistic", "ℓ", "Loss of the readout.", choices=tuple(LOSSES), allowed=f"{', '.join(LOSSES)}, or a Loss object"
     )
     ridge: Annotated[float, BeforeValidator(_limit)] = word(
         1e-3,
@@ -192,13 +183,27 @@ class Protocol(Problem):
         """All samples over dimension, what the linear models are trained on."""
         return self.alpha0 + self.alpha1
 
-    def with_alpha(self, alpha: float) -> Self:
-        """The same with ``alpha`` samples over dimension in all, split between query and readout as before."""
-        share = self.alpha0 / self.alpha
+    def with_alpha(self, alpha: float, share: float | None = None) -> Self:
+        """The same with ``alpha`` samples over dimension in all, a ``share`` of them for the query; as before without it."""
+        share = self.alpha0 / self.alpha if share is None else share
         return self.changed(alpha0=share * alpha, alpha1=(1.0 - share) * alpha)
+
+    def readout_samples(self, model: str) -> float:
+        """Samples over dimension that the readout of a model is trained on: a linear one has no query to find first."""
+        return self.alpha1 if model == "attention" else self.alpha
 
 
 PROBLEM = {"task": instance(Task, "Task()"), "protocol": instance(Protocol, "Protocol()")}  # for `checked`
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer(Result):
+    """Base of every result about one task and one protocol."""
+
+    _HIDDEN: ClassVar[tuple[str, ...]] = ("protocol",)
+
+    task: Task
+    protocol: Protocol
 
 
 class Sample(NamedTuple):

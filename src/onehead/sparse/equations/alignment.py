@@ -1,7 +1,7 @@
 """The two gradient steps: limits of readout and query (S3)."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TypedDict
 
 import numpy as np
 
@@ -9,7 +9,9 @@ from onehead.arguments import checked
 from onehead.sparse.losses import Logistic, Square
 from onehead.sparse.task import PROBLEM, Protocol, Task
 
-__all__ = ["Steps", "critical_bias_rate", "misalignment_constant", "query_of", "two_steps"]
+__all__ = ["Query", "Steps", "critical_bias_rate", "misalignment_constant", "query_of", "two_steps"]
+
+Four = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,37 +29,27 @@ class Steps:
     sharpness: float
 
 
-class _Moments(NamedTuple):
-    """m_p = pi E[h|+], m_0 = E[h], k_p = pi E[h^2|+], k_0 = E[h^2], with h the slope of the loss in the logit."""
+class Query(TypedDict):
+    """What the attention knows of its query: cosine with the signal, and sharpness beta |q|."""
 
-    m_p: float
-    m_0: float
-    k_p: float
-    k_0: float
+    cos_query: float
+    sharpness: float
 
 
-def _slope_moments(task: Task, protocol: Protocol, *, mean_plus: float, mean_minus: float, spread: float) -> _Moments:
-    """Averages of h = y l'(y u) over u ~ N(mean_y, spread^2)."""
+def _slope_moments(task: Task, protocol: Protocol, *, mean_plus: float, mean_minus: float, spread: float) -> Four:
+    """m_p = pi E[h|+], m_0 = E[h], k_p = pi E[h^2|+], k_0 = E[h^2] of h = y l'(y u) over u ~ N(mean_y, spread^2)."""
     pi = task.positive_rate
     plus, plus2 = protocol.loss.slope_moments(mean_plus, spread)
     minus, minus2 = protocol.loss.slope_moments(-mean_minus, spread)
     m_p, k_p = pi * plus, pi * plus2
-    return _Moments(m_p, m_p - (1.0 - pi) * minus, k_p, k_p + (1.0 - pi) * minus2)
+    return m_p, m_p - (1.0 - pi) * minus, k_p, k_p + (1.0 - pi) * minus2
 
 
-class _First(NamedTuple):
+def _first_step(task: Task, protocol: Protocol) -> Four:
     """The first step: theta R/L, e = eta_w c0, the bias, and omega = <w1, xi> = e pi theta R/L."""
-
-    shift: float
-    e: float
-    bias: float
-    omega: float
-
-
-def _first_step(task: Task, protocol: Protocol) -> _First:
     pi, c0 = task.positive_rate, protocol.loss.first_slope
     shift, e = task.strength * task.signal_tokens / task.length, protocol.eta_w * c0
-    return _First(shift, e, protocol.eta_b * c0 * (2.0 * pi - 1.0), e * pi * shift)
+    return shift, e, protocol.eta_b * c0 * (2.0 * pi - 1.0), e * pi * shift
 
 
 def two_steps(task: Task, protocol: Protocol) -> Steps:
@@ -151,9 +143,9 @@ def critical_bias_rate(task: Task, protocol: Protocol) -> float | None:
     return None
 
 
-def query_of(task: Task, protocol: Protocol) -> tuple[float, float]:
+def query_of(task: Task, protocol: Protocol) -> Query:
     """cos_query and sharpness: as given, or from the two gradient steps."""
     if protocol.cos_query is not None and protocol.sharpness is not None:
-        return protocol.cos_query, protocol.sharpness
+        return {"cos_query": protocol.cos_query, "sharpness": protocol.sharpness}
     found = two_steps(task, protocol)
-    return found.cos_query, found.sharpness
+    return {"cos_query": found.cos_query, "sharpness": found.sharpness}

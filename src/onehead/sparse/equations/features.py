@@ -5,26 +5,26 @@ The feature of a sample is  sum_j D_j e_j + tau z  with z standard normal outsid
 (attention only), the signal direction or directions, and the bias.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onehead.errors import InvalidArgument
 from onehead.numerics.gaussian import sobol
+from onehead.sparse.losses import Array
 from onehead.sparse.task import Task
 
 __all__ = [
     "Features",
     "affordable",
     "attention_features",
+    "linear_features",
     "pooled_features",
     "softmax",
     "vectorised_features",
     "with_gauss",
 ]
-
-Array = NDArray[np.float64]
 
 LONGEST = 20_000  # tokens: the Sobol sequence has no more dimensions
 MEMORY = 22  # log2 of the numbers held per copy of a point set, half of them antithetic
@@ -98,17 +98,12 @@ def attention_features(
     shifted[:, :R] += task.strength * cos_query
     G_plus, signal_share, tau_plus = _attend(shifted, sharpness, R)
     n = len(gauss)
+    on_query, on_signal = np.append(G_plus, G_minus), np.append(rest * signal_share, np.zeros(n))
     return Features(
         label=np.repeat([1.0, -1.0], n),
-        design=np.column_stack(
-            [
-                np.concatenate([G_plus, G_minus]),
-                np.concatenate([rest * signal_share, np.zeros(n)]),
-                np.ones(2 * n),
-            ]
-        ),
-        noise=np.concatenate([tau_plus, tau_minus]),
-        gauss=np.concatenate([gauss, gauss]),
+        design=np.column_stack([on_query, on_signal, np.ones(2 * n)]),
+        noise=np.append(tau_plus, tau_minus),
+        gauss=np.append(gauss, gauss),
         weight=np.repeat([task.positive_rate / n, (1.0 - task.positive_rate) / n], n),
         is_query=np.array([True, False, False]),
         is_signal=np.array([False, True, False]),
@@ -125,35 +120,30 @@ def softmax(logits: Array) -> Array:
 def _attend(x: Array, sharpness: float, signal_tokens: int) -> tuple[Array, Array, Array]:
     """G = sum att x, the share of attention on the signal tokens, and tau = |att|."""
     att = softmax(sharpness * x)
-    return (
-        np.einsum("nl,nl->n", att, x),
-        att[:, :signal_tokens].sum(axis=1),
-        np.sqrt(np.einsum("nl,nl->n", att, att)),
-    )
+    tau = np.sqrt(np.einsum("nl,nl->n", att, att))
+    return np.einsum("nl,nl->n", att, x), att[:, :signal_tokens].sum(axis=1), tau
 
 
 def pooled_features(task: Task, *, length: int | None = None) -> Features:
     """K = theta R / L on positives and tau = 1 / sqrt(L)."""
     length = task.length if length is None else length
-    return _linear(
-        signal=np.array([[task.strength * task.signal_tokens / length]]),
-        odds=np.ones(1),
-        noise=1.0 / np.sqrt(length),
-        positive_rate=task.positive_rate,
-    )
+    return _linear(task, np.array([[task.strength * task.signal_tokens / length]]), noise=1.0 / np.sqrt(length))
 
 
 def vectorised_features(task: Task) -> Features:
     """K = delta on positives and tau = 1; one signal direction per place when places are not alike."""
     if task.positions is None:
-        signal, odds = np.array([[task.linear_snr]]), np.ones(1)
-    else:
-        masks, odds = task.patterns()
-        signal = task.strength * masks
-    return _linear(signal=signal, odds=odds, noise=1.0, positive_rate=task.positive_rate)
+        return _linear(task, np.array([[task.linear_snr]]), noise=1.0)
+    masks, odds = task.patterns()
+    return _linear(task, task.strength * masks, odds, noise=1.0)
 
 
-def _linear(*, signal: Array, odds: Array, noise: float, positive_rate: float) -> Features:
+def linear_features(task: Task, model: str) -> Features:
+    """What the readout of the pooled or of the vectorised model sees."""
+    return pooled_features(task) if model == "pooled" else vectorised_features(task)
+
+
+def _linear(task: Task, signal: Array, odds: Array | float = 1.0, *, noise: float) -> Features:
     """One point per pattern of the positive class and one for the negative class; g is not sampled yet."""
     patterns, columns = signal.shape
     design = np.ones((patterns + 1, columns + 1))
@@ -164,7 +154,7 @@ def _linear(*, signal: Array, odds: Array, noise: float, positive_rate: float) -
         design=design,
         noise=np.full(patterns + 1, noise),
         gauss=np.zeros(patterns + 1),
-        weight=np.append(positive_rate * odds, 1.0 - positive_rate),
+        weight=np.append(task.positive_rate * odds, 1.0 - task.positive_rate),
         is_query=np.zeros(columns + 1, dtype=bool),
         is_signal=np.append(np.ones(columns, dtype=bool), False),
     )
@@ -174,12 +164,11 @@ def with_gauss(features: Features, grid: Array = _GRID) -> Features:
     """Every point of a linear model's features crossed with a grid of the Gaussian g."""
     points, nodes = len(features.label), len(grid)
     weight = np.exp(-0.5 * grid**2)
-    return Features(
+    return replace(
+        features,
         label=np.repeat(features.label, nodes),
         design=np.repeat(features.design, nodes, axis=0),
         noise=np.repeat(features.noise, nodes),
         gauss=np.tile(grid, points),
         weight=np.outer(features.weight, weight / weight.sum()).ravel(),
-        is_query=features.is_query,
-        is_signal=features.is_signal,
     )

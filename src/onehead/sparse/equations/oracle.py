@@ -6,8 +6,9 @@ A model that knows the signal xi sees only x_l = <token l, xi> ~ N(theta v_l, 1)
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from onehead.numerics.gaussian import cumulative
+from onehead.sparse.losses import Array
 from onehead.sparse.task import Task
 
 __all__ = [
@@ -22,8 +23,6 @@ __all__ = [
     "sampled_errors",
     "signal_dominates",
 ]
-
-Array = NDArray[np.float64]
 
 MONTE_CARLO = 2_000_000  # normal numbers per class, shared by all models that need sampling
 LONGEST_SAMPLED = 20_000  # beyond it tokens are not drawn one by one: closed forms and limits only
@@ -47,8 +46,7 @@ def _power(x: Array) -> Array:
 
 MANY_SIGNALS = 100  # concentrating on few places cannot help when so many carry the signal
 
-# psi(x) = x act(x) of element-wise attention; a step gates a token to its positive part, as the ReLU
-# gate does
+# psi(x) = x act(x) of element-wise attention; a step gates a token to its positive part, as the ReLU gate does
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "sigmoid": _sigmoid_gate,
     "step": _relu,
@@ -58,19 +56,16 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 
 
 def linear_error(snr: float, positive_rate: float) -> float:
-    """Two Gaussians with gap delta: pi Phi(t* - delta) + (1-pi) Phi(-t*), t* = delta/2 +
-    log((1-pi)/pi)/delta.
+    """Two Gaussians with gap delta: pi Phi(t* - delta) + (1-pi) Phi(-t*), t* = delta/2 + log((1-pi)/pi)/delta.
 
     >>> round(linear_error(1.5811388, 0.5), 4)
     0.2146
     """
-    from scipy.special import ndtr  # noqa: PLC0415
-
     pi = positive_rate
     if snr < 1e-12:
         return min(pi, 1.0 - pi)
     t = 0.5 * snr + np.log((1.0 - pi) / pi) / snr
-    return float(pi * ndtr(t - snr) + (1.0 - pi) * ndtr(-t))
+    return float(pi * cumulative(t - snr) + (1.0 - pi) * cumulative(-t))
 
 
 def best_linear_error(task: Task) -> float:
@@ -78,8 +73,6 @@ def best_linear_error(task: Task) -> float:
 
     A positive sample then shifts by theta k / sqrt(mm) with k ~ Hypergeometric(L, R, mm).
     """
-    from scipy.special import ndtr  # noqa: PLC0415
-
     pi = task.positive_rate
     hits = np.arange(task.signal_tokens + 1)
     best = linear_error(task.linear_snr, pi)
@@ -90,7 +83,7 @@ def best_linear_error(task: Task) -> float:
         shifts = task.strength * hits / np.sqrt(mm)
 
         def error(t: Array, odds: Array = odds, shifts: Array = shifts) -> Array:
-            return np.asarray(pi * ndtr(t[:, None] - shifts) @ odds + (1.0 - pi) * ndtr(-t))
+            return np.asarray(pi * cumulative(t[:, None] - shifts) @ odds + (1.0 - pi) * cumulative(-t))
 
         best = min(best, _lowest(error, -6.0, 8.0 + task.strength))
     return best
@@ -189,12 +182,8 @@ def elementwise_error(task: Task, activation: str) -> float:
 def _empirical_error(plus: Array, minus: Array, positive_rate: float) -> float:
     """Lowest error over thresholds of a statistic sampled in both classes, by a sorted merge."""
     values = np.concatenate([plus, minus])
-    weights = np.concatenate(
-        [
-            np.full(len(plus), positive_rate / len(plus)),
-            np.full(len(minus), (positive_rate - 1.0) / len(minus)),
-        ]
-    )
+    odds = (positive_rate / len(plus), (positive_rate - 1.0) / len(minus))
+    weights = np.repeat(odds, (len(plus), len(minus)))
     # below the threshold positives are missed, above it negatives are taken for positives
     steps = np.cumsum(weights[np.argsort(values)])
     return float(min(0.0, steps.min()) + 1.0 - positive_rate)
@@ -249,8 +238,7 @@ def sampled_errors(
 
 
 def signal_dominates(c: float, k: float) -> bool:
-    """Whether, for L -> infinity, the signal token takes all the attention at theta = c sqrt(log L), kappa =
-    k sqrt(log L).
+    """Whether, for L -> infinity, the signal token takes all attention at theta = c sqrt(log L), kappa = k sqrt(log L).
 
     k c > 1 + k^2/2 below k = sqrt 2, and c > sqrt 2 above it; so theta = sqrt(2 log L) is the threshold,
     against theta R ~ sqrt(L) for every linear model and for element-wise attention.

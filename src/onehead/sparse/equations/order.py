@@ -11,16 +11,15 @@ of the margin y (c + tau r g) at step chi tau^2 and h = y l'(p), the order param
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onehead.sparse.equations.features import Features
+from onehead.sparse.losses import Array
 
-__all__ = ["Averages", "Solution", "Stationarity", "System", "density", "penalties", "radius"]
+__all__ = ["Averages", "Solution", "Stationarity", "System", "penalties", "radius", "unfold"]
 
-Array = NDArray[np.float64]
 System = Callable[[Array], tuple[Array, Array]]
 
 
@@ -34,6 +33,12 @@ class Solution:
     residual: float
     evaluations: int
     status: str = "converged"
+
+    @classmethod
+    def at(cls, u: Array, **known: Any) -> Self:
+        """The solution at u = (x, log rp, log chi)."""
+        rp, chi = np.exp(u[-2:]).tolist()
+        return cls(**{"x": u[:-2], "rp": rp, "chi": chi} | known)
 
     @property
     def start(self) -> Array | None:
@@ -56,9 +61,11 @@ def radius(features: Features, x: Array, rp: float) -> float:
     return float(np.sqrt(np.sum(x[features.is_signal] ** 2) + rp**2))
 
 
-def density(z: Array) -> Array:
-    """Normal density."""
-    return np.asarray(np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi))
+def unfold(features: Features, u: Array) -> tuple[Array, float, float, Array]:
+    """x, the exponential of the last entry and r at u = (x, log rp, log of the last), and dr by x and log rp."""
+    x, (rp, last) = u[:-2], np.exp(u[-2:]).tolist()
+    r = radius(features, x, rp)
+    return x, last, r, np.append(np.where(features.is_signal, x, 0.0), rp * rp) / r
 
 
 def penalties(features: Features, *, query: float, signal: float) -> Array:
@@ -68,8 +75,7 @@ def penalties(features: Features, *, query: float, signal: float) -> Array:
 
 @dataclass(frozen=True, kw_only=True)
 class Stationarity:
-    """The equations of one loss on one sample: averages at (x, rp, chi), and residuals with Jacobian at a
-    ridge.
+    """The equations of one loss on one sample: averages at (x, rp, chi), and residuals with Jacobian at a ridge.
 
     ``curvature`` is a typical l'' that sets the first guess of chi.
     """

@@ -14,24 +14,23 @@ for t <= 0, 0 < t < c, t >= c. The readout has collapsed if and only if V >= 0.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onehead.errors import NotConverged
+from onehead.numerics.gaussian import cumulative, density
 from onehead.sparse.equations.features import Features
-from onehead.sparse.equations.order import Averages, Solution, Stationarity, System, density, penalties, radius
+from onehead.sparse.equations.order import Averages, Solution, Stationarity, System, penalties, radius, unfold
+from onehead.sparse.losses import Array
 from onehead.sparse.solve.stationarity import TOLERANCE, polish, solve_stationarity
 
 __all__ = ["collapsed", "first_order_cost", "solve_hard_margin", "solve_hinge"]
 
-Array = NDArray[np.float64]
+Three = tuple[Array, Array, Array]
 
 
 def _band(A: Array, B: Array) -> tuple[Array, Array, Array, Array]:
     """Phi(A), and the moments 1, g, g^2 of a standard normal between A and B."""
-    from scipy.special import ndtr  # noqa: PLC0415  (scipy is loaded when first needed)
-
-    below, fA, fB = ndtr(A), density(A), density(B)
-    P0 = ndtr(B) - below
+    below, fA, fB = cumulative(A), density(A), density(B)
+    P0 = cumulative(B) - below
     return below, P0, fA - fB, P0 + A * fA - B * fB
 
 
@@ -40,31 +39,45 @@ def _averages(features: Features, x: Array, rp: float, chi: float) -> Averages:
     f = features
     sg, cc = f.noise * radius(f, x, rp), chi * f.noise**2
     B = (1.0 - f.label * f.logit(x)) / sg
-    below, P0, P1, P2 = _band(B - cc / sg, B)
-    k = sg / cc
-    return Averages(
-        -f.label * (below + k * (B * P0 - P1)),
-        below + k**2 * (B * B * P0 - 2.0 * B * P1 + P2),
-        P0 / cc,
-    )
+    band = _band(B - cc / sg, B)
+    h, h2 = _slopes(B, sg / cc, *band)
+    return Averages(-f.label * h, h2, band[1] / cc)
+
+
+def _slopes(B: Array, k: Array, below: Array, P0: Array, P1: Array, P2: Array) -> tuple[Array, Array]:
+    """E |h| and E h^2 over g, with k = sg/cc."""
+    return below + k * (B * P0 - P1), below + k**2 * (B * B * P0 - 2.0 * B * P1 + P2)
+
+
+def _jacobian(f: Features, dr: Array, *, alpha: float, spread: float, h: Three, h2: Three, share: Three) -> Array:
+    """Rows of -E[y h D_j], -log(E[tau^2 h^2])/2 and alpha E[share] in u, from their derivatives by t, sg and the last of u."""
+    n, one = f.design.shape[1], np.ones_like(f.noise)
+
+    def chain(left: Array, by: Three) -> Array:
+        """Gradient of the averages E[left * quantity] in u."""
+        right = np.column_stack([(by[0] * f.label)[:, None] * f.design, by[1] * f.noise, by[2]])
+        gram = f.gram(left, one, right)
+        out = np.column_stack([gram[:, :n], np.zeros(len(gram)), gram[:, n + 1]])
+        out[:, : n + 1] += np.outer(gram[:, n], dr)
+        return out
+
+    rows = [chain(-f.label[:, None] * f.design, h), chain((f.noise**2)[:, None], h2) / (-2.0 * spread)]
+    return np.vstack([*rows, alpha * chain(one[:, None], share)])
 
 
 def _system(features: Features, *, alpha: float, ridge: float) -> System:
     """Residuals and Jacobian in u = (x, log rp, log chi); the last row is alpha (lambda chi + E[P0]) - 1."""
     f = features
     n = f.design.shape[1]
-    one = np.ones_like(f.noise)
 
     def system(u: Array) -> tuple[Array, Array]:
-        x, rp, chi = u[:n], float(np.exp(u[n])), float(np.exp(u[n + 1]))
-        r = radius(f, x, rp)
+        x, chi, r, dr = unfold(f, u)
         sg, cc = f.noise * r, chi * f.noise**2
         B = (1.0 - f.label * f.logit(x)) / sg
         A = B - cc / sg
         below, P0, P1, P2 = _band(A, B)
         k = sg / cc
-        h = below + k * (B * P0 - P1)
-        h2 = below + k**2 * (B * B * P0 - 2.0 * B * P1 + P2)
+        h, h2 = _slopes(B, k, below, P0, P1, P2)
         penalty = penalties(f, query=ridge, signal=1.0 / (alpha * chi))
         rms = np.sqrt(f.average(h2)) + 1e-300
         spread = f.average(f.noise**2 * h2) + 1e-300
@@ -73,31 +86,16 @@ def _system(features: Features, *, alpha: float, ridge: float) -> System:
             [u[n] - u[n + 1] - 0.5 * np.log(alpha * spread), alpha * (ridge * chi + f.average(P0)) - 1.0],
         )
         fA, fB = density(A), density(B)
-        # derivatives of h, h2 and P0 by t, sg and cc
-        h_by = (-P0 / cc, -P1 / cc, -(k / cc) * (B * P0 - P1))
+        # derivatives of h, h2 and P0 by t, sg and log cc
+        h_by_cc = -(k / cc) * (B * P0 - P1)
+        h_by = (-P0 / cc, -P1 / cc, h_by_cc * cc)
         h2_by = (
-            2.0 * h_by[2],
+            2.0 * h_by_cc,
             -2.0 * (k / cc) * (B * P1 - P2),
-            -2.0 * (k**2 / cc) * (B * B * P0 - 2.0 * B * P1 + P2),
+            -2.0 * (k**2 / cc) * (B * B * P0 - 2.0 * B * P1 + P2) * cc,
         )
-        P0_by = ((fA - fB) / sg, (A * fA - B * fB) / sg, fA / sg)
-        dr = np.append(np.where(f.is_signal, x, 0.0), rp * rp) / r  # by x and log rp
-
-        def chain(left: Array, by: tuple[Array, Array, Array]) -> Array:
-            """Gradient of the averages E[left * quantity] in u."""
-            right = np.column_stack([(by[0] * f.label)[:, None] * f.design, by[1] * f.noise, by[2] * cc])
-            gram = f.gram(left, one, right)
-            out = np.column_stack([gram[:, :n], np.zeros(len(gram)), gram[:, n + 1]])
-            out[:, : n + 1] += np.outer(gram[:, n], dr)
-            return out
-
-        jacobian = np.vstack(
-            [
-                chain(-f.label[:, None] * f.design, h_by),
-                chain((f.noise**2)[:, None], h2_by) / (-2.0 * spread),
-                alpha * chain(one[:, None], P0_by),
-            ]
-        )
+        P0_by = ((fA - fB) / sg, (A * fA - B * fB) / sg, fA / sg * cc)
+        jacobian = _jacobian(f, dr, alpha=alpha, spread=spread, h=h_by, h2=h2_by, share=P0_by)
         jacobian[:n, :n] += np.diag(penalty)
         jacobian[:n, n + 1] -= np.where(f.is_signal, penalty * x, 0.0)
         jacobian[:n] /= rms
@@ -134,16 +132,13 @@ def solve_hard_margin(features: Features, *, alpha: float) -> Solution:
     """
     f = features
     n = f.design.shape[1]
-    one = np.ones_like(f.noise)
+    still = np.zeros_like(f.noise)
 
     def system(u: Array) -> tuple[Array, Array]:
-        from scipy.special import ndtr  # noqa: PLC0415
-
-        x, rp, ell = u[:n], float(np.exp(u[n])), float(np.exp(u[n + 1]))
-        r = radius(f, x, rp)
+        x, ell, r, dr = unfold(f, u)
         sg, tau2 = f.noise * r, f.noise**2
         B = (1.0 - f.label * f.logit(x)) / sg
-        P0, fB = ndtr(B), density(B)
+        P0, fB = cumulative(B), density(B)
         e = sg / tau2 * (B * P0 + fB)
         e2 = (sg / tau2) ** 2 * ((B * B + 1.0) * P0 + B * fB)
         penalty = penalties(f, query=ell, signal=1.0 / alpha)
@@ -153,22 +148,9 @@ def solve_hard_margin(features: Features, *, alpha: float) -> Solution:
             (-f.moments(f.label * e) + penalty * x) / rms,
             [u[n] - 0.5 * np.log(alpha * spread), alpha * (ell + f.average(P0)) - 1.0],
         )
-        dr = np.append(np.where(f.is_signal, x, 0.0), rp * rp) / r
-
-        def chain(left: Array, by_t: Array, by_sg: Array) -> Array:
-            right = np.column_stack([(by_t * f.label)[:, None] * f.design, by_sg * f.noise])
-            gram = f.gram(left, one, right)
-            out = np.column_stack([gram[:, :n], np.zeros((len(gram), 2))])
-            out[:, : n + 1] += np.outer(gram[:, n], dr)
-            return out
-
-        jacobian = np.vstack(
-            [
-                chain(-f.label[:, None] * f.design, -P0 / tau2, fB / tau2),
-                chain(tau2[:, None], -2.0 * e / tau2, 2.0 * sg / tau2**2 * P0) / (-2.0 * spread),
-                alpha * chain(one[:, None], -fB / sg, -B * fB / sg),
-            ]
-        )
+        e_by, P0_by = (-P0 / tau2, fB / tau2, still), (-fB / sg, -B * fB / sg, still)
+        e2_by = (-2.0 * e / tau2, 2.0 * sg / tau2**2 * P0, still)
+        jacobian = _jacobian(f, dr, alpha=alpha, spread=spread, h=e_by, h2=e2_by, share=P0_by)
         jacobian[:n, :n] += np.diag(penalty)
         jacobian[:n, n + 1] += np.where(f.is_query, ell * x, 0.0)
         jacobian[:n] /= rms
@@ -184,24 +166,16 @@ def solve_hard_margin(features: Features, *, alpha: float) -> Solution:
             f"the hard-margin equations stopped at a residual of {residual:.1e}; take ridge > 0.",
             residual=residual,
         )
-    return Solution(
-        x=u[:-2],
-        rp=float(np.exp(u[-2])),
-        chi=np.inf,
-        residual=residual,
-        evaluations=near.evaluations + evaluations,
-        status="hard-margin limit",
-    )
+    total = near.evaluations + evaluations
+    return Solution.at(u, chi=np.inf, residual=residual, evaluations=total, status="hard-margin limit")
 
 
 def _lift(u: Array, sg: Array, cc: Array) -> tuple[Array, Array, Array, Array]:
     """Averages over g of M_+(u + sg g; cc), its slope M', g M' and M'^2."""
-    from scipy.special import ndtr  # noqa: PLC0415
-
     A, B = -u / sg, (cc - u) / sg
     fA, fB = density(A), density(B)
-    above = ndtr(-B)
-    P0, P1 = ndtr(-A) - above, fA - fB
+    above = cumulative(-B)
+    P0, P1 = cumulative(-A) - above, fA - fB
     P2 = P0 + A * fA - B * fB
     square = u * u * P0 + 2.0 * u * sg * P1 + sg * sg * P2
     return (

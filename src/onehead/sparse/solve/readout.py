@@ -1,22 +1,21 @@
 """Which equations a trained readout obeys, and the errors it makes (S4.2, S4.7)."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onehead.errors import NotConverged, OutsideDomain
+from onehead.numerics.gaussian import cumulative, density
 from onehead.sparse.equations.features import Features
 from onehead.sparse.equations.order import Solution, radius
-from onehead.sparse.losses import Hinge, Loss, Square
+from onehead.sparse.losses import Array, Hinge, Loss, Square
 from onehead.sparse.solve.hinge import collapsed, solve_hard_margin, solve_hinge
 from onehead.sparse.solve.saddle import solve_saddle
 from onehead.sparse.solve.separability import separates
 from onehead.sparse.solve.square import solve_square
 
 __all__ = ["COLLAPSED", "Errors", "errors_of", "fresh_error", "gaussian_error", "needs_gauss", "solve_readout"]
-
-Array = NDArray[np.float64]
 
 NOTHING = 1e-12  # a norm of weights below it is none
 COLLAPSED = "collapsed: all weights are zero and the bias is that of the majority"
@@ -59,14 +58,7 @@ def _separable(features: Features, loss: Loss, *, alpha: float) -> Solution:
     found = solve_hard_margin(features, alpha=alpha)
     if loss.separable == "hard margin":
         return found
-    return Solution(
-        x=found.x,
-        rp=found.rp,
-        chi=np.inf,
-        residual=found.residual,
-        evaluations=found.evaluations,
-        status=DIRECTION,
-    )
+    return replace(found, status=DIRECTION)
 
 
 def _hinge_or_nothing(features: Features, *, alpha: float, ridge: float, start: Array | None) -> Solution:
@@ -84,13 +76,11 @@ def _hinge_or_nothing(features: Features, *, alpha: float, ridge: float, start: 
 
 def gaussian_error(features: Features, x: Array, r: float) -> float:
     """E Phi(-y c / (tau r)) with c = D.x; the noise level tau is that of each sample, and without it c alone decides."""
-    from scipy.special import ndtr  # noqa: PLC0415  (scipy is loaded when first needed)
-
     f = features
     margin = f.label * f.logit(x)
     if r < NOTHING:
         return f.average((margin < 0.0).astype(float))
-    return 0.5 if np.isinf(r) else f.average(ndtr(-margin / (f.noise * r)))
+    return 0.5 if np.isinf(r) else f.average(cumulative(-margin / (f.noise * r)))
 
 
 def fresh_error(features: Features, solution: Solution) -> float:
@@ -104,8 +94,6 @@ def errors_of(features: Features, loss: Loss, solution: Solution, *, test_featur
     The training margin p is negative exactly when y (c + tau r g) < -c0 chi tau^2, so the training error is
     E Phi(-(y c + c0 chi tau^2) / (tau r)) for every loss.
     """
-    from scipy.special import ndtr  # noqa: PLC0415
-
     f = features
     fresh = fresh_error(f if test_features is None else test_features, solution)
     if solution.status == COLLAPSED:
@@ -115,12 +103,12 @@ def errors_of(features: Features, loss: Loss, solution: Solution, *, test_featur
         return Errors(fresh, 0.0, 0.0)
     r = radius(f, solution.x, solution.rp)
     margin, spread, step = f.label * f.logit(solution.x), f.noise * r, solution.chi * f.noise**2
-    train_error = f.average(ndtr(-(margin + loss.first_slope * step) / spread))
+    train_error = f.average(cumulative(-(margin + loss.first_slope * step) / spread))
     if isinstance(loss, Square):
         loss_value = 0.5 * ((1.0 - margin) ** 2 + spread**2) / (1.0 + step) ** 2
     elif isinstance(loss, Hinge):
         A = (1.0 - margin - step) / spread
-        loss_value = spread * (A * ndtr(A) + np.exp(-0.5 * A * A) / np.sqrt(2.0 * np.pi))
+        loss_value = spread * (A * cumulative(A) + density(A))
     else:
         loss_value = loss.value(loss.prox(margin + spread * f.label * f.gauss, step))
     return Errors(fresh, f.average(loss_value), train_error)

@@ -1,16 +1,13 @@
 """Stage four for any convex loss, through its proximal operator (S4.2, S4.4)."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onehead.sparse.equations.features import Features
-from onehead.sparse.equations.order import Averages, Solution, Stationarity, System, penalties, radius
-from onehead.sparse.losses import Loss
+from onehead.sparse.equations.order import Averages, Solution, Stationarity, System, penalties, radius, unfold
+from onehead.sparse.losses import Array, Loss
 from onehead.sparse.solve.stationarity import solve_stationarity
 
 __all__ = ["solve_saddle"]
-
-Array = NDArray[np.float64]
 
 
 def _averages(features: Features, loss: Loss, x: Array, rp: float, chi: float) -> Averages:
@@ -34,9 +31,8 @@ def _system(features: Features, loss: Loss, *, alpha: float, ridge: float) -> Sy
     towards_r = f.noise * f.gauss
 
     def system(u: Array) -> tuple[Array, Array]:
-        x, rp, chi = u[:n], float(np.exp(u[n])), float(np.exp(u[n + 1]))
-        r = radius(f, x, rp)
-        at = _averages(f, loss, x, rp, chi)
+        x, chi, r, dr = unfold(f, u)
+        at = _averages(f, loss, x, float(np.exp(u[n])), chi)
         penalty = penalties(f, query=ridge, signal=1.0 / (alpha * chi))
         rms = np.sqrt(f.average(at.h2)) + 1e-300
         spread = f.average(f.noise**2 * at.h2) + 1e-300
@@ -48,7 +44,6 @@ def _system(features: Features, loss: Loss, *, alpha: float, ridge: float) -> Sy
         rows = np.column_stack([f.design, f.noise**2 * at.h, towards_r])
         columns = np.column_stack([f.design, towards_r, -at.h * f.noise**2])
         gram = f.gram(rows, at.slope, columns)
-        dr = np.append(np.where(f.is_signal, x, 0.0), rp * rp) / r  # by x and log rp
         jacobian = np.column_stack([gram[:, :n], np.zeros(n + 2), chi * gram[:, n + 1]])
         jacobian[:, : n + 1] += np.outer(gram[:, n], dr)
         jacobian[:n, :n] += np.diag(penalty)

@@ -1,15 +1,15 @@
 """Which sample ratios a readout still separates (S6; a conjecture)."""
 
+from functools import partial
+
 import numpy as np
-from numpy.typing import NDArray
 
 from onehead.errors import NotConverged
+from onehead.numerics.gaussian import cumulative, density
 from onehead.sparse.equations.features import Features
-from onehead.sparse.equations.order import density
+from onehead.sparse.losses import Array
 
 __all__ = ["separable_ratio", "separates"]
-
-Array = NDArray[np.float64]
 
 FLAT = 1e-5  # slope at which a minimisation has ended
 
@@ -20,12 +20,10 @@ def _violation(features: Features, x: Array) -> tuple[float, Array]:
     With A = y D.x / tau and sg = sqrt(1 + |x_signal|^2) the average over g is
     (A^2 + sg^2) Phi(-A/sg) - A sg phi(A/sg).
     """
-    from scipy.special import ndtr  # noqa: PLC0415  (scipy is loaded when first needed)
-
     f = features
     A = f.label * f.logit(x) / f.noise
     sg = float(np.sqrt(1.0 + np.sum(x[f.is_signal] ** 2)))
-    below, at = ndtr(-A / sg), density(A / sg)
+    below, at = cumulative(-A / sg), density(A / sg)
     value = f.average((A * A + sg * sg) * below - A * sg * at)
     by_A = 2.0 * (A * below - sg * at)
     gradient = f.moments(by_A * f.label / f.noise)
@@ -42,33 +40,32 @@ def separable_ratio(features: Features) -> float:
         When the minimiser runs away, that is when the sample itself is separable at any ratio.
     """
     ratio, slope = _least_violation(features)
-    if not slope < FLAT:
-        raise _runaway(slope)
+    _check(slope)
     return ratio
 
 
 def separates(features: Features, alpha: float) -> bool:
     """Whether ``alpha`` samples per dimension are separable: every point of the minimisation bounds alpha* from below."""
     ratio, slope = _least_violation(features)
-    if alpha >= ratio and not slope < FLAT:
-        raise _runaway(slope)
+    if alpha >= ratio:
+        _check(slope)
     return alpha < ratio
 
 
-def _runaway(slope: float) -> NotConverged:
-    message = f"the capacity's minimisation stopped at a slope of {slope:.1e}; lower strength or sharpness."
-    return NotConverged(message, residual=slope)
+def _check(slope: float) -> None:
+    if not slope < FLAT:
+        message = f"the capacity's minimisation stopped at a slope of {slope:.1e}; lower strength or sharpness."
+        raise NotConverged(message, residual=slope)
 
 
 def _least_violation(features: Features) -> tuple[float, float]:
     """One over the smallest violation found, and the slope there."""
     from scipy.optimize import minimize  # noqa: PLC0415  (scipy.optimize is loaded when first needed)
 
-    def cost(x: Array) -> tuple[float, Array]:
-        return _violation(features, x)
-
     start = np.where(features.is_query | features.is_signal, 0.3, 0.0)
     with np.errstate(all="ignore"):
-        found = minimize(cost, start, jac=True, method="BFGS", options={"gtol": 1e-8, "maxiter": 500})
+        found = minimize(
+            partial(_violation, features), start, jac=True, method="BFGS", options={"gtol": 1e-8, "maxiter": 500}
+        )
         slope = float(np.max(np.abs(_violation(features, found.x)[1])))
         return float(np.exp(-found.fun)), slope

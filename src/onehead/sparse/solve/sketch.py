@@ -12,13 +12,7 @@ import numpy as np
 from onehead.errors import OneheadError
 from onehead.numerics.patience import stopwatch
 from onehead.sparse.equations.alignment import query_of
-from onehead.sparse.equations.features import (
-    Features,
-    attention_features,
-    pooled_features,
-    vectorised_features,
-    with_gauss,
-)
+from onehead.sparse.equations.features import Features, attention_features, linear_features, pooled_features, with_gauss
 from onehead.sparse.solve.readout import fresh_error, needs_gauss, solve_readout
 from onehead.sparse.solve.separability import separable_ratio
 from onehead.sparse.task import Protocol, Task
@@ -56,8 +50,8 @@ def errors(task: Task, plans: Iterable[Protocol], model: str, *, patience: float
 
 def _features(task: Task, plan: Protocol, model: str) -> tuple[Features, float]:
     if model == "attention":
-        cos_query, sharpness = query_of(task, plan)
-        return _attention(task, round(cos_query, 6), round(sharpness, 6)), plan.alpha1
+        query = query_of(task, plan)
+        return _attention(task, round(query["cos_query"], 6), round(query["sharpness"], 6)), plan.alpha1
     features = _linear(task, model, needs_gauss(plan.loss))
     return features, plan.alpha if model == "pooled" else plan.alpha / task.length
 
@@ -69,7 +63,7 @@ def _attention(task: Task, cos_query: float, sharpness: float) -> Features:
 
 @lru_cache(maxsize=64)
 def _linear(task: Task, model: str, gauss: bool) -> Features:
-    features = pooled_features(task) if model == "pooled" else vectorised_features(task)
+    features = linear_features(task, model)
     return with_gauss(features, GAUSS) if gauss else features
 
 
@@ -84,7 +78,7 @@ def capacities(task: Task, plans: Iterable[Protocol], *, patience: float) -> lis
     late, found = stopwatch(patience), []
     for plan in plans:
         try:
-            found.append(np.nan if late() else separable_ratio(_attention(task, *query_of(task, plan))))
+            found.append(np.nan if late() else separable_ratio(_attention(task, **query_of(task, plan))))
         except OneheadError:
             found.append(np.nan)
     return found

@@ -1,15 +1,14 @@
 """Stage four for the square loss: closed forms given one scalar (S4.5, S5)."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onehead.errors import OutsideDomain
+from onehead.numerics.gaussian import cumulative, density
 from onehead.sparse.equations.features import Features
 from onehead.sparse.equations.order import Solution, penalties
+from onehead.sparse.losses import Array
 
 __all__ = ["ridgeless_limit", "solve_square", "square_step"]
-
-Array = NDArray[np.float64]
 
 
 def square_step(features: Features, *, alpha: float, ridge: float) -> float:
@@ -69,8 +68,7 @@ def _solve(gram: Array, right: Array) -> Array:
 
 
 def ridgeless_limit(features: Features) -> tuple[float, float]:
-    """Limit E0 of the test error for alpha1 -> infinity at ridge 0, and C1 of E = E0 + C1/alpha1
-    (S5.2).
+    """Limit E0 of the test error for alpha1 -> infinity at ridge 0, and C1 of E = E0 + C1/alpha1 (S5.2).
 
     With T2 = E tau^2, T4 = E tau^4, A0 = E[D D'] + T2 on the signal columns, x0 = A0^-1 E[y D], c0 = D.x0:
     E0 = E Phi(-y c0 / (tau |m|)), m = x0_signal.
@@ -80,8 +78,6 @@ def ridgeless_limit(features: Features) -> tuple[float, float]:
     OutsideDomain
         When m = 0 (query exactly along the signal, or no signal at all): the expansion divides by it.
     """
-    from scipy.special import ndtr  # noqa: PLC0415
-
     f = features
     tau2 = f.noise**2
     T2, T4 = f.average(tau2), f.average(tau2**2)
@@ -98,6 +94,5 @@ def ridgeless_limit(features: Features) -> tuple[float, float]:
     rho = (f.average(tau2 * (c0 - f.label) ** 2) + m**2 * T4) / T2**2
     r1 = (2.0 * float(x0[f.is_signal] @ x1[f.is_signal]) + rho) / (2.0 * m)
     z = -f.label * c0 / (f.noise * m)
-    density = np.exp(-0.5 * z**2) / np.sqrt(2.0 * np.pi)
-    slope = f.average(density * -f.label * (c1 / (f.noise * m) - c0 * r1 / (f.noise * m**2)))
-    return f.average(ndtr(z)), slope
+    slope = f.average(density(z) * -f.label * (c1 / (f.noise * m) - c0 * r1 / (f.noise * m**2)))
+    return f.average(cumulative(z)), slope

@@ -1,14 +1,12 @@
 """Solve the equations of the order parameters: damped sweeps, Newton, and following the solution along the ridge."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onehead.errors import NotConverged
 from onehead.sparse.equations.order import Solution, Stationarity, System, penalties
+from onehead.sparse.losses import Array
 
 __all__ = ["TOLERANCE", "polish", "solve_stationarity"]
-
-Array = NDArray[np.float64]
 
 TOLERANCE = 1e-9  # of the undamped residual
 NEWTON_STEPS = 40
@@ -18,8 +16,7 @@ LARGEST = 40.0  # of |log rp| and |log chi|: beyond it the iterate has run away
 
 
 def solve_stationarity(equations: Stationarity, *, ridge: float, start: Array | None = None) -> Solution:
-    """Solve the equations: from a known start, else from scratch, else following the solution along the
-    ridge.
+    """Solve the equations: from a known start, else from scratch, else following the solution along the ridge.
 
     Raises
     ------
@@ -40,13 +37,7 @@ def solve_stationarity(equations: Stationarity, *, ridge: float, start: Array | 
             f"the readout's equations stopped at a residual of {residual:.1e}; raise ridge or change alpha1.",
             residual=residual,
         )
-    return Solution(
-        x=u[:-2],
-        rp=float(np.exp(u[-2])),
-        chi=float(np.exp(u[-1])),
-        residual=residual,
-        evaluations=evaluations,
-    )
+    return Solution.at(u, residual=residual, evaluations=evaluations)
 
 
 def _follow(equations: Stationarity, first: float, last: float, count: int) -> tuple[Array, float, int]:
@@ -152,11 +143,8 @@ def _hybrid(system: System, start: Array, size: float) -> tuple[Array, float, in
     def inside(u: Array) -> Array:
         return np.append(u[:-2], np.clip(u[-2:], -LARGEST, LARGEST))
 
-    def bounded(u: Array) -> tuple[Array, Array]:
-        return system(inside(u))
-
     settings = {"xtol": 1e-13, "maxfev": 300}
-    found = root(bounded, start, jac=True, method="hybr", options=settings)  # type: ignore[call-overload]
+    found = root(lambda u: system(inside(u)), start, jac=True, method="hybr", options=settings)  # type: ignore[call-overload]
     u = inside(np.asarray(found.x))
     residual = float(np.max(np.abs(system(u)[0])))
     if not np.isfinite(size):

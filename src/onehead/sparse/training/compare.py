@@ -8,10 +8,8 @@ from onehead.arguments import checked, numbers, optional, whole, wholes
 from onehead.measured import SideBySide, side_by_side
 from onehead.renamed import renamed
 from onehead.sparse.task import PROBLEM, Protocol, Task
-from onehead.sparse.training.results import TrainingResult
-from onehead.sparse.training.train import train
-from onehead.sparse.verbs.predict import predict
-from onehead.sparse.verbs.prediction import Prediction
+from onehead.sparse.training.train import TrainingResult, train
+from onehead.sparse.verbs.predict import Prediction, predict
 
 __all__ = ["Comparison", "compare"]
 

@@ -8,17 +8,14 @@ predicted for each.
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from onehead.arguments import checked, whole
 from onehead.errors import InvalidArgument
 from onehead.measured import Measured, spreads
 from onehead.results import Certificate
-from onehead.sparse.task import PROBLEM, Protocol, Task
-from onehead.sparse.training.results import QUANTITIES
-from onehead.sparse.training.samplers import first_steps
-from onehead.sparse.verbs.predict import predict
-from onehead.sparse.verbs.prediction import Prediction
+from onehead.sparse.task import PROBLEM, Answer, Protocol, Task
+from onehead.sparse.training.samplers import first_steps, streams
+from onehead.sparse.training.train import QUANTITIES
+from onehead.sparse.verbs.predict import Prediction, predict
 
 __all__ = ["FiniteSize", "finite_size"]
 
@@ -26,18 +23,13 @@ ACCURACY = 1e-3  # of each stage-four prediction; the spread between trials is l
 
 
 @dataclass(frozen=True, kw_only=True)
-class FiniteSize(Measured):
-    """Attention at dimension ``dim``: prediction averaged over sampled queries; ``limit`` is the one at d ->
-    infinity.
-    """
+class FiniteSize(Answer, Measured):
+    """Attention at dimension ``dim``: prediction averaged over sampled queries; ``limit`` is the one at d -> infinity."""
 
-    _HIDDEN: ClassVar[tuple[str, ...]] = ("protocol",)
     _SHOWN: ClassVar[tuple[str, ...]] = ("dim", "trials", "test_error", "limit")
     _REPEATS: ClassVar[str] = "trials"
     MEANINGS: ClassVar[dict[str, str]] = {**Prediction.MEANINGS, "limit": "test error at infinite dimension"}
 
-    task: Task
-    protocol: Protocol
     model: str
     dim: int
     trials: int
@@ -63,10 +55,7 @@ def finite_size(task: Task, protocol: Protocol, *, dim: int, trials: int = 40, s
     """
     if protocol.cos_query is not None:
         raise InvalidArgument("cos_query", protocol.cos_query, "None: a given query does not vary between trials")
-    queries = [
-        first_steps(task, protocol, dim, np.random.default_rng(source))
-        for source in np.random.SeedSequence(seed).spawn(trials)
-    ]
+    queries = [first_steps(task, protocol, dim, rng) for rng in streams(seed, trials)]
     points = [
         predict(task, protocol.changed(cos_query=query.cos, sharpness=query.sharpness), accuracy=ACCURACY)
         for query in queries

@@ -6,17 +6,14 @@ The objective is (1/n) sum_i l(y_i (x_i.w + b)) + (ridge/2) |w|^2, the bias bein
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onehead.errors import NotConverged, OutsideDomain
 from onehead.sparse.equations.features import softmax
-from onehead.sparse.losses import Hinge, Loss, Square
+from onehead.sparse.losses import Array, Hinge, Loss, Square
 from onehead.sparse.task import Protocol
 from onehead.sparse.training.samplers import Readable
 
 __all__ = ["Readout", "descend", "fit", "separable"]
-
-Array = NDArray[np.float64]
 
 MAX_NEWTON = 200
 RUNAWAY = 1e3  # margin that stands for infinity where the weights run away

@@ -3,13 +3,12 @@
 The signal is the first basis vector.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onehead.sparse.equations.features import softmax
-from onehead.sparse.losses import Loss
+from onehead.sparse.losses import Array
 from onehead.sparse.task import Protocol, Task, draw, place_signal
 
 __all__ = [
@@ -19,11 +18,10 @@ __all__ = [
     "attention_sample",
     "first_steps",
     "pooled_sample",
+    "streams",
     "token_first_steps",
     "vectorised_sample",
 ]
-
-Array = NDArray[np.float64]
 
 
 class Query(NamedTuple):
@@ -33,6 +31,12 @@ class Query(NamedTuple):
     sharpness: float
     vector: Array | None = None
 
+    @classmethod
+    def of(cls, vector: Array, signal: Array, beta: float) -> Self:
+        """The query that is this vector."""
+        norm = float(np.linalg.norm(vector))
+        return cls(float(vector @ signal) / norm if norm > 0.0 else 0.0, beta * norm, vector)
+
 
 class Readable(NamedTuple):
     """Labels (n,) and features (n, p) of a linear readout."""
@@ -41,13 +45,21 @@ class Readable(NamedTuple):
     features: Array
 
 
+def streams(seed: int, trials: int) -> list[np.random.Generator]:
+    """A random stream of its own for every trial."""
+    return [np.random.default_rng(source) for source in np.random.SeedSequence(seed).spawn(trials)]
+
+
 def _labels(task: Task, rng: np.random.Generator, samples: int) -> Array:
     return np.where(rng.random(samples) < task.positive_rate, 1.0, -1.0)
 
 
-def _slope(loss: Loss, label: Array, logit: Array) -> Array:
-    """h = d loss / d logit = y l'(y u)."""
-    return label * loss.derivative(label * logit)
+def _first_readout(protocol: Protocol, label: Array, means: Array) -> tuple[Array, Array]:
+    """w1 after the first step on the means of the tokens, and h = d loss / d logit = y l'(y u) of every sample there."""
+    n, c0 = len(label), protocol.loss.first_slope
+    w = protocol.eta_w * c0 * (label @ means) / n
+    b = protocol.eta_b * c0 * float(label.mean())
+    return w, label * protocol.loss.derivative(label * (means @ w + b))
 
 
 def first_steps(task: Task, protocol: Protocol, dim: int, rng: np.random.Generator) -> Query:
@@ -58,13 +70,10 @@ def first_steps(task: Task, protocol: Protocol, dim: int, rng: np.random.Generat
     are Gaussian with variance sum_il h_i^2 C_il^2 each.
     """
     L, n = task.length, max(1, round(protocol.alpha0 * dim))
-    c0 = protocol.loss.first_slope
     label = _labels(task, rng, n)
     means = rng.standard_normal((n, dim)) / np.sqrt(L)
     means[label > 0.0, 0] += task.strength * task.signal_tokens / L
-    w = protocol.eta_w * c0 * (label @ means) / n
-    b = protocol.eta_b * c0 * float(label.mean())
-    h = _slope(protocol.loss, label, means @ w + b)
+    w, h = _first_readout(protocol, label, means)
     along, across = w[0], float(np.linalg.norm(w[1:]))
     mask = np.zeros(L)
     mask[: task.signal_tokens] = 1.0
@@ -88,15 +97,10 @@ def token_first_steps(task: Task, protocol: Protocol, dim: int, rng: np.random.G
     """The two gradient steps on stored tokens."""
     sample = draw(task, rng, samples=max(1, round(protocol.alpha0 * dim)), dim=dim)
     n, L = len(sample.label), task.length
-    c0 = protocol.loss.first_slope
-    means = sample.tokens.mean(axis=1)
-    w = protocol.eta_w * c0 * (sample.label @ means) / n
-    b = protocol.eta_b * c0 * float(sample.label.mean())
-    h = _slope(protocol.loss, sample.label, means @ w + b)
+    w, h = _first_readout(protocol, sample.label, sample.tokens.mean(axis=1))
     C = _centred(sample.tokens @ w)
     q = -protocol.eta_q * protocol.beta / (n * L) * np.einsum("n,nl,nld->d", h, C, sample.tokens, optimize=True)
-    norm = float(np.linalg.norm(q))
-    return Query(float(q @ sample.signal) / norm if norm > 0.0 else 0.0, protocol.beta * norm, q)
+    return Query.of(q, sample.signal, protocol.beta)
 
 
 def attend(tokens: Array, query: Array, beta: float) -> Array:

@@ -1,23 +1,33 @@
 """The protocol on real samples at finite dimension: trials, standard errors, separability (S1.5, S8)."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import comb
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onehead.arguments import checked, optional, whole
 from onehead.errors import InvalidArgument
-from onehead.measured import spreads
+from onehead.measured import Measured, spreads
+from onehead.numerics.gaussian import cumulative
 from onehead.numerics.parallel import thread_map
 from onehead.results import Certificate
 from onehead.sparse.equations.features import affordable, attention_features, pooled_features
-from onehead.sparse.losses import Loss
+from onehead.sparse.losses import Array
 from onehead.sparse.solve.readout import gaussian_error
-from onehead.sparse.task import PROBLEM, Mode, Protocol, Task, check_model, check_test_length, draw, place_signal
+from onehead.sparse.task import (
+    PROBLEM,
+    Answer,
+    Mode,
+    Protocol,
+    Task,
+    check_model,
+    check_test_length,
+    draw,
+    place_signal,
+)
 from onehead.sparse.training.minimise import Readout, descend, fit, separable
-from onehead.sparse.training.results import QUANTITIES, TrainingResult, Trial
 from onehead.sparse.training.samplers import (
     Query,
     Readable,
@@ -25,19 +35,68 @@ from onehead.sparse.training.samplers import (
     attention_sample,
     first_steps,
     pooled_sample,
+    streams,
     token_first_steps,
     vectorised_sample,
 )
+from onehead.sparse.verbs.predict import Prediction
 
-__all__ = ["Mode", "separable_share", "train"]
+__all__ = ["QUANTITIES", "Mode", "TrainingResult", "Trial", "separable_share", "train"]
 
-Array = NDArray[np.float64]
 MODES: tuple[Mode, ...] = ("reduced", "tokens", "joint")
 
 TEST_POINTS = 13  # log2 of the points of the exact test error in the reduced mode
 TEST_SAMPLES = 4000  # fresh sequences of the token-level modes
 BLOCK = 20_000_000  # numbers held at once while testing on tokens
 MOST_PATTERNS = 2000  # sets of signal places averaged over in the test error of the vectorised model
+
+QUANTITIES = ("test_error", "train_loss", "train_error", "cos_query", "sharpness")
+
+
+class Trial(NamedTuple):
+    """One run of the protocol."""
+
+    test_error: float
+    train_loss: float
+    train_error: float
+    cos_query: float
+    sharpness: float
+    residual: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingResult(Answer, Measured):
+    """Means over trials; ``spread`` has for each its ``_std`` over trials and the ``_err`` of the mean."""
+
+    _HIDDEN: ClassVar[tuple[str, ...]] = ("protocol", "runs")
+    _SHOWN: ClassVar[tuple[str, ...]] = ("model", "dim", "trials", "test_error", "train_loss", "cos_query")
+    _REPEATS: ClassVar[str] = "trials"
+    _COMPARED: ClassVar[tuple[str, ...]] = ("test_error", "train_loss", "cos_query")
+    _FALL: ClassVar[float] = 0.5
+    MEANINGS: ClassVar[dict[str, str]] = Prediction.MEANINGS
+
+    model: str
+    mode: str
+    dim: int
+    trials: int
+    test_error: float
+    train_loss: float
+    train_error: float
+    cos_query: float | None
+    sharpness: float | None
+    spread: dict[str, float]
+    runs: tuple[Trial, ...]
+    certificate: Certificate
+
+    @property
+    def trial_errors(self) -> tuple[float, ...]:
+        """The test error of every trial."""
+        return tuple(run.test_error for run in self.runs)
+
+    def _comparable(self) -> tuple[str, ...]:
+        """A query that is given does not vary."""
+        given = self.protocol.cos_query is not None
+        return tuple(name for name in super()._comparable() if name != "cos_query" or not given)
 
 
 @checked(**PROBLEM, dim=whole(3), trials=whole(1), seed=whole(0), test_length=optional(whole(1)))
@@ -77,16 +136,15 @@ def train(
     """
     check_model(model)
     _check(task, protocol, model, mode, test_length)
+    trial = getattr(_Trials(task, protocol, model, dim, test_length), mode)
 
-    def run(source: np.random.SeedSequence) -> Trial:
-        rng = np.random.default_rng(source)
-        trial = _RUNS[mode](task, protocol, model, dim, rng, test_length)
+    def run(rng: np.random.Generator) -> Trial:
+        found: Trial = trial(rng)
         if progress is not None:
             progress()
-        return trial
+        return found
 
-    found = thread_map(run, np.random.SeedSequence(seed).spawn(trials), level="trial")
-    return _measurement(task, protocol, model, mode, dim, found)
+    return _measurement(task, protocol, model, mode, dim, thread_map(run, streams(seed, trials), level="trial"))
 
 
 def _check(task: Task, protocol: Protocol, model: str, mode: str, test_length: int | None) -> None:
@@ -127,66 +185,113 @@ def _measurement(
     )
 
 
-def _trial(sample: Readable, readout: Readout, loss: Loss, test_error: float, query: Query) -> Trial:
-    margin = sample.label * (sample.features @ readout.weights + readout.bias)
-    return Trial(
-        test_error=test_error,
-        train_loss=float(loss.value(margin).mean()),
-        train_error=float((margin < 0.0).mean()),
-        cos_query=query.cos,
-        sharpness=query.sharpness,
-        residual=readout.residual,
-    )
+@dataclass(frozen=True)
+class _Trials:
+    """Trials of one protocol on fresh data, one method per mode."""
 
+    task: Task
+    protocol: Protocol
+    model: str
+    dim: int
+    test_length: int | None = None
 
-def _count(alpha: float, dim: int) -> int:
-    return max(2, round(alpha * dim))
+    @property
+    def samples(self) -> int:
+        """How many the readout is trained on."""
+        return self.count(self.protocol.readout_samples(self.model))
 
+    def count(self, alpha: float) -> int:
+        """Samples at this ratio."""
+        return max(2, round(alpha * self.dim))
 
-def _given(protocol: Protocol) -> Query | None:
-    if protocol.cos_query is None or protocol.sharpness is None:
-        return None
-    return Query(protocol.cos_query, protocol.sharpness)
+    def query(
+        self, steps: Callable[[Task, Protocol, int, np.random.Generator], Query], rng: np.random.Generator
+    ) -> Query:
+        """As given, or from two gradient steps; the linear models have none."""
+        if self.model != "attention":
+            return Query(0.0, 0.0)
+        if self.protocol.cos_query is None or self.protocol.sharpness is None:
+            return steps(self.task, self.protocol, self.dim, rng)
+        return Query(self.protocol.cos_query, self.protocol.sharpness)
 
+    def sample(self, rng: np.random.Generator) -> tuple[Readable, Query]:
+        """What the readout sees, exact in law, and the query."""
+        query = self.query(first_steps, rng)
+        if self.model == "attention":
+            return attention_sample(self.task, query, self.samples, self.dim, rng), query
+        draw_sample = pooled_sample if self.model == "pooled" else vectorised_sample
+        return draw_sample(self.task, self.samples, self.dim, rng), query
 
-def _reduced(
-    task: Task, protocol: Protocol, model: str, dim: int, rng: np.random.Generator, test_length: int | None
-) -> Trial:
-    """Exact in law; the test error is an average over the law of the features."""
-    query = Query(0.0, 0.0)
-    if model == "attention":
-        query = _given(protocol) or first_steps(task, protocol, dim, rng)
-        sample = attention_sample(task, query, _count(protocol.alpha1, dim), dim, rng)
-        readout = fit(sample, protocol.loss, protocol.ridge)
-        law = attention_features(
-            task,
+    def reduced(self, rng: np.random.Generator) -> Trial:
+        """Exact in law; the test error is an average over the law of the features."""
+        sample, query = self.sample(rng)
+        readout = fit(sample, self.protocol.loss, self.protocol.ridge)
+        return self.trial(sample, readout, self.exact_error(query, readout, rng), query)
+
+    def exact_error(self, query: Query, readout: Readout, rng: np.random.Generator) -> float:
+        """The average over the law of the features."""
+        if self.model == "vectorised":
+            return _vectorised_error(self.task, readout, rng)
+        if self.model == "pooled":
+            law, along, rest = pooled_features(self.task, length=self.test_length), 1, readout.weights
+        else:
+            law = attention_features(
+                self.task,
+                cos_query=query.cos,
+                sharpness=query.sharpness,
+                log2_points=affordable(TEST_POINTS, self.test_length or self.task.length),
+                seed=0,
+                length=self.test_length,
+            )
+            along, rest = 2, readout.weights[1:]
+        return gaussian_error(law, np.append(readout.weights[:along], readout.bias), float(np.linalg.norm(rest)))
+
+    def tokens(self, rng: np.random.Generator) -> Trial:
+        """Nothing reduced: tokens are stored, and the test is on fresh ones."""
+        query = self.query(token_first_steps, rng)
+        vector = query.vector if query.vector is not None else _vector_of(query, self.protocol.beta, self.dim)
+        see = _eye(self.model, vector, self.protocol.beta)
+        data = draw(self.task, rng, samples=self.samples, dim=self.dim)
+        sample = Readable(data.label, see(data.tokens))
+        readout = fit(sample, self.protocol.loss, self.protocol.ridge)
+        return self.trial(sample, readout, self.fresh_error(see, readout, rng), query)
+
+    def joint(self, rng: np.random.Generator) -> Trial:
+        """Query and readout together, on all the data."""
+        data = draw(self.task, rng, samples=self.count(self.protocol.alpha), dim=self.dim)
+        vector, readout = descend(data.label, data.tokens, self.protocol)
+        see = _eye(self.model, vector, self.protocol.beta)
+        error = self.fresh_error(see, readout, rng)
+        query = Query.of(vector, data.signal, self.protocol.beta)
+        return self.trial(Readable(data.label, see(data.tokens)), readout, error, query)
+
+    def fresh_error(self, see: Callable[[Array], Array], readout: Readout, rng: np.random.Generator) -> float:
+        """Share of mistakes on fresh sequences, drawn in blocks."""
+        task = self.task
+        if self.test_length is not None:
+            task = task.changed(length=self.test_length, positions=None)
+        block = max(1, min(TEST_SAMPLES, BLOCK // (task.length * self.dim)))
+        wrong = 0
+        for first in range(0, TEST_SAMPLES, block):
+            fresh = draw(task, rng, samples=min(block, TEST_SAMPLES - first), dim=self.dim)
+            wrong += int((fresh.label * (see(fresh.tokens) @ readout.weights + readout.bias) < 0.0).sum())
+        return wrong / TEST_SAMPLES
+
+    def trial(self, sample: Readable, readout: Readout, test_error: float, query: Query) -> Trial:
+        """What came out."""
+        margin = sample.label * (sample.features @ readout.weights + readout.bias)
+        return Trial(
+            test_error=test_error,
+            train_loss=float(self.protocol.loss.value(margin).mean()),
+            train_error=float((margin < 0.0).mean()),
             cos_query=query.cos,
             sharpness=query.sharpness,
-            log2_points=affordable(TEST_POINTS, test_length or task.length),
-            seed=0,
-            length=test_length,
+            residual=readout.residual,
         )
-        coefficients = np.array([readout.weights[0], readout.weights[1], readout.bias])
-        error = gaussian_error(law, coefficients, float(np.linalg.norm(readout.weights[1:])))
-        return _trial(sample, readout, protocol.loss, error, query)
-    samples = _count(protocol.alpha, dim)
-    if model == "pooled":
-        sample = pooled_sample(task, samples, dim, rng)
-        readout = fit(sample, protocol.loss, protocol.ridge)
-        coefficients = np.array([readout.weights[0], readout.bias])
-        norm = float(np.linalg.norm(readout.weights))
-        error = gaussian_error(pooled_features(task, length=test_length), coefficients, norm)
-    else:
-        sample = vectorised_sample(task, samples, dim, rng)
-        readout = fit(sample, protocol.loss, protocol.ridge)
-        error = _vectorised_error(task, readout, rng)
-    return _trial(sample, readout, protocol.loss, error, query)
 
 
 def _vectorised_error(task: Task, readout: Readout, rng: np.random.Generator) -> float:
     """pi mean_v Phi(-(theta <v, w_signal> + b)/|w|) + (1-pi) Phi(b/|w|)."""
-    from scipy.special import ndtr  # noqa: PLC0415
-
     if comb(task.length, task.signal_tokens) <= MOST_PATTERNS:
         masks, odds = task.patterns()
     else:
@@ -195,40 +300,7 @@ def _vectorised_error(task: Task, readout: Readout, rng: np.random.Generator) ->
     norm = max(float(np.linalg.norm(readout.weights)), 1e-300)
     shift = task.strength * (masks @ readout.weights[: task.length]) + readout.bias
     pi = task.positive_rate
-    return float(pi * odds @ ndtr(-shift / norm) + (1.0 - pi) * ndtr(readout.bias / norm))
-
-
-def _tokens(
-    task: Task, protocol: Protocol, model: str, dim: int, rng: np.random.Generator, test_length: int | None
-) -> Trial:
-    """Nothing reduced: tokens are stored, and the test is on fresh ones."""
-    query, vector = Query(0.0, 0.0), np.zeros(dim)
-    samples = _count(protocol.alpha1 if model == "attention" else protocol.alpha, dim)
-    if model == "attention":
-        query = _given(protocol) or token_first_steps(task, protocol, dim, rng)
-        vector = query.vector if query.vector is not None else _vector_of(query, protocol.beta, dim)
-    see = _eye(model, vector, protocol.beta)
-    data = draw(task, rng, samples=samples, dim=dim)
-    sample = Readable(data.label, see(data.tokens))
-    readout = fit(sample, protocol.loss, protocol.ridge)
-    error = _fresh_error(task, see, readout, dim, rng, test_length)
-    return _trial(sample, readout, protocol.loss, error, query)
-
-
-def _joint(
-    task: Task, protocol: Protocol, model: str, dim: int, rng: np.random.Generator, test_length: int | None
-) -> Trial:
-    """Query and readout together, on all the data."""
-    data = draw(task, rng, samples=_count(protocol.alpha, dim), dim=dim)
-    vector, readout = descend(data.label, data.tokens, protocol)
-    see = _eye(model, vector, protocol.beta)
-    norm = float(np.linalg.norm(vector))
-    query = Query(float(vector @ data.signal) / norm if norm > 0.0 else 0.0, protocol.beta * norm)
-    error = _fresh_error(task, see, readout, dim, rng, test_length)
-    return _trial(Readable(data.label, see(data.tokens)), readout, protocol.loss, error, query)
-
-
-_RUNS = {"reduced": _reduced, "tokens": _tokens, "joint": _joint}
+    return float(pi * odds @ cumulative(-shift / norm) + (1.0 - pi) * cumulative(readout.bias / norm))
 
 
 def _vector_of(query: Query, beta: float, dim: int) -> Array:
@@ -245,25 +317,6 @@ def _eye(model: str, query: Array, beta: float) -> Callable[[Array], Array]:
     if model == "pooled":
         return lambda tokens: np.asarray(tokens.mean(axis=1))
     return lambda tokens: tokens.reshape(len(tokens), -1)
-
-
-def _fresh_error(
-    task: Task,
-    see: Callable[[Array], Array],
-    readout: Readout,
-    dim: int,
-    rng: np.random.Generator,
-    test_length: int | None,
-) -> float:
-    """Share of mistakes on fresh sequences, drawn in blocks."""
-    if test_length is not None:
-        task = task.changed(length=test_length, positions=None)
-    block = max(1, min(TEST_SAMPLES, BLOCK // (task.length * dim)))
-    wrong = 0
-    for first in range(0, TEST_SAMPLES, block):
-        fresh = draw(task, rng, samples=min(block, TEST_SAMPLES - first), dim=dim)
-        wrong += int((fresh.label * (see(fresh.tokens) @ readout.weights + readout.bias) < 0.0).sum())
-    return wrong / TEST_SAMPLES
 
 
 @checked(**PROBLEM, dim=whole(3), trials=whole(1), seed=whole(0))
@@ -285,13 +338,6 @@ def separable_share(
     1.0
     """
     check_model(model)
-
-    def run(source: np.random.SeedSequence) -> bool:
-        rng = np.random.default_rng(source)
-        if model == "attention":
-            query = _given(protocol) or first_steps(task, protocol, dim, rng)
-            return separable(attention_sample(task, query, _count(protocol.alpha1, dim), dim, rng))
-        draw_sample = pooled_sample if model == "pooled" else vectorised_sample
-        return separable(draw_sample(task, _count(protocol.alpha, dim), dim, rng))
-
-    return float(np.mean(thread_map(run, np.random.SeedSequence(seed).spawn(trials), level="trial")))
+    draws = _Trials(task, protocol, model, dim)
+    found = thread_map(lambda rng: separable(draws.sample(rng)[0]), streams(seed, trials), level="trial")
+    return float(np.mean(found))

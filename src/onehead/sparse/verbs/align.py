@@ -4,22 +4,20 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from onehead.arguments import checked
-from onehead.results import Certificate, Result
+from onehead.results import Certificate
 from onehead.sparse.equations.alignment import Steps, critical_bias_rate, misalignment_constant, two_steps
-from onehead.sparse.task import PROBLEM, Protocol, Task
+from onehead.sparse.task import PROBLEM, Answer, Protocol, Task
 
 __all__ = ["Alignment", "align"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Alignment(Result, Steps):
+class Alignment(Answer, Steps):
     """Readout w1 after the first step and query q after the second, for d -> infinity.
 
     ``overlap_*`` is the component along the signal xi, ``cos_*`` the cosine with it, ``query_readout`` = <q,
     w1>; ``sharpness`` = beta |q|; ``misalignment`` is C of |cos_query| = 1 - C/alpha0 for large alpha0.
     """
-
-    _HIDDEN: ClassVar[tuple[str, ...]] = ("protocol",)
 
     MEANINGS: ClassVar[dict[str, str]] = {
         "cos_query": "cosine of the query with the signal",
@@ -33,8 +31,6 @@ class Alignment(Result, Steps):
         "critical_bias_rate": "eta_b at which the query changes sign, for small eta_w",
     }
 
-    task: Task
-    protocol: Protocol
     misalignment: float
     critical_bias_rate: float | None
     certificate: Certificate

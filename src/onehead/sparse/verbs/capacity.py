@@ -6,11 +6,11 @@ from typing import ClassVar
 import numpy as np
 
 from onehead.arguments import checked
-from onehead.results import Certificate, Result
+from onehead.results import Certificate
 from onehead.sparse.equations.alignment import query_of
 from onehead.sparse.equations.features import affordable, attention_features, pooled_features
 from onehead.sparse.solve.separability import separable_ratio
-from onehead.sparse.task import PROBLEM, Protocol, Task
+from onehead.sparse.task import PROBLEM, Answer, Protocol, Task
 
 __all__ = ["Capacity", "capacity"]
 
@@ -19,10 +19,8 @@ ACCURACY = 1e-3  # relative
 
 
 @dataclass(frozen=True, kw_only=True)
-class Capacity(Result):
+class Capacity(Answer):
     """Largest n/d that each model separates; attention counts its own half, alpha1, only."""
-
-    _HIDDEN: ClassVar[tuple[str, ...]] = ("protocol",)
 
     _MAIN: ClassVar[str] = "attention"
     MEANINGS: ClassVar[dict[str, str]] = {
@@ -33,8 +31,6 @@ class Capacity(Result):
         "sharpness": "beta times the length of the query",
     }
 
-    task: Task
-    protocol: Protocol
     attention: float
     pooled: float
     vectorised: float
@@ -56,14 +52,10 @@ def capacity(task: Task, protocol: Protocol) -> Capacity:
     >>> round(found.pooled, 4), round(found.vectorised, 3), found.certificate.kind
     (2.9501, 29.501, 'conjecture')
     """
-    cos_query, sharpness = query_of(task, protocol)
+    query = query_of(task, protocol)
     for level in (affordable(level, task.length) for level in LEVELS):
-        ratios = [
-            separable_ratio(
-                attention_features(task, cos_query=cos_query, sharpness=sharpness, log2_points=level, seed=seed)
-            )
-            for seed in (0, 1)
-        ]
+        samples = [attention_features(task, **query, log2_points=level, seed=seed) for seed in (0, 1)]
+        ratios = [separable_ratio(features) for features in samples]
         error = abs(ratios[0] - ratios[1]) / 2.0
         if error < ACCURACY * ratios[0]:
             break
@@ -74,7 +66,6 @@ def capacity(task: Task, protocol: Protocol) -> Capacity:
         attention=float(np.mean(ratios)),
         pooled=pooled,
         vectorised=task.length * pooled,
-        cos_query=cos_query,
-        sharpness=sharpness,
+        **query,
         certificate=Certificate(status="converged", kind="conjecture", quadrature_error=error),
     )

@@ -12,8 +12,7 @@ from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.interrupts import check, heard
 from onehead.results import INTERRUPTED, NoAnswer, Points
 from onehead.sparse.task import PROBLEM, Protocol, Task, check_model
-from onehead.sparse.verbs.predict import predict
-from onehead.sparse.verbs.prediction import Prediction
+from onehead.sparse.verbs.predict import Prediction, predict
 
 __all__ = ["Curve", "Failure", "curve"]
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from onehead.arguments import checked, numbers
 from onehead.errors import InvalidArgument, SolveError
 from onehead.renamed import renamed
-from onehead.results import FAILED, Grid, Result, plain
+from onehead.results import FAILED, Grid, plain
 from onehead.sparse.equations.alignment import query_of
-from onehead.sparse.task import PROBLEM, Protocol, Task
+from onehead.sparse.task import PROBLEM, Answer, Protocol, Task
 from onehead.sparse.verbs.predict import predict
 
 __all__ = ["AXES", "Landscape", "Spot", "landscape"]
@@ -37,13 +37,9 @@ class Spot:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Landscape(Grid[Spot], Result):
+class Landscape(Grid[Spot], Answer):
     """Alignment and errors over a grid of two hyperparameters, the first axis running fastest."""
 
-    _HIDDEN: ClassVar[tuple[str, ...]] = ("protocol",)
-
-    task: Task
-    protocol: Protocol
     x_name: str
     y_name: str
     x_values: tuple[float, ...]
@@ -77,7 +73,7 @@ def _moved(protocol: Protocol, name: str, value: float) -> Protocol:
     if name == "split":
         if not 0.0 < value < 1.0:
             raise InvalidArgument("split", value, "a number > 0 and < 1")
-        return protocol.changed(alpha0=value * protocol.alpha, alpha1=(1.0 - value) * protocol.alpha)
+        return protocol.with_alpha(protocol.alpha, value)
     return protocol.changed(**{name: value})
 
 
@@ -97,8 +93,7 @@ def landscape(
     y: tuple[str, Sequence[float]],
     progress: Callable[[], None] | None = None,
 ) -> Landscape:
-    """Alignment, predicted test error and that of pooling over two of the rates, temperature, split and
-    ridge.
+    """Alignment, predicted test error and that of pooling over two of the rates, temperature, split and ridge.
 
     Examples
     --------
@@ -134,7 +129,7 @@ def landscape(
 
 
 def _spot(task: Task, protocol: Protocol, x: float, y: float) -> Spot:
-    cos_query, _ = query_of(task, protocol)
+    cos_query = query_of(task, protocol)["cos_query"]
     attention = pooled = None
     status = "converged"
     try:

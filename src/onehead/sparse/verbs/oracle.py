@@ -118,12 +118,5 @@ def grow(task: Task, lengths: Sequence[int], growth: str) -> list[Task]:
     >>> [round(task.strength, 3) for task in grow(Task(strength=2.0), [10, 100], "sqrt")]
     [6.325, 20.0]
     """
-    return [
-        Task(
-            length=length,
-            signal_tokens=task.signal_tokens,
-            strength=task.strength * GROWTHS[growth](length),
-            positive_rate=task.positive_rate,
-        )
-        for length in lengths
-    ]
+    strengths = [task.strength * GROWTHS[growth](length) for length in lengths]
+    return [task.changed(length=L, strength=s, positions=None) for L, s in zip(lengths, strengths, strict=True)]

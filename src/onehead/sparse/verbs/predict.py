@@ -1,33 +1,30 @@
 """Predict the protocol without training: alignment, then stage four, then errors (S4, S8)."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onehead.arguments import checked, number, optional, whole
 from onehead.errors import NotConverged
-from onehead.results import Certificate
-from onehead.sparse.equations.alignment import query_of
+from onehead.results import Certificate, in_lines
+from onehead.sparse.equations.alignment import Query, query_of
 from onehead.sparse.equations.features import (
     Features,
     affordable,
     attention_features,
+    linear_features,
     pooled_features,
-    vectorised_features,
     with_gauss,
 )
 from onehead.sparse.equations.order import Solution
-from onehead.sparse.losses import Hinge, Loss, Square
+from onehead.sparse.losses import Array, Loss
 from onehead.sparse.solve.readout import Errors, errors_of, needs_gauss, solve_readout
 from onehead.sparse.solve.square import ridgeless_limit
-from onehead.sparse.task import PROBLEM, Protocol, Task, check_model, check_test_length
-from onehead.sparse.verbs.prediction import Prediction
+from onehead.sparse.task import PROBLEM, Answer, Protocol, Task, check_model, check_test_length
 
-__all__ = ["predict", "ridgeless"]
-
-Array = NDArray[np.float64]
+__all__ = ["Prediction", "predict", "ridgeless"]
 
 COARSE = 8  # log2 of the points of the first solve, whose solution starts the fine one
 FINEST = 16
@@ -35,7 +32,73 @@ RIDGELESS_LEVEL = 14  # closed forms: many points cost little
 SCRAMBLINGS = (0, 1)  # two independent point sets: their mean is the answer, their difference the error
 
 
-class _Answer(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class Prediction(Answer):
+    """Errors of a trained readout for d -> infinity, and its order parameters.
+
+    ``query_weight`` a (along the query), ``signal_weight`` m (along the rest of the signal), ``bias`` b,
+    ``rest_norm`` rp (norm of the remaining weights), ``step`` chi; theory of the readout, 4.2.
+    """
+
+    _SHOWN: ClassVar[tuple[str, ...]] = ("model", "test_error", "train_loss", "train_error")
+    MEANINGS: ClassVar[dict[str, str]] = {
+        "test_error": "share of mistakes on fresh samples",
+        "train_loss": "training loss, without the ridge",
+        "train_error": "share of mistakes on training samples",
+        "cos_query": "cosine of the query with the signal",
+        "sharpness": "beta times the length of the query",
+    }
+
+    model: str
+    test_error: float
+    train_loss: float
+    train_error: float
+    cos_query: float | None
+    sharpness: float | None
+    query_weight: float | None
+    signal_weight: float
+    bias: float
+    rest_norm: float
+    step: float
+    certificate: Certificate
+
+    def explain(self) -> str:
+        """Say in words what the numbers mean for this readout.
+
+        Examples
+        --------
+        >>> from onehead.sparse import Protocol, Task, predict
+        >>> print(predict(Task(), Protocol(), model="pooled").explain().splitlines()[0])
+        The readout of the pooled model, trained on n = 2 d samples, errs on 31.9% of fresh
+        """
+        chance = min(self.task.positive_rate, 1.0 - self.task.positive_rate)
+        samples = self.protocol.readout_samples(self.model)
+        along = f"{self.signal_weight:.4g} along the signal"
+        if self.query_weight is not None:
+            along = f"{self.query_weight:.4g} along the query, {self.signal_weight:.4g} along the rest of the signal"
+        return in_lines(
+            [
+                f"The readout of the {self.model} model, trained on n = {samples:g} d samples, errs on {self.test_error:.1%} of "
+                f"fresh sequences; guessing errs on {chance:.1%}.",
+                f"On its training samples it errs on {self.train_error:.1%}, with a loss of {self.train_loss:.4g}.",
+                *self._explain_query(),
+                f"Its weights: {along}, {self.rest_norm:.4g} in directions that carry nothing; bias {self.bias:.4g}.",
+                *self._closing(),
+            ]
+        )
+
+    def _explain_query(self) -> list[str]:
+        """The query in words; linear models have none."""
+        if self.cos_query is None or self.sharpness is None:
+            return []
+        where = "towards" if self.cos_query > 0.0 else "away from"
+        return [
+            f"Query: cosine {self.cos_query:.3f} with the signal, so it looks {where} it; sharpness {self.sharpness:.3g} "
+            "(0 is the plain mean of the tokens, infinity the largest token alone)."
+        ]
+
+
+class _Solved(NamedTuple):
     """One solve on one sample of the law of the features."""
 
     solution: Solution
@@ -75,19 +138,17 @@ def predict(
     """
     check_model(model)
     check_test_length(task, model, test_length)
-    if model != "attention":
-        return _predict_linear(task, protocol, model, test_length)
-    cos_query, sharpness = query_of(task, protocol)
-    answers, error = _refine(task, protocol, cos_query, sharpness, test_length, accuracy)
-    return _prediction(
-        task,
-        protocol,
-        "attention",
-        answers,
-        query=(cos_query, sharpness),
-        error=error,
-        warnings=_doubts(cos_query, error, accuracy),
-    )
+    if model == "attention":
+        query = query_of(task, protocol)
+        found, error = _refine(task, protocol, query, test_length, accuracy)
+        return _prediction(task, protocol, model, found, query, error, _doubts(query["cos_query"], error, accuracy))
+    features = linear_features(task, model)
+    if needs_gauss(protocol.loss):
+        features = with_gauss(features)
+    fresh = None if test_length is None else pooled_features(task, length=test_length)
+    # vectorised: dimension L d, hence ratio alpha / L (S4.6)
+    alpha = protocol.alpha if model == "pooled" else protocol.alpha / task.length
+    return _prediction(task, protocol, model, [_solve(protocol, alpha, features, fresh)])
 
 
 def _doubts(cos_query: float, error: float, accuracy: float) -> tuple[str, ...]:
@@ -100,110 +161,83 @@ def _doubts(cos_query: float, error: float, accuracy: float) -> tuple[str, ...]:
     return tuple(doubts)
 
 
+def _solve(
+    protocol: Protocol, alpha: float, features: Features, fresh: Features | None, start: Array | None = None
+) -> _Solved:
+    """The readout of ``alpha`` samples over dimension, and its errors; fresh samples may have a law of their own."""
+    solution = solve_readout(features, protocol.loss, alpha=alpha, ridge=protocol.ridge, start=start)
+    return _Solved(solution, errors_of(features, protocol.loss, solution, test_features=fresh), features)
+
+
 def _refine(
-    task: Task,
-    protocol: Protocol,
-    cos_query: float,
-    sharpness: float,
-    test_length: int | None,
-    accuracy: float,
-) -> tuple[list[_Answer], float]:
+    task: Task, protocol: Protocol, query: Query, test_length: int | None, accuracy: float
+) -> tuple[list[_Solved], float]:
     """Solve on two point sets, doubling them until they agree; the coarse solution starts the fine ones."""
 
-    def answer(log2_points: int, seed: int, start: Array | None) -> _Answer:
-        def sample(length: int | None) -> Features:
-            return attention_features(
-                task,
-                cos_query=cos_query,
-                sharpness=sharpness,
-                log2_points=log2_points,
-                seed=seed,
-                length=length,
-            )
-
-        features = sample(None)
-        solution = solve_readout(features, protocol.loss, alpha=protocol.alpha1, ridge=protocol.ridge, start=start)
-        fresh = None if test_length is None else sample(test_length)
-        return _Answer(solution, errors_of(features, protocol.loss, solution, test_features=fresh), features)
+    def solved(level: int, seed: int, start: Array | None) -> _Solved:
+        features = attention_features(task, **query, log2_points=level, seed=seed)
+        fresh = None
+        if test_length is not None:
+            fresh = attention_features(task, **query, log2_points=level, seed=seed, length=test_length)
+        return _solve(protocol, protocol.alpha1, features, fresh, start)
 
     longest = max(task.length, test_length or 1)
     start: Array | None = None
     try:
-        start = answer(affordable(COARSE, longest), 0, None).solution.start
+        start = solved(affordable(COARSE, longest), 0, None).solution.start
     except NotConverged:  # the coarse sample may be harder than the problem itself
         start = None
     first = affordable(_first_level(protocol.loss, accuracy), longest)
-    for log2_points in range(first, affordable(FINEST, longest) + 1):
-        answers = []
+    for level in range(first, affordable(FINEST, longest) + 1):
+        found = []
         for seed in SCRAMBLINGS:
-            answers.append(answer(log2_points, seed, start))
-            start = answers[-1].solution.start
-        error = abs(answers[0].errors.test_error - answers[1].errors.test_error) / 2.0
+            found.append(solved(level, seed, start))
+            start = found[-1].solution.start
+        error = abs(found[0].errors.test_error - found[1].errors.test_error) / 2.0
         if error <= accuracy:
             break
-    return answers, error
+    return found, error
 
 
 def _first_level(loss: Loss, accuracy: float) -> int:
     """log2 of the points to begin with; closed forms afford more."""
-    return (13 if isinstance(loss, (Square, Hinge)) else 12) - (2 if accuracy >= 1e-3 else 0)
-
-
-def _predict_linear(task: Task, protocol: Protocol, model: str, test_length: int | None) -> Prediction:
-    """Pooled: ratio alpha; vectorised: dimension L d, hence ratio alpha / L (S4.6)."""
-    features = pooled_features(task) if model == "pooled" else vectorised_features(task)
-    fresh = None if test_length is None else pooled_features(task, length=test_length)
-    alpha = protocol.alpha if model == "pooled" else protocol.alpha / task.length
-    if needs_gauss(protocol.loss):
-        features = with_gauss(features)
-    solution = solve_readout(features, protocol.loss, alpha=alpha, ridge=protocol.ridge)
-    errors = errors_of(features, protocol.loss, solution, test_features=fresh)
-    return _prediction(task, protocol, model, [_Answer(solution, errors, features)], query=None, error=0.0)
+    return (12 if needs_gauss(loss) else 13) - (2 if accuracy >= 1e-3 else 0)
 
 
 def _prediction(
     task: Task,
     protocol: Protocol,
     model: str,
-    answers: Sequence[_Answer],
-    *,
-    query: tuple[float, float] | None,
-    error: float,
+    found: Sequence[_Solved],
+    query: Query | None = None,
+    error: float = 0.0,
     warnings: tuple[str, ...] = (),
 ) -> Prediction:
-    """Average the answers of the point sets."""
-    features, solutions = answers[0].features, [answer.solution for answer in answers]
+    """Average what was solved on the point sets."""
+    features, solutions = found[0].features, [solved.solution for solved in found]
     x = np.mean([solution.x for solution in solutions], axis=0)
-    errors = Errors(*np.mean([answer.errors for answer in answers], axis=0).tolist())
-    worst = max(solutions, key=lambda solution: solution.residual)
+    on_signal = x[features.is_signal]  # one per place where places are not alike: then their norm
     return Prediction(
         task=task,
         protocol=protocol,
         model=model,
-        test_error=errors.test_error,
-        train_loss=errors.train_loss,
-        train_error=errors.train_error,
-        cos_query=None if query is None else query[0],
-        sharpness=None if query is None else query[1],
+        **Errors(*np.mean([solved.errors for solved in found], axis=0).tolist())._asdict(),
+        cos_query=None if query is None else query["cos_query"],
+        sharpness=None if query is None else query["sharpness"],
         query_weight=float(x[0]) if features.is_query[0] else None,
-        signal_weight=_signal_weight(x[features.is_signal]),
+        signal_weight=float(on_signal[0] if on_signal.size == 1 else np.linalg.norm(on_signal)),
         bias=float(x[-1]),
         rest_norm=float(np.mean([solution.rp for solution in solutions])),
         step=float(np.mean([solution.chi for solution in solutions])),
         certificate=Certificate(
             status=solutions[0].status,
             kind="claim",
-            residual=worst.residual,
+            residual=max(solution.residual for solution in solutions),
             quadrature_error=error,
             evaluations=sum(solution.evaluations for solution in solutions),
             warnings=warnings,
         ),
     )
-
-
-def _signal_weight(weights: Array) -> float:
-    """The coefficient itself, or the norm when there is one per place."""
-    return float(weights[0]) if weights.size == 1 else float(np.linalg.norm(weights))
 
 
 @checked(**PROBLEM)
@@ -218,15 +252,9 @@ def ridgeless(task: Task, protocol: Protocol, *, model: str = "attention") -> tu
     [0.214598, 0.299969]
     """
     if check_model(model) == "attention":
-        cos_query, sharpness = query_of(task, protocol)
-        level = affordable(RIDGELESS_LEVEL, task.length)
-        found = [
-            ridgeless_limit(
-                attention_features(task, cos_query=cos_query, sharpness=sharpness, log2_points=level, seed=seed)
-            )
-            for seed in SCRAMBLINGS
-        ]
-        limit, slope = np.mean(found, axis=0)
+        query, level = query_of(task, protocol), affordable(RIDGELESS_LEVEL, task.length)
+        samples = [attention_features(task, **query, log2_points=level, seed=seed) for seed in SCRAMBLINGS]
+        limit, slope = np.mean([ridgeless_limit(features) for features in samples], axis=0)
         return float(limit), float(slope)
-    limit, slope = ridgeless_limit(pooled_features(task) if model == "pooled" else vectorised_features(task))
+    limit, slope = ridgeless_limit(linear_features(task, model))
     return limit, slope if model == "pooled" else task.length * slope

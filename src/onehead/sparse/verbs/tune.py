@@ -5,18 +5,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onehead.arguments import checked, number, optional
 from onehead.errors import InvalidArgument, SolveError
-from onehead.results import Certificate, Result
-from onehead.sparse.task import PROBLEM, Protocol, Task
+from onehead.results import Certificate
+from onehead.sparse.losses import Array
+from onehead.sparse.task import PROBLEM, Answer, Protocol, Task
 from onehead.sparse.verbs.align import align
 from onehead.sparse.verbs.predict import predict
 
 __all__ = ["GRID", "Tuned", "best_bias_rate", "best_ridge", "tune"]
-
-Array = NDArray[np.float64]
 
 SPLITS = (0.2, 0.35, 0.5, 0.65, 0.8)
 SHARPNESSES = (0.5, 1.0, 2.0, 4.0, 8.0)
@@ -28,16 +26,13 @@ REFINEMENTS = 60
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tuned(Result):
-    """Hyperparameters with the lowest predicted test error, beside the protocol as given and the linear
-    models.
+class Tuned(Answer):
+    """Hyperparameters with the lowest predicted test error, beside the protocol as given and the linear models.
 
     ``given_test_error`` is that of the protocol's own rates, temperature, ridge and split at the same number
     of samples; the linear models are given their own best ridge. ``scan`` lists what the grid search tried, as
     (split alpha0/alpha, sharpness, ridge, test error).
     """
-
-    _HIDDEN: ClassVar[tuple[str, ...]] = ("protocol",)
 
     _SHOWN: ClassVar[tuple[str, ...]] = ("alpha0", "alpha1", "beta", "eta_b", "ridge", "test_error")
     MEANINGS: ClassVar[dict[str, str]] = {
@@ -54,8 +49,6 @@ class Tuned(Result):
         "vectorised_test_error": "vectorised model with its own best ridge",
     }
 
-    task: Task
-    protocol: Protocol
     alpha: float
     alpha0: float
     alpha1: float
@@ -74,8 +67,7 @@ class Tuned(Result):
 
 
 def best_bias_rate(task: Task, protocol: Protocol) -> float:
-    """eta_b with the largest |cos_query|, the other rates as given; irrelevant, hence kept, for balanced
-    classes.
+    """eta_b with the largest |cos_query|, the other rates as given; irrelevant, hence kept, for balanced classes.
 
     Examples
     --------
@@ -174,7 +166,7 @@ def tune(
 
 def _aligned(task: Task, protocol: Protocol, alpha: float, split: float) -> Protocol:
     """The protocol at a split, with its best bias rate, the sign of eta_q that aligns, and the query it gives."""
-    plan = protocol.changed(alpha0=split * alpha, alpha1=(1.0 - split) * alpha)
+    plan = protocol.with_alpha(alpha, split)
     plan = plan.changed(eta_b=best_bias_rate(task, plan))
     cos = align(task, plan).cos_query
     if cos < 0.0:

@@ -4,13 +4,12 @@ import contextlib
 import io
 import json
 import shlex
-import subprocess
-import sys
 from collections import deque
 
 import numpy as np
 import plotly.graph_objects as go
 import pytest
+from tests.support.programs import program
 
 from onehead import aim, sparse
 from onehead.aim.sketch.curves import dot, sketch_decays, sketch_plateau, sketch_ratios
@@ -181,7 +180,7 @@ def test_the_command_shown_gives_the_number_shown(raw, name):
     command = VIEWS[state.view].code(state).shell.splitlines()[0]
     words = shlex.split(command)
     assert words[0] == "onehead"
-    done = subprocess.run([sys.executable, "-m", "onehead", *words[1:]], capture_output=True, text=True, check=False)
+    done = program(*words[1:])
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
     answer = answer[0] if isinstance(answer, list) else answer

@@ -5,12 +5,10 @@ every kind of theory, and prints it.
 """
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.support.programs import python
 
 from onehead import aim, sparse
 
@@ -60,10 +58,8 @@ def answers(*, tuned=True):
 
 def fresh_process(threads):
     """The same answers from a new process with that many threads, for kernels and for linear algebra."""
-    words = [sys.executable, "-c", "from tests.house.test_same_bits import answers; print(answers())"]
-    count = str(threads)
-    settings = {**os.environ, "ONEHEAD_THREADS": count, "OPENBLAS_NUM_THREADS": count}
-    return subprocess.run(words, cwd=ROOT, env=settings, capture_output=True, text=True, check=True).stdout.strip()
+    settings = dict.fromkeys(("ONEHEAD_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))
+    return python("from tests.house.test_same_bits import answers; print(answers())", cwd=ROOT, **settings).strip()
 
 
 def differences(left, right):

@@ -4,12 +4,11 @@ import ast
 import json
 import pickle
 import pickletools
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from tests.support.hostile import checkpoint, poison
+from tests.support.programs import python
 
 import onehead
 from onehead.errors import InvalidArgument
@@ -218,8 +217,7 @@ cli.main(["sparse", "align", "--json"], standalone_mode=False)
 active = False
 print(len(rows), seen)
 """
-    run = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert run.stdout.splitlines()[-1] == "2 []"
+    assert python(script, cwd=tmp_path).splitlines()[-1] == "2 []"
 
 
 def names_in(data):

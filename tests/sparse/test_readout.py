@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.problems import SmoothHinge
 from tests.support.problems import sparse_task as task
 
-from onehead.errors import InvalidArgument, OutsideDomain
+from onehead.errors import OutsideDomain
 from onehead.sparse import (
     Hinge,
     Logistic,
-    Loss,
     Protocol,
     Square,
     SquaredHinge,
@@ -34,7 +34,6 @@ def query(kappa, s, alpha1, ridge, loss="logistic", **more):
 
 
 # ---- invariants
-# -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("loss", list(LOSSES))
@@ -61,42 +60,13 @@ def test_pooled_is_the_vectorised_problem_at_another_ridge(loss):
 def test_closed_forms_solve_the_general_equations(loss):
     """The general solver uses the proximal operator only; it must land on the closed form."""
     f = attention_features(task(6, 2, 3, 0.4), cos_query=0.4, sharpness=1.5, log2_points=15, seed=3)
-    if loss == "square":
-        closed = solve_square(f, alpha=1.7, ridge=0.05)
-        start = np.append(closed.x, np.log([closed.rp, closed.chi]))
-        general = solve_saddle(f, Square(), alpha=1.7, ridge=0.05, start=start)
-        noise = 2e-2  # the closed form has integrated over the Gaussian, the general one samples it (2^16 points)
-    else:
-        closed = solve_hinge(f, alpha=1.7, ridge=0.05)
-        start = np.append(closed.x, np.log([closed.rp, closed.chi]))
-        smooth = _Smooth(1e-3)  # the hinge with its corner rounded over 1e-3
-        general = solve_saddle(f, smooth, alpha=1.7, ridge=0.05, start=start)
-        noise = 2e-2
+    solve, same = (solve_square, Square()) if loss == "square" else (solve_hinge, SmoothHinge(1e-3))
+    closed = solve(f, alpha=1.7, ridge=0.05)
+    start = np.append(closed.x, np.log([closed.rp, closed.chi]))
+    general = solve_saddle(f, same, alpha=1.7, ridge=0.05, start=start)
+    noise = 2e-2  # the closed form has integrated over the Gaussian, the general one samples it (2^16 points)
     assert general.x == pytest.approx(closed.x, rel=noise, abs=noise * 0.2)
     assert (general.rp, general.chi) == pytest.approx((closed.rp, closed.chi), rel=noise)
-
-
-class _Smooth(Loss):
-    """Hinge with a quadratic corner of width w: its limit w -> 0 is the hinge."""
-
-    name = "smooth hinge"
-
-    def __init__(self, width):
-        self.width = width
-
-    def value(self, margin):
-        gap = 1.0 - margin
-        return np.where(gap <= 0, 0.0, np.where(gap >= self.width, gap - self.width / 2, 0.5 * gap**2 / self.width))
-
-    def derivative(self, margin):
-        return -np.clip((1.0 - margin) / self.width, 0.0, 1.0)
-
-    def prox(self, margin, step):
-        corner = (self.width * margin + step) / (self.width + step)
-        return np.where(margin >= 1, margin, np.where(margin + step <= 1 - self.width, margin + step, corner))
-
-    def curvature(self, margin):
-        return ((margin > 1 - self.width) & (margin < 1)) / self.width
 
 
 def test_linear_square_closed_form_of_section_5():
@@ -237,7 +207,6 @@ def test_training_error_formula_against_the_proximal_points():
 
 
 # ---- reference values (S9)
-# --------------------------------------------------------------------------------------------------
 
 # loss; L,R,theta,pi; kappa,s; alpha1; ridge -> test, loss, a, m, b, rp, chi, each with its standard error
 SECTION_9 = [
@@ -305,30 +274,23 @@ def test_every_row_of_section_9_to_its_error(row):
 
 
 @pytest.mark.parametrize(
-    ("alpha", "attention"), [(0.5, 0.1519), (1, 0.068887), (2, 0.048969), (4, 0.042528), (6, 0.0409)]
-)
-def test_end_to_end_attention(alpha, attention):
-    found = predict(Task(), Protocol(alpha0=alpha / 2, alpha1=alpha / 2, ridge=1e-5))
-    assert found.test_error == pytest.approx(attention, abs=4e-4)
-    assert found.train_error == pytest.approx(0.0, abs=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("alpha", "pooled", "pooled_train", "vectorised"),
+    ("alpha", "attention", "pooled", "pooled_train", "vectorised"),
     [
-        (0.5, 0.3727, 0.0, 0.4464),
-        (1, 0.353570, 0.0, 0.427124),
-        (2, 0.3405, 0.0, 0.4043),
-        (4, 0.290769, 0.1261, 0.380844),
-        (6, 0.2648, 0.1594, 0.3684),
+        (0.5, 0.1519, 0.3727, 0.0, 0.4464),
+        (1, 0.068887, 0.353570, 0.0, 0.427124),
+        (2, 0.048969, 0.3405, 0.0, 0.4043),
+        (4, 0.042528, 0.290769, 0.1261, 0.380844),
+        (6, 0.0409, 0.2648, 0.1594, 0.3684),
     ],
 )
-def test_end_to_end_baselines(alpha, pooled, pooled_train, vectorised):
+def test_end_to_end(alpha, attention, pooled, pooled_train, vectorised):
     plan = Protocol(alpha0=alpha / 2, alpha1=alpha / 2, ridge=1e-5)
-    found = predict(Task(), plan, model="pooled")
-    assert found.test_error == pytest.approx(pooled, abs=6e-5)
-    assert found.train_error == pytest.approx(pooled_train, abs=6e-5)
-    assert predict(Task(), plan, model="vectorised").test_error == pytest.approx(vectorised, abs=6e-5)
+    found = {model: predict(Task(), plan, model=model) for model in ("attention", "pooled", "vectorised")}
+    assert found["attention"].test_error == pytest.approx(attention, abs=4e-4)
+    assert found["attention"].train_error == pytest.approx(0.0, abs=1e-9)
+    assert found["pooled"].test_error == pytest.approx(pooled, abs=6e-5)
+    assert found["pooled"].train_error == pytest.approx(pooled_train, abs=6e-5)
+    assert found["vectorised"].test_error == pytest.approx(vectorised, abs=6e-5)
 
 
 @pytest.mark.parametrize(
@@ -378,9 +340,7 @@ def test_theory_columns_of_section_8(problem, plan, s, test, pooled):
         ("logistic", (10, 1, 5, 0.5), 2, 0.9, 0.5, 1e-5, 0.0602),
         ("logistic", (10, 3, 3, 0.2), 1, 0.6, 3, 1e-3, 0.0580),
         ("square", (10, 3, 3, 0.2), 1, 0.6, 3, 1e-3, 0.0678),
-        ("logistic", (10, 1, 2, 0.5), 1, 0.5, 4, 0, 0.4155),
         ("square", (10, 1, 2, 0.5), 1, 0.5, 4, 0, 0.4166),
-        ("hinge", (10, 1, 2, 0.5), 1, 0.5, 4, 0, 0.4196),
         ("logistic", (6, 2, 3, 0.3), 1.5, -0.5, 4, 0, 0.3743),
         ("square", (6, 2, 3, 0.3), 1.5, -0.5, 4, 0, 0.3634),
         ("hinge", (6, 2, 3, 0.3), 1.5, -0.5, 4, 0, 0.3776),
@@ -441,10 +401,9 @@ def test_ridgeless_expansion_needs_weight_on_the_signal():
 
 
 # ---- the interface
-# ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge(), _Smooth(0.5)])
+@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge(), SmoothHinge(0.5)])
 @settings(max_examples=50, deadline=None)
 @given(margin=st.floats(-60, 60), log_step=st.floats(-8, 9))
 def test_proximal_points_are_stationary(loss, margin, log_step):
@@ -456,7 +415,7 @@ def test_proximal_points_are_stationary(loss, margin, log_step):
 
 
 def test_a_users_own_loss_goes_all_the_way():
-    found = predict(Task(), query(2.0, 0.9, 1.5, 0.01, _Smooth(0.02)))
+    found = predict(Task(), query(2.0, 0.9, 1.5, 0.01, SmoothHinge(0.02)))
     hinge = predict(Task(), query(2.0, 0.9, 1.5, 0.01, "hinge"))
     assert found.test_error == pytest.approx(hinge.test_error, abs=2e-3)
     assert found.certificate.residual < 1e-8
@@ -464,37 +423,7 @@ def test_a_users_own_loss_goes_all_the_way():
 
 def test_unknown_separable_limit_is_refused():
     with pytest.raises(OutsideDomain, match="give ridge a positive value"):
-        predict(Task(), query(2.0, 0.9, 0.5, 0.0, _Smooth(0.5)))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "name"),
-    [
-        ({"model": "transformer"}, "model"),
-        ({"test_length": 0}, "test_length"),
-        ({"test_length": 20, "model": "vectorised"}, "test_length"),
-        ({"accuracy": 0.0}, "accuracy"),
-    ],
-)
-def test_bad_arguments_are_named(arguments, name):
-    with pytest.raises(InvalidArgument) as refused:
-        predict(Task(), Protocol(), **arguments)
-    assert refused.value.name == name
-
-
-def test_result_is_plain():
-    row = predict(Task(), Protocol(loss="square"), model="pooled").to_dict()
-    assert {
-        "test_error",
-        "train_loss",
-        "train_error",
-        "cos_query",
-        "sharpness",
-        "residual",
-        "status",
-        "kind",
-    } <= set(row)
-    assert row["cos_query"] is None
+        predict(Task(), query(2.0, 0.9, 0.5, 0.0, SmoothHinge(0.5)))
 
 
 def test_features_have_unit_weight_and_the_right_means():

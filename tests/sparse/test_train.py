@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from tests.support.problems import sparse_task as task
 
-from onehead.errors import InvalidArgument
 from onehead.sparse import Protocol, Task, draw, finite_size, predict, separable_share, train
 from onehead.sparse.losses import LOSSES
 from onehead.sparse.training.minimise import _objective, descend, fit, separable
@@ -25,7 +24,6 @@ def compare(task, plan, *, model="attention", test_length=None, **words):
 
 
 # ---- solvers
-# ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("loss", list(LOSSES))
@@ -88,10 +86,10 @@ def test_separability():
     assert separable(Readable(np.sign(X @ [1.0, 2.0, -1.0] + 0.3), X))
     assert not separable(Readable(np.sign(rng.standard_normal(50)), X))
     assert separable(Readable(np.sign(rng.standard_normal(3)), X[:3]))
+    assert separable_share(Task(), Protocol(alpha0=0.2, alpha1=0.2), model="vectorised", dim=20, trials=2) == 1.0
 
 
 # ---- samplers
-# ---------------------------------------------------------------------------------------------------
 
 
 def test_reduced_features_have_the_law_of_tokens():
@@ -155,7 +153,6 @@ def test_same_seed_same_bits_whatever_the_workers(monkeypatch):
 
 
 # ---- theory and simulation
-# --------------------------------------------------------------------------------------
 
 # the two figure settings, then eight more across losses, models and both signs of alignment
 SETTINGS = [
@@ -240,7 +237,6 @@ def test_finite_size_correction_explains_small_samples():
 
 
 # ---- joint training
-# ---------------------------------------------------------------------------------------------
 
 
 def test_joint_gradient_is_the_derivative():
@@ -267,31 +263,3 @@ def test_joint_training_lowers_the_objective_and_finds_the_signal():
     sample = draw(task(6, 1, 5, 0.5), np.random.default_rng(0), samples=200, dim=60)
     q, readout = descend(sample.label, sample.tokens, plan)
     assert _objective(sample.label, sample.tokens, plan, q, readout.weights, readout.bias)[0] < np.log(2)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "name"),
-    [
-        ({"dim": 2}, "dim"),
-        ({"trials": 0}, "trials"),
-        ({"mode": "magic"}, "mode"),
-        ({"mode": "joint", "model": "pooled"}, "model"),
-        ({"model": "mean"}, "model"),
-        ({"test_length": 5, "model": "vectorised"}, "test_length"),
-    ],
-)
-def test_bad_arguments_are_named(arguments, name):
-    with pytest.raises(InvalidArgument) as refused:
-        train(Task(), Protocol(), **{"dim": 20, "trials": 1, **arguments})
-    assert refused.value.name == name
-
-
-def test_given_query_cannot_be_trained_or_vary():
-    given_query = Protocol(cos_query=0.5, sharpness=1.0)
-    with pytest.raises(InvalidArgument, match="cos_query"):
-        train(Task(), given_query, dim=20, trials=1, mode="joint")
-    with pytest.raises(InvalidArgument, match="cos_query"):
-        finite_size(Task(), given_query, dim=20)
-    with pytest.raises(InvalidArgument, match="trials"):
-        finite_size(Task(), Protocol(), dim=20, trials=1)
-    assert separable_share(Task(), Protocol(alpha0=0.2, alpha1=0.2), model="vectorised", dim=20, trials=2) == 1.0

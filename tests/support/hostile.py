@@ -3,10 +3,10 @@
 import json
 import os
 import sqlite3
-import subprocess
-import sys
 
 import numpy as np
+
+from tests.support import programs
 
 QUERY, KEY = (f"encoder.layer.0.attention.self.{side}.weight" for side in ("query", "key"))
 
@@ -22,9 +22,7 @@ def poison(path, **columns):
 
 def program(*words, cwd):
     """Exit code, standard output and standard error of the program, without a traceback."""
-    run = subprocess.run(
-        [sys.executable, "-m", "onehead", *words], cwd=cwd, capture_output=True, text=True, check=False
-    )
+    run = programs.program(*words, cwd=cwd)
     assert "Traceback" not in run.stderr, run.stderr[-600:]
     return run.returncode, run.stdout, run.stderr
 

@@ -3,12 +3,17 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from onehead import sparse
+from onehead import aim, sparse
 
 
 def between(low, high):
     """Numbers spread evenly over decades."""
     return st.floats(np.log(low), np.log(high)).map(lambda x: float(np.exp(x)))
+
+
+def mp(kappa0, noise=0.5, **rest):
+    """A task with a Marchenko-Pastur target."""
+    return aim.Task(target=aim.MarchenkoPastur(kappa0=kappa0), noise=noise, **rest)
 
 
 def sparse_task(L, R, theta, pi):

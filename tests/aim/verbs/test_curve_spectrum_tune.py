@@ -68,13 +68,6 @@ def test_an_interrupt_keeps_the_points_solved_so_far(monkeypatch, count):
     assert np.isfinite(found.column("test_error")).sum() >= 2
 
 
-def test_bad_curves():
-    with pytest.raises(InvalidArgument, match="alpha"):
-        curve(Task(), Learner(), [0.1, -0.2])
-    with pytest.raises(InvalidArgument, match="alphas"):
-        curve(Task(), Learner(), [])
-
-
 @pytest.mark.parametrize(
     "learner",
     [

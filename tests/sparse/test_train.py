@@ -195,23 +195,23 @@ def test_non_uniform_positions(loss):
     assert abs(uniform.test_error - found.measurement.test_error) > 5 * found.measurement.test_error_err
 
 
-def test_non_uniform_positions_token_by_token():
-    problem = Task(length=4, signal_tokens=2, strength=2.0, positive_rate=0.4, positions=(6, 3, 1, 1))
-    plan = Protocol(ridge=0.05, alpha0=3, alpha1=3, loss="square")
-    found = compare(problem, plan, model="vectorised", dim=60, trials=12, mode="tokens")
-    assert abs(found.test_error_deviation) < 3.5  # d = 60: a little finite-size bias on top
+TOKENS = Protocol(alpha0=1.5, alpha1=1.5, beta=5.0, ridge=0.1, loss="square")
+PLACES = Task(length=4, signal_tokens=2, strength=2.0, positive_rate=0.4, positions=(6, 3, 1, 1))
 
 
-@pytest.mark.parametrize("model", ["attention", "pooled", "vectorised"])
-def test_token_level_mode(model):
-    plan = Protocol(alpha0=1.5, alpha1=1.5, beta=5.0, ridge=0.1, loss="square")
-    found = compare(task(5, 1, 5, 0.5), plan, model=model, dim=150, trials=10, mode="tokens")
-    assert abs(found.test_error_deviation) < 3.5  # ten trials: t distribution rather than normal
-
-
-def test_token_level_mode_with_a_given_query():
-    plan = Protocol(cos_query=0.8, sharpness=2.0, alpha1=2.0, ridge=0.1, loss="square")
-    found = compare(task(5, 1, 4, 0.5), plan, dim=150, trials=10, mode="tokens")
+@pytest.mark.parametrize(
+    ("model", "problem", "plan", "dim", "trials"),
+    [
+        ("attention", task(5, 1, 5, 0.5), TOKENS, 150, 10),
+        ("pooled", task(5, 1, 5, 0.5), TOKENS, 150, 10),
+        ("vectorised", task(5, 1, 5, 0.5), TOKENS, 150, 10),
+        ("attention", task(5, 1, 4, 0.5), TOKENS.changed(cos_query=0.8, sharpness=2.0, alpha1=2.0), 150, 10),
+        ("vectorised", PLACES, Protocol(ridge=0.05, alpha0=3, alpha1=3, loss="square"), 60, 12),
+    ],
+)
+def test_token_level_mode(model, problem, plan, dim, trials):
+    found = compare(problem, plan, model=model, dim=dim, trials=trials, mode="tokens")
+    # ten trials: t distribution rather than normal; d = 60: a little finite-size bias on top
     assert abs(found.test_error_deviation) < 3.5
 
 
@@ -219,10 +219,9 @@ def test_token_level_mode_with_a_given_query():
 @pytest.mark.parametrize("model", ["attention", "pooled"])
 def test_length_generalisation(model, mode):
     """Trained on 5 tokens, tested on 15: theory against both samplers."""
-    plan = Protocol(alpha0=1.5, alpha1=1.5, beta=5.0, ridge=0.1, loss="square")
-    found = compare(task(5, 1, 5, 0.5), plan, model=model, dim=150, trials=10, mode=mode, test_length=15)
+    found = compare(task(5, 1, 5, 0.5), TOKENS, model=model, dim=150, trials=10, mode=mode, test_length=15)
     assert abs(found.test_error_deviation) < 3.5
-    assert found.prediction.test_error > predict(task(5, 1, 5, 0.5), plan, model=model).test_error + 0.005
+    assert found.prediction.test_error > predict(task(5, 1, 5, 0.5), TOKENS, model=model).test_error + 0.005
 
 
 def test_finite_size_correction_explains_small_samples():

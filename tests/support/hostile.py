@@ -1,14 +1,12 @@
 """What hostile input looks like: poisoned stores, marks left by unpickling, small checkpoints with strange names."""
 
-import json
 import os
 import sqlite3
 
 import numpy as np
 
 from tests.support import programs
-
-QUERY, KEY = (f"encoder.layer.0.attention.self.{side}.weight" for side in ("query", "key"))
+from tests.support.checkpoints import KEY, QUERY, written
 
 
 def poison(path, **columns):
@@ -40,12 +38,5 @@ class Mark:
 def checkpoint(path, prefix="", more=(), size=4):
     """A small file whose tensors have these names."""
     names = [f"{prefix}{QUERY}", f"{prefix}{KEY}", *more]
-    step = 4 * size * size
-    header = {
-        name: {"dtype": "F32", "shape": [size, size], "data_offsets": [step * i, step * (i + 1)]}
-        for i, name in enumerate(names)
-    }
-    text = json.dumps(header).encode()
-    rng = np.random.default_rng(0)
-    data = rng.standard_normal((len(names), size, size)).astype("<f4").tobytes()
-    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+    values = np.random.default_rng(0).standard_normal((len(names), size, size)).astype("<f4")
+    path.write_bytes(written(dict(zip(names, values, strict=True)), "F32"))

@@ -7,24 +7,8 @@ import pytest
 from tests.support.problems import mp
 from tests.support.refusals import refusal
 
-from onehead.aim import (
-    Atoms,
-    Learner,
-    Method,
-    PowerLaw,
-    Spikes,
-    Task,
-    Variant,
-    amp,
-    compare,
-    curve,
-    features,
-    nuclear_equivalence,
-    phase_diagram,
-    predict,
-    scaling,
-    train,
-)
+from onehead import aim
+from onehead.aim import Atoms, Learner, Method, PowerLaw, Spikes, Task, Variant
 from onehead.aim.training.data import Tokens, check_target, draw_target
 from onehead.aim.words import problem_from_words
 
@@ -33,11 +17,11 @@ NOT_EMPTY = "eigenvalues must be a list of 1 to 20000 finite numbers, not all ze
 
 
 def trained(learner=None, **words):
-    train(Task(), learner or Learner(), **{"dim": 20, "alpha": 1.0, "method": Method(starts=1), **words})
+    aim.train(Task(), learner or Learner(), **{"dim": 20, "alpha": 1.0, "method": Method(starts=1), **words})
 
 
 def passed(learner=None, **words):
-    amp(Task(), learner or Learner(), **{"dim": 20, "alpha": 1.0, **words})
+    aim.amp(Task(), learner or Learner(), **{"dim": 20, "alpha": 1.0, **words})
 
 
 def words(**given):
@@ -48,7 +32,7 @@ def words(**given):
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        *((partial(predict, Task(), Learner(), alpha), "alpha must be a number > 0")
+        *((partial(aim.predict, Task(), Learner(), alpha), "alpha must be a number > 0")
           for alpha in (0.0, -1.0, float("nan"), float("inf"), "many", None)),
         (partial(mp, 0.0), "kappa0 must"),
         (partial(mp, -1.0), "kappa0 must"),
@@ -88,14 +72,14 @@ def words(**given):
         (words(dim=50, samples=-3), "samples must be a number > 0; got -3."),
         (words(target="power-law", samples=10, alpha=0.5),
          "samples must be left out when alpha is given: one follows from the other; got 10."),
-        (partial(curve, Task(), Learner(), [0.1, -0.2]), "alpha must"),
-        (partial(curve, Task(), Learner(), []), "alphas must"),
-        (partial(scaling, Task(), Learner(), [1e3]), "target must be a target with a dimension d"),
-        (partial(scaling, POWER, Learner(), []), "samples must be at least one number of samples"),
-        (partial(scaling, POWER, Learner(), [-1.0]), "samples must be a number > 0; got -1.0"),
-        (partial(features, POWER, Learner(), [1e3]), "samples must be at least two"),
-        (partial(phase_diagram, Task()), "target must be a target with a dimension d"),
-        (partial(phase_diagram, POWER, log_n=[]), "log_n must be at least one value"),
+        (partial(aim.curve, Task(), Learner(), [0.1, -0.2]), "alpha must"),
+        (partial(aim.curve, Task(), Learner(), []), "alphas must"),
+        (partial(aim.scaling, Task(), Learner(), [1e3]), "target must be a target with a dimension d"),
+        (partial(aim.scaling, POWER, Learner(), []), "samples must be at least one number of samples"),
+        (partial(aim.scaling, POWER, Learner(), [-1.0]), "samples must be a number > 0; got -1.0"),
+        (partial(aim.features, POWER, Learner(), [1e3]), "samples must be at least two"),
+        (partial(aim.phase_diagram, Task()), "target must be a target with a dimension d"),
+        (partial(aim.phase_diagram, POWER, log_n=[]), "log_n must be at least one value"),
         (partial(trained, dim=1), "dim must be an integer >= 2"),
         (partial(trained, dim=2.5), "dim must be an integer"),
         (partial(trained, seeds=0), "seeds must be an integer >= 1"),
@@ -114,9 +98,9 @@ def words(**given):
         (partial(Method, tolerance=0.0), "tolerance must"),
         (partial(passed, damping=0.0), "damping must"),
         (partial(passed, alpha=1e-4), "alpha must"),
-        (partial(compare, Task(), Learner(), alphas=[]), "alphas must"),
-        (partial(compare, Task(), Learner(), alphas=[1.0], seeds=[1]), "seeds must"),
-        (partial(compare, Task(), Learner(), alphas=[1.0], dims=[]), "seeds must"),
+        (partial(aim.compare, Task(), Learner(), alphas=[]), "alphas must"),
+        (partial(aim.compare, Task(), Learner(), alphas=[1.0], seeds=[1]), "seeds must"),
+        (partial(aim.compare, Task(), Learner(), alphas=[1.0], dims=[]), "seeds must"),
         (partial(Tokens, np.ones(5)), "token_law must be two-dimensional, one token per row; got 'an array of shape (5,)'."),
         (partial(Tokens, np.ones((1, 5))), "token_law must be at least two tokens; got 'an array of 1 row(s)'."),
         (partial(Tokens, np.full((3, 2), np.nan)),
@@ -139,7 +123,7 @@ def test_a_wrong_argument_gets_one_sentence(call, sentence):
     [
         (partial(passed, Learner(width=0.5)), "full width"),
         (partial(passed, Learner(weight_decay="0+")), "positive weight decay"),
-        (partial(nuclear_equivalence, Task(), Learner(width=0.5), dim=20, alpha=1.0), "full width"),
+        (partial(aim.nuclear_equivalence, Task(), Learner(width=0.5), dim=20, alpha=1.0), "full width"),
         (partial(check_target, np.ones((3, 2)), 3), "shape"),
         (partial(check_target, np.full((3, 3), np.inf), 3), "finite"),
         (partial(check_target, np.eye(3, k=1), 3), "symmetric"),

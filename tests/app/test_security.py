@@ -16,6 +16,7 @@ from onehead.errors import InvalidArgument, OneheadError
 from onehead.weights import open_checkpoint
 
 SOURCE = Path(onehead.__file__).parent
+UPDATE, QUESTION = "/_dash-update-component", question("draw", {"view": "sparse", "sparse_panel": "alignment"})
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +60,7 @@ def test_only_its_own_names_are_answered(client, host):
     # a page whose name was made to lead here (DNS rebinding) sends its own name
     for path in ("/", "/data.csv", "/assets/explorer.js", "/_dash-layout"):
         assert client.get(path, headers={"Host": host}).status_code in (400, 403)
+    assert client.post(UPDATE, json=QUESTION, headers={"Host": host}).status_code in (400, 403)
 
 
 @pytest.mark.parametrize(
@@ -70,6 +72,9 @@ def test_pages_of_other_origins_may_not_post(client, origin):
     for path in ("/_dash-update-component", "/checkpoint", "/"):
         answer = client.post(path, data=b"{}", headers={"Host": "127.0.0.1:1", "Origin": origin})
         assert answer.status_code == 403
+    assert client.post(UPDATE, json=QUESTION, headers={"Origin": origin}).status_code == 403
+    own = {"Host": "localhost:1", "Origin": "http://localhost:1"}
+    assert client.post(UPDATE, json=QUESTION, headers=own).status_code == 200
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])

@@ -49,21 +49,6 @@ def test_the_page_names_no_other_machine(client):
 
 
 @pytest.mark.parametrize(
-    ("headers", "code"),
-    [
-        ({"Host": "elsewhere.example"}, 403),
-        ({"Host": "127.0.0.1:1", "Origin": "http://elsewhere.example"}, 403),
-        ({"Host": "localhost:1", "Origin": "http://localhost:1"}, 200),
-    ],
-)
-def test_only_its_own_page_may_ask(client, headers, code):
-    answer = client.post(
-        UPDATE, json=question("draw", {"view": "sparse", "sparse_panel": "alignment"}), headers=headers
-    )
-    assert answer.status_code == code
-
-
-@pytest.mark.parametrize(
     ("body", "code"),
     [
         (b"x" * (BODY_LIMIT + 1), 413),

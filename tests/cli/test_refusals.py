@@ -41,45 +41,22 @@ import pytest
         ("aim thresholds --alpha 1", "--alpha", "allowed"),
         ("aim nonsense", "nonsense", "predict"),
         ("nonsense", "nonsense", "aim"),
-        (
-            "aim predict --alpha 1 --target nope",
-            "onehead: --target must be mp or power-law or spikes or atoms; got 'nope'.",
-        ),
+        ("aim predict --alpha 1 --target nope", "onehead: --target must be mp or power-law or spikes or atoms; got 'nope'."),
         ("aim predict --alpha 1 --gamma 1", "onehead: --gamma must be left out with target mp; got 1.0."),
-        (
-            "aim predict",
-            "onehead: --alpha must be given, or samples in its place where d is known; not both; got None.",
-        ),
-        (
-            "aim predict --samples 9",
-            "onehead: --samples must be used where a dimension is known; give dim, or use alpha; got 9.0.",
-        ),
-        (
-            "aim predict --alpha 1 --samples 9 --target power-law",
-            "onehead: --alpha must be given, or samples in its place where d is known; not both; got 'both'.",
-        ),
-        (
-            "aim predict --alpha 1 --weight-decay 1/d",
-            "onehead: --weight-decay must be a number, or 0+: this target has no dimension d; got '1/d'.",
-        ),
-        (
-            "aim predict --alpha 1 --target atoms --atoms /nope",
-            "onehead: --atoms must be a file that exists; got '/nope'.",
-        ),
-        (
-            "aim scaling --samples 9 --target mp",
-            "onehead: --target must be a target with a dimension d: PowerLaw, Spikes or Atoms",
-        ),
+        ("aim predict", "onehead: --alpha must be given, or samples in its place where d is known; not both; got None."),
+        ("aim predict --samples 9",
+         "onehead: --samples must be used where a dimension is known; give dim, or use alpha; got 9.0."),
+        ("aim predict --alpha 1 --samples 9 --target power-law",
+         "onehead: --alpha must be given, or samples in its place where d is known; not both; got 'both'."),
+        ("aim predict --alpha 1 --weight-decay 1/d",
+         "onehead: --weight-decay must be a number, or 0+: this target has no dimension d; got '1/d'."),
+        ("aim predict --alpha 1 --target atoms --atoms /nope", "onehead: --atoms must be a file that exists; got '/nope'."),
+        ("aim scaling --samples 9 --target mp",
+         "onehead: --target must be a target with a dimension d: PowerLaw, Spikes or Atoms"),
         ("aim train --alpha 1", "onehead: --dim must be given: the dimension of a token (d); got None."),
         ("aim scaling", "onehead: --samples must be given: Numbers of samples n, for example log:1e3:1e6:13."),
-        (
-            "aim predict --alpha 1 --weight-decay heavy",
-            "--weight-decay must be a number > 0, the word 0+, or 1/d, sqrt(d), d^x",
-        ),
-        (
-            "aim predict --alpha 1 --weight-decay 1e7",
-            "--weight-decay must be a number > 0 and <= 1e+06, or the word 0+",
-        ),
+        ("aim predict --alpha 1 --weight-decay heavy", "--weight-decay must be a number > 0, the word 0+, or 1/d, sqrt(d), d^x"),
+        ("aim predict --alpha 1 --weight-decay 1e7", "--weight-decay must be a number > 0 and <= 1e+06, or the word 0+"),
         ("aim predict --alpha 1 --weight-decay nan", "--weight-decay must be a number > 0"),
         ("aim predict --alpha 1 --target atoms", "--atoms must be given: a list of 1 to 20000 finite numbers"),
         ("aim predict --alpha 1 --target spikes --spikes 1,2 --dim 2", "--dim must be an integer > 2"),
@@ -131,7 +108,7 @@ import pytest
         ("sparse fly", "No such command 'fly'"),
     ],
     ids=lambda row: row[0],
-)
+)  # fmt: skip
 def test_a_wrong_argument_gets_one_line(refused, row):
     line, *parts = row
     told = refused(*shlex.split(line))

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.support.golden import differences
 from tests.support.programs import python
 
 from onehead import aim, sparse
@@ -62,19 +63,6 @@ def fresh_process(threads):
     return python("from tests.house.test_same_bits import answers; print(answers())", cwd=ROOT, **settings).strip()
 
 
-def differences(left, right):
-    """The paths at which two answers differ, for the message of a failure."""
-
-    def walk(a, b, path):
-        if isinstance(a, dict):
-            return [found for key in a for found in walk(a[key], b[key], f"{path}.{key}")]
-        if isinstance(a, list):
-            return [found for i, (x, y) in enumerate(zip(a, b, strict=True)) for found in walk(x, y, f"{path}[{i}]")]
-        return [] if a == b else [f"{path}: {a} {b}"]
-
-    return walk(json.loads(left), json.loads(right), "")[:10]
-
-
 @pytest.fixture(scope="module")
 def here():
     return answers()
@@ -83,9 +71,9 @@ def here():
 def test_again_in_the_same_process(here):
     """Whatever the first solve left in memory does not change the second; a search would only repeat its own points."""
     again = answers(tuned=False)
-    assert differences(json.dumps({**json.loads(here), "tune": None}), again) == []
+    assert list(differences({**json.loads(here), "tune": None}, json.loads(again))) == []
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_fresh_processes_with_any_number_of_threads(here, threads):
-    assert differences(here, fresh_process(threads)) == []
+    assert list(differences(json.loads(here), json.loads(fresh_process(threads)))) == []

@@ -7,15 +7,7 @@ from hypothesis import strategies as st
 from tests.support.problems import SmoothHinge
 from tests.support.problems import sparse_task as task
 
-from onehead.sparse import (
-    Hinge,
-    Protocol,
-    Square,
-    Task,
-    align,
-    critical_bias_rate,
-    misalignment_constant,
-)
+from onehead.sparse import Hinge, Protocol, Square, Task, align, critical_bias_rate, misalignment_constant
 from onehead.sparse.training.samplers import first_steps, token_first_steps
 
 # alpha0, L, R, theta, pi, eta_w, eta_b, loss -> <w1,xi>, |w1|, <q2,xi>, |q2|, cos, <q2,w1> (S9)
@@ -79,11 +71,7 @@ def test_rising_readout_rate_flips_the_query():
 
 @pytest.mark.parametrize(
     ("problem", "plan", "constant"),
-    [
-        ((10, 3, 6, 0.2), {}, 0.199663),
-        ((10, 1, 5, 0.5), {}, 0.081642),
-        ((10, 1, 4, 0.2), {"eta_b": 0.0}, 36.36),
-    ],
+    [((10, 3, 6, 0.2), {}, 0.199663), ((10, 1, 5, 0.5), {}, 0.081642), ((10, 1, 4, 0.2), {"eta_b": 0.0}, 36.36)],
 )
 def test_misalignment_constant(problem, plan, constant):
     assert misalignment_constant(task(*problem), Protocol(**plan)) == pytest.approx(constant, rel=2e-4)
@@ -135,8 +123,7 @@ def test_anti_alignment_is_said_in_words():
 def test_limits_are_vectors(L, R, theta, pi, alpha0, eta_w, eta_b, beta, loss):
     """Cauchy-Schwarz for three vectors: all cosines within one, and their Gram matrix positive."""
     found = align(
-        task(L, min(R, L), theta, pi),
-        Protocol(alpha0=alpha0, eta_w=eta_w, eta_b=eta_b, beta=beta, loss=loss),
+        task(L, min(R, L), theta, pi), Protocol(alpha0=alpha0, eta_w=eta_w, eta_b=eta_b, beta=beta, loss=loss)
     )
     assert abs(found.cos_query) <= 1.0 + 1e-9
     assert 0.0 <= found.cos_readout <= 1.0
@@ -145,11 +132,7 @@ def test_limits_are_vectors(L, R, theta, pi, alpha0, eta_w, eta_b, beta, loss):
     if found.norm_query > 1e-12 and found.norm_readout > 1e-12:
         between = found.query_readout / (found.norm_query * found.norm_readout)
         gram = np.array(
-            [
-                [1, found.cos_query, found.cos_readout],
-                [found.cos_query, 1, between],
-                [found.cos_readout, between, 1],
-            ]
+            [[1, found.cos_query, found.cos_readout], [found.cos_query, 1, between], [found.cos_readout, between, 1]]
         )
         assert np.linalg.eigvalsh(gram).min() > -1e-6
 

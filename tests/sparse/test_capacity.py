@@ -15,13 +15,7 @@ from onehead.sparse.solve.separability import separable_ratio
 
 @pytest.mark.parametrize(
     ("delta", "pi", "ratio"),
-    [
-        (5 / 10**0.5, 0.5, 2.950075),
-        (9 / 10**0.5, 0.2, 8.775582),
-        (1, 0.5, 2.341184),
-        (0, 0.2, 2.667595),
-        (0, 0.5, 2.0),
-    ],
+    [(5 / 10**0.5, 0.5, 2.950075), (9 / 10**0.5, 0.2, 8.775582), (1, 0.5, 2.341184), (0, 0.2, 2.667595), (0, 0.5, 2.0)],
 )
 def test_linear_capacity(delta, pi, ratio):
     """A single token with R = 1 has delta = theta; without signal and balanced it is Cover's 2."""

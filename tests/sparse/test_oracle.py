@@ -24,11 +24,7 @@ def log_task(c, L, pi=0.5):
 
 @pytest.mark.parametrize(
     ("problem", "expected"),
-    [
-        (Task(length=10, strength=5), 0.017833),
-        (Task(length=100, strength=5), 0.043056),
-        (log_task(2, 100), 0.097363),
-    ],
+    [(Task(length=10, strength=5), 0.017833), (Task(length=100, strength=5), 0.043056), (log_task(2, 100), 0.097363)],
 )
 def test_hardmax_values_of_section_9(problem, expected):
     assert hardmax_error(problem) == pytest.approx(expected, abs=6e-7)
@@ -153,12 +149,7 @@ def test_detection_boundary():
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    L=st.integers(1, 10**6),
-    R=st.integers(1, 4),
-    theta=st.floats(0.0, 12.0),
-    pi=st.floats(0.02, 0.98),
-)
+@given(L=st.integers(1, 10**6), R=st.integers(1, 4), theta=st.floats(0.0, 12.0), pi=st.floats(0.02, 0.98))
 def test_exact_oracles_are_errors_in_order(L, R, theta, pi):
     problem = Task(length=L, signal_tokens=min(R, L), strength=theta, positive_rate=pi)
     floor = min(pi, 1 - pi)

@@ -8,17 +8,7 @@ from tests.support.problems import SmoothHinge
 from tests.support.problems import sparse_task as task
 
 from onehead.errors import OutsideDomain
-from onehead.sparse import (
-    Hinge,
-    Logistic,
-    Protocol,
-    Square,
-    SquaredHinge,
-    Task,
-    curve,
-    predict,
-    ridgeless,
-)
+from onehead.sparse import Hinge, Logistic, Protocol, Square, SquaredHinge, Task, curve, predict, ridgeless
 from onehead.sparse.equations.features import attention_features, pooled_features, vectorised_features, with_gauss
 from onehead.sparse.equations.order import radius
 from onehead.sparse.solve.hinge import solve_hard_margin, solve_hinge
@@ -296,34 +286,10 @@ def test_end_to_end(alpha, attention, pooled, pooled_train, vectorised):
 @pytest.mark.parametrize(
     ("problem", "plan", "s", "test", "pooled"),
     [  # token-level runs (S8): theory columns; the pooled one is trained on the second half only
-        (
-            (6, 2, 4, 0.3),
-            {"eta_b": 3, "beta": 6, "ridge": 1e-2, "alpha0": 1.5, "alpha1": 2},
-            0.9076,
-            0.0306,
-            0.0775,
-        ),
-        (
-            (8, 1, 4, 0.2),
-            {"eta_b": 0, "beta": 8, "ridge": 1e-2, "alpha0": 4, "alpha1": 3},
-            -0.1765,
-            0.2354,
-            0.1916,
-        ),
-        (
-            (6, 1, 5, 0.5),
-            {"loss": "square", "beta": 4, "ridge": 0.1, "alpha0": 1, "alpha1": 2},
-            0.8965,
-            0.0480,
-            0.2196,
-        ),
-        (
-            (6, 1, 5, 0.5),
-            {"loss": "hinge", "beta": 4, "ridge": 1e-2, "alpha0": 1, "alpha1": 2},
-            0.9181,
-            0.0451,
-            0.2554,
-        ),
+        ((6, 2, 4, 0.3), {"eta_b": 3, "beta": 6, "ridge": 1e-2, "alpha0": 1.5, "alpha1": 2}, 0.9076, 0.0306, 0.0775),
+        ((8, 1, 4, 0.2), {"eta_b": 0, "beta": 8, "ridge": 1e-2, "alpha0": 4, "alpha1": 3}, -0.1765, 0.2354, 0.1916),
+        ((6, 1, 5, 0.5), {"loss": "square", "beta": 4, "ridge": 0.1, "alpha0": 1, "alpha1": 2}, 0.8965, 0.0480, 0.2196),
+        ((6, 1, 5, 0.5), {"loss": "hinge", "beta": 4, "ridge": 1e-2, "alpha0": 1, "alpha1": 2}, 0.9181, 0.0451, 0.2554),
     ],
 )
 def test_theory_columns_of_section_8(problem, plan, s, test, pooled):

@@ -291,10 +291,7 @@ def test_a_file_that_may_not_grow(tmp_path):
             StoreFailed, match=r"cannot grow .*: the disk is full or broken; every point counted so far"
         ):
             swept(
-                "wide",
-                {"x": list(range(500))},
-                store=tmp_path / "points.db",
-                progress=lambda: acknowledged.append(1),
+                "wide", {"x": list(range(500))}, store=tmp_path / "points.db", progress=lambda: acknowledged.append(1)
             )
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

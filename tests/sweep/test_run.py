@@ -103,13 +103,7 @@ def test_retry_solves_failed_points_again(tmp_path):
 def test_stop_at_the_first_failure(on, tmp_path):
     store = tmp_path / "points.db"
     with pytest.raises(PointFailed, match="stopped at the first failed point: ZeroDivisionError"):
-        swept(
-            "broken",
-            {"x": [2, 5, 1, *range(8, 3000, 3)]},
-            store=store,
-            on_error="stop",
-            on=on,
-        )
+        swept("broken", {"x": [2, 5, 1, *range(8, 3000, 3)]}, store=store, on_error="stop", on=on)
     with Store.reading(store) as opened:
         counts = opened.counts()
     assert counts.failed == 1 and counts.missing > 0
@@ -168,13 +162,7 @@ def test_overhead_of_trivial_points(tmp_path):
     """Less than 2 ms a point on two local workers, their start included; the larger run is in benchmarks/sweep.py."""
     points = 4000
     clock = time.perf_counter()
-    table = swept(
-        "trivial",
-        {"x": list(range(points))},
-        store=tmp_path / "points.db",
-        on="local",
-        workers=2,
-    )
+    table = swept("trivial", {"x": list(range(points))}, store=tmp_path / "points.db", on="local", workers=2)
     each = 1e3 * (time.perf_counter() - clock) / points
     print(f"{each:.2f} ms a point, {1e3 / each:.0f} rows/s on two local workers")  # noqa: T201
     assert len(table) == points and each < 2.0

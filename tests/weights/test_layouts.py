@@ -65,20 +65,16 @@ def attention(prefix, q="q_proj", k="k_proj", v="v_proj"):
     return separate(*(f"{prefix}.{{}}.self_attn.{word}.weight" for word in (q, k, v)))
 
 
-BERT = separate(*(f"encoder.layer.{{}}.attention.self.{word}.weight" for word in ("query", "key", "value")))
+def bert(prefix="", own="self"):
+    return separate(*(f"{prefix}encoder.layer.{{}}.attention.{own}.{w}.weight" for w in ("query", "key", "value")))
+
+
+BERT = bert()
 CASES = {  # case -> (layout, packing, shapes, config)
     "bert": ("bert", BERT, {}, {"model_type": "bert"}),
-    "bert with prefix": (
-        "bert", separate(*(f"bert.encoder.layer.{{}}.attention.self.{w}.weight" for w in ("query", "key", "value"))), {}, {},
-    ),
-    "roberta": (
-        "bert", separate(*(f"roberta.encoder.layer.{{}}.attention.self.{w}.weight" for w in ("query", "key", "value"))), {},
-        {"model_type": "roberta"},
-    ),
-    "vit": (
-        "vit", separate(*(f"vit.encoder.layer.{{}}.attention.attention.{w}.weight" for w in ("query", "key", "value"))), {},
-        {"model_type": "vit"},
-    ),
+    "bert with prefix": ("bert", bert("bert."), {}, {}),
+    "roberta": ("bert", bert("roberta."), {}, {"model_type": "roberta"}),
+    "vit": ("vit", bert("vit.", "attention"), {}, {"model_type": "vit"}),
     "distilbert": (
         "distilbert", separate(*(f"distilbert.transformer.layer.{{}}.attention.{w}_lin.weight" for w in "qkv")), {},
         {"model_type": "distilbert", "num_attention_heads": None, "n_heads": HEADS},

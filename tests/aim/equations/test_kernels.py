@@ -11,10 +11,7 @@ from onehead.aim.equations.geometry import LogitRule, logit_rule, tied
 from onehead.aim.equations.output import OutputChannel
 from onehead.aim.losses import LOSSES
 from onehead.aim.training.amp import _messages
-from onehead.numerics.prox import (
-    pair_of_row,
-    prox,
-)
+from onehead.numerics.prox import pair_of_row, prox
 
 
 @pytest.mark.parametrize("name", list(LOSSES))

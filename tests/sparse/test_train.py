@@ -1,6 +1,4 @@
-"""Real samples: solvers at their minimum, samplers with the right law, theory within three standard
-errors.
-"""
+"""Real samples: solvers at their minimum, samplers with the right law, theory within three standard errors."""
 
 from types import SimpleNamespace
 

@@ -27,8 +27,7 @@ def kill_after(process, finished):
     return step
 
 
-def test_a_killed_worker_loses_nothing(tmp_path):
-    store = tmp_path / "points.db"
+def test_a_killed_worker_loses_nothing(store):
     with cluster() as (address, _, workers):
         table = swept(
             "sleep",
@@ -45,8 +44,7 @@ def test_a_killed_worker_loses_nothing(tmp_path):
     print(f"one of two workers killed after 30 points: {len(table)} of {POINTS} rows arrived, 0 duplicated")  # noqa: T201
 
 
-def test_a_killed_scheduler_keeps_what_is_finished(tmp_path):
-    store = tmp_path / "points.db"
+def test_a_killed_scheduler_keeps_what_is_finished(store):
     words = {"axes": {"x": list(range(POINTS))}, "fixed": {"seconds": 0.03}, "store": store}
     acknowledged = []
     with cluster() as (address, scheduler, _):

@@ -61,8 +61,8 @@ def rows_of(store):
 
 
 @pytest.mark.slow
-def test_kill_the_driver_twenty_times(tmp_path):
-    store, chance = tmp_path / "points.db", random.Random(6)
+def test_kill_the_driver_twenty_times(store):
+    chance = random.Random(6)
     before, acknowledged, lost, changed = {}, 0, 0, 0
     for kill in range(KILLS):
         process = driver(store, "local" if kill % 4 == 0 else "inline", 3000, 0.002)
@@ -90,10 +90,10 @@ def test_kill_the_driver_twenty_times(tmp_path):
     assert (lost, changed, intact, wanted) == (0, 0, "ok", (3000, 3000))
 
 
-def test_workers_of_a_killed_driver_end_by_themselves(tmp_path):
+def test_workers_of_a_killed_driver_end_by_themselves(store):
     import psutil
 
-    process = driver(tmp_path / "points.db", "local", 40, 0.5)
+    process = driver(store, "local", 40, 0.5)
     for _ in range(3):
         process.stdout.readline()
     workers = psutil.Process(process.pid).children()
@@ -106,8 +106,8 @@ def test_workers_of_a_killed_driver_end_by_themselves(tmp_path):
     assert not alive
 
 
-def test_a_worker_killed_in_the_middle(tmp_path):
-    words = {"fixed": {"folder": str(tmp_path)}, "store": tmp_path / "points.db", "on": "local", "workers": 2}
+def test_a_worker_killed_in_the_middle(tmp_path, store):
+    words = {"fixed": {"folder": str(tmp_path)}, "store": store, "on": "local", "workers": 2}
     table = swept("deadly_once", {"x": list(range(400))}, **words)
     deaths = len(list(tmp_path.glob("dead-*")))
     print(f"{deaths} workers killed in the middle of a chunk: {len(table)} of 400 rows, {len(table.failed)} failed")  # noqa: T201
@@ -131,8 +131,7 @@ def test_workers_that_do_not_start(monkeypatch):
         swept("trivial", {"x": [1, 2, 3]}, on="local", workers=2)
 
 
-def test_two_runs_at_once_are_refused(tmp_path):
-    store = tmp_path / "points.db"
+def test_two_runs_at_once_are_refused(tmp_path, store):
     first = driver(store, "inline", 40, 0.05)
     try:
         for _ in range(2):
@@ -148,8 +147,7 @@ def test_two_runs_at_once_are_refused(tmp_path):
     assert not (tmp_path / "points.db.lock").exists()
 
 
-def test_a_store_from_a_newer_version(tmp_path):
-    store = tmp_path / "points.db"
+def test_a_store_from_a_newer_version(store):
     swept("trivial", {"x": [1]}, store=store)
     with sqlite3.connect(store) as db:
         db.execute("PRAGMA user_version = 99")
@@ -164,8 +162,7 @@ def test_a_store_from_a_newer_version(tmp_path):
     assert store.read_bytes() == before
 
 
-def test_a_damaged_store(tmp_path):
-    store = tmp_path / "points.db"
+def test_a_damaged_store(tmp_path, store):
     swept("trivial", {"x": list(range(2000))}, store=store)
     whole = store.read_bytes()
     damages = {
@@ -223,9 +220,9 @@ def test_a_read_only_folder(tmp_path):
             swept("trivial", {"x": [1]}, store=path)
 
 
-def test_a_store_at_rest_in_a_read_only_folder_can_be_read(tmp_path):
-    swept("trivial", {"x": [1, 2]}, store=tmp_path / "points.db")
-    with folder_that_cannot_be_written(tmp_path / "points.db") as folder, Store.reading(folder / "points.db") as opened:
+def test_a_store_at_rest_in_a_read_only_folder_can_be_read(store):
+    swept("trivial", {"x": [1, 2]}, store=store)
+    with folder_that_cannot_be_written(store) as folder, Store.reading(folder / "points.db") as opened:
         assert opened.counts().done == 2 and len(list(opened.rows())) == 2
 
 
@@ -280,7 +277,7 @@ def test_disk_full_while_writing_arrays():
         assert not list((folder / "points.db.arrays").glob("*.part"))
 
 
-def test_a_file_that_may_not_grow(tmp_path):
+def test_a_file_that_may_not_grow(store):
     """The same without the right to mount: the system refuses files beyond a size."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -290,14 +287,12 @@ def test_a_file_that_may_not_grow(tmp_path):
         with pytest.raises(
             StoreFailed, match=r"cannot grow .*: the disk is full or broken; every point counted so far"
         ):
-            swept(
-                "wide", {"x": list(range(500))}, store=tmp_path / "points.db", progress=lambda: acknowledged.append(1)
-            )
+            swept("wide", {"x": list(range(500))}, store=store, progress=lambda: acknowledged.append(1))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         signal.signal(signal.SIGXFSZ, before)
-    with Store.reading(tmp_path / "points.db") as opened:
+    with Store.reading(store) as opened:
         kept = opened.counts().done
-    table = swept("wide", {"x": list(range(500))}, store=tmp_path / "points.db")
+    table = swept("wide", {"x": list(range(500))}, store=store)
     print(f"file limit: {len(acknowledged)} acknowledged, {kept} kept, {len(table)} of 500 afterwards")  # noqa: T201
     assert kept >= len(acknowledged) > 0 and len(table) == 500

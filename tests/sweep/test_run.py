@@ -59,8 +59,7 @@ def test_seeds_and_repeats_draw_fresh_numbers():
     assert [row["number"] for row in again] == [row["number"] for row in table]
 
 
-def test_done_points_are_never_solved_again(tmp_path):
-    store = tmp_path / "points.db"
+def test_done_points_are_never_solved_again(store):
     first = swept("trivial", {"x": [1, 2, 3]}, store=store)
     steps = []
     more = swept("trivial", {"x": [0, 1, 2, 3, 4]}, store=store, progress=lambda: steps.append(1))
@@ -88,8 +87,8 @@ def test_failed_points_are_rows_with_a_reason(on):
     assert math.isnan(table.column("ratio")[0]) and table.column("ratio")[2] == 1.0
 
 
-def test_retry_solves_failed_points_again(tmp_path):
-    cure, store = tmp_path / "cure", tmp_path / "points.db"
+def test_retry_solves_failed_points_again(tmp_path, store):
+    cure = tmp_path / "cure"
     words = {"fixed": {"cure": str(cure)}, "store": store}
     assert len(swept("cured", {"x": [1, 2]}, **words).failed) == 2
     cure.touch()
@@ -100,8 +99,7 @@ def test_retry_solves_failed_points_again(tmp_path):
 
 
 @pytest.mark.parametrize("on", ["inline", "local"])
-def test_stop_at_the_first_failure(on, tmp_path):
-    store = tmp_path / "points.db"
+def test_stop_at_the_first_failure(on, store):
     with pytest.raises(PointFailed, match="stopped at the first failed point: ZeroDivisionError"):
         swept("broken", {"x": [2, 5, 1, *range(8, 3000, 3)]}, store=store, on_error="stop", on=on)
     with Store.reading(store) as opened:
@@ -109,16 +107,14 @@ def test_stop_at_the_first_failure(on, tmp_path):
     assert counts.failed == 1 and counts.missing > 0
 
 
-def test_ctrl_c_keeps_points_that_wait_for_the_writer(tmp_path):
-    store = tmp_path / "points.db"
+def test_ctrl_c_keeps_points_that_wait_for_the_writer(store):
     with pytest.raises(KeyboardInterrupt):
         swept("interrupted", {"x": list(range(9))}, store=store)
     with Store.reading(store) as opened:
         assert opened.counts().done == 5  # solved within a millisecond, none had been written yet
 
 
-def test_arrays_are_kept_once_by_content(tmp_path):
-    store = tmp_path / "points.db"
+def test_arrays_are_kept_once_by_content(tmp_path, store):
     table = swept("heavy", {"size": [100], "copy": [1, 2]}, seeds=[0], store=store)
     files = list((tmp_path / "points.db.arrays").iterdir())
     assert [file.suffix for file in files] == [".npz"]
@@ -158,11 +154,11 @@ def test_a_table_shows_itself(tmp_path):
     assert json.dumps(list(table))
 
 
-def test_overhead_of_trivial_points(tmp_path):
+def test_overhead_of_trivial_points(store):
     """Less than 2 ms a point on two local workers, their start included; the larger run is in benchmarks/sweep.py."""
     points = 4000
     clock = time.perf_counter()
-    table = swept("trivial", {"x": list(range(points))}, store=tmp_path / "points.db", on="local", workers=2)
+    table = swept("trivial", {"x": list(range(points))}, store=store, on="local", workers=2)
     each = 1e3 * (time.perf_counter() - clock) / points
     print(f"{each:.2f} ms a point, {1e3 / each:.0f} rows/s on two local workers")  # noqa: T201
     assert len(table) == points and each < 2.0

@@ -63,15 +63,12 @@ def test_numerical_version_is_part_of_the_key(monkeypatch):
 
 @pytest.mark.parametrize("name", sorted(CALLS))
 def test_words_of_a_problem_describe_it_again(name):
-    needed = {"alpha": 0.5, "dim": 20} if name.startswith("aim") else {"dim": 30}
-    call = CALLS[name]
+    call, needed = CALLS[name], {"alpha": 0.5, "dim": 20} if name.startswith("aim") else {"dim": 30}
     if name == "aim.scaling":  # its target has a dimension
-        needed = {"alpha": 0.5, "dim": 20, "target": "power-law"}
-    ready = call.ready(
-        {word: value for word, value in needed.items() if word in call.words and word != "dim"}
-        if name in ("aim.predict", "aim.spectrum", "aim.tune", "aim.thresholds")
-        else {word: value for word, value in needed.items() if word in call.words}
-    )
+        needed["target"] = "power-law"
+    elif name in ("aim.predict", "aim.spectrum", "aim.tune", "aim.thresholds"):
+        del needed["dim"]
+    ready = call.ready({word: value for word, value in needed.items() if word in call.words})
     assert call.ready(ready.parameters).parameters == ready.parameters
     assert set(ready.parameters) <= set(call.words)
 

@@ -5,10 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr
+from scipy.stats import hypergeom
 
 from onehead.sparse import Task, grow, oracle
 from onehead.sparse.equations.oracle import (
     ACTIVATIONS,
+    _hypergeometric,
     best_linear_error,
     elementwise_error,
     elementwise_snr,
@@ -109,10 +111,6 @@ def test_concentrated_linear_rule_for_rare_positives():
 
 
 def test_hypergeometric_weights_match_scipy():
-    from scipy.stats import hypergeom
-
-    from onehead.sparse.equations.oracle import _hypergeometric
-
     for places in (1, 3, 17, 20):
         got = _hypergeometric(Task(length=20, signal_tokens=4), places)
         assert got == pytest.approx(hypergeom.pmf(np.arange(5), 20, 4, places), abs=1e-12)

@@ -42,9 +42,7 @@ def test_losses_are_convex_and_consistent(loss, a, b):
 @pytest.mark.parametrize("loss", ["logistic", "square", "squared-hinge"])
 def test_curvature_is_the_derivative_of_the_derivative(loss):
     t = np.array([-3.0, -0.2, 0.4, 2.5])
-    from onehead.sparse.losses import Loss
-
-    assert LOSSES[loss].curvature(t) == pytest.approx(Loss.curvature(LOSSES[loss], t), abs=1e-6)
+    assert LOSSES[loss].curvature(t) == pytest.approx(sparse.Loss.curvature(LOSSES[loss], t), abs=1e-6)
 
 
 # ---- tuning and maps

@@ -8,8 +8,9 @@ from tests.support.problems import sparse_task as task
 
 from onehead.sparse import Protocol, Task, draw, finite_size, predict, separable_share, train
 from onehead.sparse.losses import LOSSES
+from onehead.sparse.task import place_signal
 from onehead.sparse.training.minimise import _objective, descend, fit, separable
-from onehead.sparse.training.samplers import Readable, attention_sample, pooled_sample, vectorised_sample
+from onehead.sparse.training.samplers import Readable, attend, attention_sample, pooled_sample, vectorised_sample
 from onehead.sparse.training.train import Query
 
 
@@ -92,8 +93,6 @@ def test_separability():
 
 def test_reduced_features_have_the_law_of_tokens():
     """First two moments of f_q(X), reduced against token by token; 4 standard errors of 20,000 samples."""
-    from onehead.sparse.training.samplers import attend
-
     problem, query = task(5, 2, 3, 0.4), Query(0.6, 1.5)
     rng = np.random.default_rng(5)
     reduced = attention_sample(problem, query, 20_000, 4, rng)
@@ -128,8 +127,6 @@ def test_positions_are_drawn_with_their_weights():
     problem = Task(length=3, signal_tokens=2, strength=1.0, positive_rate=0.99, positions=(4, 2, 1))
     masks, odds = problem.patterns()
     assert odds == pytest.approx(np.array([8, 4, 2]) / 14)
-    from onehead.sparse.task import place_signal
-
     seen = place_signal(problem, np.random.default_rng(0), np.ones(20_000))
     assert seen.mean(axis=0) == pytest.approx(odds @ masks, abs=4 * 0.5 / np.sqrt(20_000))
 

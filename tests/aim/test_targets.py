@@ -5,23 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onehead.aim import (
-    Atoms,
-    Learner,
-    MarchenkoPastur,
-    PowerLaw,
-    Spikes,
-    Task,
-    amp,
-    curve,
-    predict,
-    spectrum,
-    thresholds,
-    train,
-    tune,
-)
+from onehead import aim
+from onehead.aim import Atoms, Learner, MarchenkoPastur, PowerLaw, Spikes, Task
 from onehead.aim.words import decay_from_word, problem_from_words
-from onehead.errors import InvalidArgument
 
 
 @given(gamma=st.floats(0.0, 3.0), dim=st.integers(2, 400))
@@ -57,30 +43,6 @@ def test_arrays_are_accepted_and_targets_are_values():
         PowerLaw(gamma=1.0, dim=10).values[0] = 3.0
 
 
-@pytest.mark.parametrize(
-    ("call", "sentence"),
-    [
-        (lambda: PowerLaw(gamma=-1), "gamma must be a number >= 0 and <= 10; got -1."),
-        (lambda: PowerLaw(dim=1), "dim must be an integer >= 2 and <= 20000; got 1."),
-        (
-            lambda: Atoms(eigenvalues=()),
-            "eigenvalues must be a list of 1 to 20000 finite numbers, not all zero; got ().",
-        ),
-        (
-            lambda: Atoms(eigenvalues=(0.0, 0.0)),
-            "eigenvalues must be a list of 1 to 20000 finite numbers, not all zero",
-        ),
-        (lambda: Atoms(eigenvalues=(np.nan,)), "eigenvalues must be a list of 1 to 20000 finite numbers"),
-        (lambda: Spikes(spikes=(1.0, 2.0), dim=2), "dim must be an integer > 2, the number of spikes; got 2."),
-        (lambda: Spikes(spikes=(0.0,), dim=9), "spikes must be a list of finite numbers, not all zero; got (0.0,)."),
-    ],
-)
-def test_bad_targets_get_a_sentence(call, sentence):
-    with pytest.raises(InvalidArgument) as failure:
-        call()
-    assert str(failure.value).startswith(sentence.rstrip("."))
-
-
 TARGETS = (
     PowerLaw(gamma=0.75, dim=60),
     Spikes(spikes=(6.0, 3.0, 1.8), dim=60),
@@ -91,57 +53,32 @@ TARGETS = (
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: type(target).__name__)
 def test_every_verb_works(target):
     task, learner = Task(target=target), Learner(weight_decay=0.02)
-    point = predict(task, learner, 0.5)
+    point = aim.predict(task, learner, 0.5)
     assert point.status == "converged"
     assert 0.0 < point.excess_error < point.test_error
     assert point.m**2 <= point.q * target.second_moment
-    assert [p.alpha for p in curve(task, learner, [0.5, 1.0])] == [0.5, 1.0]
-    marks = thresholds(task, learner)
+    assert [p.alpha for p in aim.curve(task, learner, [0.5, 1.0])] == [0.5, 1.0]
+    marks = aim.thresholds(task, learner)
     assert 0.0 < marks.emergence < marks.interpolation <= marks.direct + 1e-12
-    best = tune(task, learner, 0.5)
+    best = aim.tune(task, learner, 0.5)
     assert best.test_error <= point.test_error * (1.0 + 1e-9)
-    law = spectrum(point)
+    law = aim.spectrum(point)
     assert law.second_moment == pytest.approx(point.q, rel=1e-9)
     assert law.cdf(np.array([1e6]))[0] == pytest.approx(1.0, abs=1e-3)
     # one small head: theory and training agree to the size of its fluctuations, 1/d with a factor of a few
-    runs = train(task, learner, dim=60, alpha=0.5, seeds=2)
+    runs = aim.train(task, learner, dim=60, alpha=0.5, seeds=2)
     assert runs.test_error == pytest.approx(point.test_error, abs=0.08)
-    steps = amp(task, learner, dim=60, alpha=0.5, iterations=30).to_rows()
+    steps = aim.amp(task, learner, dim=60, alpha=0.5, iterations=30).to_rows()
     assert steps[-1]["q"] == pytest.approx(steps[-1]["q_theory"], rel=0.3)
 
 
 def test_the_limit_of_no_noise_recovers_atoms_exactly():
     task = Task(target=Spikes(spikes=(6.0, 3.0), dim=50), noise=0.0)
-    point = predict(task, Learner(weight_decay="0+"), 1.0)
+    point = aim.predict(task, Learner(weight_decay="0+"), 1.0)
     assert point.status.startswith("perfect recovery")
-    law = spectrum(point)
+    law = aim.spectrum(point)
     assert law.rank == pytest.approx(2 / 50)
     assert law.x.size == 0
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        ({"target": "zip"}, "target must be one of mp, power-law, spikes, atoms; got 'zip'."),
-        ({"gamma": 0.7}, "gamma must be left out with target mp; got 0.7."),
-        ({"target": "power-law", "kappa0": 0.5}, "kappa0 must be left out with target power-law; got 0.5."),
-        ({"samples": 100}, "samples must be used where a dimension is known; give dim, or use alpha; got 100."),
-        ({"weight_decay": "1/d"}, "weight_decay must be a number, or 0+: this target has no dimension d; got '1/d'."),
-        (
-            {"target": "atoms", "atoms": [1.0, 2.0], "dim": 3},
-            "dim must be left out, or 2, the number of eigenvalues; got 3.",
-        ),
-        ({"dim": 50, "samples": -3}, "samples must be a number > 0; got -3."),
-        (
-            {"target": "power-law", "samples": 10, "alpha": 0.5},
-            "samples must be left out when alpha is given: one follows from the other; got 10.",
-        ),
-    ],
-)
-def test_bad_words_get_a_sentence(words, sentence):
-    with pytest.raises(InvalidArgument) as failure:
-        problem_from_words(words)
-    assert str(failure.value) == sentence
 
 
 def test_words_leave_the_rest_alone():
@@ -170,7 +107,7 @@ def test_kurtosis_of_the_logits_stays_at_any_dimension(gamma):
     logits = np.concatenate([np.prod(rng.standard_normal((2, 10_000, 200)), axis=0) @ values for _ in range(20)])
     measured = np.mean(logits**4) / np.mean(logits**2) ** 2 - 3.0
     assert measured == pytest.approx(small, rel=0.15)  # heavy tails: the fourth moment of 2e5 samples is good to 5 %
-    point = predict(Task(target=PowerLaw(gamma=gamma, dim=200)), Learner(weight_decay=1.0), 2.0)
+    point = aim.predict(Task(target=PowerLaw(gamma=gamma, dim=200)), Learner(weight_decay=1.0), 2.0)
     assert point.kind == "conjecture"
     assert "far from Gaussian" in point.certificate.warnings[-1]
-    assert predict(Task(), Learner(), 2.0).kind == "claim"
+    assert aim.predict(Task(), Learner(), 2.0).kind == "claim"

@@ -1,12 +1,11 @@
 """Knobs follow the declarations: problems survive the address, a new word needs nothing in app, old links open."""
 
-import subprocess
-import sys
 from urllib.parse import parse_qsl
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.programs import python
 
 from onehead import aim, sparse
 from onehead.app import VIEWS, read_state
@@ -154,22 +153,17 @@ assert "pull" not in VIEWS["sparse"].knobs
 """
 
 
-def alone(text):
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stderr
-
-
 def test_a_new_word_of_the_learner_is_on_the_page_with_nothing_said_in_app():
-    alone(NEW)
+    python(NEW)
 
 
 def test_reading_a_state_loads_no_compiled_code():
-    alone(
+    python(
         "import sys\nfrom onehead.app import VIEWS, read_state\nfor view in VIEWS:\n"
         "    state, _ = read_state({'view': view})\n    state.query(), state.task, state.learner, state.protocol\n"
         "    VIEWS[view].code(state)\nassert not {'numba', 'dash', 'plotly'} & set(sys.modules)"
     )
-    alone(
+    python(
         "import sys\nfrom onehead.cli.main import cli\n"
         "try:\n    cli(['app', '--help'])\nexcept SystemExit as end:\n    assert end.code == 0\n"
         "assert not {'numba', 'onehead.app'} & set(sys.modules)"

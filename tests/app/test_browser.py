@@ -4,10 +4,12 @@ import csv
 import re
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 from tests.support.browser import chromium, needs_chromium, quiet_page
 from tests.support.explorer import DRAG, checkpoint_file, running_server, until
+from tests.support.programs import program
 
 from onehead import aim, sparse
 from onehead.app.state import read_state
@@ -247,10 +249,7 @@ def test_a_dropped_file_shows_its_heads(page, address, tmp_path):
 # --- the command
 
 
-def program(*words):
-    return subprocess.run(
-        [sys.executable, "-m", "onehead", "app", *words], capture_output=True, text=True, timeout=60, check=False
-    )
+program = partial(program, "app")
 
 
 def test_bad_flags_get_one_line():

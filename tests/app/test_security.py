@@ -16,15 +16,7 @@ from onehead.errors import InvalidArgument, OneheadError
 from onehead.weights import open_checkpoint
 
 SOURCE = Path(onehead.__file__).parent
-
-
-@pytest.fixture(scope="module")
-def explorer(tmp_path_factory):
-    from onehead.app.server import Explorer
-
-    made = Explorer(store=tmp_path_factory.mktemp("store") / "runs.sqlite", workers=2)
-    yield made
-    made.close()
+UPDATE, QUESTION = "/_dash-update-component", question("draw", {"view": "sparse", "sparse_panel": "alignment"})
 
 
 @pytest.fixture(scope="module")
@@ -64,11 +56,11 @@ def raw(port, data, seconds=10.0):
         "[::1].evil.example", "[::ffff:127.0.0.1]", "0.0.0.0", "127.1", "2130706433", "LOCALHOST.", "localhost,evil.example",
     ],
 )  # fmt: skip
-def test_only_its_own_names_are_answered(explorer, host):
+def test_only_its_own_names_are_answered(client, host):
     # a page whose name was made to lead here (DNS rebinding) sends its own name
-    client = explorer.dash.server.test_client()
     for path in ("/", "/data.csv", "/assets/explorer.js", "/_dash-layout"):
         assert client.get(path, headers={"Host": host}).status_code in (400, 403)
+    assert client.post(UPDATE, json=QUESTION, headers={"Host": host}).status_code in (400, 403)
 
 
 @pytest.mark.parametrize(
@@ -76,16 +68,17 @@ def test_only_its_own_names_are_answered(explorer, host):
     ["null", "http://evil.example", "http://127.0.0.1:2", "http://127.0.0.1", "http://127.0.0.1:1.evil.example",
      "http://127.0.0.1:1@evil.example", "file://", "http://localhost:1"],
 )  # fmt: skip
-def test_pages_of_other_origins_may_not_post(explorer, origin):
-    client = explorer.dash.server.test_client()
+def test_pages_of_other_origins_may_not_post(client, origin):
     for path in ("/_dash-update-component", "/checkpoint", "/"):
         answer = client.post(path, data=b"{}", headers={"Host": "127.0.0.1:1", "Origin": origin})
         assert answer.status_code == 403
+    assert client.post(UPDATE, json=QUESTION, headers={"Origin": origin}).status_code == 403
+    own = {"Host": "localhost:1", "Origin": "http://localhost:1"}
+    assert client.post(UPDATE, json=QUESTION, headers=own).status_code == 200
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-def test_pages_of_other_origins_may_not_make_it_work(explorer, site):
-    client = explorer.dash.server.test_client()
+def test_pages_of_other_origins_may_not_make_it_work(client, site):
     here = {"Host": "127.0.0.1:1", "Sec-Fetch-Site": site}
     assert client.get("/data.csv?view=sparse&sparse_panel=alignment", headers=here).status_code == 403
     assert client.get("/", headers=here).status_code == 200  # a link to the page itself is welcome
@@ -164,31 +157,28 @@ def test_many_questions_at_once_wait_and_leave_no_process_behind(explorer):
     assert explorer.workers._newest == {}
 
 
-def test_files_are_taken_two_at_a_time(explorer, tmp_path):
+def test_files_are_taken_two_at_a_time(client, tmp_path):
     from onehead.app import server
 
-    client = explorer.dash.server.test_client()
     checkpoint(tmp_path / "model.safetensors", size=16)
     data = (tmp_path / "model.safetensors").read_bytes()
     with server.UPLOADS, server.UPLOADS:
-        refused = client.post("/checkpoint?heads=1", data=data, headers={"Host": "127.0.0.1:1"})
+        refused = client.post("/checkpoint?heads=1", data=data)
     assert refused.status_code == 503
-    taken = client.post("/checkpoint?heads=1", data=data, headers={"Host": "127.0.0.1:1"})
+    taken = client.post("/checkpoint?heads=1", data=data)
     assert taken.status_code == 200
     assert json.loads(taken.get_data())["heads"] == 1
 
 
-def test_text_of_a_file_is_text_on_the_page(explorer, tmp_path):
-    client = explorer.dash.server.test_client()
+def test_text_of_a_file_is_text_on_the_page(client, tmp_path):
     checkpoint(tmp_path / "model.safetensors", "evil_name.", size=16)
     name = "<img src=x onerror=alert(1)><b>&{}$"
     answer = client.post(
         "/checkpoint", query_string={"heads": "1", "name": name}, data=(tmp_path / "model.safetensors").read_bytes(),
-        headers={"Host": "127.0.0.1:1"},
     )  # fmt: skip
     body = question("draw", {"view": "checkpoint"})
     body["inputs"][0]["value"]["file"] = json.loads(answer.get_data())["file"]
-    shown = client.post("/_dash-update-component", json=body, headers={"Host": "127.0.0.1:1"})
+    shown = client.post("/_dash-update-component", json=body)
     assert shown.mimetype == "application/json"
     response = json.loads(shown.get_data())["response"]
     # plotly understands some markup, so nothing of a file may reach a figure; the caption is set as text, see below
@@ -215,8 +205,7 @@ def test_the_page_makes_no_markup_from_text():
     assert "trust" not in "".join(katex)
 
 
-def test_addresses_are_data(explorer):
-    client = explorer.dash.server.test_client()
+def test_addresses_are_data(client):
     for value in (
         "<script>alert(1)</script>",
         '"><svg onload=alert(1)>',
@@ -227,9 +216,7 @@ def test_addresses_are_data(explorer):
         "'--",
     ):
         for path in ("/", "/data.csv"):
-            answer = client.get(
-                path, query_string={"view": value, "noise": value, value[:20]: "1"}, headers={"Host": "127.0.0.1:1"}
-            )
+            answer = client.get(path, query_string={"view": value, "noise": value, value[:20]: "1"})
             assert answer.status_code in (200, 400)
             text = answer.get_data(as_text=True)
             if answer.mimetype == "text/html":

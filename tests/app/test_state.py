@@ -1,7 +1,6 @@
 """The state of the page: its address, its bounds, its knobs."""
 
 import math
-from urllib.parse import parse_qsl
 
 import pytest
 from hypothesis import given, settings
@@ -10,20 +9,6 @@ from hypothesis import strategies as st
 from onehead.app import VIEWS, read_state
 from onehead.app.knobs import KNOBS
 from onehead.app.presets import PRESETS
-
-# every word of the words table; `beta` of the sparse task has a knob of its own
-WORDS = [
-    "alpha", "kappa0", "width", "weight_decay", "noise", "tokens", "beta", "beta0", "gamma", "dim", "samples",
-    "length", "signal_tokens", "strength", "positive_rate", "alpha0", "alpha1",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("word", WORDS)
-def test_every_word_has_a_knob_with_symbol_and_help(word):
-    knob = KNOBS[word]
-    assert knob.symbol
-    assert knob.said.sentence.endswith(".")
-    assert any(word in view.knobs for view in VIEWS.values())
 
 
 def test_every_knob_of_a_view_exists_and_every_knob_is_used():
@@ -44,29 +29,6 @@ def test_presets_are_allowed_and_distinct(preset):
     assert wrong == {}
     assert all(state[name] == value for name, value in preset.values.items())
     assert set(preset.values) <= set(VIEWS[preset.view].knobs)
-
-
-@given(
-    st.sampled_from(sorted(VIEWS)),
-    st.fixed_dictionaries(
-        {},
-        optional={
-            "kappa0": st.floats(1e-3, 1e3),
-            "noise": st.floats(0.0, 1e3),
-            "weight_decay": st.one_of(st.just("0+"), st.floats(1e-12, 1e6)),
-            "tokens": st.integers(2, 16),
-            "loss": st.sampled_from(["squared", "cross-entropy"]),
-            "best": st.booleans(),
-            "strength": st.floats(0.0, 100.0),
-        },
-    ),
-)
-def test_the_address_reopens_the_same_state(view, values):
-    state, wrong = read_state({"view": view, **values})
-    assert wrong == {}
-    again, wrong = read_state(dict(parse_qsl(state.query())))
-    assert wrong == {}
-    assert again == state
 
 
 @pytest.mark.parametrize(

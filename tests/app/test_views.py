@@ -4,13 +4,12 @@ import contextlib
 import io
 import json
 import shlex
-import subprocess
-import sys
 from collections import deque
 
 import numpy as np
 import plotly.graph_objects as go
 import pytest
+from tests.support.programs import program
 
 from onehead import aim, sparse
 from onehead.aim.sketch.curves import dot, sketch_decays, sketch_plateau, sketch_ratios
@@ -134,17 +133,20 @@ def test_numbers_are_written_with_five_digits():
     ]  # fmt: skip
 
 
-CODE = [
-    ({"view": "curve", "kappa0": "0.3", "alpha": "0.7", "alpha_from": "0.5", "alpha_to": "0.7"}, "Test error"),
-    ({"view": "spectrum", "alpha": "2", "beta": "1.5"}, "Zero eigenvalues"),
-    ({"view": "sparse", "strength": "4.5", "sparse_loss": "square"}, "Test error, attention"),
-    ({"view": "sparse", "sparse_panel": "alignment", "alpha0": "2"}, "Cosine of the query"),
-    ({"view": "scaling", "samples": "20000", "dim": "60"}, "Excess error"),
-]
+shown_code = pytest.mark.parametrize(
+    ("raw", "name", "key"),
+    [
+        ({"view": "curve", "kappa0": "0.3", "alpha": "0.7", "alpha_from": "0.5", "alpha_to": "0.7"}, "Test error", "test_error"),
+        ({"view": "spectrum", "alpha": "2", "beta": "1.5"}, "Zero eigenvalues", "zero_mass"),
+        ({"view": "sparse", "strength": "4.5", "sparse_loss": "square"}, "Test error, attention", "test_error"),
+        ({"view": "sparse", "sparse_panel": "alignment", "alpha0": "2"}, "Cosine of the query", "cos_query"),
+        ({"view": "scaling", "samples": "20000", "dim": "60"}, "Excess error", "excess_error"),
+    ],
+)  # fmt: skip
 
 
-@pytest.mark.parametrize(("raw", "name"), CODE, ids=lambda x: " ".join(x.values()) if isinstance(x, dict) else x)
-def test_the_python_shown_gives_the_number_shown(raw, name):
+@shown_code
+def test_the_python_shown_gives_the_number_shown(raw, name, key):
     state = state_of(**raw)
     code = VIEWS[state.view].code(state)
     # the curve with two points and the law left out: the words are what is tested, not the patience
@@ -166,26 +168,17 @@ def _is_number(word):
     return True
 
 
-KEYS = {
-    "Test error": "test_error",
-    "Zero eigenvalues": "zero_mass",
-    "Test error, attention": "test_error",
-    "Cosine of the query": "cos_query",
-    "Excess error": "excess_error",
-}
-
-
-@pytest.mark.parametrize(("raw", "name"), CODE, ids=lambda x: " ".join(x.values()) if isinstance(x, dict) else x)
-def test_the_command_shown_gives_the_number_shown(raw, name):
+@shown_code
+def test_the_command_shown_gives_the_number_shown(raw, name, key):
     state = state_of(**raw)
     command = VIEWS[state.view].code(state).shell.splitlines()[0]
     words = shlex.split(command)
     assert words[0] == "onehead"
-    done = subprocess.run([sys.executable, "-m", "onehead", *words[1:]], capture_output=True, text=True, check=False)
+    done = program(*words[1:])
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
     answer = answer[0] if isinstance(answer, list) else answer
-    assert show(answer[KEYS[name]]) == numbers_of(state)[1][name]
+    assert show(answer[key]) == numbers_of(state)[1][name]
 
 
 def test_the_exact_picture_has_the_rows_of_the_library(monkeypatch):

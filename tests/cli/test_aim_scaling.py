@@ -7,9 +7,6 @@ import pytest
 
 from onehead.aim import Learner, PowerLaw, Task, predict
 
-SCALING = {"samples", "test_error", "excess_error", "local_exponent", "underfitting", "approximation", "overfitting",
-           "mismatch", "outliers", "rank", "weight_decay", "status"}  # fmt: skip
-
 
 def test_scaling(onehead, tmp_path):
     table, picture = tmp_path / "s.csv", tmp_path / "s.png"
@@ -18,8 +15,6 @@ def test_scaling(onehead, tmp_path):
     rows = json.loads(out)
     assert code == 0
     assert [row["samples"] for row in rows] == [1e5, 2e3]
-    assert set(rows[0]) >= SCALING
-    assert isinstance(rows[0]["outliers"], int)
     point = predict(Task(target=PowerLaw(gamma=0.75, dim=60)), Learner(weight_decay=1 / 60), 1e5 / 3600)
     assert rows[0]["excess_error"] == pytest.approx(point.excess_error, rel=1e-5)
     assert picture.read_bytes()[:4] == b"\x89PNG"
@@ -55,7 +50,6 @@ def test_phase_diagram(onehead, tmp_path):
     assert code == 0
     assert len(rows) == 6
     assert [(row["log_lambda"], row["log_n"]) for row in rows] == [(y, x) for y in (-1.0, 0.0) for x in (1.0, 2.0, 3.0)]
-    assert set(rows[0]) >= {"log_n", "log_lambda", "excess_error", "local_exponent", "region", "status"}
     assert picture.stat().st_size > 10_000
 
 
@@ -94,47 +88,6 @@ def test_train_knows_the_dimension_of_its_target(onehead):
     code, out, _ = onehead("aim", "train", *flags)
     assert code == 0
     assert json.loads(out)["alpha"] == 0.5
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (
-            ("predict", "--alpha", 1, "--target", "nope"),
-            "--target must be mp or power-law or spikes or atoms; got 'nope'.",
-        ),
-        (("predict", "--alpha", 1, "--gamma", 1), "--gamma must be left out with target mp; got 1.0."),
-        (("predict",), "--alpha must be given, or samples in its place where d is known; not both; got None."),
-        (
-            ("predict", "--samples", 9),
-            "--samples must be used where a dimension is known; give dim, or use alpha; got 9.0.",
-        ),
-        (
-            ("predict", "--alpha", 1, "--samples", 9, "--target", "power-law"),
-            "--alpha must be given, or samples in its place where d is known; not both; got 'both'.",
-        ),
-        (
-            ("predict", "--alpha", 1, "--weight-decay", "1/d"),
-            "--weight-decay must be a number, or 0+: this target has no dimension d; got '1/d'.",
-        ),
-        (
-            ("predict", "--alpha", 1, "--target", "atoms", "--atoms", "/nope"),
-            "--atoms must be a file that exists; got '/nope'.",
-        ),
-        (
-            ("scaling", "--samples", 9, "--target", "mp"),
-            "--target must be a target with a dimension d: PowerLaw, Spikes or Atoms",
-        ),
-        (("train", "--alpha", 1), "--dim must be given: the dimension of a token (d); got None."),
-        (("scaling",), "--samples must be given: Numbers of samples n, for example log:1e3:1e6:13."),
-    ],
-)
-def test_wrong_words_get_one_line(onehead, words, sentence):
-    code, out, err = onehead("aim", *words)
-    assert code == 2
-    assert out == ""
-    assert err.startswith(f"onehead: {sentence}")
-    assert err.count("\n") == 1
 
 
 def test_a_text_file_that_is_not_numbers(onehead, tmp_path):

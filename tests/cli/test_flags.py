@@ -1,12 +1,11 @@
 """Flags come from the declarations: every word has one, with its bounds, its sentence and the default that is used."""
 
 import json
-import subprocess
-import sys
 
 import click
 import pytest
 from click.testing import CliRunner
+from tests.support.programs import python
 
 from onehead import aim, fields
 from onehead.aim import words
@@ -14,23 +13,11 @@ from onehead.aim.training.settings import Variant
 from onehead.cli import aim_flags, sparse_flags
 from onehead.cli.aim import command as aim_commands
 from onehead.cli.frame import Answer, answered, report
-from onehead.cli.main import cli, run
 from onehead.cli.sparse import command as sparse_commands
 from onehead.cli.values import Number, Range, type_of
 from onehead.errors import SolveError
 
 AIM, SPARSE = ({name: one.params for name, one in group.commands.items()} for group in (aim_commands, sparse_commands))
-
-
-@pytest.fixture
-def onehead(capsys):
-    def call(*words):
-        with pytest.raises(SystemExit) as stop:
-            run([str(word) for word in words])
-        out, err = capsys.readouterr()
-        return stop.value.code, out, err
-
-    return call
 
 
 @pytest.mark.parametrize("name", AIM)
@@ -80,16 +67,6 @@ def test_a_new_field_of_a_learner_is_a_flag_at_once(monkeypatch):
     assert "must be a number >= 0 and < 0.5; got '0.5'" in refused.output
 
 
-@pytest.mark.parametrize("name", ["scaling", "features", "phase-diagram"])
-def test_help_says_the_default_that_is_used(name):
-    text = " ".join(CliRunner().invoke(cli, ["aim", name, "--help"], terminal_width=200).output.split())
-    assert "Spectrum of the target (S*). [default: power-law]" in text
-    assert "[default: mp]" not in text
-    other = " ".join(CliRunner().invoke(cli, ["aim", "predict", "--help"], terminal_width=200).output.split())
-    assert "Spectrum of the target (S*). [default: mp]" in other
-    assert "Dimension of a token (d). [default: 200 with power-law]" in other
-
-
 def test_ends_of_an_interval_are_those_of_the_declaration():
     rate = type_of(sparse_flags.WORDS["positive_rate"], ranged=True)
     assert rate.convert("0.5,0.25", None, None) == (0.5, 0.25)
@@ -113,33 +90,15 @@ def test_ranges_of_whole_numbers_and_of_penalties():
         Range(ge=0.0).convert("0+", None, None)
 
 
-@pytest.mark.parametrize(
-    ("flags", "sentence"),
-    [
-        (("--weight-decay", "heavy"), "--weight-decay must be a number > 0, the word 0+, or 1/d, sqrt(d), d^x"),
-        (("--weight-decay", "1e7"), "--weight-decay must be a number > 0 and <= 1e+06, or the word 0+"),
-        (("--weight-decay", "nan"), "--weight-decay must be a number > 0"),
-        (("--target", "atoms"), "--atoms must be given: a list of 1 to 20000 finite numbers"),
-        (("--target", "spikes", "--spikes", "1,2", "--dim", "2"), "--dim must be an integer > 2"),
-    ],
-)
-def test_refusals_of_the_library_name_the_flag(onehead, flags, sentence):
-    code, out, err = onehead("aim", "predict", "--alpha", 1, *flags)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert sentence in err
-
-
 @pytest.mark.parametrize("words", [("aim", "curve", "--alphas", "1"), ("sparse", "align", "--beta", "1,2")])
 @pytest.mark.parametrize(("flag", "name"), [("--csv", "no/such/x.csv"), ("--plot", "no/such/x.png")])
-def test_files_are_refused_before_any_work(onehead, monkeypatch, words, flag, name):
+def test_files_are_refused_before_any_work(refused, monkeypatch, words, flag, name):
     from onehead import aim, sparse
 
     for room in (aim, sparse):
         for verb in ("curve", "align"):
             monkeypatch.setattr(room, verb, lambda *_, **__: pytest.fail("work was done"), raising=False)
-    code, out, err = onehead(*words, flag, name)
-    assert (code, out) == (2, "")
-    assert err == f"onehead: {flag} must be in a folder that exists; got {name!r}.\n"
+    assert refused(*words, flag, name) == f"onehead: {flag} must be in a folder that exists; got {name!r}.\n"
 
 
 def test_one_frame_shows_an_answer_in_every_form(capsys, tmp_path):
@@ -193,5 +152,4 @@ def test_commands_load_what_they_use(words, heavy):
         "import sys; from onehead.cli.main import cli; cli.main(sys.argv[2].split(), standalone_mode=False);"
         "print(sorted({m.split('.')[0] for m in sys.modules} & set(sys.argv[1].split(','))))"
     )
-    out = subprocess.run([sys.executable, "-c", code, heavy, words], capture_output=True, text=True, check=True).stdout
-    assert out.splitlines()[-1] == "[]"
+    assert python(code, heavy, words).splitlines()[-1] == "[]"

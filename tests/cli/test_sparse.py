@@ -1,24 +1,15 @@
-"""``onehead sparse``: keys, ranges, files, exit codes, and one line for every wrong argument."""
+"""``onehead sparse`` beyond the JSON that the golden file holds: tables, ranges, files."""
 
 import csv
 import json
+from functools import partial
 
 import pytest
 
-from onehead.cli import main
-
 
 @pytest.fixture
-def onehead(capsys, monkeypatch):
-    monkeypatch.setitem(main.COMMANDS, "sparse", ("onehead.cli.sparse", "sparse tokens"))
-
-    def call(*words):
-        with pytest.raises(SystemExit) as stop:
-            main.run(["sparse", *(str(word) for word in words)])
-        out, err = capsys.readouterr()
-        return stop.value.code, out, err
-
-    return call
+def onehead(onehead):
+    return partial(onehead, "sparse")
 
 
 def answer(onehead, *words):
@@ -27,22 +18,20 @@ def answer(onehead, *words):
     return json.loads(out)
 
 
-KEYS = {
-    "align": {"cos_query", "cos_readout", "norm_query", "norm_readout", "overlap_query", "overlap_readout"},
-    "predict": {"test_error", "train_loss", "train_error", "cos_query", "sharpness", "residual", "status", "kind"},
-    "capacity": {"attention", "pooled", "vectorised", "kind"},
-    "oracle": {"softmax", "hardmax", "elementwise", "pooled", "vectorised", "vectorised_symmetric", "bayes"},
-}
-
-
-@pytest.mark.parametrize("name", list(KEYS))
-def test_keys_and_tables(onehead, name):
-    code, out, err = onehead(name, "--json", "--strength", 3)
-    assert (code, err) == (0, "")
-    assert set(json.loads(out)) >= KEYS[name]
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("align", "cos_query cos_readout norm_query norm_readout overlap_query overlap_readout"),
+        ("predict", "test_error train_loss train_error cos_query sharpness residual status"),
+        ("capacity", "attention pooled vectorised"),
+        ("oracle", "softmax hardmax elementwise pooled vectorised bayes"),
+    ],
+)
+def test_tables(onehead, name, words):
+    assert onehead(name, "--json", "--strength", 3)[::2] == (0, "")
     code, out, _ = onehead(name, "--strength", 3)
     assert code == 0
-    assert all(key in out for key in KEYS[name] - {"vectorised_symmetric", "kind"})
+    assert all(word in out for word in words.split())
 
 
 def test_flags_reach_the_theory(onehead):
@@ -97,7 +86,6 @@ def test_oracle_at_a_billion_tokens_and_growth(onehead):
 def test_train_beside_predict(onehead):
     flags = ["--loss", "square", "--ridge", 0.1]
     row = answer(onehead, "train", *flags, "--dim", 100, "--trials", 6, "--seed", 1)
-    assert set(row) >= KEYS["predict"] | {"test_error_std", "test_error_err", "train_loss_std", "train_error_std"}
     assert row["kind"] == "measurement"
     assert row == answer(onehead, "train", *flags, "--dim", 100, "--trials", 6, "--seed", 1)
     theory = answer(onehead, "predict", *flags)
@@ -125,7 +113,6 @@ def test_map(onehead, tmp_path):
     flags = ["--positive-rate", 0.2, "--loss", "square"]
     rows = answer(onehead, "map", *flags, "--x", "eta-b=0,4", "--y", "split=0.3:0.7:2", "--csv", table)
     assert [(row["eta_b"], row["split"]) for row in rows] == [(0, 0.3), (4, 0.3), (0, 0.7), (4, 0.7)]
-    assert {"cos_query", "test_error", "pooled_test_error", "anti_aligned", "worse_than_pooled"} <= set(rows[0])
     assert len(table.read_text().splitlines()) == 5
     code, out, _ = onehead("map", *flags, "--x", "eta-b=0", "--y", "beta=2")
     assert code == 0
@@ -135,7 +122,6 @@ def test_map(onehead, tmp_path):
 @pytest.mark.slow
 def test_tune(onehead):
     row = answer(onehead, "tune", "--alpha", 2, "--loss", "square")
-    assert {"alpha0", "alpha1", "beta", "eta_b", "ridge", "test_error"} <= set(row)
     assert row["alpha0"] + row["alpha1"] == pytest.approx(2.0)
     code, out, _ = onehead("tune", "--alpha", 2, "--loss", "square")
     assert code == 0
@@ -158,61 +144,3 @@ def test_pictures(onehead, tmp_path):
         json.loads(out)
         assert picture.read_bytes()[:4] == b"\x89PNG"
         assert "wrote" in err
-
-
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        (["predict", "--model", "transformer"], "--model must be"),
-        (["predict", "--length", "0"], "--length must be"),
-        (["predict", "--length", "2.5"], "--length must be"),
-        (["predict", "--length", "ten"], "--length must be"),
-        (["predict", "--signal-tokens", "11"], "--signal-tokens must be at most length = 10"),
-        (["predict", "--strength", "-1"], "--strength must be"),
-        (["predict", "--positive-rate", "0"], "--positive-rate must be"),
-        (["predict", "--positive-rate", "1"], "--positive-rate must be"),
-        (["predict", "--alpha0", "0"], "--alpha0 must be"),
-        (["predict", "--alpha1", "nan"], "--alpha1 must be"),
-        (["predict", "--alpha", "1:2"], "--alpha must be"),
-        (["predict", "--beta", "-1"], "--beta must be"),
-        (["predict", "--eta-w", "0"], "--eta-w must be"),
-        (["predict", "--eta-b", "-1"], "--eta-b must be"),
-        (["predict", "--eta-q", "inf"], "--eta-q must be"),
-        (["predict", "--loss", "cubic"], "--loss must be"),
-        (["predict", "--ridge", "-1"], "--ridge must be"),
-        (["predict", "--cos-query", "2", "--sharpness", "1"], "--cos-query must be"),
-        (["predict", "--cos-query", "0.5"], "--sharpness must be given"),
-        (["predict", "--sharpness", "1"], "--cos-query must be given"),
-        (["predict", "--test-length", "0"], "--test-length must be"),
-        (["predict", "--test-length", "20", "--model", "vectorised"], "--test-length must be"),
-        (["predict", "--dim", "100", "--model", "pooled"], "--dim must be"),
-        (["predict", "--plot", "x.gif", "--alpha", "1,2"], "--plot must be"),
-        (["predict", "--plot", "/nowhere/x.png", "--alpha", "1,2"], "--plot must be"),
-        (["align", "--plot", "x.png"], "--plot must be used with exactly one range"),
-        (["align", "--csv", "/nowhere/x.csv"], "--csv must be in a folder that exists"),
-        (["align", "--colour", "red"], "--colour is not an option"),
-        (["capacity", "--sharpness", "-1", "--cos-query", "0"], "--sharpness must be"),
-        (["oracle", "--activation", "tanh"], "--activation must be"),
-        (["oracle", "--growth", "cubic"], "--growth must be"),
-        (["oracle", "--seed", "-1"], "--seed must be"),
-        (["train", "--dim", "2"], "--dim must be"),
-        (["train", "--trials", "0"], "--trials must be"),
-        (["train", "--mode", "magic"], "--mode must be"),
-        (["train", "--mode", "joint", "--model", "pooled"], "--model must be"),
-        (["map", "--x", "eta-b=0,1"], "--y must be given"),
-        (["map", "--x", "colour=0,1", "--y", "beta=1"], "--x must be"),
-        (["map", "--x", "eta-b", "--y", "beta=1"], "--x must be FLAG=RANGE"),
-        (["map", "--x", "beta=1", "--y", "beta=2"], "--y must be"),
-        (["map", "--x", "split=2", "--y", "beta=2"], "--split must be"),
-        (["map", "--x", "beta=1", "--y", "ridge=1", "--length", "5,10"], "--length must be one value"),
-        (["tune", "--alpha", "0"], "--alpha must be"),
-        (["tune", "--cos-query", "0.5", "--sharpness", "1"], "--cos-query must be"),
-        (["fly"], "No such command 'fly'"),
-    ],
-)
-def test_every_wrong_argument_is_one_line(onehead, words, named):
-    code, out, err = onehead(*words, *(["--json"] if len(words) > 1 else []))
-    assert code == 2
-    assert out == ""
-    assert err.count("\n") == 1
-    assert named in err

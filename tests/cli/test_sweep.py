@@ -9,11 +9,10 @@ import sqlite3
 import subprocess
 import sys
 import time
-from typing import NamedTuple
+from functools import partial
 
 import pytest
-
-from onehead.cli.main import run
+from tests.support.programs import program
 
 SPEC = """\
 call = "sparse.align"
@@ -25,41 +24,9 @@ eta_b = [0.5, 1.0, 2.0, 4.0]
 """
 
 
-def shell(*words):
-    return subprocess.run(
-        [sys.executable, "-m", "onehead", "sweep", *words], capture_output=True, text=True, check=False
-    )
-
-
-class Said(NamedTuple):
-    returncode: int
-    stdout: str
-    stderr: str
-
-
 @pytest.fixture
-def onehead(capsys):
-    """The program in this process, which saves its start."""
-
-    def call(*words):
-        with pytest.raises(SystemExit) as stop:
-            run(["sweep", *words])
-        return Said(stop.value.code, *capsys.readouterr())
-
-    return call
-
-
-@pytest.fixture
-def refused(onehead):
-    """The one line that a wrong command gets."""
-
-    def call(*words, code=2):
-        found = onehead(*words)
-        assert found.returncode == code, found
-        assert found.stdout == "" and found.stderr.count("\n") == 1 and found.stderr.startswith("onehead: ")
-        return found.stderr
-
-    return call
+def onehead(onehead):
+    return partial(onehead, "sweep")
 
 
 @pytest.fixture
@@ -147,16 +114,16 @@ def test_failed_points_are_told_and_kept(onehead, refused, folder):
 
 def test_the_job_script_needs_no_slurm(folder):
     pytest.importorskip("dask_jobqueue")
-    found = shell(
-        *("run", "spec.toml", "--store", "points.db", "--on", "slurm", "--dry-run", "--partition", "compute"),
+    found = program(
+        *("sweep", "run", "spec.toml", "--store", "points.db", "--on", "slurm", "--dry-run", "--partition", "compute"),
         *("--time", "02:00:00", "--cores", "4", "--memory", "8GB", "--jobs", "3"),
     )
     assert found.returncode == 0 and found.stderr == ""
     for line in ("#SBATCH -p compute", "#SBATCH -t 02:00:00", "#SBATCH --cpus-per-task=4", "export ONEHEAD_THREADS=1"):
         assert line in found.stdout
     assert "--nworkers 4" in found.stdout and "--nthreads 1" in found.stdout
-    (folder / "cluster.toml").write_text(shell("example", "cluster").stdout)
-    found = shell("run", "cluster.toml", "--store", "points.db", "--dry-run")
+    (folder / "cluster.toml").write_text(program("sweep", "example", "cluster").stdout)
+    found = program("sweep", "run", "cluster.toml", "--store", "points.db", "--dry-run")
     assert "#SBATCH --cpus-per-task=16" in found.stdout and not (folder / "points.db").exists()
 
 

@@ -6,21 +6,21 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.support.programs import program
 
 from onehead.errors import InvalidArgument
 from onehead.figures import NAMES, figure_named, figures, make
 from onehead.sweep import Store
 
-PROGRAM = (sys.executable, "-m", "onehead", "figures")
 CHEAP = "sparse-alignment"
 
 
-def program(*arguments, **options):
-    return subprocess.run([*PROGRAM, *arguments], check=False, capture_output=True, text=True, timeout=120, **options)
+program = partial(program, "figures")
 
 
 def test_the_list_names_every_figure_with_its_time():
@@ -143,7 +143,18 @@ def test_a_folder_that_is_a_file_is_refused(tmp_path):
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
 def test_an_interruption_keeps_what_is_finished_and_leaves_no_process(tmp_path):
-    command = [*PROGRAM, "make", "aim-rank", "--quick", "--theory", "--out", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "onehead",
+        "figures",
+        "make",
+        "aim-rank",
+        "--quick",
+        "--theory",
+        "--out",
+        str(tmp_path),
+    ]
     running = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )

@@ -56,9 +56,3 @@ def test_pages_name_only_files_that_exist():
             assert where.exists() or where in generated, f"{page.name} links to {link}"
     for link in re.findall(r"\]\(((?!http)[^)#]+)", (ROOT / "README.md").read_text()):
         assert (ROOT / link).exists(), f"README links to {link}"
-
-
-def test_the_change_log_has_the_version_and_a_place_for_numbers():
-    text = (ROOT / "CHANGELOG.md").read_text()
-    assert f"## {onehead.__version__}" in text
-    assert "### Numerical changes" in text

@@ -1,14 +1,13 @@
 """What a newcomer meets first: help on one screen, completion, citations, the examples, one voice in both halves."""
 
 import inspect
-import os
 import re
 import runpy
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.support.programs import program
 
 import onehead
 from onehead import aim, sparse
@@ -18,14 +17,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
-def program(*words, **environment):
-    return subprocess.run(
-        [sys.executable, "-m", "onehead", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "COLUMNS": "80", **environment},
-    )
+program = partial(program, COLUMNS="80")
 
 
 def test_help_fits_one_screen():

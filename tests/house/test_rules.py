@@ -2,13 +2,12 @@
 
 import ast
 import json
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.support.programs import python
 
 import onehead
 from onehead.errors import InvalidArgument, MissingExtra, SolveError
@@ -99,21 +98,17 @@ def test_theory_neither_prints_nor_draws(path):
             assert name == "pandas" and lazy, f"{path.name} imports {name}"
 
 
-def test_import_is_light():
-    code = "import sys, onehead; print([m for m in sys.modules if m.split('.')[0] in sys.argv[1].split(',')])"
-    heavy = ",".join((*HEAVY, "numba", "scipy", "pydantic", "numpy"))
-    out = subprocess.run([sys.executable, "-c", code, heavy], capture_output=True, text=True, check=True).stdout
-    assert out.strip() == "[]"
-
-
-def test_theory_loads_no_heavy_library():
-    code = (
-        "import sys, onehead; onehead.aim; print([m for m in sys.modules if m.split('.')[0] in sys.argv[1].split(',')])"
-    )
-    out = subprocess.run(
-        [sys.executable, "-c", code, ",".join(HEAVY)], capture_output=True, text=True, check=True
-    ).stdout
-    assert out.strip() == "[]"
+@pytest.mark.parametrize(
+    ("room", "heavy"),
+    [
+        ("onehead", (*HEAVY, "numba", "scipy", "pydantic", "numpy")),
+        ("onehead.aim", HEAVY),
+        ("onehead.sparse", (*HEAVY, "numba", "scipy.optimize", "scipy.stats")),
+    ],
+)
+def test_import_is_light(room, heavy):
+    code = "import sys; from importlib import import_module; import_module(sys.argv[1]); print(*sys.modules)"
+    assert [name for name in python(code, room).split() if name in heavy or name.split(".")[0] in heavy] == []
 
 
 def test_public_names_exist():

@@ -5,12 +5,11 @@ every kind of theory, and prints it.
 """
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.support.golden import differences
+from tests.support.programs import python
 
 from onehead import aim, sparse
 
@@ -60,23 +59,8 @@ def answers(*, tuned=True):
 
 def fresh_process(threads):
     """The same answers from a new process with that many threads, for kernels and for linear algebra."""
-    words = [sys.executable, "-c", "from tests.house.test_same_bits import answers; print(answers())"]
-    count = str(threads)
-    settings = {**os.environ, "ONEHEAD_THREADS": count, "OPENBLAS_NUM_THREADS": count}
-    return subprocess.run(words, cwd=ROOT, env=settings, capture_output=True, text=True, check=True).stdout.strip()
-
-
-def differences(left, right):
-    """The paths at which two answers differ, for the message of a failure."""
-
-    def walk(a, b, path):
-        if isinstance(a, dict):
-            return [found for key in a for found in walk(a[key], b[key], f"{path}.{key}")]
-        if isinstance(a, list):
-            return [found for i, (x, y) in enumerate(zip(a, b, strict=True)) for found in walk(x, y, f"{path}[{i}]")]
-        return [] if a == b else [f"{path}: {a} {b}"]
-
-    return walk(json.loads(left), json.loads(right), "")[:10]
+    settings = dict.fromkeys(("ONEHEAD_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))
+    return python("from tests.house.test_same_bits import answers; print(answers())", cwd=ROOT, **settings).strip()
 
 
 @pytest.fixture(scope="module")
@@ -87,9 +71,9 @@ def here():
 def test_again_in_the_same_process(here):
     """Whatever the first solve left in memory does not change the second; a search would only repeat its own points."""
     again = answers(tuned=False)
-    assert differences(json.dumps({**json.loads(here), "tune": None}), again) == []
+    assert list(differences({**json.loads(here), "tune": None}, json.loads(again))) == []
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_fresh_processes_with_any_number_of_threads(here, threads):
-    assert differences(here, fresh_process(threads)) == []
+    assert list(differences(json.loads(here), json.loads(fresh_process(threads)))) == []

@@ -9,11 +9,7 @@ pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 SITE = Path(__file__).parents[2] / "site"
 PAGES = sorted(page.relative_to(SITE).as_posix() for page in SITE.rglob("*.html") if page.name != "404.html")
-pytestmark = [
-    pytest.mark.slow,
-    needs_chromium,
-    pytest.mark.skipif(not PAGES, reason="no site; `make docs` builds it"),
-]
+pytestmark = [pytest.mark.slow, needs_chromium, pytest.mark.skipif(not PAGES, reason="no site; `make docs` builds it")]
 # formulas that are not rendered, not seen as such, or wrong; images that did not load;
 # formulas wider than a column (on a telephone they scroll); pages wider than the screen
 FAULTS = """() => ({

@@ -4,12 +4,11 @@ import ast
 import json
 import pickle
 import pickletools
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from tests.support.hostile import checkpoint, poison
+from tests.support.programs import python
 
 import onehead
 from onehead.errors import InvalidArgument
@@ -140,33 +139,14 @@ def test_the_source_executes_nothing_it_reads():
 @pytest.mark.parametrize(
     "text",
     [
-        "import pickle",
-        "from pickle import loads",
-        "import_module('marshal')",
-        "import subprocess",
-        "from urllib.request import urlopen",
-        "import requests",
-        "import socket",
-        "eval(x)",
-        "exec(x)",
-        "compile(x, '', 'exec')",
-        "__import__(x)",
-        "os.system(x)",
-        "subprocess.Popen(x)",
-        "subprocess.Popen(['sh', '-c', x])",
-        "subprocess.run(['ls'])",
-        "f(x, shell=True)",
-        "f(x, shell=y)",
-        "np.load(x)",
-        "np.load(x, allow_pickle=True)",
-        "tempfile.mktemp()",
-        "frame.to_pickle(x)",
-        "import_module(x)",
-        "db.execute(f'SELECT {x}')",
-        "db.execute('SELECT ' + x)",
-        "db.executescript(text)",
+        "import pickle", "from pickle import loads", "import_module('marshal')", "import subprocess",
+        "from urllib.request import urlopen", "import requests", "import socket", "eval(x)", "exec(x)",
+        "compile(x, '', 'exec')", "__import__(x)", "os.system(x)", "subprocess.Popen(x)",
+        "subprocess.Popen(['sh', '-c', x])", "subprocess.run(['ls'])", "f(x, shell=True)", "f(x, shell=y)",
+        "np.load(x)", "np.load(x, allow_pickle=True)", "tempfile.mktemp()", "frame.to_pickle(x)", "import_module(x)",
+        "db.execute(f'SELECT {x}')", "db.execute('SELECT ' + x)", "db.executescript(text)",
     ],
-)
+)  # fmt: skip
 def test_the_check_of_the_source_sees_what_it_must(text):
     assert trouble(text, "aim/somewhere.py") != []
 
@@ -218,8 +198,7 @@ cli.main(["sparse", "align", "--json"], standalone_mode=False)
 active = False
 print(len(rows), seen)
 """
-    run = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert run.stdout.splitlines()[-1] == "2 []"
+    assert python(script, cwd=tmp_path).splitlines()[-1] == "2 []"
 
 
 def names_in(data):

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.sweeps import swept
 
-import onehead
 from onehead.sweep import Store
 from onehead.sweep.executors.slurm import Slurm
 
@@ -66,8 +66,8 @@ def test_a_cancelled_job_loses_nothing(slurm, tmp_path):
             cancelled.extend(jobs()[:1])
             subprocess.run(["scancel", "--full", "--signal=KILL", *cancelled], check=True)
 
-    table = onehead.sweep(
-        "tests.support.sweep_calls:sleep",
+    table = swept(
+        "sleep",
         {"x": list(range(POINTS))},
         fixed={"seconds": 0.1},
         store=store,

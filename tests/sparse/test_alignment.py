@@ -4,28 +4,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.problems import SmoothHinge
 from tests.support.problems import sparse_task as task
 
-from onehead.sparse import (
-    Hinge,
-    Loss,
-    Protocol,
-    Square,
-    Task,
-    align,
-    critical_bias_rate,
-    misalignment_constant,
-)
+from onehead.sparse import Hinge, Protocol, Square, Task, align, critical_bias_rate, misalignment_constant
 from onehead.sparse.training.samplers import first_steps, token_first_steps
 
 # alpha0, L, R, theta, pi, eta_w, eta_b, loss -> <w1,xi>, |w1|, <q2,xi>, |q2|, cos, <q2,w1> (S9)
 SECTION_9 = [
     ((1, 10, 3, 6, 0.2, 0.5, 0.5, "logistic"), (0.090000, 0.119791, 0.045159, 0.054522, 0.828264, 0.002563)),
     ((2, 10, 1, 5, 0.5, 0.5, 0.5, "logistic"), (0.062500, 0.083853, 0.034168, 0.036013, 0.948756, 0.002125)),
-    (
-        (4, 10, 1, 4, 0.2, 0.5, 0.0, "logistic"),
-        (0.020000, 0.044300, -0.002531, 0.011470, -0.220644, -0.000472),
-    ),
+    ((4, 10, 1, 4, 0.2, 0.5, 0.0, "logistic"), (0.020000, 0.044300, -0.002531, 0.011470, -0.220644, -0.000472)),
     ((0.5, 5, 1, 4, 0.3, 1, 1, "square"), (0.240000, 0.676461, 0.168591, 0.300767, 0.560538, 0.073230)),
     ((1, 10, 1, 5, 0.5, 3, 0.5, "hinge"), (0.750000, 1.209339, 0.621545, 0.747262, 0.831764, 0.399693)),
 ]
@@ -35,15 +24,8 @@ SECTION_9 = [
 def test_every_row_of_the_table(problem, expected):
     a0, L, R, theta, pi, eta_w, eta_b, loss = problem
     found = align(task(L, R, theta, pi), Protocol(alpha0=a0, beta=1, eta_w=eta_w, eta_b=eta_b, loss=loss))
-    got = (
-        found.overlap_readout,
-        found.norm_readout,
-        found.overlap_query,
-        found.norm_query,
-        found.cos_query,
-        found.query_readout,
-    )
-    assert got == pytest.approx(expected, abs=6e-7)  # six printed decimals
+    names = ["overlap_readout", "norm_readout", "overlap_query", "norm_query", "cos_query", "query_readout"]
+    assert [getattr(found, name) for name in names] == pytest.approx(expected, abs=6e-7)  # six printed decimals
 
 
 # alpha0 -> cos(q2, xi), cos(w1, xi): theory columns of the alignment figure (S3)
@@ -68,8 +50,6 @@ def test_alignment_figure(alpha0, query, readout):
     ("problem", "norm", "cos"),
     [  # settings where omitting the self term would be visible, anti-aligned ones, and a hard hinge one (S3)
         ((0.5, 5, 1, 4, 0.5, 5, 0.5, "logistic"), 0.3757, 0.4448),
-        ((0.5, 5, 1, 4, 0.3, 1, 1, "square"), 0.3008, 0.5605),
-        ((4, 10, 1, 4, 0.2, 0.5, 0, "logistic"), 0.01147, -0.2206),
         ((4, 10, 1, 3, 0.8, 0.5, 12, "logistic"), None, -0.7333),
         ((2, 8, 2, 2, 0.2, 1, 0.5, "square"), 0.0785, -0.0768),
         ((0.5, 5, 1, 4, 0.3, 8, 1, "hinge"), 1.1610, None),
@@ -91,11 +71,7 @@ def test_rising_readout_rate_flips_the_query():
 
 @pytest.mark.parametrize(
     ("problem", "plan", "constant"),
-    [
-        ((10, 3, 6, 0.2), {}, 0.199663),
-        ((10, 1, 5, 0.5), {}, 0.081642),
-        ((10, 1, 4, 0.2), {"eta_b": 0.0}, 36.36),
-    ],
+    [((10, 3, 6, 0.2), {}, 0.199663), ((10, 1, 5, 0.5), {}, 0.081642), ((10, 1, 4, 0.2), {"eta_b": 0.0}, 36.36)],
 )
 def test_misalignment_constant(problem, plan, constant):
     assert misalignment_constant(task(*problem), Protocol(**plan)) == pytest.approx(constant, rel=2e-4)
@@ -147,8 +123,7 @@ def test_anti_alignment_is_said_in_words():
 def test_limits_are_vectors(L, R, theta, pi, alpha0, eta_w, eta_b, beta, loss):
     """Cauchy-Schwarz for three vectors: all cosines within one, and their Gram matrix positive."""
     found = align(
-        task(L, min(R, L), theta, pi),
-        Protocol(alpha0=alpha0, eta_w=eta_w, eta_b=eta_b, beta=beta, loss=loss),
+        task(L, min(R, L), theta, pi), Protocol(alpha0=alpha0, eta_w=eta_w, eta_b=eta_b, beta=beta, loss=loss)
     )
     assert abs(found.cos_query) <= 1.0 + 1e-9
     assert 0.0 <= found.cos_readout <= 1.0
@@ -157,11 +132,7 @@ def test_limits_are_vectors(L, R, theta, pi, alpha0, eta_w, eta_b, beta, loss):
     if found.norm_query > 1e-12 and found.norm_readout > 1e-12:
         between = found.query_readout / (found.norm_query * found.norm_readout)
         gram = np.array(
-            [
-                [1, found.cos_query, found.cos_readout],
-                [found.cos_query, 1, between],
-                [found.cos_readout, between, 1],
-            ]
+            [[1, found.cos_query, found.cos_readout], [found.cos_query, 1, between], [found.cos_readout, between, 1]]
         )
         assert np.linalg.eigvalsh(gram).min() > -1e-6
 
@@ -179,25 +150,7 @@ def test_no_signal_and_single_token():
     assert (alone.cos_query, alone.sharpness) == (0.0, 0.0)
 
 
-class Huber(Loss):
-    """A user's own smooth loss: the hinge with a rounded corner, from three methods only."""
-
-    name = "huber"
-
-    def value(self, margin):
-        gap = 1.0 - margin
-        return np.where(gap <= 0, 0.0, np.where(gap >= 1, gap - 0.5, 0.5 * gap**2))
-
-    def derivative(self, margin):
-        return -np.clip(1.0 - margin, 0.0, 1.0)
-
-    def prox(self, margin, step):
-        return np.where(margin >= 1, margin, np.maximum((margin + step) / (1 + step), margin)) * (
-            margin + step >= 0
-        ) + (margin + step) * (margin + step < 0)
-
-
-@pytest.mark.parametrize("loss", ["logistic", "square", "hinge", "squared-hinge", Huber()])
+@pytest.mark.parametrize("loss", ["logistic", "square", "hinge", "squared-hinge", SmoothHinge(1.0)])
 def test_reduced_steps_follow_the_limits_for_every_loss(loss):
     problem, plan = task(8, 2, 4, 0.4), Protocol(alpha0=1.5, eta_w=2.0, eta_b=1.0, beta=2.0, loss=loss)
     limit = align(problem, plan)

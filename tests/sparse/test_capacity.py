@@ -8,20 +8,14 @@ from tests.support.problems import sparse_task as task
 from onehead.errors import NotConverged
 from onehead.sparse import Protocol, Task, capacity, predict, separable_share
 from onehead.sparse.equations.features import attention_features, vectorised_features
-from onehead.sparse.solve.hinge import collapsed, first_order_cost, solve_hinge
+from onehead.sparse.solve.hinge import collapsed, solve_hinge
 from onehead.sparse.solve.readout import COLLAPSED
 from onehead.sparse.solve.separability import separable_ratio
 
 
 @pytest.mark.parametrize(
     ("delta", "pi", "ratio"),
-    [
-        (5 / 10**0.5, 0.5, 2.950075),
-        (9 / 10**0.5, 0.2, 8.775582),
-        (1, 0.5, 2.341184),
-        (0, 0.2, 2.667595),
-        (0, 0.5, 2.0),
-    ],
+    [(5 / 10**0.5, 0.5, 2.950075), (9 / 10**0.5, 0.2, 8.775582), (1, 0.5, 2.341184), (0, 0.2, 2.667595), (0, 0.5, 2.0)],
 )
 def test_linear_capacity(delta, pi, ratio):
     """A single token with R = 1 has delta = theta; without signal and balanced it is Cover's 2."""
@@ -116,7 +110,6 @@ def test_linear_programs_cross_at_capacity(problem, kappa, s, model):
 
 
 # ---- collapse
-# ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("delta", "pi", "ratio"), [(0, 0.2, 5.973), (0.8, 0.2, 10.036), (0.5, 0.3, 11.18)])
@@ -147,15 +140,6 @@ def test_solver_and_criterion_agree_across_the_threshold():
     assert found.residual < 1e-8
     with pytest.raises(NotConverged):
         solve_hinge(f, alpha=10.3, ridge=1e-3)
-
-
-def test_cost_gradient_is_the_derivative():
-    f = attention_features(task(6, 1, 1.0, 0.2), cos_query=0.4, sharpness=1.0, log2_points=8, seed=0)
-    x = np.array([0.2, -0.3, 0.4])
-    _, gradient = first_order_cost(f, x, alpha=3.0)
-    step = 1e-6 * np.eye(3)
-    slope = [(first_order_cost(f, x + e, alpha=3.0)[0] - first_order_cost(f, x - e, alpha=3.0)[0]) / 2e-6 for e in step]
-    assert gradient == pytest.approx(slope, abs=1e-6)
 
 
 @pytest.mark.parametrize("model", ["attention", "pooled"])

@@ -22,7 +22,13 @@ FEATURES = attention_features(TASK, cos_query=0.6, sharpness=1.2, log2_points=6,
 PLACES = np.array([[0.4, 0.7, -0.3, 0.2, -0.5], [-0.2, 1.3, 0.1, -0.6, 0.4], [0.0, 0.3, 0.5, 0.1, 1.2]])
 
 
-def assert_jacobian(make, u, step=1e-5):
+def slopes(function, x, step=1e-5):
+    """Central differences of a function, one column for each coordinate."""
+    moves = step * np.eye(len(x))
+    return np.transpose([(function(x + move) - function(x - move)) / (2.0 * step) for move in moves])
+
+
+def assert_jacobian(make, u):
     """Central differences: the error is step^2 of the third derivative, and rounding over the step, both below 1e-8.
 
     The rows of x are forces over rms, and the Jacobian leaves out the change of rms, which the residual multiplies; 1/rms
@@ -33,11 +39,9 @@ def assert_jacobian(make, u, step=1e-5):
         return float(np.log(0.5 * u[0] / (make(0.53)(u)[0][0] - make(0.03)(u)[0][0])))
 
     residual, jacobian = make(0.03)(u)
-    for k in range(len(u)):
-        ahead, behind = u + step * np.eye(len(u))[k], u - step * np.eye(len(u))[k]
-        slope = (make(0.03)(ahead)[0] - make(0.03)(behind)[0]) / (2.0 * step)
-        slope[:3] += residual[:3] * (log_rms(ahead) - log_rms(behind)) / (2.0 * step)
-        assert slope == pytest.approx(jacobian[:, k], rel=1e-6, abs=1e-7), k
+    slope = slopes(lambda u: make(0.03)(u)[0], u)
+    slope[:3] += np.outer(residual[:3], slopes(log_rms, u))
+    assert slope == pytest.approx(jacobian, rel=1e-6, abs=1e-7)
 
 
 @pytest.mark.parametrize("u", PLACES[:2])
@@ -66,22 +70,15 @@ def test_hard_margin_jacobian(monkeypatch):
     # at the solution the residual vanishes, and with it the change of the scale that the rows of x are divided by
     residual, jacobian = system(found)
     assert np.abs(residual).max() < 1e-9
-    for k in range(len(found)):
-        move = 1e-5 * np.eye(len(found))[k]
-        slope = (system(found + move)[0] - system(found - move)[0]) / 2e-5
-        assert slope == pytest.approx(jacobian[:, k], rel=1e-5, abs=1e-6)
+    assert slopes(lambda u: system(u)[0], found) == pytest.approx(jacobian, rel=1e-5, abs=1e-6)
     assert evaluations <= 15
 
 
 @pytest.mark.parametrize("x", PLACES[:, :3])
 def test_gradients_of_the_collapse_and_of_the_violation(x):
     for function in (lambda x: first_order_cost(FEATURES, x, alpha=2.0), lambda x: _violation(FEATURES, x)):
-        gradient = function(x)[1]
-        for k in range(3):
-            move = 1e-5 * np.eye(3)[k]
-            slope = (function(x + move)[0] - function(x - move)[0]) / 2e-5
-            # the inner maximum of the first is found to 1e-10, which the envelope theorem squares
-            assert slope == pytest.approx(gradient[k], rel=1e-6, abs=1e-7)
+        # the inner maximum of the first is found to 1e-10, which the envelope theorem squares
+        assert slopes(lambda x, f=function: f(x)[0], x) == pytest.approx(function(x)[1], rel=1e-6, abs=1e-7)
 
 
 def test_newton_from_the_sweeps_needs_few_steps():

@@ -1,6 +1,4 @@
-"""Five hundred random valid problems per loss: an answer with a small residual, a collapse said so, or a
-typed error.
-"""
+"""Five hundred random valid problems per loss: a small residual, a collapse that is said so, or a typed error."""
 
 from collections import Counter
 

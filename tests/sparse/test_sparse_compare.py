@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from onehead import aim, sparse
-from onehead.errors import InvalidArgument
 from onehead.measured import Measured, SideBySide
 
 PLAN = sparse.Protocol(alpha0=1.5, alpha1=1.5, beta=5.0, ridge=0.1, loss="square")
@@ -107,13 +106,3 @@ def test_the_form_before_2_still_works():
         assert found.test_error_deviation == found.to_rows()[0]["test_error_z"]
     with pytest.raises(AttributeError, match="colour"):
         _ = found.colour
-
-
-@pytest.mark.parametrize(
-    ("arguments", "name"),
-    [({"alphas": []}, "alphas"), ({"dims": []}, "trials"), ({"trials": [2]}, "trials"), ({"dims": [2]}, "dims")],
-)
-def test_bad_arguments_are_named(arguments, name):
-    with pytest.raises(InvalidArgument) as refused:
-        sparse.compare(sparse.Task(), PLAN, **{"dims": [20, 30], **arguments})
-    assert refused.value.name == name

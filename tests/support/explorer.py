@@ -22,15 +22,9 @@ from tests.support.checkpoints import attention_layers
 
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
 
 
 @contextmanager
@@ -144,22 +138,9 @@ def fuzz_request(rng: random.Random) -> tuple[str, str, bytes, dict[str, str]]:
         return "GET", f"/data.csv?view=sparse&sparse_panel=alignment&{pairs}", b"", {}
     if kind == "path":
         pieces = [
-            "_dash-component-suites",
-            "assets",
-            "..",
-            "%2e%2e",
-            "etc",
-            "passwd",
-            "_dash-layout",
-            "dash",
-            "plotly",
-            "a" * 200,
-            "%00",
-            "_dash-dependencies",
-            "_reload-hash",
-            "_favicon.ico",
-            "explorer.js",
-        ]
+            "_dash-component-suites", "assets", "..", "%2e%2e", "etc", "passwd", "_dash-layout", "dash", "plotly", "a" * 200, "%00",
+            "_dash-dependencies", "_reload-hash", "_favicon.ico", "explorer.js",
+        ]  # fmt: skip
         path = "/" + "/".join(rng.choice(pieces) for _ in range(rng.randrange(5)))
         return rng.choice(["GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE"]), path, b"", {}
     return "POST", "/_dash-update-component", json.dumps(body).encode(), headers

@@ -17,6 +17,7 @@ import numpy as np
 from click.testing import CliRunner
 
 from onehead.cli.main import cli
+from tests.support.checkpoints import written
 
 HERE = Path(__file__).parents[1] / "golden"
 VOLATILE = {"finished_at", "duration", "host", "version", "started_at", "slowest", "process"}
@@ -158,15 +159,9 @@ def _steady(value: Any) -> Any:
 
 def _checkpoint(path: Path) -> None:
     """Two heads of a small random layer, as safetensors writes them."""
-    rng, entries, data = np.random.default_rng(0), {}, b""
-    for name in ("q_proj", "k_proj"):
-        values = rng.standard_normal((16, 16)).astype(np.float32).tobytes()
-        entries[f"model.layers.0.self_attn.{name}.weight"] = {
-            "dtype": "F32", "shape": [16, 16], "data_offsets": [len(data), len(data) + len(values)],
-        }  # fmt: skip
-        data += values
-    header = json.dumps(entries).encode()
-    path.write_bytes(len(header).to_bytes(8, "little") + header + data)
+    rng, names = np.random.default_rng(0), ("q_proj", "k_proj")
+    tensors = {f"model.layers.0.self_attn.{n}.weight": rng.standard_normal((16, 16)).astype(np.float32) for n in names}
+    path.write_bytes(written(tensors, "F32"))
 
 
 def knobs() -> dict[str, Any]:

@@ -1,14 +1,12 @@
 """What hostile input looks like: poisoned stores, marks left by unpickling, small checkpoints with strange names."""
 
-import json
 import os
 import sqlite3
-import subprocess
-import sys
 
 import numpy as np
 
-QUERY, KEY = (f"encoder.layer.0.attention.self.{side}.weight" for side in ("query", "key"))
+from tests.support import programs
+from tests.support.checkpoints import KEY, QUERY, written
 
 
 def poison(path, **columns):
@@ -22,9 +20,7 @@ def poison(path, **columns):
 
 def program(*words, cwd):
     """Exit code, standard output and standard error of the program, without a traceback."""
-    run = subprocess.run(
-        [sys.executable, "-m", "onehead", *words], cwd=cwd, capture_output=True, text=True, check=False
-    )
+    run = programs.program(*words, cwd=cwd)
     assert "Traceback" not in run.stderr, run.stderr[-600:]
     return run.returncode, run.stdout, run.stderr
 
@@ -42,12 +38,5 @@ class Mark:
 def checkpoint(path, prefix="", more=(), size=4):
     """A small file whose tensors have these names."""
     names = [f"{prefix}{QUERY}", f"{prefix}{KEY}", *more]
-    step = 4 * size * size
-    header = {
-        name: {"dtype": "F32", "shape": [size, size], "data_offsets": [step * i, step * (i + 1)]}
-        for i, name in enumerate(names)
-    }
-    text = json.dumps(header).encode()
-    rng = np.random.default_rng(0)
-    data = rng.standard_normal((len(names), size, size)).astype("<f4").tobytes()
-    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+    values = np.random.default_rng(0).standard_normal((len(names), size, size)).astype("<f4")
+    path.write_bytes(written(dict(zip(names, values, strict=True)), "F32"))

@@ -4,6 +4,7 @@ import signal
 
 import pytest
 from tests.support.sweep_cluster import cluster, free_port
+from tests.support.sweeps import swept
 
 import onehead
 from onehead.errors import InvalidArgument
@@ -26,11 +27,10 @@ def kill_after(process, finished):
     return step
 
 
-def test_a_killed_worker_loses_nothing(tmp_path):
-    store = tmp_path / "points.db"
+def test_a_killed_worker_loses_nothing(store):
     with cluster() as (address, _, workers):
-        table = onehead.sweep(
-            "tests.support.sweep_calls:sleep",
+        table = swept(
+            "sleep",
             {"x": list(range(POINTS))},
             fixed={"seconds": 0.03},
             store=store,
@@ -44,8 +44,7 @@ def test_a_killed_worker_loses_nothing(tmp_path):
     print(f"one of two workers killed after 30 points: {len(table)} of {POINTS} rows arrived, 0 duplicated")  # noqa: T201
 
 
-def test_a_killed_scheduler_keeps_what_is_finished(tmp_path):
-    store = tmp_path / "points.db"
+def test_a_killed_scheduler_keeps_what_is_finished(store):
     words = {"axes": {"x": list(range(POINTS))}, "fixed": {"seconds": 0.03}, "store": store}
     acknowledged = []
     with cluster() as (address, scheduler, _):
@@ -56,11 +55,11 @@ def test_a_killed_scheduler_keeps_what_is_finished(tmp_path):
             kill()
 
         with pytest.raises(LostScheduler, match=r"is gone .* every point counted so far is kept"):
-            onehead.sweep("tests.support.sweep_calls:sleep", **words, on=address, progress=step)
+            swept("sleep", **words, on=address, progress=step)
     with Store.reading(store) as opened:
         counts, kept = opened.counts(), {row["key"]: row["finished_at"] for row in opened.rows()}
     assert counts.done == len(acknowledged) >= 30 and counts.total == POINTS
-    table = onehead.sweep("tests.support.sweep_calls:sleep", **words)
+    table = swept("sleep", **words)
     assert table.column("square").tolist() == [x * x for x in range(POINTS)]
     assert {row["key"]: row["finished_at"] for row in table if row["key"] in kept} == kept
     print(  # noqa: T201

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.support.sweeps import swept
 
 import onehead
 from onehead.errors import InvalidArgument
@@ -72,9 +73,7 @@ def test_workers_outlive_a_sweep_in_a_with_block_and_no_longer(monkeypatch):
         first = workers_of(kept, "test_executors:process", [1, 2])
         assert len(first) == 1 and os.getpid() not in first
         assert workers_of(kept, "test_executors:process", [3]) == first
-        assert onehead.sweep("tests.support.sweep_calls:trivial", {"x": [4]}, on=kept).column("square").tolist() == [
-            16
-        ]  # another call
+        assert swept("trivial", {"x": [4]}, on=kept).column("square").tolist() == [16]  # another call
         (running,) = kept._workers
         assert {running.process.pid} == first
     assert running.process.poll() is not None  # ended with the block
@@ -103,13 +102,7 @@ def test_a_sweep_that_stops_halfway_leaves_no_worker_busy(monkeypatch):
 
     with Local(2) as kept:
         with pytest.raises(RuntimeError, match="enough"):
-            onehead.sweep(
-                "tests.support.sweep_calls:sleep",
-                {"x": list(range(50))},
-                fixed={"seconds": 0.05},
-                on=kept,
-                progress=stop,
-            )
+            swept("sleep", {"x": list(range(50))}, fixed={"seconds": 0.05}, on=kept, progress=stop)
         assert not kept._workers  # their answers belong to nobody
         assert len(workers_of(kept, "test_executors:process", [1])) == 1
 

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.support.sweeps import swept
 
-import onehead
 from onehead.sweep import Store
 from onehead.sweep.failures import BadStore, StoreFailed
 
@@ -61,8 +61,8 @@ def rows_of(store):
 
 
 @pytest.mark.slow
-def test_kill_the_driver_twenty_times(tmp_path):
-    store, chance = tmp_path / "points.db", random.Random(6)
+def test_kill_the_driver_twenty_times(store):
+    chance = random.Random(6)
     before, acknowledged, lost, changed = {}, 0, 0, 0
     for kill in range(KILLS):
         process = driver(store, "local" if kill % 4 == 0 else "inline", 3000, 0.002)
@@ -90,10 +90,10 @@ def test_kill_the_driver_twenty_times(tmp_path):
     assert (lost, changed, intact, wanted) == (0, 0, "ok", (3000, 3000))
 
 
-def test_workers_of_a_killed_driver_end_by_themselves(tmp_path):
+def test_workers_of_a_killed_driver_end_by_themselves(store):
     import psutil
 
-    process = driver(tmp_path / "points.db", "local", 40, 0.5)
+    process = driver(store, "local", 40, 0.5)
     for _ in range(3):
         process.stdout.readline()
     workers = psutil.Process(process.pid).children()
@@ -106,9 +106,9 @@ def test_workers_of_a_killed_driver_end_by_themselves(tmp_path):
     assert not alive
 
 
-def test_a_worker_killed_in_the_middle(tmp_path):
-    words = {"fixed": {"folder": str(tmp_path)}, "store": tmp_path / "points.db", "on": "local", "workers": 2}
-    table = onehead.sweep("tests.support.sweep_calls:deadly_once", {"x": list(range(400))}, **words)
+def test_a_worker_killed_in_the_middle(tmp_path, store):
+    words = {"fixed": {"folder": str(tmp_path)}, "store": store, "on": "local", "workers": 2}
+    table = swept("deadly_once", {"x": list(range(400))}, **words)
     deaths = len(list(tmp_path.glob("dead-*")))
     print(f"{deaths} workers killed in the middle of a chunk: {len(table)} of 400 rows, {len(table.failed)} failed")  # noqa: T201
     assert deaths == 5 and not table.failed
@@ -116,9 +116,7 @@ def test_a_worker_killed_in_the_middle(tmp_path):
 
 
 def test_a_point_that_kills_every_worker_fails_alone(tmp_path):
-    table = onehead.sweep(
-        "tests.support.sweep_calls:deadly", {"x": list(range(60))}, fixed={"victim": 17}, on="local", workers=2
-    )
+    table = swept("deadly", {"x": list(range(60))}, fixed={"victim": 17}, on="local", workers=2)
     (failed,) = table.failed
     assert failed["x"] == 17
     assert failed["reason"] == "its worker process died 3 times, killed by SIGKILL, perhaps for lack of memory"
@@ -130,17 +128,16 @@ def test_workers_that_do_not_start(monkeypatch):
 
     monkeypatch.setattr("onehead.sweep.executors.local.sys.executable", shutil.which("false"))
     with pytest.raises(WorkersLost, match=r"worker processes do not start \(exit code 1\)"):
-        onehead.sweep("tests.support.sweep_calls:trivial", {"x": [1, 2, 3]}, on="local", workers=2)
+        swept("trivial", {"x": [1, 2, 3]}, on="local", workers=2)
 
 
-def test_two_runs_at_once_are_refused(tmp_path):
-    store = tmp_path / "points.db"
+def test_two_runs_at_once_are_refused(tmp_path, store):
     first = driver(store, "inline", 40, 0.05)
     try:
         for _ in range(2):
             first.stdout.readline()
         with pytest.raises(BadStore, match=rf"is in use by another sweep \(process {first.pid} on .*\); wait for it"):
-            onehead.sweep("tests.support.sweep_calls:trivial", {"x": [1]}, store=store)
+            swept("trivial", {"x": [1]}, store=store)
         with Store.reading(store) as opened:
             assert opened.running() and opened.counts().total == 40
     finally:
@@ -150,9 +147,8 @@ def test_two_runs_at_once_are_refused(tmp_path):
     assert not (tmp_path / "points.db.lock").exists()
 
 
-def test_a_store_from_a_newer_version(tmp_path):
-    store = tmp_path / "points.db"
-    onehead.sweep("tests.support.sweep_calls:trivial", {"x": [1]}, store=store)
+def test_a_store_from_a_newer_version(store):
+    swept("trivial", {"x": [1]}, store=store)
     with sqlite3.connect(store) as db:
         db.execute("PRAGMA user_version = 99")
     db.close()
@@ -166,9 +162,8 @@ def test_a_store_from_a_newer_version(tmp_path):
     assert store.read_bytes() == before
 
 
-def test_a_damaged_store(tmp_path):
-    store = tmp_path / "points.db"
-    onehead.sweep("tests.support.sweep_calls:trivial", {"x": list(range(2000))}, store=store)
+def test_a_damaged_store(tmp_path, store):
+    swept("trivial", {"x": list(range(2000))}, store=store)
     whole = store.read_bytes()
     damages = {
         "noise": os.urandom(len(whole)),
@@ -179,7 +174,7 @@ def test_a_damaged_store(tmp_path):
     for name, damage in damages.items():
         store.write_bytes(damage)
         with pytest.raises(BadStore, match="is damaged or is not a store of sweeps; keep it aside"):
-            onehead.sweep("tests.support.sweep_calls:trivial", {"x": list(range(2000))}, store=store)
+            swept("trivial", {"x": list(range(2000))}, store=store)
         with pytest.raises(BadStore, match="is damaged"), Store.reading(store) as opened:
             list(opened.rows())
         assert store.read_bytes()[:1000] == damage[:1000], name  # what was there is left as it was
@@ -188,7 +183,7 @@ def test_a_damaged_store(tmp_path):
         db.execute("CREATE TABLE songs (title TEXT)")
     db.close()
     with pytest.raises(BadStore, match="is a database of another program"):
-        onehead.sweep("tests.support.sweep_calls:trivial", {"x": [1]}, store=other)
+        swept("trivial", {"x": [1]}, store=other)
     print(f"{len(damages)} kinds of damage and a foreign database refused, files left as they were")  # noqa: T201
 
 
@@ -218,16 +213,16 @@ def test_a_read_only_folder(tmp_path):
             BadStore, match=r"store must be a file in a folder that can be written; got .* \(Permission denied\)"
         ),
     ):
-        onehead.sweep("tests.support.sweep_calls:trivial", {"x": [1]}, store=folder / "points.db")
+        swept("trivial", {"x": [1]}, store=folder / "points.db")
     for path in (tmp_path / "file" / "points.db", tmp_path / "none" / "points.db", tmp_path):
         (tmp_path / "file").touch()
         with pytest.raises(BadStore, match="store must be a file in a folder that can be written"):
-            onehead.sweep("tests.support.sweep_calls:trivial", {"x": [1]}, store=path)
+            swept("trivial", {"x": [1]}, store=path)
 
 
-def test_a_store_at_rest_in_a_read_only_folder_can_be_read(tmp_path):
-    onehead.sweep("tests.support.sweep_calls:trivial", {"x": [1, 2]}, store=tmp_path / "points.db")
-    with folder_that_cannot_be_written(tmp_path / "points.db") as folder, Store.reading(folder / "points.db") as opened:
+def test_a_store_at_rest_in_a_read_only_folder_can_be_read(store):
+    swept("trivial", {"x": [1, 2]}, store=store)
+    with folder_that_cannot_be_written(store) as folder, Store.reading(folder / "points.db") as opened:
         assert opened.counts().done == 2 and len(list(opened.rows())) == 2
 
 
@@ -252,7 +247,7 @@ def fill(store, call, axes, **words):
     """Run until the disk is full, then with more room; gives the points acknowledged and kept."""
     acknowledged = []
     with pytest.raises(StoreFailed, match=r"(full|cannot take another array).*every point counted so far is kept"):
-        onehead.sweep(call, axes, store=store, progress=lambda: acknowledged.append(1), **words)
+        swept(call, axes, store=store, progress=lambda: acknowledged.append(1), **words)
     with Store.reading(store) as opened:
         return len(acknowledged), opened.counts()
 
@@ -261,11 +256,11 @@ def test_disk_full_in_the_middle():
     with small_disk("6m") as folder:
         store = folder / "points.db"
         axes = {"x": list(range(400)), "text": ["x" * 400]}
-        onehead.sweep("tests.support.sweep_calls:trivial", {"x": [0], "text": ["x" * 400]}, store=store)
+        swept("trivial", {"x": [0], "text": ["x" * 400]}, store=store)
         (folder / "ballast").write_bytes(bytes(5_400_000))
-        acknowledged, counts = fill(store, "tests.support.sweep_calls:wide", axes)
+        acknowledged, counts = fill(store, "wide", axes)
         (folder / "ballast").unlink()
-        table = onehead.sweep("tests.support.sweep_calls:wide", axes, store=store)
+        table = swept("wide", axes, store=store)
         print(  # noqa: T201
             f"disk full: {acknowledged} acknowledged, {counts.done} kept, {len(table)} of 400 after making room"
         )
@@ -276,13 +271,13 @@ def test_disk_full_in_the_middle():
 def test_disk_full_while_writing_arrays():
     with small_disk("1500k") as folder:
         axes = {"size": [20_000], "pause": [0.1]}
-        acknowledged, counts = fill(folder / "points.db", "tests.support.sweep_calls:heavy", axes, seeds=30)
+        acknowledged, counts = fill(folder / "points.db", "heavy", axes, seeds=30)
         print(f"disk full for arrays: {acknowledged} acknowledged, {counts.done} kept, {counts.missing} missing")  # noqa: T201
         assert counts.done >= acknowledged > 0 and counts.missing > 0
         assert not list((folder / "points.db.arrays").glob("*.part"))
 
 
-def test_a_file_that_may_not_grow(tmp_path):
+def test_a_file_that_may_not_grow(store):
     """The same without the right to mount: the system refuses files beyond a size."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -292,21 +287,12 @@ def test_a_file_that_may_not_grow(tmp_path):
         with pytest.raises(
             StoreFailed, match=r"cannot grow .*: the disk is full or broken; every point counted so far"
         ):
-            onehead.sweep(
-                "tests.support.sweep_calls:wide",
-                {"x": list(range(500))},
-                store=tmp_path / "points.db",
-                progress=lambda: acknowledged.append(1),
-            )
+            swept("wide", {"x": list(range(500))}, store=store, progress=lambda: acknowledged.append(1))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         signal.signal(signal.SIGXFSZ, before)
-    kept = rows_of_wide(tmp_path / "points.db")
-    table = onehead.sweep("tests.support.sweep_calls:wide", {"x": list(range(500))}, store=tmp_path / "points.db")
+    with Store.reading(store) as opened:
+        kept = opened.counts().done
+    table = swept("wide", {"x": list(range(500))}, store=store)
     print(f"file limit: {len(acknowledged)} acknowledged, {kept} kept, {len(table)} of 500 afterwards")  # noqa: T201
     assert kept >= len(acknowledged) > 0 and len(table) == 500
-
-
-def rows_of_wide(store):
-    with Store.reading(store) as opened:
-        return opened.counts().done

@@ -25,8 +25,7 @@ SWEEPS = (
 )
 
 
-def test_a_store_of_the_first_version_is_found_point_by_point(tmp_path, monkeypatch):
-    store = tmp_path / "points.db"
+def test_a_store_of_the_first_version_is_found_point_by_point(tmp_path, store, monkeypatch):
     shutil.copy(GOLDEN / "store-1.1.0.db", store)
     shutil.copytree(GOLDEN / "store-1.1.0.db.arrays", tmp_path / "points.db.arrays")
     with Store.reading(store) as opened:
@@ -96,7 +95,7 @@ class Words(OldWords):
     new: float = word(0.0, "", "A word that came later.", ge=0.0, since="2.0")
 
 
-def test_a_stored_row_learns_the_words_it_was_solved_with(tmp_path, monkeypatch):
+def test_a_stored_row_learns_the_words_it_was_solved_with(store, monkeypatch):
     def prepare(words):
         chosen = Words(**words)
         parameters = {"old": chosen.old, "new": chosen.new}
@@ -107,7 +106,6 @@ def test_a_stored_row_learns_the_words_it_was_solved_with(tmp_path, monkeypatch)
         ready = prepare(words)
         return Ready(parameters={"old": ready.parameters["old"]}, solve=ready.solve)
 
-    store = tmp_path / "points.db"
     monkeypatch.setitem(
         CALLS, "test.words", Call(name="test.words", words=words_of(OldWords), seeded=False, prepare=first)
     )

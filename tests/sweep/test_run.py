@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 import pytest
+from tests.support.sweeps import swept
 
 import onehead
 from onehead.sweep import CALLS, Spec, Store, drive, executor_named
@@ -50,38 +51,35 @@ def test_message_passing_keeps_its_iterations():
 
 
 def test_seeds_and_repeats_draw_fresh_numbers():
-    table = onehead.sweep("tests.support.sweep_calls:draw", {"x": [1, 2]}, seeds=[0, 1], repeats=3)
+    table = swept("draw", {"x": [1, 2]}, seeds=[0, 1], repeats=3)
     assert len(table) == 12
     assert [row["seed_used"] for row in table if row["repeat"] == 0] == [0, 1, 0, 1]
     assert len({row["seed_used"] for row in table}) == 6  # two seeds, three repeats, the same for every x
-    again = onehead.sweep("tests.support.sweep_calls:draw", {"x": [1, 2]}, seeds=[0, 1], repeats=3)
+    again = swept("draw", {"x": [1, 2]}, seeds=[0, 1], repeats=3)
     assert [row["number"] for row in again] == [row["number"] for row in table]
 
 
-def test_done_points_are_never_solved_again(tmp_path):
-    store = tmp_path / "points.db"
-    first = onehead.sweep("tests.support.sweep_calls:trivial", {"x": [1, 2, 3]}, store=store)
+def test_done_points_are_never_solved_again(store):
+    first = swept("trivial", {"x": [1, 2, 3]}, store=store)
     steps = []
-    more = onehead.sweep(
-        "tests.support.sweep_calls:trivial", {"x": [0, 1, 2, 3, 4]}, store=store, progress=lambda: steps.append(1)
-    )
+    more = swept("trivial", {"x": [0, 1, 2, 3, 4]}, store=store, progress=lambda: steps.append(1))
     assert len(steps) == 2
     assert more.column("square").tolist() == [0, 1, 4, 9, 16]
     kept = {row["key"]: row["finished_at"] for row in first}
     assert {row["key"]: row["finished_at"] for row in more if row["key"] in kept} == kept
-    less = onehead.sweep("tests.support.sweep_calls:trivial", {"x": [4, 1]}, store=store)
+    less = swept("trivial", {"x": [4, 1]}, store=store)
     assert less.column("square").tolist() == [16, 1]  # in the order asked for
     with Store.reading(store) as opened:
         assert opened.stored() == 5 and opened.counts().total == 2
 
 
 def test_a_point_asked_for_twice_is_one_row():
-    assert onehead.sweep("tests.support.sweep_calls:trivial", {"x": [2, 2, 3]}).column("square").tolist() == [4, 9]
+    assert swept("trivial", {"x": [2, 2, 3]}).column("square").tolist() == [4, 9]
 
 
 @pytest.mark.parametrize("on", ["inline", "local"])
 def test_failed_points_are_rows_with_a_reason(on):
-    table = onehead.sweep("tests.support.sweep_calls:broken", {"x": list(range(9))}, on=on, workers=2)
+    table = swept("broken", {"x": list(range(9))}, on=on, workers=2)
     assert len(table) == 9 and len(table.failed) == 6
     reasons = [row["reason"] for row in table]
     assert reasons[0] == "it ran away." and reasons[1] == "ZeroDivisionError: division by zero" and reasons[2] is None
@@ -89,44 +87,35 @@ def test_failed_points_are_rows_with_a_reason(on):
     assert math.isnan(table.column("ratio")[0]) and table.column("ratio")[2] == 1.0
 
 
-def test_retry_solves_failed_points_again(tmp_path):
-    cure, store = tmp_path / "cure", tmp_path / "points.db"
+def test_retry_solves_failed_points_again(tmp_path, store):
+    cure = tmp_path / "cure"
     words = {"fixed": {"cure": str(cure)}, "store": store}
-    assert len(onehead.sweep("tests.support.sweep_calls:cured", {"x": [1, 2]}, **words).failed) == 2
+    assert len(swept("cured", {"x": [1, 2]}, **words).failed) == 2
     cure.touch()
-    assert len(onehead.sweep("tests.support.sweep_calls:cured", {"x": [1, 2]}, **words).failed) == 2
-    table = onehead.sweep("tests.support.sweep_calls:cured", {"x": [1, 2]}, retry=True, **words)
+    assert len(swept("cured", {"x": [1, 2]}, **words).failed) == 2
+    table = swept("cured", {"x": [1, 2]}, retry=True, **words)
     assert not table.failed and table.column("square").tolist() == [1, 4]
     assert [row["reason"] for row in table] == [None, None]
 
 
 @pytest.mark.parametrize("on", ["inline", "local"])
-def test_stop_at_the_first_failure(on, tmp_path):
-    store = tmp_path / "points.db"
+def test_stop_at_the_first_failure(on, store):
     with pytest.raises(PointFailed, match="stopped at the first failed point: ZeroDivisionError"):
-        onehead.sweep(
-            "tests.support.sweep_calls:broken",
-            {"x": [2, 5, 1, *range(8, 3000, 3)]},
-            store=store,
-            on_error="stop",
-            on=on,
-        )
+        swept("broken", {"x": [2, 5, 1, *range(8, 3000, 3)]}, store=store, on_error="stop", on=on)
     with Store.reading(store) as opened:
         counts = opened.counts()
     assert counts.failed == 1 and counts.missing > 0
 
 
-def test_ctrl_c_keeps_points_that_wait_for_the_writer(tmp_path):
-    store = tmp_path / "points.db"
+def test_ctrl_c_keeps_points_that_wait_for_the_writer(store):
     with pytest.raises(KeyboardInterrupt):
-        onehead.sweep("tests.support.sweep_calls:interrupted", {"x": list(range(9))}, store=store)
+        swept("interrupted", {"x": list(range(9))}, store=store)
     with Store.reading(store) as opened:
         assert opened.counts().done == 5  # solved within a millisecond, none had been written yet
 
 
-def test_arrays_are_kept_once_by_content(tmp_path):
-    store = tmp_path / "points.db"
-    table = onehead.sweep("tests.support.sweep_calls:heavy", {"size": [100], "copy": [1, 2]}, seeds=[0], store=store)
+def test_arrays_are_kept_once_by_content(tmp_path, store):
+    table = swept("heavy", {"size": [100], "copy": [1, 2]}, seeds=[0], store=store)
     files = list((tmp_path / "points.db.arrays").iterdir())
     assert [file.suffix for file in files] == [".npz"]
     assert table[0]["arrays"] == table[1]["arrays"] == f"points.db.arrays/{files[0].name}"
@@ -154,7 +143,7 @@ def test_chunks_follow_the_time_points_take():
 
 
 def test_a_table_shows_itself(tmp_path):
-    table = onehead.sweep("tests.support.sweep_calls:trivial", {"x": list(range(30))}, fixed={"name": "<b>"})
+    table = swept("trivial", {"x": list(range(30))}, fixed={"name": "<b>"})
     html = table._repr_html_()
     assert html.count("<tr>") == 11 and "square" in html and "first 10 shown" in html
     assert repr(table) == "Table(tests.support.sweep_calls:trivial: 30 rows, 0 failed)"
@@ -165,17 +154,11 @@ def test_a_table_shows_itself(tmp_path):
     assert json.dumps(list(table))
 
 
-def test_overhead_of_trivial_points(tmp_path):
+def test_overhead_of_trivial_points(store):
     """Less than 2 ms a point on two local workers, their start included; the larger run is in benchmarks/sweep.py."""
     points = 4000
     clock = time.perf_counter()
-    table = onehead.sweep(
-        "tests.support.sweep_calls:trivial",
-        {"x": list(range(points))},
-        store=tmp_path / "points.db",
-        on="local",
-        workers=2,
-    )
+    table = swept("trivial", {"x": list(range(points))}, store=store, on="local", workers=2)
     each = 1e3 * (time.perf_counter() - clock) / points
     print(f"{each:.2f} ms a point, {1e3 / each:.0f} rows/s on two local workers")  # noqa: T201
     assert len(table) == points and each < 2.0

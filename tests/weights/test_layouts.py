@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
+from tests.support.checkpoints import written
 
 from onehead.errors import InvalidArgument
 from onehead.weights import open_checkpoint, survey
@@ -27,63 +28,53 @@ def value_like(key, seed=9):
     return 100.0 * np.random.default_rng(seed).standard_normal(key.shape)
 
 
-def separate(query_name, key_name, value_name=None):
-    def pack(weights):
-        tensors = {}
-        for i, (query, key) in enumerate(weights):
-            tensors[query_name.format(i)] = query.reshape(-1, query.shape[-1])
-            tensors[key_name.format(i)] = key.reshape(-1, key.shape[-1])
-            if value_name:
-                tensors[value_name.format(i)] = value_like(key).reshape(-1, key.shape[-1])
-        return tensors
+def packing(matrices, *names):
+    """A function from the weights of all layers to named tensors, of which ``matrices`` makes those of one layer."""
+    return lambda weights: {
+        name.format(i): matrix
+        for i, layer in enumerate(weights)
+        for name, matrix in zip(names, matrices(*layer), strict=False)
+    }
 
-    return pack
+
+def separate(*names):
+    """Query, key and perhaps value, one matrix each."""
+    return packing(lambda query, key: [p.reshape(-1, p.shape[-1]) for p in (query, key, value_like(key))], *names)
 
 
 def sections(name, transposed=False):
-    def pack(weights):
-        tensors = {}
-        for i, (query, key) in enumerate(weights):
-            rows = np.concatenate([part.reshape(-1, part.shape[-1]) for part in (query, key, value_like(key))])
-            tensors[name.format(i)] = np.ascontiguousarray(rows.T) if transposed else rows
-        return tensors
+    def whole(query, key):
+        rows = np.concatenate([part.reshape(-1, part.shape[-1]) for part in (query, key, value_like(key))])
+        return [np.ascontiguousarray(rows.T) if transposed else rows]
 
-    return pack
+    return packing(whole, name)
 
 
 def interleaved(name):
     """(groups, share + 2, size, hidden): the queries of a group, its key, its value."""
 
-    def pack(weights):
-        tensors = {}
-        for i, (query, key) in enumerate(weights):
-            groups, share = len(key), len(query) // len(key)
-            by_group = query.reshape(groups, share, *query.shape[1:])
-            whole = np.concatenate([by_group, key[:, None], value_like(key)[:, None]], axis=1)
-            tensors[name.format(i)] = whole.reshape(-1, query.shape[-1])
-        return tensors
+    def whole(query, key):
+        by_group = query.reshape(len(key), len(query) // len(key), *query.shape[1:])
+        parts = np.concatenate([by_group, key[:, None], value_like(key)[:, None]], axis=1)
+        return [parts.reshape(-1, query.shape[-1])]
 
-    return pack
+    return packing(whole, name)
 
 
 def attention(prefix, q="q_proj", k="k_proj", v="v_proj"):
     return separate(*(f"{prefix}.{{}}.self_attn.{word}.weight" for word in (q, k, v)))
 
 
-BERT = separate(*(f"encoder.layer.{{}}.attention.self.{word}.weight" for word in ("query", "key", "value")))
+def bert(prefix="", own="self"):
+    return separate(*(f"{prefix}encoder.layer.{{}}.attention.{own}.{w}.weight" for w in ("query", "key", "value")))
+
+
+BERT = bert()
 CASES = {  # case -> (layout, packing, shapes, config)
     "bert": ("bert", BERT, {}, {"model_type": "bert"}),
-    "bert with prefix": (
-        "bert", separate(*(f"bert.encoder.layer.{{}}.attention.self.{w}.weight" for w in ("query", "key", "value"))), {}, {},
-    ),
-    "roberta": (
-        "bert", separate(*(f"roberta.encoder.layer.{{}}.attention.self.{w}.weight" for w in ("query", "key", "value"))), {},
-        {"model_type": "roberta"},
-    ),
-    "vit": (
-        "vit", separate(*(f"vit.encoder.layer.{{}}.attention.attention.{w}.weight" for w in ("query", "key", "value"))), {},
-        {"model_type": "vit"},
-    ),
+    "bert with prefix": ("bert", bert("bert."), {}, {}),
+    "roberta": ("bert", bert("roberta."), {}, {"model_type": "roberta"}),
+    "vit": ("vit", bert("vit.", "attention"), {}, {"model_type": "vit"}),
     "distilbert": (
         "distilbert", separate(*(f"distilbert.transformer.layer.{{}}.attention.{w}_lin.weight" for w in "qkv")), {},
         {"model_type": "distilbert", "num_attention_heads": None, "n_heads": HEADS},
@@ -190,17 +181,8 @@ def test_half_precision_is_widened_before_any_product(tmp_path, dtype):
             tuple((words(part).astype(np.uint32) << 16).view(np.float32).astype(float) for part in pair)
             for pair in weights
         ]
-        header, data = {}, b""
-        for name, tensor in BERT(weights).items():
-            content = words(tensor).tobytes()
-            header[name] = {
-                "dtype": "BF16",
-                "shape": list(tensor.shape),
-                "data_offsets": [len(data), len(data) + len(content)],
-            }
-            data += content
-        text = json.dumps(header).encode()
-        (tmp_path / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + data)
+        tensors = {name: words(tensor) for name, tensor in BERT(weights).items()}
+        (tmp_path / "model.safetensors").write_bytes(written(tensors, "BF16"))
         (tmp_path / "config.json").write_text(json.dumps({"num_attention_heads": HEADS}))
     check(survey(tmp_path, fit=False), weights, 1e-10)
 

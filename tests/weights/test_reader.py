@@ -10,21 +10,11 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 from safetensors.numpy import save_file
+from tests.support.checkpoints import KEY, QUERY, entry, packed
+from tests.support.hostile import Mark
 
 from onehead.errors import InvalidArgument, OneheadError
 from onehead.weights import open_checkpoint, survey
-
-QUERY, KEY = "encoder.layer.0.attention.self.query.weight", "encoder.layer.0.attention.self.key.weight"
-
-
-def packed(header, data=b"", length=None):
-    """The bytes of a file with this header, right or wrong."""
-    text = header if isinstance(header, bytes) else json.dumps(header).encode()
-    return (len(text) if length is None else length).to_bytes(8, "little") + text + data
-
-
-def entry(start=0, stop=16, shape=(2, 2), dtype="F32"):
-    return {"dtype": dtype, "shape": list(shape), "data_offsets": [start, stop]}
 
 
 def refused(path, **options):
@@ -98,16 +88,6 @@ def test_broken_index(tmp_path, text):
     refused(tmp_path)
 
 
-class Bomb:
-    """Leaves a mark when it is unpickled."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return os.mkdir, (str(self.path),)
-
-
 def hostile(folder):
     """name -> (bytes, word that the sentence must contain)."""
     good = packed({"x": entry()}, bytes(16))
@@ -145,8 +125,8 @@ def hostile(folder):
         "deep nesting": (packed(deep), "nested too deeply"),
         "not text": (packed(b"\xff\xfe\x00{}"), "UTF-8"),
         "metadata of numbers": (packed({"__metadata__": {"a": 1}, "x": entry()}, bytes(16)), "metadata"),
-        "pickle": (pickle.dumps(Bomb(folder / "executed"), protocol=4) + bytes(100), "pickle"),
-        "old pickle": (pickle.dumps(Bomb(folder / "executed"), protocol=0) + bytes(100), "header would have"),
+        "pickle": (pickle.dumps(Mark(folder / "executed"), protocol=4) + bytes(100), "pickle"),
+        "old pickle": (pickle.dumps(Mark(folder / "executed"), protocol=0) + bytes(100), "header would have"),
         "zip": ((folder / "made.zip").read_bytes(), "zip archive"),
         "no tensors": (packed({}), "none of the 0 tensors"),
         "nothing known": (good, "none of the 1 tensors"),
@@ -210,20 +190,7 @@ def test_broken_config(tmp_path, text):
 def mutants(rng, good, count):
     """Files with bytes changed, cut, doubled or moved, half of them inside the header."""
     header = 8 + int.from_bytes(good[:8], "little")
-    words = [
-        b'"F32"',
-        b'"BF16"',
-        b"[0,64]",
-        b"-1",
-        b"1e9",
-        b"{",
-        b"}",
-        b"null",
-        b'"',
-        b"[]",
-        b"18446744073709551616",
-        b"\\u0000",
-    ]
+    words = b'"F32" "BF16" [0,64] -1 1e9 { } null " [] 18446744073709551616 \\u0000'.split()
     for _ in range(count):
         content = bytearray(good)
         for _ in range(rng.integers(1, 4)):
@@ -293,26 +260,8 @@ def compare_with_reference(path, checkpoint):
 
 def test_fuzzed_headers_made_of_valid_json(tmp_path):
     rng = np.random.default_rng(1)
-    odd = [
-        None,
-        True,
-        -1,
-        0,
-        1,
-        16,
-        17,
-        2**70,
-        1.5,
-        "F32",
-        "x",
-        [],
-        [0, 16],
-        [16, 0],
-        [2, 2],
-        {},
-        {"dtype": "F32"},
-        [[2], 2],
-    ]
+    odd = [None, True, -1, 0, 1, 16, 17, 2**70, 1.5, "F32", "x", [], [0, 16], [16, 0], [2, 2], {}, {"dtype": "F32"}]
+    odd.append([[2], 2])
     read = 0
     for _ in range(3000):
         fields = entry()

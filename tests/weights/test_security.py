@@ -5,7 +5,8 @@ import os
 import time
 
 import pytest
-from tests.support.hostile import KEY, QUERY, checkpoint, program
+from tests.support.checkpoints import KEY, QUERY, packed
+from tests.support.hostile import checkpoint, program
 
 from onehead.errors import InvalidArgument, OneheadError
 from onehead.results import Certificate
@@ -40,8 +41,7 @@ def test_sizes_that_a_header_claims_cost_nothing(tmp_path):
     path = tmp_path / "model.safetensors"
     # no bytes at all, 2^59 columns; and a sparse file of 8 TB whose header is honest about it
     empty = {"dtype": "F32", "shape": [2**59, 0], "data_offsets": [0, 0]}
-    text = json.dumps({QUERY: empty, KEY: empty}).encode()
-    path.write_bytes(len(text).to_bytes(8, "little") + text)
+    path.write_bytes(packed({QUERY: empty, KEY: empty}))
     start = time.monotonic()
     with pytest.raises(OneheadError) as failure:  # several tensors without bytes at one place, or a matrix that is none
         raise_if_unread(survey(path, head_count=1, fit=False))
@@ -53,7 +53,7 @@ def test_deep_values_in_a_header_get_one_sentence(tmp_path):
     # some versions of Python read such JSON and then cannot print it
     deep = b"[" * 100_000 + b"]" * 100_000
     text = b'{"x": {"dtype": ' + deep + b', "shape": [1], "data_offsets": [0, 4]}}'
-    (tmp_path / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + bytes(4))
+    (tmp_path / "model.safetensors").write_bytes(packed(text, bytes(4)))
     with pytest.raises(InvalidArgument) as failure:
         open_checkpoint(tmp_path / "model.safetensors")
     assert "\n" not in str(failure.value) and len(str(failure.value)) < 500

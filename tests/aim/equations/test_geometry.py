@@ -1,12 +1,10 @@
 """Blocks of rows: what they hold, and sampled points that are the same on every machine."""
 
 import json
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+from tests.support.programs import python
 
 from onehead.aim.equations.geometry import Block, tied
 
@@ -27,8 +25,7 @@ def test_the_root_of_a_covariance_is_not_a_matter_of_rounding(tokens):
 @pytest.mark.parametrize("processor", ["Haswell", "SkylakeX", "Prescott"])
 def test_the_root_is_the_same_on_other_processors(processor):
     """OpenBLAS can be told to work as on another processor; where the library is another one, this is the test above."""
-    other = {**os.environ, "OPENBLAS_CORETYPE": processor}
-    out = subprocess.run([sys.executable, "-c", ROOT], env=other, capture_output=True, text=True, check=True).stdout
+    out = python(ROOT, OPENBLAS_CORETYPE=processor)
     assert np.abs(np.array(json.loads(out)) - tied(4).blocks[0].root).max() < 1e-12
 
 

@@ -9,12 +9,9 @@ from scipy.special import softmax
 
 from onehead.aim.equations.geometry import LogitRule, logit_rule, tied
 from onehead.aim.equations.output import OutputChannel
-from onehead.aim.losses import LOSSES, _response_of_row
+from onehead.aim.losses import LOSSES
 from onehead.aim.training.amp import _messages
-from onehead.numerics.prox import (
-    pair_of_row,
-    prox,
-)
+from onehead.numerics.prox import pair_of_row, prox
 
 
 @pytest.mark.parametrize("name", list(LOSSES))
@@ -33,18 +30,6 @@ def _pair_of(name):
     if name not in _pairs:
         _pairs[name] = pair_of_row(LOSSES[name].compiled)
     return _pairs[name]
-
-
-def test_the_response_of_an_own_loss_is_the_one_written_by_hand():
-    """Central differences in the label logits, as for a user's loss, against the closed form of one that ships."""
-    rng = np.random.default_rng(5)
-    by_hand, by_differences = np.empty((4, 4)), np.full((4, 4), np.nan)
-    response = _response_of_row(LOSSES["squared"].compiled)
-    for _ in range(5):
-        logits, label = rng.normal(size=4), softmax(rng.normal(size=4))
-        LOSSES["squared"].compiled_response(logits, label, by_hand)
-        response(logits, label, by_differences)
-        assert by_differences == pytest.approx(by_hand, abs=1e-9)  # the square of the step, 1e-10
 
 
 def _few_nodes(tokens, count, monkeypatch):

@@ -39,13 +39,29 @@ def test_two_token_geometry_is_the_one_on_paper():
     assert start == pytest.approx([target[0], v[1] + (target[0] - v[0]) / 3.0])
 
 
-def monte_carlo(channel, tokens, Q, q, m, sigma, size, seed):
-    """E|prox - z|², E(prox - z).z*, E(prox - z).z and the loss by plain sampling, with standard errors."""
-    shape = tied(tokens).blocks[0]
+def sampled(shape, Q, q, m, size, seed):
+    """Coordinates of labels and of a learner with these overlaps, and the logits of both."""
     rng = np.random.default_rng(seed)
     label_u = np.sqrt(Q) * rng.normal(size=(size, shape.dim)) @ shape.root.T
     v = m / Q * label_u + np.sqrt(q - m * m / Q) * rng.normal(size=(size, shape.dim)) @ shape.root.T
-    logits = np.where(shape.select >= 0, label_u[:, shape.select], 0.0)
+    return label_u, v, *(np.where(shape.select >= 0, u[:, shape.select], 0.0) for u in (label_u, v))
+
+
+def both_forms(output, q, m, a):
+    """The averages that Stein's identity gives, and the derivatives they stand for."""
+    Q, area = output.label_power, output.label_power * q - m * m
+    return (
+        (q * a.along_label - m * a.along_own) / area,
+        -(Q * a.along_own - m * a.along_label) / area,
+        a.cross,
+        a.trace,
+    )
+
+
+def monte_carlo(channel, tokens, Q, q, m, sigma, size, seed):
+    """E|prox - z|², E(prox - z).z*, E(prox - z).z and the loss by plain sampling, with standard errors."""
+    shape = tied(tokens).blocks[0]
+    label_u, v, logits, _ = sampled(shape, Q, q, m, size, seed)
     y = np.exp(logits - logits.max(axis=2, keepdims=True))
     y /= y.sum(axis=2, keepdims=True)
     found = prox(channel.compiled, shape.select, shape.metric, sigma, v, y, label_u)
@@ -73,13 +89,11 @@ def test_stein_and_derivative_forms_agree(channel, share, q, log_sigma):
     Q, sigma = 1.75, float(np.exp(log_sigma))
     m = share * np.sqrt(q * 1.5)
     output = OutputChannel(loss=channel, geometry=tied(2), label_power=Q)
-    area = Q * q - m * m
     forms = []
     for level in (1, 2, 3):
         for twin in (False, True):
             a = output.averages(q, m, sigma, level=level, detail=2, twin=twin)
-            stein = (q * a.along_label - m * a.along_own) / area, -(Q * a.along_own - m * a.along_label) / area
-            forms.append((*stein, a.cross, a.trace))
+            forms.append(both_forms(output, q, m, a))
             if channel.convex:  # then 1 - dprox/dz has eigenvalues between zero and one
                 assert 0.0 <= a.trace_square <= a.trace * 1.0001 <= 2.0002
     # integrals of the same smooth function by six rules: the spread of each form is its quadrature error, and the two
@@ -142,10 +156,7 @@ def test_averages_do_not_depend_on_the_number_of_threads(monkeypatch):
 def test_fresh_loss_of_one_row_against_whole_samples(tokens, channel):
     Q, q, m, size = 1.75, 1.4, 1.3, 60_000
     output = OutputChannel(loss=channel, geometry=tied(tokens), label_power=Q)
-    shape, rng = tied(tokens).blocks[0], np.random.default_rng(3)
-    label_u = np.sqrt(Q) * rng.normal(size=(size, shape.dim)) @ shape.root.T
-    v = m / Q * label_u + np.sqrt(q - m * m / Q) * rng.normal(size=(size, shape.dim)) @ shape.root.T
-    target, own = (np.where(shape.select >= 0, u[:, shape.select], 0.0) for u in (label_u, v))
+    *_, target, own = sampled(tied(tokens).blocks[0], Q, q, m, size, 3)
     y, p = (np.exp(x) / np.exp(x).sum(axis=2, keepdims=True) for x in (target, own))
     losses = ((p - y) ** 2 if channel.name == "squared" else -y * np.log(p)).sum(axis=(1, 2))
     # four standard errors of the plain sample; the rule's own error is far below
@@ -160,12 +171,10 @@ def test_traces_for_more_tokens_against_moved_nodes(channel):
     """tr(1 - dprox/dz), tr dprox/dz* by Stein's identity on the same rule, T = 3, within the error seen on the twin."""
     Q, q, m, sigma = 1.75, 1.4, 1.3, 0.5
     output = OutputChannel(loss=channel, geometry=tied(3), label_power=Q)
-    area = Q * q - m * m
     forms = []
     for twin in (False, True):
         a = output.averages(q, m, sigma, level=3, detail=2, twin=twin)
-        stein = (q * a.along_label - m * a.along_own) / area, -(Q * a.along_own - m * a.along_label) / area
-        forms.append((*stein, a.cross, a.trace))
+        forms.append(both_forms(output, q, m, a))
         assert 0.0 < a.trace_square < a.trace**2
     low, high = np.min(forms, axis=0), np.max(forms, axis=0)
     error = (high - low)[:2] + (high - low)[2:]

@@ -5,8 +5,7 @@ import pytest
 
 from onehead.aim.targets import Atoms, MarchenkoPastur
 from onehead.aim.task import Task
-from onehead.aim.training.data import Samples, Tokens, check_target, draw_target, labels, softmax_rows
-from onehead.errors import InvalidArgument
+from onehead.aim.training.data import Samples, Tokens, draw_target, labels, softmax_rows
 
 LAWS = ("gaussian", "rademacher", "sparse", "sphere", "heavy-tailed")
 # excess kurtosis of an entry: normal 0, signs -2, a tenth of normal entries 3/0.1 - 3, t with 5 degrees 6
@@ -57,43 +56,6 @@ def test_rows_of_an_array_keep_the_shape_of_their_covariance():
     np.testing.assert_allclose(np.corrcoef(law.rows.T), np.corrcoef(rows.T))
     drawn = law.draw(rng, 2, 30, 4).reshape(-1, 4)
     assert all(np.any(np.all(np.isclose(law.rows, row), axis=1)) for row in drawn)
-
-
-@pytest.mark.parametrize(
-    ("law", "sentence"),
-    [
-        (np.ones(5), "token_law must be two-dimensional, one token per row; got 'an array of shape (5,)'."),
-        (np.ones((1, 5)), "token_law must be at least two tokens; got 'an array of 1 row(s)'."),
-        (
-            np.full((3, 2), np.nan),
-            "token_law must be an array of finite numbers; got 'an entry that is not finite'.",
-        ),
-        (np.ones((3, 2)), "token_law must be tokens that differ; got 'an array whose rows are all equal'."),
-        ([["a"]], "token_law must be an array of numbers, one token per row; got 'list'."),
-        (
-            "cauchy",
-            "token_law must be gaussian, rademacher, sparse, sphere, heavy-tailed, or an array of tokens",
-        ),
-    ],
-)
-def test_bad_token_arrays_get_one_sentence(law, sentence):
-    with pytest.raises(InvalidArgument) as failure:
-        Tokens(law)
-    assert str(failure.value).startswith(sentence)
-
-
-def test_bad_targets_get_one_sentence():
-    for matrix, word in (
-        (np.ones((3, 2)), "shape"),
-        (np.full((3, 3), np.inf), "finite"),
-        (np.eye(3, k=1), "symmetric"),
-    ):
-        with pytest.raises(InvalidArgument, match=word):
-            check_target(matrix, 3)
-    with pytest.raises(InvalidArgument, match="dim must be 2"):
-        draw_target(Atoms(eigenvalues=(1.0, 0.0)), 3, np.random.default_rng(0))
-    with pytest.raises(InvalidArgument, match="correlation"):
-        Tokens("gaussian", correlation=1.0)
 
 
 def test_targets_have_their_spectra():

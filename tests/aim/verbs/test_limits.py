@@ -1,9 +1,13 @@
 """Limits of the attention-indexed model are continuous, and other routes lead to the same numbers."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tests.support.problems import between
+from tests.support.problems import mp as any_mp
 
 from onehead import aim
 from onehead.aim.equations.state_evolution import StateEvolution
@@ -12,11 +16,7 @@ from onehead.aim.solve.iterate import at_alpha
 from onehead.aim.solve.solver import solve
 from onehead.errors import SolveError
 
-kappas = st.floats(np.log(0.05), np.log(2.0)).map(lambda x: float(np.exp(x)))
-
-
-def mp(kappa0, noise=0.3, **rest):
-    return aim.Task(target=aim.MarchenkoPastur(kappa0=kappa0), noise=noise, **rest)
+kappas, mp = between(0.05, 2.0), partial(any_mp, noise=0.3)
 
 
 @given(
@@ -26,7 +26,8 @@ def mp(kappa0, noise=0.3, **rest):
 def test_vanishing_weight_decay_above_interpolation(kappa0, noise, alpha, param):
     """λ = 1e-8 against the route of 0+: the shift is first order in λ, the quadrature the same."""
     small, limit = (
-        aim.predict(mp(kappa0, noise), aim.Learner(weight_decay=decay, param=param), alpha) for decay in (1e-8, "0+")
+        aim.predict(mp(kappa0, noise=noise), aim.Learner(weight_decay=decay, param=param), alpha)
+        for decay in (1e-8, "0+")
     )
     allowed = 3.0 * (small.certificate.quadrature_error + limit.certificate.quadrature_error) + 1e-6
     assert small.test_error == pytest.approx(limit.test_error, abs=allowed)
@@ -37,7 +38,7 @@ def test_vanishing_weight_decay_above_interpolation(kappa0, noise, alpha, param)
 @settings(max_examples=4)
 def test_interpolating_limit_solves_its_equations(kappa0, noise, share):
     """A = 2 α J_T and J + 2 ε B = Q + 2 α J_T s; the spectrum has q for its second moment; training fits exactly (4.1)."""
-    task, learner = mp(kappa0, noise), aim.Learner(weight_decay="0+")
+    task, learner = mp(kappa0, noise=noise), aim.Learner(weight_decay="0+")
     alpha = share * aim.thresholds(task).interpolation
     point = aim.predict(task, learner, alpha)
     part = StateEvolution.of(task, learner).input.integrals(point.spread, point.threshold)
@@ -54,7 +55,10 @@ def test_interpolating_limit_solves_its_equations(kappa0, noise, share):
 def test_vanishing_noise(kappa0, alpha, decay):
     """Δ = 1e-9 against Δ = 0: all numbers are smooth in Δ at λ > 0."""
     learner = aim.Learner(weight_decay=decay)
-    small, none = aim.predict(mp(kappa0, 1e-9), learner, alpha), aim.predict(mp(kappa0, 0.0), learner, alpha)
+    small, none = (
+        aim.predict(mp(kappa0, noise=1e-9), learner, alpha),
+        aim.predict(mp(kappa0, noise=0.0), learner, alpha),
+    )
     for name in ("test_error", "q", "m", "rank", "train_loss"):
         assert getattr(small, name) == pytest.approx(getattr(none, name), rel=1e-4, abs=1e-7)
     assert none.test_error == none.test_error_clean
@@ -100,7 +104,7 @@ def test_two_tokens_are_a_case_of_many(alpha, decay):
 @settings(max_examples=4)
 def test_every_route_of_the_solver_ends_at_the_same_state(kappa0, noise, alpha, decay):
     """At fixed α; at fixed Sigma with α unknown; at fixed Sigma with λ unknown; from emergence down in λ (2.8)."""
-    problem = StateEvolution.of(mp(kappa0, noise), aim.Learner(weight_decay=decay))
+    problem = StateEvolution.of(mp(kappa0, noise=noise), aim.Learner(weight_decay=decay))
     try:
         found = solve(problem, alpha)
     except SolveError:

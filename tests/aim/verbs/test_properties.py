@@ -21,10 +21,7 @@ def tasks(**fixed):
         "tokens": st.just(2),
         "beta0": st.just(1.0),
     } | fixed
-    return st.builds(
-        lambda kappa0, **rest: aim.Task(target=aim.MarchenkoPastur(kappa0=kappa0), **rest),
-        **words,
-    )
+    return st.builds(lambda kappa0, **rest: aim.Task(target=aim.MarchenkoPastur(kappa0=kappa0), **rest), **words)
 
 
 eigenvalues = st.lists(st.floats(-1.0, 3.0), min_size=3, max_size=12).map(lambda values: (1.5, *values))

@@ -7,23 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onehead.aim import (
-    Learner,
-    PowerLaw,
-    Spikes,
-    Task,
-    decompose,
-    features,
-    phase_diagram,
-    plateau,
-    predict,
-    scaling,
-    spectrum,
-)
+from onehead import aim
+from onehead.aim import Learner, PowerLaw, Spikes, Task
 from onehead.aim.verbs.phases import region_of
 from onehead.aim.verbs.response import decay_slope, local_exponent
 from onehead.aim.verbs.tune import best_decay
-from onehead.errors import InvalidArgument, NotConverged
+from onehead.errors import NotConverged
 
 DIM = 200
 POWER = Task(target=PowerLaw(gamma=0.75, dim=DIM))
@@ -43,7 +32,7 @@ ONE_OVER_D = 1.0 / DIM
     ],
 )
 def test_published_rows(samples, decay, q, m, sigma, test, excess, rank):
-    point = predict(POWER, Learner(weight_decay=decay), samples / DIM**2)
+    point = aim.predict(POWER, Learner(weight_decay=decay), samples / DIM**2)
     assert point.q == pytest.approx(q, rel=1.5e-5)
     assert point.m == pytest.approx(m, rel=1.5e-5)
     assert point.sigma == pytest.approx(sigma, rel=1.5e-5)
@@ -57,12 +46,12 @@ def test_published_rows(samples, decay, q, m, sigma, test, excess, rank):
 
 def test_plateau_and_emergence():
     # both ends of the curve (8.1, 4.6)
-    end = plateau(POWER)
+    end = aim.plateau(POWER)
     assert end.shrinkage == pytest.approx(0.8742973, abs=1e-6)
     assert end.test_error == pytest.approx(0.0848514, abs=1e-6)
     for decay, samples in ((1.0, 4482), (DIM**0.5, 67207)):
         below, above = (
-            predict(POWER, Learner(weight_decay=decay), n / DIM**2) for n in (0.999 * samples, 1.001 * samples)
+            aim.predict(POWER, Learner(weight_decay=decay), n / DIM**2) for n in (0.999 * samples, 1.001 * samples)
         )
         assert below.rank == 0.0
         assert above.rank > 0.0
@@ -80,7 +69,7 @@ def test_plateau_and_emergence():
     ],
 )
 def test_published_fractions(samples, fractions, outliers):
-    (row,) = scaling(POWER, Learner(weight_decay=ONE_OVER_D), [samples]).points
+    (row,) = aim.scaling(POWER, Learner(weight_decay=ONE_OVER_D), [samples]).points
     parts = (row.overfitting, row.underfitting, row.approximation, row.mismatch)
     np.testing.assert_allclose(np.array(parts) / row.excess_error, fractions, atol=6e-4)  # three digits
     assert row.outliers == outliers
@@ -95,13 +84,13 @@ def test_published_fractions(samples, fractions, outliers):
 @settings(max_examples=12, deadline=None)
 def test_parts_sum_to_the_excess(log_n, log_decay, gamma, noise):
     task = Task(target=PowerLaw(gamma=gamma, dim=100), noise=noise)
-    point = predict(task, Learner(weight_decay=10.0**log_decay), 10.0**log_n / 100**2)
-    parts = decompose(point)
+    point = aim.predict(task, Learner(weight_decay=10.0**log_decay), 10.0**log_n / 100**2)
+    parts = aim.decompose(point)
     total = parts.underfitting + parts.approximation + parts.overfitting + parts.mismatch
     assert total == pytest.approx(point.excess_error, rel=1e-4)
     assert min(parts.underfitting, parts.approximation, parts.overfitting) >= -1e-12
     # the regions add up to |S - c S*|²/d, known from the overlaps alone
-    c = plateau(task).shrinkage
+    c = aim.plateau(task).shrinkage
     distance = point.q - 2.0 * c * point.m + c * c * task.target.second_moment
     assert parts.distance == pytest.approx(distance, rel=1e-5, abs=1e-8)
 
@@ -121,14 +110,14 @@ def test_parts_sum_to_the_excess(log_n, log_decay, gamma, noise):
     ids=["plain", "direct", "narrow", "0+", "temperatures", "cross-entropy", "no noise", "not emerged"],
 )
 def test_the_decomposition_holds_everywhere(task, learner, alpha):
-    point = predict(task, learner, alpha)
-    parts = decompose(point)
+    point = aim.predict(task, learner, alpha)
+    parts = aim.decompose(point)
     total = parts.underfitting + parts.approximation + parts.overfitting + parts.mismatch
     assert total == pytest.approx(point.excess_error, rel=1e-4)
 
 
 def test_perfect_recovery_has_nothing_to_split():
-    parts = decompose(predict(Task(noise=0.0), Learner(weight_decay="0+"), 1.0))
+    parts = aim.decompose(aim.predict(Task(noise=0.0), Learner(weight_decay="0+"), 1.0))
     assert parts.excess_error == pytest.approx(0.0, abs=1e-12)
     assert parts.underfitting == parts.overfitting == parts.mismatch == 0.0
 
@@ -138,31 +127,31 @@ def test_perfect_recovery_has_nothing_to_split():
 )
 def test_exponents_by_two_routes(decay, samples):
     learner, alpha, step = Learner(weight_decay=decay), samples / DIM**2, 0.004
-    point = predict(POWER, learner, alpha)
-    sides = [predict(POWER, learner, alpha * np.exp(d)).excess_error for d in (-step, step)]
+    point = aim.predict(POWER, learner, alpha)
+    sides = [aim.predict(POWER, learner, alpha * np.exp(d)).excess_error for d in (-step, step)]
     # F' comes from differences on the coarsest rule: good to a few parts in a thousand
     assert local_exponent(point) == pytest.approx(np.log(sides[1] / sides[0]) / (2.0 * step), abs=5e-3)
     decays = [Learner(weight_decay=decay * float(np.exp(d))) for d in (-step, step)]
-    errors = [predict(POWER, each, alpha).test_error for each in decays]
+    errors = [aim.predict(POWER, each, alpha).test_error for each in decays]
     slope = (errors[1] - errors[0]) / (2.0 * step)
     # a small difference of what q and m contribute: the same error counts for more
     assert decay_slope(point) == pytest.approx(slope, rel=0.03, abs=1e-6)
 
 
 def test_the_parametric_rate_at_the_end():
-    law = scaling(POWER, Learner(weight_decay=ONE_OVER_D), [1e8])
+    law = aim.scaling(POWER, Learner(weight_decay=ONE_OVER_D), [1e8])
     assert law.points[0].local_exponent == pytest.approx(-1.0, abs=2e-3)
 
 
 def test_features_emerge_in_order_and_agree_with_the_spectrum():
     learner = Learner(weight_decay=1.0)
-    found = features(POWER, learner, np.geomspace(3e3, 3e5, 12))
+    found = aim.features(POWER, learner, np.geomspace(3e3, 3e5, 12))
     assert [item.feature for item in found] == list(range(1, len(found) + 1))
     assert (np.diff([item.samples for item in found]) > 0.0).all()
     assert [item.target for item in found] == list(POWER.target.values[: len(found)])
     for item in (found[0], found[4], found[12]):
         # s and eps are interpolated between the points of the range: one percent of n
-        below, above = scaling(POWER, learner, [0.98 * item.samples, 1.02 * item.samples]).points
+        below, above = aim.scaling(POWER, learner, [0.98 * item.samples, 1.02 * item.samples]).points
         assert below.outliers < item.feature <= above.outliers
 
 
@@ -176,7 +165,7 @@ def test_a_feature_placed_across_a_hole_says_so(monkeypatch):
         return real(task, learner, alpha, near=near)
 
     monkeypatch.setattr(module, "predict", sometimes)
-    found = features(POWER, Learner(weight_decay=1.0), samples)
+    found = aim.features(POWER, Learner(weight_decay=1.0), samples)
     across = [item for item in found if samples[2] < item.samples < samples[4]]
     assert across and [item for item in found if item.warning] == across
     assert f"n = {samples[3]:.4g}" in across[0].warning
@@ -186,16 +175,16 @@ def test_the_best_weight_decay_is_a_minimum():
     best = best_decay(POWER, Learner(), 0.25)
     assert abs(decay_slope(best)) < 1e-4 * best.test_error
     for factor in (0.7, 1.4):
-        other = predict(POWER, Learner(weight_decay=factor * best.learner.decay), 0.25)
+        other = aim.predict(POWER, Learner(weight_decay=factor * best.learner.decay), 0.25)
         assert other.test_error > best.test_error
-    law = scaling(POWER, Learner(), [1e4], optimal=True)
+    law = aim.scaling(POWER, Learner(), [1e4], optimal=True)
     assert law.points[0].excess_error == pytest.approx(best.excess_error, rel=1e-6)
 
 
 def test_phase_diagram_has_no_silent_hole():
     count = []
     log_n, log_lambda = np.arange(0.8, 3.21, 0.4), (-1.5, -0.5, 0.5)
-    found = phase_diagram(
+    found = aim.phase_diagram(
         Task(target=PowerLaw(gamma=0.75, dim=100)), log_n=log_n, log_lambda=log_lambda, progress=lambda: count.append(1)
     )
     assert len(found) == len(count) == 21
@@ -212,35 +201,18 @@ def test_phase_diagram_has_no_silent_hole():
 
 
 def test_regions_of_clear_cases():
-    assert region_of(predict(POWER, Learner(weight_decay="0+"), 0.05)) == "interpolating"
-    assert region_of(predict(POWER, Learner(weight_decay=ONE_OVER_D), 200.0)) == "noise"
-    assert region_of(predict(POWER, Learner(weight_decay=DIM**0.5), 250.0)) == "bias"
-    assert region_of(predict(Task(), Learner(param="direct"), 4.0)) == "noise"
+    assert region_of(aim.predict(POWER, Learner(weight_decay="0+"), 0.05)) == "interpolating"
+    assert region_of(aim.predict(POWER, Learner(weight_decay=ONE_OVER_D), 200.0)) == "noise"
+    assert region_of(aim.predict(POWER, Learner(weight_decay=DIM**0.5), 250.0)) == "bias"
+    assert region_of(aim.predict(Task(), Learner(param="direct"), 4.0)) == "noise"
 
 
 def test_spikes_are_found_one_by_one():
     # a spike over zeros leaves the noise when it exceeds sqrt(s), s falling as 1/n: sample sizes go as the inverse square
     task = Task(target=Spikes(spikes=(16.0, 8.0), dim=400), noise=0.5)
-    found = features(task, Learner(weight_decay=1e-4), np.geomspace(30.0, 3e3, 9))
+    found = aim.features(task, Learner(weight_decay=1e-4), np.geomspace(30.0, 3e3, 9))
     assert [item.target for item in found] == [16.0, 8.0]
     assert found[1].samples > 2.0 * found[0].samples
-
-
-@pytest.mark.parametrize(
-    ("call", "sentence"),
-    [
-        (lambda: scaling(Task(), Learner(), [1e3]), "target must be a target with a dimension d"),
-        (lambda: scaling(POWER, Learner(), []), "samples must be at least one number of samples"),
-        (lambda: scaling(POWER, Learner(), [-1.0]), "samples must be a number > 0; got -1.0"),
-        (lambda: features(POWER, Learner(), [1e3]), "samples must be at least two"),
-        (lambda: phase_diagram(Task()), "target must be a target with a dimension d"),
-        (lambda: phase_diagram(POWER, log_n=[]), "log_n must be at least one value"),
-    ],
-)
-def test_bad_arguments_get_a_sentence(call, sentence):
-    with pytest.raises(InvalidArgument) as failure:
-        call()
-    assert str(failure.value).startswith(sentence)
 
 
 @pytest.mark.parametrize(("dim", "draws"), [(400, 10), (1000, 3)])
@@ -248,8 +220,8 @@ def test_outliers_against_sampled_matrices(dim, draws):
     # S has the eigenvalues slope (x - eps)_+ of R = S* + sqrt(s) GOE: draw R itself
     spikes = (9.0, 4.5, 2.7)
     task = Task(target=Spikes(spikes=spikes, dim=dim))
-    point = predict(task, Learner(weight_decay=0.01), 0.3)
-    law = spectrum(point)
+    point = aim.predict(task, Learner(weight_decay=0.01), 0.3)
+    law = aim.spectrum(point)
     assert [item.target for item in law.outliers] == list(spikes)
     rng, places, overlaps = np.random.default_rng(0), [], []
     for _ in range(draws):
@@ -269,8 +241,8 @@ def test_outliers_against_sampled_matrices(dim, draws):
 
 def test_twins_share_their_overlap():
     # two equal spikes: the span is found as well as one spike alone would be
-    point = predict(Task(target=Spikes(spikes=(6.0, 6.0), dim=300)), Learner(weight_decay=0.01), 0.5)
-    law = spectrum(point)
+    point = aim.predict(Task(target=Spikes(spikes=(6.0, 6.0), dim=300)), Learner(weight_decay=0.01), 0.5)
+    law = aim.spectrum(point)
     assert [item.group for item in law.outliers] == [2, 2]
     alone = 1.0 - point.spread * (298 / 300) / 36.0
     assert law.outliers[0].overlap == pytest.approx(alone, rel=1e-9)
@@ -283,14 +255,14 @@ def test_an_interrupted_search_keeps_what_is_done_and_never_guesses(monkeypatch)
         if len(done) == 2:
             raise KeyboardInterrupt
         done.append(alpha)
-        return predict(task, learner, alpha)
+        return aim.predict(task, learner, alpha)
 
     monkeypatch.setenv("ONEHEAD_THREADS", "1")
     monkeypatch.setattr(
         sys.modules["onehead.aim.verbs.scaling"], "best_decay", stop_after_two
     )  # the verb has the same name
     task = Task(target=PowerLaw(gamma=0.75, dim=40))
-    law = scaling(task, Learner(weight_decay=0.1), [1e3, 2e3, 3e3, 4e3], optimal=True)
+    law = aim.scaling(task, Learner(weight_decay=0.1), [1e3, 2e3, 3e3, 4e3], optimal=True)
     assert [point.samples for point in law] == [1e3, 2e3, 3e3, 4e3]
     assert len(law.failures) == 2
     assert all(row["weight_decay"] is None for row in law.to_rows()[2:])
@@ -300,4 +272,4 @@ def test_an_interrupted_search_keeps_what_is_done_and_never_guesses(monkeypatch)
 
     monkeypatch.setattr(sys.modules["onehead.aim.verbs.curve"], "predict", cut)
     with pytest.raises(KeyboardInterrupt):  # a range with holes would put features at the wrong place
-        features(task, Learner(weight_decay=1.0), [1e3, 1e4, 1e5])
+        aim.features(task, Learner(weight_decay=1.0), [1e3, 1e4, 1e5])

@@ -30,13 +30,10 @@ def test_row(row):
     point = predict(Task(target=MarchenkoPastur(kappa0=kappa0), noise=noise), Learner(weight_decay=decay), alpha)
     # errors are stated to one digit: half a unit more, and the seven digits of the table
     close = {"abs": 0.0, "rel": 1.5 * of_q + 2e-7}
-    assert point.q == pytest.approx(q, **close)
-    assert point.m == pytest.approx(m, **close)
+    assert (point.q, point.m) == pytest.approx((q, m), **close)
     hats = {"abs": 0.0, "rel": 1.5 * of_hats + 2e-7}
-    assert point.sigma == pytest.approx(sigma, **hats)
-    assert point.q_hat == pytest.approx(q_hat, **hats)
-    assert point.m_hat == pytest.approx(m_hat, **hats)
-    assert point.sigma_hat == pytest.approx(sigma_hat, **hats)
+    got = (point.sigma, point.q_hat, point.m_hat, point.sigma_hat)
+    assert got == pytest.approx((sigma, q_hat, m_hat, sigma_hat), **hats)
     # the stated error of the test error is rounded; the clean one is smaller, so its relative error larger
     assert point.test_error == pytest.approx(test, rel=1.5 * of_test + 1e-6, abs=0.0)
     assert point.test_error_clean == pytest.approx(clean, abs=(1.5 * of_test + 1e-6) * test + 1e-8)

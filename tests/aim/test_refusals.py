@@ -1,0 +1,133 @@
+"""Wrong arguments of the attention-indexed model: each is refused in one sentence that says what is allowed."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from tests.support.problems import mp
+from tests.support.refusals import refusal
+
+from onehead import aim
+from onehead.aim import Atoms, Learner, Method, PowerLaw, Spikes, Task, Variant
+from onehead.aim.training.data import Tokens, check_target, draw_target
+from onehead.aim.words import problem_from_words
+
+POWER = Task(target=PowerLaw(gamma=0.75, dim=200))
+NOT_EMPTY = "eigenvalues must be a list of 1 to 20000 finite numbers, not all zero"
+
+
+def trained(learner=None, **words):
+    aim.train(Task(), learner or Learner(), **{"dim": 20, "alpha": 1.0, "method": Method(starts=1), **words})
+
+
+def passed(learner=None, **words):
+    aim.amp(Task(), learner or Learner(), **{"dim": 20, "alpha": 1.0, **words})
+
+
+def words(**given):
+    return partial(problem_from_words, given)
+
+
+# the call, and how its sentence begins, or the whole of it
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        *((partial(aim.predict, Task(), Learner(), alpha), "alpha must be a number > 0")
+          for alpha in (0.0, -1.0, float("nan"), float("inf"), "many", None)),
+        (partial(mp, 0.0), "kappa0 must"),
+        (partial(mp, -1.0), "kappa0 must"),
+        (partial(Task, target="mp"), "target must"),
+        (partial(Task, noise=-0.1), "noise must"),
+        (partial(Task, noise=float("nan")), "noise must"),
+        (partial(Task, tokens=1), "tokens must"),
+        (partial(Task, tokens=17), "tokens must"),
+        (partial(Task, tokens=2.5), "tokens must"),
+        (partial(Task, beta0=0.0), "beta0 must"),
+        (partial(Task, beta=1.0), "argument of Task must"),
+        (partial(Task.read, "{"), "document of Task must be JSON; got '{'."),
+        (partial(Task.read, "[1]"), "document of Task must be an object with named values; got [1]."),
+        (partial(Task, target={"kind": "mq"}), "kind of target must be one of mp, power-law, spikes, atoms; got 'mq'."),
+        (partial(Task.read, {"target": {"kind": "mp", "kappa0": -3}}), "kappa0 must be a number >= 0.001 and <= 1000; got -3."),
+        (partial(Task.read, {"nois": 1}), "argument of Task must be one of target, noise, tokens, beta0; got 'nois'."),
+        (partial(Learner, weight_decay=-0.1), "weight_decay must"),
+        (partial(Learner, weight_decay="small"), "weight_decay must"),
+        (partial(Learner, width=0.0), "width must"),
+        (partial(Learner, param="tied"), "param must"),
+        (partial(Learner, beta=-1.0), "beta must"),
+        (partial(Learner, loss="hinge"), "loss must"),
+        (partial(Learner, branch="both"), "branch must"),
+        (partial(PowerLaw, gamma=-1), "gamma must be a number >= 0 and <= 10; got -1."),
+        (partial(PowerLaw, dim=1), "dim must be an integer >= 2 and <= 20000; got 1."),
+        (partial(Atoms, eigenvalues=()), f"{NOT_EMPTY}; got ()."),
+        (partial(Atoms, eigenvalues=(0.0, 0.0)), NOT_EMPTY),
+        (partial(Atoms, eigenvalues=(np.nan,)), NOT_EMPTY[:58]),
+        (partial(Spikes, spikes=(1.0, 2.0), dim=2), "dim must be an integer > 2, the number of spikes; got 2."),
+        (partial(Spikes, spikes=(0.0,), dim=9), "spikes must be a list of finite numbers, not all zero; got (0.0,)."),
+        (words(target="zip"), "target must be one of mp, power-law, spikes, atoms; got 'zip'."),
+        (words(gamma=0.7), "gamma must be left out with target mp; got 0.7."),
+        (words(target="power-law", kappa0=0.5), "kappa0 must be left out with target power-law; got 0.5."),
+        (words(samples=100), "samples must be used where a dimension is known; give dim, or use alpha; got 100."),
+        (words(weight_decay="1/d"), "weight_decay must be a number, or 0+: this target has no dimension d; got '1/d'."),
+        (words(target="atoms", atoms=[1.0, 2.0], dim=3), "dim must be left out, or 2, the number of eigenvalues; got 3."),
+        (words(dim=50, samples=-3), "samples must be a number > 0; got -3."),
+        (words(target="power-law", samples=10, alpha=0.5),
+         "samples must be left out when alpha is given: one follows from the other; got 10."),
+        (partial(aim.curve, Task(), Learner(), [0.1, -0.2]), "alpha must"),
+        (partial(aim.curve, Task(), Learner(), []), "alphas must"),
+        (partial(aim.scaling, Task(), Learner(), [1e3]), "target must be a target with a dimension d"),
+        (partial(aim.scaling, POWER, Learner(), []), "samples must be at least one number of samples"),
+        (partial(aim.scaling, POWER, Learner(), [-1.0]), "samples must be a number > 0; got -1.0"),
+        (partial(aim.features, POWER, Learner(), [1e3]), "samples must be at least two"),
+        (partial(aim.phase_diagram, Task()), "target must be a target with a dimension d"),
+        (partial(aim.phase_diagram, POWER, log_n=[]), "log_n must be at least one value"),
+        (partial(trained, dim=1), "dim must be an integer >= 2"),
+        (partial(trained, dim=2.5), "dim must be an integer"),
+        (partial(trained, seeds=0), "seeds must be an integer >= 1"),
+        (partial(trained, alpha=-1.0), "alpha must be"),
+        (partial(trained, alpha=1e-3), "alpha must be at least 2/dim²"),
+        (partial(trained, Learner(weight_decay="0+")), "weight_decay must be a number > 0"),
+        (partial(trained, Learner(param="direct"), variant=Variant(tied=False)), "tied must be true"),
+        (partial(trained, Learner(width=0.5), method=Method(optimiser="amp")), "optimiser must be lbfgs or adam"),
+        (partial(trained, variant=Variant(token_law=np.eye(7))), "dim must be 7"),
+        (partial(trained, target_map=np.eye(7)), "target_map must be an array of shape (20, 20)"),
+        (partial(Variant, heads=0), "heads must"),
+        (partial(Variant, output="image"), "output must be label or sequence"),
+        (partial(Variant, token_law="cauchy"), "token_law must"),
+        (partial(Variant, token_law=np.ones((1, 3))), "token_law must"),
+        (partial(Method, optimiser="sgd"), "optimiser must be lbfgs, adam or amp"),
+        (partial(Method, tolerance=0.0), "tolerance must"),
+        (partial(passed, damping=0.0), "damping must"),
+        (partial(passed, alpha=1e-4), "alpha must"),
+        (partial(aim.compare, Task(), Learner(), alphas=[]), "alphas must"),
+        (partial(aim.compare, Task(), Learner(), alphas=[1.0], seeds=[1]), "seeds must"),
+        (partial(aim.compare, Task(), Learner(), alphas=[1.0], dims=[]), "seeds must"),
+        (partial(Tokens, np.ones(5)), "token_law must be two-dimensional, one token per row; got 'an array of shape (5,)'."),
+        (partial(Tokens, np.ones((1, 5))), "token_law must be at least two tokens; got 'an array of 1 row(s)'."),
+        (partial(Tokens, np.full((3, 2), np.nan)),
+         "token_law must be an array of finite numbers; got 'an entry that is not finite'."),
+        (partial(Tokens, np.ones((3, 2))), "token_law must be tokens that differ; got 'an array whose rows are all equal'."),
+        (partial(Tokens, [["a"]]), "token_law must be an array of numbers, one token per row; got 'list'."),
+        (partial(Tokens, "cauchy"),
+         "token_law must be gaussian, rademacher, sparse, sphere, heavy-tailed, or an array of tokens"),
+        (partial(Tokens, "gaussian", correlation=1.0), "correlation must"),
+        (partial(draw_target, Atoms(eigenvalues=(1.0, 0.0)), 3, np.random.default_rng(0)), "dim must be 2"),
+    ],
+)  # fmt: skip
+def test_a_wrong_argument_gets_one_sentence(call, sentence):
+    told = str(refusal(call))
+    assert told == sentence if sentence.endswith(".") else told.startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("call", "word"),
+    [
+        (partial(passed, Learner(width=0.5)), "full width"),
+        (partial(passed, Learner(weight_decay="0+")), "positive weight decay"),
+        (partial(aim.nuclear_equivalence, Task(), Learner(width=0.5), dim=20, alpha=1.0), "full width"),
+        (partial(check_target, np.ones((3, 2)), 3), "shape"),
+        (partial(check_target, np.full((3, 3), np.inf), 3), "finite"),
+        (partial(check_target, np.eye(3, k=1), 3), "symmetric"),
+    ],
+)
+def test_a_refusal_says_what_would_do(call, word):
+    assert word in str(refusal(call))

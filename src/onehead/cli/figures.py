@@ -20,7 +20,7 @@ INTERRUPTED = 130
 CHECKPOINT = "out/minilm"
 
 
-@click.group(cls=Guide, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Guide)
 def command() -> None:
     """Every figure of the two papers, theory and training.
 

@@ -7,7 +7,7 @@ import click
 from onehead.cli.bar import bar, span
 from onehead.cli.groups import Guide
 from onehead.cli.output import note, print_json, print_rows, working
-from onehead.cli.values import Whole, Word
+from onehead.cli.values import Number, Word
 from onehead.sweep.executors import PLACES
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ __all__ = ["command"]
 INTERRUPTED = 130
 
 
-@click.group(cls=Guide, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Guide)
 def command() -> None:
     """Many points that survive Ctrl-C and kill -9, on this machine or on a cluster.
 
@@ -77,15 +77,15 @@ def check(spec: str, as_json: bool) -> None:
 @click.argument("spec")
 @click.option("--store", required=True, metavar="FILE", help="File that keeps every finished point.")
 @click.option("--on", type=Word(*PLACES), help="Where to solve.  [inline, or as the file says]")
-@click.option("--workers", type=Whole(1), help="Processes of 'local'.  [all cores]")
+@click.option("--workers", type=Number(whole=True, ge=1), help="Processes of 'local'.  [all cores]")
 @click.option("--address", metavar="ADDR", help="Dask scheduler, for example tcp://127.0.0.1:8786.")
 @click.option("--retry", is_flag=True, help="Solve failed points again.")
 @click.option("--on-error", type=Word("keep", "stop"), default="keep", show_default=True, help="When a point fails.")
 @click.option("--partition", help="SLURM partition.")
 @click.option("--time", metavar="HH:MM:SS", help="Time limit of a SLURM job.  [01:00:00]")
-@click.option("--cores", type=Whole(1), help="Cores of a SLURM job, one worker each.  [1]")
+@click.option("--cores", type=Number(whole=True, ge=1), help="Cores of a SLURM job, one worker each.  [1]")
 @click.option("--memory", metavar="SIZE", help="Memory of a SLURM job.  [2GB]")
-@click.option("--jobs", type=Whole(1), help="SLURM jobs.  [1]")
+@click.option("--jobs", type=Number(whole=True, ge=1), help="SLURM jobs.  [1]")
 @click.option("--dry-run", is_flag=True, help="Print the SLURM job script and stop.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
 def run(spec: str, store: str, dry_run: bool, as_json: bool, **asked: Any) -> None:

@@ -80,7 +80,14 @@ def predict(cases: list[Case], model: str | None, test_length: int | None, seed:
 def capacity(cases: list[Case]) -> Answer:
     """Largest number of samples over dimension that each model separates (a conjecture)."""
     solved = solve(cases, lambda case, _: sparse.capacity(case.task, case.protocol), "capacity")
-    columns = {**sparse.Capacity.MEANINGS, "quadrature_error": "of attention", "kind": "of truth"}
+    columns = {
+        **sparse.Capacity.MEANINGS,
+        "attention": "samples for the readout over dimension",  # shorter: the command says what they are
+        "pooled": "all samples over dimension",
+        "vectorised": "all samples over dimension; length times pooled",
+        "quadrature_error": "of attention",
+        "kind": "of truth",
+    }
     return answer_of(solved, columns, title="Capacity", draw=plot.capacity)
 
 
@@ -169,8 +176,10 @@ def tune(case: Case, alpha: float | None) -> Answer:
     with progress("grid search", GRID) as step:
         found = sparse.tune(case.task, case.protocol, alpha=alpha, progress=step)
     scanned = ("split", "sharpness", "ridge", "test_error")
+    given_error = "of the flags as given, at the same number of samples"
     return Answer.of(
         found,
+        {"test_error": "predicted", "given_test_error": given_error},
         title="Tuned",
         rows=[dict(zip(scanned, values, strict=True)) for values in found.scan],
         draw=lambda: plot.tuned(found),

@@ -21,7 +21,7 @@ from onehead.app.views.base import Picture, failed
 from onehead.app.work import BEYOND, INSIDE, Stopped, Workers
 from onehead.errors import MissingExtra, OneheadError
 from onehead.results import plain
-from onehead.sweep.export import put_csv
+from onehead.sweep.export import csv_rows
 
 __all__ = ["Explorer", "serve"]
 
@@ -258,7 +258,7 @@ class Explorer:
         except (OneheadError, Stopped) as error:
             return _says(str(error) or "the page has moved on.", 422)
         table = io.StringIO()
-        put_csv(table, plain(found.rows))
+        csv_rows(table, plain(found.rows))
         headers = {"Content-Disposition": f'attachment; filename="onehead-{state.view}.csv"'}
         return Response(table.getvalue(), mimetype="text/csv", headers=headers)
 

@@ -1,9 +1,9 @@
 """``onehead aim``: the attention-indexed model on the command line."""
 
-from typing import TYPE_CHECKING
-
 import click
 
+from onehead import aim, plot
+from onehead.aim.task import Learner, Task
 from onehead.cli.aim_flags import aim_options, alpha_option, alphas_option
 from onehead.cli.aim_scaling import features, phase_diagram, scaling
 from onehead.cli.aim_train import amp, compare, train
@@ -11,13 +11,12 @@ from onehead.cli.frame import Answer, answered, failed_of
 from onehead.cli.groups import Guide
 from onehead.cli.output import progress, working
 
-if TYPE_CHECKING:
-    from onehead.aim import Learner, Task
-
 __all__ = ["command"]
 
+HATS = "q_hat, m_hat, sigma_hat"
 
-@click.group(cls=Guide, context_settings={"help_option_names": ["-h", "--help"]})
+
+@click.group(cls=Guide)
 def command() -> None:
     """The attention-indexed model: a tied attention head trained with weight decay."""
 
@@ -27,36 +26,24 @@ def command() -> None:
 @alpha_option
 @answered(picture=False)
 @click.option("--explain", is_flag=True, help="Say in words what the numbers mean.")
-def predict(task: "Task", learner: "Learner", alpha: float, explain: bool) -> Answer:
+def predict(task: Task, learner: Learner, alpha: float, explain: bool) -> Answer:
     """Errors, overlaps and rank of a trained head at one sample ratio.
 
     Example: onehead aim predict --alpha 0.5 --weight-decay 0.01
     """
-    from onehead import aim
-
     with working("solving"):
         point = aim.predict(task, learner, alpha)
-    row = point.to_dict()
-    hats = "q_hat, m_hat, sigma_hat"
-    endless = {"sigma": point.sigma, hats: f"{point.q_hat:.5g}, {point.m_hat:.5g}, {point.sigma_hat:.5g}"}
-    return Answer(
-        value=row,
-        shown={**row, **endless},  # a table can say inf where JSON cannot
-        columns={
-            "test_error": "on fresh samples, labels with noise",
-            "test_error_clean": "on fresh samples, labels without noise",
-            "excess_error": "above the limit of infinitely many samples",
-            "train_loss": "objective over d² at the minimum, penalty included",
-            "rank": "share of eigenvalues of S that are not zero",
-            "q": "Tr S²/d",
-            "m": "Tr S S*/d, overlap with the target",
-            "sigma": "Σ, reaction of the logits to one sample",
-            hats: "conjugate unknowns",
+    hats = f"{point.q_hat:.5g}, {point.m_hat:.5g}, {point.sigma_hat:.5g}"
+    return Answer.of(
+        point,
+        {
+            HATS: "conjugate unknowns",
             "replicon": "stable below 1",
             "residual": "largest relative change left in the equations",
             "quadrature_error": "of the test error, from a second rule",
             "status": f"kind of truth: {point.kind}",
         },
+        shown={"sigma": point.sigma, HATS: hats},  # a table can say inf where JSON cannot
         title=f"alpha = {alpha:g}",
         text=point.explain() if explain else "",
         warnings=point.certificate.warnings,
@@ -67,13 +54,11 @@ def predict(task: "Task", learner: "Learner", alpha: float, explain: bool) -> An
 @aim_options()
 @alphas_option
 @answered()
-def curve(task: "Task", learner: "Learner", alphas: tuple[float, ...]) -> Answer:
+def curve(task: Task, learner: Learner, alphas: tuple[float, ...]) -> Answer:
     """A learning curve.
 
     Example: onehead aim curve --alphas 0.05:2:46 --plot curve.png
     """
-    from onehead import aim, plot
-
     with progress("learning curve", len(alphas)) as step:
         found = aim.curve(task, learner, alphas, progress=step)
     errors = ("alpha", "test_error", "test_error_clean", "train_loss")
@@ -88,58 +73,35 @@ def curve(task: "Task", learner: "Learner", alphas: tuple[float, ...]) -> Answer
 @command.command()
 @aim_options()
 @answered(csv_rows=False, picture=False)
-def thresholds(task: "Task", learner: "Learner") -> Answer:
+def thresholds(task: Task, learner: Learner) -> Answer:
     """Sample ratios where behaviour changes, in units of alpha.
 
     Example: onehead aim thresholds --kappa0 0.5 --noise 0.5
     """
-    from onehead import aim
-
     with working("solving"):
         found = aim.thresholds(task, learner)
-    return Answer(
-        value=found.to_dict(),
-        columns={
-            "interpolation": "up to here every label can be fitted (λ → 0⁺)",
-            "recovery": "from here on λ → 0⁺ finds the target exactly (no noise)",
-            "bayes_optimal": "the best possible learner recovers from here on (no noise)",
-            "direct": "interpolation when S is trained directly",
-            "emergence": f"below, S = 0 at weight decay {learner.weight_decay}",
-            "peak_test_error": "test error at interpolation (λ → 0⁺)",
-        },
-        title="thresholds (values of alpha)",
-    )
+    emergence = f"below, S = 0 at weight decay {learner.weight_decay}"
+    return Answer.of(found, {"emergence": emergence}, title="thresholds (values of alpha)")
 
 
 @command.command()
 @aim_options()
 @alpha_option
 @answered()
-def spectrum(task: "Task", learner: "Learner", alpha: float) -> Answer:
+def spectrum(task: Task, learner: Learner, alpha: float) -> Answer:
     """Law of the eigenvalues of the trained map.
 
     Example: onehead aim spectrum --alpha 4 --plot spectrum.png
     """
-    from onehead import aim, plot
-
     with working("solving"):
         law = aim.spectrum(aim.predict(task, learner, alpha))
-    row = law.to_dict()
     bulks = ", ".join(f"[{low:.5g}, {high:.5g}]" for low, high in law.edges) or "none"
-    return Answer(
-        value=row,
-        shown={**row, "edges": bulks, "outliers": len(law.outliers)},
-        columns={
-            "zero_mass": "share of eigenvalues that are exactly zero",
-            "rank": "share that are not",
-            "edges": "one interval per bulk",
-            "outliers": "eigenvalues outside the bulks",
-            "mean": "Tr S/d",
-            "second_moment": "Tr S²/d",
-            "status": f"kind of truth: {law.certificate.kind}",
-        },
+    return Answer.of(
+        law,
+        {"status": f"kind of truth: {law.kind}"},
+        shown={"edges": bulks, "outliers": len(law.outliers)},
         title=f"spectrum at alpha = {alpha:g}",
-        rows=[{"x": x, "density": y} for x, y in zip(row["x"], row["density"], strict=True)],
+        rows=[{"x": x, "density": y} for x, y in zip(law.x, law.density_values, strict=True)],
         draw=lambda: plot.spectrum(law),
     )
 
@@ -148,27 +110,24 @@ def spectrum(task: "Task", learner: "Learner", alpha: float) -> Answer:
 @aim_options()
 @alpha_option
 @answered()
-def tune(task: "Task", learner: "Learner", alpha: float) -> Answer:
+def tune(task: Task, learner: Learner, alpha: float) -> Answer:
     """The weight decay with the lowest predicted test error.
 
     Example: onehead aim tune --alpha 0.5 --noise 0.5
     """
-    from onehead import aim, plot
-
     with progress("weight decays", 36) as step:
         best = aim.tune(task, learner, alpha, progress=step)
-    row = best.to_dict()
     good = f"{best.flat_from:.3g} to {best.flat_to:.3g}"
-    return Answer(
-        value=row,
-        shown={**row, "weight_decay": best.weight_decay or "0+", "gain": best.gain, "good range": good},
-        columns={
-            "weight_decay": "λ with the lowest test error",
-            "test_error": "there",
+    return Answer.of(
+        best,
+        {
             "gain": f"over weight decay {learner.weight_decay}",
+            "flat_from": None,
+            "flat_to": None,
             "good range": "within 0.1 % of the best",
-            "status": f"kind of truth: {best.certificate.kind}",
+            "status": f"kind of truth: {best.kind}",
         },
+        shown={"weight_decay": best.weight_decay or "0+", "gain": best.gain, "good range": good},
         title=f"best weight decay at alpha = {alpha:g}",
         rows=[{"weight_decay": decay, "test_error": error} for decay, error in best.scan],
         draw=lambda: plot.tuning(best),

@@ -1,58 +1,58 @@
 """``onehead aim train``, ``amp`` and ``compare``: real training and message passing beside the theory."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from onehead import aim, plot
+from onehead.aim.task import Learner, Task
 from onehead.aim.training.settings import Method, Variant
 from onehead.cli.aim_flags import aim_options, alpha_option, alphas_option, read_array
 from onehead.cli.frame import Answer, answered
 from onehead.cli.output import note, progress
-from onehead.cli.values import Number, Range, Whole, flag_of
+from onehead.cli.values import Number, Range, flag_of, given, type_of
 from onehead.errors import InvalidArgument, OneheadError
 from onehead.fields import words_of
-
-if TYPE_CHECKING:
-    from onehead.aim.task import Learner, Task
-    from onehead.aim.verbs.predict import Prediction
+from onehead.sweep.settings import MessagePassing, Training
 
 __all__ = ["amp", "compare", "train"]
 
-METHOD = {name: words_of(Method)[name] for name in ("optimiser", "dtype")}
+METHOD = ("optimiser", "dtype")
 VARIANT = words_of(Variant)
+TRAINING, PASSING = words_of(Training), words_of(MessagePassing)
 LAWS = VARIANT["token_law"].choices
-PARTICULAR: dict[str, dict[str, Any]] = {  # what the command line adds to the declarations
-    "token_law": {
-        "type": None,
-        "metavar": "LAW|FILE",
-        "help": f"{', '.join(LAWS)}, or a .npy file, one token per row.",
-    },
+FILE: dict[str, Any] = {
+    "type": None,
+    "metavar": "LAW|FILE",
+    "help": f"{', '.join(LAWS)}, or a .npy file, one token per row.",
 }
-# two words are switches with names of their own: word -> flag, the value it stands for, what it says
-SWITCHES = {
-    "tied": ("--untied", False, "Query and key have their own weights."),
-    "dtype": ("--float32", "float32", "Matrix products in single precision."),
-}
+# two words are switches with names of their own, as in a sweep: word -> switch, the value it stands for
+SWITCHES = {"tied": ("untied", False), "dtype": ("float32", "float32")}
+
+seed_option = click.option(
+    "--seed", type=Number(whole=True, ge=0), default=0, show_default=True, help="Root of the random numbers."
+)
 
 
-def seed_option(function: Any) -> Any:
-    """Add ``--seed``."""
-    return click.option("--seed", type=Whole(0), default=0, show_default=True, help="Root of the random numbers.")(
-        function
-    )
+def seeds_option(sentence: str) -> Callable[[Any], Any]:
+    """Add ``--seeds``."""
+    return click.option("--seeds", type=type_of(TRAINING["seeds"]), default=4, show_default=True, help=sentence)
 
 
 def training_options(function: Any) -> Any:
     """Flags of the commands that train: the optimiser, and where the layer leaves the theory."""
+    workers = Number(whole=True, ge=1)
     text = "Threads, one seed each."
-    function = click.option("--workers", type=Whole(1), default=1, show_default=True, help=text)(function)
-    for name, said in reversed({**METHOD, **VARIANT}.items()):
+    function = click.option("--workers", type=workers, default=1, show_default=True, help=text)(function)
+    for name in reversed((*METHOD, *VARIANT)):
         if name in SWITCHES:
-            flag, value, sentence = SWITCHES[name]
-            function = click.option(flag, name, is_flag=True, callback=_switch(value), help=sentence)(function)
+            switch, value = SWITCHES[name]
+            said = TRAINING[switch]
+            function = click.option(said.flag, name, is_flag=True, callback=_switch(value), help=said.help)(function)
         else:
-            function = flag_of(said, **PARTICULAR.get(name, {}))(function)
+            function = flag_of(TRAINING[name], **(FILE if name == "token_law" else {}))(function)
     return seed_option(function)
 
 
@@ -64,13 +64,10 @@ def _settings(flags: dict[str, Any]) -> dict[str, Any]:
     """The keyword arguments of `train` that the flags stand for."""
     if flags["token_law"] not in (None, *LAWS):
         flags["token_law"] = _rows(flags["token_law"])
-    given = {name: value for name, value in flags.items() if value is not None}
-    return {
-        "variant": Variant(**{name: given[name] for name in VARIANT if name in given}),
-        "method": Method(**{name: given[name] for name in METHOD if name in given}),
-        "seed": flags["seed"],
-        "workers": flags["workers"],
-    }
+    said = given(flags)
+    method = Method(**{name: said.pop(name) for name in METHOD if name in said})
+    variant = Variant(**{name: said.pop(name) for name in VARIANT if name in said})
+    return {**said, "variant": variant, "method": method}
 
 
 def _rows(path: str) -> Any:
@@ -79,10 +76,8 @@ def _rows(path: str) -> Any:
     return read_array("--token-law", path)
 
 
-def _prediction(task: "Task", learner: "Learner", alpha: float) -> "Prediction | None":
+def _prediction(task: Task, learner: Learner, alpha: float) -> "aim.Prediction | None":
     """The prediction to lay beside a run; where theory gives none, say so and go on."""
-    from onehead import aim
-
     try:
         return aim.predict(task, learner, alpha)
     except OneheadError as failure:
@@ -93,16 +88,14 @@ def _prediction(task: "Task", learner: "Learner", alpha: float) -> "Prediction |
 @click.command()
 @aim_options()
 @alpha_option
-@click.option("--seeds", type=Whole(1), default=4, show_default=True, help="Independent instances.")
+@seeds_option(TRAINING["seeds"].help)
 @training_options
 @answered()
-def train(task: "Task", learner: "Learner", alpha: float, dim: int, seeds: int, **flags: Any) -> Answer:
+def train(task: Task, learner: Learner, alpha: float, dim: int, seeds: int, **flags: Any) -> Answer:
     """Train a real head of finite size, and lay it beside the prediction.
 
     Example: onehead aim train --dim 100 --alpha 0.5 --seeds 4
     """
-    from onehead import aim, plot
-
     settings = _settings(flags)
     with progress("seeds", seeds) as step:
         result = aim.train(task, learner, dim=dim, alpha=alpha, seeds=seeds, progress=lambda _: step(), **settings)
@@ -132,28 +125,21 @@ def train(task: "Task", learner: "Learner", alpha: float, dim: int, seeds: int, 
 @click.command()
 @aim_options()
 @alpha_option
-@click.option("--iterations", type=Whole(1), default=80, show_default=True, help="Iterations.")
-@click.option(
-    "--damping",
-    type=Number(gt=0.0, le=1.0),
-    default=0.7,
-    show_default=True,
-    help="Share of the new iterate in each step; 1 is undamped.",
-)
+@flag_of(PASSING["iterations"])
+@flag_of(PASSING["damping"])
 @seed_option
 @answered()
-def amp(task: "Task", learner: "Learner", alpha: float, dim: int, damping: float, **flags: int) -> Answer:
+def amp(task: Task, learner: Learner, alpha: float, dim: int, seed: int, **flags: Any) -> Answer:
     """Message passing on one instance, beside its state evolution.
 
     Example: onehead aim amp --dim 120 --alpha 0.5 --iterations 40
     """
-    from onehead import aim, plot
-
-    result = aim.amp(task, learner, dim=dim, alpha=alpha, damping=damping, **flags)
+    chosen = MessagePassing(alpha=alpha, dim=dim, **given(flags))
+    result = aim.amp(task, learner, seed=seed, **dict(chosen))
     return Answer(
         value=result.to_rows(),
         columns=("iteration", "q", "q_theory", "m", "m_theory", "sigma", "sigma_theory"),
-        title=f"d = {dim}, damping {damping:g}; {result.certificate.status}",
+        title=f"d = {dim}, damping {chosen.damping:g}; {result.certificate.status}",
         draw=lambda: plot.message_passing(result),
     )
 
@@ -162,18 +148,16 @@ def amp(task: "Task", learner: "Learner", alpha: float, dim: int, damping: float
 @aim_options()
 @alphas_option
 @click.option("--dims", type=Range(whole=True, ge=2), default="60,100", show_default=True, help="Dimensions.")
-@click.option("--seeds", type=Whole(1), default=4, show_default=True, help="Independent instances per dimension.")
+@seeds_option("Independent instances per dimension.")
 @training_options
 @answered()
 def compare(
-    task: "Task", learner: "Learner", alphas: tuple[float, ...], dims: tuple[int, ...], seeds: int, **flags: Any
+    task: Task, learner: Learner, alphas: tuple[float, ...], dims: tuple[int, ...], seeds: int, **flags: Any
 ) -> Answer:
     """Theory beside training at several dimensions, with z-scores and the limit of infinite dimension.
 
     Example: onehead aim compare --alphas 0.2,0.5,1 --dims 60,100 --seeds 4
     """
-    from onehead import aim, plot
-
     settings = _settings(flags)
     with progress("runs", len(alphas) * len(dims) * seeds) as step:
         table = aim.compare(task, learner, alphas, dims, seeds, progress=lambda _: step(), **settings)

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from onehead.cli.output import note
-from onehead.cli.values import Whole
+from onehead.cli.values import Number
 from onehead.errors import InvalidArgument, MissingExtra
 
 __all__ = ["command"]
@@ -14,9 +14,11 @@ __all__ = ["command"]
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; others can then reach it.")
-@click.option("--port", type=Whole(0, 65535), default=8050, show_default=True, help="Port; 0 takes a free one.")
+@click.option(
+    "--port", type=Number(whole=True, ge=0, le=65535), default=8050, show_default=True, help="Port; 0 takes a free one."
+)
 @click.option("--store", metavar="FILE", help="Where training runs are kept [the user's data folder].")
 def command(host: str, port: int, store: str | None) -> None:
     """Turn the knobs and watch the head learn, in the browser.

@@ -43,7 +43,7 @@ ENTRIES = (
 )
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 def command() -> None:
     """What to cite, as BibTeX: onehead, and the two papers whose theory it computes.
 

@@ -13,7 +13,6 @@ WHERE = {
 
 
 @click.command(
-    context_settings={"help_option_names": ["-h", "--help"]},
     help="A script for the shell, so that Tab completes commands and flags.\n\n\b\nPut one of these lines where your shell starts:\n  "
     + "\n  ".join(WHERE.values()),
 )

@@ -11,6 +11,7 @@ __all__ = ["command"]
 
 RATIOS = (0.1, 0.2, 0.4, 0.8, 1.4, 2.0)
 DIM, SEEDS, WIDE = 60, 4, 100
+SHOWN = {"test_error": ("_theory", "", "_err"), "train_loss": ("_theory", ""), "rank": ("_theory", "")}
 
 
 @click.command()
@@ -42,20 +43,9 @@ def command(out: str, as_json: bool) -> None:
     if as_json:
         print_json(paths)
         return
-    print_rows(
-        table.to_rows(),
-        [
-            "alpha",
-            "test_error_theory",
-            "test_error",
-            "test_error_err",
-            "train_loss_theory",
-            "train_loss",
-            "rank_theory",
-            "rank",
-        ],
-        title=f"one attention head: theory, and {SEEDS} heads of dimension {DIM} trained on real samples",
-    )
+    columns = ["alpha", *(name + end for name in SHOWN for end in SHOWN[name])]
+    title = f"one attention head: theory, and {SEEDS} heads of dimension {DIM} trained on real samples"
+    print_rows(table.to_rows(), columns, title)
     note(
         f"every label can be fitted up to alpha = {marks.interpolation:.4f}; open {paths['curve']}, {paths['spectrum']}"
     )

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onehead.cli.bar import bar
+from onehead.cli.frame import json_option
 from onehead.cli.groups import Guide
-from onehead.cli.output import note, print_json, print_rows
+from onehead.cli.main import INTERRUPTED
+from onehead.cli.output import bar, note, print_json, print_rows
 from onehead.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -16,11 +17,10 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-INTERRUPTED = 130
 CHECKPOINT = "out/minilm"
 
 
-@click.group(cls=Guide, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Guide)
 def command() -> None:
     """Every figure of the two papers, theory and training.
 
@@ -29,7 +29,7 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
+@json_option
 def list_(as_json: bool) -> None:
     """Names, one line each, and the time on two cores with and without --quick.
 
@@ -37,16 +37,8 @@ def list_(as_json: bool) -> None:
     """
     from onehead.figures import figures
 
-    rows: list[dict[str, Any]] = [
-        {
-            "name": one.name,
-            "title": one.title,
-            "source": one.source,
-            "seconds_quick": one.seconds_quick,
-            "seconds_full": one.seconds_full,
-        }
-        for one in figures()
-    ]
+    told = ("name", "title", "source", "seconds_quick", "seconds_full")
+    rows: list[dict[str, Any]] = [{key: getattr(one, key) for key in told} for one in figures()]
     if as_json:
         print_json(rows)
         return
@@ -63,7 +55,7 @@ def list_(as_json: bool) -> None:
 @click.option(
     "--checkpoint", metavar="FILE", help=f"Weights for own-checkpoint.  [default: those in {CHECKPOINT}, if any]"
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
+@json_option
 def make(names: tuple[str, ...], quick: bool, theory: bool, out: str, checkpoint: str | None, as_json: bool) -> None:
     """Make figures: a picture (PNG and PDF), its data (CSV), parameters and versions (JSON) each.
 

@@ -4,17 +4,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import click
 
 from onehead.cli.output import note, print_json, print_rows, print_table, save_figure, write_csv
 from onehead.errors import InvalidArgument, SolveError
+from onehead.results import Result
 
-__all__ = ["Answer", "answered", "check_parent", "failed_of"]
+__all__ = ["Answer", "answered", "check_parent", "failed_of", "json_option"]
 
 PICTURES = (".png", ".pdf", ".svg")
 Rows = Sequence[Mapping[str, Any]]
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +59,24 @@ class Answer:
     warnings: Sequence[str] = ()
     failed: str = ""
 
+    @classmethod
+    def of(
+        cls,
+        found: Result,
+        said: Mapping[str, str | None] | None = None,
+        *,
+        shown: Mapping[str, Any] | None = None,
+        **how: Any,
+    ) -> Self:
+        """The answer that one result is: its numbers and what they mean.
+
+        ``said`` are meanings beyond those of the result, or in their place, none for a number to leave out; ``shown`` are
+        values that a table writes in another way.
+        """
+        row, meanings = found.to_dict(), {**found.MEANINGS, **(said or {})}
+        columns = {name: meaning for name, meaning in meanings.items() if meaning is not None}
+        return cls(value=row, shown={**row, **(shown or {})}, columns=columns, **how)
+
 
 def answered(*, csv_rows: bool = True, picture: bool = True) -> Callable[[Callable[..., Answer]], Any]:
     """Add ``--json``, ``--csv`` and ``--plot`` to a function that gives an `Answer`; files are checked before any work."""
@@ -72,7 +93,7 @@ def answered(*, csv_rows: bool = True, picture: bool = True) -> Callable[[Callab
             result = click.option("--plot", metavar="FILE", help="Draw a picture (.png, .pdf or .svg).")(result)
         if csv_rows:
             result = click.option("--csv", "csv_file", metavar="FILE", help="Write the rows to a CSV file.")(result)
-        return click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")(result)
+        return json_option(result)
 
     return decorate
 

@@ -1,26 +1,31 @@
 """What a command prints: one JSON value on standard output, or a table; progress on standard error."""
 
-import csv
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from onehead.cli.text import clean
 from onehead.results import plain
+from onehead.sweep.export import csv_rows
+
+if TYPE_CHECKING:
+    from onehead.sweep import Counts
 
 __all__ = [
-    "console",
+    "bar",
     "note",
     "print_json",
     "print_rows",
     "print_table",
     "progress",
     "save_figure",
+    "span",
     "working",
     "write_csv",
 ]
@@ -72,13 +77,10 @@ def note(text: str) -> None:
 
 
 def write_csv(path: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write rows to a CSV file; columns are the keys in the order in which they first appear."""
+    """Write the numbers and words of rows to a CSV file."""
     flat = [{k: v for k, v in plain(dict(row)).items() if not isinstance(v, (dict, list))} for row in rows]
-    columns = list(dict.fromkeys(key for row in flat for key in row))
     with Path(path).open("w", newline="") as file:
-        writer = csv.DictWriter(file, columns)
-        writer.writeheader()
-        writer.writerows(flat)
+        csv_rows(file, flat)
     note(f"wrote {path}")
 
 
@@ -102,6 +104,41 @@ def progress(title: str, total: int) -> Iterator[Callable[[], None]]:
     with Progress(*columns, console=console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=total)
         yield lambda: bar.advance(task)
+
+
+@contextmanager
+def bar() -> Iterator[tuple[Callable[[str, "Counts"], None], Callable[[str], None]]]:
+    """Points, rate, time left and failures of the sweep under way, for ``sweep run`` and ``figures make``.
+
+    Gives two functions: one takes the title and the counts of a sweep, the other a line to keep above the bar.
+    """
+    if not sys.stderr.isatty():  # nobody watches
+        yield (lambda title, counts: None), note
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[told]}"))
+    with Progress(*columns, console=console(stderr=True), transient=True) as shown:
+        task = shown.add_task("", total=None, told="")
+        begun: dict[str, tuple[float, int]] = {}  # when each sweep began here, and with how many finished points
+
+        def show_counts(title: str, counts: "Counts") -> None:
+            finished, now = counts.done + counts.failed, time.monotonic()
+            since, before = begun.setdefault(title, (now, finished))
+            rate = (finished - before) / max(now - since, 1e-3)
+            told = f"{rate:.3g}/s, {span(counts.missing / rate)} left" if rate else ""
+            told += f", {counts.failed} failed" if counts.failed else ""
+            shown.update(task, description=title, total=counts.total, completed=finished, told=told)
+
+        yield show_counts, lambda line: shown.console.print(clean(line), markup=False, highlight=False)
+
+
+def span(seconds: float) -> str:
+    """A time as a person would say it."""
+    for name, length in (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):
+        if seconds >= 2.0 * length:
+            return f"{seconds / length:.3g} {name}"
+    return f"{seconds:.2g} seconds"
 
 
 @contextmanager

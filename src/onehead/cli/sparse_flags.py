@@ -4,25 +4,28 @@ from collections.abc import Callable
 from functools import wraps
 from inspect import signature
 from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
 from onehead.cli.frame import Answer
 from onehead.cli.output import progress
-from onehead.cli.values import Range, flag_of, named_as_flags
+from onehead.cli.values import Number, Range, flag_of, named_as_flags
 from onehead.errors import InvalidArgument, SolveError
 from onehead.fields import words_of
+from onehead.results import Result, plain
 from onehead.sparse.task import Protocol, Task
 
-if TYPE_CHECKING:
-    from onehead.results import Result
-
-__all__ = ["Axis", "Case", "Solved", "abscissa", "answer_of", "solve", "sparse_options"]
+__all__ = ["Axis", "Case", "Solved", "abscissa", "answer_of", "seed_option", "solve", "sparse_options"]
 
 # in the order in which they vary when several are ranges; a word that is a list itself has no flag
 WORDS = {name: said for name, said in words_of(Task, Protocol).items() if said.kind != "numbers"}
 RANGED = {name: said for name, said in WORDS.items() if said.kind != "choice"}
+
+
+def seed_option(what: str) -> Callable[[Any], Any]:
+    """Add ``--seed``."""
+    return click.option("--seed", type=Number(whole=True, ge=0), default=0, show_default=True, help=what)
 
 
 class Axis(Range):
@@ -100,10 +103,8 @@ def _single(words: dict[str, Any]) -> Case:
     return _cases(words)[0]
 
 
-def _row(case: Case, result: "Result | None", failure: str = "") -> dict[str, Any]:
+def _row(case: Case, result: Result | None, failure: str = "") -> dict[str, Any]:
     """A result beside the problem it answers, flat."""
-    from onehead.results import plain
-
     problem = {**plain(case.task), **plain(case.protocol), "alpha": case.protocol.alpha}
     for name in ("positions", "cos_query", "sharpness"):
         problem.pop(name)
@@ -113,7 +114,7 @@ def _row(case: Case, result: "Result | None", failure: str = "") -> dict[str, An
 
 
 def solve(
-    cases: list[Case], answer: Callable[[Case, Callable[[], None]], "Result"], title: str, *, steps: int = 1
+    cases: list[Case], answer: Callable[[Case, Callable[[], None]], Result], title: str, *, steps: int = 1
 ) -> list[Solved]:
     """Answer every case; in a range a failed solve becomes a row with a reason, alone it ends the command.
 

@@ -1,24 +1,33 @@
 """``onehead sweep``: many points that survive, from a file."""
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from typing import Any
 
 import click
 
-from onehead.cli.bar import bar, span
+from onehead.cli.frame import json_option
 from onehead.cli.groups import Guide
-from onehead.cli.output import note, print_json, print_rows, working
-from onehead.cli.values import Whole, Word
-from onehead.sweep.executors import PLACES
-
-if TYPE_CHECKING:
-    from onehead.sweep import Counts
+from onehead.cli.main import INTERRUPTED
+from onehead.cli.output import bar, note, print_json, print_rows, span, working
+from onehead.cli.values import Word, flag_of
+from onehead.fields import words_of
+from onehead.numerics.parallel import cores
+from onehead.sweep import Counts, Store, Table, read_spec
+from onehead.sweep.api import executor_for, solved
+from onehead.sweep.estimate import estimate
+from onehead.sweep.examples import example as example_text
+from onehead.sweep.executors import PLACES, Run
+from onehead.sweep.executors.slurm import Slurm
+from onehead.sweep.export import write_csv, write_parquet
 
 __all__ = ["command"]
 
-INTERRUPTED = 130
+WORDS = words_of(Run, *(place.needs for place in PLACES.values()))
+
+store_option = click.option("--store", required=True, metavar="FILE", help="Store of the sweep.")
 
 
-@click.group(cls=Guide, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Guide)
 def command() -> None:
     """Many points that survive Ctrl-C and kill -9, on this machine or on a cluster.
 
@@ -30,39 +39,25 @@ def command() -> None:
 @click.argument("name", default="learning-curve")
 def example(name: str) -> None:
     """Print a working sweep file: learning-curve, training, zip, spectra, sparse or cluster."""
-    from onehead.sweep.examples import example as text
-
-    click.echo(text(name), nl=False)
+    click.echo(example_text(name), nl=False)
 
 
 @command.command()
 @click.argument("spec")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
+@json_option
 def check(spec: str, as_json: bool) -> None:
     """Check a sweep file, count its points and estimate the time from a few of them.
 
     Example: onehead sweep check sweep.toml
     """
-    from onehead.numerics.parallel import cores
-    from onehead.sweep.estimate import estimate
-    from onehead.sweep.spec_file import read_spec
-
     read = read_spec(spec)
     with working("solving a few points"):
         found = estimate(read)
-    row = {
-        "call": read.call,
-        "points": found.points,
-        "tried": found.tried,
-        "seconds_per_point": found.seconds_per_point,
-        "slowest": found.slowest,
-        "seconds_inline": found.seconds,
-        "seconds_local": found.seconds / cores(),
-        "cores": cores(),
-        "failed": list(found.failed),
-    }
     if as_json:
-        print_json(row)
+        tried = asdict(found)
+        failed = tried.pop("failed")
+        times = {"seconds_inline": found.seconds, "seconds_local": found.seconds / cores(), "cores": cores()}
+        print_json({"call": read.call, **tried, **times, "failed": failed})
         return
     click.echo(f"{spec}: {found.points} points of {read.call}")
     click.echo(
@@ -76,27 +71,23 @@ def check(spec: str, as_json: bool) -> None:
 @command.command()
 @click.argument("spec")
 @click.option("--store", required=True, metavar="FILE", help="File that keeps every finished point.")
-@click.option("--on", type=Word(*PLACES), help="Where to solve.  [inline, or as the file says]")
-@click.option("--workers", type=Whole(1), help="Processes of 'local'.  [all cores]")
-@click.option("--address", metavar="ADDR", help="Dask scheduler, for example tcp://127.0.0.1:8786.")
+@flag_of(WORDS["on"], default="inline, or as the file says")
+@flag_of(WORDS["workers"])
+@flag_of(WORDS["address"], metavar="ADDR")
 @click.option("--retry", is_flag=True, help="Solve failed points again.")
 @click.option("--on-error", type=Word("keep", "stop"), default="keep", show_default=True, help="When a point fails.")
-@click.option("--partition", help="SLURM partition.")
-@click.option("--time", metavar="HH:MM:SS", help="Time limit of a SLURM job.  [01:00:00]")
-@click.option("--cores", type=Whole(1), help="Cores of a SLURM job, one worker each.  [1]")
-@click.option("--memory", metavar="SIZE", help="Memory of a SLURM job.  [2GB]")
-@click.option("--jobs", type=Whole(1), help="SLURM jobs.  [1]")
+@flag_of(WORDS["partition"])
+@flag_of(WORDS["time"], metavar="HH:MM:SS")
+@flag_of(WORDS["cores"])
+@flag_of(WORDS["memory"], metavar="SIZE")
+@flag_of(WORDS["jobs"])
 @click.option("--dry-run", is_flag=True, help="Print the SLURM job script and stop.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
+@json_option
 def run(spec: str, store: str, dry_run: bool, as_json: bool, **asked: Any) -> None:
     """Solve what is missing of a sweep; what the store holds already is never solved again.
 
     Example: onehead sweep run sweep.toml --store sweep.db --on local
     """
-    from onehead.sweep.api import executor_for, solved
-    from onehead.sweep.executors.slurm import Slurm
-    from onehead.sweep.spec_file import read_spec
-
     read = read_spec(spec)
     if dry_run:
         executor = executor_for(read, **{**asked, "on": "slurm"})
@@ -108,7 +99,7 @@ def run(spec: str, store: str, dry_run: bool, as_json: bool, **asked: Any) -> No
     try:
         with bar() as (show, _):
 
-            def progress(counts: "Counts") -> None:
+            def progress(counts: Counts) -> None:
                 last[:] = [counts]
                 show(read.call, counts)
 
@@ -128,26 +119,17 @@ def run(spec: str, store: str, dry_run: bool, as_json: bool, **asked: Any) -> No
 
 
 @command.command()
-@click.option("--store", required=True, metavar="FILE", help="Store of the sweep.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
+@store_option
+@json_option
 def status(store: str, as_json: bool) -> None:
     """How far the latest sweep of a store is; may be asked from another shell while it runs.
 
     Example: onehead sweep status --store sweep.db
     """
-    from onehead.sweep.store import Store
-
     with Store.reading(store) as opened:
         number, about = opened.latest()
         counts = opened.counts(number)
-        row = {
-            "done": counts.done,
-            "failed": counts.failed,
-            "missing": counts.missing,
-            "running": opened.running(),
-            "stored": opened.stored(),
-            **about,
-        }
+        row = {**asdict(counts), "running": opened.running(), "stored": opened.stored(), **about}
     if as_json:
         print_json(row)
         return
@@ -157,7 +139,7 @@ def status(store: str, as_json: bool) -> None:
 
 
 @command.command()
-@click.option("--store", required=True, metavar="FILE", help="Store of the sweep.")
+@store_option
 @click.option("--csv", "csv_file", metavar="FILE", help="Write a CSV file.")
 @click.option("--parquet", "parquet_file", metavar="FILE", help="Write a Parquet file.")
 @click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
@@ -166,10 +148,6 @@ def export(store: str, csv_file: str | None, parquet_file: str | None, as_json: 
 
     Example: onehead sweep export --store sweep.db --csv sweep.csv
     """
-    from onehead.sweep.export import write_csv, write_parquet
-    from onehead.sweep.store import Store
-    from onehead.sweep.table import Table
-
     with Store.reading(store) as opened:
         rows = list(opened.rows())
     if csv_file:

@@ -2,22 +2,25 @@
 
 import math
 import operator
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 
 from onehead import fields
 from onehead.errors import InvalidArgument
+from onehead.sweep.axes import axis_values
 
-__all__ = ["Number", "Range", "Typed", "Whole", "Word", "flag_of", "named_as_flags", "type_of"]
+__all__ = ["Number", "Range", "Typed", "Word", "flag_of", "given", "named_as_flags", "type_of"]
 
 if TYPE_CHECKING:
     Base = click.ParamType[Any]
 else:
     Base = click.ParamType  # generic only since click 8.4
+
+LIMIT_WORD = re.compile(rf"(?<![\w.]){re.escape(fields.LIMIT)}(?![^:,])")  # where a number could stand
 
 
 class Typed(Base):
@@ -31,45 +34,23 @@ class Typed(Base):
 
 
 class Number(Typed):
-    """A finite number within bounds: ``gt``, ``ge``, ``lt``, ``le``, as a word declares them."""
+    """A finite number within bounds: ``gt``, ``ge``, ``lt``, ``le``, as a word declares them; or an integer."""
 
-    name = "number"
-
-    def __init__(self, **bounds: float) -> None:
-        self.bounds = bounds
-        limits = (text.format(f"{bounds[key]:g}") for key, text in fields.BOUNDS.items() if key in bounds)
-        self.allowed = f"a number {' and '.join(limits)}".strip()
+    def __init__(self, *, whole: bool = False, **bounds: Any) -> None:
+        self.whole, self.bounds = whole, bounds
+        self.name, called = ("integer", "an integer") if whole else ("number", "a number")
+        shown = {key: bound if whole else f"{bound:g}" for key, bound in bounds.items()}
+        limits = (text.format(shown[key]) for key, text in fields.BOUNDS.items() if key in bounds)
+        self.allowed = f"{called} {' and '.join(limits)}".strip()
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Parse and check."""
         try:
-            number = float(value)
+            number = int(str(value)) if self.whole else float(value)
         except (TypeError, ValueError):
             number = math.nan
         inside = all(getattr(operator, key)(number, bound) for key, bound in self.bounds.items())
-        if not (math.isfinite(number) and inside):
-            self.refuse(value, param, ctx)
-        return number
-
-
-class Whole(Typed):
-    """An integer in a range."""
-
-    name = "integer"
-
-    def __init__(self, low: float = -math.inf, high: float = math.inf) -> None:
-        self.low, self.high = low, high
-        limits = ([f">= {low}"] if low > -math.inf else []) + ([f"<= {high}"] if high < math.inf else [])
-        self.allowed = f"an integer {' and '.join(limits)}".strip()
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Parse and check."""
-        try:
-            number = int(str(value))
-        except ValueError:
-            self.refuse(value, param, ctx)
-            raise
-        if not self.low <= number <= self.high:
+        if not (inside and (isinstance(number, int) or math.isfinite(number))):
             self.refuse(value, param, ctx)
         return number
 
@@ -77,10 +58,9 @@ class Whole(Typed):
 class Decay(Number):
     """A number, the word 0+, or a power of the dimension, which the library reads when it knows the dimension."""
 
-    name = "number|0+|1/d|sqrt(d)|d^x"
-
     def __init__(self, said: fields.Word) -> None:
-        super().__init__(**said.bounds)
+        super().__init__(whole=False, **said.bounds)
+        self.name = "number|0+|1/d|sqrt(d)|d^x"
         self.allowed = f"{said.allowed}, or 1/d, sqrt(d), d^x with a target of dimension d"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -113,7 +93,7 @@ class Word(Typed):
 
 
 class Range(Typed):
-    """``start:stop:count``, ``log:start:stop:count``, a comma list, or one value; order is kept.
+    """Values of an axis as a sweep reads them, each within bounds; order is kept.
 
     Among ``whole`` numbers the points of ``start:stop:count`` are rounded; where there is a ``limit`` from above, 0+ is 0.
     """
@@ -121,7 +101,7 @@ class Range(Typed):
     name = "range"
     LIMIT = 100_000
 
-    def __init__(self, *, whole: bool = False, limit: bool = False, **bounds: float) -> None:
+    def __init__(self, *, whole: bool = False, limit: bool = False, **bounds: Any) -> None:
         self.each, self.whole, self.limit = Number(**bounds), whole, limit
         each = self.each.allowed.replace("a number", "an integer" if whole else "a number")
         self.allowed = (
@@ -132,32 +112,16 @@ class Range(Typed):
         """Parse to a tuple of numbers."""
         if isinstance(value, tuple):
             return value
+        text = LIMIT_WORD.sub("0", str(value).strip()) if self.limit else str(value).strip()
         try:
-            return self._values(str(value).strip())
-        except (ValueError, click.BadParameter):
+            numbers = [self.each.convert(item, None, None) for item in axis_values("range", text)]
+        except (InvalidArgument, click.BadParameter):
+            numbers = []
+        found = tuple(round(number) for number in numbers) if self.whole else tuple(numbers)
+        listed = ":" not in text
+        if not 1 <= len(found) <= self.LIMIT or (listed and found != tuple(numbers)):
             self.refuse(value, param, ctx)
-            raise
-
-    def _values(self, text: str) -> tuple[float, ...]:
-        logarithmic = text.startswith("log:")
-        parts = text.removeprefix("log:").split(":")
-        if len(parts) == 1 and not logarithmic:
-            return tuple(self._one(item) for item in text.split(","))
-        start, stop, last = parts
-        low, high, count = self._number(start), self._number(stop), int(last)
-        if not 1 <= count <= self.LIMIT or (logarithmic and min(low, high) <= 0.0):
-            raise ValueError
-        points = (np.geomspace if logarithmic else np.linspace)(low, high, count)
-        return tuple(round(float(x)) if self.whole else float(x) for x in points)
-
-    def _number(self, text: str) -> float:
-        return float(self.each.convert("0" if self.limit and text.strip() == fields.LIMIT else text, None, None))
-
-    def _one(self, text: str) -> float:
-        number = self._number(text)
-        if self.whole and number != int(number):
-            raise ValueError
-        return int(number) if self.whole else number
+        return found
 
 
 def type_of(said: fields.Word, *, ranged: bool = False) -> Typed | None:
@@ -166,12 +130,9 @@ def type_of(said: fields.Word, *, ranged: bool = False) -> Typed | None:
         return Word(*said.choices)
     if said.kind not in ("integer", "number", "numbers"):
         return None
-    bounds: dict[str, Any] = dict(said.bounds)
     if ranged or said.kind == "numbers":
-        return Range(whole=said.kind == "integer", limit=fields.LIMIT in said.allowed, **bounds)
-    if said.kind == "integer":
-        return Whole(bounds.get("ge", -math.inf), bounds.get("le", math.inf))
-    return Decay(said) if said.limit else Number(**bounds)
+        return Range(whole=said.kind == "integer", limit=fields.LIMIT in said.allowed, **said.bounds)
+    return Decay(said) if said.limit else Number(whole=said.kind == "integer", **said.bounds)
 
 
 def flag_of(said: fields.Word, *, ranged: bool = False, default: Any = None, **more: Any) -> Callable[[Any], Any]:
@@ -184,6 +145,11 @@ def flag_of(said: fields.Word, *, ranged: bool = False, default: Any = None, **m
     name = f"{said.flag}/--no-{said.flag[2:]}" if said.kind == "switch" else said.flag
     ready = {"type": type_of(said, ranged=ranged), "default": None, "help": said.help, **more}
     return click.option(name, said.flat, **{**ready, "help": f"{ready['help']}{shown}"})
+
+
+def given(flags: dict[str, Any]) -> dict[str, Any]:
+    """The flags that were given; a declaration fills in the others."""
+    return {name: value for name, value in flags.items() if value is not None}
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import click
 
 from onehead.cli.frame import Answer, answered, check_parent
 from onehead.cli.output import note, progress, save_figure
-from onehead.cli.values import Range, Whole
+from onehead.cli.values import Number, Range
 from onehead.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ COLUMNS = (
     "tail_exponent",
     "verdict",
 )
+COUNT = Number(whole=True, ge=1)
 NUMBERS = Range(whole=True, ge=0, le=1e6)
 MODULES = 1  # with more attention stacks than this, rows need the name of theirs
 
@@ -35,9 +36,9 @@ MODULES = 1  # with more attention stacks than this, rows need the name of their
 @click.option("--layer", "layers", type=NUMBERS, metavar="RANGE", help="Layers, counted from 0 [all].")
 @click.option("--head", "heads", type=NUMBERS, metavar="RANGE", help="Query heads, counted from 0 [all].")
 @click.option("--layout", metavar="NAME", help="Where the weights lie, if it is not recognised.")
-@click.option("--heads", "head_count", type=Whole(1), help="Query heads of a layer [config.json].")
-@click.option("--kv-heads", "kv_head_count", type=Whole(1), help="Key heads of a layer [config.json].")
-@click.option("--head-dim", type=Whole(1), help="Dimension of a head [config.json].")
+@click.option("--heads", "head_count", type=COUNT, help="Query heads of a layer [config.json].")
+@click.option("--kv-heads", "kv_head_count", type=COUNT, help="Key heads of a layer [config.json].")
+@click.option("--head-dim", type=COUNT, help="Dimension of a head [config.json].")
 @click.option("--no-fit", is_flag=True, help="Measure the spectra and fit no law.")
 @click.option("--plot", "folder", metavar="DIR", help="Draw every head into this folder.")
 @answered(picture=False)

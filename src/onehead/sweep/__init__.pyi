@@ -1,6 +1,6 @@
+from onehead.sweep.api import drive as drive
 from onehead.sweep.api import sweep as sweep
 from onehead.sweep.calls import CALLS as CALLS
-from onehead.sweep.driver import drive as drive
 from onehead.sweep.executors import Executor as Executor
 from onehead.sweep.executors import Inline as Inline
 from onehead.sweep.executors import executor_named as executor_named

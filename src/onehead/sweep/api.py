@@ -5,13 +5,18 @@ from contextlib import contextmanager
 from os import PathLike
 from typing import Any
 
-from onehead.sweep.driver import drive
+from onehead.errors import InvalidArgument
+from onehead.numerics.interrupts import heard
 from onehead.sweep.executors import Executor, executor_named
+from onehead.sweep.executors.feed import Feed
+from onehead.sweep.failures import PointFailed
 from onehead.sweep.spec import Spec
 from onehead.sweep.store import Counts, Store
 from onehead.sweep.table import Table
 
-__all__ = ["executor_for", "solved", "sweep"]
+__all__ = ["drive", "executor_for", "solved", "sweep"]
+
+Progress = Callable[[Counts], None]
 
 
 def sweep(
@@ -82,7 +87,7 @@ def solved(
     on: str | Executor | None = None,
     retry: bool = False,
     on_error: str = "keep",
-    progress: Callable[[Counts], None] | None = None,
+    progress: Progress | None = None,
     **needs: Any,
 ) -> Iterator[tuple[Store, int]]:
     """Solve what is missing of a sweep, and hand over the open store and the number of the sweep in it.
@@ -95,6 +100,53 @@ def solved(
         yield opened, drive(spec, opened, executor, retry=retry, on_error=on_error, progress=progress)
 
 
+def drive(
+    spec: Spec,
+    store: Store,
+    executor: Executor,
+    *,
+    retry: bool = False,
+    on_error: str = "keep",
+    progress: Progress | None = None,
+) -> int:
+    """Solve what is missing of a sweep and return its number in the store.
+
+    ``progress`` is called with the counts at the start and after every batch that is on disk. With ``on_error="stop"``
+    the first failed point ends the sweep; everything finished is kept.
+    """
+    if on_error not in ("keep", "stop"):
+        raise InvalidArgument("on_error", on_error, "keep or stop")
+    sweep = store.begin(spec.call, spec.points(), retry=retry)
+    counts = store.counts(sweep)
+    if progress is not None:
+        progress(counts)
+    feed = Feed(store.missing(sweep), counts.missing, goal=executor.goal, size=spec.run.get("chunk"))
+    batches = executor.run(spec.call, feed)
+    try:
+        with heard():
+            for outcomes in batches:
+                try:
+                    store.save(outcomes)
+                except KeyboardInterrupt:  # what is finished is kept; saving twice changes nothing
+                    store.save(outcomes)
+                    raise
+                failed = [outcome for outcome in outcomes if outcome.reason is not None]
+                counts = Counts(
+                    done=counts.done + len(outcomes) - len(failed),
+                    failed=counts.failed + len(failed),
+                    missing=counts.missing - len(outcomes),
+                )
+                if progress is not None:
+                    progress(counts)
+                if failed and on_error == "stop":
+                    raise PointFailed(f"stopped at the first failed point: {failed[0].reason}")
+    finally:
+        close = getattr(batches, "close", None)
+        if close is not None:
+            close()  # ends workers before the store is closed
+    return sweep
+
+
 def executor_for(spec: Spec, on: str | Executor | None = None, **needs: Any) -> Executor:
     """Where a sweep is solved: what is asked for, else what its file says, else in this process."""
     if on is not None and not isinstance(on, str):
@@ -105,7 +157,7 @@ def executor_for(spec: Spec, on: str | Executor | None = None, **needs: Any) -> 
     return executor_named(on or said, **words)
 
 
-def _steps(progress: Callable[[], None] | None) -> Callable[[Counts], None] | None:
+def _steps(progress: Callable[[], None] | None) -> Progress | None:
     """Turn counts into one call per point finished since the last."""
     if progress is None:
         return None

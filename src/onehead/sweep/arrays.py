@@ -3,12 +3,12 @@
 import hashlib
 import io
 import os
-import tempfile
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.sweep.export import whole_file
 from onehead.sweep.failures import StoreFailed
 
 __all__ = ["Arrays"]
@@ -36,16 +36,10 @@ class Arrays:
             return name
         try:
             self.folder.mkdir(exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=self.folder, suffix=".part")
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(_packed(arrays))
-                    file.flush()
-                    os.fsync(file.fileno())
-                Path(temporary).replace(path)
-            except BaseException:
-                Path(temporary).unlink(missing_ok=True)
-                raise
+            with whole_file(path) as temporary, temporary.open("wb") as file:
+                file.write(_packed(arrays))
+                file.flush()
+                os.fsync(file.fileno())
         except OSError as failure:
             raise StoreFailed(
                 f"{self.folder} cannot take another array ({failure.strerror}); every point counted so far is kept, "

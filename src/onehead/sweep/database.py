@@ -13,6 +13,7 @@ from onehead.sweep.failures import BadStore, StoreFailed
 __all__ = ["damaged", "locked", "locked_now", "open_for_reading", "open_for_writing", "prepared", "sentences"]
 
 SCHEMA_VERSION = 1
+DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 APPLICATION = 0x0EAD5EE9  # marks the file as ours, so that another program's database is not mistaken for a store
 
 SCHEMA = """
@@ -42,6 +43,11 @@ def _closed_on_failure(connection: sqlite3.Connection) -> Iterator[sqlite3.Conne
         raise
 
 
+def _code(failure: sqlite3.Error) -> int:
+    """What SQLite found, without its details."""
+    return int(getattr(failure, "sqlite_errorcode", 0)) & 0xFF
+
+
 def damaged(name: str) -> BadStore:
     """What is said of a file that no store of ours would leave."""
     return BadStore(name, f"{name} is damaged or is not a store of sweeps; keep it aside and start a new one.")
@@ -57,10 +63,9 @@ def open_for_writing(file: Path) -> sqlite3.Connection:
             connection.execute("PRAGMA synchronous = FULL")
             return connection
     except sqlite3.DatabaseError as failure:
-        code = getattr(failure, "sqlite_errorcode", 0) & 0xFF
-        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        if _code(failure) in DAMAGED:
             raise damaged(name) from None
-        if code == sqlite3.SQLITE_FULL:
+        if _code(failure) == sqlite3.SQLITE_FULL:
             raise StoreFailed(f"{name} cannot be created: the disk is full.") from None
         raise _not_writable(name, str(failure)) from None
 
@@ -112,7 +117,7 @@ def open_for_reading(file: Path) -> sqlite3.Connection:
                 return connection
         except sqlite3.DatabaseError as failure:
             last = failure
-    if getattr(last, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+    if _code(last) in DAMAGED:
         raise damaged(name)
     raise BadStore(name, f"{name} cannot be read: {last}.")
 
@@ -193,14 +198,12 @@ def sentences(name: str) -> Iterator[None]:
     try:
         yield
     except sqlite3.DatabaseError as failure:
-        code = getattr(failure, "sqlite_errorcode", 0) & 0xFF
-        if code == sqlite3.SQLITE_FULL or (
-            code == sqlite3.SQLITE_IOERR and isinstance(failure, sqlite3.OperationalError)
-        ):
+        broken = _code(failure) == sqlite3.SQLITE_IOERR and isinstance(failure, sqlite3.OperationalError)
+        if broken or _code(failure) == sqlite3.SQLITE_FULL:
             raise StoreFailed(
                 f"{name} cannot grow ({failure}): the disk is full or broken; every point counted so far is kept, "
                 "make room and run the same command again."
             ) from None
-        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        if _code(failure) in DAMAGED:
             raise damaged(name) from None
         raise StoreFailed(f"{name} cannot be used: {failure}.") from None

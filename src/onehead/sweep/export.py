@@ -1,10 +1,10 @@
-"""Tidy rows to CSV and Parquet files."""
+"""Files that are whole as soon as they exist, and tidy rows in them: CSV and Parquet."""
 
 import csv
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -12,22 +12,22 @@ from typing import IO, Any
 
 from onehead.errors import InvalidArgument, MissingExtra
 
-__all__ = ["put_csv", "write_csv", "write_parquet"]
+__all__ = ["csv_rows", "whole_file", "write_csv", "write_parquet"]
 
 
 def write_csv(path: str, rows: Iterable[dict[str, Any]]) -> int:
     """Write rows to a CSV file and return their number; short lists are written as JSON."""
-    with _whole_file(path) as temporary, Path(temporary).open("w", newline="") as file:
-        return put_csv(file, rows)
-
-
-def put_csv(file: IO[str], rows: Iterable[dict[str, Any]]) -> int:
-    """Write rows to an open file as CSV and return their number; columns in the order in which they first appear."""
     found = [_flat(row) for row in rows]
-    writer = csv.DictWriter(file, list(dict.fromkeys(name for row in found for name in row)))
-    writer.writeheader()
-    writer.writerows(found)
+    with _exported(path) as temporary, temporary.open("w", newline="") as file:
+        csv_rows(file, found)
     return len(found)
+
+
+def csv_rows(file: IO[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows as CSV; columns are the keys in the order in which they first appear."""
+    writer = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)))
+    writer.writeheader()
+    writer.writerows(rows)
 
 
 def write_parquet(path: str, rows: Iterable[dict[str, Any]]) -> int:
@@ -39,7 +39,7 @@ def write_parquet(path: str, rows: Iterable[dict[str, Any]]) -> int:
     import pandas as pd  # noqa: PLC0415
 
     found = [_flat(row) for row in rows]
-    with _whole_file(path) as temporary:
+    with _exported(path) as temporary:
         pd.DataFrame(found).to_parquet(temporary, index=False)
     return len(found)
 
@@ -49,19 +49,27 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def _whole_file(path: str) -> Iterator[str]:
+def whole_file(path: Path) -> Iterator[Path]:
     """Write under another name, then rename: a file that exists is complete."""
+    handle, name = tempfile.mkstemp(dir=path.resolve().parent, suffix=".part")
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _exported(path: str) -> Iterator[Path]:
+    """A file for others to read."""
     target = Path(path)
     if not target.resolve().parent.is_dir():
         raise InvalidArgument("file", path, "in a folder that exists")
-    handle, temporary = tempfile.mkstemp(dir=target.resolve().parent, suffix=".part")
-    os.close(handle)
-    try:
+    with whole_file(target) as temporary:
         yield temporary
-        Path(temporary).replace(target)
-        target.chmod(0o666 & ~_umask())
-    finally:
-        Path(temporary).unlink(missing_ok=True)
+    target.chmod(0o666 & ~_umask())
 
 
 def _umask() -> int:

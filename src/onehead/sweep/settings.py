@@ -36,7 +36,7 @@ class MessagePassing(_Instance):
     """Arguments of ``aim.amp`` beyond task and learner."""
 
     iterations: int = word(80, "", "Steps.", ge=1)
-    damping: float = word(0.7, "", "Share of the new estimate in a step.", gt=0.0, le=1.0)
+    damping: float = word(0.7, "", "Share of the new estimate in a step; 1 is undamped.", gt=0.0, le=1.0)
 
 
 class _Layer(_Instance):

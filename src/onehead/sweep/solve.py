@@ -67,16 +67,8 @@ def solve_point(call: Call, point: Point) -> Outcome:
     except Exception as failure:  # a bug in one point must not end the others
         reason = f"{type(failure).__name__}: {failure}"
         return Outcome.failed(point.key, reason, time.perf_counter() - clock)
-    return Outcome(
-        point.key,
-        results,
-        found.arrays,
-        row.get("status"),
-        row.get("kind"),
-        row.get("residual"),
-        None,
-        time.perf_counter() - clock,
-    )
+    status, kind, residual = (row.get(name) for name in ("status", "kind", "residual"))
+    return Outcome(point.key, results, found.arrays, status, kind, residual, None, time.perf_counter() - clock)
 
 
 def _seed(point: Point) -> int:

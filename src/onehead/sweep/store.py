@@ -20,15 +20,7 @@ from onehead import __version__
 from onehead.errors import InvalidArgument
 from onehead.sweep.arrays import Arrays
 from onehead.sweep.calls import call_named
-from onehead.sweep.database import (
-    damaged,
-    locked,
-    locked_now,
-    open_for_reading,
-    open_for_writing,
-    prepared,
-    sentences,
-)
+from onehead.sweep.database import damaged, locked, locked_now, open_for_reading, open_for_writing, prepared, sentences
 from onehead.sweep.failures import BadStore
 from onehead.sweep.keys import Point
 from onehead.sweep.solve import Outcome
@@ -47,11 +39,16 @@ ON CONFLICT (key) DO UPDATE SET sweep = excluded.sweep, position = excluded.posi
 WHERE points.sweep <> excluded.sweep
 """
 
-SAVE = """
-UPDATE points SET state = ?, results = ?, arrays = ?, status = ?, kind = ?, residual = ?, reason = ?, duration = ?,
-    version = ?, numerical_version = ?, finished_at = ?
-WHERE key = ? AND state <> 'done'
+CERTIFICATE = ("state", "status", "kind", "residual", "reason", "arrays")
+ORIGIN = ("duration", "version", "numerical_version", "finished_at")
+SAVE = f"""
+UPDATE points SET results = :results, {", ".join(f"{name} = :{name}" for name in (*CERTIFICATE, *ORIGIN))}
+WHERE key = :key AND state <> 'done'
 """
+
+# of a row as people read it, in this order; parameters stand after the call, results after the repeat
+COLUMNS = ("key", "call", "parameters", "seed", "repeat", "results", *CERTIFICATE, *ORIGIN)
+HIDDEN = ("key", "call", "seed", "repeat", *CERTIFICATE)  # a result never hides one of these
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,22 +154,14 @@ class Store:
 
     def save(self, outcomes: Sequence[Outcome]) -> None:
         """Write answers in one transaction; when this returns they are on disk."""
-        now = _now()
+        origin = {"version": __version__, "numerical_version": NUMERICAL, "finished_at": _now()}
         rows = [
-            (
-                "done" if outcome.reason is None else "failed",
-                outcome.results,
-                self.arrays.put(outcome.arrays) if outcome.arrays else None,
-                outcome.status,
-                outcome.kind,
-                outcome.residual,
-                outcome.reason,
-                outcome.duration,
-                __version__,
-                NUMERICAL,
-                now,
-                outcome.key,
-            )
+            {
+                **outcome._asdict(),
+                "state": "done" if outcome.reason is None else "failed",
+                "arrays": self.arrays.put(outcome.arrays) if outcome.arrays else None,
+                **origin,
+            }
             for outcome in outcomes
         ]
         with self._connection as db:
@@ -210,13 +199,10 @@ class Store:
         """One tidy row per point with an answer: of one sweep in its order, or of the whole store."""
         where, values = ("sweep = ? AND ", (sweep,)) if sweep is not None else ("", ())
         cursor = self._connection.execute(
-            "SELECT key, call, parameters, seed, repeat, state, results, arrays, status, kind, residual, reason, "
-            f"duration, version, numerical_version, finished_at FROM points WHERE {where}state <> 'missing' "
-            "ORDER BY sweep, position",
-            values,
+            f"SELECT {', '.join(COLUMNS)} FROM points WHERE {where}state <> 'missing' ORDER BY sweep, position", values
         )
         for row in cursor:
-            tidy = _tidy(row, str(self.path))
+            tidy = _tidy(dict(zip(COLUMNS, row, strict=True)), str(self.path))
             if tidy["arrays"] is not None and self.path is not None:
                 tidy["arrays"] = f"{self.path.name}.arrays/{tidy['arrays']}.npz"
             yield tidy
@@ -226,33 +212,18 @@ class Store:
         return Table(list(self.rows(sweep)), self.arrays.get)
 
 
-def _tidy(row: tuple[Any, ...], name: str) -> dict[str, Any]:
+def _tidy(row: dict[str, Any], name: str) -> dict[str, Any]:
     """The columns of a row: address, parameters, results, certificate, origin."""
-    key, call, parameters, seed, repeat, state, results, arrays, status, kind, residual, reason, *origin = row
-    given = _object(parameters, name)
+    given, results = _object(row.pop("parameters"), name), row.pop("results")
     with suppress(InvalidArgument):  # a call of someone's own, or of another version
-        given = call_named(call).columns(given)
-    duration, version, numerical, finished = origin
+        given = call_named(row["call"]).columns(given)
     found = _object(results, name) if results else {}
-    # a result never hides a column of the store
-    own = ("key", "call", "seed", "repeat", "state", "status", "kind", "residual", "reason", "arrays")
     return {
-        "key": key,
-        "call": call,
+        **{column: row.pop(column) for column in ("key", "call")},
         **given,
-        "seed": seed,
-        "repeat": repeat,
-        **{column: value for column, value in found.items() if column not in own},
-        "state": state,
-        "status": status,
-        "kind": kind,
-        "residual": residual,
-        "reason": reason,
-        "arrays": arrays,
-        "duration": duration,
-        "version": version,
-        "numerical_version": numerical,
-        "finished_at": finished,
+        **{column: row.pop(column) for column in ("seed", "repeat")},
+        **{column: value for column, value in found.items() if column not in HIDDEN},
+        **row,
     }
 
 

@@ -29,6 +29,16 @@ class Prediction(Result):
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("jacobian",)
     _SHOWN: ClassVar[tuple[str, ...]] = ("alpha", "test_error", "train_loss", "rank")
+    MEANINGS: ClassVar[dict[str, str]] = {
+        "test_error": "on fresh samples, labels with noise",
+        "test_error_clean": "on fresh samples, labels without noise",
+        "excess_error": "above the limit of infinitely many samples",
+        "train_loss": "objective over d² at the minimum, penalty included",
+        "rank": "share of eigenvalues of S that are not zero",
+        "q": "Tr S²/d",
+        "m": "Tr S S*/d, overlap with the target",
+        "sigma": "Σ, reaction of the logits to one sample",
+    }
 
     alpha: float
     test_error: float

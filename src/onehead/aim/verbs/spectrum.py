@@ -33,6 +33,14 @@ class Spectrum(Result):
     """
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("intervals",)
+    MEANINGS: ClassVar[dict[str, str]] = {
+        "zero_mass": "share of eigenvalues that are exactly zero",
+        "rank": "share that are not",
+        "edges": "one interval per bulk",
+        "outliers": "eigenvalues outside the bulks",
+        "mean": "Tr S/d",
+        "second_moment": "Tr S²/d",
+    }
 
     zero_mass: float
     rank: float

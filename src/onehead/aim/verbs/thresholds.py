@@ -1,6 +1,7 @@
 """Sample ratios where behaviour changes: interpolation, recovery, Bayes-optimal, direct, emergence."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from onehead.aim.equations.emergence import emergence_ratio
 from onehead.aim.equations.plateau import plateau_of
@@ -22,6 +23,15 @@ class Thresholds(Result):
     ``direct``: interpolation of direct training. ``emergence``: below it S = 0 at the learner's own weight decay.
     ``peak_test_error``: test error at interpolation as λ → 0⁺.
     """
+
+    MEANINGS: ClassVar[dict[str, str]] = {
+        "interpolation": "up to here every label can be fitted (λ → 0⁺)",
+        "recovery": "from here on λ → 0⁺ finds the target exactly (no noise)",
+        "bayes_optimal": "the best possible learner recovers from here on (no noise)",
+        "direct": "interpolation when S is trained directly",
+        "emergence": "below, S = 0 at the weight decay of the learner",
+        "peak_test_error": "test error at interpolation (λ → 0⁺)",
+    }
 
     interpolation: float
     recovery: float

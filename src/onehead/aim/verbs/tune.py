@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -31,6 +32,15 @@ class Tuned(Result):
     error is within 0.1 % of the best. ``scan`` lists the pairs tried.
     """
 
+    _HIDDEN: ClassVar[tuple[str, ...]] = ("point",)
+    MEANINGS: ClassVar[dict[str, str]] = {
+        "weight_decay": "λ with the lowest test error",
+        "test_error": "there",
+        "gain": "over the weight decay of the learner",
+        "flat_from": "smallest weight decay within 0.1 % of the best",
+        "flat_to": "largest weight decay within 0.1 % of the best",
+    }
+
     weight_decay: float
     test_error: float
     flat_from: float
@@ -39,8 +49,6 @@ class Tuned(Result):
     scan: tuple[tuple[float, float], ...]
     certificate: Certificate
     point: Prediction
-
-    _HIDDEN = ("point",)
 
 
 @checked(task=instance(Task, "Task()"), learner=instance(Learner, "Learner()"))

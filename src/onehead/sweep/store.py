@@ -48,6 +48,8 @@ WHERE key = :key AND state <> 'done'
 
 # of a row as people read it, in this order; parameters stand after the call, results after the repeat
 COLUMNS = ("key", "call", "parameters", "seed", "repeat", "results", *CERTIFICATE, *ORIGIN)
+READ = f"SELECT {', '.join(COLUMNS)} FROM points WHERE {{}} state <> 'missing' ORDER BY sweep, position"
+READ_ALL, READ_SWEEP = READ.format(""), READ.format("sweep = ? AND")
 HIDDEN = ("key", "call", "seed", "repeat", *CERTIFICATE)  # a result never hides one of these
 
 
@@ -197,10 +199,8 @@ class Store:
 
     def rows(self, sweep: int | None = None) -> Iterator[dict[str, Any]]:
         """One tidy row per point with an answer: of one sweep in its order, or of the whole store."""
-        where, values = ("sweep = ? AND ", (sweep,)) if sweep is not None else ("", ())
-        cursor = self._connection.execute(
-            f"SELECT {', '.join(COLUMNS)} FROM points WHERE {where}state <> 'missing' ORDER BY sweep, position", values
-        )
+        execute = self._connection.execute
+        cursor = execute(READ_ALL) if sweep is None else execute(READ_SWEEP, (sweep,))
         for row in cursor:
             tidy = _tidy(dict(zip(COLUMNS, row, strict=True)), str(self.path))
             if tidy["arrays"] is not None and self.path is not None:

@@ -20,6 +20,7 @@ LIMIT = "0+"  # the word for a penalty that goes to zero from above
 BOUNDS = {"gt": "> {}", "ge": ">= {}", "lt": "< {}", "le": "<= {}"}
 
 Kind = Literal["number", "integer", "choice", "switch", "numbers", "other"]
+KINDS: dict[type, Kind] = {bool: "switch", int: "integer", float: "number", tuple: "numbers"}
 
 
 class Slider(NamedTuple):
@@ -165,16 +166,14 @@ def _parts(annotation: Any, metadata: list[Any]) -> tuple[set[Any], dict[str, fl
 
 
 def _kind(kinds: set[Any], choices: tuple[str, ...]) -> Kind:
-    for type_, kind in ((bool, "switch"), (int, "integer"), (float, "number"), (tuple, "numbers")):
-        if type_ in kinds:
-            return kind  # type: ignore[return-value]
-    return "choice" if choices else "other"
+    return next((kind for plain, kind in KINDS.items() if plain in kinds), "choice" if choices else "other")
 
 
 def _allowed(kind: Kind, bounds: Mapping[str, float], choices: tuple[str, ...], limit: bool) -> str:
     """Say in words which values there are."""
     if kind == "choice":
-        return " or ".join([", ".join(choices[:-1])] * (len(choices) > 1) + [choices[-1]])
+        *others, last = choices
+        return f"{', '.join(others)} or {last}" if others else last
     called = {"integer": "an integer", "number": "a number", "switch": "true or false", "numbers": "a list of numbers"}
     limits = " and ".join(pattern.format(f"{bounds[key]:g}") for key, pattern in BOUNDS.items() if key in bounds)
     text = f"{called.get(kind, 'valid')} {limits}".strip()

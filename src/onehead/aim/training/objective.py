@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numba import njit
@@ -34,6 +34,7 @@ __all__ = [
     "map_logits",
     "mix",
     "pair_products",
+    "parametrisation",
 ]
 
 Array = NDArray[np.float64]
@@ -162,8 +163,12 @@ def data_slope(G: Array, X: Array) -> Array:
 
 
 class Parametrisation(ABC):
-    """How a vector of weights θ makes the maps S_k of the heads, and what weight decay costs."""
+    """How a vector of weights θ makes the maps S_k of the heads, and what weight decay costs.
 
+    Eigenvalues below ``zero`` of the largest count as zero.
+    """
+
+    zero: ClassVar[float] = 1e-3  # weight decay on factors leaves them at about 1e-4
     heads: int
     dim: int
     size: int
@@ -183,6 +188,15 @@ class Parametrisation(ABC):
     @abstractmethod
     def start(self, rng: np.random.Generator) -> Array:
         """A random start."""
+
+    @classmethod
+    def of_map(cls, S: Array) -> tuple["Parametrisation", Array]:
+        """Weights of full width that make a given map."""
+        raise InvalidArgument("optimiser", "amp", "lbfgs or adam: these weights cannot be read off their map")
+
+    def spectrum(self, S: Array) -> Array:
+        """Eigenvalues of a map."""
+        return np.asarray(np.linalg.eigvalsh(S))
 
     def narrow(self, theta: Array) -> Array | None:
         """The factor W (m, d) when a pass over it is cheaper than one over its map."""
@@ -217,6 +231,12 @@ class Factorised(Parametrisation):
     def start(self, rng: np.random.Generator) -> Array:
         """Standard normal entries."""
         return rng.standard_normal(self.size)
+
+    @classmethod
+    def of_map(cls, S: Array) -> tuple["Parametrisation", Array]:
+        """The square root of the map."""
+        values, vectors = np.linalg.eigh(S)
+        return cls(len(S), len(S)), (np.sqrt(np.clip(values, 0.0, None) * len(S)) * vectors).T.ravel()
 
     def narrow(self, theta: Array) -> Array | None:
         """The factor itself, below full width and for one head."""
@@ -254,9 +274,15 @@ class Untied(Parametrisation):
         """Standard normal entries."""
         return rng.standard_normal(self.size)
 
+    def spectrum(self, S: Array) -> Array:
+        """Singular values: a map that is not symmetric has no other spectrum."""
+        return np.asarray(np.linalg.svd(S, compute_uv=False))
+
 
 class Direct(Parametrisation):
-    """S_k any symmetric matrix, penalty d |S|² (1.2)."""
+    """S_k any symmetric matrix, penalty d |S|² (1.2), which sets no eigenvalue to zero."""
+
+    zero = 0.0
 
     def __init__(self, dim: int, heads: int = 1) -> None:
         self.dim, self.heads = dim, heads
@@ -279,6 +305,21 @@ class Direct(Parametrisation):
     def start(self, rng: np.random.Generator) -> Array:
         """A symmetric Gaussian matrix with Tr S²/d of order one."""
         return self.maps(rng.standard_normal(self.size) / sqrt(self.dim)).ravel()
+
+    @classmethod
+    def of_map(cls, S: Array) -> tuple["Parametrisation", Array]:
+        """The map itself."""
+        return cls(len(S)), S.ravel()
+
+
+def parametrisation(param: str, *, tied: bool, dim: int, width: float, heads: int) -> Parametrisation:
+    """The weights that a learner trains: ``param``, tied or not, of width m = κ d rounded."""
+    rows = max(1, round(width * dim))
+    if param == "factorised":
+        return Factorised(dim, rows, heads) if tied else Untied(dim, rows, heads)
+    if not tied:
+        raise InvalidArgument("tied", False, "true for direct training")
+    return Direct(dim, heads)
 
 
 @dataclass(frozen=True, kw_only=True)

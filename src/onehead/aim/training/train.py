@@ -17,14 +17,12 @@ from onehead.aim.training.data import Samples, check_target
 from onehead.aim.training.instance import Instance, sample_count
 from onehead.aim.training.minimise import Minimum, Stopped, adam, lbfgs, stationarity
 from onehead.aim.training.objective import (
-    Direct,
-    Factorised,
     Objective,
     OutputLoss,
     Parametrisation,
-    Untied,
     gram_matrix,
     map_logits,
+    parametrisation,
 )
 from onehead.aim.training.results import QUANTITIES, TrainingCertificate, TrainingResult, TrainingRun
 from onehead.aim.training.settings import Method, Variant
@@ -33,12 +31,11 @@ from onehead.errors import InvalidArgument
 from onehead.measured import spreads
 from onehead.numerics.interrupts import check, heard
 
-__all__ = ["measure", "train"]
+__all__ = ["train"]
 
 Array = NDArray[np.float64]
 Progress = Callable[[TrainingRun], None]
 
-ZERO = 1e-3  # of the largest: eigenvalues below count as zero; weight decay leaves them at about 1e-4
 NOTHING = 1e-3  # of the target's size: a map below is zero itself, and what is largest in it is rounding
 MANY = 400  # dimensions from which a single run is faster with all cores in its matrix products
 SAME_MINIMUM = 1e-5  # relative difference of objectives below which two starts agree
@@ -156,8 +153,7 @@ class _Plan:
         if self.learner.decay == 0.0:
             raise InvalidArgument("weight_decay", "0+", "a number > 0 to train with")
         self.variant.tokens.check_dim(self.dim)
-        if self.learner.param == "direct" and not self.variant.tied:
-            raise InvalidArgument("tied", False, "true for direct training")
+        _ = self.weights  # not every combination exists
         plain = self.variant.tied and self.variant.heads == 1 and self.variant.output == "label"
         if self.method.optimiser == "amp" and not (plain and self.learner.width >= 1.0):
             raise InvalidArgument(
@@ -169,11 +165,8 @@ class _Plan:
     @property
     def weights(self) -> Parametrisation:
         """The parametrisation of the learner."""
-        heads = self.variant.heads
-        if self.learner.param == "direct":
-            return Direct(self.dim, heads)
-        width = max(1, round(self.learner.width * self.dim))
-        return Factorised(self.dim, width, heads) if self.variant.tied else Untied(self.dim, width, heads)
+        learner, variant = self.learner, self.variant
+        return parametrisation(learner.param, tied=variant.tied, dim=self.dim, width=learner.width, heads=variant.heads)
 
 
 def _all(plan: _Plan, seeds: range, workers: int, progress: Progress | None) -> tuple[TrainingRun, ...]:
@@ -234,7 +227,7 @@ def _run(plan: _Plan, k: int) -> TrainingRun:
         maps, certificate = _pass_messages(plan, instance)
     else:
         maps, certificate = _minimise(plan, instance, k)
-    measured = measure(plan.learner, plan.variant, maps, instance)
+    measured = _measure(plan, maps, instance)
     return TrainingRun(
         seed=k,
         **measured,
@@ -311,13 +304,7 @@ def _pass_messages(plan: _Plan, instance: Instance) -> tuple[Array, TrainingCert
         max_iterations=plan.method.max_iterations,
         stop=plan.stop.is_set,
     )
-    weights = plan.weights
-    if plan.learner.param == "direct":
-        theta = passed.map.ravel()
-    else:
-        values, vectors = np.linalg.eigh(passed.map)
-        theta = (np.sqrt(np.clip(values, 0.0, None) * plan.dim) * vectors).T.ravel()
-        weights = Factorised(plan.dim, plan.dim)
+    weights, theta = plan.weights.of_map(passed.map)
     objective = _objective(plan, instance.train, weights)
     value, gradient = objective(theta)
     certificate = TrainingCertificate(
@@ -331,9 +318,9 @@ def _pass_messages(plan: _Plan, instance: Instance) -> tuple[Array, TrainingCert
     return weights.maps(theta), certificate
 
 
-def measure(learner: Learner, variant: Variant, maps: Array, instance: Instance) -> dict[str, Any]:
+def _measure(plan: _Plan, maps: Array, instance: Instance) -> dict[str, Any]:
     """Errors on fresh samples (1.3), q = Tr S²/d, m = Tr S S*/d, the spectrum of S and its rank fraction."""
-    d = len(instance.target)
+    learner, variant, weights, d = plan.learner, plan.variant, plan.weights, plan.dim
     own = OutputLoss(loss=loss_named(learner.loss), beta=learner.beta, output=variant.output)
     squared = OutputLoss(loss="squared", beta=learner.beta, output=variant.output)
     totals = np.zeros(3)
@@ -347,14 +334,14 @@ def measure(learner: Learner, variant: Variant, maps: Array, instance: Instance)
         ]
     error, clean, loss = totals / instance.test.count
     S = maps.mean(axis=0)
-    values = np.linalg.eigvalsh(S) if variant.tied else np.linalg.svd(S, compute_uv=False)
-    largest, zero = float(np.abs(values).max()), 0.0 if learner.param == "direct" else ZERO
+    values = weights.spectrum(S)
+    largest = float(np.abs(values).max())
     size = float(np.sqrt(np.mean(instance.target**2) * d))
     return {
         "test_error": float(error),
         "test_error_clean": float(clean),
         "test_loss": float(loss),
-        "rank": float(np.mean(np.abs(values) > zero * largest)) if largest > NOTHING * size else 0.0,
+        "rank": float(np.mean(np.abs(values) > weights.zero * largest)) if largest > NOTHING * size else 0.0,
         "q": float(np.sum(S * S) / d),
         "m": float(np.sum(S * instance.target) / d),
         "eigenvalues": values,

@@ -15,7 +15,7 @@ from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.solve.continuation import polish, relax
 from onehead.aim.solve.iterate import at_alpha
 from onehead.aim.solve.solver import solve
-from onehead.errors import SolveError
+from onehead.errors import InvalidArgument, SolveError
 
 kappas, mp = between(0.05, 2.0), partial(any_mp, noise=0.3)
 
@@ -164,3 +164,24 @@ def test_an_iterate_that_underflows_is_refused_or_solved_but_never_divides_by_ze
     except SolveError:
         return
     assert point.certificate.residual < 1e-6
+
+
+def test_width_means_nothing_to_direct_training():
+    """A map that is trained itself has no factor whose width could be short: it recovers as `thresholds` says (4.4, 6)."""
+    task, narrow = mp(0.5, noise=0.0), aim.Learner(param="direct", width=0.3, weight_decay="0+")
+    ratio = aim.thresholds(task, narrow).recovery
+    point = aim.predict(task, narrow, 1.01 * ratio)
+    assert point.status.startswith("perfect recovery")
+    assert point.test_error == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("learner", "alpha", "said"),
+    [
+        (aim.Learner(width=0.5), 1.0, "factorised, width 0.5, weight decay 0.01"),
+        (aim.Learner(), 1e-4, "alpha must be at least 2/dim"),
+    ],
+)
+def test_the_other_minimiser_says_what_it_refuses(learner, alpha, said):
+    with pytest.raises(InvalidArgument, match=said):
+        aim.nuclear_equivalence(aim.Task(), learner, dim=16, alpha=alpha)

@@ -6,6 +6,8 @@ from importlib.util import find_spec
 import pytest
 from tests.support.programs import python
 
+import onehead
+
 LAZY = ("aim", "plot", "weights")
 
 
@@ -21,3 +23,10 @@ def test_a_room_loads_nothing_before_it_is_used(room):
     names = python(code, f"onehead.{room}").split()
     loaded = {name for name in names if name.split(".")[0] in ("onehead", "numpy", "matplotlib", "numba")}
     assert loaded == {"onehead", "onehead.lazy", f"onehead.{room}"}
+
+
+def test_old_names_go_on_working_and_say_the_new_one():
+    with pytest.warns(DeprecationWarning, match=r"onehead\.aim\.Channel is now onehead\.aim\.Loss"):
+        old = onehead.aim.Channel
+    assert old is onehead.aim.Loss
+    assert "Channel" not in dir(onehead.aim)

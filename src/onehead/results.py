@@ -4,7 +4,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
 from html import escape
 from inspect import getdoc
@@ -68,7 +68,7 @@ class Certificate:
 
     ``status`` says in words how the solve ended, ``kind`` what sort of truth the theory behind it is,
     ``residual`` is the undamped residual of the equations (largest relative change of an unknown),
-    ``quadrature_error`` the estimated error of the main number from a second quadrature rule, and
+    ``quadrature_error`` the estimated error of the main number, ``errors`` those of all numbers that have one, and
     ``warnings`` are sentences a reader should see before using the number.
     """
 
@@ -77,6 +77,7 @@ class Certificate:
     residual: float = 0.0
     quadrature_error: float = 0.0
     evaluations: int = 0
+    errors: dict[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
     @classmethod
@@ -151,7 +152,7 @@ class Result(_OneLine):
         """The error of every number that has one: of quadrature where it is predicted, standard where it is measured."""
         if self._trust is None or not isinstance(getattr(self, self._MAIN, None), float):
             return {}
-        return {self._MAIN: self._trust.quadrature_error}
+        return {self._MAIN: self._trust.quadrature_error} | self._trust.errors
 
     def _numbers(self) -> dict[str, float]:
         """The numbers of the result itself, not those of problem and certificate."""
@@ -196,7 +197,7 @@ class Result(_OneLine):
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values; infinities become ``None``."""
         row: dict[str, Any] = {}
-        for name in (field.name for field in fields(self) if field.name not in self._HIDDEN):
+        for name in (one.name for one in fields(self) if one.name not in self._HIDDEN):
             value = plain(getattr(self, name))
             row |= value if name in self._NESTED and isinstance(value, dict) else {name: value}
         return row

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from onehead.errors import InvalidArgument
 from onehead.numerics.prox import compile_pair, compile_pointer, compile_row, pair_of_row
+from onehead.numerics.softmax import SoftmaxRow
 from onehead.results import Kind
 
 __all__ = ["LOSSES", "RESPONSE", "CrossEntropy", "Loss", "Squared", "loss_named", "softmax"]
@@ -63,6 +64,9 @@ class Loss(ABC):
     name: ClassVar[str]
     convex: ClassVar[bool] = False
     yardstick: ClassVar[bool] = False  # whether it is the loss that test errors are measured with
+    fresh: ClassVar["staticmethod[[SoftmaxRow], float] | None"] = (
+        None  # of a row of a fresh sample, where a formula exists (2.9)
+    )
     kind: ClassVar[Kind] = "conjecture"
     pair: ClassVar["staticmethod[[float, float, float], tuple[float, float, float]] | None"] = None
     response: ClassVar["staticmethod[[Vector, Vector, Vector], None] | None"] = None
@@ -87,8 +91,8 @@ class Loss(ABC):
     def __hash__(self) -> int:
         return hash(type(self))
 
-    def one_minimum(self, *, pair: bool) -> float:
-        """Sigma up to which the proximal operator has one minimum, for two tokens or more (2.7)."""
+    def one_minimum(self, unit: float) -> float:
+        """Sigma up to which the proximal operator has one minimum, if ``unit`` rows share each logit (2.7)."""
         return float("inf") if self.convex else 0.0
 
     @property
@@ -189,6 +193,16 @@ def _cross_entropy_response(logits: Vector, label: Vector, out: Vector) -> None:
             out[b, k] = label[b] * ((1.0 if b == k else 0.0) - label[k])
 
 
+def _squared_fresh(row: SoftmaxRow) -> float:
+    """E |p - y|²."""
+    return max(row.pp + row.yy - 2.0 * row.py, 0.0)
+
+
+def _cross_entropy_fresh(row: SoftmaxRow) -> float:
+    """E log Z - E sum y h."""
+    return row.log_z - row.yh
+
+
 class Squared(Loss):
     """The loss of the paper: || softmax(l) - y ||^2, a sum over entries without a factor 1/2."""
 
@@ -197,10 +211,11 @@ class Squared(Loss):
     yardstick = True
     pair = staticmethod(_squared_pair)
     response = staticmethod(_squared_response)
+    fresh = staticmethod(_squared_fresh)
 
-    def one_minimum(self, *, pair: bool) -> float:
-        """One, for two tokens."""
-        return 1.0 if pair else 0.0
+    def one_minimum(self, unit: float) -> float:
+        """No row has a curvature below the one that two tokens have at p = (0.136, 0.864), y = (1, 0), whatever T is."""
+        return 1.0 / (0.4809 * unit)
 
     @staticmethod
     def row(
@@ -236,6 +251,7 @@ class CrossEntropy(Loss):
     convex = True
     pair = staticmethod(_cross_entropy_pair)
     response = staticmethod(_cross_entropy_response)
+    fresh = staticmethod(_cross_entropy_fresh)
 
     @staticmethod
     def row(

@@ -49,12 +49,13 @@ def lattice(dim: int, *, spacing: float, radius: float, offset: float, folded: i
 
 
 @lru_cache(maxsize=32)
-def sobol(dim: int, *, log2_points: int, seed: int) -> GaussianRule:
+def sobol(dim: int, *, log2_points: int, seed: int, parts: int = 1) -> GaussianRule:
     """Scrambled Sobol points through the normal quantile, each with its antithetic copy, second moments matched.
 
     The same seed gives the same points (common random numbers), so a map averaged over them is smooth and can be
-    solved to any tolerance; another seed gives an independent estimate of the error. The points are multiplied by
-    the inverse root of their own covariance, which makes every quadratic function exact.
+    solved to any tolerance; another seed gives an independent estimate of the error. With ``parts`` the points are that many
+    independent scramblings of equal size, one after the other: the spread of an average over them shows its error. The points
+    are multiplied by the inverse root of their own covariance, which makes every quadratic function exact.
 
     Examples
     --------
@@ -67,12 +68,15 @@ def sobol(dim: int, *, log2_points: int, seed: int) -> GaussianRule:
     from scipy.special import ndtri  # noqa: PLC0415  (scipy is loaded when first needed)
     from scipy.stats import qmc  # noqa: PLC0415
 
-    cube = qmc.Sobol(dim, scramble=True, rng=np.random.default_rng(seed)).random_base2(log2_points)
+    seeds = [seed] if parts == 1 else [[seed, part] for part in range(parts)]
+    scrambled = [qmc.Sobol(dim, scramble=True, rng=np.random.default_rng(s)) for s in seeds]
+    cube = np.concatenate([one.random_base2(log2_points - int(np.log2(parts))) for one in scrambled])
     half = ndtri(np.clip(cube, 1e-12, 1.0 - 1e-12))
     if len(half) >= 4 * dim:  # with fewer points the sample covariance says more about the sample than the law
         values, vectors = np.linalg.eigh(half.T @ half / len(half))
         half = half @ (vectors / np.sqrt(values)) @ vectors.T
-    nodes = np.concatenate([half, -half])
+    halves = half.reshape(parts, -1, dim)
+    nodes = np.concatenate([halves, -halves], axis=1).reshape(-1, dim)
     return GaussianRule(nodes=np.ascontiguousarray(nodes), weights=np.full(len(nodes), 1.0 / len(nodes)))
 
 

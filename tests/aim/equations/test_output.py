@@ -134,6 +134,23 @@ def test_convexity_bound_of_the_squared_loss():
     assert -curvature.min() * 4.0 < 1.0
 
 
+@pytest.mark.parametrize("tokens", [3, 5, 8])
+def test_no_row_of_the_squared_loss_is_more_concave_than_that_of_two_tokens(tokens):
+    """Sigma up to which the prox has one minimum comes from the lowest curvature of a row, at any number of tokens (2.7)."""
+    least = 1.0 / Squared().one_minimum(1.0)
+    rng, gradient, hessian = np.random.default_rng(tokens), np.empty(tokens), np.empty((tokens, tokens))
+    lowest = 0.0
+    for _ in range(20_000):
+        logits, label = rng.choice([0.5, 2.0, 6.0]) * rng.normal(size=tokens), np.eye(tokens)[0]
+        if rng.random() < 0.3:
+            label = rng.dirichlet(np.full(tokens, 0.3))
+        Squared.row(logits, label, gradient, hessian)
+        lowest = max(lowest, -np.linalg.eigvalsh(hessian)[0])
+    Squared.row(np.log([0.136, 0.864, *[1e-9] * (tokens - 2)]), np.eye(tokens)[0], gradient, hessian)
+    assert lowest < least
+    assert -np.linalg.eigvalsh(hessian)[0] == pytest.approx(least, abs=2e-4)  # it is attained, to the digits given
+
+
 def test_memory_restarts_every_prox_where_it_was():
     output = OutputChannel(loss=Squared(), geometry=tied(2), label_power=1.75)
     memory = ProxMemory(follow=True)

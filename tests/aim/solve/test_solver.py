@@ -9,6 +9,7 @@ from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import Hats, Overlaps
 from onehead.aim.solve import solver
 from onehead.aim.solve.continuation import _positive, relax, walk
+from onehead.aim.solve.doubt import Alternative, Doubt, Slopes
 from onehead.aim.solve.iterate import Attempt, log_state, turn_once
 from onehead.aim.verbs.predict import _state_of
 from onehead.errors import NotConverged, OutsideDomain, SolveError
@@ -64,8 +65,9 @@ def _levels_tried(monkeypatch, *, follow, error):
 
     monkeypatch.setattr(solver, "_coarse", lambda *_: (np.zeros(3), (), 0))
     monkeypatch.setattr(solver, "_at_level", at_level)
-    monkeypatch.setattr(solver, "_jacobian", lambda *_: np.zeros((3, 3)))
-    monkeypatch.setattr(solver, "_error", lambda *_: np.array([error, error, 1.0]))
+    monkeypatch.setattr(solver, "slopes_at", lambda *_: Slopes(np.zeros((3, 3)), np.zeros((3, 3))))
+    found, other = (Alternative(overlaps._replace(q=0.5 * np.exp(shift)), None, 0.0) for shift in (0.0, error))
+    monkeypatch.setattr(solver, "doubt_of", lambda *_: Doubt(found, (), (other,), jumps=False))
     assert solver.solve(StateEvolution.of(Task(), Learner()), 0.5).level == levels[-1]
     return levels
 

@@ -14,12 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.numerics.gaussian import GaussianRule, lattice, sobol
+from onehead.numerics.softmax import Column
 
-__all__ = ["Block", "Geometry", "LogitRule", "logit_rule", "row_rule", "tied"]
+__all__ = ["PARTS", "Block", "Geometry", "LogitRule", "Row", "logit_rule", "row_rule", "tied"]
 
 Array = NDArray[np.float64]
 
 LATTICES = ((0.8, 5.5), (0.6, 6.0), (0.5, 6.2), (0.42, 6.3))  # spacing and radius of each level, four dimensions
+PARTS = 8  # independent scramblings in a rule of sampled points
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -98,6 +100,23 @@ def _steady(values: Array, vectors: Array) -> Array:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Row:
+    """One row of independent logits, of which a fresh sample has as many as ``multiplicity`` says."""
+
+    columns: tuple[Column, ...]
+    multiplicity: int = 1
+
+    @cached_property
+    def block(self) -> Block:
+        """The same in coordinates: differences from the last logit."""
+        variances = np.repeat([column.variance for column in self.columns], [column.count for column in self.columns])
+        covariance = np.diag(variances[:-1]) + variances[-1]
+        return Block(
+            select=np.array([[*range(len(variances) - 1), -1]]), sectors=(covariance,), multiplicity=self.multiplicity
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Geometry:
     """What a head sees of a sample of T tokens: ``blocks`` of rows, and ``rows`` one by one, for losses on fresh samples.
 
@@ -106,7 +125,7 @@ class Geometry:
 
     tokens: int
     blocks: tuple[Block, ...]
-    rows: tuple[Block, ...]
+    rows: tuple[Row, ...]
     unit: float = 2.0
 
     @property
@@ -140,10 +159,9 @@ def tied(tokens: int) -> Geometry:
         dtype=np.int64,
     )
     covariance = np.diag([2.0 if a == b else 1.0 for a, b in pairs]) + 1.0
-    seen = [i for i in select[0] if i >= 0]
-    row = Block(
-        select=np.array([[*range(tokens - 1), -1]]), sectors=(covariance[np.ix_(seen, seen)],), multiplicity=tokens
-    )
+    row = Row(
+        columns=(Column(2.0, 1), Column(1.0, tokens - 1)), multiplicity=tokens
+    )  # the logit of a token with itself first
     return Geometry(tokens=tokens, blocks=(Block(select=select, sectors=(covariance,)),), rows=(row,))
 
 
@@ -159,8 +177,9 @@ class LogitRule(NamedTuple):
 def logit_rule(block: Block, level: int, twin: bool) -> LogitRule:
     """Nodes for the pair (label logits, learner logits) of one block.
 
-    Two tokens: a lattice in four dimensions, folded by its two reflection symmetries (2.5). Else: scrambled Sobol (2.6).
-    ``level`` 0 is the coarsest; ``twin`` gives a second, independent rule of the same size.
+    Two tokens: a lattice in four dimensions, folded by its two reflection symmetries (2.5); ``twin`` is the same half a spacing
+    off. Else: ``PARTS`` independent scramblings of Sobol points (2.6), which show their error themselves; ``twin`` has others.
+    ``level`` 0 is the coarsest.
     """
     if block.is_pair:
         spacing, radius = LATTICES[level]
@@ -168,7 +187,7 @@ def logit_rule(block: Block, level: int, twin: bool) -> LogitRule:
     # log2 of the points before mirroring: fewer where one proximal step costs more
     finest = next((size for dim, size in ((5, 13), (14, 12), (27, 11)) if block.dim <= dim), 10)
     size = finest - 4 if level == 0 else finest - 3 + level  # the coarsest only has to find the way
-    return _mapped(block, sobol(2 * block.dim, log2_points=size, seed=1 if twin else 0))
+    return _mapped(block, sobol(2 * block.dim, log2_points=size, seed=1 if twin else 0, parts=PARTS))
 
 
 @lru_cache(maxsize=24)
@@ -177,7 +196,7 @@ def row_rule(row: Block, *, coarse: bool = False, twin: bool = False) -> LogitRu
     if row.dim == 1:
         return _mapped(row, lattice(2, spacing=0.125, radius=7.5, offset=0.0 if twin else 0.5, folded=1))
     size = 11 if coarse else 15 if row.dim <= 7 else 14
-    return _mapped(row, sobol(2 * row.dim, log2_points=size, seed=1 if twin else 0))
+    return _mapped(row, sobol(2 * row.dim, log2_points=size, seed=1 if twin else 0, parts=PARTS))
 
 
 def _mapped(block: Block, rule: GaussianRule) -> LogitRule:

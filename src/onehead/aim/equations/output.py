@@ -12,19 +12,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.equations.geometry import Block, Geometry, LogitRule, logit_rule, row_rule
+from onehead.aim.equations.geometry import PARTS, Block, Geometry, LogitRule, Row, logit_rule, row_rule
 from onehead.aim.equations.kernels import loss_sums, origin_sums, pair_sums, prox_sums
 from onehead.aim.equations.unknowns import Hats
 from onehead.aim.losses import LOSSES, Loss
 from onehead.errors import NotConverged
 from onehead.numerics.parallel import thread_map, threads
+from onehead.numerics.softmax import SoftmaxRow
 
-__all__ = ["Averages", "OutputChannel", "ProxMemory"]
+__all__ = ["Averages", "OutputChannel", "ProxMemory", "of_parts"]
 
 Array = NDArray[np.float64]
 
 SLICE = 2048  # nodes per slice: fixed, so that sums do not depend on the number of threads
-SHORT_SLICE = 256  # for more tokens, whose nodes cost more
+SHORT_SLICE = 64  # for more tokens, whose nodes cost more; no part of a rule is shorter, but for the coarsest
 SMALL_ANGLE = 0.02  # Stein forms divide by Q q - m^2; below this share of Q q they lose digits, derivatives do not
 GRADIENT_TOLERANCE = 1e-6  # largest gradient of a prox objective; Newton leaves about 1e-10
 
@@ -45,6 +46,18 @@ class Averages(NamedTuple):
     cross: float
     loss: float
     switch_mass: float
+
+    def envelope(self, sigma: float) -> float:
+        """What the prox attains, step and loss."""
+        return self.loss + 0.5 * self.distance / sigma
+
+
+def of_parts(values: Array) -> float:
+    """Error of a mean over independent parts: 1.5 standard errors, so that one in 400 Gaussian means is off by three of them.
+
+    With eight parts the ratio follows Student's law with seven degrees of freedom, whose tails are longer than a Gaussian's.
+    """
+    return float(1.5 * np.std(values, ddof=1) / np.sqrt(len(values)))
 
 
 def _sliced(kernel: Any, size: int, before: tuple[Any, ...], nodes: tuple[Array, ...], after: tuple[Any, ...]) -> Array:
@@ -67,23 +80,26 @@ class ProxMemory:
 
     follow: bool
     points: tuple[Array, ...] | None = None  # an array per block
+    averages: Averages | None = None  # over these points
 
 
 @dataclass(frozen=True, kw_only=True)
 class OutputChannel:
     """The output channel of one task and loss: averages, hats and fresh losses at given overlaps.
 
-    ``label_power`` is Q = Q0 + Delta/2, the variance of the noisy label coordinates.
+    ``label_power`` is Q = Q0 + Delta/2, the variance of the noisy label coordinates. ``jumps`` says that proximal points are known
+    to jump between minima, which Stein forms see and derivatives do not.
     """
 
     loss: Loss
     geometry: Geometry
     label_power: float
     branch: str = "label"
+    jumps: bool = False
 
     def convex_at(self, sigma: float) -> bool:
         """Whether every prox has one minimum (2.7)."""
-        return all(sigma <= self.loss.one_minimum(pair=block.is_pair) for block in self.geometry.blocks)
+        return sigma <= self.loss.one_minimum(self.geometry.unit)
 
     def averages(
         self,
@@ -102,6 +118,31 @@ class OutputChannel:
         Every prox starts at its label, or where ``memory`` left it; ``search`` counts lower minima elsewhere.
         ``detail`` 0 gives the Stein forms alone, 1 also ``trace`` and ``cross``, 2 also ``trace_square``.
         """
+        blocks = self._sums((q, m, sigma), level, twin, detail, search, memory)
+        found = Averages(*sum((sums.sum(axis=0) for sums in blocks), start=np.zeros(8)).tolist())
+        if memory is not None:
+            memory.averages = found
+        return found
+
+    def parts(
+        self, q: float, m: float, sigma: float, *, level: int, memory: ProxMemory | None = None
+    ) -> list[Averages]:
+        """The same averages, with their derivatives, by each of the independent parts of a rule of sampled points."""
+        blocks = self._sums((q, m, sigma), level, False, 1, False, memory)
+        found = PARTS * sum((sums.reshape(PARTS, -1, 8).sum(axis=1) for sums in blocks), start=np.zeros((PARTS, 8)))
+        return [Averages(*row) for row in found.tolist()]
+
+    def _sums(
+        self,
+        state: tuple[float, float, float],
+        level: int,
+        twin: bool,
+        detail: int,
+        search: bool,
+        memory: ProxMemory | None,
+    ) -> list[Array]:
+        """For every block the averages in pieces, a row per slice of the nodes."""
+        q, m, sigma = state
         Q, blocks = self.label_power, self.geometry.blocks
         rules = [logit_rule(block, level, twin) for block in blocks]
         mode, recall, kept = int(search), 0, tuple(rule.label for rule in rules)
@@ -115,10 +156,10 @@ class OutputChannel:
         if self.convex_at(sigma):
             mode = 0
         at = (np.sqrt(Q), m / Q, np.sqrt(max(q - m * m / Q, 0.0)), sigma, mode, detail, recall)
-        total, worst = np.zeros(8), 0.0
+        found, worst = [], 0.0
         for block, rule, points in zip(blocks, rules, kept, strict=True):
             sums = self._prox_sums(block, rule, points, at)
-            total += block.multiplicity * sums[:, :8].sum(axis=0)
+            found.append(block.multiplicity * sums[:, :8])
             worst = max(worst, float(sums[:, 8].max()))
         if not worst < GRADIENT_TOLERANCE:
             raise NotConverged(
@@ -126,7 +167,7 @@ class OutputChannel:
                 "try a larger weight_decay.",
                 residual=worst,
             )
-        return Averages(*(float(value) for value in total))
+        return found
 
     def _prox_sums(self, block: Block, rule: LogitRule, points: Array, at: tuple[Any, ...]) -> Array:
         """Sums over the nodes of one block; two tokens have a kernel of their own (2.5)."""
@@ -155,10 +196,14 @@ class OutputChannel:
     def use_derivatives(self, q: float, m: float) -> bool:
         """Whether the derivative forms are the better ones (2.6).
 
-        Stein forms lose digits when recovery is nearly perfect, and have the larger error on sampled points; on the lattice of
-        two tokens they are the exact ones, jumps of the prox included.
+        Stein forms lose digits when recovery is nearly perfect, and have the larger error on sampled points; but they are the
+        exact ones where the prox jumps.
         """
-        return self.geometry.sampled or 1.0 - m * m / (self.label_power * q) < SMALL_ANGLE
+        return (self.geometry.sampled and not self.jumps) or self.narrow_angle(q, m)
+
+    def narrow_angle(self, q: float, m: float) -> bool:
+        """Whether learner and label are too close for the Stein forms, which divide by Q q - m²."""
+        return 1.0 - m * m / (self.label_power * q) < SMALL_ANGLE
 
     def hats_of(self, averages: Averages, q: float, m: float, sigma: float, *, derivative: bool) -> Hats:
         """Hats per unit of α (2.2), in the Stein or in the derivative form."""
@@ -183,15 +228,36 @@ class OutputChannel:
         power: float | None = None,
         loss: str | None = None,
     ) -> float:
-        """E loss on fresh samples; ``power`` replaces Q (clean labels), ``loss`` names another yardstick (2.4)."""
+        """E loss on fresh samples; ``power`` replaces Q (clean labels), ``loss`` names another yardstick (2.4).
+
+        Two tokens have a lattice, more a formula (2.9) where the loss has one, else sampled points, fewer if ``coarse``.
+        """
         Q = self.label_power if power is None else power
         yardstick = self.loss if loss is None else LOSSES[loss]
-        at = (np.sqrt(Q), m / Q, np.sqrt(max(q - m * m / Q, 0.0)))
-        return sum(
-            row.multiplicity
-            * float(_sliced(loss_sums, 1, (yardstick.compiled,), row_rule(row, coarse=coarse, twin=twin), at).sum())
+        formula = yardstick.fresh if self.geometry.sampled else None
+        if formula is not None:
+            return sum(row.multiplicity * formula(SoftmaxRow(row.columns, Q, q, m)) for row in self.geometry.rows)
+        return sum(float(self._loss_sums(row, yardstick, (Q, q, m), coarse, twin).sum()) for row in self.geometry.rows)
+
+    def fresh_loss_error(self, q: float, m: float) -> float:
+        """Error of the average of the learner's own loss, as its rule shows it; the formula has none to speak of."""
+        at = (self.label_power, q, m)
+        if not self.geometry.sampled:
+            return abs(self.fresh_loss(q, m) - self.fresh_loss(q, m, twin=True))
+        if self.loss.fresh is not None:
+            return 0.0
+        found = [
+            self._loss_sums(row, self.loss, at, False, False).reshape(PARTS, -1).sum(axis=1)
             for row in self.geometry.rows
-        )
+        ]
+        return of_parts(PARTS * np.sum(found, axis=0))
+
+    def _loss_sums(self, row: Row, yardstick: Loss, at: tuple[float, float, float], coarse: bool, twin: bool) -> Array:
+        """Average loss of one kind of row by quadrature, a number per slice of the nodes."""
+        Q, q, m = at
+        how = (np.sqrt(Q), m / Q, np.sqrt(max(q - m * m / Q, 0.0)))
+        rule = row_rule(row.block, coarse=coarse, twin=twin)
+        return row.multiplicity * _sliced(loss_sums, 1, (yardstick.compiled,), rule, how)[:, 0]
 
     @lru_cache(maxsize=64)  # noqa: B019  (frozen and small: the same few channels are asked again and again)
     def at_origin(self, level: int) -> tuple[float, float]:

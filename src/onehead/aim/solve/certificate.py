@@ -1,15 +1,17 @@
 """The numbers of a solution in reduced units, and how far they can be trusted."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.equations.emergence import is_zero
-from onehead.aim.equations.output import ProxMemory
+from onehead.aim.equations.output import OutputChannel, ProxMemory
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import INFINITE, Hats, Overlaps, SpectralMap
+from onehead.aim.solve.doubt import Alternative
 from onehead.aim.solve.iterate import Vector
 from onehead.aim.solve.solver import Solution, solve
 from onehead.aim.targets import Target
@@ -17,7 +19,9 @@ from onehead.results import Certificate, Kind
 
 __all__ = ["AimCertificate", "Numbers", "numbers_at"]
 
+ACCURACY = 1e-4  # relative error of the test error that an answer should have
 VISIBLE_SWITCH = 1e-4  # below this mass the two branches agree within about 2e-4 (2.7)
+FEW_TOKENS = 4  # up to which a proximal step is cheap enough to look for jumps on twice the points
 FAR_FROM_GAUSSIAN = 0.5  # excess kurtosis of a logit; a single instance of a limiting law at d = 100 has about 0.2
 
 
@@ -68,19 +72,23 @@ def _solved(problem: StateEvolution, solution: Solution) -> Numbers:
     train = alpha * full.loss + penalty
     # the same by the other form (2.4): the Moreau envelope plus a combination of the six scalars, which equals half of
     # Tr S grad(penalty) at a fixed point: the penalty times its degree in S
-    moreau = full.loss + 0.5 * full.distance / sigma
-    other = alpha * moreau + 0.5 * (hats.m * m - hats.sigma * q) + 0.25 * hats.q * sigma
+    other = alpha * full.envelope(sigma) + 0.5 * (hats.m * m - hats.sigma * q) + 0.25 * hats.q * sigma
     other -= (problem.input.degree - 1) * penalty
-    switch = 0.0
-    if not output.convex_at(sigma):
-        switch = output.averages(q, m, sigma, level=0, search=True).switch_mass
+    switch = 0.0 if output.convex_at(sigma) else _switch_mass(output, q, m, sigma, solution.level)
     stein = output.hats_of(full, q, m, sigma, derivative=False).sigma
     from_trace = output.geometry.unit * full.trace / sigma
     spectral = problem.input.replicon(overlaps, hats)
     replicon = None
     if spectral is not None:
         replicon = output.geometry.unit * alpha / sigma**2 * full.trace_square * spectral
+    errors = _errors(problem, solution)
     status, kind, warnings = _judged(output.loss.kind, switch, replicon)
+    test = output.fresh_loss(q, m, loss="squared")
+    if errors["test_error"] > ACCURACY * test:
+        warnings = (
+            *warnings,
+            f"the test error is good to {errors['test_error'] / test:.1e}, relative, not to {ACCURACY:g}",
+        )
     certificate = AimCertificate(
         status=status,
         kind=kind,
@@ -91,9 +99,23 @@ def _solved(problem: StateEvolution, solution: Solution) -> Numbers:
         stein_gap=stein / from_trace - 1.0,
         switch_mass=switch,
         replicon=replicon,
-        quadrature_error=_propagated(problem, solution) or float(abs(solution.error[0])),
+        quadrature_error=errors["test_error"],
+        errors=errors,
     )
     return Numbers(overlaps, hats, train, certificate, solution.jacobian)
+
+
+def _switch_mass(output: OutputChannel, q: float, m: float, sigma: float, level: int) -> float:
+    """Share of samples with a lower minimum than the one near the label, on enough points to see the share that matters.
+
+    A lattice has its weight everywhere, so that the coarsest will do. Sampled points are counted, on the rule that was solved on; of
+    one with few points the twin too.
+    """
+    if not output.geometry.sampled:
+        return output.averages(q, m, sigma, level=0, search=True).switch_mass
+    twins = (False, True) if output.geometry.tokens <= FEW_TOKENS else (False,)
+    counted = [output.averages(q, m, sigma, level=level, search=True, twin=twin).switch_mass for twin in twins]
+    return sum(counted) / len(counted)
 
 
 def _judged(kind: Kind, switch: float, replicon: float | None) -> tuple[str, Kind, tuple[str, ...]]:
@@ -117,14 +139,41 @@ def _judged(kind: Kind, switch: float, replicon: float | None) -> tuple[str, Kin
     return status, kind, tuple(warnings)
 
 
-def _propagated(problem: StateEvolution, solution: Solution) -> float:
-    """Quadrature error of the test error: what that of q and m causes, and that of the average over fresh samples."""
-    q, m, fresh = solution.overlaps.q, solution.overlaps.m, problem.output.fresh_loss
-    moved_q = q * float(np.exp(solution.error[0]))
-    moved_m = min(m * float(np.exp(solution.error[1])), float(np.sqrt(moved_q * problem.target_power)))
-    before, after = (fresh(*at, coarse=True, loss="squared") for at in ((q, m), (moved_q, moved_m)))
-    own = fresh(q, m, loss="squared") - fresh(q, m, loss="squared", twin=True)
-    return abs(after - before) + abs(own)
+def _errors(problem: StateEvolution, solution: Solution) -> dict[str, float]:
+    """The error of every number, in the units in which it is given (1.5, 2.8)."""
+    output, units, doubt = problem.output, problem.units, solution.doubt
+    q, m = solution.overlaps.q, solution.overlaps.m
+
+    def on_fresh(**words: Any) -> float:
+        """What the errors of q and m make of an average over fresh samples, to first order."""
+        step = 1e-4
+        here, wider, nearer = (
+            output.fresh_loss(*at, **words) for at in ((q, m), (q * (1.0 + step), m), (q, m * (1.0 - step)))
+        )
+        by_q, by_m = (wider - here) / (step * q), (here - nearer) / (step * m)
+        return doubt.error(lambda at: by_q * at.overlaps.q + by_m * at.overlaps.m)
+
+    to_own = units.own(1.0, 1.0)
+    test = on_fresh(loss="squared")
+    numbers: dict[str, Callable[[Alternative], float]] = {
+        "rank": lambda at: at.overlaps.rank,
+        "q": lambda at: to_own[0] * at.overlaps.q,
+        "m": lambda at: to_own[1] * at.overlaps.m,
+        "sigma": lambda at: at.overlaps.sigma,
+        "q_hat": lambda at: at.hats.q,
+        "m_hat": lambda at: at.hats.m,
+        "sigma_hat": lambda at: at.hats.sigma,
+        "spread": lambda at: at.overlaps.map.s,
+        "threshold": lambda at: at.overlaps.map.eps,
+        "slope": lambda at: at.overlaps.map.slope / units.beta,
+    }
+    return {
+        "test_error": test,
+        "test_error_clean": on_fresh(loss="squared", power=problem.target_power),
+        "test_loss": test if output.loss.yardstick else on_fresh() + output.fresh_loss_error(q, m),
+        "excess_error": test,
+        "train_loss": solution.alpha * doubt.error(lambda at: at.envelope),
+    } | {name: doubt.error(number) for name, number in numbers.items()}
 
 
 def _not_emerged(problem: StateEvolution, alpha: float) -> Numbers:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,7 +11,8 @@ from onehead.aim.equations.plateau import plateau_of
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import Hats, Overlaps
 from onehead.aim.solve.continuation import polish, relax, walk
-from onehead.aim.solve.iterate import Attempt, Secants, Vector, at_alpha, log_state, turn_once
+from onehead.aim.solve.doubt import Doubt, doubt_of, slopes_at
+from onehead.aim.solve.iterate import Attempt, Secants, Vector, at_alpha, log_state
 from onehead.errors import NotConverged, SolveError
 
 __all__ = ["Solution", "guesses", "solve"]
@@ -26,7 +27,7 @@ LAST_KEPT_LEVEL = 2  # where minima compete the theory itself is approximate: th
 
 @dataclass(frozen=True, kw_only=True)
 class Solution:
-    """A solution in reduced units, with the quadrature rule it was found on and the error seen on its twin.
+    """A solution in reduced units, with the quadrature rule it was found on and what else it could be.
 
     ``jacobian`` is F', the derivative of one turn of the equations in (log q, log m, log Sigma).
     """
@@ -37,7 +38,7 @@ class Solution:
     residual: float
     evaluations: int
     level: int
-    error: Vector
+    doubt: Doubt
     jacobian: Vector
     memory: ProxMemory
 
@@ -49,7 +50,15 @@ class Solution:
 
 def solve(problem: StateEvolution, alpha: float, start: Vector | None = None) -> Solution:
     """Solve at one sample ratio, from a neighbouring state if one is given."""
-    state, secants, used = _coarse(problem, alpha, start)
+    solution = _refined(problem, alpha, *_coarse(problem, alpha, start))
+    if solution.doubt.jumps:  # derivatives do not see them: begin again with the forms that do
+        jumping = replace(problem, output=replace(problem.output, jumps=True))
+        return _refined(jumping, alpha, solution.state, (), solution.evaluations)
+    return solution
+
+
+def _refined(problem: StateEvolution, alpha: float, state: Vector, secants: Secants, used: int) -> Solution:
+    """Finer rules, until one is fine enough."""
     solution: Solution | None = None
     for level in problem.output.geometry.levels:
         try:
@@ -59,8 +68,8 @@ def solve(problem: StateEvolution, alpha: float, start: Vector | None = None) ->
                 raise
             break  # the coarser rule has an answer, and its error estimate
         used += attempt.evaluations
-        jacobian = _jacobian(problem, attempt)
-        error = _error(problem, attempt, jacobian)
+        slopes = slopes_at(problem, attempt)
+        doubt = doubt_of(problem, attempt, slopes)
         solution = Solution(
             alpha=alpha,
             overlaps=attempt.overlaps,
@@ -68,12 +77,12 @@ def solve(problem: StateEvolution, alpha: float, start: Vector | None = None) ->
             residual=attempt.residual,
             evaluations=used,
             level=level,
-            error=error,
-            jacobian=jacobian,
+            doubt=doubt,
+            jacobian=slopes.turn,
             memory=attempt.memory,
         )
         state, secants = solution.state, attempt.secants
-        if np.max(error[:2]) < FINE_ENOUGH or (attempt.memory.follow and level == LAST_KEPT_LEVEL):
+        if doubt.relative < FINE_ENOUGH or (attempt.memory.follow and level == LAST_KEPT_LEVEL):
             break
     assert solution is not None
     return solution
@@ -175,27 +184,3 @@ def _plateau_guess(problem: StateEvolution, alpha: float, c: float) -> Vector:
     c, Q0 = max(c, 0.05), problem.target_power
     sigma = min(0.6 / alpha, problem.input.largest_sigma)
     return np.log([c * c * Q0, c * Q0 * (1.0 - 1e-6), sigma])
-
-
-def _jacobian(problem: StateEvolution, attempt: Attempt) -> Vector:
-    """F' by differences on the coarsest rule, every prox kept in its minimum."""
-    y, memory = attempt.state, ProxMemory(follow=True)
-    centre = log_state(turn_once(problem, attempt.alpha, y, 0, memory=memory)[1])
-    slope = np.empty((3, 3))
-    for k, change in enumerate((1e-3, -1e-3, 1e-3)):  # a smaller m and a larger q stay inside m² <= q Q0
-        moved = y.copy()
-        moved[k] += change
-        slope[:, k] = (log_state(turn_once(problem, attempt.alpha, moved, 0, memory=memory)[1]) - centre) / change
-    return slope
-
-
-def _error(problem: StateEvolution, attempt: Attempt, jacobian: Vector) -> Vector:
-    """Change of (log q, log m, log Sigma) under the twin rule: (1 - F')^-1 (F_twin(y) - y).
-
-    Where proximal points were kept in their minima, letting them choose again counts as an error too.
-    """
-    y, alpha = attempt.state, attempt.alpha
-    gap = np.abs(log_state(turn_once(problem, alpha, y, attempt.level, twin=True)[1]) - y)
-    if attempt.memory.follow:
-        gap = np.maximum(gap, np.abs(log_state(turn_once(problem, alpha, y, attempt.level)[1]) - y))
-    return np.asarray(np.abs(np.linalg.inv(np.eye(3) - jacobian)) @ gap)

@@ -1,0 +1,161 @@
+"""What else the unknowns could be: by other nodes, by other forms of the same equations; and the error that follows (2.8).
+
+The equations are solved on one set of nodes. At the solution y another set gives F_r(y) instead of y, and would have its own
+solution at y + (1 - F')^-1 (F_r(y) - y). Every number of an answer is looked at there too.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from onehead.aim.equations.output import Averages, ProxMemory, of_parts
+from onehead.aim.equations.state_evolution import StateEvolution
+from onehead.aim.equations.unknowns import Hats, Overlaps
+from onehead.aim.solve.iterate import Attempt, Vector, inside, log_state, turn_once
+from onehead.errors import SolveError
+
+__all__ = ["Alternative", "Doubt", "Slopes", "doubt_of", "slopes_at"]
+
+LARGEST = 2.0  # of a shift of log q, log m, log Sigma: beyond it linear response says no more than "far"
+SURE = 4.0  # standard errors by which Stein forms differ from derivatives where the prox jumps
+
+
+class Slopes(NamedTuple):
+    """Derivatives in y = (log q, log m, log Sigma): of one turn F of the equations, and of the logarithms of the hats."""
+
+    turn: Vector
+    hats: Vector
+
+    @property
+    def response(self) -> Vector:
+        """(1 - F')^-1."""
+        return np.asarray(np.linalg.inv(np.eye(3) - self.turn))
+
+
+class Alternative(NamedTuple):
+    """Another solution, as good as the one found.
+
+    ``envelope`` is the average of what the prox attains, at the state found: the training loss is stationary in all unknowns, so
+    that nothing else moves it (2.4).
+    """
+
+    overlaps: Overlaps
+    hats: Hats
+    envelope: float
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Other solutions: by independent ``parts`` of the nodes, whose spread counts, and ``others``, which count in full each.
+
+    ``jumps``: Stein forms differ from derivatives by more than chance, so that the prox jumps between minima.
+    """
+
+    found: Alternative
+    parts: tuple[Alternative, ...]
+    others: tuple[Alternative, ...]
+    jumps: bool
+
+    def error(self, number: Callable[[Alternative], float]) -> float:
+        """Error of a number of the solution."""
+        spread = of_parts(np.array([number(part) for part in self.parts])) if self.parts else 0.0
+        here = number(self.found)
+        return spread + sum(abs(number(other) - here) for other in self.others)
+
+    @property
+    def relative(self) -> float:
+        """The larger of the relative errors of q and m."""
+        return max(self.error(lambda at: float(_logs(at)[0])), self.error(lambda at: float(_logs(at)[1])))
+
+
+def slopes_at(problem: StateEvolution, attempt: Attempt) -> Slopes:
+    """F' and the slopes of the hats, by differences on the coarsest rule, every prox kept in its minimum."""
+    y, memory = attempt.state, ProxMemory(follow=True)
+
+    def at(state: Vector) -> tuple[Vector, Vector]:
+        hats, overlaps = turn_once(problem, attempt.alpha, state, 0, memory=memory)
+        return log_state(overlaps), np.log(hats)
+
+    centre = at(y)
+    turn, hats = np.empty((3, 3)), np.empty((3, 3))
+    for k, change in enumerate((1e-3, -1e-3, 1e-3)):  # a smaller m and a larger q stay inside m² <= q Q0
+        moved = y.copy()
+        moved[k] += change
+        there = at(moved)
+        turn[:, k], hats[:, k] = (there[0] - centre[0]) / change, (there[1] - centre[1]) / change
+    return Slopes(turn, hats)
+
+
+def doubt_of(problem: StateEvolution, attempt: Attempt, slopes: Slopes) -> Doubt:
+    """Look at a solution from all sides."""
+    return _Looking(problem, attempt, slopes).doubt()
+
+
+def _logs(at: Alternative) -> Vector:
+    """log q and log m."""
+    return np.log(np.maximum(at.overlaps[:2], 1e-300))
+
+
+@dataclass(frozen=True)
+class _Looking:
+    """A solution that is being looked at."""
+
+    problem: StateEvolution
+    attempt: Attempt
+    slopes: Slopes
+
+    def doubt(self) -> Doubt:
+        output, attempt = self.problem.output, self.attempt
+        q, m, sigma = at = attempt.overlaps[:3]
+        level, detail = attempt.level, int(output.use_derivatives(q, m))
+        assert attempt.memory.averages is not None
+        found = Alternative(attempt.overlaps, attempt.hats, attempt.memory.averages.envelope(sigma))
+        # the iteration stopped at a residual, which the response of the equations makes larger
+        others = [
+            self._moved(np.abs(self.slopes.response) @ np.full(3, attempt.residual), attempt.hats, found.envelope)
+        ]
+        if attempt.memory.follow:  # proximal points that were kept in their minima choose again
+            others.append(self._by(output.averages(*at, level=level, detail=detail)))
+        if not output.geometry.sampled:
+            others.append(self._by(output.averages(*at, level=level, detail=detail, twin=True)))
+            return Doubt(found, (), tuple(others), jumps=False)
+        pieces = output.parts(*at, level=level, memory=attempt.memory if attempt.memory.follow else None)
+        parts, jumps = [self._by(piece) for piece in pieces], False
+        if not (output.jumps or output.convex_at(sigma) or output.narrow_angle(q, m)):
+            stein = [self._by(piece, derivative=False) for piece in pieces]
+            gaps = np.array([_logs(one) - _logs(other) for one, other in zip(stein, parts, strict=True)])
+            gap, error = gaps.mean(axis=0), gaps.std(axis=0, ddof=1) / np.sqrt(len(gaps))
+            jumps = bool(np.any(np.abs(gap) > SURE * error))
+            others.append(self._moved(np.array([*gap, 0.0]), attempt.hats, found.envelope))
+        return Doubt(found, tuple(parts), tuple(others), jumps)
+
+    def _by(self, averages: Averages, *, derivative: bool | None = None) -> Alternative:
+        """The solution on the nodes that gave these averages at the state found."""
+        output, (q, m, sigma) = self.problem.output, self.attempt.overlaps[:3]
+        if derivative is None:
+            derivative = output.use_derivatives(q, m)
+        hats = output.hats_of(averages, q, m, sigma, derivative=derivative).times(self.attempt.alpha)
+        envelope = averages.envelope(sigma)
+        try:
+            gap = log_state(self.problem.input.overlaps(hats)) - self.attempt.state
+        except SolveError:
+            return self._zero(envelope)
+        return self._moved(self.slopes.response @ gap, hats, envelope)
+
+    def _moved(self, shift: Vector, hats: Hats, envelope: float) -> Alternative:
+        """The solution moved by a shift of y, and the hats with it."""
+        shift = np.clip(shift, -LARGEST, LARGEST)
+        moved = Hats(*np.exp(np.log(hats) + self.slopes.hats @ shift).tolist())
+        try:
+            overlaps = self.problem.input.overlaps(moved)
+        except SolveError:
+            return self._zero(envelope)
+        q, m, sigma = np.exp(inside(self.problem, self.attempt.state + shift)).tolist()
+        return Alternative(overlaps._replace(q=q, m=m, sigma=sigma), moved, envelope)
+
+    def _zero(self, envelope: float) -> Alternative:
+        """No solution but the zero map."""
+        zero = Overlaps(0.0, 0.0, 0.0, 0.0, 0.0, self.attempt.overlaps.map)
+        return Alternative(zero, self.attempt.hats, envelope)

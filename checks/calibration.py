@@ -2,5 +2,153 @@
 
 Random problems of the soak are solved twice: as users do, and with rules that are finer and have other nodes (the truth, as far as
 this can tell). Every number that states an error is compared. An honest error is exceeded three times in less than one case of a
-hundred; a useful one is not a hundred times too large either. ``--write`` puts the table into docs/assets/calibration.md.
+hundred; a useful one is not a hundred times too large either. ``--write`` puts the table into docs/assets/calibration.md. The exit
+code is 1 when an error is exceeded more often than that.
 """
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from checks.soak_problems import Problem, draw, problem_of
+from checks.tool import collect, parser, table, write
+from onehead import aim
+from onehead.aim.equations import geometry
+from onehead.errors import SolveError
+from onehead.numerics.gaussian import sobol
+
+__all__ = ["calibrate", "compared", "report"]
+
+STORE = Path("out") / "calibration.jsonl"
+SHOWN = ("test_error", "test_error_clean", "train_loss", "q", "m", "rank", "sigma")
+KINDS = {  # share of each kind of problem; more tokens than in the soak, since sampled points have the larger errors
+    "aim.predict": 0.4,
+    "aim.predict, far": 0.05,
+    "aim.predict, eigenvalues": 0.1,
+    "aim.predict, more tokens": 0.15,
+    "sparse.predict": 0.25,
+    "sparse.capacity": 0.05,
+}
+TIMES, ALLOWED = 3.0, 0.01  # how often an error may be exceeded this many times
+FINE = ((0.8, 5.5), (0.37, 6.6), (0.37, 6.6), (0.37, 6.6))  # the finest lattice of a user has a spacing of 0.42
+ROUNDING = 1e-12
+
+
+def _finer(dim: int, *, log2_points: int, seed: int, parts: int = 1) -> Any:
+    """Four times the points, of another scrambling."""
+    return sobol(dim, log2_points=log2_points + 2, seed=seed + 1000, parts=parts)
+
+
+@contextmanager
+def finer_rules() -> Iterator[None]:
+    """Nodes that are more, and others."""
+    caches = (geometry.logit_rule, geometry.row_rule)
+    with patch.object(geometry, "LATTICES", FINE), patch.object(geometry, "sobol", _finer):
+        for cache in caches:
+            cache.cache_clear()
+        yield
+    for cache in caches:
+        cache.cache_clear()
+
+
+def compared(said: Any, true: Any, names: tuple[str, ...]) -> dict[str, list[float]]:
+    """Of each number: what it states as its error, how far it is off, and the error of what it is compared with."""
+    found = {}
+    for name in names:
+        value, truth = getattr(said, name), getattr(true, name)
+        if name in said.errors and value is not None and np.isfinite([value, truth]).all():
+            found[name] = [said.errors[name], abs(value - truth), true.errors.get(name, 0.0)]
+    return found
+
+
+def calibrate(seed: int, number: int) -> dict[str, Any]:
+    """One problem of the soak, solved by the rules of users and by finer ones."""
+    problem = draw(seed, number, KINDS)
+    row = {"seed": seed, "number": number, "region": region(problem), "numbers": {}}
+    if problem.verb != "aim.predict":
+        return row
+    task, learner = problem_of(problem)
+    solve = partial(aim.predict, task, learner, **problem.options)
+    try:
+        said = solve()
+        with finer_rules():
+            true = solve()
+    except SolveError as failure:
+        return row | {"refused": str(failure)}
+    if said.status != true.status:
+        return row | {"status": [said.status, true.status]}
+    return row | {"numbers": compared(said, true, SHOWN), "status": said.status}
+
+
+def region(problem: Problem) -> str:
+    """Where a problem lies."""
+    where = problem.regions
+    words = [where["half"].split(",")[0], where.get("tokens", ""), where.get("parameterisation", ""), where["loss"]]
+    return ", ".join(word for word in words if word and word != "–")
+
+
+def _exceeded(stated: float, off: float, other: float) -> bool:
+    return off > TIMES * float(np.hypot(stated, other)) + ROUNDING
+
+
+def report(rows: list[dict[str, Any]]) -> tuple[str, bool]:
+    """The table per region, and whether all is well."""
+    groups: dict[tuple[str, str], list[list[float]]] = {}
+    for row in rows:
+        for name, values in row["numbers"].items():
+            groups.setdefault((row["region"], name), []).append(values)
+            groups.setdefault(("all", name), []).append(values)
+    lines, cases, bad = [], 0, 0
+    for (where, name), values in sorted(groups.items()):
+        exceeded = sum(_exceeded(*value) for value in values)
+        if where != "all":
+            cases, bad = cases + len(values), bad + exceeded
+        ratios = [off / stated for stated, off, _ in values if stated > 0.0]
+        lines.append(
+            [
+                f"{where}: `{name}`",
+                f"{len(values)}",
+                f"{exceeded}",
+                f"{np.median(ratios):.2g}" if ratios else "–",
+                f"{max(ratios):.2g}" if ratios else "–",
+                f"{np.median([stated for stated, *_ in values]):.1e}",
+            ]
+        )
+    head = [
+        "number",
+        "problems",
+        f"off by more than {TIMES:g} stated errors",
+        "median of off / stated",
+        "largest",
+        "median stated",
+    ]
+    share = bad / max(cases, 1)
+    said = f"{cases:,} numbers of {len(rows):,} random problems: {bad} ({share:.2%}) were off by more than {TIMES:g} times their error."
+    return f"{said}\n\n{table(head, lines, right=range(1, len(head)))}", share <= ALLOWED
+
+
+def main(words: list[str] | None = None) -> int:
+    """Compare, print the table, and say by the exit code whether errors are honest."""
+    asked = parser("checks.calibration", __doc__, "docs/assets/calibration.md")
+    asked.add_argument("--count", type=int, default=400)
+    asked.add_argument("--seed", type=int, default=0)
+    asked.add_argument("--store", type=Path, default=STORE)
+    asked.add_argument("--workers", type=int, default=1)
+    asked.add_argument("--seconds", type=float, default=float("inf"), help="stop after this long; the next run goes on")
+    wish = asked.parse_args(words)
+    rows = collect(
+        partial(calibrate, wish.seed), {"seed": wish.seed}, wish.count, wish.store, wish.workers, wish.seconds
+    )
+    text, honest = report(list(rows.values()))
+    write("calibration.md", text, wanted=wish.write)
+    return int(not honest)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

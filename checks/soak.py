@@ -11,19 +11,16 @@ docs/assets/soak.md. The exit code is 1 when an answer is wrong, or when somethi
 import json
 import sys
 import time
-from collections.abc import Generator
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from checks.soak_problems import MIX, call, draw, solve
 from checks.soak_report import report
-from checks.tool import append, parser, read, write
+from checks.tool import collect, parser, write
 from onehead.errors import SolveError
 
 STORE = Path("out") / "soak.jsonl"
-CHUNK = 10  # problems handed to a worker at a time
 
 
 def run_one(seed: int, number: int) -> dict[str, Any]:
@@ -47,50 +44,6 @@ def run_one(seed: int, number: int) -> dict[str, Any]:
     return row | {"seconds": round(time.process_time() - start, 4)}
 
 
-def _run_many(seed: int, numbers: list[int]) -> list[dict[str, Any]]:
-    return [run_one(seed, number) for number in numbers]
-
-
-def stored(store: Path, seed: int, count: int) -> dict[int, dict[str, Any]]:
-    """Rows of the store by number."""
-    return {
-        row["number"]: row
-        for row in read(store)
-        if (row.get("mix"), row["seed"]) == (MIX, seed) and row["number"] < count
-    }
-
-
-def _answers(seed: int, missing: list[int], workers: int) -> Generator[dict[str, Any], None, None]:
-    """Solve the missing problems, in this process or in some others."""
-    if workers == 1:
-        yield from (run_one(seed, number) for number in missing)
-        return
-    pieces = [missing[i : i + CHUNK] for i in range(0, len(missing), CHUNK)]
-    with ProcessPoolExecutor(workers) as pool:
-        for rows in pool.map(_run_many, [seed] * len(pieces), pieces):
-            yield from rows
-
-
-def run(seed: int, count: int, store: Path, workers: int, seconds: float) -> dict[int, dict[str, Any]]:
-    """Solve what is missing from the store, until done, interrupted or out of time; return all rows."""
-    rows = stored(store, seed, count)
-    missing = [number for number in range(count) if number not in rows]
-    start = last = time.monotonic()
-    answers = _answers(seed, missing, workers)
-    with suppress(KeyboardInterrupt), closing(answers):
-        for row in answers:
-            rows[row["number"]] = row
-            append(store, row)
-            now = time.monotonic()
-            if now - last > 2.0:
-                last = now
-                print(f"\r{len(rows)} of {count} problems", end="", file=sys.stderr, flush=True)
-            if now - start > seconds:
-                break
-    print(f"\r{len(rows)} of {count} problems", file=sys.stderr)
-    return rows
-
-
 def main(words: list[str] | None = None) -> int:
     """Run or go on with a sweep, print its report, and say by the exit code whether something is unexplained."""
     asked = parser("checks.soak", __doc__, "docs/assets/soak.md")
@@ -104,7 +57,8 @@ def main(words: list[str] | None = None) -> int:
     if wish.only is not None:
         print(json.dumps(run_one(wish.seed, wish.only), indent=1))
         return 0
-    rows = run(wish.seed, wish.count, wish.store, wish.workers, wish.seconds)
+    known = {"mix": MIX, "seed": wish.seed}
+    rows = collect(partial(run_one, wish.seed), known, wish.count, wish.store, wish.workers, wish.seconds)
     write("soak.md", report(list(rows.values()), wish.seed, wish.count), wanted=wish.write)
     return int(any(row["end"] in ("wrong", "raised") for row in rows.values()))
 

@@ -15,7 +15,17 @@ from onehead import aim, sparse
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.sparse.equations.oracle import linear_error
 
-__all__ = ["MIX", "Problem", "call", "check_prediction", "check_readout", "check_spectrum", "draw", "solve"]
+__all__ = [
+    "MIX",
+    "Problem",
+    "call",
+    "check_prediction",
+    "check_readout",
+    "check_spectrum",
+    "draw",
+    "problem_of",
+    "solve",
+]
 
 Rng = np.random.Generator
 
@@ -56,10 +66,10 @@ class Problem:
     neighbour: bool = False
 
 
-def draw(seed: int, number: int) -> Problem:
+def draw(seed: int, number: int, shares: dict[str, float] = VERBS) -> Problem:
     """The problem of this number."""
     rng = np.random.default_rng([seed, number])
-    kind = str(rng.choice(list(VERBS), p=np.array(list(VERBS.values())) / sum(VERBS.values())))
+    kind = _choice(rng, **shares)
     verb, _, where = kind.partition(", ")
     if verb.startswith("aim"):
         return _aim(rng, verb, where)
@@ -230,11 +240,16 @@ def call(problem: Problem) -> str:
 
 def solve(problem: Problem) -> tuple[str, str]:
     """Solve a problem: how it ended in words, and what is wrong with the answer (nothing, if all is well)."""
-    task = {name: _build(value) for name, value in problem.task.items()}
     half, name = problem.verb.split(".")
-    if half == "aim":
-        return _AIM[name](aim.Task(**task), aim.Learner(**problem.learner), problem)
-    return _SPARSE[name](sparse.Task(**task), sparse.Protocol(**problem.learner), problem)
+    return (_AIM if half == "aim" else _SPARSE)[name](*problem_of(problem), problem)
+
+
+def problem_of(problem: Problem) -> tuple[Any, Any]:
+    """Task and learner, or task and protocol."""
+    task = {name: _build(value) for name, value in problem.task.items()}
+    if problem.verb.startswith("aim"):
+        return aim.Task(**task), aim.Learner(**problem.learner)
+    return sparse.Task(**task), sparse.Protocol(**problem.learner)
 
 
 def _first(*complaints: tuple[bool, str]) -> str:

@@ -8,15 +8,19 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+import sys
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["ASSETS", "QUIET", "ROOT", "Ended", "append", "child", "parser", "read", "table", "write"]
+__all__ = ["ASSETS", "QUIET", "ROOT", "Ended", "append", "child", "collect", "parser", "read", "table", "write"]
 
 ROOT = Path(__file__).parents[1]
 ASSETS = ROOT / "docs" / "assets"
+CHUNK = 10  # problems handed to a worker at a time
 # theory kernels and BLAS use threads of their own; beside other processes they get one
 QUIET = {"ONEHEAD_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MPLBACKEND": "Agg", "CI": "true"}
 
@@ -55,6 +59,50 @@ def append(store: Path, row: dict[str, Any]) -> None:
     store.parent.mkdir(parents=True, exist_ok=True)
     with store.open("a", encoding="utf-8") as file:
         file.write(json.dumps(row) + "\n")
+
+
+def collect(
+    solve: Callable[[int], dict[str, Any]],
+    known: dict[str, Any],
+    count: int,
+    store: Path,
+    workers: int,
+    seconds: float,
+) -> dict[int, dict[str, Any]]:
+    """Solve the numbers below ``count`` that the store lacks, until done, interrupted or out of time; return all rows by number.
+
+    Rows of the store count that hold what is ``known``: a store may have rows of other seeds.
+    """
+    rows = {
+        row["number"]: row
+        for row in read(store)
+        if all(row.get(name) == value for name, value in known.items()) and row["number"] < count
+    }
+    start = last = time.monotonic()
+    answers = _answers(solve, [number for number in range(count) if number not in rows], workers)
+    with suppress(KeyboardInterrupt), closing(answers):
+        for row in answers:
+            rows[row["number"]] = row
+            append(store, row)
+            now = time.monotonic()
+            if now - last > 2.0:
+                last = now
+                print(f"\r{len(rows)} of {count} problems", end="", file=sys.stderr, flush=True)
+            if now - start > seconds:
+                break
+    print(f"\r{len(rows)} of {count} problems", file=sys.stderr)
+    return rows
+
+
+def _answers(
+    solve: Callable[[int], dict[str, Any]], missing: list[int], workers: int
+) -> Generator[dict[str, Any], None, None]:
+    """In this process, or in some others, a few at a time."""
+    if workers == 1:
+        yield from (solve(number) for number in missing)
+        return
+    with ProcessPoolExecutor(workers) as pool:
+        yield from pool.map(solve, missing, chunksize=CHUNK)
 
 
 class Ended(NamedTuple):

@@ -26,8 +26,7 @@ def lattice(dim: int, *, spacing: float, radius: float, offset: float, folded: i
     """Equally spaced lattice cut to a ball, with Gaussian weights that sum to one.
 
     The trapezoidal rule converges faster than any power of the spacing for smooth functions. ``offset`` (0 or 1/2, in
-    units of the spacing) moves the lattice; the leading errors of the two have opposite signs, so their difference
-    shows the error. Functions that stay the same when coordinates i and i + dim/2 change sign together, for each
+    units of the spacing) moves the lattice. Functions that stay the same when coordinates i and i + dim/2 change sign together, for each
     i < ``folded``, need only the non-negative half of coordinate i.
 
     Examples

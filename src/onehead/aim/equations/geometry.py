@@ -177,13 +177,12 @@ class LogitRule(NamedTuple):
 def logit_rule(block: Block, level: int, twin: bool) -> LogitRule:
     """Nodes for the pair (label logits, learner logits) of one block.
 
-    Two tokens: a lattice in four dimensions, folded by its two reflection symmetries (2.5); ``twin`` is the same half a spacing
-    off. Else: ``PARTS`` independent scramblings of Sobol points (2.6), which show their error themselves; ``twin`` has others.
+    Two tokens: a lattice in four dimensions, folded by its two reflection symmetries (2.5); ``twin`` is finer, wider and half a
+    spacing off. Else: ``PARTS`` independent scramblings of Sobol points (2.6), which show their error themselves; ``twin`` has others.
     ``level`` 0 is the coarsest.
     """
     if block.is_pair:
-        spacing, radius = LATTICES[level]
-        return _mapped(block, lattice(4, spacing=spacing, radius=radius, offset=0.0 if twin else 0.5, folded=2))
+        return _mapped(block, _lattice(4, *LATTICES[level], twin))
     # log2 of the points before mirroring: fewer where one proximal step costs more
     finest = next((size for dim, size in ((5, 13), (14, 12), (27, 11)) if block.dim <= dim), 10)
     size = finest - 4 if level == 0 else finest - 3 + level  # the coarsest only has to find the way
@@ -194,9 +193,20 @@ def logit_rule(block: Block, level: int, twin: bool) -> LogitRule:
 def row_rule(row: Block, *, coarse: bool = False, twin: bool = False) -> LogitRule:
     """Nodes for one row of logits, label and learner; one coordinate: a lattice in the plane, folded by its reflection symmetry."""
     if row.dim == 1:
-        return _mapped(row, lattice(2, spacing=0.125, radius=7.5, offset=0.0 if twin else 0.5, folded=1))
+        return _mapped(row, _lattice(2, 0.125, 7.5, twin))
     size = 11 if coarse else 15 if row.dim <= 7 else 14
     return _mapped(row, sobol(2 * row.dim, log2_points=size, seed=1 if twin else 0, parts=PARTS))
+
+
+def _lattice(dim: int, spacing: float, radius: float, twin: bool) -> GaussianRule:
+    """A lattice, or the twin that shows its error.
+
+    Moved by half a spacing alone the twin would not see errors that have the same sign on both, such as those of a steep function
+    along a diagonal, nor what lies beyond the radius.
+    """
+    if twin:
+        return lattice(dim, spacing=0.88 * spacing, radius=radius + 0.5, offset=0.0, folded=dim // 2)
+    return lattice(dim, spacing=spacing, radius=radius, offset=0.5, folded=dim // 2)
 
 
 def _mapped(block: Block, rule: GaussianRule) -> LogitRule:

@@ -239,15 +239,17 @@ class OutputChannel:
             return sum(row.multiplicity * formula(SoftmaxRow(row.columns, Q, q, m)) for row in self.geometry.rows)
         return sum(float(self._loss_sums(row, yardstick, (Q, q, m), coarse, twin).sum()) for row in self.geometry.rows)
 
-    def fresh_loss_error(self, q: float, m: float) -> float:
-        """Error of the average of the learner's own loss, as its rule shows it; the formula has none to speak of."""
-        at = (self.label_power, q, m)
+    def fresh_loss_error(self, q: float, m: float, *, power: float | None = None, loss: str | None = None) -> float:
+        """Error of an average over fresh samples, as its rule shows it; the formula has none to speak of."""
         if not self.geometry.sampled:
-            return abs(self.fresh_loss(q, m) - self.fresh_loss(q, m, twin=True))
-        if self.loss.fresh is not None:
+            one, other = (self.fresh_loss(q, m, twin=twin, power=power, loss=loss) for twin in (False, True))
+            return abs(one - other)
+        yardstick = self.loss if loss is None else LOSSES[loss]
+        if yardstick.fresh is not None:
             return 0.0
+        at = (self.label_power if power is None else power, q, m)
         found = [
-            self._loss_sums(row, self.loss, at, False, False).reshape(PARTS, -1).sum(axis=1)
+            self._loss_sums(row, yardstick, at, False, False).reshape(PARTS, -1).sum(axis=1)
             for row in self.geometry.rows
         ]
         return of_parts(PARTS * np.sum(found, axis=0))

@@ -145,13 +145,14 @@ def _errors(problem: StateEvolution, solution: Solution) -> dict[str, float]:
     q, m = solution.overlaps.q, solution.overlaps.m
 
     def on_fresh(**words: Any) -> float:
-        """What the errors of q and m make of an average over fresh samples, to first order."""
+        """What the errors of q and m make of an average over fresh samples, to first order, and its own error."""
         step = 1e-4
         here, wider, nearer = (
             output.fresh_loss(*at, **words) for at in ((q, m), (q * (1.0 + step), m), (q, m * (1.0 - step)))
         )
         by_q, by_m = (wider - here) / (step * q), (here - nearer) / (step * m)
-        return doubt.error(lambda at: by_q * at.overlaps.q + by_m * at.overlaps.m)
+        own = output.fresh_loss_error(q, m, **words)
+        return own + doubt.error(lambda at: by_q * at.overlaps.q + by_m * at.overlaps.m)
 
     to_own = units.own(1.0, 1.0)
     test = on_fresh(loss="squared")
@@ -170,7 +171,7 @@ def _errors(problem: StateEvolution, solution: Solution) -> dict[str, float]:
     return {
         "test_error": test,
         "test_error_clean": on_fresh(loss="squared", power=problem.target_power),
-        "test_loss": test if output.loss.yardstick else on_fresh() + output.fresh_loss_error(q, m),
+        "test_loss": test if output.loss.yardstick else on_fresh(),
         "excess_error": test,
         "train_loss": solution.alpha * doubt.error(lambda at: at.envelope),
     } | {name: doubt.error(number) for name, number in numbers.items()}

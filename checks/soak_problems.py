@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from onehead import aim, sparse
+from onehead.aim.equations.bayes import bayes_overlap
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.sparse.equations.oracle import linear_error
 
@@ -292,7 +293,19 @@ def check_prediction(point: aim.Prediction) -> str:
         (point.q < 0.0 or point.m < 0.0, f"q {point.q!r}, m {point.m!r}"),
         (point.m**2 > point.q * task.target.second_moment * (1.0 + 1e-8), "m² > q Q0"),
         (point.sigma < 0.0, f"sigma {point.sigma!r}"),
+        *_beaten(point),
     )
+
+
+def _beaten(point: aim.Prediction) -> Iterator[tuple[bool, str]]:
+    """No head beats the best possible learner, beyond the errors of its overlaps (A.4)."""
+    if point.q > 0.0:
+        equations, errors = point.equations, point.errors
+        most = bayes_overlap(equations, point.alpha) / equations.units.beta0**2
+        # three errors of each, and 1e-6 for the integrals over spectra
+        room = 1.0 + 3.0 * (errors.get("q", 0.0) / point.q + 2.0 * errors.get("m", 0.0) / point.m) + 1e-6
+        share = point.m**2 / point.q
+        yield share > most * room, f"m²/q = {share!r} beats the best possible learner, {most!r}"
 
 
 def check_spectrum(point: aim.Prediction) -> str:

@@ -19,7 +19,7 @@ SOURCE = Path(onehead.__file__).parent
 DOCS = Path(__file__).parents[2] / "docs"
 
 # what a number begins with -> the page of its headings
-PAGES = {"": "theory.md", "S": "theory-sparse.md"}
+PAGES = {"": "theory.md", "S": "theory-sparse.md", "A.": "theory-bayes.md"}
 
 NUMBER = r"(?:[A-Z]\.?)?[1-9]\d*(?:\.[1-9]\d*)?"  # no zeros: (0, 1) is an interval and 2.0 a value
 REFERENCE = re.compile(rf"(?<![\w)\]}}])\(({NUMBER}(?:,\s+{NUMBER})*)(?:;[^()]*)?\)")
@@ -117,7 +117,7 @@ def test_sparse_tokens_have_numbers_of_their_own(sources):
 def test_headings_are_unique_in_order_and_linkable(start):
     found = headings((DOCS / PAGES[start]).read_text())
     order = [number for _, number, _ in found]
-    assert len(order) > 10
+    assert len(order) > 3
     assert [prefix(number) for number in order] == [start] * len(order)
     assert order == sorted(set(order), key=key)
     for marks, number, name in found:

@@ -58,9 +58,10 @@ bench: setup
 bench-compare: setup
 	$(PY) -m benchmarks.compare
 
-# 20,000 random problems of both halves, resumable
+# 20,000 random problems of both halves, and stated errors against true ones; both resumable
 soak: setup
 	$(TEST_ENV) $(PY) -m checks.soak --count 20000 --workers 2 --store out/soak/problems.jsonl --write
+	$(TEST_ENV) $(PY) -m checks.calibration --count 1000 --workers 2 --store out/soak/calibration.jsonl --write
 
 # small wrong changes in the theory, and whether the tests see them; resumable
 mutants: setup

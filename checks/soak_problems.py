@@ -33,13 +33,14 @@ Rng = np.random.Generator
 RESIDUAL = 1e-6  # the solvers stop at 3e-7
 ROUNDING = 1e-9
 QUADRATURE = 1e-6  # of integrals over a spectrum
-MIX = 2  # raised when the problems behind the numbers change, so that no store mixes two lists
+MIX = 3  # raised when the problems behind the numbers change, so that no store mixes two lists
 VERBS = {  # share of each kind of problem; most are cheap, so that 20,000 take about an hour on one core
     "aim.predict": 0.34,
     "aim.predict, far": 0.03,
     "aim.predict, more tokens": 0.01,
-    "aim.predict, eigenvalues": 0.03,
-    "aim.thresholds": 0.14,
+    "aim.predict, eigenvalues": 0.05,
+    "aim.thresholds, eigenvalues": 0.01,
+    "aim.thresholds": 0.11,
     "sparse.predict": 0.30,
     "sparse.predict, far": 0.04,
     "sparse.capacity": 0.02,
@@ -105,10 +106,16 @@ def _target(rng: Rng, where: str) -> dict[str, Any]:
     if kind == "PowerLaw":
         return {"class": kind, "gamma": _uniform(rng, 0.0, 2.0), "dim": dim}
     if kind == "Spikes":
-        spikes = [_log_uniform(rng, 0.3, 30.0) for _ in range(int(rng.integers(1, 4)))]
+        signs = rng.choice([1.0, -1.0], p=[0.8, 0.2], size=int(rng.integers(1, 4)))
+        spikes = [sign * _log_uniform(rng, 0.3, 30.0) for sign in signs.tolist()]
         bulk = {"class": "MarchenkoPastur", "kappa0": _log_uniform(rng, 0.05, 2.0)} if rng.random() < 0.5 else None
         return {"class": kind, "spikes": spikes, "dim": dim, "bulk": bulk}
-    values = rng.standard_normal(dim) * np.where(rng.random(dim) < 0.3, 0.0, 1.0)
+    if rng.random() < 0.5:  # a few values that repeat, as every value of a projector does
+        values = rng.choice([0.0, *rng.normal(size=int(rng.integers(1, 4)))], size=dim)
+    else:
+        values = rng.standard_normal(dim) * np.where(rng.random(dim) < 0.3, 0.0, 1.0)
+    if rng.random() < 0.4:
+        values = np.abs(values)
     values[0] = 1.5  # never all zero
     return {"class": kind, "eigenvalues": [float(f"{v:.4g}") for v in values]}
 
@@ -116,7 +123,9 @@ def _target(rng: Rng, where: str) -> dict[str, Any]:
 def _aim(rng: Rng, verb: str, where: str) -> Problem:
     """κ₀ 0.01 to 3, Δ 0 to 2, α J_T 0.02 to 100, λ 1e-6 to 10 or 0+, every variant; far: the whole allowed range."""
     far = where == "far"
-    tokens = int(rng.integers(3, 7)) if where == "more tokens" else 2
+    tokens = 2
+    if where == "more tokens":
+        tokens = int(rng.integers(3, 9) if rng.random() < 0.95 else rng.integers(9, 17))
     noise = 0.0 if rng.random() < 0.15 else _log_uniform(rng, 1e-4, 1e3) if far else _uniform(rng, 0.0, 2.0)
     hot = (1e-2, 30.0) if far else (0.3, 3.0)
     task: dict[str, Any] = {
@@ -145,7 +154,7 @@ def _aim(rng: Rng, verb: str, where: str) -> Problem:
         "loss": learner["loss"],
         "parameterisation": learner["param"] + (", narrow" if learner["width"] < 1.0 else ""),
         "target": task["target"]["class"],
-        "tokens": f"T = {tokens}" if tokens == 2 else "T = 3 to 6",
+        "tokens": _band(tokens, {3: "T = 2", 5: "T = 3, 4", 9: "T = 5 to 8"}, "T = 9 to 16"),
         "noise": "no noise" if noise == 0.0 else "noise",
         "weight decay": "0+" if decay == "0+" else _band(decay, SMALL | {1e-2: "1e-4 to 1e-2"}, "1e-2 and up"),
         "samples": place if options else "–",

@@ -1,8 +1,7 @@
 """The numbers of a solution in reduced units, and how far they can be trusted."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +10,7 @@ from onehead.aim.equations.emergence import is_zero
 from onehead.aim.equations.output import OutputChannel, ProxMemory
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import INFINITE, Hats, Overlaps, SpectralMap
-from onehead.aim.solve.doubt import Alternative
+from onehead.aim.solve.doubt import Doubt, doubt_of_limit, stated_errors
 from onehead.aim.solve.iterate import Vector
 from onehead.aim.solve.solver import Solution, solve
 from onehead.aim.targets import Target
@@ -20,6 +19,7 @@ from onehead.results import Certificate, Kind
 __all__ = ["AimCertificate", "Numbers", "numbers_at"]
 
 ACCURACY = 1e-4  # relative error of the test error that an answer should have
+ROUNDING = 1e-12  # of a test error that is zero
 VISIBLE_SWITCH = 1e-4  # below this mass the two branches agree within about 2e-4 (2.7)
 FEW_TOKENS = 4  # up to which a proximal step is cheap enough to look for jumps on twice the points
 FAR_FROM_GAUSSIAN = 0.5  # excess kurtosis of a logit; a single instance of a limiting law at d = 100 has about 0.2
@@ -59,6 +59,9 @@ def numbers_at(problem: StateEvolution, alpha: float, start: Vector | None = Non
         found = _not_emerged(problem, alpha) if is_zero(problem, alpha) else None
     if found is None:
         found = _solved(problem, solve(problem, alpha, start))
+    else:
+        doubt = doubt_of_limit(found.overlaps, found.hats, found.certificate.residual)
+        found = found._replace(certificate=_with_errors(problem, found.overlaps, found.certificate, alpha, doubt))
     return found._replace(certificate=_with_caution(found.certificate, problem.input.target))
 
 
@@ -81,14 +84,7 @@ def _solved(problem: StateEvolution, solution: Solution) -> Numbers:
     replicon = None
     if spectral is not None:
         replicon = output.geometry.unit * alpha / sigma**2 * full.trace_square * spectral
-    errors = _errors(problem, solution)
     status, kind, warnings = _judged(output.loss.kind, switch, replicon)
-    test = output.fresh_loss(q, m, loss="squared")
-    if errors["test_error"] > ACCURACY * test:
-        warnings = (
-            *warnings,
-            f"the test error is good to {errors['test_error'] / test:.1e}, relative, not to {ACCURACY:g}",
-        )
     certificate = AimCertificate(
         status=status,
         kind=kind,
@@ -99,10 +95,20 @@ def _solved(problem: StateEvolution, solution: Solution) -> Numbers:
         stein_gap=stein / from_trace - 1.0,
         switch_mass=switch,
         replicon=replicon,
-        quadrature_error=errors["test_error"],
-        errors=errors,
     )
+    certificate = _with_errors(problem, overlaps, certificate, alpha, solution.doubt)
     return Numbers(overlaps, hats, train, certificate, solution.jacobian)
+
+
+def _with_errors(
+    problem: StateEvolution, overlaps: Overlaps, certificate: AimCertificate, alpha: float, doubt: Doubt
+) -> AimCertificate:
+    """The error of every number, and a warning where that of the test error is larger than it should be."""
+    errors, warnings = stated_errors(problem, alpha, doubt), certificate.warnings
+    test, error = problem.output.fresh_loss(overlaps.q, overlaps.m, loss="squared"), errors["test_error"]
+    if error > ACCURACY * test + ROUNDING:
+        warnings = (*warnings, f"the test error is good to {error / test:.1e}, relative, not to {ACCURACY:g}")
+    return replace(certificate, errors=errors, quadrature_error=error, warnings=warnings)
 
 
 def _switch_mass(output: OutputChannel, q: float, m: float, sigma: float, level: int) -> float:
@@ -137,44 +143,6 @@ def _judged(kind: Kind, switch: float, replicon: float | None) -> tuple[str, Kin
         kind = "heuristic"
         warnings.append("the replicon is not below one: the solution is unstable and the numbers approximate")
     return status, kind, tuple(warnings)
-
-
-def _errors(problem: StateEvolution, solution: Solution) -> dict[str, float]:
-    """The error of every number, in the units in which it is given (1.5, 2.8)."""
-    output, units, doubt = problem.output, problem.units, solution.doubt
-    q, m = solution.overlaps.q, solution.overlaps.m
-
-    def on_fresh(**words: Any) -> float:
-        """What the errors of q and m make of an average over fresh samples, to first order, and its own error."""
-        step = 1e-4
-        here, wider, nearer = (
-            output.fresh_loss(*at, **words) for at in ((q, m), (q * (1.0 + step), m), (q, m * (1.0 - step)))
-        )
-        by_q, by_m = (wider - here) / (step * q), (here - nearer) / (step * m)
-        own = output.fresh_loss_error(q, m, **words)
-        return own + doubt.error(lambda at: by_q * at.overlaps.q + by_m * at.overlaps.m)
-
-    to_own = units.own(1.0, 1.0)
-    test = on_fresh(loss="squared")
-    numbers: dict[str, Callable[[Alternative], float]] = {
-        "rank": lambda at: at.overlaps.rank,
-        "q": lambda at: to_own[0] * at.overlaps.q,
-        "m": lambda at: to_own[1] * at.overlaps.m,
-        "sigma": lambda at: at.overlaps.sigma,
-        "q_hat": lambda at: at.hats.q,
-        "m_hat": lambda at: at.hats.m,
-        "sigma_hat": lambda at: at.hats.sigma,
-        "spread": lambda at: at.overlaps.map.s,
-        "threshold": lambda at: at.overlaps.map.eps,
-        "slope": lambda at: at.overlaps.map.slope / units.beta,
-    }
-    return {
-        "test_error": test,
-        "test_error_clean": on_fresh(loss="squared", power=problem.target_power),
-        "test_loss": test if output.loss.yardstick else on_fresh(),
-        "excess_error": test,
-        "train_loss": solution.alpha * doubt.error(lambda at: at.envelope),
-    } | {name: doubt.error(number) for name, number in numbers.items()}
 
 
 def _not_emerged(problem: StateEvolution, alpha: float) -> Numbers:

@@ -6,7 +6,7 @@ solution at y + (1 - F')^-1 (F_r(y) - y). Every number of an answer is looked at
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,9 +16,10 @@ from onehead.aim.equations.unknowns import Hats, Overlaps
 from onehead.aim.solve.iterate import Attempt, Vector, inside, log_state, turn_once
 from onehead.errors import SolveError
 
-__all__ = ["Alternative", "Doubt", "Slopes", "doubt_of", "slopes_at"]
+__all__ = ["Alternative", "Doubt", "Slopes", "doubt_of", "doubt_of_limit", "slopes_at", "stated_errors"]
 
 LARGEST = 2.0  # of a shift of log q, log m, log Sigma: beyond it linear response says no more than "far"
+SPECTRAL = 1e-8  # relative error of an integral over a spectrum
 SURE = 4.0  # standard errors by which Stein forms differ from derivatives where the prox jumps
 
 
@@ -159,3 +160,58 @@ class _Looking:
         """No solution but the zero map."""
         zero = Overlaps(0.0, 0.0, 0.0, 0.0, 0.0, self.attempt.overlaps.map)
         return Alternative(zero, self.attempt.hats, envelope)
+
+
+def doubt_of_limit(overlaps: Overlaps, hats: Hats, residual: float) -> Doubt:
+    """A state that needs no proximal operator: it is as good as its equations are solved, and as integrals over spectra are."""
+    shift = 1.0 + residual + SPECTRAL
+    found = Alternative(overlaps, hats, 0.0)
+    where = overlaps.map
+    if where.s == 0.0:  # the target itself: nothing was integrated
+        return Doubt(found, (), (), jumps=False)
+    moved = overlaps._replace(
+        q=overlaps.q * shift,
+        rank=overlaps.rank * shift,
+        map=where._replace(s=where.s * shift, eps=where.eps * shift, slope=where.slope * shift),
+    )
+    less = overlaps._replace(m=overlaps.m / shift)  # apart from the other: the two could cancel in an error
+    return Doubt(found, (), (found._replace(overlaps=moved), found._replace(overlaps=less)), jumps=False)
+
+
+def stated_errors(problem: StateEvolution, alpha: float, doubt: Doubt) -> dict[str, float]:
+    """The error of every number of an answer, in the units in which it is given (1.5); none of one that is infinite."""
+    output, units, (q, m, *_) = problem.output, problem.units, doubt.found.overlaps
+
+    def on_fresh(**words: Any) -> float:
+        """What the errors of q and m make of an average over fresh samples, to first order, and its own error."""
+        own = output.fresh_loss_error(q, m, **words)
+        if q == 0.0 or m == 0.0:
+            return own
+        step = 1e-4
+        here, wider, nearer = (
+            output.fresh_loss(*at, **words) for at in ((q, m), (q * (1.0 + step), m), (q, m * (1.0 - step)))
+        )
+        by_q, by_m = (wider - here) / (step * q), (here - nearer) / (step * m)
+        return own + doubt.error(lambda at: by_q * at.overlaps.q + by_m * at.overlaps.m)
+
+    to_own = units.own(1.0, 1.0)
+    numbers: dict[str, Callable[[Alternative], float]] = {
+        "rank": lambda at: at.overlaps.rank,
+        "q": lambda at: to_own[0] * at.overlaps.q,
+        "m": lambda at: to_own[1] * at.overlaps.m,
+        "sigma": lambda at: at.overlaps.sigma,
+        "q_hat": lambda at: at.hats.q,
+        "m_hat": lambda at: at.hats.m,
+        "sigma_hat": lambda at: at.hats.sigma,
+        "spread": lambda at: at.overlaps.map.s,
+        "threshold": lambda at: at.overlaps.map.eps,
+        "slope": lambda at: at.overlaps.map.slope / units.beta,
+    }
+    test = on_fresh(loss="squared")
+    return {
+        "test_error": test,
+        "test_error_clean": on_fresh(loss="squared", power=problem.target_power),
+        "test_loss": test if output.loss.yardstick else on_fresh(),
+        "excess_error": test,
+        "train_loss": alpha * doubt.error(lambda at: at.envelope),
+    } | {name: doubt.error(number) for name, number in numbers.items() if np.isfinite(number(doubt.found))}

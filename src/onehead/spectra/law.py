@@ -12,6 +12,8 @@ __all__ = ["Law", "Nodes", "Scaled", "ThresholdIntegrals", "gauss_legendre", "re
 
 Array = NDArray[np.float64]
 
+NEWTON = 8  # steps for a quantile: three are enough inside a bulk
+
 
 class Nodes(NamedTuple):
     """Quadrature of a law: sum(mass * f(x)) integrates f; ``hilbert`` is Re g(x), the principal value."""
@@ -45,13 +47,32 @@ class Law(ABC):
         return float(self.nodes(low).mass.sum())
 
     def quantile_above(self, mass: float) -> float:
-        """The point x with ``mass`` above it."""
+        """The point x with ``mass`` above it; asked for again and again with thresholds that differ, and found once."""
+        known: dict[float, float] = self.__dict__.setdefault("_quantiles", {})
+        if mass not in known:
+            known[mass] = self._quantile_above(mass)
+        return known[mass]
+
+    def _quantile_above(self, mass: float) -> float:
+        """Newton's method from where the nodes of the whole law put it; bisection where that does not help."""
         from scipy.optimize import brentq  # noqa: PLC0415
 
         low, high = self.edges[0][0], self.edges[-1][1]
         if mass >= 1.0:
             return low
-        return float(brentq(lambda x: self.mass_above(x) - mass, low, high, xtol=1e-13 * (1.0 + high - low)))
+        close = 1e-13 * (1.0 + high - low)
+        nodes = self.nodes()
+        above = np.cumsum(nodes.mass[::-1])[::-1] - 0.5 * nodes.mass
+        x = float(np.interp(-mass, -above, nodes.x))
+        for _ in range(NEWTON):
+            density = float(self.density(np.array([x]))[0])
+            move = (self.mass_above(x) - mass) / density if density > 0.0 else np.inf
+            if not low < x + move < high:
+                break
+            x += move
+            if abs(move) < close:
+                return x
+        return float(brentq(lambda x: self.mass_above(x) - mass, low, high, xtol=close))
 
 
 @lru_cache(maxsize=8)

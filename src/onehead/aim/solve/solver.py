@@ -22,6 +22,7 @@ FINE_ENOUGH = 2e-4  # relative quadrature error of q and m at which no finer rul
 FAR = (
     2.5  # change of log q or log Sigma between rules that is no quadrature error: the iterate fell to another solution
 )
+NO_ANSWER = 1.0  # relative error of q or m, of proximal points that are let go, at which there is nothing to report
 LAST_KEPT_LEVEL = 2  # where minima compete the theory itself is approximate: the finest rule is not worth its price
 
 
@@ -70,6 +71,8 @@ def _refined(problem: StateEvolution, alpha: float, state: Vector, secants: Seca
         used += attempt.evaluations
         slopes = slopes_at(problem, attempt)
         doubt = doubt_of(problem, attempt, slopes)
+        if attempt.memory.follow and doubt.relative > NO_ANSWER:
+            raise _lost(alpha, NotConverged("an error larger than the answer", residual=attempt.residual))
         solution = Solution(
             alpha=alpha,
             overlaps=attempt.overlaps,

@@ -264,11 +264,27 @@ class OutputChannel:
     @lru_cache(maxsize=64)  # noqa: B019  (frozen and small: the same few channels are asked again and again)
     def at_origin(self, level: int) -> tuple[float, float]:
         """(qhat, mhat) per unit of α at S = 0: 2 E|grad|^2 and -2 E tr d(grad)/dz* (4.6)."""
-        total = np.zeros(2)
+        q_hat, m_hat = sum((sums.sum(axis=0) for sums in self._origin_sums(level)), start=np.zeros(2)).tolist()
+        return q_hat, m_hat
+
+    def at_origin_error(self, level: int) -> tuple[float, float]:
+        """Errors of the same."""
+        if not self.geometry.sampled:
+            gaps = [
+                one.sum(axis=0) - other.sum(axis=0)
+                for one, other in zip(self._origin_sums(level), self._origin_sums(level, twin=True), strict=True)
+            ]
+            q_hat, m_hat = np.abs(np.sum(gaps, axis=0)).tolist()
+            return q_hat, m_hat
+        parts = PARTS * np.sum([sums.reshape(PARTS, -1, 2).sum(axis=1) for sums in self._origin_sums(level)], axis=0)
+        return of_parts(parts[:, 0]), of_parts(parts[:, 1])
+
+    def _origin_sums(self, level: int, *, twin: bool = False) -> list[Array]:
+        """For every block (qhat, mhat) in pieces, a row per slice of the nodes."""
+        found = []
         for block in self.geometry.blocks:
-            rule = logit_rule(block, level, False)
+            rule = logit_rule(block, level, twin)
             before = (self.loss.compiled, self.loss.compiled_response, block.select, block.covariance)
-            at = (np.sqrt(self.label_power),)
-            total += block.multiplicity * _sliced(origin_sums, 2, before, (rule.label, rule.weights), at).sum(axis=0)
-        unit = self.geometry.unit
-        return unit * float(total[0]), unit * float(total[1])
+            sums = _sliced(origin_sums, 2, before, (rule.label, rule.weights), (np.sqrt(self.label_power),))
+            found.append(self.geometry.unit * block.multiplicity * sums)
+        return found

@@ -10,7 +10,7 @@ from onehead.aim.equations.emergence import is_zero
 from onehead.aim.equations.output import OutputChannel, ProxMemory
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import INFINITE, Hats, Overlaps, SpectralMap
-from onehead.aim.solve.doubt import Doubt, doubt_of_limit, stated_errors
+from onehead.aim.solve.doubt import Doubt, doubt_of_limit, doubt_of_zero, stated_errors
 from onehead.aim.solve.iterate import Vector
 from onehead.aim.solve.solver import Solution, solve
 from onehead.aim.targets import Target
@@ -18,6 +18,7 @@ from onehead.results import Certificate, Kind
 
 __all__ = ["AimCertificate", "Numbers", "numbers_at"]
 
+ORIGIN = 1  # level of the rule at the zero map
 ACCURACY = 1e-4  # relative error of the test error that an answer should have
 ROUNDING = 1e-12  # of a test error that is zero
 VISIBLE_SWITCH = 1e-4  # below this mass the two branches agree within about 2e-4 (2.7)
@@ -59,9 +60,6 @@ def numbers_at(problem: StateEvolution, alpha: float, start: Vector | None = Non
         found = _not_emerged(problem, alpha) if is_zero(problem, alpha) else None
     if found is None:
         found = _solved(problem, solve(problem, alpha, start))
-    else:
-        doubt = doubt_of_limit(found.overlaps, found.hats, found.certificate.residual)
-        found = found._replace(certificate=_with_errors(problem, found.overlaps, found.certificate, alpha, doubt))
     return found._replace(certificate=_with_caution(found.certificate, problem.input.target))
 
 
@@ -96,16 +94,15 @@ def _solved(problem: StateEvolution, solution: Solution) -> Numbers:
         switch_mass=switch,
         replicon=replicon,
     )
-    certificate = _with_errors(problem, overlaps, certificate, alpha, solution.doubt)
+    certificate = _with_errors(problem, certificate, alpha, solution.doubt)
     return Numbers(overlaps, hats, train, certificate, solution.jacobian)
 
 
-def _with_errors(
-    problem: StateEvolution, overlaps: Overlaps, certificate: AimCertificate, alpha: float, doubt: Doubt
-) -> AimCertificate:
+def _with_errors(problem: StateEvolution, certificate: AimCertificate, alpha: float, doubt: Doubt) -> AimCertificate:
     """The error of every number, and a warning where that of the test error is larger than it should be."""
     errors, warnings = stated_errors(problem, alpha, doubt), certificate.warnings
-    test, error = problem.output.fresh_loss(overlaps.q, overlaps.m, loss="squared"), errors["test_error"]
+    q, m, *_ = doubt.found.overlaps
+    test, error = problem.output.fresh_loss(q, m, loss="squared"), errors["test_error"]
     if error > ACCURACY * test + ROUNDING:
         warnings = (*warnings, f"the test error is good to {error / test:.1e}, relative, not to {ACCURACY:g}")
     return replace(certificate, errors=errors, quadrature_error=error, warnings=warnings)
@@ -147,29 +144,39 @@ def _judged(kind: Kind, switch: float, replicon: float | None) -> tuple[str, Kin
 
 def _not_emerged(problem: StateEvolution, alpha: float) -> Numbers:
     """S = 0: weight decay keeps the map at zero (4.6)."""
-    s, hats = problem.at_origin(alpha, 1)
+    s, hats = problem.at_origin(alpha, ORIGIN)
     eps = problem.input.unit * problem.decay / hats.m
     overlaps = Overlaps(0.0, 0.0, 0.0, 0.0, 0.0, SpectralMap(s, eps, eps, 0.0))
+    hats = hats._replace(sigma=INFINITE)
     certificate = AimCertificate(status="not emerged: S = 0 is the minimum", kind=problem.output.loss.kind)
-    train = alpha * problem.output.fresh_loss(0.0, 0.0)
-    return Numbers(overlaps, hats._replace(sigma=INFINITE), train, certificate)
+    certificate = _with_errors(problem, certificate, alpha, doubt_of_zero(problem, alpha, ORIGIN, overlaps, hats))
+    return Numbers(overlaps, hats, alpha * problem.output.fresh_loss(0.0, 0.0), certificate)
 
 
 def _limit(problem: StateEvolution, alpha: float) -> Numbers | None:
     """The limit λ → 0⁺ where it needs no proximal operator: interpolation (4.1) and perfect recovery (4.4)."""
-    lost = Hats(INFINITE, INFINITE, INFINITE)
     kind: Kind = problem.output.loss.kind
     floor = alpha * problem.output.fresh_loss(problem.label_power, problem.label_power)  # loss at the label
     if alpha >= problem.recovery:
         status = "perfect recovery: S equals the target; sigma and the hats have no finite limit"
-        return Numbers(problem.input.recovered, lost, floor, AimCertificate(status=status, kind=kind))
+        return _of_limit(problem, alpha, problem.input.recovered, floor, AimCertificate(status=status, kind=kind))
     threshold, state = problem.input.interpolation(problem.labels)
     if alpha > threshold * (1.0 + 1e-12):
         return None
     if state is None or alpha <= threshold * (1.0 - 1e-9):  # at the threshold itself, the state that was found with it
         state = problem.input.interpolating(problem.labels, alpha)
     status = "interpolating: every training label is fitted; sigma is infinite and the hats vanish"
-    return Numbers(state.overlaps, lost, floor, AimCertificate(status=status, kind=kind, residual=state.residual))
+    certificate = AimCertificate(status=status, kind=kind, residual=state.residual)
+    return _of_limit(problem, alpha, state.overlaps, floor, certificate)
+
+
+def _of_limit(
+    problem: StateEvolution, alpha: float, overlaps: Overlaps, train: float, certificate: AimCertificate
+) -> Numbers:
+    """Numbers of a limit in which the hats have none, with their errors."""
+    lost = Hats(INFINITE, INFINITE, INFINITE)
+    doubt = doubt_of_limit(overlaps, lost, certificate.residual)
+    return Numbers(overlaps, lost, train, _with_errors(problem, certificate, alpha, doubt))
 
 
 def _with_caution(certificate: AimCertificate, target: Target) -> AimCertificate:

@@ -16,7 +16,16 @@ from onehead.aim.equations.unknowns import Hats, Overlaps
 from onehead.aim.solve.iterate import Attempt, Vector, inside, log_state, turn_once
 from onehead.errors import SolveError
 
-__all__ = ["Alternative", "Doubt", "Slopes", "doubt_of", "doubt_of_limit", "slopes_at", "stated_errors"]
+__all__ = [
+    "Alternative",
+    "Doubt",
+    "Slopes",
+    "doubt_of",
+    "doubt_of_limit",
+    "doubt_of_zero",
+    "slopes_at",
+    "stated_errors",
+]
 
 LARGEST = 2.0  # of a shift of log q, log m, log Sigma: beyond it linear response says no more than "far"
 SPECTRAL = 1e-8  # relative error of an integral over a spectrum
@@ -160,6 +169,21 @@ class _Looking:
         """No solution but the zero map."""
         zero = Overlaps(0.0, 0.0, 0.0, 0.0, 0.0, self.attempt.overlaps.map)
         return Alternative(zero, self.attempt.hats, envelope)
+
+
+def doubt_of_zero(problem: StateEvolution, alpha: float, level: int, overlaps: Overlaps, hats: Hats) -> Doubt:
+    """The zero map: its hats are averages over labels, and what it would take to emerge follows from them (4.6)."""
+    errors = problem.output.at_origin_error(level)
+    shift = [1.0 + alpha * error / hat for error, hat in zip(errors, hats[:2], strict=True)]
+    less_m = Hats(hats.q, hats.m / shift[1], hats.sigma)
+    where, found = overlaps.map, Alternative(overlaps, hats, problem.output.fresh_loss(0.0, 0.0))
+    moved = where._replace(s=where.s * shift[0] * shift[1] ** 2, eps=where.eps * shift[1])
+    own = problem.output.fresh_loss_error(0.0, 0.0)
+    others = (
+        found._replace(hats=hats._replace(q=hats.q * shift[0]), envelope=found.envelope + own),
+        found._replace(overlaps=overlaps._replace(map=moved), hats=less_m),
+    )
+    return Doubt(found, (), others, jumps=False)
 
 
 def doubt_of_limit(overlaps: Overlaps, hats: Hats, residual: float) -> Doubt:

@@ -30,7 +30,7 @@ class Spectrum(Result):
     Eigenvalues are slope (x - threshold) with x from the blurred target law, above the cut, and zero below it.
     ``edges`` lists one interval per bulk, cut at zero; ``x`` and ``density`` tabulate the density there. ``outliers`` are
     the learned features of a target with a dimension d, each of mass 1/d. A map that is the target itself has its law; that of
-    a list of eigenvalues has no density, but ``atoms``: the different values, each with its share.
+    a list of eigenvalues has no density, but ``levels``: the different values, each with its share.
     """
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("intervals",)
@@ -39,7 +39,7 @@ class Spectrum(Result):
         "rank": "share that are not",
         "edges": "one interval per bulk",
         "outliers": "eigenvalues outside the bulks",
-        "atoms": "values that eigenvalues have exactly, zero apart, and their shares",
+        "levels": "values that eigenvalues have exactly, zero apart, and their shares",
         "mean": "Tr S/d",
         "second_moment": "Tr S²/d",
     }
@@ -48,7 +48,7 @@ class Spectrum(Result):
     rank: float
     edges: tuple[tuple[float, float], ...]
     outliers: tuple[Outlier, ...]
-    atoms: tuple[tuple[float, float], ...]
+    levels: tuple[tuple[float, float], ...]
     intervals: tuple[tuple[float, float], ...]  # bulks and outliers
     x: Array
     density_values: Array
@@ -66,14 +66,14 @@ class Spectrum(Result):
 
     def __repr__(self) -> str:
         bulks = ", ".join(f"[{low:.4g}, {high:.4g}]" for low, high in self.edges)
-        atoms = f", atoms={len(self.atoms)}" if self.atoms else ""
-        return f"Spectrum(zero_mass={self.zero_mass:.4f}, edges=({bulks}), outliers={len(self.outliers)}{atoms})"
+        levels = f", levels={len(self.levels)}" if self.levels else ""
+        return f"Spectrum(zero_mass={self.zero_mass:.4f}, edges=({bulks}), outliers={len(self.outliers)}{levels})"
 
     def density(self, x: Array) -> Array:
         """Density of the non-zero eigenvalues at x: rho_s(x / slope + threshold) / slope; atoms have none."""
         x = np.atleast_1d(np.asarray(x, dtype=float))
         point = self.point
-        if self.rank == 0.0 or self.atoms:
+        if self.rank == 0.0 or self.levels:
             return np.zeros(x.shape)
         if self._law is None:
             scale = point.task.beta0 / point.learner.beta
@@ -86,7 +86,7 @@ class Spectrum(Result):
         x = np.atleast_1d(np.asarray(x, dtype=float))
         grid, below = self._table
         share = np.interp(x, grid, below, left=0.0, right=below[-1]) if grid.size else np.zeros(x.shape)
-        for place, mass in (*self.atoms, (0.0, self.zero_mass)):
+        for place, mass in (*self.levels, (0.0, self.zero_mass)):
             share = share + np.where(x >= place, mass, 0.0)
         return np.asarray(share)
 
@@ -98,8 +98,8 @@ class Spectrum(Result):
         positive = u < self.rank
         if grid.size:
             values[positive] = np.interp(u[positive] * below[-1] / self.rank, below, grid)
-        elif self.atoms:
-            places, masses = np.array(self.atoms).T
+        elif self.levels:
+            places, masses = np.array(self.levels).T
             values[positive] = places[np.searchsorted(np.cumsum(masses)[:-1], u[positive], side="right")]
         return values
 
@@ -139,14 +139,14 @@ def spectrum(point: Prediction) -> Spectrum:
     """
     outliers = outliers_of(point)
     intervals: tuple[tuple[float, float], ...] = ()
-    atoms: tuple[tuple[float, float], ...] = ()
+    levels: tuple[tuple[float, float], ...] = ()
     mean = second = 0.0
     if point.rank > 0.0 and point.spread <= 0.0:  # the target itself
         target, scale = point.task.target, point.task.beta0 / point.learner.beta
         mean, second = scale * target.mean, point.q
         if isinstance(target, Discrete):
             places, shares = target.atoms
-            atoms = tuple(zip((scale * places).tolist(), shares.tolist(), strict=True))
+            levels = tuple(zip((scale * places[::-1]).tolist(), shares[::-1].tolist(), strict=True))
         else:
             low, high = target.edges
             intervals = ((scale * low, scale * high),)
@@ -165,7 +165,7 @@ def spectrum(point: Prediction) -> Spectrum:
         rank=point.rank,
         edges=bulks,
         outliers=outliers,
-        atoms=atoms,
+        levels=levels,
         intervals=intervals,
         x=np.empty(0),
         density_values=np.empty(0),

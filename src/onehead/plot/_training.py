@@ -24,7 +24,7 @@ BARS: dict[str, Any] = {"ls": "none", "ms": 5.0, "lw": 1.2, "capsize": 2.5}
 def training_points(results: "Sequence[TrainingResult]", *, axes: "Axes | None" = None) -> "Axes":
     """Test errors of trained heads, noisy and clean, with standard errors, to lay over a learning curve."""
     axes = axes if axes is not None else fresh_axes()
-    alpha = [result.alpha for result in results]
+    alpha = [result.trained_alpha for result in results]
     for name, face, text in (
         ("test_error", TRAINING, "trained"),
         ("test_error_clean", "white", "trained, clean labels"),

@@ -15,15 +15,18 @@ from onehead.aim.training.train import train
 from onehead.aim.verbs.predict import predict
 
 DIMS, SEEDS = (50, 100, 200), (48, 24, 8)
-ALPHAS = (0.03, 0.1, 0.5)
 QUANTITIES = ("test_error", "train_loss", "q", "m")
 # single precision moves a test error by 1e-5, far below the standard errors here, and takes half of the time
 METHOD = Method(dtype="float32", starts=1)
 
-SETTINGS: dict[str, tuple[Task, Learner]] = {
-    "factorised": (Task(), Learner(weight_decay=0.01)),
-    "little noise": (Task(target=MarchenkoPastur(kappa0=0.2), noise=0.1), Learner(weight_decay=0.01)),
-    "direct": (Task(), Learner(weight_decay=0.01, param="direct")),
+ALPHAS = (0.03, 0.1, 0.5)
+
+SETTINGS: dict[str, tuple[Task, Learner, tuple[float, ...]]] = {
+    "factorised": (Task(), Learner(weight_decay=0.01), ALPHAS),
+    "little noise": (Task(target=MarchenkoPastur(kappa0=0.2), noise=0.1), Learner(weight_decay=0.01), ALPHAS),
+    "direct": (Task(), Learner(weight_decay=0.01, param="direct"), ALPHAS),
+    # as many combinations of logits as two tokens have at the first two
+    "three tokens": (Task(tokens=3), Learner(weight_decay=0.01), (0.012, 0.04)),
 }
 
 
@@ -32,11 +35,11 @@ def main() -> None:
     with open(sys.argv[1], "w", newline="", buffering=1) as file:
         table = csv.writer(file)
         table.writerow(["setting", "alpha", "dim", *(f"{name}{end}" for name in QUANTITIES for end in ("", "_err"))])
-        for name, (task, learner) in SETTINGS.items():
-            for alpha in ALPHAS:
-                point = predict(task, learner, alpha)
+        for name, (task, learner, alphas) in SETTINGS.items():
+            for alpha in alphas:
                 for dim, seeds in zip(DIMS, SEEDS, strict=True):
                     run = train(task, learner, dim=dim, alpha=alpha, seeds=seeds, method=METHOD)
+                    point = predict(*run.trained)
                     row: list[object] = [name, alpha, dim]
                     for quantity in QUANTITIES:
                         theory = getattr(point, quantity)

@@ -7,7 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.support.problems import between, mp
 
-from onehead import aim
+from onehead import aim, plot
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.sketch.curves import dot, sketch_marks, sketch_plateau
 from onehead.aim.sketch.derived import sketch_law
@@ -186,6 +186,18 @@ def test_the_law_of_a_recovered_map_is_that_of_the_target(task, learner, zeros):
     assert sum(share for _, share in law.levels) == pytest.approx(0.0 if values is None else law.rank)
     assert None not in law.to_dict()["levels"]
     assert "S is the target itself" in point.explain()
+
+
+@pytest.mark.parametrize(("task", "learner", "zeros"), RECOVERED)
+def test_the_law_of_a_recovered_map_can_be_drawn(task, learner, zeros, tmp_path):
+    """Shares of a list of eigenvalues, the density of a law; everything inside the axes."""
+    law = aim.spectrum(aim.predict(task, learner, 5.0))
+    axes = plot.spectrum(law)
+    plot.save(axes, str(tmp_path / "law.png"))
+    assert axes.get_ylabel() == ("share of the eigenvalues" if law.levels else "density")
+    low, high = axes.get_xlim()
+    assert all(low < x < high and share < axes.get_ylim()[1] for x, share in law.levels)
+    assert any(f"{zeros:.1%} of the eigenvalues" in text.get_text() for text in axes.texts) == (zeros > 0.0)
 
 
 def test_a_sketch_knows_recovered_maps():

@@ -10,9 +10,19 @@ import numpy as np
 from onehead.errors import InvalidArgument
 from onehead.results import Result, Rows
 
-__all__ = ["Agreement", "Extrapolation", "Measured", "Point", "SideBySide", "extrapolate", "side_by_side", "spreads"]
+__all__ = [
+    "FINITE_SIZE",
+    "Agreement",
+    "Extrapolation",
+    "Measured",
+    "Point",
+    "SideBySide",
+    "extrapolate",
+    "side_by_side",
+    "spreads",
+]
 
-FINITE_SIZE = 3.0  # the bias of a run is of order 1/d: up to 3 % at d = 100 (1.8)
+FINITE_SIZE = 3.0  # times 1/d: the bias of a run relative to the limit, where samples are not few (1.8)
 LOUD = 3.0  # standard errors beyond which a difference is more than noise
 ROUNDING = 1e-12  # a difference below it is none, whatever the standard error
 
@@ -76,6 +86,11 @@ class Measured(Result):
         """How many runs the means are taken over."""
         return int(getattr(self, self._REPEATS))
 
+    @property
+    def finite_size(self) -> float:
+        """What a run of this size may differ from the limit, relative to it."""
+        return FINITE_SIZE / self.dim
+
     @cached_property
     def errors(self) -> dict[str, float]:
         """The standard error of every mean."""
@@ -88,8 +103,9 @@ class Measured(Result):
     def against(self, prediction: Result) -> tuple[Agreement, ...]:
         """Lay the runs beside a prediction, number by number.
 
-        z = (measured - predicted) / standard error; zero where nothing varies and both agree. A run of size d differs from the limit by a relative
-        O(1/d); a difference below 3 standard errors plus 3/d of the value is not held against the theory.
+        z = (measured - predicted) / standard error; zero where nothing varies and both agree. A run of size d differs from the
+        limit by a relative O(1/d): a difference below 3 standard errors plus ``finite_size`` of the value is not held against the
+        theory.
         """
         return tuple(self._agreement(name, float(getattr(prediction, name))) for name in self._comparable())
 
@@ -102,7 +118,7 @@ class Measured(Result):
             verdict = f"unknown: one {self._REPEATS.removesuffix('s')} has no standard error"
         elif abs(difference) <= max(LOUD * error, ROUNDING):
             verdict = "agrees within noise"
-        elif abs(difference) <= LOUD * error + FINITE_SIZE / self.dim * abs(predicted):
+        elif abs(difference) <= LOUD * error + self.finite_size * abs(predicted):
             verdict = "agrees within noise and the finite-size bias"
         else:
             verdict = "differs by more than noise"
@@ -129,9 +145,13 @@ class Extrapolation(Result):
     z: float
 
 
-def extrapolate(quantity: str, results: Sequence[Measured], predicted: float) -> Extrapolation:
+def extrapolate(
+    quantity: str, results: Sequence[Measured], predicted: float, own: Sequence[float] | None = None
+) -> Extrapolation:
     """Weighted fit of a + b/d over the mean of every dimension.
 
+    A run of size d solves a problem of whole numbers: ``own`` are the predictions for what was solved, and what they differ from
+    that of the problem asked for is taken off.
     The spread of one run is taken to fall as a power of d: its size is pooled over all dimensions, since a handful of
     repeats alone would give erratic weights.
     """
@@ -139,6 +159,7 @@ def extrapolate(quantity: str, results: Sequence[Measured], predicted: float) ->
     d = np.array([result.dim for result in results], dtype=np.float64)
     repeats = np.array([result.repeats for result in results], dtype=np.float64)
     mean = np.array([float(getattr(result, quantity)) for result in results])
+    mean -= 0.0 if own is None else np.array(own) - predicted
     std = np.array([result.spread[f"{quantity}_std"] for result in results])
     known = np.isfinite(std)
     pooled = np.sum((repeats[known] - 1.0) * (std[known] * d[known] ** fall) ** 2) / max(
@@ -165,21 +186,25 @@ Runs = TypeVar("Runs", bound=Measured)
 
 @dataclass(frozen=True, kw_only=True)
 class Point(Result, Generic[Theory, Runs]):
-    """One sample ratio: the prediction, training at every dimension, and the limits (one per number)."""
+    """One sample ratio: the prediction, training at every dimension, and the limits (one per number).
 
-    _HIDDEN: ClassVar[tuple[str, ...]] = ("prediction", "runs")
+    ``beside`` has for every run the prediction of the problem that it solved, with its whole numbers of samples and rows.
+    """
+
+    _HIDDEN: ClassVar[tuple[str, ...]] = ("prediction", "runs", "beside")
 
     alpha: float
     prediction: Theory
     runs: tuple[Runs, ...]
+    beside: tuple[Theory, ...]
     limits: tuple[Extrapolation, ...]
 
     def rows(self) -> list[dict[str, Any]]:
         """A row per dimension; the extrapolated one, if any, has no dimension."""
         rows = []
-        for run in self.runs:
+        for run, theory in zip(self.runs, self.beside, strict=True):
             row = {"alpha": self.alpha, "dim": run.dim, run._REPEATS: run.repeats, "status": run.status}
-            for item in run.against(self.prediction):
+            for item in run.against(theory):
                 if item.quantity == run._MAIN:
                     row["verdict"] = item.verdict
                 row |= _cells(item.quantity, item.measured, item.standard_error, item.predicted, item.z)
@@ -226,10 +251,12 @@ def side_by_side(
     called: str,
     predicted: Callable[[float], Theory],
     measured: Callable[[float, int, int], Runs],
+    solved: Callable[[Theory, Runs], Theory] = lambda theory, _: theory,
 ) -> tuple[Point[Theory, Runs], ...]:
     """Predict every sample ratio, measure it at every dimension (ratio, dimension, repeats), extrapolate in 1/d.
 
-    ``called`` is the name of the argument that says how many repeats.
+    ``called`` is the name of the argument that says how many repeats; ``solved`` gives the prediction for what a run solved, from
+    that of what was asked for.
     Ctrl-C within a measurement ends the work after its point.
     """
     counts = [repeats] * len(dims) if isinstance(repeats, int) else list(repeats)
@@ -241,10 +268,14 @@ def side_by_side(
     for alpha in alphas:
         theory = predicted(alpha)
         runs = tuple(measured(alpha, dim, count) for dim, count in zip(dims, counts, strict=True))
+        beside = tuple(solved(theory, run) for run in runs)
         limits: tuple[Extrapolation, ...] = ()
         if len(set(dims)) > 1 and max(counts) > 1:
-            limits = tuple(extrapolate(name, runs, float(getattr(theory, name))) for name in runs[0]._comparable())
-        points.append(Point(alpha=alpha, prediction=theory, runs=runs, limits=limits))
+            limits = tuple(
+                extrapolate(name, runs, float(getattr(theory, name)), [float(getattr(own, name)) for own in beside])
+                for name in runs[0]._comparable()
+            )
+        points.append(Point(alpha=alpha, prediction=theory, runs=runs, beside=beside, limits=limits))
         if any(run._trust is not None and run._trust.interrupted for run in runs):
             break
     return tuple(points)

@@ -43,6 +43,30 @@ def test_arrays_are_accepted_and_targets_are_values():
         PowerLaw(gamma=1.0, dim=10).values[0] = 3.0
 
 
+@pytest.mark.parametrize("kappa0", [0.2, 1.0, 1.7])
+@pytest.mark.parametrize("share", [0.05, 0.15, 0.6, 1.0])
+def test_what_a_narrow_map_loses_of_a_law_is_what_it_loses_of_its_quantiles(kappa0, share):
+    """The smallest eigenvalues, beyond the share that is kept: integrals of the density against a list of 4000 (8.1)."""
+    law = MarchenkoPastur(kappa0=kappa0)
+    listed = Spikes(spikes=(law.edges[1],), dim=4000, bulk=law)
+    (x, mass), (y, parts) = law.lost(share), listed.lost(share)
+    assert mass.sum() == pytest.approx(max(law.rank - share, 0.0), abs=1e-12)
+    assert parts.sum() == pytest.approx(mass.sum(), abs=1e-3)  # one eigenvalue in 4000 is a spike
+    assert mass @ x**2 == pytest.approx(parts @ y**2, abs=3e-3)
+    assert law.mean == pytest.approx(np.sqrt(kappa0), rel=1e-12)
+
+
+def test_what_no_map_without_negative_eigenvalues_holds():
+    target = Atoms(eigenvalues=(3.0, 1.0, 1.0, 0.0, -2.0, -2.0, 0.0, 0.0))
+    places, shares = target.atoms
+    np.testing.assert_allclose((places, shares), ([3.0, 1.0, -2.0], [0.125, 0.25, 0.25]))
+    assert (target.mean, target.apart) == pytest.approx((0.125, 1.0 - 0.125**2 - 2 * 0.25**2 - 0.375**2))
+    for share, lost in ((1.0, [0.25]), (0.3, [0.075, 0.25]), (0.05, [0.075, 0.25, 0.25])):
+        np.testing.assert_allclose(target.lost(share)[1], lost)
+    assert not PowerLaw(dim=10).lost(1.0)[0].size
+    assert not MarchenkoPastur(kappa0=0.3).lost(0.3)[0].size
+
+
 TARGETS = (
     PowerLaw(gamma=0.75, dim=60),
     Spikes(spikes=(6.0, 3.0, 1.8), dim=60),

@@ -15,7 +15,7 @@ from tests.support.explorer import checkpoint_file, fuzz_request, question
 from onehead import aim
 from onehead.app.safety import BODY_LIMIT
 from onehead.app.state import read_state
-from onehead.app.training import Trainer, training_axes
+from onehead.app.training import Trainer, rounded, training_axes
 from onehead.app.work import Stopped, Workers
 from onehead.errors import MissingExtra, OneheadError
 
@@ -201,7 +201,7 @@ def test_training_fills_the_store_and_agrees_with_the_library(tmp_path):
     assert trainer.look()["done"] == trainer.look()["total"] == 4
     runs = trainer.runs(state)
     axes, _, _ = training_axes(state)
-    assert [run.alpha for run in runs] == axes["alpha"]
+    assert [run.alpha for run in runs] == [round(400 * alpha) / 400 for alpha in axes["alpha"]]  # whole samples
     assert all(run.seeds == 2 and run.error["test_error"] > 0.0 for run in runs)
     again = Trainer(tmp_path / "runs.sqlite")  # another start of the program
     assert again.runs(state) == runs
@@ -209,6 +209,13 @@ def test_training_fills_the_store_and_agrees_with_the_library(tmp_path):
     assert again.start(state) == ""
     wait(lambda: not again.look()["running"])
     assert again.look()["done"] == 4
+
+
+def test_runs_stand_where_their_whole_numbers_put_them():
+    """A run of d = 20 has three rows where κ₀ = .16 asks for 3.2, and one where κ = .01 asks for a fifth."""
+    state = read_state({"kappa0": "0.16", "width": "0.01"})[0]
+    assert rounded(state, 20) == "κ₀ = 0.15, κ = 0.05, "
+    assert rounded(read_state({})[0], 50) == ""
 
 
 def test_cancelled_training_keeps_what_is_done(tmp_path):

@@ -27,6 +27,7 @@ PAGES = [
     {"view": "spectrum", "alpha": "4", "kappa0": "0.2", "noise": "0.1"},
     {"view": "spectrum", "alpha": "0.01", "weight_decay": "1"},
     {"view": "spectrum", "param": "direct", "beta": "2"},
+    {"view": "spectrum", "param": "direct", "noise": "0", "weight_decay": "0+", "alpha": "2"},
     {"view": "decay"},
     {"view": "scaling"},
     {"view": "scaling", "scaling_panel": "decomposition"},

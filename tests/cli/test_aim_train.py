@@ -17,6 +17,17 @@ def test_train_command(onehead, tmp_path):
     assert "untied" in text
 
 
+def test_train_predicts_for_the_width_that_it_trains(onehead):
+    """Width .01 at d = 20 is one row, κ = .05: that is what the prediction is for, and what the answer says."""
+    words = ("aim", "train", "--width", 0.01, "--dim", 20, "--alpha", 0.333, "--seeds", 2)
+    found = json.loads(onehead(*words, "--json").stdout)
+    assert (found["trained_width"], found["trained_alpha"], found["trained_kappa0"]) == (0.05, 133 / 400, 0.5)
+    predicted = {item["quantity"]: item["predicted"] for item in found["agreement"]}
+    own = json.loads(onehead("aim", "predict", "--width", 0.05, "--alpha", 133 / 400, "--json").stdout)
+    assert predicted["test_error"] == own["test_error"]
+    assert "width 0.05 (a whole number of rows" in " ".join(onehead(*words).stdout.split())
+
+
 def test_train_command_with_rows_of_a_file(onehead, refused, tmp_path):
     path = tmp_path / "tokens.npy"
     np.save(path, np.random.default_rng(0).standard_normal((300, 20)))

@@ -14,7 +14,7 @@ from pydantic_core import CoreSchema
 from onehead.errors import InvalidArgument, OutsideDomain
 from onehead.fields import Slider, word
 from onehead.problem import Problem
-from onehead.spectra.law import Law
+from onehead.spectra.law import Law, edge_rule
 
 __all__ = ["Atoms", "Discrete", "MarchenkoPastur", "PowerLaw", "Spikes", "Target", "target_of"]
 
@@ -22,6 +22,7 @@ Array = NDArray[np.float64]
 
 ZERO = 1e-12  # of the largest: eigenvalues below are rounding
 LARGEST = 20_000  # eigenvalues; the law of a target costs about the square of their number when they are all apart
+NODES = 200  # of a density: integrals of its moments to rounding, also where it is cut off
 
 
 class Target(Problem):
@@ -73,6 +74,38 @@ class Target(Problem):
     def excess_kurtosis(self) -> float:
         """Of the logit between two tokens; the theory takes logits as Gaussian, which a limiting law makes them (1.4)."""
         return 0.0
+
+    @property
+    def mean(self) -> float:
+        """Tr S*/d."""
+        x, mass = _rule(self, *self.edges)
+        return float(mass @ x)
+
+    @property
+    def apart(self) -> float:
+        """1 - Σ w², w the shares of eigenvalues that coincide: the share of pairs that the eigenvectors tell apart (4.5).
+
+        The eigenvalues of a limiting law coincide at zero alone.
+        """
+        return 1.0 - (1.0 - self.rank) ** 2
+
+    def lost(self, share: float) -> tuple[Array, Array]:
+        """Places and masses of what no map without negative eigenvalues holds that keeps at most this share of them.
+
+        The best that such a map can do is to keep the largest positive ones (8.1).
+        """
+        from scipy.optimize import brentq  # noqa: PLC0415
+
+        low, high = self.edges
+        parts = [_rule(self, low, min(high, 0.0))]
+        start = max(low, 0.0)
+
+        def kept(cut: float) -> float:
+            return float(_rule(self, cut, high)[1].sum()) - share
+
+        if share < self.rank and high > start and kept(start) > 0.0:
+            parts.append(_rule(self, start, float(brentq(kept, start, high, xtol=1e-14 * high))))
+        return np.concatenate([x for x, _ in parts]), np.concatenate([mass for _, mass in parts])
 
 
 class MarchenkoPastur(Target):
@@ -162,6 +195,33 @@ class Discrete(Target):
         """6 Σ λ⁴ / (Σ λ²)²: a few large eigenvalues make single logits far from Gaussian, whatever the dimension."""
         squares = self.values**2
         return float(6.0 * np.sum(squares**2) / np.sum(squares) ** 2)
+
+    @property
+    def mean(self) -> float:
+        """Mean of the eigenvalues."""
+        return float(np.mean(self.values))
+
+    @property
+    def atoms(self) -> tuple[Array, Array]:
+        """The different eigenvalues above rounding, from large to small, and the share of each."""
+        kept = self._kept
+        first = np.concatenate([[True], np.diff(kept) < -ZERO * np.abs(kept).max()]) if kept.size else np.empty(0, bool)
+        places = np.flatnonzero(first)
+        return kept[places], np.diff([*places, kept.size]) / len(self.values)
+
+    @property
+    def apart(self) -> float:
+        """1 - Σ w² over the different eigenvalues, zero among them."""
+        shares = self.atoms[1]
+        return float(1.0 - np.sum(shares**2) - (1.0 - self.rank) ** 2)
+
+    def lost(self, share: float) -> tuple[Array, Array]:
+        """The negative ones, and the smallest positive ones; the last kept may be lost in part."""
+        x, mass = self.atoms
+        above = np.cumsum(mass)
+        gone = np.where(x > 0.0, np.clip(above - share, 0.0, mass), mass)
+        gone[gone < ZERO * mass] = 0.0  # shares are sums: what is below is rounding
+        return x[gone > 0.0], gone[gone > 0.0]
 
     def law(self, s: float) -> Law:
         """The eigenvalues plus a free semicircle."""
@@ -304,6 +364,15 @@ def target_of(value: Any) -> Any:
     if value.get("kind") not in Target.known:
         raise InvalidArgument("kind of target", value.get("kind"), f"one of {', '.join(Target.known)}")
     return Target.known[value["kind"]].read(value)
+
+
+def _rule(target: Target, low: float, high: float) -> tuple[Array, Array]:
+    """Places and masses of a density between two eigenvalues; none if they are not in order."""
+    if high <= low:
+        return np.empty(0), np.empty(0)
+    place, weight = edge_rule(NODES)
+    x = low + (high - low) * place
+    return x, target.density(x) * (high - low) * weight
 
 
 @lru_cache(maxsize=64)

@@ -15,7 +15,7 @@ from onehead.app.drawing import narrowed, paint, points
 from onehead.app.page import index_page
 from onehead.app.safety import BODY_LIMIT, LOOPBACK, QUESTIONS, UPLOAD_LIMIT, guard, security_headers
 from onehead.app.state import State, read_state
-from onehead.app.training import Trainer, default_store
+from onehead.app.training import Trainer, default_store, rounded
 from onehead.app.views import VIEWS
 from onehead.app.views.base import Picture, failed
 from onehead.app.work import BEYOND, INSIDE, Stopped, Workers
@@ -237,7 +237,8 @@ class Explorer:
         for dim in sorted({run.dim for run in runs}):
             own = [run for run in runs if run.dim == dim]
             seeds = sorted({run.seeds for run in own})
-            name = f"trained, d = {dim}, {seeds[0] if len(seeds) == 1 else f'{seeds[0]} to {seeds[-1]}'} seeds"
+            counted = f"{seeds[0] if len(seeds) == 1 else f'{seeds[0]} to {seeds[-1]}'} seeds"
+            name = f"trained, d = {dim}, {rounded(state, dim)}{counted}"
             x = [run.alpha for run in own]
             for quantity, panel in (("test_error", "y"), ("rank", "y2")):
                 y, error = [run.mean[quantity] for run in own], [run.error[quantity] for run in own]

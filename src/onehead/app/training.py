@@ -20,13 +20,14 @@ import numpy as np
 
 from onehead.aim.targets import MarchenkoPastur
 from onehead.aim.task import Learner, Task
+from onehead.aim.training.instance import as_trained
 from onehead.app.knobs import KNOBS
 from onehead.app.state import State
 from onehead.app.work import end, start
 from onehead.errors import OneheadError
 from onehead.measured import spreads
 
-__all__ = ["Run", "Trainer", "default_store", "training_axes"]
+__all__ = ["Run", "Trainer", "default_store", "rounded", "training_axes"]
 
 # words of the problem that is trained; the branch is the theory's alone
 WORDS = [
@@ -49,6 +50,13 @@ def training_axes(state: State) -> tuple[dict[str, Any], dict[str, Any], int]:
     ratios = np.geomspace(low, high, count + 2)[1:-1] if count > 1 else [state["alpha"]]
     fixed = {knob.said.flat: state[knob.name] for knob in WORDS} | {"dim": state["train_dim"], "starts": 1}
     return {"alpha": [float(f"{a:.4g}") for a in ratios]}, fixed, state["train_seeds"]
+
+
+def rounded(state: State, dim: int) -> str:
+    """The widths that a run of this dimension has, where they are not those of the page."""
+    task, learner, _ = as_trained(state.task, state.learner, 1.0, dim)
+    trained = {"κ₀": (getattr(task.target, "kappa0", None), state["kappa0"]), "κ": (learner.width, state["width"])}
+    return "".join(f"{symbol} = {own:g}, " for symbol, (own, asked) in trained.items() if own != asked)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +189,8 @@ class Trainer:
         for (dim, alpha), rows in sorted(groups.items()):
             mean, spread = spreads([SimpleNamespace(**row) for row in rows], QUANTITIES)
             error = {name: spread[f"{name}_err"] for name in QUANTITIES}
-            found.append(Run(alpha=alpha, dim=dim, seeds=len(rows), mean=mean, error=error))
+            trained = rows[0].get("samples", alpha * dim**2) / dim**2  # a whole number of samples
+            found.append(Run(alpha=trained, dim=dim, seeds=len(rows), mean=mean, error=error))
         return found
 
 

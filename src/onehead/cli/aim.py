@@ -99,11 +99,22 @@ def spectrum(task: Task, learner: Learner, alpha: float) -> Answer:
     return Answer.of(
         law,
         {"status": f"kind of truth: {law.kind}"},
-        shown={"edges": bulks, "outliers": len(law.outliers)},
+        shown={
+            "edges": bulks,
+            "outliers": len(law.outliers),
+            **({"levels": _levels(law.levels)} if law.levels else {}),
+        },
         title=f"spectrum at alpha = {alpha:g}",
-        rows=[{"x": x, "density": y} for x, y in zip(law.x, law.density_values, strict=True)],
+        rows=[{"x": x, "share": share} for x, share in law.levels]
+        or [{"x": x, "density": y} for x, y in zip(law.x, law.density_values, strict=True)],
         draw=lambda: plot.spectrum(law),
     )
+
+
+def _levels(levels: tuple[tuple[float, float], ...]) -> str:
+    """The largest eigenvalues of a law without a density, with their shares."""
+    said = [f"{x:.5g} ({share:.1%})" for x, share in levels[:-7:-1]]
+    return ", ".join(said) + (f" and {len(levels) - len(said)} more" if len(levels) > len(said) else "")
 
 
 @command.command()

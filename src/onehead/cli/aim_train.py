@@ -76,6 +76,13 @@ def _rows(path: str) -> Any:
     return read_array("--token-law", path)
 
 
+def _rounded(result: "aim.TrainingResult", learner: Learner) -> str:
+    """The width that was trained, where it is not the one asked for."""
+    if result.trained_width == learner.width:
+        return ""
+    return f"width {result.trained_width:g} (a whole number of rows; predicted for it), "
+
+
 def _prediction(task: Task, learner: Learner, alpha: float) -> "aim.Prediction | None":
     """The prediction to lay beside a run; where theory gives none, say so and go on."""
     try:
@@ -99,7 +106,7 @@ def train(task: Task, learner: Learner, alpha: float, dim: int, seeds: int, **fl
     settings = _settings(flags)
     with progress("seeds", seeds) as step:
         result = aim.train(task, learner, dim=dim, alpha=alpha, seeds=seeds, progress=lambda _: step(), **settings)
-    theory = _prediction(task, learner, alpha)
+    theory = _prediction(*result.trained)
     agreement = [item.to_dict() for item in result.against(theory)] if theory is not None else []
     row = result.to_dict()
 
@@ -114,7 +121,7 @@ def train(task: Task, learner: Learner, alpha: float, dim: int, seeds: int, **fl
         columns=("quantity", "measured", "standard_error", "predicted", "difference", "z", "verdict")
         if agreement
         else ("test_error", "test_error_clean", "train_loss", "rank", "q", "m"),
-        title=f"{result.setting}; d = {dim}, n = {result.samples}, {result.seeds} seeds, "
+        title=f"{result.setting}; d = {dim}, n = {result.samples}, {_rounded(result, learner)}{result.seeds} seeds, "
         f"{result.seconds:.2g} s per seed; {result.status}",
         rows=[{"alpha": alpha, "dim": dim, **each.to_dict()} for each in result.runs],
         draw=draw,

@@ -38,6 +38,7 @@ def draw(lab: Lab) -> Drawing:
                     local_exponent=exponent if np.isfinite(exponent) else None,
                     region=None if region == "failed" else region,
                     status="converged",
+                    kind=row["kind"],
                 )
             )
     task = Task(target=PowerLaw(gamma=GAMMA, dim=dim), noise=0.5)

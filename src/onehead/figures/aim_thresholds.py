@@ -27,6 +27,6 @@ def draw(lab: Lab) -> Drawing:
     axes.set_ylim(0.0, 0.28)
     caption = """Sample ratios at which behaviour changes, against the width κ₀ of the target. Below the blue lines labels
         can be fitted exactly as λ → 0; noise lowers them. Without noise a factorised head recovers the target from the green
-        line on, far below direct training when κ₀ is small and close to the best possible learner (black, quoted from the
-        literature). Theory alone."""
+        line on, far below direct training when κ₀ is small and close to the best possible learner (black, which knows the
+        spectrum of the target). Theory alone."""
     return Drawing(picture=picture, caption=caption)

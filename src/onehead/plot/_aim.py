@@ -109,20 +109,26 @@ def spectrum(law: "Spectrum", *, axes: "Axes | None" = None) -> "Axes":
                 axes.plot([edge], [0.0], marker="|", ms=11, color=THEORY, clip_on=False)
     positive = law.density_values[law.x > 0.02 * (law.x.max() if law.x.size else 1.0)]
     top = 1.35 * max(float(positive.max()) if positive.size else 0.0, min(float(inner.max()), 1.0))
+    if law.levels:  # shares, not a density: the tallest is the zeros or one of them
+        top = 1.35 * max(law.zero_mass, *(share for _, share in law.levels))
+        places, shares = zip(*law.levels, strict=True)
+        axes.vlines(places, 0.0, shares, color=THEORY, lw=1.2, label="trained map S: the target itself")
+        axes.plot(places, shares, "o", color=THEORY, ms=3.5)
     axes.set_ylim(0.0, top)
-    right_end = max([high, *(edge for _, edge in law.edges), *(outlier.position for outlier in law.outliers)])
-    left_end = min(0.0, law.edges[0][0] if law.edges else 0.0)
-    axes.set_xlim(left_end - 0.06 * (right_end - left_end), 1.03 * right_end)
+    right_end = max([high, 0.0, *(edge for _, edge in law.edges), *(outlier.position for outlier in law.outliers)])
+    left_end = min(0.0, low, law.edges[0][0] if law.edges else 0.0)
+    pad = 0.06 * (right_end - left_end)
+    axes.set_xlim(left_end - pad, right_end + 0.5 * pad)
     if law.zero_mass > 0.0:
         axes.annotate(
             "",
-            (0.0, 0.97 * top),
+            (0.0, law.zero_mass if law.levels else 0.97 * top),
             (0.0, 0.0),
             arrowprops={"arrowstyle": "-|>", "color": THEORY, "lw": 2.2, "shrinkA": 0, "shrinkB": 0},
         )
         axes.annotate(
             f"{law.zero_mass:.1%} of the eigenvalues are zero\n(target: {1.0 - target.rank:.1%})",
-            (0.0, 0.95 * top),
+            (0.0, (0.95 if left_end == 0.0 else 0.8) * top),  # below the legend if zero is in the middle
             xytext=(9, 0),
             textcoords="offset points",
             fontsize=8.5,
@@ -134,7 +140,8 @@ def spectrum(law: "Spectrum", *, axes: "Axes | None" = None) -> "Axes":
         label = None if i else "learned features (height: overlap)"
         axes.plot([outlier.position], [0.22 * top * outlier.overlap], "v", ms=6, color=TRAINING, label=label)
     title = rf"$\alpha={point.alpha:g}$, test error {point.test_error:.4f}"
-    return dress(axes, "eigenvalue of the query-key map S", "density", title, legend="upper right")
+    upwards = "share of the eigenvalues" if law.levels else "density"
+    return dress(axes, "eigenvalue of the query-key map S", upwards, title, legend="upper right")
 
 
 def tuning(tuned: "Tuned", *, axes: "Axes | None" = None) -> "Axes":

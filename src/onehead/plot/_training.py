@@ -24,7 +24,7 @@ BARS: dict[str, Any] = {"ls": "none", "ms": 5.0, "lw": 1.2, "capsize": 2.5}
 def training_points(results: "Sequence[TrainingResult]", *, axes: "Axes | None" = None) -> "Axes":
     """Test errors of trained heads, noisy and clean, with standard errors, to lay over a learning curve."""
     axes = axes if axes is not None else fresh_axes()
-    alpha = [result.alpha for result in results]
+    alpha = [result.trained_alpha for result in results]
     for name, face, text in (
         ("test_error", TRAINING, "trained"),
         ("test_error_clean", "white", "trained, clean labels"),
@@ -62,8 +62,10 @@ def trained_spectrum(result: "TrainingResult", law: "Spectrum", *, axes: "Axes |
     for i, (x, height) in enumerate(bulks(law.x, law.density_values, len(law.edges))):
         axes.plot(x, height, color=THEORY, lw=1.9, label=None if i else "theory")
     title = f"zero eigenvalues: {1.0 - kept.size / values.size:.1%} trained, {law.zero_mass:.1%} theory"
-    inner = law.density_values[law.x > 0.1 * float(law.x.max())]
-    return dress(axes, "eigenvalue of S", "density", title, ylim=(0.0, 1.6 * float(inner.max())))
+    inner = law.density_values[law.x > 0.1 * float(law.x.max(initial=0.0))]
+    return dress(
+        axes, "eigenvalue of S", "density", title, ylim=(0.0, 1.6 * float(inner.max()) if inner.size else None)
+    )
 
 
 def message_passing(result: "AmpResult", *, axes: "Axes | None" = None) -> "Axes":
@@ -87,9 +89,10 @@ def comparison(table: "Comparison", *, axes: "Axes | None" = None) -> "Axes":
     widest = max(1.0 / run.dim for point in table.points for run in point.runs)
     for k, point in enumerate(table.points):
         theory = point.prediction.test_error
+        own = np.array([beside.test_error for beside in point.beside])
         inverse = np.array([1.0 / run.dim for run in point.runs])
-        ratio = np.array([run.test_error for run in point.runs]) / theory
-        error = np.nan_to_num([run.spread["test_error_err"] for run in point.runs]) / theory
+        ratio = np.array([run.test_error for run in point.runs]) / own
+        error = np.nan_to_num([run.spread["test_error_err"] for run in point.runs]) / own
         colour, marker = f"C{k}", MARKERS[k % len(MARKERS)]
         shift = 0.008 * widest * (k - 0.5 * (len(table.points) - 1))  # so that error bars do not hide each other
         axes.errorbar(inverse + shift, ratio, error, color=colour, marker=marker, label=f"α = {point.alpha:g}", **BARS)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onehead import plot as pictures
-from onehead.aim import Learner, Task, curve, predict, spectrum
+from onehead.aim import Learner, MarchenkoPastur, Task, curve, predict, spectrum
 from onehead.aim.training.amp import amp
 from onehead.aim.training.compare import compare
 from onehead.aim.training.settings import Method
@@ -49,6 +49,44 @@ def test_extrapolation_is_exact_on_a_line(table):
     d = np.array([50.0, 100.0, 200.0])
     design = np.stack([np.ones(3), 1.0 / d], axis=1) * (d / 0.25)[:, None]
     assert found.standard_error == pytest.approx(np.sqrt(np.linalg.inv(design.T @ design)[0, 0]))
+
+
+def test_every_run_stands_beside_the_prediction_for_what_it_trained():
+    """Samples, rows of the factor and of the target are whole numbers: at d = 10, .33 is three rows and 33 samples."""
+    task, learner = Task(target=MarchenkoPastur(kappa0=0.33)), Learner(width=0.33, weight_decay=0.05)
+    point = compare(task, learner, [0.333], dims=[10, 15], seeds=2, method=QUICK).points[0]
+    for run, theory, (kappa0, width, count) in zip(
+        point.runs, point.beside, [(0.3, 0.3, 33), (1 / 3, 1 / 3, 75)], strict=True
+    ):
+        own = predict(Task(target=MarchenkoPastur(kappa0=kappa0)), learner.changed(width=width), count / run.dim**2)
+        assert (run.samples, run.trained_width, run.trained_kappa0) == (count, width, kappa0)
+        assert theory.test_error == own.test_error
+        assert predict(*run.trained).test_error == own.test_error
+    row, last = point.rows()[0], point.rows()[-1]
+    assert row["test_error_theory"] == point.beside[0].test_error
+    assert row["test_error_theory"] != pytest.approx(point.prediction.test_error, rel=1e-3)
+    assert last["test_error_theory"] == point.prediction.test_error  # the limit of what was asked for
+
+
+def test_extrapolation_takes_off_what_rounding_did():
+    class Fake:
+        _FALL, repeats, spread = 1.0, 4, {"test_error_std": 0.01}
+
+        def __init__(self, dim, rounding):
+            self.dim, self.test_error = dim, 0.1 + 3.0 / dim + rounding
+
+    off = (0.02, -0.01, 0.005)
+    runs = [Fake(dim, rounding) for dim, rounding in zip((50, 100, 200), off, strict=True)]
+    found = extrapolate("test_error", runs, 0.1, [0.1 + rounding for rounding in off])
+    assert (found.value, found.slope) == pytest.approx((0.1, 3.0))
+
+
+def test_the_allowance_for_finite_size_grows_where_samples_are_few():
+    """(3 + 1/(α J_T))/d: 20 % at α = .03 and d = 100, where q was measured 15 % off; 4 % at α = .5 (1.8)."""
+    runs = [
+        train(Task(tokens=t), Learner(), dim=20, alpha=a, method=QUICK) for t, a in ((2, 0.5), (2, 0.05), (3, 0.02))
+    ]
+    assert [20 * run.finite_size for run in runs] == pytest.approx([4.0, 13.0, 13.0])
 
 
 @pytest.mark.slow

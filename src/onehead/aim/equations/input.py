@@ -5,7 +5,7 @@ what is left of it as λ → 0⁺. One object per parametrisation owns all of it
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -35,6 +35,7 @@ class InputChannel(ABC):
 
     degree: ClassVar[int]
     relaxes: ClassVar[bool]  # whether a solution can be reached by letting λ fall from where the map vanishes
+    lowest: ClassVar[float]  # eigenvalue that a map can have
 
     target: Target
     scale: float
@@ -46,6 +47,31 @@ class InputChannel(ABC):
     def target_power(self) -> float:
         """Q0 in reduced units."""
         return self.scale**2 * self.target.second_moment
+
+    @property
+    @abstractmethod
+    def lost(self) -> tuple[Array, Array]:
+        """Places and masses of the eigenvalues of the target that no map of this parametrisation holds; none if one equals it."""
+
+    @property
+    @abstractmethod
+    def obstacle(self) -> str | None:
+        """Why no map of this parametrisation equals the target, in words; None if one does."""
+
+    @cached_property
+    def reachable_power(self) -> float:
+        """Tr P²/d of the best that a map can hold of the target, P: the target without what is lost (8.1)."""
+        x, mass = self.lost
+        return max(self.target_power - float(mass @ x**2), 0.0) if x.size else self.target_power
+
+    def narrow(self, rank: float) -> bool:
+        """Whether it is the width of the learner that limits a map of this rank: the theory is then a heuristic (3)."""
+        return False
+
+    @property
+    def wide(self) -> "InputChannel":
+        """The same without a limit of width."""
+        return self
 
     def law(self, s: float) -> Law:
         """rho_s of the reduced target."""
@@ -118,9 +144,10 @@ class InputChannel(ABC):
         """Sample ratio from which on λ → 0⁺ finds the target exactly (4.4); infinite with noise."""
 
     @property
-    @abstractmethod
     def recovered(self) -> Overlaps:
         """The overlaps of the target itself."""
+        Q0, tau = self.target_power, self.scale * self.target.mean
+        return Overlaps(Q0, Q0, 0.0, tau, self.target.rank, SpectralMap(0.0, 0.0, self.lowest, 1.0))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +156,31 @@ class Thresholded(InputChannel):
 
     degree = 1
     relaxes = True
+    lowest = 0.0
+
+    @cached_property
+    def lost(self) -> tuple[Array, Array]:
+        """Negative eigenvalues, and those beyond the width."""
+        x, mass = self.target.lost(self.width)
+        return self.scale * x, mass
+
+    @property
+    def obstacle(self) -> str | None:
+        """S = W'W has no negative eigenvalues, and at most as many others as the width says."""
+        if not self.lost[0].size:
+            return None
+        if self.target.edges[0] < 0.0:
+            return "the target has negative eigenvalues, and a map W'W has none"
+        return "the learner is narrower than the target"
+
+    def narrow(self, rank: float) -> bool:
+        """Whether the rank is all that the width allows; a width of one or more leaves it free."""
+        return self.width < 1.0 and rank >= self.width * (1.0 - 1e-12)
+
+    @property
+    def wide(self) -> InputChannel:
+        """The same at full width."""
+        return replace(self, width=max(self.width, 1.0))
 
     def threshold(self, m_hat: float) -> float:
         """eps = 2λ/mhat."""
@@ -159,7 +211,7 @@ class Thresholded(InputChannel):
 
     def replicon(self, overlaps: Overlaps, hats: Hats) -> float | None:
         """A2/Sigmahat²."""
-        if overlaps.rank >= self.width:
+        if self.narrow(overlaps.rank):
             return None
         return replicon_integral(self.law(overlaps.map.s), overlaps.map.eps) / hats.sigma**2
 
@@ -240,14 +292,10 @@ class Thresholded(InputChannel):
         return ridgeless.interpolation(self, labels)
 
     def recovery(self, labels: Labels) -> float:
-        """From the semicircle alone; never for a learner narrower than the target."""
-        return INFINITE if labels.noise > 0.0 else ridgeless.recovery(self, labels)
-
-    @property
-    def recovered(self) -> Overlaps:
-        """S = S*, of the target's rank."""
-        Q0 = self.target_power
-        return Overlaps(Q0, Q0, 0.0, np.nan, self.target.rank, SpectralMap(0.0, 0.0, 0.0, 1.0))
+        """From the semicircle alone; never where no map equals the target."""
+        if labels.noise > 0.0 or self.obstacle is not None:
+            return INFINITE
+        return ridgeless.recovery(self, labels)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -259,6 +307,17 @@ class Linear(InputChannel):
 
     degree = 2
     relaxes = False
+    lowest = -INFINITE
+
+    @property
+    def lost(self) -> tuple[Array, Array]:
+        """Nothing: any symmetric matrix will do."""
+        return np.empty(0), np.empty(0)
+
+    @property
+    def obstacle(self) -> str | None:
+        """None."""
+        return None
 
     def _denominator(self, sigma_hat: float) -> float:
         return sigma_hat + 2.0 * self.unit * self.decay
@@ -268,13 +327,12 @@ class Linear(InputChannel):
         slope = hats.m / D
         q = (hats.m**2 * self.target_power + hats.q) / D**2
         return Overlaps(
-            q, slope * self.target_power, 1.0 / D, slope * self._mean, 1.0, SpectralMap(s, 0.0, -INFINITE, slope)
+            q, slope * self.target_power, 1.0 / D, slope * self._mean, 1.0, SpectralMap(s, 0.0, self.lowest, slope)
         )
 
     @cached_property
     def _mean(self) -> float:
-        nodes = self.law(1.0).nodes()  # a semicircle has mean zero: any s will do
-        return float(nodes.mass @ nodes.x)
+        return self.scale * self.target.mean
 
     def penalty(self, overlaps: Overlaps) -> float:
         """λ Tr S²/d."""
@@ -327,21 +385,17 @@ class Linear(InputChannel):
             )
         q, m = share * (labels.power - share * Q0) / (1.0 - share), share * Q0
         s = (q / share**2 - Q0) if share > 0.0 else INFINITE
-        return Interpolating(Overlaps(q, m, INFINITE, np.nan, 1.0, SpectralMap(s, 0.0, -INFINITE, share)), 0.0)
+        tau = share * self._mean
+        return Interpolating(Overlaps(q, m, INFINITE, tau, 1.0, SpectralMap(s, 0.0, self.lowest, share)), 0.0)
 
-    def interpolation(self, labels: Labels) -> tuple[float, None]:
-        """As many combinations as entries of the map: α J = 1/2."""
-        return 1.0 / self.unit / labels.informative, None
+    def interpolation(self, labels: Labels) -> tuple[float, Interpolating | None]:
+        """As many combinations as entries of the map: α J = 1/2; with noise the map there is infinitely large."""
+        state = None if labels.noise > 0.0 else Interpolating(self.recovered, 0.0)
+        return 1.0 / self.unit / labels.informative, state
 
     def recovery(self, labels: Labels) -> float:
         """The same: without noise the linear equations have one solution from there on."""
         return INFINITE if labels.noise > 0.0 else self.interpolation(labels)[0]
-
-    @property
-    def recovered(self) -> Overlaps:
-        """S = S*."""
-        Q0 = self.target_power
-        return Overlaps(Q0, Q0, 0.0, np.nan, 1.0, SpectralMap(0.0, 0.0, -INFINITE, 1.0))
 
 
 CHANNELS: dict[str, type[InputChannel]] = {"factorised": Thresholded, "direct": Linear}

@@ -10,30 +10,40 @@ __all__ = ["Shrunk", "plateau_of"]
 
 
 class Shrunk(NamedTuple):
-    """S = c S* with its loss on fresh samples, and its test error: the squared distance whatever the loss (8.1)."""
+    """S = c P, P the best that a map can hold of the target, with its loss on fresh samples, its test error (the squared
+    distance whatever the loss), and P² = Tr P²/d in reduced units (8.1)."""
 
     c: float
     loss: float
     test_error: float
+    power: float
+
+    @property
+    def overlaps(self) -> tuple[float, float]:
+        """(q, m) in reduced units."""
+        return self.c**2 * self.power, self.c * self.power
 
 
 def plateau_of(problem: StateEvolution, *, coarse: bool = False) -> Shrunk:
-    """c = argmin of the fresh loss at (q, m) = (c² Q0, c Q0): shrunk below one by the noise (8.1)."""
-    return _plateau(problem.output, problem.target_power, coarse)
+    """c = argmin of the fresh loss at (q, m) = (c² P², c P²): shrunk below one by the noise, and by what P lacks (8.1).
+
+    Any map has m <= sqrt(q) sqrt(P²), and the loss falls with m, so that none does better than c P.
+    """
+    return _plateau(problem.output, problem.input.reachable_power, coarse)
 
 
 @lru_cache(maxsize=256)
-def _plateau(output: OutputChannel, Q0: float, coarse: bool) -> Shrunk:
-    """The same; weight decay and width play no part."""
+def _plateau(output: OutputChannel, power: float, coarse: bool) -> Shrunk:
+    """The same; weight decay plays no part."""
     from scipy.optimize import minimize_scalar  # noqa: PLC0415
 
     def loss(c: float, coarse: bool, name: str | None = None) -> float:
-        return output.fresh_loss(c * c * Q0, c * Q0, coarse=coarse, loss=name)
+        return output.fresh_loss(c * c * power, c * power, coarse=coarse, loss=name)
 
-    c = 1.0
-    if output.label_power > Q0:
+    c = 1.0 if power > 0.0 else 0.0
+    if output.label_power > power > 0.0:
         rough = coarse or output.geometry.sampled  # the loss is flat at its minimum: its own rule may be finer
         found = minimize_scalar(lambda c: loss(c, rough), bounds=(0.0, 1.5), method="bounded", options={"xatol": 1e-8})
         c = float(found.x)
     own = loss(c, coarse)
-    return Shrunk(c, own, own if output.loss.yardstick else loss(c, coarse, "squared"))
+    return Shrunk(c, own, own if output.loss.yardstick else loss(c, coarse, "squared"), power)

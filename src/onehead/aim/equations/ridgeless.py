@@ -56,7 +56,7 @@ def interpolating(channel: "Thresholded", labels: Labels, alpha: float, accuracy
     low = high = np.log(channel.target_power)
     while excess(low) > 0.0:
         low -= 2.0
-        if low < np.log(TINY):
+        if low < np.log(TINY * channel.target_power):
             raise OutsideDomain("the labels are fitted by the target itself: recovery is perfect here.")
     while excess(high) < 0.0:
         high += 2.0
@@ -69,7 +69,8 @@ def interpolating(channel: "Thresholded", labels: Labels, alpha: float, accuracy
 def interpolation(channel: "Thresholded", labels: Labels) -> tuple[float, Interpolating | None]:
     """Sample ratio up to which the labels are fitted exactly as λ → 0⁺, and the state there (4.2).
 
-    eps = 0 fixes s by J(s, 0) - s A(s, 0) = Q; then α = A(s, 0) / (2 J_T). Without noise s → 0 and the state is the target.
+    eps = 0 fixes s by J(s, 0) - s A(s, 0) = Q; then α = A(s, 0) / (2 J_T). Without noise s → 0 and the state is the target,
+    if a map can hold it; else what it cannot hold acts like noise, and s is positive.
     A target whose eigenvalues have no positive mean is never met by one without negative eigenvalues: s is infinite.
     """
     return _interpolation(replace(channel, decay=0.0), labels)  # the limit does not know the weight decay it came from
@@ -86,10 +87,10 @@ def _interpolation(channel: "Thresholded", labels: Labels) -> tuple[float, Inter
         part = channel.integrals(s, 0.0)
         return part.J - s * part.A - labels.power
 
-    if labels.noise < 10.0 * TINY * channel.target_power:  # no noise: the root is at s = 0
+    if labels.power - channel.reachable_power < 5.0 * TINY * channel.target_power:  # all is met at s = 0
         s = TINY * channel.target_power  # A approaches its limit like sqrt(s): one step of extrapolation removes that
         A = 2.0 * channel.integrals(0.25 * s, 0.0).A - channel.integrals(s, 0.0).A
-        return A / twice, None
+        return A / twice, Interpolating(channel.recovered, 0.0)
     low = high = float(np.log(labels.power))  # laws with little blur are the expensive ones: come from above
     while excess(low) > 0.0:
         low, high = low - 4.0, low
@@ -104,20 +105,18 @@ def _interpolation(channel: "Thresholded", labels: Labels) -> tuple[float, Inter
 
 
 def recovery(channel: "Thresholded", labels: Labels) -> float:
-    """Sample ratio beyond which λ → 0⁺ finds the target exactly, without noise (4.4).
+    """Sample ratio beyond which λ → 0⁺ finds a target that a map can hold exactly, without noise (4.4).
 
     With k the rank of the target and w the semicircle density on (-2, 2), c solves
     (1 - k) int_c^2 (t - c) w = k c and abar = k - k²/2 + (1 - k)²/2 int_c^2 t (t - c) w; 1/2 for k = 1.
-    A learner too narrow to keep all of t > c cuts the integrals at its own width; one narrower than the target never recovers it.
+    A learner too narrow to keep all of t > c cuts the integrals at its own width.
     """
     from scipy.optimize import brentq  # noqa: PLC0415
 
     k = channel.target.rank
-    if channel.width < k:
-        return INFINITE
     if k >= 1.0:
         return 1.0 / channel.unit / labels.informative
-    spare = (channel.width - k) / (1.0 - k)
+    spare = max(channel.width - k, 0.0) / (1.0 - k)
     narrow = -2.0 if spare >= 1.0 else brentq(lambda t: _tail(t, 0.0)[0] - spare, -2.0, 2.0, xtol=1e-15)
 
     def balance(c: float) -> float:

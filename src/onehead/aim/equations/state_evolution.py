@@ -138,12 +138,21 @@ class StateEvolution:
         return self.input.recovery(self.labels)
 
     @property
+    def narrow_interpolation(self) -> bool:
+        """Whether interpolation ends where it does because of the width of the learner: a heuristic (3)."""
+        return not np.isclose(self.interpolation, self.input.wide.interpolation(self.labels)[0], rtol=1e-9)
+
+    @property
+    def narrow_recovery(self) -> bool:
+        """The same of recovery (4.4)."""
+        return not np.isclose(self.recovery, self.input.wide.recovery(self.labels), rtol=1e-9)
+
+    @property
     def direct_interpolation(self) -> float:
         """Interpolation and recovery of direct training: as many combinations as entries, whatever the target (4.5, 6)."""
         return 1.0 / self.output.geometry.unit / self.informative
 
     @property
     def bayes_optimal(self) -> float:
-        """Strong recovery by the Bayes-optimal learner, abar = k - k²/2 (k < 1), 1/2 otherwise (4.5; not re-derived)."""
-        k = min(self.input.target.rank, 1.0)
-        return (k - 0.5 * k**2) / self.informative
+        """Recovery by the Bayes-optimal learner: as many combinations as eigenvectors have to be told apart (4.5)."""
+        return self.input.target.apart / self.output.geometry.unit / self.informative

@@ -201,12 +201,14 @@ def _solve(
     may_be_zero: bool,
     full: bool,
 ) -> Dot | None:
-    """One dot: zero, interpolating, or from its guesses; None where the quick route finds nothing."""
+    """One dot: zero, a limit, or from its guesses; None where the quick route finds nothing."""
     try:
         if may_be_zero and is_zero(problem, alpha, RULE):
             return _zero(problem, alpha, x)
+        if problem.decay == 0.0 and alpha >= problem.recovery:
+            return _limit(problem, alpha, x, problem.input.recovered)
         if problem.decay == 0.0 and alpha <= problem.interpolation:
-            return _interpolating(problem, alpha, x)
+            return _limit(problem, alpha, x, problem.input.interpolating(problem.labels, alpha, accuracy=1e-2).overlaps)
     except SolveError:
         return None
     guess, secants = start
@@ -264,9 +266,8 @@ def _zero(problem: StateEvolution, alpha: float, x: float) -> Dot:
     return Dot(x=x, test_error=test, test_error_clean=clean, train_loss=alpha * train, rank=0.0, map=where)
 
 
-def _interpolating(problem: StateEvolution, alpha: float, x: float) -> Dot:
-    """The limit λ → 0⁺ below interpolation (4.1)."""
-    near = problem.input.interpolating(problem.labels, alpha, accuracy=1e-2).overlaps
+def _limit(problem: StateEvolution, alpha: float, x: float, near: Overlaps) -> Dot:
+    """The limit λ → 0⁺ below interpolation (4.1), or beyond recovery (4.4)."""
     test, clean = _errors(problem, near.q, near.m)
     floor = alpha * problem.output.fresh_loss(problem.label_power, problem.label_power, coarse=True)
     return Dot(x=x, test_error=test, test_error_clean=clean, train_loss=floor, rank=near.rank, map=near.map)

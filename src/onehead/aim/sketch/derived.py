@@ -35,8 +35,10 @@ def _grid(low: float, high: float) -> Array:
 def sketch_law(task: Task, learner: Learner, found: Dot) -> tuple[float, list[Line]]:
     """The share of zero eigenvalues of a dot, and (x, density) of every bulk, in the learner's units."""
     s, eps, cut, slope = found.map
-    if found.rank == 0.0 or s <= 0.0:
-        return 1.0 - found.rank, []
+    if found.rank == 0.0:
+        return 1.0, []
+    if s <= 0.0:
+        return 1.0 - found.rank, [target_law(task, learner)]
     law, own = StateEvolution.of(task, learner).input.law(s), slope / learner.beta
     sources = [_grid(max(low, cut), high) for low, high in law.edges if high > cut]
     return 1.0 - found.rank, [(own * (x - eps), law.density(x) / own) for x in sources]
@@ -84,12 +86,12 @@ def sketch_parts(
     """Samples, and underfitting, approximation, overfitting and mismatch there (8), with one derivative half way."""
     at, _, dots = sketch_excess(task, learner, samples)
     problem, end = StateEvolution.of(task, learner), sketch_plateau(task, learner)
-    Q0, table = problem.target_power, []
+    (last_q, last_m), table = end.overlaps, []
     for dot in dots[::2]:  # the laws of these targets are dear: every second point is enough for the eye
         q, m = (0.0, 0.0) if dot.state is None else (float(v) for v in np.exp(dot.state[:2]))
-        along_q, along_m = _partials(problem, 0.5 * (q + end.c**2 * Q0), 0.5 * (m + end.c * Q0))
+        along_q, along_m = _partials(problem, 0.5 * (q + last_q), 0.5 * (m + last_m))
         under, over, features = distance_parts(problem.input, dot.map, dot.rank, end.c)
-        mismatch = (along_m + 2.0 * end.c * along_q) * (m - end.c * Q0)
+        mismatch = (along_m + 2.0 * end.c * along_q) * (m - last_m)
         table.append((along_q * under, along_q * features, along_q * over, mismatch))
     return at[::2], table
 

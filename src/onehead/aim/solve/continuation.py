@@ -96,9 +96,9 @@ def _at_sigma(
 
 def walk(problem: StateEvolution, alpha: float, level: int) -> Vector:
     """A state close to the solution: walk from a small Sigma, where the equations are easy, until α is passed."""
-    c, Q0 = max(plateau_of(problem).c, 0.05), problem.target_power
+    c, power = max(plateau_of(problem).c, 0.05), problem.input.reachable_power or problem.target_power
     easy = float(np.log(min(0.3, 0.1 / max(problem.decay, 1e-12))))
-    start = np.log([c * c * Q0, c * Q0 * (1.0 - 1e-6)])
+    start = np.log([c * c * power, c * power * (1.0 - 1e-6)])
     return _walk(problem, _ratio_route(problem, alpha), easy, start, level)
 
 

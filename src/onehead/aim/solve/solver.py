@@ -183,7 +183,7 @@ def _descend(problem: StateEvolution, alpha: float) -> Vector | None:
 
 
 def _plateau_guess(problem: StateEvolution, alpha: float, c: float) -> Vector:
-    """The plateau c S*, with the Sigma of many samples."""
-    c, Q0 = max(c, 0.05), problem.target_power
+    """The plateau c P (8.1), with the Sigma of many samples."""
+    c, power = max(c, 0.05), problem.input.reachable_power or problem.target_power
     sigma = min(0.6 / alpha, problem.input.largest_sigma)
-    return np.log([c * c * Q0, c * Q0 * (1.0 - 1e-6), sigma])
+    return np.log([c * c * power, c * power * (1.0 - 1e-6), sigma])

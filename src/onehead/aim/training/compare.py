@@ -45,7 +45,7 @@ def compare(
 ) -> Comparison:
     """Train at several dimensions and lay the result over the prediction, with z-scores.
 
-    A run of size d differs from the limit by O(1/d); with two dimensions or more the table ends in the
+    Every run stands beside the prediction for the numbers of samples and rows that it had. It differs from it by O(1/d); with two dimensions or more the table ends in the
     extrapolation to 1/d → 0, its standard error, and its distance from theory in standard errors.
 
     Parameters
@@ -82,7 +82,17 @@ def compare(
             progress=progress,
         )
 
+    def solved(theory: Prediction, run: TrainingResult) -> Prediction:
+        same = run.trained == (theory.task, theory.learner, theory.alpha)
+        return theory if same else predict(*run.trained)
+
     points = side_by_side(
-        alphas, dims, seeds, called="seeds", predicted=lambda alpha: predict(task, learner, alpha), measured=measured
+        alphas,
+        dims,
+        seeds,
+        called="seeds",
+        predicted=lambda alpha: predict(task, learner, alpha),
+        measured=measured,
+        solved=solved,
     )
     return Comparison(points=points, setting=str(variant or Variant()), task=task, learner=learner)

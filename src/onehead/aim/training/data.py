@@ -12,7 +12,7 @@ from onehead.aim.targets import Discrete, MarchenkoPastur, Target
 from onehead.aim.task import Task
 from onehead.errors import InvalidArgument
 
-__all__ = ["Chunk", "Samples", "TokenLaw", "Tokens", "check_target", "draw_target", "labels", "softmax_rows"]
+__all__ = ["Chunk", "Samples", "TokenLaw", "Tokens", "check_target", "draw_target", "labels", "rows_of", "softmax_rows"]
 
 Array = NDArray[np.float64]
 TokenLaw = Literal["gaussian", "rademacher", "sparse", "sphere", "heavy-tailed"]
@@ -20,6 +20,11 @@ TokenLaw = Literal["gaussian", "rademacher", "sparse", "sphere", "heavy-tailed"]
 CHUNK = 2**19  # numbers in the tokens of one chunk: a few megabytes, so that its products stay in the cache
 SPARSITY = 0.1  # share of non-zero entries of sparse tokens
 DEGREES = 5.0  # of freedom of the heavy-tailed tokens: four moments exist, the kurtosis is 9
+
+
+def rows_of(width: float, dim: int) -> int:
+    """m = κ d rounded, at least one: rows of a factor."""
+    return max(1, round(width * dim))
 
 
 def draw_target(target: Target, dim: int, rng: np.random.Generator) -> Array:
@@ -35,7 +40,7 @@ def draw_target(target: Target, dim: int, rng: np.random.Generator) -> Array:
     ((40, 40), 20)
     """
     if isinstance(target, MarchenkoPastur):
-        width = max(1, round(target.kappa0 * dim))
+        width = rows_of(target.kappa0, dim)
         W = rng.standard_normal((width, dim))
         return W.T @ W / sqrt(width * dim)
     assert isinstance(target, Discrete)

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.task import Task, check_alpha
-from onehead.aim.training.data import Samples, draw_target
+from onehead.aim.targets import MarchenkoPastur
+from onehead.aim.task import Learner, Task, check_alpha
+from onehead.aim.training.data import Samples, draw_target, rows_of
 from onehead.aim.training.settings import Method, Variant
 from onehead.errors import InvalidArgument
 
-__all__ = ["Instance", "sample_count"]
+__all__ = ["Instance", "as_trained", "sample_count"]
 
 Array = NDArray[np.float64]
 
@@ -21,6 +22,22 @@ def sample_count(alpha: float, dim: int) -> int:
     if count < 2:
         raise InvalidArgument("alpha", alpha, f"at least 2/dim² = {2 / dim**2:g}")
     return count
+
+
+def as_trained(task: Task, learner: Learner, alpha: float, dim: int) -> tuple[Task, Learner, float]:
+    """The problem that a run of this dimension solves: samples, width and target width are whole numbers there (1.8).
+
+    Examples
+    --------
+    >>> task, learner, alpha = as_trained(Task(), Learner(width=0.01), 0.1, 25)
+    >>> task.target.kappa0, learner.width, alpha
+    (0.48, 0.04, 0.0992)
+    """
+    if isinstance(task.target, MarchenkoPastur):
+        task = task.changed(target=MarchenkoPastur(kappa0=rows_of(task.target.kappa0, dim) / dim))
+    if learner.param == "factorised":
+        learner = learner.changed(width=rows_of(learner.width, dim) / dim)
+    return task, learner, sample_count(alpha, dim) / dim**2
 
 
 @dataclass(frozen=True, kw_only=True)

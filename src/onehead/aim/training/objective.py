@@ -18,7 +18,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from onehead.aim.losses import Loss
-from onehead.aim.training.data import Chunk, Samples
+from onehead.aim.training.data import Chunk, Samples, rows_of
 from onehead.errors import InvalidArgument
 
 __all__ = [
@@ -314,7 +314,7 @@ class Direct(Parametrisation):
 
 def parametrisation(param: str, *, tied: bool, dim: int, width: float, heads: int) -> Parametrisation:
     """The weights that a learner trains: ``param``, tied or not, of width m = κ d rounded."""
-    rows = max(1, round(width * dim))
+    rows = rows_of(width, dim)
     if param == "factorised":
         return Factorised(dim, rows, heads) if tied else Untied(dim, rows, heads)
     if not tied:

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.task import Learner, Task
+from onehead.aim.training.instance import as_trained
 from onehead.aim.training.settings import Method, Variant
-from onehead.measured import Measured
+from onehead.measured import FINITE_SIZE, Measured
 from onehead.results import Certificate, Result
 
 __all__ = ["QUANTITIES", "TrainingCertificate", "TrainingResult", "TrainingRun"]
@@ -58,7 +59,11 @@ class TrainingRun(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingResult(Measured):
-    """Averages over seeds; ``spread`` has for each its ``_std`` over seeds and the ``_err`` of the mean."""
+    """Averages over seeds; ``spread`` has for each its ``_std`` over seeds and the ``_err`` of the mean.
+
+    ``trained_alpha``, ``trained_width`` and ``trained_kappa0`` (of an mp target) are n/d², m/d and m₀/d: what was asked for,
+    rounded to whole numbers of samples and rows.
+    """
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("runs", "variant", "method")
     _SHOWN: ClassVar[tuple[str, ...]] = ("dim", "alpha", "seeds", "test_error", "train_loss", "rank")
@@ -84,6 +89,9 @@ class TrainingResult(Measured):
     q: float
     m: float
     seconds: float
+    trained_alpha: float
+    trained_width: float
+    trained_kappa0: float | None
     spread: dict[str, float]
     seeds: int
     setting: str
@@ -93,6 +101,17 @@ class TrainingResult(Measured):
     method: Method
     task: Task
     learner: Learner
+
+    @property
+    def trained(self) -> tuple[Task, Learner, float]:
+        """Task, learner and sample ratio that were trained: the arguments of the prediction to lay beside it."""
+        return as_trained(self.task, self.learner, self.alpha, self.dim)
+
+    @property
+    def finite_size(self) -> float:
+        """(3 + 1/(α J_T))/d: measured, most of all in q where combinations of logits are few (1.8)."""
+        combinations = self.trained_alpha * (self.task.tokens * (self.task.tokens + 1) / 2 - 1)
+        return (FINITE_SIZE + 1.0 / combinations) / self.dim
 
     @property
     def eigenvalues(self) -> Array:

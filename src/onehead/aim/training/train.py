@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onehead.aim.losses import loss_named
+from onehead.aim.targets import MarchenkoPastur
 from onehead.aim.task import Learner, Task
 from onehead.aim.training.data import Samples, check_target
-from onehead.aim.training.instance import Instance, sample_count
+from onehead.aim.training.instance import Instance, as_trained, sample_count
 from onehead.aim.training.minimise import Minimum, Stopped, adam, lbfgs, stationarity
 from onehead.aim.training.objective import (
     Objective,
@@ -68,7 +69,8 @@ def train(
 ) -> TrainingResult:
     """Train a head of finite size on fresh data, once per seed, and measure what the theory predicts.
 
-    Minimises sum_μ loss(A_μ, y_μ) + λ d Tr S over the weights (1.2), with n = α d² samples rounded.
+    Minimises sum_μ loss(A_μ, y_μ) + λ d Tr S over the weights (1.2), with n = α d² samples, κ d rows of the factor and κ₀ d of the
+    target's, each rounded; ``trained`` of the result is the problem with these numbers, the one to predict beside it.
 
     Parameters
     ----------
@@ -118,11 +120,15 @@ def train(
     )
     runs = _all(plan, range(seeds), workers, progress)
     means, spread = spreads(runs, QUANTITIES)
+    own, head, ratio = as_trained(task, learner, alpha, dim)
     return TrainingResult(
         alpha=alpha,
         dim=dim,
         samples=plan.count,
         **means,
+        trained_alpha=ratio,
+        trained_width=head.width,
+        trained_kappa0=own.target.kappa0 if isinstance(own.target, MarchenkoPastur) else None,
         spread=spread,
         seeds=len(runs),
         setting=str(plan.variant),

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from onehead.aim.equations.input import InputChannel
 from onehead.aim.equations.plateau import plateau_of
@@ -17,6 +18,8 @@ from onehead.spectra.law import gauss_legendre
 
 __all__ = ["Decomposition", "decompose", "distance_parts"]
 
+Array = NDArray[np.float64]
+
 SEGMENT_NODES = 6
 
 
@@ -27,7 +30,8 @@ class Decomposition(Result):
     ``underfitting``: directions that weight decay keeps at zero. ``approximation``: learned features, wrong in size or
     direction. ``overfitting``: noise that was learned. ``mismatch``: what an overall change of size accounts for; it
     vanishes to first order at the plateau and may be negative. ``distance`` is |S - c S*|²/d, the first three in units
-    of S, and ``gap`` what the four parts miss of the excess, relative to it.
+    of S, and ``gap`` what the four parts miss of the excess, relative to it. Where no map of the learner equals the target, what
+    none can hold is no part of the distance: it is in the plateau.
     """
 
     excess_error: float
@@ -47,7 +51,8 @@ def decompose(point: Prediction) -> Decomposition:
 
     The distance |S - c S*|²/d is an integral over the locations x of the blurred target law, with a non-negative integrand;
     it is cut at the threshold, and above it at the upper edge of the noise bulk. With the partial derivatives of the
-    error averaged over the segment from the plateau to (q, m), excess = E_q distance + (E_m + 2 c E_q)(m - c Q0) exactly.
+    error averaged over the segment from the plateau to (q, m), excess = E_q distance + (E_m + 2 c E_q)(m - c P²) exactly, P²
+    being Q0 without what no map can hold.
 
     Examples
     --------
@@ -59,11 +64,12 @@ def decompose(point: Prediction) -> Decomposition:
     """
     problem = point.equations
     q, m = problem.units.reduced(point.q, point.m)
-    c, Q0 = plateau_of(problem).c, problem.target_power
-    along_q, along_m = _averaged_partials(problem, (c * c * Q0, c * Q0), (q, m))
+    end = plateau_of(problem)
+    c = end.c
+    along_q, along_m = _averaged_partials(problem, end.overlaps, (q, m))
     where = SpectralMap(point.spread, point.threshold, point.cut, point.slope * point.learner.beta)
     under, over, features = distance_parts(problem.input, where, point.rank, c)
-    mismatch = (along_m + 2.0 * c * along_q) * (m - c * Q0)
+    mismatch = (along_m + 2.0 * c * along_q) * (m - c * end.power)
     parts = (along_q * under, along_q * features, along_q * over, mismatch)
     gap = (sum(parts) - point.excess_error) / point.excess_error if point.excess_error else 0.0
     return Decomposition(
@@ -96,22 +102,34 @@ def distance_parts(channel: InputChannel, where: SpectralMap, rank: float, c: fl
     """∫ rho [s_x² - 2 c s_x E(λ|x) + c² E(λ²|x)] over x below the threshold, in the noise bulk, and above it (8.2).
 
     E(λ|x) = x - 2 s Re g and E(λ²|x) = a² - b² - 2 a (x - a) + s with a = x - s Re g, b = pi s rho; s_x is the learned
-    eigenvalue, slope (x - eps)_+, in reduced units.
+    eigenvalue, slope (x - eps)_+, in reduced units. Of what no map can hold, negative eigenvalues are left out of E(λ²|x), and
+    positive ones beyond the width are taken off the first part, which they are always in: so no part is negative.
     """
     s, eps, cut, slope = where
-    Q0 = channel.target_power
     if rank == 0.0:
-        return c * c * Q0, 0.0, 0.0
+        return c * c * channel.reachable_power, 0.0, 0.0
     if s <= 0.0:  # the target itself
-        return 0.0, 0.0, (1.0 - c) ** 2 * Q0
+        return 0.0, 0.0, (1.0 - c) ** 2 * channel.target_power
     law = channel.law(s)
     top = max(noise_bulk(law)[1], cut)
     bounds = ((-np.inf, cut), (cut, top), (top, np.inf))
-    sums = []
+    sums, lost = [], []
     for low, high in bounds:
         x, mass, hilbert = law.nodes(low, high)
         a, b = x - s * hilbert, np.pi * s * law.density(x)
         learned = slope * (x - eps) if high > cut else np.zeros(x.shape)
         second = a**2 - b**2 - 2.0 * a * (x - a) + s
         sums.append(float(mass @ (learned**2 - 2.0 * c * learned * (2.0 * a - x) + c * c * second)))
-    return sums[0], sums[1], sums[2]
+        lost.append(_negative_power(channel, s * mass, a, b) if high > cut else 0.0)
+    lost[0] = channel.target_power - channel.reachable_power - sum(lost)  # the rest of it, exactly
+    under, over, features = (part - c * c * gone for part, gone in zip(sums, lost, strict=True))
+    return under, over, features
+
+
+def _negative_power(channel: InputChannel, weight: Array, a: Array, b: Array) -> float:
+    """∫ rho E(λ²|x) of negative eigenvalues that no map can hold; λ has the share w s/((a - λ)² + b²) at x (8.2)."""
+    places, masses = channel.lost
+    total = 0.0
+    for value, mass in zip(places[places < 0.0], masses[places < 0.0], strict=True):  # there may be many of x and λ
+        total += float(mass * value**2 * np.sum(weight / ((a - value) ** 2 + b**2)))
+    return total

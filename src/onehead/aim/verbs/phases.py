@@ -14,7 +14,7 @@ from onehead.aim.words import needed_dimension
 from onehead.arguments import checked, instance, numbers, optional
 from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.parallel import walk_chains
-from onehead.results import FAILED, INTERRUPTED, Grid
+from onehead.results import FAILED, INTERRUPTED, Grid, Kind
 
 __all__ = ["LOG_DECAY", "LOG_SAMPLES", "Cell", "PhaseDiagram", "Region", "phase_diagram", "region_of"]
 
@@ -52,6 +52,7 @@ class Cell:
     local_exponent: float | None
     region: Region | None
     status: str
+    kind: Kind | None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -147,6 +148,7 @@ def _cell(
         local_exponent=exponent,
         region=region_of(point),
         status=point.status,
+        kind=point.kind,
     )
     return cell, point
 
@@ -161,4 +163,5 @@ def _failed(dim: int, log_n: float, log_lambda: float, reason: str) -> Cell:
         local_exponent=None,
         region=None,
         status=f"{FAILED}: {reason}",
+        kind=None,
     )

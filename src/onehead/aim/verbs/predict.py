@@ -78,9 +78,11 @@ class Prediction(Result):
         """
         target_power = self.task.target.second_moment
         cosine = self.m / (self.q * target_power) ** 0.5 if self.q > 0.0 else 0.0
+        obstacle = self.equations.input.obstacle
         lines = [
             f"With n = {self.alpha:g} d² samples (alpha = {self.alpha:g}) the error on a fresh sample is "
-            f"{self.test_error:.3g}; infinitely many would give {self.test_error - self.excess_error:.3g}.",
+            f"{self.test_error:.3g}; infinitely many would give {self.test_error - self.excess_error:.3g}"
+            + (f", not less, because {obstacle}." if obstacle else "."),
             f"Against labels without noise the error is {self.test_error_clean:.3g}.",
             f"Size: q = {self.q:.4g} is the mean squared eigenvalue of the trained map S; the target's is {target_power:.4g}.",
             f"Overlap: m = {self.m:.4g}, so the cosine between S and the target is {cosine:.3f}.",
@@ -95,12 +97,15 @@ class Prediction(Result):
 
     def _explain_rank(self) -> str:
         """The rank in words."""
+        if self.spread == 0.0 and self.rank > 0.0:
+            return f"Rank: S is the target itself, and {self.rank:.1%} of its eigenvalues are not zero."
         if self.cut == -INFINITE:
             return "Rank: direct training sets no eigenvalue to zero; about half of the noise bulk is negative."
         if self.rank == 0.0:
             return "Rank: 0. Weight decay keeps every eigenvalue at zero: too few samples for this weight decay."
         share = f"{self.rank:.1%} of the eigenvalues of S are not zero (the target has {self.task.target.rank:.1%})"
-        return f"Rank: {share}; weight decay removes the others."
+        narrow = self.equations.input.narrow(self.rank)
+        return f"Rank: {share}; {'the width of the learner allows no more' if narrow else 'weight decay removes the others'}."
 
     def _explain_sigma(self) -> str:
         """Sigma in words."""

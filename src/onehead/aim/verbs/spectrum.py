@@ -29,7 +29,8 @@ class Spectrum(Result):
 
     Eigenvalues are slope (x - threshold) with x from the blurred target law, above the cut, and zero below it.
     ``edges`` lists one interval per bulk, cut at zero; ``x`` and ``density`` tabulate the density there. ``outliers`` are
-    the learned features of a target with a dimension d, each of mass 1/d.
+    the learned features of a target with a dimension d, each of mass 1/d. A map that is the target itself has its law; that of
+    a list of eigenvalues has no density, but ``levels``: the different values, each with its share.
     """
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("intervals",)
@@ -38,6 +39,7 @@ class Spectrum(Result):
         "rank": "share that are not",
         "edges": "one interval per bulk",
         "outliers": "eigenvalues outside the bulks",
+        "levels": "values that eigenvalues have exactly, zero apart, and their shares",
         "mean": "Tr S/d",
         "second_moment": "Tr S²/d",
     }
@@ -46,6 +48,7 @@ class Spectrum(Result):
     rank: float
     edges: tuple[tuple[float, float], ...]
     outliers: tuple[Outlier, ...]
+    levels: tuple[tuple[float, float], ...]
     intervals: tuple[tuple[float, float], ...]  # bulks and outliers
     x: Array
     density_values: Array
@@ -63,13 +66,14 @@ class Spectrum(Result):
 
     def __repr__(self) -> str:
         bulks = ", ".join(f"[{low:.4g}, {high:.4g}]" for low, high in self.edges)
-        return f"Spectrum(zero_mass={self.zero_mass:.4f}, edges=({bulks}), outliers={len(self.outliers)})"
+        levels = f", levels={len(self.levels)}" if self.levels else ""
+        return f"Spectrum(zero_mass={self.zero_mass:.4f}, edges=({bulks}), outliers={len(self.outliers)}{levels})"
 
     def density(self, x: Array) -> Array:
-        """Density of the non-zero eigenvalues at x: rho_s(x / slope + threshold) / slope."""
+        """Density of the non-zero eigenvalues at x: rho_s(x / slope + threshold) / slope; atoms have none."""
         x = np.atleast_1d(np.asarray(x, dtype=float))
         point = self.point
-        if self.rank == 0.0:
+        if self.rank == 0.0 or self.levels:
             return np.zeros(x.shape)
         if self._law is None:
             scale = point.task.beta0 / point.learner.beta
@@ -81,8 +85,10 @@ class Spectrum(Result):
         """Share of eigenvalues up to x, the atom at zero included."""
         x = np.atleast_1d(np.asarray(x, dtype=float))
         grid, below = self._table
-        share = np.interp(x, grid, below, left=0.0, right=below[-1] if below.size else 0.0)
-        return np.asarray(share + np.where(x >= 0.0, self.zero_mass, 0.0))
+        share = np.interp(x, grid, below, left=0.0, right=below[-1]) if grid.size else np.zeros(x.shape)
+        for place, mass in (*self.levels, (0.0, self.zero_mass)):
+            share = share + np.where(x >= place, mass, 0.0)
+        return np.asarray(share)
 
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         """Draw eigenvalues from the limiting law, independently."""
@@ -92,6 +98,9 @@ class Spectrum(Result):
         positive = u < self.rank
         if grid.size:
             values[positive] = np.interp(u[positive] * below[-1] / self.rank, below, grid)
+        elif self.levels:
+            places, masses = np.array(self.levels).T
+            values[positive] = places[np.searchsorted(np.cumsum(masses)[:-1], u[positive], side="right")]
         return values
 
     @cached_property
@@ -130,12 +139,17 @@ def spectrum(point: Prediction) -> Spectrum:
     """
     outliers = outliers_of(point)
     intervals: tuple[tuple[float, float], ...] = ()
+    levels: tuple[tuple[float, float], ...] = ()
     mean = second = 0.0
     if point.rank > 0.0 and point.spread <= 0.0:  # the target itself
-        scale = point.task.beta0 / point.learner.beta
-        low, high = point.task.target.edges
-        intervals = ((scale * low, scale * high),)
-        mean, second = float("nan"), point.q
+        target, scale = point.task.target, point.task.beta0 / point.learner.beta
+        mean, second = scale * target.mean, point.q
+        if isinstance(target, Discrete):
+            places, shares = target.atoms
+            levels = tuple(zip((scale * places[::-1]).tolist(), shares[::-1].tolist(), strict=True))
+        else:
+            low, high = target.edges
+            intervals = ((scale * low, scale * high),)
     elif point.rank > 0.0:
         law = point.equations.input.law(point.spread)
         nodes = law.nodes(point.cut)
@@ -151,6 +165,7 @@ def spectrum(point: Prediction) -> Spectrum:
         rank=point.rank,
         edges=bulks,
         outliers=outliers,
+        levels=levels,
         intervals=intervals,
         x=np.empty(0),
         density_values=np.empty(0),
@@ -159,8 +174,6 @@ def spectrum(point: Prediction) -> Spectrum:
         certificate=Certificate.of(point.certificate, evaluations=0),
         point=point,
     )
-    if point.spread <= 0.0 and isinstance(point.task.target, Discrete):
-        return result  # eigenvalues themselves: nothing to tabulate
     grid = [low + (high - low) * 0.5 * (1.0 - np.cos(np.linspace(0.0, np.pi, GRID))) for low, high in bulks]
     x = np.concatenate(grid) if grid else np.empty(0)
     return replace(result, x=x, density_values=result.density(x) if x.size else x)

@@ -6,7 +6,7 @@ from typing import ClassVar
 from onehead.aim.equations.emergence import emergence_ratio
 from onehead.aim.equations.plateau import plateau_of
 from onehead.aim.equations.state_evolution import StateEvolution
-from onehead.aim.equations.unknowns import INFINITE
+from onehead.aim.solve.certificate import NARROW
 from onehead.aim.task import Learner, Task
 from onehead.arguments import checked, instance, optional
 from onehead.results import Certificate, Result
@@ -19,7 +19,8 @@ class Thresholds(Result):
     """Values of α = n/d² where something changes, and the test error at the interpolation peak.
 
     ``interpolation``: up to here the labels can be fitted exactly as λ → 0⁺. ``recovery``: from here on λ → 0⁺ finds the
-    target itself (infinite with noise). ``bayes_optimal``: the best learner recovers from here on, without noise.
+    target itself (infinite with noise, and for a target that no map of the learner equals). ``bayes_optimal``: the best
+    learner, which knows the spectrum of the target, recovers from here on, without noise.
     ``direct``: interpolation of direct training. ``emergence``: below it S = 0 at the learner's own weight decay.
     ``peak_test_error``: test error at interpolation as λ → 0⁺.
     """
@@ -64,20 +65,10 @@ def thresholds(task: Task, learner: Learner | None = None) -> Thresholds:
     learner = learner if learner is not None else Learner()
     problem = StateEvolution.of(task, learner)
     ratio, state = problem.input.interpolation(problem.labels)
-    notes = []
-    if state is not None:
-        q, m = state.overlaps.q, state.overlaps.m
-    elif problem.noise > 0.0:
-        # the ridgeless solution grows without bound, trained directly or to a target of no positive mean: pure noise
-        q, m = 1e12, problem.target_power
-    else:
-        q = m = problem.target_power
+    # without a state the ridgeless solution grows without bound, trained directly or to a target of no positive mean: pure noise
+    q, m = (state.overlaps.q, state.overlaps.m) if state is not None else (1e12, problem.target_power)
     peak = problem.output.fresh_loss(q, m, loss="squared")
-    recovery = problem.recovery
-    if recovery == INFINITE:
-        why = "with noise" if problem.noise > 0.0 else "by a learner narrower than the target"
-        notes.append(f"recovery is infinite: the target is never found exactly {why}")
-    cautions = ["the Bayes-optimal line is quoted from the literature, not derived here"]
+    cautions = [NARROW] if problem.narrow_interpolation or problem.narrow_recovery else []
     if ratio > problem.direct_interpolation:
         # the A of a narrow learner can exceed one (3); a narrow map is one that direct training could find as well
         ratio = problem.direct_interpolation
@@ -86,14 +77,14 @@ def thresholds(task: Task, learner: Learner | None = None) -> Thresholds:
         )
     return Thresholds(
         interpolation=ratio,
-        recovery=recovery,
+        recovery=problem.recovery,
         bayes_optimal=problem.bayes_optimal,
         direct=problem.direct_interpolation,
         emergence=emergence_ratio(problem),
         peak_test_error=peak,
         certificate=Certificate(
-            status="converged" + (f"; {notes[0]}" if notes else ""),
-            kind="claim",
+            status=f"converged{_never(problem)}",
+            kind="heuristic" if cautions else "claim",
             residual=state.residual if state is not None else 0.0,
             warnings=tuple(cautions),
         ),
@@ -102,9 +93,19 @@ def thresholds(task: Task, learner: Learner | None = None) -> Thresholds:
     )
 
 
+def _never(problem: StateEvolution) -> str:
+    """Why the target is never found exactly, if it is not."""
+    why = "the labels are noisy" if problem.noise > 0.0 else problem.input.obstacle
+    return "" if why is None else f"; recovery is infinite: the target is never found exactly, because {why}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Plateau(Result):
-    """The head after infinitely many samples: S = ``shrinkage`` times the target."""
+    """The head after infinitely many samples: S = ``shrinkage`` times the target, or the best that it can hold of it.
+
+    That is the target without its negative eigenvalues and, below full width, with the largest of the others alone; trained
+    directly a map holds any target.
+    """
 
     shrinkage: float
     test_error: float
@@ -114,7 +115,7 @@ class Plateau(Result):
 
 @checked(task=instance(Task, "Task()"), learner=optional(instance(Learner, "Learner()")))
 def plateau(task: Task, learner: Learner | None = None) -> Plateau:
-    """Where the learning curve ends: S → c S*, c = argmin_c E loss(softmax(c h*), softmax(h* + noise)) (8.1).
+    """Where the learning curve ends: S → c P, P the best that a map can hold of S*, c = argmin_c of the loss there (8.1).
 
     Examples
     --------

@@ -14,12 +14,22 @@ from onehead.aim.equations.unknowns import Hats, Overlaps
 from onehead.errors import OutsideDomain
 from onehead.numerics.fixed_point import fixed_point
 
-__all__ = ["TOLERANCE", "Attempt", "Secants", "Vector", "at_alpha", "inside", "log_state", "turn_once"]
+__all__ = ["TOLERANCE", "Attempt", "Opposed", "Secants", "Vector", "at_alpha", "inside", "log_state", "turn_once"]
 
 Vector = NDArray[np.float64]
 Secants = tuple[tuple[Vector, Vector], ...]
 
 TOLERANCE = 3e-7
+
+
+class Opposed(OutsideDomain):
+    """The solution has a negative overlap with the target, and the solver knows only logarithms of it."""
+
+    def __init__(self, alpha: float) -> None:
+        super().__init__(
+            f"at alpha = {alpha:.6g} the overlap m with the target is negative: most of its eigenvalues are, a map W'W has none, "
+            "and so few samples teach it nothing else; raise alpha or weight_decay, or use param='direct'."
+        )
 
 
 class Attempt(NamedTuple):
@@ -96,4 +106,6 @@ def at_alpha(
         secants=secants,
     )
     hats, overlaps = last["step"]
+    if not overlaps.m > 0.0:
+        raise Opposed(alpha)
     return Attempt(overlaps, hats, found.residual, found.evaluations, level, alpha, memory, found.secants)

@@ -12,7 +12,7 @@ from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import Hats, Overlaps
 from onehead.aim.solve.continuation import polish, relax, walk
 from onehead.aim.solve.doubt import Doubt, doubt_of, slopes_at
-from onehead.aim.solve.iterate import Attempt, Secants, Vector, at_alpha, log_state
+from onehead.aim.solve.iterate import Attempt, Opposed, Secants, Vector, at_alpha, log_state
 from onehead.errors import NotConverged, SolveError
 
 __all__ = ["Solution", "guesses", "solve"]
@@ -96,6 +96,8 @@ def _coarse(problem: StateEvolution, alpha: float, start: Vector | None) -> tupl
     for guess in _starts(problem, alpha, start):
         try:
             found = at_alpha(problem, alpha, guess, 0, tolerance=COARSE_TOLERANCE)
+        except Opposed:
+            raise
         except SolveError:
             continue
         return found.state, found.secants, found.evaluations
@@ -120,6 +122,8 @@ def _at_level(problem: StateEvolution, alpha: float, state: Vector, level: int, 
     for route in routes:
         try:
             found = route()
+        except Opposed:
+            raise
         except SolveError as error:
             failure = error
             continue

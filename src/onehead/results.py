@@ -195,12 +195,12 @@ class Result(_OneLine):
         return [*notes, f"Status: {self._trust.status}. Kind of truth: {self._trust.kind}."]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain Python values; infinities become ``None``."""
+        """Return plain Python values, errors of numbers under names that end in ``_err``; infinities become ``None``."""
         row: dict[str, Any] = {}
         for name in (one.name for one in fields(self) if one.name not in self._HIDDEN):
             value = plain(getattr(self, name))
             row |= value if name in self._NESTED and isinstance(value, dict) else {name: value}
-        return row
+        return row | {f"{name}_err": error for name, error in row.pop("errors", {}).items()}
 
     def to_json(self) -> str:
         """Return one JSON object."""

@@ -95,8 +95,6 @@ def answer(result: Result, **arrays: NDArray[Any]) -> Answer:
             continue
         if name == "warnings":
             row[name] = "; ".join(value)
-        elif name == "errors":
-            row |= {f"{number}_err": error for number, error in value.items()}
         elif isinstance(value, list) and len(value) > LONG:
             kept[name] = np.array(value, dtype=float)
         else:

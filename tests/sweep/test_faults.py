@@ -155,7 +155,7 @@ def test_a_store_from_a_newer_version(store):
     before = store.read_bytes()
     for use in (Store.writing, Store.reading):
         with (
-            pytest.raises(BadStore, match=r"written by a newer onehead \(store version 99, this one reads up to 1\)"),
+            pytest.raises(BadStore, match=r"written by a newer onehead \(store version 99, this one reads up to 2\)"),
             use(store),
         ):
             pass

@@ -50,7 +50,11 @@ def check_file(argument: str, path: Name, *, endings: Sequence[str] = (), never:
         found = _status(target)
         if not target.parent.is_dir():
             raise refused("in a folder that exists")
-    except (OSError, RuntimeError, ValueError):  # a name with a zero byte, links in a circle, a folder that is closed to us
+    except (
+        OSError,
+        RuntimeError,
+        ValueError,
+    ):  # a name with a zero byte, links in a circle, a folder that is closed to us
         raise refused("the name of a file that can be reached") from None
     if found is None:
         if not os.access(target.parent, os.W_OK | os.X_OK):

@@ -156,7 +156,7 @@ def test_arrays_beside_a_store_cannot_leave_their_folder(tmp_path):
         with pytest.raises(FileNotFoundError):
             arrays.get(name)
     np.savez(tmp_path / "s.db.arrays" / "evil.npz", x=np.array([Mark(tmp_path / "executed")], dtype=object))
-    with pytest.raises(BadStore, match="evil.npz is damaged"):
+    with pytest.raises(BadStore, match=r"evil\.npz is damaged"):
         arrays.get("evil")
     assert not (tmp_path / "executed").exists()
 

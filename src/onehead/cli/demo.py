@@ -1,5 +1,7 @@
 """``onehead demo``: the main job from start to end, theory over real training, with pictures."""
 
+from typing import Any
+
 import click
 import numpy as np
 
@@ -33,7 +35,7 @@ def command(out: str, as_json: bool) -> None:
         curve = aim.curve(task, learner, alphas, progress=step)
     marks = aim.thresholds(task, learner)
     with progress("training", SEEDS * (len(RATIOS) + 1)) as step:
-        words = {"seeds": SEEDS, "workers": threads(), "progress": lambda _: step()}
+        words: dict[str, Any] = {"seeds": SEEDS, "workers": threads(), "progress": lambda _: step()}
         with entire():
             table = aim.compare(task, learner, RATIOS, dims=(DIM,), **words)
         with entire():

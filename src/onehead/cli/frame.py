@@ -103,9 +103,7 @@ def answered(*, csv_rows: bool = True, picture: bool = True) -> Callable[[Callab
     return decorate
 
 
-def report(
-    answer: Answer, *, as_json: bool, csv_file: str | None, plot: str | None, interrupted: bool = False
-) -> None:
+def report(answer: Answer, *, as_json: bool, csv_file: str | None, plot: str | None, interrupted: bool = False) -> None:
     """Write, draw and print what was asked for.
 
     Of an answer that Ctrl-C cut short only finished rows are shown; they go into a file of another name, and nothing is drawn.

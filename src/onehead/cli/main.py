@@ -81,7 +81,9 @@ def run(arguments: list[str] | None = None) -> NoReturn:
     except (KeyboardInterrupt, click.Abort):
         code = _complain(STOPPED, INTERRUPTED)
     except Exception as failure:
-        code = _complain(STOPPED, INTERRUPTED) if presses() > before else _told(failure)  # Ctrl-C can come out as any error
+        code = (
+            _complain(STOPPED, INTERRUPTED) if presses() > before else _told(failure)
+        )  # Ctrl-C can come out as any error
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -98,9 +100,7 @@ def _told(failure: Exception) -> int:
         case OneheadError():
             return _complain(str(failure), FAILED_SOLVE)
         case MemoryError():
-            return _complain(
-                "the problem does not fit into the memory of this machine; make it smaller.", FAILED_SOLVE
-            )
+            return _complain("the problem does not fit into the memory of this machine; make it smaller.", FAILED_SOLVE)
         case OSError(filename=None):  # no file of ours: standard output itself, which Python would try again at the end
             with suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -29,9 +29,7 @@ def save(figure: Figure, drawing: Drawing, lab: Lab, folder: Path) -> list[Path]
     write_picture(drawing.picture, paths[0], dpi=DPI, metadata={"Software": None})
     write_picture(drawing.picture, paths[1], metadata={"CreationDate": None})
     write_csv(str(paths[2]), map(plain, lab.rows))
-    write_whole(
-        paths[3], json.dumps(plain(note(figure, drawing, lab)), indent=1, ensure_ascii=False, allow_nan=False)
-    )
+    write_whole(paths[3], json.dumps(plain(note(figure, drawing, lab)), indent=1, ensure_ascii=False, allow_nan=False))
     return paths
 
 

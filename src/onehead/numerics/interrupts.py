@@ -87,6 +87,8 @@ def entire() -> Iterator[None]:
     ...     pass  # nobody pressed anything
     """
     before = presses()
-    yield
-    if presses() > before and not _pressed.is_set():
-        raise KeyboardInterrupt
+    try:
+        yield
+    finally:
+        if presses() > before and not _pressed.is_set():
+            raise KeyboardInterrupt

@@ -52,7 +52,9 @@ class Arrays:
         except Exception:  # whatever a damaged archive makes of its readers
             found = {}
         if _content_hash(found) != name:
-            raise BadStore(name, f"{self.folder}/{name}.npz is damaged; its point must be solved again in another store.")
+            raise BadStore(
+                name, f"{self.folder}/{name}.npz is damaged; its point must be solved again in another store."
+            )
         return found
 
 

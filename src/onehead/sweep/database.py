@@ -96,7 +96,9 @@ def in_memory() -> sqlite3.Connection:
 
 
 def _connected(file: Path, mode: str) -> sqlite3.Connection:
-    return _ready(sqlite3.connect(f"{file.absolute().as_uri()}?{mode}", uri=True, timeout=PATIENCE, isolation_level="IMMEDIATE"))
+    return _ready(
+        sqlite3.connect(f"{file.absolute().as_uri()}?{mode}", uri=True, timeout=PATIENCE, isolation_level="IMMEDIATE")
+    )
 
 
 def _ready(connection: sqlite3.Connection) -> sqlite3.Connection:

@@ -77,9 +77,14 @@ class Counts:
     missing: int
 
     @property
+    def finished(self) -> int:
+        """Points with an answer, or a reason why there is none."""
+        return self.done + self.failed
+
+    @property
     def total(self) -> int:
         """All points."""
-        return self.done + self.failed + self.missing
+        return self.finished + self.missing
 
 
 class Store:

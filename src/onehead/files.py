@@ -47,32 +47,37 @@ def check_file(argument: str, path: Name, *, endings: Sequence[str] = (), never:
         raise refused(f"a file name that ends in {', '.join(endings)}")
     try:
         target = Path(path).resolve()
-        found = _status(target)
-        if not target.parent.is_dir():
-            raise refused("in a folder that exists")
+        found, folder = _status(target), target.parent.is_dir()
     except (
         OSError,
         RuntimeError,
         ValueError,
     ):  # a name with a zero byte, links in a circle, a folder that is closed to us
         raise refused("the name of a file that can be reached") from None
+    if not folder:
+        raise refused("in a folder that exists")
     if found is None:
-        if not os.access(target.parent, os.W_OK | os.X_OK):
+        if not _may(target.parent, os.W_OK | os.X_OK):
             raise refused("in a folder that can be written")
         return target
     if not stat.S_ISREG(found.st_mode):
         raise refused("a regular file or a new name, no folder, device or pipe")
-    if not os.access(target.parent, os.W_OK | os.X_OK) or not os.access(target, os.W_OK):
+    if not _may(target.parent, os.W_OK | os.X_OK) or not _may(target, os.W_OK):
         raise refused("a file that can be written, in a folder that can be written")
     if _database(target) or any(_same(target, other) for other in never):
         raise refused("another file than a store or one that is read")
     return target
 
 
+def _may(path: Path, what: int) -> bool:
+    """Whether this process has some rights, as whoever it acts for."""
+    return os.access(path, what, effective_ids=os.access in os.supports_effective_ids)
+
+
 def _status(path: Path) -> os.stat_result | None:
     try:
         return path.lstat()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
 
 
@@ -104,7 +109,7 @@ def check_folder(argument: str, path: Name) -> Path:
         good = False
     if not good:
         raise InvalidArgument(argument, os.fspath(path), "a folder, or the name of a new one")
-    if not os.access(nearest, os.W_OK | os.X_OK):
+    if not _may(nearest, os.W_OK | os.X_OK):
         raise InvalidArgument(argument, os.fspath(path), "a folder that can be written")
     return folder
 

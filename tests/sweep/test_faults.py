@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.support.folders import folder_that_cannot_be_written
 from tests.support.sweeps import swept
 
 from onehead.sweep import Store
@@ -185,25 +186,6 @@ def test_a_damaged_store(tmp_path, store):
     with pytest.raises(BadStore, match="is a database of another program"):
         swept("trivial", {"x": [1]}, store=other)
     print(f"{len(damages)} kinds of damage and a foreign database refused, files left as they were")  # noqa: T201
-
-
-@contextmanager
-def folder_that_cannot_be_written(content=None):
-    """A folder without write permission; root, whom permissions do not stop, becomes nobody for the time being."""
-    folder = Path(tempfile.mkdtemp())
-    user = os.geteuid()
-    try:
-        if content is not None:
-            shutil.copy(content, folder)
-        folder.chmod(0o555)
-        if user == 0:
-            os.seteuid(65534)
-        yield folder
-    finally:
-        if user == 0:
-            os.seteuid(0)
-        folder.chmod(0o755)
-        shutil.rmtree(folder)
 
 
 def test_a_read_only_folder(tmp_path):

@@ -226,5 +226,6 @@ def save(axes: "Axes", path: Name) -> None:
 def write_picture(figure: Any, path: Path, **options: Any) -> None:
     """Write a figure in the format that the name of its file ends in."""
     formats = [f".{ending}" for ending in figure.canvas.get_supported_filetypes()]
-    with whole_file(check_file("path", path, endings=formats), "path") as part:
+    check_file("path", path, endings=formats)
+    with whole_file(path, "path") as part:
         figure.savefig(part, format=path.suffix[1:].lower(), **options)

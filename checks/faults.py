@@ -94,7 +94,8 @@ def report(rows: list[dict[str, Any]]) -> str:
     if pressed:
         told.append(
             f"Ctrl-C reached {len(pressed)} commands while they ran; half of them ended within {pressed[len(pressed) // 2]:.1f} s, "
-            f"the slowest after {pressed[-1]:.1f} s."
+            f"the slowest after {pressed[-1]:.1f} s; {sum(row['early'] for row in rows if row['kind'] == 'keys')} were hit before "
+            "Python had begun to read the program, and ended in its words."
         )
     return "\n\n".join(told)
 

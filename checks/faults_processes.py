@@ -122,8 +122,8 @@ def ctrl_c(number: int, folder: Path, seed: int = 0) -> dict[str, Any]:
     new = {file: (folder / file).read_bytes() != OLD for file in outputs}
     torn = [file for file, rows in outputs.items() if new[file] and not whole(folder / file, rows)]
     left = [path.name for path in folder.iterdir() if path.suffix == ".part"]
-    # the interpreter itself is not ours yet, and no longer: it has its own words for Ctrl-C before our first line
-    traceback = "Traceback" in told and ("onehead" in told or "Error" in told)
+    early = "Traceback" in told and "onehead" not in told  # the interpreter's own words, before our first line
+    traceback = "Traceback" in told and not early
     finished = code == 0 and all(new.values())
     fault = (
         "did not end" if code is None
@@ -134,7 +134,7 @@ def ctrl_c(number: int, folder: Path, seed: int = 0) -> dict[str, Any]:
         else ""
     )  # fmt: skip
     row = {"command": name, "moment": round(moment, 3), "running": running, "code": code, "seconds": round(waited, 2)}
-    return {**row, "fault": fault, "told": told[-600:] if fault else ""}
+    return {**row, "early": early, "fault": fault, "told": told[-600:] if fault else ""}
 
 
 # --- kill -9

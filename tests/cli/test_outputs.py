@@ -212,3 +212,9 @@ def test_standard_output_that_is_full(folder):
     found = python("-c", f"import sys; sys.argv = ['onehead', 'cite']; {code}")
     assert found.returncode == 1
     assert found.stderr == "onehead: the answer could not be printed (No space left on device).\n"
+
+
+def test_next_to_nothing_is_loaded_before_ctrl_c_is_ours():
+    code = "import sys; before = set(sys.modules); import onehead.cli.start; print(*set(sys.modules) - before)"
+    light = {"importlib", "types", "warnings", "onehead"}  # a millisecond
+    assert {name.split(".")[0] for name in python("-c", code).stdout.split()} <= light

@@ -1,28 +1,34 @@
-"""Where the program starts: Ctrl-C ends it with one line from its first moment to its last, also while it is still loading."""
+"""Where the program starts: Ctrl-C ends it with one line from its first moment to its last, also while it is still loading.
 
+Nothing is imported here that Python does not have in memory already: loading takes time, in which Ctrl-C would not be ours.
+"""
+
+import _signal as signal  # type: ignore[import-not-found]  # the compiled part of `signal`
 import os
-import signal
 import sys
-from typing import Any, NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 __all__ = ["run"]
 
 INTERRUPTED = 130
 
 
-def _end(*_: Any) -> NoReturn:
+def _end(*_: object) -> "NoReturn":
     """Leave at once: nothing has been done yet."""
     os.write(2, b"onehead: interrupted.\n")
     os._exit(INTERRUPTED)
 
 
-def _unraisable(unraisable: Any) -> None:
+def _unraisable(unraisable: "Any") -> None:
     """Python prints what is raised where nobody can catch it; Ctrl-C there is remembered (`onehead.numerics.interrupts`)."""
     if not isinstance(unraisable.exc_value, KeyboardInterrupt):
         sys.__unraisablehook__(unraisable)
 
 
-def run() -> NoReturn:
+def run() -> "NoReturn":
     """Load the program, and run it."""
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # started deaf to Ctrl-C, in the background
         from onehead.cli.main import run as deaf

@@ -210,6 +210,8 @@ def _start(call: str) -> _Worker:
 
 def _is_stopped(process: int) -> bool:
     """Whether a child has been stopped and not continued; asking changes nothing."""
+    if not hasattr(os, "waitid"):  # not on every system
+        return False
     try:
         return os.waitid(os.P_PID, process, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None
     except ChildProcessError:

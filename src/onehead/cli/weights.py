@@ -8,6 +8,7 @@ import click
 from onehead.cli.frame import Answer, answered
 from onehead.cli.output import note, progress, save_figure
 from onehead.cli.values import Number, Range
+from onehead.errors import InvalidArgument
 from onehead.files import check_folder
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ def command(file: str, *, no_fit: bool, folder: str | None, **wanted: Any) -> An
     from onehead.weights import plan, run
 
     if folder is not None:
+        if not Path(folder).resolve().parent.is_dir():
+            raise InvalidArgument("--plot", folder, "in a folder that exists")
         check_folder("--plot", folder)
     work = plan(file, **wanted)
     with progress("heads", work.total) as step:
@@ -84,7 +87,7 @@ def _draw(found: "Survey", folder: Path) -> None:
     """All heads as small multiples, some to a page, and one map of the whole checkpoint."""
     from onehead import plot
 
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(exist_ok=True)
     drawn = [head for head in found if head.status == "ok"]
     if not drawn:
         note("note: no head gave numbers, so nothing was drawn.")

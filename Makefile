@@ -1,5 +1,5 @@
 # make setup | demo | test | quick | lint | docs | figures | gallery | weights-demo          see README.md
-# make bench | bench-compare | soak | mutants | coverage | regression | compat | audit | test-slurm | lock | clean          see CONTRIBUTING.md
+# make bench | bench-compare | soak | faults | mutants | coverage | regression | compat | audit | test-slurm | lock | clean          see CONTRIBUTING.md
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
@@ -7,7 +7,7 @@ export PYTHONPATH :=
 # theory kernels and BLAS both use threads of their own; in tests the runners are the parallel part
 TEST_ENV := ONEHEAD_THREADS=1 OPENBLAS_NUM_THREADS=1 MPLBACKEND=Agg
 
-.PHONY: setup demo test quick lint bench bench-compare soak mutants coverage regression compat audit docs figures gallery test-slurm \
+.PHONY: setup demo test quick lint bench bench-compare soak faults mutants coverage regression compat audit docs figures gallery test-slurm \
 	weights-demo lock clean clean-cache
 
 setup: $(STAMP)
@@ -62,6 +62,10 @@ bench-compare: setup
 soak: setup
 	$(TEST_ENV) $(PY) -m checks.soak --count 20000 --workers 2 --store out/soak/problems.jsonl --write
 	$(TEST_ENV) $(PY) -m checks.calibration --count 1000 --workers 2 --store out/soak/calibration.jsonl --write
+
+# damaged stores, kills, Ctrl-C, full disks, two runs at once; resumable
+faults: setup
+	$(TEST_ENV) $(PY) -m checks.faults --store out/faults/trials.jsonl --write
 
 # small wrong changes in the theory, and whether the tests see them; resumable
 mutants: setup

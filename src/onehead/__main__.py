@@ -1,5 +1,5 @@
 """``python -m onehead``."""
 
-from onehead.cli.main import run
+from onehead.cli.start import run
 
 run()

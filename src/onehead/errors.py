@@ -6,6 +6,7 @@ __all__ = [
     "MissingExtra",
     "NonFinite",
     "NotConverged",
+    "NotWritten",
     "OneheadError",
     "OutsideDomain",
     "SolveError",
@@ -29,6 +30,14 @@ class MissingExtra(OneheadError, ImportError):
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"{package} is not installed; run: pip install 'onehead[{extra}]'.")
+
+
+class NotWritten(OneheadError, OSError):
+    """A file that could not be written in the middle of the work; what it held before is still there."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path} could not be written ({reason}); what was there before has not changed.")
+        self.strerror = reason
 
 
 class SolveError(OneheadError, RuntimeError):

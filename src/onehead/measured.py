@@ -257,7 +257,7 @@ def side_by_side(
 
     ``called`` is the name of the argument that says how many repeats; ``solved`` gives the prediction for what a run solved, from
     that of what was asked for.
-    Ctrl-C within a measurement ends the work after its point.
+    Ctrl-C within a measurement ends the work there: its point has no further dimension and no limit.
     """
     counts = [repeats] * len(dims) if isinstance(repeats, int) else list(repeats)
     if len(counts) != len(dims) or not dims:
@@ -267,15 +267,22 @@ def side_by_side(
     points: list[Point[Theory, Runs]] = []
     for alpha in alphas:
         theory = predicted(alpha)
-        runs = tuple(measured(alpha, dim, count) for dim, count in zip(dims, counts, strict=True))
+        runs: list[Runs] = []
+        interrupted = False
+        for dim, count in zip(dims, counts, strict=True):
+            runs.append(measured(alpha, dim, count))
+            trust = runs[-1]._trust
+            interrupted = trust is not None and trust.interrupted
+            if interrupted:
+                break
         beside = tuple(solved(theory, run) for run in runs)
         limits: tuple[Extrapolation, ...] = ()
-        if len(set(dims)) > 1 and max(counts) > 1:
+        if len(set(dims)) > 1 and max(counts) > 1 and not interrupted:
             limits = tuple(
                 extrapolate(name, runs, float(getattr(theory, name)), [float(getattr(own, name)) for own in beside])
                 for name in runs[0]._comparable()
             )
-        points.append(Point(alpha=alpha, prediction=theory, runs=runs, beside=beside, limits=limits))
-        if any(run._trust is not None and run._trust.interrupted for run in runs):
+        points.append(Point(alpha=alpha, prediction=theory, runs=tuple(runs), beside=beside, limits=limits))
+        if interrupted:
             break
     return tuple(points)

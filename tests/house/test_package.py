@@ -92,7 +92,7 @@ def test_metadata_say_what_is_true(wheel):
     needed = [Requirement(text) for text in told.get_all("Requires-Dist") if "extra ==" not in text]
     assert sorted(need.name for need in needed) == sorted(Requirement(text).name for text in PROJECT["dependencies"])
     scripts = wheel[f"onehead-{onehead.__version__}.dist-info/entry_points.txt"].decode()
-    assert "onehead = onehead.cli.main:run" in scripts
+    assert "onehead = onehead.cli.start:run" in scripts
 
 
 @in_the_tree

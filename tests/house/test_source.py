@@ -53,7 +53,14 @@ NEVER_METHODS = {
 # files that import a module by a name that is not written out, each from a list of its own
 NAMED_IMPORTS = {"__init__.py", "cli/main.py", "figures/registry.py", "lazy.py", "sweep/calls/__init__.py"}
 SQL = {"execute", "executemany", "executescript"}
-SQL_PARTS = {"where", "SCHEMA", "APPLICATION", "SCHEMA_VERSION"}  # constants of the store, never data
+SQL_PARTS = {
+    "SCHEMA",
+    "HASHES",
+    "SEAL_SWEEPS",
+    "SEAL_POINTS",
+    "APPLICATION",
+    "SCHEMA_VERSION",
+}  # constants of the store, never data
 
 
 def _name(node):

@@ -5,15 +5,18 @@ import sqlite3
 
 import numpy as np
 
+from onehead.sweep.database import SEAL_POINTS, fingerprint
 from tests.support import programs
 from tests.support.checkpoints import KEY, QUERY, written
 
 
 def poison(path, **columns):
-    """Change the first row of a store as an attacker would."""
+    """Change the first row of a store as an attacker would, who knows how its hash is made."""
     database = sqlite3.connect(path)
+    database.create_function("fingerprint", -1, fingerprint)
     for name, value in columns.items():
         database.execute(f"UPDATE points SET {name} = ? WHERE id = 1", (value,))
+    database.execute(SEAL_POINTS)
     database.commit()
     database.close()
 

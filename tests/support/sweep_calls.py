@@ -71,3 +71,33 @@ def interrupted(words, seed):
     if words["x"] == 5:
         raise KeyboardInterrupt
     return {"square": words["x"] ** 2}
+
+
+def slow_once(words, seed):
+    """Says which process works on it, and takes its time."""
+    (Path(words["folder"]) / f"at-{os.getpid()}").touch()
+    time.sleep(0.5)
+    return {"square": words["x"] ** 2}
+
+
+def stopped_once(words, seed):
+    """Stops its own process the first time it is asked."""
+    mark = Path(words["folder"]) / f"stopped-{words['x']}"
+    if words["x"] == 7 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return {"square": words["x"] ** 2}
+
+
+def half_answer(words, seed):
+    """Ctrl-C within a verb that answers it with what it has: not a point, and not a failed one."""
+    from onehead.numerics.interrupts import heard
+
+    try:
+        with heard():
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(1.0)
+    except KeyboardInterrupt:
+        if words["verb"] == "aim.scaling":
+            raise NotConverged("interrupted before it was solved.") from None
+    return {"square": words["x"] ** 2}

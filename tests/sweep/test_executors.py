@@ -1,16 +1,24 @@
 """Places to solve in: one registry, workers that outlive a sweep, one way in for library and shell."""
 
 import os
+import signal
+import threading
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
+import psutil
 import pytest
 from tests.support.sweeps import swept
 
 import onehead
+from onehead.cli.main import run
 from onehead.errors import InvalidArgument
-from onehead.sweep import Spec, executor_named
+from onehead.sweep import Inline, Spec, Store, drive, executor_named
 from onehead.sweep.api import executor_for, solved
-from onehead.sweep.executors import PLACES, Local
+from onehead.sweep.executors import PLACES, Local, Place
+from onehead.sweep.failures import PointsMissing
+from onehead.sweep.settings import Nothing
 from onehead.sweep.spec_file import parse_spec
 
 HERE = str(Path(__file__).parent)
@@ -89,7 +97,7 @@ def test_a_worker_that_dies_between_or_in_sweeps_is_replaced(monkeypatch):
         second = workers_of(kept, "test_executors:process", [2])
         assert second and second != first
         table = onehead.sweep("test_executors:fatal", {"x": [1]}, on=kept)
-        assert "died 3 times, exit code 3" in table[0]["reason"]
+        assert "died 3 times while nothing else ran, exit code 3" in table[0]["reason"]
         again = onehead.sweep("test_executors:fatal", {"x": [1]}, on=kept)  # deaths are counted sweep by sweep
         assert "died 3 times" in again[0]["reason"]
 
@@ -117,3 +125,71 @@ def test_the_words_of_a_point_are_checked_once(monkeypatch, tmp_path):
     with solved(spec, tmp_path / "points.db") as (store, number):
         assert store.counts(number).done == 3
     assert len(checked) == 3
+
+
+@pytest.mark.parametrize("chunk", [0, -3, 0.5, "x"])
+def test_a_chunk_holds_at_least_one_point(chunk):
+    spec = Spec(call="sparse.align", axes={"alpha0": [1.0, 2.0]}, run={"chunk": chunk})
+    with Store.writing(None) as store, pytest.raises(InvalidArgument, match="chunk must be an integer >= 1"):
+        drive(spec, store, Inline())
+
+
+class Lazy:
+    """Solves half of what it is given, and says nothing."""
+
+    goal = 1.0
+
+    def run(self, call, feed):
+        for found in islice(Inline().run(call, feed), 1):
+            yield found[:2]
+
+
+def test_a_sweep_that_ends_with_points_missing_says_so(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(PLACES, "inline", Place(Lazy, Nothing))
+    with pytest.raises(PointsMissing, match="4 of 6 points are missing; run the same sweep again to go on"):
+        swept("trivial", {"x": list(range(6))}, store=tmp_path / "s.db")
+    (tmp_path / "s.toml").write_text('call = "sparse.align"\n[grid]\nalpha0 = [1.0, 2.0, 3.0]\n')
+    with pytest.raises(SystemExit) as ended:
+        run(["sweep", "run", str(tmp_path / "s.toml"), "--store", str(tmp_path / "c.db")])
+    assert ended.value.code == 1 and "1 of 3 points are missing" in capsys.readouterr().err
+
+
+def test_an_innocent_point_survives_whoever_kills_workers(tmp_path):
+    """Three workers are killed while they work on the same point, which is then tried alone."""
+    done, killed = threading.Event(), []
+
+    def killer():
+        while len(killed) < 3 and not done.wait(0.05):
+            for child in psutil.Process().children():
+                with suppress(psutil.NoSuchProcess):
+                    if child.pid not in killed and (tmp_path / f"at-{child.pid}").exists():
+                        killed.append(child.pid)
+                        child.kill()
+
+    thread = threading.Thread(target=killer)
+    thread.start()
+    try:
+        table = swept("slow_once", {"x": [1]}, fixed={"folder": str(tmp_path)}, on="local", workers=1)
+    finally:
+        done.set()
+        thread.join()
+    assert len(killed) == 3 and not table.failed and table[0]["square"] == 1
+
+
+def test_a_stopped_worker_is_replaced(tmp_path, monkeypatch):
+    monkeypatch.setattr("onehead.sweep.executors.local.STOPPED", 0.5)
+    monkeypatch.setattr("onehead.sweep.executors.local.LOOK", 0.1)
+    words = {"fixed": {"folder": str(tmp_path)}, "on": "local", "workers": 2}
+    table = swept("stopped_once", {"x": list(range(20))}, **words)
+    assert len(list(tmp_path.glob("stopped-*"))) == 1
+    assert not table.failed and table.column("square").tolist() == [x * x for x in range(20)]
+
+
+def test_ctrl_c_within_a_point_that_gives_what_it_has_is_no_answer(tmp_path):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # tests may be started deaf to Ctrl-C
+    for call in ("aim.amp", "aim.scaling"):
+        with pytest.raises(KeyboardInterrupt):
+            swept("half_answer", {"x": [1, 2]}, fixed={"verb": call}, store=tmp_path / "s.db")
+        with Store.reading(tmp_path / "s.db") as opened:
+            assert opened.counts().finished == 0 and opened.counts().missing == 2
+    signal.signal(signal.SIGINT, before)

@@ -11,6 +11,7 @@ from tests.support.hostile import Mark, poison, program
 from onehead.errors import InvalidArgument, OneheadError
 from onehead.sweep import Store, sweep
 from onehead.sweep.arrays import Arrays
+from onehead.sweep.failures import BadStore
 from onehead.sweep.spec_file import parse_spec
 
 HEAD = 'call = "sparse.align"\n'
@@ -155,7 +156,7 @@ def test_arrays_beside_a_store_cannot_leave_their_folder(tmp_path):
         with pytest.raises(FileNotFoundError):
             arrays.get(name)
     np.savez(tmp_path / "s.db.arrays" / "evil.npz", x=np.array([Mark(tmp_path / "executed")], dtype=object))
-    with pytest.raises(ValueError, match="allow_pickle"):
+    with pytest.raises(BadStore, match=r"evil\.npz is damaged"):
         arrays.get("evil")
     assert not (tmp_path / "executed").exists()
 

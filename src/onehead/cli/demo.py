@@ -1,11 +1,13 @@
 """``onehead demo``: the main job from start to end, theory over real training, with pictures."""
 
-from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
 
 from onehead.cli.output import note, print_json, print_rows, progress, save_figure
+from onehead.files import check_file, check_folder
+from onehead.numerics.interrupts import entire
 
 __all__ = ["command"]
 
@@ -22,20 +24,23 @@ def command(out: str, as_json: bool) -> None:
     from onehead import aim, plot
     from onehead.numerics.parallel import threads
 
-    folder = Path(out)
+    folder = check_folder("--out", out)
     folder.mkdir(parents=True, exist_ok=True)
+    paths = {"curve": str(folder / "learning_curve.png"), "spectrum": str(folder / "spectrum.png")}
+    for path in paths.values():
+        check_file("--out", path)
     task, learner = aim.Task(), aim.Learner(weight_decay=0.01)
     alphas = np.linspace(0.05, 2.0, 46)
-    with progress("theory", len(alphas)) as step:
+    with progress("theory", len(alphas)) as step, entire():
         curve = aim.curve(task, learner, alphas, progress=step)
     marks = aim.thresholds(task, learner)
     with progress("training", SEEDS * (len(RATIOS) + 1)) as step:
-        table = aim.compare(
-            task, learner, RATIOS, dims=(DIM,), seeds=SEEDS, workers=threads(), progress=lambda _: step()
-        )
-        wide = aim.train(task, learner, dim=WIDE, alpha=0.5, seeds=SEEDS, workers=threads(), progress=lambda _: step())
+        words: dict[str, Any] = {"seeds": SEEDS, "workers": threads(), "progress": lambda _: step()}
+        with entire():
+            table = aim.compare(task, learner, RATIOS, dims=(DIM,), **words)
+        with entire():
+            wide = aim.train(task, learner, dim=WIDE, alpha=0.5, **words)
     law = aim.spectrum(aim.predict(task, learner, alpha=0.5))
-    paths = {"curve": str(folder / "learning_curve.png"), "spectrum": str(folder / "spectrum.png")}
     axes = plot.learning_curve(curve, thresholds=marks)
     trained = [point.runs[0] for point in table.points]
     save_figure(paths["curve"], plot.training_points(trained, axes=axes))

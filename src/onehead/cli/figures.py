@@ -10,6 +10,7 @@ from onehead.cli.groups import Guide
 from onehead.cli.main import INTERRUPTED
 from onehead.cli.output import bar, note, print_json, print_rows
 from onehead.errors import InvalidArgument
+from onehead.files import check_folder
 
 if TYPE_CHECKING:
     from onehead.figures.make import Made
@@ -67,8 +68,7 @@ def make(names: tuple[str, ...], quick: bool, theory: bool, out: str, checkpoint
 
     if not names:
         raise InvalidArgument("NAME", "nothing", f"all or one of {', '.join(NAMES)}")
-    if Path(out).exists() and not Path(out).is_dir():
-        raise InvalidArgument("--out", out, "a folder")
+    check_folder("--out", out)
     if checkpoint is not None and not Path(checkpoint).exists():
         raise InvalidArgument("--checkpoint", checkpoint, "a file or folder that exists")
     if checkpoint is None:  # where `make weights-demo` put one

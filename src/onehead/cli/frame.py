@@ -1,20 +1,24 @@
 """One frame for every answer: a command parses, calls, and hands over what it found; here it is shown as it was asked for."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import Any, Self
 
 import click
 
+from onehead.cli.main import INTERRUPTED
 from onehead.cli.output import note, print_json, print_rows, print_table, save_figure, write_csv
 from onehead.errors import InvalidArgument, SolveError
+from onehead.files import check_file
+from onehead.numerics.interrupts import presses
 from onehead.results import Result
 
-__all__ = ["Answer", "answered", "check_parent", "failed_of", "json_option"]
+__all__ = ["Answer", "answered", "failed_of", "json_option"]
 
 PICTURES = (".png", ".pdf", ".svg")
+OUTPUTS = ("csv_file", "plot")
 Rows = Sequence[Mapping[str, Any]]
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
@@ -84,9 +88,10 @@ def answered(*, csv_rows: bool = True, picture: bool = True) -> Callable[[Callab
     def decorate(function: Callable[..., Answer]) -> Any:
         @wraps(function)
         def call(*, as_json: bool, csv_file: str | None = None, plot: str | None = None, **flags: Any) -> None:
-            check_parent("--csv", csv_file)
-            check_picture(plot)
-            report(function(**flags), as_json=as_json, csv_file=csv_file, plot=plot)
+            check_outputs(csv_file, plot)
+            before = presses()
+            answer = function(**flags)
+            report(answer, as_json=as_json, csv_file=csv_file, plot=plot, interrupted=presses() > before)
 
         result: Any = call
         if picture:
@@ -98,14 +103,47 @@ def answered(*, csv_rows: bool = True, picture: bool = True) -> Callable[[Callab
     return decorate
 
 
-def report(answer: Answer, *, as_json: bool, csv_file: str | None, plot: str | None) -> None:
-    """Write, draw and print what was asked for."""
+def report(answer: Answer, *, as_json: bool, csv_file: str | None, plot: str | None, interrupted: bool = False) -> None:
+    """Write, draw and print what was asked for.
+
+    Of an answer that Ctrl-C cut short only finished rows are shown; they go into a file of another name, and nothing is drawn.
+    """
     for text in answer.notes:
         note(f"note: {text}")
+    if interrupted:
+        _report_rest(answer, as_json, csv_file)
+        raise click.exceptions.Exit(INTERRUPTED)
     if csv_file is not None:
         write_csv(csv_file, _rows(answer.value if answer.rows is None else answer.rows))
     if plot is not None and answer.draw is not None and (axes := answer.draw()) is not None:
         save_figure(plot, axes)
+    _show(answer, as_json)
+    if answer.failed:
+        raise SolveError(answer.failed)
+
+
+def _report_rest(answer: Answer, as_json: bool, csv_file: str | None) -> None:
+    """What was finished before Ctrl-C; a file of an earlier run is not replaced by a part of this one."""
+    rows = _finished(answer.value if answer.rows is None else answer.rows)
+    whole = isinstance(answer.value, Mapping)  # one object says itself how far it came
+    if rows or whole:
+        shown = answer.shown if answer.shown is None or isinstance(answer.shown, Mapping) else _finished(answer.shown)
+        _show(replace(answer, value=answer.value if whole else rows, shown=shown), as_json)
+    told = f"{len(rows)} finished rows, no file was written"
+    if rows and csv_file is not None:
+        partial = Path(csv_file).with_suffix(f".partial{Path(csv_file).suffix}")
+        write_csv(str(partial), rows)
+        told = f"{len(rows)} finished rows are in {partial}, not in {csv_file}"
+    note(f"onehead: interrupted; {told}.")
+
+
+def _finished(value: Mapping[str, Any] | Rows) -> Rows:
+    """Rows whose status does not say that Ctrl-C came first."""
+    return [row for row in _rows(value) if "interrupted" not in str(row.get("status", ""))]
+
+
+def _show(answer: Answer, as_json: bool) -> None:
+    """Print on standard output."""
     if as_json:
         print_json(answer.value)
     elif answer.text:
@@ -114,8 +152,6 @@ def report(answer: Answer, *, as_json: bool, csv_file: str | None, plot: str | N
         _print(answer)
         for text in answer.warnings:
             note(f"note: {text}.")
-    if answer.failed:
-        raise SolveError(answer.failed)
 
 
 def _print(answer: Answer) -> None:
@@ -131,17 +167,22 @@ def _rows(value: Mapping[str, Any] | Rows) -> Rows:
     return [value] if isinstance(value, Mapping) else value
 
 
-def check_parent(flag: str, path: str | None) -> None:
-    """Refuse a place that does not exist before any work is done."""
-    if path is not None and not Path(path).resolve().parent.is_dir():
-        raise InvalidArgument(flag, path, "in a folder that exists")
+def check_outputs(csv_file: str | None, plot: str | None) -> None:
+    """Refuse files that cannot be written, or that the command reads, before any work is done."""
+    said = click.get_current_context().params.items()
+    inputs = [file for name, word in said if name not in OUTPUTS and isinstance(word, str) for file in _read_from(word)]
+    if csv_file is not None:
+        check_file("--csv", csv_file, never=inputs)
+    if plot is not None:
+        check_file("--plot", plot, endings=PICTURES, never=inputs)
+    if csv_file is not None and plot is not None and Path(csv_file).resolve() == Path(plot).resolve():
+        raise InvalidArgument("--plot", plot, "another file than that of --csv")
 
 
-def check_picture(path: str | None) -> None:
-    """Refuse a picture format before any work is done."""
-    if path is not None and Path(path).suffix.lower() not in PICTURES:
-        raise InvalidArgument("--plot", path, f"a file name that ends in {', '.join(PICTURES)}")
-    check_parent("--plot", path)
+def _read_from(word: str) -> list[str | Path]:
+    """The files that a word of the command line may stand for: itself, and the pieces of a checkpoint."""
+    folder = Path(word).parent if word.endswith(".index.json") else Path(word)
+    return [word, *folder.glob("*.safetensors"), *folder.glob("*.json")]
 
 
 def failed_of(found: Any, what: str = "points") -> str:

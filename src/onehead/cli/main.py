@@ -1,6 +1,8 @@
 """The ``onehead`` program: finds the command, and turns every failure into one line and an exit code."""
 
+import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -9,7 +11,7 @@ import click
 from onehead import __version__
 from onehead.cli.text import clean
 from onehead.errors import InvalidArgument, MissingExtra, OneheadError
-from onehead.numerics.interrupts import heard
+from onehead.numerics.interrupts import check, heard, presses
 
 __all__ = ["cli", "run"]
 
@@ -27,6 +29,7 @@ COMMANDS = {
 }
 
 BAD_ARGUMENT, FAILED_SOLVE, INTERRUPTED = 2, 1, 130
+STOPPED = "interrupted; files that were there before are as they were, or whole new ones."
 
 
 class LazyGroup(click.Group):
@@ -68,26 +71,44 @@ def cli() -> None:
 
 
 def run(arguments: list[str] | None = None) -> NoReturn:
-    """Run the program; exit code 0 on success, 2 for a bad argument, 1 for a solve that failed."""
+    """Run the program; exit code 0 on success, 2 for a bad argument, 1 for a solve that failed, 130 after Ctrl-C."""
+    before = presses()
     try:
         with heard():
             code = cli.main(args=arguments, prog_name="onehead", standalone_mode=False)
-    except click.exceptions.NoArgsIsHelpError as failure:
-        click.echo(failure.format_message(), err=True)
-        code = BAD_ARGUMENT
-    except click.ClickException as failure:
-        code = _complain(_one_line(failure), BAD_ARGUMENT)
-    except (InvalidArgument, MissingExtra) as failure:
-        code = _complain(str(failure), BAD_ARGUMENT)
-    except OneheadError as failure:
-        code = _complain(str(failure), FAILED_SOLVE)
-    except MemoryError:
-        code = _complain("the problem does not fit into the memory of this machine; make it smaller.", FAILED_SOLVE)
-    except OSError as failure:
-        code = _complain(f"cannot use {failure.filename!r}: {failure.strerror}.", BAD_ARGUMENT)
+            sys.stdout.flush()
+            check()
     except (KeyboardInterrupt, click.Abort):
-        code = _complain("interrupted; nothing was written after the last finished step.", INTERRUPTED)
+        code = _complain(STOPPED, INTERRUPTED)
+    except Exception as failure:
+        code = (
+            _complain(STOPPED, INTERRUPTED) if presses() > before else _told(failure)
+        )  # Ctrl-C can come out as any error
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _told(failure: Exception) -> int:
+    """Say what went wrong, and the exit code for it; what is no mistake of the user's is raised again."""
+    match failure:
+        case click.exceptions.NoArgsIsHelpError():
+            click.echo(failure.format_message(), err=True)
+            return BAD_ARGUMENT
+        case click.ClickException():
+            return _complain(_one_line(failure), BAD_ARGUMENT)
+        case InvalidArgument() | MissingExtra():
+            return _complain(str(failure), BAD_ARGUMENT)
+        case OneheadError():
+            return _complain(str(failure), FAILED_SOLVE)
+        case MemoryError():
+            return _complain("the problem does not fit into the memory of this machine; make it smaller.", FAILED_SOLVE)
+        case OSError(filename=None):  # no file of ours: standard output itself, which Python would try again at the end
+            with suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            reason = failure.strerror or str(failure)
+            return _complain(f"the answer could not be printed ({reason}).", FAILED_SOLVE)
+        case OSError():
+            return _complain(f"cannot use {failure.filename!r}: {failure.strerror}.", BAD_ARGUMENT)
+    raise failure
 
 
 def _complain(sentence: str, code: int) -> int:

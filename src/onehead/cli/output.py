@@ -5,12 +5,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from onehead.cli.text import clean
+from onehead.files import whole_file
+from onehead.numerics.interrupts import check
 from onehead.results import plain
 from onehead.sweep.export import csv_rows
 
@@ -79,7 +80,7 @@ def note(text: str) -> None:
 def write_csv(path: str, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write the numbers and words of rows to a CSV file."""
     flat = [{k: v for k, v in plain(dict(row)).items() if not isinstance(v, (dict, list))} for row in rows]
-    with Path(path).open("w", newline="") as file:
+    with whole_file(path, "--csv") as part, part.open("w", newline="", encoding="utf-8") as file:
         csv_rows(file, flat)
     note(f"wrote {path}")
 
@@ -94,16 +95,24 @@ def save_figure(path: str, axes: Any) -> None:
 
 @contextmanager
 def progress(title: str, total: int) -> Iterator[Callable[[], None]]:
-    """A progress bar on standard error with a rate and the time left; gives a function to call at each step."""
+    """A progress bar on standard error with a rate and the time left; gives a function to call at each step.
+
+    Each step also hears a Ctrl-C that compiled code has swallowed.
+    """
     if not sys.stderr.isatty():  # nobody watches; older versions of rich would print an empty line
-        yield lambda: None
+        yield check
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=total)
-        yield lambda: bar.advance(task)
+
+        def step() -> None:
+            bar.advance(task)
+            check()
+
+        yield step
 
 
 @contextmanager

@@ -11,9 +11,11 @@ from onehead.cli.main import INTERRUPTED
 from onehead.cli.output import bar, note, print_json, print_rows, span, working
 from onehead.cli.values import Word, flag_of
 from onehead.fields import words_of
+from onehead.files import check_file
 from onehead.numerics.parallel import cores
 from onehead.sweep import Counts, Store, Table, read_spec
 from onehead.sweep.api import executor_for, solved
+from onehead.sweep.database import companions
 from onehead.sweep.estimate import estimate
 from onehead.sweep.examples import example as example_text
 from onehead.sweep.executors import PLACES, Run
@@ -107,7 +109,7 @@ def run(spec: str, store: str, dry_run: bool, as_json: bool, **asked: Any) -> No
                 counts = opened.counts(number)
                 first = next((row["reason"] for row in opened.rows(number) if row["state"] == "failed"), None)
     except KeyboardInterrupt:
-        kept = f"{last[0].done + last[0].failed} of {last[0].total} points are" if last else "every finished point is"
+        kept = f"{last[0].finished} of {last[0].total} points are" if last else "every finished point is"
         note(f"onehead: interrupted; {kept} kept in {store}; run the same command to go on.")
         raise click.exceptions.Exit(INTERRUPTED) from None
     if as_json:
@@ -148,13 +150,16 @@ def export(store: str, csv_file: str | None, parquet_file: str | None, as_json: 
 
     Example: onehead sweep export --store sweep.db --csv sweep.csv
     """
+    for flag, file in (("--csv", csv_file), ("--parquet", parquet_file)):
+        if file is not None:
+            check_file(flag, file, never=companions(store))
     with Store.reading(store) as opened:
         rows = list(opened.rows())
-    if csv_file:
+    if csv_file is not None:
         note(f"wrote {csv_file}, {write_csv(csv_file, rows)} rows")
-    if parquet_file:
+    if parquet_file is not None:
         note(f"wrote {parquet_file}, {write_parquet(parquet_file, rows)} rows")
     if as_json:
         print_json(rows)
-    elif not csv_file and not parquet_file:
+    elif csv_file is None and parquet_file is None:
         print_rows(rows, [*Table(rows).telling, "status"])

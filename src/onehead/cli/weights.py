@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onehead.cli.frame import Answer, answered, check_parent
+from onehead.cli.frame import Answer, answered
 from onehead.cli.output import note, progress, save_figure
 from onehead.cli.values import Number, Range
 from onehead.errors import InvalidArgument
+from onehead.files import check_folder
 
 if TYPE_CHECKING:
     from onehead.weights import Survey
@@ -46,9 +47,10 @@ def command(file: str, *, no_fit: bool, folder: str | None, **wanted: Any) -> An
     """Read a safetensors FILE (or an index, or a folder) and lay the law of a trained head beside every head."""
     from onehead.weights import plan, run
 
-    check_parent("--plot", folder)
-    if folder is not None and Path(folder).exists() and not Path(folder).is_dir():
-        raise InvalidArgument("--plot", folder, "a folder")
+    if folder is not None:
+        if not Path(folder).resolve().parent.is_dir():
+            raise InvalidArgument("--plot", folder, "in a folder that exists")
+        check_folder("--plot", folder)
     work = plan(file, **wanted)
     with progress("heads", work.total) as step:
         found = run(work, fit=not no_fit, progress=lambda _: step())

@@ -1,7 +1,6 @@
 """The gallery page and the table of worst deviations, written from the files that figures leave behind."""
 
 import json
-import shutil
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 
 from onehead.errors import InvalidArgument
 from onehead.figures.registry import NAMES, SOURCES
+from onehead.files import write_whole
 
 __all__ = ["write_gallery"]
 
@@ -54,11 +54,11 @@ def write_gallery(full: str | PathLike[str], quick: str | PathLike[str], docs: s
     assets = Path(docs) / ASSETS
     assets.mkdir(parents=True, exist_ok=True)
     for name in NAMES:
-        shutil.copyfile(Path(full) / f"{name}.png", assets / f"{name}.png")
-    (assets / "agreement.md").write_text(agreement_table(notes))
-    (assets / "agreement-quick.md").write_text(agreement_table(small))
+        write_whole(assets / f"{name}.png", (Path(full) / f"{name}.png").read_bytes())
+    write_whole(assets / "agreement.md", agreement_table(notes))
+    write_whole(assets / "agreement-quick.md", agreement_table(small))
     page = Path(docs) / "gallery.md"
-    page.write_text(_page(notes))
+    write_whole(page, _page(notes))
     return page
 
 

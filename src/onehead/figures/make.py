@@ -10,7 +10,8 @@ from time import perf_counter
 from onehead.errors import InvalidArgument, OneheadError, SolveError
 from onehead.figures.lab import Lab
 from onehead.figures.registry import Drawing, Figure, chosen
-from onehead.figures.save import save
+from onehead.figures.save import files_of, save
+from onehead.files import check_file, check_folder
 from onehead.numerics.parallel import cores
 from onehead.sweep import Counts, Executor, Inline
 from onehead.sweep.executors import Local
@@ -75,8 +76,11 @@ def make(
     wanted = chosen(names)
     if not wanted:
         raise InvalidArgument("names", list(names), "at least one figure")
-    folder = Path(out)
+    folder = check_folder("out", out)
     folder.mkdir(parents=True, exist_ok=True)
+    for figure in wanted:
+        for file in files_of(figure, folder):
+            check_file("out", file)
     made = []
     with _place(workers) as executor:
         for figure in wanted:

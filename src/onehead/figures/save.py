@@ -10,11 +10,13 @@ from onehead import __version__
 from onehead.figures.agreement import judge
 from onehead.figures.lab import Lab
 from onehead.figures.registry import Drawing, Figure
+from onehead.files import write_whole
+from onehead.plot.style import write_picture
 from onehead.results import plain
 from onehead.sweep import NUMERICAL
 from onehead.sweep.export import write_csv
 
-__all__ = ["DATA", "save"]
+__all__ = ["DATA", "files_of", "save"]
 
 DATA = (".png", ".pdf", ".csv", ".json")
 DPI = 110
@@ -23,12 +25,17 @@ LIBRARIES = ("numpy", "scipy", "numba", "matplotlib")
 
 def save(figure: Figure, drawing: Drawing, lab: Lab, folder: Path) -> list[Path]:
     """Write the four files of a figure and return their paths; the same numbers give the same bytes."""
-    paths = [folder / f"{figure.name}{ending}" for ending in DATA]
-    drawing.picture.savefig(paths[0], dpi=DPI, metadata={"Software": None})
-    drawing.picture.savefig(paths[1], metadata={"CreationDate": None})
+    paths = files_of(figure, folder)
+    write_picture(drawing.picture, paths[0], dpi=DPI, metadata={"Software": None})
+    write_picture(drawing.picture, paths[1], metadata={"CreationDate": None})
     write_csv(str(paths[2]), map(plain, lab.rows))
-    paths[3].write_text(json.dumps(plain(note(figure, drawing, lab)), indent=1, ensure_ascii=False, allow_nan=False))
+    write_whole(paths[3], json.dumps(plain(note(figure, drawing, lab)), indent=1, ensure_ascii=False, allow_nan=False))
     return paths
+
+
+def files_of(figure: Figure, folder: Path) -> list[Path]:
+    """The four files of a figure."""
+    return [folder / f"{figure.name}{ending}" for ending in DATA]
 
 
 def note(figure: Figure, drawing: Drawing, lab: Lab) -> dict[str, Any]:

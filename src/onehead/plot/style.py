@@ -6,10 +6,13 @@ read in grey.
 """
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from onehead.files import Name, check_file, whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ACCENT", "ALPHA", "GREY", "LAWS", "OVERLAPS", "SERIES", "THEORY", "TRAINING", "bare", "bulks", "cell_edges",
-    "dress", "finish", "fresh_axes", "guide", "histogram", "panels", "save", "theory_line", "training_marks",
+    "dress", "finish", "fresh_axes", "guide", "histogram", "panels", "save", "theory_line", "training_marks", "write_picture",
 ]  # fmt: skip
 
 THEORY = "#1f4e9c"
@@ -214,7 +217,15 @@ def cell_edges(centres: ArrayLike) -> NDArray[np.float64]:
     return np.concatenate([[x[0] - half[0]], x[:-1] + half[: x.size - 1], [x[-1] + half[-1]]])
 
 
-def save(axes: "Axes", path: str) -> None:
-    """Write the figure of the axes to a file."""
-    figure: Any = axes.figure
-    figure.savefig(path, dpi=160)
+def save(axes: "Axes", path: Name) -> None:
+    """Write the figure of the axes to a file, as PNG unless its name ends otherwise; an older file stays until it is whole."""
+    named = Path(path)
+    write_picture(axes.figure, named if named.suffix else named.with_name(f"{named.name}.png"), dpi=160)
+
+
+def write_picture(figure: Any, path: Path, **options: Any) -> None:
+    """Write a figure in the format that the name of its file ends in."""
+    formats = [f".{ending}" for ending in figure.canvas.get_supported_filetypes()]
+    check_file("path", path, endings=formats)
+    with whole_file(path, "path") as part:
+        figure.savefig(part, format=path.suffix[1:].lower(), **options)

@@ -7,9 +7,9 @@ from typing import Any
 
 from onehead.errors import InvalidArgument
 from onehead.numerics.interrupts import heard
-from onehead.sweep.executors import Executor, executor_named
+from onehead.sweep.executors import Executor, Run, executor_named
 from onehead.sweep.executors.feed import Feed
-from onehead.sweep.failures import PointFailed
+from onehead.sweep.failures import PointFailed, PointsMissing
 from onehead.sweep.spec import Spec
 from onehead.sweep.store import Counts, Store
 from onehead.sweep.table import Table
@@ -112,15 +112,16 @@ def drive(
     """Solve what is missing of a sweep and return its number in the store.
 
     ``progress`` is called with the counts at the start and after every batch that is on disk. With ``on_error="stop"``
-    the first failed point ends the sweep; everything finished is kept.
+    the first failed point ends the sweep; everything finished is kept. When this returns, no point is missing.
     """
     if on_error not in ("keep", "stop"):
         raise InvalidArgument("on_error", on_error, "keep or stop")
+    chunk = Run(chunk=spec.run.get("chunk")).chunk
     sweep = store.begin(spec.call, spec.points(), retry=retry)
     counts = store.counts(sweep)
     if progress is not None:
         progress(counts)
-    feed = Feed(store.missing(sweep), counts.missing, goal=executor.goal, size=spec.run.get("chunk"))
+    feed = Feed(store.missing(sweep), counts.missing, goal=executor.goal, size=chunk)
     batches = executor.run(spec.call, feed)
     try:
         with heard():
@@ -144,6 +145,9 @@ def drive(
         close = getattr(batches, "close", None)
         if close is not None:
             close()  # ends workers before the store is closed
+    left = counts.total - store.counts(sweep).finished
+    if left:
+        raise PointsMissing(f"{left} of {counts.total} points are missing; run the same sweep again to go on.")
     return sweep
 
 
@@ -164,7 +168,7 @@ def _steps(progress: Callable[[], None] | None) -> Progress | None:
     seen: list[int] = []
 
     def step(counts: Counts) -> None:
-        finished = counts.done + counts.failed
+        finished = counts.finished
         for _ in range(finished - seen[-1] if seen else 0):
             progress()
         seen[:] = [finished]

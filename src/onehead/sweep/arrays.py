@@ -2,14 +2,13 @@
 
 import hashlib
 import io
-import os
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.sweep.export import whole_file
-from onehead.sweep.failures import StoreFailed
+from onehead.files import write_whole
+from onehead.sweep.failures import BadStore, StoreFailed
 
 __all__ = ["Arrays"]
 
@@ -17,8 +16,7 @@ __all__ = ["Arrays"]
 class Arrays:
     """A folder of ``.npz`` files, or a dict when there is no folder.
 
-    A file is written under another name, flushed to disk and then renamed, before the row that points at it: a name
-    that exists is always whole.
+    A file is whole as soon as its name exists, and is there before the row that points at it.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -36,10 +34,7 @@ class Arrays:
             return name
         try:
             self.folder.mkdir(exist_ok=True)
-            with whole_file(path) as temporary, temporary.open("wb") as file:
-                file.write(_packed(arrays))
-                file.flush()
-                os.fsync(file.fileno())
+            write_whole(path, _packed(arrays))
         except OSError as failure:
             raise StoreFailed(
                 f"{self.folder} cannot take another array ({failure.strerror}); every point counted so far is kept, "
@@ -48,11 +43,19 @@ class Arrays:
         return name
 
     def get(self, name: str) -> dict[str, NDArray[np.generic]]:
-        """The arrays with this hash, or of a file named by it."""
+        """The arrays with this hash, or of a file named by it; a file that does not have its hash is damaged."""
         name = Path(name).stem
-        source = io.BytesIO(self._memory[name]) if self.folder is None else self.folder / f"{name}.npz"
-        with np.load(source, allow_pickle=False) as found:
-            return dict(found)
+        source = self._memory[name] if self.folder is None else (self.folder / f"{name}.npz").read_bytes()
+        try:
+            with np.load(io.BytesIO(source), allow_pickle=False) as opened:
+                found = dict(opened)
+        except Exception:  # whatever a damaged archive makes of its readers
+            found = {}
+        if _content_hash(found) != name:
+            raise BadStore(
+                name, f"{self.folder}/{name}.npz is damaged; its point must be solved again in another store."
+            )
+        return found
 
 
 def _packed(arrays: dict[str, NDArray[np.generic]]) -> bytes:

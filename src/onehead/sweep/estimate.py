@@ -6,6 +6,7 @@ from itertools import islice
 
 import numpy as np
 
+from onehead.numerics.interrupts import check
 from onehead.sweep.solve import solve_point
 from onehead.sweep.spec import Spec
 
@@ -46,6 +47,7 @@ def estimate(spec: Spec) -> Estimate:
         outcome = solve_point(call, point)
         if at == chosen[0] and outcome.duration < PATIENCE / 2:
             outcome = solve_point(call, point)  # the first solve of a process also loads the kernels
+        check()
         durations.append(outcome.duration)
         failed += [outcome.reason] if outcome.reason is not None else []
         if time.monotonic() - start > PATIENCE:

@@ -2,7 +2,7 @@
 
 from onehead.errors import InvalidArgument, OneheadError
 
-__all__ = ["BadSpec", "BadStore", "LostScheduler", "PointFailed", "StoreFailed", "WorkersLost"]
+__all__ = ["BadSpec", "BadStore", "LostScheduler", "PointFailed", "PointsMissing", "StoreFailed", "WorkersLost"]
 
 
 class BadSpec(InvalidArgument):
@@ -36,3 +36,7 @@ class LostScheduler(OneheadError):
 
 class PointFailed(OneheadError):
     """A point failed in a sweep that was asked to stop at the first failure."""
+
+
+class PointsMissing(OneheadError):
+    """A sweep that ended without an answer for every point; what there is is kept."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.errors import OneheadError
+from onehead.numerics.interrupts import entire
 from onehead.results import plain
 from onehead.sweep.calls import call_named
 from onehead.sweep.calls.base import Call
@@ -58,7 +59,8 @@ def solve_point(call: Call, point: Point) -> Outcome:
     """
     clock = time.perf_counter()
     try:
-        found = call.prepare(point.parameters).solve(_seed(point))
+        with entire():  # half an answer is not a point
+            found = call.prepare(point.parameters).solve(_seed(point))
         row = plain(found.row)
         results = json.dumps(row, allow_nan=False)
     except OneheadError as failure:

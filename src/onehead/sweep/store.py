@@ -10,7 +10,7 @@ import os
 import socket
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +20,18 @@ from onehead import __version__
 from onehead.errors import InvalidArgument
 from onehead.sweep.arrays import Arrays
 from onehead.sweep.calls import call_named
-from onehead.sweep.database import damaged, locked, locked_now, open_for_reading, open_for_writing, prepared, sentences
+from onehead.sweep.database import (
+    SEAL_POINTS,
+    SEAL_SWEEPS,
+    damaged,
+    in_memory,
+    locked,
+    locked_now,
+    open_for_reading,
+    open_for_writing,
+    resolved,
+    sentences,
+)
 from onehead.sweep.failures import BadStore
 from onehead.sweep.keys import Point
 from onehead.sweep.solve import Outcome
@@ -46,6 +57,10 @@ UPDATE points SET results = :results, {", ".join(f"{name} = :{name}" for name in
 WHERE key = :key AND state <> 'done'
 """
 
+# a row gets its hash in the transaction that writes it
+SEAL_POINT, SEAL_SWEEP = f"{SEAL_POINTS} WHERE key = ?", f"{SEAL_POINTS} WHERE sweep = ?"
+SEAL_TITLE = f"{SEAL_SWEEPS} WHERE id = ?"
+
 # of a row as people read it, in this order; parameters stand after the call, results after the repeat
 COLUMNS = ("key", "call", "parameters", "seed", "repeat", "results", *CERTIFICATE, *ORIGIN)
 READ = f"SELECT {', '.join(COLUMNS)} FROM points WHERE {{}} state <> 'missing' ORDER BY sweep, position"
@@ -62,9 +77,14 @@ class Counts:
     missing: int
 
     @property
+    def finished(self) -> int:
+        """Points with an answer, or a reason why there is none."""
+        return self.done + self.failed
+
+    @property
     def total(self) -> int:
         """All points."""
-        return self.done + self.failed + self.missing
+        return self.finished + self.missing
 
 
 class Store:
@@ -82,13 +102,10 @@ class Store:
     def writing(cls, path: str | os.PathLike[str] | None) -> Iterator["Store"]:
         """Open for writing, creating the file if needed; refused while another process writes."""
         if path is None:
-            store = cls(prepared(sqlite3.connect(":memory:"), "memory"), None)
-            try:
-                yield store
-            finally:
-                store._connection.close()
+            with closing(in_memory()) as memory:
+                yield cls(memory, None)
             return
-        file = Path(path)
+        file = resolved(path)
         with locked(file):
             store = cls(open_for_writing(file), file)
             try:
@@ -101,21 +118,18 @@ class Store:
     @classmethod
     @contextmanager
     def reading(cls, path: str | os.PathLike[str]) -> Iterator["Store"]:
-        """Open for reading; safe while a sweep writes."""
-        file = Path(path)
+        """Open for reading, also while a sweep writes; every row is checked, and looking leaves no trace on the file."""
+        file = resolved(path)
         if not file.is_file():
             raise BadStore(str(path), f"store must be a file that exists; got {str(path)!r}.")
-        store = cls(open_for_reading(file), file)
-        try:
-            with sentences(str(file)):
-                yield store
-        finally:
-            store._connection.close()
+        with open_for_reading(file) as connection:
+            yield cls(connection, file)
 
     def begin(self, call: str, points: Iterable[Point], *, retry: bool) -> int:
         """Register the points of a sweep, all or none, and return its number; what is done stays done.
 
-        Points that an earlier sweep asked for and never got are forgotten; with ``retry`` failed points are missing again.
+        Points that an earlier sweep asked for and never got stay its own until somebody asks for them; with ``retry`` failed
+        points are missing again.
         """
         with self._connection as db:
             cursor = db.execute(
@@ -130,13 +144,14 @@ class Store:
                     for position, point in enumerate(points)
                 ),
             )
-            db.execute("DELETE FROM points WHERE sweep <> ? AND state = 'missing'", (sweep,))
             if retry:
                 db.execute("UPDATE points SET state = 'missing' WHERE sweep = ? AND state = 'failed'", (sweep,))
             db.execute(
                 "UPDATE sweeps SET total = (SELECT count(*) FROM points WHERE sweep = :id) WHERE id = :id",
                 {"id": sweep},
             )
+            db.execute(SEAL_SWEEP, (sweep,))
+            db.execute(SEAL_TITLE, (sweep,))
         return sweep
 
     def missing(self, sweep: int) -> Iterator[Point]:
@@ -168,6 +183,7 @@ class Store:
         ]
         with self._connection as db:
             db.executemany(SAVE, rows)
+            db.executemany(SEAL_POINT, [(outcome.key,) for outcome in outcomes])
 
     def counts(self, sweep: int | None = None) -> Counts:
         """Points done, failed and missing of a sweep, the latest if none is named."""

@@ -10,7 +10,7 @@ from onehead.aim.words import WORDS, dimension, problem_from_words, words_from_p
 from onehead.errors import SolveError
 from onehead.fields import words_of
 from onehead.problem import Problem
-from onehead.results import plain
+from onehead.results import INTERRUPTED, plain
 from onehead.sweep.calls.base import Answer, Call, Ready, Solver, answer, unsaid, verb
 from onehead.sweep.settings import MessagePassing, Nothing, Ratio, Samples, Training
 
@@ -61,7 +61,7 @@ def _scaling(task: Task, learner: Learner, chosen: Ratio, _: None) -> Answer:
 
     (found,) = aim.scaling(task, learner, [chosen.alpha * (dimension(task.target) or 1) ** 2]).points
     if not isinstance(found, ScalingPoint):
-        raise SolveError(found.reason)
+        raise KeyboardInterrupt if found.reason == INTERRUPTED else SolveError(found.reason)
     return answer(found)
 
 
@@ -75,6 +75,8 @@ def _train(task: Task, learner: Learner, chosen: Any, seed: int) -> Answer:
 
 def _amp(task: Task, learner: Learner, chosen: MessagePassing, seed: int) -> Answer:
     found = aim.amp(task, learner, **dict(chosen), seed=seed)
+    if found.certificate.interrupted:
+        raise KeyboardInterrupt
     steps = found.to_rows()
     row = {**answer(found).row, **steps[-1]}
     for name in ("iteration", "steps"):

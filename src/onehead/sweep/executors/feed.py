@@ -30,12 +30,13 @@ class Feed:
     def __init__(self, points: Iterable[Point], total: int, *, goal: float = 0.2, size: int | None = None) -> None:
         self._points: Iterator[Point] = iter(points)
         self._returned: deque[Point] = deque()
+        self._suspects: deque[Point] = deque()
         self.left, self.goal, self._fixed = total, goal, size
         self.mean: float | None = None
         self._largest = 1
 
     def take(self, takers: int = 1) -> list[Point]:
-        """The next chunk, small enough that ``takers`` workers all get some; empty when nothing is left."""
+        """The next chunk, small enough that ``takers`` workers all get some; empty when nothing but suspects is left."""
         if self._returned:  # came back from a dead worker: alone, so that one bad point cannot take others along
             self.left -= 1
             return [self._returned.popleft()]
@@ -58,6 +59,16 @@ class Feed:
         for point in points:
             self._returned.append(point)
             self.left += 1
+
+    def suspect(self, point: Point) -> None:
+        """A point that was alone in a chunk when its worker died; it goes out last, when nothing else is under way."""
+        self._suspects.append(point)
+        self.left += 1
+
+    def take_suspect(self) -> list[Point]:
+        """The next suspect."""
+        self.left -= len(self._suspects) > 0
+        return [self._suspects.popleft()] if self._suspects else []
 
     def learn(self, outcomes: Iterable[Outcome]) -> None:
         """Update the mean duration."""

@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import suppress
@@ -22,8 +24,10 @@ from onehead.sweep.solve import PINNED, Outcome
 
 __all__ = ["DEATHS", "Local", "Workers"]
 
-DEATHS = 3  # a point that took this many workers with it is a failed point
+DEATHS = 3  # a point that took this many workers with it, while nothing else was under way, is a failed point
 EARLY = 3  # workers that may die before they say hello
+LOOK = 1.0  # seconds between two looks at workers that say nothing
+STOPPED = 5.0  # seconds after which a worker that somebody has stopped (SIGSTOP) is replaced
 
 
 @dataclass
@@ -32,6 +36,8 @@ class _Worker:
     pipe: "Connection[Any, Any]"
     ready: bool = False
     chunks: deque[dict[str, Point]] = field(default_factory=deque)  # what it has, the one it works on first
+    alone: bool = False  # whether no other worker has anything to do
+    stopped: float | None = None  # since when it has been stopped
 
 
 class Workers(Problem):
@@ -43,8 +49,9 @@ class Workers(Problem):
 class Local:
     """Processes on this machine, one thread each.
 
-    A worker that dies is replaced and its points go out again, one by one; a point that killed three workers becomes a
-    failed row. Workers end by themselves when the driver is gone. In a ``with`` block they outlive a sweep: for several
+    A worker that dies, or that somebody stops, is replaced and its points go out again, one by one. A point whose worker dies
+    then is a suspect: it is tried last and alone, and if three more workers die of it, it becomes a failed row. So nobody else's
+    memory, and nobody who kills workers, makes an innocent point fail. Workers end by themselves when the driver is gone. In a ``with`` block they outlive a sweep: for several
     short ones, where starting workers for each would cost more than its points.
 
     Parameters
@@ -73,6 +80,8 @@ class Local:
     def run(self, call: str, feed: Feed) -> Iterator[list[Outcome]]:
         """Solve every point of the feed."""
         self._deaths.clear()
+        over = threading.Event()
+        threading.Thread(target=self._watch, args=(over,), daemon=True).start()
         try:
             while True:
                 self._fill(call, feed)
@@ -91,6 +100,7 @@ class Local:
                 yield found  # finished before Ctrl-C
             raise
         finally:
+            over.set()
             if not self._kept or any(worker.chunks for worker in self._workers):  # not in the middle of another sweep
                 self._stop()
 
@@ -110,12 +120,14 @@ class Local:
         for length in range(depth):
             for worker in self._workers:
                 if len(worker.chunks) == length and (worker.ready or length == 0):
-                    self._hand(worker, call, feed)
+                    self._hand(worker, call, feed.take(self.count))
+        if self._workers and not any(worker.chunks for worker in self._workers):
+            self._hand(self._workers[0], call, feed.take_suspect(), alone=True)
 
-    def _hand(self, worker: _Worker, call: str, feed: Feed) -> None:
-        chunk = feed.take(self.count)
+    def _hand(self, worker: _Worker, call: str, chunk: list[Point], *, alone: bool = False) -> None:
         if not chunk:
             return
+        worker.alone = alone
         worker.chunks.append({point.key: point for point in chunk})
         with suppress(OSError):  # it died; hearing from its pipe tells us next
             worker.pipe.send((call, chunk))
@@ -146,15 +158,28 @@ class Local:
             if self._early >= EARLY:
                 raise WorkersLost(f"worker processes do not start ({_cause(code)}); try --on inline to see why.")
         failed = []
-        if worker.chunks and len(worker.chunks[0]) == 1 and worker.ready:
-            (point,) = worker.chunks[0].values()
-            self._deaths[point.key] += 1
+        if worker.chunks and len(worker.chunks[0]) == 1 and worker.ready and worker.stopped is None:
+            (point,) = worker.chunks.popleft().values()
+            self._deaths[point.key] += worker.alone
             if self._deaths[point.key] >= DEATHS:
-                worker.chunks.popleft()
-                failed = [Outcome.failed(point.key, f"its worker process died {DEATHS} times, {_cause(code)}")]
+                reason = f"its worker process died {DEATHS} times while nothing else ran, {_cause(code)}"
+                failed = [Outcome.failed(point.key, reason)]
+            else:
+                feed.suspect(point)
         for chunk in worker.chunks:
             feed.give_back(chunk.values())
         return failed
+
+    def _watch(self, over: threading.Event) -> None:
+        """End workers that have been stopped for some seconds; in a thread, for one may stop in the middle of a sentence."""
+        while not over.wait(LOOK):
+            for worker in list(self._workers):
+                if not _is_stopped(worker.process.pid):
+                    worker.stopped = None
+                    continue
+                worker.stopped = worker.stopped or time.monotonic()
+                if time.monotonic() - worker.stopped > STOPPED:
+                    worker.process.kill()
 
     def _stop(self) -> None:
         for worker in self._workers:
@@ -181,6 +206,16 @@ def _start(call: str) -> _Worker:
     with suppress(OSError):  # it died at once; we hear of that
         ours.send((call, sys.path))
     return _Worker(process, ours)
+
+
+def _is_stopped(process: int) -> bool:
+    """Whether a child has been stopped and not continued; asking changes nothing."""
+    if not hasattr(os, "waitid"):  # not on every system
+        return False
+    try:
+        return os.waitid(os.P_PID, process, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return False
 
 
 def _cause(code: int) -> str:

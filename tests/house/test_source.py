@@ -34,7 +34,7 @@ ONLY_IN = {
     "socket": {
         "app/server.py",
         "sweep/store.py",
-        "sweep/database.py",
+        "sweep/lock.py",
     },  # the store asks for the name of this machine only
     "flask": {"app/server.py"},
     "werkzeug": {"app/server.py"},

@@ -5,7 +5,7 @@ import sqlite3
 
 import numpy as np
 
-from onehead.sweep.database import SEAL_POINTS, fingerprint
+from onehead.sweep.schema import SEAL_POINTS, fingerprint
 from tests.support import programs
 from tests.support.checkpoints import KEY, QUERY, written
 

@@ -13,8 +13,8 @@ from checks.faults_stores import made, trial
 from tests.support.sweeps import swept
 
 from onehead.sweep import Store
-from onehead.sweep.database import locked, resolved
 from onehead.sweep.failures import BadStore, StoreFailed
+from onehead.sweep.lock import locked, resolved
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "store-1.1.0.db"
 

@@ -15,12 +15,12 @@ from onehead.files import check_file
 from onehead.numerics.parallel import cores
 from onehead.sweep import Counts, Store, Table, read_spec
 from onehead.sweep.api import executor_for, solved
-from onehead.sweep.database import companions
 from onehead.sweep.estimate import estimate
 from onehead.sweep.examples import example as example_text
 from onehead.sweep.executors import PLACES, Run
 from onehead.sweep.executors.slurm import Slurm
 from onehead.sweep.export import write_csv, write_parquet
+from onehead.sweep.lock import companions
 
 __all__ = ["command"]
 

@@ -2,7 +2,17 @@
 
 from onehead.errors import InvalidArgument, OneheadError
 
-__all__ = ["BadSpec", "BadStore", "LostScheduler", "PointFailed", "PointsMissing", "StoreFailed", "WorkersLost"]
+__all__ = [
+    "BadSpec",
+    "BadStore",
+    "LostScheduler",
+    "PointFailed",
+    "PointsMissing",
+    "StoreFailed",
+    "WorkersLost",
+    "damaged",
+    "not_writable",
+]
 
 
 class BadSpec(InvalidArgument):
@@ -40,3 +50,13 @@ class PointFailed(OneheadError):
 
 class PointsMissing(OneheadError):
     """A sweep that ended without an answer for every point; what there is is kept."""
+
+
+def damaged(name: str) -> BadStore:
+    """What is said of a file that no store of ours would leave."""
+    return BadStore(name, f"{name} is damaged or is not a store of sweeps; keep it aside and start a new one.")
+
+
+def not_writable(name: str, reason: str) -> BadStore:
+    """What is said of a place in which no store can be."""
+    return BadStore(name, f"store must be a file in a folder that can be written; got {name!r} ({reason}).")

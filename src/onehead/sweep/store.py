@@ -20,20 +20,11 @@ from onehead import __version__
 from onehead.errors import InvalidArgument
 from onehead.sweep.arrays import Arrays
 from onehead.sweep.calls import call_named
-from onehead.sweep.database import (
-    SEAL_POINTS,
-    SEAL_SWEEPS,
-    damaged,
-    in_memory,
-    locked,
-    locked_now,
-    open_for_reading,
-    open_for_writing,
-    resolved,
-    sentences,
-)
-from onehead.sweep.failures import BadStore
+from onehead.sweep.database import in_memory, open_for_reading, open_for_writing, sentences
+from onehead.sweep.failures import BadStore, damaged
 from onehead.sweep.keys import Point
+from onehead.sweep.lock import locked, locked_now, resolved
+from onehead.sweep.schema import SEAL_POINTS, SEAL_SWEEPS
 from onehead.sweep.solve import Outcome
 from onehead.sweep.table import Table
 from onehead.sweep.version import NUMERICAL

@@ -293,6 +293,6 @@ def test_targets_of_both_signs_go_through_every_verb(target, noise, learner, alp
 def test_a_map_that_learns_against_the_target_is_refused_in_its_own_words():
     """Targets with mostly negative eigenvalues: with few samples m < 0, whose logarithm the solver does not have."""
     task = aim.Task(target=aim.Atoms(eigenvalues=[-2.0, -1.0, -1.0, 0.5]))
-    with pytest.raises(SolveError, match="overlap m with the target is negative.*raise alpha"):
+    with pytest.raises(SolveError, match="overlap m with the target is negative"):
         aim.predict(task, aim.Learner(weight_decay=1e-3), 0.05)
     assert aim.predict(task, aim.Learner(weight_decay=1e-3), 0.6).m > 0.0

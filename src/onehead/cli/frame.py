@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import click
 
-from onehead.cli.output import note, print_json, print_rows, print_table, save_figure, write_csv
+from onehead.cli.output import note, print_json, print_rows, print_table, save_figure, say, write_csv
 from onehead.errors import InvalidArgument, SolveError
 from onehead.results import Result
 
@@ -109,7 +109,7 @@ def report(answer: Answer, *, as_json: bool, csv_file: str | None, plot: str | N
     if as_json:
         print_json(answer.value)
     elif answer.text:
-        click.echo(answer.text)
+        say(*answer.text.splitlines())
     else:
         _print(answer)
         for text in answer.warnings:

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 import click
 
 from onehead import __version__
-from onehead.cli.text import clean
+from onehead.cli.terminal import note, spoken
 from onehead.errors import InvalidArgument, MissingExtra, OneheadError
 from onehead.numerics.interrupts import heard
 
@@ -70,10 +70,10 @@ def cli() -> None:
 def run(arguments: list[str] | None = None) -> NoReturn:
     """Run the program; exit code 0 on success, 2 for a bad argument, 1 for a solve that failed."""
     try:
-        with heard():
+        with heard(), spoken():
             code = cli.main(args=arguments, prog_name="onehead", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as failure:
-        click.echo(failure.format_message(), err=True)
+        note(*failure.format_message().splitlines())
         code = BAD_ARGUMENT
     except click.ClickException as failure:
         code = _complain(_one_line(failure), BAD_ARGUMENT)
@@ -91,7 +91,7 @@ def run(arguments: list[str] | None = None) -> NoReturn:
 
 
 def _complain(sentence: str, code: int) -> int:
-    click.echo(clean(f"onehead: {' '.join(sentence.split())}"), err=True)
+    note(f"onehead: {sentence}")
     return code
 
 
@@ -104,7 +104,7 @@ def _one_line(failure: click.ClickException) -> str:
         return f"{failure.option_name} is not an option of '{command}'; allowed: {', '.join(known)}."
     if isinstance(failure, click.MissingParameter) and failure.param is not None:
         return f"{failure.param.opts[0]} must be given: {failure.param.help or 'see --help'}".rstrip(".") + "."
-    text = failure.format_message()
+    text = " ".join(failure.format_message().split())
     if isinstance(failure, click.BadParameter) and failure.param is not None:
         return f"{failure.param.opts[0]} {failure.message}".rstrip(".") + "."
     if text.startswith("No such command"):

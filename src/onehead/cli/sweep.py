@@ -8,7 +8,7 @@ import click
 from onehead.cli.frame import json_option
 from onehead.cli.groups import Guide
 from onehead.cli.main import INTERRUPTED
-from onehead.cli.output import bar, note, print_json, print_rows, span, working
+from onehead.cli.output import bar, note, print_json, print_rows, say, span, working
 from onehead.cli.values import Word, flag_of
 from onehead.fields import words_of
 from onehead.numerics.parallel import cores
@@ -39,7 +39,7 @@ def command() -> None:
 @click.argument("name", default="learning-curve")
 def example(name: str) -> None:
     """Print a working sweep file: learning-curve, training, zip, spectra, sparse or cluster."""
-    click.echo(example_text(name), nl=False)
+    say(*example_text(name).splitlines())
 
 
 @command.command()
@@ -59,8 +59,8 @@ def check(spec: str, as_json: bool) -> None:
         times = {"seconds_inline": found.seconds, "seconds_local": found.seconds / cores(), "cores": cores()}
         print_json({"call": read.call, **tried, **times, "failed": failed})
         return
-    click.echo(f"{spec}: {found.points} points of {read.call}")
-    click.echo(
+    say(f"{spec}: {found.points} points of {read.call}")
+    say(
         f"about {span(found.seconds)} inline, {span(found.seconds / cores())} on {cores()} local processes: "
         f"{found.seconds_per_point:.3g} s a point, {found.slowest:.3g} s the slowest of {found.tried} tried"
     )
@@ -93,7 +93,7 @@ def run(spec: str, store: str, dry_run: bool, as_json: bool, **asked: Any) -> No
         executor = executor_for(read, **{**asked, "on": "slurm"})
         assert isinstance(executor, Slurm)
         script = executor.script()
-        print_json({"script": script}) if as_json else click.echo(script, nl=False)
+        print_json({"script": script}) if as_json else say(*script.splitlines())
         return
     last: list[Counts] = []
     try:
@@ -113,7 +113,7 @@ def run(spec: str, store: str, dry_run: bool, as_json: bool, **asked: Any) -> No
     if as_json:
         print_json(counts)
     else:
-        click.echo(f"done {counts.done}, failed {counts.failed}, missing {counts.missing}")
+        say(f"done {counts.done}, failed {counts.failed}, missing {counts.missing}")
     if first is not None:
         note(f"note: {counts.failed} points failed, the first: {first} Use --retry to solve them again.")
 
@@ -134,8 +134,8 @@ def status(store: str, as_json: bool) -> None:
         print_json(row)
         return
     where = f"running as process {row['process']} on {row['host']}" if row["running"] else "not running"
-    click.echo(f"done {counts.done}, failed {counts.failed}, missing {counts.missing}; {where}")
-    click.echo(f"{row.get('call')}, started {row.get('started_at')}; {row['stored']} rows in the store")
+    say(f"done {counts.done}, failed {counts.failed}, missing {counts.missing}; {where}")
+    say(f"{row.get('call')}, started {row.get('started_at')}; {row['stored']} rows in the store")
 
 
 @command.command()

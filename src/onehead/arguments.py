@@ -15,6 +15,8 @@ from onehead.errors import InvalidArgument
 
 __all__ = ["an_array", "checked", "instance", "number", "numbers", "one_of", "optional", "whole", "wholes"]
 
+LARGEST = 2**63 - 1  # that a processor counts to
+
 Given = ParamSpec("Given")
 Answer = TypeVar("Answer")
 Check = Callable[[str, Any], None]
@@ -76,7 +78,12 @@ def optional(check: Check) -> Check:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool) and isfinite(value)
+    if not isinstance(value, (int, float, np.integer, np.floating)) or isinstance(value, bool):
+        return False
+    try:
+        return isfinite(value)
+    except OverflowError:  # an integer beyond every float
+        return False
 
 
 def _is_whole(value: Any) -> bool:
@@ -84,8 +91,15 @@ def _is_whole(value: Any) -> bool:
 
 
 def whole(least: int) -> Check:
-    """An integer not below ``least``."""
-    return _must(f"an integer >= {least}", lambda value: _is_whole(value) and bool(value >= least))
+    """An integer not below ``least``, and not beyond what counts anything."""
+    check = _must(f"an integer >= {least}", lambda value: _is_whole(value) and bool(value >= least))
+
+    def both(name: str, value: Any) -> None:
+        check(name, value)
+        if value > LARGEST:
+            raise InvalidArgument(name, value, f"an integer from {least} to {LARGEST}")
+
+    return both
 
 
 def number(*, above: float) -> Check:

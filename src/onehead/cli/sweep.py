@@ -19,11 +19,13 @@ from onehead.sweep.examples import example as example_text
 from onehead.sweep.executors import PLACES, Run
 from onehead.sweep.executors.slurm import Slurm
 from onehead.sweep.export import write_csv, write_parquet
+from onehead.sweep.spec import POINTS
 
 __all__ = ["command"]
 
 WORDS = words_of(Run, *(place.needs for place in PLACES.values()))
 
+limit_option = flag_of(WORDS["limit"], default=f"{POINTS}, or as the file says")
 store_option = click.option("--store", required=True, metavar="FILE", help="Store of the sweep.")
 
 
@@ -44,13 +46,14 @@ def example(name: str) -> None:
 
 @command.command()
 @click.argument("spec")
+@limit_option
 @json_option
-def check(spec: str, as_json: bool) -> None:
+def check(spec: str, limit: int | None, as_json: bool) -> None:
     """Check a sweep file, count its points and estimate the time from a few of them.
 
     Example: onehead sweep check sweep.toml
     """
-    read = read_spec(spec)
+    read = read_spec(spec, limit=limit)
     with working("solving a few points"):
         found = estimate(read)
     if as_json:
@@ -81,14 +84,15 @@ def check(spec: str, as_json: bool) -> None:
 @flag_of(WORDS["cores"])
 @flag_of(WORDS["memory"], metavar="SIZE")
 @flag_of(WORDS["jobs"])
+@limit_option
 @click.option("--dry-run", is_flag=True, help="Print the SLURM job script and stop.")
 @json_option
-def run(spec: str, store: str, dry_run: bool, as_json: bool, **asked: Any) -> None:
+def run(spec: str, store: str, limit: int | None, dry_run: bool, as_json: bool, **asked: Any) -> None:
     """Solve what is missing of a sweep; what the store holds already is never solved again.
 
     Example: onehead sweep run sweep.toml --store sweep.db --on local
     """
-    read = read_spec(spec)
+    read = read_spec(spec, limit=limit)
     if dry_run:
         executor = executor_for(read, **{**asked, "on": "slurm"})
         assert isinstance(executor, Slurm)

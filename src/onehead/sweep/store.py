@@ -89,6 +89,8 @@ class Store:
                 store._connection.close()
             return
         file = Path(path)
+        if not file.name:  # a folder such as / or .
+            raise BadStore(str(path), f"store must be a file in a folder that can be written; got {str(path)!r}.")
         with locked(file):
             store = cls(open_for_writing(file), file)
             try:

@@ -17,6 +17,7 @@ from onehead.sweep.executors.local import Local, Workers
 from onehead.sweep.executors.slurm import Jobs, Slurm
 from onehead.sweep.settings import Nothing
 from onehead.sweep.solve import Outcome
+from onehead.sweep.spec import MOST, POINTS
 
 __all__ = ["PLACES", "Executor", "Inline", "Local", "Place", "Run", "executor_named"]
 
@@ -50,7 +51,8 @@ class Run(Problem):
     """Where the points of a sweep file are solved, and how they are handed out."""
 
     on: str = word("inline", "", "Where to solve.", choices=tuple(PLACES))
-    chunk: int | None = word(None, "", "Points in one chunk; found by itself if left out.", ge=1)
+    chunk: int | None = word(None, "", "Points in one chunk; found by itself if left out.", ge=1, le=MOST)
+    limit: int = word(POINTS, "", "Points that a sweep may have; more are refused before any work.", ge=1, le=MOST)
 
 
 def executor_named(on: str, **asked: Any) -> Executor:

@@ -11,10 +11,11 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from onehead.errors import InvalidArgument
+from onehead.errors import InvalidArgument, OutsideDomain
 
 __all__ = ["an_array", "checked", "instance", "number", "numbers", "one_of", "optional", "whole", "wholes"]
 
+BEYOND = "the values are too extreme for double precision; bring them closer to 1."
 LARGEST = 2**63 - 1  # that a processor counts to
 
 Given = ParamSpec("Given")
@@ -45,7 +46,10 @@ def checked(**checks: Check) -> Callable[[Callable[Given, Answer]], Callable[Giv
             for name, check in checks.items():
                 if name in given:
                     check(name, given[name])
-            return verb(*args, **kwargs)
+            try:
+                return verb(*args, **kwargs)
+            except ArithmeticError as failure:  # a value that is allowed, and yet leaves what a float can hold
+                raise OutsideDomain(BEYOND) from failure
 
         return call
 

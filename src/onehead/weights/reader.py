@@ -5,6 +5,7 @@ and a range of bytes; then the data. Nothing is unpickled, nothing is executed, 
 """
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -131,7 +132,7 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
 
 def _choose(path: Path) -> Path:
     """The file itself, or the one checkpoint in a folder."""
-    if not path.exists():
+    if not os.path.exists(path):  # for some names asking the path itself is an error
         raise InvalidArgument("FILE", str(path), "a safetensors file, its index or a folder that exists")
     if not path.is_dir():
         return path

@@ -21,7 +21,10 @@ __all__ = ["Atoms", "Discrete", "MarchenkoPastur", "PowerLaw", "Spikes", "Target
 Array = NDArray[np.float64]
 
 ZERO = 1e-12  # of the largest: eigenvalues below are rounding
-SIZE = (1e-6, 100.0)  # root mean square of eigenvalues: labels are all noise below, hard choices above, long before these
+SIZE = (
+    1e-6,
+    100.0,
+)  # root mean square of eigenvalues: labels are all noise below, hard choices above, long before these
 SIZED = f"of root mean square {SIZE[0]:g} to {SIZE[1]:g}"
 LARGEST = 20_000  # eigenvalues; the law of a target costs about the square of their number when they are all apart
 

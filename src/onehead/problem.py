@@ -14,6 +14,7 @@ from onehead.fields import words_of
 
 __all__ = ["Problem"]
 
+LARGEST = 10**18 - 1
 NUMERIC = ("number", "integer", "numbers")
 
 
@@ -56,13 +57,15 @@ class Problem(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _no_switch_is_a_number(cls, data: Any) -> Any:
-        """Refuse true and false where a number is asked for; pydantic would take them for 1 and 0."""
+    def _numbers_are_numbers(cls, data: Any) -> Any:
+        """Refuse what pydantic would take: true and false for 1 and 0, and integers that nothing can count."""
         for name, allowed in _numeric(cls).items():
             value = data.get(name) if isinstance(data, dict) else None
             several = value if isinstance(value, (list, tuple, np.ndarray)) else (value,)
             if any(isinstance(one, (bool, np.bool_)) for one in several):
                 raise InvalidArgument(name, value, allowed)
+            if isinstance(value, int) and abs(value) > LARGEST:
+                raise InvalidArgument(name, value, f"{allowed}, of at most 18 digits")
         return data
 
     @classmethod

@@ -170,7 +170,9 @@ def test_the_lock_pins_everything_exactly():
 
 @in_the_tree
 def test_set_up_takes_nothing_without_a_hash(tmp_path):
-    lines = [line for line in (ROOT / "Makefile").read_text().split("\nsetup:")[1].splitlines() if "pip install" in line]
+    lines = [
+        line for line in (ROOT / "Makefile").read_text().split("\nsetup:")[1].splitlines() if "pip install" in line
+    ]
     assert "--require-hashes -r requirements.lock" in lines[0]
     assert "--no-deps --no-build-isolation --editable ." in lines[1]
     package = tmp_path / "tampered-1.0.tar.gz"
@@ -183,7 +185,18 @@ def test_set_up_takes_nothing_without_a_hash(tmp_path):
 
 # --- without the extras
 
-BLOCKED = ("dash", "plotly", "flask", "werkzeug", "waitress", "distributed", "dask", "dask_jobqueue", "pyarrow", "safetensors")
+BLOCKED = (
+    "dash",
+    "plotly",
+    "flask",
+    "werkzeug",
+    "waitress",
+    "distributed",
+    "dask",
+    "dask_jobqueue",
+    "pyarrow",
+    "safetensors",
+)
 SCRIPT = """
 import contextlib, io, json, sys
 blocked, commands = json.loads(sys.argv[1]), json.loads(sys.argv[2])

@@ -1,5 +1,5 @@
 # make setup | demo | test | quick | lint | docs | figures | gallery | weights-demo          see README.md
-# make bench | bench-compare | soak | mutants | coverage | regression | compat | audit | test-slurm | lock | clean          see CONTRIBUTING.md
+# make bench | bench-compare | soak | mutants | coverage | regression | compat | audit | hostile | test-slurm | lock | clean          see CONTRIBUTING.md
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
@@ -7,7 +7,7 @@ export PYTHONPATH :=
 # theory kernels and BLAS both use threads of their own; in tests the runners are the parallel part
 TEST_ENV := ONEHEAD_THREADS=1 OPENBLAS_NUM_THREADS=1 MPLBACKEND=Agg
 
-.PHONY: setup demo test quick lint bench bench-compare soak mutants coverage regression compat audit docs figures gallery test-slurm \
+.PHONY: setup demo test quick lint bench bench-compare soak mutants coverage regression compat audit hostile docs figures gallery test-slurm \
 	weights-demo lock clean clean-cache
 
 setup: $(STAMP)
@@ -83,6 +83,10 @@ compat: setup
 # known vulnerabilities of everything that is pinned
 audit: setup
 	$(PY) -m checks.audit
+
+# 1,600 damaged and malicious checkpoints: no traceback, no hang, no gigabyte
+hostile: setup
+	$(TEST_ENV) $(PY) -m checks.hostile --count 1600
 
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet --site-dir site

@@ -27,7 +27,7 @@ def quoted(value: object) -> str:
     Examples
     --------
     >>> quoted("a\\nb"), quoted(10**9999), len(quoted([0.5] * 10**5))
-    ("'a\\\\nb'", 'an integer of about 10000 digits', 203)
+    ("'a\\\\nb'", 'an integer of about 9999 digits', 203)
     """
     try:
         text = " ".join(line.strip() for line in repr(value).splitlines())

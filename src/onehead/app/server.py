@@ -286,6 +286,7 @@ class Explorer:
         """Take a file, survey it with the safe reader, and delete it."""
         from flask import request  # noqa: PLC0415
 
+        size = request.content_length or 0  # that there is one was looked at before
         request.max_content_length = UPLOAD_LIMIT
         state, wrong, _ = self._state({"query": {**request.args.to_dict(), "view": "checkpoint"}})
         if wrong:
@@ -293,7 +294,7 @@ class Explorer:
         if not UPLOADS.acquire(blocking=False):
             return _says("two files are being read already; try again in a moment.", 503)
         try:
-            return self._survey(request, request.content_length, state["heads"])
+            return self._survey(request, size, state["heads"])
         finally:
             UPLOADS.release()
 

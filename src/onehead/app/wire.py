@@ -53,7 +53,8 @@ def server_on(
 
         def received(self, data: bytes) -> int:
             consumed: int = super().received(data)
-            if self.headers_finished and not (self._seen or self.error or self.empty):
+            fine = self.headers_finished and not self.empty and getattr(self, "error", None) is None
+            if fine and not self._seen:
                 self._seen = True
                 refusal = refuse(_head(self))
                 if refusal is None and self.path == UPLOAD and self._uploads() >= UPLOADS_AT_ONCE:

@@ -13,7 +13,7 @@ from onehead.aim.training.data import Tokens, check_target, draw_target
 from onehead.aim.words import problem_from_words
 
 POWER = Task(target=PowerLaw(gamma=0.75, dim=200))
-NOT_EMPTY = "eigenvalues must be a list of 1 to 20000 finite numbers, not all zero"
+NOT_EMPTY = "eigenvalues must be a list of 1 to 20000 finite numbers of root mean square 1e-06 to 100"
 
 
 def trained(learner=None, **words):

@@ -51,7 +51,7 @@ class Run(Problem):
     """Where the points of a sweep file are solved, and how they are handed out."""
 
     on: str = word("inline", "", "Where to solve.", choices=tuple(PLACES))
-    chunk: int | None = word(None, "", "Points in one chunk; found by itself if left out.", ge=1, le=MOST)
+    chunk: int | None = word(None, "", "Points in one chunk; found by itself if left out.", ge=1)
     limit: int = word(POINTS, "", "Points that a sweep may have; more are refused before any work.", ge=1, le=MOST)
 
 

@@ -70,7 +70,9 @@ def constraints(choice: str, work: Path) -> list[str]:
     file = work / "constraints.txt"
     text = (ROOT / "requirements.lock").read_text() if choice == "locked" else "\n".join(lowest())
     # a constraint may carry no hashes
-    file.write_text("\n".join(re.findall(r"^[A-Za-z0-9][\w.-]*==[\w.*+!-]+", text, re.MULTILINE)) + "\n")
+    file.write_text(
+        "\n".join(re.findall(r"^[A-Za-z0-9][\w.-]*==[\w.*+!-]+(?: ; [^\\\n]+)?", text, re.MULTILINE)) + "\n"
+    )
     return ["--constraint", str(file)]
 
 

@@ -11,9 +11,12 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from onehead.errors import InvalidArgument
+from onehead.errors import InvalidArgument, OutsideDomain
 
 __all__ = ["an_array", "checked", "instance", "number", "numbers", "one_of", "optional", "whole", "wholes"]
+
+BEYOND = "the values are too extreme for double precision; bring them closer to 1."
+LARGEST = 2**63 - 1  # that a processor counts to
 
 Given = ParamSpec("Given")
 Answer = TypeVar("Answer")
@@ -43,7 +46,10 @@ def checked(**checks: Check) -> Callable[[Callable[Given, Answer]], Callable[Giv
             for name, check in checks.items():
                 if name in given:
                     check(name, given[name])
-            return verb(*args, **kwargs)
+            try:
+                return verb(*args, **kwargs)
+            except ArithmeticError as failure:  # a value that is allowed, and yet leaves what a float can hold
+                raise OutsideDomain(BEYOND) from failure
 
         return call
 
@@ -76,7 +82,12 @@ def optional(check: Check) -> Check:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool) and isfinite(value)
+    if not isinstance(value, (int, float, np.integer, np.floating)) or isinstance(value, bool):
+        return False
+    try:
+        return isfinite(value)
+    except OverflowError:  # an integer beyond every float
+        return False
 
 
 def _is_whole(value: Any) -> bool:
@@ -84,8 +95,15 @@ def _is_whole(value: Any) -> bool:
 
 
 def whole(least: int) -> Check:
-    """An integer not below ``least``."""
-    return _must(f"an integer >= {least}", lambda value: _is_whole(value) and bool(value >= least))
+    """An integer not below ``least``, and not beyond what counts anything."""
+    check = _must(f"an integer >= {least}", lambda value: _is_whole(value) and bool(value >= least))
+
+    def both(name: str, value: Any) -> None:
+        check(name, value)
+        if value > LARGEST:
+            raise InvalidArgument(name, value, f"an integer from {least} to {LARGEST}")
+
+    return both
 
 
 def number(*, above: float) -> Check:

@@ -1,5 +1,7 @@
 """Everything onehead can raise: one family, one sentence each."""
 
+from onehead.text import quoted, visible
+
 __all__ = [
     "Diverged",
     "InvalidArgument",
@@ -14,7 +16,10 @@ __all__ = [
 
 
 class OneheadError(Exception):
-    """Base of every error raised on purpose; its text is one sentence for a person."""
+    """Base of every error raised on purpose; its text is one sentence for a person, with nothing that a terminal would obey."""
+
+    def __str__(self) -> str:
+        return visible(super().__str__())
 
 
 class InvalidArgument(OneheadError, ValueError):
@@ -22,7 +27,7 @@ class InvalidArgument(OneheadError, ValueError):
 
     def __init__(self, name: str, got: object, allowed: str) -> None:
         self.name, self.got, self.allowed = name, got, allowed
-        super().__init__(f"{name} must be {allowed}; got {got!r}.")
+        super().__init__(f"{name} must be {allowed}; got {quoted(got)}.")
 
 
 class MissingExtra(OneheadError, ImportError):

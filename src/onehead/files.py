@@ -1,17 +1,18 @@
-"""Everything that onehead writes goes through here: looked at before the work begins, and whole as soon as it is there."""
+"""Files: those of others are looked at before they are read, and what onehead writes before the work begins; it is there whole, or not."""
 
 import os
 import secrets
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from onehead.errors import InvalidArgument, NotWritten
 
-__all__ = ["Name", "check_file", "check_folder", "whole_file", "write_whole"]
+__all__ = ["Name", "check_file", "check_folder", "read_file", "size_of", "whole_file", "write_whole"]
 
 Name = str | os.PathLike[str]
+Refuse = Callable[[str], Exception]  # makes an error of what is wrong with a file
 
 # how a database and its journal begin: whoever names one as an output has mistaken a flag
 DATABASES = (b"SQLite format 3\x00", b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83", b"\xd9\xd5\x05\xf9")
@@ -166,3 +167,38 @@ def write_whole(path: Name, content: str | bytes, argument: str = "file") -> Non
     """
     with whole_file(path, argument) as part:
         part.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def size_of(path: Path, limit: int | None, refuse: Refuse) -> int:
+    """Bytes of a regular file; a folder, a pipe, a device or a file above the limit is refused before it is opened.
+
+    Examples
+    --------
+    >>> size_of(Path("/dev/zero"), None, ValueError)
+    Traceback (most recent call last):
+        ...
+    ValueError: it is not a regular file
+    """
+    try:
+        status = path.stat()
+    except (OSError, ValueError) as failure:  # a name with a zero byte is a ValueError
+        raise refuse(getattr(failure, "strerror", None) or "no file can have this name") from None
+    if not stat.S_ISREG(status.st_mode):
+        raise refuse("it is not a regular file")
+    if limit is not None and status.st_size > limit:
+        raise refuse(f"it has {status.st_size:,} bytes, more than the {limit:,} that are read of such a file")
+    return status.st_size
+
+
+def read_file(path: Path, limit: int, refuse: Refuse) -> bytes:
+    """The content of a regular file of at most ``limit`` bytes."""
+    size_of(path, limit, refuse)
+    try:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # should it have become a pipe meanwhile
+        with open(handle, "rb") as file:
+            content = file.read(limit + 1)
+    except OSError as failure:
+        raise refuse(failure.strerror or "it cannot be read") from None
+    if len(content) > limit:
+        raise refuse(f"it has more than the {limit:,} bytes that are read of such a file")
+    return content

@@ -2,15 +2,20 @@
 
 import json
 from collections.abc import Mapping
+from functools import cache
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+import numpy as np
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from onehead.errors import InvalidArgument
 from onehead.fields import words_of
 
 __all__ = ["Problem"]
+
+LARGEST = 10**18 - 1
+NUMERIC = ("number", "integer", "numbers")
 
 
 class Problem(BaseModel):
@@ -50,6 +55,19 @@ class Problem(BaseModel):
                 f"\n{examples}{after}\n    " if examples else "\n    "
             )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _numbers_are_numbers(cls, data: Any) -> Any:
+        """Refuse what pydantic would take: true and false for 1 and 0, and integers that nothing can count."""
+        for name, allowed in _numeric(cls).items():
+            value = data.get(name) if isinstance(data, dict) else None
+            several = value if isinstance(value, (list, tuple, np.ndarray)) else (value,)
+            if any(isinstance(one, (bool, np.bool_)) for one in several):
+                raise InvalidArgument(name, value, allowed)
+            if isinstance(value, int) and abs(value) > LARGEST:
+                raise InvalidArgument(name, value, f"{allowed}, of at most 18 digits")
+        return data
+
     @classmethod
     def read(cls, document: "str | bytes | Mapping[str, Any]") -> Self:
         """The problem that a document describes: JSON text, or a dict of plain values such as `to_dict` of a result holds.
@@ -73,6 +91,12 @@ class Problem(BaseModel):
     def changed(self, **changes: Any) -> Self:
         """A copy with some fields changed, checked again."""
         return type(self)(**{**{name: getattr(self, name) for name in type(self).model_fields}, **changes})
+
+
+@cache
+def _numeric(problem: type[Problem]) -> dict[str, str]:
+    """The words of a problem that are numbers, and what each takes."""
+    return {name: said.allowed for name, said in words_of(problem).items() if said.kind in NUMERIC}
 
 
 def _sentence(problem: type[Problem], failure: ValidationError) -> InvalidArgument:

@@ -13,7 +13,7 @@ from onehead.aim.training.data import Tokens, check_target, draw_target
 from onehead.aim.words import problem_from_words
 
 POWER = Task(target=PowerLaw(gamma=0.75, dim=200))
-NOT_EMPTY = "eigenvalues must be a list of 1 to 20000 finite numbers, not all zero"
+NOT_EMPTY = "eigenvalues must be a list of 1 to 20000 finite numbers of root mean square 1e-06 to 100"
 
 
 def trained(learner=None, **words):
@@ -62,7 +62,7 @@ def words(**given):
         (partial(Atoms, eigenvalues=(0.0, 0.0)), NOT_EMPTY),
         (partial(Atoms, eigenvalues=(np.nan,)), NOT_EMPTY[:58]),
         (partial(Spikes, spikes=(1.0, 2.0), dim=2), "dim must be an integer > 2, the number of spikes; got 2."),
-        (partial(Spikes, spikes=(0.0,), dim=9), "spikes must be a list of finite numbers, not all zero; got (0.0,)."),
+        (partial(Spikes, spikes=(0.0,), dim=9), "spikes must be a list of finite numbers; all d eigenvalues of root mean square 1e-06 to 100; got (0.0,)."),
         (words(target="zip"), "target must be one of mp, power-law, spikes, atoms; got 'zip'."),
         (words(gamma=0.7), "gamma must be left out with target mp; got 0.7."),
         (words(target="power-law", kappa0=0.5), "kappa0 must be left out with target power-law; got 0.5."),

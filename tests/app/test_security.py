@@ -5,6 +5,7 @@ import re
 import socket
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -21,31 +22,22 @@ UPDATE, QUESTION = "/_dash-update-component", question("draw", {"view": "sparse"
 
 @pytest.fixture(scope="module")
 def port(explorer):
-    """The explorer behind a real socket; its port."""
-    from werkzeug.serving import WSGIRequestHandler, make_server
-
-    class Handler(WSGIRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def log(self, *_, **__):
-            pass
-
-    server = make_server("127.0.0.1", 0, explorer.dash.server, threaded=True, request_handler=Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield server.server_port
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    """The explorer behind its own server; its port."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = explorer.server(listener)
+    threading.Thread(target=server.run, daemon=True).start()
+    yield listener.getsockname()[1]
+    server.task_dispatcher.shutdown()  # the loop itself ends with the tests
 
 
 def raw(port, data, seconds=10.0):
-    """Send bytes, return everything that comes back until the server closes."""
+    """Send a request, return everything that comes back until the server closes, with or without a farewell."""
     with socket.create_connection(("127.0.0.1", port), timeout=seconds) as wire:
-        wire.sendall(data)
+        wire.sendall(data.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))
         parts = []
-        while part := wire.recv(65536):
-            parts.append(part)
+        with suppress(ConnectionResetError):
+            while part := wire.recv(65536):
+                parts.append(part)
     return b"".join(parts)
 
 
@@ -66,7 +58,7 @@ def test_only_its_own_names_are_answered(client, host):
 @pytest.mark.parametrize(
     "origin",
     ["null", "http://evil.example", "http://127.0.0.1:2", "http://127.0.0.1", "http://127.0.0.1:1.evil.example",
-     "http://127.0.0.1:1@evil.example", "file://", "http://localhost:1"],
+     "http://127.0.0.1:1@evil.example", "file://", "http://localhost:1", "http://[", "http://[::1", "http://]", "[", "\u2100"],
 )  # fmt: skip
 def test_pages_of_other_origins_may_not_post(client, origin):
     for path in ("/_dash-update-component", "/checkpoint", "/"):
@@ -101,7 +93,7 @@ def test_the_body_of_a_refused_request_is_never_a_request(port):
     [
         (
             b"POST /checkpoint HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
-            (413,),
+            (411,),
         ),
         (b"POST /checkpoint HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99999999999\r\n\r\n", (413,)),
         (b"POST /checkpoint HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: -5\r\n\r\n", (400, 413)),
@@ -110,8 +102,8 @@ def test_the_body_of_a_refused_request_is_never_a_request(port):
             b"POST /_dash-update-component HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
             (411,),
         ),
-        (b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", (414,)),
-        (b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 200 + b"\r\n", (431,)),
+        (b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", (431,)),
+        (b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 200 + b"\r\n", (403,)),  # it names no host
         (b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"a" * 70_000 + b"\r\n\r\n", (431,)),
         (b"TRACE / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", (405, 501)),
         (b"GET http://evil.example/ HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", (200, 400, 403)),
@@ -231,3 +223,134 @@ def test_open_checkpoint_names_no_other_file(tmp_path):
     with pytest.raises(InvalidArgument) as failure:
         open_checkpoint(tmp_path / "bad.safetensors")
     assert str(tmp_path) not in str(failure.value)
+
+
+# --- the server itself
+
+
+def test_no_answer_says_what_the_server_is_made_of(port):
+    for request in (
+        b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"nonsense\r\n\r\n",
+    ):
+        answer = raw(port, request)
+        head = answer.split(b"\r\n\r\n")[0].lower()
+        assert b"\nserver:" not in head and b"\nvia:" not in head and b"x-powered-by" not in head
+        assert not re.search(rb"waitress|werkzeug|flask|python/", answer.split(b"<html")[0].lower())
+    refused = raw(port, b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n")
+    assert b"403 Forbidden" in refused and b"Content-Security-Policy" in refused
+    assert json.loads(refused.split(b"\r\n\r\n")[1])["sentence"].startswith("this explorer answers only")
+
+
+def test_silent_connections_cost_no_threads(port):
+    before = threading.active_count()
+    silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(400)]  # files of this process: two of each
+    for number, wire in enumerate(silent):
+        if number % 2:
+            wire.sendall(b"POST /_dash-update-component HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 60000\r\n\r\n{")
+    start = time.monotonic()
+    try:
+        assert b" 200 OK" in raw(port, b"GET /_dash-layout HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert time.monotonic() - start < 5.0
+        assert threading.active_count() <= before
+    finally:
+        for wire in silent:
+            wire.close()
+
+
+def test_many_questions_wait_for_a_fixed_number_of_threads(port, explorer, monkeypatch):
+    # questions that take long each hold a thread; one more waits for its turn, and all are answered
+    from onehead.app import wire
+
+    busy, most, lock = [], [], threading.Lock()
+
+    def slow(question):
+        with lock:
+            busy.append(1)
+            most.append(len(busy))
+        time.sleep(0.2)
+        with lock:
+            busy.pop()
+        return {"n": 0}
+
+    monkeypatch.setattr(explorer.trainer, "look", lambda: slow(None))
+    body = json.dumps(question("train", {"view": "curve"})).encode()
+    head = b"POST /_dash-update-component HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: "
+    answers = []
+    threads = [
+        threading.Thread(target=lambda: answers.append(raw(port, head + str(len(body)).encode() + b"\r\n\r\n" + body)))
+        for _ in range(3 * wire.THREADS)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30.0)
+    assert len(answers) == 3 * wire.THREADS
+    assert all(b" 200 OK" in answer for answer in answers)
+    assert 2 <= max(most) <= wire.THREADS
+
+
+def test_a_third_file_is_refused_before_it_is_sent(port):
+    head = b"POST /checkpoint?heads=1 HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 900000000\r\n\r\n"
+    with (
+        socket.create_connection(("127.0.0.1", port)) as first,
+        socket.create_connection(("127.0.0.1", port)) as second,
+    ):
+        first.sendall(head)
+        second.sendall(head)
+        time.sleep(0.5)
+        assert b" 503 " in raw(port, head)
+    until = time.monotonic() + 10.0
+    while b" 503 " in (answer := raw(port, head.replace(b"900000000", b"9999999999"))) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert b" 413 " in answer
+
+
+def test_a_question_may_come_in_pieces(port):
+    body = json.dumps(QUESTION).encode()
+    head = b"POST /_dash-update-component HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    data = head + f"Content-Length: {len(body)}\r\n\r\n".encode() + body
+    with socket.create_connection(("127.0.0.1", port), timeout=20.0) as wire:
+        for start in range(0, len(data), 97):
+            wire.sendall(data[start : start + 97])
+            time.sleep(0.002)
+        assert b" 200 OK" in wire.recv(4096)
+
+
+def test_ctrl_c_ends_the_explorer_while_it_works(tmp_path):
+    import signal
+    import subprocess
+    import sys
+    import urllib.request
+
+    words = [sys.executable, "-m", "onehead", "app", "--port", "0", "--store", str(tmp_path / "runs.sqlite")]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+    lines = []
+    try:
+        for line in process.stderr:
+            lines.append(line)
+            if found := re.search(r"http://\S+/", line):
+                break
+        asked = question("picture", {"view": "curve", "tokens": "8", "best": "1"})
+        request = urllib.request.Request(
+            f"{found[0]}_dash-update-component", json.dumps(asked).encode(), {"Content-Type": "application/json"}
+        )
+
+        def ask():
+            with pytest.raises(OSError):  # nobody answers any more
+                urllib.request.urlopen(request, timeout=60).read()
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        time.sleep(1.5)
+        start = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        rest = process.communicate(timeout=30)[1]
+        assert process.returncode == 0
+        assert rest.splitlines() == ["ended."]
+        assert time.monotonic() - start < 12.0
+        thread.join(30.0)
+    finally:
+        process.kill()
+        process.stderr.close()

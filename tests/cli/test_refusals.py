@@ -50,7 +50,7 @@ import pytest
          "onehead: --alpha must be given, or samples in its place where d is known; not both; got 'both'."),
         ("aim predict --alpha 1 --weight-decay 1/d",
          "onehead: --weight-decay must be a number, or 0+: this target has no dimension d; got '1/d'."),
-        ("aim predict --alpha 1 --target atoms --atoms /nope", "onehead: --atoms must be a file that exists; got '/nope'."),
+        ("aim predict --alpha 1 --target atoms --atoms /nope", "onehead: --atoms must be a .npy file of numbers, or a text file of numbers (No such file or directory); got '/nope'."),
         ("aim scaling --samples 9 --target mp",
          "onehead: --target must be a target with a dimension d: PowerLaw, Spikes or Atoms"),
         ("aim train --alpha 1", "onehead: --dim must be given: the dimension of a token (d); got None."),

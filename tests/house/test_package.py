@@ -20,6 +20,7 @@ import onehead
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+NEEDS = [*PROJECT["dependencies"], *(need for extra in PROJECT["optional-dependencies"].values() for need in extra)]
 SOURCE = Path(onehead.__file__).parent
 
 in_the_tree = pytest.mark.skipif(
@@ -152,24 +153,50 @@ def test_the_lock_pins_everything_exactly():
         for line in text.splitlines()
         if line.strip() and not line.lstrip().startswith(("--hash=sha256:", "#"))
     ]
-    assert all(re.fullmatch(r"[A-Za-z0-9][\w.-]*==[\w.+!]+", line) for line in lines)
-    if "--hash" in text:
-        assert all(
-            re.search(rf"^{re.escape(line)} \\\n +--hash=sha256:[0-9a-f]{{64}}", text, re.MULTILINE) for line in lines
-        )
-    held = {canonicalize_name(name): Version(version) for name, version in (line.split("==") for line in lines)}
-    assert len(held) == len(lines)
-    for text in (
-        *PROJECT["dependencies"],
-        *(need for extra in PROJECT["optional-dependencies"].values() for need in extra),
-    ):
-        need = Requirement(text)
-        assert held[canonicalize_name(need.name)] in need.specifier, text
+    pins = [Requirement(line) for line in lines]
+    assert all(re.fullmatch(r"==[\w.+!]+", str(pin.specifier)) and not pin.url for pin in pins)
+    for line in lines:  # pip takes a file only if its hash stands here
+        assert re.search(rf"^{re.escape(line)} \\\n +--hash=sha256:[0-9a-f]{{64}}", text, re.MULTILINE), line
+    assert "//" not in text  # nor does it say where to get them
+    for minor in range(11, 15):  # one version of each, whichever Python it is
+        here = {"python_version": f"3.{minor}", "python_full_version": f"3.{minor}.9"}
+        names = [canonicalize_name(pin.name) for pin in pins if pin.marker is None or pin.marker.evaluate(here)]
+        assert len(set(names)) == len(names)
+        assert {canonicalize_name(Requirement(need).name) for need in NEEDS} <= set(names)
+    for need in map(Requirement, NEEDS):
+        mine = [pin for pin in pins if canonicalize_name(pin.name) == canonicalize_name(need.name)]
+        assert all(next(iter(pin.specifier)).version in need.specifier for pin in mine), need
+
+
+@in_the_tree
+def test_set_up_takes_nothing_without_a_hash(tmp_path):
+    lines = [
+        line for line in (ROOT / "Makefile").read_text().split("\nsetup:")[1].splitlines() if "pip install" in line
+    ]
+    assert "--require-hashes -r requirements.lock" in lines[0]
+    assert "--no-deps --no-build-isolation --editable ." in lines[1]
+    package = tmp_path / "tampered-1.0.tar.gz"
+    package.write_bytes(b"not what was locked")
+    (tmp_path / "lock").write_text(f"tampered==1.0 --hash=sha256:{'0' * 64}\n")
+    words = ["install", "--no-index", "--find-links", str(tmp_path), "--require-hashes", "-r", str(tmp_path / "lock")]
+    done = subprocess.run([sys.executable, "-m", "pip", *words], capture_output=True, text=True, check=False)
+    assert done.returncode != 0 and "DO NOT MATCH THE HASHES" in done.stderr
 
 
 # --- without the extras
 
-BLOCKED = ("dash", "plotly", "flask", "werkzeug", "distributed", "dask", "dask_jobqueue", "pyarrow", "safetensors")
+BLOCKED = (
+    "dash",
+    "plotly",
+    "flask",
+    "werkzeug",
+    "waitress",
+    "distributed",
+    "dask",
+    "dask_jobqueue",
+    "pyarrow",
+    "safetensors",
+)
 SCRIPT = """
 import contextlib, io, json, sys
 blocked, commands = json.loads(sys.argv[1]), json.loads(sys.argv[2])

@@ -16,14 +16,15 @@ from onehead.results import Certificate, Result
 SOURCE = Path(onehead.__file__).parent
 
 # a room may import the rooms on its right, and itself
-FOUNDATION = ("errors", "renamed", "lazy", "fields", "problem", "arguments", "results", "measured")
+FOUNDATION = ("text", "files", "errors", "renamed", "lazy", "fields", "problem", "arguments", "results", "measured")
 THEORY = (*FOUNDATION, "numerics", "spectra")
 ROOMS = {
-    "errors": (),
+    "text": (),
+    "files": (),
+    "errors": ("text",),
     "renamed": (),
     "lazy": ("renamed",),
     "fields": (),
-    "files": ("errors",),
     "arguments": ("errors",),
     "problem": ("fields", "errors"),
     "results": ("errors",),

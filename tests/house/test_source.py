@@ -33,11 +33,13 @@ ONLY_IN = {
     "multiprocessing": {"sweep/executors/local.py", "sweep/executors/worker.py", "app/work.py", "app/training.py"},
     "socket": {
         "app/server.py",
+        "app/wire.py",
         "sweep/store.py",
         "sweep/lock.py",
     },  # the store asks for the name of this machine only
     "flask": {"app/server.py"},
     "werkzeug": {"app/server.py"},
+    "waitress": {"app/wire.py"},
     "dash": {"app/server.py"},
     "distributed": {"sweep/executors/dask.py"},
     "dask_jobqueue": {"sweep/executors/slurm.py"},

@@ -34,7 +34,7 @@ def test_every_place_is_made_by_its_word_with_what_it_needs():
         executor_named("moon")
     with pytest.raises(InvalidArgument, match="address must be given with dask"):
         executor_named("dask")
-    with pytest.raises(InvalidArgument, match="workers must be an integer >= 1; got 0"):
+    with pytest.raises(InvalidArgument, match="workers must be an integer >= 1 and <= 1024; got 0"):
         executor_named("local", workers=0)
 
 

@@ -91,7 +91,7 @@ ONE = {"alpha": [1.0]}
         ({"axes": {"noise": [1.0]}, "fixed": {"noise": 1.0}}, "axes must be words that are not set twice; got 'noise'"),
         (
             {"call": "aim.train", "axes": {}, "seeds": [-1]},
-            "seeds must be an integer from 1 to 1000000 or a list of integers >= 0",
+            "seeds must be an integer from 1 to 1000000 or a list of integers from 0 to 2^63 - 1",
         ),
     ],
 )

@@ -3,15 +3,19 @@
 import json
 import os
 import time
+from pathlib import Path
 
 import pytest
 from tests.support.checkpoints import KEY, QUERY, packed
 from tests.support.hostile import checkpoint, program
+from tests.support.programs import run
 
 from onehead.errors import InvalidArgument, OneheadError
 from onehead.results import Certificate
 from onehead.sweep.table import Table
 from onehead.weights import open_checkpoint, survey
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_links_lead_only_to_files_that_are_read_as_checkpoints(tmp_path):
@@ -111,3 +115,10 @@ def test_notebooks_get_text_and_not_markup(tmp_path):
     told = Certificate(status=evil, kind="claim", warnings=(evil,))
     for shown in (found, found[0], Table([row, other]), type(found)(**{**vars(found), "certificate": told})):
         assert "<script" not in shown._repr_html_()
+
+
+def test_a_few_of_the_hostile_checkpoints():
+    # `make hostile` runs 1,600 of them
+    done = run("-m", "checks.hostile", "--count", "40", "--seed", "1", cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("40 checkpoints: ")

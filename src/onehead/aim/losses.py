@@ -5,10 +5,11 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import float64, njit, types
+from numba import float64, types
 from numpy.typing import NDArray
 
 from onehead.errors import InvalidArgument
+from onehead.numerics.compiled import njit
 from onehead.numerics.prox import compile_pair, compile_pointer, compile_row, pair_of_row
 from onehead.numerics.softmax import SoftmaxRow
 from onehead.results import Kind

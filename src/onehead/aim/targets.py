@@ -12,7 +12,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from onehead.errors import InvalidArgument, OutsideDomain
-from onehead.fields import Slider, word
+from onehead.fields import Slider, word, words_of
 from onehead.problem import Problem
 from onehead.spectra.law import Law, edge_rule
 
@@ -21,6 +21,11 @@ __all__ = ["Atoms", "Discrete", "MarchenkoPastur", "PowerLaw", "Spikes", "Target
 Array = NDArray[np.float64]
 
 ZERO = 1e-12  # of the largest: eigenvalues below are rounding
+SIZE = (
+    1e-6,
+    100.0,
+)  # root mean square of eigenvalues: labels are all noise below, hard choices above, long before these
+SIZED = f"of root mean square {SIZE[0]:g} to {SIZE[1]:g}"
 LARGEST = 20_000  # eigenvalues; the law of a target costs about the square of their number when they are all apart
 NODES = 200  # of a density: integrals of its moments to rounding, also where it is cut off
 
@@ -283,24 +288,19 @@ class Spikes(Discrete):
         "Eigenvalues of a spikes target; all others are zero.",
         min_length=1,
         max_length=LARGEST,
-        allowed="a list of finite numbers, not all zero",
+        allowed=f"a list of finite numbers; all d eigenvalues {SIZED}",
     )
     dim: int = word(..., "d", "Dimension of a token.", label="Dimension", ge=2, le=LARGEST)
     bulk: MarchenkoPastur | None = word(
         None, "", "Law of the other eigenvalues, put at its quantiles.", allowed="a MarchenkoPastur target, or nothing"
     )
 
-    @field_validator("spikes")
-    @classmethod
-    def _some(cls, value: tuple[float, ...]) -> tuple[float, ...]:
-        if not any(value):
-            raise ValueError("all zero")
-        return value
-
     @model_validator(mode="after")
-    def _room(self) -> "Spikes":
+    def _fields_fit(self) -> "Spikes":
         if len(self.spikes) >= self.dim:
             raise InvalidArgument("dim", self.dim, f"an integer > {len(self.spikes)}, the number of spikes")
+        if not any(self.spikes) or not _sized(self.values):
+            raise InvalidArgument("spikes", self.spikes, words_of(Spikes)["spikes"].allowed)
         return self
 
     @property
@@ -331,7 +331,7 @@ class Atoms(Discrete):
         flat="atoms",
         min_length=1,
         max_length=LARGEST,
-        allowed=f"a list of 1 to {LARGEST} finite numbers, not all zero",
+        allowed=f"a list of 1 to {LARGEST} finite numbers {SIZED}",
     )
 
     @field_validator("eigenvalues", mode="before")
@@ -341,9 +341,9 @@ class Atoms(Discrete):
 
     @field_validator("eigenvalues")
     @classmethod
-    def _some(cls, value: tuple[float, ...]) -> tuple[float, ...]:
-        if not any(value):
-            raise ValueError("all zero")
+    def _of_a_size(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        if not _sized(np.asarray(value)):
+            raise ValueError("too small or too large")
         return value
 
     @property
@@ -355,6 +355,12 @@ class Atoms(Discrete):
     def dim(self) -> int:
         """d, the number of eigenvalues."""
         return len(self.eigenvalues)
+
+
+def _sized(values: Array) -> bool:
+    """Whether eigenvalues have a size that the theory can tell from none and from infinity."""
+    top = max(float(np.abs(values).max()), 1e-300)  # first of all, so that no square overflows
+    return SIZE[0] <= top * float(np.sqrt(np.mean((values / top) ** 2))) <= SIZE[1]
 
 
 def target_of(value: Any) -> Any:

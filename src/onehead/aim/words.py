@@ -134,8 +134,8 @@ def ratio_from_samples(samples: Any, dim: int | None) -> float:
     if dim is None:
         raise InvalidArgument("samples", samples, "used where a dimension is known; give dim, or use alpha")
     try:
-        number = float(samples)
-    except (TypeError, ValueError):
+        number = math.nan if isinstance(samples, bool) else float(samples)
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not 0.0 < number < math.inf:
         raise InvalidArgument("samples", samples, "a number > 0")
@@ -166,4 +166,7 @@ def decay_from_word(value: Any, dim: int | None) -> Any:
             raise InvalidArgument("weight_decay", value, allowed) from None
     if dim is None:
         raise InvalidArgument("weight_decay", value, "a number, or 0+: this target has no dimension d")
-    return float(dim**power)
+    try:
+        return float(dim**power)
+    except OverflowError:
+        raise InvalidArgument("weight_decay", value, "a power of d that a number can hold") from None

@@ -1,14 +1,31 @@
 """What stands between the network and the explorer: headers, hosts, sizes, and the shape of every question."""
 
 import json
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-__all__ = ["BODY_LIMIT", "LOOPBACK", "QUESTIONS", "UPLOAD_LIMIT", "guard", "security_headers"]
+__all__ = [
+    "BODY_LIMIT",
+    "LOOPBACK",
+    "QUESTIONS",
+    "UPLOAD",
+    "UPLOADS_AT_ONCE",
+    "UPLOAD_LIMIT",
+    "Head",
+    "Refusal",
+    "guard",
+    "head_of",
+    "security_headers",
+    "sentence",
+    "strange",
+]
 
 BODY_LIMIT = 64 * 1024  # bytes of a question from the page
+SMALLEST = 8
 UPLOAD_LIMIT = 1024 * 1024 * 1024  # bytes of a checkpoint
+UPLOADS_AT_ONCE = 2  # each may take a gigabyte of disk
 UPDATE = "/_dash-update-component"
+UPLOAD = "/checkpoint"
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
 
 # what a page may ask, and the parts of it that the answer fills; each question is the data of a store of its own
@@ -19,6 +36,37 @@ QUESTIONS = {
     "train": ("told-train.data",),
 }
 Refusal = tuple[str, int]
+
+
+class Head(NamedTuple):
+    """What a request says before its body."""
+
+    method: str
+    path: str
+    host: str
+    origin: str | None
+    site: str | None
+    length: int | None
+    chunked: bool
+
+
+def head_of(request: Any) -> Head:
+    """The head of a request as Flask gives it."""
+    said = request.headers.get
+    return Head(
+        method=request.method,
+        path=request.path,
+        host=request.host,
+        origin=said("Origin"),
+        site=said("Sec-Fetch-Site"),
+        length=request.content_length,
+        chunked="Transfer-Encoding" in request.headers,
+    )
+
+
+def sentence(text: str) -> bytes:
+    """The body of an answer that is one sentence."""
+    return json.dumps({"sentence": text}).encode()
 
 
 def security_headers(script_hashes: list[str]) -> dict[str, str]:
@@ -65,30 +113,52 @@ SHAPES = _shapes()
 
 
 def guard(request: Any, hosts: tuple[str, ...] | None) -> Refusal | None:
-    """Refuse a request before anything looks at it; None lets it pass.
+    """Refuse a request before anything looks at it; None lets it pass."""
+    head = head_of(request)
+    return strange(head, hosts) or (_check_question(request) if head.method == "POST" and head.path == UPDATE else None)
+
+
+def strange(head: Head, hosts: tuple[str, ...] | None) -> Refusal | None:
+    """Refuse a request for what its head says, before its body is read; None lets it pass.
 
     ``hosts`` are the names under which the server may be addressed (a page elsewhere that resolves its own name to this
     machine is none of them); None allows any, where the user asked to listen on a network.
     """
-    if hosts is not None and _hostname(request.host) not in hosts:
+    if hosts is not None and _hostname(head.host) not in hosts:
         return "this explorer answers only under its own address.", 403
-    if request.method not in ("GET", "HEAD", "POST"):
+    if head.method not in ("GET", "HEAD", "POST"):
         return "only GET and POST are answered.", 405
-    if request.method == "POST":
-        origin = request.headers.get("Origin")
-        if origin is not None and urlsplit(origin).netloc != request.host:
+    if head.method == "POST":
+        if head.origin is not None and _netloc(head.origin) != head.host:
             return "only the explorer's own page may ask.", 403
-        if request.path == "/checkpoint":
-            return None
-        if request.path != UPDATE:
+        if head.path not in (UPDATE, UPLOAD):
             return "there is nothing here to post to.", 404
-        return _check_question(request)
-    if request.path == UPDATE:
+    elif head.path == UPDATE:
         return "questions are posted.", 405
     # browsers say where a question comes from: a page elsewhere must not start work here, a link to this page may
-    if request.path != "/" and request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
+    elif head.path != "/" and (head.site or "none") not in ("none", "same-origin"):
         return "only the explorer's own page may ask.", 403
+    return _too_long(head)
+
+
+def _too_long(head: Head) -> Refusal | None:
+    """Refuse a body that is larger than any good one, or does not say how large it is."""
+    upload = head.method == "POST" and head.path == UPLOAD
+    if head.chunked or (head.method == "POST" and head.length is None):
+        return "a question must say how long it is.", 411
+    if upload and not SMALLEST <= (head.length or 0) <= UPLOAD_LIMIT:
+        return f"a checkpoint must have between {SMALLEST} bytes and {UPLOAD_LIMIT // 2**20} MB.", 413
+    if not upload and (head.length or 0) > BODY_LIMIT:
+        return f"a question must be at most {BODY_LIMIT} bytes; got {head.length}.", 413
     return None
+
+
+def _netloc(origin: str) -> str:
+    """The host of an origin; one that cannot be read has none."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return ""
 
 
 def _hostname(host: str) -> str:
@@ -97,11 +167,6 @@ def _hostname(host: str) -> str:
 
 def _check_question(request: Any) -> Refusal | None:
     """A question must be JSON of the exact shape that the page itself sends."""
-    size = request.content_length
-    if size is None:
-        return "a question must say how long it is.", 411
-    if size > BODY_LIMIT:
-        return f"a question must be at most {BODY_LIMIT} bytes; got {size}.", 413
     try:
         body = json.loads(request.get_data(cache=True))
     except (ValueError, RecursionError):

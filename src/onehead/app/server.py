@@ -1,7 +1,6 @@
 """The explorer as a Dash application: four questions a page can ask, two addresses it can fetch, one file it can send."""
 
 import io
-import json
 import os
 import secrets
 import socket
@@ -13,11 +12,25 @@ from typing import Any
 
 from onehead.app.drawing import narrowed, paint, points
 from onehead.app.page import index_page
-from onehead.app.safety import BODY_LIMIT, LOOPBACK, QUESTIONS, UPLOAD_LIMIT, guard, security_headers
+from onehead.app.safety import (
+    BODY_LIMIT,
+    LOOPBACK,
+    QUESTIONS,
+    UPLOAD,
+    UPLOAD_LIMIT,
+    UPLOADS_AT_ONCE,
+    Head,
+    Refusal,
+    guard,
+    security_headers,
+    sentence,
+    strange,
+)
 from onehead.app.state import State, read_state
 from onehead.app.training import Trainer, default_store, rounded
 from onehead.app.views import VIEWS
 from onehead.app.views.base import Picture, failed
+from onehead.app.wire import server_on
 from onehead.app.work import BEYOND, INSIDE, Stopped, Workers
 from onehead.errors import MissingExtra, OneheadError
 from onehead.results import plain
@@ -27,7 +40,7 @@ __all__ = ["Explorer", "serve"]
 
 KEPT_FILES = 8  # surveys of dropped files kept in memory, the files themselves never
 SKETCHES = threading.BoundedSemaphore(6)  # at once: more would only slow each other down
-UPLOADS = threading.BoundedSemaphore(2)  # files at once: each may take a gigabyte of disk
+UPLOADS = threading.BoundedSemaphore(UPLOADS_AT_ONCE)
 CHUNK = 1 << 20
 
 
@@ -55,6 +68,14 @@ class Explorer:
         self._hosts = hosts
         self.dash = self._build()
 
+    def server(self, listener: socket.socket) -> Any:
+        """The application behind a listening socket: ``run()`` serves until Ctrl-C, ``close()`` lets go."""
+
+        def refuse(head: Head) -> Refusal | None:
+            return strange(head, self._hosts)
+
+        return server_on(listener, self.dash.server, refuse, self._headers)
+
     def close(self) -> None:
         """End everything that runs beside the server."""
         self.trainer.cancel()
@@ -78,7 +99,7 @@ class Explorer:
         server = app.server
         server.config["MAX_CONTENT_LENGTH"] = BODY_LIMIT
         server.add_url_rule("/data.csv", "data", self._csv)
-        server.add_url_rule("/checkpoint", "checkpoint", self._checkpoint, methods=["POST"])
+        server.add_url_rule(UPLOAD, "checkpoint", self._checkpoint, methods=["POST"])
         self._protect(app)
         return app
 
@@ -114,7 +135,7 @@ class Explorer:
         from werkzeug.exceptions import HTTPException  # noqa: PLC0415
 
         server = app.server
-        headers = security_headers(app.csp_hashes())
+        headers = self._headers = security_headers(app.csp_hashes())
 
         @server.before_request  # type: ignore[untyped-decorator]
         def refuse() -> Any:
@@ -124,7 +145,6 @@ class Explorer:
         @server.after_request  # type: ignore[untyped-decorator]
         def harden(response: Any) -> Any:
             response.headers.update(headers)
-            response.headers.pop("Server", None)
             return response
 
         def unknown(error: Any) -> Any:
@@ -267,9 +287,7 @@ class Explorer:
         """Take a file, survey it with the safe reader, and delete it."""
         from flask import request  # noqa: PLC0415
 
-        size = request.content_length
-        if size is None or not 8 <= size <= UPLOAD_LIMIT:
-            return _says(f"a checkpoint must have between 8 bytes and {UPLOAD_LIMIT // 2**20} MB.", 413)
+        size = request.content_length or 0  # that there is one was looked at before
         request.max_content_length = UPLOAD_LIMIT
         state, wrong, _ = self._state({"query": {**request.args.to_dict(), "view": "checkpoint"}})
         if wrong:
@@ -320,11 +338,11 @@ def _number(question: dict[str, Any]) -> int:
     return n if isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 2**53 else 0
 
 
-def _says(sentence: str, code: int) -> Any:
+def _says(text: str, code: int) -> Any:
     """An answer that is one sentence."""
     from flask import Response  # noqa: PLC0415
 
-    return Response(json.dumps({"sentence": sentence}), status=code, mimetype="application/json")
+    return Response(sentence(text), status=code, mimetype="application/json")
 
 
 def _warm(explorer: Explorer) -> None:
@@ -339,34 +357,19 @@ def _warm(explorer: Explorer) -> None:
 
 def serve(host: str, port: int, *, store: Path | None = None, ready: Any = None) -> None:
     """Serve until interrupted; ``ready`` is called with the address once pictures are quick."""
-    _dash()  # before anything that comes with it
-    from werkzeug.serving import WSGIRequestHandler, make_server  # noqa: PLC0415
-
-    class Handler(WSGIRequestHandler):
-        """Keeps connections, drops silent ones, writes no log."""
-
-        protocol_version = "HTTP/1.1"
-        timeout = 75
-
-        def log(self, *_: Any, **__: Any) -> None:
-            """Say nothing: a request is nobody's business."""
-
     os.environ.setdefault("ONEHEAD_THREADS", "1")  # requests run side by side; each keeps to one core
     hosts = LOOPBACK if host in LOOPBACK else None
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.create_server((host, port), family=family)  # before anything else: a taken port is said at once
     explorer = Explorer(store=store, hosts=hosts)
     try:
-        http = make_server(
-            host, port, explorer.dash.server, threaded=True, request_handler=Handler, fd=listener.fileno()
-        )
-        http.daemon_threads = True  # type: ignore[attr-defined]
+        http = explorer.server(listener)
         _warm(explorer)
         if ready is not None:
             ready(f"http://{host if ':' not in host else f'[{host}]'}:{listener.getsockname()[1]}/")
         try:
-            http.serve_forever()
+            http.run()
         finally:
-            http.server_close()
+            http.close()
     finally:
         explorer.close()

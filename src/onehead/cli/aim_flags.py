@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from inspect import signature
+from io import BytesIO
+from pathlib import Path
 from tokenize import TokenError  # numpy lets it through for a hostile header
 from typing import Any
 
@@ -15,10 +17,13 @@ from onehead.aim.words import SHAPE, WORDS, dimension, problem_from_words, ratio
 from onehead.cli.values import Number, Range, flag_of, named_as_flags, type_of
 from onehead.errors import InvalidArgument
 from onehead.fields import words_of
+from onehead.files import read_file
 
 __all__ = ["COUNTS", "aim_options", "alpha_option", "alphas_option", "read_array", "read_eigenvalues"]
 
 ALPHA = words_of(Ratio)["alpha"]
+ATOMS_BYTES = 2_000_000  # of a list of eigenvalues: a hundred for each of the most there can be
+ARRAY_BYTES = 4_000_000_000  # of an array of tokens, all of which are kept
 COUNT = Number(gt=0.0, le=1e15)
 COUNTS = Range(gt=0.0, le=1e15)
 
@@ -105,30 +110,31 @@ def alphas_option(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def read_eigenvalues(path: str) -> list[float]:
     """Numbers of a .npy file, or of a text file with commas, spaces or lines between them."""
-    with _readable("--atoms", path, "a .npy file of numbers, or a text file of numbers"):
+    allowed = "a .npy file of numbers, or a text file of numbers"
+    with _read("--atoms", path, allowed, ATOMS_BYTES) as content:
         if path.endswith(".npy"):
-            return [float(value) for value in read_array("--atoms", path).ravel()]
-        with open(path) as file:
-            text = "\n".join(line.split("#")[0] for line in file)
-        return [float(item) for item in text.replace(",", " ").split()]
+            return [float(value) for value in _array(content).ravel()]
+        lines = content.decode("utf-8-sig").splitlines()
+        return [float(item) for line in lines for item in line.split("#")[0].replace(",", " ").split()]
 
 
 def read_array(flag: str, path: str) -> Any:
     """The numbers of a .npy file."""
+    with _read(flag, path, "a .npy file of numbers", ARRAY_BYTES) as content:
+        return _array(content)
+
+
+def _array(content: bytes) -> Any:
     import numpy as np
 
-    with _readable(flag, path, "a .npy file of numbers"), open(path, "rb") as file:
-        return np.lib.format.read_array(file, allow_pickle=False)  # np.load would also open archives
+    return np.lib.format.read_array(BytesIO(content), allow_pickle=False)  # np.load would also open archives
 
 
 @contextmanager
-def _readable(flag: str, path: str, allowed: str) -> Iterator[None]:
-    """Refuse a file that is not there, or holds something else."""
+def _read(flag: str, path: str, allowed: str, limit: int) -> Iterator[bytes]:
+    """The content of a file; one that is not there, is no plain file or holds something else is refused."""
+    content = read_file(Path(path), limit, lambda trouble: InvalidArgument(flag, path, f"{allowed} ({trouble})"))
     try:
-        yield
-    except InvalidArgument:
-        raise
-    except FileNotFoundError:
-        raise InvalidArgument(flag, path, "a file that exists") from None
-    except (ValueError, TypeError, IsADirectoryError, MemoryError, TokenError):
+        yield content
+    except (ValueError, TypeError, MemoryError, OverflowError, TokenError):
         raise InvalidArgument(flag, path, allowed) from None

@@ -1,5 +1,6 @@
 """``onehead app``: the explorer in the browser."""
 
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -25,10 +26,9 @@ def command(host: str, port: int, store: str | None) -> None:
 
     Example: onehead app --port 8050
     """
-    if find_spec("dash") is None:  # before anything is said or loaded
-        raise MissingExtra("dash", "app")
-    from onehead.app.server import serve
-
+    for package in ("dash", "waitress"):  # before anything is said or loaded
+        if find_spec(package) is None:
+            raise MissingExtra(package, "app")
     if store is not None and not Path(store).resolve().parent.is_dir():
         raise InvalidArgument("--store", store, "a file in a folder that exists")
     if host not in LOOPBACK:
@@ -37,6 +37,15 @@ def command(host: str, port: int, store: str | None) -> None:
             "can start training and send files."
         )
     note("loading …")
+    with suppress(KeyboardInterrupt):
+        _serve(host, port, store)
+    note("ended.")
+
+
+def _serve(host: str, port: int, store: str | None) -> None:
+    """Serve until Ctrl-C; an address that cannot be used is said in one sentence."""
+    from onehead.app.server import serve
+
     try:
         serve(
             host,
@@ -44,7 +53,6 @@ def command(host: str, port: int, store: str | None) -> None:
             store=Path(store) if store else None,
             ready=lambda url: note(f"the explorer is at {url}  (Ctrl-C ends it)"),
         )
-    except KeyboardInterrupt:
-        note("ended.")
-    except OSError as failure:
-        raise InvalidArgument("--port", f"{host}:{port}", f"an address that is free ({failure.strerror})") from None
+    except (OSError, UnicodeError) as failure:  # taken, not ours, or no name of a machine at all
+        why = getattr(failure, "strerror", None) or "it is not the name of a machine"
+        raise InvalidArgument("--port", f"{host}:{port}", f"an address that is free ({why})") from None

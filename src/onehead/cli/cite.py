@@ -3,6 +3,7 @@
 import click
 
 from onehead import __version__
+from onehead.cli.terminal import say
 
 __all__ = ["command"]
 
@@ -51,4 +52,4 @@ def command() -> None:
     """
     for kind, key, fields in ENTRIES:
         lines = [f"  {name} = {{{value}}}," for name, value in fields.items()]
-        click.echo("\n".join([f"@{kind}{{{key},", *lines, "}"]))
+        say(f"@{kind}{{{key},", *lines, "}")

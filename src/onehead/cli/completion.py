@@ -3,6 +3,8 @@
 import click
 from click.shell_completion import get_completion_class
 
+from onehead.cli.terminal import say
+
 __all__ = ["command"]
 
 WHERE = {
@@ -22,4 +24,4 @@ def command(ctx: click.Context, shell: str) -> None:
     """Print the script of one shell."""
     found = get_completion_class(shell)
     assert found is not None
-    click.echo(found(ctx.find_root().command, {}, "onehead", "_ONEHEAD_COMPLETE").source())
+    say(*found(ctx.find_root().command, {}, "onehead", "_ONEHEAD_COMPLETE").source().splitlines())

@@ -8,7 +8,7 @@ import click
 from onehead.cli.frame import json_option
 from onehead.cli.groups import Guide
 from onehead.cli.main import INTERRUPTED
-from onehead.cli.output import bar, note, print_json, print_rows
+from onehead.cli.output import bar, note, print_json, print_rows, say
 from onehead.errors import InvalidArgument
 from onehead.files import check_folder
 
@@ -45,7 +45,7 @@ def list_(as_json: bool) -> None:
         return
     print_rows(rows, ("name", "seconds_quick", "seconds_full", "source", "title"))
     quick, full = (sum(row[key] for row in rows) / 60.0 for key in ("seconds_quick", "seconds_full"))
-    click.echo(f"On two cores {quick:.0f} minutes in all with --quick, {full:.0f} without.")
+    say(f"On two cores {quick:.0f} minutes in all with --quick, {full:.0f} without.")
 
 
 @command.command()
@@ -108,4 +108,4 @@ def make(names: tuple[str, ...], quick: bool, theory: bool, out: str, checkpoint
         print_json(rows)
         return
     for one in made:
-        click.echo(str(one.paths[0]))
+        say(str(one.paths[0]))

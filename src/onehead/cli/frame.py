@@ -9,7 +9,7 @@ from typing import Any, Self
 import click
 
 from onehead.cli.main import INTERRUPTED
-from onehead.cli.output import note, print_json, print_rows, print_table, save_figure, write_csv
+from onehead.cli.output import note, print_json, print_rows, print_table, save_figure, say, write_csv
 from onehead.errors import InvalidArgument, SolveError
 from onehead.files import check_file
 from onehead.numerics.interrupts import presses
@@ -147,7 +147,7 @@ def _show(answer: Answer, as_json: bool) -> None:
     if as_json:
         print_json(answer.value)
     elif answer.text:
-        click.echo(answer.text)
+        say(*answer.text.splitlines())
     else:
         _print(answer)
         for text in answer.warnings:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import click
 
 from onehead import __version__
-from onehead.cli.text import clean
+from onehead.cli.terminal import note, spoken
 from onehead.errors import InvalidArgument, MissingExtra, OneheadError
 from onehead.numerics.interrupts import check, heard, presses
 
@@ -74,7 +74,7 @@ def run(arguments: list[str] | None = None) -> NoReturn:
     """Run the program; exit code 0 on success, 2 for a bad argument, 1 for a solve that failed, 130 after Ctrl-C."""
     before = presses()
     try:
-        with heard():
+        with heard(), spoken():
             code = cli.main(args=arguments, prog_name="onehead", standalone_mode=False)
             sys.stdout.flush()
             check()
@@ -91,7 +91,7 @@ def _told(failure: Exception) -> int:
     """Say what went wrong, and the exit code for it; what is no mistake of the user's is raised again."""
     match failure:
         case click.exceptions.NoArgsIsHelpError():
-            click.echo(failure.format_message(), err=True)
+            note(*failure.format_message().splitlines())
             return BAD_ARGUMENT
         case click.ClickException():
             return _complain(_one_line(failure), BAD_ARGUMENT)
@@ -112,7 +112,7 @@ def _told(failure: Exception) -> int:
 
 
 def _complain(sentence: str, code: int) -> int:
-    click.echo(clean(f"onehead: {' '.join(sentence.split())}"), err=True)
+    note(f"onehead: {sentence}")
     return code
 
 
@@ -125,7 +125,7 @@ def _one_line(failure: click.ClickException) -> str:
         return f"{failure.option_name} is not an option of '{command}'; allowed: {', '.join(known)}."
     if isinstance(failure, click.MissingParameter) and failure.param is not None:
         return f"{failure.param.opts[0]} must be given: {failure.param.help or 'see --help'}".rstrip(".") + "."
-    text = failure.format_message()
+    text = " ".join(failure.format_message().split())
     if isinstance(failure, click.BadParameter) and failure.param is not None:
         return f"{failure.param.opts[0]} {failure.message}".rstrip(".") + "."
     if text.startswith("No such command"):

@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from onehead.cli.text import clean
+from onehead.cli.terminal import note, say
 from onehead.files import whole_file
 from onehead.numerics.interrupts import check
 from onehead.results import plain
 from onehead.sweep.export import csv_rows
+from onehead.text import visible
 
 if TYPE_CHECKING:
     from onehead.sweep import Counts
@@ -26,6 +25,7 @@ __all__ = [
     "print_table",
     "progress",
     "save_figure",
+    "say",
     "span",
     "working",
     "write_csv",
@@ -34,7 +34,7 @@ __all__ = [
 
 def print_json(value: Any) -> None:
     """Print one JSON value on standard output."""
-    click.echo(json.dumps(plain(value), allow_nan=False))
+    say(json.dumps(plain(value), allow_nan=False))
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], title: str = "") -> None:
@@ -53,9 +53,9 @@ def _print(lines: Sequence[Sequence[Any]], headers: Sequence[tuple[str, bool]], 
     from rich.table import Table
     from rich.text import Text  # cells are text of others at times: never markup
 
-    table = Table(title=Text(clean(title)) if title else None, title_justify="left", header_style="bold")
+    table = Table(title=Text(visible(title)) if title else None, title_justify="left", header_style="bold")
     for header, right in headers:
-        table.add_column(Text(clean(header)), justify="right" if right else "left")
+        table.add_column(Text(visible(header)), justify="right" if right else "left")
     for cells in lines:
         table.add_row(*(Text(show(cell)) for cell in cells))
     console(stderr=False).print(table)
@@ -69,12 +69,7 @@ def show(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.6g}"
-    return clean(str(value))
-
-
-def note(text: str) -> None:
-    """Say something on standard error."""
-    click.echo(clean(text), err=True)
+    return visible(str(value))
 
 
 def write_csv(path: str, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -139,7 +134,7 @@ def bar() -> Iterator[tuple[Callable[[str, "Counts"], None], Callable[[str], Non
             told += f", {counts.failed} failed" if counts.failed else ""
             shown.update(task, description=title, total=counts.total, completed=finished, told=told)
 
-        yield show_counts, lambda line: shown.console.print(clean(line), markup=False, highlight=False)
+        yield show_counts, lambda line: shown.console.print(visible(line), markup=False, highlight=False)
 
 
 def span(seconds: float) -> str:

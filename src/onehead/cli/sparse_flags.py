@@ -15,6 +15,7 @@ from onehead.errors import InvalidArgument, SolveError
 from onehead.fields import words_of
 from onehead.results import Result, plain
 from onehead.sparse.task import Protocol, Task
+from onehead.text import quoted
 
 __all__ = ["Axis", "Case", "Solved", "abscissa", "answer_of", "seed_option", "solve", "sparse_options"]
 
@@ -39,7 +40,7 @@ class Axis(Range):
             return value
         flag, equals, values = str(value).partition("=")
         if not equals:
-            self.fail(f"must be FLAG=RANGE, for example eta-b=0:9:10; got {value!r}", param, ctx)
+            self.fail(f"must be FLAG=RANGE, for example eta-b=0:9:10; got {quoted(value)}", param, ctx)
         return flag.strip().lstrip("-").replace("-", "_"), super().convert(values, param, ctx)
 
 

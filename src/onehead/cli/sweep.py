@@ -8,7 +8,7 @@ import click
 from onehead.cli.frame import json_option
 from onehead.cli.groups import Guide
 from onehead.cli.main import INTERRUPTED
-from onehead.cli.output import bar, note, print_json, print_rows, span, working
+from onehead.cli.output import bar, note, print_json, print_rows, say, span, working
 from onehead.cli.values import Word, flag_of
 from onehead.fields import words_of
 from onehead.files import check_file
@@ -21,11 +21,13 @@ from onehead.sweep.executors import PLACES, Run
 from onehead.sweep.executors.slurm import Slurm
 from onehead.sweep.export import write_csv, write_parquet
 from onehead.sweep.lock import companions
+from onehead.sweep.spec import POINTS
 
 __all__ = ["command"]
 
 WORDS = words_of(Run, *(place.needs for place in PLACES.values()))
 
+limit_option = flag_of(WORDS["limit"], default=f"{POINTS}, or as the file says")
 store_option = click.option("--store", required=True, metavar="FILE", help="Store of the sweep.")
 
 
@@ -41,18 +43,19 @@ def command() -> None:
 @click.argument("name", default="learning-curve")
 def example(name: str) -> None:
     """Print a working sweep file: learning-curve, training, zip, spectra, sparse or cluster."""
-    click.echo(example_text(name), nl=False)
+    say(*example_text(name).splitlines())
 
 
 @command.command()
 @click.argument("spec")
+@limit_option
 @json_option
-def check(spec: str, as_json: bool) -> None:
+def check(spec: str, limit: int | None, as_json: bool) -> None:
     """Check a sweep file, count its points and estimate the time from a few of them.
 
     Example: onehead sweep check sweep.toml
     """
-    read = read_spec(spec)
+    read = read_spec(spec, limit=limit)
     with working("solving a few points"):
         found = estimate(read)
     if as_json:
@@ -61,8 +64,8 @@ def check(spec: str, as_json: bool) -> None:
         times = {"seconds_inline": found.seconds, "seconds_local": found.seconds / cores(), "cores": cores()}
         print_json({"call": read.call, **tried, **times, "failed": failed})
         return
-    click.echo(f"{spec}: {found.points} points of {read.call}")
-    click.echo(
+    say(f"{spec}: {found.points} points of {read.call}")
+    say(
         f"about {span(found.seconds)} inline, {span(found.seconds / cores())} on {cores()} local processes: "
         f"{found.seconds_per_point:.3g} s a point, {found.slowest:.3g} s the slowest of {found.tried} tried"
     )
@@ -83,19 +86,20 @@ def check(spec: str, as_json: bool) -> None:
 @flag_of(WORDS["cores"])
 @flag_of(WORDS["memory"], metavar="SIZE")
 @flag_of(WORDS["jobs"])
+@limit_option
 @click.option("--dry-run", is_flag=True, help="Print the SLURM job script and stop.")
 @json_option
-def run(spec: str, store: str, dry_run: bool, as_json: bool, **asked: Any) -> None:
+def run(spec: str, store: str, limit: int | None, dry_run: bool, as_json: bool, **asked: Any) -> None:
     """Solve what is missing of a sweep; what the store holds already is never solved again.
 
     Example: onehead sweep run sweep.toml --store sweep.db --on local
     """
-    read = read_spec(spec)
+    read = read_spec(spec, limit=limit)
     if dry_run:
         executor = executor_for(read, **{**asked, "on": "slurm"})
         assert isinstance(executor, Slurm)
         script = executor.script()
-        print_json({"script": script}) if as_json else click.echo(script, nl=False)
+        print_json({"script": script}) if as_json else say(*script.splitlines())
         return
     last: list[Counts] = []
     try:
@@ -115,7 +119,7 @@ def run(spec: str, store: str, dry_run: bool, as_json: bool, **asked: Any) -> No
     if as_json:
         print_json(counts)
     else:
-        click.echo(f"done {counts.done}, failed {counts.failed}, missing {counts.missing}")
+        say(f"done {counts.done}, failed {counts.failed}, missing {counts.missing}")
     if first is not None:
         note(f"note: {counts.failed} points failed, the first: {first} Use --retry to solve them again.")
 
@@ -136,8 +140,8 @@ def status(store: str, as_json: bool) -> None:
         print_json(row)
         return
     where = f"running as process {row['process']} on {row['host']}" if row["running"] else "not running"
-    click.echo(f"done {counts.done}, failed {counts.failed}, missing {counts.missing}; {where}")
-    click.echo(f"{row.get('call')}, started {row.get('started_at')}; {row['stored']} rows in the store")
+    say(f"done {counts.done}, failed {counts.failed}, missing {counts.missing}; {where}")
+    say(f"{row.get('call')}, started {row.get('started_at')}; {row['stored']} rows in the store")
 
 
 @command.command()

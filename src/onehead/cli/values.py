@@ -12,6 +12,7 @@ import click
 from onehead import fields
 from onehead.errors import InvalidArgument
 from onehead.sweep.axes import axis_values
+from onehead.text import quoted
 
 __all__ = ["Number", "Range", "Typed", "Word", "flag_of", "given", "named_as_flags", "type_of"]
 
@@ -30,7 +31,7 @@ class Typed(Base):
 
     def refuse(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> None:
         """Raise the one sentence."""
-        self.fail(f"must be {self.allowed}; got {str(value)!r}", param, ctx)
+        self.fail(f"must be {self.allowed}; got {quoted(str(value))}", param, ctx)
 
 
 class Number(Typed):
@@ -47,7 +48,7 @@ class Number(Typed):
         """Parse and check."""
         try:
             number = int(str(value)) if self.whole else float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             number = math.nan
         inside = all(getattr(operator, key)(number, bound) for key, bound in self.bounds.items())
         if not (inside and (isinstance(number, int) or math.isfinite(number))):

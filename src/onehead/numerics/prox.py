@@ -13,10 +13,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import float64, int64, njit, types
+from numba import float64, int64, types
 from numpy.typing import NDArray
 
 from onehead.errors import NotConverged
+from onehead.numerics.compiled import njit
 
 __all__ = [
     "PAIR",
@@ -78,10 +79,7 @@ def pair_of_row(row: Any) -> Any:
 
 def compile_pointer(signature: Any, function: Callable[..., Any]) -> Any:
     """Compile to a pointer; a function of a file is cached beside it, one typed at a prompt compiled anew each time."""
-    try:
-        return njit(signature, cache=True, nogil=True, error_model="numpy")(function)
-    except RuntimeError:  # numba finds no place for a cache: no source file behind the function
-        return njit(signature, nogil=True, error_model="numpy")(function)
+    return njit(signature, cache=True, nogil=True, error_model="numpy")(function)
 
 
 class Scratch(NamedTuple):

@@ -7,7 +7,9 @@ threads. The proximal operator takes one point at a time, with early exit.
 import math
 
 import numpy as np
-from numba import float64, njit, types
+from numba import float64, types
+
+from onehead.numerics.compiled import njit
 
 __all__ = ["gram", "logistic_prox", "moment", "project"]
 

@@ -122,6 +122,7 @@ class Protocol(Problem):
         "Samples for the query over dimension.",
         label="Query samples",
         gt=0.0,
+        le=1e9,
         slider=Slider(0.1, 20.0, log=True),
     )
     alpha1: float = word(
@@ -130,6 +131,7 @@ class Protocol(Problem):
         "Samples for the readout over dimension.",
         label="Readout samples",
         gt=0.0,
+        le=1e9,
         slider=Slider(0.1, 20.0, log=True),
     )
     beta: float = word(

@@ -14,10 +14,10 @@ there is none.
 from functools import cached_property
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from onehead.errors import InvalidArgument
+from onehead.numerics.compiled import njit
 from onehead.spectra.law import Law, Nodes, edge_rule, intervals
 
 __all__ = ["AtomsSemicircle"]

@@ -10,9 +10,9 @@ an independent semicircle of variance s have a Stieltjes transform g with
 from functools import cached_property
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from onehead.numerics.compiled import njit
 from onehead.spectra.law import Law, Nodes, edge_rule, intervals
 
 __all__ = ["MarchenkoPasturSemicircle"]

@@ -10,7 +10,7 @@ from onehead.numerics.interrupts import heard
 from onehead.sweep.executors import Executor, Run, executor_named
 from onehead.sweep.executors.feed import Feed
 from onehead.sweep.failures import PointFailed, PointsMissing
-from onehead.sweep.spec import Spec
+from onehead.sweep.spec import POINTS, Spec
 from onehead.sweep.store import Counts, Store
 from onehead.sweep.table import Table
 
@@ -31,6 +31,7 @@ def sweep(
     workers: int | None = None,
     retry: bool = False,
     on_error: str = "keep",
+    limit: int = POINTS,
     progress: Callable[[], None] | None = None,
 ) -> Table:
     """Solve every combination of some axes and return one tidy row per point.
@@ -58,6 +59,8 @@ def sweep(
         Solve failed points of the store again.
     on_error : {"keep", "stop"}
         Keep a failed point as a row with a reason and go on, or stop at the first.
+    limit : int
+        Points that the sweep may have; more are refused before any work.
     progress : callable, optional
         Called once for every finished point.
 
@@ -73,7 +76,7 @@ def sweep(
     >>> len(table), [round(float(c), 3) for c in table.column("cos_query")]
     (4, [0.541, 0.753, 0.842, 0.887])
     """
-    spec = Spec(call=call, axes=axes, fixed=fixed or {}, seeds=seeds, repeats=repeats, own=True)
+    spec = Spec(call=call, axes=axes, fixed=fixed or {}, seeds=seeds, repeats=repeats, own=True, limit=limit)
     told = _steps(progress)
     with solved(spec, store, on=on, workers=workers, retry=retry, on_error=on_error, progress=told) as (opened, number):
         return opened.table(number)

@@ -15,12 +15,14 @@ from onehead.sweep.calls import call_named
 from onehead.sweep.calls.base import Call
 from onehead.sweep.keys import Point
 
-__all__ = ["REPEATS", "SEEDS", "Spec"]
+__all__ = ["MOST", "POINTS", "REPEATS", "SEEDS", "Spec"]
 
 CHECKED = 20_000  # points that are all checked before a sweep begins; a few seconds
-SEEDS = f"an integer from 1 to {LIMIT} or a list of integers >= 0"
+LARGEST_SEED = 2**63 - 1  # that a store can hold
+SEEDS = f"an integer from 1 to {LIMIT} or a list of integers from 0 to 2^63 - 1"
 REPEATS = "an integer >= 1"
-MOST = 1_000_000_000  # points of a sweep
+POINTS = 1_000_000  # of a sweep, unless its limit is raised
+MOST = 1_000_000_000  # to which it may be raised; a store of so many has about 500 GB
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +46,8 @@ class Spec:
         Settings of the executor that a file may bring along.
     own : bool
         Allow ``module:function`` as a call. A file never may.
+    limit : int
+        Points that it may have; more are refused.
     told : callable, optional
         Says where a value that is refused stands.
 
@@ -62,6 +66,7 @@ class Spec:
     run: Mapping[str, Any] = field(default_factory=dict)
     slurm: Mapping[str, Any] = field(default_factory=dict)
     own: bool = False
+    limit: int = POINTS
     told: Callable[[InvalidArgument], InvalidArgument] = lambda failure: failure
 
     def __post_init__(self) -> None:
@@ -70,8 +75,13 @@ class Spec:
             raise InvalidArgument(name, getattr(self, name), f"left out: {self.call} draws nothing at random")
         if isinstance(self.repeats, bool) or not isinstance(self.repeats, int) or self.repeats < 1:
             raise InvalidArgument("repeats", self.repeats, REPEATS)
-        if self._total > MOST:
-            raise InvalidArgument("grid", self._total, f"at most {MOST:,} points")
+        if not isinstance(self.limit, int) or isinstance(self.limit, bool) or not 1 <= self.limit <= MOST:
+            raise InvalidArgument("limit", self.limit, f"an integer from 1 to {MOST}")
+        if self._total > self.limit:
+            allowed = (
+                f"a sweep of at most {self.limit} points; raise its limit (--limit, or limit in [run]) to solve more"
+            )
+            raise InvalidArgument("grid", self._total, allowed)
 
     @cached_property
     def _moves(self) -> list[list[dict[str, Any]]]:
@@ -108,7 +118,7 @@ class Spec:
                 raise InvalidArgument("seeds", seeds, SEEDS)
             return list(range(int(seeds)))
         roots = axis_values("seeds", seeds, whole=True)
-        if any(isinstance(root, bool) or not isinstance(root, int) or root < 0 for root in roots):
+        if any(isinstance(root, bool) or not isinstance(root, int) or not 0 <= root <= LARGEST_SEED for root in roots):
             raise InvalidArgument("seeds", seeds, SEEDS)
         return roots
 
@@ -140,16 +150,16 @@ class Spec:
                     yield Point(call.key(ready, seed, repeat), ready.parameters, seed, repeat)
 
     def check(self) -> None:
-        """Check every point before anything is done; of a very large sweep every value of every axis.
+        """Check every point before anything is done; of a very large sweep values of every axis, spread over all of it.
 
-        The combinations of a very large sweep are checked when its points are registered, all or none.
+        The points of a very large sweep are checked when they are registered, all or none.
         """
         if len(self) <= CHECKED:
             _ = self._few
             return
         first = [axis[0] for axis in self._moves]
         for number, axis in enumerate(self._moves):
-            for move in axis:
+            for move in axis[:: -(-len(axis) // CHECKED)]:
                 self.solver.ready(self._words([*first[:number], move, *first[number + 1 :]]))
 
     def _words(self, moves: Iterable[dict[str, Any]]) -> dict[str, Any]:

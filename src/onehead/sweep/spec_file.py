@@ -7,12 +7,14 @@ from typing import Any
 
 from onehead.errors import InvalidArgument
 from onehead.fields import words_of
+from onehead.files import read_file
 from onehead.sweep.axes import axis_values
 from onehead.sweep.calls import call_named
 from onehead.sweep.calls.base import Call
 from onehead.sweep.executors import PLACES, Run
 from onehead.sweep.failures import BadSpec
 from onehead.sweep.spec import REPEATS, SEEDS, Spec
+from onehead.text import quoted
 
 __all__ = ["parse_spec", "read_spec"]
 
@@ -26,23 +28,33 @@ SECTIONS = {
     "run": "a table",
     "slurm": "a table",
 }
+BYTES = 2_000_000  # of a sweep file
+# keys of our files have two parts; the time that the parser needs grows with the cube of their number
+DEEP = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){20}""")
 SLURM = words_of(PLACES["slurm"].needs)
 RUN = words_of(Run, PLACES["local"].needs, PLACES["dask"].needs)
 
 
-def read_spec(path: str) -> Spec:
-    """Read a sweep from a TOML file and check every point of it; a mistake is told with its line."""
-    file = Path(path)
+def read_spec(path: str, *, limit: int | None = None) -> Spec:
+    """Read a sweep from a TOML file and check every point of it; a mistake is told with its line.
+
+    ``limit`` is the number of points it may have, in place of the one that the file sets.
+    """
+
+    def refuse(trouble: str) -> InvalidArgument:
+        return InvalidArgument("spec", str(path), f"a sweep file that can be read ({trouble})")
+
     try:
-        text = file.read_text()
-    except (OSError, UnicodeDecodeError) as failure:
-        reason = failure.strerror if isinstance(failure, OSError) else "it is not text"
-        raise InvalidArgument("spec", path, f"a sweep file that can be read ({reason})") from None
-    return parse_spec(text, str(path))
+        text = read_file(Path(path), BYTES, refuse).decode("utf-8-sig")  # some editors put a mark before the text
+    except UnicodeDecodeError:
+        raise refuse("it is not text") from None
+    return parse_spec(text, str(path), limit=limit)
 
 
-def parse_spec(text: str, name: str = "spec") -> Spec:
-    """Read a sweep from TOML text."""
+def parse_spec(text: str, name: str = "spec", *, limit: int | None = None) -> Spec:
+    """Read a sweep from TOML text; ``limit`` is the number of points it may have, in place of the one that the text sets."""
+    if deep := DEEP.search(text):
+        raise BadSpec(name, text.count("\n", 0, deep.start()) + 1, f"the key {quoted(deep[0])} has too many parts.")
     try:
         tree = tomllib.loads(text)
     except tomllib.TOMLDecodeError as failure:
@@ -59,21 +71,21 @@ def parse_spec(text: str, name: str = "spec") -> Spec:
 
     for key in tree:
         if key not in SECTIONS:
-            raise wrong(f"{key!r} is not known; allowed: {', '.join(SECTIONS)}.", key)
+            raise wrong(f"{quoted(key)} is not known; allowed: {', '.join(SECTIONS)}.", key)
     for key in ("fixed", "grid", "zip", "run", "slurm"):
         if not isinstance(tree.get(key, {}), dict):
-            raise wrong(f"{key} must be {SECTIONS[key]}; got {tree[key]!r}.", key)
+            raise wrong(f"{key} must be {SECTIONS[key]}; got {quoted(tree[key])}.", key)
     for section, words in (("run", RUN), ("slurm", SLURM)):
         for key, value in tree.get(section, {}).items():
             if key not in words:
-                raise wrong(f"{key!r} is not known in [{section}]; allowed: {', '.join(words)}.", section, key)
+                raise wrong(f"{quoted(key)} is not known in [{section}]; allowed: {', '.join(words)}.", section, key)
             kind, called = (int, "an integer") if words[key].kind == "integer" else (str, "a word in quotes")
             if not isinstance(value, kind) or isinstance(value, bool):
-                raise wrong(f"{key} must be {called}; got {value!r}.", section, key)
+                raise wrong(f"{key} must be {called}; got {quoted(value)}.", section, key)
     if not isinstance(tree.get("call"), str):
-        raise wrong(f"call must be {SECTIONS['call']}; got {tree.get('call')!r}.", "call")
+        raise wrong(f"call must be {SECTIONS['call']}; got {quoted(tree.get('call'))}.", "call")
     try:
-        Run(**{key: value for key, value in tree.get("run", {}).items() if key in Run.model_fields})
+        settings = Run(**{key: value for key, value in tree.get("run", {}).items() if key in Run.model_fields})
         call = call_named(tree["call"])
         axes: dict[Any, Any] = {**_together(tree, call)}
         for axis, given in tree.get("grid", {}).items():
@@ -87,6 +99,7 @@ def parse_spec(text: str, name: str = "spec") -> Spec:
             run=tree.get("run", {}),
             slurm=tree.get("slurm", {}),
             told=told,
+            limit=settings.limit if limit is None else limit,
         )
         spec.check()
     except InvalidArgument as failure:
@@ -109,7 +122,7 @@ def _together(tree: dict[str, Any], call: Call) -> dict[tuple[str, ...], Any]:
 
 def _where(failure: InvalidArgument, tree: dict[str, Any]) -> tuple[str, ...]:
     """The keys under which the value that was refused stands."""
-    for word in (failure.name, str(failure.got)):
+    for word in (failure.name, failure.got if isinstance(failure.got, str) else failure.name):
         for section in ("grid", "zip", "fixed", "run"):
             if word in tree.get(section, {}):
                 return section, word

@@ -13,13 +13,15 @@ and query head h belongs to key head h // (H/K). Multi-query is K = 1; ordinary 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onehead.errors import InvalidArgument
-from onehead.weights.reader import FLOATS, Checkpoint, Raw
+from onehead.text import quoted
+from onehead.weights.reader import FLOATS, Checkpoint, Raw, Tensor
 
 __all__ = ["LAYOUTS", "Counts", "Layer", "Layout", "find_layers"]
 
@@ -243,6 +245,9 @@ def _layer(checkpoint: Checkpoint, layout: Layout, stack: str, number: int, coun
         missing = InvalidArgument("--heads", None, "given")
         missing.args = (f"--heads must be given: no config.json beside the file says how many heads '{module}' has.",)
         raise missing
+    _check_room(
+        checkpoint.tensors[names[0]], names[0], layout, heads, "--heads" if counts.heads else "heads in config.json"
+    )
     layer = Layer(module, number, layout, heads)
     reason = layout.note if layout.order == "latent" else _trouble(checkpoint, names)
     if reason:
@@ -254,6 +259,14 @@ def _layer(checkpoint: Checkpoint, layout: Layout, stack: str, number: int, coun
         return replace(layer, reason=str(failure))
     notes = _notes(checkpoint, layout, module, names)
     return replace(layer, names=names, kv_heads=kv_heads, head_dim=head_dim, hidden=hidden, notes=notes)
+
+
+def _check_room(tensor: Tensor, name: str, layout: Layout, heads: int, said: str) -> None:
+    """Refuse more heads than the tensor could hold before there is a row for each: every head has a row of its query."""
+    matrix = len(tensor.shape) == 2 and layout.order != "latent"
+    room = tensor.shape[1 if layout.transposed else 0] if matrix else prod(tensor.shape)
+    if heads > max(room, 1):
+        raise InvalidArgument(said, heads, f"at most {room}, the rows of {quoted(name)}")
 
 
 CONFIG_KEYS = {

@@ -5,10 +5,10 @@ and a range of bytes; then the data. Nothing is unpickled, nothing is executed, 
 """
 
 import json
-import stat
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.errors import InvalidArgument
+from onehead.files import read_file, size_of
+from onehead.text import quoted
 
 __all__ = ["BadFile", "Checkpoint", "Raw", "Tensor", "open_checkpoint"]
 
@@ -84,7 +86,7 @@ class Checkpoint:
         path = self.path.parent / "config.json"
         if not path.exists():
             return {}
-        config = _json(path, _bytes(path, CONFIG_LIMIT))
+        config = _json(path, read_file(path, CONFIG_LIMIT, partial(BadFile, path)))
         if not isinstance(config, dict):
             raise BadFile(path, "it holds no JSON object")
         return config
@@ -93,12 +95,12 @@ class Checkpoint:
         """One tensor as stored."""
         tensor = self.tensors[name]
         if tensor.dtype not in FLOATS:
-            raise BadFile(tensor.path, f"{_short(name)} is stored as {tensor.dtype}, not as a floating-point matrix")
+            raise BadFile(tensor.path, f"{quoted(name)} is stored as {tensor.dtype}, not as a floating-point matrix")
         count = prod(tensor.shape)
         with tensor.path.open("rb") as file:
             values = np.fromfile(file, dtype=FLOATS[tensor.dtype], count=count, offset=tensor.start)
         if values.size != count:
-            raise BadFile(tensor.path, f"it ended inside {_short(name)}")
+            raise BadFile(tensor.path, f"it ended inside {quoted(name)}")
         return Raw(values.reshape(tensor.shape), tensor.dtype)
 
     def read(self, name: str) -> NDArray[np.float64]:
@@ -130,7 +132,7 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
 
 def _choose(path: Path) -> Path:
     """The file itself, or the one checkpoint in a folder."""
-    if not path.exists():
+    if not os.path.exists(path):  # for some names asking the path itself is an error
         raise InvalidArgument("FILE", str(path), "a safetensors file, its index or a folder that exists")
     if not path.is_dir():
         return path
@@ -142,24 +144,9 @@ def _choose(path: Path) -> Path:
     return found[0]
 
 
-def _regular(path: Path) -> int:
-    """Size of a regular file; anything else (a folder, a pipe, a device) is refused before it is opened."""
-    status = path.stat()
-    if not stat.S_ISREG(status.st_mode):
-        raise BadFile(path, "it is not a regular file")
-    return status.st_size
-
-
-def _bytes(path: Path, limit: int) -> bytes:
-    size = _regular(path)
-    if size > limit:
-        raise BadFile(path, f"it has {size:,} bytes, more than the {limit:,} that are read of such a file")
-    return path.read_bytes()
-
-
 def _header(path: Path) -> dict[str, Tensor]:
     """Parse and check a header."""
-    size = _regular(path)
+    size = size_of(path, None, partial(BadFile, path))
     with path.open("rb") as file:
         prefix = file.read(PREFIX)
         length = int.from_bytes(prefix, "little")
@@ -189,16 +176,16 @@ def _header(path: Path) -> dict[str, Tensor]:
 def _tensor(path: Path, name: str, entry: Any, data: int) -> Tensor:
     """Check one entry of a header by itself."""
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
-        raise BadFile(path, f"the header entry of {_short(name)} needs dtype, shape and data_offsets")
+        raise BadFile(path, f"the header entry of {quoted(name)} needs dtype, shape and data_offsets")
     dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
     if not isinstance(dtype, str) or dtype not in BITS:
-        raise BadFile(path, f"{_short(name)} has the unknown type {_short(dtype)}")
+        raise BadFile(path, f"{quoted(name)} has the unknown type {quoted(dtype)}")
     if not _counts(shape) or len(shape) > DIMENSIONS:
-        raise BadFile(path, f"{_short(name)} has the impossible shape {_short(shape)}")
+        raise BadFile(path, f"{quoted(name)} has the impossible shape {quoted(shape)}")
     if not _counts(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:
-        raise BadFile(path, f"{_short(name)} has the impossible offsets {_short(offsets)}")
+        raise BadFile(path, f"{quoted(name)} has the impossible offsets {quoted(offsets)}")
     if prod(shape) * BITS[dtype] != 8 * (offsets[1] - offsets[0]):
-        raise BadFile(path, f"{_short(name)} of shape {_short(shape)} and type {dtype} does not fill its bytes exactly")
+        raise BadFile(path, f"{quoted(name)} of shape {quoted(shape)} and type {dtype} does not fill its bytes exactly")
     return Tensor(path, dtype, tuple(shape), data + offsets[0], data + offsets[1])
 
 
@@ -212,11 +199,11 @@ def _check_cover(path: Path, tensors: dict[str, Tensor], data: int, size: int) -
     end = data
     for name, tensor in sorted(tensors.items(), key=lambda item: (item[1].start, item[1].stop)):
         if tensor.start < end:
-            raise BadFile(path, f"{_short(name)} overlaps another tensor")
+            raise BadFile(path, f"{quoted(name)} overlaps another tensor")
         if tensor.start > end:
-            raise BadFile(path, f"there are {tensor.start - end:,} unused bytes before {_short(name)}")
+            raise BadFile(path, f"there are {tensor.start - end:,} unused bytes before {quoted(name)}")
         if tensor.stop > size:
-            raise BadFile(path, f"{_short(name)} ends {tensor.stop - size:,} bytes after the file (cut short?)")
+            raise BadFile(path, f"{quoted(name)} ends {tensor.stop - size:,} bytes after the file (cut short?)")
         end = tensor.stop
     if end != size:
         raise BadFile(path, f"there are {size - end:,} unused bytes behind the last tensor")
@@ -224,22 +211,22 @@ def _check_cover(path: Path, tensors: dict[str, Tensor], data: int, size: int) -
 
 def _sharded(path: Path) -> dict[str, Tensor]:
     """Tensors of all shards that an index names; shards must lie in the folder of the index."""
-    index = _json(path, _bytes(path, HEADER_LIMIT))
+    index = _json(path, read_file(path, HEADER_LIMIT, partial(BadFile, path)))
     names = index.get("weight_map") if isinstance(index, dict) else None
     if not isinstance(names, dict) or not names:
         raise BadFile(path, "it has no weight_map")
     for shard in names.values():
         if not isinstance(shard, str) or not shard.endswith(".safetensors") or set(shard) & set("/\\\0"):
-            raise BadFile(path, f"its shard {_short(shard)} is not the plain name of a safetensors file beside it")
+            raise BadFile(path, f"its shard {quoted(shard)} is not the plain name of a safetensors file beside it")
     headers: dict[str, dict[str, Tensor]] = {}
     for shard in dict.fromkeys(names.values()):
         place = path.parent / shard
         if not place.exists():
-            raise BadFile(path, f"its shard {_short(shard)} is missing")
+            raise BadFile(path, f"its shard {quoted(shard)} is missing")
         headers[shard] = _header(place)
     for name, shard in names.items():
         if name not in headers[shard]:
-            raise BadFile(path, f"{_short(name)} is not in its shard {_short(shard)}")
+            raise BadFile(path, f"{quoted(name)} is not in its shard {quoted(shard)}")
     return {name: headers[shard][name] for name, shard in names.items()}
 
 
@@ -252,7 +239,7 @@ def _json(path: Path, text: bytes) -> Any:
     except UnicodeDecodeError:
         trouble = "its JSON is not UTF-8 text"
     except ValueError as failure:
-        trouble = f"its JSON is broken ({_clip(str(failure))})"
+        trouble = f"its JSON is broken ({failure})"
     raise BadFile(path, trouble)
 
 
@@ -260,22 +247,10 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise ValueError(f"the key {_short(key)} occurs twice")
+            raise ValueError(f"the key {quoted(key)} occurs twice")
         found[key] = value
     return found
 
 
 def _refuse(word: str) -> Any:
     raise ValueError(f"{word} is not JSON")
-
-
-def _short(value: Any) -> str:
-    """A foreign value as it may stand in a sentence."""
-    try:
-        return _clip(repr(value))
-    except RecursionError:
-        return "something deeply nested"
-
-
-def _clip(text: str, length: int = 90) -> str:
-    return text if len(text) <= length else f"{text[:length]}..."

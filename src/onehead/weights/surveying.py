@@ -18,6 +18,7 @@ __all__ = ["Plan", "Survey", "plan", "survey"]
 
 Progress = Callable[[HeadReport], None]
 
+MOST = 200_000  # heads of one survey: ten times those of the largest models
 SCOPE = (
     "the trained-head law is about one tied head, Gaussian tokens and the global minimum; real heads "
     "are not tied and real tokens not Gaussian, so a fit describes a shape and proves no mechanism"
@@ -111,7 +112,10 @@ def plan(
     wanted = _chosen("--layer", layers, sorted({layer.layer for layer in found}))
     chosen = _chosen("--head", heads, range(max(layer.heads for layer in found)))
     kept = tuple(layer for layer in found if wanted is None or layer.layer in wanted)
-    return Plan(checkpoint, kept, chosen)
+    work = Plan(checkpoint, kept, chosen)
+    if work.total > MOST:
+        raise InvalidArgument("--layer", f"{work.total} heads", f"a choice of at most {MOST} heads")
+    return work
 
 
 def _chosen(name: str, wanted: Iterable[int] | None, known: Sequence[int]) -> frozenset[int] | None:

@@ -1,9 +1,10 @@
 """Compiled sums over quadrature nodes: everything the output channel averages, one pass each."""
 
 import numpy as np
-from numba import float64, int64, njit, types
+from numba import float64, int64, types
 
 from onehead.aim.losses import RESPONSE, softmax
+from onehead.numerics.compiled import njit
 from onehead.numerics.prox import PAIR, ROW, factorise, invert_factored, newton_pair, newton_prox, scratch
 
 __all__ = ["loss_sums", "origin_sums", "pair_sums", "prox_sums"]

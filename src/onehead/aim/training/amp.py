@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numba import float64, int64, njit, types
+from numba import float64, int64, types
 from numpy.typing import NDArray
 
 from onehead.aim.equations.geometry import Block, tied
@@ -29,6 +29,7 @@ from onehead.aim.training.instance import Instance, sample_count
 from onehead.aim.training.objective import data_slope, map_logits
 from onehead.arguments import checked, instance, number, optional, whole
 from onehead.errors import Diverged, InvalidArgument, OutsideDomain
+from onehead.numerics.compiled import njit
 from onehead.numerics.interrupts import check, heard
 from onehead.numerics.prox import ROW, factorise, newton_prox, scratch, solve_factored
 from onehead.results import Certificate, Result

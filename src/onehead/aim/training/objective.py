@@ -14,12 +14,12 @@ from math import sqrt
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from onehead.aim.losses import Loss
 from onehead.aim.training.data import Chunk, Samples, rows_of
 from onehead.errors import InvalidArgument
+from onehead.numerics.compiled import njit
 
 __all__ = [
     "Direct",

@@ -17,6 +17,7 @@ from onehead.sweep.executors.local import Local, Workers
 from onehead.sweep.executors.slurm import Jobs, Slurm
 from onehead.sweep.settings import Nothing
 from onehead.sweep.solve import Outcome
+from onehead.sweep.spec import MOST, POINTS
 
 __all__ = ["PLACES", "Executor", "Inline", "Local", "Place", "Run", "executor_named"]
 
@@ -51,6 +52,7 @@ class Run(Problem):
 
     on: str = word("inline", "", "Where to solve.", choices=tuple(PLACES))
     chunk: int | None = word(None, "", "Points in one chunk; found by itself if left out.", ge=1)
+    limit: int = word(POINTS, "", "Points that a sweep may have; more are refused before any work.", ge=1, le=MOST)
 
 
 def executor_named(on: str, **asked: Any) -> Executor:

@@ -75,7 +75,7 @@ class Dask:
         talk.setLevel(logging.CRITICAL)
         try:
             client = make(self._address, timeout=PATIENCE, set_as_default=False)
-        except (OSError, TimeoutError) as failure:
+        except (OSError, TimeoutError, ValueError) as failure:
             talk.setLevel(level)
             raise InvalidArgument("address", str(self._address), ADDRESS) from failure
         try:

@@ -43,7 +43,7 @@ class _Worker:
 class Workers(Problem):
     """What local processes need."""
 
-    workers: int | None = word(None, "", "Processes; all cores if not given.", ge=1)
+    workers: int | None = word(None, "", "Processes; all cores if not given.", ge=1, le=1024)
 
 
 class Local:

@@ -1,0 +1,60 @@
+"""Without a place to keep compiled code there is no cache, and one line says so."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.support.programs import run
+
+import onehead
+from onehead.numerics import compiled
+
+SOURCE = Path(onehead.__file__).parent
+
+
+@pytest.fixture
+def sealed(tmp_path):
+    """A copy of the package in which nothing can be kept: where the caches would lie there is a file, which stops root as well."""
+    copy = tmp_path / "site" / "onehead"
+    shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__", "*.nb[ic]"))
+    for folder in (copy, *(path for path in copy.rglob("*") if path.is_dir())):
+        (folder / "__pycache__").write_text("no folder")
+    return {
+        "PYTHONPATH": str(copy.parent),
+        "HOME": "/proc/nowhere",
+        "XDG_CACHE_HOME": "/proc/nowhere",
+        "PYTHONSAFEPATH": "1",
+    }
+
+
+def test_a_read_only_installation_works_and_says_that_it_keeps_nothing(tmp_path, sealed, monkeypatch):
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    words = ("-m", "onehead", "sparse", "predict", "--model", "pooled", "--json")
+    found = run(*words, cwd=tmp_path, **sealed)
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.startswith("{")
+    assert found.stderr == f"note: {compiled.SENTENCE}\n"
+
+
+def test_it_is_said_once_for_all_processes(monkeypatch):
+    monkeypatch.delenv(compiled.SAID, raising=False)
+    with pytest.warns(RuntimeWarning, match="every process compiles it anew"):
+        compiled._say_once()
+    compiled._say_once()  # a second warning would be an error here
+    assert os.environ[compiled.SAID] == "1"  # which the processes that this one starts inherit
+    monkeypatch.delenv(compiled.SAID)
+
+
+def test_a_function_typed_at_a_prompt_is_compiled_without_a_word():
+    space = {"njit": compiled.njit}
+    exec("def twice(x):\n    return 2.0 * x\n", space)
+    assert compiled.njit(cache=True)(space["twice"])(2.0) == 4.0
+    assert compiled.njit()(lambda x: x + 1)(1) == 2
+
+
+def test_all_kernels_are_compiled_here():
+    for path in SOURCE.rglob("*.py"):
+        if path.name != "compiled.py":
+            assert "numba.njit" not in path.read_text(), path
+            assert "import njit" not in path.read_text().replace("from onehead.numerics.compiled import njit", ""), path

@@ -197,10 +197,15 @@ class Result(_OneLine):
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, errors of numbers under names that end in ``_err``; infinities become ``None``."""
         row: dict[str, Any] = {}
+        stated: dict[str, Any] = {}
         for name in (one.name for one in fields(self) if one.name not in self._HIDDEN):
             value = plain(getattr(self, name))
-            row |= value if name in self._NESTED and isinstance(value, dict) else {name: value}
-        return row | {f"{name}_err": error for name, error in row.pop("errors", {}).items()}
+            if name in self._NESTED and isinstance(value, dict):
+                stated |= value.pop("errors", {})
+                row |= value
+            else:
+                row[name] = value
+        return row | {f"{name}_err": error for name, error in stated.items()}
 
     def to_json(self) -> str:
         """Return one JSON object."""

@@ -20,7 +20,7 @@ FOUNDATION = ("text", "files", "errors", "renamed", "lazy", "fields", "problem",
 THEORY = (*FOUNDATION, "numerics", "spectra")
 ROOMS = {
     "text": (),
-    "files": (),
+    "files": ("errors",),
     "errors": ("text",),
     "renamed": (),
     "lazy": ("renamed",),
@@ -34,11 +34,11 @@ ROOMS = {
     "aim": THEORY,
     "sparse": THEORY,
     "weights": (*THEORY, "aim"),
-    "plot": (*FOUNDATION, "files", "aim", "sparse", "weights"),
-    "sweep": (*THEORY, "files", "aim", "sparse", "__version__"),
-    "figures": (*THEORY, "files", "aim", "sparse", "sweep", "weights", "plot", "__version__"),
+    "plot": (*FOUNDATION, "aim", "sparse", "weights"),
+    "sweep": (*THEORY, "aim", "sparse", "__version__"),
+    "figures": (*THEORY, "aim", "sparse", "sweep", "weights", "plot", "__version__"),
     "app": (*THEORY, "aim", "sparse", "sweep", "weights", "plot", "__version__"),
-    "cli": (*THEORY, "files", "aim", "sparse", "sweep", "weights", "plot", "figures", "app", "__version__"),
+    "cli": (*THEORY, "aim", "sparse", "sweep", "weights", "plot", "figures", "app", "__version__"),
     "__main__": ("cli",),
 }
 # within the room of a theory, too: equations know nothing of solving, solving nothing of the verbs, verbs nothing of training

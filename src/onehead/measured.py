@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from onehead.errors import InvalidArgument
-from onehead.results import Result, Rows
+from onehead.results import Result, Rows, Stated
 
 __all__ = ["Agreement", "Extrapolation", "Measured", "Point", "SideBySide", "extrapolate", "side_by_side", "spreads"]
 
@@ -48,38 +47,23 @@ class Agreement(Result):
     verdict: str
 
 
-class Measured(Result):
+class Measured(Stated):
     """Base of every mean over repeats; ``spread`` has for each number its ``_std`` over repeats and the ``_err`` of the mean.
 
     ``_REPEATS`` is the field that counts them, ``_COMPARED`` are the numbers that a theory predicts, and the spread of one
     run falls as d to the power -``_FALL``, that is as one over the square root of the number of samples.
     """
 
-    _NESTED: ClassVar[tuple[str, ...]] = ("certificate", "spread")
     _REPEATS: ClassVar[str] = "seeds"
     _COMPARED: ClassVar[tuple[str, ...]] = ("test_error",)
     _FALL: ClassVar[float] = 1.0
 
     dim: int
-    spread: dict[str, float]
-
-    if not TYPE_CHECKING:  # attributes that the type checker knows are those of the fields
-
-        def __getattr__(self, name: str) -> float:
-            """``test_error_std`` and its like are what ``spread`` holds under this name."""
-            if name.endswith(("_std", "_err")) and name in self.spread:
-                return self.spread[name]
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
     def repeats(self) -> int:
         """How many runs the means are taken over."""
         return int(getattr(self, self._REPEATS))
-
-    @cached_property
-    def errors(self) -> dict[str, float]:
-        """The standard error of every mean."""
-        return {key.removesuffix("_err"): value for key, value in self.spread.items() if key.endswith("_err")}
 
     def _comparable(self) -> tuple[str, ...]:
         """The numbers that vary from run to run and have a prediction."""

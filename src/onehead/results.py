@@ -30,6 +30,7 @@ __all__ = [
     "Points",
     "Result",
     "Rows",
+    "Stated",
     "in_lines",
     "plain",
 ]
@@ -228,6 +229,27 @@ class Result(_OneLine):
     def to_frame(self) -> "pd.DataFrame":
         """Return a pandas table with this one row."""
         return _frame([self.to_dict()])
+
+
+class Stated(Result):
+    """Base of every result that states the error of each of its numbers: ``spread`` holds them, named as the number with ``_err``."""
+
+    _NESTED: ClassVar[tuple[str, ...]] = ("certificate", "spread")
+
+    spread: dict[str, float]
+
+    if not TYPE_CHECKING:  # attributes that the type checker knows are those of the fields
+
+        def __getattr__(self, name: str) -> float:
+            """``test_error_err`` and its like are what ``spread`` holds under this name."""
+            if name.endswith(("_std", "_err")) and name in self.spread:
+                return self.spread[name]
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @cached_property
+    def errors(self) -> dict[str, float]:
+        """The error of every number."""
+        return {key.removesuffix("_err"): value for key, value in self.spread.items() if key.endswith("_err")}
 
 
 class Rows(_OneLine, ABC):

@@ -8,7 +8,7 @@ import numpy as np
 
 from onehead.arguments import checked, instance, one_of, whole, wholes
 from onehead.errors import InvalidArgument
-from onehead.results import Certificate, Result
+from onehead.results import Certificate, Stated
 from onehead.sparse.equations.oracle import (
     ACTIVATIONS,
     LONGEST_GATED,
@@ -27,6 +27,7 @@ __all__ = ["Activation", "Growth", "Oracle", "grow", "oracle"]
 Growth = Literal["fixed", "log", "sqrt"]
 
 FEWEST, MOST = 1_000, 100_000  # samples
+CLOSED = 1e-8  # error of a closed form, minimised over a threshold
 GROWTHS: dict[str, Callable[[int], float]] = {
     "fixed": lambda _: 1.0,
     "log": lambda length: float(np.sqrt(np.log(length))),
@@ -35,14 +36,14 @@ GROWTHS: dict[str, Callable[[int], float]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Oracle(Result):
+class Oracle(Stated):
     """Lowest test error of each model that knows the signal direction; ``None`` where nothing is computed.
 
     ``vectorised`` is the best linear rule, which may look at a few places only; ``vectorised_symmetric`` the
-    uniform one, which convex training finds. ``bayes`` bounds every classifier from below.
+    uniform one, which convex training finds. ``bayes`` bounds every classifier from below. ``spread`` holds the error of each
+    number, ``softmax_err`` and so on.
     """
 
-    _MAIN: ClassVar[str] = "softmax"
     MEANINGS: ClassVar[dict[str, str]] = {
         "softmax": "attention with the best sharpness",
         "hardmax": "attention to the largest token",
@@ -63,6 +64,7 @@ class Oracle(Result):
     vectorised: float
     vectorised_symmetric: float
     bayes: float | None
+    spread: dict[str, float]
     certificate: Certificate
 
 
@@ -85,27 +87,34 @@ def oracle(task: Task, *, activation: str = "sigmoid", seed: int = 0) -> Oracle:
         raise InvalidArgument("positions", task.positions, "None for the oracle, whose places are all alike")
     pi = task.positive_rate
     symmetric, hard = linear_error(task.linear_snr, pi), hardmax_error(task)
-    softmax = sharpness = bayes = None
-    gated = np.nan
-    status, noise = "closed forms only: the sequence is too long to sample softmax and Bayes", 0.0
+    sampled, spread = (
+        None,
+        dict.fromkeys(("hardmax_err", "pooled_err", "vectorised_err", "vectorised_symmetric_err"), CLOSED),
+    )
+    status = "closed forms only: the sequence is too long to sample softmax and Bayes"
     if task.length <= LONGEST_SAMPLED:
         samples = int(np.clip(MONTE_CARLO // task.length, FEWEST, MOST))
-        rng = np.random.default_rng(seed)
-        softmax, sharpness, gated, bayes = sampled_errors(task, activation, rng, samples, hard)
-        noise = float(np.sqrt(max(softmax * (1.0 - softmax), 1e-6) / (2.0 * samples)))
+        sampled = sampled_errors(task, activation, np.random.default_rng(seed), samples, hard)
+        spread |= {"softmax_err": sampled.softmax_err, "bayes_err": sampled.bayes_err}
         status = f"closed forms, and {samples} samples per class for softmax, elementwise and bayes"
+    if sampled is not None and task.length <= LONGEST_GATED:
+        gated, spread["elementwise_err"] = sampled.gated, sampled.gated_err
+    else:
+        gated, error = elementwise_error(task, activation)
+        spread["elementwise_err"] = CLOSED + error
     return Oracle(
         task=task,
-        softmax=softmax,
-        softmax_sharpness=sharpness,
+        softmax=None if sampled is None else sampled.softmax,
+        softmax_sharpness=None if sampled is None else sampled.sharpness,
         hardmax=hard,
-        elementwise=gated if task.length <= LONGEST_GATED else elementwise_error(task, activation),
+        elementwise=gated,
         activation=activation,
         pooled=symmetric,
         vectorised=best_linear_error(task),
         vectorised_symmetric=symmetric,
-        bayes=bayes,
-        certificate=Certificate(status=status, kind="theorem", quadrature_error=noise),
+        bayes=None if sampled is None else sampled.bayes,
+        spread=spread,
+        certificate=Certificate(status=status, kind="theorem", quadrature_error=spread.get("softmax_err", 0.0)),
     )
 
 

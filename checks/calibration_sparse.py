@@ -8,7 +8,7 @@ and useful when the one in the middle is not far below one.
 """
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from importlib import import_module
@@ -32,6 +32,7 @@ VERBS = ("sparse.predict", "sparse.capacity", "sparse.oracle")
 LOUD = 3.0  # stated errors
 FINER = 16  # times more points of the truth
 OTHER = 10_000  # added to its seeds
+LARGEST = 2**26  # normal numbers of the truth
 WORKING = {name: import_module(f"onehead.sparse.verbs.{name}") for name in ("predict", "capacity", "oracle")}
 
 
@@ -46,12 +47,15 @@ class Row(NamedTuple):
 
 
 def rows(problem: Problem, accuracy: float = 2e-4) -> list[Row]:
-    """Every number of a problem with a stated error, beside a finer rule; none where there is no answer."""
+    """Every number of a problem with a stated error, beside a finer rule; none where there is no answer or it would take minutes."""
     used: list[int] = []
     try:
         with _watched(used):
             found = _answer(problem, accuracy, seed=0)
-        with _finer(max(used, default=0) + int(np.log2(FINER))):
+        level = max(used, default=0) + int(np.log2(FINER))
+        if (problem.task["length"] + 1) << level > LARGEST:
+            return []
+        with _finer(level):
             truth = _answer(problem, accuracy, seed=OTHER)
     except SolveError:
         return []
@@ -110,12 +114,12 @@ def _finer(level: int) -> Iterator[None]:
         yield
 
 
-def problems(seed: int, count: int) -> Iterator[tuple[int, Problem]]:
+def problems(seed: int, count: int, verbs: Sequence[str] = VERBS) -> Iterator[tuple[int, Problem]]:
     """The first problems of the sweep that ask for numbers with stated errors."""
     number = found = 0
     while found < count:
         problem = draw(seed, number)
-        if problem.verb in VERBS:
+        if problem.verb in verbs:
             found += 1
             yield number, problem
         number += 1
@@ -140,10 +144,11 @@ def main(words: list[str] | None = None) -> int:
     asked = parser("checks.calibration_sparse", __doc__, "nothing")
     asked.add_argument("--count", type=int, default=300)
     asked.add_argument("--seed", type=int, default=0)
+    asked.add_argument("--verb", choices=VERBS, nargs="+", default=VERBS)
     asked.add_argument("--store", type=Path, default=STORE)
     wish = asked.parse_args(words)
     known = {row["problem"]: row["rows"] for row in read(wish.store) if row["seed"] == wish.seed}
-    for done, (number, problem) in enumerate(problems(wish.seed, wish.count)):
+    for done, (number, problem) in enumerate(problems(wish.seed, wish.count, wish.verb)):
         if number not in known:
             known[number] = rows(problem)
             append(wish.store, {"seed": wish.seed, "problem": number, "rows": known[number]})

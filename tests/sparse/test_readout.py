@@ -268,7 +268,8 @@ def test_every_row_of_section_9_to_its_error(row):
 def test_end_to_end(alpha, attention, pooled, pooled_train, vectorised):
     plan = Protocol(alpha0=alpha / 2, alpha1=alpha / 2, ridge=1e-5)
     found = {model: predict(Task(), plan, model=model) for model in ("attention", "pooled", "vectorised")}
-    assert found["attention"].test_error == pytest.approx(attention, abs=4e-4)
+    # three stated errors, and the 2e-4 of the table's own points
+    assert found["attention"].test_error == pytest.approx(attention, abs=3 * found["attention"].test_error_err + 2e-4)
     assert found["attention"].train_error == pytest.approx(0.0, abs=1e-9)
     assert found["pooled"].test_error == pytest.approx(pooled, abs=6e-5)
     assert found["pooled"].train_error == pytest.approx(pooled_train, abs=6e-5)

@@ -34,7 +34,7 @@ FEWEST = 6  # log2 of the points of a class: four in each part
 MOST = 24  # log2 of the normal numbers drawn for a sample
 KEPT = 2**15  # numbers of a drawn part that are kept for the next question
 BITS = 30  # of a Sobol coordinate
-TILT = 1.5  # rare tokens are drawn as if their probability p were p^(1/TILT)
+TILT = 1.5  # events of probability p of the largest tokens are drawn with about p^(1/TILT)
 
 ROUNDING, SMALLEST = 1e-8, 1e-12  # errors, relative and absolute, of a number that is solved for to rounding
 CAREFUL = (
@@ -80,6 +80,11 @@ class Features:
             weight=self.weight[rows] / self.weight[rows].sum(),
             parts=(),
         )
+
+    @property
+    def unseen(self) -> float:
+        """The probability of an event that the points may well have missed; none where they are no draws."""
+        return (0.5 * self.label.size) ** -TILT if self.sampled else 0.0
 
     def average(self, values: Array) -> float:
         """E[values] over the sample."""
@@ -165,25 +170,29 @@ def _draw(length: int, signal_tokens: int, log2_points: int, seed: int, part: in
     from scipy.special import ndtri  # noqa: PLC0415
 
     cube = _uniform(length + 1, log2_points, seed, part)
-    gauss, tokens = ndtri(cube[:, 0]), cube[:, 1:]
-    logs = np.log(tokens)
-
-    def strong(column: int) -> tuple[Array, Array]:
-        """1 - u = (1 - v)^TILT and its weight du/dv: the largest noise token is large more often."""
-        left = 1.0 - tokens[:, column]
-        return np.log1p(-(left**TILT)), TILT * left ** (TILT - 1.0)
-
+    logs = np.log(cube[:, 1:])
     minus = logs.copy()
-    minus[:, 0], weight_minus = strong(0)
-    weight_plus = TILT * tokens[:, 0] ** (TILT - 1.0)  # u = v^TILT: the largest signal token is small more often
-    logs[:, 0] *= TILT
+    minus[:, 0], weight_minus = _tilted(cube[:, 1])
+    logs[:, 0], weight_plus = minus[:, 0], weight_minus
     if length > signal_tokens:
-        logs[:, signal_tokens], weight = strong(signal_tokens)
+        logs[:, signal_tokens], weight = _tilted(cube[:, 1 + signal_tokens])
         weight_plus = weight_plus * weight
-    signal, noise = _falling(logs[:, :signal_tokens]), _falling(logs[:, signal_tokens:])
     return _Drawn(
-        signal, noise, _falling(minus), gauss, weight_plus / weight_plus.sum(), weight_minus / weight_minus.sum()
+        signal=_falling(logs[:, :signal_tokens]),
+        noise=_falling(logs[:, signal_tokens:]),
+        minus=_falling(minus),
+        gauss=ndtri(cube[:, 0]),
+        weight_plus=weight_plus / weight_plus.sum(),
+        weight_minus=weight_minus / weight_minus.sum(),
     )
+
+
+def _tilted(v: Array) -> tuple[Array, Array]:
+    """log u with du/dv ~ (v (1 - v))^(TILT - 1), and du/dv: u is near 0 and near 1 more often than a uniform number."""
+    from scipy.special import betainc  # noqa: PLC0415
+
+    low, high = betainc(TILT, TILT, v), betainc(TILT, TILT, 1.0 - v)
+    return np.where(v < 0.5, np.log(low), np.log1p(-high)), (v * (1.0 - v)) ** (TILT - 1.0)
 
 
 _kept = lru_cache(maxsize=128)(_draw)

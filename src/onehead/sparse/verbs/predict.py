@@ -21,7 +21,7 @@ from onehead.sparse.equations.features import (
 from onehead.sparse.equations.order import Solution
 from onehead.sparse.losses import Array, Loss
 from onehead.sparse.solve.parts import solve_parts
-from onehead.sparse.solve.readout import errors_of, needs_gauss, solve_readout
+from onehead.sparse.solve.readout import COLLAPSED, errors_of, needs_gauss, solve_readout
 from onehead.sparse.solve.square import ridgeless_limit
 from onehead.sparse.task import PROBLEM, Answer, Protocol, Task, check_model, check_test_length
 
@@ -180,8 +180,12 @@ def _solve(
     moved = solve_parts(features, loss, solution, alpha=alpha, ridge=ridge)
     with np.errstate(all="ignore"):
         rows = [_numbers(*each) for each in zip(parts, [loss] * len(parts), moved, others, strict=True)]
-    errors = stated_error(np.array(numbers), np.array(rows), sampled=features.sampled)
-    return _Solved(solution, numbers, _Numbers(*errors.tolist()))
+    errors = _Numbers(*stated_error(np.array(numbers), np.array(rows), sampled=features.sampled).tolist())
+    if solution.status != COLLAPSED:
+        errors = errors._replace(test_error=errors.test_error + features.unseen)
+    if np.isfinite(solution.chi):
+        errors = errors._replace(train_error=errors.train_error + features.unseen)
+    return _Solved(solution, numbers, errors)
 
 
 def _numbers(features: Features, loss: Loss, solution: Solution, fresh: Features | None) -> _Numbers:

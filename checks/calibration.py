@@ -16,6 +16,7 @@ from unittest.mock import patch
 
 import numpy as np
 
+from checks.calibration_sparse import said_and_true
 from checks.soak_problems import Problem, draw, problem_of
 from checks.tool import collect, parser, table, write
 from onehead import aim
@@ -26,14 +27,18 @@ from onehead.numerics.gaussian import sobol
 __all__ = ["calibrate", "compared", "report"]
 
 STORE = Path("out") / "calibration.jsonl"
-SHOWN = ("test_error", "test_error_clean", "train_loss", "q", "m", "rank", "sigma")
+SHOWN = (
+    "test_error", "test_error_clean", "train_loss", "train_error", "q", "m", "rank", "sigma", "attention", "pooled",
+    "softmax", "bayes", "elementwise",
+)  # fmt: skip
 KINDS = {  # share of each kind of problem; more tokens than in the soak, since sampled points have the larger errors
     "aim.predict": 0.4,
     "aim.predict, far": 0.05,
     "aim.predict, eigenvalues": 0.1,
     "aim.predict, more tokens": 0.15,
     "sparse.predict": 0.25,
-    "sparse.capacity": 0.05,
+    "sparse.capacity": 0.04,
+    "sparse.oracle": 0.01,
 }
 TIMES, ALLOWED = 3.0, 0.01  # how often an error may be exceeded this many times
 FINE = ((0.8, 5.5), (0.37, 6.6), (0.37, 6.6), (0.37, 6.6))  # the finest lattice of a user has a spacing of 0.42
@@ -57,39 +62,40 @@ def finer_rules() -> Iterator[None]:
         cache.cache_clear()
 
 
-def compared(said: Any, true: Any, names: tuple[str, ...]) -> dict[str, list[float]]:
+def compared(said: Any, true: Any) -> dict[str, list[float]]:
     """Of each number: what it states as its error, how far it is off, and the error of what it is compared with."""
-    found = {}
-    for name in names:
-        value, truth = getattr(said, name), getattr(true, name)
-        if name in said.errors and value is not None and np.isfinite([value, truth]).all():
-            found[name] = [said.errors[name], abs(value - truth), true.errors.get(name, 0.0)]
-    return found
+    return {
+        name: [said.errors[name], abs(value - truth), true.errors.get(name, 0.0)]
+        for name in SHOWN
+        if name in said.errors and np.isfinite([value := getattr(said, name), truth := getattr(true, name)]).all()
+    }
 
 
 def calibrate(seed: int, number: int) -> dict[str, Any]:
     """One problem of the soak, solved by the rules of users and by finer ones."""
     problem = draw(seed, number, KINDS)
     row = {"seed": seed, "number": number, "region": region(problem), "numbers": {}}
-    if problem.verb != "aim.predict":
-        return row
-    task, learner = problem_of(problem)
-    solve = partial(aim.predict, task, learner, **problem.options)
     try:
-        said = solve()
-        with finer_rules():
-            true = solve()
+        both = _of_aim(problem) if problem.verb.startswith("aim") else said_and_true(problem)
     except SolveError as failure:
         return row | {"refused": str(failure)}
-    if said.status != true.status:
-        return row | {"status": [said.status, true.status]}
-    return row | {"numbers": compared(said, true, SHOWN), "status": said.status}
+    if both is None or both[0].status.split(":")[0] != both[1].status.split(":")[0]:
+        return row
+    return row | {"numbers": compared(*both), "status": both[0].status}
+
+
+def _of_aim(problem: Problem) -> tuple[Any, Any]:
+    """The answer that a user gets, and that of finer rules."""
+    task, learner = problem_of(problem)
+    said = aim.predict(task, learner, **problem.options)
+    with finer_rules():
+        return said, aim.predict(task, learner, **problem.options)
 
 
 def region(problem: Problem) -> str:
     """Where a problem lies."""
     where = problem.regions
-    words = [where["half"].split(",")[0], where.get("tokens", ""), where.get("parameterisation", ""), where["loss"]]
+    words = [problem.verb, *(where.get(name, "") for name in ("tokens", "parameterisation", "model", "loss"))]
     return ", ".join(word for word in words if word and word != "–")
 
 

@@ -271,8 +271,8 @@ def second_rule() -> Iterator[None]:
         (Geometry, "levels", property(_other_levels)),
         (marchenko_pastur, "NODES", 90),
         (atoms, "NODES", 24),
-        (sparse_theory, "SCRAMBLINGS", (2, 3)),
-        (import_module("onehead.sparse.verbs.capacity"), "LEVELS", (14, 16)),  # the name is also that of the verb
+        (sparse_theory, "SCRAMBLING", 1000),
+        (import_module("onehead.sparse.verbs.capacity"), "SCRAMBLING", 1000),  # the name is also that of the verb
     ]
     with ExitStack() as stack:
         for room, name, value in changes:

@@ -387,7 +387,11 @@ def check_readout(point: sparse.Prediction) -> str:
     weights = (point.query_weight or 0.0) ** 2 + point.signal_weight**2 + point.rest_norm**2
     cost = point.train_loss + 0.5 * ridge * weights
     constant = _constant_loss(str(point.protocol.loss), rate)
-    allowed = constant * (1.0 + 1e-6) + 10.0 * point.certificate.quadrature_error
+    allowed = (
+        constant * (1.0 + 1e-6)
+        + 5.0 * point.errors["train_loss"]
+        + 5.0 * ridge * point.rest_norm * point.errors["rest_norm"]
+    )
     return _first(
         *_general(point),
         (not 0.0 <= point.test_error <= 1.0, f"test error {point.test_error!r}"),
@@ -426,7 +430,7 @@ def _check_align(task: sparse.Task, protocol: sparse.Protocol, problem: Problem)
 def _check_oracle(task: sparse.Task, protocol: sparse.Protocol, problem: Problem) -> tuple[str, str]:
     found = sparse.oracle(task)
     trivial = min(task.positive_rate, 1.0 - task.positive_rate)
-    noise = 5.0 * found.certificate.quadrature_error  # Monte Carlo
+    noise = 5.0 * (found.errors["elementwise"] + found.errors.get("bayes", 0.0))  # Monte Carlo
     ordered = [0.0, found.bayes or 0.0, found.softmax or found.hardmax, found.hardmax, trivial]
     wrong = _first(
         *_general(found),

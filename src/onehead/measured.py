@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -73,13 +73,9 @@ class Measured(Result):
     dim: int
     spread: dict[str, float]
 
-    if not TYPE_CHECKING:  # attributes that the type checker knows are those of the fields
-
-        def __getattr__(self, name: str) -> float:
-            """``test_error_std`` and its like are what ``spread`` holds under this name."""
-            if name.endswith(("_std", "_err")) and name in self.spread:
-                return self.spread[name]
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    def _named(self) -> dict[str, float]:
+        """``test_error_std`` and its like are what ``spread`` holds under this name."""
+        return self.spread
 
     @property
     def repeats(self) -> int:

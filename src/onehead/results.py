@@ -150,9 +150,23 @@ class Result(_OneLine):
     @cached_property
     def errors(self) -> dict[str, float]:
         """The error of every number that has one: of quadrature where it is predicted, standard where it is measured."""
-        if self._trust is None or not isinstance(getattr(self, self._MAIN, None), float):
+        if self._trust is None:
             return {}
-        return {self._MAIN: self._trust.quadrature_error} | self._trust.errors
+        own = {one.name for one in fields(self)}
+        main = {self._MAIN: self._trust.quadrature_error} if isinstance(getattr(self, self._MAIN, None), float) else {}
+        return main | {name: error for name, error in self._trust.errors.items() if name in own}
+
+    def _named(self) -> dict[str, float]:
+        """Errors under names of their own: ``test_error_err`` and its like."""
+        return {f"{name}_err": error for name, error in self.errors.items()}
+
+    if not TYPE_CHECKING:  # attributes that the type checker knows are those of the fields
+
+        def __getattr__(self, name: str) -> float:
+            """The error of a number by its name, ``test_error_err``."""
+            if name.endswith(("_std", "_err")) and name in (named := self._named()):
+                return named[name]
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _numbers(self) -> dict[str, float]:
         """The numbers of the result itself, not those of problem and certificate."""
@@ -197,15 +211,15 @@ class Result(_OneLine):
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, errors of numbers under names that end in ``_err``; infinities become ``None``."""
         row: dict[str, Any] = {}
-        stated: dict[str, Any] = {}
         for name in (one.name for one in fields(self) if one.name not in self._HIDDEN):
             value = plain(getattr(self, name))
             if name in self._NESTED and isinstance(value, dict):
-                stated |= value.pop("errors", {})
+                value.pop("errors", None)
                 row |= value
             else:
                 row[name] = value
-        return row | {f"{name}_err": error for name, error in stated.items()}
+        stated = self._trust.errors if self._trust is not None else {}
+        return row | {f"{name}_err": plain(error) for name, error in stated.items() if name in row}
 
     def to_json(self) -> str:
         """Return one JSON object."""

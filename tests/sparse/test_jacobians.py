@@ -18,7 +18,7 @@ from onehead.sparse.solve.separability import _violation
 from onehead.sparse.solve.stationarity import _first_guess, _sweeps, polish
 
 TASK = Task(length=5, signal_tokens=2, strength=2.5, positive_rate=0.35)
-FEATURES = attention_features(TASK, cos_query=0.6, sharpness=1.2, log2_points=6, seed=0)
+FEATURES = attention_features(TASK, cos_query=0.6, sharpness=1.2, log2_points=9, seed=0)
 PLACES = np.array([[0.4, 0.7, -0.3, 0.2, -0.5], [-0.2, 1.3, 0.1, -0.6, 0.4], [0.0, 0.3, 0.5, 0.1, 1.2]])
 
 
@@ -98,8 +98,8 @@ def test_newton_from_the_sweeps_needs_few_steps():
     assert near == pytest.approx(exact, abs=0.02)  # damped by 0.6 per sweep, forty of them
 
 
-def test_points_are_doubled_only_until_two_samples_agree(monkeypatch):
-    """A coarse sample for the start, then pairs: one pair where the wish is modest, more where it is not."""
+def test_points_are_doubled_only_until_their_parts_agree(monkeypatch):
+    """One sample where the wish is modest, larger ones where it is not."""
     theory, sizes = sys.modules["onehead.sparse.verbs.predict"], []
     make = theory.attention_features
 
@@ -110,11 +110,10 @@ def test_points_are_doubled_only_until_two_samples_agree(monkeypatch):
     monkeypatch.setattr(theory, "attention_features", counted)
     protocol = Protocol(cos_query=0.6, sharpness=1.2, alpha1=2.0, ridge=0.05, loss="square")
     modest = predict(TASK, protocol, accuracy=1e-2)
-    assert len(sizes) == 3
-    assert sizes[1] == sizes[2] > sizes[0]
+    assert len(sizes) == 1
     assert modest.certificate.quadrature_error <= 1e-2
     sizes.clear()
     strict = predict(TASK, protocol, accuracy=2e-6)
-    assert sizes[1::2] == sizes[2::2] == list(range(sizes[1], sizes[-1] + 1))
-    assert len(sizes) > 3
+    assert sizes == list(range(sizes[0], sizes[-1] + 1))
+    assert len(sizes) > 1
     assert strict.certificate.quadrature_error < modest.certificate.quadrature_error

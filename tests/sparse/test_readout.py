@@ -268,7 +268,8 @@ def test_every_row_of_section_9_to_its_error(row):
 def test_end_to_end(alpha, attention, pooled, pooled_train, vectorised):
     plan = Protocol(alpha0=alpha / 2, alpha1=alpha / 2, ridge=1e-5)
     found = {model: predict(Task(), plan, model=model) for model in ("attention", "pooled", "vectorised")}
-    assert found["attention"].test_error == pytest.approx(attention, abs=4e-4)
+    # three stated errors, and the 2e-4 of the table's own points
+    assert found["attention"].test_error == pytest.approx(attention, abs=3 * found["attention"].test_error_err + 2e-4)
     assert found["attention"].train_error == pytest.approx(0.0, abs=1e-9)
     assert found["pooled"].test_error == pytest.approx(pooled, abs=6e-5)
     assert found["pooled"].train_error == pytest.approx(pooled_train, abs=6e-5)
@@ -322,7 +323,7 @@ def test_theory_columns_of_section_4_8(loss, problem, kappa, s, alpha1, ridge, t
 )
 def test_ridgeless_limit_and_coefficient(problem, kappa, s, limit, slope, limit_err, slope_err):
     found = np.array(ridgeless(task(*problem), query(kappa, s, 1.0, 0.0)))
-    # one pair of scramblings of 2^15 points has about 2 sqrt(2) times the error of the table's eight of 2^16
+    # 2^17 points have about twice the error of the table's eight scramblings of 2^16
     assert found == pytest.approx([limit, slope], abs=12 * max(limit_err, slope_err / 2))
 
 
@@ -383,11 +384,13 @@ def test_unknown_separable_limit_is_refused():
 
 
 def test_features_have_unit_weight_and_the_right_means():
-    f = attention_features(task(7, 2, 3, 0.3), cos_query=0.5, sharpness=0.0, log2_points=10, seed=0)
+    f = attention_features(task(7, 2, 3, 0.3), cos_query=0.5, sharpness=0.0, log2_points=12, seed=0)
     assert f.weight.sum() == pytest.approx(1.0)
     # kappa = 0: attention is uniform, tau = 1/sqrt(L), K = theta sqrt(1-s^2) R/L on positives
     assert f.noise == pytest.approx(7**-0.5)
     positive = f.label > 0
     assert f.design[positive, 1] == pytest.approx(3 * np.sqrt(0.75) * 2 / 7)
-    assert f.average(f.design[:, 0]) == pytest.approx(0.3 * 3 * 0.5 * 2 / 7, abs=1e-12)  # points are antithetic
+    spread = np.std([part.average(part.design[:, 0]) for part in f.split()]) / 4  # of the mean of sixteen parts
+    assert f.average(f.design[:, 0]) == pytest.approx(0.3 * 3 * 0.5 * 2 / 7, abs=4 * spread)
+    assert spread < 5e-4
     assert vectorised_features(task(7, 2, 3, 0.3)).design[0, 0] == pytest.approx(6 / 7**0.5)

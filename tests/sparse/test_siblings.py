@@ -40,10 +40,13 @@ def test_every_result_says_itself_in_one_line_and_in_words():
 
 def test_an_error_belongs_to_its_number():
     point = sparse.predict(sparse.Task(), sparse.Protocol(loss="square"), accuracy=1e-2)
-    assert point.errors == {"test_error": point.certificate.quadrature_error}
+    numbers = ("test_error", "train_loss", "train_error", "query_weight", "signal_weight", "bias", "rest_norm", "step")
+    assert set(point.errors) == set(numbers)
+    assert point.errors["test_error"] == point.certificate.quadrature_error == point.test_error_err
+    assert point.to_dict()["train_loss_err"] == point.errors["train_loss"]
     assert f"± {point.errors['test_error']:.2g}" in repr(point)
     room = sparse.capacity(sparse.Task(strength=1.0), sparse.Protocol(cos_query=0.5, sharpness=1.0))
-    assert list(room.errors) == ["attention"]
+    assert list(room.errors) == ["attention", "pooled", "vectorised"]
 
 
 def test_a_result_without_certificate_has_no_status():

@@ -64,7 +64,8 @@ def test_bias_rates_of_section_7(eta_b, s, error):
     found = align(task, Protocol(alpha0=2, eta_b=eta_b))
     assert found.cos_query == pytest.approx(s, abs=6e-4)
     plan = Protocol(alpha0=2, alpha1=2, cos_query=found.cos_query, sharpness=1.5)
-    assert predict(task, plan).test_error == pytest.approx(error, abs=4e-4)
+    # the table's own points are good to 3e-4: at eta_b = 2 the error is 0.13869
+    assert predict(task, plan, accuracy=5e-5).test_error == pytest.approx(error, abs=4e-4)
 
 
 def test_ridge_of_section_7():
@@ -114,7 +115,8 @@ def test_best_ridge_is_the_lowest_in_its_range():
     """For balanced classes the best ridge is the largest: plain averaging of y x is optimal for two Gaussians."""
     for pi, most in ((0.5, 10.0), (0.2, 1.0)):
         task, plan = Task(positive_rate=pi), Protocol(loss="square")
-        ridge, error = best_ridge(task, plan, "pooled")
+        found = best_ridge(task, plan, "pooled")
+        ridge, error = found.protocol.ridge, found.test_error
         assert ridge <= most
         others = [predict(task, plan.changed(ridge=r), model="pooled").test_error for r in (1e-5, 1e-3, 0.1, 5.0)]
         assert error <= min(others)

@@ -12,12 +12,17 @@ from numpy.typing import NDArray
 
 from onehead.errors import InvalidArgument
 
-__all__ = ["LARGEST", "ZERO", "Spectra", "check_pair", "effective_ranks", "spectra"]
+__all__ = ["LARGEST", "Spectra", "check_pair", "effective_ranks", "numerical_rank", "spectra", "symmetric_share"]
 
 Array = NDArray[np.float64]
 
 LARGEST = 1e100  # products of two weights must stay numbers
-ZERO = 1e-3  # of the largest: singular values below count as zero, as in training (weight decay leaves about 1e-4)
+ZERO = (
+    1e-3  # of the largest: a break in the spectrum is looked for there, since weight decay leaves zeros at about 1e-4
+)
+FEW = 4  # one value in four or fewer above the break may be features on a bulk; more are the bulk itself
+GAP = 10.0  # a smaller ratio of two neighbours is no gap
+COMPACT = 1e-2  # values of which half lie within this factor of their largest are a bulk; what weight decay leaves covers many decades
 
 
 @dataclass(frozen=True)
@@ -48,22 +53,37 @@ def check_pair(query: object, key: object) -> tuple[Array, Array]:
 
 
 def spectra(query: Array, key: Array) -> Spectra:
-    """Decompose one head; ``query`` and ``key`` are head_dim x hidden.
-
-    ‖A + A'‖²/4 = (‖A‖² + Tr A²)/2 and Tr A² = Tr (W_K W_Q')², a p x p product.
-    """
+    """Decompose one head; ``query`` and ``key`` are head_dim x hidden."""
     sizes = [float(np.abs(matrix).max()) or 1.0 for matrix in (query, key)]
     query, key = query / sizes[0], key / sizes[1]
     unit = sizes[0] * sizes[1]
+    core = _core(query, key)
+    U, values, Vt, angles = core
+    overlaps = np.einsum("ij,ij->j", U, angles @ Vt.T)  # u_i.v_i = (left U)_i . (right V)_i
+    return Spectra(values * unit, overlaps, _symmetric(query, key) * unit, _share(core, 0))
+
+
+def symmetric_share(query: Array, key: Array, *, without: int) -> float:
+    """The symmetric share of a head without its largest singular components: features say nothing of what the rest is like."""
+    sizes = [float(np.abs(matrix).max()) or 1.0 for matrix in (query, key)]
+    return _share(_core(query / sizes[0], key / sizes[1]), without)
+
+
+def _core(query: Array, key: Array) -> tuple[Array, Array, Array, Array]:
+    """U, values and V' of the core R T', and the angles between the bases of both factors."""
     left, R = np.linalg.qr(query.T)
     right, T = np.linalg.qr(key.T)
     U, values, Vt = np.linalg.svd(R @ T.T)
-    # u_i.v_i = (left U)_i . (right V)_i
-    overlaps = np.einsum("ij,ij->j", U, (left.T @ right) @ Vt.T)
-    energy = float(values @ values)
-    cross = key @ query.T
-    share = 0.5 + 0.5 * float(np.sum(cross * cross.T)) / energy if energy > 0.0 else np.nan
-    return Spectra(values * unit, overlaps, _symmetric(query, key) * unit, float(np.clip(share, 0.0, 1.0)))
+    return U, values, Vt, left.T @ right
+
+
+def _share(core: tuple[Array, Array, Array, Array], without: int) -> float:
+    """‖A + A'‖²/(4 ‖A‖²) = (1 + Tr A²/‖A‖²)/2, where the bases of both factors make Tr A² a p x p product."""
+    U, values, Vt, angles = core
+    inner = (U[:, without:] * values[without:]) @ Vt[without:] @ angles.T
+    energy = float(values[without:] @ values[without:])
+    share = 0.5 + 0.5 * float(np.sum(inner * inner.T)) / energy if energy > 0.0 else np.nan
+    return float(np.clip(share, 0.0, 1.0))
 
 
 def _symmetric(query: Array, key: Array) -> Array:
@@ -72,6 +92,50 @@ def _symmetric(query: Array, key: Array) -> Array:
     both = np.linalg.qr(np.concatenate([query, key]).T)[1]
     core = both[:, :p] @ both[:, p:].T
     return np.asarray(np.linalg.eigvalsh(0.5 * (core + core.T))[::-1], dtype=np.float64)
+
+
+def numerical_rank(query: Array, key: Array, values: Array) -> int:
+    """How many of the singular values of A = W_Q'W_K, which fall, are not zero.
+
+    Zero is what rounding alone can make: A has no higher rank than either factor, and a factor has as many directions as
+    stand out from the rounding of its stored entries; values within the rounding of our own products are zero too. Zero is also
+    what weight decay has left: where the spectrum breaks at a thousandth of its largest value, the values below are zeros,
+    unless they are as close together as a bulk and either continue what is above or have only few values, features, above.
+    """
+    most = min(_factor_rank(query), _factor_rank(key))
+    rest = values[:most][values[:most] > np.finfo(np.float64).eps * max(query.shape) * values[0]]
+    count = 0
+    while rest.size:
+        above = int(np.sum(rest > ZERO * rest[0]))
+        last, rest, count = rest[above - 1], rest[above:], count + above
+        if not rest.size or np.median(rest) < COMPACT * rest[0]:
+            break
+        if last > GAP * rest[0] and count > len(values) // FEW:
+            break
+    return count
+
+
+def _factor_rank(matrix: Array) -> int:
+    """Singular values beyond the norm of what rounding to the stored precision adds.
+
+    Rounded entries are off by at most u |W_ij|, by u |W_ij|/√3 in the mean square, independently: a matrix of norm at most about
+    u/√3 times the largest row norm plus the largest column norm.
+    """
+    unit = matrix / (float(np.abs(matrix).max()) or 1.0)
+    rows, columns = np.linalg.norm(unit, axis=1).max(), np.linalg.norm(unit, axis=0).max()
+    limit = _rounding(matrix) / np.sqrt(3.0) * (rows + columns)
+    return int(np.sum(np.linalg.svd(unit, compute_uv=False) > limit))
+
+
+def _rounding(matrix: Array) -> float:
+    """Largest relative error of an entry in the shortest format that holds all of them: bfloat16, float16, float32 or float64."""
+    with np.errstate(over="ignore", under="ignore"):
+        single = matrix.astype(np.float32)
+        if (single != matrix).any():
+            return 2.0**-53
+        if not (single.view(np.uint32) & 0xFFFF).any():
+            return 2.0**-8
+        return 2.0**-11 if (single.astype(np.float16) == single).all() else 2.0**-24
 
 
 def effective_ranks(values: Array) -> dict[str, float]:

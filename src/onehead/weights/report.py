@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from onehead.results import Certificate, Result
 from onehead.weights.chain import LawFit
 from onehead.weights.edge import bulk_edge, power_tail
-from onehead.weights.heads import ZERO, check_pair, effective_ranks, spectra
+from onehead.weights.heads import check_pair, effective_ranks, numerical_rank, spectra, symmetric_share
 from onehead.weights.law import fit_laws, judge
 
 __all__ = ["HeadReport", "head_report", "unread"]
@@ -25,9 +25,9 @@ TIED = 0.9  # symmetric share above which a head is called tied
 class HeadReport(Result):
     """One head. ``status`` is ok, empty (all weights zero), unsupported or failed; ``reason`` says why it is not ok.
 
-    ``rank`` is the share of the d = hidden singular values of A = W_Q'W_K that are not zero (above 1e-3 of the largest),
-    ``zero_mass`` = 1 - rank as in `onehead.aim.verbs.spectrum`, and ``forced_zero_mass`` = 1 - head_dim/hidden the part of it that
-    the shape alone forces; ``used`` is the share of the head_dim possible values that are not zero.
+    ``rank`` is the share of the d = hidden singular values of A = W_Q'W_K that are not zero (`onehead.weights.heads.numerical_rank`
+    decides), ``zero_mass`` = 1 - rank as in `onehead.aim.verbs.spectrum`, and ``forced_zero_mass`` = 1 - head_dim/hidden the part
+    of it that the shape alone forces; ``used`` is the share of the head_dim possible values that are not zero.
     ``bulk_edge`` and ``edge_width`` are fitted to the largest values; ``outliers`` lie beyond, each with the cosine ``overlap``
     of its query and key direction (one for a tied head). ``negative_share`` is the part of the symmetric part's squared norm in
     negative eigenvalues, zero for a tied head.
@@ -123,7 +123,7 @@ def head_report(
     if found is None or not found.singular_values[0] > 0.0:
         return unread("empty", "query or key weights are all zero", rank=0.0, zero_mass=1.0, **place)
     values = found.singular_values
-    count = int(np.sum(values > ZERO * values[0]))
+    count = numerical_rank(Q, K, values)
     edge, tail = bulk_edge(values[:count]), power_tail(values[:count])
     beyond = edge.outliers if edge is not None else 0
     squares = (found.symmetric_eigenvalues / values[0]) ** 2
@@ -132,8 +132,9 @@ def head_report(
         row |= {"bulk_edge": edge.position, "edge_width": edge.width}
     if tail is not None:
         row |= dict(zip(TAIL, astuple(tail), strict=True))
+    share = symmetric_share(Q, K, without=beyond) if beyond else found.symmetric_share
     if fit and count - beyond >= FEWEST_TO_FIT:
-        tied, width = found.symmetric_share > TIED, len(Q) - beyond
+        tied, width = share > TIED, len(Q) - beyond
         fits = fit_laws(values[beyond:count], dim=d - beyond, width=width, tied=tied, bootstrap=bootstrap, seed=seed)
         row |= {"fits": fits} | judge(fits, count - beyond)
     return HeadReport(
@@ -145,7 +146,7 @@ def head_report(
         antisymmetric_share=1.0 - found.symmetric_share,
         negative_share=float(squares[found.symmetric_eigenvalues < 0.0].sum() / max(squares.sum(), 1e-300)),
         norm=float(np.linalg.norm(values)),
-        certificate=Certificate(status="ok", kind="measurement", warnings=_warnings(found.symmetric_share, count, fit)),
+        certificate=Certificate(status="ok", kind="measurement", warnings=_warnings(share, count, fit)),
         **vars(found),
         **row,
         **place,

@@ -6,12 +6,13 @@ The feature of a sample is  sum_j D_j e_j + tau z  with z standard normal outsid
 """
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onehead.errors import InvalidArgument
-from onehead.numerics.gaussian import sobol
 from onehead.sparse.losses import Array
 from onehead.sparse.task import Task
 
@@ -22,14 +23,26 @@ __all__ = [
     "linear_features",
     "pooled_features",
     "softmax",
+    "stated_error",
     "vectorised_features",
     "with_gauss",
 ]
 
 LONGEST = 20_000  # tokens: the Sobol sequence has no more dimensions
-MEMORY = 22  # log2 of the numbers held per copy of a point set, half of them antithetic
+PARTS = 16  # independent point sets of a sample, whose spread is its error
+FEWEST = 6  # log2 of the points of a class: four in each part
+MOST = 24  # log2 of the normal numbers drawn for a sample
+KEPT = 2**15  # numbers of a drawn part that are kept for the next question
+BITS = 30  # of a Sobol coordinate
+TILT = 1.5  # events of probability p of the largest tokens are drawn with about p^(1/TILT)
+
+ROUNDING, SMALLEST = 1e-8, 1e-12  # errors, relative and absolute, of a number that is solved for to rounding
+CAREFUL = (
+    1.5  # Student's t of 15 degrees of freedom passes 4.5 once in two thousand times; the rest pays for heavy tails
+)
 
 _GRID = np.linspace(-9.0, 9.0, 2001)  # the Gaussian of a linear model's logit: trapezoid rule, error below 1e-12
+_COMBS = 4  # interleaved grids of it, whose differences show the error of a loss with a kink
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +51,8 @@ class Features:
 
     label (N,) is y; design (N, p) is D; noise (N,) is tau; gauss (N,) is g; weight (N,) sums to one.
     ``is_query`` and ``is_signal`` (p,) say which columns are the query direction and which lie in the noise
-    space; the rest is the bias.
+    space; the rest is the bias. A sample may consist of several, one after the other, of ``parts`` points each: ``sampled``
+    says whether they are independent draws, or interleaved grids; none where no average is left to quadrature.
     """
 
     label: Array
@@ -48,6 +62,29 @@ class Features:
     weight: Array
     is_query: NDArray[np.bool_]
     is_signal: NDArray[np.bool_]
+    parts: tuple[int, ...] = ()
+    sampled: bool = False
+
+    def split(self) -> "list[Features]":
+        """The samples that this one consists of."""
+        ends = np.cumsum(self.parts).tolist()
+        return [self._cut(slice(end - size, end)) for size, end in zip(self.parts, ends, strict=True)]
+
+    def _cut(self, rows: slice) -> "Features":
+        return replace(
+            self,
+            label=self.label[rows],
+            design=self.design[rows],
+            noise=self.noise[rows],
+            gauss=self.gauss[rows],
+            weight=self.weight[rows] / self.weight[rows].sum(),
+            parts=(),
+        )
+
+    @property
+    def unseen(self) -> float:
+        """The probability of an event that the points may well have missed; none where they are no draws."""
+        return (0.5 * self.label.size) ** -TILT if self.sampled else 0.0
 
     def average(self, values: Array) -> float:
         """E[values] over the sample."""
@@ -72,9 +109,93 @@ class Features:
         return np.asarray(gram(left, self.weight * values, right))
 
 
+def stated_error(whole: Array, parts: Array, *, sampled: bool) -> Array:
+    """The error of the numbers of a sample, (k,), from those of its parts, (parts, k); infinite where a part has none.
+
+    Of independent draws: the standard error of their mean, times CAREFUL; their spread is taken about the number of the whole,
+    so that what all of them miss counts too. Of interleaved grids: the farthest, over their number; where a kink makes the error, that
+    of the whole grid is smaller, since it falls with the square of the spacing.
+    """
+    rounding = ROUNDING * np.abs(whole) + SMALLEST
+    if len(parts) == 0:
+        return rounding
+    with np.errstate(invalid="ignore", over="ignore"):
+        off = np.where(parts == whole, 0.0, np.abs(parts - whole))
+        off = np.where(np.isnan(off), np.inf, off)
+        if not sampled:
+            return np.asarray(rounding + np.max(off, axis=0) / len(parts))
+        return np.asarray(rounding + CAREFUL * np.sqrt(np.sum(off**2, axis=0) / (len(parts) * (len(parts) - 1.0))))
+
+
 def affordable(log2_points: int, length: int) -> int:
-    """The wanted number of points (its log2), or fewer where the sequence is so long that they would fill the memory."""
-    return max(6, min(log2_points, MEMORY - int(np.ceil(np.log2(length + 1)))))
+    """The wanted number of points of a class (its log2), or fewer where the sequence is so long that they would take too long."""
+    return max(FEWEST, min(log2_points, MOST - int(np.ceil(np.log2(length + 1)))))
+
+
+class _Drawn(NamedTuple):
+    """Tokens of both classes in falling order, those with the signal apart; the Gaussian of the logit; weights of the samples."""
+
+    signal: Array
+    noise: Array
+    minus: Array
+    gauss: Array
+    weight_plus: Array
+    weight_minus: Array
+
+
+@lru_cache(maxsize=4)
+def _net(dim: int, log2_points: int, seed: int) -> NDArray[np.uint32]:
+    """A Sobol net under a random linear scrambling, as whole numbers."""
+    from scipy.stats import qmc  # noqa: PLC0415  (scipy is loaded when first needed)
+
+    cube = qmc.Sobol(dim, scramble=True, bits=BITS, rng=np.random.default_rng(seed)).random_base2(log2_points)
+    return np.asarray(cube * 2.0**BITS, dtype=np.uint32)
+
+
+def _uniform(dim: int, log2_points: int, seed: int, part: int) -> Array:
+    """The net under a digital shift of its own for every part: points in the open cube."""
+    shift = np.random.default_rng([seed, part]).integers(0, 2**BITS, dim, dtype=np.uint32)
+    return np.asarray(((_net(dim, log2_points, seed) ^ shift) + 0.5) / 2.0**BITS)
+
+
+def _falling(logs: Array) -> Array:
+    """n normals in falling order from the logarithms of n uniforms: the largest has Phi = u^(1/n), the next follows below it."""
+    from scipy.special import ndtri_exp  # noqa: PLC0415
+
+    return np.asarray(ndtri_exp(np.cumsum(logs / np.arange(logs.shape[1], 0.0, -1.0), axis=1)))
+
+
+def _draw(length: int, signal_tokens: int, log2_points: int, seed: int, part: int) -> _Drawn:
+    """One part: the largest tokens come from the first coordinates, and rare ones are drawn more often (S4.3)."""
+    from scipy.special import ndtri  # noqa: PLC0415
+
+    cube = _uniform(length + 1, log2_points, seed, part)
+    logs = np.log(cube[:, 1:])
+    minus = logs.copy()
+    minus[:, 0], weight_minus = _tilted(cube[:, 1])
+    logs[:, 0], weight_plus = minus[:, 0], weight_minus
+    if length > signal_tokens:
+        logs[:, signal_tokens], weight = _tilted(cube[:, 1 + signal_tokens])
+        weight_plus = weight_plus * weight
+    return _Drawn(
+        signal=_falling(logs[:, :signal_tokens]),
+        noise=_falling(logs[:, signal_tokens:]),
+        minus=_falling(minus),
+        gauss=ndtri(cube[:, 0]),
+        weight_plus=weight_plus / weight_plus.sum(),
+        weight_minus=weight_minus / weight_minus.sum(),
+    )
+
+
+def _tilted(v: Array) -> tuple[Array, Array]:
+    """log u with du/dv ~ (v (1 - v))^(TILT - 1), and du/dv: u is near 0 and near 1 more often than a uniform number."""
+    from scipy.special import betainc  # noqa: PLC0415
+
+    low, high = betainc(TILT, TILT, v), betainc(TILT, TILT, 1.0 - v)
+    return np.where(v < 0.5, np.log(low), np.log1p(-high)), (v * (1.0 - v)) ** (TILT - 1.0)
+
+
+_kept = lru_cache(maxsize=128)(_draw)
 
 
 def attention_features(
@@ -83,30 +204,34 @@ def attention_features(
     """Sample (y, G, K, tau) and g: x_l = g_l + theta s v_l, att = softmax(kappa x).
 
     G = sum_l att_l x_l along the query, K = theta sqrt(1 - s^2) sum_{l in S} att_l along the rest of the
-    signal, tau = |att|. Both classes share the same Sobol points. ``length`` replaces the task's own (length
-    generalisation).
+    signal, tau = |att|. 2^log2_points per class, in PARTS independent parts. ``length`` replaces the task's own
+    (length generalisation).
     """
     length = task.length if length is None else length
     if length > LONGEST:
         raise InvalidArgument("length", length, f"an integer <= {LONGEST} for attention")
-    R = task.signal_tokens
-    points = sobol(length + 1, log2_points=log2_points, seed=seed).nodes
-    gauss, tokens = points[:, 0], points[:, 1:]
+    R, size = task.signal_tokens, max(log2_points, FEWEST) - int(np.log2(PARTS))
+    drawn = _kept if (length << size) <= KEPT else _draw
     rest = task.strength * np.sqrt(max(1.0 - cos_query**2, 0.0))
-    G_minus, _, tau_minus = _attend(tokens, sharpness, R)
-    shifted = tokens.copy()
-    shifted[:, :R] += task.strength * cos_query
-    G_plus, signal_share, tau_plus = _attend(shifted, sharpness, R)
-    n = len(gauss)
-    on_query, on_signal = np.append(G_plus, G_minus), np.append(rest * signal_share, np.zeros(n))
+    columns: list[tuple[Array, ...]] = []
+    for part in range(PARTS):
+        at = drawn(length, R, size, seed, part)
+        plus = np.concatenate([at.signal + task.strength * cos_query, at.noise], axis=1)
+        G, share, tau = _attend(plus, sharpness, R)
+        columns.append((G, rest * share, tau, at.gauss, task.positive_rate / PARTS * at.weight_plus))
+        G, share, tau = _attend(at.minus, sharpness, R)
+        columns.append((G, np.zeros_like(share), tau, at.gauss, (1.0 - task.positive_rate) / PARTS * at.weight_minus))
+    on_query, on_signal, noise, gauss, weight = (np.concatenate(column) for column in zip(*columns, strict=True))
     return Features(
-        label=np.repeat([1.0, -1.0], n),
-        design=np.column_stack([on_query, on_signal, np.ones(2 * n)]),
-        noise=np.append(tau_plus, tau_minus),
-        gauss=np.append(gauss, gauss),
-        weight=np.repeat([task.positive_rate / n, (1.0 - task.positive_rate) / n], n),
+        label=np.tile(np.repeat([1.0, -1.0], 2**size), PARTS),
+        design=np.column_stack([on_query, on_signal, np.ones_like(noise)]),
+        noise=noise,
+        gauss=gauss,
+        weight=weight,
         is_query=np.array([True, False, False]),
         is_signal=np.array([False, True, False]),
+        parts=(2 * 2**size,) * PARTS,
+        sampled=True,
     )
 
 
@@ -161,14 +286,17 @@ def _linear(task: Task, signal: Array, odds: Array | float = 1.0, *, noise: floa
 
 
 def with_gauss(features: Features, grid: Array = _GRID) -> Features:
-    """Every point of a linear model's features crossed with a grid of the Gaussian g."""
-    points, nodes = len(features.label), len(grid)
-    weight = np.exp(-0.5 * grid**2)
+    """Every point of a linear model's features crossed with a grid of the Gaussian g, which is a comb of coarser grids."""
+    combs = [grid[first::_COMBS] for first in range(_COMBS)]
+    points = len(features.label)
+    weight = np.concatenate([np.outer(features.weight, np.exp(-0.5 * comb**2)).ravel() for comb in combs])
+    nodes = [comb.size for comb in combs]
     return replace(
         features,
-        label=np.repeat(features.label, nodes),
-        design=np.repeat(features.design, nodes, axis=0),
-        noise=np.repeat(features.noise, nodes),
-        gauss=np.tile(grid, points),
-        weight=np.outer(features.weight, weight / weight.sum()).ravel(),
+        label=np.concatenate([np.repeat(features.label, size) for size in nodes]),
+        design=np.concatenate([np.repeat(features.design, size, axis=0) for size in nodes]),
+        noise=np.concatenate([np.repeat(features.noise, size) for size in nodes]),
+        gauss=np.concatenate([np.tile(comb, points) for comb in combs]),
+        weight=weight / weight.sum(),
+        parts=tuple(points * size for size in nodes),
     )

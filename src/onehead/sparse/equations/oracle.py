@@ -4,6 +4,7 @@ A model that knows the signal xi sees only x_l = <token l, xi> ~ N(theta v_l, 1)
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,6 +28,8 @@ __all__ = [
 MONTE_CARLO = 2_000_000  # normal numbers per class, shared by all models that need sampling
 LONGEST_SAMPLED = 20_000  # beyond it tokens are not drawn one by one: closed forms and limits only
 LONGEST_GATED = 50  # beyond it the characteristic function of element-wise attention decays fast enough to invert
+# frequencies, how far they go, and points per token, of the inverted characteristic function; then of a coarser rule
+INVERSION = ((800, 9.0, 4001), (500, 7.5, 1501))
 SHARPNESS = np.geomspace(0.25, 2.0, 7)  # in units of sqrt(2 log L), tried for the softmax
 
 
@@ -78,14 +81,25 @@ def best_linear_error(task: Task) -> float:
     best = linear_error(task.linear_snr, pi)
     if task.signal_tokens > MANY_SIGNALS:
         return best
-    for mm in np.unique(np.round(np.geomspace(1, task.length, 200)).astype(np.int64)).tolist():
-        odds = _hypergeometric(task, mm)
-        shifts = task.strength * hits / np.sqrt(mm)
 
-        def error(t: Array, odds: Array = odds, shifts: Array = shifts) -> Array:
+    def lowest(places: int) -> float:
+        odds = _hypergeometric(task, places)
+        shifts = task.strength * hits / np.sqrt(places)
+
+        def error(t: Array) -> Array:
             return np.asarray(pi * cumulative(t[:, None] - shifts) @ odds + (1.0 - pi) * cumulative(-t))
 
-        best = min(best, _lowest(error, -6.0, 8.0 + task.strength))
+        return _lowest(error, -6.0, 8.0 + task.strength)
+
+    low, high = 1, task.length
+    for _ in range(2):  # the second time between the neighbours of the best
+        tried = np.unique(np.round(np.geomspace(low, high, 200)).astype(np.int64)).tolist()
+        errors = [lowest(places) for places in tried]
+        k = int(np.argmin(errors))
+        best = min(best, errors[k])
+        low, high = tried[max(k - 1, 0)], tried[min(k + 1, len(tried) - 1)]
+        if high - low <= 2:
+            break
     return best
 
 
@@ -134,9 +148,9 @@ def _lowest(error: Callable[[Array], Array], low: float, high: float) -> float:
     return float(values[k])
 
 
-def _gated_moments(activation: str) -> tuple[Array, Array, Array, float, float]:
+def _gated_moments(activation: str, points: int = 4001) -> tuple[Array, Array, Array, float, float]:
     """Nodes and weights of a standard normal, psi there, its mean and its standard deviation."""
-    g = np.linspace(-12.0, 12.0, 4001)
+    g = np.linspace(-12.0, 12.0, points)
     weight = np.exp(-0.5 * g * g) / np.exp(-0.5 * g * g).sum()
     base = ACTIVATIONS[activation](g)
     mean = float(weight @ base)
@@ -154,17 +168,22 @@ def elementwise_snr(task: Task, activation: str) -> float:
     return task.signal_tokens * gain / (float(np.sqrt(task.length)) * spread)
 
 
-def elementwise_error(task: Task, activation: str) -> float:
-    """Error of thresholding T = sum_l psi(x_l), a sum of independent terms, for sequences that are not short.
+def elementwise_error(task: Task, activation: str) -> tuple[float, float]:
+    """Error of thresholding T = sum_l psi(x_l), a sum of independent terms, for sequences that are not short; and its own error.
 
     P(T <= t) = 1/2 - (1/pi) int_0^inf Im[e^(-i w t) f(w)] / w dw with f the characteristic function of T, a
-    power of that of one token.
+    power of that of one token. The second number is the distance of a coarser rule.
     """
+    fine, coarse = (_inverted(task, activation, *rule) for rule in INVERSION)
+    return fine, abs(fine - coarse)
+
+
+def _inverted(task: Task, activation: str, nodes: int, reach: float, points: int) -> float:
+    """The integral on ``nodes`` frequencies up to ``reach``, in units in which f falls like a Gaussian; ``points`` for each f."""
     L, R, rate = task.length, task.signal_tokens, task.positive_rate
-    g, weight, base, mean, spread = _gated_moments(activation)
-    scale = spread * float(np.sqrt(L))
-    nodes = 800
-    w = (np.arange(nodes) + 0.5) * (9.0 / nodes)  # in units of 1/scale, where f falls like a Gaussian
+    g, weight, base, mean, spread = _gated_moments(activation, points)
+    scale, step = spread * float(np.sqrt(L)), reach / nodes
+    w = (np.arange(nodes) + 0.5) * step
     noise = np.exp(1j * np.outer(w / scale, base - mean)) @ weight
     signal = np.exp(1j * np.outer(w / scale, ACTIVATIONS[activation](g + task.strength) - mean)) @ weight
     rest = np.exp((L - R) * np.log(noise))
@@ -172,21 +191,36 @@ def elementwise_error(task: Task, activation: str) -> float:
 
     def error(t: Array) -> Array:
         turn = np.exp(-1j * np.outer(t, w))
-        below = [0.5 - np.imag(turn @ (f / w)) * (9.0 / nodes) / np.pi for f in (plus, minus)]
+        below = [0.5 - np.imag(turn @ (f / w)) * step / np.pi for f in (plus, minus)]
         return np.asarray(rate * below[0] + (1.0 - rate) * (1.0 - below[1]))
 
     lowest = _lowest(error, -8.0, 8.0 + elementwise_snr(task, activation))
     return float(np.clip(lowest, 0.0, min(rate, 1.0 - rate)))
 
 
-def _empirical_error(plus: Array, minus: Array, positive_rate: float) -> float:
+class _Measured(NamedTuple):
+    """The lowest error over thresholds of a sampled statistic, and what every sample adds to it at the best one."""
+
+    error: float
+    mistakes: Array
+
+
+def _empirical_error(plus: Array, minus: Array, positive_rate: float) -> _Measured:
     """Lowest error over thresholds of a statistic sampled in both classes, by a sorted merge."""
     values = np.concatenate([plus, minus])
     odds = (positive_rate / len(plus), (positive_rate - 1.0) / len(minus))
-    weights = np.repeat(odds, (len(plus), len(minus)))
+    order = np.argsort(values)
     # below the threshold positives are missed, above it negatives are taken for positives
-    steps = np.cumsum(weights[np.argsort(values)])
-    return float(min(0.0, steps.min()) + 1.0 - positive_rate)
+    steps = np.append(0.0, np.cumsum(np.repeat(odds, (len(plus), len(minus)))[order]))
+    best = int(np.argmin(steps))
+    threshold = values[order[best - 1]] if best > 0 else -np.inf
+    mistakes = positive_rate * (plus <= threshold) + (1.0 - positive_rate) * (minus > threshold)
+    return _Measured(float(steps[best] + 1.0 - positive_rate), np.asarray(mistakes))
+
+
+def _standard_error(mistakes: Array) -> float:
+    """Of the mean; what no sample shows may still happen to one of as many."""
+    return float(np.hypot(np.std(mistakes) / np.sqrt(len(mistakes)), 1.0 / len(mistakes)))
 
 
 def _softmax_statistic(x: Array, sharpness: float) -> Array:
@@ -204,10 +238,20 @@ def _log_likelihood_ratio(x: Array, task: Task) -> Array:
     return np.asarray(order[-1])
 
 
-def sampled_errors(
-    task: Task, activation: str, rng: np.random.Generator, samples: int, hard: float
-) -> tuple[float, float | None, float, float]:
-    """Errors of softmax (with its sharpness), element-wise attention and the Bayes rule.
+class Sampled(NamedTuple):
+    """Errors of softmax (with its sharpness), element-wise attention and the Bayes rule, each with its standard error."""
+
+    softmax: float
+    sharpness: float | None
+    gated: float
+    bayes: float
+    softmax_err: float
+    gated_err: float
+    bayes_err: float
+
+
+def sampled_errors(task: Task, activation: str, rng: np.random.Generator, samples: int, hard: float) -> Sampled:
+    """Errors by sampling.
 
     Softmax and Bayes are measured against the hardmax on the same noise, whose error is known exactly.
     """
@@ -228,13 +272,19 @@ def sampled_errors(
         pairs = zip(statistics(plus), statistics(minus), strict=True)
         rows.append([np.array(pair) for pair in pairs])
     sampled = [np.concatenate(parts, axis=1) for parts in zip(*rows, strict=True)]
-    *soft_errors, hard_error, gated, bayes = (_empirical_error(plus, minus, pi) for plus, minus in sampled)
-    k = int(np.argmin(soft_errors))
-    luck = hard - hard_error
-    softmax, sharpness = (
-        (hard, None) if hard_error <= soft_errors[k] else (soft_errors[k] + luck, float(sharpnesses[k]))
+    *soft, largest, gated, bayes = (_empirical_error(plus, minus, pi) for plus, minus in sampled)
+    k = int(np.argmin([one.error for one in soft]))
+    luck = hard - largest.error
+    found, sharpness = (hard, None) if largest.error <= soft[k].error else (soft[k].error + luck, float(sharpnesses[k]))
+    return Sampled(
+        softmax=max(found, 0.0),
+        sharpness=sharpness,
+        gated=gated.error,
+        bayes=max(min(bayes.error + luck, found), 0.0),
+        softmax_err=_standard_error(soft[k].mistakes - largest.mistakes),
+        gated_err=_standard_error(gated.mistakes),
+        bayes_err=_standard_error(bayes.mistakes - largest.mistakes),
     )
-    return max(softmax, 0.0), sharpness, gated, max(min(bayes + luck, softmax), 0.0)
 
 
 def signal_dominates(c: float, k: float) -> bool:

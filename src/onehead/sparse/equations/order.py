@@ -25,7 +25,10 @@ System = Callable[[Array], tuple[Array, Array]]
 
 @dataclass(frozen=True, kw_only=True)
 class Solution:
-    """Coefficients x, norm rp of the rest of the weights, step chi; how well they solve the equations."""
+    """Coefficients x, norm rp of the rest of the weights, step chi; how well they solve the equations.
+
+    Where they were solved for, ``unknowns`` are what was varied and ``equations`` gives the equations of another sample.
+    """
 
     x: Array
     rp: float
@@ -33,12 +36,14 @@ class Solution:
     residual: float
     evaluations: int
     status: str = "converged"
+    unknowns: Array | None = None
+    equations: "Callable[[Features], System] | None" = None
 
     @classmethod
     def at(cls, u: Array, **known: Any) -> Self:
         """The solution at u = (x, log rp, log chi)."""
         rp, chi = np.exp(u[-2:]).tolist()
-        return cls(**{"x": u[:-2], "rp": rp, "chi": chi} | known)
+        return cls(**{"x": u[:-2], "rp": rp, "chi": chi, "unknowns": u} | known)
 
     @property
     def start(self) -> Array | None:

@@ -13,6 +13,9 @@ with u = -y_maj D.x, rp = 1, E_min and E_maj restricted to the classes, and M_+(
 for t <= 0, 0 < t < c, t >= c. The readout has collapsed if and only if V >= 0.
 """
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 
 from onehead.errors import NotConverged
@@ -120,11 +123,12 @@ def solve_hinge(features: Features, *, alpha: float, ridge: float, start: Array 
         averages=lambda x, rp, chi: _averages(features, x, rp, chi),
         system=lambda penalty: _system(features, alpha=alpha, ridge=penalty),
     )
-    return solve_stationarity(equations, ridge=ridge, start=start)
+    found = solve_stationarity(equations, ridge=ridge, start=start)
+    return replace(found, equations=partial(_system, alpha=alpha, ridge=ridge))
 
 
-def solve_hard_margin(features: Features, *, alpha: float) -> Solution:
-    """Smallest weights with all margins at least 1: the limit ridge -> 0+ below capacity.
+def _hard_margin_system(features: Features, *, alpha: float) -> System:
+    """Residuals and Jacobian in u = (x, log rp, log ell).
 
     chi grows like 1/lambda. With the multiplier ell = lambda chi and e = chi |h| = (sg/tau^2)(B Phi(B) +
     phi(B)): E[-y e D_j] + penalty_j x_j = 0 with penalty = ell (query), 1/alpha (signal), 0 (bias),
@@ -158,16 +162,28 @@ def solve_hard_margin(features: Features, *, alpha: float) -> Solution:
         jacobian[n + 1, n + 1] += alpha * ell
         return residual, jacobian
 
-    near = solve_hinge(f, alpha=alpha, ridge=1e-6)
+    return system
+
+
+def solve_hard_margin(features: Features, *, alpha: float) -> Solution:
+    """Smallest weights with all margins at least 1: the limit ridge -> 0+ below capacity."""
+    near = solve_hinge(features, alpha=alpha, ridge=1e-6)
     start = np.append(near.x, [np.log(near.rp), np.log(1e-6 * near.chi)])
-    u, residual, evaluations = polish(system, start)
+    u, residual, evaluations = polish(_hard_margin_system(features, alpha=alpha), start)
     if not residual < TOLERANCE:
         raise NotConverged(
             f"the hard-margin equations stopped at a residual of {residual:.1e}; take ridge > 0.",
             residual=residual,
         )
     total = near.evaluations + evaluations
-    return Solution.at(u, chi=np.inf, residual=residual, evaluations=total, status="hard-margin limit")
+    return Solution.at(
+        u,
+        chi=np.inf,
+        residual=residual,
+        evaluations=total,
+        status="hard-margin limit",
+        equations=partial(_hard_margin_system, alpha=alpha),
+    )
 
 
 def _lift(u: Array, sg: Array, cc: Array) -> tuple[Array, Array, Array, Array]:

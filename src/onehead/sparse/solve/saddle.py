@@ -1,5 +1,8 @@
 """Stage four for any convex loss, through its proximal operator (S4.2, S4.4)."""
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 
 from onehead.sparse.equations.features import Features
@@ -72,4 +75,5 @@ def solve_saddle(features: Features, loss: Loss, *, alpha: float, ridge: float, 
         system=lambda penalty: _system(features, loss, alpha=alpha, ridge=penalty),
         curvature=float(loss.curvature(np.zeros(1))[0]),
     )
-    return solve_stationarity(equations, ridge=ridge, start=start)
+    found = solve_stationarity(equations, ridge=ridge, start=start)
+    return replace(found, equations=partial(_system, loss=loss, alpha=alpha, ridge=ridge))

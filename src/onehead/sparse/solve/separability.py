@@ -6,10 +6,10 @@ import numpy as np
 
 from onehead.errors import NotConverged
 from onehead.numerics.gaussian import cumulative, density
-from onehead.sparse.equations.features import Features
+from onehead.sparse.equations.features import Features, stated_error
 from onehead.sparse.losses import Array
 
-__all__ = ["separable_ratio", "separates"]
+__all__ = ["separable_ratio", "separates", "with_error"]
 
 FLAT = 1e-5  # slope at which a minimisation has ended
 
@@ -39,14 +39,22 @@ def separable_ratio(features: Features) -> float:
     NotConverged
         When the minimiser runs away, that is when the sample itself is separable at any ratio.
     """
-    ratio, slope = _least_violation(features)
+    _, ratio, slope = _least_violation(features)
     _check(slope)
     return ratio
 
 
+def with_error(features: Features) -> tuple[float, float]:
+    """The separable ratio and its error: at a minimum the violation of every part of the sample is seen at the same x."""
+    x, ratio, slope = _least_violation(features)
+    _check(slope)
+    violations = np.exp([_violation(part, x)[0] for part in features.split()])
+    return ratio, ratio * float(stated_error(np.ones(1), ratio * violations[:, None], sampled=features.sampled)[0])
+
+
 def separates(features: Features, alpha: float) -> bool:
     """Whether ``alpha`` samples per dimension are separable: every point of the minimisation bounds alpha* from below."""
-    ratio, slope = _least_violation(features)
+    _, ratio, slope = _least_violation(features)
     if alpha >= ratio:
         _check(slope)
     return alpha < ratio
@@ -58,8 +66,8 @@ def _check(slope: float) -> None:
         raise NotConverged(message, residual=slope)
 
 
-def _least_violation(features: Features) -> tuple[float, float]:
-    """One over the smallest violation found, and the slope there."""
+def _least_violation(features: Features) -> tuple[Array, float, float]:
+    """Where the violation is smallest, one over it, and the slope there."""
     from scipy.optimize import minimize  # noqa: PLC0415  (scipy.optimize is loaded when first needed)
 
     start = np.where(features.is_query | features.is_signal, 0.3, 0.0)
@@ -68,4 +76,4 @@ def _least_violation(features: Features) -> tuple[float, float]:
             partial(_violation, features), start, jac=True, method="BFGS", options={"gtol": 1e-8, "maxiter": 500}
         )
         slope = float(np.max(np.abs(_violation(features, found.x)[1])))
-        return float(np.exp(-found.fun)), slope
+        return np.asarray(found.x), float(np.exp(-found.fun)), slope

@@ -6,7 +6,7 @@ from onehead.errors import NotConverged
 from onehead.sparse.equations.order import Solution, Stationarity, System, penalties
 from onehead.sparse.losses import Array
 
-__all__ = ["TOLERANCE", "polish", "solve_stationarity"]
+__all__ = ["TOLERANCE", "newton_step", "polish", "solve_stationarity"]
 
 TOLERANCE = 1e-9  # of the undamped residual
 NEWTON_STEPS = 40
@@ -108,7 +108,7 @@ def polish(system: System, start: Array) -> tuple[Array, float, int]:
     for _ in range(NEWTON_STEPS):
         if np.max(np.abs(residual)) < TOLERANCE or not np.isfinite(jacobian).all():
             break
-        step = _newton_step(jacobian, residual)
+        step = newton_step(jacobian, residual)
         length = min(1.0, 2.0 / max(float(np.max(np.abs(step[-2:]))), 1e-300))
         while length > 1e-3:
             trial = u - length * step
@@ -128,7 +128,7 @@ def polish(system: System, start: Array) -> tuple[Array, float, int]:
     return u, size, evaluations
 
 
-def _newton_step(jacobian: Array, residual: Array) -> Array:
+def newton_step(jacobian: Array, residual: Array) -> Array:
     """Solve for the step; least squares when the Jacobian is singular to rounding."""
     try:
         return np.asarray(np.linalg.solve(jacobian, residual))

@@ -61,6 +61,7 @@ def finite_size(task: Task, protocol: Protocol, *, dim: int, trials: int = 40, s
         for query in queries
     ]
     means, spread = spreads(points, QUANTITIES)
+    limit = predict(task, protocol)
     return FiniteSize(
         task=task,
         protocol=protocol,
@@ -68,12 +69,12 @@ def finite_size(task: Task, protocol: Protocol, *, dim: int, trials: int = 40, s
         dim=dim,
         trials=trials,
         **means,
-        spread=spread,
-        limit=predict(task, protocol).test_error,
+        spread=spread | {"limit_err": limit.errors["test_error"]},
+        limit=limit.test_error,
         certificate=Certificate(
             status=f"mean over {trials} sampled queries at d = {dim}",
             kind="heuristic",
             residual=max(point.certificate.residual for point in points),
-            quadrature_error=ACCURACY,
+            quadrature_error=max(point.certificate.quadrature_error for point in points),
         ),
     )

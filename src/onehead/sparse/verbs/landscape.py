@@ -20,13 +20,15 @@ ACCURACY = 1e-3  # of the test error: a map is looked at, not read off
 
 @dataclass(frozen=True, kw_only=True)
 class Spot:
-    """One point of the map; ``status`` says what happened where there is no number."""
+    """One point of the map, errors of its numbers under ``_err``; ``status`` says what happened where there is no number."""
 
     x: float
     y: float
     cos_query: float
     test_error: float | None
+    test_error_err: float | None
     pooled_test_error: float | None
+    pooled_test_error_err: float | None
     anti_aligned: bool
     worse_than_pooled: bool | None
     status: str
@@ -131,20 +133,23 @@ def landscape(
 def _spot(task: Task, protocol: Protocol, x: float, y: float) -> Spot:
     cos_query = query_of(task, protocol)["cos_query"]
     attention = pooled = None
-    status = "converged"
     try:
-        pooled = predict(task, protocol, model="pooled").test_error
-        found = predict(task, protocol, accuracy=ACCURACY)
-        attention, status = found.test_error, found.certificate.status
+        pooled = predict(task, protocol, model="pooled")
+        attention = predict(task, protocol, accuracy=ACCURACY)
+        status = attention.status
+        if attention.errors["test_error"] > ACCURACY:
+            status += f"; {attention.certificate.warnings[-1].rstrip('.')}"
     except SolveError as failure:
         status = f"{FAILED}: {failure}"
     return Spot(
         x=x,
         y=y,
         cos_query=cos_query,
-        test_error=attention,
-        pooled_test_error=pooled,
+        test_error=None if attention is None else attention.test_error,
+        test_error_err=None if attention is None else attention.errors["test_error"],
+        pooled_test_error=None if pooled is None else pooled.test_error,
+        pooled_test_error_err=None if pooled is None else pooled.errors["test_error"],
         anti_aligned=cos_query < 0.0,
-        worse_than_pooled=None if attention is None or pooled is None else attention > pooled,
+        worse_than_pooled=None if attention is None or pooled is None else attention.test_error > pooled.test_error,
         status=status,
     )

@@ -27,6 +27,7 @@ __all__ = ["Activation", "Growth", "Oracle", "grow", "oracle"]
 Growth = Literal["fixed", "log", "sqrt"]
 
 FEWEST, MOST = 1_000, 100_000  # samples
+CLOSED = 1e-8  # error of a closed form, minimised over a threshold
 GROWTHS: dict[str, Callable[[int], float]] = {
     "fixed": lambda _: 1.0,
     "log": lambda length: float(np.sqrt(np.log(length))),
@@ -42,7 +43,6 @@ class Oracle(Result):
     uniform one, which convex training finds. ``bayes`` bounds every classifier from below.
     """
 
-    _MAIN: ClassVar[str] = "softmax"
     MEANINGS: ClassVar[dict[str, str]] = {
         "softmax": "attention with the best sharpness",
         "hardmax": "attention to the largest token",
@@ -85,27 +85,32 @@ def oracle(task: Task, *, activation: str = "sigmoid", seed: int = 0) -> Oracle:
         raise InvalidArgument("positions", task.positions, "None for the oracle, whose places are all alike")
     pi = task.positive_rate
     symmetric, hard = linear_error(task.linear_snr, pi), hardmax_error(task)
-    softmax = sharpness = bayes = None
-    gated = np.nan
-    status, noise = "closed forms only: the sequence is too long to sample softmax and Bayes", 0.0
+    sampled, errors = None, dict.fromkeys(("hardmax", "pooled", "vectorised", "vectorised_symmetric"), CLOSED)
+    status = "closed forms only: the sequence is too long to sample softmax and Bayes"
     if task.length <= LONGEST_SAMPLED:
         samples = int(np.clip(MONTE_CARLO // task.length, FEWEST, MOST))
-        rng = np.random.default_rng(seed)
-        softmax, sharpness, gated, bayes = sampled_errors(task, activation, rng, samples, hard)
-        noise = float(np.sqrt(max(softmax * (1.0 - softmax), 1e-6) / (2.0 * samples)))
+        sampled = sampled_errors(task, activation, np.random.default_rng(seed), samples, hard)
+        errors |= {"softmax": sampled.softmax_err, "bayes": sampled.bayes_err}
         status = f"closed forms, and {samples} samples per class for softmax, elementwise and bayes"
+    if sampled is not None and task.length <= LONGEST_GATED:
+        gated, errors["elementwise"] = sampled.gated, sampled.gated_err
+    else:
+        gated, error = elementwise_error(task, activation)
+        errors["elementwise"] = CLOSED + error
     return Oracle(
         task=task,
-        softmax=softmax,
-        softmax_sharpness=sharpness,
+        softmax=None if sampled is None else sampled.softmax,
+        softmax_sharpness=None if sampled is None else sampled.sharpness,
         hardmax=hard,
-        elementwise=gated if task.length <= LONGEST_GATED else elementwise_error(task, activation),
+        elementwise=gated,
         activation=activation,
         pooled=symmetric,
         vectorised=best_linear_error(task),
         vectorised_symmetric=symmetric,
-        bayes=bayes,
-        certificate=Certificate(status=status, kind="theorem", quadrature_error=noise),
+        bayes=None if sampled is None else sampled.bayes,
+        certificate=Certificate(
+            status=status, kind="theorem", quadrature_error=errors.get("softmax", 0.0), errors=errors
+        ),
     )
 
 

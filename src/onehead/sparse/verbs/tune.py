@@ -12,7 +12,7 @@ from onehead.results import Certificate
 from onehead.sparse.losses import Array
 from onehead.sparse.task import PROBLEM, Answer, Protocol, Task
 from onehead.sparse.verbs.align import align
-from onehead.sparse.verbs.predict import predict
+from onehead.sparse.verbs.predict import Prediction, predict
 
 __all__ = ["GRID", "Tuned", "best_bias_rate", "best_ridge", "tune"]
 
@@ -86,15 +86,15 @@ def best_bias_rate(task: Task, protocol: Protocol) -> float:
     return best
 
 
-def best_ridge(task: Task, protocol: Protocol, model: str) -> tuple[float, float]:
-    """Ridge with the lowest predicted test error of a linear model, and that error."""
+def best_ridge(task: Task, protocol: Protocol, model: str) -> Prediction:
+    """The prediction of a linear model at the ridge with the lowest test error."""
     grid = np.geomspace(1e-6, 10.0, 15)
     for _ in range(4):
         errors = [_error(task, protocol.changed(ridge=float(ridge)), model) for ridge in grid]
         k = int(np.argmin(errors))
-        best, error = float(grid[k]), errors[k]
+        best = float(grid[k])
         grid = np.geomspace(grid[max(k - 1, 0)], grid[min(k + 1, len(grid) - 1)], 5)
-    return best, error
+    return predict(task, protocol.changed(ridge=best), model=model)
 
 
 def _error(task: Task, protocol: Protocol, model: str = "attention") -> float:
@@ -139,8 +139,16 @@ def tune(
     split, kappa, ridge = _refine(task, protocol, alpha, min(grid)[1:])
     plan = _aligned(task, protocol, alpha, split)
     found = _with_temperature(task, plan.changed(sharpness=kappa, ridge=ridge))
-    best = predict(task, found)
     given = protocol.with_alpha(alpha)
+    best, others = (
+        predict(task, found),
+        {
+            "given_test_error": predict(task, given),
+            "pooled_test_error": best_ridge(task, given, "pooled"),
+            "vectorised_test_error": best_ridge(task, given, "vectorised"),
+        },
+    )
+    errors = {name: point.errors["test_error"] for name, point in ({"test_error": best} | others).items()}
     return Tuned(
         task=task,
         protocol=protocol,
@@ -154,12 +162,10 @@ def tune(
         cos_query=best.cos_query or 0.0,
         sharpness=best.sharpness or 0.0,
         test_error=best.test_error,
-        given_test_error=predict(task, given).test_error,
-        pooled_test_error=best_ridge(task, given, "pooled")[1],
-        vectorised_test_error=best_ridge(task, given, "vectorised")[1],
+        **{name: point.test_error for name, point in others.items()},
         scan=tuple((split, kappa, ridge, error) for error, split, kappa, ridge in grid),
         certificate=Certificate.of(
-            best.certificate, status="lowest predicted test error found", evaluations=0, warnings=()
+            best.certificate, status="lowest predicted test error found", evaluations=0, errors=errors
         ),
     )
 

@@ -1,0 +1,81 @@
+"""A sparse problem solved as users do, and with rules that are finer and have other points."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from importlib import import_module
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from checks.soak_problems import Problem, problem_of
+from onehead import sparse
+from onehead.sparse.equations import features as sampling
+from onehead.sparse.equations import oracle as oracles
+
+__all__ = ["said_and_true"]
+
+FINER = 16  # times more points of the truth
+LARGEST = 2**26  # normal numbers of the truth
+OTHER = 10_000  # added to its seeds
+WORKING = {name: import_module(f"onehead.sparse.verbs.{name}") for name in ("predict", "capacity", "oracle")}
+
+
+def said_and_true(problem: Problem, accuracy: float = 2e-4) -> tuple[Any, Any] | None:
+    """The answer that a user gets, and one by a rule of sixteen times as many other points; nothing if that would take minutes."""
+    used: list[int] = []
+    with _watched(used):
+        said = _answer(problem, accuracy, seed=0)
+    level = max(used, default=0) + int(np.log2(FINER))
+    if (problem.task["length"] + 1) << level > LARGEST:
+        return None
+    with _finer(level):
+        return said, _answer(problem, accuracy, seed=OTHER)
+
+
+def _answer(problem: Problem, accuracy: float, seed: int) -> Any:
+    task, plan = problem_of(problem)
+    if problem.verb == "sparse.oracle":
+        return sparse.oracle(task, seed=seed)
+    if problem.verb == "sparse.capacity":
+        return sparse.capacity(task, plan)
+    return sparse.predict(task, plan, model=problem.options["model"], accuracy=accuracy)
+
+
+@contextmanager
+def _watched(used: list[int]) -> Iterator[None]:
+    """Write down how many points (log2) are drawn."""
+
+    def counted(*args: Any, log2_points: int, **words: Any) -> Any:
+        used.append(log2_points)
+        return sampling.attention_features(*args, log2_points=log2_points, **words)
+
+    with ExitStack() as stack:
+        for name in ("predict", "capacity"):
+            stack.enter_context(mock.patch.object(WORKING[name], "attention_features", counted))
+        yield
+
+
+@contextmanager
+def _finer(level: int) -> Iterator[None]:
+    """Other points and more of them, a finer grid of the Gaussian, more Monte Carlo samples."""
+    grid = np.linspace(-9.0, 9.0, FINER * 2000 + 4)
+    changes = [
+        (sampling, "MOST", 60),
+        (WORKING["predict"], "FIRST", level),
+        (WORKING["predict"], "FINEST", level),
+        (WORKING["predict"], "COARSE", 0),
+        (WORKING["predict"], "SCRAMBLING", OTHER),
+        (WORKING["predict"], "with_gauss", partial(sampling.with_gauss, grid=grid)),
+        (WORKING["capacity"], "LEVELS", (level,)),
+        (WORKING["capacity"], "SCRAMBLING", OTHER),
+        (oracles, "INVERSION", ((4000, 14.0, 16001),) * 2),
+        (WORKING["oracle"], "MONTE_CARLO", FINER * WORKING["oracle"].MONTE_CARLO),
+        (WORKING["oracle"], "FEWEST", FINER * WORKING["oracle"].FEWEST),
+        (WORKING["oracle"], "MOST", FINER * WORKING["oracle"].MOST),
+    ]
+    with ExitStack() as stack:
+        for room, name, value in changes:
+            stack.enter_context(mock.patch.object(room, name, value))
+        yield

@@ -188,7 +188,7 @@ def test_a_terminal_without_our_letters_gets_them_written_out(tmp_path):
     (tmp_path / "κ₀.toml").write_text('call = "sparse.align"\n[grid]\nalpha0 = [1.0]\n')
     for words, code in (
         (["sparse", "align"], 0),
-        (["aim", "predict", "--alpha", "0.5", "--explain"], 0),
+        (["aim", "predict", "--alpha", "0.5"], 0),
         (["sparse", "align", "--help"], 0),
         (["sparse", "align", "--beta", "κ₀"], 2),
         (["sweep", "check", "κ₀.toml"], 0),

@@ -17,6 +17,7 @@ from onehead import aim, sparse
 from onehead.cli.main import COMMANDS, cli
 from onehead.errors import InvalidArgument, OutsideDomain, SolveError
 from onehead.sweep import CALLS, Spec, sweep
+from onehead.sweep.executors.dask import Dask
 from onehead.sweep.spec_file import RUN, SLURM, parse_spec
 from onehead.weights import survey
 
@@ -273,3 +274,19 @@ def test_values_beyond_double_precision_end_in_a_sentence(words):
             verb(task, plan)
     with pytest.raises(OutsideDomain, match="too extreme for double precision"):
         sparse.align(sparse.Task(strength=1e300), sparse.Protocol())
+
+
+@pytest.mark.parametrize(
+    "address", ["", "x=1", ":::", "1:2:3", "tcp://", "tcp://x", "a b:1", "\x1b:1", "tcp://x:١", "x:123456"]
+)
+def test_what_is_no_address_of_a_scheduler_is_refused_before_anything_connects(address):
+    with pytest.raises(InvalidArgument, match="address of a running Dask scheduler"):
+        sweep("sparse.align", {"alpha0": [1.0]}, on=Dask(address))
+    for good in (
+        "tcp://127.0.0.1:8786",
+        "10.0.0.1:8786",
+        "tls://node-1.cluster:8786",
+        "tcp://[::1]:8786",
+        "inproc://1/2/3",
+    ):
+        assert Dask(good)

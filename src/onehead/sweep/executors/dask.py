@@ -2,6 +2,7 @@
 
 import logging
 import queue
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -23,6 +24,7 @@ POLL = 1.0  # seconds between two looks at the health of the connection
 PATIENCE = 10.0  # seconds to find the scheduler, or to find it again
 AHEAD = 2  # chunks per thread that the scheduler holds
 ADDRESS = "the address of a running Dask scheduler, such as tcp://127.0.0.1:8786"
+PLACE = re.compile(r"inproc://\S+|(?:\w+://)?(?:\[[0-9a-fA-F:.]+\]|[\w.-]+):\d{1,5}(?:/\S*)?", re.ASCII)
 TASKS = 200.0  # tasks a second that a scheduler takes with ease: more workers get longer chunks
 
 
@@ -46,6 +48,8 @@ class Dask:
     def __init__(self, address: Any = None) -> None:
         if address is None:
             raise InvalidArgument("address", None, f"given with dask: {ADDRESS}")
+        if isinstance(address, str) and not PLACE.fullmatch(address):  # a client that was half made cannot be ended
+            raise InvalidArgument("address", address, ADDRESS)
         self._address = address
         self._finished: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._chunks: dict[str, tuple[Any, list[Point]]] = {}
@@ -75,7 +79,7 @@ class Dask:
         talk.setLevel(logging.CRITICAL)
         try:
             client = make(self._address, timeout=PATIENCE, set_as_default=False)
-        except (OSError, TimeoutError, ValueError) as failure:
+        except (OSError, TimeoutError) as failure:
             talk.setLevel(level)
             raise InvalidArgument("address", str(self._address), ADDRESS) from failure
         try:

@@ -12,6 +12,7 @@ from onehead.fields import word, words_of
 from onehead.problem import Problem
 from onehead.sweep import CALLS, Store
 from onehead.sweep.calls.base import Call, Ready, unsaid
+from onehead.sweep.version import NUMERICAL
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SWEEPS = (
@@ -34,6 +35,7 @@ def test_a_store_of_the_first_version_is_found_point_by_point(tmp_path, store, m
     monkeypatch.setattr(
         "onehead.sweep.executors.inline.solve_point", lambda *_: pytest.fail("a stored point is solved again")
     )
+    monkeypatch.setattr("onehead.sweep.keys.NUMERICAL", "2")  # that of 1.1.0: nothing else may change a key
     found = {}
     for call, axes, fixed, seeds in SWEEPS:
         table = onehead.sweep(call, axes, fixed=fixed, seeds=seeds, store=store)
@@ -43,6 +45,19 @@ def test_a_store_of_the_first_version_is_found_point_by_point(tmp_path, store, m
     with Store.reading(store) as opened:
         after = {row[0]: row for row in opened._connection.execute("SELECT key, parameters, results FROM points")}
     assert after == rows
+
+
+def test_points_of_an_older_numerical_version_are_kept_and_solved_again(tmp_path, store):
+    shutil.copy(GOLDEN / "store-1.1.0.db", store)
+    shutil.copytree(GOLDEN / "store-1.1.0.db.arrays", tmp_path / "points.db.arrays")
+    with Store.reading(store) as opened:
+        before = list(opened._connection.execute("SELECT key, results FROM points"))
+    table = onehead.sweep("aim.thresholds", {"noise": [0.0, 0.5]}, store=store)
+    assert {row["numerical_version"] for row in table} == {NUMERICAL} != {"2"}
+    with Store.reading(store) as opened:
+        after = dict(opened._connection.execute("SELECT key, results FROM points").fetchall())
+    assert len(after) == len(before) + 2
+    assert all(after[key] == results for key, results in before)
 
 
 class NewLearner(Learner):

@@ -18,7 +18,7 @@ from onehead.errors import NotConverged, SolveError
 __all__ = ["Solution", "guesses", "solve"]
 
 COARSE_TOLERANCE = 1e-4  # on the coarsest rule; its own quadrature error is larger
-FINE_ENOUGH = 2e-4  # relative quadrature error of q and m at which no finer rule is tried: below 1e-4 in the test error
+FINE_ENOUGH = 5e-5  # relative error of q and m at which no finer rule is tried: about as much in the test error
 FAR = (
     2.5  # change of log q or log Sigma between rules that is no quadrature error: the iterate fell to another solution
 )

@@ -40,10 +40,10 @@ def predict(task: Task, learner: Learner, alpha: float, explain: bool) -> Answer
             HATS: "conjugate unknowns",
             "replicon": "stable below 1",
             "residual": "largest relative change left in the equations",
-            "quadrature_error": "of the test error, from a second rule",
             "status": f"kind of truth: {point.kind}",
         },
-        shown={"sigma": point.sigma, HATS: hats},  # a table can say inf where JSON cannot
+        # a table can say inf where JSON cannot
+        shown={HATS: hats} | ({"sigma": point.sigma} if "sigma" not in point.errors else {}),
         title=f"alpha = {alpha:g}",
         text=point.explain() if explain else "",
         warnings=point.certificate.warnings,

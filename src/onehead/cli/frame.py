@@ -75,11 +75,16 @@ class Answer:
         """The answer that one result is: its numbers and what they mean.
 
         ``said`` are meanings beyond those of the result, or in their place, none for a number to leave out; ``shown`` are
-        values that a table writes in another way.
+        values that a table writes in another way. Numbers that state an error are shown with it.
         """
         row, meanings = found.to_dict(), {**found.MEANINGS, **(said or {})}
         columns = {name: meaning for name, meaning in meanings.items() if meaning is not None}
-        return cls(value=row, shown={**row, **(shown or {})}, columns=columns, **how)
+        stated = {
+            name: f"{row[name]:.6g} ± {row[f'{name}_err']:.1g}"
+            for name in columns
+            if isinstance(row.get(name), float) and row.get(f"{name}_err")
+        }
+        return cls(value=row, shown={**row, **stated, **(shown or {})}, columns=columns, **how)
 
 
 def answered(*, csv_rows: bool = True, picture: bool = True) -> Callable[[Callable[..., Answer]], Any]:

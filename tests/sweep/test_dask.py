@@ -10,6 +10,7 @@ import onehead
 from onehead.errors import InvalidArgument
 from onehead.sweep import Store
 from onehead.sweep.failures import LostScheduler, WorkersLost
+from onehead.sweep.version import NUMERICAL
 
 pytestmark = pytest.mark.slow
 POINTS = 100
@@ -77,6 +78,6 @@ def test_a_worker_with_other_numbers_is_refused(monkeypatch):
     monkeypatch.setattr("onehead.sweep.executors.dask.NUMERICAL", "other")
     with (
         cluster(workers=1) as (address, _, _),
-        pytest.raises(WorkersLost, match="the worker has numerical version 2, the sweep other: install one onehead"),
+        pytest.raises(WorkersLost, match=f"the worker has numerical version {NUMERICAL}, the sweep other: install one"),
     ):
         onehead.sweep("sparse.align", {"alpha0": [1.0]}, on=address)

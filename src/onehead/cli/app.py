@@ -9,6 +9,7 @@ import click
 from onehead.cli.output import note
 from onehead.cli.values import Number
 from onehead.errors import InvalidArgument, MissingExtra
+from onehead.numerics.interrupts import check
 
 __all__ = ["command"]
 
@@ -37,8 +38,9 @@ def command(host: str, port: int, store: str | None) -> None:
             "can start training and send files."
         )
     note("loading …")
-    with suppress(KeyboardInterrupt):
+    with suppress(KeyboardInterrupt):  # Ctrl-C is how it ends
         _serve(host, port, store)
+        check()  # the server ends without a word of it
     note("ended.")
 
 

@@ -44,8 +44,8 @@ def test_row(row):
     assert point.certificate.residual < 1e-6
     assert point.certificate.train_loss_gap < 1e-6
     assert abs(point.certificate.stein_gap) < 1e-3
-    # the estimate covers the error: compare with the table, itself good to a tenth of its stated error
-    assert abs(point.test_error - test) < point.certificate.quadrature_error + 2e-6 * test
+    # three stated errors cover the true one: compare with the table, itself good to a tenth of its stated error
+    assert abs(point.test_error - test) < 3.0 * point.certificate.quadrature_error + 2e-6 * test
 
 
 @pytest.mark.parametrize(

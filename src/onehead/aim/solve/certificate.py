@@ -12,7 +12,7 @@ from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import INFINITE, Hats, Overlaps, SpectralMap
 from onehead.aim.solve.doubt import Doubt, doubt_of_limit, doubt_of_zero, stated_errors
 from onehead.aim.solve.iterate import Vector
-from onehead.aim.solve.solver import Solution, solve
+from onehead.aim.solve.solver import VISIBLE_SWITCH, Solution, solve
 from onehead.aim.targets import Target
 from onehead.results import Certificate, Kind
 
@@ -21,7 +21,6 @@ __all__ = ["NARROW", "AimCertificate", "Numbers", "numbers_at"]
 ORIGIN = 1  # level of the rule at the zero map
 ACCURACY = 1e-4  # relative error of the test error that an answer should have
 ROUNDING = 1e-12  # of a test error that is zero
-VISIBLE_SWITCH = 1e-4  # below this mass the two branches agree within about 2e-4 (2.7)
 FEW_TOKENS = 4  # up to which a proximal step is cheap enough to look for jumps on twice the points
 FAR_FROM_GAUSSIAN = 0.5  # excess kurtosis of a logit; a single instance of a limiting law at d = 100 has about 0.2
 NARROW = (

@@ -5,7 +5,7 @@ solution at y + (1 - F')^-1 (F_r(y) - y). Every number of an answer is looked at
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,6 +67,10 @@ class Doubt:
     parts: tuple[Alternative, ...]
     others: tuple[Alternative, ...]
     jumps: bool
+
+    def beside(self, other: Alternative) -> "Doubt":
+        """The same with one more that counts in full."""
+        return replace(self, others=(*self.others, other))
 
     def error(self, number: Callable[[Alternative], float]) -> float:
         """Error of a number of the solution."""

@@ -15,10 +15,11 @@ from onehead.aim.solve.doubt import Doubt, doubt_of, slopes_at
 from onehead.aim.solve.iterate import Attempt, Opposed, Secants, Vector, at_alpha, log_state
 from onehead.errors import NotConverged, SolveError
 
-__all__ = ["Solution", "guesses", "solve"]
+__all__ = ["VISIBLE_SWITCH", "Solution", "guesses", "solve"]
 
 COARSE_TOLERANCE = 1e-4  # on the coarsest rule; its own quadrature error is larger
 FINE_ENOUGH = 5e-5  # relative error of q and m at which no finer rule is tried: about as much in the test error
+VISIBLE_SWITCH = 1e-4  # below this mass the two branches agree within about 2e-4 (2.7)
 FAR = (
     2.5  # change of log q or log Sigma between rules that is no quadrature error: the iterate fell to another solution
 )
@@ -73,6 +74,9 @@ def _refined(problem: StateEvolution, alpha: float, state: Vector, secants: Seca
         doubt = doubt_of(problem, attempt, slopes)
         if attempt.memory.follow and doubt.relative > NO_ANSWER:
             raise _lost(alpha, NotConverged("an error larger than the answer", residual=attempt.residual))
+        hops, alone = _hops(problem, attempt), solution is None
+        if hops and solution is not None:
+            doubt = doubt.beside(solution.doubt.found)
         solution = Solution(
             alpha=alpha,
             overlaps=attempt.overlaps,
@@ -85,10 +89,20 @@ def _refined(problem: StateEvolution, alpha: float, state: Vector, secants: Seca
             memory=attempt.memory,
         )
         state, secants = solution.state, attempt.secants
-        if doubt.relative < FINE_ENOUGH or (attempt.memory.follow and level == LAST_KEPT_LEVEL):
+        if attempt.memory.follow and level == LAST_KEPT_LEVEL:
+            break
+        if doubt.relative < FINE_ENOUGH and not (hops and alone):
             break
     assert solution is not None
     return solution
+
+
+def _hops(problem: StateEvolution, attempt: Attempt) -> bool:
+    """Whether proximal points hop between minima: a lattice and its twin may then agree by chance, and a coarser one counts too."""
+    output, at = problem.output, attempt.overlaps[:3]
+    if output.geometry.sampled or output.convex_at(at[2]):
+        return False
+    return output.averages(*at, level=0, search=True).switch_mass > VISIBLE_SWITCH
 
 
 def _coarse(problem: StateEvolution, alpha: float, start: Vector | None) -> tuple[Vector, Secants, int]:

@@ -105,7 +105,8 @@ def test_a_wheel_is_the_same_bytes_twice(tmp_path):
 
 @in_the_tree
 def test_the_sdist_can_be_tested(sdist):
-    for name in ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "SECURITY.md", "src/onehead/py.typed"):
+    root = ("pyproject.toml", "requirements.lock", "README.md", "LICENSE", "CHANGELOG.md", "SECURITY.md")
+    for name in (*root, "src/onehead/py.typed"):
         assert name in sdist, name
     for folder in ("src", "tests", "benchmarks", "checks", "studies", "docs", "examples"):
         assert any(name.startswith(f"{folder}/") for name in sdist), folder

@@ -115,10 +115,14 @@ def read_eigenvalues(path: str) -> list[float]:
 
 def read_array(flag: str, path: str) -> Any:
     """The numbers of a .npy file."""
-    import numpy as np
+    from numpy.lib import format as npy
 
     with _readable(flag, path, "a .npy file of numbers"), open(path, "rb") as file:
-        return np.lib.format.read_array(file, allow_pickle=False)  # np.load would also open archives
+        header = npy.read_array_header_1_0 if npy.read_magic(file) == (1, 0) else npy.read_array_header_2_0
+        if min(header(file)[0], default=0) < 0:
+            raise ValueError  # numpy 2.0 takes a length of -1 for as many as there are
+        file.seek(0)
+        return npy.read_array(file, allow_pickle=False)  # np.load would also open archives
 
 
 @contextmanager

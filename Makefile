@@ -81,9 +81,11 @@ coverage: setup
 regression: setup
 	$(TEST_ENV) $(PY) -m checks.regression
 
-# empty environments: this Python, lowest and newest dependencies
+# empty environments and the whole suite: this Python with the lowest dependencies, every Python on the path or in PYTHONS with
+# the newest; what passed is not run again
 compat: setup
-	$(PY) -m checks.compat
+	$(PY) -m checks.compat --resume --tests whole --lowest --write
+	$(PY) -m checks.compat --resume --tests whole --newest --every $(PYTHONS:%=--python %) --write
 
 # known vulnerabilities of everything that is pinned
 audit: setup

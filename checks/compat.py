@@ -1,11 +1,13 @@
 """Other interpreters and other versions of the dependencies: ``python -m checks.compat [--python PATH ...]``.
 
 For an interpreter and a choice of versions: wheel and sdist are built, the wheel is installed without extras into an empty
-environment and smoke-tested with warnings as errors, the sdist likewise, and with ``--tests quick`` the fast tests run
-against the installed wheel. Results are kept in ``compat.json`` beside this file; ``--write`` puts them into the documentation.
+environment and smoke-tested with warnings as errors, the sdist likewise, and with ``--tests quick`` the fast tests or with
+``--tests whole`` all tests run against the installed wheel; those of the browser and of SLURM skip themselves where there is none.
+Results are kept in ``compat.json`` beside this file; ``--write`` puts them into the documentation.
 Needs the standard library only, so that it runs under any interpreter.
 """
 
+import hashlib
 import json
 import platform
 import re
@@ -15,6 +17,8 @@ import tarfile
 import tempfile
 import time
 import tomllib
+from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +28,8 @@ RESULTS = Path(__file__).with_name("compat.json")
 SMOKE = Path(__file__).with_name("smoke.py")
 CHOICES = ("lowest", "locked", "newest")
 EXTRAS = ("app", "cluster", "weights")  # what a user can ask for; the tools of development are always the newest
+SUITES = {"smoke": None, "quick": ("-m", "not slow"), "whole": ()}  # what pytest is told, if it is asked at all
+SUPPORTED = ("3.11", "3.12", "3.13", "3.14")
 SHOWN = ("numpy", "scipy", "numba", "pandas", "matplotlib")
 
 
@@ -99,27 +105,56 @@ def smoke(python: Path, work: Path, *steps: str) -> dict[str, Any]:
     return found
 
 
-def quick(python: Path, wheel: Path, sdist: Path, pins: list[str], work: Path) -> dict[str, Any]:
-    """The fast tests of the sdist against the installed wheel."""
+def source() -> str:
+    """What was tested, as a digest: the package, its tests, and what the project asks for."""
+    files = [ROOT / "pyproject.toml", *sorted((ROOT / "src").rglob("*.py")), *sorted((ROOT / "tests").rglob("*.py"))]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
+
+
+def suite(
+    python: Path, which: str, wheel: Path, sdist: Path, pins: list[str], minutes: float, work: Path
+) -> dict[str, Any]:
+    """The tests of the sdist against the installed wheel; where time runs out, what was seen until then."""
     run(python, "-m", "pip", "install", "--quiet", *pins, f"{wheel}[{','.join((*EXTRAS, 'dev'))}]")
     with tarfile.open(sdist) as archive:
         archive.extractall(work / "sdist", filter="data")
     folder = next((work / "sdist").iterdir())
     shutil.rmtree(folder / "src")  # what is tested is what was installed
     start = time.monotonic()
-    words = ("-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", "--tb=line")
-    done = child([python, *words], cwd=folder, **QUIET)
+    words = ("-m", "pytest", "-v", "-n", "2", "--dist", "worksteal", "-p", "no:cacheprovider", "--tb=short")
+    done = child([python, *words, *(SUITES[which] or ())], seconds=60 * minutes, cwd=folder, PYTHONPATH="", **QUIET)
     (work / "pytest.txt").write_text(done.out + done.err)
-    last = (done.out.strip().splitlines() or ["no output"])[-1]
-    counts = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|skipped|error)", last)}
-    failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", done.out, re.MULTILINE)
-    return {**counts, "seconds": round(time.monotonic() - start), "not passed": failed[:40]}
+    return {"which": which, **outcome(done.out, done.code), "seconds": round(time.monotonic() - start)}
 
 
-def attempt(python: Path, choice: str, tests: str, work: Path) -> dict[str, Any]:
+def outcome(out: str, code: int | None) -> dict[str, Any]:
+    """Counts and names from the lines of two workers, one per test; and why there are no more, if they did not end by themselves."""
+    lines = re.findall(r"^\[gw\d+\] \[ *\d+%\] (PASSED|FAILED|SKIPPED|ERROR) (.*?) *$", out, re.MULTILINE)
+    counts = Counter(word.lower() for word, _ in lines)
+    ended = {} if code in {0, 1} else {"stopped": "out of time" if code is None else f"exit code {code}"}
+    return {**counts, **ended, "not passed": [name for word, name in lines if word in {"FAILED", "ERROR"}][:40]}
+
+
+def interpreter(python: str | Path) -> list[str]:
+    """Version and machine of an interpreter."""
+    return run(python, "-c", "import platform; print(platform.python_version(), platform.machine())").split()
+
+
+def interpreters() -> list[str]:
+    """Every supported interpreter on the path that can be run: a shim of a version that is not installed cannot."""
+    found = []
+    for path in filter(None, (shutil.which(f"python{minor}") for minor in SUPPORTED)):
+        with suppress(Failed):
+            interpreter(path)
+            found.append(path)
+    return found
+
+
+def attempt(python: Path, choice: str, tests: str, minutes: float, work: Path) -> dict[str, Any]:
     """Everything for one interpreter and one choice of versions."""
-    told = run(python, "-c", "import platform; print(platform.python_version(), platform.machine())").split()
+    told = interpreter(python)
     row: dict[str, Any] = {"python": told[0], "machine": told[1], "system": platform.system(), "choice": choice}
+    row["source"] = source()
     try:
         wheel, sdist = build(python, work)
         row["wheel_kb"], row["sdist_kb"] = (round(path.stat().st_size / 1024) for path in (wheel, sdist))
@@ -135,27 +170,45 @@ def attempt(python: Path, choice: str, tests: str, work: Path) -> dict[str, Any]
         other = environment(python, work / "source")
         run(other, "-m", "pip", "install", "--quiet", *pins, sdist)
         row["sdist"] = smoke(other, work, "version", "predict", "weights")  # the same files as in the wheel
-        if tests == "quick":
-            row["tests"] = quick(fresh, wheel, sdist, pins, work)
+        if SUITES[tests] is not None:
+            row["tests"] = suite(fresh, tests, wheel, sdist, pins, minutes, work)
             shutil.copy(work / "pytest.txt", Path(tempfile.gettempdir()) / f"compat-{told[0]}-{choice}.txt")
     except Failed as failure:
         row["failed"] = re.sub(r"\S*/\S+", "...", str(failure))  # a path says nothing elsewhere
     return row
 
 
-def keep(row: dict[str, Any]) -> list[dict[str, Any]]:
-    """Store a row in place of an older one of the same interpreter and choice; all rows, in order."""
-    rows = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
+def stored() -> list[dict[str, Any]]:
+    """All rows that were kept."""
+    rows: list[dict[str, Any]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
+    return rows
 
-    def place(item: dict[str, Any]) -> tuple[Any, ...]:
-        return [int(part) for part in item["python"].split(".")[:2]], CHOICES.index(item["choice"])
 
+def place(row: dict[str, Any]) -> tuple[list[int], int]:
+    """Where a row belongs: one for each minor version of Python and each choice."""
+    return [int(part) for part in row["python"].split(".")[:2]], CHOICES.index(row["choice"])
+
+
+def passed(python: str, choice: str, tests: str) -> bool:
+    """Whether these tests, or more, passed in this environment with the source as it is now."""
+    wanted = place({"python": interpreter(python)[0], "choice": choice})
+    row = next((row for row in stored() if place(row) == wanted), {})
+    if row.get("source") != source() or "failed" in row:
+        return False
+    found = row.get("tests", {"which": "smoke", "not passed": []})
+    order = list(SUITES)
+    return order.index(found["which"]) >= order.index(tests) and not found["not passed"] and "stopped" not in found
+
+
+def keep(row: dict[str, Any]) -> None:
+    """Store a row in place of an older one of the same interpreter and choice, in order."""
+    rows = stored()
     older: dict[str, Any] = next((item for item in rows if place(item) == place(row)), {})
-    if "tests" not in row and older.get("versions") == row.get("versions") and "tests" in older:
+    same = all(older.get(name) == row.get(name) for name in ("source", "versions"))
+    if "tests" not in row and same and "tests" in older:
         row = {**row, "tests": older["tests"]}  # a smoke test does not take back what the tests said
     rows = sorted([*(item for item in rows if place(item) != place(row)), row], key=place)
     RESULTS.write_text(json.dumps(rows, indent=1, sort_keys=True) + "\n")
-    return rows
 
 
 def _told(found: dict[str, Any] | None) -> str:
@@ -167,16 +220,19 @@ def _told(found: dict[str, Any] | None) -> str:
 
 
 def _tests(found: dict[str, Any] | None) -> str:
+    """Which tests ran, and how they ended."""
     if found is None:
         return "not run"
     bad = found.get("failed", 0) + found.get("error", 0)
-    text = f"{found.get('passed', 0)} passed" + (f", **{bad} failed**" if bad else "")
-    return text + (f", {found['skipped']} skipped" if found.get("skipped") else "")
+    text = f"{found['which']}: {found.get('passed', 0)} passed" + (f", **{bad} failed**" if bad else "")
+    text += f", {found['skipped']} skipped" if found.get("skipped") else ""
+    text += f", **{found['stopped']}**" if "stopped" in found else ""
+    return f"{text}, {found['seconds'] / 60:.0f} min"
 
 
 def report(rows: list[dict[str, Any]]) -> str:
     """The table of the documentation, and how far the numbers of the environments are apart."""
-    head = ["Python", "versions", *SHOWN, "wheel", "sdist", "fast tests", "install", "on disk"]
+    head = ["Python", "versions", *SHOWN, "wheel", "sdist", "tests", "install", "on disk"]
     parts = [table(head, [_cells(row) for row in rows])]
     last = next((row for row in reversed(rows) if "own_mb" in row), None)
     if last is not None:
@@ -207,6 +263,19 @@ def _spread(numbers: list[dict[str, float]]) -> float:
     return max((max(column) - min(column)) / max(map(abs, column)) for column in columns)
 
 
+def one(path: str, choice: str, tests: str, minutes: float) -> None:
+    """Try one environment, store what came of it, and say what did not pass."""
+    with tempfile.TemporaryDirectory(prefix="onehead-compat-") as work:
+        row = attempt(Path(path), choice, tests, minutes, Path(work))
+    keep(row)
+    for where in ("wheel", "sdist"):
+        for step, said in row.get(where, {}).get("steps", {}).items():
+            if said != "ok":
+                print(f"{where}, {step}: {said}", file=sys.stderr)
+    for name in row.get("tests", {}).get("not passed", []):
+        print(f"not passed: {name}", file=sys.stderr)
+
+
 def main() -> None:
     """Try what was asked for, print the table, and store it."""
     words = parser("checks.compat", __doc__, "docs/assets/compat.md")
@@ -214,22 +283,21 @@ def main() -> None:
     choice = words.add_mutually_exclusive_group()
     for name in CHOICES:
         choice.add_argument(f"--{name}", action="store_const", const=name, dest="choice")
-    words.add_argument("--tests", choices=("smoke", "quick"), default="smoke")
+    words.add_argument("--every", action="store_true", help="this one too, and every supported one on the path")
+    words.add_argument("--resume", action="store_true", help="leave out what passed with the source as it is")
+    words.add_argument("--tests", choices=tuple(SUITES), default="smoke")
+    words.add_argument("--minutes", type=float, default=60.0, metavar="M", help="the tests may take [60]")
     words.add_argument("--report", action="store_true", help="only print the stored results")
     asked = words.parse_args()
-    rows = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
     if not asked.report:
-        for path in asked.python or [sys.executable]:
-            with tempfile.TemporaryDirectory(prefix="onehead-compat-") as work:
-                row = attempt(Path(path), asked.choice or "newest", asked.tests, Path(work))
-            for where in ("wheel", "sdist"):
-                for step, said in row.get(where, {}).get("steps", {}).items():
-                    if said != "ok":
-                        print(f"{where}, {step}: {said}", file=sys.stderr)
-            for name in row.get("tests", {}).get("not passed", []):
-                print(f"not passed: {name}", file=sys.stderr)
-            rows = keep(row)
-    write("compat.md", report(rows), wanted=asked.write)
+        named = asked.python or [sys.executable]
+        if asked.every:
+            named = [*(asked.python or []), sys.executable, *interpreters()]
+        # one for each row, and one that was named rather than one that was found
+        for path in {interpreter(path)[0].rpartition(".")[0]: path for path in reversed(named)}.values():
+            if not (asked.resume and passed(path, asked.choice or "newest", asked.tests)):
+                one(path, asked.choice or "newest", asked.tests, asked.minutes)
+    write("compat.md", report(stored()), wanted=asked.write)
 
 
 if __name__ == "__main__":

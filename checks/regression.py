@@ -49,7 +49,9 @@ SLACK = 2e-6
 SMALL = 1e-11  # absolute: a number that is zero but for rounding
 
 Numbers = dict[str, float]
-Row = tuple[str, Numbers, float | Numbers]  # name, numbers, relative error by the certificate or the errors that they state
+Row = tuple[
+    str, Numbers, float | Numbers
+]  # name, numbers, relative error by the certificate or the errors that they state
 AIM = ("test_error", "test_error_clean", "train_loss", "rank", "q", "m", "sigma")
 ALPHAS = (0.05, 0.1, 0.2, 0.35, 0.5, 1.0, 4.0, 40.0)
 

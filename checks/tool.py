@@ -129,8 +129,8 @@ def child(
     try:
         out, err = process.communicate(timeout=seconds)
         return Ended(process.returncode, out, err)
-    except subprocess.TimeoutExpired:
-        return Ended(None, "")
+    except subprocess.TimeoutExpired as over:  # its output comes as bytes, or as nothing
+        return Ended(None, (over.stdout or b"").decode(errors="replace"))
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

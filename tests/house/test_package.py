@@ -2,6 +2,7 @@
 
 import email
 import json
+import platform
 import re
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from checks import compat
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -106,7 +108,8 @@ def test_a_wheel_is_the_same_bytes_twice(tmp_path):
 
 @in_the_tree
 def test_the_sdist_can_be_tested(sdist):
-    for name in ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "SECURITY.md", "src/onehead/py.typed"):
+    root = ("pyproject.toml", "requirements.lock", "README.md", "LICENSE", "CHANGELOG.md", "SECURITY.md")
+    for name in (*root, "src/onehead/py.typed"):
         assert name in sdist, name
     for folder in ("src", "tests", "benchmarks", "checks", "studies", "docs", "examples"):
         assert any(name.startswith(f"{folder}/") for name in sdist), folder
@@ -144,6 +147,26 @@ def test_everything_that_was_tried_worked_and_gave_the_same_numbers():
         assert max(column) - min(column) < 1e-9 * max(
             map(abs, column)
         )  # rounding of other BLAS and other compilers; the solver stops at 1e-10
+
+
+def test_tests_that_ran_out_of_time_are_counted_and_not_taken_for_passed(tmp_path, monkeypatch):
+    out = "[gw0] [  1%] PASSED tests/a.py::b[x y] \n[gw1] [ 50%] FAILED tests/a.py::c \n[gw1] [ 99%] SKIPPED tests/a.py::d \n"
+    assert compat.outcome(out, 1) == {"passed": 1, "failed": 1, "skipped": 1, "not passed": ["tests/a.py::c"]}
+    cut = compat.outcome(out.splitlines()[0], None)
+    assert cut == {"passed": 1, "stopped": "out of time", "not passed": []}
+    monkeypatch.setattr(compat, "RESULTS", tmp_path / "compat.json")
+    monkeypatch.setattr(compat, "source", lambda: "now")
+    row = {"python": platform.python_version(), "choice": "newest", "source": "now"}
+    for found, asked, done in (
+        ({"which": "whole", "not passed": []}, "quick", True),
+        ({"which": "quick", "not passed": []}, "whole", False),
+        ({"which": "whole", **cut}, "whole", False),
+        ({"which": "whole", "not passed": ["tests/a.py::c"]}, "whole", False),
+    ):
+        compat.keep({**row, "tests": found})
+        assert compat.passed(sys.executable, "newest", asked) is done
+    compat.keep({**row, "source": "before", "tests": {"which": "whole", "not passed": []}})
+    assert not compat.passed(sys.executable, "newest", "smoke")
 
 
 def test_the_lock_pins_everything_exactly():

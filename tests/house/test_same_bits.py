@@ -1,4 +1,4 @@
-"""The same bits for the same input: again in one process, in fresh processes, and with any number of threads.
+"""The same bits for the same input: again in one process, in fresh processes, with any number of threads, and while compiling.
 
 Bits, not digits: every number is compared by its hexadecimal form. Each process solves the same list of problems, one of
 every kind of theory, and prints it.
@@ -57,9 +57,9 @@ def answers(*, tuned=True):
     return json.dumps(bits(found), sort_keys=True)
 
 
-def fresh_process(threads):
+def fresh_process(threads, **more):
     """The same answers from a new process with that many threads, for kernels and for linear algebra."""
-    settings = dict.fromkeys(("ONEHEAD_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))
+    settings = {**dict.fromkeys(("ONEHEAD_THREADS", "OPENBLAS_NUM_THREADS"), str(threads)), **more}
     return python("from tests.house.test_same_bits import answers; print(answers())", cwd=ROOT, **settings).strip()
 
 
@@ -77,3 +77,12 @@ def test_again_in_the_same_process(here):
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_fresh_processes_with_any_number_of_threads(here, threads):
     assert list(differences(json.loads(here), json.loads(fresh_process(threads)))) == []
+
+
+@pytest.mark.slow
+def test_the_process_that_compiles(here, tmp_path):
+    """The first one after an installation, and one that finds some functions compiled and others not."""
+    assert list(differences(json.loads(here), json.loads(fresh_process(1, NUMBA_CACHE_DIR=str(tmp_path))))) == []
+    for file in tmp_path.rglob("atoms._[bf]*.nb?"):  # _blur and _fill
+        file.unlink()
+    assert list(differences(json.loads(here), json.loads(fresh_process(1, NUMBA_CACHE_DIR=str(tmp_path))))) == []

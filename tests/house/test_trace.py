@@ -8,7 +8,7 @@ from pathlib import Path
 import onehead
 
 SOURCE = Path(onehead.__file__).parent
-ROOT = SOURCE.parents[1]
+ROOT = Path(__file__).parents[2]
 
 # prints every file of the theory and of the command line that the call enters, once
 FOLLOW = """

@@ -125,9 +125,14 @@ def read_array(flag: str, path: str) -> Any:
 
 
 def _array(content: bytes) -> Any:
-    import numpy as np
+    from numpy.lib import format as npy
 
-    return np.lib.format.read_array(BytesIO(content), allow_pickle=False)  # np.load would also open archives
+    file = BytesIO(content)
+    header = npy.read_array_header_1_0 if npy.read_magic(file) == (1, 0) else npy.read_array_header_2_0
+    if min(header(file)[0], default=0) < 0:
+        raise ValueError  # numpy 2.0 takes a length of -1 for as many as there are
+    file.seek(0)
+    return npy.read_array(file, allow_pickle=False)  # np.load would also open archives
 
 
 @contextmanager

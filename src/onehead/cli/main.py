@@ -124,7 +124,8 @@ def _one_line(failure: click.ClickException) -> str:
         known = sorted(name for p in context.command.params for name in p.opts) if context is not None else []
         return f"{failure.option_name} is not an option of '{command}'; allowed: {', '.join(known)}."
     if isinstance(failure, click.MissingParameter) and failure.param is not None:
-        return f"{failure.param.opts[0]} must be given: {failure.param.help or 'see --help'}".rstrip(".") + "."
+        wanted = getattr(failure.param, "help", None) or "see --help"  # an argument has one since click 8.5
+        return f"{failure.param.opts[0]} must be given: {wanted}".rstrip(".") + "."
     text = " ".join(failure.format_message().split())
     if isinstance(failure, click.BadParameter) and failure.param is not None:
         return f"{failure.param.opts[0]} {failure.message}".rstrip(".") + "."

@@ -14,6 +14,7 @@ there is none.
 from functools import cached_property
 
 import numpy as np
+from numba import float64, types
 from numpy.typing import ArrayLike, NDArray
 
 from onehead.errors import InvalidArgument
@@ -31,6 +32,13 @@ NARROW = 0.1  # clusters of atoms up to this many times sqrt(s weight) wide are 
 FREE_ORDER = {"reassoc", "contract", "nsz", "arcp"}  # sums over atoms may use every lane: three times faster
 MISSED = 1e-9  # mass by which the nodes of a panel may miss the exact one
 WIDE = 1.5  # panels may be joined up to this many times the distance b to the nearest singularity
+
+# Where the order of a sum is free, the compiler may choose another one for every caller it copies a function into, and which copy
+# runs depends on what was in the cache. So these two are called by pointer: there is one of each, and its bits are its own.
+_vector, _matrix = (types.Array(float64, dimensions, "C", readonly=True) for dimensions in (1, 2))
+_BLUR = float64(float64, float64, _vector, _vector, float64)
+_POINT = types.UniTuple(float64, 2)(float64, float64, float64, _vector, _vector)
+_blur_pointer, _point_pointer = types.FunctionType(_BLUR), types.FunctionType(_POINT)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -72,7 +80,7 @@ def _clustered(s, atoms, weights):  # type: ignore[no-untyped-def]
     return places[:used], shares[:used]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=FREE_ORDER)
+@njit(_BLUR, cache=True, nogil=True, error_model="numpy", fastmath=FREE_ORDER)
 def _blur(a, s, atoms, weights, guess):  # type: ignore[no-untyped-def]
     """t = b² at ``a``: Newton on 1/F(t) = s, concave in t, so that it climbs from any lower bound."""
     low = 0.0
@@ -93,7 +101,7 @@ def _blur(a, s, atoms, weights, guess):  # type: ignore[no-untyped-def]
     return t
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=FREE_ORDER)
+@njit(_POINT, cache=True, nogil=True, error_model="numpy", fastmath=FREE_ORDER)
 def _point(a, t, s, atoms, weights):  # type: ignore[no-untyped-def]
     """(Re G, dx/da) at ``a``."""
     real, s1, s2 = 0.0, 0.0, 0.0
@@ -178,15 +186,20 @@ def _support(s, atoms, weights):  # type: ignore[no-untyped-def]
     return edges[: used + 1], breaks[:broken]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _panels(edges, breaks, s, atoms, weights):  # type: ignore[no-untyped-def]
+@njit(
+    types.Array(float64, 2, "C")(_blur_pointer, _vector, _vector, float64, _vector, _vector),
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+)
+def _panels(blur, edges, breaks, s, atoms, weights):  # type: ignore[no-untyped-def]
     """Ends of the panels, breaks left out where the law is smooth on the scale of the joined panel."""
     panels = np.empty((breaks.shape[0] + edges.shape[0] // 2, 2))
     used, k, t = 0, 0, 0.0
     for j in range(0, edges.shape[0], 2):
         start, reach = edges[j], np.inf
         while k < breaks.shape[0] and breaks[k] < edges[j + 1]:
-            t = _blur(breaks[k], s, atoms, weights, t)
+            t = blur(breaks[k], s, atoms, weights, t)
             following = breaks[k + 1] if k + 1 < breaks.shape[0] else np.inf
             reach = min(reach, np.sqrt(t))
             # the first and the last panel of an interval end at a root singularity: they stay as they are
@@ -210,8 +223,15 @@ def _above(a, t, atoms, weights):  # type: ignore[no-untyped-def]
     return total / np.pi
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _fill(panels, place, jacobian, s, atoms, weights):  # type: ignore[no-untyped-def]
+@njit(
+    types.UniTuple(types.Array(float64, 1, "C"), 3)(
+        _blur_pointer, _point_pointer, _matrix, _vector, _vector, float64, _vector, _vector
+    ),
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+)
+def _fill(blur, point, panels, place, jacobian, s, atoms, weights):  # type: ignore[no-untyped-def]
     """Nodes x, masses and Re g over all panels; one whose nodes miss its exact mass is halved.
 
     A light atom about to leave the bulk puts branch points close to the axis, where no rule of fixed order is good.
@@ -228,16 +248,16 @@ def _fill(panels, place, jacobian, s, atoms, weights):  # type: ignore[no-untype
             low, high = stack[waiting]
             if used == nodes.shape[0]:
                 nodes = np.concatenate((nodes, np.empty_like(nodes)))
-            start = t = _blur(low, s, atoms, weights, t)
+            start = t = blur(low, s, atoms, weights, t)
             total = 0.0
             for j in range(size):
                 a = low + (high - low) * place[j]
-                t = _blur(a, s, atoms, weights, t)
-                real, slope = _point(a, t, s, atoms, weights)
+                t = blur(a, s, atoms, weights, t)
+                real, slope = point(a, t, s, atoms, weights)
                 mass = np.sqrt(t) / (np.pi * s) * slope * (high - low) * jacobian[j]
                 nodes[used, j, 0], nodes[used, j, 1], nodes[used, j, 2] = a + s * real, mass, real
                 total += mass
-            t = _blur(high, s, atoms, weights, t)
+            t = blur(high, s, atoms, weights, t)
             exact = _above(low, start, atoms, weights) - _above(high, t, atoms, weights)
             middle = 0.5 * (low + high)
             if abs(total - exact) > MISSED and waiting + 2 < STEPS and low < middle < high:
@@ -250,8 +270,13 @@ def _fill(panels, place, jacobian, s, atoms, weights):  # type: ignore[no-untype
     return flat[:, 0].copy(), flat[:, 1].copy(), flat[:, 2].copy()
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _locate(x, edges, places, s, atoms, weights):  # type: ignore[no-untyped-def]
+@njit(
+    types.UniTuple(float64, 2)(_blur_pointer, _point_pointer, float64, _vector, _vector, float64, _vector, _vector),
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+)
+def _locate(blur, point, x, edges, places, s, atoms, weights):  # type: ignore[no-untyped-def]
     """The a with x(a) = x and its t: safeguarded Newton; between intervals the edge above x."""
     for j in range(0, edges.shape[0], 2):
         if x <= places[j]:
@@ -261,8 +286,8 @@ def _locate(x, edges, places, s, atoms, weights):  # type: ignore[no-untyped-def
         low, high, t = edges[j], edges[j + 1], 0.0
         a = low + (high - low) * (x - places[j]) / (places[j + 1] - places[j])
         for _ in range(STEPS):
-            t = _blur(a, s, atoms, weights, t)
-            real, slope = _point(a, t, s, atoms, weights)
+            t = blur(a, s, atoms, weights, t)
+            real, slope = point(a, t, s, atoms, weights)
             excess = a + s * real - x
             if excess > 0.0:
                 high = a
@@ -278,12 +303,17 @@ def _locate(x, edges, places, s, atoms, weights):  # type: ignore[no-untyped-def
     return edges[-1], 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _densities(x, edges, places, s, atoms, weights):  # type: ignore[no-untyped-def]
+@njit(
+    types.Array(float64, 1, "C")(_blur_pointer, _point_pointer, _vector, _vector, _vector, float64, _vector, _vector),
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+)
+def _densities(blur, point, x, edges, places, s, atoms, weights):  # type: ignore[no-untyped-def]
     """rho at many points."""
     rho = np.empty(x.shape[0])
     for k in range(x.shape[0]):
-        rho[k] = np.sqrt(_locate(x[k], edges, places, s, atoms, weights)[1]) / (np.pi * s)
+        rho[k] = np.sqrt(_locate(blur, point, x[k], edges, places, s, atoms, weights)[1]) / (np.pi * s)
     return rho
 
 
@@ -323,7 +353,7 @@ class AtomsSemicircle(Law):
         """Edges in a, edges in x, and panels in a."""
         edges, breaks = _support(self.s, self._atoms, self._weights)
         places = edges + self.s * (self._weights / (edges[:, None] - self._atoms)).sum(axis=1)
-        return edges, places, _panels(edges, breaks, self.s, self._atoms, self._weights)
+        return edges, places, _panels(_blur, edges, breaks, self.s, self._atoms, self._weights)
 
     @property
     def edges(self) -> tuple[tuple[float, float], ...]:
@@ -334,14 +364,14 @@ class AtomsSemicircle(Law):
         """rho_s(x) = b / (pi s)."""
         edges, places, _ = self._frame
         where = np.atleast_1d(np.asarray(x, dtype=np.float64))
-        rho: Array = _densities(where.ravel(), edges, places, self.s, self._atoms, self._weights)
+        rho: Array = _densities(_blur, _point, where.ravel(), edges, places, self.s, self._atoms, self._weights)
         return rho.reshape(where.shape)
 
     def nodes(self, low: float = -np.inf, high: float = np.inf) -> Nodes:
         """Gauss-Legendre nodes in the angle of a = l + (h - l)(1 - cos t)/2 on every panel."""
         ends = np.clip(self._frame[2], self._located(low)[0], self._located(high)[0])
         ends = ends[ends[:, 1] > ends[:, 0]]
-        return Nodes(*_fill(ends, *edge_rule(NODES), self.s, self._atoms, self._weights))
+        return Nodes(*_fill(_blur, _point, ends, *edge_rule(NODES), self.s, self._atoms, self._weights))
 
     def mass_above(self, low: float) -> float:
         """int_low^inf rho, exact."""
@@ -352,7 +382,7 @@ class AtomsSemicircle(Law):
         edges, places, _ = self._frame
         if np.isinf(x):
             return float(edges[0 if x < 0.0 else -1]), 0.0
-        a, t = _locate(float(x), edges, places, self.s, self._atoms, self._weights)
+        a, t = _locate(_blur, _point, float(x), edges, places, self.s, self._atoms, self._weights)
         return float(a), float(t)
 
 

@@ -213,7 +213,10 @@ def stored(name: str) -> Any:
 
 
 def differences(old: Any, new: Any, *, close: float = 0.0, where: str = "") -> Iterator[str]:
-    """Every place where two values differ; numbers by more than ``close``, relative."""
+    """Every place where two values differ; numbers by more than ``close``, relative, errors by more than a factor of two.
+
+    An error is a difference of numbers that nearly agree: where those may be off by ``close``, it has no digits to compare.
+    """
     if isinstance(old, dict) and isinstance(new, dict):
         for key in [*old, *(key for key in new if key not in old)]:
             place = f"{where} / {key}" if where else str(key)
@@ -227,7 +230,9 @@ def differences(old: Any, new: Any, *, close: float = 0.0, where: str = "") -> I
         for i, (one, other) in enumerate(zip(old, new, strict=True)):
             yield from differences(one, other, close=close, where=f"{where}[{i}]")
     elif isinstance(old, float) and isinstance(new, float):
-        if old != new and not abs(old - new) <= close * max(abs(old), abs(new)):
+        is_error = where.endswith(("_err", "quadrature_error", "residual", "_gap"))
+        allowed = max(0.5 * max(abs(old), abs(new)), 1e-9) if close and is_error else close * max(abs(old), abs(new))
+        if old != new and not abs(old - new) <= allowed:
             yield f"{where}: {old!r} became {new!r}"
     elif old != new or type(old) is not type(new):
         yield f"{where}: {_short(old)} became {_short(new)}"

@@ -87,7 +87,7 @@ class Slurm:
             job_script_prologue=[f"export {name}={value}" for name, value in PINNED.items()],
             death_timeout=60,  # seconds: a worker whose driver is gone must not hold its node
             worker_extra_args=["--no-dashboard"],
-            scheduler_options={"dashboard": False, "dashboard_address": None},
+            scheduler_options={"dashboard": False, "dashboard_address": ":0"},  # any port: nobody looks there
         )
         try:
             yield cluster

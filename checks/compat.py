@@ -30,7 +30,7 @@ CHOICES = ("lowest", "locked", "newest")
 EXTRAS = ("app", "cluster", "weights")  # what a user can ask for; the tools of development are always the newest
 SUITES = {"smoke": None, "quick": ("-m", "not slow"), "whole": ()}  # what pytest is told, if it is asked at all
 SUPPORTED = ("3.11", "3.12", "3.13", "3.14")
-SHOWN = ("numpy", "scipy", "numba", "pandas", "matplotlib")
+SHOWN = ("onehead", "numpy", "scipy", "numba", "pandas", "matplotlib")
 
 
 class Failed(Exception):

@@ -18,7 +18,7 @@ import numpy as np
 
 from checks.calibration_sparse import said_and_true
 from checks.soak_problems import Problem, draw, problem_of
-from checks.tool import collect, parser, table, write
+from checks.tool import collect, many, parser, table, write
 from onehead import aim
 from onehead.aim.equations import geometry
 from onehead.errors import SolveError
@@ -142,11 +142,7 @@ def report(rows: list[dict[str, Any]]) -> tuple[str, bool]:
 def main(words: list[str] | None = None) -> int:
     """Compare, print the table, and say by the exit code whether errors are honest."""
     asked = parser("checks.calibration", __doc__, "docs/assets/calibration.md")
-    asked.add_argument("--count", type=int, default=400)
-    asked.add_argument("--seed", type=int, default=0)
-    asked.add_argument("--store", type=Path, default=STORE)
-    asked.add_argument("--workers", type=int, default=1)
-    asked.add_argument("--seconds", type=float, default=float("inf"), help="stop after this long; the next run goes on")
+    many(asked, 400, STORE)
     wish = asked.parse_args(words)
     rows = collect(
         partial(calibrate, wish.seed), {"seed": wish.seed}, wish.count, wish.store, wish.workers, wish.seconds

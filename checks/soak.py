@@ -17,7 +17,7 @@ from typing import Any
 
 from checks.soak_problems import MIX, call, draw, solve
 from checks.soak_report import report
-from checks.tool import collect, parser, write
+from checks.tool import collect, many, parser, write
 from onehead.errors import SolveError
 
 STORE = Path("out") / "soak.jsonl"
@@ -47,11 +47,7 @@ def run_one(seed: int, number: int) -> dict[str, Any]:
 def main(words: list[str] | None = None) -> int:
     """Run or go on with a sweep, print its report, and say by the exit code whether something is unexplained."""
     asked = parser("checks.soak", __doc__, "docs/assets/soak.md")
-    asked.add_argument("--count", type=int, default=20_000)
-    asked.add_argument("--seed", type=int, default=0)
-    asked.add_argument("--store", type=Path, default=STORE)
-    asked.add_argument("--workers", type=int, default=1)
-    asked.add_argument("--seconds", type=float, default=float("inf"), help="stop after this long; the next run goes on")
+    many(asked, 20_000, STORE)
     asked.add_argument("--only", type=int, help="solve this one problem, print what happened, store nothing")
     wish = asked.parse_args(words)
     if wish.only is not None:

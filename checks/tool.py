@@ -16,7 +16,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["ASSETS", "QUIET", "ROOT", "Ended", "append", "child", "collect", "parser", "read", "table", "write"]
+__all__ = ["ASSETS", "QUIET", "ROOT", "Ended", "append", "child", "collect", "many", "parser", "read", "table", "write"]
 
 ROOT = Path(__file__).parents[1]
 ASSETS = ROOT / "docs" / "assets"
@@ -45,6 +45,15 @@ def parser(module: str, doc: str | None, write: str) -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog=f"python -m {module}", description=(doc or "").split("\n", 1)[0])
     made.add_argument("--write", action="store_true", help=f"write {write}")
     return made
+
+
+def many(made: argparse.ArgumentParser, count: int, store: Path) -> None:
+    """Add the words of a check of many random problems: how many, which, where they are kept, and how long."""
+    made.add_argument("--count", type=int, default=count)
+    made.add_argument("--seed", type=int, default=0)
+    made.add_argument("--store", type=Path, default=store)
+    made.add_argument("--workers", type=int, default=1)
+    made.add_argument("--seconds", type=float, default=float("inf"), help="stop after this long; the next run goes on")
 
 
 def read(store: Path) -> Iterator[dict[str, Any]]:

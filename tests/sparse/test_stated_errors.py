@@ -117,3 +117,15 @@ def test_a_part_without_a_number_makes_the_error_infinite():
     assert stated_error(whole, parts, sampled=True)[0] == np.inf
     assert 0.05 < stated_error(whole, parts, sampled=True)[1] < 0.1
     assert stated_error(whole, parts[:0], sampled=True) == pytest.approx(1e-8 * whole, rel=1e-3)
+
+
+@pytest.mark.parametrize(("model", "ridge"), [("pooled", 10.0), ("vectorised", 100.0), ("attention", 100.0)])
+def test_a_bias_that_nothing_determines_is_said_to_be_free(model: str, ridge: float) -> None:
+    """Balanced classes and every margin below one: hinge losses of the two classes change alike, whatever the bias."""
+    task = Task()
+    point = sparse.predict(task, Protocol(loss="hinge", ridge=ridge), model=model)
+    assert "nothing determines the bias" in point.certificate.warnings[0]
+    assert point.errors["bias"] > 1.0 and point.errors["test_error"] > 0.05
+    # with unequal classes the rarer one is paid for, and the bias is known again
+    other = sparse.predict(Task(positive_rate=0.4), Protocol(loss="hinge", ridge=0.1), model=model)
+    assert not other.certificate.warnings and other.errors["bias"] < 0.01

@@ -7,7 +7,7 @@ from onehead.aim.task import Learner, Task
 from onehead.cli.aim_flags import aim_options, alpha_option, alphas_option
 from onehead.cli.aim_scaling import features, phase_diagram, scaling
 from onehead.cli.aim_train import amp, compare, train
-from onehead.cli.frame import Answer, answered, failed_of
+from onehead.cli.frame import Answer, answered, failed_of, noted_of
 from onehead.cli.groups import Guide
 from onehead.cli.output import progress, working
 
@@ -66,6 +66,7 @@ def curve(task: Task, learner: Learner, alphas: tuple[float, ...]) -> Answer:
         value=found.to_rows(),
         columns=(*errors, "rank", "q", "m", "sigma", "residual", "status"),
         draw=lambda: plot.learning_curve(found, thresholds=aim.thresholds(task, learner)),
+        warnings=noted_of(found),
         failed=failed_of(found),
     )
 

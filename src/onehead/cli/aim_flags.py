@@ -89,8 +89,8 @@ def _take_samples(flags: dict[str, Any], dim: int | None) -> None:
 def _one_of(name: str, own: Any, other: Any) -> Any:
     """The value given; both or neither is a mistake."""
     if (own is None) == (other is None):
-        got = None if own is None else "both"
-        raise InvalidArgument(name, got, "given, or samples in its place where d is known; not both")
+        got = "neither" if own is None else "both"
+        raise InvalidArgument(name, got, "given, or --samples in its place where d is known; not both")
     return own if other is None else other
 
 

@@ -15,7 +15,7 @@ from onehead.files import check_file
 from onehead.numerics.interrupts import presses
 from onehead.results import Result
 
-__all__ = ["Answer", "answered", "failed_of", "json_option"]
+__all__ = ["Answer", "answered", "failed_of", "json_option", "noted_of"]
 
 PICTURES = (".png", ".pdf", ".svg")
 OUTPUTS = ("csv_file", "plot")
@@ -188,6 +188,14 @@ def _read_from(word: str) -> list[str | Path]:
     """The files that a word of the command line may stand for: itself, and the pieces of a checkpoint."""
     folder = Path(word).parent if word.endswith(".index.json") else Path(word)
     return [word, *folder.glob("*.safetensors"), *folder.glob("*.json")]
+
+
+def noted_of(found: Any, what: str = "points") -> list[str]:
+    """What a table of many results has no room for: how many of them carry a note, and the first one."""
+    noted = [text for row in found.to_rows() for text in row.get("warnings", ())[:1]]
+    if not noted:
+        return []
+    return [f"{len(noted)} of {len(found)} {what} carry a note, which --json and --csv hold; the first: {noted[0]}"]
 
 
 def failed_of(found: Any, what: str = "points") -> str:

@@ -18,6 +18,7 @@ from onehead.aim.equations.unknowns import Hats
 from onehead.aim.losses import LOSSES, Loss
 from onehead.errors import NotConverged
 from onehead.numerics.parallel import thread_map, threads
+from onehead.numerics.parts import error_of_parts
 from onehead.numerics.softmax import SoftmaxRow
 
 __all__ = ["Averages", "OutputChannel", "ProxMemory", "of_parts"]
@@ -27,6 +28,7 @@ Array = NDArray[np.float64]
 SLICE = 2048  # nodes per slice: fixed, so that sums do not depend on the number of threads
 SHORT_SLICE = 64  # for more tokens, whose nodes cost more; no part of a rule is shorter, but for the coarsest
 SMALL_ANGLE = 0.02  # Stein forms divide by Q q - m^2; below this share of Q q they lose digits, derivatives do not
+FEW_TOKENS = 4  # up to which a proximal step is cheap enough to look for jumps on twice the points
 GRADIENT_TOLERANCE = 1e-6  # largest gradient of a prox objective; Newton leaves about 1e-10
 
 
@@ -53,11 +55,8 @@ class Averages(NamedTuple):
 
 
 def of_parts(values: Array) -> float:
-    """Error of a mean over independent parts: 1.5 standard errors, so that one in 400 Gaussian means is off by three of them.
-
-    With eight parts the ratio follows Student's law with seven degrees of freedom, whose tails are longer than a Gaussian's.
-    """
-    return float(1.5 * np.std(values, ddof=1) / np.sqrt(len(values)))
+    """Error of the mean of a number over the independent parts of a rule."""
+    return float(error_of_parts(values - np.mean(values)))
 
 
 def _sliced(kernel: Any, size: int, before: tuple[Any, ...], nodes: tuple[Array, ...], after: tuple[Any, ...]) -> Array:
@@ -176,6 +175,20 @@ class OutputChannel:
         if block.is_pair:
             kernel, before = pair_sums, (self.loss.compiled_pair,)
         return _sliced(kernel, 9, (*before, block.metric, block.row_fits), (*rule, points), at)
+
+    def switch_mass(self, q: float, m: float, sigma: float, *, level: int) -> float:
+        """Share of samples with a lower minimum than the one near the label, on enough points to see the share that matters (2.7).
+
+        A lattice has its weight everywhere, so that the coarsest will do. Sampled points are counted, on the rule of ``level``; of
+        one with few points the twin too.
+        """
+        if self.convex_at(sigma):
+            return 0.0
+        if not self.geometry.sampled:
+            return self.averages(q, m, sigma, level=0, search=True).switch_mass
+        twins = (False, True) if self.geometry.tokens <= FEW_TOKENS else (False,)
+        counted = [self.averages(q, m, sigma, level=level, search=True, twin=twin).switch_mass for twin in twins]
+        return sum(counted) / len(counted)
 
     def hats(
         self,

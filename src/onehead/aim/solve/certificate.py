@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.equations.emergence import is_zero
-from onehead.aim.equations.output import OutputChannel, ProxMemory
+from onehead.aim.equations.output import ProxMemory
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import INFINITE, Hats, Overlaps, SpectralMap
 from onehead.aim.solve.doubt import Doubt, doubt_of_limit, doubt_of_zero, stated_errors
@@ -21,7 +21,6 @@ __all__ = ["NARROW", "AimCertificate", "Numbers", "numbers_at"]
 ORIGIN = 1  # level of the rule at the zero map
 ACCURACY = 1e-4  # relative error of the test error that an answer should have
 ROUNDING = 1e-12  # of a test error that is zero
-FEW_TOKENS = 4  # up to which a proximal step is cheap enough to look for jumps on twice the points
 FAR_FROM_GAUSSIAN = 0.5  # excess kurtosis of a logit; a single instance of a limiting law at d = 100 has about 0.2
 NARROW = (
     "the learner is narrower than the rank it would choose; the theory of this case is a heuristic, and its gap to training, "
@@ -78,7 +77,7 @@ def _solved(problem: StateEvolution, solution: Solution) -> Numbers:
     # Tr S grad(penalty) at a fixed point: the penalty times its degree in S
     other = alpha * full.envelope(sigma) + 0.5 * (hats.m * m - hats.sigma * q) + 0.25 * hats.q * sigma
     other -= (problem.input.degree - 1) * penalty
-    switch = 0.0 if output.convex_at(sigma) else _switch_mass(output, q, m, sigma, solution.level)
+    switch = output.switch_mass(q, m, sigma, level=solution.level)
     stein = output.hats_of(full, q, m, sigma, derivative=False).sigma
     from_trace = output.geometry.unit * full.trace / sigma
     spectral = problem.input.replicon(overlaps, hats)
@@ -109,19 +108,6 @@ def _with_errors(problem: StateEvolution, certificate: AimCertificate, alpha: fl
     if error > ACCURACY * test + ROUNDING:
         warnings = (*warnings, f"the test error is good to {error / test:.1e}, relative, not to {ACCURACY:g}")
     return replace(certificate, errors=errors, quadrature_error=error, warnings=warnings)
-
-
-def _switch_mass(output: OutputChannel, q: float, m: float, sigma: float, level: int) -> float:
-    """Share of samples with a lower minimum than the one near the label, on enough points to see the share that matters.
-
-    A lattice has its weight everywhere, so that the coarsest will do. Sampled points are counted, on the rule that was solved on; of
-    one with few points the twin too.
-    """
-    if not output.geometry.sampled:
-        return output.averages(q, m, sigma, level=0, search=True).switch_mass
-    twins = (False, True) if output.geometry.tokens <= FEW_TOKENS else (False,)
-    counted = [output.averages(q, m, sigma, level=level, search=True, twin=twin).switch_mass for twin in twins]
-    return sum(counted) / len(counted)
 
 
 def _judged(kind: Kind, switch: float, replicon: float | None) -> tuple[str, Kind, tuple[str, ...]]:

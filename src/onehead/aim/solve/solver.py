@@ -99,10 +99,8 @@ def _refined(problem: StateEvolution, alpha: float, state: Vector, secants: Seca
 
 def _hops(problem: StateEvolution, attempt: Attempt) -> bool:
     """Whether proximal points hop between minima: a lattice and its twin may then agree by chance, and a coarser one counts too."""
-    output, at = problem.output, attempt.overlaps[:3]
-    if output.geometry.sampled or output.convex_at(at[2]):
-        return False
-    return output.averages(*at, level=0, search=True).switch_mass > VISIBLE_SWITCH
+    output, (q, m, sigma, *_) = problem.output, attempt.overlaps
+    return not output.geometry.sampled and output.switch_mass(q, m, sigma, level=0) > VISIBLE_SWITCH
 
 
 def _coarse(problem: StateEvolution, alpha: float, start: Vector | None) -> tuple[Vector, Secants, int]:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.errors import InvalidArgument
+from onehead.numerics.parts import error_of_parts
 from onehead.sparse.losses import Array
 from onehead.sparse.task import Task
 
@@ -37,9 +38,6 @@ BITS = 30  # of a Sobol coordinate
 TILT = 1.5  # events of probability p of the largest tokens are drawn with about p^(1/TILT)
 
 ROUNDING, SMALLEST = 1e-8, 1e-12  # errors, relative and absolute, of a number that is solved for to rounding
-CAREFUL = (
-    1.5  # Student's t of 15 degrees of freedom passes 4.5 once in two thousand times; the rest pays for heavy tails
-)
 
 _GRID = np.linspace(-9.0, 9.0, 2001)  # the Gaussian of a linear model's logit: trapezoid rule, error below 1e-12
 _COMBS = 4  # interleaved grids of it, whose differences show the error of a loss with a kink
@@ -112,7 +110,7 @@ class Features:
 def stated_error(whole: Array, parts: Array, *, sampled: bool) -> Array:
     """The error of the numbers of a sample, (k,), from those of its parts, (parts, k); infinite where a part has none.
 
-    Of independent draws: the standard error of their mean, times CAREFUL; their spread is taken about the number of the whole,
+    Of independent draws: what `error_of_parts` says; their spread is taken about the number of the whole,
     so that what all of them miss counts too. Of interleaved grids: the farthest, over their number; where a kink makes the error, that
     of the whole grid is smaller, since it falls with the square of the spacing.
     """
@@ -124,7 +122,7 @@ def stated_error(whole: Array, parts: Array, *, sampled: bool) -> Array:
         off = np.where(np.isnan(off), np.inf, off)
         if not sampled:
             return np.asarray(rounding + np.max(off, axis=0) / len(parts))
-        return np.asarray(rounding + CAREFUL * np.sqrt(np.sum(off**2, axis=0) / (len(parts) * (len(parts) - 1.0))))
+        return np.asarray(rounding + error_of_parts(off))
 
 
 def affordable(log2_points: int, length: int) -> int:

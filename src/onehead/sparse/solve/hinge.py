@@ -25,9 +25,11 @@ from onehead.sparse.equations.order import Averages, Solution, Stationarity, Sys
 from onehead.sparse.losses import Array
 from onehead.sparse.solve.stationarity import TOLERANCE, polish, solve_stationarity
 
-__all__ = ["collapsed", "first_order_cost", "solve_hard_margin", "solve_hinge"]
+__all__ = ["bias_is_free", "collapsed", "first_order_cost", "solve_hard_margin", "solve_hinge"]
 
 Three = tuple[Array, Array, Array]
+
+FREE = 1e-3  # of the bias: an equation that leaves as much of it within its tolerance does not determine it
 
 
 def _band(A: Array, B: Array) -> tuple[Array, Array, Array, Array]:
@@ -125,6 +127,18 @@ def solve_hinge(features: Features, *, alpha: float, ridge: float, start: Array 
     )
     found = solve_stationarity(equations, ridge=ridge, start=start)
     return replace(found, equations=partial(_system, alpha=alpha, ridge=ridge))
+
+
+def bias_is_free(features: Features, solution: Solution) -> bool:
+    """Whether the bias can be moved without a change of the loss: balanced classes, and a ridge that keeps every margin below one.
+
+    The equations then hold for every bias between -1 and 1, give or take the weights, and the one found is where the search began.
+    """
+    if solution.equations is None or solution.unknowns is None:
+        return False
+    slope = solution.equations(features)(solution.unknowns)[1]
+    bias = solution.x.size - 1
+    return bool(FREE * abs(slope[bias, bias]) < TOLERANCE)
 
 
 def _hard_margin_system(features: Features, *, alpha: float) -> System:

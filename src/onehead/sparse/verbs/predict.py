@@ -1,6 +1,6 @@
 """Predict the protocol without training: alignment, then stage four, then errors (S4, S8)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -19,7 +19,8 @@ from onehead.sparse.equations.features import (
     with_gauss,
 )
 from onehead.sparse.equations.order import Solution
-from onehead.sparse.losses import Array, Loss
+from onehead.sparse.losses import Array, Hinge, Loss
+from onehead.sparse.solve.hinge import bias_is_free
 from onehead.sparse.solve.parts import solve_parts
 from onehead.sparse.solve.readout import COLLAPSED, errors_of, needs_gauss, solve_readout
 from onehead.sparse.solve.square import ridgeless_limit
@@ -31,6 +32,9 @@ FIRST, FINEST = 12, 17  # log2 of the points per class of the first sample and o
 COARSE = 2  # log2 of how many times fewer points serve where an error of 1e-3 is enough
 RIDGELESS_LEVEL = 17  # closed forms: many points cost little
 SCRAMBLING = 0  # seed of the points
+FREE_BIASES = np.concatenate(
+    [-np.geomspace(1.0, 1e-6, 31), [0.0], np.geomspace(1e-6, 1.0, 31)]
+)  # tried where none is right
 FASTEST = 3.0  # times that an error falls when the points are doubled; a statement that fell farther was lucky
 
 
@@ -120,6 +124,7 @@ class _Solved(NamedTuple):
     solution: Solution
     numbers: _Numbers
     errors: _Numbers
+    free: bool  # is the bias, which no sample then holds
 
 
 @checked(**PROBLEM, test_length=optional(whole(1)), accuracy=number(above=0.0))
@@ -184,7 +189,13 @@ def _solve(
         errors = errors._replace(test_error=errors.test_error + features.unseen)
     if np.isfinite(solution.chi):
         errors = errors._replace(train_error=errors.train_error + features.unseen)
-    return _Solved(solution, numbers, errors)
+    free = isinstance(loss, Hinge) and bias_is_free(features, solution)
+    if free:
+        x = solution.x
+        moved = [replace(solution, x=np.append(x[:-1], bias)) for bias in FREE_BIASES]
+        off = [np.abs(np.subtract(_numbers(features, loss, other, fresh), numbers)) for other in moved]
+        errors = _Numbers(*np.maximum(errors, np.max(off, axis=0)).tolist())
+    return _Solved(solution, numbers, errors, free)
 
 
 def _numbers(features: Features, loss: Loss, solution: Solution, fresh: Features | None) -> _Numbers:
@@ -219,7 +230,7 @@ def _refine(task: Task, protocol: Protocol, query: Query, test_length: int | Non
         found = _solve(protocol, protocol.alpha1, features, fresh, start)
         errors = _Numbers(*np.maximum(found.errors, last / FASTEST).tolist())
         found, last, start = found._replace(errors=errors), np.array(errors), found.solution.start
-        if errors.test_error <= accuracy:
+        if errors.test_error <= accuracy or found.free:
             break
     return found
 
@@ -255,17 +266,19 @@ def _prediction(
             quadrature_error=found.errors.test_error,
             errors=errors,
             evaluations=solution.evaluations,
-            warnings=_doubts(query, found.errors.test_error, accuracy),
+            warnings=_doubts(query, found, accuracy),
         ),
     )
 
 
-def _doubts(query: Query | None, error: float, accuracy: float) -> tuple[str, ...]:
+def _doubts(query: Query | None, found: _Solved, accuracy: float) -> tuple[str, ...]:
     """Sentences a reader should see before using the number."""
     doubts = []
     if query is not None and query["cos_query"] < 0.0:
         doubts.append(f"the query is anti-aligned (cos {query['cos_query']:.3f}): it looks away from the signal.")
-    if error > accuracy:
+    if found.free:
+        doubts.append("the ridge keeps every margin below one, so that nothing determines the bias; lower ridge.")
+    elif (error := found.errors.test_error) > accuracy:
         doubts.append(f"the quadrature error {error:.1e} is above the wanted {accuracy:.1e}.")
     return tuple(doubts)
 

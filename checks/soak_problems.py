@@ -304,7 +304,7 @@ def check_prediction(point: aim.Prediction) -> str:
         ),
         # a map without negative eigenvalues that fits noise points away from a target of negative mean
         (point.q < 0.0 or (point.m < 0.0 <= task.target.mean), f"q {point.q!r}, m {point.m!r}"),
-        (point.m**2 > point.q * reach * (1.0 + 1e-8), "m² > q P²"),
+        (max(point.m, 0.0) ** 2 > point.q * reach * (1.0 + 1e-8), "m² > q P²"),
         (floored and point.excess_error < -QUADRATURE, f"excess error {point.excess_error!r}: below the plateau"),
         (point.sigma < 0.0, f"sigma {point.sigma!r}"),
         *_beaten(point),

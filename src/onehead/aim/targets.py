@@ -16,7 +16,7 @@ from onehead.fields import Slider, word, words_of
 from onehead.problem import Problem
 from onehead.spectra.law import Law, edge_rule
 
-__all__ = ["Atoms", "Discrete", "MarchenkoPastur", "PowerLaw", "Spikes", "Target", "target_of"]
+__all__ = ["Atoms", "Discrete", "MarchenkoPastur", "PowerLaw", "Product", "Spikes", "Target", "target_of"]
 
 Array = NDArray[np.float64]
 
@@ -37,6 +37,7 @@ class Target(Problem):
     """
 
     known: ClassVar[dict[str, type["Target"]]] = {}
+    symmetric: ClassVar[bool] = True  # whether it can be the map of a tied head
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
@@ -65,6 +66,10 @@ class Target(Problem):
     @abstractmethod
     def law(self, s: float) -> Law:
         """rho_s: the target spectrum freely convolved with a semicircle of variance s > 0."""
+
+    @abstractmethod
+    def singular_law(self, s: float) -> Law:
+        """The same of singular values, each with both signs and half its weight: the law of an untied head (U2, U3)."""
 
     @abstractmethod
     def density(self, x: Array) -> Array:
@@ -129,7 +134,7 @@ class MarchenkoPastur(Target):
     kappa0: float = word(
         0.5,
         "κ₀",
-        "Width of an mp target over d; its rank below 1.",
+        "Width of an mp or product target over d; its rank below 1.",
         label="Target width",
         ge=1e-3,
         le=1e3,
@@ -158,12 +163,69 @@ class MarchenkoPastur(Target):
 
         return MarchenkoPasturSemicircle(self.kappa0, s)
 
+    def singular_law(self, s: float) -> Law:
+        """Of the eigenvalues with both signs."""
+        raise NotImplementedError
+
     def density(self, x: Array) -> Array:
         """sqrt κ₀ sqrt((x+ - x)(x - x-)) / (2 pi x)."""
         low, high = self.edges
         x = np.asarray(x, dtype=float)
         inside = np.clip((high - x) * (x - low), 0.0, None)
         return np.sqrt(self.kappa0 * inside) / (2.0 * np.pi * np.where(x > 0.0, x, 1.0))
+
+
+class Product(Target):
+    """S* = W_Q' W_K / sqrt(m0 d) with two independent m0 x d Gaussian matrices, m0 = κ₀ d: the target of an untied head (U1).
+
+    Whatever κ₀, Q0 = 1. Its rank is min(κ₀, 1); eigenvalues are read as singular values.
+
+    Examples
+    --------
+    >>> target = Product(kappa0=0.5)
+    >>> target.second_moment, target.rank
+    (1.0, 0.5)
+    """
+
+    symmetric = False
+
+    kind: Literal["product"] = Field("product", repr=False)
+    kappa0: float = word(
+        0.5,
+        "κ₀",
+        "Width of an mp or product target over d; its rank below 1.",
+        label="Target width",
+        ge=1e-3,
+        le=1e3,
+        slider=Slider(0.02, 5.0, log=True),
+    )
+
+    @property
+    def second_moment(self) -> float:
+        """Q0 = 1."""
+        return 1.0
+
+    @property
+    def rank(self) -> float:
+        """min(κ₀, 1)."""
+        return min(self.kappa0, 1.0)
+
+    @property
+    def edges(self) -> tuple[float, float]:
+        """Smallest and largest singular value that is not zero."""
+        raise NotImplementedError
+
+    def law(self, s: float) -> Law:
+        """A map without symmetry has singular values alone."""
+        raise OutsideDomain("a product target is not symmetric: use attention self or cross.")
+
+    def singular_law(self, s: float) -> Law:
+        """From its quartic equation (U3)."""
+        raise NotImplementedError
+
+    def density(self, x: Array) -> Array:
+        """Of the singular values."""
+        raise NotImplementedError
 
 
 class Discrete(Target):
@@ -233,6 +295,10 @@ class Discrete(Target):
         from onehead.spectra.atoms import AtomsSemicircle  # noqa: PLC0415  (loads numba)
 
         return AtomsSemicircle(self.values, s)
+
+    def singular_law(self, s: float) -> Law:
+        """Each with both signs."""
+        raise NotImplementedError
 
     def density(self, x: Array) -> Array:
         """Atoms have none."""

@@ -26,8 +26,11 @@ class Nodes(NamedTuple):
 class Law(ABC):
     """A spectral law rho_s: some target spectrum, freely convolved with a semicircle of variance s.
 
-    Its Stieltjes transform is g(x) = int rho(t) / (x - t) dt.
+    Its Stieltjes transform is g(x) = int rho(t) / (x - t) dt. A law of singular values has each with both signs, half the weight on
+    either: ``sides`` is then 2, and sums over singular values are twice those over x > 0.
     """
+
+    sides: int = 1
 
     @property
     @abstractmethod

@@ -10,11 +10,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.equations.geometry import tied
+from onehead.aim.equations.geometry import geometry_of
 from onehead.aim.equations.input import CHANNELS, InputChannel
 from onehead.aim.equations.output import OutputChannel, ProxMemory
 from onehead.aim.equations.unknowns import Hats, Labels, Overlaps
-from onehead.aim.losses import loss_named
+from onehead.aim.losses import loss_on
 from onehead.aim.task import Learner, Task
 
 __all__ = ["StateEvolution", "Units"]
@@ -61,7 +61,7 @@ class StateEvolution:
     @classmethod
     def of(cls, task: Task, learner: Learner) -> "StateEvolution":
         """The equations of a task and a learner."""
-        geometry, kind = tied(task.tokens), CHANNELS[learner.param]
+        geometry, kind = geometry_of(task.attention, task.mask, task.tokens), CHANNELS[learner.param]
         units, noise = Units(learner.beta, task.beta0, kind.degree), task.beta0**2 * task.noise
         channel = kind(
             target=task.target,
@@ -71,7 +71,7 @@ class StateEvolution:
             unit=geometry.unit,
         )
         output = OutputChannel(
-            loss=loss_named(learner.loss),
+            loss=loss_on(task.labels, learner.loss),
             geometry=geometry,
             label_power=task.beta0**2 * task.target.second_moment + 0.5 * noise,
             branch=learner.branch,

@@ -75,7 +75,7 @@ def _solved(problem: StateEvolution, solution: Solution) -> Numbers:
     train = alpha * full.loss + penalty
     # the same by the other form (2.4): the Moreau envelope plus a combination of the six scalars, which equals half of
     # Tr S grad(penalty) at a fixed point: the penalty times its degree in S
-    other = alpha * full.envelope(sigma) + 0.5 * (hats.m * m - hats.sigma * q) + 0.25 * hats.q * sigma
+    other = alpha * full.envelope(sigma) + (hats.m * m - hats.sigma * q + 0.5 * hats.q * sigma) / output.geometry.unit
     other -= (problem.input.degree - 1) * penalty
     switch = output.switch_mass(q, m, sigma, level=solution.level)
     stein = output.hats_of(full, q, m, sigma, derivative=False).sigma

@@ -187,7 +187,9 @@ def geometry_of(attention: str, mask: str, tokens: int) -> Geometry:
     if attention == "tied" and mask == "none":
         return tied(tokens)
     if attention == "self" and mask != "strict":
-        raise OutsideDomain("self-attention that sees its own logit has no theory here yet; use mask strict, or attention cross.")
+        raise OutsideDomain(
+            "self-attention that sees its own logit has no theory here yet; use mask strict, or attention cross."
+        )
     return apart(tokens, mask, symmetric=attention == "tied")
 
 

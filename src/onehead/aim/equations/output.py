@@ -134,7 +134,9 @@ class OutputChannel:
         """Sums of pieces of blocks, a row for each part of the sampled ones; what is on a lattice is whole in all of them."""
         found = np.zeros((PARTS, blocks[0].shape[1]))
         for block, sums in zip(self.geometry.blocks, blocks, strict=True):
-            found += sums.sum(axis=0) if block.on_lattice else PARTS * sums.reshape(PARTS, -1, sums.shape[1]).sum(axis=1)
+            found += (
+                sums.sum(axis=0) if block.on_lattice else PARTS * sums.reshape(PARTS, -1, sums.shape[1]).sum(axis=1)
+            )
         return found
 
     def _sums(
@@ -314,7 +316,9 @@ class OutputChannel:
         for block in self.geometry.blocks:
             rule = logit_rule(block, level, twin)
             before = (self.loss.compiled, self.loss.compiled_response, block.select, block.covariance)
-            sums = _sliced(origin_sums, 2, block.slice, before, (rule.label, rule.weights), (np.sqrt(self.label_power),))
+            sums = _sliced(
+                origin_sums, 2, block.slice, before, (rule.label, rule.weights), (np.sqrt(self.label_power),)
+            )
             if self.loss.hard:  # the variance of a drawn label adds what it answers to its logits with (U4)
                 sums[:, 0] += sums[:, 1]
             found.append(self.geometry.unit * block.multiplicity * sums)

@@ -263,7 +263,7 @@ class OutputChannel:
         return sum(
             float(self._loss_sums(row, yardstick, (Q, q, m), coarse, twin).sum())
             if (formula := self._formula(row, yardstick)) is None
-            else row.multiplicity * formula(SoftmaxRow(row.columns, Q, q, m))
+            else row.multiplicity * formula(row.at([Q], [q], [m]))
             for row in self.geometry.rows
         )
 

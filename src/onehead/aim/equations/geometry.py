@@ -195,6 +195,11 @@ class Geometry:
         return float(sum(block.multiplicity * block.dim for block in self.blocks))
 
     @property
+    def sectors(self) -> int:
+        """Parts of the map that are seen to different degrees: two, symmetric and antisymmetric, or one (U5.1)."""
+        return len(self.blocks[0].sectors)
+
+    @property
     def sampled(self) -> bool:
         """Whether averages are taken over sampled points, which see derivatives better than Stein forms (2.6)."""
         return not all(block.on_lattice for block in self.blocks)

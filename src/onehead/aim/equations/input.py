@@ -36,6 +36,8 @@ class InputChannel(ABC):
     degree: ClassVar[int]
     relaxes: ClassVar[bool]  # whether a solution can be reached by letting λ fall from where the map vanishes
     lowest: ClassVar[float]  # eigenvalue that a map can have
+    by_sigma: ClassVar[bool] = True  # whether the equations can be solved at a given Sigma
+    heuristic: ClassVar[str | None] = None  # what is not exact about it, in words
 
     target: Target
     scale: float
@@ -296,6 +298,11 @@ class Thresholded(InputChannel):
         if labels.noise > 0.0 or self.obstacle is not None:
             return INFINITE
         return ridgeless.recovery(self, labels)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SingularValues(Thresholded):
+    """STUB"""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -58,7 +58,7 @@ def of_parts(values: Array) -> float:
     return float(error_of_parts(values - np.mean(values)))
 
 
-def _sliced(
+def sliced(
     kernel: Any, size: int, length: int, before: tuple[Any, ...], nodes: tuple[Array, ...], after: tuple[Any, ...]
 ) -> Array:
     """Run a kernel over fixed slices of the nodes, a run of slices per thread; one row of sums per slice."""
@@ -95,6 +95,10 @@ class OutputChannel:
     label_power: float
     branch: str = "label"
     jumps: bool = False
+
+    def even(self, q: float, m: float) -> tuple[float, ...]:
+        """The overlaps of a map that is alike in all its sectors, of which it has one."""
+        return q, m
 
     def convex_at(self, sigma: float) -> bool:
         """Whether every prox has one minimum (2.7)."""
@@ -182,12 +186,12 @@ class OutputChannel:
         if self.loss.hard:
             *state, _, detail, _ = at
             before = (self.loss.compiled, block.select, block.metric)
-            return _sliced(hard_sums, 9, block.slice, before, rule, (*state, detail))
+            return sliced(hard_sums, 9, block.slice, before, rule, (*state, detail))
         kernel: Any = prox_sums
         before = (self.loss.compiled, self.loss.compiled_response, block.select)
         if block.is_pair or block.is_line:
             kernel, before = pair_sums if block.is_pair else line_sums, (self.loss.compiled_pair,)
-        return _sliced(kernel, 9, block.slice, (*before, block.metric, block.row_fits), (*rule, points), at)
+        return sliced(kernel, 9, block.slice, (*before, block.metric, block.row_fits), (*rule, points), at)
 
     def switch_mass(self, q: float, m: float, sigma: float, *, level: int) -> float:
         """Share of samples with a lower minimum than the one near the label, on enough points to see the share that matters (2.7).
@@ -219,16 +223,17 @@ class OutputChannel:
         averages = self.averages(q, m, sigma, level=level, twin=twin, detail=detail, memory=memory)
         return self.hats_of(averages, q, m, sigma, derivative=derivative)
 
-    def use_derivatives(self, q: float, m: float) -> bool:
+    def use_derivatives(self, *pair: float) -> bool:
         """Whether the derivative forms are the better ones (2.6).
 
         Stein forms lose digits when recovery is nearly perfect, and have the larger error on sampled points; but they are the
         exact ones where the prox jumps.
         """
-        return (self.geometry.sampled and not self.jumps) or self.narrow_angle(q, m)
+        return (self.geometry.sampled and not self.jumps) or self.narrow_angle(*pair)
 
-    def narrow_angle(self, q: float, m: float) -> bool:
+    def narrow_angle(self, *pair: float) -> bool:
         """Whether learner and label are too close for the Stein forms, which divide by Q q - m²."""
+        q, m = pair
         return 1.0 - m * m / (self.label_power * q) < SMALL_ANGLE
 
     def hats_of(self, averages: Averages, q: float, m: float, sigma: float, *, derivative: bool) -> Hats:
@@ -290,7 +295,7 @@ class OutputChannel:
         Q, q, m = at
         how = (np.sqrt(Q), m / Q, np.sqrt(max(q - m * m / Q, 0.0)))
         rule = row_rule(row.block, coarse=coarse, twin=twin)
-        return row.multiplicity * _sliced(loss_sums, 1, row.block.slice, (yardstick.compiled,), rule, how)[:, 0]
+        return row.multiplicity * sliced(loss_sums, 1, row.block.slice, (yardstick.compiled,), rule, how)[:, 0]
 
     @lru_cache(maxsize=64)  # noqa: B019  (frozen and small: the same few channels are asked again and again)
     def at_origin(self, level: int) -> tuple[float, float]:
@@ -316,7 +321,7 @@ class OutputChannel:
         for block in self.geometry.blocks:
             rule = logit_rule(block, level, twin)
             before = (self.loss.compiled, self.loss.compiled_response, block.select, block.covariance)
-            sums = _sliced(
+            sums = sliced(
                 origin_sums, 2, block.slice, before, (rule.label, rule.weights), (np.sqrt(self.label_power),)
             )
             if self.loss.hard:  # the variance of a drawn label adds what it answers to its logits with (U4)

@@ -139,7 +139,7 @@ class _Looking:
             return Doubt(found, (), tuple(others), jumps=False)
         pieces = output.parts(*at, level=level, memory=attempt.memory if attempt.memory.follow else None)
         parts, jumps = [self._by(piece) for piece in pieces], False
-        if not (output.jumps or output.convex_at(sigma) or output.narrow_angle(*pair)):
+        if not (output.jumps or output.convex_at(*attempt.overlaps.sigmas) or output.narrow_angle(*pair)):
             stein = [self._by(piece, derivative=False) for piece in pieces]
             gaps = np.array([_logs(one) - _logs(other) for one, other in zip(stein, parts, strict=True)])
             gap, error = gaps.mean(axis=0), gaps.std(axis=0, ddof=1) / np.sqrt(len(gaps))
@@ -181,9 +181,9 @@ def doubt_of_zero(problem: StateEvolution, alpha: float, level: int, overlaps: O
     errors = problem.output.at_origin_error(level)
     shift = [1.0 + alpha * error / hat for error, hat in zip(errors, hats[:2], strict=True)]
     less_m = Hats(hats.q, hats.m / shift[1], hats.sigma)
-    where, found = overlaps.map, Alternative(overlaps, hats, problem.output.fresh_loss(0.0, 0.0))
+    where, found = overlaps.map, Alternative(overlaps, hats, problem.output.fresh_loss(*overlaps.pair))
     moved = where._replace(s=where.s * shift[0] * shift[1] ** 2, eps=where.eps * shift[1])
-    own = problem.output.fresh_loss_error(0.0, 0.0)
+    own = problem.output.fresh_loss_error(*overlaps.pair)
     others = (
         found._replace(hats=hats._replace(q=hats.q * shift[0]), envelope=found.envelope + own),
         found._replace(overlaps=overlaps._replace(map=moved), hats=less_m),

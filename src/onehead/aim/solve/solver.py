@@ -117,6 +117,8 @@ def _coarse(problem: StateEvolution, alpha: float, start: Vector | None) -> tupl
         with suppress(SolveError):
             return relax(problem, alpha, 0), (), 0
     try:
+        if not problem.input.by_sigma:
+            raise NotConverged("no start led to one.")
         return walk(problem, alpha, 0), (), 0
     except SolveError as failure:
         raise _lost(alpha, failure) from failure
@@ -124,10 +126,9 @@ def _coarse(problem: StateEvolution, alpha: float, start: Vector | None) -> tupl
 
 def _at_level(problem: StateEvolution, alpha: float, state: Vector, level: int, secants: Secants) -> Attempt:
     """Solve on one rule: at fixed α, else by way of Sigma with every prox kept in its minimum, α or λ being the unknown."""
-    routes: list[Callable[[], Attempt]] = [
-        lambda: at_alpha(problem, alpha, state, level, secants=secants),
-        lambda: polish(problem, alpha, state, level),
-    ]
+    routes: list[Callable[[], Attempt]] = [lambda: at_alpha(problem, alpha, state, level, secants=secants)]
+    if problem.input.by_sigma:
+        routes.append(lambda: polish(problem, alpha, state, level))
     if problem.input.relaxes:
         routes.append(lambda: polish(problem, alpha, state, level, by_decay=True))
     failure: SolveError = NotConverged("the equations have several solutions far apart.")
@@ -161,7 +162,7 @@ def guesses(problem: StateEvolution, alpha: float, shrinkage: float) -> Iterator
             near = problem.input.interpolating(problem.labels, alpha, accuracy=0.5).overlaps
             sigma = alpha * problem.informative * near.map.eps / problem.decay
             if near.q > 0.0 and near.m > 0.0:  # with next to no samples both may underflow
-                yield np.log([near.q, near.m, max(sigma, 1e-3)])
+                yield problem.even(np.log([near.q, near.m, max(sigma, 1e-3)]))
     yield _plateau_guess(problem, alpha, shrinkage)
     if problem.input.emerges:  # the map of the first step from S = 0, with its own small Sigma
         yield problem.input.overlaps(problem.at_origin(alpha, 0)[1]).logs
@@ -202,4 +203,4 @@ def _plateau_guess(problem: StateEvolution, alpha: float, c: float) -> Vector:
     """The plateau c P (8.1), with the Sigma of many samples."""
     c, power = max(c, 0.05), problem.input.reachable_power or problem.target_power
     sigma = min(0.6 / alpha, problem.input.largest_sigma)
-    return np.log([c * c * power, c * power * (1.0 - 1e-6), sigma])
+    return problem.even(np.log([c * c * power, c * power * (1.0 - 1e-6), sigma]))

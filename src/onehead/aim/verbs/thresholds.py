@@ -67,7 +67,7 @@ def thresholds(task: Task, learner: Learner | None = None) -> Thresholds:
     ratio, state = problem.input.interpolation(problem.labels)
     # without a state the ridgeless solution grows without bound, trained directly or to a target of no positive mean: pure noise
     q, m = (state.overlaps.q, state.overlaps.m) if state is not None else (1e12, problem.target_power)
-    peak = problem.output.fresh_loss(q, m, loss="squared")
+    peak = problem.output.fresh_loss(*problem.output.even(q, m), loss="squared")
     cautions = [NARROW] if problem.narrow_interpolation or problem.narrow_recovery else []
     if ratio > problem.direct_interpolation:
         # the A of a narrow learner can exceed one (3); a narrow map is one that direct training could find as well

@@ -17,7 +17,18 @@ from numpy.typing import NDArray
 from onehead.numerics.gaussian import GaussianRule, lattice, sobol
 from onehead.numerics.softmax import Column, SoftmaxRow
 
-__all__ = ["PARTS", "Block", "Geometry", "LogitRule", "Row", "geometry_of", "logit_rule", "normal_rule", "row_rule", "tied"]
+__all__ = [
+    "PARTS",
+    "Block",
+    "Geometry",
+    "LogitRule",
+    "Row",
+    "geometry_of",
+    "logit_rule",
+    "normal_rule",
+    "row_rule",
+    "tied",
+]
 
 Array = NDArray[np.float64]
 
@@ -135,7 +146,8 @@ def _steady(values: Array, vectors: Array) -> Array:
     return steady
 
 
-class Alike(NamedTuple):
+@dataclass(frozen=True)
+class Alike:
     """Columns of a row whose logits have the same variance, per unit of variance of each sector of the map, and how many."""
 
     variances: tuple[float, ...]

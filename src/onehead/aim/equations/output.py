@@ -79,7 +79,7 @@ class ProxMemory:
 
     follow: bool
     points: tuple[Array, ...] | None = None  # an array per block
-    averages: Averages | None = None  # over these points
+    averages: Any = None  # over these points
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,7 +268,7 @@ class OutputChannel:
         return sum(
             float(self._loss_sums(row, yardstick, (Q, q, m), coarse, twin).sum())
             if (formula := self._formula(row, yardstick)) is None
-            else row.multiplicity * formula(row.at([Q], [q], [m]))
+            else row.multiplicity * formula(self._fresh_row(row, q, m, power=Q))
             for row in self.geometry.rows
         )
 
@@ -276,6 +276,17 @@ class OutputChannel:
     def _formula(row: Row, yardstick: Loss) -> Callable[[SoftmaxRow], float] | None:
         """The average loss of a row by formula, where there is one; two columns have a lattice as good."""
         return None if row.block.is_line else yardstick.fresh
+
+    def zero_one(self, *pair: float) -> float:
+        """Share of rows of a fresh sample whose largest logit is not that of the label drawn from the target's softmax (U7)."""
+        rows = self.geometry.rows
+        missed = sum(row.multiplicity * self._fresh_row(row, *pair).missed for row in rows)
+        return missed / sum(row.multiplicity for row in rows)
+
+    def _fresh_row(self, row: Row, *pair: float, power: float | None = None) -> SoftmaxRow:
+        """A row of a fresh sample at these overlaps."""
+        q, m = pair
+        return row.at([self.label_power if power is None else power], [q], [m])
 
     def fresh_loss_error(self, q: float, m: float, *, power: float | None = None, loss: str | None = None) -> float:
         """Error of an average over fresh samples, as its rule shows it; the formula has none to speak of."""
@@ -321,9 +332,7 @@ class OutputChannel:
         for block in self.geometry.blocks:
             rule = logit_rule(block, level, twin)
             before = (self.loss.compiled, self.loss.compiled_response, block.select, block.covariance)
-            sums = sliced(
-                origin_sums, 2, block.slice, before, (rule.label, rule.weights), (np.sqrt(self.label_power),)
-            )
+            sums = sliced(origin_sums, 2, block.slice, before, (rule.label, rule.weights), (np.sqrt(self.label_power),))
             if self.loss.hard:  # the variance of a drawn label adds what it answers to its logits with (U4)
                 sums[:, 0] += sums[:, 1]
             found.append(self.geometry.unit * block.multiplicity * sums)

@@ -20,6 +20,7 @@ from onehead.aim.equations.unknowns import SectorHats, SectorOverlaps, SpectralM
 from onehead.aim.losses import LOSSES, Loss
 from onehead.errors import NotConverged, OutsideDomain
 from onehead.numerics.fixed_point import fixed_point
+from onehead.numerics.softmax import SoftmaxRow
 
 __all__ = ["Consistent", "SectorAverages", "SectorLinear", "SectorOutput"]
 
@@ -103,7 +104,7 @@ class SectorOutput(OutputChannel):
         ]
         return [self._contracted(state, [row[part] for row in rows]) for part in range(PARTS)]
 
-    def _sums(  # type: ignore[override]
+    def _sums(
         self, state: tuple[float, ...], level: int, twin: bool, detail: int, search: bool, memory: ProxMemory | None
     ) -> list[Array]:
         """For every block the averages in pieces, a row per slice of the nodes."""
@@ -188,12 +189,17 @@ class SectorOutput(OutputChannel):
     def _row_loss(self, row: Row, yardstick: Loss, pair: tuple[float, ...], power: float, how: Any) -> Array:
         """Average loss of one kind of row by quadrature, a number per slice of the nodes."""
         state = (*pair, 0.0, 0.0)
-        noisy = self if power == self.label_power else type(self)(loss=self.loss, geometry=self.geometry, label_power=power)
+        noisy = (
+            self if power == self.label_power else type(self)(loss=self.loss, geometry=self.geometry, label_power=power)
+        )
         label, free, weights = noisy._nodes(row.block, state, 3 if row.block.on_lattice else how["level"], how["twin"])
         nodes = (label, free, weights)
-        return row.multiplicity * sliced(loss_sums, 1, row.block.slice, (yardstick.compiled,), nodes, (1.0, 0.0, 1.0))[:, 0]
+        return (
+            row.multiplicity
+            * sliced(loss_sums, 1, row.block.slice, (yardstick.compiled,), nodes, (1.0, 0.0, 1.0))[:, 0]
+        )
 
-    def fresh_loss(  # type: ignore[override]
+    def fresh_loss(
         self,
         *pair: float,
         coarse: bool = False,
@@ -208,10 +214,15 @@ class SectorOutput(OutputChannel):
             how = {"level": 1 if coarse else 3, "twin": twin}
             return sum(float(self._row_loss(row, yardstick, pair, Q, how).sum()) for row in self.geometry.rows)
         return sum(
-            row.multiplicity * yardstick.fresh(row.at((Q, Q), pair[:2], pair[2:])) for row in self.geometry.rows
+            row.multiplicity * yardstick.fresh(self._fresh_row(row, *pair, power=Q)) for row in self.geometry.rows
         )
 
-    def fresh_loss_error(self, *pair: float, power: float | None = None, loss: str | None = None) -> float:  # type: ignore[override]
+    def _fresh_row(self, row: Row, *pair: float, power: float | None = None) -> SoftmaxRow:
+        """A row of a fresh sample at these overlaps."""
+        Q = self.label_power if power is None else power
+        return row.at((Q, Q), pair[:2], pair[2:])
+
+    def fresh_loss_error(self, *pair: float, power: float | None = None, loss: str | None = None) -> float:
         """Error of an average over fresh samples; the formula has none to speak of."""
         yardstick = self.loss if loss is None else LOSSES[loss]
         if yardstick.fresh is not None:
@@ -241,7 +252,9 @@ class SectorOutput(OutputChannel):
         found = []
         for block in self.geometry.blocks:
             rule = normal_rule(block, level, twin)
-            label = np.ascontiguousarray(rule.nodes[:, : block.dim] @ _root(block, self.label_power * block.covariance).T)
+            label = np.ascontiguousarray(
+                rule.nodes[:, : block.dim] @ _root(block, self.label_power * block.covariance).T
+            )
             sectors = []
             for C in block.sectors:
                 before = (self.loss.compiled, self.loss.compiled_response, block.select, np.ascontiguousarray(C))
@@ -256,7 +269,9 @@ class SectorOutput(OutputChannel):
 def _checked(hats: SectorHats) -> tuple[Array, Array, Array]:
     """(qhat, mhat, Sigmahat) of both sectors, if they are in the domain of the equations."""
     if not min(hats) > 0.0:
-        raise OutsideDomain("the output channel gave hats that are not positive; the iterate has left the domain of the equations.")
+        raise OutsideDomain(
+            "the output channel gave hats that are not positive; the iterate has left the domain of the equations."
+        )
     q, m, sigma = np.reshape(hats, (3, 2))
     return q, m, sigma
 
@@ -303,7 +318,7 @@ class Consistent(SingularValues):
         g1, mu1, nu1 = last["gaussian"]
         sigma = 1.0 / (sigma_hat + g1)
         q, m = ((m_hat + mu1) ** 2 * Q0 + q_hat + nu1) * sigma**2, (m_hat + mu1) * Q0 * sigma
-        return SectorOverlaps(*q.tolist(), *m.tolist(), *sigma.tolist(), *last["spectral"])
+        return SectorOverlaps(*6 * (0.0,), *last["spectral"]).at(*q.tolist(), *m.tolist(), *sigma.tolist())
 
     def replicon(self, overlaps: Any, hats: Any) -> float | None:
         """Not known."""
@@ -322,7 +337,8 @@ class SectorLinear(Linear):
         Q0, D = self.target_power, sigma_hat + 2.0 * self.unit * self.decay
         q, m, slope = (m_hat**2 * Q0 + q_hat) / D**2, m_hat * Q0 / D, float(np.mean(m_hat / D))
         where = SpectralMap(float(q.mean()) / slope**2 - Q0, 0.0, self.lowest, slope)
-        return SectorOverlaps(*q.tolist(), *m.tolist(), *(1.0 / D).tolist(), slope * self._mean, 1.0, where)
+        found = SectorOverlaps(*6 * (0.0,), tau=slope * self._mean, rank=1.0, map=where)
+        return found.at(*q.tolist(), *m.tolist(), *(1.0 / D).tolist())
 
     def replicon(self, overlaps: Any, hats: Any) -> float | None:
         """Not known."""

@@ -5,7 +5,18 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["INFINITE", "Hats", "Interpolating", "Labels", "Overlaps", "SectorHats", "SectorOverlaps", "SpectralMap"]
+__all__ = [
+    "INFINITE",
+    "AnyHats",
+    "AnyOverlaps",
+    "Hats",
+    "Interpolating",
+    "Labels",
+    "Overlaps",
+    "SectorHats",
+    "SectorOverlaps",
+    "SpectralMap",
+]
 
 INFINITE = float("inf")
 
@@ -156,7 +167,7 @@ class SectorOverlaps(NamedTuple):
 
     def at(self, *state: float) -> Self:
         """The same at another state."""
-        return type(self)(*state, self.tau, self.rank, self.map)  # type: ignore[arg-type]
+        return self._replace(**dict(zip(self._fields[:6], state, strict=True)))  # type: ignore[arg-type]
 
     @property
     def none(self) -> "SectorOverlaps":
@@ -165,11 +176,12 @@ class SectorOverlaps(NamedTuple):
 
     def balance(self, hats: SectorHats) -> float:
         """mhat m - Sigmahat q + qhat Sigma/2, the mean of the sectors."""
-        total = 0.0
-        for c in range(2):
-            q, m, sigma = self[c], self[c + 2], self[c + 4]
-            total += hats[c + 2] * m - hats[c + 4] * q + 0.5 * hats[c] * sigma
-        return 0.5 * total
+        (q, m, sigma), (q_hat, m_hat, sigma_hat) = np.reshape(self.state, (3, 2)), np.reshape(hats, (3, 2))
+        return float(np.mean(m_hat * m - sigma_hat * q + 0.5 * q_hat * sigma))
+
+
+AnyHats = Hats | SectorHats
+AnyOverlaps = Overlaps | SectorOverlaps
 
 
 class Labels(NamedTuple):

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from onehead.aim.equations.emergence import is_zero
 from onehead.aim.equations.output import ProxMemory
 from onehead.aim.equations.state_evolution import StateEvolution
-from onehead.aim.equations.unknowns import INFINITE, Hats, Overlaps, SpectralMap
+from onehead.aim.equations.unknowns import INFINITE, AnyHats, AnyOverlaps, Hats, Overlaps, SpectralMap
 from onehead.aim.solve.doubt import Doubt, doubt_of_limit, doubt_of_zero, stated_errors
 from onehead.aim.solve.iterate import Vector
 from onehead.aim.solve.solver import VISIBLE_SWITCH, Solution, solve
@@ -47,8 +47,8 @@ class AimCertificate(Certificate):
 class Numbers(NamedTuple):
     """What a sample ratio gives, in reduced units."""
 
-    overlaps: Overlaps
-    hats: Hats
+    overlaps: AnyOverlaps
+    hats: AnyHats
     train: float
     certificate: AimCertificate
     jacobian: NDArray[np.float64] | None = None

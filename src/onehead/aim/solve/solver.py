@@ -9,7 +9,7 @@ import numpy as np
 from onehead.aim.equations.output import ProxMemory
 from onehead.aim.equations.plateau import plateau_of
 from onehead.aim.equations.state_evolution import StateEvolution
-from onehead.aim.equations.unknowns import Hats, Overlaps
+from onehead.aim.equations.unknowns import AnyHats, AnyOverlaps
 from onehead.aim.solve.continuation import polish, relax, walk
 from onehead.aim.solve.doubt import Doubt, doubt_of, slopes_at
 from onehead.aim.solve.iterate import Attempt, Opposed, Secants, Vector, at_alpha
@@ -35,8 +35,8 @@ class Solution:
     """
 
     alpha: float
-    overlaps: Overlaps
-    hats: Hats
+    overlaps: AnyOverlaps
+    hats: AnyHats
     residual: float
     evaluations: int
     level: int

@@ -15,7 +15,8 @@ from onehead.aim.equations.geometry import geometry_of
 from onehead.aim.equations.input import CHANNELS, InputChannel
 from onehead.aim.equations.output import OutputChannel, ProxMemory
 from onehead.aim.equations.sectors import Consistent, SectorLinear, SectorOutput
-from onehead.aim.equations.unknowns import Hats, Labels, Overlaps, SectorHats, SectorOverlaps, SpectralMap
+from onehead.aim.equations.separability import separability
+from onehead.aim.equations.unknowns import INFINITE, Hats, Labels, Overlaps, SectorHats, SectorOverlaps, SpectralMap
 from onehead.aim.losses import loss_on
 from onehead.aim.task import Learner, Task
 
@@ -141,14 +142,29 @@ class StateEvolution:
         return q0 / (alpha * m0**2), Hats(alpha * q0, alpha * m0, alpha * m0)
 
     @property
+    def ridgeless(self) -> bool:
+        """Whether the limit λ → 0⁺ is known where the labels are fitted: of soft labels, and of a map of one sector (4, U12)."""
+        return not self.output.loss.hard and self.output.geometry.sectors == 1
+
+    @property
     def interpolation(self) -> float:
-        """Sample ratio up to which λ → 0⁺ fits every label (4.2)."""
+        """Sample ratio up to which λ → 0⁺ fits every label (4.2, U7.1); infinite where it is not known."""
+        if self.output.loss.hard:
+            return self.separability[0] if self.separability is not None else INFINITE
         return self.input.interpolation(self.labels)[0]
 
     @property
+    def separability(self) -> tuple[float, float] | None:
+        """Sample ratio up to which hard labels are separable, and its error, where that is known: untied maps of full width (U7.1)."""
+        geometry, full = self.output.geometry, not self.input.narrow(1.0)
+        if not (self.output.loss.hard and geometry.unit == 1.0 and geometry.sectors == 1 and full):
+            return None
+        return separability(geometry, self.target_power, self.noise)
+
+    @property
     def recovery(self) -> float:
-        """Sample ratio from which on λ → 0⁺ finds the target exactly (4.4); infinite if never."""
-        return self.input.recovery(self.labels)
+        """Sample ratio from which on λ → 0⁺ finds the target exactly (4.4); infinite if never, or not known."""
+        return self.input.recovery(self.labels) if self.ridgeless else INFINITE
 
     @property
     def narrow_interpolation(self) -> bool:
@@ -163,6 +179,8 @@ class StateEvolution:
     @property
     def direct_interpolation(self) -> float:
         """Interpolation and recovery of direct training: as many combinations as entries, whatever the target (4.5, 6)."""
+        if self.output.loss.hard:
+            return self.interpolation
         return 1.0 / self.output.geometry.unit / self.informative
 
     @property

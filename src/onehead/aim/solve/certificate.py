@@ -14,6 +14,7 @@ from onehead.aim.solve.doubt import Doubt, doubt_of_limit, doubt_of_zero, stated
 from onehead.aim.solve.iterate import Vector
 from onehead.aim.solve.solver import VISIBLE_SWITCH, Solution, solve
 from onehead.aim.targets import Target
+from onehead.errors import OutsideDomain
 from onehead.results import Certificate, Kind
 
 __all__ = ["NARROW", "AimCertificate", "Numbers", "numbers_at"]
@@ -142,6 +143,16 @@ def _not_emerged(problem: StateEvolution, alpha: float) -> Numbers:
 
 def _limit(problem: StateEvolution, alpha: float) -> Numbers | None:
     """The limit λ → 0⁺ where it needs no proximal operator: interpolation (4.1) and perfect recovery (4.4)."""
+    if problem.output.loss.hard:
+        _check_limit_of_hard_labels(problem, alpha)
+        return None
+    if not problem.ridgeless:
+        if alpha > problem.interpolation:
+            return None
+        raise OutsideDomain(
+            f"below alpha = {problem.interpolation:.4g} the limit λ → 0⁺ of self-attention that sees its own logit is not known; give "
+            "weight_decay a small positive number, or use attention cross or mask strict."
+        )
     at_label = problem.output.even(problem.label_power, problem.label_power)
     floor = alpha * problem.output.fresh_loss(*at_label)
     if alpha >= problem.recovery:
@@ -158,6 +169,21 @@ def _limit(problem: StateEvolution, alpha: float) -> Numbers | None:
     kind, warnings = _narrow(problem.output.loss.kind, narrow=problem.input.narrow(state.overlaps.rank))
     certificate = AimCertificate(status=status, kind=kind, residual=state.residual, warnings=warnings)
     return _of_limit(problem, alpha, state.overlaps, floor, certificate)
+
+
+def _check_limit_of_hard_labels(problem: StateEvolution, alpha: float) -> None:
+    """Where hard labels are separable the map grows without bound as λ → 0⁺ (U7.1); beyond, it is solved for."""
+    known = problem.separability
+    if known is None:
+        raise OutsideDomain(
+            "the limit λ → 0⁺ of hard labels is known for untied heads of full width (attention cross, or mask strict) alone; give "
+            "weight_decay a small positive number."
+        )
+    if alpha <= known[0]:
+        raise OutsideDomain(
+            f"at alpha = {alpha:.4g} the hard labels are separable, as they are up to {known[0]:.4g}: as λ → 0⁺ the map grows without "
+            "bound; give weight_decay a positive number."
+        )
 
 
 def _of_limit(

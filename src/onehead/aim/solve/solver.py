@@ -157,7 +157,7 @@ def _lost(alpha: float, failure: SolveError) -> NotConverged:
 
 def guesses(problem: StateEvolution, alpha: float, shrinkage: float) -> Iterator[Vector]:
     """Starts without a neighbour: the interpolating limit below interpolation, the plateau, close to emergence (2.8, 4.1)."""
-    if problem.input.emerges and alpha < problem.interpolation:
+    if problem.input.emerges and not problem.output.loss.hard and alpha < problem.interpolation:
         with suppress(SolveError):  # without noise there is no such state between recovery and interpolation
             near = problem.input.interpolating(problem.labels, alpha, accuracy=0.5).overlaps
             sigma = alpha * problem.informative * near.map.eps / problem.decay

@@ -235,7 +235,7 @@ def _finish(task: Task, learner: Learner, problem: StateEvolution, alpha: float,
         cut=where.cut,
         slope=where.slope / learner.beta,
         sectors=_sectors(problem, overlaps),
-        jacobian=tuple(map(tuple, jacobian.tolist())) if jacobian is not None else None,
+        jacobian=tuple(map(tuple, jacobian.tolist())) if jacobian is not None and len(pair) == 2 else None,
         task=task,
         learner=learner,
     )

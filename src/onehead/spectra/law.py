@@ -8,7 +8,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Law", "Nodes", "Scaled", "ThresholdIntegrals", "TwoSided", "gauss_legendre", "replicon_integral", "threshold_integrals"]
+__all__ = [
+    "Law",
+    "Nodes",
+    "Scaled",
+    "ThresholdIntegrals",
+    "TwoSided",
+    "gauss_legendre",
+    "replicon_integral",
+    "threshold_integrals",
+]
 
 Array = NDArray[np.float64]
 
@@ -101,13 +110,12 @@ class TwoSided(Law):
 
     def nodes(self, low: float = -np.inf, high: float = np.inf) -> Nodes:
         """Those of the half, and their mirror image."""
-        parts = []
-        if low < 0.0:
-            x, mass, hilbert = self.half_nodes(max(-high, 0.0), -low)
-            parts.append(Nodes(-x[::-1], mass[::-1], -hilbert[::-1]))
-        if high > 0.0:
-            parts.append(self.half_nodes(max(low, 0.0), high))
-        return Nodes(*(np.concatenate(rows) for rows in zip(*parts, strict=True)))
+        above = self.half_nodes(max(low, 0.0), max(high, 0.0))
+        if low >= 0.0:
+            return above
+        x, mass, hilbert = self.half_nodes(max(-high, 0.0), -low)
+        below = Nodes(-x[::-1], mass[::-1], -hilbert[::-1])
+        return Nodes(*(np.concatenate(rows) for rows in zip(below, above, strict=True)))
 
 
 @lru_cache(maxsize=8)

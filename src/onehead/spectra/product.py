@@ -85,9 +85,7 @@ def _fill(panels, place, jacobian, k, s, zero, bulks):  # type: ignore[no-untype
         for j in range(size):
             move = end - (end - start) * place[j]
             left = (bulk[1] - end) + (end - start) * place[j]
-            x, rho, real, slope = _point(
-                move, left, k, s, zero, bulk[0], bulk[2], bulk[3], bulk[4], bulk[5], bulk[6]
-            )
+            x, rho, real, slope = _point(move, left, k, s, zero, bulk[0], bulk[2], bulk[3], bulk[4], bulk[5], bulk[6])
             out[0, p * size + j] = x
             out[1, p * size + j] = rho * slope * (end - start) * jacobian[j]
             out[2, p * size + j] = real
@@ -198,7 +196,9 @@ class ProductSemicircle(TwoSided):
     @cached_property
     def half(self) -> tuple[tuple[float, float], ...]:
         """The noise from zero up, and the signal above it if it is apart."""
-        return tuple((self._edge(bulk[3]) if bulk[6] > 0.0 else 0.0, self._edge(bulk[2])) for bulk in self._parts[0][::-1])
+        return tuple(
+            (self._edge(bulk[3]) if bulk[6] > 0.0 else 0.0, self._edge(bulk[2])) for bulk in self._parts[0][::-1]
+        )
 
     def _edge(self, v: float) -> float:
         """x where φ = 0."""

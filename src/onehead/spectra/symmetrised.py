@@ -33,10 +33,7 @@ def _one_sided(z, k):  # type: ignore[no-untyped-def]
     """(M, M') of the Marchenko-Pastur law above the real axis: (z/k) M² - (z + 1/k - k) M + 1 = 0."""
     middle = z + (1.0 / k - k)
     root = np.sqrt(z - (1.0 - k) ** 2 / k) * np.sqrt(z - (1.0 + k) ** 2 / k)
-    if abs(middle + root) > abs(middle - root):
-        m = 2.0 / (middle + root)
-    else:
-        m = (middle - root) * k / (2.0 * z)
+    m = 2.0 / (middle + root) if abs(middle + root) > abs(middle - root) else (middle - root) * k / (2.0 * z)
     return m, -m * (1.0 - m / k) / root
 
 
@@ -225,7 +222,10 @@ class SymmetrisedMarchenkoPastur(TwoSided):
     def half(self) -> tuple[tuple[float, float], ...]:
         """The noise from zero up, if there are zeros or it is large enough, and the rest, if it is apart."""
         s, k = self.s, self._k
-        ends = [[a + s * _transform(a, 0.0, k)[0].real if a > 0.0 else 0.0 for a in bulk] for bulk in self._bulks[0].tolist()]
+        ends = [
+            [a + s * _transform(a, 0.0, k)[0].real if a > 0.0 else 0.0 for a in bulk]
+            for bulk in self._bulks[0].tolist()
+        ]
         return tuple((float(low), float(high)) for low, high in ends)
 
     def density(self, x: Array) -> Array:

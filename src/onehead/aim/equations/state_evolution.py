@@ -61,7 +61,7 @@ class StateEvolution:
     @classmethod
     def of(cls, task: Task, learner: Learner) -> "StateEvolution":
         """The equations of a task and a learner."""
-        geometry, kind = tied(task.tokens), CHANNELS[learner.param]
+        geometry, kind = tied(task.tokens), CHANNELS[task.tied, learner.param]
         units, noise = Units(learner.beta, task.beta0, kind.degree), task.beta0**2 * task.noise
         channel = kind(
             target=task.target,
@@ -155,4 +155,4 @@ class StateEvolution:
     @property
     def bayes_optimal(self) -> float:
         """Recovery by the Bayes-optimal learner: as many combinations as eigenvectors have to be told apart (4.5)."""
-        return self.input.target.apart / self.output.geometry.unit / self.informative
+        return self.input.apart / self.output.geometry.unit / self.informative

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.equations.geometry import PARTS, Block, Row, normal_rule
-from onehead.aim.equations.input import Linear, SingularValues
+from onehead.aim.equations.input import SingularValues, UntiedLinear
 from onehead.aim.equations.kernels import loss_sums, matrix_sums, origin_sums
 from onehead.aim.equations.output import GRADIENT_TOLERANCE, SMALL_ANGLE, OutputChannel, ProxMemory, of_parts, sliced
 from onehead.aim.equations.unknowns import SectorHats, SectorOverlaps, SpectralMap
@@ -288,7 +288,7 @@ class Consistent(SingularValues):
     by_sigma = False
     heuristic = HEURISTIC
 
-    def overlaps(self, hats: SectorHats) -> SectorOverlaps:  # type: ignore[override]
+    def overlaps(self, hats: SectorHats) -> SectorOverlaps:
         """Overlaps of both sectors from their hats."""
         q_hat, m_hat, sigma_hat = _checked(hats)
         Q0, unit = self.target_power, np.array([sigma_hat.mean(), m_hat.mean(), q_hat.mean()])
@@ -326,12 +326,12 @@ class Consistent(SingularValues):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SectorLinear(Linear):
+class SectorLinear(UntiedLinear):
     """The map itself is trained: each sector is shrunk by its own D_c = Sigmahat_c + 2λ, which is exact (U5.3)."""
 
     by_sigma = False
 
-    def overlaps(self, hats: SectorHats) -> SectorOverlaps:  # type: ignore[override]
+    def overlaps(self, hats: SectorHats) -> SectorOverlaps:
         """q_c = (mhat_c² Q0 + qhat_c)/D_c², m_c = mhat_c Q0/D_c, Sigma_c = 1/D_c."""
         q_hat, m_hat, sigma_hat = _checked(hats)
         Q0, D = self.target_power, sigma_hat + 2.0 * self.unit * self.decay

@@ -30,7 +30,7 @@ def separability(geometry: Geometry, target_power: float, noise: float) -> tuple
     rows = [(row.multiplicity, _Row(sum(c.count for c in row.columns), target_power, noise)) for row in geometry.rows]
 
     def cost(t: float) -> Array:
-        return np.sum([often * row.cost(t) for often, row in rows], axis=0)
+        return np.asarray(np.sum([often * row.cost(t) for often, row in rows], axis=0))
 
     best = minimize_scalar(
         lambda t: float(cost(t).mean()), bounds=(0.0, 20.0), method="bounded", options={"xatol": 1e-7}
@@ -63,14 +63,14 @@ class _Row:
             value = self._mass @ (self._chance * _beyond(-tilt) + (1.0 - self._chance) * _beyond(tilt))
             return np.full(PARTS, float(value))
         away = _distance(t * self._label + self._free)
-        return self.n * (self._chance * away).reshape(PARTS, -1).mean(axis=1)
+        return np.asarray(self.n * (self._chance * away).reshape(PARTS, -1).mean(axis=1))
 
 
 def _mean_sigmoid(x: Array, variance: float) -> Array:
     """E sig(x + sqrt(variance) N)."""
     z = STEP * np.arange(-RADIUS / STEP, RADIUS / STEP + 1.0)
     weights = density(z) / density(z).sum()
-    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * np.add.outer(x, np.sqrt(variance) * z)))) @ weights
+    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * np.add.outer(x, np.sqrt(variance) * z))) @ weights)
 
 
 def _beyond(a: Array) -> Array:

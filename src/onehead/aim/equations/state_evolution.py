@@ -69,7 +69,7 @@ class StateEvolution:
         """The equations of a task and a learner."""
         geometry = geometry_of(task.attention, task.mask, task.tokens)
         two = geometry.sectors == 2
-        kind = (SECTORS if two else CHANNELS)[learner.param]
+        kind = SECTORS[learner.param] if two else CHANNELS[task.tied, learner.param]
         units, noise = Units(learner.beta, task.beta0, kind.degree), task.beta0**2 * task.noise
         channel = kind(
             target=task.target,
@@ -186,7 +186,7 @@ class StateEvolution:
     @property
     def bayes_optimal(self) -> float:
         """Recovery by the Bayes-optimal learner: as many combinations as eigenvectors have to be told apart (4.5)."""
-        return self.input.target.apart / self.output.geometry.unit / self.informative
+        return self.input.apart / self.output.geometry.unit / self.informative if self.ridgeless else INFINITE
 
 
 @dataclass(frozen=True)

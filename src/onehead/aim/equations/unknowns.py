@@ -1,6 +1,6 @@
 """The unknowns of the equations and what they come from, in reduced units (2.1)."""
 
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,9 +82,9 @@ class Overlaps(NamedTuple):
         """No map at all."""
         return Overlaps(0.0, 0.0, 0.0, 0.0, 0.0, self.map)
 
-    def balance(self, hats: Hats) -> float:
+    def balance(self, hats: Any) -> float:
         """mhat m - Sigmahat q + qhat Sigma/2: what the training loss has beside the envelope, times the unit (2.4, U2.3)."""
-        return hats.m * self.m - hats.sigma * self.q + 0.5 * hats.q * self.sigma
+        return float(hats.m * self.m - hats.sigma * self.q + 0.5 * hats.q * self.sigma)
 
 
 class SectorHats(NamedTuple):
@@ -174,7 +174,7 @@ class SectorOverlaps(NamedTuple):
         """No map at all."""
         return SectorOverlaps(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, self.map)
 
-    def balance(self, hats: SectorHats) -> float:
+    def balance(self, hats: Any) -> float:
         """mhat m - Sigmahat q + qhat Sigma/2, the mean of the sectors."""
         (q, m, sigma), (q_hat, m_hat, sigma_hat) = np.reshape(self.state, (3, 2)), np.reshape(hats, (3, 2))
         return float(np.mean(m_hat * m - sigma_hat * q + 0.5 * q_hat * sigma))

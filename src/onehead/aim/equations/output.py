@@ -283,6 +283,15 @@ class OutputChannel:
         missed = sum(row.multiplicity * self._fresh_row(row, *pair).missed for row in rows)
         return missed / sum(row.multiplicity for row in rows)
 
+    @property
+    def noise_error(self) -> float:
+        """Test error of an infinitely large map of pure noise: one token per row, whichever (4.2)."""
+        total = 0.0
+        for row in self.geometry.rows:
+            blind = self._fresh_row(row, *self.even(1.0, 0.0))
+            total += row.multiplicity * (1.0 + blind.yy - 2.0 * (1.0 - blind.missed))
+        return total
+
     def _fresh_row(self, row: Row, *pair: float, power: float | None = None) -> SoftmaxRow:
         """A row of a fresh sample at these overlaps."""
         q, m = pair

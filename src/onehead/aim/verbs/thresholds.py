@@ -6,7 +6,7 @@ from typing import ClassVar
 from onehead.aim.equations.emergence import emergence_ratio
 from onehead.aim.equations.plateau import plateau_of
 from onehead.aim.equations.state_evolution import StateEvolution
-from onehead.aim.equations.unknowns import INFINITE
+from onehead.aim.equations.unknowns import INFINITE, Interpolating
 from onehead.aim.solve.certificate import NARROW
 from onehead.aim.task import Learner, Task
 from onehead.arguments import checked, instance, optional
@@ -74,8 +74,7 @@ def thresholds(task: Task, learner: Learner | None = None) -> Thresholds:
         return _of_hard_labels(task, learner, problem)
     ratio, state = problem.input.interpolation(problem.labels)
     # without a state the ridgeless solution grows without bound, trained directly or to a target of no positive mean: pure noise
-    q, m = (state.overlaps.q, state.overlaps.m) if state is not None else (1e12, problem.target_power)
-    peak = problem.output.fresh_loss(*problem.output.even(q, m), loss="squared")
+    peak = problem.output.noise_error if state is None else _peak(problem, state)
     cautions = [NARROW] if problem.narrow_interpolation or problem.narrow_recovery else []
     if ratio > problem.direct_interpolation:
         # the A of a narrow learner can exceed one (3); a narrow map is one that direct training could find as well
@@ -101,6 +100,12 @@ def thresholds(task: Task, learner: Learner | None = None) -> Thresholds:
         task=task,
         learner=learner,
     )
+
+
+def _peak(problem: StateEvolution, state: Interpolating) -> float:
+    """Test error at interpolation."""
+    pair = problem.output.even(state.overlaps.q, state.overlaps.m)
+    return problem.output.fresh_loss(*pair, loss="squared")
 
 
 def _of_hard_labels(task: Task, learner: Learner, problem: StateEvolution) -> Thresholds:

@@ -11,7 +11,7 @@ the angle and its real part the place, both in closed form:
     sin²φ = [k y (1 + v) - (1 - v)²] / (4 v),   cos²φ = (1 + v) [(1 + v) - k y] / (4 v),   x = 2 cos φ (1 + σ v²) / (r (1 + v)).
 
 So nothing is solved along the law: log y runs from the upper edge of a bulk to its lower one, or to x = 0, and all is analytic in
-it but for square roots at the ends, unless two bulks are about to part. Edges are the roots of sin²φ, a cubic in v, and x = 0
+it but for square roots at the ends, which an angle removes, unless two bulks are about to part. Edges are the roots of sin²φ, a cubic in v, and x = 0
 is that of cos²φ; factors that vanish at the ends of a bulk are products here, never differences, so that nothing cancels where a
 bulk is narrow in log y, which it is for every law close to a semicircle.
 """
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.numerics.compiled import njit
-from onehead.spectra.law import Nodes, TwoSided, edge_rule
+from onehead.spectra.law import Nodes, TwoSided, gauss_legendre
 
 __all__ = ["ProductSemicircle"]
 
@@ -51,12 +51,15 @@ class _Bulk(NamedTuple):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _point(move, left, k, s, zero, y, top, bottom, linear, constant, apart):  # type: ignore[no-untyped-def]
-    """(x, rho, Re g, -dx/dlog y) at y exp(``move``), ``left`` being the way to the lower end; ``zero`` is the v of x = 0."""
+def _point(angle, k, s, zero, bulk):  # type: ignore[no-untyped-def]
+    """(x, rho, Re g, -dx/dangle) at log y = log bulk.y + width sin²(angle/2); ``zero`` is the v of x = 0."""
+    y, width, top, bottom, linear, constant, apart = bulk
     sigma = s * k
-    y_here = y * np.exp(move)
-    e = 1.0 / (1.0 + sigma * y_here)  # 1 - σ v
-    v = y_here * e
+    sine, cosine = np.sin(0.5 * angle), np.cos(0.5 * angle)
+    move, left = width * sine * sine, width * cosine * cosine  # from the upper end, to the lower one
+    here = y * np.exp(move)
+    e = 1.0 / (1.0 + sigma * here)  # 1 - σ v
+    v = here * e
     up = -v * (top / y) * np.expm1(-move)  # v - top
     if apart > 0.0:
         down = v * (1.0 - sigma * bottom) * np.expm1(left)  # bottom - v
@@ -65,54 +68,50 @@ def _point(move, left, k, s, zero, y, top, bottom, linear, constant, apart):  # 
     else:
         rest = v * (k * zero / (1.0 + zero)) * np.expm1(left)  # the v of zero, less v
         sine2 = up * max((sigma * v - linear) * v + constant, 0.0)
-    sine2 = sine2 / (4.0 * v * e)
-    cosine2 = (1.0 + v) * rest * (sigma * v + 1.0 / zero) / (4.0 * v * e)
-    r, sine, cosine = np.sqrt(k * v), np.sqrt(sine2), np.sqrt(cosine2)
-    fall = 0.25 * (e / v + v * ((k - 1.0) + sigma * v * (2.0 - sigma * v)) / e + k * sigma * y_here)  # of cos²φ
+    sin_phi = np.sqrt(sine2 / (4.0 * v * e))
+    cos_phi = np.sqrt((1.0 + v) * rest * (sigma * v + 1.0 / zero) / (4.0 * v * e))
+    fall = 0.25 * (e / v + v * ((k - 1.0) + sigma * v * (2.0 - sigma * v)) / e + k * sigma * here)  # of cos²φ, in log y
+    r = np.sqrt(k * v)
     size = 2.0 * (1.0 + sigma * v * v) / (r * (1.0 + v))
     growth = e * (2.0 * sigma * v * v / (1.0 + sigma * v * v) - 0.5 - v / (1.0 + v))  # of log size
-    return size * cosine, r * sine / np.pi, r * cosine, size * (0.5 * fall / cosine - cosine * growth)
+    slope = size * (0.5 * fall / cos_phi - cos_phi * growth) * width * sine * cosine
+    return size * cos_phi, r * sin_phi / np.pi, r * cos_phi, slope
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _fill(panels, place, jacobian, k, s, zero, bulks):  # type: ignore[no-untyped-def]
-    """x, masses and Re g over all panels (bulk, start, end), x increasing."""
+def _fill(panels, place, weight, k, s, zero, bulks):  # type: ignore[no-untyped-def]
+    """x, masses and Re g over all panels (bulk, first angle, last angle), x increasing."""
     size = place.shape[0]
     out = np.empty((3, panels.shape[0] * size))
     for p in range(panels.shape[0]):
         bulk = bulks[int(panels[p, 0])]
-        start, end = panels[p, 1], panels[p, 2]
+        width = panels[p, 2] - panels[p, 1]
         for j in range(size):
-            move = end - (end - start) * place[j]
-            left = (bulk[1] - end) + (end - start) * place[j]
-            x, rho, real, slope = _point(move, left, k, s, zero, bulk[0], bulk[2], bulk[3], bulk[4], bulk[5], bulk[6])
-            out[0, p * size + j] = x
-            out[1, p * size + j] = rho * slope * (end - start) * jacobian[j]
-            out[2, p * size + j] = real
+            x, rho, real, slope = _point(panels[p, 2] - width * place[j], k, s, zero, bulk)
+            out[0, p * size + j], out[2, p * size + j] = x, real
+            out[1, p * size + j] = rho * slope * width * weight[j]
     return out
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _locate(x, k, s, zero, bulk):  # type: ignore[no-untyped-def]
-    """(log y - its start, rho) at x inside a bulk: safeguarded Newton on x², which is smooth at both ends."""
-    low, high = 0.0, bulk[1]
-    move = 0.5 * high
+    """(angle, rho) at x inside a bulk: safeguarded Newton."""
+    low, high = 0.0, np.pi
+    angle = 0.5 * np.pi
     rho = 0.0
     for _ in range(STEPS):
-        here, rho, _, slope = _point(
-            move, bulk[1] - move, k, s, zero, bulk[0], bulk[2], bulk[3], bulk[4], bulk[5], bulk[6]
-        )
+        here, rho, _, slope = _point(angle, k, s, zero, bulk)
         if here > x:
-            low = move
+            low = angle
         else:
-            high = move
-        new = move + (here - x) * (here + x) / (2.0 * here * slope)
+            high = angle
+        new = angle + (here - x) / slope
         if not low < new < high:
             new = 0.5 * (low + high)
-        if abs(new - move) <= 1e-15 * bulk[1] or new == move:
+        if abs(new - angle) <= 1e-15 or new == angle:
             break
-        move = new
-    return move, rho
+        angle = new
+    return angle, rho
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -181,16 +180,16 @@ class ProductSemicircle(TwoSided):
                 _Bulk(y, float(np.log(y2 / y)), top, second, 0.0, 0.0, third),
                 _Bulk(y1, noise_width, third, zero, sigma * (second + top), 1.0 / third, 0.0),
             ]
-            panels = [(1, 0.0, bulks[1].width), (0, 0.0, bulks[0].width)]
-            return np.array(bulks), np.array(panels)
+            return np.array(bulks), np.array([(1, 0.0, np.pi), (0, 0.0, np.pi)])
         width = float(np.log1p(zero) + np.log1p(top) - 2.0 * np.log1p(-top))
-        panels = [(0, 0.0, width)]
+        panels = [(0, 0.0, np.pi)]
         if inside < 0.0:  # a complex pair of branch points: the law dips there
             branch = complex(linear, np.sqrt(-inside)) / (2.0 * sigma)
             branch /= y * (1.0 - sigma * branch)
             dip = float(np.log(abs(branch)))
             if abs(np.angle(branch)) < NEAR and 0.0 < dip < width:
-                panels = [(0, dip, width), (0, 0.0, dip)]
+                angle = 2.0 * float(np.arcsin(np.sqrt(dip / width)))
+                panels = [(0, angle, np.pi), (0, 0.0, angle)]
         return np.array([_Bulk(y, width, top, zero, linear, constant, 0.0)]), np.array(panels)
 
     @cached_property
@@ -205,12 +204,12 @@ class ProductSemicircle(TwoSided):
         return float(2.0 * (1.0 + self.kappa0 * self.s * v * v) / (np.sqrt(self.kappa0 * v) * (1.0 + v)))
 
     def _located(self, x: float, bulk: int) -> float:
-        """Where x is in a bulk, as a way in log y from its upper edge; its ends for what is beyond."""
+        """The angle of x in a bulk, zero at its upper end; its ends for what is beyond."""
         row = self._parts[0][bulk]
         low, high = self.half[-1 - bulk]
         if x >= high:
             return 0.0
-        return float(_locate(x, self.kappa0, self.s, self._zero, row)[0]) if x > low else float(row[1])
+        return float(_locate(x, self.kappa0, self.s, self._zero, row)[0]) if x > low else float(np.pi)
 
     def density(self, x: Array) -> Array:
         """rho_s(x)."""
@@ -221,9 +220,9 @@ class ProductSemicircle(TwoSided):
         return rho.reshape(where.shape)
 
     def half_nodes(self, low: float, high: float) -> Nodes:
-        """Gauss-Legendre nodes in an angle of log y on every panel."""
+        """Gauss-Legendre nodes in the angle on every panel, analytic up to its ends wherever it is cut."""
         bulks, panels = self._parts
         ends = {bulk: (self._located(high, bulk), self._located(low, bulk)) for bulk in range(len(bulks))}
         clipped = np.array([(bulk, *np.clip((start, end), *ends[int(bulk)])) for bulk, start, end in panels])
         clipped = clipped[clipped[:, 2] > clipped[:, 1]]
-        return Nodes(*_fill(clipped, *edge_rule(NODES), self.kappa0, self.s, self._zero, bulks))
+        return Nodes(*_fill(clipped, *gauss_legendre(NODES), self.kappa0, self.s, self._zero, bulks))

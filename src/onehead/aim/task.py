@@ -9,7 +9,7 @@ from onehead.errors import InvalidArgument
 from onehead.fields import LIMIT, Slider, word
 from onehead.problem import Problem
 
-__all__ = ["Learner", "Ratio", "Task", "check_alpha"]
+__all__ = ["Learner", "Ratio", "Task", "check_alpha", "check_pair"]
 
 
 class Task(Problem):
@@ -81,6 +81,20 @@ class Task(Problem):
     def tied(self) -> bool:
         """Whether query and key share their weights, so that the map is symmetric."""
         return self.attention == "tied"
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """How many columns each row sees: the first so many.
+
+        Examples
+        --------
+        >>> Task(tokens=3).columns, Task(tokens=3, mask="causal").columns, Task(tokens=3, mask="strict").columns
+        ((3, 3, 3), (1, 2, 3), (0, 1, 2))
+        """
+        if self.mask == "none":
+            return (self.tokens,) * self.tokens
+        own = int(self.mask == "causal")
+        return tuple(row + own for row in range(self.tokens))
 
 
 def _loss(value: Any) -> Any:
@@ -154,6 +168,12 @@ class Learner(Problem):
     def decay(self) -> float:
         """λ as a number, zero standing for the limit."""
         return 0.0 if isinstance(self.weight_decay, str) else self.weight_decay
+
+
+def check_pair(task: Task, learner: Learner) -> None:
+    """Refuse a learner that cannot learn this task: hard labels have no distance to a row of attention (U7)."""
+    if task.labels == "hard" and str(learner.loss) != "cross-entropy":
+        raise InvalidArgument("loss", str(learner.loss), "cross-entropy with hard labels")
 
 
 class Ratio(Problem):

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from onehead.aim.losses import loss_named
 from onehead.aim.task import Learner, Task, check_pair
 from onehead.aim.training.instance import Instance, sample_count
-from onehead.aim.training.minimise import lbfgs
+from onehead.aim.training.minimise import Stopped, lbfgs
 from onehead.aim.training.objective import Factorised, Objective, OutputLoss, Parametrisation, Untied
 from onehead.arguments import checked, instance, number, whole
 from onehead.errors import InvalidArgument
+from onehead.numerics.interrupts import check
 from onehead.results import Certificate, Result
 
 __all__ = [
@@ -110,11 +111,15 @@ def over_product(
     *,
     tolerance: float,
     max_iterations: int,
+    stop: Callable[[], bool] = lambda: False,
 ) -> ProductMinimum:
     """The minimum of a training objective over the map of one head, weight decay being d times the norm that ``cut`` knows."""
     dim = objective.samples.dim
 
     def data(S: Array) -> tuple[float, Array]:
+        if stop():
+            raise Stopped
+        check()
         value, slopes = objective.data(S[None])
         return (value - objective.floor * dim**2) / dim**2, slopes[0] / dim**2
 

@@ -23,6 +23,7 @@ from onehead.errors import InvalidArgument
 from onehead.numerics.compiled import njit
 
 __all__ = [
+    "Cut",
     "Direct",
     "Factorised",
     "Free",
@@ -305,6 +306,12 @@ class Untied(Parametrisation):
     def spectrum(self, S: Array) -> Array:
         """Singular values: a map that is not symmetric has no other spectrum."""
         return np.asarray(np.linalg.svd(S, compute_uv=False))
+
+
+class Cut(Untied):
+    """Untied weights of a map whose singular values were cut: those that are zero are zero but for rounding."""
+
+    zero = 1e-9
 
 
 class Direct(Parametrisation):

@@ -19,6 +19,7 @@ from onehead.aim.training.instance import Instance, as_trained, sample_count
 from onehead.aim.training.minimise import Minimum, Stopped, adam, lbfgs, stationarity
 from onehead.aim.training.nuclear import cut_singular_values, over_product
 from onehead.aim.training.objective import (
+    Cut,
     Objective,
     OutputLoss,
     Parametrisation,
@@ -40,6 +41,7 @@ Progress = Callable[[TrainingRun], None]
 
 NOTHING = 1e-3  # of the target's size: a map below is zero itself, and what is largest in it is rounding
 MANY = 400  # dimensions from which a single run is faster with all cores in its matrix products
+POLISH = (1e-3, 150)  # proximal steps until one moves S by less than this share of the tolerance, and how many at most
 SAME_MINIMUM = 1e-5  # relative difference of objectives below which two starts agree
 
 
@@ -180,6 +182,13 @@ class _Plan:
         learner, variant = self.learner, self.variant
         return parametrisation(learner.param, tied=variant.tied, dim=self.dim, width=learner.width, heads=variant.heads)
 
+    @property
+    def nuclear(self) -> bool:
+        """Whether weight decay is the nuclear norm of the map of an untied task, and numbers are precise enough to see its zeros."""
+        weights = self.weights
+        full = isinstance(weights, Untied) and weights.heads == 1 and weights.width >= self.dim
+        return full and not self.task.tied and self.method.dtype == "float64"
+
     def loss(self, name: str | None = None) -> OutputLoss:
         """The learner's own loss, or another one, of what its head attends to."""
         return OutputLoss(
@@ -245,10 +254,11 @@ def _run(plan: _Plan, k: int) -> TrainingRun:
         plan.task, plan.dim, plan.count, seed, variant=plan.variant, method=plan.method, target=plan.target
     )
     if plan.method.optimiser == "amp":
-        maps, certificate = _pass_messages(plan, instance)
+        weights, theta, certificate = _pass_messages(plan, instance)
     else:
-        maps, certificate = _minimise(plan, instance, k)
-    measured = _measure(plan, maps, instance)
+        weights, theta, certificate = _minimise(plan, instance, k)
+    maps = weights.maps(theta)
+    measured = _measure(plan, weights, maps, instance)
     return TrainingRun(
         seed=k,
         **measured,
@@ -264,7 +274,7 @@ def _objective(plan: _Plan, samples: Samples, weights: Parametrisation) -> Objec
     return Objective(samples=samples, weights=weights, loss=plan.loss(), decay=plan.learner.decay)
 
 
-def _minimise(plan: _Plan, instance: Instance, k: int) -> tuple[Array, TrainingCertificate]:
+def _minimise(plan: _Plan, instance: Instance, k: int) -> tuple[Parametrisation, Array, TrainingCertificate]:
     """Minimise over the weights, from several starts for the first seed."""
     weights = plan.weights
     objective = _objective(plan, instance.train, weights)
@@ -299,6 +309,9 @@ def _minimise(plan: _Plan, instance: Instance, k: int) -> tuple[Array, TrainingC
     warnings: tuple[str, ...] = ()
     if gap is not None and gap > SAME_MINIMUM:
         warnings = (f"{len(values)} starts ended at objectives that differ by {gap:.1e}: the minimum is not unique",)
+    if plan.nuclear and not found[-1].status.startswith("interrupted"):
+        best, weights = _polished(plan, objective, best)
+        found.append(best)
     certificate = TrainingCertificate(
         status=found[-1].status if found[-1].status.startswith("interrupted") else best.status,
         kind="measurement",
@@ -309,10 +322,32 @@ def _minimise(plan: _Plan, instance: Instance, k: int) -> tuple[Array, TrainingC
         starts_gap=gap,
         warnings=warnings,
     )
-    return weights.maps(best.theta), certificate
+    return weights, best.theta, certificate
 
 
-def _pass_messages(plan: _Plan, instance: Instance) -> tuple[Array, TrainingCertificate]:
+def _polished(plan: _Plan, objective: Objective, found: Minimum) -> tuple[Minimum, Parametrisation]:
+    """Go on by proximal steps on the map, which set singular values to zero where weight decay on factors makes them small (U11)."""
+    share, steps = POLISH
+    start = objective.weights.maps(found.theta)[0]
+    try:
+        with heard():
+            product = over_product(
+                objective,
+                cut_singular_values,
+                start,
+                tolerance=share * plan.method.tolerance,
+                max_iterations=steps,
+                stop=plan.stop.is_set,
+            )
+    except (KeyboardInterrupt, Stopped):
+        return found._replace(evaluations=0, status="interrupted: the best weights so far"), objective.weights
+    weights, theta = Cut.of_map(product.map)
+    value, gradient = replace(objective, weights=weights)(theta)
+    value -= objective.floor
+    return Minimum(theta, value, stationarity(theta, value, gradient), product.iterations, found.status), weights
+
+
+def _pass_messages(plan: _Plan, instance: Instance) -> tuple[Parametrisation, Array, TrainingCertificate]:
     """Minimise by message passing; certify by the gradient of the objective at the factor of the map."""
     from onehead.aim.training.amp import pass_messages  # noqa: PLC0415  (loads the proximal kernels)
 
@@ -335,12 +370,12 @@ def _pass_messages(plan: _Plan, instance: Instance) -> tuple[Array, TrainingCert
         evaluations=passed.iterations,
         objective=value,
     )
-    return weights.maps(theta), certificate
+    return weights, theta, certificate
 
 
-def _measure(plan: _Plan, maps: Array, instance: Instance) -> dict[str, Any]:
+def _measure(plan: _Plan, weights: Parametrisation, maps: Array, instance: Instance) -> dict[str, Any]:
     """Errors on fresh samples (1.3), q = |S|²/d, m = Tr S'S*/d, the spectrum of S and its rank fraction."""
-    task, weights, d = plan.task, plan.weights, plan.dim
+    task, d = plan.task, plan.dim
     own, squared, entropy = plan.loss(), plan.loss("squared"), plan.loss("cross-entropy")
     totals = np.zeros(5)
     for chunk in instance.test:

@@ -46,7 +46,10 @@ class Task(Problem):
         since="2.0",
     )
     mask: Literal["none", "causal", "strict"] = word(
-        "none", "", "Columns a row sees: all, itself and those before (causal), or those before alone (strict).", since="2.0"
+        "none",
+        "",
+        "Columns a row sees: all, itself and those before (causal), or those before alone (strict).",
+        since="2.0",
     )
     labels: Literal["soft", "hard"] = word(
         "soft", "y", "Labels: the target's attention (soft), or one token drawn from it (hard).", since="2.0"
@@ -72,9 +75,13 @@ class Task(Problem):
     @model_validator(mode="after")
     def _fits(self) -> "Task":
         if self.tied and not self.target.symmetric:
-            raise InvalidArgument("target", self.target, "symmetric for a tied head; a product needs attention self or cross")
+            raise InvalidArgument(
+                "target", self.target, "symmetric for a tied head; a product needs attention self or cross"
+            )
         if self.mask == "strict" and self.tokens < 3:
-            raise InvalidArgument("tokens", self.tokens, "an integer >= 3 with a strict mask: a choice needs two columns")
+            raise InvalidArgument(
+                "tokens", self.tokens, "an integer >= 3 with a strict mask: a choice needs two columns"
+            )
         return self
 
     @property

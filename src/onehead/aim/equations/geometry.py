@@ -13,14 +13,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.errors import OutsideDomain
 from onehead.numerics.gaussian import GaussianRule, lattice, sobol
 from onehead.numerics.softmax import Column
 
-__all__ = ["PARTS", "Block", "Geometry", "LogitRule", "Row", "logit_rule", "row_rule", "tied"]
+__all__ = ["PARTS", "Block", "Geometry", "LogitRule", "Row", "geometry_of", "logit_rule", "row_rule", "tied"]
 
 Array = NDArray[np.float64]
 
-LATTICES = ((0.8, 5.5), (0.6, 6.0), (0.5, 6.2), (0.42, 6.3))  # spacing and radius of each level, four dimensions
+# spacing and radius of each level of a lattice, for label and learner together
+LATTICES = {
+    1: ((0.4, 6.0), (0.25, 6.5), (0.15, 7.0), (0.1, 7.5)),
+    2: ((0.8, 5.5), (0.6, 6.0), (0.5, 6.2), (0.42, 6.3)),
+}
+SLICE = 2048  # nodes that are summed at a time: fixed, so that sums do not depend on the number of threads
+SHORT_SLICE = 64  # of sampled points, which cost more; no part of a rule is shorter, but for the coarsest
 PARTS = 8  # independent scramblings in a rule of sampled points
 
 
@@ -30,12 +37,14 @@ class Block:
 
     ``select`` (rows, tokens) says which coordinate row a sees at token b; -1 is the logit from which all are measured.
     ``sectors`` holds the covariance of the coordinates per unit of variance of each sector of the map; a tied map has one.
-    ``multiplicity`` counts blocks of the same law in a sample.
+    ``multiplicity`` counts blocks of the same law in a sample. ``on_lattice``: averages over it are taken on a lattice, else over
+    sampled points.
     """
 
     select: NDArray[np.int64]
     sectors: tuple[Array, ...]
     multiplicity: int = 1
+    on_lattice: bool = False
 
     @property
     def dim(self) -> int:
@@ -46,6 +55,21 @@ class Block:
     def is_pair(self) -> bool:
         """Whether it is two tokens that see each other: two rows with one coordinate each (2.5)."""
         return self.select.shape == (2, 2) and self.dim == 2
+
+    @property
+    def is_line(self) -> bool:
+        """Whether it is one row of two columns: one coordinate (U2.1)."""
+        return self.dim == 1
+
+    @property
+    def slice(self) -> int:
+        """Nodes that are summed at a time."""
+        return SLICE if self.dim == 1 or self.on_lattice else SHORT_SLICE
+
+    @property
+    def folded(self) -> int:
+        """Reflections that leave a lattice as it is: one per coordinate of two tokens, and two columns changing places in a row."""
+        return 2 if self.is_pair else 1
 
     @cached_property
     def covariance(self) -> Array:
@@ -63,6 +87,8 @@ class Block:
         values, vectors = np.linalg.eigh(self.covariance)
         if not self.is_pair:  # the two directions of a pair are apart, and its rule does not know their signs
             vectors = _steady(values, vectors)
+            if self.on_lattice:  # the odd direction first: it is the one that is folded
+                return np.ascontiguousarray(vectors * np.sqrt(values))
         return np.ascontiguousarray(vectors[:, ::-1] * np.sqrt(values[::-1]))
 
     @cached_property
@@ -105,6 +131,7 @@ class Row:
 
     columns: tuple[Column, ...]
     multiplicity: int = 1
+    on_lattice: bool = False
 
     @cached_property
     def block(self) -> Block:
@@ -112,7 +139,10 @@ class Row:
         variances = np.repeat([column.variance for column in self.columns], [column.count for column in self.columns])
         covariance = np.diag(variances[:-1]) + variances[-1]
         return Block(
-            select=np.array([[*range(len(variances) - 1), -1]]), sectors=(covariance,), multiplicity=self.multiplicity
+            select=np.array([[*range(len(variances) - 1), -1]]),
+            sectors=(covariance,),
+            multiplicity=self.multiplicity,
+            on_lattice=self.on_lattice,
         )
 
 
@@ -120,13 +150,15 @@ class Row:
 class Geometry:
     """What a head sees of a sample of T tokens: ``blocks`` of rows, and ``rows`` one by one, for losses on fresh samples.
 
-    ``unit`` is 2 for a symmetric map, whose entries each stand in two logits, and 1 for one that is not (2.2).
+    ``unit`` is 2 for a symmetric map, whose entries each stand in two logits, and 1 for one that is not (2.2, U2.1). ``exposure``
+    is the largest of a logit's variance times the number of rows that see it: what holds a proximal point must hold against (2.7).
     """
 
     tokens: int
     blocks: tuple[Block, ...]
     rows: tuple[Row, ...]
-    unit: float = 2.0
+    unit: float
+    exposure: float
 
     @property
     def informative(self) -> float:
@@ -136,7 +168,7 @@ class Geometry:
     @property
     def sampled(self) -> bool:
         """Whether averages are taken over sampled points, which see derivatives better than Stein forms (2.6)."""
-        return not all(block.is_pair for block in self.blocks)
+        return not all(block.on_lattice for block in self.blocks)
 
     @property
     def levels(self) -> tuple[int, ...]:
@@ -144,6 +176,47 @@ class Geometry:
         if not self.sampled:
             return (1, 2, 3)
         return (3,) if max(block.dim for block in self.blocks) <= 9 else (2,)
+
+
+def geometry_of(attention: str, mask: str, tokens: int) -> Geometry:
+    """What a head sees: ``attention`` tied, self or cross, ``mask`` none, causal or strict.
+
+    Without its own logit a row sees independent ones, whoever the keys are: self-attention with a strict mask is cross-attention
+    of one token less (U5.5).
+    """
+    if attention == "tied" and mask == "none":
+        return tied(tokens)
+    if attention == "self" and mask != "strict":
+        raise OutsideDomain(
+            "self-attention that sees its own logit has no theory here yet; use mask strict, or attention cross."
+        )
+    return apart(tokens, mask, symmetric=attention == "tied")
+
+
+@lru_cache(maxsize=32)
+def apart(tokens: int, mask: str, *, symmetric: bool) -> Geometry:
+    """Rows that share no logit: each is a block, u_b = h_b - h_n over its n columns but the last, C = diag(v_b) + v_n 1 1' (U2.1, U6).
+
+    All logits have the same variance, but for a token with itself under a tied map, which has twice as much.
+    """
+    seen = {"none": [tokens] * tokens, "causal": range(2, tokens + 1), "strict": range(2, tokens)}[mask]
+    own = symmetric and mask == "causal"
+    lattice = max(seen) <= 3  # a few more columns need sampled points anyway
+    rows = tuple(
+        Row(
+            columns=(Column(1.0, n - 1), Column(2.0, 1)) if own else (Column(1.0, n),),
+            multiplicity=tokens if mask == "none" else 1,
+            on_lattice=n == 2 or lattice,
+        )
+        for n in sorted(set(seen))
+    )
+    return Geometry(
+        tokens=tokens,
+        blocks=tuple(row.block for row in rows),
+        rows=rows,
+        unit=2.0 if symmetric else 1.0,
+        exposure=2.0 if own else 1.0,
+    )
 
 
 @lru_cache(maxsize=32)
@@ -162,7 +235,8 @@ def tied(tokens: int) -> Geometry:
     row = Row(
         columns=(Column(2.0, 1), Column(1.0, tokens - 1)), multiplicity=tokens
     )  # the logit of a token with itself first
-    return Geometry(tokens=tokens, blocks=(Block(select=select, sectors=(covariance,)),), rows=(row,))
+    block = Block(select=select, sectors=(covariance,), on_lattice=tokens == 2)
+    return Geometry(tokens=tokens, blocks=(block,), rows=(row,), unit=2.0, exposure=2.0)
 
 
 class LogitRule(NamedTuple):
@@ -177,12 +251,12 @@ class LogitRule(NamedTuple):
 def logit_rule(block: Block, level: int, twin: bool) -> LogitRule:
     """Nodes for the pair (label logits, learner logits) of one block.
 
-    Two tokens: a lattice in four dimensions, folded by its two reflection symmetries (2.5); ``twin`` is finer, wider and half a
+    One or two coordinates: a lattice, folded by its reflection symmetries (2.5, U2.1); ``twin`` is finer, wider and half a
     spacing off. Else: ``PARTS`` independent scramblings of Sobol points (2.6), which show their error themselves; ``twin`` has others.
     ``level`` 0 is the coarsest.
     """
-    if block.is_pair:
-        return _mapped(block, _lattice(4, *LATTICES[level], twin))
+    if block.on_lattice:
+        return _mapped(block, _lattice(2 * block.dim, *LATTICES[block.dim][level], twin, block.folded))
     # log2 of the points before mirroring: fewer where one proximal step costs more
     finest = next((size for dim, size in ((5, 13), (14, 12), (27, 11)) if block.dim <= dim), 10)
     size = finest - 4 if level == 0 else finest - 3 + level  # the coarsest only has to find the way
@@ -193,20 +267,20 @@ def logit_rule(block: Block, level: int, twin: bool) -> LogitRule:
 def row_rule(row: Block, *, coarse: bool = False, twin: bool = False) -> LogitRule:
     """Nodes for one row of logits, label and learner; one coordinate: a lattice in the plane, folded by its reflection symmetry."""
     if row.dim == 1:
-        return _mapped(row, _lattice(2, 0.125, 7.5, twin))
+        return _mapped(row, _lattice(2, 0.125, 7.5, twin, 1))
     size = 11 if coarse else 15 if row.dim <= 7 else 14
     return _mapped(row, sobol(2 * row.dim, log2_points=size, seed=1 if twin else 0, parts=PARTS))
 
 
-def _lattice(dim: int, spacing: float, radius: float, twin: bool) -> GaussianRule:
+def _lattice(dim: int, spacing: float, radius: float, twin: bool, folded: int) -> GaussianRule:
     """A lattice, or the twin that shows its error.
 
     Moved by half a spacing alone the twin would not see errors that have the same sign on both, such as those of a steep function
     along a diagonal, nor what lies beyond the radius.
     """
     if twin:
-        return lattice(dim, spacing=0.88 * spacing, radius=radius + 0.5, offset=0.0, folded=dim // 2)
-    return lattice(dim, spacing=spacing, radius=radius, offset=0.5, folded=dim // 2)
+        return lattice(dim, spacing=0.88 * spacing, radius=radius + 0.5, offset=0.0, folded=folded)
+    return lattice(dim, spacing=spacing, radius=radius, offset=0.5, folded=folded)
 
 
 def _mapped(block: Block, rule: GaussianRule) -> LogitRule:

@@ -5,9 +5,9 @@ from numba import float64, int64, types
 
 from onehead.aim.losses import RESPONSE, softmax
 from onehead.numerics.compiled import njit
-from onehead.numerics.prox import PAIR, ROW, factorise, invert_factored, newton_pair, newton_prox, scratch
+from onehead.numerics.prox import PAIR, ROW, factorise, invert_factored, newton_line, newton_pair, newton_prox, scratch
 
-__all__ = ["loss_sums", "origin_sums", "pair_sums", "prox_sums"]
+__all__ = ["hard_sums", "line_sums", "loss_sums", "origin_sums", "pair_sums", "prox_sums"]
 
 # Every kernel takes a run of slices of the nodes, ``first`` <= slice < ``last``, and fills one row of ``out`` per slice: sums do not
 # depend on how the slices are shared out, and a call, which costs as much as hundreds of nodes, is made once per thread.
@@ -223,6 +223,129 @@ def pair_sums(  # type: ignore[no-untyped-def]
             a1, b1 = _sigmoid(t1 - STEP_LABEL)
             down0, down1 = pair(u0, a0, b0)[1], pair(u1, a1, b1)[1]
             sums[5] -= weight * (h1 * (up0 - down0) + h0 * (up1 - down1)) / (2.0 * STEP_LABEL * determinant)
+
+
+@njit(
+    types.void(
+        PAIR, _matrix, _tensor, _matrix, _matrix, _vector, _matrix,
+        float64, float64, float64, float64, int64, int64, int64, int64, int64, int64, _matrix,
+    ),
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+)  # fmt: skip
+def line_sums(  # type: ignore[no-untyped-def]
+    pair, metric, fits, label_nodes, free_nodes, weights, kept,
+    root_q, overlap, root_w, step, search, detail, recall, length, first, last, out,
+):  # fmt: skip
+    """`prox_sums` for one row of two columns: one coordinate (U2.1)."""
+    p = metric[0, 0] / step
+    for part in range(first, last):
+        sums = out[part]
+        sums[:] = 0.0
+        for node in range(part * length, min((part + 1) * length, weights.shape[0])):
+            weight = weights[node]
+            t = root_q * label_nodes[node, 0]
+            v = overlap * t + root_w * free_nodes[node, 0]
+            y, c = _sigmoid(t)
+            value, u, g, h = newton_line(pair, p, v, y, c, kept[node, 0] if recall == 2 else t)
+            if search > 0:
+                other, s, a, b = newton_line(pair, p, v, y, c, v)
+                if other < value - 1e-10 * (1.0 + abs(value)):
+                    sums[7] += weight
+                    if search == 2:
+                        value, u, g, h = other, s, a, b
+            sums[8] = max(sums[8], abs(g))
+            if recall > 0:
+                kept[node, 0] = u
+            pull = metric[0, 0] * (u - v)
+            quadratic = pull * (u - v)
+            sums[0] += weight * quadratic
+            sums[1] += weight * pull * t
+            sums[2] += weight * pull * v
+            sums[6] += weight * (value - 0.5 * quadratic / step)
+            if detail == 0:
+                continue
+            h = max(h, 1e-9 * p)  # the floor lifts a minimum on the verge of losing itself
+            k = (h - p) / h
+            sums[3] += weight * k
+            sums[4] += weight * k * k
+            a, b = _sigmoid(t + STEP_LABEL)
+            up = pair(u, a, b)[1]
+            a, b = _sigmoid(t - STEP_LABEL)
+            sums[5] -= weight * (up - pair(u, a, b)[1]) / (2.0 * STEP_LABEL * h)
+
+
+@njit(
+    types.void(
+        ROW, _indices, _matrix, _matrix, _matrix, _vector,
+        float64, float64, float64, float64, int64, int64, int64, int64, _matrix,
+    ),
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+)  # fmt: skip
+def hard_sums(  # type: ignore[no-untyped-def]
+    row, select, metric, label_nodes, free_nodes, weights, root_q, overlap, root_w, step, detail, length, first, last, out,
+):  # fmt: skip
+    """`prox_sums` for labels that are one token per row, each choice as often as the target's softmax says (U7).
+
+    The loss is convex, so that every prox is the one minimum. The label answers to its logits through its probability alone:
+    E dprox_j/du*_j = E sum_y p_y (1[y = j] - p_j) (prox_y - v)_j, summed over the rows that see coordinate j.
+    """
+    n, rows, width = metric.shape[0], select.shape[0], select.shape[1]
+    w = scratch(n, width)
+    p, y = np.empty((rows, width)), np.empty((rows, width))
+    target, v, u, score = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    inverse, kernel = np.empty((n, n)), np.empty((n, n))
+    for part in range(first, last):
+        sums = out[part]
+        sums[:] = 0.0
+        for node in range(part * length, min((part + 1) * length, weights.shape[0])):
+            for i in range(n):
+                target[i] = root_q * label_nodes[node, i]
+                v[i] = overlap * target[i] + root_w * free_nodes[node, i]
+            _labels(select, target, w.row_x, p)
+            for choice in range(width**rows):
+                weight, left = weights[node], choice
+                score[:] = 0.0
+                for a in range(rows):
+                    chosen, left = left % width, left // width
+                    weight *= p[a, chosen]
+                    for b in range(width):
+                        y[a, b] = 1.0 if b == chosen else 0.0
+                        if select[a, b] >= 0:
+                            score[select[a, b]] += y[a, b] - p[a, b]
+                if weight == 0.0:
+                    continue
+                u[:] = v
+                value = newton_prox(row, select, metric, step, v, y, u, w)
+                quadratic = 0.0
+                for i in range(n):
+                    sums[8] = max(sums[8], abs(w.gradient[i]))
+                    sums[5] += weight * score[i] * (u[i] - v[i])
+                    slope = 0.0
+                    for j in range(n):
+                        slope += metric[i, j] * (u[j] - v[j])
+                    quadratic += slope * (u[i] - v[i])
+                    sums[1] += weight * slope * target[i]
+                    sums[2] += weight * slope * v[i]
+                sums[0] += weight * quadratic
+                sums[6] += weight * (value - 0.5 * quadratic / step)
+                if detail == 0:
+                    continue
+                factorise(w.hessian, w.factor)
+                invert_factored(w.factor, inverse)
+                for i in range(n):
+                    for k in range(n):
+                        total = 0.0
+                        for j in range(n):
+                            total += inverse[i, j] * metric[j, k]
+                        kernel[i, k] = (1.0 if i == k else 0.0) - total / step
+                for i in range(n):
+                    sums[3] += weight * kernel[i, i]
+                    for k in range(n):
+                        sums[4] += weight * kernel[i, k] * kernel[k, i]
 
 
 @njit(

@@ -5,6 +5,7 @@ In the coordinates u of `onehead.aim.equations.geometry`, with covariance C,
     prox(v) = argmin_u  (u - v)' C^-1 (u - v) / (2 Sigma) + sum_a loss(row a of u, row a of the label).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.equations.geometry import PARTS, Block, Geometry, LogitRule, Row, logit_rule, row_rule
-from onehead.aim.equations.kernels import loss_sums, origin_sums, pair_sums, prox_sums
+from onehead.aim.equations.kernels import hard_sums, line_sums, loss_sums, origin_sums, pair_sums, prox_sums
 from onehead.aim.equations.unknowns import Hats
 from onehead.aim.losses import LOSSES, Loss
 from onehead.errors import NotConverged
@@ -25,8 +26,6 @@ __all__ = ["Averages", "OutputChannel", "ProxMemory", "of_parts"]
 
 Array = NDArray[np.float64]
 
-SLICE = 2048  # nodes per slice: fixed, so that sums do not depend on the number of threads
-SHORT_SLICE = 64  # for more tokens, whose nodes cost more; no part of a rule is shorter, but for the coarsest
 SMALL_ANGLE = 0.02  # Stein forms divide by Q q - m^2; below this share of Q q they lose digits, derivatives do not
 FEW_TOKENS = 4  # up to which a proximal step is cheap enough to look for jumps on twice the points
 GRADIENT_TOLERANCE = 1e-6  # largest gradient of a prox objective; Newton leaves about 1e-10
@@ -59,9 +58,10 @@ def of_parts(values: Array) -> float:
     return float(error_of_parts(values - np.mean(values)))
 
 
-def _sliced(kernel: Any, size: int, before: tuple[Any, ...], nodes: tuple[Array, ...], after: tuple[Any, ...]) -> Array:
+def _sliced(
+    kernel: Any, size: int, length: int, before: tuple[Any, ...], nodes: tuple[Array, ...], after: tuple[Any, ...]
+) -> Array:
     """Run a kernel over fixed slices of the nodes, a run of slices per thread; one row of sums per slice."""
-    length = SLICE if nodes[0].shape[1] <= 2 else SHORT_SLICE
     count = -(-len(nodes[0]) // length)
     out = np.empty((count, size))
     bounds = np.linspace(0, count, min(threads(), count) + 1).astype(int)
@@ -98,7 +98,7 @@ class OutputChannel:
 
     def convex_at(self, sigma: float) -> bool:
         """Whether every prox has one minimum (2.7)."""
-        return sigma <= self.loss.one_minimum(self.geometry.unit)
+        return sigma <= self.loss.one_minimum(self.geometry.exposure)
 
     def averages(
         self,
@@ -128,8 +128,16 @@ class OutputChannel:
     ) -> list[Averages]:
         """The same averages, with their derivatives, by each of the independent parts of a rule of sampled points."""
         blocks = self._sums((q, m, sigma), level, False, 1, False, memory)
-        found = PARTS * sum((sums.reshape(PARTS, -1, 8).sum(axis=1) for sums in blocks), start=np.zeros((PARTS, 8)))
-        return [Averages(*row) for row in found.tolist()]
+        return [Averages(*row) for row in self._in_parts(blocks).tolist()]
+
+    def _in_parts(self, blocks: list[Array]) -> Array:
+        """Sums of pieces of blocks, a row for each part of the sampled ones; what is on a lattice is whole in all of them."""
+        found = np.zeros((PARTS, blocks[0].shape[1]))
+        for block, sums in zip(self.geometry.blocks, blocks, strict=True):
+            found += (
+                sums.sum(axis=0) if block.on_lattice else PARTS * sums.reshape(PARTS, -1, sums.shape[1]).sum(axis=1)
+            )
+        return found
 
     def _sums(
         self,
@@ -147,7 +155,7 @@ class OutputChannel:
         mode, recall, kept = int(search), 0, tuple(rule.label for rule in rules)
         if self.branch == "global":
             mode = 2
-        if memory is not None:
+        if memory is not None and not self.loss.hard:  # whose prox has one minimum, and as many points as labels
             recall = 1 if memory.points is None or not memory.follow else 2
             kept = tuple(np.empty_like(rule.label) for rule in rules) if memory.points is None else memory.points
             memory.points = kept
@@ -169,12 +177,17 @@ class OutputChannel:
         return found
 
     def _prox_sums(self, block: Block, rule: LogitRule, points: Array, at: tuple[Any, ...]) -> Array:
-        """Sums over the nodes of one block; two tokens have a kernel of their own (2.5)."""
+        """Sums over the nodes of one block; one or two coordinates have kernels of their own (2.5, U2.1), hard labels too (U7)."""
+        before: tuple[Any, ...]
+        if self.loss.hard:
+            *state, _, detail, _ = at
+            before = (self.loss.compiled, block.select, block.metric)
+            return _sliced(hard_sums, 9, block.slice, before, rule, (*state, detail))
         kernel: Any = prox_sums
-        before: tuple[Any, ...] = (self.loss.compiled, self.loss.compiled_response, block.select)
-        if block.is_pair:
-            kernel, before = pair_sums, (self.loss.compiled_pair,)
-        return _sliced(kernel, 9, (*before, block.metric, block.row_fits), (*rule, points), at)
+        before = (self.loss.compiled, self.loss.compiled_response, block.select)
+        if block.is_pair or block.is_line:
+            kernel, before = pair_sums if block.is_pair else line_sums, (self.loss.compiled_pair,)
+        return _sliced(kernel, 9, block.slice, (*before, block.metric, block.row_fits), (*rule, points), at)
 
     def switch_mass(self, q: float, m: float, sigma: float, *, level: int) -> float:
         """Share of samples with a lower minimum than the one near the label, on enough points to see the share that matters (2.7).
@@ -247,32 +260,37 @@ class OutputChannel:
         """
         Q = self.label_power if power is None else power
         yardstick = self.loss if loss is None else LOSSES[loss]
-        formula = yardstick.fresh if self.geometry.sampled else None
-        if formula is not None:
-            return sum(row.multiplicity * formula(SoftmaxRow(row.columns, Q, q, m)) for row in self.geometry.rows)
-        return sum(float(self._loss_sums(row, yardstick, (Q, q, m), coarse, twin).sum()) for row in self.geometry.rows)
+        return sum(
+            float(self._loss_sums(row, yardstick, (Q, q, m), coarse, twin).sum())
+            if (formula := self._formula(row, yardstick)) is None
+            else row.multiplicity * formula(SoftmaxRow(row.columns, Q, q, m))
+            for row in self.geometry.rows
+        )
+
+    @staticmethod
+    def _formula(row: Row, yardstick: Loss) -> Callable[[SoftmaxRow], float] | None:
+        """The average loss of a row by formula, where there is one; two columns have a lattice as good."""
+        return None if row.block.is_line else yardstick.fresh
 
     def fresh_loss_error(self, q: float, m: float, *, power: float | None = None, loss: str | None = None) -> float:
         """Error of an average over fresh samples, as its rule shows it; the formula has none to speak of."""
-        if not self.geometry.sampled:
-            one, other = (self.fresh_loss(q, m, twin=twin, power=power, loss=loss) for twin in (False, True))
-            return abs(one - other)
         yardstick = self.loss if loss is None else LOSSES[loss]
-        if yardstick.fresh is not None:
-            return 0.0
         at = (self.label_power if power is None else power, q, m)
-        found = [
-            self._loss_sums(row, yardstick, at, False, False).reshape(PARTS, -1).sum(axis=1)
-            for row in self.geometry.rows
-        ]
-        return of_parts(PARTS * np.sum(found, axis=0))
+        gap, found = 0.0, np.zeros(PARTS)
+        for row in self.geometry.rows:
+            if row.block.is_line:
+                one, other = (self._loss_sums(row, yardstick, at, False, twin).sum() for twin in (False, True))
+                gap += float(one - other)
+            elif self._formula(row, yardstick) is None:
+                found += self._loss_sums(row, yardstick, at, False, False).reshape(PARTS, -1).sum(axis=1)
+        return abs(gap) + of_parts(PARTS * found)
 
     def _loss_sums(self, row: Row, yardstick: Loss, at: tuple[float, float, float], coarse: bool, twin: bool) -> Array:
         """Average loss of one kind of row by quadrature, a number per slice of the nodes."""
         Q, q, m = at
         how = (np.sqrt(Q), m / Q, np.sqrt(max(q - m * m / Q, 0.0)))
         rule = row_rule(row.block, coarse=coarse, twin=twin)
-        return row.multiplicity * _sliced(loss_sums, 1, (yardstick.compiled,), rule, how)[:, 0]
+        return row.multiplicity * _sliced(loss_sums, 1, row.block.slice, (yardstick.compiled,), rule, how)[:, 0]
 
     @lru_cache(maxsize=64)  # noqa: B019  (frozen and small: the same few channels are asked again and again)
     def at_origin(self, level: int) -> tuple[float, float]:
@@ -289,7 +307,7 @@ class OutputChannel:
             ]
             q_hat, m_hat = np.abs(np.sum(gaps, axis=0)).tolist()
             return q_hat, m_hat
-        parts = PARTS * np.sum([sums.reshape(PARTS, -1, 2).sum(axis=1) for sums in self._origin_sums(level)], axis=0)
+        parts = self._in_parts(self._origin_sums(level))
         return of_parts(parts[:, 0]), of_parts(parts[:, 1])
 
     def _origin_sums(self, level: int, *, twin: bool = False) -> list[Array]:
@@ -298,6 +316,10 @@ class OutputChannel:
         for block in self.geometry.blocks:
             rule = logit_rule(block, level, twin)
             before = (self.loss.compiled, self.loss.compiled_response, block.select, block.covariance)
-            sums = _sliced(origin_sums, 2, before, (rule.label, rule.weights), (np.sqrt(self.label_power),))
+            sums = _sliced(
+                origin_sums, 2, block.slice, before, (rule.label, rule.weights), (np.sqrt(self.label_power),)
+            )
+            if self.loss.hard:  # the variance of a drawn label adds what it answers to its logits with (U4)
+                sums[:, 0] += sums[:, 1]
             found.append(self.geometry.unit * block.multiplicity * sums)
         return found

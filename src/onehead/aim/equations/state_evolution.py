@@ -4,17 +4,18 @@ Both temperatures are one here: target eigenvalues times β₀, Δ times β₀²
 then β S. The two channels (`input`, `output`) hold the equations themselves; this is where a task and a learner become them.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.equations.geometry import tied
+from onehead.aim.equations.geometry import geometry_of
 from onehead.aim.equations.input import CHANNELS, InputChannel
 from onehead.aim.equations.output import OutputChannel, ProxMemory
 from onehead.aim.equations.unknowns import Hats, Labels, Overlaps
-from onehead.aim.losses import loss_named
+from onehead.aim.losses import loss_on
 from onehead.aim.task import Learner, Task
 
 __all__ = ["StateEvolution", "Units"]
@@ -61,7 +62,7 @@ class StateEvolution:
     @classmethod
     def of(cls, task: Task, learner: Learner) -> "StateEvolution":
         """The equations of a task and a learner."""
-        geometry, kind = tied(task.tokens), CHANNELS[learner.param]
+        geometry, kind = geometry_of(task.attention, task.mask, task.tokens), CHANNELS[learner.param]
         units, noise = Units(learner.beta, task.beta0, kind.degree), task.beta0**2 * task.noise
         channel = kind(
             target=task.target,
@@ -71,7 +72,7 @@ class StateEvolution:
             unit=geometry.unit,
         )
         output = OutputChannel(
-            loss=loss_named(learner.loss),
+            loss=loss_on(task.labels, learner.loss),
             geometry=geometry,
             label_power=task.beta0**2 * task.target.second_moment + 0.5 * noise,
             branch=learner.branch,
@@ -108,19 +109,16 @@ class StateEvolution:
         return Labels(self.label_power, self.noise, self.informative)
 
     def turn(
-        self,
-        q: float,
-        m: float,
-        sigma: float,
-        alpha: float,
-        *,
-        level: int,
-        twin: bool = False,
-        memory: ProxMemory | None = None,
+        self, state: Sequence[float], alpha: float, *, level: int, twin: bool = False, memory: ProxMemory | None = None
     ) -> tuple[Hats, Overlaps]:
         """One turn of the equations: overlaps -> hats -> overlaps."""
-        hats = self.output.hats(q, m, sigma, level=level, twin=twin, memory=memory).times(alpha)
+        hats = self.output.hats(*state, level=level, twin=twin, memory=memory).times(alpha)
         return hats, self.input.overlaps(hats)
+
+    def inside(self, logs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Keep m² <= q Q0, which extrapolation can violate, of (log q, log m) and what follows them."""
+        bound = 0.5 * (logs[0] + np.log(self.target_power)) + np.log1p(-1e-9)
+        return np.array([logs[0], min(logs[1], bound), *logs[2:]])
 
     def at_origin(self, alpha: float, level: int) -> tuple[float, Hats]:
         """The blur s of the first step from S = 0, and its hats, Sigma being that of a loss without curvature (4.6)."""

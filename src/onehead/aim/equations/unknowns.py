@@ -1,6 +1,9 @@
 """The unknowns of the equations and what they come from, in reduced units (2.1)."""
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 __all__ = ["INFINITE", "Hats", "Interpolating", "Labels", "Overlaps", "SpectralMap"]
 
@@ -37,6 +40,35 @@ class Overlaps(NamedTuple):
     tau: float
     rank: float
     map: SpectralMap
+
+    @property
+    def pair(self) -> tuple[float, ...]:
+        """What an average over fresh samples depends on: (q, m)."""
+        return self.q, self.m
+
+    @property
+    def state(self) -> tuple[float, ...]:
+        """What the equations are solved for: (q, m, Sigma)."""
+        return self.q, self.m, self.sigma
+
+    @property
+    def logs(self) -> NDArray[np.float64]:
+        """The same in logarithms; a negative m counts as none."""
+        return np.log([self.q, max(self.m, 1e-300), self.sigma])
+
+    def at(self, *state: float) -> Self:
+        """The same at another state."""
+        q, m, sigma = state
+        return self._replace(q=q, m=m, sigma=sigma)
+
+    @property
+    def none(self) -> "Overlaps":
+        """No map at all."""
+        return Overlaps(0.0, 0.0, 0.0, 0.0, 0.0, self.map)
+
+    def balance(self, hats: Hats) -> float:
+        """mhat m - Sigmahat q + qhat Sigma/2: what the training loss has beside the envelope, times the unit (2.4, U2.3)."""
+        return hats.m * self.m - hats.sigma * self.q + 0.5 * hats.q * self.sigma
 
 
 class Labels(NamedTuple):

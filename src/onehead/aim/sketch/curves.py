@@ -22,7 +22,7 @@ from onehead.aim.equations.output import ProxMemory
 from onehead.aim.equations.plateau import Shrunk, plateau_of
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import Overlaps, SpectralMap
-from onehead.aim.solve.iterate import Attempt, Secants, Vector, at_alpha, log_state
+from onehead.aim.solve.iterate import Attempt, Secants, Vector, at_alpha
 from onehead.aim.solve.solver import guesses
 from onehead.aim.task import Learner, Task
 from onehead.errors import SolveError
@@ -254,7 +254,7 @@ def _dot(problem: StateEvolution, found: Attempt, x: float, *, full: bool) -> Do
         train_loss=train,
         rank=at.rank,
         map=at.map,
-        state=log_state(at),
+        state=at.logs,
         secants=found.secants,
     )
 

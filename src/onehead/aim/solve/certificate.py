@@ -68,18 +68,17 @@ def numbers_at(problem: StateEvolution, alpha: float, start: Vector | None = Non
 def _solved(problem: StateEvolution, solution: Solution) -> Numbers:
     """Numbers and certificate of a converged solution."""
     overlaps, hats, alpha, output = solution.overlaps, solution.hats, solution.alpha, problem.output
-    q, m, sigma = overlaps.q, overlaps.m, overlaps.sigma
+    state, sigma = overlaps.state, overlaps.sigma
     there = ProxMemory(follow=True, points=solution.memory.points)  # every prox is at its minimum already
-    full = output.averages(q, m, sigma, level=solution.level, detail=2, memory=there)
+    full = output.averages(*state, level=solution.level, detail=2, memory=there)
     penalty = problem.input.penalty(overlaps)
     train = alpha * full.loss + penalty
     # the same by the other form (2.4): the Moreau envelope plus a combination of the six scalars, which equals half of
     # Tr S grad(penalty) at a fixed point: the penalty times its degree in S
-    other = alpha * full.envelope(sigma) + 0.5 * (hats.m * m - hats.sigma * q) + 0.25 * hats.q * sigma
+    other = alpha * full.envelope(sigma) + overlaps.balance(hats) / output.geometry.unit
     other -= (problem.input.degree - 1) * penalty
-    switch = output.switch_mass(q, m, sigma, level=solution.level)
-    stein = output.hats_of(full, q, m, sigma, derivative=False).sigma
-    from_trace = output.geometry.unit * full.trace / sigma
+    switch = output.switch_mass(*state, level=solution.level)
+    stein, from_trace = (output.hats_of(full, *state, derivative=derivative).sigma for derivative in (False, True))
     spectral = problem.input.replicon(overlaps, hats)
     replicon = None
     if spectral is not None:
@@ -103,8 +102,7 @@ def _solved(problem: StateEvolution, solution: Solution) -> Numbers:
 def _with_errors(problem: StateEvolution, certificate: AimCertificate, alpha: float, doubt: Doubt) -> AimCertificate:
     """The error of every number, and a warning where that of the test error is larger than it should be."""
     errors, warnings = stated_errors(problem, alpha, doubt), certificate.warnings
-    q, m, *_ = doubt.found.overlaps
-    test, error = problem.output.fresh_loss(q, m, loss="squared"), errors["test_error"]
+    test, error = problem.output.fresh_loss(*doubt.found.overlaps.pair, loss="squared"), errors["test_error"]
     if error > ACCURACY * test + ROUNDING:
         warnings = (*warnings, f"the test error is good to {error / test:.1e}, relative, not to {ACCURACY:g}")
     return replace(certificate, errors=errors, quadrature_error=error, warnings=warnings)

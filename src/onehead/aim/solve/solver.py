@@ -12,7 +12,7 @@ from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import Hats, Overlaps
 from onehead.aim.solve.continuation import polish, relax, walk
 from onehead.aim.solve.doubt import Doubt, doubt_of, slopes_at
-from onehead.aim.solve.iterate import Attempt, Opposed, Secants, Vector, at_alpha, log_state
+from onehead.aim.solve.iterate import Attempt, Opposed, Secants, Vector, at_alpha
 from onehead.errors import NotConverged, SolveError
 
 __all__ = ["VISIBLE_SWITCH", "Solution", "guesses", "solve"]
@@ -47,7 +47,7 @@ class Solution:
     @property
     def state(self) -> Vector:
         """(log q, log m, log Sigma)."""
-        return np.log([self.overlaps.q, self.overlaps.m, self.overlaps.sigma])
+        return self.overlaps.logs
 
 
 def solve(problem: StateEvolution, alpha: float, start: Vector | None = None) -> Solution:
@@ -99,8 +99,8 @@ def _refined(problem: StateEvolution, alpha: float, state: Vector, secants: Seca
 
 def _hops(problem: StateEvolution, attempt: Attempt) -> bool:
     """Whether proximal points hop between minima: a lattice and its twin may then agree by chance, and a coarser one counts too."""
-    output, (q, m, sigma, *_) = problem.output, attempt.overlaps
-    return not output.geometry.sampled and output.switch_mass(q, m, sigma, level=0) > VISIBLE_SWITCH
+    output = problem.output
+    return not output.geometry.sampled and output.switch_mass(*attempt.overlaps.state, level=0) > VISIBLE_SWITCH
 
 
 def _coarse(problem: StateEvolution, alpha: float, start: Vector | None) -> tuple[Vector, Secants, int]:
@@ -164,7 +164,7 @@ def guesses(problem: StateEvolution, alpha: float, shrinkage: float) -> Iterator
                 yield np.log([near.q, near.m, max(sigma, 1e-3)])
     yield _plateau_guess(problem, alpha, shrinkage)
     if problem.input.emerges:  # the map of the first step from S = 0, with its own small Sigma
-        yield log_state(problem.input.overlaps(problem.at_origin(alpha, 0)[1]))
+        yield problem.input.overlaps(problem.at_origin(alpha, 0)[1]).logs
 
 
 def _starts(problem: StateEvolution, alpha: float, start: Vector | None) -> Iterator[Vector]:

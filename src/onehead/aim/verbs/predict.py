@@ -173,12 +173,12 @@ def _state_of(problem: StateEvolution, near: Prediction) -> NDArray[np.float64] 
 def _finish(task: Task, learner: Learner, problem: StateEvolution, alpha: float, numbers: Numbers) -> Prediction:
     """Errors on fresh samples, and back to the learner's own units."""
     output, (overlaps, hats, train, certificate, jacobian) = problem.output, numbers
-    q, m, where = overlaps.q, overlaps.m, overlaps.map
-    test = output.fresh_loss(q, m, loss="squared")
-    clean = output.fresh_loss(q, m, loss="squared", power=problem.target_power)
+    pair, where = overlaps.pair, overlaps.map
+    test = output.fresh_loss(*pair, loss="squared")
+    clean = output.fresh_loss(*pair, loss="squared", power=problem.target_power)
     if not np.isfinite([test, clean, train]).all():
         raise OutsideDomain(f"the errors at alpha = {alpha:g} are not finite; change weight_decay or alpha.")
-    own_q, own_m = problem.units.own(q, m)
+    own_q, own_m = problem.units.own(overlaps.q, overlaps.m)
     return Prediction(
         alpha=alpha,
         test_error=test,
@@ -192,7 +192,7 @@ def _finish(task: Task, learner: Learner, problem: StateEvolution, alpha: float,
         m_hat=hats.m,
         sigma_hat=hats.sigma,
         certificate=certificate,
-        test_loss=test if output.loss.yardstick else output.fresh_loss(q, m),
+        test_loss=test if output.loss.yardstick else output.fresh_loss(*pair),
         excess_error=test - plateau_of(problem).test_error,
         spread=where.s,
         threshold=where.eps,

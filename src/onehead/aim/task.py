@@ -9,7 +9,7 @@ from onehead.errors import InvalidArgument
 from onehead.fields import LIMIT, Slider, word
 from onehead.problem import Problem
 
-__all__ = ["Learner", "Ratio", "Task", "check_alpha", "check_pair"]
+__all__ = ["Learner", "Ratio", "Task", "check_alpha"]
 
 
 class Task(Problem):
@@ -175,12 +175,6 @@ class Learner(Problem):
     def decay(self) -> float:
         """λ as a number, zero standing for the limit."""
         return 0.0 if isinstance(self.weight_decay, str) else self.weight_decay
-
-
-def check_pair(task: Task, learner: Learner) -> None:
-    """Refuse a learner that cannot learn this task: hard labels have no distance to a row of attention (U7)."""
-    if task.labels == "hard" and str(learner.loss) != "cross-entropy":
-        raise InvalidArgument("loss", str(learner.loss), "cross-entropy with hard labels")
 
 
 class Ratio(Problem):

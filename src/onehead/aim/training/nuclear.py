@@ -14,8 +14,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.losses import loss_named
-from onehead.aim.task import Learner, Task, check_pair
+from onehead.aim.losses import loss_on
+from onehead.aim.task import Learner, Task
 from onehead.aim.training.instance import Instance, sample_count
 from onehead.aim.training.minimise import Stopped, lbfgs
 from onehead.aim.training.objective import Factorised, Objective, OutputLoss, Parametrisation, Untied
@@ -179,11 +179,10 @@ def nuclear_equivalence(
     if learner.param == "direct" or learner.width < 1.0 or learner.decay == 0.0:
         got = f"{learner.param}, width {learner.width:g}, weight decay {learner.weight_decay}"
         raise InvalidArgument("learner", got, "factorised, of full width, with a positive weight decay")
-    check_pair(task, learner)
     tied = tied and task.tied
     instance = Instance.draw(task, dim, sample_count(alpha, dim), np.random.SeedSequence(seed))
     weights: Parametrisation = Factorised(dim, dim) if tied else Untied(dim, dim)
-    loss = OutputLoss(loss=loss_named(learner.loss), beta=learner.beta, columns=task.columns)
+    loss = OutputLoss(loss=loss_on(task.labels, learner.loss), beta=learner.beta, columns=task.columns)
     objective = Objective(samples=instance.train, weights=weights, loss=loss, decay=learner.decay)
     theta = weights.start(np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(3,))))
     factors = lbfgs(objective, theta, tolerance=tolerance, max_iterations=max_iterations)

@@ -212,9 +212,9 @@ class Parametrisation(ABC):
         """A random start."""
 
     @classmethod
+    @abstractmethod
     def of_map(cls, S: Array) -> tuple["Parametrisation", Array]:
         """Weights of full width that make a given map."""
-        raise InvalidArgument("optimiser", "amp", "lbfgs or adam: these weights cannot be read off their map")
 
     def spectrum(self, S: Array) -> Array:
         """Eigenvalues of a map."""

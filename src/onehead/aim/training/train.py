@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onehead.aim.losses import loss_named
+from onehead.aim.losses import LOSSES, Loss, loss_on
 from onehead.aim.targets import MarchenkoPastur, Product
-from onehead.aim.task import Learner, Task, check_pair
+from onehead.aim.task import Learner, Task
 from onehead.aim.training.data import Samples, check_target, softmax_rows
 from onehead.aim.training.instance import Instance, as_trained, sample_count
 from onehead.aim.training.minimise import Minimum, Stopped, adam, lbfgs, stationarity
@@ -162,18 +162,26 @@ class _Plan:
     def __post_init__(self) -> None:
         if self.learner.decay == 0.0:
             raise InvalidArgument("weight_decay", "0+", "a number > 0 to train with")
-        check_pair(self.task, self.learner)
+        _ = self.own_loss  # not every loss knows hard labels
         self.variant.tokens.check_dim(self.dim)
         if self.learner.param == "direct" and self.task.tied and not self.variant.tied:
             raise InvalidArgument("tied", False, "true for direct training")
         if self.task.labels == "hard" and self.variant.output == "sequence":
             raise InvalidArgument("output", "sequence", "label with hard labels")
-        plain = self.variant.tied and self.variant.heads == 1 and self.variant.output == "label"
-        if self.method.optimiser == "amp" and not (plain and self.learner.width >= 1.0):
+        if self.method.optimiser == "amp":
+            self._check_messages()
+
+    def _check_messages(self) -> None:
+        """Message passing knows one head of full width, tied as its task is."""
+        from onehead.aim.training.amp import check_geometry  # noqa: PLC0415  (loads the proximal kernels)
+
+        check_geometry(self.task)
+        plain = self.variant.heads == 1 and self.variant.output == "label" and self.learner.width >= 1.0
+        if not plain or self.variant.tied != self.task.tied:
             raise InvalidArgument(
                 "optimiser",
                 "amp",
-                "lbfgs or adam unless query and key are tied, with one head of full width and label output",
+                "lbfgs or adam unless the head is tied as its task is, with one head of full width and label output",
             )
 
     @property
@@ -189,10 +197,15 @@ class _Plan:
         full = isinstance(weights, Untied) and weights.heads == 1 and weights.width >= self.dim
         return full and not self.task.tied and self.method.dtype == "float64"
 
-    def loss(self, name: str | None = None) -> OutputLoss:
-        """The learner's own loss, or another one, of what its head attends to."""
+    @property
+    def own_loss(self) -> Loss:
+        """The learner's own loss."""
+        return loss_on(self.task.labels, self.learner.loss)
+
+    def output(self, loss: Loss) -> OutputLoss:
+        """A loss of what the head attends to."""
         return OutputLoss(
-            loss=loss_named(name or self.learner.loss),
+            loss=loss,
             beta=self.learner.beta,
             output=self.variant.output,
             columns=self.task.columns,
@@ -271,7 +284,7 @@ def _run(plan: _Plan, k: int) -> TrainingRun:
 
 
 def _objective(plan: _Plan, samples: Samples, weights: Parametrisation) -> Objective:
-    return Objective(samples=samples, weights=weights, loss=plan.loss(), decay=plan.learner.decay)
+    return Objective(samples=samples, weights=weights, loss=plan.output(plan.own_loss), decay=plan.learner.decay)
 
 
 def _minimise(plan: _Plan, instance: Instance, k: int) -> tuple[Parametrisation, Array, TrainingCertificate]:
@@ -376,7 +389,9 @@ def _pass_messages(plan: _Plan, instance: Instance) -> tuple[Parametrisation, Ar
 def _measure(plan: _Plan, weights: Parametrisation, maps: Array, instance: Instance) -> dict[str, Any]:
     """Errors on fresh samples (1.3), q = |S|²/d, m = Tr S'S*/d, the spectrum of S and its rank fraction."""
     task, d = plan.task, plan.dim
-    own, squared, entropy = plan.loss(), plan.loss("squared"), plan.loss("cross-entropy")
+    own, squared, entropy = (
+        plan.output(loss) for loss in (plan.own_loss, LOSSES["squared"], LOSSES["cross-entropy"])
+    )
     totals = np.zeros(5)
     for chunk in instance.test:
         logits = np.stack([map_logits(S, chunk.tokens, chunk.keys) for S in maps.astype(chunk.tokens.dtype)])

@@ -57,20 +57,19 @@ def draw_target(target: Target, dim: int, rng: np.random.Generator, *, tied: boo
     if isinstance(target, Product):
         width = rows_of(target.kappa0, dim)
         Q, K = rng.standard_normal((2, width, dim))
-        return Q.T @ K / sqrt(width * dim)
+        return np.asarray(Q.T @ K / sqrt(width * dim))
     if isinstance(target, MarchenkoPastur):
         width = rows_of(target.kappa0, dim)
         W = rng.standard_normal((width, dim))
         S: Array = W.T @ W / sqrt(width * dim)
-        return S if tied else _between_bases(np.linalg.eigvalsh(S), rng)
+        return S if tied else _between_bases(np.asarray(np.linalg.eigvalsh(S)), rng)
     assert isinstance(target, Discrete)
     if len(target.values) != dim:
         raise InvalidArgument("dim", dim, f"{len(target.values)}, the number of eigenvalues of the target")
     if not tied:
         return _between_bases(target.values, rng)
     basis = _random_basis(dim, rng)
-    S = (basis * target.values) @ basis.T
-    return S
+    return np.asarray((basis * target.values) @ basis.T)
 
 
 def _random_basis(dim: int, rng: np.random.Generator) -> Array:
@@ -87,7 +86,7 @@ def _between_bases(values: Array, rng: np.random.Generator) -> Array:
     return S
 
 
-def check_target(matrix: ArrayLike, dim: int, *, tied: bool) -> Array:
+def check_target(matrix: ArrayLike, dim: int, *, tied: bool = True) -> Array:
     """Return a user's target map if it is a finite dim x dim array, symmetric for a tied head."""
     S: Array = np.asarray(matrix, dtype=np.float64)
     if S.shape != (dim, dim):
@@ -243,7 +242,8 @@ def _chosen(rng: np.random.Generator, y: Array, columns: tuple[int, ...]) -> Arr
     above = rng.random((*y.shape[:-1], 1)) >= np.cumsum(y, axis=-1)
     last = np.array(columns) - 1  # sums may end a rounding below one; a row without columns chooses none
     token = np.minimum(above.sum(axis=-1), last)
-    return (token[..., None] == np.arange(y.shape[-1])).astype(np.float64)
+    chosen: Array = (token[..., None] == np.arange(y.shape[-1])).astype(np.float64)
+    return chosen
 
 
 class Chunk(NamedTuple):

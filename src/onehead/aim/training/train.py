@@ -339,7 +339,7 @@ def _minimise(plan: _Plan, instance: Instance, k: int) -> tuple[Parametrisation,
 
 
 def _polished(plan: _Plan, objective: Objective, found: Minimum) -> tuple[Minimum, Parametrisation]:
-    """Go on by proximal steps on the map, which set singular values to zero where weight decay on factors makes them small (U11)."""
+    """Go on by proximal steps on the map, which set singular values to zero where weight decay on factors makes them small (U1)."""
     share, steps = POLISH
     start = objective.weights.maps(found.theta)[0]
     try:
@@ -389,9 +389,7 @@ def _pass_messages(plan: _Plan, instance: Instance) -> tuple[Parametrisation, Ar
 def _measure(plan: _Plan, weights: Parametrisation, maps: Array, instance: Instance) -> dict[str, Any]:
     """Errors on fresh samples (1.3), q = |S|²/d, m = Tr S'S*/d, the spectrum of S and its rank fraction."""
     task, d = plan.task, plan.dim
-    own, squared, entropy = (
-        plan.output(loss) for loss in (plan.own_loss, LOSSES["squared"], LOSSES["cross-entropy"])
-    )
+    own, squared, entropy = (plan.output(loss) for loss in (plan.own_loss, LOSSES["squared"], LOSSES["cross-entropy"]))
     totals = np.zeros(5)
     for chunk in instance.test:
         logits = np.stack([map_logits(S, chunk.tokens, chunk.keys) for S in maps.astype(chunk.tokens.dtype)])

@@ -27,6 +27,7 @@ SIZE = (
 )  # root mean square of eigenvalues: labels are all noise below, hard choices above, long before these
 SIZED = f"of root mean square {SIZE[0]:g} to {SIZE[1]:g}"
 LARGEST = 20_000  # eigenvalues; the law of a target costs about the square of their number when they are all apart
+CUBIC = 24  # Newton steps down from a bound that is at most a few times the root
 NODES = 200  # of a density: integrals of its moments to rounding, also where it is cut off
 
 
@@ -99,6 +100,16 @@ class Target(Problem):
         """
         return 1.0 - (1.0 - self.rank) ** 2
 
+    @property
+    def unsigned(self) -> "Target":
+        """The target as an untied head sees it: singular values for eigenvalues, so that none is negative (U8)."""
+        return self
+
+    @property
+    def singular_apart(self) -> float:
+        """1 - Σ w² over the symmetrised law: singular values that coincide leave a freedom of half as much (A.10)."""
+        return self.apart
+
     def lost(self, share: float) -> tuple[Array, Array]:
         """Places and masses of what no map without negative eigenvalues holds that keeps at most this share of them.
 
@@ -164,8 +175,10 @@ class MarchenkoPastur(Target):
         return MarchenkoPasturSemicircle(self.kappa0, s)
 
     def singular_law(self, s: float) -> Law:
-        """Of the eigenvalues with both signs."""
-        raise NotImplementedError
+        """The eigenvalues are the singular values: by subordination."""
+        from onehead.spectra.symmetrised import SymmetrisedMarchenkoPastur  # noqa: PLC0415  (loads numba)
+
+        return SymmetrisedMarchenkoPastur(self.kappa0, s)
 
     def density(self, x: Array) -> Array:
         """sqrt κ₀ sqrt((x+ - x)(x - x-)) / (2 pi x)."""
@@ -212,20 +225,39 @@ class Product(Target):
 
     @property
     def edges(self) -> tuple[float, float]:
-        """Smallest and largest singular value that is not zero."""
-        raise NotImplementedError
+        """2 / (sqrt(κ₀ v) (1 + v)) at the roots v > 0 of (1 - v)² = κ₀ v (1 + v); from κ₀ = 1 on the lower one is zero."""
+        k = self.kappa0
+        root = 2.0 + k + np.sqrt(k * k + 8.0 * k)
+        top, bottom = 2.0 / root, 0.5 * root / (1.0 - k) if k < 1.0 else np.inf
+        low, high = (2.0 / (np.sqrt(k * v) * (1.0 + v)) for v in (bottom, top))
+        return float(low), float(high)
 
     def law(self, s: float) -> Law:
         """A map without symmetry has singular values alone."""
         raise OutsideDomain("a product target is not symmetric: use attention self or cross.")
 
     def singular_law(self, s: float) -> Law:
-        """From its quartic equation (U3)."""
-        raise NotImplementedError
+        """In closed form, from its quartic equation (U3)."""
+        from onehead.spectra.product import ProductSemicircle  # noqa: PLC0415  (loads numba)
+
+        return ProductSemicircle(self.kappa0, s)
 
     def density(self, x: Array) -> Array:
-        """Of the singular values."""
-        raise NotImplementedError
+        """Of the singular values: the closed forms of `ProductSemicircle` without a blur.
+
+        w = 1/v solves w³ + (1 - κ₀) w² = κ₀ x² (1 + w), and the density is sqrt(κ₀ [κ₀ v (1 + v) - (1 - v)²]) / π.
+        """
+        x, k = np.asarray(x, dtype=float), self.kappa0
+        square = k * x**2
+        w = (
+            max(k - 1.0, 0.0) + np.sqrt(2.0 * square) + np.cbrt(2.0 * square)
+        )  # above the root, where the cubic is convex
+        for _ in range(CUBIC):
+            slope = (3.0 * w + 2.0 * (1.0 - k)) * w - square
+            w = w - ((w + 1.0 - k) * w * w - square * (1.0 + w)) / np.where(slope > 0.0, slope, 1.0)
+        v = 1.0 / np.where(w > 0.0, w, np.inf)
+        inside = np.clip(k * (k * v * (1.0 + v) - (1.0 - v) ** 2), 0.0, None)
+        return np.where(x >= 0.0, np.sqrt(inside) / np.pi, 0.0)
 
 
 class Discrete(Target):
@@ -282,6 +314,17 @@ class Discrete(Target):
         shares = self.atoms[1]
         return float(1.0 - np.sum(shares**2) - (1.0 - self.rank) ** 2)
 
+    @property
+    def unsigned(self) -> Target:
+        """The absolute values."""
+        return self if self.edges[0] >= 0.0 else Atoms(eigenvalues=np.abs(self.values))
+
+    @property
+    def singular_apart(self) -> float:
+        """Half of each share on either sign, zeros whole."""
+        shares = self.atoms[1]
+        return float(1.0 - 0.5 * np.sum(shares**2) - (1.0 - self.rank) ** 2)
+
     def lost(self, share: float) -> tuple[Array, Array]:
         """The negative ones, and the smallest positive ones; the last kept may be lost in part."""
         x, mass = self.atoms
@@ -298,7 +341,9 @@ class Discrete(Target):
 
     def singular_law(self, s: float) -> Law:
         """Each with both signs."""
-        raise NotImplementedError
+        from onehead.spectra.atoms import AtomsSemicircle  # noqa: PLC0415  (loads numba)
+
+        return AtomsSemicircle(self.values, s, sides=2)
 
     def density(self, x: Array) -> Array:
         """Atoms have none."""

@@ -52,7 +52,7 @@ def _mark_thresholds(axes: "Axes", thresholds: "Thresholds", low: float, high: f
         ("direct interpolation", thresholds.direct),
         ("perfect recovery", thresholds.recovery),
     ]
-    inside = sorted((value, name) for name, value in names if low <= value <= high)
+    inside = sorted((value, name) for name, value in names if value is not None and low <= value <= high)
     for i, (value, name) in enumerate(inside):
         axes.axvline(value, color=GREY, lw=0.8, ls=":")
         axes.annotate(

@@ -326,6 +326,8 @@ class AtomsSemicircle(Law):
     s : float
     weights : array, optional
         Positive, summing to one; equal when not given. Equal eigenvalues are merged.
+    sides : int
+        2 for singular values: each is put at both signs, with half its weight (U3).
 
     Examples
     --------
@@ -334,7 +336,7 @@ class AtomsSemicircle(Law):
     (2, 0.333333333)
     """
 
-    def __init__(self, eigenvalues: ArrayLike, s: float, weights: ArrayLike | None = None) -> None:
+    def __init__(self, eigenvalues: ArrayLike, s: float, weights: ArrayLike | None = None, *, sides: int = 1) -> None:
         values: Array = np.asarray(eigenvalues, dtype=np.float64)
         if values.ndim != 1 or values.size == 0 or not np.isfinite(values).all():
             raise InvalidArgument("eigenvalues", f"an array {values.shape}", "a list of finite numbers")
@@ -345,7 +347,9 @@ class AtomsSemicircle(Law):
             share = np.asarray(weights, dtype=np.float64)
             if share.shape != values.shape or not (share > 0.0).all() or abs(share.sum() - 1.0) > 1e-9:
                 raise InvalidArgument("weights", "other numbers", "positive, one per eigenvalue, with sum 1")
-        self.s = float(s)
+        if sides == 2:
+            values, share = np.concatenate([values, -values]), np.tile(0.5 * share, 2)
+        self.s, self.sides = float(s), sides
         self._atoms, self._weights = _clustered(self.s, *_merged(values, share))
 
     @cached_property

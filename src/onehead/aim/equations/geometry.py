@@ -6,6 +6,7 @@ over its blocks, each as often as its multiplicity says. Everything that depends
 whom, is here.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -13,11 +14,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.errors import OutsideDomain
 from onehead.numerics.gaussian import GaussianRule, lattice, sobol
-from onehead.numerics.softmax import Column
+from onehead.numerics.softmax import Column, SoftmaxRow
 
-__all__ = ["PARTS", "Block", "Geometry", "LogitRule", "Row", "geometry_of", "logit_rule", "row_rule", "tied"]
+__all__ = [
+    "PARTS",
+    "Block",
+    "Geometry",
+    "LogitRule",
+    "Row",
+    "geometry_of",
+    "logit_rule",
+    "normal_rule",
+    "row_rule",
+    "tied",
+]
 
 Array = NDArray[np.float64]
 
@@ -84,12 +95,22 @@ class Block:
     @cached_property
     def root(self) -> Array:
         """V sqrt(D) with C = V D V': maps independent normals to coordinates, even and odd parts apart (2.5)."""
-        values, vectors = np.linalg.eigh(self.covariance)
+        values, vectors = self._axes(self.covariance)
+        return np.ascontiguousarray(vectors * np.sqrt(values))
+
+    @cached_property
+    def axes(self) -> Array:
+        """Directions of coordinates, the same whatever the weights of the sectors where these commute."""
+        return self._axes(sum((0.5**i * C for i, C in enumerate(self.sectors)), start=0.0 * self.sectors[0]))[1]
+
+    def _axes(self, matrix: Array) -> tuple[Array, Array]:
+        """Eigenvalues and eigenvectors, from large to small; of a row on a lattice the odd one first, which is folded."""
+        values, vectors = np.linalg.eigh(matrix)
         if not self.is_pair:  # the two directions of a pair are apart, and its rule does not know their signs
             vectors = _steady(values, vectors)
-            if self.on_lattice:  # the odd direction first: it is the one that is folded
-                return np.ascontiguousarray(vectors * np.sqrt(values))
-        return np.ascontiguousarray(vectors[:, ::-1] * np.sqrt(values[::-1]))
+            if self.on_lattice:
+                return values, vectors
+        return values[::-1], vectors[:, ::-1]
 
     @cached_property
     def row_fits(self) -> Array:
@@ -125,24 +146,44 @@ def _steady(values: Array, vectors: Array) -> Array:
     return steady
 
 
+@dataclass(frozen=True)
+class Alike:
+    """Columns of a row whose logits have the same variance, per unit of variance of each sector of the map, and how many."""
+
+    variances: tuple[float, ...]
+    count: int
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Row:
     """One row of independent logits, of which a fresh sample has as many as ``multiplicity`` says."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[Alike, ...]
     multiplicity: int = 1
     on_lattice: bool = False
 
     @cached_property
     def block(self) -> Block:
         """The same in coordinates: differences from the last logit."""
-        variances = np.repeat([column.variance for column in self.columns], [column.count for column in self.columns])
-        covariance = np.diag(variances[:-1]) + variances[-1]
+        counts = [column.count for column in self.columns]
+        sectors = []
+        for sector in range(len(self.columns[0].variances)):
+            variances = np.repeat([column.variances[sector] for column in self.columns], counts)
+            sectors.append(np.diag(variances[:-1]) + variances[-1])
         return Block(
-            select=np.array([[*range(len(variances) - 1), -1]]),
-            sectors=(covariance,),
+            select=np.array([[*range(sum(counts) - 1), -1]]),
+            sectors=tuple(sectors),
             multiplicity=self.multiplicity,
             on_lattice=self.on_lattice,
+        )
+
+    def at(self, Q: Sequence[float], q: Sequence[float], m: Sequence[float]) -> SoftmaxRow:
+        """The row of a fresh sample where the sectors of the map have these overlaps."""
+        return SoftmaxRow(
+            tuple(
+                Column(column.count, *(float(np.dot(column.variances, power)) for power in (Q, q, m)))
+                for column in self.columns
+            )
         )
 
 
@@ -166,6 +207,11 @@ class Geometry:
         return float(sum(block.multiplicity * block.dim for block in self.blocks))
 
     @property
+    def sectors(self) -> int:
+        """Parts of the map that are seen to different degrees: two, symmetric and antisymmetric, or one (U5.1)."""
+        return len(self.blocks[0].sectors)
+
+    @property
     def sampled(self) -> bool:
         """Whether averages are taken over sampled points, which see derivatives better than Stein forms (2.6)."""
         return not all(block.on_lattice for block in self.blocks)
@@ -187,9 +233,7 @@ def geometry_of(attention: str, mask: str, tokens: int) -> Geometry:
     if attention == "tied" and mask == "none":
         return tied(tokens)
     if attention == "self" and mask != "strict":
-        raise OutsideDomain(
-            "self-attention that sees its own logit has no theory here yet; use mask strict, or attention cross."
-        )
+        return own_logit(tokens, mask)
     return apart(tokens, mask, symmetric=attention == "tied")
 
 
@@ -204,7 +248,7 @@ def apart(tokens: int, mask: str, *, symmetric: bool) -> Geometry:
     lattice = max(seen) <= 3  # a few more columns need sampled points anyway
     rows = tuple(
         Row(
-            columns=(Column(1.0, n - 1), Column(2.0, 1)) if own else (Column(1.0, n),),
+            columns=(Alike((1.0,), n - 1), Alike((2.0,), 1)) if own else (Alike((1.0,), n),),
             multiplicity=tokens if mask == "none" else 1,
             on_lattice=n == 2 or lattice,
         )
@@ -220,6 +264,46 @@ def apart(tokens: int, mask: str, *, symmetric: bool) -> Geometry:
 
 
 @lru_cache(maxsize=32)
+def own_logit(tokens: int, mask: str) -> Geometry:
+    """Untied self-attention that sees its own logit, which knows the symmetric part of the map alone: two sectors (U5.1, U5.2).
+
+    With the map's symmetric and antisymmetric part of variance q_s and q_a, logits have Var h_aa = q_s, Var h_ab = (q_s + q_a)/2 and
+    Cov(h_ab, h_ba) = (q_s - q_a)/2. Coordinates are u_ab = h_ab - h_aa; without a mask all rows share them, with one none do.
+    """
+    seen = [tokens] if mask == "none" else range(2, tokens + 1)
+    rows = tuple(
+        Row(
+            columns=(Alike((0.5, 0.5), n - 1), Alike((1.0, 0.0), 1)),
+            multiplicity=tokens if mask == "none" else 1,
+            on_lattice=tokens == 2 or (mask == "causal" and (n == 2 or tokens == 3)),
+        )
+        for n in seen
+    )
+    blocks = tuple(row.block for row in rows) if mask == "causal" else (_joint(tokens),)
+    return Geometry(tokens=tokens, blocks=blocks, rows=rows, unit=1.0, exposure=1.0)
+
+
+def _joint(tokens: int) -> Block:
+    """All rows of self-attention without a mask, in the T(T-1) coordinates u_ab = h_ab - h_aa."""
+    pairs = [(a, b) for a in range(tokens) for b in range(tokens) if a != b]
+    number = {pair: i for i, pair in enumerate(pairs)}
+    select = np.array([[number.get((a, b), -1) for b in range(tokens)] for a in range(tokens)], dtype=np.int64)
+
+    def logits(one: tuple[int, int], other: tuple[int, int], sign: float) -> float:
+        """Covariance of two logits per unit of variance of a sector."""
+        return 0.5 * (float(one == other) + sign * float(one == other[::-1]))
+
+    def coordinates(one: tuple[int, int], other: tuple[int, int], sign: float) -> float:
+        own, others = (one[0], one[0]), (other[0], other[0])
+        return (
+            logits(one, other, sign) - logits(one, others, sign) - logits(own, other, sign) + logits(own, others, sign)
+        )
+
+    sectors = tuple(np.array([[coordinates(p, r, sign) for r in pairs] for p in pairs]) for sign in (1.0, -1.0))
+    return Block(select=select, sectors=sectors, on_lattice=tokens == 2)
+
+
+@lru_cache(maxsize=32)
 def tied(tokens: int) -> Geometry:
     """Tied query and key, no mask: one block, u = h_ab - h_12 over the J = T(T+1)/2 - 1 other pairs a <= b (1.6).
 
@@ -232,9 +316,7 @@ def tied(tokens: int) -> Geometry:
         dtype=np.int64,
     )
     covariance = np.diag([2.0 if a == b else 1.0 for a, b in pairs]) + 1.0
-    row = Row(
-        columns=(Column(2.0, 1), Column(1.0, tokens - 1)), multiplicity=tokens
-    )  # the logit of a token with itself first
+    row = Row(columns=(Alike((2.0,), 1), Alike((1.0,), tokens - 1)), multiplicity=tokens)  # a token with itself first
     block = Block(select=select, sectors=(covariance,), on_lattice=tokens == 2)
     return Geometry(tokens=tokens, blocks=(block,), rows=(row,), unit=2.0, exposure=2.0)
 
@@ -255,12 +337,17 @@ def logit_rule(block: Block, level: int, twin: bool) -> LogitRule:
     spacing off. Else: ``PARTS`` independent scramblings of Sobol points (2.6), which show their error themselves; ``twin`` has others.
     ``level`` 0 is the coarsest.
     """
+    return _mapped(block, normal_rule(block, level, twin))
+
+
+def normal_rule(block: Block, level: int, twin: bool) -> GaussianRule:
+    """The same nodes before they are mapped to coordinates: independent normals, label first."""
     if block.on_lattice:
-        return _mapped(block, _lattice(2 * block.dim, *LATTICES[block.dim][level], twin, block.folded))
+        return _lattice(2 * block.dim, *LATTICES[block.dim][level], twin, block.folded)
     # log2 of the points before mirroring: fewer where one proximal step costs more
     finest = next((size for dim, size in ((5, 13), (14, 12), (27, 11)) if block.dim <= dim), 10)
     size = finest - 4 if level == 0 else finest - 3 + level  # the coarsest only has to find the way
-    return _mapped(block, sobol(2 * block.dim, log2_points=size, seed=1 if twin else 0, parts=PARTS))
+    return sobol(2 * block.dim, log2_points=size, seed=1 if twin else 0, parts=PARTS)
 
 
 @lru_cache(maxsize=24)

@@ -58,7 +58,7 @@ def of_parts(values: Array) -> float:
     return float(error_of_parts(values - np.mean(values)))
 
 
-def _sliced(
+def sliced(
     kernel: Any, size: int, length: int, before: tuple[Any, ...], nodes: tuple[Array, ...], after: tuple[Any, ...]
 ) -> Array:
     """Run a kernel over fixed slices of the nodes, a run of slices per thread; one row of sums per slice."""
@@ -79,7 +79,7 @@ class ProxMemory:
 
     follow: bool
     points: tuple[Array, ...] | None = None  # an array per block
-    averages: Averages | None = None  # over these points
+    averages: Any = None  # over these points
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +95,10 @@ class OutputChannel:
     label_power: float
     branch: str = "label"
     jumps: bool = False
+
+    def even(self, q: float, m: float) -> tuple[float, ...]:
+        """The overlaps of a map that is alike in all its sectors, of which it has one."""
+        return q, m
 
     def convex_at(self, sigma: float) -> bool:
         """Whether every prox has one minimum (2.7)."""
@@ -182,12 +186,12 @@ class OutputChannel:
         if self.loss.hard:
             *state, _, detail, _ = at
             before = (self.loss.compiled, block.select, block.metric)
-            return _sliced(hard_sums, 9, block.slice, before, rule, (*state, detail))
+            return sliced(hard_sums, 9, block.slice, before, rule, (*state, detail))
         kernel: Any = prox_sums
         before = (self.loss.compiled, self.loss.compiled_response, block.select)
         if block.is_pair or block.is_line:
             kernel, before = pair_sums if block.is_pair else line_sums, (self.loss.compiled_pair,)
-        return _sliced(kernel, 9, block.slice, (*before, block.metric, block.row_fits), (*rule, points), at)
+        return sliced(kernel, 9, block.slice, (*before, block.metric, block.row_fits), (*rule, points), at)
 
     def switch_mass(self, q: float, m: float, sigma: float, *, level: int) -> float:
         """Share of samples with a lower minimum than the one near the label, on enough points to see the share that matters (2.7).
@@ -219,16 +223,17 @@ class OutputChannel:
         averages = self.averages(q, m, sigma, level=level, twin=twin, detail=detail, memory=memory)
         return self.hats_of(averages, q, m, sigma, derivative=derivative)
 
-    def use_derivatives(self, q: float, m: float) -> bool:
+    def use_derivatives(self, *pair: float) -> bool:
         """Whether the derivative forms are the better ones (2.6).
 
         Stein forms lose digits when recovery is nearly perfect, and have the larger error on sampled points; but they are the
         exact ones where the prox jumps.
         """
-        return (self.geometry.sampled and not self.jumps) or self.narrow_angle(q, m)
+        return (self.geometry.sampled and not self.jumps) or self.narrow_angle(*pair)
 
-    def narrow_angle(self, q: float, m: float) -> bool:
+    def narrow_angle(self, *pair: float) -> bool:
         """Whether learner and label are too close for the Stein forms, which divide by Q q - m²."""
+        q, m = pair
         return 1.0 - m * m / (self.label_power * q) < SMALL_ANGLE
 
     def hats_of(self, averages: Averages, q: float, m: float, sigma: float, *, derivative: bool) -> Hats:
@@ -263,7 +268,7 @@ class OutputChannel:
         return sum(
             float(self._loss_sums(row, yardstick, (Q, q, m), coarse, twin).sum())
             if (formula := self._formula(row, yardstick)) is None
-            else row.multiplicity * formula(SoftmaxRow(row.columns, Q, q, m))
+            else row.multiplicity * formula(self._fresh_row(row, q, m, power=Q))
             for row in self.geometry.rows
         )
 
@@ -271,6 +276,26 @@ class OutputChannel:
     def _formula(row: Row, yardstick: Loss) -> Callable[[SoftmaxRow], float] | None:
         """The average loss of a row by formula, where there is one; two columns have a lattice as good."""
         return None if row.block.is_line else yardstick.fresh
+
+    def zero_one(self, *pair: float) -> float:
+        """Share of rows of a fresh sample whose largest logit is not that of the label drawn from the target's softmax (U7)."""
+        rows = self.geometry.rows
+        missed = sum(row.multiplicity * self._fresh_row(row, *pair).missed for row in rows)
+        return missed / sum(row.multiplicity for row in rows)
+
+    @property
+    def noise_error(self) -> float:
+        """Test error of an infinitely large map of pure noise: one token per row, whichever (4.2)."""
+        total = 0.0
+        for row in self.geometry.rows:
+            blind = self._fresh_row(row, *self.even(1.0, 0.0))
+            total += row.multiplicity * (1.0 + blind.yy - 2.0 * (1.0 - blind.missed))
+        return total
+
+    def _fresh_row(self, row: Row, *pair: float, power: float | None = None) -> SoftmaxRow:
+        """A row of a fresh sample at these overlaps."""
+        q, m = pair
+        return row.at([self.label_power if power is None else power], [q], [m])
 
     def fresh_loss_error(self, q: float, m: float, *, power: float | None = None, loss: str | None = None) -> float:
         """Error of an average over fresh samples, as its rule shows it; the formula has none to speak of."""
@@ -290,7 +315,7 @@ class OutputChannel:
         Q, q, m = at
         how = (np.sqrt(Q), m / Q, np.sqrt(max(q - m * m / Q, 0.0)))
         rule = row_rule(row.block, coarse=coarse, twin=twin)
-        return row.multiplicity * _sliced(loss_sums, 1, row.block.slice, (yardstick.compiled,), rule, how)[:, 0]
+        return row.multiplicity * sliced(loss_sums, 1, row.block.slice, (yardstick.compiled,), rule, how)[:, 0]
 
     @lru_cache(maxsize=64)  # noqa: B019  (frozen and small: the same few channels are asked again and again)
     def at_origin(self, level: int) -> tuple[float, float]:
@@ -316,9 +341,7 @@ class OutputChannel:
         for block in self.geometry.blocks:
             rule = logit_rule(block, level, twin)
             before = (self.loss.compiled, self.loss.compiled_response, block.select, block.covariance)
-            sums = _sliced(
-                origin_sums, 2, block.slice, before, (rule.label, rule.weights), (np.sqrt(self.label_power),)
-            )
+            sums = sliced(origin_sums, 2, block.slice, before, (rule.label, rule.weights), (np.sqrt(self.label_power),))
             if self.loss.hard:  # the variance of a drawn label adds what it answers to its logits with (U4)
                 sums[:, 0] += sums[:, 1]
             found.append(self.geometry.unit * block.multiplicity * sums)

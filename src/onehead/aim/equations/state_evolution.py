@@ -14,11 +14,16 @@ from numpy.typing import NDArray
 from onehead.aim.equations.geometry import geometry_of
 from onehead.aim.equations.input import CHANNELS, InputChannel
 from onehead.aim.equations.output import OutputChannel, ProxMemory
-from onehead.aim.equations.unknowns import Hats, Labels, Overlaps
+from onehead.aim.equations.sectors import Consistent, SectorLinear, SectorOutput
+from onehead.aim.equations.separability import separability
+from onehead.aim.equations.unknowns import INFINITE, Hats, Labels, Overlaps, SectorHats, SectorOverlaps, SpectralMap
 from onehead.aim.losses import loss_on
 from onehead.aim.task import Learner, Task
 
-__all__ = ["StateEvolution", "Units"]
+__all__ = ["SectorEvolution", "StateEvolution", "Units"]
+
+
+SECTORS: dict[str, type[InputChannel]] = {"factorised": Consistent, "direct": SectorLinear}
 
 
 class Units(NamedTuple):
@@ -62,7 +67,9 @@ class StateEvolution:
     @classmethod
     def of(cls, task: Task, learner: Learner) -> "StateEvolution":
         """The equations of a task and a learner."""
-        geometry, kind = geometry_of(task.attention, task.mask, task.tokens), CHANNELS[learner.param]
+        geometry = geometry_of(task.attention, task.mask, task.tokens)
+        two = geometry.sectors == 2
+        kind = SECTORS[learner.param] if two else CHANNELS[task.tied, learner.param]
         units, noise = Units(learner.beta, task.beta0, kind.degree), task.beta0**2 * task.noise
         channel = kind(
             target=task.target,
@@ -71,13 +78,13 @@ class StateEvolution:
             width=learner.width,
             unit=geometry.unit,
         )
-        output = OutputChannel(
+        output = (SectorOutput if two else OutputChannel)(
             loss=loss_on(task.labels, learner.loss),
             geometry=geometry,
             label_power=task.beta0**2 * task.target.second_moment + 0.5 * noise,
             branch=learner.branch,
         )
-        return cls(channel, output, noise, units)
+        return (SectorEvolution if two else cls)(channel, output, noise, units)
 
     def with_decay(self, decay: float) -> "StateEvolution":
         """The same head at another weight decay, in reduced units."""
@@ -120,20 +127,44 @@ class StateEvolution:
         bound = 0.5 * (logs[0] + np.log(self.target_power)) + np.log1p(-1e-9)
         return np.array([logs[0], min(logs[1], bound), *logs[2:]])
 
+    @property
+    def zero(self) -> Overlaps:
+        """The overlaps of no map."""
+        return Overlaps(0.0, 0.0, 0.0, 0.0, 0.0, SpectralMap(0.0, 0.0, 0.0, 0.0))
+
+    def even(self, logs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The state whose sectors are all like this one; there is one."""
+        return logs
+
     def at_origin(self, alpha: float, level: int) -> tuple[float, Hats]:
         """The blur s of the first step from S = 0, and its hats, Sigma being that of a loss without curvature (4.6)."""
         q0, m0 = self.output.at_origin(level)
         return q0 / (alpha * m0**2), Hats(alpha * q0, alpha * m0, alpha * m0)
 
     @property
+    def ridgeless(self) -> bool:
+        """Whether the limit λ → 0⁺ is known where the labels are fitted: of soft labels, and of a map of one sector (4, U12)."""
+        return not self.output.loss.hard and self.output.geometry.sectors == 1
+
+    @property
     def interpolation(self) -> float:
-        """Sample ratio up to which λ → 0⁺ fits every label (4.2)."""
+        """Sample ratio up to which λ → 0⁺ fits every label (4.2, U7.1); infinite where it is not known."""
+        if self.output.loss.hard:
+            return self.separability[0] if self.separability is not None else INFINITE
         return self.input.interpolation(self.labels)[0]
 
     @property
+    def separability(self) -> tuple[float, float] | None:
+        """Sample ratio up to which hard labels are separable, and its error, where that is known: untied maps of full width (U7.1)."""
+        geometry, full = self.output.geometry, not self.input.narrow(1.0)
+        if not (self.output.loss.hard and geometry.unit == 1.0 and geometry.sectors == 1 and full):
+            return None
+        return separability(geometry, self.target_power, self.noise)
+
+    @property
     def recovery(self) -> float:
-        """Sample ratio from which on λ → 0⁺ finds the target exactly (4.4); infinite if never."""
-        return self.input.recovery(self.labels)
+        """Sample ratio from which on λ → 0⁺ finds the target exactly (4.4); infinite if never, or not known."""
+        return self.input.recovery(self.labels) if self.ridgeless else INFINITE
 
     @property
     def narrow_interpolation(self) -> bool:
@@ -148,9 +179,35 @@ class StateEvolution:
     @property
     def direct_interpolation(self) -> float:
         """Interpolation and recovery of direct training: as many combinations as entries, whatever the target (4.5, 6)."""
+        if self.output.loss.hard:
+            return self.interpolation
         return 1.0 / self.output.geometry.unit / self.informative
 
     @property
     def bayes_optimal(self) -> float:
         """Recovery by the Bayes-optimal learner: as many combinations as eigenvectors have to be told apart (4.5)."""
-        return self.input.target.apart / self.output.geometry.unit / self.informative
+        return self.input.apart / self.output.geometry.unit / self.informative if self.ridgeless else INFINITE
+
+
+@dataclass(frozen=True)
+class SectorEvolution(StateEvolution):
+    """The equations of a head with two sectors."""
+
+    def at_origin(self, alpha: float, level: int) -> tuple[float, SectorHats]:  # type: ignore[override]
+        """The blur of the first step from S = 0, in which the sectors are not told apart, and its hats (4.6)."""
+        hats = self.output.at_origin(level).times(alpha)  # type: ignore[attr-defined]
+        return (hats.q + 0.25 * (hats.m_s - hats.m_a) ** 2 * self.target_power) / hats.m**2, hats
+
+    @property
+    def zero(self) -> SectorOverlaps:  # type: ignore[override]
+        """The overlaps of no map."""
+        return SectorOverlaps(*8 * (0.0,), SpectralMap(0.0, 0.0, 0.0, 0.0))
+
+    def inside(self, logs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Keep m² <= q Q0 in every sector."""
+        bound = 0.5 * (logs[:2] + np.log(self.target_power)) + np.log1p(-1e-9)
+        return np.concatenate([logs[:2], np.minimum(logs[2:4], bound), logs[4:]])
+
+    def even(self, logs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The state in which both sectors are like this one."""
+        return np.repeat(logs, 2)

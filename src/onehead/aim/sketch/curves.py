@@ -208,6 +208,8 @@ def _solve(
         if problem.decay == 0.0 and alpha >= problem.recovery:
             return _limit(problem, alpha, x, problem.input.recovered)
         if problem.decay == 0.0 and alpha <= problem.interpolation:
+            if not problem.ridgeless:
+                return None
             return _limit(problem, alpha, x, problem.input.interpolating(problem.labels, alpha, accuracy=1e-2).overlaps)
     except SolveError:
         return None
@@ -228,25 +230,25 @@ def _tried(guesses: Iterator[Vector]) -> Iterator[Vector]:
         yield from guesses
 
 
-def _errors(problem: StateEvolution, q: float, m: float) -> tuple[float, float]:
+def _errors(problem: StateEvolution, pair: tuple[float, ...]) -> tuple[float, float]:
     """Test errors against noisy and clean labels, on the coarsest rule."""
     output = problem.output
     return (
-        output.fresh_loss(q, m, coarse=True, loss="squared"),
-        output.fresh_loss(q, m, coarse=True, loss="squared", power=problem.target_power),
+        output.fresh_loss(*pair, coarse=True, loss="squared"),
+        output.fresh_loss(*pair, coarse=True, loss="squared", power=problem.target_power),
     )
 
 
 def _dot(problem: StateEvolution, found: Attempt, x: float, *, full: bool) -> Dot:
     """Errors and training loss at a solution (2.4)."""
-    at: Overlaps = found.overlaps
+    at = found.overlaps
     if full:
-        test, clean = _errors(problem, at.q, at.m)
+        test, clean = _errors(problem, at.pair)
         there = ProxMemory(follow=True, points=found.memory.points)
-        loss = problem.output.averages(at.q, at.m, at.sigma, level=RULE, memory=there).loss
+        loss = problem.output.averages(*at.state, level=RULE, memory=there).loss
         train = found.alpha * loss + problem.input.penalty(at)
     else:
-        test, clean, train = problem.output.fresh_loss(at.q, at.m, coarse=True, loss="squared"), np.nan, np.nan
+        test, clean, train = problem.output.fresh_loss(*at.pair, coarse=True, loss="squared"), np.nan, np.nan
     return Dot(
         x=x,
         test_error=test,
@@ -261,15 +263,17 @@ def _dot(problem: StateEvolution, found: Attempt, x: float, *, full: bool) -> Do
 
 def _zero(problem: StateEvolution, alpha: float, x: float) -> Dot:
     """Below emergence (4.6)."""
-    test, clean, train = *_errors(problem, 0.0, 0.0), problem.output.fresh_loss(0.0, 0.0, coarse=True)
+    nothing = problem.zero.pair
+    test, clean, train = *_errors(problem, nothing), problem.output.fresh_loss(*nothing, coarse=True)
     where = SpectralMap(1.0, 1.0, 1.0, 0.0)
     return Dot(x=x, test_error=test, test_error_clean=clean, train_loss=alpha * train, rank=0.0, map=where)
 
 
 def _limit(problem: StateEvolution, alpha: float, x: float, near: Overlaps) -> Dot:
     """The limit λ → 0⁺ below interpolation (4.1), or beyond recovery (4.4)."""
-    test, clean = _errors(problem, near.q, near.m)
-    floor = alpha * problem.output.fresh_loss(problem.label_power, problem.label_power, coarse=True)
+    test, clean = _errors(problem, near.pair)
+    at_label = problem.output.even(problem.label_power, problem.label_power)
+    floor = alpha * problem.output.fresh_loss(*at_label, coarse=True)
     return Dot(x=x, test_error=test, test_error_clean=clean, train_loss=floor, rank=near.rank, map=near.map)
 
 

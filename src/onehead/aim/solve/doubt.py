@@ -12,7 +12,7 @@ import numpy as np
 
 from onehead.aim.equations.output import Averages, ProxMemory, of_parts
 from onehead.aim.equations.state_evolution import StateEvolution
-from onehead.aim.equations.unknowns import Hats, Overlaps
+from onehead.aim.equations.unknowns import AnyHats, AnyOverlaps, Hats, Overlaps
 from onehead.aim.solve.iterate import Attempt, Vector, turn_once
 from onehead.errors import SolveError
 
@@ -51,8 +51,8 @@ class Alternative(NamedTuple):
     that nothing else moves it (2.4).
     """
 
-    overlaps: Overlaps
-    hats: Hats
+    overlaps: AnyOverlaps
+    hats: AnyHats
     envelope: float
 
 
@@ -139,7 +139,7 @@ class _Looking:
             return Doubt(found, (), tuple(others), jumps=False)
         pieces = output.parts(*at, level=level, memory=attempt.memory if attempt.memory.follow else None)
         parts, jumps = [self._by(piece) for piece in pieces], False
-        if not (output.jumps or output.convex_at(sigma) or output.narrow_angle(*pair)):
+        if not (output.jumps or output.convex_at(*attempt.overlaps.sigmas) or output.narrow_angle(*pair)):
             stein = [self._by(piece, derivative=False) for piece in pieces]
             gaps = np.array([_logs(one) - _logs(other) for one, other in zip(stein, parts, strict=True)])
             gap, error = gaps.mean(axis=0), gaps.std(axis=0, ddof=1) / np.sqrt(len(gaps))
@@ -160,7 +160,7 @@ class _Looking:
             return self._zero(envelope)
         return self._moved(self.slopes.response @ gap, hats, envelope)
 
-    def _moved(self, shift: Vector, hats: Hats, envelope: float) -> Alternative:
+    def _moved(self, shift: Vector, hats: AnyHats, envelope: float) -> Alternative:
         """The solution moved by a shift of y, and the hats with it."""
         shift = np.clip(shift, -LARGEST, LARGEST)
         moved = type(hats)(*np.exp(np.log(hats) + self.slopes.hats @ shift).tolist())
@@ -176,14 +176,14 @@ class _Looking:
         return Alternative(self.attempt.overlaps.none, self.attempt.hats, envelope)
 
 
-def doubt_of_zero(problem: StateEvolution, alpha: float, level: int, overlaps: Overlaps, hats: Hats) -> Doubt:
+def doubt_of_zero(problem: StateEvolution, alpha: float, level: int, overlaps: AnyOverlaps, hats: Hats) -> Doubt:
     """The zero map: its hats are averages over labels, and what it would take to emerge follows from them (4.6)."""
     errors = problem.output.at_origin_error(level)
     shift = [1.0 + alpha * error / hat for error, hat in zip(errors, hats[:2], strict=True)]
     less_m = Hats(hats.q, hats.m / shift[1], hats.sigma)
-    where, found = overlaps.map, Alternative(overlaps, hats, problem.output.fresh_loss(0.0, 0.0))
+    where, found = overlaps.map, Alternative(overlaps, hats, problem.output.fresh_loss(*overlaps.pair))
     moved = where._replace(s=where.s * shift[0] * shift[1] ** 2, eps=where.eps * shift[1])
-    own = problem.output.fresh_loss_error(0.0, 0.0)
+    own = problem.output.fresh_loss_error(*overlaps.pair)
     others = (
         found._replace(hats=hats._replace(q=hats.q * shift[0]), envelope=found.envelope + own),
         found._replace(overlaps=overlaps._replace(map=moved), hats=less_m),
@@ -211,16 +211,19 @@ def stated_errors(problem: StateEvolution, alpha: float, doubt: Doubt) -> dict[s
     """The error of every number of an answer, in the units in which it is given (1.5); none of one that is infinite."""
     output, units, pair = problem.output, problem.units, doubt.found.overlaps.pair
 
-    def on_fresh(**words: Any) -> float:
-        """What the errors of q and m make of an average over fresh samples, to first order, and its own error."""
-        own = output.fresh_loss_error(*pair, **words)
+    def carried(number: Callable[..., float]) -> float:
+        """What the errors of q and m make of an average over fresh samples, to first order."""
         if 0.0 in pair:
-            return own
-        here, slopes = output.fresh_loss(*pair, **words), []
+            return 0.0
+        here, slopes = number(*pair), []
         for k, step in enumerate(np.repeat((1e-4, -1e-4), len(pair) // 2)):  # a larger q, a smaller m
             moved = [x * (1.0 + step) if i == k else x for i, x in enumerate(pair)]
-            slopes.append((output.fresh_loss(*moved, **words) - here) / (step * pair[k]))
-        return own + doubt.error(lambda at: float(np.dot(slopes, at.overlaps.pair)))
+            slopes.append((number(*moved) - here) / (step * pair[k]))
+        return doubt.error(lambda at: float(np.dot(slopes, at.overlaps.pair)))
+
+    def on_fresh(**words: Any) -> float:
+        """The error of an average loss over fresh samples: carried, and its own."""
+        return output.fresh_loss_error(*pair, **words) + carried(lambda *at: output.fresh_loss(*at, **words))
 
     to_own = units.own(1.0, 1.0)
     numbers: dict[str, Callable[[Alternative], float]] = {
@@ -236,10 +239,15 @@ def stated_errors(problem: StateEvolution, alpha: float, doubt: Doubt) -> dict[s
         "slope": lambda at: at.overlaps.map.slope / units.beta,
     }
     test = on_fresh(loss="squared")
+    own = {} if output.loss.yardstick else {"test_loss": on_fresh()}
+    drawn = {"zero_one_error": carried(output.zero_one)} if output.loss.hard else {}
     return {
         "test_error": test,
         "test_error_clean": on_fresh(loss="squared", power=problem.target_power),
-        "test_loss": test if output.loss.yardstick else on_fresh(),
+        "test_loss": test,
+        "test_cross_entropy": on_fresh(loss="cross-entropy"),
+        **own,
+        **drawn,
         "excess_error": test,
         "train_loss": alpha * doubt.error(lambda at: at.envelope),
     } | {name: doubt.error(number) for name, number in numbers.items() if np.isfinite(number(doubt.found))}

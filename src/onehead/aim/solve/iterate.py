@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from onehead.aim.equations.output import ProxMemory
 from onehead.aim.equations.state_evolution import StateEvolution
-from onehead.aim.equations.unknowns import Hats, Overlaps
+from onehead.aim.equations.unknowns import AnyHats, AnyOverlaps, Hats, Overlaps
 from onehead.errors import OutsideDomain
 from onehead.numerics.fixed_point import fixed_point
 
@@ -35,8 +35,8 @@ class Opposed(OutsideDomain):
 class Attempt(NamedTuple):
     """A solution on one quadrature rule."""
 
-    overlaps: Overlaps
-    hats: Hats
+    overlaps: AnyOverlaps
+    hats: AnyHats
     residual: float
     evaluations: int
     level: int

@@ -103,7 +103,8 @@ def distance_parts(channel: InputChannel, where: SpectralMap, rank: float, c: fl
 
     E(λ|x) = x - 2 s Re g and E(λ²|x) = a² - b² - 2 a (x - a) + s with a = x - s Re g, b = pi s rho; s_x is the learned
     eigenvalue, slope (x - eps)_+, in reduced units. Of what no map can hold, negative eigenvalues are left out of E(λ²|x), and
-    positive ones beyond the width are taken off the first part, which they are always in: so no part is negative.
+    positive ones beyond the width are taken off the first part, which they are always in: so no part is negative. Of singular
+    values the learned one is odd in x, and both signs count (U3).
     """
     s, eps, cut, slope = where
     if rank == 0.0:
@@ -111,11 +112,14 @@ def distance_parts(channel: InputChannel, where: SpectralMap, rank: float, c: fl
     if s <= 0.0:  # the target itself
         return 0.0, 0.0, (1.0 - c) ** 2 * channel.target_power
     law = channel.law(s)
+    if law.sides == 2:
+        cut = max(cut, 0.0)
     top = max(noise_bulk(law)[1], cut)
-    bounds = ((-np.inf, cut), (cut, top), (top, np.inf))
+    bounds = ((-np.inf if law.sides == 1 else 0.0, cut), (cut, top), (top, np.inf))
     sums, lost = [], []
     for low, high in bounds:
         x, mass, hilbert = law.nodes(low, high)
+        mass = law.sides * mass
         a, b = x - s * hilbert, np.pi * s * law.density(x)
         learned = slope * (x - eps) if high > cut else np.zeros(x.shape)
         second = a**2 - b**2 - 2.0 * a * (x - a) + s

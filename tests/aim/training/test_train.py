@@ -34,6 +34,11 @@ def small(**rest):
         (Task(), Learner(loss="cross-entropy", param="direct", weight_decay=0.05), 0.5),
         (Task(beta0=2.0), Learner(beta=0.7, weight_decay=0.05), 0.5),
         (Task(tokens=3), Learner(weight_decay=0.03), 0.2),
+        (Task(mask="causal", tokens=3), Learner(weight_decay=0.03), 0.5),
+        (Task(attention="cross", labels="hard"), Learner(loss="cross-entropy", weight_decay=0.1), 2.0),
+        (Task(attention="cross"), Learner(weight_decay=0.01, width=0.4), 1.0),
+        (Task(attention="self"), Learner(weight_decay=0.05), 1.0),
+        (Task(attention="self", mask="strict", tokens=4), Learner(weight_decay=0.05, param="direct"), 1.0),
     ],
     ids=str,
 )

@@ -6,6 +6,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.aim.equations.geometry import geometry_of
 from onehead.aim.task import Learner, Task
 from onehead.aim.training.instance import as_trained
 from onehead.aim.training.settings import Method, Variant
@@ -83,7 +84,16 @@ class TrainingResult(Measured):
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("runs", "variant", "method")
     _SHOWN: ClassVar[tuple[str, ...]] = ("dim", "alpha", "seeds", "test_error", "train_loss", "rank")
-    _COMPARED: ClassVar[tuple[str, ...]] = ("test_error", "test_error_clean", "train_loss", "rank", "q", "m")
+    _COMPARED: ClassVar[tuple[str, ...]] = (
+        "test_error",
+        "test_error_clean",
+        "test_cross_entropy",
+        "zero_one_error",
+        "train_loss",
+        "rank",
+        "q",
+        "m",
+    )
     MEANINGS: ClassVar[dict[str, str]] = {
         "test_error": "squared error on fresh samples",
         "test_error_clean": "the same against labels without noise",
@@ -130,16 +140,10 @@ class TrainingResult(Measured):
 
     @property
     def finite_size(self) -> float:
-        """(3 + 1/(α J_T))/d: measured, most of all in q where combinations of logits are few (1.8)."""
-        return (FINITE_SIZE + 1.0 / (self.trained_alpha * self._combinations)) / self.dim
-
-    @property
-    def _combinations(self) -> float:
-        """J: differences of logits in every row; without a mask, rows of a tied head share theirs (1.6, U1.1)."""
-        tokens = self.task.tokens
-        if self.task.tied and self.task.mask == "none":
-            return tokens * (tokens + 1) / 2 - 1
-        return sum(seen - 1 for seen in self.task.columns if seen > 1)
+        """(3 + 1/(α J))/d: measured, most of all in q where combinations of logits are few (1.8)."""
+        task = self.task
+        combinations = self.trained_alpha * geometry_of(task.attention, task.mask, task.tokens).informative
+        return (FINITE_SIZE + 1.0 / combinations) / self.dim
 
     @property
     def eigenvalues(self) -> Array:

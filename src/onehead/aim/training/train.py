@@ -72,8 +72,8 @@ def train(
 ) -> TrainingResult:
     """Train a head of finite size on fresh data, once per seed, and measure what the theory predicts.
 
-    Minimises sum_μ loss(A_μ, y_μ) + λ d Tr S over the weights (1.2), with n = α d² samples, κ d rows of the factor and κ₀ d of the
-    target's, each rounded; ``trained`` of the result is the problem with these numbers, the one to predict beside it.
+    Minimises sum_μ loss(A_μ, y_μ) + λ d Tr S over the weights (1.2; the nuclear norm of S for an untied head, U1), with n = α d²
+    samples, κ d rows of the factor and κ₀ d of the target's, each rounded; ``trained`` of the result is the problem with these numbers, the one to predict beside it.
 
     Parameters
     ----------

@@ -89,6 +89,20 @@ class Task(Problem):
         """Whether query and key share their weights, so that the map is symmetric."""
         return self.attention == "tied"
 
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """How many columns each row sees: the first so many.
+
+        Examples
+        --------
+        >>> Task(tokens=3).columns, Task(tokens=3, mask="causal").columns, Task(tokens=3, mask="strict").columns
+        ((3, 3, 3), (1, 2, 3), (0, 1, 2))
+        """
+        if self.mask == "none":
+            return (self.tokens,) * self.tokens
+        own = int(self.mask == "causal")
+        return tuple(row + own for row in range(self.tokens))
+
 
 def _loss(value: Any) -> Any:
     """Keep a known word; check anything else, which needs the compiled losses."""

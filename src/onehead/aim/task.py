@@ -90,6 +90,11 @@ class Task(Problem):
         return self.attention == "tied"
 
     @property
+    def value(self) -> str:
+        """What the spectrum of a map consists of: eigenvalues, or singular values of one without symmetry."""
+        return "eigenvalue" if self.tied else "singular value"
+
+    @property
     def columns(self) -> tuple[int, ...]:
         """How many columns each row sees: the first so many.
 

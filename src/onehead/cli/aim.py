@@ -116,7 +116,7 @@ def spectrum(task: Task, learner: Learner, alpha: float) -> Answer:
     bulks = ", ".join(f"[{low:.5g}, {high:.5g}]" for low, high in law.edges) or "none"
     return Answer.of(
         law,
-        {"status": f"kind of truth: {law.kind}"},
+        {"status": f"kind of truth: {law.kind}"} | ({} if law.levels else {"levels": None}),
         shown={
             "edges": bulks,
             "outliers": len(law.outliers),

@@ -5,7 +5,7 @@ then β S. The two channels (`input`, `output`) hold the equations themselves; t
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -132,6 +132,11 @@ class StateEvolution:
         """The overlaps of no map."""
         return Overlaps(0.0, 0.0, 0.0, 0.0, 0.0, SpectralMap(0.0, 0.0, 0.0, 0.0))
 
+    @property
+    def isotropic(self) -> "StateEvolution | None":
+        """The same head if all its logits were independent; None if it has one sector anyway."""
+        return None
+
     def even(self, logs: NDArray[np.float64]) -> NDArray[np.float64]:
         """The state whose sectors are all like this one; there is one."""
         return logs
@@ -197,6 +202,20 @@ class SectorEvolution(StateEvolution):
         """The blur of the first step from S = 0, in which the sectors are not told apart, and its hats (4.6)."""
         hats = self.output.at_origin(level).times(alpha)  # type: ignore[attr-defined]
         return (hats.q + 0.25 * (hats.m_s - hats.m_a) ** 2 * self.target_power) / hats.m**2, hats
+
+    @property
+    def isotropic(self) -> StateEvolution:
+        """The same head if all its logits were independent: that of cross-attention (U5.5)."""
+        masked = "none" if self.output.geometry.blocks[0].select.shape[0] > 1 else "causal"
+        output = OutputChannel(
+            loss=self.output.loss,
+            geometry=geometry_of("cross", masked, self.output.geometry.tokens),
+            label_power=self.label_power,
+            branch=self.output.branch,
+        )
+        own = {f.name: getattr(self.input, f.name) for f in fields(InputChannel)}
+        kind = CHANNELS[False, "factorised" if self.input.degree == 1 else "direct"]
+        return StateEvolution(kind(**own), output, self.noise, self.units)
 
     @property
     def zero(self) -> SectorOverlaps:  # type: ignore[override]

@@ -129,6 +129,8 @@ def _at_level(problem: StateEvolution, alpha: float, state: Vector, level: int, 
     routes: list[Callable[[], Attempt]] = [lambda: at_alpha(problem, alpha, state, level, secants=secants)]
     if problem.input.by_sigma:
         routes.append(lambda: polish(problem, alpha, state, level))
+    else:
+        routes.append(lambda: at_alpha(problem, alpha, state, level, memory=ProxMemory(follow=True)))
     if problem.input.relaxes:
         routes.append(lambda: polish(problem, alpha, state, level, by_decay=True))
     failure: SolveError = NotConverged("the equations have several solutions far apart.")
@@ -172,6 +174,9 @@ def _starts(problem: StateEvolution, alpha: float, start: Vector | None) -> Iter
     """A neighbour, guesses, and the end of a long way down from many samples."""
     if start is not None:
         yield start
+    if problem.isotropic is not None:  # close, and solved by all routes there are
+        with suppress(SolveError):
+            yield problem.even(_coarse(problem.isotropic, alpha, None)[0])
     yield from guesses(problem, alpha, plateau_of(problem).c)
     descended = _descend(problem, alpha)
     if descended is not None:

@@ -13,6 +13,7 @@ from onehead.aim.verbs.outliers import noise_bulk
 from onehead.aim.verbs.predict import Prediction
 from onehead.aim.verbs.response import error_partials
 from onehead.arguments import checked, instance
+from onehead.errors import OutsideDomain
 from onehead.results import Certificate, Result
 from onehead.spectra.law import gauss_legendre
 
@@ -62,6 +63,11 @@ def decompose(point: Prediction) -> Decomposition:
     >>> [round(part / parts.excess_error, 2) for part in (parts.overfitting, parts.underfitting, parts.approximation)]
     [0.84, 0.15, 0.1]
     """
+    if point.sectors is not None:
+        raise OutsideDomain(
+            "the error of self-attention that sees its own logit depends on two sectors of the map and is not split; use attention "
+            "cross, mask strict, or a tied head."
+        )
     problem = point.equations
     q, m = problem.units.reduced(point.q, point.m)
     end = plateau_of(problem)

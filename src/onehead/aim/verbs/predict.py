@@ -82,7 +82,7 @@ class Prediction(Result):
         >>> print(predict(Task(), Learner(), alpha=0.5).explain().splitlines()[0])
         With n = 0.5 d² samples (alpha = 0.5) the error on a fresh sample is 0.136;
         """
-        target_power, values = self.task.target.second_moment, "eigenvalue" if self.task.tied else "singular value"
+        target_power, value = self.task.target.second_moment, self.task.value
         cosine = self.m / (self.q * target_power) ** 0.5 if self.q > 0.0 else 0.0
         obstacle = self.equations.input.obstacle
         lines = [
@@ -95,10 +95,10 @@ class Prediction(Result):
                 if self.zero_one_error is not None
                 else []
             ),
-            f"Size: q = {self.q:.4g} is the mean squared {values} of the trained map S; the target's is {target_power:.4g}.",
+            f"Size: q = {self.q:.4g} is the mean squared {value} of the trained map S; the target's is {target_power:.4g}.",
             f"Overlap: m = {self.m:.4g}, so the cosine between S and the target is {cosine:.3f}.",
             *self._explain_sectors(),
-            self._explain_rank(f"{values}s"),
+            self._explain_rank(),
             self._explain_sigma(),
         ]
         replicon = self.certificate.replicon
@@ -117,16 +117,17 @@ class Prediction(Result):
             f"{q_a:.4g} and {m_a:.4g} in the antisymmetric part."
         ]
 
-    def _explain_rank(self, values: str) -> str:
+    def _explain_rank(self) -> str:
         """The rank in words."""
+        value = self.task.value
         if self.spread == 0.0 and self.rank > 0.0:
-            return f"Rank: S is the target itself, and {self.rank:.1%} of its {values} are not zero."
+            return f"Rank: S is the target itself, and {self.rank:.1%} of its {value}s are not zero."
         if self.cut == -INFINITE:
             half = "; about half of the noise bulk is negative" if self.task.tied else ""
-            return f"Rank: direct training sets no {values[:-1]} to zero{half}."
+            return f"Rank: direct training sets no {value} to zero{half}."
         if self.rank == 0.0:
-            return f"Rank: 0. Weight decay keeps every {values[:-1]} at zero: too few samples for this weight decay."
-        share = f"{self.rank:.1%} of the {values} of S are not zero (the target has {self.task.target.rank:.1%})"
+            return f"Rank: 0. Weight decay keeps every {value} at zero: too few samples for this weight decay."
+        share = f"{self.rank:.1%} of the {value}s of S are not zero (the target has {self.task.target.rank:.1%})"
         narrow = self.equations.input.narrow(self.rank)
         return f"Rank: {share}; {'the width of the learner allows no more' if narrow else 'weight decay removes the others'}."
 

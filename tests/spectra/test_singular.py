@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from onehead.aim.targets import Atoms, MarchenkoPastur, PowerLaw, Product
@@ -76,6 +76,7 @@ def test_density_of_a_product_against_the_roots_of_its_quartic(kappa0, s):
 @settings(max_examples=60, deadline=None)
 def test_symmetrised_marchenko_pastur_solves_its_own_equation(kappa0, blur, share):
     """g(x) = ∫ rho_0(t) x' / (x'² - t²) + zeros/x' with x' = x - s g, the target's density with both signs."""
+    assume(abs(np.log10(kappa0)) > 0.1)  # a hard edge at zero is too much for the rule below
     s, target = blur * (1.0 + kappa0), MarchenkoPastur(kappa0=kappa0)
     law = SymmetrisedMarchenkoPastur(kappa0, s)
     low, high = law.half[-1]

@@ -211,7 +211,8 @@ def _first_half(count: int) -> Array:
     integral = np.append(
         1.0, (at_zero[2:] - at_zero[:-2]) / (2.0 * degree[1:] + 1.0)
     )  # of each polynomial over (-1, 0)
-    return np.asarray(np.polynomial.legendre.legvander(x, count - 1) @ ((degree + 0.5) * integral))
+    shares: Array = np.polynomial.legendre.legvander(x, count - 1) @ ((degree + 0.5) * integral)
+    return shares
 
 
 class SymmetrisedMarchenkoPastur(TwoSided):

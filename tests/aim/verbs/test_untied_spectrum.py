@@ -1,11 +1,13 @@
 """Singular values of a trained untied map: its law, outliers and parts of its error against sampled matrices (U3)."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from onehead.aim import Atoms, Learner, Spikes, Task, decompose, predict, spectrum
+from onehead.aim.sketch.derived import sketch_law
 from onehead.aim.targets import Product
 from onehead.aim.verbs.decompose import distance_parts
 from onehead.aim.verbs.outliers import features_apart, noise_bulk, outliers_of
@@ -60,6 +62,17 @@ def test_the_law_of_singular_values(solved, target, width):
     assert "singular values" in law.explain()
     assert "eigenvalue" not in law.explain()
     assert repr(law).startswith("SingularSpectrum(")
+
+
+@pytest.mark.parametrize("param", ["factorised", "direct"])
+def test_a_sketch_draws_the_same_law(solved, param):
+    point = untied(solved, Product(kappa0=0.5), s=0.02, eps=0.1, slope=0.8, param=param)
+    law, dot = spectrum(point), SimpleNamespace(map=(0.02, point.threshold, point.cut, 0.8), rank=point.rank)
+    zero, lines = sketch_law(point.task, point.learner, dot)
+    assert zero == law.zero_mass
+    assert [end for x, _ in lines for end in (x[0], x[-1])] == pytest.approx(np.ravel(law.edges).tolist())
+    for x, height in lines:
+        assert height[1:-1] == pytest.approx(law.density(x[1:-1]), rel=1e-9, abs=1e-6)  # a square root at the edges
 
 
 def test_direct_training_keeps_every_singular_value(solved):

@@ -314,7 +314,11 @@ class Consistent(SingularValues):
             last["gaussian"] = (g1, mu1, nu1)
             return np.array([np.log1p(max(g1, 0.0) / unit[0]), mu1 / unit[1], nu1 / unit[2]])
 
-        fixed_point(sweep, np.zeros(3), tolerance=CONSISTENT, damping=0.5, max_evaluations=400, limit=1e9)
+        # begin where the sectors are not told apart, which close to emergence is all there is
+        m, spread = hats.m, hats.q + 0.25 * (hats.m_s - hats.m_a) ** 2 * Q0
+        A = self.integrals(spread / m**2, self.decay / m).A
+        start = np.array([-np.log(min(A, 1.0)) if A > 0.0 else 0.0, 0.0, 0.0])
+        fixed_point(sweep, start, tolerance=CONSISTENT, damping=0.5, max_evaluations=400, limit=1e9)
         g1, mu1, nu1 = last["gaussian"]
         sigma = 1.0 / (sigma_hat + g1)
         q, m = ((m_hat + mu1) ** 2 * Q0 + q_hat + nu1) * sigma**2, (m_hat + mu1) * Q0 * sigma

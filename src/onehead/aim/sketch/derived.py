@@ -40,8 +40,10 @@ def sketch_law(task: Task, learner: Learner, found: Dot) -> tuple[float, list[Li
     if s <= 0.0:
         return 1.0 - found.rank, [target_law(task, learner)]
     law, own = StateEvolution.of(task, learner).input.law(s), slope / learner.beta
+    if law.sides == 2:  # singular values
+        cut = max(cut, 0.0)
     sources = [_grid(max(low, cut), high) for low, high in law.edges if high > cut]
-    return 1.0 - found.rank, [(own * (x - eps), law.density(x) / own) for x in sources]
+    return 1.0 - found.rank, [(own * (x - eps), law.sides * law.density(x) / own) for x in sources]
 
 
 def target_law(task: Task, learner: Learner) -> Line:

@@ -13,7 +13,7 @@ from onehead.aim.equations.unknowns import AnyHats, AnyOverlaps
 from onehead.aim.solve.continuation import polish, relax, walk
 from onehead.aim.solve.doubt import Doubt, doubt_of, slopes_at
 from onehead.aim.solve.iterate import Attempt, Opposed, Secants, Vector, at_alpha
-from onehead.errors import NotConverged, SolveError
+from onehead.errors import NotConverged, OutsideDomain, SolveError
 
 __all__ = ["VISIBLE_SWITCH", "Solution", "guesses", "solve"]
 
@@ -167,7 +167,8 @@ def guesses(problem: StateEvolution, alpha: float, shrinkage: float) -> Iterator
                 yield problem.even(np.log([near.q, near.m, max(sigma, 1e-3)]))
     yield _plateau_guess(problem, alpha, shrinkage)
     if problem.input.emerges:  # the map of the first step from S = 0, with its own small Sigma
-        yield problem.input.overlaps(problem.at_origin(alpha, 0)[1]).logs
+        with suppress(OutsideDomain):
+            yield problem.input.overlaps(problem.at_origin(alpha, 0)[1]).logs
 
 
 def _starts(problem: StateEvolution, alpha: float, start: Vector | None) -> Iterator[Vector]:

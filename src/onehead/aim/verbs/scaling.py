@@ -236,7 +236,8 @@ def features(
         law = problem.input.law(float(np.exp(np.interp(x, log_n, log_s))))
         return features_apart(law, dim, float(np.exp(np.interp(x, log_n, log_cut))))
 
-    values = task.target.values if isinstance(task.target, Discrete) else np.empty(0)
+    target = problem.input.target
+    values = target.values if isinstance(target, Discrete) else np.empty(0)
     lost = np.log([point.alpha * dim**2 for point in solved if isinstance(point, Failure)])
     found, counts = [], [out(x) for x in log_n]
     for i in range(1, len(log_n)):

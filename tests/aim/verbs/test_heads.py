@@ -150,7 +150,7 @@ def test_separability():
 
 def test_beyond_separability_the_limit_exists_and_below_it_is_refused():
     head, learner = Task(attention="cross", labels="hard"), Learner(loss="cross-entropy", weight_decay="0+")
-    with pytest.raises(OutsideDomain, match="separable, as they are up to 1[.]218"):
+    with pytest.raises(OutsideDomain, match=r"separable, as they are up to 1[.]218"):
         predict(head, learner, 1.1)
     limit = predict(head, learner, 1.35)
     close = predict(head, learner.changed(weight_decay=5e-4), 1.35)

@@ -14,11 +14,23 @@ from onehead.numerics.prox import compile_pair, compile_pointer, compile_row, pa
 from onehead.numerics.softmax import SoftmaxRow
 from onehead.results import Kind
 
-__all__ = ["LOSSES", "RESPONSE", "CrossEntropy", "Loss", "Squared", "loss_named", "loss_on", "softmax"]
+__all__ = [
+    "CROSS_ENTROPY",
+    "LOSSES",
+    "RESPONSE",
+    "SQUARED",
+    "CrossEntropy",
+    "Loss",
+    "Squared",
+    "loss_named",
+    "loss_on",
+    "softmax",
+]
 
 _vector, _matrix = types.Array(float64, 1, "C"), types.Array(float64, 2, "C")
 RESPONSE_SIGNATURE = types.void(_vector, _vector, _matrix)
 RESPONSE = types.FunctionType(RESPONSE_SIGNATURE)
+CROSS_ENTROPY, SQUARED = 0, 1  # as compiled code knows them
 STEP_LABEL = 1e-5  # central difference in the label logits: error about 1e-10 of the derivative
 
 Vector = NDArray[np.float64]
@@ -65,6 +77,7 @@ class Loss(ABC):
     name: ClassVar[str]
     convex: ClassVar[bool] = False
     hard: ClassVar[bool] = False  # whether labels are one token per row, drawn from the target's softmax (U7)
+    lean: ClassVar[int | None] = None  # which of the losses whose Hessian is a diagonal and two directions (U2.1)
     yardstick: ClassVar[bool] = False  # whether it is the loss that test errors are measured with
     fresh: ClassVar["staticmethod[[SoftmaxRow], float] | None"] = (
         None  # of a row of a fresh sample, where a formula exists (2.9)
@@ -210,6 +223,7 @@ class Squared(Loss):
 
     name = "squared"
     kind = "claim"
+    lean = SQUARED
     yardstick = True
     pair = staticmethod(_squared_pair)
     response = staticmethod(_squared_response)
@@ -251,6 +265,7 @@ class CrossEntropy(Loss):
 
     name = "cross-entropy"
     convex = True
+    lean = CROSS_ENTROPY
     pair = staticmethod(_cross_entropy_pair)
     response = staticmethod(_cross_entropy_response)
     fresh = staticmethod(_cross_entropy_fresh)

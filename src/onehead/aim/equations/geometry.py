@@ -23,6 +23,7 @@ __all__ = [
     "Geometry",
     "LogitRule",
     "Row",
+    "column_rule",
     "geometry_of",
     "logit_rule",
     "normal_rule",
@@ -56,6 +57,7 @@ class Block:
     sectors: tuple[Array, ...]
     multiplicity: int = 1
     on_lattice: bool = False
+    row: "Row | None" = None  # of which it is the coordinates, if it is one
 
     @property
     def dim(self) -> int:
@@ -175,7 +177,14 @@ class Row:
             sectors=tuple(sectors),
             multiplicity=self.multiplicity,
             on_lattice=self.on_lattice,
+            row=self,
         )
+
+    @cached_property
+    def variances(self) -> Array:
+        """Of every logit, for a map of one sector."""
+        counts = [column.count for column in self.columns]
+        return np.repeat([column.variances[0] for column in self.columns], counts)
 
     def at(self, Q: Sequence[float], q: Sequence[float], m: Sequence[float]) -> SoftmaxRow:
         """The row of a fresh sample where the sectors of the map have these overlaps."""
@@ -348,6 +357,20 @@ def normal_rule(block: Block, level: int, twin: bool) -> GaussianRule:
     finest = next((size for dim, size in ((5, 13), (14, 12), (27, 11)) if block.dim <= dim), 10)
     size = finest - 4 if level == 0 else finest - 3 + level  # the coarsest only has to find the way
     return sobol(2 * block.dim, log2_points=size, seed=1 if twin else 0, parts=PARTS)
+
+
+@lru_cache(maxsize=24)
+def column_rule(row: Row, level: int, twin: bool) -> LogitRule:
+    """Nodes for all logits of a row, as independent normals: label and learner of a column beside each other (U2.1).
+
+    Control variates make up for fewer points than `logit_rule` has.
+    """
+    n = len(row.variances)
+    finest = 12 if n <= 5 else 11
+    size = finest - 3 if level == 0 else finest - 3 + level
+    nodes = sobol(2 * n, log2_points=size, seed=1 if twin else 0, parts=PARTS)
+    label, free = (np.ascontiguousarray(nodes.nodes[:, side::2]) for side in (0, 1))
+    return LogitRule(label, free, nodes.weights)
 
 
 @lru_cache(maxsize=24)

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.equations.geometry import PARTS, Block, Geometry, LogitRule, Row, logit_rule, row_rule
+from onehead.aim.equations.geometry import PARTS, Block, Geometry, LogitRule, Row, column_rule, logit_rule, row_rule
 from onehead.aim.equations.kernels import hard_sums, line_sums, loss_sums, origin_sums, pair_sums, prox_sums
+from onehead.aim.equations.rows import MOMENTS, corrected, row_sums
 from onehead.aim.equations.unknowns import Hats
 from onehead.aim.losses import LOSSES, Loss
 from onehead.errors import NotConverged
@@ -154,8 +155,8 @@ class OutputChannel:
     ) -> list[Array]:
         """For every block the averages in pieces, a row per slice of the nodes."""
         q, m, sigma = state
-        Q, blocks = self.label_power, self.geometry.blocks
-        rules = [logit_rule(block, level, twin) for block in blocks]
+        blocks = self.geometry.blocks
+        rules = [self._rule(block, level, twin) for block in blocks]
         mode, recall, kept = int(search), 0, tuple(rule.label for rule in rules)
         if self.branch == "global":
             mode = 2
@@ -166,10 +167,9 @@ class OutputChannel:
             mode = 0 if recall == 2 else mode
         if self.convex_at(sigma):
             mode = 0
-        at = (np.sqrt(Q), m / Q, np.sqrt(max(q - m * m / Q, 0.0)), sigma, mode, detail, recall)
         found, worst = [], 0.0
         for block, rule, points in zip(blocks, rules, kept, strict=True):
-            sums = self._prox_sums(block, rule, points, at)
+            sums = self._prox_sums(block, rule, points, state, (mode, detail, recall))
             found.append(block.multiplicity * sums[:, :8])
             worst = max(worst, float(sums[:, 8].max()))
         if not worst < GRADIENT_TOLERANCE:
@@ -180,13 +180,58 @@ class OutputChannel:
             )
         return found
 
-    def _prox_sums(self, block: Block, rule: LogitRule, points: Array, at: tuple[Any, ...]) -> Array:
+    def _lean(self, block: Block) -> bool:
+        """Whether a block is a row of sampled logits whose Newton step is a Sherman-Morrison formula (U2.1)."""
+        if block.row is None or block.on_lattice or self.loss.lean is None:
+            return False
+        return (
+            not self.loss.hard or len(block.row.columns) == 1
+        )  # a drawn label is tilted towards: columns must be alike
+
+    def _rule(self, block: Block, level: int, twin: bool) -> LogitRule:
+        """Nodes of a block, in coordinates, or for all logits of a row."""
+        if self._lean(block) and block.row is not None:
+            return column_rule(block.row, level, twin)
+        return logit_rule(block, level, twin)
+
+    def _row_sums(
+        self,
+        row: Row,
+        length: int,
+        rule: LogitRule,
+        points: Array,
+        state: tuple[float, float, float],
+        modes: tuple[int, int, int],
+    ) -> Array:
+        """Sums over the nodes of a row, corrected by numbers whose means are known (U2.1).
+
+        Stein combinations vanish only where no prox can jump, and need derivatives.
+        """
+        (q, m, sigma), Q, (mode, detail, recall) = state, self.label_power, modes
+        stein = int(detail > 0 and self.convex_at(sigma))
+        how = (Q, q, m, sigma, int(self.loss.hard), mode, detail, recall, stein)
+        sums = sliced(row_sums, MOMENTS, length, (self.loss.lean, row.variances), (*rule, points), how)
+        fresh, label = self._fresh_row(row, q, m), self._fresh_row(row, Q, Q)
+        return corrected(sums, (0.0, 0.0, fresh.pp, fresh.yy, fresh.log_z, label.log_z, 1.0))
+
+    def _prox_sums(
+        self,
+        block: Block,
+        rule: LogitRule,
+        points: Array,
+        state: tuple[float, float, float],
+        modes: tuple[int, int, int],
+    ) -> Array:
         """Sums over the nodes of one block; one or two coordinates have kernels of their own (2.5, U2.1), hard labels too (U7)."""
+        if self._lean(block) and block.row is not None:
+            return self._row_sums(block.row, block.slice, rule, points, state, modes)
+        (q, m, sigma), Q = state, self.label_power
+        where = (np.sqrt(Q), m / Q, np.sqrt(max(q - m * m / Q, 0.0)), sigma)
+        at = (*where, *modes)
         before: tuple[Any, ...]
         if self.loss.hard:
-            *state, _, detail, _ = at
             before = (self.loss.compiled, block.select, block.metric)
-            return sliced(hard_sums, 9, block.slice, before, rule, (*state, detail))
+            return sliced(hard_sums, 9, block.slice, before, rule, (*where, modes[1]))
         kernel: Any = prox_sums
         before = (self.loss.compiled, self.loss.compiled_response, block.select)
         if block.is_pair or block.is_line:

@@ -195,8 +195,8 @@ def row_sums(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """`prox_sums` for one row of independent logits, with the moments of its controls; nodes are independent normals.
 
-    Hard labels: columns are alike, so that the label is the first one, whose logits are drawn with the probability tilted towards
-    it, and the weight is what that changes (U7).
+    Hard labels: columns are alike, so that the label is the first one, towards which logits are tilted, and the weight is what that
+    changes (U7).
     """
     n = variances.shape[0]
     y, h, other, v, target = np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
@@ -206,8 +206,10 @@ def row_sums(  # type: ignore[no-untyped-def]
     held, free, label = np.empty(n), np.empty(n), np.empty(n)
     value_of, control = np.empty(AVERAGES), np.empty(CONTROLS)
     slope, spare = m / Q, np.sqrt(max(q - m * m / Q, 0.0))
+    precision = 0.0
     for i in range(n):
         held[i] = 1.0 / (sigma * variances[i])
+        precision += 1.0 / variances[i]
     for part in range(first, last):
         sums = out[part]
         sums[:] = 0.0
@@ -215,8 +217,8 @@ def row_sums(  # type: ignore[no-untyped-def]
             for i in range(n):
                 root = np.sqrt(variances[i])
                 target[i] = np.sqrt(Q) * root * label_nodes[node, i]
-                if hard == 1 and i == 0:
-                    target[i] += Q * variances[i]
+                if hard == 1:
+                    target[i] += Q * variances[i] * ((1.0 if i == 0 else 0.0) - 1.0 / n)
                 v[i] = slope * target[i] + spare * root * free_nodes[node, i]
             softmax(target, label)
             top, total, far, whole = target[0], 0.0, v[0], 0.0
@@ -225,10 +227,13 @@ def row_sums(  # type: ignore[no-untyped-def]
             for i in range(n):
                 total += np.exp(target[i] - top)
                 whole += np.exp(v[i] - far)
+            for i in range(n):  # logits are measured from their mean, so that no constant stands in a control
+                top -= target[i] / (variances[i] * precision)
+                far -= v[i] / (variances[i] * precision)
             log_label, log_own = top + np.log(total), far + np.log(whole)
             weight = 1.0
             if hard == 1:
-                weight = n * np.exp(0.5 * Q * variances[0] - log_label)
+                weight = n * np.exp(0.5 * Q * variances[0] * (1.0 - 1.0 / n) - log_label)
                 for i in range(n):
                     y[i] = 1.0 if i == 0 else 0.0
             else:
@@ -294,8 +299,9 @@ def row_sums(  # type: ignore[no-untyped-def]
             value_of[0], value_of[1], value_of[2], value_of[3] = distance, by_label, by_own, trace
             value_of[4], value_of[5], value_of[6], value_of[7] = squares, cross, value - 0.5 * distance / sigma, lower
             own, its = 0.0, 0.0
+            softmax(v, trial)
             for i in range(n):
-                own += np.exp(2.0 * (v[i] - log_own))
+                own += trial[i] * trial[i]
                 its += label[i] * label[i]
             control[0] = by_own + q * trace - m * cross if stein == 1 else 0.0
             control[1] = by_label + m * trace - Q * cross if stein == 1 else 0.0

@@ -107,7 +107,7 @@ class Target(Problem):
 
     @property
     def singular_apart(self) -> float:
-        """1 - Σ w² over the symmetrised law: singular values that coincide leave a freedom of half as much (A.10)."""
+        """1 - Σ w² over the symmetrised law: singular values that coincide leave a freedom of half as much (A.3)."""
         return self.apart
 
     def lost(self, share: float) -> tuple[Array, Array]:

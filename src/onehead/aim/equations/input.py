@@ -422,7 +422,7 @@ class Untied(InputChannel):
 
     @property
     def apart(self) -> float:
-        """The same, left and right singular vectors being free of each other (A.10)."""
+        """The same, left and right singular vectors being free of each other (A.3)."""
         return self.target.singular_apart
 
 

@@ -124,10 +124,11 @@ def _limit(value: Any) -> Any:
 
 
 class Learner(Problem):
-    """A tied single head, S = W'W / sqrt(m d) with W an m x d matrix, trained with weight decay (1.2).
+    """A single head, S = W'W / sqrt(m d) with W an m x d matrix, trained with weight decay (1.2).
 
     The objective is the sum over samples of the loss plus λ d Tr S, that is (λ / sqrt κ) |W|^2; trained directly
-    (``param="direct"``) S is any symmetric matrix and the penalty is λ d |S|^2. A loss may be a `Loss` of your own. Where
+    (``param="direct"``) S is any symmetric matrix and the penalty is λ d |S|^2. On an untied task S = W_Q'W_K / sqrt(m d), and the
+    penalty is that of both factors, λ d times the sum of the singular values of S (U1). A loss may be a `Loss` of your own. Where
     the proximal operator has several minima (2.7), ``branch`` "label" follows the one reached from the label, as an optimiser
     would, "global" the lowest.
 
@@ -140,7 +141,7 @@ class Learner(Problem):
     weight_decay: Annotated[Annotated[float, Field(gt=0.0, le=1e6)] | Literal["0+"], BeforeValidator(_limit)] = word(
         0.01,
         "λ",
-        "Weight decay, penalty λ d Tr S; 0+ is the limit λ → 0⁺.",
+        "Weight decay on the factors of S, penalty λ d Tr S, untied λ d |S|_*; 0+ is the limit λ → 0⁺.",
         allowed="a number > 0 and <= 1e+06, or the word 0+ (the limit λ → 0⁺)",
         slider=Slider(1e-4, 3.0, log=True),
     )

@@ -18,7 +18,7 @@ HATS = "q_hat, m_hat, sigma_hat"
 
 @click.group(cls=Guide)
 def command() -> None:
-    """The attention-indexed model: a tied attention head trained with weight decay."""
+    """The attention-indexed model: an attention head trained with weight decay."""
 
 
 @command.command()

@@ -26,6 +26,7 @@ CONTROLS = (
     7  # two Stein combinations of mean zero, then sum p², sum y², log Z, log Z* and the weight, on a fresh sample
 )
 
+TIGHTEST = 1e12  # factor of the hold of a point on the way to its minimum
 RIDGE = 1e-9  # of the correlations of the controls
 
 Array = NDArray[np.float64]
@@ -119,10 +120,10 @@ def _solve(D, p, w, m00, m01, m11, r, x):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _newton(kind, held, v, y, h, p, g, w, D, move, trial, square):  # type: ignore[no-untyped-def]
+def _newton(kind, held, v, y, h, p, g, w, D, move, trial, tight):  # type: ignore[no-untyped-def]
     """Move ``h`` to the minimum of sum held (h - v)²/2 + loss that Newton reaches from it; return the value and the largest gradient.
 
-    Where the Hessian is not positive definite a squared loss takes the step of Gauss and Newton, whose Hessian has w = p², s = 0.
+    Where the Hessian is not positive definite the step is that of a tighter hold, which always leads downhill.
     """
     n = h.shape[0]
     value, s, t = _loss(kind, h, y, p, g, w)
@@ -133,13 +134,15 @@ def _newton(kind, held, v, y, h, p, g, w, D, move, trial, square):  # type: igno
         m00, m01, m11, regular = _bend(kind, held, p, w, s, t, D)
         if regular:
             _solve(D, p, w, m00, m01, m11, g, move)
-        else:
-            total = 0.0
-            for i in range(n):
-                square[i] = p[i] * p[i]
-                total += square[i]
-            m00, m01, m11, _ = _bend(kind, held, p, square, 0.0, total, D)
-            _solve(D, p, square, m00, m01, m11, g, move)
+        else:  # hold it tighter, until the step leads downhill
+            more = 1.0
+            while not regular and more < TIGHTEST:
+                more *= 2.0
+                for i in range(n):
+                    tight[i] = more * held[i]
+                m00, m01, m11, regular = _bend(kind, tight, p, w, s, t, D)
+            _solve(D, p, w, m00, m01, m11, g, move)
+            regular = False
         size, scale, slope = 0.0, 1.0, 0.0
         for i in range(n):
             move[i] = -move[i]
@@ -200,7 +203,7 @@ def row_sums(  # type: ignore[no-untyped-def]
     """
     n = variances.shape[0]
     y, h, other, v, target = np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    p, g, w, D, move, trial, square = (
+    p, g, w, D, move, trial, tight = (
         np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n),
     )  # fmt: skip
     held, free, label = np.empty(n), np.empty(n), np.empty(n)
@@ -241,17 +244,17 @@ def row_sums(  # type: ignore[no-untyped-def]
                     y[i] = label[i]
             for i in range(n):
                 h[i] = v[i] if hard == 1 else (kept[node, i] if recall == 2 else target[i])
-            value, steepest, m00, m01, m11 = _newton(kind, held, v, y, h, p, g, w, D, move, trial, square)
+            value, steepest, m00, m01, m11 = _newton(kind, held, v, y, h, p, g, w, D, move, trial, tight)
             lower = 0.0
             if search > 0 and hard == 0:
                 for i in range(n):
                     other[i] = v[i]
-                better, _, _, _, _ = _newton(kind, held, v, y, other, p, g, w, D, move, trial, square)
+                better, _, _, _, _ = _newton(kind, held, v, y, other, p, g, w, D, move, trial, tight)
                 if better < value - 1e-10 * (1.0 + abs(value)):
                     lower = 1.0
                     if search == 2:
                         h[:] = other
-                value, steepest, m00, m01, m11 = _newton(kind, held, v, y, h, p, g, w, D, move, trial, square)
+                value, steepest, m00, m01, m11 = _newton(kind, held, v, y, h, p, g, w, D, move, trial, tight)
             distance, by_label, by_own = 0.0, 0.0, 0.0
             for i in range(n):
                 pull = (h[i] - v[i]) / variances[i]

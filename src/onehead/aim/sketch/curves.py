@@ -51,7 +51,7 @@ RULE = 0  # the coarsest
 
 @dataclass(frozen=True, kw_only=True)
 class Dot:
-    """One point of a sketch; ``state`` is (log q, log m, log Sigma), None where there is nothing to continue from."""
+    """One point of a sketch; ``state`` holds log q, log m and log Sigma, None where there is nothing to continue from."""
 
     x: float
     test_error: float
@@ -99,7 +99,7 @@ def sketch_ratios(
     """
     problem = StateEvolution.of(task, learner)
     place = _place(learner.decay + 1e-9, problem, task, learner)
-    kin = ("ratios", task.tokens, learner.param, str(learner.loss), learner.branch, learner.decay == 0.0)
+    kin = ("ratios", *_kind(task, learner), learner.decay == 0.0)
     problems = [(float(alpha), problem) for alpha in sorted(alphas, reverse=True)]
     return _sketch(kin, place, problems, None, full=full, patience=patience)
 
@@ -120,8 +120,14 @@ def sketch_decays(
         for decay in sorted(decays, reverse=True)
     ]
     place = _place(alpha, problems[0][1], task, learner)
-    kin = ("decays", task.tokens, learner.param, str(learner.loss), learner.branch)
+    kin = ("decays", *_kind(task, learner))
     return _sketch(kin, place, problems, alpha, full=False, patience=patience)
+
+
+def _kind(task: Task, learner: Learner) -> tuple[object, ...]:
+    """What makes the states of two sketches incomparable: all but numbers that move little by little."""
+    head = task.tokens, task.attention, task.mask, task.labels
+    return *head, learner.param, str(learner.loss), learner.branch
 
 
 def _place(first: float, problem: StateEvolution, task: Task, learner: Learner) -> Array:
@@ -189,7 +195,7 @@ def _state_at(old: Sketch, x: float) -> Vector | None:
     if not places[0] - 0.3 <= at <= places[-1] + 0.3:
         return None
     states = np.array([dot.state for dot in dots])
-    return np.array([np.interp(at, places, states[:, k]) for k in range(3)])
+    return np.array([np.interp(at, places, column) for column in states.T])
 
 
 def _solve(

@@ -52,8 +52,14 @@ def _alphas(state: State, count: int) -> Any:
     return np.geomspace(state["alpha_from"], state["alpha_to"], count).tolist()
 
 
+def _slow(state: State, points: dict[int, int], many: int) -> int:
+    """How many points: fewer where each takes longer, with many tokens, two sectors, or a label for every choice."""
+    slow = state["labels"] == "hard" or (state["attention"] == "self" and state["mask"] != "strict")
+    return points.get(state["tokens"] + slow, many)
+
+
 def _exact_alphas(state: State) -> Any:
-    return _alphas(state, POINTS.get(state["tokens"], MANY_TOKENS[1]))
+    return _alphas(state, _slow(state, POINTS, MANY_TOKENS[1]))
 
 
 def _other(state: State) -> Learner:
@@ -74,8 +80,8 @@ def sketch(state: State) -> Picture:
     """All curves at once, for the eye."""
     from onehead.aim.sketch.curves import PATIENCE, sketch_marks, sketch_ratios  # noqa: PLC0415  (loads the theory)
 
-    alphas = _alphas(state, QUICK_POINTS.get(state["tokens"], MANY_TOKENS[0]))
-    patience = PATIENCE if state["tokens"] == 2 else 2.0 * PATIENCE
+    alphas = _alphas(state, _slow(state, QUICK_POINTS, MANY_TOKENS[0]))
+    patience = PATIENCE if len(alphas) == QUICK_POINTS[2] else 2.0 * PATIENCE
     head = POOL.submit(sketch_ratios, state.task, state.learner, alphas, patience=patience)
     other = None
     if state["direct"]:

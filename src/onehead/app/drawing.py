@@ -174,7 +174,7 @@ def said(sentence: str) -> Figure:
     'there is nothing to see here.'
     """
     hidden, middle = {"visible": False}, {"xref": "paper", "yref": "paper", "x": 0.5, "y": 0.5, "showarrow": False}
-    text = "<br>".join(escape(line, quote=False) for line in wrap(sentence, LINE))
+    text = "<br>".join(escape(line, quote=False) for line in wrap(sentence, LINE, break_on_hyphens=False))
     return figure(
         [],
         x="",

@@ -214,7 +214,7 @@ def badge_of(certificate: Certificate) -> Badge:
     if "approximate" in certificate.status or certificate.kind == "heuristic":
         return Badge("approximate", certificate.status, notes)
     if certificate.kind == "conjecture":
-        return Badge("conjecture", f"{certificate.status}; a conjecture of the paper", notes)
+        return Badge("conjecture", f"{certificate.status}; a conjecture", notes)
     return Badge("converged", certificate.status, (*notes, f"Kind of truth: {certificate.kind}."))
 
 

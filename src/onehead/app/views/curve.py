@@ -8,7 +8,7 @@ import numpy as np
 from onehead import aim
 from onehead.aim.targets import MarchenkoPastur
 from onehead.aim.task import Learner, Task
-from onehead.app.drawing import Figure, figure, line, mark, marked
+from onehead.app.drawing import Figure, figure, line, mark, marked, said
 from onehead.app.knobs import Axis, Training
 from onehead.app.state import State
 from onehead.app.views.base import POOL, Code, Panel, Picture, Report, View, answer, flat, numbers, refused, solved
@@ -88,10 +88,12 @@ def sketch(state: State) -> Picture:
         few = _alphas(state, 6)
         other = POOL.submit(sketch_ratios, state.task, _other(state), few, full=False, patience=patience)
     marks = sketch_marks(state.task, state.learner)
-    drawn = head.result()
+    drawn, caption = head.result(), CAPTION.format(state.task.value)
+    if not drawn.dots:
+        return Picture(said("Solving …"), caption, exact=False)
     own = {"alpha": drawn.x} | {name: drawn.column(name) for name in DRAWN}
     beside = {"alpha": other.result().x, "test_error": other.result().column("test_error")} if other else None
-    return Picture(_draw(state, own, beside, None, marks, smooth=True), CAPTION.format(state.task.value), exact=False)
+    return Picture(_draw(state, own, beside, None, marks, smooth=True), caption, exact=False)
 
 
 def picture(state: State) -> Picture:

@@ -72,6 +72,26 @@ def test_a_bad_value_is_refused_by_its_sentence_and_keeps_the_picture(client):
     assert told["badge"][0] == "failed"
 
 
+def test_a_refusal_of_the_library_is_the_picture(client):
+    head = {"view": "curve", "attention": "self", "labels": "hard", "tokens": "4"}
+    sentence = (
+        "tokens must be at most 3 with hard labels, a head tied or self and no mask: its rows share logits; got 4."
+    )
+    figure, told = ask(client, "draw", **head)
+    assert figure["layout"]["annotations"][0]["text"].replace("<br>", " ") == sentence
+    assert figure["data"] == [] and "--attention self" in told["shell"]
+    _, told = ask(client, "report", **head)
+    assert told["badge"][:2] == ["failed", sentence]
+    _, told = ask(client, "picture", **head)
+    assert told["sentence"] == sentence
+
+
+def test_knobs_that_made_room_are_told(client):
+    _, told = ask(client, "draw", view="spectrum", mask="strict", labels="hard")
+    assert told["moved"] == {"tokens": 3, "loss": "cross-entropy"} and told["wrong"] == {}
+    assert "tokens=3" in told["query"] and "loss=cross-entropy" in told["query"]
+
+
 def test_a_question_is_answered_by_the_library_s_numbers(client):
     figure, told = ask(client, "draw", view="curve", kappa0="0.4")
     assert figure["layout"]["meta"] == {"n": 1, "exact": False}

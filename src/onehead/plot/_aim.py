@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onehead.plot.style import ACCENT, ALPHA, GREY, THEORY, TRAINING, bulks, dress, fresh_axes
+from onehead.plot.style import ACCENT, ALPHA, GREY, THEORY, TRAINING, bulks, dress, fresh_axes, unusual
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -77,6 +77,7 @@ def _describe(curve: "Curve") -> str:
         rf"$T={task.tokens}$",
         rf"$\lambda={learner.weight_decay}$",
         learner.param,
+        *unusual(task),
     ]
     if learner.width < 1.0:
         parts.append(rf"$\kappa={learner.width:g}$")

@@ -19,10 +19,13 @@ from onehead.aim.equations.separability import separability
 from onehead.aim.equations.unknowns import INFINITE, Hats, Labels, Overlaps, SectorHats, SectorOverlaps, SpectralMap
 from onehead.aim.losses import loss_on
 from onehead.aim.task import Learner, Task
+from onehead.errors import InvalidArgument
 
 __all__ = ["SectorEvolution", "StateEvolution", "Units"]
 
-
+MOST_COUPLED = (
+    3  # rows that share logits and have hard labels: every combination of labels is summed over, T^T of them (U7)
+)
 SECTORS: dict[str, type[InputChannel]] = {"factorised": Consistent, "direct": SectorLinear}
 
 
@@ -67,7 +70,10 @@ class StateEvolution:
     @classmethod
     def of(cls, task: Task, learner: Learner) -> "StateEvolution":
         """The equations of a task and a learner."""
-        geometry = geometry_of(task.attention, task.mask, task.tokens)
+        geometry, loss = geometry_of(task.attention, task.mask, task.tokens), loss_on(task.labels, learner.loss)
+        if loss.hard and geometry.coupled > MOST_COUPLED:
+            allowed = f"at most {MOST_COUPLED} with hard labels, a head tied or self and no mask: its rows share logits"
+            raise InvalidArgument("tokens", task.tokens, allowed)
         two = geometry.sectors == 2
         kind = SECTORS[learner.param] if two else CHANNELS[task.tied, learner.param]
         units, noise = Units(learner.beta, task.beta0, kind.degree), task.beta0**2 * task.noise
@@ -79,7 +85,7 @@ class StateEvolution:
             unit=geometry.unit,
         )
         output = (SectorOutput if two else OutputChannel)(
-            loss=loss_on(task.labels, learner.loss),
+            loss=loss,
             geometry=geometry,
             label_power=task.beta0**2 * task.target.second_moment + 0.5 * noise,
             branch=learner.branch,

@@ -9,6 +9,7 @@ from onehead.aim.equations.input import InputChannel
 from onehead.aim.equations.plateau import plateau_of
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import SpectralMap
+from onehead.aim.task import Learner, Task
 from onehead.aim.verbs.outliers import noise_bulk
 from onehead.aim.verbs.predict import Prediction
 from onehead.aim.verbs.response import error_partials
@@ -17,7 +18,7 @@ from onehead.errors import OutsideDomain
 from onehead.results import Certificate, Result
 from onehead.spectra.law import gauss_legendre
 
-__all__ = ["Decomposition", "decompose", "distance_parts"]
+__all__ = ["Decomposition", "check_split", "decompose", "distance_parts"]
 
 Array = NDArray[np.float64]
 
@@ -63,11 +64,7 @@ def decompose(point: Prediction) -> Decomposition:
     >>> [round(part / parts.excess_error, 2) for part in (parts.overfitting, parts.underfitting, parts.approximation)]
     [0.84, 0.15, 0.1]
     """
-    if point.sectors is not None:
-        raise OutsideDomain(
-            "the error of self-attention that sees its own logit depends on two sectors of the map and is not split; use attention "
-            "cross, mask strict, or a tied head."
-        )
+    check_split(point.task, point.learner)
     problem = point.equations
     q, m = problem.units.reduced(point.q, point.m)
     end = plateau_of(problem)
@@ -89,6 +86,15 @@ def decompose(point: Prediction) -> Decomposition:
         certificate=Certificate.of(point.certificate, evaluations=0),
         point=point,
     )
+
+
+def check_split(task: Task, learner: Learner) -> None:
+    """Refuse to split the error of a map of two sectors."""
+    if StateEvolution.of(task, learner).output.geometry.sectors > 1:
+        raise OutsideDomain(
+            "the error of self-attention that sees its own logit depends on two sectors of the map and is not split; use attention "
+            "cross, mask strict, or a tied head."
+        )
 
 
 def _averaged_partials(

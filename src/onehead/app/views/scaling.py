@@ -116,6 +116,9 @@ def _parts_figure(state: State, samples: list[float], columns: dict[str, Any], *
 
 
 def _parts_picture(state: State) -> Picture:
+    from onehead.aim.verbs.decompose import check_split  # noqa: PLC0415  (loads the theory)
+
+    check_split(state.task, state.learner)
     law = _law(state, _samples(state, EXACT))
     columns = {name: law.column(name) for name in PARTS}
     drawn = _parts_figure(state, law.column("samples").tolist(), columns, smooth=False)
@@ -174,7 +177,7 @@ report = answer(
     ("Local exponent", "", "local_exponent", "d log excess / d log n"),
     *((name.capitalize(), "", name, text) for name, (_, text) in PARTS.items()),
     ("Outliers", "", "outliers", "features that have left the noise"),
-    ("Rank", "", "rank", "share of eigenvalues that are not zero"),
+    ("Rank", "", "rank", "share of {value}s that are not zero"),
     ("Sample ratio", "α", "alpha", "n/d²"),
 )
 POINT = (
@@ -194,11 +197,14 @@ _phase_code = code_of(
     f"{POINT}diagram = oh.aim.phase_diagram(task, head, log_n={PHASE[0]}, log_lambda={PHASE[1]})",
     "phase-diagram",
 )
+ABOUT = "A target whose %s fall as a power law: how fast the error falls, and what it is made of."
+POWER = r"%s_i(S^\star)\propto i^{-\gamma},\quad i=1..d,\qquad E-E_\infty\sim n^{-\text{exponent}}"
 VIEW = View(
     name="scaling",
     title="Scaling laws",
-    about="A target whose eigenvalues fall as a power law: how fast the error falls, and what it is made of.",
-    formula=r"\lambda_i(S^\star)\propto i^{-\gamma},\quad i=1..d,\qquad E-E_\infty\sim n^{-\text{exponent}}",
+    about=ABOUT % "eigenvalues",
+    formula=POWER % r"\lambda",
+    heads=dict.fromkeys(("self", "cross"), (ABOUT % "singular values", POWER % r"\sigma")),
     problems=(PowerLaw, Task, Learner),
     own=("scaling_panel", "samples"),
     panel="scaling_panel",

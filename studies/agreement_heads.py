@@ -8,6 +8,7 @@ standard errors of its prediction, or within a relative 3/d. About 30 minutes on
 
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,13 +21,22 @@ from onehead.aim.training.settings import Method
 from onehead.aim.training.train import train
 from onehead.aim.verbs.predict import predict
 from onehead.aim.verbs.spectrum import spectrum
-from onehead.figures.agreement import FINITE_SIZE, LOUD, ks_distance
+from onehead.figures.agreement import LOUD, ks_distance
+from onehead.measured import Measured, extrapolate
 
 STORE = Path("out") / "agreement-heads.jsonl"
 ASSET = "agreement-heads.md"
 METHOD = Method(starts=1, test_samples=40_000)
 QUANTITIES = ("test_error", "q", "m", "train_loss", "rank")
 ZERO = 1e-3  # of the largest: values below count as zero, as in training
+COLUMNS = {
+    "test error": ("test_error",),
+    "q": ("q", "q_s", "q_a"),
+    "m": ("m", "m_s", "m_a"),
+    "train loss": ("train_loss",),
+    "rank": ("rank",),
+}
+ROUNDING = 1e-9
 USUAL, SEVERAL = {100: 6}, {60: 12, 100: 6, 150: 4}  # runs at each dimension
 
 
@@ -138,83 +148,115 @@ def _numbers(of: dict[str, Any], sectors: bool) -> dict[str, float]:
     }
 
 
-class Deviation(NamedTuple):
-    """A mean of runs, the mean of their predictions, and the standard error of the difference."""
+@dataclass(frozen=True, kw_only=True)
+class Deviation(Measured):
+    """Mean of some runs beside the mean of their predictions; ``relative`` is the mean of the paired differences over the latter."""
 
     name: str
     run: float
     own: float
-    error: float
+    relative: float
     dim: int
+    seeds: int
+    spread: dict[str, float]
 
     @property
     def z(self) -> float:
-        """In standard errors; zero where nothing varies and both agree."""
-        return (self.run - self.own) / self.error if self.error > 0.0 else 0.0
-
-    @property
-    def relative(self) -> float:
-        """Over the prediction."""
-        return (self.run - self.own) / self.own
+        """In standard errors; zero where nothing varies."""
+        error = self.spread["relative_err"]
+        return self.relative / error if error > ROUNDING else 0.0
 
     @property
     def covered(self) -> bool:
         """Within three standard errors, or within a relative 3/d."""
-        return abs(self.z) < LOUD or abs(self.relative) <= FINITE_SIZE / self.dim
+        return abs(self.z) < LOUD or abs(self.relative) <= self.finite_size
+
+    def __str__(self) -> str:
+        return f"{self.run:.4g} / {self.own:.4g} ({self.z:+.1f})"
 
 
 def deviations(rows: list[dict[str, Any]]) -> list[Deviation]:
-    """What the runs of a setting at one dimension say."""
+    """What the runs of a setting at one dimension say, number by number."""
     two = rows[0]["own"]["sectors"] is not None
     run, own = ([_numbers(row[side], two) for row in rows] for side in ("run", "own"))
     found = []
     for name in run[0]:
         a, b = (np.array([numbers[name] for numbers in side]) for side in (run, own))
-        error = float(np.std(a - b, ddof=1) / np.sqrt(len(a)))
-        found.append(Deviation(name, float(a.mean()), float(b.mean()), 0.0 if error < 1e-9 else error, rows[0]["dim"]))
+        gap = (a - b) / b.mean()
+        std = float(gap.std(ddof=1))
+        found.append(
+            Deviation(
+                name=name,
+                run=float(a.mean()),
+                own=float(b.mean()),
+                relative=float(gap.mean()),
+                dim=rows[0]["dim"],
+                seeds=len(rows),
+                spread={"relative_std": std, "relative_err": std / float(np.sqrt(len(rows)))},
+            )
+        )
     return found
 
 
-def distance(setting: Setting, rows: list[dict[str, Any]]) -> float:
-    """Kolmogorov-Smirnov distance of all values of all runs, zeros included, from the limiting law."""
+def distance(setting: Setting, rows: list[dict[str, Any]]) -> str:
+    """Kolmogorov-Smirnov distance of all values of all runs, zeros included, from the limiting law; a power law has none."""
+    if isinstance(setting.task.target, Discrete):
+        return ""
     law = spectrum(predict(setting.task, setting.learner, setting.alpha))
     values = np.concatenate([row["values"] for row in rows])
-    return ks_distance(law.x, law.density_values, law.zero_mass, np.where(values > ZERO * values.max(), values, 0.0))
+    found = ks_distance(law.x, law.density_values, law.zero_mass, np.where(values > ZERO * values.max(), values, 0.0))
+    return f"{found:.3f}"
 
 
-def _cells(setting: Setting, dim: int, rows: list[dict[str, Any]]) -> list[str]:
-    found = deviations(rows)
-    loud = [one for one in found if not one.covered]
-
-    def cell(*names: str) -> str:
-        return "; ".join(f"{o.run:.4g} / {o.own:.4g} ({o.z:+.1f})" for o in found if o.name in names)
-
-    ks = "" if isinstance(setting.task.target, Discrete) else f"{distance(setting, rows):.3f}"
-    verdict = ", ".join(f"{one.name} {one.relative:+.1%}".replace("_", " ") for one in loud) or "agrees"
-    shown = (cell("test_error"), cell("q", "q_s", "q_a"), cell("m", "m_s", "m_a"), cell("train_loss"), cell("rank"))
-    return [str(setting), f"{dim} × {len(rows)}", *shown, ks, verdict]
+def _limits(found: list[list[Deviation]]) -> dict[str, str]:
+    """Relative differences of every number as 1/d goes to zero, with standard error and z."""
+    limits = {}
+    for several in zip(*found, strict=True):
+        limit = extrapolate("relative", several, 0.0)
+        z = limit.z if limit.standard_error > ROUNDING else 0.0
+        limits[several[0].name] = f"{limit.value:+.1%} ± {limit.standard_error:.1%} ({z:+.1f})"
+    return limits
 
 
-HEAD = ("head", "d × runs", "test error", "q", "m", "train loss", "rank", "KS", "beyond")
+def _line(head: str, size: str, cells: dict[str, str], ks: str, verdict: str) -> list[str]:
+    shown = ["; ".join(cells[name] for name in names if name in cells) for names in COLUMNS.values()]
+    return [head, size, *shown, ks, verdict]
+
+
+def lines(
+    setting: Setting, rows: dict[tuple[str, int, int], dict[str, Any]]
+) -> tuple[list[list[str]], list[Deviation]]:
+    """The lines of a setting, one per dimension and one for the limit where there are several; and what they say."""
+    head, found, shown = str(setting), [], []
+    for dim, runs in setting.runs.items():
+        here = [rows[head, dim, k] for k in range(runs) if (head, dim, k) in rows]
+        if len(here) < 2:
+            continue
+        found.append(deviations(here))
+        loud = [f"{one.name.replace('_', ' ')} {one.relative:+.1%}" for one in found[-1] if not one.covered]
+        cells = {one.name: str(one) for one in found[-1]}
+        shown.append(_line(head, f"{dim} × {len(here)}", cells, distance(setting, here), ", ".join(loud) or "none"))
+    if len(found) > 1:
+        shown.append(_line(head, "1/d → 0", _limits(found), "", ""))
+    return shown, [one for some in found for one in some]
 
 
 def report(rows: dict[tuple[str, int, int], dict[str, Any]]) -> str:
     """The table, and how many numbers agree."""
-    lines, agree, count = [], 0, 0
+    shown, found = [], []
     for setting in SETTINGS:
-        for dim, runs in setting.runs.items():
-            here = [rows[str(setting), dim, k] for k in range(runs) if (str(setting), dim, k) in rows]
-            if len(here) > 1:
-                found = deviations(here)
-                agree, count = agree + sum(one.covered for one in found), count + len(found)
-                lines.append(_cells(setting, dim, here))
-    return f"""{table(HEAD, lines)}
+        some, said = lines(setting, rows)
+        shown += some
+        found += said
+    agree = sum(one.covered for one in found)
+    return f"""{table(("head", "d × runs", *COLUMNS, "KS", "beyond"), shown)}
 
-Mean over runs / mean of the predictions for the singular values (tied: eigenvalues) of the target of each run (difference in standard
-errors of the paired differences); untied self-attention shows q and m of the symmetric and of the antisymmetric part. KS is the
-Kolmogorov-Smirnov distance of all trained values of all runs, zeros included, from the limiting law. κ₀ = 0.5, Δ = 0.5. {agree} of {count} numbers
-lie within three standard errors or a relative 3/d of their prediction; *beyond* names the others. A power
-law is known to lie higher at any d: its few largest singular values keep single logits from being Gaussian."""
+Mean over runs / mean of the predictions for the singular values (tied: eigenvalues) of the target of each run, and the mean of their
+differences in standard errors; in the limit 1/d → 0 the relative difference itself. Untied self-attention that sees its own logit
+shows q and m of the symmetric and of the antisymmetric part. KS is the Kolmogorov-Smirnov distance of all trained values of all runs,
+zeros included, from the limiting law. κ₀ = 0.5, Δ = 0.5. {agree} of {len(found)} numbers lie within three standard errors or a relative
+3/d of their prediction; *beyond* names the others. A power law lies higher than its prediction at any d, a known gap: its few largest
+singular values keep single logits from being Gaussian."""
 
 
 def main() -> None:

@@ -26,7 +26,7 @@ KAPPA0 = 0.5
 def draw(lab: Lab) -> Drawing:
     """One panel per head."""
     places = list(HEADS.values())
-    size = {"kappa0": KAPPA0, "dim": lab.pick(40, 100), "seeds": lab.pick(4, 8), "starts": 1}
+    size = {"kappa0": KAPPA0, "dim": lab.pick(40, 100), "seeds": lab.pick(4, 6), "starts": 1}
     laws = lab.theory("spectra", "aim.spectrum", {WORDS: places}, {"kappa0": KAPPA0})
     runs = lab.train("trained", "aim.train", {WORDS: places}, size)
 

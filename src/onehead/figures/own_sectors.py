@@ -18,7 +18,7 @@ TASK = {"attention": "self", "mask": "causal", "kappa0": 0.5, "weight_decay": 0.
 
 def draw(lab: Lab) -> Drawing:
     """Size and overlap with the target of both parts against α."""
-    measured = lab.pick((0.3, 1.0, 3.0), (0.2, 0.5, 1.0, 2.0, 5.0))
+    measured = lab.pick((0.3, 1.0, 3.0), (0.2, 0.5, 1.0, 3.0))
     alphas = sorted({*np.geomspace(0.1, 10.0, lab.pick(14, 28)).tolist(), *measured})
     size = {**TASK, "dim": lab.pick(40, 100), "seeds": lab.pick(4, 6), "starts": 1}
     theory = _parts(lab, lab.theory("theory", "aim.predict", {"alpha": alphas}, TASK))

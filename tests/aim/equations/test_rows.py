@@ -41,7 +41,9 @@ def test_lean_rows_are_dense_rows(lean, dense, attention, mask, tokens, sigma):
     geometry, state = geometry_of(attention, mask, tokens), (0.8, 0.75, sigma)
     one, other = (parts_of(loss, geometry, state) for loss in (lean, dense))
     for k in range(7):
-        allowed = 4.0 * np.hypot(of_parts(one[:, k]), of_parts(other[:, k]))  # six standard errors: Student, seven degrees
+        allowed = 4.0 * np.hypot(
+            of_parts(one[:, k]), of_parts(other[:, k])
+        )  # six standard errors: Student, seven degrees
         # where minima compete the two Newton methods may end in different ones for a few points in a thousand
         slack = 2e-3 * abs(other[:, k].mean()) if sigma > 2.0 and lean.name == "squared" else 1e-12
         assert abs(one[:, k].mean() - other[:, k].mean()) < allowed + slack, k

@@ -133,6 +133,41 @@ def test_a_bad_value_explains_itself_beside_the_knob(page, address):
     assert page.locator("#wrong-noise").is_hidden()
 
 
+def test_words_formula_and_knobs_follow_the_head(page, address):
+    visit(page, address, "view=spectrum")
+    formula = page.get_attribute("#formula", "aria-label")
+    assert "eigenvalues" in page.inner_text("#about")
+    page.select_option("#knob-attention", "cross")
+    until(page, "onehead.asked > 1 && " + DRAWN)
+    assert "singular values" in page.inner_text("#about")
+    assert page.get_attribute("#formula", "aria-label") != formula
+    page.select_option("#knob-mask", "strict")
+    until(page, "onehead.asked > 2 && " + DRAWN)
+    assert page.input_value("#knob-tokens") == "3" and "tokens=3" in page.url
+    page.select_option("#knob-labels", "hard")
+    until(page, "onehead.asked > 3 && " + DRAWN)
+    assert page.input_value("#knob-loss") == "cross-entropy" and "loss=cross-entropy" in page.url
+    until(page, REPORTED)
+    assert page.inner_text("#badge").startswith("Conjecture")
+    assert 0.0 < float(number(page, "Zero singular values")) < 1.0
+    page.select_option("#knob-attention", "tied")
+    until(page, "onehead.asked > 4 && " + REPORTED)
+    assert 0.0 < float(number(page, "Zero eigenvalues")) < 1.0
+
+
+def test_a_refusal_stands_in_the_picture(page, address):
+    for query, words in (
+        ("view=curve&attention=self&labels=hard&tokens=4", "its rows share logits"),
+        ("view=curve&attention=self&weight_decay=0%2B&alpha_to=0.45", "is not known"),
+        ("view=scaling&scaling_panel=decomposition&attention=self&mask=causal&dim=30", "is not split"),
+    ):
+        visit(page, address, query)
+        until(page, EXACT)
+        told = page.evaluate('document.querySelector("#picture .js-plotly-plot").layout.annotations[0].text')
+        assert words in told.replace("<br>", " "), query
+        assert page.locator("#picture .annotation-text").is_visible()
+
+
 def test_the_numbers_on_screen_are_the_library_s(page, address):
     visit(page, address, "view=curve&kappa0=0.3&noise=0.2&alpha=0.8&weight_decay=0.02")
     until(page, REPORTED)

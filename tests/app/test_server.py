@@ -231,6 +231,24 @@ def test_training_fills_the_store_and_agrees_with_the_library(tmp_path):
     assert again.look()["done"] == 4
 
 
+def test_runs_of_one_head_are_not_those_of_another(tmp_path):
+    trainer = Trainer(tmp_path / "runs.sqlite")
+    words = {"train_dim": "14", "train_points": "1", "train_seeds": "2", "alpha": "2"}
+    heads = [
+        {"attention": "cross"},
+        {"attention": "self", "mask": "causal"},
+        {"attention": "cross", "labels": "hard", "weight_decay": "0.1"},
+    ]
+    states = [read_state(words | head)[0] for head in heads]
+    for count, state in enumerate(states, 1):
+        assert trainer.start(state) == ""
+        wait(lambda: not trainer.look()["running"])
+        assert trainer.look()["sentence"] == "2 runs are in the store."
+        assert [len(trainer.runs(other)) for other in states] == [1] * count + [0] * (len(states) - count)
+    assert trainer.runs(read_state(words)[0]) == []
+    assert rounded(read_state({"attention": "cross", "kappa0": "0.16"})[0], 20) == "κ₀ = 0.15, "
+
+
 def test_runs_stand_where_their_whole_numbers_put_them():
     """A run of d = 20 has three rows where κ₀ = .16 asks for 3.2, and one where κ = .01 asks for a fifth."""
     state = read_state({"kappa0": "0.16", "width": "0.01"})[0]

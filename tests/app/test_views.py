@@ -237,6 +237,18 @@ def test_what_the_library_refuses_stands_in_the_picture(raw, sentence, monkeypat
     go.Figure(paint(figure, "dark"))
 
 
+def test_a_sketch_without_points_says_so(monkeypatch):
+    monkeypatch.setattr("onehead.aim.sketch.curves._solve", lambda *_, **__: None)
+    for raw in (
+        {"view": "curve"},
+        {"view": "decay"},
+        {"view": "scaling"},
+        {"view": "scaling", "scaling_panel": "decomposition"},
+    ):
+        figure = VIEWS[raw["view"]].sketch(state_of(**raw)).figure
+        assert figure["data"] == [] and figure["layout"]["annotations"][0]["text"] == "Solving …"
+
+
 def test_two_sectors_have_no_parts():
     state = state_of(view="scaling", scaling_panel="decomposition", attention="self", mask="causal", dim="30")
     for job in (VIEWS["scaling"].sketch, VIEWS["scaling"].picture):

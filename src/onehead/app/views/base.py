@@ -15,13 +15,14 @@ from onehead.problem import Problem
 from onehead.results import Certificate
 
 __all__ = [
-    "POOL", "Badge", "Code", "Line", "Number", "Panel", "Picture", "Report", "View", "answer", "badge_of", "failed",
+    "POOL", "SOLVING", "Badge", "Code", "Line", "Number", "Panel", "Picture", "Report", "View", "answer", "badge_of", "failed",
     "flat", "numbers", "refused", "solved", "span", "worded",
 ]  # fmt: skip
 
 # name, symbol, where the value stands in the answer or how to get it from there, meaning
 Line = tuple[str, str, str | Callable[[Any], Any], str]
 
+SOLVING = "Solving …"  # in place of a sketch that took too long
 POOL = ThreadPoolExecutor(4, thread_name_prefix="sketch")  # kernels release the interpreter lock
 
 

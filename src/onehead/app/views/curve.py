@@ -8,10 +8,23 @@ import numpy as np
 from onehead import aim
 from onehead.aim.targets import MarchenkoPastur
 from onehead.aim.task import Learner, Task
-from onehead.app.drawing import Figure, figure, line, mark, marked, said
+from onehead.app.drawing import Figure, figure, line, mark, marked
 from onehead.app.knobs import Axis, Training
 from onehead.app.state import State
-from onehead.app.views.base import POOL, Code, Panel, Picture, Report, View, answer, flat, numbers, refused, solved
+from onehead.app.views.base import (
+    POOL,
+    SOLVING,
+    Code,
+    Panel,
+    Picture,
+    Report,
+    View,
+    answer,
+    flat,
+    numbers,
+    refused,
+    solved,
+)
 from onehead.app.views.words import code_of
 from onehead.app.work import pause
 from onehead.errors import OneheadError
@@ -90,7 +103,7 @@ def sketch(state: State) -> Picture:
     marks = sketch_marks(state.task, state.learner)
     drawn, caption = head.result(), CAPTION.format(state.task.value)
     if not drawn.dots:
-        return Picture(said("Solving …"), caption, exact=False)
+        return refused(SOLVING)
     own = {"alpha": drawn.x} | {name: drawn.column(name) for name in DRAWN}
     beside = {"alpha": other.result().x, "test_error": other.result().column("test_error")} if other else None
     return Picture(_draw(state, own, beside, None, marks, smooth=True), caption, exact=False)

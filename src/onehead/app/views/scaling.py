@@ -9,7 +9,7 @@ from onehead.aim.targets import PowerLaw
 from onehead.aim.task import Learner, Task
 from onehead.app.drawing import Figure, figure, heatmap, line, marked, points
 from onehead.app.state import State
-from onehead.app.views.base import Code, Panel, Picture, View, answer, flat, solved
+from onehead.app.views.base import SOLVING, Code, Panel, Picture, View, answer, flat, refused, solved
 from onehead.app.views.words import code_of
 from onehead.app.work import pause
 from onehead.errors import OneheadError
@@ -44,6 +44,8 @@ def _excess_sketch(state: State) -> Picture:
     from onehead.aim.sketch.derived import sketch_excess  # noqa: PLC0415  (loads the theory)
 
     samples, excess, _ = sketch_excess(state.task, state.learner, _samples(state, QUICK))
+    if not samples:
+        return refused(SOLVING)
     slope = np.gradient(np.log(excess), np.log(samples)).tolist() if len(samples) > 2 else []
     drawn = _excess_figure(state, samples, excess, slope, smooth=True)
     return Picture(drawn, "Sketch on a coarse rule; the exact law follows when the knobs rest.", exact=False)
@@ -88,6 +90,8 @@ def _parts_sketch(state: State) -> Picture:
     from onehead.aim.sketch.derived import sketch_parts  # noqa: PLC0415  (loads the theory)
 
     samples, table = sketch_parts(state.task, state.learner, _samples(state, QUICK))
+    if not samples:
+        return refused(SOLVING)
     columns = {name: [row[i] for row in table] for i, name in enumerate(PARTS)}
     return Picture(_parts_figure(state, samples, columns, smooth=True), "Sketch on a coarse rule.", exact=False)
 

@@ -28,11 +28,12 @@ def draw(lab: Lab) -> Drawing:
     picture, both = panels(1, 2, width=4.6)
     for axes, name in zip(both, "qm", strict=True):
         for k, (part, label) in enumerate(SECTORS.items()):
-            line(axes, theory, "alpha", f"{name}_{part}", f"{label}, ${name}_{part}$", k)
+            line(axes, theory, "alpha", f"{name}_{part}", f"{label}, ${name}_\\mathrm{{{part}}}$", k)
             marks(axes, runs, "alpha", f"{name}_{part}", f"trained, d = {size['dim']}" if k == 0 else None, k)
         guide(axes, y=1.0, text="target", at=0.2)
-    finish(both[0], ALPHA, "size, q = 2 |part of S|²/d", "size of the map", log="x", ylim=(0.0, None))
-    finish(both[1], ALPHA, "overlap, m = 2 Tr (part of S)'S*/d", "overlap with the target", log="x", ylim=(0.0, None))
+    look = {"log": "x", "ylim": (0.0, 1.25), "legend": "lower right"}
+    finish(both[0], ALPHA, "size, q = 2 |part of S|²/d", "size of the map", **look)
+    finish(both[1], ALPHA, "overlap, m = 2 Tr (part of S)'S*/d", "overlap with the target", **look)
     caption = f"""Size q and overlap with the target m of the symmetric and the antisymmetric part of the map of causal
         self-attention. The logit of a token with itself sees the symmetric part alone, which is therefore learned from fewer samples;
         from α = 1 on, where labels can no longer be fitted exactly, the antisymmetric part is the larger one and has the smaller

@@ -20,7 +20,7 @@ def five(row):
     return np.array([row.pp, row.yy, row.py, row.log_z, row.yh])
 
 
-def on_a_lattice(columns, Q, q, m, step=0.08, radius=8.0):
+def on_a_lattice(columns, Q, q, m, step=0.06, radius=8.0):
     """Two columns: a softmax of two logits knows their difference only, Gaussian in the plane with its label's."""
     variance = sum(v * count for v, count in columns)
     x = step * (np.arange(-radius / step, radius / step) + 0.5)
@@ -46,7 +46,7 @@ def test_two_columns_against_a_lattice(Q, share, ratio, columns):
     q = ratio * Q
     m = share * np.sqrt(q * Q)
     found = five(row_of(columns, Q, q, m))
-    # a lattice of step h resolves a sigmoid of slope sqrt(3 Q) up to exp(-2 pi² / (h sqrt(3 Q))): 1e-9 at Q = 30 and h = .08;
+    # a lattice of step h resolves a sigmoid of slope sqrt(3 q) up to exp(-2 pi² / (h sqrt(3 q))): 1e-10 at q = 60 and h = .06;
     # the formula itself loses e^-30 times a polynomial, and 1e-10 at the ends
     assert np.abs(found[:3] - on_a_lattice(columns, Q, q, m)).max() < 5e-9
 

@@ -57,7 +57,7 @@ def predict(task: Task, learner: Learner, alpha: float, explain: bool) -> Answer
     )
 
 
-def _sectors(point: aim.Prediction) -> str:
+def _sectors(point: "aim.Prediction") -> str:
     """q, m and Σ of the symmetric and the antisymmetric part."""
     return "; ".join(f"{name} {s:.5g}, {a:.5g}" for name, (s, a) in (point.sectors or {}).items())
 

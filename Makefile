@@ -43,7 +43,7 @@ quick: setup
 figures: setup
 	$(VENV)/bin/onehead figures make all --quick --out out/figures
 
-# the same with larger dimensions, an hour and a half and resumable, and the gallery of the documentation from both
+# the same with larger dimensions, an hour and three quarters and resumable, and the gallery of the documentation from both
 gallery: figures
 	$(VENV)/bin/onehead figures make all --out out/figures-full
 	$(PY) -c "from onehead.figures.gallery import write_gallery; write_gallery('out/figures-full', 'out/figures', 'docs')"

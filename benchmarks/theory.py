@@ -86,6 +86,34 @@ for _gamma, _dim, _samples, _words in (
     _predicts(_name, _law, aim.Learner(weight_decay=1.0 / _dim), _samples / _dim**2, **_words)
 
 
+_predicts(
+    "cross-attention, T = 2", aim.Task(attention="cross"), aim.Learner(weight_decay=0.05), 1.0, budget=ONE, repeats=9
+)
+_predicts(
+    "causal self-attention, T = 2",
+    aim.Task(attention="self", mask="causal"),
+    aim.Learner(weight_decay=0.02),
+    2.0,
+    budget=Budget(6.0),
+    repeats=4,
+)
+_predicts(
+    "causal cross-attention, T = 8",
+    aim.Task(attention="cross", mask="causal", tokens=8),
+    aim.Learner(weight_decay=0.05),
+    0.3,
+    budget=TEN,
+    repeats=3,
+)
+_predicts(
+    "cross-attention, T = 2, hard labels",
+    aim.Task(attention="cross", labels="hard"),
+    aim.Learner(weight_decay=0.1, loss="cross-entropy"),
+    2.0,
+    repeats=4,
+)
+
+
 @row("theory", "a curve of 46 points, α 0.05 to 2", repeats=2, fresh=True)
 def curve(clock: Clock) -> Finding:
     found = clock(lambda: aim.curve(TASK, aim.Learner(weight_decay=0.01), np.linspace(0.05, 2.0, 46)))

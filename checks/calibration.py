@@ -41,7 +41,10 @@ KINDS = {  # share of each kind of problem; more tokens than in the soak, since 
     "sparse.oracle": 0.01,
 }
 TIMES, ALLOWED = 3.0, 0.01  # how often an error may be exceeded this many times
-FINE = ((0.8, 5.5), (0.37, 6.6), (0.37, 6.6), (0.37, 6.6))  # the finest lattice of a user has a spacing of 0.42
+FINE = {  # the finest lattices of a user have spacings of 0.1 and 0.42
+    1: ((0.4, 6.0), (0.08, 7.8), (0.08, 7.8), (0.08, 7.8)),
+    2: ((0.8, 5.5), (0.37, 6.6), (0.37, 6.6), (0.37, 6.6)),
+}
 ROUNDING = 1e-12
 
 
@@ -53,7 +56,7 @@ def _finer(dim: int, *, log2_points: int, seed: int, parts: int = 1) -> Any:
 @contextmanager
 def finer_rules() -> Iterator[None]:
     """Nodes that are more, and others."""
-    caches = (geometry.logit_rule, geometry.row_rule)
+    caches = (geometry.logit_rule, geometry.row_rule, geometry.column_rule)
     with patch.object(geometry, "LATTICES", FINE), patch.object(geometry, "sobol", _finer):
         for cache in caches:
             cache.cache_clear()

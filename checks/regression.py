@@ -112,6 +112,53 @@ def aim_variants() -> Iterator[Row]:
     yield from _curve("global", task, aim.Learner(branch="global"), (0.1, 0.35))
 
 
+def aim_heads() -> Iterator[Row]:
+    """Untied, masked, with hard labels; singular values, and both sectors of self-attention."""
+    hard = {"loss": "cross-entropy", "weight_decay": 0.1}
+    heads: list[tuple[str, dict[str, Any], dict[str, Any], tuple[float, ...]]] = [
+        ("cross", {"attention": "cross"}, {}, (0.3, 1.0, 4.0)),
+        ("cross direct", {"attention": "cross"}, {"param": "direct"}, (0.3, 1.0)),
+        ("cross width=0.4", {"attention": "cross"}, {"width": 0.4}, (1.0,)),
+        ("cross λ→0⁺", {"attention": "cross"}, {"weight_decay": "0+"}, (0.3, 1.0)),
+        ("cross hard", {"attention": "cross", "labels": "hard"}, hard, (0.5, 2.0)),
+        ("cross causal T=3", {"attention": "cross", "mask": "causal", "tokens": 3}, {}, (1.0,)),
+        ("cross causal T=6", {"attention": "cross", "mask": "causal", "tokens": 6}, {}, (0.5,)),
+        (
+            "cross causal hard T=6",
+            {"attention": "cross", "mask": "causal", "tokens": 6, "labels": "hard"},
+            hard,
+            (1.0,),
+        ),
+        ("self", {"attention": "self"}, {}, (1.0, 4.0)),
+        ("self direct", {"attention": "self"}, {"param": "direct"}, (1.0,)),
+        ("self causal", {"attention": "self", "mask": "causal"}, {}, (1.0, 4.0)),
+        ("self causal hard", {"attention": "self", "mask": "causal", "labels": "hard"}, hard, (2.0,)),
+        ("self strict T=4", {"attention": "self", "mask": "strict", "tokens": 4}, {}, (1.0,)),
+        ("tied causal", {"mask": "causal"}, {}, (0.5, 2.0)),
+        ("tied hard", {"labels": "hard"}, hard, (1.0,)),
+        ("cross mp", {"attention": "cross", "target": aim.MarchenkoPastur()}, {}, (1.0,)),
+        ("cross power law", {"attention": "cross", "target": aim.PowerLaw(gamma=0.75, dim=100)}, {}, (1.0,)),
+    ]
+    for words, head, learner, alphas in heads:
+        for alpha in alphas:
+            point = aim.predict(aim.Task(**head), aim.Learner(**learner), alpha)
+            numbers = _finite(_numbers(point, (*AIM, "test_cross_entropy")))
+            yield f"aim.predict {words} α={alpha:g}", numbers, point.errors
+            if point.zero_one_error is not None:
+                yield f"aim.predict {words} α={alpha:g}, 0/1", {"zero_one_error": point.zero_one_error}, point.errors
+            if point.sectors is not None:
+                values = {
+                    f"{name}_{c}": v for name, both in point.sectors.items() for c, v in zip("sa", both, strict=True)
+                }
+                yield f"aim.predict {words} α={alpha:g}, sectors", values, _share(point)
+    for words, head, learner, _ in heads:
+        found = aim.thresholds(aim.Task(**head), aim.Learner(**learner))
+        named = ("interpolation", "bayes_optimal", "emergence", "peak_test_error", "separability")
+        numbers = {name: value for name in named if (value := getattr(found, name)) is not None and np.isfinite(value)}
+        error = max([found.errors[name] / numbers[name] for name in found.errors if name in numbers], default=0.0)
+        yield f"aim.thresholds {words}", numbers, error
+
+
 def aim_limit() -> Iterator[Row]:
     """λ → 0⁺: interpolating, at and above interpolation, perfect recovery."""
     for kappa0, noise, alpha in [
@@ -248,6 +295,7 @@ def sparse_others() -> Iterator[Row]:
 GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "aim_curves": aim_curves,
     "aim_variants": aim_variants,
+    "aim_heads": aim_heads,
     "aim_limit": aim_limit,
     "aim_tokens": aim_tokens,
     "aim_targets": aim_targets,

@@ -1,11 +1,12 @@
 """Random problems over the whole parameter range: does every one converge, or say why not?
 
     python -m checks.soak [--count 20000] [--seed 0] [--store FILE] [--workers 1] [--write]
+    python -m checks.soak --heads --count 5000
     python -m checks.soak --only 137
 
 Answers go to a file of JSON lines, one per problem; a run that was stopped goes on where it was. Problems are numbered and
 the number decides the problem, so that pieces, order and workers change nothing. ``--write`` writes the report to
-docs/assets/soak.md. The exit code is 1 when an answer is wrong, or when something else than a `SolveError` was raised.
+docs/assets/soak.md. Heads of every kind, untied, masked, with hard labels, are a list of their own (``--heads``). The exit code is 1 when an answer is wrong, or when something else than a `SolveError` was raised.
 """
 
 import json
@@ -15,19 +16,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from checks.soak_heads import draw_head
 from checks.soak_problems import MIX, call, draw, solve
 from checks.soak_report import report
 from checks.tool import collect, many, parser, write
 from onehead.errors import SolveError
 
 STORE = Path("out") / "soak.jsonl"
+HEADS = "heads"
 
 
-def run_one(seed: int, number: int) -> dict[str, Any]:
+def run_one(seed: int, number: int, kind: str | None = None) -> dict[str, Any]:
     """Solve one problem; the row says how it ended."""
-    problem = draw(seed, number)
+    problem = draw_head(seed, number) if kind == HEADS else draw(seed, number)
     row: dict[str, Any] = {
         "mix": MIX,
+        "list": kind,
         "seed": seed,
         "number": number,
         "regions": problem.regions,
@@ -49,13 +53,19 @@ def main(words: list[str] | None = None) -> int:
     asked = parser("checks.soak", __doc__, "docs/assets/soak.md")
     many(asked, 20_000, STORE)
     asked.add_argument("--only", type=int, help="solve this one problem, print what happened, store nothing")
+    asked.add_argument("--heads", action="store_true", help="problems over all kinds of heads")
     wish = asked.parse_args(words)
+    kind = HEADS if wish.heads else None
     if wish.only is not None:
-        print(json.dumps(run_one(wish.seed, wish.only), indent=1))
+        print(json.dumps(run_one(wish.seed, wish.only, kind), indent=1))
         return 0
-    known = {"mix": MIX, "seed": wish.seed}
-    rows = collect(partial(run_one, wish.seed), known, wish.count, wish.store, wish.workers, wish.seconds)
-    write("soak.md", report(list(rows.values()), wish.seed, wish.count), wanted=wish.write)
+    known = {"mix": MIX, "seed": wish.seed, "list": kind}
+    rows = collect(partial(run_one, wish.seed, kind=kind), known, wish.count, wish.store, wish.workers, wish.seconds)
+    write(
+        f"soak{'' if kind is None else f'-{kind}'}.md",
+        report(list(rows.values()), wish.seed, wish.count),
+        wanted=wish.write,
+    )
     return int(any(row["end"] in ("wrong", "raised") for row in rows.values()))
 
 

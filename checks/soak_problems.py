@@ -13,19 +13,23 @@ import numpy as np
 
 from onehead import aim, sparse
 from onehead.aim.equations.bayes import bayes_overlap
-from onehead.aim.equations.state_evolution import StateEvolution
+from onehead.aim.equations.geometry import geometry_of
 from onehead.sparse.equations.oracle import linear_error
 
 __all__ = [
     "MIX",
     "Problem",
+    "aim_problem",
     "call",
     "check_prediction",
     "check_readout",
     "check_spectrum",
+    "choice",
     "draw",
+    "log_uniform",
     "problem_of",
     "solve",
+    "uniform",
 ]
 
 Rng = np.random.Generator
@@ -71,22 +75,22 @@ class Problem:
 def draw(seed: int, number: int, shares: dict[str, float] = VERBS) -> Problem:
     """The problem of this number."""
     rng = np.random.default_rng([seed, number])
-    kind = _choice(rng, **shares)
+    kind = choice(rng, **shares)
     verb, _, where = kind.partition(", ")
     if verb.startswith("aim"):
         return _aim(rng, verb, where)
     return _sparse(rng, verb, where)
 
 
-def _log_uniform(rng: Rng, low: float, high: float) -> float:
+def log_uniform(rng: Rng, low: float, high: float) -> float:
     return float(f"{np.exp(rng.uniform(np.log(low), np.log(high))):.6g}")
 
 
-def _uniform(rng: Rng, low: float, high: float) -> float:
+def uniform(rng: Rng, low: float, high: float) -> float:
     return float(f"{rng.uniform(low, high):.6g}")
 
 
-def _choice(rng: Rng, **shares: float) -> str:
+def choice(rng: Rng, **shares: float) -> str:
     return str(rng.choice(list(shares), p=np.array(list(shares.values())) / sum(shares.values())))
 
 
@@ -98,17 +102,17 @@ def _band(value: float, bounds: dict[float, str], above: str) -> str:
 def _target(rng: Rng, where: str) -> dict[str, Any]:
     """A target as its class and arguments."""
     if where == "far":
-        return {"class": "MarchenkoPastur", "kappa0": _log_uniform(rng, 1e-3, 1e3)}
+        return {"class": "MarchenkoPastur", "kappa0": log_uniform(rng, 1e-3, 1e3)}
     if where != "eigenvalues":
-        return {"class": "MarchenkoPastur", "kappa0": _log_uniform(rng, 0.01, 3.0)}
+        return {"class": "MarchenkoPastur", "kappa0": log_uniform(rng, 0.01, 3.0)}
     dim = int(rng.integers(5, 201))
-    kind = _choice(rng, PowerLaw=0.5, Spikes=0.25, Atoms=0.25)
+    kind = choice(rng, PowerLaw=0.5, Spikes=0.25, Atoms=0.25)
     if kind == "PowerLaw":
-        return {"class": kind, "gamma": _uniform(rng, 0.0, 2.0), "dim": dim}
+        return {"class": kind, "gamma": uniform(rng, 0.0, 2.0), "dim": dim}
     if kind == "Spikes":
         signs = rng.choice([1.0, -1.0], p=[0.8, 0.2], size=int(rng.integers(1, 4)))
-        spikes = [sign * _log_uniform(rng, 0.3, 30.0) for sign in signs.tolist()]
-        bulk = {"class": "MarchenkoPastur", "kappa0": _log_uniform(rng, 0.05, 2.0)} if rng.random() < 0.5 else None
+        spikes = [sign * log_uniform(rng, 0.3, 30.0) for sign in signs.tolist()]
+        bulk = {"class": "MarchenkoPastur", "kappa0": log_uniform(rng, 0.05, 2.0)} if rng.random() < 0.5 else None
         return {"class": kind, "spikes": spikes, "dim": dim, "bulk": bulk}
     if rng.random() < 0.5:  # a few values that repeat, as every value of a projector does
         values = rng.choice([0.0, *rng.normal(size=int(rng.integers(1, 4)))], size=dim)
@@ -121,32 +125,38 @@ def _target(rng: Rng, where: str) -> dict[str, Any]:
 
 
 def _aim(rng: Rng, verb: str, where: str) -> Problem:
-    """κ₀ 0.01 to 3, Δ 0 to 2, α J_T 0.02 to 100, λ 1e-6 to 10 or 0+, every variant; far: the whole allowed range."""
-    far = where == "far"
+    """A tied head without a mask, with more tokens or over the whole allowed range if ``where`` says so."""
     tokens = 2
     if where == "more tokens":
         tokens = int(rng.integers(3, 9) if rng.random() < 0.95 else rng.integers(9, 17))
-    noise = 0.0 if rng.random() < 0.15 else _log_uniform(rng, 1e-4, 1e3) if far else _uniform(rng, 0.0, 2.0)
+    return aim_problem(rng, verb, None, {"tokens": tokens}, where)
+
+
+def aim_problem(rng: Rng, verb: str, target: dict[str, Any] | None, head: dict[str, Any], where: str = "") -> Problem:
+    """κ₀ 0.01 to 3, Δ 0 to 2, α J_T 0.02 to 100, λ 1e-6 to 10 or 0+, every variant; far: the whole allowed range."""
+    far, tokens = where == "far", head["tokens"]
+    noise = 0.0 if rng.random() < 0.15 else log_uniform(rng, 1e-4, 1e3) if far else uniform(rng, 0.0, 2.0)
     hot = (1e-2, 30.0) if far else (0.3, 3.0)
     task: dict[str, Any] = {
-        "target": _target(rng, where),
+        "target": _target(rng, where) if target is None else target,
         "noise": noise,
-        "tokens": tokens,
-        "beta0": _log_uniform(rng, *hot) if rng.random() < 0.2 else 1.0,
+        **head,
+        "beta0": log_uniform(rng, *hot) if rng.random() < 0.2 else 1.0,
     }
     low, high = list(DECAYS)[int(rng.choice(len(DECAYS), p=list(DECAYS.values())))]
-    decay: Any = "0+" if high == 0.0 else _log_uniform(rng, 1e-10, 1e4) if far else _log_uniform(rng, low, high)
+    decay: Any = "0+" if high == 0.0 else log_uniform(rng, 1e-10, 1e4) if far else log_uniform(rng, low, high)
     learner: dict[str, Any] = {
         "weight_decay": decay,
-        "width": _uniform(rng, 0.1, 1.0) if rng.random() < 0.2 else 1.0,
-        "param": _choice(rng, factorised=0.8, direct=0.2),
-        "loss": "cross-entropy" if rng.random() < 0.2 else "squared",
-        "beta": _log_uniform(rng, *hot) if rng.random() < 0.2 else 1.0,
+        "width": uniform(rng, 0.1, 1.0) if rng.random() < 0.2 else 1.0,
+        "param": choice(rng, factorised=0.8, direct=0.2),
+        "loss": "cross-entropy" if rng.random() < 0.2 or head.get("labels") == "hard" else "squared",
+        "beta": log_uniform(rng, *hot) if rng.random() < 0.2 else 1.0,
         "branch": "global" if rng.random() < 0.1 else "label",
     }
-    informative = tokens * (tokens + 1) / 2.0 - 1.0
-    ratio = _log_uniform(rng, 1e-5, 1e5) if far else _log_uniform(rng, 0.01, 50.0)  # of α J_T, which counts equations
-    options = {"alpha": float(f"{2.0 * ratio / informative:.6g}")} if verb == "aim.predict" else {}
+    geometry = geometry_of(head.get("attention", "tied"), head.get("mask", "none"), tokens)
+    ratio = log_uniform(rng, 1e-5, 1e5) if far else log_uniform(rng, 0.01, 50.0)  # of α J_T, which counts equations
+    alpha = 2.0 * ratio / geometry.informative
+    options = {"alpha": float(f"{alpha:.6g}")} if verb == "aim.predict" else {}
     place = _band(ratio, {0.15: "few samples", 0.8: "near interpolation"}, "many samples")
     regions = {
         "half": "aim" + (", whole range" if far else ""),
@@ -159,6 +169,7 @@ def _aim(rng: Rng, verb: str, where: str) -> Problem:
         "weight decay": "0+" if decay == "0+" else _band(decay, SMALL | {1e-2: "1e-4 to 1e-2"}, "1e-2 and up"),
         "samples": place if options else "–",
         "branch": learner["branch"],
+        **{name: head.get(name, "–") for name in ("attention", "mask", "labels")},
     }
     return Problem(
         verb=verb,
@@ -175,21 +186,21 @@ def _sparse(rng: Rng, verb: str, where: str) -> Problem:
     """L 1 to 40, R to 3, θ 0 to 8, π 0.03 to 0.97, α 0.05 to 30, ridge 1e-7 to 10 or none; far: beyond these."""
     far = where == "far"
     length = int(rng.integers(1, 400 if far else 41))
-    rate = _choice(rng, half=0.3, any=0.7)
+    rate = choice(rng, half=0.3, any=0.7)
     task = {
         "length": length,
         "signal_tokens": int(rng.integers(1, min(length, 12 if far else 3) + 1)),
-        "strength": 0.0 if rng.random() < 0.03 else _log_uniform(rng, 1e-3, 100.0) if far else _uniform(rng, 0.0, 8.0),
-        "positive_rate": 0.5 if rate == "half" else _uniform(rng, 1e-3, 0.999) if far else _uniform(rng, 0.03, 0.97),
+        "strength": 0.0 if rng.random() < 0.03 else log_uniform(rng, 1e-3, 100.0) if far else uniform(rng, 0.0, 8.0),
+        "positive_rate": 0.5 if rate == "half" else uniform(rng, 1e-3, 0.999) if far else uniform(rng, 0.03, 0.97),
     }
-    ridge = 0.0 if rng.random() < 0.12 else _log_uniform(rng, 1e-12, 1e4) if far else _log_uniform(rng, 1e-7, 10.0)
+    ridge = 0.0 if rng.random() < 0.12 else log_uniform(rng, 1e-12, 1e4) if far else log_uniform(rng, 1e-7, 10.0)
     loss = str(rng.choice(["logistic", "square", "hinge", "squared-hinge"], p=[0.4, 0.25, 0.25, 0.1]))
     learner: dict[str, Any] = {
-        "alpha0": _log_uniform(rng, 1e-3, 1e3) if far else _log_uniform(rng, 0.05, 30.0),
-        "alpha1": _log_uniform(rng, 1e-3, 1e3) if far else _log_uniform(rng, 0.05, 30.0),
-        "beta": _log_uniform(rng, 1e-2, 1e3) if far else _uniform(rng, 0.0, 20.0),
-        "eta_w": _log_uniform(rng, 0.01, 10.0),
-        "eta_b": _uniform(rng, 0.0, 10.0),
+        "alpha0": log_uniform(rng, 1e-3, 1e3) if far else log_uniform(rng, 0.05, 30.0),
+        "alpha1": log_uniform(rng, 1e-3, 1e3) if far else log_uniform(rng, 0.05, 30.0),
+        "beta": log_uniform(rng, 1e-2, 1e3) if far else uniform(rng, 0.0, 20.0),
+        "eta_w": log_uniform(rng, 0.01, 10.0),
+        "eta_b": uniform(rng, 0.0, 10.0),
         "eta_q": -1.0 if rng.random() < 0.1 else 1.0,
         "loss": loss,
         "ridge": ridge,
@@ -197,13 +208,13 @@ def _sparse(rng: Rng, verb: str, where: str) -> Problem:
     given = rng.random() < 0.4
     if given:
         ends = rng.random()
-        learner["cos_query"] = 1.0 if ends < 0.05 else -1.0 if ends < 0.1 else _uniform(rng, -1.0, 1.0)
-        learner["sharpness"] = 0.0 if rng.random() < 0.05 else _log_uniform(rng, 0.05, 100.0 if far else 12.0)
+        learner["cos_query"] = 1.0 if ends < 0.05 else -1.0 if ends < 0.1 else uniform(rng, -1.0, 1.0)
+        learner["sharpness"] = 0.0 if rng.random() < 0.05 else log_uniform(rng, 0.05, 100.0 if far else 12.0)
     options: dict[str, Any] = {}
     if verb == "sparse.predict":
-        options = {"model": _choice(rng, attention=0.6, pooled=0.2, vectorised=0.2), "accuracy": 5e-3}
+        options = {"model": choice(rng, attention=0.6, pooled=0.2, vectorised=0.2), "accuracy": 5e-3}
     elif verb == "sparse.ridgeless":
-        options = {"model": _choice(rng, attention=0.5, pooled=0.25, vectorised=0.25)}
+        options = {"model": choice(rng, attention=0.5, pooled=0.25, vectorised=0.25)}
     regions = {
         "half": "sparse" + (", whole range" if far else ""),
         "verb": verb,
@@ -288,11 +299,12 @@ def check_prediction(point: aim.Prediction) -> str:
     """What is wrong with a prediction, or nothing."""
     task, learner = point.task, point.learner
     most = 2.0 * task.tokens  # two rows of probabilities are at most a squared distance of two apart
-    nothing = point.alpha * StateEvolution.of(task, learner).output.fresh_loss(0.0, 0.0)  # what the zero map costs
+    equations = point.equations
+    nothing = point.alpha * equations.output.fresh_loss(*equations.zero.pair)  # what the zero map costs
     width = learner.width if learner.param == "factorised" else 1.0
-    reach = StateEvolution.of(task, learner).input.reachable_power / task.beta0**2
+    reach = equations.input.reachable_power / task.beta0**2
     # no map has a lower test error than the plateau if that is what is minimised, but for the sampling error of many tokens
-    floored = str(learner.loss) == "squared" and task.tokens == 2
+    floored = str(learner.loss) == "squared" and task.tokens == 2 and point.sectors is None
     return _first(
         *_general(point),
         (not -ROUNDING <= point.rank <= min(1.0, width) + QUADRATURE, f"rank {point.rank!r}"),
@@ -307,13 +319,24 @@ def check_prediction(point: aim.Prediction) -> str:
         (max(point.m, 0.0) ** 2 > point.q * reach * (1.0 + 1e-8), "m² > q P²"),
         (floored and point.excess_error < -QUADRATURE, f"excess error {point.excess_error!r}: below the plateau"),
         (point.sigma < 0.0, f"sigma {point.sigma!r}"),
+        *_sectors(point),
         *_beaten(point),
     )
 
 
+def _sectors(point: aim.Prediction) -> Iterator[tuple[bool, str]]:
+    """Each part of the map is a map, and the 0/1 error lies between none and chance."""
+    if point.sectors is not None:
+        Q0 = point.task.target.second_moment
+        for q, m in zip(point.sectors["q"], point.sectors["m"], strict=True):
+            yield m * m > q * Q0 * (1.0 + 1e-6) or q < 0.0, f"sector q {q!r}, m {m!r}"
+    if point.zero_one_error is not None:
+        yield not 0.0 <= point.zero_one_error <= 1.0, f"0/1 error {point.zero_one_error!r}"
+
+
 def _beaten(point: aim.Prediction) -> Iterator[tuple[bool, str]]:
     """No head beats the best possible learner, beyond the errors of its overlaps (A.4)."""
-    if point.q > 0.0:
+    if point.q > 0.0 and point.sectors is None:
         equations, errors = point.equations, point.errors
         most = bayes_overlap(equations, point.alpha) / equations.units.beta0**2
         # three errors of each, and 1e-6 for the integrals over spectra
@@ -353,18 +376,21 @@ def _check_neighbour(point: aim.Prediction) -> str:
 
 def _check_thresholds(task: aim.Task, learner: aim.Learner, problem: Problem) -> tuple[str, str]:
     found = aim.thresholds(task, learner)
-    top = found.direct * (1.0 + QUADRATURE)  # no learner fits more than the direct one
-    wrong = _first(
-        *_general(found),
-        (not 0.0 < found.interpolation <= top, f"interpolation {found.interpolation!r}, direct {found.direct!r}"),
-        (
-            np.isfinite(found.recovery) and not found.bayes_optimal <= found.recovery * (1.0 + ROUNDING) <= top,
-            "recovery",
-        ),
-        (not 0.0 <= found.emergence < np.inf, f"emergence {found.emergence!r}"),
-        (not 0.0 <= found.peak_test_error <= 2.0 * task.tokens, f"peak {found.peak_test_error!r}"),
-    )
+    wrong = _first(*_general(found), *_ordered(found))
     return found.certificate.status.split(";")[0], wrong
+
+
+def _ordered(found: aim.Thresholds) -> Iterator[tuple[bool, str]]:
+    """Complaints about thresholds; what is not known of a head is missing."""
+    yield not 0.0 <= found.emergence < np.inf, f"emergence {found.emergence!r}"
+    if found.peak_test_error is not None:
+        yield not 0.0 <= found.peak_test_error <= 2.0 * found.task.tokens, f"peak {found.peak_test_error!r}"
+    if found.interpolation is None or found.direct is None:
+        return
+    top = found.direct * (1.0 + QUADRATURE)  # no learner fits more than the direct one
+    yield not 0.0 < found.interpolation <= top, f"interpolation {found.interpolation!r}, direct {found.direct!r}"
+    if found.recovery is not None and found.bayes_optimal is not None and np.isfinite(found.recovery):
+        yield not found.bayes_optimal <= found.recovery * (1.0 + ROUNDING) <= top, "recovery"
 
 
 def _constant_loss(loss: str, rate: float) -> float:

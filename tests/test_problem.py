@@ -66,7 +66,7 @@ def test_what_a_result_says_of_its_problem_reads_back_equal():
 def test_the_schema_knows_every_target():
     text = json.dumps(aim.Task.model_json_schema())
     assert all(f'"const": "{kind}"' in text for kind in aim.Target.known)
-    assert list(aim.Target.known) == ["mp", "power-law", "spikes", "atoms"]
+    assert list(aim.Target.known) == ["mp", "product", "power-law", "spikes", "atoms"]
 
 
 def test_no_penalty_is_the_limit_in_both_halves():

@@ -309,8 +309,9 @@ class Points(Rows, Generic[Point, Lost]):
         return tuple(point for point in self.points if isinstance(point, NoAnswer))
 
     def column(self, name: str) -> NDArray[np.float64]:
-        """One quantity along the points; not a number where a point failed."""
-        values = [getattr(point, name, math.nan if isinstance(point, NoAnswer) else None) for point in self.points]
+        """One quantity along the points; not a number where a point failed, or does not have it."""
+        found = [getattr(point, name, None if isinstance(point, NoAnswer) else "") for point in self.points]
+        values = [math.nan if value is None else value for value in found]
         return _array(name, values, [point for point in self.points if not isinstance(point, NoAnswer)])
 
     def to_rows(self) -> list[dict[str, Any]]:

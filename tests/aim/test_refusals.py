@@ -8,11 +8,15 @@ from tests.support.problems import mp
 from tests.support.refusals import refusal
 
 from onehead import aim
-from onehead.aim import Atoms, Learner, Method, PowerLaw, Spikes, Task, Variant
+from onehead.aim import Atoms, Learner, Method, PowerLaw, Product, Spikes, Task, Variant
 from onehead.aim.training.data import Tokens, check_target, draw_target
 from onehead.aim.words import problem_from_words
+from onehead.errors import OutsideDomain
 
 POWER = Task(target=PowerLaw(gamma=0.75, dim=200))
+DRAWN = Learner(loss="cross-entropy")
+PRODUCT = "target must be symmetric for a tied head; a product needs attention self or cross; got Product(kappa0=0.5)."
+COUPLED = "tokens must be at most 3 with hard labels, a head tied or self and no mask: its rows share logits; got 4."
 NOT_EMPTY = "eigenvalues must be a list of 1 to 20000 finite numbers of root mean square 1e-06 to 100"
 
 
@@ -46,9 +50,20 @@ def words(**given):
         (partial(Task, beta=1.0), "argument of Task must"),
         (partial(Task.read, "{"), "document of Task must be JSON; got '{'."),
         (partial(Task.read, "[1]"), "document of Task must be an object with named values; got [1]."),
-        (partial(Task, target={"kind": "mq"}), "kind of target must be one of mp, power-law, spikes, atoms; got 'mq'."),
+        (partial(Task, target={"kind": "mq"}), "kind of target must be one of mp, product, power-law, spikes, atoms; got 'mq'."),
         (partial(Task.read, {"target": {"kind": "mp", "kappa0": -3}}), "kappa0 must be a number >= 0.001 and <= 1000; got -3."),
-        (partial(Task.read, {"nois": 1}), "argument of Task must be one of target, noise, tokens, beta0; got 'nois'."),
+        (partial(Task, attention="crossed"), "attention must be tied, self or cross; got 'crossed'."),
+        (partial(Task, mask="causally"), "mask must be none, causal or strict; got 'causally'."),
+        (partial(Task, labels=1), "labels must be soft or hard; got 1."),
+        (partial(Task, mask="strict"), "tokens must be an integer >= 3 with a strict mask: a choice needs two columns; got 2."),
+        (partial(Task, target=Product()), PRODUCT),
+        (words(target="product"), PRODUCT),
+        (words(target="product", attention="cross", gamma=0.7), "gamma must be left out with target product; got 0.7."),
+        (partial(aim.predict, Task(labels="hard"), Learner(), 1.0), "loss must be cross-entropy with hard labels; got 'squared'."),
+        (partial(aim.train, Task(labels="hard"), Learner(), dim=20, alpha=1.0), "loss must be cross-entropy with hard labels"),
+        *((partial(verb, Task(labels="hard", tokens=4, attention=head), DRAWN, *more), COUPLED)
+          for head in ("tied", "self") for verb, *more in ((aim.predict, 1.0), (aim.thresholds,), (aim.tune, 1.0))),
+        (partial(Task.read, {"nois": 1}), "argument of Task must be one of target, noise, tokens, attention, mask, labels, beta0; got 'nois'."),
         (partial(Learner, weight_decay=-0.1), "weight_decay must"),
         (partial(Learner, weight_decay="small"), "weight_decay must"),
         (partial(Learner, width=0.0), "width must"),
@@ -63,7 +78,7 @@ def words(**given):
         (partial(Atoms, eigenvalues=(np.nan,)), NOT_EMPTY[:58]),
         (partial(Spikes, spikes=(1.0, 2.0), dim=2), "dim must be an integer > 2, the number of spikes; got 2."),
         (partial(Spikes, spikes=(0.0,), dim=9), "spikes must be a list of finite numbers; all d eigenvalues of root mean square 1e-06 to 100; got (0.0,)."),
-        (words(target="zip"), "target must be one of mp, power-law, spikes, atoms; got 'zip'."),
+        (words(target="zip"), "target must be one of mp, product, power-law, spikes, atoms; got 'zip'."),
         (words(gamma=0.7), "gamma must be left out with target mp; got 0.7."),
         (words(target="power-law", kappa0=0.5), "kappa0 must be left out with target power-law; got 0.5."),
         (words(samples=100), "samples must be used where a dimension is known; give dim, or use alpha; got 100."),
@@ -131,3 +146,35 @@ def test_a_wrong_argument_gets_one_sentence(call, sentence):
 )
 def test_a_refusal_says_what_would_do(call, word):
     assert word in str(refusal(call))
+
+
+SELF, CROSS = Task(attention="self"), Task(attention="cross", labels="hard")
+
+
+@pytest.mark.parametrize(
+    ("task", "learner", "sentence"),
+    [
+        (SELF, Learner(weight_decay="0+"), "below alpha = 0.5 the limit λ → 0⁺ of self-attention that sees its own logit is not known"),
+        (CROSS, DRAWN.changed(weight_decay="0+"), "at alpha = 0.2 the hard labels are separable, as they are up to 1.218"),
+        (Task(labels="hard"), DRAWN.changed(weight_decay="0+"), "the limit λ → 0⁺ of hard labels is known for untied heads"),
+    ],
+)  # fmt: skip
+def test_a_limit_that_is_not_there_is_said_in_one_sentence(task, learner, sentence):
+    with pytest.raises(OutsideDomain) as told:
+        aim.predict(task, learner, 0.2)
+    assert str(told.value).startswith(sentence)
+    assert str(told.value).endswith("number.") or str(told.value).endswith("strict.")
+    assert "\n" not in str(told.value)
+
+
+def test_two_sectors_are_not_split():
+    task = SELF.changed(target=PowerLaw(gamma=0.75, dim=40))
+    with pytest.raises(OutsideDomain, match="depends on two sectors of the map and is not split"):
+        aim.decompose(aim.predict(task, Learner(weight_decay=0.05), 1.0))
+
+
+def test_rows_that_share_logits_take_three_tokens_and_hard_labels():
+    for head in ("tied", "self"):
+        assert aim.thresholds(Task(labels="hard", tokens=3, attention=head), DRAWN).emergence > 0.0
+    for free in ({"mask": "causal"}, {"mask": "strict"}, {"attention": "cross"}):
+        assert aim.thresholds(Task(labels="hard", tokens=5, **free), DRAWN).emergence > 0.0

@@ -19,6 +19,7 @@ pytestmark = needs_chromium
 
 DRAWN = "window.onehead && onehead.drawn > 0 && onehead.drawn === onehead.asked"
 REPORTED = "onehead.reported === onehead.asked"
+EXACT_PICTURE = 'document.querySelector("#picture .js-plotly-plot").layout.meta.exact'
 EXACT = "onehead.exact === onehead.asked"
 
 
@@ -133,6 +134,41 @@ def test_a_bad_value_explains_itself_beside_the_knob(page, address):
     assert page.locator("#wrong-noise").is_hidden()
 
 
+def test_words_formula_and_knobs_follow_the_head(page, address):
+    visit(page, address, "view=spectrum")
+    formula = page.get_attribute("#formula", "aria-label")
+    assert "eigenvalues" in page.inner_text("#about")
+    page.select_option("#knob-attention", "cross")
+    until(page, "onehead.asked > 1 && " + DRAWN)
+    assert "singular values" in page.inner_text("#about")
+    assert page.get_attribute("#formula", "aria-label") != formula
+    page.select_option("#knob-mask", "strict")
+    until(page, "onehead.asked > 2 && " + DRAWN)
+    assert page.input_value("#knob-tokens") == "3" and "tokens=3" in page.url
+    page.select_option("#knob-labels", "hard")
+    until(page, "onehead.asked > 3 && " + DRAWN)
+    assert page.input_value("#knob-loss") == "cross-entropy" and "loss=cross-entropy" in page.url
+    until(page, REPORTED)
+    assert page.inner_text("#badge").startswith("Conjecture")
+    assert 0.0 < float(number(page, "Zero singular values")) < 1.0
+    page.select_option("#knob-attention", "tied")
+    until(page, "onehead.asked > 4 && " + REPORTED)
+    assert 0.0 < float(number(page, "Zero eigenvalues")) < 1.0
+
+
+def test_a_refusal_stands_in_the_picture(page, address):
+    for query, words in (
+        ("view=curve&attention=self&labels=hard&tokens=4", "its rows share logits"),
+        ("view=curve&attention=self&weight_decay=0%2B&alpha_to=0.45", "is not known"),
+        ("view=scaling&scaling_panel=decomposition&attention=self&mask=causal&dim=30", "is not split"),
+    ):
+        visit(page, address, query)
+        until(page, EXACT)
+        told = page.evaluate('document.querySelector("#picture .js-plotly-plot").layout.annotations[0].text')
+        assert words in told.replace("<br>", " "), query
+        assert page.locator("#picture .annotation-text").is_visible()
+
+
 def test_the_numbers_on_screen_are_the_library_s(page, address):
     visit(page, address, "view=curve&kappa0=0.3&noise=0.2&alpha=0.8&weight_decay=0.02")
     until(page, REPORTED)
@@ -157,15 +193,15 @@ def test_a_link_reopens_the_same_view(page, address, browser):
     page.select_option("#preset", label="Figure 3: the bulk splits (α 4)")
     until(page, "onehead.asked > 1 && onehead.drawn === onehead.asked")
     assert page.inner_text("h1") == "Spectrum"
+    until(page, EXACT_PICTURE)  # which has more points than its sketch, and may come at any moment
     link, shown = page.url, curve(page, 1)
     other = browser.new_page()
     other.goto(link)
     until(other, DRAWN)
+    until(other, EXACT_PICTURE)
     assert other.inner_text("h1") == "Spectrum"
     assert other.input_value("#knob-kappa0") == "0.2"
-    # the same problem, sketched anew: the same to the tolerance of a sketch
-    again = curve(other, 1)
-    assert max(abs(a - b) for a, b in zip(again, shown, strict=True)) < 0.02 * max(shown)
+    assert curve(other, 1) == shown
     other.close()
     page.click("#reset")
     until(page, "onehead.asked > 2 && onehead.drawn === onehead.asked")
@@ -196,7 +232,7 @@ def test_the_exact_picture_replaces_the_sketch(page, address):
     visit(page, address, "view=spectrum&alpha=2")
     until(page, EXACT)
     assert len(curve(page, 1)) == 400  # the library's own table
-    until(page, 'document.querySelector("#picture .js-plotly-plot").layout.meta.exact')
+    until(page, EXACT_PICTURE)
 
 
 def test_play_runs_through_the_sample_ratios(page, address):

@@ -193,7 +193,9 @@ def test_the_page_makes_no_markup_from_text():
     ):
         assert word not in script, word
     katex = [line for line in script.splitlines() if "katex.render" in line]
-    assert all("own.formula" in line for line in katex)  # formulas are the views' own
+    assert all("(formula, " in line for line in katex)  # formulas are the views' own
+    formulas = [line for line in script.splitlines() if "formula] =" in line]
+    assert len(formulas) == 1 and "own.formula" in formulas[0] and "own.heads" in formulas[0]
     assert "trust" not in "".join(katex)
 
 

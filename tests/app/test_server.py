@@ -72,6 +72,26 @@ def test_a_bad_value_is_refused_by_its_sentence_and_keeps_the_picture(client):
     assert told["badge"][0] == "failed"
 
 
+def test_a_refusal_of_the_library_is_the_picture(client):
+    head = {"view": "curve", "attention": "self", "labels": "hard", "tokens": "4"}
+    sentence = (
+        "tokens must be at most 3 with hard labels, a head tied or self and no mask: its rows share logits; got 4."
+    )
+    figure, told = ask(client, "draw", **head)
+    assert figure["layout"]["annotations"][0]["text"].replace("<br>", " ") == sentence
+    assert figure["data"] == [] and "--attention self" in told["shell"]
+    _, told = ask(client, "report", **head)
+    assert told["badge"][:2] == ["failed", sentence]
+    _, told = ask(client, "picture", **head)
+    assert told["sentence"] == sentence
+
+
+def test_knobs_that_made_room_are_told(client):
+    _, told = ask(client, "draw", view="spectrum", mask="strict", labels="hard")
+    assert told["moved"] == {"tokens": 3, "loss": "cross-entropy"} and told["wrong"] == {}
+    assert "tokens=3" in told["query"] and "loss=cross-entropy" in told["query"]
+
+
 def test_a_question_is_answered_by_the_library_s_numbers(client):
     figure, told = ask(client, "draw", view="curve", kappa0="0.4")
     assert figure["layout"]["meta"] == {"n": 1, "exact": False}
@@ -209,6 +229,24 @@ def test_training_fills_the_store_and_agrees_with_the_library(tmp_path):
     assert again.start(state) == ""
     wait(lambda: not again.look()["running"])
     assert again.look()["done"] == 4
+
+
+def test_runs_of_one_head_are_not_those_of_another(tmp_path):
+    trainer = Trainer(tmp_path / "runs.sqlite")
+    words = {"train_dim": "14", "train_points": "1", "train_seeds": "2", "alpha": "2"}
+    heads = [
+        {"attention": "cross"},
+        {"attention": "self", "mask": "causal"},
+        {"attention": "cross", "labels": "hard", "weight_decay": "0.1"},
+    ]
+    states = [read_state(words | head)[0] for head in heads]
+    for count, state in enumerate(states, 1):
+        assert trainer.start(state) == ""
+        wait(lambda: not trainer.look()["running"])
+        assert trainer.look()["sentence"] == "2 runs are in the store."
+        assert [len(trainer.runs(other)) for other in states] == [1] * count + [0] * (len(states) - count)
+    assert trainer.runs(read_state(words)[0]) == []
+    assert rounded(read_state({"attention": "cross", "kappa0": "0.16"})[0], 20) == "κ₀ = 0.15, "
 
 
 def test_runs_stand_where_their_whole_numbers_put_them():

@@ -41,7 +41,18 @@ import pytest
         ("aim thresholds --alpha 1", "--alpha", "allowed"),
         ("aim nonsense", "nonsense", "predict"),
         ("nonsense", "nonsense", "aim"),
-        ("aim predict --alpha 1 --target nope", "onehead: --target must be mp or power-law or spikes or atoms; got 'nope'."),
+        ("aim predict --alpha 1 --target nope", "onehead: --target must be mp or product or power-law or spikes or atoms; got 'nope'."),
+        ("aim predict --alpha 1 --attention crossed", "onehead: --attention must be tied or self or cross; got 'crossed'."),
+        ("aim predict --alpha 1 --mask causally", "onehead: --mask must be none or causal or strict; got 'causally'."),
+        ("aim curve --alphas 1 --labels drawn", "onehead: --labels must be soft or hard; got 'drawn'."),
+        ("aim predict --alpha 1 --labels hard", "onehead: --loss must be cross-entropy with hard labels; got 'squared'."),
+        ("aim train --alpha 1 --dim 20 --labels hard", "onehead: --loss must be cross-entropy with hard labels; got 'squared'."),
+        ("aim predict --alpha 1 --mask strict",
+         "onehead: --tokens must be an integer >= 3 with a strict mask: a choice needs two columns; got 2."),
+        ("aim predict --alpha 1 --target product",
+         "onehead: --target must be symmetric for a tied head; a product needs attention self or cross; got"),
+        ("aim predict --alpha 1 --labels hard --loss cross-entropy --tokens 4",
+         "onehead: --tokens must be at most 3 with hard labels, a head tied or self and no mask: its rows share logits; got 4."),
         ("aim predict --alpha 1 --gamma 1", "onehead: --gamma must be left out with target mp; got 1.0."),
         ("aim predict", "onehead: --alpha must be given, or --samples in its place where d is known; not both; got 'neither'."),
         ("aim predict --samples 9",
@@ -113,3 +124,15 @@ def test_a_wrong_argument_gets_one_line(refused, row):
     line, *parts = row
     told = refused(*shlex.split(line))
     assert all(part in told for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        ("--attention self --weight-decay 0+", "onehead: below alpha = 0.5 the limit λ → 0⁺ of self-attention"),
+        ("--attention cross --labels hard --loss cross-entropy --weight-decay 0+", "onehead: at alpha = 0.2 the hard labels are"),
+        ("--labels hard --loss cross-entropy --weight-decay 0+", "onehead: the limit λ → 0⁺ of hard labels is known for untied"),
+    ],
+)  # fmt: skip
+def test_a_limit_that_is_not_there_gets_one_line(refused, flags, sentence):
+    assert refused("aim", "predict", "--alpha", "0.2", *flags.split(), code=1).startswith(sentence)

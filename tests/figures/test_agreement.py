@@ -5,8 +5,9 @@ import json
 import numpy as np
 import pytest
 
+from onehead.aim import Learner, Task, predict, spectrum
 from onehead.errors import InvalidArgument
-from onehead.figures.agreement import Pair, compare, judge, noise_bound
+from onehead.figures.agreement import Pair, compare, judge, ks_distance, noise_bound
 from onehead.figures.gallery import agreement_table, write_gallery
 from onehead.sweep import Table
 
@@ -43,6 +44,26 @@ def test_the_bound_is_what_sampled_noise_stays_below():
     deviation = np.abs(samples.mean(axis=2)) / (samples.std(axis=2, ddof=1) / np.sqrt(runs))
     share = np.mean(deviation.max(axis=1) < noise_bound(count, runs))
     assert share == pytest.approx(0.95, abs=4.0 * np.sqrt(0.95 * 0.05 / draws))
+
+
+def test_values_drawn_from_a_law_are_as_near_to_it_as_independent_ones_are():
+    law = spectrum(predict(Task(attention="cross"), Learner(weight_decay=0.05), 1.0))
+    values = law.sample(np.random.default_rng(0), 4000)
+    found = ks_distance(law.x, law.density_values, law.zero_mass, values)
+    assert found < 1.63 / np.sqrt(4000)  # the 99 % point of Kolmogorov; the trapezoidal rule adds 1e-4
+    # by the law's own integral, over all jumps
+    places = np.sort(values[values > 0.0])
+    zeros = np.mean(values == 0.0)
+    steps = zeros + np.arange(places.size + 1) / values.size
+    own = max(np.abs(law.cdf(places) - side).max() for side in (steps[1:], steps[:-1]))
+    assert found == pytest.approx(max(own, abs(zeros - law.zero_mass)), abs=2e-4)
+
+
+def test_a_missing_atom_is_seen_in_the_distance():
+    x = np.linspace(0.0, 1.0, 101)
+    uniform = (np.arange(1000) + 0.5) / 1000
+    assert ks_distance(x, np.full(101, 0.7), 0.3, uniform) == pytest.approx(0.3, abs=2e-3)
+    assert ks_distance(x, np.ones(101), 0.0, np.where(uniform < 0.3, 0.0, uniform)) == pytest.approx(0.3, abs=2e-3)
 
 
 def test_rows_are_matched_by_their_words():

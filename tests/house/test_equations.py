@@ -19,7 +19,7 @@ SOURCE = Path(onehead.__file__).parent
 DOCS = Path(__file__).parents[2] / "docs"
 
 # what a number begins with -> the page of its headings
-PAGES = {"": "theory.md", "S": "theory-sparse.md", "A.": "theory-bayes.md"}
+PAGES = {"": "theory.md", "S": "theory-sparse.md", "A.": "theory-bayes.md", "U": "theory-heads.md"}
 
 NUMBER = r"(?:[A-Z]\.?)?[1-9]\d*(?:\.[1-9]\d*)?"  # no zeros: (0, 1) is an interval and 2.0 a value
 REFERENCE = re.compile(rf"(?<![\w)\]}}])\(({NUMBER}(?:,\s+{NUMBER})*)(?:;[^()]*)?\)")

@@ -4,19 +4,25 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import ndtr
 
 from onehead.numerics.softmax import Column, SoftmaxRow
 
-TIED = (Column(2.0, 1), Column(1.0, 1))
+TIED = ((2.0, 1), (1.0, 1))
+
+
+def row_of(shape, Q, q, m):
+    """Columns of some variances and numbers; overlaps are per unit of variance."""
+    return SoftmaxRow(tuple(Column(count, v * Q, v * q, v * m) for v, count in shape))
 
 
 def five(row):
     return np.array([row.pp, row.yy, row.py, row.log_z, row.yh])
 
 
-def on_a_lattice(columns, Q, q, m, step=0.08, radius=8.0):
+def on_a_lattice(columns, Q, q, m, step=0.06, radius=8.0):
     """Two columns: a softmax of two logits knows their difference only, Gaussian in the plane with its label's."""
-    variance = sum(column.variance * column.count for column in columns)
+    variance = sum(v * count for v, count in columns)
     x = step * (np.arange(-radius / step, radius / step) + 0.5)
     a, b = np.meshgrid(x, x, indexing="ij")
     weights = np.exp(-0.5 * (a * a + b * b))
@@ -33,50 +39,72 @@ def on_a_lattice(columns, Q, q, m, step=0.08, radius=8.0):
     Q=st.floats(0.01, 30.0),
     share=st.floats(0.0, 1.0),
     ratio=st.floats(0.0, 2.0),
-    columns=st.sampled_from([TIED, (Column(1.0, 2),)]),
+    columns=st.sampled_from([TIED, ((1.0, 2),)]),
 )
 @settings(max_examples=25, deadline=None)
 def test_two_columns_against_a_lattice(Q, share, ratio, columns):
     q = ratio * Q
     m = share * np.sqrt(q * Q)
-    found = five(SoftmaxRow(columns, Q, q, m))
-    # a lattice of step h resolves a sigmoid of slope sqrt(3 Q) up to exp(-2 pi² / (h sqrt(3 Q))): 1e-9 at Q = 30 and h = .08;
+    found = five(row_of(columns, Q, q, m))
+    # a lattice of step h resolves a sigmoid of slope sqrt(3 q) up to exp(-2 pi² / (h sqrt(3 q))): 1e-10 at q = 60 and h = .06;
     # the formula itself loses e^-30 times a polynomial, and 1e-10 at the ends
     assert np.abs(found[:3] - on_a_lattice(columns, Q, q, m)).max() < 5e-9
 
 
-@pytest.mark.parametrize(
-    "columns", [(Column(2.0, 1), Column(1.0, 4)), (Column(1.0, 8),), (Column(2.0, 1), Column(1.0, 15))]
-)
+@pytest.mark.parametrize("columns", [((2.0, 1), (1.0, 4)), ((1.0, 8),), ((2.0, 1), (1.0, 15))])
 def test_more_columns_against_sampling(columns):
     Q, q, m, size = 1.75, 1.2, 1.1, 200_000
-    variance = np.repeat([column.variance for column in columns], [column.count for column in columns])
+    variance = np.repeat([v for v, _ in columns], [count for _, count in columns])
     rng = np.random.default_rng(1)
     label = np.sqrt(Q * variance) * rng.normal(size=(size, len(variance)))
     own = m / Q * label + np.sqrt((q - m * m / Q) * variance) * rng.normal(size=label.shape)
     z = np.exp(own).sum(axis=1)
     y, p = np.exp(label) / np.exp(label).sum(axis=1, keepdims=True), np.exp(own) / z[:, None]
-    values = np.stack([(p * p).sum(1), (y * y).sum(1), (p * y).sum(1), np.log(z), (y * own).sum(1)])
+    missed = 1.0 - y[np.arange(size), own.argmax(1)]
+    values = np.stack([(p * p).sum(1), (y * y).sum(1), (p * y).sum(1), np.log(z), (y * own).sum(1), missed])
     error = values.std(axis=1) / np.sqrt(size)
-    assert (np.abs(values.mean(axis=1) - five(SoftmaxRow(columns, Q, q, m))) < 4.0 * error).all()
+    row = row_of(columns, Q, q, m)
+    assert (np.abs(values.mean(axis=1) - [*five(row), row.missed]) < 4.0 * error).all()
+
+
+@pytest.mark.parametrize(("columns", "spread"), [(((1.0, 2),), 2.0), (TIED, 3.0)])
+def test_the_wrong_token_of_two(columns, spread):
+    """E[sig(-u*) Phi(t u*) + sig(u*) Phi(-t u*)], u* ~ N(0, C Q), t = (m/Q)/sqrt(C (q - m²/Q)): the formula of two columns (U7)."""
+    for Q, q, m in ((1.25, 2.736786, 1.162427), (1.75, 0.4, 0.3), (3.0, 3.0, 2.9), (1.0, 1e-4, 0.5e-2)):
+        u, weights = np.polynomial.hermite_e.hermegauss(200)
+        u, weights = np.sqrt(spread * Q) * u, weights / weights.sum()
+        t = m / Q / np.sqrt(spread * (q - m * m / Q))
+        sig = 1.0 / (1.0 + np.exp(-u))
+        expected = weights @ ((1.0 - sig) * ndtr(t * u) + sig * ndtr(-t * u))
+        # Gauss-Hermite of a steep Phi is the worse of the two
+        assert row_of(columns, Q, q, m).missed == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_wrong_token_of_a_learner_that_knows_nothing_or_all():
+    blind, perfect = row_of(((1.0, 4),), 2.0, 1.0, 0.0), row_of(((1.0, 4),), 2.0, 2.0, 2.0)
+    assert blind.missed == pytest.approx(0.75, abs=1e-9)
+    rng = np.random.default_rng(0)
+    h = np.sqrt(2.0) * rng.normal(size=(400_000, 4))
+    top = (np.exp(h) / np.exp(h).sum(1, keepdims=True)).max(1)
+    assert abs(perfect.missed - (1.0 - top.mean())) < 4.0 * top.std() / np.sqrt(len(top))
 
 
 def test_limits():
     """No logits: uniform. The same logits: p = y. One column: nothing to choose."""
-    nothing = SoftmaxRow((Column(1.0, 6),), 1.0, 0.0, 0.0)
+    nothing = row_of(((1.0, 6),), 1.0, 0.0, 0.0)
     assert nothing.pp == pytest.approx(1.0 / 6.0, abs=1e-9)
     assert nothing.py == pytest.approx(1.0 / 6.0, abs=1e-9)
     assert nothing.log_z == pytest.approx(np.log(6.0), abs=1e-9)
-    same = SoftmaxRow((Column(2.0, 1), Column(1.0, 3)), 2.5, 2.5, 2.5)
+    same = row_of(((2.0, 1), (1.0, 3)), 2.5, 2.5, 2.5)
     assert same.py == pytest.approx(same.yy, abs=1e-9)
     assert same.pp == same.yy
-    alone = SoftmaxRow((Column(1.0, 1),), 1.3, 0.7, 0.2)
+    alone = row_of(((1.0, 1),), 1.3, 0.7, 0.2)
     assert five(alone) == pytest.approx([1.0, 1.0, 1.0, 0.0, 0.0], abs=1e-9)
 
 
 def test_a_thousand_columns():
     """Self-averaging: E sum p² -> e^q/n with the 1/n term that a mean of exponentials has."""
     n, q = 1000, 0.8
-    row = SoftmaxRow((Column(1.0, n),), 1.25, q, 0.7)
+    row = row_of(((1.0, n),), 1.25, q, 0.7)
     expected = np.exp(q) * (1.0 - (2.0 * np.exp(2.0 * q) - 3.0 * np.exp(q) + 1.0) / n) / n
     assert row.pp == pytest.approx(expected, rel=2e-4)  # the next term is of order e^(4q)/n² = 2e-5

@@ -39,12 +39,17 @@ aim predict --alpha 0.3 --weight-decay 0.001 --branch global
 aim predict --target power-law --gamma 0.75 --dim 50 --samples 2000 --weight-decay 1/d
 aim predict --target spikes --spikes 6,3,1.8 --dim 60 --alpha 0.4
 aim predict --target atoms --atoms atoms.txt --alpha 0.4
+aim predict --alpha 1 --attention cross --weight-decay 0.05
+aim predict --alpha 2 --attention self --mask causal --weight-decay 0.02
+aim predict --alpha 1 --mask causal --weight-decay 0.05
+aim predict --alpha 2 --attention cross --labels hard --loss cross-entropy --weight-decay 0.1
 aim curve --alphas 0.1:1:4
 aim curve --alphas 0.1:1:4 --param direct
 aim thresholds
 aim thresholds --noise 0 --kappa0 0.3
 aim thresholds --param direct --noise 0
 aim thresholds --width 0.3 --noise 0.1
+aim thresholds --attention cross --labels hard --loss cross-entropy
 aim spectrum --alpha 4
 aim spectrum --alpha 0.5 --param direct
 aim spectrum --target spikes --spikes 9,4.5 --dim 60 --alpha 0.3
@@ -94,6 +99,9 @@ POINTS: tuple[tuple[str, dict[str, Any], int | None], ...] = (
     ("aim.predict", {"target": "power-law", "gamma": 0.75, "dim": 50, "samples": 2000, "weight_decay": "1/d"}, None),
     ("aim.predict", {"target": "spikes", "spikes": "6,3,1.8", "dim": 60, "alpha": 0.4}, None),
     ("aim.predict", {"target": "atoms", "atoms": [2.0, 1.0, 0.0, 0.0], "alpha": 0.4}, None),
+    ("aim.predict", {"alpha": 1.0, "attention": "cross", "weight_decay": 0.05}, None),
+    ("aim.predict", {"alpha": 1.0, "attention": "self", "mask": "strict", "tokens": 3}, None),
+    ("aim.predict", {"alpha": 1.0, "labels": "hard", "loss": "cross-entropy"}, None),
     ("aim.train", {"alpha": 0.5, "dim": 20}, 0),
     ("aim.train", {"alpha": 0.5, "dim": 20, "seeds": 3, "heads": 2, "token_law": "sphere", "optimiser": "adam"}, 1),
     ("aim.spectrum", {"alpha": 0.5, "kappa0": 0.3}, None),

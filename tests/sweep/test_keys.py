@@ -1,5 +1,6 @@
 """Points stored once are found again: by the same version, by the next one, and when a problem has got another word."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -41,10 +42,16 @@ def test_a_store_of_the_first_version_is_found_point_by_point(tmp_path, store, m
         table = onehead.sweep(call, axes, fixed=fixed, seeds=seeds, store=store)
         assert not table.failed
         found |= {row["key"]: row for row in table}
-    assert found == before  # every column: words, numbers, and when and by which version they were found
+    # every column: words, numbers, and when and by which version they were found; later words are at their defaults
+    later = {"attention": "tied", "mask": "none", "labels": "soft"}
+    assert found == {key: row | (later if row["call"].startswith("aim") else {}) for key, row in before.items()}
     with Store.reading(store) as opened:
         after = {row[0]: row for row in opened._connection.execute("SELECT key, parameters, results FROM points")}
-    assert after == rows
+    assert {key: row[2] for key, row in after.items()} == {key: row[2] for key, row in rows.items()}
+    for key, row in after.items():  # words that came later are written down when a sweep asks for a point again
+        assert {name: value for name, value in json.loads(row[1]).items() if name not in later} == json.loads(
+            rows[key][1]
+        )
 
 
 def test_points_of_an_older_numerical_version_are_kept_and_solved_again(tmp_path, store):

@@ -5,6 +5,7 @@ from onehead.aim.losses import softmax as softmax
 from onehead.aim.targets import Atoms as Atoms
 from onehead.aim.targets import MarchenkoPastur as MarchenkoPastur
 from onehead.aim.targets import PowerLaw as PowerLaw
+from onehead.aim.targets import Product as Product
 from onehead.aim.targets import Spikes as Spikes
 from onehead.aim.targets import Target as Target
 from onehead.aim.task import Learner as Learner

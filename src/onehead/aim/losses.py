@@ -14,11 +14,23 @@ from onehead.numerics.prox import compile_pair, compile_pointer, compile_row, pa
 from onehead.numerics.softmax import SoftmaxRow
 from onehead.results import Kind
 
-__all__ = ["LOSSES", "RESPONSE", "CrossEntropy", "Loss", "Squared", "loss_named", "softmax"]
+__all__ = [
+    "CROSS_ENTROPY",
+    "LOSSES",
+    "RESPONSE",
+    "SQUARED",
+    "CrossEntropy",
+    "Loss",
+    "Squared",
+    "loss_named",
+    "loss_on",
+    "softmax",
+]
 
 _vector, _matrix = types.Array(float64, 1, "C"), types.Array(float64, 2, "C")
 RESPONSE_SIGNATURE = types.void(_vector, _vector, _matrix)
 RESPONSE = types.FunctionType(RESPONSE_SIGNATURE)
+CROSS_ENTROPY, SQUARED = 0, 1  # as compiled code knows them
 STEP_LABEL = 1e-5  # central difference in the label logits: error about 1e-10 of the derivative
 
 Vector = NDArray[np.float64]
@@ -64,6 +76,8 @@ class Loss(ABC):
 
     name: ClassVar[str]
     convex: ClassVar[bool] = False
+    hard: ClassVar[bool] = False  # whether labels are one token per row, drawn from the target's softmax (U7)
+    lean: ClassVar[int | None] = None  # which of the losses whose Hessian is a diagonal and two directions (U2.1)
     yardstick: ClassVar[bool] = False  # whether it is the loss that test errors are measured with
     fresh: ClassVar["staticmethod[[SoftmaxRow], float] | None"] = (
         None  # of a row of a fresh sample, where a formula exists (2.9)
@@ -92,8 +106,8 @@ class Loss(ABC):
     def __hash__(self) -> int:
         return hash(type(self))
 
-    def one_minimum(self, unit: float) -> float:
-        """Sigma up to which the proximal operator has one minimum, if ``unit`` rows share each logit (2.7)."""
+    def one_minimum(self, exposure: float) -> float:
+        """Sigma up to which the proximal operator has one minimum, if logits of this variance stand in one row each (2.7)."""
         return float("inf") if self.convex else 0.0
 
     @property
@@ -209,14 +223,15 @@ class Squared(Loss):
 
     name = "squared"
     kind = "claim"
+    lean = SQUARED
     yardstick = True
     pair = staticmethod(_squared_pair)
     response = staticmethod(_squared_response)
     fresh = staticmethod(_squared_fresh)
 
-    def one_minimum(self, unit: float) -> float:
+    def one_minimum(self, exposure: float) -> float:
         """No row has a curvature below the one that two tokens have at p = (0.136, 0.864), y = (1, 0), whatever T is."""
-        return 1.0 / (0.4809 * unit)
+        return 1.0 / (0.4809 * exposure)
 
     @staticmethod
     def row(
@@ -250,6 +265,7 @@ class CrossEntropy(Loss):
 
     name = "cross-entropy"
     convex = True
+    lean = CROSS_ENTROPY
     pair = staticmethod(_cross_entropy_pair)
     response = staticmethod(_cross_entropy_response)
     fresh = staticmethod(_cross_entropy_fresh)
@@ -279,6 +295,12 @@ class CrossEntropy(Loss):
         return float(np.log(total) - mean)
 
 
+class HardCrossEntropy(CrossEntropy):
+    """The same with labels that are one token per row; on fresh samples its average is that of soft labels (U7)."""
+
+    hard = True
+
+
 LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Squared(), CrossEntropy())}
 
 
@@ -289,6 +311,16 @@ def loss_named(loss: "str | Loss") -> Loss:
     if isinstance(loss, str) and loss in LOSSES:
         return LOSSES[loss]
     raise InvalidArgument("loss", loss, f"{' or '.join(LOSSES)}, or a Loss object")
+
+
+def loss_on(labels: str, loss: "str | Loss") -> Loss:
+    """The loss on labels of this kind, ``soft`` or ``hard``."""
+    found = loss_named(loss)
+    if labels == "soft":
+        return found
+    if type(found) is not CrossEntropy:
+        raise InvalidArgument("loss", found.name, "cross-entropy with hard labels")
+    return HardCrossEntropy()
 
 
 def _check(name: str, row: Any) -> None:

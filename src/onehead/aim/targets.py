@@ -16,7 +16,7 @@ from onehead.fields import Slider, word, words_of
 from onehead.problem import Problem
 from onehead.spectra.law import Law, edge_rule
 
-__all__ = ["Atoms", "Discrete", "MarchenkoPastur", "PowerLaw", "Spikes", "Target", "target_of"]
+__all__ = ["Atoms", "Discrete", "MarchenkoPastur", "PowerLaw", "Product", "Spikes", "Target", "target_of"]
 
 Array = NDArray[np.float64]
 
@@ -27,6 +27,7 @@ SIZE = (
 )  # root mean square of eigenvalues: labels are all noise below, hard choices above, long before these
 SIZED = f"of root mean square {SIZE[0]:g} to {SIZE[1]:g}"
 LARGEST = 20_000  # eigenvalues; the law of a target costs about the square of their number when they are all apart
+CUBIC = 24  # Newton steps down from a bound that is at most a few times the root
 NODES = 200  # of a density: integrals of its moments to rounding, also where it is cut off
 
 
@@ -37,6 +38,7 @@ class Target(Problem):
     """
 
     known: ClassVar[dict[str, type["Target"]]] = {}
+    symmetric: ClassVar[bool] = True  # whether it can be the map of a tied head
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
@@ -67,6 +69,10 @@ class Target(Problem):
         """rho_s: the target spectrum freely convolved with a semicircle of variance s > 0."""
 
     @abstractmethod
+    def singular_law(self, s: float) -> Law:
+        """The same of singular values, each with both signs and half its weight: the law of an untied head (U2, U3)."""
+
+    @abstractmethod
     def density(self, x: Array) -> Array:
         """Density of the non-zero eigenvalues of S* at x; it integrates to `rank`."""
 
@@ -93,6 +99,16 @@ class Target(Problem):
         The eigenvalues of a limiting law coincide at zero alone.
         """
         return 1.0 - (1.0 - self.rank) ** 2
+
+    @property
+    def unsigned(self) -> "Target":
+        """The target as an untied head sees it: singular values for eigenvalues, so that none is negative (U8)."""
+        return self
+
+    @property
+    def singular_apart(self) -> float:
+        """1 - Σ w² over the symmetrised law: singular values that coincide leave a freedom of half as much (A.3)."""
+        return self.apart
 
     def lost(self, share: float) -> tuple[Array, Array]:
         """Places and masses of what no map without negative eigenvalues holds that keeps at most this share of them.
@@ -129,7 +145,7 @@ class MarchenkoPastur(Target):
     kappa0: float = word(
         0.5,
         "κ₀",
-        "Width of an mp target over d; its rank below 1.",
+        "Width of an mp or product target over d; its rank below 1.",
         label="Target width",
         ge=1e-3,
         le=1e3,
@@ -158,12 +174,90 @@ class MarchenkoPastur(Target):
 
         return MarchenkoPasturSemicircle(self.kappa0, s)
 
+    def singular_law(self, s: float) -> Law:
+        """The eigenvalues are the singular values: by subordination."""
+        from onehead.spectra.symmetrised import SymmetrisedMarchenkoPastur  # noqa: PLC0415  (loads numba)
+
+        return SymmetrisedMarchenkoPastur(self.kappa0, s)
+
     def density(self, x: Array) -> Array:
         """sqrt κ₀ sqrt((x+ - x)(x - x-)) / (2 pi x)."""
         low, high = self.edges
         x = np.asarray(x, dtype=float)
         inside = np.clip((high - x) * (x - low), 0.0, None)
         return np.sqrt(self.kappa0 * inside) / (2.0 * np.pi * np.where(x > 0.0, x, 1.0))
+
+
+class Product(Target):
+    """S* = W_Q' W_K / sqrt(m0 d) with two independent m0 x d Gaussian matrices, m0 = κ₀ d: the target of an untied head (U1).
+
+    Whatever κ₀, Q0 = 1. Its rank is min(κ₀, 1); eigenvalues are read as singular values.
+
+    Examples
+    --------
+    >>> target = Product(kappa0=0.5)
+    >>> target.second_moment, target.rank
+    (1.0, 0.5)
+    """
+
+    symmetric = False
+
+    kind: Literal["product"] = Field("product", repr=False)
+    kappa0: float = word(
+        0.5,
+        "κ₀",
+        "Width of an mp or product target over d; its rank below 1.",
+        label="Target width",
+        ge=1e-3,
+        le=1e3,
+        slider=Slider(0.02, 5.0, log=True),
+    )
+
+    @property
+    def second_moment(self) -> float:
+        """Q0 = 1."""
+        return 1.0
+
+    @property
+    def rank(self) -> float:
+        """min(κ₀, 1)."""
+        return min(self.kappa0, 1.0)
+
+    @property
+    def edges(self) -> tuple[float, float]:
+        """2 / (sqrt(κ₀ v) (1 + v)) at the roots v > 0 of (1 - v)² = κ₀ v (1 + v); from κ₀ = 1 on the lower one is zero."""
+        k = self.kappa0
+        root = 2.0 + k + np.sqrt(k * k + 8.0 * k)
+        top, bottom = 2.0 / root, 0.5 * root / (1.0 - k) if k < 1.0 else np.inf
+        low, high = (2.0 / (np.sqrt(k * v) * (1.0 + v)) for v in (bottom, top))
+        return float(low), float(high)
+
+    def law(self, s: float) -> Law:
+        """A map without symmetry has singular values alone."""
+        raise OutsideDomain("a product target is not symmetric: use attention self or cross.")
+
+    def singular_law(self, s: float) -> Law:
+        """In closed form, from its quartic equation (U3)."""
+        from onehead.spectra.product import ProductSemicircle  # noqa: PLC0415  (loads numba)
+
+        return ProductSemicircle(self.kappa0, s)
+
+    def density(self, x: Array) -> Array:
+        """Of the singular values: the closed forms of `ProductSemicircle` without a blur.
+
+        w = 1/v solves w³ + (1 - κ₀) w² = κ₀ x² (1 + w), and the density is sqrt(κ₀ [κ₀ v (1 + v) - (1 - v)²]) / π.
+        """
+        x, k = np.asarray(x, dtype=float), self.kappa0
+        square = k * x**2
+        w = (
+            max(k - 1.0, 0.0) + np.sqrt(2.0 * square) + np.cbrt(2.0 * square)
+        )  # above the root, where the cubic is convex
+        for _ in range(CUBIC):
+            slope = (3.0 * w + 2.0 * (1.0 - k)) * w - square
+            w = w - ((w + 1.0 - k) * w * w - square * (1.0 + w)) / np.where(slope > 0.0, slope, 1.0)
+        v = 1.0 / np.where(w > 0.0, w, np.inf)
+        inside = np.clip(k * (k * v * (1.0 + v) - (1.0 - v) ** 2), 0.0, None)
+        return np.where(x >= 0.0, np.sqrt(inside) / np.pi, 0.0)
 
 
 class Discrete(Target):
@@ -220,6 +314,17 @@ class Discrete(Target):
         shares = self.atoms[1]
         return float(1.0 - np.sum(shares**2) - (1.0 - self.rank) ** 2)
 
+    @property
+    def unsigned(self) -> Target:
+        """The absolute values."""
+        return self if self.edges[0] >= 0.0 else Atoms(eigenvalues=np.abs(self.values))
+
+    @property
+    def singular_apart(self) -> float:
+        """Half of each share on either sign, zeros whole."""
+        shares = self.atoms[1]
+        return float(1.0 - 0.5 * np.sum(shares**2) - (1.0 - self.rank) ** 2)
+
     def lost(self, share: float) -> tuple[Array, Array]:
         """The negative ones, and the smallest positive ones; the last kept may be lost in part."""
         x, mass = self.atoms
@@ -233,6 +338,12 @@ class Discrete(Target):
         from onehead.spectra.atoms import AtomsSemicircle  # noqa: PLC0415  (loads numba)
 
         return AtomsSemicircle(self.values, s)
+
+    def singular_law(self, s: float) -> Law:
+        """Each with both signs."""
+        from onehead.spectra.atoms import AtomsSemicircle  # noqa: PLC0415  (loads numba)
+
+        return AtomsSemicircle(self.values, s, sides=2)
 
     def density(self, x: Array) -> Array:
         """Atoms have none."""

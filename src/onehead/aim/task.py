@@ -2,9 +2,10 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PlainSerializer, SerializeAsAny
+from pydantic import BeforeValidator, Field, PlainSerializer, SerializeAsAny, model_validator
 
-from onehead.aim.targets import MarchenkoPastur, Target, target_of
+from onehead.aim.targets import MarchenkoPastur, Product, Target, target_of
+from onehead.errors import InvalidArgument
 from onehead.fields import LIMIT, Slider, word
 from onehead.problem import Problem
 
@@ -12,10 +13,14 @@ __all__ = ["Learner", "Ratio", "Task", "check_alpha"]
 
 
 class Task(Problem):
-    """A synthetic sequence task whose labels come from a target attention map (1.1).
+    """A synthetic sequence task whose labels come from a target attention map (1.1, U1).
 
-    One sample is T tokens, each N(0, I_d); its label is softmax_rows(β₀ (h(S*) + noise)), with logits
-    h_ab(S) = (x_a' S x_b - δ_ab Tr S) / sqrt d and symmetric Gaussian noise of variance Δ (Δ/2 off the diagonal).
+    One sample is T tokens, each N(0, I_d); its label is softmax_rows(β₀ (h(S*) + noise)) over the columns that a row sees, with
+    logits h_ab(S) = (x_a' S x_b - δ_ab Tr S) / sqrt d and symmetric Gaussian noise of variance Δ (Δ/2 off the diagonal).
+
+    Untied, ``attention="self"``, the map has no symmetry and every logit a noise of its own, of variance Δ/2; with
+    ``attention="cross"`` keys are other tokens than queries, h_ab = x_a' S y_b / sqrt d. The target of an untied head is a `Product`,
+    if none is given; other targets say its singular values.
 
     Examples
     --------
@@ -34,6 +39,21 @@ class Task(Problem):
         0.5, "Δ", "Variance of the noise on the labels before the softmax.", ge=0.0, le=1e3, slider=Slider(0.0, 3.0)
     )
     tokens: int = word(2, "T", "Tokens in a sequence.", ge=2, le=16, slider=Slider(2, 8, 1))
+    attention: Literal["tied", "self", "cross"] = word(
+        "tied",
+        "",
+        "Head: query and key tied, untied on the same tokens (self), or untied with key tokens of their own (cross).",
+        since="2.0",
+    )
+    mask: Literal["none", "causal", "strict"] = word(
+        "none",
+        "",
+        "Columns a row sees: all, itself and those before (causal), or those before alone (strict).",
+        since="2.0",
+    )
+    labels: Literal["soft", "hard"] = word(
+        "soft", "y", "Labels: the target's attention (soft), or one token drawn from it (hard).", since="2.0"
+    )
     beta0: float = word(
         1.0,
         "β₀",
@@ -43,6 +63,50 @@ class Task(Problem):
         le=100.0,
         slider=Slider(0.1, 10.0, log=True),
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _target_of_the_head(cls, data: Any) -> Any:
+        """An untied head learns a product, unless told otherwise."""
+        if isinstance(data, dict) and data.get("target") is None and data.get("attention", "tied") != "tied":
+            return {**data, "target": Product()}
+        return data
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Task":
+        if self.tied and not self.target.symmetric:
+            raise InvalidArgument(
+                "target", self.target, "symmetric for a tied head; a product needs attention self or cross"
+            )
+        if self.mask == "strict" and self.tokens < 3:
+            raise InvalidArgument(
+                "tokens", self.tokens, "an integer >= 3 with a strict mask: a choice needs two columns"
+            )
+        return self
+
+    @property
+    def tied(self) -> bool:
+        """Whether query and key share their weights, so that the map is symmetric."""
+        return self.attention == "tied"
+
+    @property
+    def value(self) -> str:
+        """What the spectrum of a map consists of: eigenvalues, or singular values of one without symmetry."""
+        return "eigenvalue" if self.tied else "singular value"
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """How many columns each row sees: the first so many.
+
+        Examples
+        --------
+        >>> Task(tokens=3).columns, Task(tokens=3, mask="causal").columns, Task(tokens=3, mask="strict").columns
+        ((3, 3, 3), (1, 2, 3), (0, 1, 2))
+        """
+        if self.mask == "none":
+            return (self.tokens,) * self.tokens
+        own = int(self.mask == "causal")
+        return tuple(row + own for row in range(self.tokens))
 
 
 def _loss(value: Any) -> Any:
@@ -60,10 +124,11 @@ def _limit(value: Any) -> Any:
 
 
 class Learner(Problem):
-    """A tied single head, S = W'W / sqrt(m d) with W an m x d matrix, trained with weight decay (1.2).
+    """A single head, S = W'W / sqrt(m d) with W an m x d matrix, trained with weight decay (1.2).
 
     The objective is the sum over samples of the loss plus λ d Tr S, that is (λ / sqrt κ) |W|^2; trained directly
-    (``param="direct"``) S is any symmetric matrix and the penalty is λ d |S|^2. A loss may be a `Loss` of your own. Where
+    (``param="direct"``) S is any symmetric matrix and the penalty is λ d |S|^2. On an untied task S = W_Q'W_K / sqrt(m d), and the
+    penalty is that of both factors, λ d times the sum of the singular values of S (U1). A loss may be a `Loss` of your own. Where
     the proximal operator has several minima (2.7), ``branch`` "label" follows the one reached from the label, as an optimiser
     would, "global" the lowest.
 
@@ -76,7 +141,7 @@ class Learner(Problem):
     weight_decay: Annotated[Annotated[float, Field(gt=0.0, le=1e6)] | Literal["0+"], BeforeValidator(_limit)] = word(
         0.01,
         "λ",
-        "Weight decay, penalty λ d Tr S; 0+ is the limit λ → 0⁺.",
+        "Weight decay on the factors of S, penalty λ d Tr S, untied λ d |S|_*; 0+ is the limit λ → 0⁺.",
         allowed="a number > 0 and <= 1e+06, or the word 0+ (the limit λ → 0⁺)",
         slider=Slider(1e-4, 3.0, log=True),
     )

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from onehead.aim.targets import Discrete, MarchenkoPastur, Target
+from onehead.aim.targets import Discrete, MarchenkoPastur, Product, Target
 from onehead.aim.task import Learner, Task
 from onehead.errors import InvalidArgument
 from onehead.fields import LIMIT, Word, words_of
@@ -50,7 +50,7 @@ _POWER = re.compile(r"d\^\(?([+-]?\d+(?:\.\d*)?|[+-]?\.\d+)\)?")
 def problem_from_words(words: Mapping[str, Any]) -> tuple[Task, Learner, dict[str, Any]]:
     """The task, the learner, and the words that belong to neither; missing ones take their defaults.
 
-    ``target`` is mp (with ``kappa0``), power-law (``gamma``, ``dim``), spikes (``spikes``, ``dim``) or atoms (``atoms``, a
+    ``target`` is mp or product (with ``kappa0``), power-law (``gamma``, ``dim``), spikes (``spikes``, ``dim``) or atoms (``atoms``, a
     list of eigenvalues). ``samples`` may stand for ``alpha`` where a dimension is known, and ``weight_decay`` may be written
     1/d, sqrt(d) or d^x there.
 
@@ -81,7 +81,8 @@ def problem_from_words(words: Mapping[str, Any]) -> tuple[Task, Learner, dict[st
 
 def _target(rest: dict[str, Any]) -> Target:
     """The target; its words are taken out of ``rest``."""
-    name = rest.pop("target", TARGET.default)
+    untied = rest.get("attention", "tied") != "tied"
+    name = rest.pop("target", words_of(Product)["kind"].default if untied else TARGET.default)
     if name not in Target.known:
         raise InvalidArgument("target", name, f"one of {', '.join(Target.known)}")
     kind = Target.known[name]

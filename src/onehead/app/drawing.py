@@ -2,9 +2,11 @@
 
 import math
 from collections.abc import Sequence
+from html import escape
+from textwrap import wrap
 from typing import Any
 
-__all__ = ["Figure", "figure", "heatmap", "line", "mark", "marked", "narrowed", "paint", "points", "show"]
+__all__ = ["Figure", "figure", "heatmap", "line", "mark", "marked", "narrowed", "paint", "points", "said", "show"]
 
 Figure = dict[str, Any]
 
@@ -23,6 +25,7 @@ COLOURS = {
     "@label": ("#ffffff", "#1a1e24"),
 }
 PAINTS = {theme: {role: pair[i] for role, pair in COLOURS.items()} for i, theme in enumerate(("light", "dark"))}
+LINE = 44  # characters of a sentence in a picture: as many as a narrow screen holds
 FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
 
 
@@ -162,6 +165,26 @@ def figure(data: list[Figure], *, x: str, y: str, log_x: bool = False, log_y: bo
     return {"data": data, "layout": base}
 
 
+def said(sentence: str) -> Figure:
+    """A sentence in place of a picture.
+
+    Examples
+    --------
+    >>> said("there is nothing to see here.")["layout"]["annotations"][0]["text"]
+    'there is nothing to see here.'
+    """
+    hidden, middle = {"visible": False}, {"xref": "paper", "yref": "paper", "x": 0.5, "y": 0.5, "showarrow": False}
+    text = "<br>".join(escape(line, quote=False) for line in wrap(sentence, LINE, break_on_hyphens=False))
+    return figure(
+        [],
+        x="",
+        y="",
+        xaxis=hidden,
+        yaxis=hidden,
+        annotations=[{**middle, "text": text, "font": {"size": 15, "color": "@ink"}}],
+    )
+
+
 def _logarithmic(data: list[Figure], axis: str) -> Figure:
     """A logarithmic axis: as many ticks as its decades have room for."""
     own = [trace for trace in data if f"{axis}axis" not in trace]  # the others have an axis of their own
@@ -178,6 +201,8 @@ def narrowed(drawn: Figure) -> Figure:
     if "annotations" in layout:
         layout["annotations"] = [
             {**note, "y": 1.0 - 1.5 * (1.0 - note["y"]), "font": {**note["font"], "size": 10}}
+            if "xref" not in note  # a sentence stays in the middle
+            else note
             for note in layout["annotations"]
         ]
     return {**drawn, "layout": layout}

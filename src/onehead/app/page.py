@@ -78,7 +78,7 @@ def _settings() -> str:
         name: {"kind": knob.said.kind, **knob.slider._asdict(), "default": knob.default, "steps": _steps(knob)}
         for name, knob in KNOBS.items()
     }
-    told = ("title", "about", "formula", "knobs", "plays", "trains")
+    told = ("title", "about", "formula", "heads", "knobs", "plays", "trains")
     views = {name: {word: getattr(view, word) for word in told} for name, view in VIEWS.items()}
     presets = [preset._asdict() for preset in PRESETS]
     text = json.dumps({"knobs": knobs, "views": views, "presets": presets})

@@ -1,4 +1,4 @@
-"""Presets: the settings of the papers' figures, by name."""
+"""Presets: the settings of the papers' figures, and some heads that people have, by name."""
 
 from typing import NamedTuple
 
@@ -28,6 +28,21 @@ PRESETS = (
     Preset("Noiseless: perfect recovery (Δ 0)", "curve", {"noise": 0.0, "weight_decay": 1e-3, "kappa0": 0.3}),
     Preset("Temperatures (β 2, β₀ 1)", "curve", {"beta": 2.0}),
     Preset("Three tokens (T 3)", "curve", {"tokens": 3, "alpha": 0.2, "alpha_to": 2.0}),
+    Preset("A head with separate query and key", "curve", {"attention": "self", "mask": "causal", "alpha_to": 8.0}),
+    Preset(
+        "Next-token labels (hard, causal)",
+        "curve",
+        {
+            "attention": "cross",
+            "mask": "causal",
+            "labels": "hard",
+            "loss": "cross-entropy",
+            "weight_decay": 0.1,
+            "alpha": 2.0,
+            "alpha_from": 0.3,
+            "alpha_to": 20.0,
+        },
+    ),
     Preset("Figure 1: spectrum below interpolation", "spectrum", {"alpha": 0.1}),
     Preset("Figure 1: spectrum above interpolation", "spectrum", {"alpha": 0.5}),
     Preset("Figure 3: the bulk splits (α 4)", "spectrum", {"alpha": 4.0, "kappa0": 0.2, "noise": 0.1}),

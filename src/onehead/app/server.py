@@ -29,7 +29,7 @@ from onehead.app.safety import (
 from onehead.app.state import State, read_state
 from onehead.app.training import Trainer, default_store, rounded
 from onehead.app.views import VIEWS
-from onehead.app.views.base import Picture, failed
+from onehead.app.views.base import Picture, failed, refused
 from onehead.app.wire import server_on
 from onehead.app.work import BEYOND, INSIDE, Stopped, Workers
 from onehead.errors import MissingExtra, OneheadError
@@ -174,16 +174,14 @@ class Explorer:
         """The sketch, at once."""
         dash = _dash()
         state, wrong, _ = self._state(question)
-        told = {"n": _number(question), "wrong": wrong, "query": state.query()}
+        told = {"n": _number(question), "wrong": wrong, "query": state.query(), "moved": state.moved}
         if wrong and not question.get("first"):
             return dash.no_update, told
         try:
             with SKETCHES:
                 picture = VIEWS[state.view].sketch(state)
-        except OneheadError as error:
-            return dash.no_update, {**told, "sentence": str(error)}
-        except ArithmeticError:
-            return dash.no_update, {**told, "sentence": BEYOND}
+        except (OneheadError, ArithmeticError) as error:
+            picture = refused(str(error) if isinstance(error, OneheadError) else BEYOND)
         code = VIEWS[state.view].code(state)
         told |= {"caption": picture.caption, "exact": picture.exact, "python": code.python, "shell": code.shell}
         return self._figure(state, picture, question), told

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
-from onehead.aim.targets import MarchenkoPastur, Target
+from onehead.aim.targets import MarchenkoPastur, Product, Target
 from onehead.aim.task import Learner, Task
 from onehead.app.knobs import KNOBS, PROBLEMS, Knob, Value
 from onehead.errors import InvalidArgument
@@ -20,6 +20,7 @@ __all__ = ["LONGEST_VALUE", "State", "read_state"]
 P = TypeVar("P", bound=Problem)
 
 LONGEST_VALUE = 40  # characters of one value in the address: more is no number
+FEWEST = 2  # tokens
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class State:
     view: str
     values: dict[str, Value]
     extra: dict[str, Any] = field(default_factory=dict)  # what is not in the address: the heads of a file
+    moved: dict[str, Value] = field(default_factory=dict, compare=False)  # knobs that made room for others
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
@@ -58,11 +60,14 @@ class State:
 
     @cached_property
     def task(self) -> Task:
-        """The task of the attention-indexed model, with the kind of target that the view shows."""
+        """The task of the attention-indexed model, with the kind of target that the view shows, for this kind of head."""
         from onehead.app.views import VIEWS  # noqa: PLC0415
 
         kinds = [kind for kind in VIEWS[self.view].problems if issubclass(kind, Target)]
-        return self._made(Task, target=self._made(kinds[0] if kinds else MarchenkoPastur))
+        target = self._made(kinds[0] if kinds else MarchenkoPastur)
+        if isinstance(target, MarchenkoPastur) and self["attention"] != "tied":
+            target = Product(kappa0=target.kappa0)
+        return self._made(Task, target=target)
 
     @cached_property
     def learner(self) -> Learner:
@@ -95,7 +100,8 @@ def _word(value: Value) -> str:
 def read_state(raw: Mapping[str, Any]) -> tuple[State, dict[str, str]]:
     """The state a page asks for, and for every knob with a bad value the sentence that refuses it.
 
-    A refused knob keeps its default, so that there is always a picture; words that are no knob are left alone.
+    A refused knob keeps its default, so that there is always a picture; words that are no knob are left alone. A knob that does
+    not fit another makes room for it: see `_fitted`.
 
     Examples
     --------
@@ -112,22 +118,35 @@ def read_state(raw: Mapping[str, Any]) -> tuple[State, dict[str, str]]:
     if not isinstance(view, str) or view not in VIEWS:
         wrong["view"] = str(InvalidArgument("view", _short(view), " or ".join(VIEWS)))
         view = "curve"
+    typed: dict[str, Any] = {}
+    for name, knob in KNOBS.items():
+        if name in raw:
+            try:
+                typed[name] = _typed(knob, raw[name])
+            except InvalidArgument as refusal:
+                wrong[name] = str(refusal)
+    moved = _fitted({name: knob.default for name, knob in KNOBS.items()} | typed)
     found: dict[str, Value] = {}
     for problem in PROBLEMS:
-        found |= _checked(problem, raw, wrong)
-    return State(view, {name: found[name] for name in KNOBS}), wrong
+        found |= _checked(problem, typed | moved, wrong)
+    return State(view, {name: found[name] for name in KNOBS}, moved=moved), wrong
 
 
-def _checked(problem: type[Problem], raw: Mapping[str, Any], wrong: dict[str, str]) -> dict[str, Value]:
+def _fitted(values: Mapping[str, Any]) -> dict[str, Value]:
+    """The knobs that do not fit the head or its labels, and where they go."""
+    moved: dict[str, Value] = {}
+    if values["mask"] == "strict" and values["tokens"] == FEWEST:
+        moved["tokens"] = FEWEST + 1  # a choice needs two columns
+    if values["labels"] == "hard" and values["loss"] == "squared":
+        moved["loss"] = "cross-entropy"
+    return moved
+
+
+def _checked(problem: type[Problem], typed: Mapping[str, Any], wrong: dict[str, str]) -> dict[str, Value]:
     """The knobs of a problem as the problem itself reads them; what it refuses stays at its default."""
     knobs = {knob.said.name: knob for knob in _knobs_of(problem)}
-    defaults, given = {name: knob.default for name, knob in knobs.items()}, {}
-    for name, knob in knobs.items():
-        if knob.name in raw:
-            try:
-                given[name] = _typed(knob, raw[knob.name])
-            except InvalidArgument as refusal:
-                wrong[knob.name] = str(refusal)
+    defaults = {name: knob.default for name, knob in knobs.items()}
+    given = {name: typed[knob.name] for name, knob in knobs.items() if knob.name in typed}
     while True:
         try:
             found = problem(**{**defaults, **given}).model_dump()

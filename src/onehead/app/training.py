@@ -21,6 +21,7 @@ import numpy as np
 from onehead.aim.targets import MarchenkoPastur
 from onehead.aim.task import Learner, Task
 from onehead.aim.training.instance import as_trained
+from onehead.aim.words import words_from_problem
 from onehead.app.knobs import KNOBS
 from onehead.app.state import State
 from onehead.app.work import end, start
@@ -172,8 +173,10 @@ class Trainer:
         return self._seen[1]
 
     def _matching(self, state: State) -> list[dict[str, Any]]:
+        target = words_from_problem(state.task, state.learner)["target"]
+
         def plain(row: dict[str, Any]) -> bool:
-            return row.get("target", "mp") == "mp" and not row.get("untied") and row.get("output", "label") == "label"
+            return row.get("target", "mp") == target and not row.get("untied") and row.get("output", "label") == "label"
 
         def same(row: dict[str, Any]) -> bool:
             return all(_equal(row.get(knob.said.flat, knob.default), state[knob.name]) for knob in WORDS)

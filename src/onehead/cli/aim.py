@@ -18,7 +18,7 @@ HATS = "q_hat, m_hat, sigma_hat"
 
 @click.group(cls=Guide)
 def command() -> None:
-    """The attention-indexed model: a tied attention head trained with weight decay."""
+    """The attention-indexed model: an attention head trained with weight decay."""
 
 
 @command.command()
@@ -37,17 +37,29 @@ def predict(task: Task, learner: Learner, alpha: float, explain: bool) -> Answer
     return Answer.of(
         point,
         {
+            **(
+                {"zero_one_error": "rows whose most attended token is not the label"}
+                if point.zero_one_error is not None
+                else {}
+            ),
+            **({"sectors": "of the symmetric and of the antisymmetric part of S"} if point.sectors is not None else {}),
             HATS: "conjugate unknowns",
             "replicon": "stable below 1",
             "residual": "largest relative change left in the equations",
             "status": f"kind of truth: {point.kind}",
         },
         # a table can say inf where JSON cannot
-        shown={HATS: hats} | ({"sigma": point.sigma} if "sigma" not in point.errors else {}),
+        shown={HATS: hats, "sectors": _sectors(point)}
+        | ({"sigma": point.sigma} if "sigma" not in point.errors else {}),
         title=f"alpha = {alpha:g}",
         text=point.explain() if explain else "",
         warnings=point.certificate.warnings,
     )
+
+
+def _sectors(point: "aim.Prediction") -> str:
+    """q, m and Σ of the symmetric and the antisymmetric part."""
+    return "; ".join(f"{name} {s:.5g}, {a:.5g}" for name, (s, a) in (point.sectors or {}).items())
 
 
 @command.command()
@@ -82,7 +94,12 @@ def thresholds(task: Task, learner: Learner) -> Answer:
     with working("solving"):
         found = aim.thresholds(task, learner)
     emergence = f"below, S = 0 at weight decay {learner.weight_decay}"
-    return Answer.of(found, {"emergence": emergence}, title="thresholds (values of alpha)")
+    return Answer.of(
+        found,
+        {"emergence": emergence} | ({"separability": None} if found.separability is None else {}),
+        title="thresholds (values of alpha)",
+        warnings=[*found.status.split("; ")[1:], *found.certificate.warnings],
+    )
 
 
 @command.command()
@@ -99,7 +116,7 @@ def spectrum(task: Task, learner: Learner, alpha: float) -> Answer:
     bulks = ", ".join(f"[{low:.5g}, {high:.5g}]" for low, high in law.edges) or "none"
     return Answer.of(
         law,
-        {"status": f"kind of truth: {law.kind}"},
+        {"status": f"kind of truth: {law.kind}"} | ({} if law.levels else {"levels": None}),
         shown={
             "edges": bulks,
             "outliers": len(law.outliers),

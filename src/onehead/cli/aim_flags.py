@@ -40,7 +40,8 @@ def aim_options(target: str = WORDS["target"].default) -> Callable[[Callable[...
         @wraps(function)
         def call(**flags: Any) -> Any:
             words = {name: flags.pop(name) for name in WORDS if name in flags}
-            words["target"] = words["target"] or target
+            if words["target"] is None and target != WORDS["target"].default:
+                words["target"] = target  # the command has one of its own
             with named_as_flags(*WORDS.values()):
                 if words["atoms"] is not None:
                     words["atoms"] = read_eigenvalues(words["atoms"])

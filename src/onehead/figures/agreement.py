@@ -6,9 +6,12 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from onehead.sweep import Table
 
-__all__ = ["Agreement", "Pair", "compare", "judge", "noise_bound", "pair"]
+__all__ = ["Agreement", "Pair", "compare", "judge", "ks_distance", "noise_bound", "pair"]
 
 FINITE_SIZE = 3.0  # a run of size d differs from the limit by a relative O(1/d), up to 3/d (1.8)
 LOUD = 3.0  # standard errors beyond which a difference is more than noise
@@ -98,6 +101,23 @@ def _place(row: dict[str, Any], on: Sequence[str]) -> tuple[Any, ...]:
 
 def _short(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def ks_distance(x: NDArray[Any], density: NDArray[Any], zero_mass: float, values: NDArray[Any]) -> float:
+    """Kolmogorov-Smirnov distance of values >= 0 from a law with a tabulated density and an atom at zero.
+
+    Examples
+    --------
+    >>> line = np.linspace(0.0, 1.0, 50)
+    >>> round(ks_distance(line, np.full(50, 0.5), 0.5, np.array([0.0, 0.0, 0.5, 0.5])), 6)
+    0.25
+    """
+    below = zero_mass + np.concatenate([[0.0], np.cumsum(0.5 * (density[1:] + density[:-1]) * np.diff(x))])
+    places = np.unique(values)
+    share = np.interp(places, np.append(0.0, x), np.append(zero_mass, below))
+    up_to, before = (np.searchsorted(np.sort(values), places, side=side) / len(values) for side in ("right", "left"))
+    jumps = places > 0.0  # at zero the law jumps as well
+    return float(np.max(np.abs(np.append(up_to - share, (before - share)[jumps]))))
 
 
 def noise_bound(count: int, runs: int) -> float:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from onehead.aim.targets import MarchenkoPastur, Target
 from onehead.figures.lab import Lab
 from onehead.plot.style import ALPHA, bare, bulks, finish, histogram, theory_line, training_marks
 from onehead.sweep import Table
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
-    "ALPHA", "SAMPLES", "by_rank", "curves", "density", "law_and_histogram", "line", "marks", "mean_and_error",
+    "ALPHA", "SAMPLES", "ZERO", "by_rank", "curves", "density", "law_and_histogram", "line", "marks", "mean_and_error",
     "plain_ticks", "shared_grid", "target_density", "where",
 ]  # fmt: skip
 
@@ -96,19 +97,18 @@ def by_rank(runs: Table, index: int) -> "tuple[np.ndarray[Any, Any], np.ndarray[
     return mean_and_error(np.sort(values, axis=1)[:, ::-1])
 
 
-def density(lab: Lab, axes: "Axes", laws: Table, index: int, label: str, named: str, k: int = 0) -> None:
-    """The law of the eigenvalues, one line per bulk; ``named`` ends the name of its rows in the data."""
+def density(
+    lab: Lab, axes: "Axes", laws: Table, index: int, label: str, named: str, k: int = 0, *, value: str = "eigenvalue"
+) -> None:
+    """The law of the eigenvalues, one line per bulk; ``named`` ends the name of its rows in the data, ``value`` is their column."""
     arrays = laws.arrays(index)
     for i, (x, height) in enumerate(bulks(arrays["x"], arrays["density"], len(laws[index]["edges"]))):
         theory_line(axes, x, height, None if i else label, k)
-    lab.add(f"density, theory, {named}", eigenvalue=arrays["x"], density=arrays["density"])
+    lab.add(f"density, theory, {named}", **{value: arrays["x"]}, density=arrays["density"])
 
 
-def target_density(kappa0: float, points: int = 300) -> "tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]":
-    """Non-zero part of a Marchenko-Pastur target."""
-    from onehead.aim.targets import MarchenkoPastur  # noqa: PLC0415
-
-    target = MarchenkoPastur(kappa0=kappa0)
+def target_density(target: Target, points: int = 300) -> "tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]":
+    """Non-zero part of the law of a target."""
     low, high = target.edges
     x = low + (high - low) * 0.5 * (1.0 - np.cos(np.linspace(0.0, np.pi, points)))
     return x, target.density(x)
@@ -120,7 +120,7 @@ def law_and_histogram(
     """Density of the non-zero eigenvalues of S over a histogram of trained ones and the grey target."""
     row, arrays = laws[index], laws.arrays(index)
     bare(axes)
-    x, target = target_density(row["kappa0"])
+    x, target = target_density(MarchenkoPastur(kappa0=row["kappa0"]))
     axes.fill_between(x, target, color="#d9d9d9", lw=0.0, label="target", zorder=0)
     zeros = f"{row['zero_mass']:.0%} zeros"
     runs = [i for i, run in enumerate(training or ()) if _same(run["alpha"], row["alpha"]) and run["state"] == "done"]

@@ -22,8 +22,8 @@ $ onehead figures make all --out out/figures
 ```
 
 Lines are theory, orange markers are training of our own with standard errors, grey is the target; series of one panel differ by
-dash and marker as well. `figures list` names the figures and the time they take, an hour and a half in all on two cores. With `--quick`
-dimensions are smaller and seeds fewer, and all are there within ten minutes; `--theory` leaves the training out. Each figure comes as PNG
+dash and marker as well. `figures list` names the figures and the time they take, an hour and three quarters in all on two cores. With
+`--quick` dimensions are smaller and seeds fewer, and all are there within ten minutes; `--theory` leaves the training out. Each figure comes as PNG
 and PDF with its data (CSV) and its parameters and versions (JSON). All numbers are kept in one store: Ctrl-C loses nothing, and a
 second call computes nothing.
 """

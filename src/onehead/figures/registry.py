@@ -95,6 +95,10 @@ FIGURES = (
     Figure("own-cross-entropy", "Learning curve with cross-entropy", 6.1, 92.0),
     Figure("own-universality", "Universality: five laws of tokens", 15.4, 175.0),
     Figure("own-length", "Length generalisation: longer sequences than trained on", 4.3, 47.0),
+    Figure("own-heads", "Tied, self- and cross-attention against samples per informative combination", 32.0, 180.0),
+    Figure("own-heads-spectra", "Singular values of untied heads: cross, causal self, hard labels", 3.0, 52.0),
+    Figure("own-hard-labels", "Soft against hard labels, and the separability threshold", 5.0, 148.0),
+    Figure("own-sectors", "Symmetric and antisymmetric part of a self-attention map", 4.0, 73.0),
     Figure("own-checkpoint", "What a real checkpoint looks like beside the law", 8.1, 47.0),
 )
 NAMES = tuple(figure.name for figure in FIGURES)

@@ -29,6 +29,7 @@ __all__ = [
     "compile_row",
     "factorise",
     "invert_factored",
+    "newton_line",
     "newton_pair",
     "newton_prox",
     "pair_of_row",
@@ -271,6 +272,35 @@ def newton_pair(pair, p00, p01, p11, v0, v1, y0, c0, y1, c1, u0, u1):  # type: i
         if regular and length == 1.0 and size < LAST_STEP and (max(abs(g0), abs(g1)) < FLAT or size < ROUNDING):
             break
     return value, u0, u1, g0, g1, h0, h1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def newton_line(pair, p, v, y, c, u):  # type: ignore[no-untyped-def]
+    """`newton_prox` for one coordinate: value, minimiser, gradient and curvature; p is the metric over step."""
+    loss, slope, curve = pair(u, y, c)
+    value, g, h = 0.5 * p * (u - v) ** 2 + loss, p * (u - v) + slope, p + curve
+    for _ in range(MAX_NEWTON):
+        regular = h > SAFE_PIVOT * p
+        move = -g / (h if regular else max(abs(h), 1e-8 * p))
+        if not regular:
+            if abs(move) < KICK:
+                move = KICK if g <= 0.0 else -KICK
+            move = min(max(move, -LONGEST), LONGEST)
+        allowed, length = value + SLACK * (1.0 + abs(value)), 1.0
+        while True:
+            trial = u + length * move
+            loss, slope, curve = pair(trial, y, c)
+            new = 0.5 * p * (trial - v) ** 2 + loss
+            if new <= allowed + ARMIJO * length * g * move or length < 1e-12:
+                break
+            length *= 0.5
+        if length < 1e-12:  # only rounding is left to gain
+            break
+        u, value, g, h = trial, new, p * (trial - v) + slope, p + curve
+        size = abs(move) / (1.0 + abs(u))
+        if regular and length == 1.0 and size < LAST_STEP and (abs(g) < FLAT or size < ROUNDING):
+            break
+    return value, u, g, h
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -11,21 +11,36 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.numerics.gaussian import cumulative, density
+
 __all__ = ["Column", "SoftmaxRow"]
 
 Array = NDArray[np.float64]
 
 STEP = 0.33  # of log t, and at most of a logit: integrands are analytic in a strip of half-width π/2, so that e^-30 is lost
 RADIUS = 7.5  # standard deviations of a logit
+SHARP = 0.01  # of a deviation: how sharp an order of logits is kept; the 0/1 error loses the square of it
 LEFT, RIGHT = 24.0, 4.0  # e^x on one side and exp(-e^x) on the other are below 1e-10 there
 
 
 @dataclass(frozen=True)
 class Column:
-    """Columns of a row whose logits have the same variance, in units of the overlap that belongs to it, and how many."""
+    """Columns of a row that are alike: how many, and the covariance [[Q, m], [m, q]] of label and learner in each."""
 
-    variance: float
     count: int
+    Q: float
+    q: float
+    m: float
+
+    @property
+    def slope(self) -> float:
+        """Of the learner's logit on the label's."""
+        return self.m / self.Q
+
+    @property
+    def spare(self) -> float:
+        """Variance that the label does not explain."""
+        return max(self.q - self.m**2 / self.Q, 0.0)
 
 
 def _bump(power: int, u: Array) -> Array:
@@ -33,9 +48,9 @@ def _bump(power: int, u: Array) -> Array:
     return np.exp(power * u - np.exp(u))
 
 
-def _normal(deviation: float) -> tuple[Array, Array]:
+def _normal(deviation: float, finest: float = 0.25) -> tuple[Array, Array]:
     """Nodes and weights of a Gaussian logit: equally spaced, no wider apart than what the bump can stand."""
-    step = min(0.25, STEP / max(deviation, 1e-12))
+    step = min(0.25, finest, STEP / max(deviation, 1e-12))
     x = step * np.arange(-np.ceil(RADIUS / step), np.ceil(RADIUS / step) + 1.0)
     weights = np.exp(-0.5 * x * x)
     return deviation * x, weights / weights.sum()
@@ -43,19 +58,21 @@ def _normal(deviation: float) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class SoftmaxRow:
-    """One row of labels y = softmax(h*) and of a learner's answer p = softmax(h).
-
-    Logits of different columns are independent; those of one have the covariance [[Q, m], [m, q]] times its variance.
-    """
+    """One row of labels y = softmax(h*) and of a learner's answer p = softmax(h); logits of different columns are independent."""
 
     columns: tuple[Column, ...]
-    Q: float
-    q: float
-    m: float
 
-    def _line(self, power: float) -> Array:
-        """Values of log t at which something happens, for logits of this power."""
-        deviation = float(np.sqrt(power * max(column.variance for column in self.columns)))
+    @property
+    def _labels(self) -> list[float]:
+        return [column.Q for column in self.columns]
+
+    @property
+    def _learner(self) -> list[float]:
+        return [column.q for column in self.columns]
+
+    def _line(self, variances: Sequence[float]) -> Array:
+        """Values of log t at which something happens, for logits of these variances."""
+        deviation = float(np.sqrt(max(variances)))
         tokens = sum(column.count for column in self.columns)
         low, high = -RADIUS * deviation - np.log(tokens) - LEFT, RADIUS * deviation + RIGHT
         return np.arange(low, high + STEP, STEP)
@@ -70,10 +87,10 @@ class SoftmaxRow:
             found.append(product)
         return found
 
-    def _moment(self, power: int, of: float) -> Array:
-        """E p_b^k for a column of each kind, of a softmax whose logits have variance ``of``."""
-        x = self._line(of)
-        nodes = [_normal(float(np.sqrt(of * column.variance))) for column in self.columns]
+    def _moment(self, power: int, variances: Sequence[float]) -> Array:
+        """E p_b^k for a column of each kind, of a softmax whose logits have these variances."""
+        x = self._line(variances)
+        nodes = [_normal(float(np.sqrt(variance))) for variance in variances]
         shares, rest = ([_bump(k, np.add.outer(x, h)) @ w for h, w in nodes] for k in (power, 0))
         return STEP * np.array([line.sum() for line in self._of_row(shares, rest)])
 
@@ -83,25 +100,23 @@ class SoftmaxRow:
     @cached_property
     def pp(self) -> float:
         """E sum p²."""
-        return self._summed(self._moment(2, self.q))
+        return self._summed(self._moment(2, self._learner))
 
     @cached_property
     def yy(self) -> float:
         """E sum y²."""
-        return self._summed(self._moment(2, self.Q))
+        return self._summed(self._moment(2, self._labels))
 
     @cached_property
     def py(self) -> float:
         """E sum p y, an integral over two variables t."""
-        left, right = self._line(self.q), self._line(self.Q)
-        slope, spare = self.m / self.Q, max(self.q - self.m**2 / self.Q, 0.0)
+        left, right = self._line(self._learner), self._line(self._labels)
         shares, rest = [], []
         for column in self.columns:
-            label, weights = _normal(float(np.sqrt(self.Q * column.variance)))
-            free, chances = _normal(float(np.sqrt(spare * column.variance)))
-            centre = np.exp(
-                np.add.outer(left, slope * label)
-            )  # given its label, the logit is Gaussian around log of this
+            label, weights = _normal(float(np.sqrt(column.Q)))
+            free, chances = _normal(float(np.sqrt(column.spare)))
+            # given its label, the logit is Gaussian around the logarithm of this
+            centre = np.exp(np.add.outer(left, column.slope * label))
             own, own_rest = np.zeros_like(centre), np.zeros_like(centre)
             for g, w in zip(np.exp(free), chances, strict=True):
                 bump = w * np.exp(-g * centre)
@@ -114,15 +129,41 @@ class SoftmaxRow:
     @cached_property
     def log_z(self) -> float:
         """E log Z of the learner's logits."""
-        x = self._line(self.q)
+        x = self._line(self._learner)
         rest = np.ones_like(x)
         for column in self.columns:
-            h, w = _normal(float(np.sqrt(self.q * column.variance)))
+            h, w = _normal(float(np.sqrt(column.q)))
             rest *= (_bump(0, np.add.outer(x, h)) @ w) ** column.count
         return float(STEP * (_bump(0, x) - rest).sum())
 
     @cached_property
     def yh(self) -> float:
-        """E sum y h, by Stein's identity m times the variance of a column times E y (1 - y)."""
-        spread = self._moment(1, self.Q) - self._moment(2, self.Q)
-        return self.m * self._summed(np.array([column.variance for column in self.columns]) * spread)
+        """E sum y h, by Stein's identity m times E y (1 - y) for every column."""
+        spread = self._moment(1, self._labels) - self._moment(2, self._labels)
+        return self._summed(np.array([column.m for column in self.columns]) * spread)
+
+    @cached_property
+    def missed(self) -> float:
+        """E (1 - y_b) at the column b of the largest learner's logit: the 0/1 error on a label drawn from y (U7).
+
+        Given the largest logit x the others lie below it, each with a probability of its own, and the average factorises again.
+        """
+        top = float(np.sqrt(max(self._learner)))
+        if top == 0.0:  # nothing is preferred: as good as drawn
+            return 1.0 - 1.0 / sum(column.count for column in self.columns)
+        t = self._line(self._labels)
+        step = 0.1 * min(1.0, float(np.sqrt(min(column.q for column in self.columns))) / top)
+        x = top * step * np.arange(-np.ceil(RADIUS / step), np.ceil(RADIUS / step) + 1.0)
+        shares, rest = [], []
+        for column in self.columns:
+            # the step that a learner without noise of its own makes is as wide as a few nodes: no order is lost but among equals
+            deviation = max(float(np.sqrt(column.spare)), SHARP * abs(column.slope) * float(np.sqrt(column.Q)), 1e-300)
+            finest = deviation / max(abs(column.slope) * float(np.sqrt(column.Q)), 1e-12)
+            label, weights = _normal(float(np.sqrt(column.Q)), finest)
+            below = cumulative(np.subtract.outer(x, column.slope * label) / deviation)
+            rest.append((below * weights) @ _bump(0, np.add.outer(label, t)))
+            given, chances = _normal(float(np.sqrt(max(column.Q - column.m**2 / column.q, 0.0))))
+            centre = np.add.outer(column.m / column.q * x, t)
+            here = sum(w * _bump(1, centre + g) for g, w in zip(given, chances, strict=True))
+            shares.append((density(x / np.sqrt(column.q)) / np.sqrt(column.q))[:, None] * here)
+        return 1.0 - self._summed(top * step * STEP * np.array([table.sum() for table in self._of_row(shares, rest)]))

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onehead.plot.style import ACCENT, ALPHA, GREY, THEORY, TRAINING, bulks, dress, fresh_axes
+from onehead.plot.style import ACCENT, ALPHA, GREY, THEORY, TRAINING, bulks, dress, fresh_axes, unusual
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,7 +52,7 @@ def _mark_thresholds(axes: "Axes", thresholds: "Thresholds", low: float, high: f
         ("direct interpolation", thresholds.direct),
         ("perfect recovery", thresholds.recovery),
     ]
-    inside = sorted((value, name) for name, value in names if low <= value <= high)
+    inside = sorted((value, name) for name, value in names if value is not None and low <= value <= high)
     for i, (value, name) in enumerate(inside):
         axes.axvline(value, color=GREY, lw=0.8, ls=":")
         axes.annotate(
@@ -77,6 +77,7 @@ def _describe(curve: "Curve") -> str:
         rf"$T={task.tokens}$",
         rf"$\lambda={learner.weight_decay}$",
         learner.param,
+        *unusual(task),
     ]
     if learner.width < 1.0:
         parts.append(rf"$\kappa={learner.width:g}$")
@@ -89,12 +90,12 @@ def spectrum(law: "Spectrum", *, axes: "Axes | None" = None) -> "Axes":
     """Density of the eigenvalues of S, the target's beside it, the atom at zero and the edges."""
     axes = axes if axes is not None else fresh_axes()
     point = law.point
-    target = point.task.target
+    target, value = point.task.target, point.task.value
     scale = point.task.beta0 / point.learner.beta
     low, high = (scale * edge for edge in target.edges)
     inner = np.array([0.0])
     if isinstance(values := getattr(target, "values", None), np.ndarray):
-        name, zero = "target eigenvalues", np.zeros(len(values))
+        name, zero = f"target {value}s", np.zeros(len(values))
         axes.plot(scale * values, zero, "|", color="#9a9a9a", ms=16, label=name, clip_on=False, zorder=1)
     else:
         x = low + (high - low) * 0.5 * (1.0 - np.cos(np.linspace(0.0, np.pi, 600)))
@@ -127,7 +128,7 @@ def spectrum(law: "Spectrum", *, axes: "Axes | None" = None) -> "Axes":
             arrowprops={"arrowstyle": "-|>", "color": THEORY, "lw": 2.2, "shrinkA": 0, "shrinkB": 0},
         )
         axes.annotate(
-            f"{law.zero_mass:.1%} of the eigenvalues are zero\n(target: {1.0 - target.rank:.1%})",
+            f"{law.zero_mass:.1%} of the {value}s are zero\n(target: {1.0 - target.rank:.1%})",
             (0.0, (0.95 if left_end == 0.0 else 0.8) * top),  # below the legend if zero is in the middle
             xytext=(9, 0),
             textcoords="offset points",
@@ -140,8 +141,8 @@ def spectrum(law: "Spectrum", *, axes: "Axes | None" = None) -> "Axes":
         label = None if i else "learned features (height: overlap)"
         axes.plot([outlier.position], [0.22 * top * outlier.overlap], "v", ms=6, color=TRAINING, label=label)
     title = rf"$\alpha={point.alpha:g}$, test error {point.test_error:.4f}"
-    upwards = "share of the eigenvalues" if law.levels else "density"
-    return dress(axes, "eigenvalue of the query-key map S", upwards, title, legend="upper right")
+    upwards = f"share of the {value}s" if law.levels else "density"
+    return dress(axes, f"{value} of the query-key map S", upwards, title, legend="upper right")
 
 
 def tuning(tuned: "Tuned", *, axes: "Axes | None" = None) -> "Axes":

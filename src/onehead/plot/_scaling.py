@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onehead.plot.style import ACCENT, GREY, THEORY, TRAINING, cell_edges, dress, fresh_axes
+from onehead.plot.style import ACCENT, GREY, THEORY, TRAINING, cell_edges, dress, fresh_axes, unusual
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,6 +49,8 @@ def scaling(law: "Scaling", *, axes: "Sequence[Axes] | None" = None) -> "Axes":
     top.plot(n, law.column("excess_error")[order], color=THEORY, lw=2.1, label="excess error", marker=mark)
     for name, (colour, dash, text) in PARTS.items():
         part = law.column(name)[order]
+        if np.isnan(part).all():  # an error that is not split
+            continue
         top.plot(n, np.where(part > 0.0, part, np.nan), color=colour, ls=dash, lw=1.4, label=text, marker=mark)
     low = 0.02 * float(np.nanmin(law.column("excess_error")))
     look: dict[str, Any] = {"log": "xy", "ylim": (low, None), "legend": "lower left", "fontsize": 8}
@@ -73,21 +75,23 @@ def _describe(law: "Scaling") -> str:
 
 
 def _task(task: "Task") -> str:
-    """Target, dimension, noise and tokens."""
+    """Target, dimension, noise, tokens and what is not usual about the head."""
     gamma, dim = getattr(task.target, "gamma", None), len(getattr(task.target, "values", ()))
     name = rf"power law $\gamma={gamma:g}$" if gamma is not None else type(task.target).__name__
-    return rf"{name}, $d={dim}$, $\Delta={task.noise:g}$, $T={task.tokens}$"
+    return ", ".join([rf"{name}, $d={dim}$, $\Delta={task.noise:g}$, $T={task.tokens}$", *unusual(task)])
 
 
 def features(found: "Sequence[Feature]", *, axes: "Axes | None" = None) -> "Axes":
-    """The target eigenvalues against the number of samples at which each is learned."""
+    """The target eigenvalues, of an untied head singular values, against the number of samples at which each is learned."""
     axes = axes if axes is not None else fresh_axes()
     places = [(item.samples, item.target) for item in found]
     label = "leaves the noise bulk (theory)"
     axes.plot(*np.reshape(places, (-1, 2)).T, color=THEORY, lw=1.2, marker="o", ms=4, label=label)
     for item, place in zip(found[:3], places, strict=False):
         axes.annotate(f"feature {item.feature}", place, xytext=(6, 3), textcoords="offset points", fontsize=8)
-    return dress(axes, "samples n at which the feature appears", "eigenvalue of the target", log="xy")
+    return dress(
+        axes, "samples n at which the feature appears", "eigenvalue of the target (untied: singular value)", log="xy"
+    )
 
 
 def phases(found: "PhaseDiagram", *, axes: "Axes | None" = None) -> "Axes":

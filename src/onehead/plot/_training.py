@@ -61,11 +61,10 @@ def trained_spectrum(result: "TrainingResult", law: "Spectrum", *, axes: "Axes |
     )
     for i, (x, height) in enumerate(bulks(law.x, law.density_values, len(law.edges))):
         axes.plot(x, height, color=THEORY, lw=1.9, label=None if i else "theory")
-    title = f"zero eigenvalues: {1.0 - kept.size / values.size:.1%} trained, {law.zero_mass:.1%} theory"
+    value = law.point.task.value
+    title = f"zero {value}s: {1.0 - kept.size / values.size:.1%} trained, {law.zero_mass:.1%} theory"
     inner = law.density_values[law.x > 0.1 * float(law.x.max(initial=0.0))]
-    return dress(
-        axes, "eigenvalue of S", "density", title, ylim=(0.0, 1.6 * float(inner.max()) if inner.size else None)
-    )
+    return dress(axes, f"{value} of S", "density", title, ylim=(0.0, 1.6 * float(inner.max()) if inner.size else None))
 
 
 def message_passing(result: "AmpResult", *, axes: "Axes | None" = None) -> "Axes":

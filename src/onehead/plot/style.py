@@ -18,16 +18,19 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from onehead.aim.task import Task
+
 __all__ = [
     "ACCENT", "ALPHA", "GREY", "LAWS", "OVERLAPS", "SERIES", "THEORY", "TRAINING", "bare", "bulks", "cell_edges",
-    "dress", "finish", "fresh_axes", "guide", "histogram", "panels", "save", "theory_line", "training_marks", "write_picture",
+    "dress", "finish", "fresh_axes", "guide", "histogram", "panels", "save", "theory_line", "training_marks", "unusual",
+    "write_picture",
 ]  # fmt: skip
 
 THEORY = "#1f4e9c"
 ACCENT = "#3a8f8f"
 TRAINING = "#d1641d"
 GREY = "#7a7a7a"
-OVERLAPS = {"q": "q = Tr S²/d", "m": "m = Tr S S*/d", "sigma": "Σ"}
+OVERLAPS = {"q": "q = |S|²/d", "m": "m = Tr S'S*/d", "sigma": "Σ"}
 LAWS = {  # of singular values: colour, line, legend
     "trained": (THEORY, "-", "trained-head law"),
     "marchenko-pastur": (ACCENT, "--", "Marchenko-Pastur"),
@@ -208,6 +211,20 @@ def bulks(x: NDArray[Any], density: NDArray[Any], count: int) -> Iterator[tuple[
     size = len(x) // max(count, 1)
     for start in range(0, count * size, max(size, 1)):
         yield x[start : start + size], density[start : start + size]
+
+
+def unusual(task: "Task") -> list[str]:
+    """What is not usual about a head, in words.
+
+    Examples
+    --------
+    >>> from onehead.aim import Task
+    >>> unusual(Task()), unusual(Task(attention="cross", mask="causal", labels="hard"))
+    ([], ['cross', 'causal mask', 'hard labels'])
+    """
+    words = {"attention": "{}", "mask": "{} mask", "labels": "{} labels"}
+    defaults = {name: type(task).model_fields[name].default for name in words}
+    return [text.format(own) for name, text in words.items() if (own := getattr(task, name)) != defaults[name]]
 
 
 def cell_edges(centres: ArrayLike) -> NDArray[np.float64]:

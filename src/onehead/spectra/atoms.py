@@ -29,12 +29,11 @@ NODES = 16  # per panel
 MERGE = 1e-13  # atoms closer than this, relative to the largest, are one
 STEPS = 200
 NARROW = 0.1  # clusters of atoms up to this many times sqrt(s weight) wide are replaced by two atoms
-FREE_ORDER = {"reassoc", "contract", "nsz", "arcp"}  # sums over atoms may use every lane: three times faster
 MISSED = 1e-9  # mass by which the nodes of a panel may miss the exact one
 WIDE = 1.5  # panels may be joined up to this many times the distance b to the nearest singularity
 
-# Where the order of a sum is free, the compiler may choose another one for every caller it copies a function into, and which copy
-# runs depends on what was in the cache. So these two are called by pointer: there is one of each, and its bits are its own.
+# Sums over atoms are kept in four lanes, so that the processor can work on all of them at once. A compiler that is left to choose the
+# order of a sum chooses another one from process to process, and bits would depend on what was compiled before.
 _vector, _matrix = (types.Array(float64, dimensions, "C", readonly=True) for dimensions in (1, 2))
 _BLUR = float64(float64, float64, _vector, _vector, float64)
 _POINT = types.UniTuple(float64, 2)(float64, float64, float64, _vector, _vector)
@@ -80,17 +79,25 @@ def _clustered(s, atoms, weights):  # type: ignore[no-untyped-def]
     return places[:used], shares[:used]
 
 
-@njit(_BLUR, cache=True, nogil=True, error_model="numpy", fastmath=FREE_ORDER)
+@njit(_BLUR, cache=True, nogil=True, error_model="numpy")
 def _blur(a, s, atoms, weights, guess):  # type: ignore[no-untyped-def]
     """t = b² at ``a``: Newton on 1/F(t) = s, concave in t, so that it climbs from any lower bound."""
-    low = 0.0
+    low, whole = 0.0, atoms.shape[0] - atoms.shape[0] % 4
     for i in range(atoms.shape[0]):
         low = max(low, s * weights[i] - (a - atoms[i]) ** 2)
     t = max(low, guess)
     for _ in range(STEPS):
-        total, slope = 0.0, 0.0
-        for i in range(atoms.shape[0]):
-            r = 1.0 / ((a - atoms[i]) ** 2 + t)  # on an atom t is at least s w > 0
+        f0, f1, f2, f3, g0, g1, g2, g3 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        for i in range(0, whole, 4):
+            d0, d1, d2, d3 = a - atoms[i], a - atoms[i + 1], a - atoms[i + 2], a - atoms[i + 3]
+            # on an atom t is at least s w > 0
+            r0, r1, r2, r3 = 1.0 / (d0 * d0 + t), 1.0 / (d1 * d1 + t), 1.0 / (d2 * d2 + t), 1.0 / (d3 * d3 + t)
+            h0, h1, h2, h3 = weights[i] * r0, weights[i + 1] * r1, weights[i + 2] * r2, weights[i + 3] * r3
+            f0, f1, f2, f3 = f0 + h0, f1 + h1, f2 + h2, f3 + h3
+            g0, g1, g2, g3 = g0 + h0 * r0, g1 + h1 * r1, g2 + h2 * r2, g3 + h3 * r3
+        total, slope = (f0 + f1) + (f2 + f3), (g0 + g1) + (g2 + g3)
+        for i in range(whole, atoms.shape[0]):
+            r = 1.0 / ((a - atoms[i]) ** 2 + t)
             total += weights[i] * r
             slope += weights[i] * r * r
         move = (s - 1.0 / total) * total * total / slope
@@ -101,11 +108,21 @@ def _blur(a, s, atoms, weights, guess):  # type: ignore[no-untyped-def]
     return t
 
 
-@njit(_POINT, cache=True, nogil=True, error_model="numpy", fastmath=FREE_ORDER)
+@njit(_POINT, cache=True, nogil=True, error_model="numpy")
 def _point(a, t, s, atoms, weights):  # type: ignore[no-untyped-def]
     """(Re G, dx/da) at ``a``."""
-    real, s1, s2 = 0.0, 0.0, 0.0
-    for i in range(atoms.shape[0]):
+    whole = atoms.shape[0] - atoms.shape[0] % 4
+    e0, e1, e2, e3, f0, f1, f2, f3, g0, g1, g2, g3 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for i in range(0, whole, 4):
+        d0, d1, d2, d3 = a - atoms[i], a - atoms[i + 1], a - atoms[i + 2], a - atoms[i + 3]
+        r0, r1, r2, r3 = 1.0 / (d0 * d0 + t), 1.0 / (d1 * d1 + t), 1.0 / (d2 * d2 + t), 1.0 / (d3 * d3 + t)
+        h0, h1, h2, h3 = weights[i] * r0, weights[i + 1] * r1, weights[i + 2] * r2, weights[i + 3] * r3
+        e0, e1, e2, e3 = e0 + h0 * d0, e1 + h1 * d1, e2 + h2 * d2, e3 + h3 * d3
+        k0, k1, k2, k3 = h0 * r0, h1 * r1, h2 * r2, h3 * r3
+        f0, f1, f2, f3 = f0 + k0 * d0, f1 + k1 * d1, f2 + k2 * d2, f3 + k3 * d3
+        g0, g1, g2, g3 = g0 + k0, g1 + k1, g2 + k2, g3 + k3
+    real, s1, s2 = (e0 + e1) + (e2 + e3), (f0 + f1) + (f2 + f3), (g0 + g1) + (g2 + g3)
+    for i in range(whole, atoms.shape[0]):
         gap = a - atoms[i]
         r = 1.0 / (gap * gap + t)
         real += weights[i] * gap * r
@@ -326,6 +343,8 @@ class AtomsSemicircle(Law):
     s : float
     weights : array, optional
         Positive, summing to one; equal when not given. Equal eigenvalues are merged.
+    sides : int
+        2 for singular values: each is put at both signs, with half its weight (U3).
 
     Examples
     --------
@@ -334,7 +353,7 @@ class AtomsSemicircle(Law):
     (2, 0.333333333)
     """
 
-    def __init__(self, eigenvalues: ArrayLike, s: float, weights: ArrayLike | None = None) -> None:
+    def __init__(self, eigenvalues: ArrayLike, s: float, weights: ArrayLike | None = None, *, sides: int = 1) -> None:
         values: Array = np.asarray(eigenvalues, dtype=np.float64)
         if values.ndim != 1 or values.size == 0 or not np.isfinite(values).all():
             raise InvalidArgument("eigenvalues", f"an array {values.shape}", "a list of finite numbers")
@@ -345,7 +364,9 @@ class AtomsSemicircle(Law):
             share = np.asarray(weights, dtype=np.float64)
             if share.shape != values.shape or not (share > 0.0).all() or abs(share.sum() - 1.0) > 1e-9:
                 raise InvalidArgument("weights", "other numbers", "positive, one per eigenvalue, with sum 1")
-        self.s = float(s)
+        if sides == 2:
+            values, share = np.concatenate([values, -values]), np.tile(0.5 * share, 2)
+        self.s, self.sides = float(s), sides
         self._atoms, self._weights = _clustered(self.s, *_merged(values, share))
 
     @cached_property

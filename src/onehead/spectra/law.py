@@ -8,7 +8,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Law", "Nodes", "Scaled", "ThresholdIntegrals", "gauss_legendre", "replicon_integral", "threshold_integrals"]
+__all__ = [
+    "Law",
+    "Nodes",
+    "Scaled",
+    "ThresholdIntegrals",
+    "TwoSided",
+    "gauss_legendre",
+    "replicon_integral",
+    "threshold_integrals",
+]
 
 Array = NDArray[np.float64]
 
@@ -26,8 +35,11 @@ class Nodes(NamedTuple):
 class Law(ABC):
     """A spectral law rho_s: some target spectrum, freely convolved with a semicircle of variance s.
 
-    Its Stieltjes transform is g(x) = int rho(t) / (x - t) dt.
+    Its Stieltjes transform is g(x) = int rho(t) / (x - t) dt. A law of singular values has each with both signs, half the weight on
+    either: ``sides`` is then 2, and sums over singular values are twice those over x > 0.
     """
+
+    sides: int = 1
 
     @property
     @abstractmethod
@@ -75,6 +87,37 @@ class Law(ABC):
         return float(brentq(lambda x: self.mass_above(x) - mass, low, high, xtol=close))
 
 
+class TwoSided(Law):
+    """A law of singular values, known by its positive half."""
+
+    sides = 2
+
+    @property
+    @abstractmethod
+    def half(self) -> tuple[tuple[float, float], ...]:
+        """The intervals of the support above zero, in increasing order; the first may begin at zero."""
+
+    @abstractmethod
+    def half_nodes(self, low: float, high: float) -> Nodes:
+        """Quadrature of the part between ``low`` >= 0 and ``high``, x increasing."""
+
+    @property
+    def edges(self) -> tuple[tuple[float, float], ...]:
+        """The half and its mirror image; what touches zero from both sides is one interval."""
+        above = self.half
+        below = tuple((-high, -low) for low, high in reversed(above))
+        return (*below[:-1], (below[-1][0], above[0][1]), *above[1:]) if above[0][0] == 0.0 else below + above
+
+    def nodes(self, low: float = -np.inf, high: float = np.inf) -> Nodes:
+        """Those of the half, and their mirror image."""
+        above = self.half_nodes(max(low, 0.0), max(high, 0.0))
+        if low >= 0.0:
+            return above
+        x, mass, hilbert = self.half_nodes(max(-high, 0.0), -low)
+        below = Nodes(-x[::-1], mass[::-1], -hilbert[::-1])
+        return Nodes(*(np.concatenate(rows) for rows in zip(below, above, strict=True)))
+
+
 @lru_cache(maxsize=8)
 def gauss_legendre(count: int) -> tuple[Array, Array]:
     """Nodes and weights on (0, 1)."""
@@ -100,7 +143,8 @@ class ThresholdIntegrals:
     """Integrals of the soft threshold f(x) = (x - eps)_+ against rho_s (2.3, 3).
 
     J = int rho f^2,  B = int rho f = -(1/2) dJ/deps,  A = int rho 2 f Re g = dJ/ds, all over x > ``cut``;
-    ``rank`` = int_cut^inf rho. The cut is eps unless the width of the learner is the tighter limit.
+    ``rank`` = int_cut^inf rho. The cut is eps unless the width of the learner is the tighter limit. Of singular values the threshold
+    is odd, f(x) = sign(x) (|x| - eps)_+, and all four count both signs (U2.2).
     """
 
     J: float
@@ -111,32 +155,44 @@ class ThresholdIntegrals:
 
 
 def threshold_integrals(law: Law, eps: float, width: float = 1.0) -> ThresholdIntegrals:
-    """J, B, A and the rank for a threshold ``eps``, keeping at most the top fraction ``width`` of eigenvalues."""
-    nodes, cut = law.nodes(eps), eps
-    rank = float(nodes.mass.sum())
+    """J, B, A and the rank for a threshold ``eps``, keeping at most the top fraction ``width`` of eigenvalues, or singular values."""
+    sides = law.sides
+    nodes, cut = law.nodes(eps if sides == 1 else max(eps, 0.0)), eps
+    rank = sides * float(nodes.mass.sum())
+    if sides == 2:
+        rank = min(rank, 1.0)  # at eps = 0 it is one, but for rounding
     if rank > width:
-        cut = max(eps, law.quantile_above(width))
+        cut = max(eps, law.quantile_above(width / sides))
         nodes, rank = law.nodes(cut), width
     f = nodes.x - eps
     weighted = nodes.mass * f
     return ThresholdIntegrals(
-        J=float(weighted @ f), B=float(weighted.sum()), A=float(2.0 * weighted @ nodes.hilbert), rank=rank, cut=cut
+        J=sides * float(weighted @ f),
+        B=sides * float(weighted.sum()),
+        A=sides * float(2.0 * weighted @ nodes.hilbert),
+        rank=rank,
+        cut=cut,
     )
 
 
 def replicon_integral(law: Law, eps: float) -> float:
-    """A2 = int int rho rho ((f(x) - f(y)) / (x - y))^2 with f(x) = (x - eps)_+ (2.8)."""
-    above, below = law.nodes(eps), law.nodes(-np.inf, eps)
+    """A2 = int int rho rho ((f(x) - f(y)) / (x - y))^2 with f(x) = (x - eps)_+ (2.8), odd for singular values (U2.3)."""
+    above, below = law.nodes(eps), law.nodes(-np.inf if law.sides == 1 else -eps, eps)
     # for x > eps > y the quotient is (x - eps) / (x - y); for both above it is one; for both below zero
     quotient = (above.x - eps)[:, None] / (above.x[:, None] - below.x[None, :])
-    return float(above.mass.sum() ** 2 + 2.0 * above.mass @ quotient**2 @ below.mass)
+    total = float(above.mass.sum() ** 2 + 2.0 * above.mass @ quotient**2 @ below.mass)
+    if law.sides == 1:
+        return total
+    # the same once more below -eps, and x on one side of it all, -y on the other
+    across = 1.0 - 2.0 * eps / (above.x[:, None] + above.x[None, :])
+    return float(2.0 * total + 2.0 * above.mass @ across**2 @ above.mass)
 
 
 class Scaled(Law):
     """The law of ``scale`` times an eigenvalue of another law."""
 
     def __init__(self, base: Law, scale: float) -> None:
-        self.base, self.scale = base, scale
+        self.base, self.scale, self.sides = base, scale, base.sides
 
     @property
     def edges(self) -> tuple[tuple[float, float], ...]:

@@ -10,7 +10,7 @@ from onehead.aim.equations.unknowns import Hats, Overlaps
 from onehead.aim.solve import solver
 from onehead.aim.solve.continuation import _positive, relax, walk
 from onehead.aim.solve.doubt import Alternative, Doubt, Slopes
-from onehead.aim.solve.iterate import Attempt, log_state, turn_once
+from onehead.aim.solve.iterate import Attempt, turn_once
 from onehead.aim.verbs.predict import _state_of
 from onehead.errors import NotConverged, OutsideDomain, SolveError
 
@@ -29,7 +29,7 @@ def test_a_point_continues_in_reduced_units_whatever_its_temperatures():
     task, learner = Task(noise=0.5, beta0=0.5), Learner(beta=2.0, weight_decay=0.02)
     point, problem = predict(task, learner, 0.6), StateEvolution.of(task, learner)
     state = _state_of(problem, point)
-    turned = log_state(turn_once(problem, 0.6, state, 1)[1])
+    turned = turn_once(problem, 0.6, state, 1)[1].logs
     assert turned == pytest.approx(state, abs=1e-3)  # the rules of the solution and of this turn differ by about 1e-4
     assert predict(task, learner, 0.6, near=point).certificate.evaluations < point.certificate.evaluations
 

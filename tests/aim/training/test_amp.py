@@ -8,6 +8,7 @@ from onehead.aim.training.amp import amp, pass_messages, state_evolution
 from onehead.aim.training.instance import Instance
 from onehead.aim.training.settings import Method
 from onehead.aim.training.train import train
+from onehead.errors import InvalidArgument
 
 
 def test_state_evolution_reproduces_section_nine():
@@ -109,3 +110,53 @@ def test_interruption_keeps_the_last_map():
     passed = pass_messages(Task(), Learner(), instance, max_iterations=50, stop=stop)
     assert passed.iterations == 4
     assert passed.status.startswith("interrupted")
+
+
+@pytest.mark.parametrize(
+    ("task", "learner", "alpha"),
+    [
+        (Task(mask="causal", tokens=3), Learner(weight_decay=0.02), 0.5),
+        (Task(mask="strict", tokens=4), Learner(weight_decay=0.02), 0.5),
+        (Task(labels="hard"), Learner(weight_decay=0.05, loss="cross-entropy"), 1.5),
+        (Task(mask="causal", labels="hard", tokens=3), Learner(weight_decay=0.1, loss="cross-entropy"), 1.0),
+        (Task(attention="cross"), Learner(weight_decay=0.05, loss="cross-entropy"), 1.0),
+        (Task(attention="cross", tokens=3), Learner(weight_decay=0.05, param="direct", beta=1.5), 0.5),
+        (Task(attention="cross", mask="causal", tokens=3, beta0=1.3), Learner(weight_decay=0.05, beta=1.5), 1.0),
+        (Task(attention="cross", labels="hard"), Learner(weight_decay=0.1, loss="cross-entropy"), 2.0),
+        (Task(attention="self", mask="strict", tokens=4), Learner(weight_decay=0.05), 1.0),
+    ],
+    ids=str,
+)
+def test_heads_whose_rows_share_no_logit_end_at_the_minimum_of_lbfgs(task, learner, alpha):
+    passed, minimum = (
+        train(
+            task, learner, dim=30, alpha=alpha, method=Method(optimiser=name, tolerance=1e-6, starts=1, test_samples=9)
+        )
+        for name in ("amp", "lbfgs")
+    )
+    assert passed.status == "converged"
+    # both stop at 1e-6, of a move and of the stationarity, which leaves the square of that in the objective
+    assert passed.train_loss == pytest.approx(minimum.train_loss, rel=1e-9)
+    exact = minimum.runs[0].map
+    assert np.linalg.norm(passed.runs[0].map - exact) < 1e-4 * np.linalg.norm(exact)
+
+
+@pytest.mark.parametrize(
+    ("task", "learner"),
+    [
+        (Task(attention="cross"), Learner(weight_decay=0.05, loss="cross-entropy")),
+        (Task(attention="self", mask="strict", tokens=4), Learner(weight_decay=0.05, param="direct")),
+        (Task(mask="causal"), Learner(weight_decay=0.02)),
+    ],
+    ids=["cross", "self strict", "tied causal"],
+)
+def test_their_iterates_follow_state_evolution(task, learner):
+    for step in amp(task, learner, dim=80, alpha=1.0, iterations=16, damping=1.0).steps:
+        theory = (step.q_theory, step.m_theory, step.sigma_theory)
+        # the O(1/d) of an undamped run, as above
+        assert (step.q, step.m, step.sigma) == pytest.approx(theory, rel=4.0 / 80)
+
+
+def test_heads_that_message_passing_does_not_know():
+    with pytest.raises(InvalidArgument, match="attention must be tied or cross for message passing"):
+        amp(Task(attention="self"), Learner(), dim=20, alpha=1.0)

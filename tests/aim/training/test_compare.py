@@ -89,6 +89,16 @@ def test_the_allowance_for_finite_size_grows_where_samples_are_few():
     assert [20 * run.finite_size for run in runs] == pytest.approx([4.0, 13.0, 13.0])
 
 
+def test_hard_labels_are_compared_by_what_they_have():
+    task = Task(attention="cross", mask="causal", tokens=3, labels="hard")
+    learner = Learner(weight_decay=0.1, loss="cross-entropy")
+    table = compare(task, learner, [1.0], dims=[16, 24], seeds=3, method=QUICK)
+    rows = table.to_rows()
+    assert [row["dim"] for row in rows] == [16, 24, None]
+    assert all(f"{name}_z" in row for row in rows for name in ("zero_one_error", "test_cross_entropy", "q"))
+    assert table.setting == "gaussian tokens, untied query and key, 1 head"
+
+
 @pytest.mark.slow
 def test_extrapolated_training_meets_theory():
     found = compare(Task(), Learner(), [0.5], dims=[40, 60, 90], seeds=[10, 8, 6], method=Method(test_samples=20_000))

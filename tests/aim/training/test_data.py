@@ -1,9 +1,11 @@
 """The samples follow the laws they claim; chunks, seeds and streaming change nothing."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
-from onehead.aim.targets import Atoms, MarchenkoPastur
+from onehead.aim.targets import Atoms, MarchenkoPastur, Product
 from onehead.aim.task import Task
 from onehead.aim.training.data import Samples, Tokens, draw_target, labels, softmax_rows
 
@@ -12,9 +14,12 @@ LAWS = ("gaussian", "rademacher", "sparse", "sphere", "heavy-tailed")
 KURTOSIS = {"gaussian": 3.0, "rademacher": 1.0, "sparse": 30.0, "heavy-tailed": 9.0}
 
 
-def samples(count=700, dim=10, tokens=2, law="gaussian", seed=1, **rest):
-    task = Task(tokens=tokens)
-    target = draw_target(task.target, dim, np.random.default_rng(0))
+HEADS = list(product(("tied", "self", "cross"), ("none", "causal", "strict")))
+
+
+def samples(count=700, dim=10, tokens=2, law="gaussian", seed=1, task=None, **rest):
+    task = task or Task(tokens=tokens)
+    target = draw_target(task.target, dim, np.random.default_rng(0), tied=task.tied)
     return Samples(task=task, target=target, count=count, law=Tokens(law), seed=np.random.SeedSequence(seed), **rest)
 
 
@@ -105,3 +110,95 @@ def test_same_seed_same_bits_other_seed_other_data():
     one, same, other = (next(iter(samples(seed=seed))) for seed in (3, 3, 4))
     assert all(np.array_equal(a, b) for a, b in zip(one, same, strict=True))
     assert not np.array_equal(one.tokens, other.tokens)
+
+
+def test_targets_of_untied_heads():
+    rng = np.random.default_rng(0)
+    S = draw_target(Product(kappa0=0.25), 200, rng, tied=False)
+    values = np.linalg.svd(S, compute_uv=False)
+    assert np.sum(values > 1e-9) == 50
+    # |S|²/d is a mean over W_Q' W_K of squares, relative spread a few times 1/d; Tr S²/d has mean 1/d and that spread
+    assert abs(np.sum(S * S) / 200 - 1.0) < 0.1
+    assert abs(np.trace(S @ S) / 200) < 0.1
+    atoms = (2.0, 1.0, 0.5, 0.0, 0.0, -1.0)
+    S = draw_target(Atoms(eigenvalues=atoms), 6, rng, tied=False)
+    np.testing.assert_allclose(np.linalg.svd(S, compute_uv=False), sorted(np.abs(atoms))[::-1], atol=1e-12)
+    # the eigenvalues of an mp target, with its mean sqrt κ₀ and rank κ₀, between two bases that have nothing to do with each other
+    S = draw_target(MarchenkoPastur(kappa0=0.25), 200, rng, tied=False)
+    values = np.linalg.svd(S, compute_uv=False)
+    assert np.sum(values > 1e-9) == 50
+    assert abs(values.mean() - 0.5) < 5.0 * np.sqrt(2.0) / 200.0
+    assert abs(np.trace(S @ S)) < 0.1 * np.sum(S * S)
+
+
+def dense(task, S, X, Y):
+    """Labels without noise of one sequence, entry by entry."""
+    T, d = X.shape
+    y = np.zeros((T, T))
+    for a in range(T):
+        seen = {"none": T, "causal": a + 1, "strict": a}[task.mask]
+        h = [(X[a] @ S @ Y[b] - (np.trace(S) if Y is X and a == b else 0.0)) / np.sqrt(d) for b in range(seen)]
+        y[a, :seen] = np.exp(task.beta0 * np.array(h)) / np.exp(task.beta0 * np.array(h)).sum() if seen else 0.0
+    return y
+
+
+@pytest.mark.parametrize(("attention", "mask"), HEADS)
+def test_labels_of_every_head_by_a_dense_loop(attention, mask):
+    task = Task(attention=attention, mask=mask, tokens=4, beta0=1.4)
+    data = samples(count=5, task=task)
+    (chunk,) = data
+    assert (chunk.keys is not None) == (attention == "cross")
+    for i in range(5):
+        X = chunk.tokens[:, i]
+        wanted = dense(task, data.target, X, X if chunk.keys is None else chunk.keys[:, i])
+        np.testing.assert_allclose(chunk.clean[i], wanted, atol=1e-13)
+
+
+@pytest.mark.parametrize("attention", ["self", "cross"])
+def test_noise_of_untied_heads_is_independent(attention):
+    chunks = list(samples(count=30_000, dim=6, task=Task(attention=attention, noise=0.4)))
+    noisy, clean = (np.concatenate([getattr(chunk, name) for chunk in chunks]) for name in ("labels", "clean"))
+    first, second = (np.log(noisy / clean)[:, a, 0] - np.log(noisy / clean)[:, a, 1] for a in (0, 1))
+    # N_a1 - N_a2 has variance Δ in either row, and rows have nothing in common
+    for values in (first, second):
+        assert abs(values.var() / 0.4 - 1.0) < 5.0 * np.sqrt(2.0 / values.size)
+    assert abs(np.corrcoef(first, second)[0, 1]) < 5.0 / np.sqrt(first.size)
+
+
+@pytest.mark.parametrize(("attention", "mask"), HEADS)
+def test_hard_labels_are_drawn_from_the_noisy_softmax(attention, mask):
+    task = Task(attention=attention, mask=mask, tokens=3)
+    soft, hard = (samples(count=20_000, dim=6, task=task.changed(labels=kind)) for kind in ("soft", "hard"))
+    p, y = (np.concatenate([chunk.labels for chunk in data]) for data in (soft, hard))  # the same tokens and noise
+    seen = np.array(task.columns)
+    assert set(np.unique(y)) == {0.0, 1.0}
+    np.testing.assert_array_equal(y.sum(axis=-1), np.broadcast_to(seen > 0, y.shape[:-1]))
+    assert np.all(y[p == 0.0] == 0.0)
+    for weight in (np.ones_like(p), p, p**2):
+        # y - p has mean zero whatever the tokens, and variance p (1 - p); five standard errors
+        excess, error = (weight * (y - p)).sum(axis=0), np.sqrt((weight**2 * p * (1.0 - p)).sum(axis=0))
+        assert np.all(np.abs(excess) <= 5.0 * error + 1e-9)
+    for one, other in zip(soft, hard, strict=True):
+        np.testing.assert_array_equal(one.clean, other.clean)
+
+
+@pytest.mark.parametrize("attention", ["tied", "self", "cross"])
+@pytest.mark.parametrize("mask", ["causal", "strict"])
+def test_a_masked_row_never_sees_a_later_token(attention, mask):
+    task = Task(attention=attention, mask=mask, tokens=4)
+    data = samples(count=20, task=task)
+    (chunk,) = data
+    X, Y = chunk.tokens.copy(), None if chunk.keys is None else chunk.keys.copy()
+    (X if Y is None else Y)[2] = 7.0  # a later token of rows 0 and 1
+    moved = labels(data.target, X, 1.0, None, keys=Y, columns=task.columns)
+    np.testing.assert_array_equal(moved[:, :2], chunk.clean[:, :2])
+    assert not np.allclose(moved[:, 3], chunk.clean[:, 3])
+
+
+def test_streamed_keys_are_the_same_keys():
+    task = Task(attention="cross", labels="hard", mask="causal")
+    kept, streamed = (samples(count=50_000, dim=8, task=task, memory=memory) for memory in (4e9, 1.0))
+    assert streamed.streamed and not kept.streamed
+    for one, other in zip(kept, streamed, strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+    assert next(iter(kept.rounded())).keys.dtype == np.float32

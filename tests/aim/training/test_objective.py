@@ -1,13 +1,25 @@
 """Gradients against differences for every variant, and the equalities between them."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
-from onehead.aim.losses import LOSSES, Squared
+from onehead.aim.losses import LOSSES, CrossEntropy, Squared
 from onehead.aim.task import Task
 from onehead.aim.training.data import Samples, Tokens, draw_target
 from onehead.aim.training.minimise import adam, lbfgs, stationarity
-from onehead.aim.training.objective import Direct, Factorised, Objective, OutputLoss, Untied, data_slope, map_logits
+from onehead.aim.training.objective import (
+    Cut,
+    Direct,
+    Factorised,
+    Free,
+    Objective,
+    OutputLoss,
+    Untied,
+    data_slope,
+    map_logits,
+)
 from onehead.errors import InvalidArgument
 
 DIM = 9
@@ -20,15 +32,25 @@ WEIGHTS = {
     "untied heads": Untied(DIM, 5, heads=3),
     "direct": Direct(DIM),
     "direct heads": Direct(DIM, heads=2),
+    "free": Free(DIM),
+    "free heads": Free(DIM, heads=2),
+}
+TIED = ("full", "narrow", "direct", "two heads")
+UNTIED = {
+    "narrow": Untied(DIM, 3),
+    "full": Untied(DIM, DIM),
+    "wide": Untied(DIM, 12),
+    "heads": Untied(DIM, 4, heads=2),
+    "free": Free(DIM),
 }
 CASES = [("squared", "label"), ("cross-entropy", "label"), ("squared", "sequence")]
 
 
-def data(tokens=3, count=40, dtype=np.float64, memory=4e9):
-    task = Task(tokens=tokens, noise=0.3)
+def data(tokens=3, count=40, dtype=np.float64, memory=4e9, **head):
+    task = Task(tokens=tokens, noise=0.3, **head)
     return Samples(
         task=task,
-        target=draw_target(task.target, DIM, np.random.default_rng(0)),
+        target=draw_target(task.target, DIM, np.random.default_rng(0), tied=task.tied),
         count=count,
         law=Tokens(),
         seed=np.random.SeedSequence(2),
@@ -38,9 +60,9 @@ def data(tokens=3, count=40, dtype=np.float64, memory=4e9):
 
 
 def objective(weights, loss="squared", output="label", samples=None, decay=0.02):
-    return Objective(
-        samples=samples or data(), weights=weights, loss=OutputLoss(loss=loss, beta=1.3, output=output), decay=decay
-    )
+    samples = samples or data()
+    cost = OutputLoss(loss=loss, beta=1.3, output=output, columns=samples.task.columns)
+    return Objective(samples=samples, weights=weights, loss=cost, decay=decay)
 
 
 class Shifted(Squared):
@@ -49,11 +71,34 @@ class Shifted(Squared):
     name = "mine"
 
 
+class Likewise(CrossEntropy):
+    """Cross-entropy under another name."""
+
+    name = "mine too"
+
+
 @pytest.mark.parametrize("name", WEIGHTS)
 @pytest.mark.parametrize(("loss", "output"), CASES)
 def test_gradient_is_the_slope(name, loss, output):
-    weights = WEIGHTS[name]
-    function = objective(weights, loss, output)
+    is_the_slope(WEIGHTS[name], objective(WEIGHTS[name], loss, output))
+
+
+@pytest.mark.parametrize("attention", ["tied", "self", "cross"])
+@pytest.mark.parametrize("mask", ["none", "causal", "strict"])
+@pytest.mark.parametrize("labels", ["soft", "hard"])
+def test_gradient_is_the_slope_for_every_head(attention, mask, labels):
+    samples = data(tokens=4, attention=attention, mask=mask, labels=labels)
+    known = [WEIGHTS[name] for name in TIED] if attention == "tied" else UNTIED.values()
+    losses = ["cross-entropy", Likewise()] if labels == "hard" else ["squared", "cross-entropy", Shifted()]
+    for weights, loss in product(known, losses):
+        if weights.heads == 1 or isinstance(loss, str):
+            is_the_slope(weights, objective(weights, loss, samples=samples))
+    if labels == "soft":
+        for weights in known:
+            is_the_slope(weights, objective(weights, "squared", "sequence", samples=samples))
+
+
+def is_the_slope(weights, function):
     rng = np.random.default_rng(1)
     theta, step = weights.start(rng), 1e-5
     _, gradient = function(theta)
@@ -201,3 +246,65 @@ def test_interruption_returns_the_best_point(search):
 
     with pytest.raises(KeyboardInterrupt):
         search(at_once, theta, tolerance=1e-9, max_iterations=5)
+
+
+@pytest.mark.parametrize("attention", ["tied", "self", "cross"])
+@pytest.mark.parametrize("mask", ["none", "causal", "strict"])
+def test_losses_of_every_head_by_a_dense_loop(attention, mask):
+    samples = data(tokens=4, count=6, attention=attention, mask=mask)
+    (chunk,) = samples
+    weights = WEIGHTS["direct"] if attention == "tied" else UNTIED["free"]
+    S = weights.maps(weights.start(np.random.default_rng(0)))[0]
+    squared = nats = 0.0
+    for i, a in product(range(6), range(4)):
+        seen = {"none": 4, "causal": a + 1, "strict": a}[mask]
+        if seen < 2:  # no choice: such a row costs nothing
+            continue
+        X = chunk.tokens[:, i]
+        Y = X if chunk.keys is None else chunk.keys[:, i]
+        own = np.trace(S) if attention != "cross" else 0.0
+        h = np.array([X[a] @ S @ Y[b] - own * (a == b) for b in range(seen)]) / np.sqrt(DIM)
+        p, y = np.exp(1.3 * h) / np.exp(1.3 * h).sum(), chunk.labels[i, a, :seen]
+        squared += np.sum((p - y) ** 2)
+        nats -= np.sum(y * np.log(p))
+    for loss, wanted in (("squared", squared), ("cross-entropy", nats), (Shifted(), squared)):
+        value = objective(weights, loss, samples=samples, decay=0.0)(S.ravel())[0]
+        assert value * DIM**2 == pytest.approx(wanted, rel=1e-12)
+
+
+def test_sequences_of_cross_attention_are_made_of_keys():
+    samples, weights = data(count=20, attention="cross", mask="causal"), UNTIED["free"]
+    S = weights.start(np.random.default_rng(0)).reshape(DIM, DIM)
+    total = objective(weights, output="sequence", samples=samples, decay=0.0)(S.ravel())[0] * DIM**2
+    (chunk,) = samples
+    p = np.exp(1.3 * map_logits(S, chunk.tokens, chunk.keys)) * np.tri(3)
+    p /= p.sum(axis=-1, keepdims=True)
+    gap = np.einsum("nab,bnd->and", p - chunk.labels, chunk.keys)
+    assert total == pytest.approx(np.sum(gap**2) / DIM, rel=1e-12)
+
+
+def test_cross_logits_and_their_slope_are_adjoint():
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((2, 3, 4, DIM))
+    S, G = rng.standard_normal((DIM, DIM)), rng.standard_normal((4, 3, 3))
+    assert np.sum(map_logits(S, X, Y) * G) == pytest.approx(np.sum(data_slope(G, X, Y) * S), rel=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("loss", ["squared", "cross-entropy"])
+def test_masked_columns_survive_saturated_logits(loss, dtype):
+    logits = np.array([[[[9.0, 1e4, 0.0], [2000.0, 0.0, 1e4], [0.0, 0.0, 1e4]]]] * 2, dtype=dtype)
+    y = np.array([[[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.5, 0.5, 0.0]]], dtype=dtype)
+    value, slope = OutputLoss(loss=loss, columns=(0, 1, 2))(logits, y, None)
+    # only the last row has a choice, and it is met exactly
+    assert value == pytest.approx(0.0 if loss == "squared" else np.log(2.0), rel=1e-6)
+    np.testing.assert_allclose(slope, 0.0, atol=1e-7)
+
+
+def test_weights_of_a_map_make_it():
+    S = np.random.default_rng(0).standard_normal((DIM, DIM))
+    for kind in (Untied, Cut, Free):
+        weights, theta = kind.of_map(S)
+        np.testing.assert_allclose(weights.maps(theta)[0], S, atol=1e-13)
+        norm = np.sum(S * S) if kind is Free else np.linalg.norm(S, "nuc")
+        assert weights.penalty(theta)[0] == pytest.approx(DIM * norm, rel=1e-12)

@@ -13,11 +13,11 @@ def bayes_overlap(problem: StateEvolution, alpha: float) -> float:
     """q of the posterior mean, in reduced units: no map S made of the data has m²/q above it (A.4).
 
     F(s) + Delta/(2 s) = 2 abar with F(s) = 1 - 4 s int rho_s h² dx, abar = α J and h the Hilbert transform of rho_s;
-    the mean squared error left is s F(s).
+    the mean squared error left is s F(s). Untied it is abar, and rho_s the law of singular values (U2.2).
     """
     from scipy.optimize import brentq  # noqa: PLC0415
 
-    Q0, noise, twice = problem.target_power, problem.noise, 2.0 * alpha * problem.informative
+    Q0, noise, twice = problem.target_power, problem.noise, problem.input.unit * alpha * problem.informative
 
     def information(s: float) -> float:
         nodes = problem.input.law(s).nodes()

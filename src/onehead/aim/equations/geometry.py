@@ -6,6 +6,7 @@ over its blocks, each as often as its multiplicity says. Everything that depends
 whom, is here.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -14,13 +15,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.numerics.gaussian import GaussianRule, lattice, sobol
-from onehead.numerics.softmax import Column
+from onehead.numerics.softmax import Column, SoftmaxRow
 
-__all__ = ["PARTS", "Block", "Geometry", "LogitRule", "Row", "logit_rule", "row_rule", "tied"]
+__all__ = [
+    "PARTS",
+    "Block",
+    "Geometry",
+    "LogitRule",
+    "Row",
+    "column_rule",
+    "geometry_of",
+    "logit_rule",
+    "normal_rule",
+    "row_rule",
+    "tied",
+]
 
 Array = NDArray[np.float64]
 
-LATTICES = ((0.8, 5.5), (0.6, 6.0), (0.5, 6.2), (0.42, 6.3))  # spacing and radius of each level, four dimensions
+# spacing and radius of each level of a lattice, for label and learner together
+LATTICES = {
+    1: ((0.4, 6.0), (0.25, 6.5), (0.15, 7.0), (0.1, 7.5)),
+    2: ((0.8, 5.5), (0.6, 6.0), (0.5, 6.2), (0.42, 6.3)),
+}
+SLICE = 2048  # nodes that are summed at a time: fixed, so that sums do not depend on the number of threads
+SHORT_SLICE = 64  # of sampled points, which cost more; no part of a rule is shorter, but for the coarsest
 PARTS = 8  # independent scramblings in a rule of sampled points
 
 
@@ -30,12 +49,15 @@ class Block:
 
     ``select`` (rows, tokens) says which coordinate row a sees at token b; -1 is the logit from which all are measured.
     ``sectors`` holds the covariance of the coordinates per unit of variance of each sector of the map; a tied map has one.
-    ``multiplicity`` counts blocks of the same law in a sample.
+    ``multiplicity`` counts blocks of the same law in a sample. ``on_lattice``: averages over it are taken on a lattice, else over
+    sampled points.
     """
 
     select: NDArray[np.int64]
     sectors: tuple[Array, ...]
     multiplicity: int = 1
+    on_lattice: bool = False
+    row: "Row | None" = None  # of which it is the coordinates, if it is one
 
     @property
     def dim(self) -> int:
@@ -46,6 +68,21 @@ class Block:
     def is_pair(self) -> bool:
         """Whether it is two tokens that see each other: two rows with one coordinate each (2.5)."""
         return self.select.shape == (2, 2) and self.dim == 2
+
+    @property
+    def is_line(self) -> bool:
+        """Whether it is one row of two columns: one coordinate (U2.1)."""
+        return self.dim == 1
+
+    @property
+    def slice(self) -> int:
+        """Nodes that are summed at a time."""
+        return SLICE if self.dim == 1 or self.on_lattice else SHORT_SLICE
+
+    @property
+    def folded(self) -> int:
+        """Reflections that leave a lattice as it is: one per coordinate of two tokens, and two columns changing places in a row."""
+        return 2 if self.is_pair else 1
 
     @cached_property
     def covariance(self) -> Array:
@@ -60,10 +97,22 @@ class Block:
     @cached_property
     def root(self) -> Array:
         """V sqrt(D) with C = V D V': maps independent normals to coordinates, even and odd parts apart (2.5)."""
-        values, vectors = np.linalg.eigh(self.covariance)
+        values, vectors = self._axes(self.covariance)
+        return np.ascontiguousarray(vectors * np.sqrt(values))
+
+    @cached_property
+    def axes(self) -> Array:
+        """Directions of coordinates, the same whatever the weights of the sectors where these commute."""
+        return self._axes(sum((0.5**i * C for i, C in enumerate(self.sectors)), start=0.0 * self.sectors[0]))[1]
+
+    def _axes(self, matrix: Array) -> tuple[Array, Array]:
+        """Eigenvalues and eigenvectors, from large to small; of a row on a lattice the odd one first, which is folded."""
+        values, vectors = np.linalg.eigh(matrix)
         if not self.is_pair:  # the two directions of a pair are apart, and its rule does not know their signs
             vectors = _steady(values, vectors)
-        return np.ascontiguousarray(vectors[:, ::-1] * np.sqrt(values[::-1]))
+            if self.on_lattice:
+                return values, vectors
+        return values[::-1], vectors[:, ::-1]
 
     @cached_property
     def row_fits(self) -> Array:
@@ -99,20 +148,51 @@ def _steady(values: Array, vectors: Array) -> Array:
     return steady
 
 
+@dataclass(frozen=True)
+class Alike:
+    """Columns of a row whose logits have the same variance, per unit of variance of each sector of the map, and how many."""
+
+    variances: tuple[float, ...]
+    count: int
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Row:
     """One row of independent logits, of which a fresh sample has as many as ``multiplicity`` says."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[Alike, ...]
     multiplicity: int = 1
+    on_lattice: bool = False
 
     @cached_property
     def block(self) -> Block:
         """The same in coordinates: differences from the last logit."""
-        variances = np.repeat([column.variance for column in self.columns], [column.count for column in self.columns])
-        covariance = np.diag(variances[:-1]) + variances[-1]
+        counts = [column.count for column in self.columns]
+        sectors = []
+        for sector in range(len(self.columns[0].variances)):
+            variances = np.repeat([column.variances[sector] for column in self.columns], counts)
+            sectors.append(np.diag(variances[:-1]) + variances[-1])
         return Block(
-            select=np.array([[*range(len(variances) - 1), -1]]), sectors=(covariance,), multiplicity=self.multiplicity
+            select=np.array([[*range(sum(counts) - 1), -1]]),
+            sectors=tuple(sectors),
+            multiplicity=self.multiplicity,
+            on_lattice=self.on_lattice,
+            row=self,
+        )
+
+    @cached_property
+    def variances(self) -> Array:
+        """Of every logit, for a map of one sector."""
+        counts = [column.count for column in self.columns]
+        return np.repeat([column.variances[0] for column in self.columns], counts)
+
+    def at(self, Q: Sequence[float], q: Sequence[float], m: Sequence[float]) -> SoftmaxRow:
+        """The row of a fresh sample where the sectors of the map have these overlaps."""
+        return SoftmaxRow(
+            tuple(
+                Column(column.count, *(float(np.dot(column.variances, power)) for power in (Q, q, m)))
+                for column in self.columns
+            )
         )
 
 
@@ -120,13 +200,15 @@ class Row:
 class Geometry:
     """What a head sees of a sample of T tokens: ``blocks`` of rows, and ``rows`` one by one, for losses on fresh samples.
 
-    ``unit`` is 2 for a symmetric map, whose entries each stand in two logits, and 1 for one that is not (2.2).
+    ``unit`` is 2 for a symmetric map, whose entries each stand in two logits, and 1 for one that is not (2.2, U2.1). ``exposure``
+    is the largest of a logit's variance times the number of rows that see it: what holds a proximal point must hold against (2.7).
     """
 
     tokens: int
     blocks: tuple[Block, ...]
     rows: tuple[Row, ...]
-    unit: float = 2.0
+    unit: float
+    exposure: float
 
     @property
     def informative(self) -> float:
@@ -134,9 +216,19 @@ class Geometry:
         return float(sum(block.multiplicity * block.dim for block in self.blocks))
 
     @property
+    def sectors(self) -> int:
+        """Parts of the map that are seen to different degrees: two, symmetric and antisymmetric, or one (U5.1)."""
+        return len(self.blocks[0].sectors)
+
+    @property
+    def coupled(self) -> int:
+        """Rows that share logits, at most."""
+        return max(len(block.select) for block in self.blocks)
+
+    @property
     def sampled(self) -> bool:
         """Whether averages are taken over sampled points, which see derivatives better than Stein forms (2.6)."""
-        return not all(block.is_pair for block in self.blocks)
+        return not all(block.on_lattice for block in self.blocks)
 
     @property
     def levels(self) -> tuple[int, ...]:
@@ -144,6 +236,85 @@ class Geometry:
         if not self.sampled:
             return (1, 2, 3)
         return (3,) if max(block.dim for block in self.blocks) <= 9 else (2,)
+
+
+def geometry_of(attention: str, mask: str, tokens: int) -> Geometry:
+    """What a head sees: ``attention`` tied, self or cross, ``mask`` none, causal or strict.
+
+    Without its own logit a row sees independent ones, whoever the keys are: self-attention with a strict mask is cross-attention
+    of one token less (U5.5).
+    """
+    if attention == "tied" and mask == "none":
+        return tied(tokens)
+    if attention == "self" and mask != "strict":
+        return own_logit(tokens, mask)
+    return apart(tokens, mask, symmetric=attention == "tied")
+
+
+@lru_cache(maxsize=32)
+def apart(tokens: int, mask: str, *, symmetric: bool) -> Geometry:
+    """Rows that share no logit: each is a block, u_b = h_b - h_n over its n columns but the last, C = diag(v_b) + v_n 1 1' (U2.1, U6).
+
+    All logits have the same variance, but for a token with itself under a tied map, which has twice as much.
+    """
+    seen = {"none": [tokens] * tokens, "causal": range(2, tokens + 1), "strict": range(2, tokens)}[mask]
+    own = symmetric and mask == "causal"
+    lattice = max(seen) <= 3  # a few more columns need sampled points anyway
+    rows = tuple(
+        Row(
+            columns=(Alike((1.0,), n - 1), Alike((2.0,), 1)) if own else (Alike((1.0,), n),),
+            multiplicity=tokens if mask == "none" else 1,
+            on_lattice=n == 2 or lattice,
+        )
+        for n in sorted(set(seen))
+    )
+    return Geometry(
+        tokens=tokens,
+        blocks=tuple(row.block for row in rows),
+        rows=rows,
+        unit=2.0 if symmetric else 1.0,
+        exposure=2.0 if own else 1.0,
+    )
+
+
+@lru_cache(maxsize=32)
+def own_logit(tokens: int, mask: str) -> Geometry:
+    """Untied self-attention that sees its own logit, which knows the symmetric part of the map alone: two sectors (U5.1, U5.2).
+
+    With the map's symmetric and antisymmetric part of variance q_s and q_a, logits have Var h_aa = q_s, Var h_ab = (q_s + q_a)/2 and
+    Cov(h_ab, h_ba) = (q_s - q_a)/2. Coordinates are u_ab = h_ab - h_aa; without a mask all rows share them, with one none do.
+    """
+    seen = [tokens] if mask == "none" else range(2, tokens + 1)
+    rows = tuple(
+        Row(
+            columns=(Alike((0.5, 0.5), n - 1), Alike((1.0, 0.0), 1)),
+            multiplicity=tokens if mask == "none" else 1,
+            on_lattice=tokens == 2 or (mask == "causal" and (n == 2 or tokens == 3)),
+        )
+        for n in seen
+    )
+    blocks = tuple(row.block for row in rows) if mask == "causal" else (_joint(tokens),)
+    return Geometry(tokens=tokens, blocks=blocks, rows=rows, unit=1.0, exposure=1.0)
+
+
+def _joint(tokens: int) -> Block:
+    """All rows of self-attention without a mask, in the T(T-1) coordinates u_ab = h_ab - h_aa."""
+    pairs = [(a, b) for a in range(tokens) for b in range(tokens) if a != b]
+    number = {pair: i for i, pair in enumerate(pairs)}
+    select = np.array([[number.get((a, b), -1) for b in range(tokens)] for a in range(tokens)], dtype=np.int64)
+
+    def logits(one: tuple[int, int], other: tuple[int, int], sign: float) -> float:
+        """Covariance of two logits per unit of variance of a sector."""
+        return 0.5 * (float(one == other) + sign * float(one == other[::-1]))
+
+    def coordinates(one: tuple[int, int], other: tuple[int, int], sign: float) -> float:
+        own, others = (one[0], one[0]), (other[0], other[0])
+        return (
+            logits(one, other, sign) - logits(one, others, sign) - logits(own, other, sign) + logits(own, others, sign)
+        )
+
+    sectors = tuple(np.array([[coordinates(p, r, sign) for r in pairs] for p in pairs]) for sign in (1.0, -1.0))
+    return Block(select=select, sectors=sectors, on_lattice=tokens == 2)
 
 
 @lru_cache(maxsize=32)
@@ -159,10 +330,9 @@ def tied(tokens: int) -> Geometry:
         dtype=np.int64,
     )
     covariance = np.diag([2.0 if a == b else 1.0 for a, b in pairs]) + 1.0
-    row = Row(
-        columns=(Column(2.0, 1), Column(1.0, tokens - 1)), multiplicity=tokens
-    )  # the logit of a token with itself first
-    return Geometry(tokens=tokens, blocks=(Block(select=select, sectors=(covariance,)),), rows=(row,))
+    row = Row(columns=(Alike((2.0,), 1), Alike((1.0,), tokens - 1)), multiplicity=tokens)  # a token with itself first
+    block = Block(select=select, sectors=(covariance,), on_lattice=tokens == 2)
+    return Geometry(tokens=tokens, blocks=(block,), rows=(row,), unit=2.0, exposure=2.0)
 
 
 class LogitRule(NamedTuple):
@@ -177,36 +347,57 @@ class LogitRule(NamedTuple):
 def logit_rule(block: Block, level: int, twin: bool) -> LogitRule:
     """Nodes for the pair (label logits, learner logits) of one block.
 
-    Two tokens: a lattice in four dimensions, folded by its two reflection symmetries (2.5); ``twin`` is finer, wider and half a
+    One or two coordinates: a lattice, folded by its reflection symmetries (2.5, U2.1); ``twin`` is finer, wider and half a
     spacing off. Else: ``PARTS`` independent scramblings of Sobol points (2.6), which show their error themselves; ``twin`` has others.
     ``level`` 0 is the coarsest.
     """
-    if block.is_pair:
-        return _mapped(block, _lattice(4, *LATTICES[level], twin))
+    return _mapped(block, normal_rule(block, level, twin))
+
+
+def normal_rule(block: Block, level: int, twin: bool) -> GaussianRule:
+    """The same nodes before they are mapped to coordinates: independent normals, label first."""
+    if block.on_lattice:
+        return _lattice(2 * block.dim, *LATTICES[block.dim][level], twin, block.folded)
     # log2 of the points before mirroring: fewer where one proximal step costs more
     finest = next((size for dim, size in ((5, 13), (14, 12), (27, 11)) if block.dim <= dim), 10)
     size = finest - 4 if level == 0 else finest - 3 + level  # the coarsest only has to find the way
-    return _mapped(block, sobol(2 * block.dim, log2_points=size, seed=1 if twin else 0, parts=PARTS))
+    return sobol(2 * block.dim, log2_points=size, seed=1 if twin else 0, parts=PARTS)
+
+
+@lru_cache(maxsize=24)
+def column_rule(row: Row, level: int, twin: bool) -> LogitRule:
+    """Nodes for all logits of a row, in units of their deviations, without the constant that nothing depends on (U2.1).
+
+    Control variates make up for fewer points than `logit_rule` has.
+    """
+    n = len(row.variances)
+    finest = 13 if row.multiplicity > 1 else 12 if n <= 5 else 11  # rows of different lengths share the work
+    size = finest - 3 if level == 0 else finest - 3 + level
+    rule = sobol(2 * (n - 1), log2_points=size, seed=1 if twin else 0, parts=PARTS)
+    constant = 1.0 / np.sqrt(row.variances)
+    basis = np.linalg.qr(np.column_stack([constant, np.eye(n)[:, : n - 1]]))[0][:, 1:]
+    label, free = rule.nodes[:, : n - 1] @ basis.T, rule.nodes[:, n - 1 :] @ basis.T
+    return LogitRule(np.ascontiguousarray(label), np.ascontiguousarray(free), rule.weights)
 
 
 @lru_cache(maxsize=24)
 def row_rule(row: Block, *, coarse: bool = False, twin: bool = False) -> LogitRule:
     """Nodes for one row of logits, label and learner; one coordinate: a lattice in the plane, folded by its reflection symmetry."""
     if row.dim == 1:
-        return _mapped(row, _lattice(2, 0.125, 7.5, twin))
+        return _mapped(row, _lattice(2, 0.125, 7.5, twin, 1))
     size = 11 if coarse else 15 if row.dim <= 7 else 14
     return _mapped(row, sobol(2 * row.dim, log2_points=size, seed=1 if twin else 0, parts=PARTS))
 
 
-def _lattice(dim: int, spacing: float, radius: float, twin: bool) -> GaussianRule:
+def _lattice(dim: int, spacing: float, radius: float, twin: bool, folded: int) -> GaussianRule:
     """A lattice, or the twin that shows its error.
 
     Moved by half a spacing alone the twin would not see errors that have the same sign on both, such as those of a steep function
     along a diagonal, nor what lies beyond the radius.
     """
     if twin:
-        return lattice(dim, spacing=0.88 * spacing, radius=radius + 0.5, offset=0.0, folded=dim // 2)
-    return lattice(dim, spacing=spacing, radius=radius, offset=0.5, folded=dim // 2)
+        return lattice(dim, spacing=0.88 * spacing, radius=radius + 0.5, offset=0.0, folded=folded)
+    return lattice(dim, spacing=spacing, radius=radius, offset=0.5, folded=folded)
 
 
 def _mapped(block: Block, rule: GaussianRule) -> LogitRule:

@@ -1,4 +1,4 @@
-"""The input channel: from what the data say of the map (the hats) to the map that weight decay leaves of it (2.3, 3, 6).
+"""The input channel: from what the data say of the map (the hats) to the map that weight decay leaves of it (2.3, 3, 6, U2).
 
 How the map is parametrised decides everything here: which eigenvalues are learned, what the penalty is, when the map is zero,
 what is left of it as λ → 0⁺. One object per parametrisation owns all of it, in reduced units.
@@ -7,7 +7,7 @@ what is left of it as λ → 0⁺. One object per parametrisation owns all of it
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from onehead.aim.targets import Target
 from onehead.errors import OutsideDomain
 from onehead.spectra.law import Law, Scaled, ThresholdIntegrals, replicon_integral, threshold_integrals
 
-__all__ = ["CHANNELS", "InputChannel", "Linear", "Thresholded"]
+__all__ = ["CHANNELS", "InputChannel", "Linear", "SingularValues", "Thresholded", "UntiedLinear"]
 
 Array = NDArray[np.float64]
 
@@ -36,6 +36,9 @@ class InputChannel(ABC):
     degree: ClassVar[int]
     relaxes: ClassVar[bool]  # whether a solution can be reached by letting λ fall from where the map vanishes
     lowest: ClassVar[float]  # eigenvalue that a map can have
+    by_sigma: ClassVar[bool] = True  # whether the equations can be solved at a given Sigma
+    heuristic: ClassVar[str | None] = None  # what is not exact about it, in words
+    sides: ClassVar[int] = 1  # 2 for untied heads, whose laws are those of singular values with both signs
 
     target: Target
     scale: float
@@ -78,11 +81,19 @@ class InputChannel(ABC):
         if not 1e-20 < s / self.target_power < 1e13:
             raise OutsideDomain(f"the blur s = {s:.1e} of the target spectrum is out of any sensible range.")
         if self.scale == 1.0:
-            return self.target.law(s)
-        return Scaled(self.target.law(s / self.scale**2), self.scale)
+            return self._target_law(s)
+        return Scaled(self._target_law(s / self.scale**2), self.scale)
 
-    def overlaps(self, hats: Hats) -> Overlaps:
-        """Overlaps from the hats."""
+    def _target_law(self, s: float) -> Law:
+        return self.target.law(s)
+
+    @property
+    def apart(self) -> float:
+        """Share of the map's degrees of freedom that a known spectrum leaves open (4.5)."""
+        return self.target.apart
+
+    def overlaps(self, hats: Any) -> Any:
+        """Overlaps from the hats, in all sectors of the map."""
         if not (hats.m > 0.0 and hats.sigma > 0.0 and hats.q > 0.0):
             raise OutsideDomain(
                 f"the output channel gave hats that are not positive ({hats.q:.2e}, {hats.m:.2e}, {hats.sigma:.2e}); "
@@ -94,16 +105,16 @@ class InputChannel(ABC):
     def _overlaps(self, hats: Hats, s: float) -> Overlaps: ...
 
     @abstractmethod
-    def penalty(self, overlaps: Overlaps) -> float:
+    def penalty(self, overlaps: Any) -> float:
         """Weight decay's part of the training loss over d²."""
 
     @abstractmethod
-    def replicon(self, overlaps: Overlaps, hats: Hats) -> float | None:
+    def replicon(self, overlaps: Any, hats: Any) -> float | None:
         """Spectral factor of the replicon eigenvalue (2.8); None where the width of the learner is what limits it."""
 
     @abstractmethod
     def pass_on(self, R: Array, sigma_hat: float) -> tuple[Array, float]:
-        """The map and Sigma of one instance, from its symmetric field R: the input half of a message-passing step (9)."""
+        """The map and Sigma of one instance, from its field R, symmetric as the map is: input half of message passing (9)."""
 
     @property
     @abstractmethod
@@ -205,15 +216,15 @@ class Thresholded(InputChannel):
             SpectralMap(s, eps, part.cut, slope),
         )
 
-    def penalty(self, overlaps: Overlaps) -> float:
+    def penalty(self, overlaps: Any) -> float:
         """λ Tr S/d."""
-        return self.decay * overlaps.tau
+        return float(self.decay * overlaps.tau)
 
-    def replicon(self, overlaps: Overlaps, hats: Hats) -> float | None:
+    def replicon(self, overlaps: Any, hats: Any) -> float | None:
         """A2/Sigmahat²."""
         if self.narrow(overlaps.rank):
             return None
-        return replicon_integral(self.law(overlaps.map.s), overlaps.map.eps) / hats.sigma**2
+        return replicon_integral(self.law(overlaps.map.s), overlaps.map.eps) / float(hats.sigma) ** 2
 
     def pass_on(self, R: Array, sigma_hat: float) -> tuple[Array, float]:
         """S = O (r - 2λ)_+ O'/Sigmahat, Sigma from the difference quotients of the threshold."""
@@ -334,11 +345,11 @@ class Linear(InputChannel):
     def _mean(self) -> float:
         return self.scale * self.target.mean
 
-    def penalty(self, overlaps: Overlaps) -> float:
+    def penalty(self, overlaps: Any) -> float:
         """λ Tr S²/d."""
-        return self.decay * overlaps.q
+        return float(self.decay * overlaps.q)
 
-    def replicon(self, overlaps: Overlaps, hats: Hats) -> float | None:
+    def replicon(self, overlaps: Any, hats: Any) -> float | None:
         """1/D²."""
         return 1.0 / self._denominator(hats.sigma) ** 2
 
@@ -390,12 +401,76 @@ class Linear(InputChannel):
 
     def interpolation(self, labels: Labels) -> tuple[float, Interpolating | None]:
         """As many combinations as entries of the map: α J = 1/2; with noise the map there is infinitely large."""
-        state = None if labels.noise > 0.0 else Interpolating(self.recovered, 0.0)
-        return 1.0 / self.unit / labels.informative, state
+        return _counted(self, labels)
 
     def recovery(self, labels: Labels) -> float:
         """The same: without noise the linear equations have one solution from there on."""
         return INFINITE if labels.noise > 0.0 else self.interpolation(labels)[0]
 
 
-CHANNELS: dict[str, type[InputChannel]] = {"factorised": Thresholded, "direct": Linear}
+@dataclass(frozen=True, kw_only=True)
+class Untied(InputChannel):
+    """What untied heads share: only singular values matter, of the target and of the map (U2, U8)."""
+
+    sides = 2
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "target", self.target.unsigned)
+
+    def _target_law(self, s: float) -> Law:
+        return self.target.singular_law(s)
+
+    @property
+    def apart(self) -> float:
+        """The same, left and right singular vectors being free of each other (A.3)."""
+        return self.target.singular_apart
+
+
+@dataclass(frozen=True, kw_only=True)
+class SingularValues(Untied, Thresholded):
+    """S = W_Q' W_K: weight decay on the factors is λ d |S|_*, which cuts singular values below λ/mhat to zero (U2.2, U2.5).
+
+    Nothing of a target is out of its reach but for the width.
+    """
+
+    def pass_on(self, R: Array, sigma_hat: float) -> tuple[Array, float]:
+        """S = U (r - λ)_+ V'/Sigmahat; Sigma from the divergence of that, quotients of r f over squares (U9)."""
+        left, r, right = np.linalg.svd(R)
+        f = np.clip(r - self.unit * self.decay, 0.0, None)
+        kept = f > 0.0
+        gap = r[:, None] ** 2 - r[None, :] ** 2
+        np.fill_diagonal(gap, 1.0)
+        quotient = ((r * f)[:, None] - (r * f)[None, :]) / gap
+        S = (left[:, kept] * f[kept]) @ right[kept] / sigma_hat
+        return S, float((quotient.sum() + kept.sum()) / (len(R) ** 2 * sigma_hat))
+
+    def interpolation(self, labels: Labels) -> tuple[float, Interpolating | None]:
+        """α J = 1 at full width, as no sign is ruled out: there eps = 0 gives A = 1, and noise an infinitely large map (U4)."""
+        if self.width < 1.0:
+            return ridgeless.interpolation(self, labels)
+        return _counted(self, labels)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UntiedLinear(Untied, Linear):
+    """S itself is trained, any square matrix: D = Sigmahat + 2λ, and nothing else changes (U2.4)."""
+
+    @cached_property
+    def _mean(self) -> float:
+        """Tr S*/d, which vanishes where left and right singular vectors are free of each other."""
+        return 0.0
+
+
+def _counted(channel: InputChannel, labels: Labels) -> tuple[float, Interpolating | None]:
+    """Interpolation at as many combinations as entries of the map; with noise the map there is infinitely large."""
+    state = None if labels.noise > 0.0 else Interpolating(channel.recovered, 0.0)
+    return 1.0 / channel.unit / labels.informative, state
+
+
+# by whether query and key are tied, and by what is trained
+CHANNELS: dict[tuple[bool, str], type[InputChannel]] = {
+    (True, "factorised"): Thresholded,
+    (True, "direct"): Linear,
+    (False, "factorised"): SingularValues,
+    (False, "direct"): UntiedLinear,
+}

@@ -5,6 +5,7 @@ In the coordinates u of `onehead.aim.equations.geometry`, with covariance C,
     prox(v) = argmin_u  (u - v)' C^-1 (u - v) / (2 Sigma) + sum_a loss(row a of u, row a of the label).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -12,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.equations.geometry import PARTS, Block, Geometry, LogitRule, Row, logit_rule, row_rule
-from onehead.aim.equations.kernels import loss_sums, origin_sums, pair_sums, prox_sums
+from onehead.aim.equations.geometry import PARTS, Block, Geometry, LogitRule, Row, column_rule, logit_rule, row_rule
+from onehead.aim.equations.kernels import hard_sums, line_sums, loss_sums, origin_sums, pair_sums, prox_sums
+from onehead.aim.equations.rows import MOMENTS, corrected, row_sums
 from onehead.aim.equations.unknowns import Hats
 from onehead.aim.losses import LOSSES, Loss
 from onehead.errors import NotConverged
@@ -25,8 +27,6 @@ __all__ = ["Averages", "OutputChannel", "ProxMemory", "of_parts"]
 
 Array = NDArray[np.float64]
 
-SLICE = 2048  # nodes per slice: fixed, so that sums do not depend on the number of threads
-SHORT_SLICE = 64  # for more tokens, whose nodes cost more; no part of a rule is shorter, but for the coarsest
 SMALL_ANGLE = 0.02  # Stein forms divide by Q q - m^2; below this share of Q q they lose digits, derivatives do not
 FEW_TOKENS = 4  # up to which a proximal step is cheap enough to look for jumps on twice the points
 GRADIENT_TOLERANCE = 1e-6  # largest gradient of a prox objective; Newton leaves about 1e-10
@@ -59,9 +59,10 @@ def of_parts(values: Array) -> float:
     return float(error_of_parts(values - np.mean(values)))
 
 
-def _sliced(kernel: Any, size: int, before: tuple[Any, ...], nodes: tuple[Array, ...], after: tuple[Any, ...]) -> Array:
+def sliced(
+    kernel: Any, size: int, length: int, before: tuple[Any, ...], nodes: tuple[Array, ...], after: tuple[Any, ...]
+) -> Array:
     """Run a kernel over fixed slices of the nodes, a run of slices per thread; one row of sums per slice."""
-    length = SLICE if nodes[0].shape[1] <= 2 else SHORT_SLICE
     count = -(-len(nodes[0]) // length)
     out = np.empty((count, size))
     bounds = np.linspace(0, count, min(threads(), count) + 1).astype(int)
@@ -79,7 +80,7 @@ class ProxMemory:
 
     follow: bool
     points: tuple[Array, ...] | None = None  # an array per block
-    averages: Averages | None = None  # over these points
+    averages: Any = None  # over these points
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,9 +97,13 @@ class OutputChannel:
     branch: str = "label"
     jumps: bool = False
 
+    def even(self, q: float, m: float) -> tuple[float, ...]:
+        """The overlaps of a map that is alike in all its sectors, of which it has one."""
+        return q, m
+
     def convex_at(self, sigma: float) -> bool:
         """Whether every prox has one minimum (2.7)."""
-        return sigma <= self.loss.one_minimum(self.geometry.unit)
+        return sigma <= self.loss.one_minimum(self.geometry.exposure)
 
     def averages(
         self,
@@ -128,8 +133,16 @@ class OutputChannel:
     ) -> list[Averages]:
         """The same averages, with their derivatives, by each of the independent parts of a rule of sampled points."""
         blocks = self._sums((q, m, sigma), level, False, 1, False, memory)
-        found = PARTS * sum((sums.reshape(PARTS, -1, 8).sum(axis=1) for sums in blocks), start=np.zeros((PARTS, 8)))
-        return [Averages(*row) for row in found.tolist()]
+        return [Averages(*row) for row in self._in_parts(blocks).tolist()]
+
+    def _in_parts(self, blocks: list[Array]) -> Array:
+        """Sums of pieces of blocks, a row for each part of the sampled ones; what is on a lattice is whole in all of them."""
+        found = np.zeros((PARTS, blocks[0].shape[1]))
+        for block, sums in zip(self.geometry.blocks, blocks, strict=True):
+            found += (
+                sums.sum(axis=0) if block.on_lattice else PARTS * sums.reshape(PARTS, -1, sums.shape[1]).sum(axis=1)
+            )
+        return found
 
     def _sums(
         self,
@@ -142,22 +155,21 @@ class OutputChannel:
     ) -> list[Array]:
         """For every block the averages in pieces, a row per slice of the nodes."""
         q, m, sigma = state
-        Q, blocks = self.label_power, self.geometry.blocks
-        rules = [logit_rule(block, level, twin) for block in blocks]
+        blocks = self.geometry.blocks
+        rules = [self._rule(block, level, twin) for block in blocks]
         mode, recall, kept = int(search), 0, tuple(rule.label for rule in rules)
         if self.branch == "global":
             mode = 2
-        if memory is not None:
+        if memory is not None and not self.loss.hard:  # whose prox has one minimum, and as many points as labels
             recall = 1 if memory.points is None or not memory.follow else 2
             kept = tuple(np.empty_like(rule.label) for rule in rules) if memory.points is None else memory.points
             memory.points = kept
             mode = 0 if recall == 2 else mode
         if self.convex_at(sigma):
             mode = 0
-        at = (np.sqrt(Q), m / Q, np.sqrt(max(q - m * m / Q, 0.0)), sigma, mode, detail, recall)
         found, worst = [], 0.0
         for block, rule, points in zip(blocks, rules, kept, strict=True):
-            sums = self._prox_sums(block, rule, points, at)
+            sums = self._prox_sums(block, rule, points, state, (mode, detail, recall))
             found.append(block.multiplicity * sums[:, :8])
             worst = max(worst, float(sums[:, 8].max()))
         if not worst < GRADIENT_TOLERANCE:
@@ -168,13 +180,63 @@ class OutputChannel:
             )
         return found
 
-    def _prox_sums(self, block: Block, rule: LogitRule, points: Array, at: tuple[Any, ...]) -> Array:
-        """Sums over the nodes of one block; two tokens have a kernel of their own (2.5)."""
+    def _lean(self, block: Block) -> bool:
+        """Whether a block is a row of sampled logits whose Newton step is a Sherman-Morrison formula (U2.1)."""
+        if block.row is None or block.on_lattice or self.loss.lean is None:
+            return False
+        return (
+            not self.loss.hard or len(block.row.columns) == 1
+        )  # a drawn label is tilted towards: columns must be alike
+
+    def _rule(self, block: Block, level: int, twin: bool) -> LogitRule:
+        """Nodes of a block, in coordinates, or for all logits of a row."""
+        if self._lean(block) and block.row is not None:
+            return column_rule(block.row, level, twin)
+        return logit_rule(block, level, twin)
+
+    def _row_sums(
+        self,
+        row: Row,
+        length: int,
+        rule: LogitRule,
+        points: Array,
+        state: tuple[float, float, float],
+        modes: tuple[int, int, int],
+    ) -> Array:
+        """Sums over the nodes of a row, corrected by numbers whose means are known (U2.1).
+
+        Stein combinations vanish only where no prox can jump, and need derivatives.
+        """
+        (q, m, sigma), Q, (mode, detail, recall) = state, self.label_power, modes
+        stein = int(detail > 0 and self.convex_at(sigma))
+        how = (Q, q, m, sigma, int(self.loss.hard), mode, detail, recall, stein)
+        sums = sliced(row_sums, MOMENTS, length, (self.loss.lean, row.variances), (*rule, points), how)
+        fresh, label = self._fresh_row(row, q, m), self._fresh_row(row, Q, Q)
+        return corrected(sums, (0.0, 0.0, fresh.pp, fresh.yy, fresh.log_z, label.log_z, 1.0))
+
+    def _prox_sums(
+        self,
+        block: Block,
+        rule: LogitRule,
+        points: Array,
+        state: tuple[float, float, float],
+        modes: tuple[int, int, int],
+    ) -> Array:
+        """Sums over the nodes of one block; one or two coordinates have kernels of their own (2.5, U2.1), hard labels too (U7)."""
+        if self._lean(block) and block.row is not None:
+            return self._row_sums(block.row, block.slice, rule, points, state, modes)
+        (q, m, sigma), Q = state, self.label_power
+        where = (np.sqrt(Q), m / Q, np.sqrt(max(q - m * m / Q, 0.0)), sigma)
+        at = (*where, *modes)
+        before: tuple[Any, ...]
+        if self.loss.hard:
+            before = (self.loss.compiled, block.select, block.metric)
+            return sliced(hard_sums, 9, block.slice, before, rule, (*where, modes[1]))
         kernel: Any = prox_sums
-        before: tuple[Any, ...] = (self.loss.compiled, self.loss.compiled_response, block.select)
-        if block.is_pair:
-            kernel, before = pair_sums, (self.loss.compiled_pair,)
-        return _sliced(kernel, 9, (*before, block.metric, block.row_fits), (*rule, points), at)
+        before = (self.loss.compiled, self.loss.compiled_response, block.select)
+        if block.is_pair or block.is_line:
+            kernel, before = pair_sums if block.is_pair else line_sums, (self.loss.compiled_pair,)
+        return sliced(kernel, 9, block.slice, (*before, block.metric, block.row_fits), (*rule, points), at)
 
     def switch_mass(self, q: float, m: float, sigma: float, *, level: int) -> float:
         """Share of samples with a lower minimum than the one near the label, on enough points to see the share that matters (2.7).
@@ -206,16 +268,17 @@ class OutputChannel:
         averages = self.averages(q, m, sigma, level=level, twin=twin, detail=detail, memory=memory)
         return self.hats_of(averages, q, m, sigma, derivative=derivative)
 
-    def use_derivatives(self, q: float, m: float) -> bool:
+    def use_derivatives(self, *pair: float) -> bool:
         """Whether the derivative forms are the better ones (2.6).
 
         Stein forms lose digits when recovery is nearly perfect, and have the larger error on sampled points; but they are the
         exact ones where the prox jumps.
         """
-        return (self.geometry.sampled and not self.jumps) or self.narrow_angle(q, m)
+        return (self.geometry.sampled and not self.jumps) or self.narrow_angle(*pair)
 
-    def narrow_angle(self, q: float, m: float) -> bool:
+    def narrow_angle(self, *pair: float) -> bool:
         """Whether learner and label are too close for the Stein forms, which divide by Q q - m²."""
+        q, m = pair
         return 1.0 - m * m / (self.label_power * q) < SMALL_ANGLE
 
     def hats_of(self, averages: Averages, q: float, m: float, sigma: float, *, derivative: bool) -> Hats:
@@ -247,32 +310,57 @@ class OutputChannel:
         """
         Q = self.label_power if power is None else power
         yardstick = self.loss if loss is None else LOSSES[loss]
-        formula = yardstick.fresh if self.geometry.sampled else None
-        if formula is not None:
-            return sum(row.multiplicity * formula(SoftmaxRow(row.columns, Q, q, m)) for row in self.geometry.rows)
-        return sum(float(self._loss_sums(row, yardstick, (Q, q, m), coarse, twin).sum()) for row in self.geometry.rows)
+        return sum(
+            float(self._loss_sums(row, yardstick, (Q, q, m), coarse, twin).sum())
+            if (formula := self._formula(row, yardstick)) is None
+            else row.multiplicity * formula(self._fresh_row(row, q, m, power=Q))
+            for row in self.geometry.rows
+        )
+
+    @staticmethod
+    def _formula(row: Row, yardstick: Loss) -> Callable[[SoftmaxRow], float] | None:
+        """The average loss of a row by formula, where there is one; two columns have a lattice as good."""
+        return None if row.block.is_line else yardstick.fresh
+
+    def zero_one(self, *pair: float) -> float:
+        """Share of rows of a fresh sample whose largest logit is not that of the label drawn from the target's softmax (U7)."""
+        rows = self.geometry.rows
+        missed = sum(row.multiplicity * self._fresh_row(row, *pair).missed for row in rows)
+        return missed / sum(row.multiplicity for row in rows)
+
+    @property
+    def noise_error(self) -> float:
+        """Test error of an infinitely large map of pure noise: one token per row, whichever (4.2)."""
+        total = 0.0
+        for row in self.geometry.rows:
+            blind = self._fresh_row(row, *self.even(1.0, 0.0))
+            total += row.multiplicity * (1.0 + blind.yy - 2.0 * (1.0 - blind.missed))
+        return total
+
+    def _fresh_row(self, row: Row, *pair: float, power: float | None = None) -> SoftmaxRow:
+        """A row of a fresh sample at these overlaps."""
+        q, m = pair
+        return row.at([self.label_power if power is None else power], [q], [m])
 
     def fresh_loss_error(self, q: float, m: float, *, power: float | None = None, loss: str | None = None) -> float:
         """Error of an average over fresh samples, as its rule shows it; the formula has none to speak of."""
-        if not self.geometry.sampled:
-            one, other = (self.fresh_loss(q, m, twin=twin, power=power, loss=loss) for twin in (False, True))
-            return abs(one - other)
         yardstick = self.loss if loss is None else LOSSES[loss]
-        if yardstick.fresh is not None:
-            return 0.0
         at = (self.label_power if power is None else power, q, m)
-        found = [
-            self._loss_sums(row, yardstick, at, False, False).reshape(PARTS, -1).sum(axis=1)
-            for row in self.geometry.rows
-        ]
-        return of_parts(PARTS * np.sum(found, axis=0))
+        gap, found = 0.0, np.zeros(PARTS)
+        for row in self.geometry.rows:
+            if row.block.is_line:
+                one, other = (self._loss_sums(row, yardstick, at, False, twin).sum() for twin in (False, True))
+                gap += float(one - other)
+            elif self._formula(row, yardstick) is None:
+                found += self._loss_sums(row, yardstick, at, False, False).reshape(PARTS, -1).sum(axis=1)
+        return abs(gap) + of_parts(PARTS * found)
 
     def _loss_sums(self, row: Row, yardstick: Loss, at: tuple[float, float, float], coarse: bool, twin: bool) -> Array:
         """Average loss of one kind of row by quadrature, a number per slice of the nodes."""
         Q, q, m = at
         how = (np.sqrt(Q), m / Q, np.sqrt(max(q - m * m / Q, 0.0)))
         rule = row_rule(row.block, coarse=coarse, twin=twin)
-        return row.multiplicity * _sliced(loss_sums, 1, (yardstick.compiled,), rule, how)[:, 0]
+        return row.multiplicity * sliced(loss_sums, 1, row.block.slice, (yardstick.compiled,), rule, how)[:, 0]
 
     @lru_cache(maxsize=64)  # noqa: B019  (frozen and small: the same few channels are asked again and again)
     def at_origin(self, level: int) -> tuple[float, float]:
@@ -289,7 +377,7 @@ class OutputChannel:
             ]
             q_hat, m_hat = np.abs(np.sum(gaps, axis=0)).tolist()
             return q_hat, m_hat
-        parts = PARTS * np.sum([sums.reshape(PARTS, -1, 2).sum(axis=1) for sums in self._origin_sums(level)], axis=0)
+        parts = self._in_parts(self._origin_sums(level))
         return of_parts(parts[:, 0]), of_parts(parts[:, 1])
 
     def _origin_sums(self, level: int, *, twin: bool = False) -> list[Array]:
@@ -298,6 +386,8 @@ class OutputChannel:
         for block in self.geometry.blocks:
             rule = logit_rule(block, level, twin)
             before = (self.loss.compiled, self.loss.compiled_response, block.select, block.covariance)
-            sums = _sliced(origin_sums, 2, before, (rule.label, rule.weights), (np.sqrt(self.label_power),))
+            sums = sliced(origin_sums, 2, block.slice, before, (rule.label, rule.weights), (np.sqrt(self.label_power),))
+            if self.loss.hard:  # the variance of a drawn label adds what it answers to its logits with (U4)
+                sums[:, 0] += sums[:, 1]
             found.append(self.geometry.unit * block.multiplicity * sums)
         return found

@@ -38,7 +38,7 @@ def _plateau(output: OutputChannel, power: float, coarse: bool) -> Shrunk:
     from scipy.optimize import minimize_scalar  # noqa: PLC0415
 
     def loss(c: float, coarse: bool, name: str | None = None) -> float:
-        return output.fresh_loss(c * c * power, c * power, coarse=coarse, loss=name)
+        return output.fresh_loss(*output.even(c * c * power, c * power), coarse=coarse, loss=name)
 
     c = 1.0 if power > 0.0 else 0.0
     if output.label_power > power > 0.0:

@@ -30,9 +30,9 @@ def _state(s: float, eps: float, part: ThresholdIntegrals, residual: float) -> I
 
 
 def interpolating(channel: "Thresholded", labels: Labels, alpha: float, accuracy: float) -> Interpolating:
-    """Solve A(s, eps) = 2 abar and J + 2 eps B = Q + 2 abar s with abar = α J_T (4.1).
+    """Solve A(s, eps) = 2 abar and J + 2 eps B = Q + 2 abar s with abar = α J_T (4.1); abar for 2 abar if untied (U4).
 
-    ``accuracy`` is that of log s and of eps; a rough one serves to start the equations of λ > 0.
+    Of several roots it is that with the largest s: beyond it the excess stays positive, and s = 0 is none. ``accuracy`` is that of log s and of eps; a rough one serves to start the equations of λ > 0.
     """
     from scipy.optimize import brentq  # noqa: PLC0415
 
@@ -109,23 +109,24 @@ def recovery(channel: "Thresholded", labels: Labels) -> float:
 
     With k the rank of the target and w the semicircle density on (-2, 2), c solves
     (1 - k) int_c^2 (t - c) w = k c and abar = k - k²/2 + (1 - k)²/2 int_c^2 t (t - c) w; 1/2 for k = 1.
+    Untied, integrals count both signs and abar is twice as large: the statistical dimension of the nuclear norm (U4).
     A learner too narrow to keep all of t > c cuts the integrals at its own width.
     """
     from scipy.optimize import brentq  # noqa: PLC0415
 
-    k = channel.target.rank
+    k, sides = channel.target.rank, channel.sides
     if k >= 1.0:
         return 1.0 / channel.unit / labels.informative
     spare = max(channel.width - k, 0.0) / (1.0 - k)
-    narrow = -2.0 if spare >= 1.0 else brentq(lambda t: _tail(t, 0.0)[0] - spare, -2.0, 2.0, xtol=1e-15)
+    narrow = -2.0 if spare >= 1.0 else brentq(lambda t: sides * _tail(t, 0.0)[0] - spare, -2.0, 2.0, xtol=1e-15)
 
     def balance(c: float) -> float:
         cut = max(c, narrow)
-        return (1.0 - k) * _tail(cut, c)[1] - k * c
+        return (1.0 - k) * sides * _tail(cut, c)[1] - k * c
 
     c = brentq(balance, 0.0, 2.0, xtol=1e-15)
-    ratio = k - 0.5 * k**2 + 0.5 * (1.0 - k) ** 2 * _tail(max(c, narrow), c)[2]
-    return float(ratio / labels.informative)
+    ratio = k - 0.5 * k**2 + 0.5 * (1.0 - k) ** 2 * sides * _tail(max(c, narrow), c)[2]
+    return float(sides * ratio / labels.informative)
 
 
 def _tail(cut: float, c: float) -> tuple[float, float, float]:

@@ -4,20 +4,29 @@ Both temperatures are one here: target eigenvalues times β₀, Δ times β₀²
 then β S. The two channels (`input`, `output`) hold the equations themselves; this is where a task and a learner become them.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.equations.geometry import tied
+from onehead.aim.equations.geometry import geometry_of
 from onehead.aim.equations.input import CHANNELS, InputChannel
 from onehead.aim.equations.output import OutputChannel, ProxMemory
-from onehead.aim.equations.unknowns import Hats, Labels, Overlaps
-from onehead.aim.losses import loss_named
+from onehead.aim.equations.sectors import Consistent, SectorLinear, SectorOutput
+from onehead.aim.equations.separability import separability
+from onehead.aim.equations.unknowns import INFINITE, Hats, Labels, Overlaps, SectorHats, SectorOverlaps, SpectralMap
+from onehead.aim.losses import loss_on
 from onehead.aim.task import Learner, Task
+from onehead.errors import InvalidArgument
 
-__all__ = ["StateEvolution", "Units"]
+__all__ = ["SectorEvolution", "StateEvolution", "Units"]
+
+MOST_COUPLED = (
+    3  # rows that share logits and have hard labels: every combination of labels is summed over, T^T of them (U7)
+)
+SECTORS: dict[str, type[InputChannel]] = {"factorised": Consistent, "direct": SectorLinear}
 
 
 class Units(NamedTuple):
@@ -61,7 +70,12 @@ class StateEvolution:
     @classmethod
     def of(cls, task: Task, learner: Learner) -> "StateEvolution":
         """The equations of a task and a learner."""
-        geometry, kind = tied(task.tokens), CHANNELS[learner.param]
+        geometry, loss = geometry_of(task.attention, task.mask, task.tokens), loss_on(task.labels, learner.loss)
+        if loss.hard and geometry.coupled > MOST_COUPLED:
+            allowed = f"at most {MOST_COUPLED} with hard labels, a head tied or self and no mask: its rows share logits"
+            raise InvalidArgument("tokens", task.tokens, allowed)
+        two = geometry.sectors == 2
+        kind = SECTORS[learner.param] if two else CHANNELS[task.tied, learner.param]
         units, noise = Units(learner.beta, task.beta0, kind.degree), task.beta0**2 * task.noise
         channel = kind(
             target=task.target,
@@ -70,13 +84,13 @@ class StateEvolution:
             width=learner.width,
             unit=geometry.unit,
         )
-        output = OutputChannel(
-            loss=loss_named(learner.loss),
+        output = (SectorOutput if two else OutputChannel)(
+            loss=loss,
             geometry=geometry,
             label_power=task.beta0**2 * task.target.second_moment + 0.5 * noise,
             branch=learner.branch,
         )
-        return cls(channel, output, noise, units)
+        return (SectorEvolution if two else cls)(channel, output, noise, units)
 
     def with_decay(self, decay: float) -> "StateEvolution":
         """The same head at another weight decay, in reduced units."""
@@ -108,19 +122,30 @@ class StateEvolution:
         return Labels(self.label_power, self.noise, self.informative)
 
     def turn(
-        self,
-        q: float,
-        m: float,
-        sigma: float,
-        alpha: float,
-        *,
-        level: int,
-        twin: bool = False,
-        memory: ProxMemory | None = None,
+        self, state: Sequence[float], alpha: float, *, level: int, twin: bool = False, memory: ProxMemory | None = None
     ) -> tuple[Hats, Overlaps]:
         """One turn of the equations: overlaps -> hats -> overlaps."""
-        hats = self.output.hats(q, m, sigma, level=level, twin=twin, memory=memory).times(alpha)
+        hats = self.output.hats(*state, level=level, twin=twin, memory=memory).times(alpha)
         return hats, self.input.overlaps(hats)
+
+    def inside(self, logs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Keep m² <= q Q0, which extrapolation can violate, of (log q, log m) and what follows them."""
+        bound = 0.5 * (logs[0] + np.log(self.target_power)) + np.log1p(-1e-9)
+        return np.array([logs[0], min(logs[1], bound), *logs[2:]])
+
+    @property
+    def zero(self) -> Overlaps:
+        """The overlaps of no map."""
+        return Overlaps(0.0, 0.0, 0.0, 0.0, 0.0, SpectralMap(0.0, 0.0, 0.0, 0.0))
+
+    @property
+    def isotropic(self) -> "StateEvolution | None":
+        """The same head if all its logits were independent; None if it has one sector anyway."""
+        return None
+
+    def even(self, logs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The state whose sectors are all like this one; there is one."""
+        return logs
 
     def at_origin(self, alpha: float, level: int) -> tuple[float, Hats]:
         """The blur s of the first step from S = 0, and its hats, Sigma being that of a loss without curvature (4.6)."""
@@ -128,14 +153,29 @@ class StateEvolution:
         return q0 / (alpha * m0**2), Hats(alpha * q0, alpha * m0, alpha * m0)
 
     @property
+    def ridgeless(self) -> bool:
+        """Whether the limit λ → 0⁺ is known where the labels are fitted: of soft labels, and of a map of one sector (4, U12)."""
+        return not self.output.loss.hard and self.output.geometry.sectors == 1
+
+    @property
     def interpolation(self) -> float:
-        """Sample ratio up to which λ → 0⁺ fits every label (4.2)."""
+        """Sample ratio up to which λ → 0⁺ fits every label (4.2, U7.1); infinite where it is not known."""
+        if self.output.loss.hard:
+            return self.separability[0] if self.separability is not None else INFINITE
         return self.input.interpolation(self.labels)[0]
 
     @property
+    def separability(self) -> tuple[float, float] | None:
+        """Sample ratio up to which hard labels are separable, and its error, where that is known: untied maps of full width (U7.1)."""
+        geometry, full = self.output.geometry, not self.input.narrow(1.0)
+        if not (self.output.loss.hard and geometry.unit == 1.0 and geometry.sectors == 1 and full):
+            return None
+        return separability(geometry, self.target_power, self.noise)
+
+    @property
     def recovery(self) -> float:
-        """Sample ratio from which on λ → 0⁺ finds the target exactly (4.4); infinite if never."""
-        return self.input.recovery(self.labels)
+        """Sample ratio from which on λ → 0⁺ finds the target exactly (4.4); infinite if never, or not known."""
+        return self.input.recovery(self.labels) if self.ridgeless else INFINITE
 
     @property
     def narrow_interpolation(self) -> bool:
@@ -150,9 +190,49 @@ class StateEvolution:
     @property
     def direct_interpolation(self) -> float:
         """Interpolation and recovery of direct training: as many combinations as entries, whatever the target (4.5, 6)."""
+        if self.output.loss.hard:
+            return self.interpolation
         return 1.0 / self.output.geometry.unit / self.informative
 
     @property
     def bayes_optimal(self) -> float:
         """Recovery by the Bayes-optimal learner: as many combinations as eigenvectors have to be told apart (4.5)."""
-        return self.input.target.apart / self.output.geometry.unit / self.informative
+        return self.input.apart / self.output.geometry.unit / self.informative if self.ridgeless else INFINITE
+
+
+@dataclass(frozen=True)
+class SectorEvolution(StateEvolution):
+    """The equations of a head with two sectors."""
+
+    def at_origin(self, alpha: float, level: int) -> tuple[float, SectorHats]:  # type: ignore[override]
+        """The blur of the first step from S = 0, in which the sectors are not told apart, and its hats (4.6)."""
+        hats = self.output.at_origin(level).times(alpha)  # type: ignore[attr-defined]
+        return (hats.q + 0.25 * (hats.m_s - hats.m_a) ** 2 * self.target_power) / hats.m**2, hats
+
+    @property
+    def isotropic(self) -> StateEvolution:
+        """The same head if all its logits were independent: that of cross-attention (U5.5)."""
+        masked = "none" if self.output.geometry.blocks[0].select.shape[0] > 1 else "causal"
+        output = OutputChannel(
+            loss=self.output.loss,
+            geometry=geometry_of("cross", masked, self.output.geometry.tokens),
+            label_power=self.label_power,
+            branch=self.output.branch,
+        )
+        own = {f.name: getattr(self.input, f.name) for f in fields(InputChannel)}
+        kind = CHANNELS[False, "factorised" if self.input.degree == 1 else "direct"]
+        return StateEvolution(kind(**own), output, self.noise, self.units)
+
+    @property
+    def zero(self) -> SectorOverlaps:  # type: ignore[override]
+        """The overlaps of no map."""
+        return SectorOverlaps(*8 * (0.0,), SpectralMap(0.0, 0.0, 0.0, 0.0))
+
+    def inside(self, logs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Keep m² <= q Q0 in every sector."""
+        bound = 0.5 * (logs[:2] + np.log(self.target_power)) + np.log1p(-1e-9)
+        return np.concatenate([logs[:2], np.minimum(logs[2:4], bound), logs[4:]])
+
+    def even(self, logs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The state in which both sectors are like this one."""
+        return np.repeat(logs, 2)

@@ -8,11 +8,11 @@ certificate and no number of it is ever shown; the exact curve replaces it as so
 
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +22,10 @@ from onehead.aim.equations.output import ProxMemory
 from onehead.aim.equations.plateau import Shrunk, plateau_of
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import Overlaps, SpectralMap
-from onehead.aim.solve.iterate import Attempt, Secants, Vector, at_alpha, log_state
+from onehead.aim.solve.iterate import Attempt, Secants, Vector, at_alpha
 from onehead.aim.solve.solver import guesses
 from onehead.aim.task import Learner, Task
-from onehead.errors import SolveError
+from onehead.errors import NotConverged, SolveError
 from onehead.numerics.patience import stopwatch
 
 __all__ = [
@@ -46,12 +46,13 @@ Array = NDArray[np.float64]
 TOLERANCE = 3e-3  # residual of (log q, log m, log Sigma): half a pixel
 PATIENCE = 0.16  # seconds of work for one sketch; points not reached by then are left out
 COLD = 1.6  # times longer where there is no earlier sketch to start from
+HURRY = 4.0  # times longer until a point that is under way is given up
 RULE = 0  # the coarsest
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dot:
-    """One point of a sketch; ``state`` is (log q, log m, log Sigma), None where there is nothing to continue from."""
+    """One point of a sketch; ``state`` holds log q, log m and log Sigma, None where there is nothing to continue from."""
 
     x: float
     test_error: float
@@ -99,7 +100,7 @@ def sketch_ratios(
     """
     problem = StateEvolution.of(task, learner)
     place = _place(learner.decay + 1e-9, problem, task, learner)
-    kin = ("ratios", task.tokens, learner.param, str(learner.loss), learner.branch, learner.decay == 0.0)
+    kin = ("ratios", *_kind(task, learner), learner.decay == 0.0)
     problems = [(float(alpha), problem) for alpha in sorted(alphas, reverse=True)]
     return _sketch(kin, place, problems, None, full=full, patience=patience)
 
@@ -120,8 +121,14 @@ def sketch_decays(
         for decay in sorted(decays, reverse=True)
     ]
     place = _place(alpha, problems[0][1], task, learner)
-    kin = ("decays", task.tokens, learner.param, str(learner.loss), learner.branch)
+    kin = ("decays", *_kind(task, learner))
     return _sketch(kin, place, problems, alpha, full=False, patience=patience)
+
+
+def _kind(task: Task, learner: Learner) -> tuple[object, ...]:
+    """What makes the states of two sketches incomparable: all but numbers that move little by little."""
+    head = task.tokens, task.attention, task.mask, task.labels
+    return *head, learner.param, str(learner.loss), learner.branch
 
 
 def _place(first: float, problem: StateEvolution, task: Task, learner: Learner) -> Array:
@@ -141,7 +148,10 @@ def _sketch(
 ) -> Sketch:
     """Solve from the easy end of the axis to the hard one, from the nearest earlier sketch where there is one."""
     old = _nearest(kin, place)
-    late = stopwatch(patience * (COLD if old is None else 1.0))
+    patience *= COLD if old is None else 1.0
+    late, hurry = stopwatch(patience), stopwatch(HURRY * patience)
+    if old is None:
+        old = _of_twin(problems, alpha, patience)
     dots: list[Dot] = []
     # the map vanishes for few samples or much weight decay: if not at that end of the axis, nowhere on it
     x, problem = problems[-1] if alpha is None else problems[0]
@@ -150,13 +160,26 @@ def _sketch(
         if late():
             break
         start = _guesses(x, old, dots)
-        found = _solve(problem, x if alpha is None else alpha, x, start, may_be_zero=may_be_zero, full=full)
+        ratio = x if alpha is None else alpha
+        found = _solve(problem, ratio, x, start, hurry, may_be_zero=may_be_zero, full=full)
         if found is not None:
             dots.append(found)
     result = Sketch(kin=kin, place=place, dots=tuple(sorted(dots, key=lambda dot: dot.x)))
     with _lock:
         _recent.append(result)
     return result
+
+
+def _of_twin(problems: list[tuple[float, StateEvolution]], alpha: float | None, patience: float) -> Sketch | None:
+    """The sketch of heads that would have independent logits, for heads of two sectors to start from: they are close (U5.5)."""
+    twins = [(x, problem.isotropic) for x, problem in problems]
+    known = [(x, twin) for x, twin in twins if twin is not None]
+    if not known:
+        return None
+    drawn = _sketch(("twin",), np.empty(0), known, alpha, full=False, patience=patience)
+    even = problems[0][1].even
+    dots = [replace(dot, state=even(dot.state), secants=()) for dot in drawn.dots if dot.state is not None]
+    return replace(drawn, dots=tuple(dots)) if dots else None
 
 
 def _nearest(kin: tuple[object, ...], place: Array) -> Sketch | None:
@@ -189,7 +212,7 @@ def _state_at(old: Sketch, x: float) -> Vector | None:
     if not places[0] - 0.3 <= at <= places[-1] + 0.3:
         return None
     states = np.array([dot.state for dot in dots])
-    return np.array([np.interp(at, places, states[:, k]) for k in range(3)])
+    return np.array([np.interp(at, places, column) for column in states.T])
 
 
 def _solve(
@@ -197,6 +220,7 @@ def _solve(
     alpha: float,
     x: float,
     start: tuple[Vector | None, Secants],
+    late: Callable[[], bool],
     *,
     may_be_zero: bool,
     full: bool,
@@ -208,18 +232,32 @@ def _solve(
         if problem.decay == 0.0 and alpha >= problem.recovery:
             return _limit(problem, alpha, x, problem.input.recovered)
         if problem.decay == 0.0 and alpha <= problem.interpolation:
+            if not problem.ridgeless:
+                return None
             return _limit(problem, alpha, x, problem.input.interpolating(problem.labels, alpha, accuracy=1e-2).overlaps)
     except SolveError:
         return None
-    guess, secants = start
+    hurried, (guess, secants) = _hurried(problem, late), start
     rough = problem.target_power / problem.label_power  # shrunk by the noise, as in a linear model
     for state in chain([] if guess is None else [guess], _tried(guesses(problem, alpha, rough))):
         try:
-            found = at_alpha(problem, alpha, state, RULE, tolerance=TOLERANCE, secants=secants)
+            found = at_alpha(hurried, alpha, state, RULE, tolerance=TOLERANCE, secants=secants)
             return _dot(problem, found, x, full=full)
         except (SolveError, ArithmeticError):  # overflow at extreme values is no answer either
             secants = ()
     return None
+
+
+def _hurried(problem: StateEvolution, late: Callable[[], bool]) -> StateEvolution:
+    """The same equations, given up when time is over."""
+
+    class Hurried(type(problem)):  # type: ignore[misc]
+        def turn(self, *given: Any, **words: Any) -> Any:
+            if late():
+                raise NotConverged("there is no time for this point.")
+            return super().turn(*given, **words)
+
+    return Hurried(problem.input, problem.output, problem.noise, problem.units)
 
 
 def _tried(guesses: Iterator[Vector]) -> Iterator[Vector]:
@@ -228,25 +266,25 @@ def _tried(guesses: Iterator[Vector]) -> Iterator[Vector]:
         yield from guesses
 
 
-def _errors(problem: StateEvolution, q: float, m: float) -> tuple[float, float]:
+def _errors(problem: StateEvolution, pair: tuple[float, ...]) -> tuple[float, float]:
     """Test errors against noisy and clean labels, on the coarsest rule."""
     output = problem.output
     return (
-        output.fresh_loss(q, m, coarse=True, loss="squared"),
-        output.fresh_loss(q, m, coarse=True, loss="squared", power=problem.target_power),
+        output.fresh_loss(*pair, coarse=True, loss="squared"),
+        output.fresh_loss(*pair, coarse=True, loss="squared", power=problem.target_power),
     )
 
 
 def _dot(problem: StateEvolution, found: Attempt, x: float, *, full: bool) -> Dot:
     """Errors and training loss at a solution (2.4)."""
-    at: Overlaps = found.overlaps
+    at = found.overlaps
     if full:
-        test, clean = _errors(problem, at.q, at.m)
+        test, clean = _errors(problem, at.pair)
         there = ProxMemory(follow=True, points=found.memory.points)
-        loss = problem.output.averages(at.q, at.m, at.sigma, level=RULE, memory=there).loss
+        loss = problem.output.averages(*at.state, level=RULE, memory=there).loss
         train = found.alpha * loss + problem.input.penalty(at)
     else:
-        test, clean, train = problem.output.fresh_loss(at.q, at.m, coarse=True, loss="squared"), np.nan, np.nan
+        test, clean, train = problem.output.fresh_loss(*at.pair, coarse=True, loss="squared"), np.nan, np.nan
     return Dot(
         x=x,
         test_error=test,
@@ -254,22 +292,24 @@ def _dot(problem: StateEvolution, found: Attempt, x: float, *, full: bool) -> Do
         train_loss=train,
         rank=at.rank,
         map=at.map,
-        state=log_state(at),
+        state=at.logs,
         secants=found.secants,
     )
 
 
 def _zero(problem: StateEvolution, alpha: float, x: float) -> Dot:
     """Below emergence (4.6)."""
-    test, clean, train = *_errors(problem, 0.0, 0.0), problem.output.fresh_loss(0.0, 0.0, coarse=True)
+    nothing = problem.zero.pair
+    test, clean, train = *_errors(problem, nothing), problem.output.fresh_loss(*nothing, coarse=True)
     where = SpectralMap(1.0, 1.0, 1.0, 0.0)
     return Dot(x=x, test_error=test, test_error_clean=clean, train_loss=alpha * train, rank=0.0, map=where)
 
 
 def _limit(problem: StateEvolution, alpha: float, x: float, near: Overlaps) -> Dot:
     """The limit λ → 0⁺ below interpolation (4.1), or beyond recovery (4.4)."""
-    test, clean = _errors(problem, near.q, near.m)
-    floor = alpha * problem.output.fresh_loss(problem.label_power, problem.label_power, coarse=True)
+    test, clean = _errors(problem, near.pair)
+    at_label = problem.output.even(problem.label_power, problem.label_power)
+    floor = alpha * problem.output.fresh_loss(*at_label, coarse=True)
     return Dot(x=x, test_error=test, test_error_clean=clean, train_loss=floor, rank=near.rank, map=near.map)
 
 
@@ -283,7 +323,9 @@ def dot(task: Task, learner: Learner, alpha: float, *, patience: float = PATIENC
     >>> 0.6 < found.rank < 0.7
     True
     """
-    near = [4.0 * alpha, 2.0 * alpha, 1.4 * alpha, alpha]
+    problem = StateEvolution.of(task, learner)
+    direct = problem.output.loss.hard or problem.isotropic is not None  # convex, or started from its twin; and slow
+    near = [alpha] if direct else [4.0 * alpha, 2.0 * alpha, 1.4 * alpha, alpha]
     drawn = sketch_ratios(task, learner, near, full=False, patience=patience)
     return next((d for d in drawn.dots if d.x == float(alpha)), None)
 

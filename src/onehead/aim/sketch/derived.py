@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.sketch.curves import Dot, sketch_plateau, sketch_ratios
 from onehead.aim.task import Learner, Task
-from onehead.aim.verbs.decompose import distance_parts
+from onehead.aim.verbs.decompose import check_split, distance_parts
 from onehead.aim.verbs.predict import predict
 from onehead.aim.words import dimension
 from onehead.errors import OneheadError
@@ -40,8 +40,9 @@ def sketch_law(task: Task, learner: Learner, found: Dot) -> tuple[float, list[Li
     if s <= 0.0:
         return 1.0 - found.rank, [target_law(task, learner)]
     law, own = StateEvolution.of(task, learner).input.law(s), slope / learner.beta
+    cut = cut if law.sides == 1 else max(cut, 0.0)  # of a law with both signs the positive half, twice
     sources = [_grid(max(low, cut), high) for low, high in law.edges if high > cut]
-    return 1.0 - found.rank, [(own * (x - eps), law.density(x) / own) for x in sources]
+    return 1.0 - found.rank, [(own * (x - eps), law.sides * law.density(x) / own) for x in sources]
 
 
 def target_law(task: Task, learner: Learner) -> Line:
@@ -84,8 +85,9 @@ def sketch_parts(
     task: Task, learner: Learner, samples: Sequence[float]
 ) -> tuple[list[float], list[tuple[float, float, float, float]]]:
     """Samples, and underfitting, approximation, overfitting and mismatch there (8), with one derivative half way."""
-    at, _, dots = sketch_excess(task, learner, samples)
+    check_split(task, learner)
     problem, end = StateEvolution.of(task, learner), sketch_plateau(task, learner)
+    at, _, dots = sketch_excess(task, learner, samples)
     (last_q, last_m), table = end.overlaps, []
     for dot in dots[::2]:  # the laws of these targets are dear: every second point is enough for the eye
         q, m = (0.0, 0.0) if dot.state is None else (float(v) for v in np.exp(dot.state[:2]))

@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 from onehead.aim.equations.emergence import is_zero
 from onehead.aim.equations.output import ProxMemory
 from onehead.aim.equations.state_evolution import StateEvolution
-from onehead.aim.equations.unknowns import INFINITE, Hats, Overlaps, SpectralMap
+from onehead.aim.equations.unknowns import INFINITE, AnyHats, AnyOverlaps, Hats, Overlaps, SpectralMap
 from onehead.aim.solve.doubt import Doubt, doubt_of_limit, doubt_of_zero, stated_errors
 from onehead.aim.solve.iterate import Vector
 from onehead.aim.solve.solver import VISIBLE_SWITCH, Solution, solve
 from onehead.aim.targets import Target
+from onehead.errors import OutsideDomain
 from onehead.results import Certificate, Kind
 
 __all__ = ["NARROW", "AimCertificate", "Numbers", "numbers_at"]
@@ -47,8 +48,8 @@ class AimCertificate(Certificate):
 class Numbers(NamedTuple):
     """What a sample ratio gives, in reduced units."""
 
-    overlaps: Overlaps
-    hats: Hats
+    overlaps: AnyOverlaps
+    hats: AnyHats
     train: float
     certificate: AimCertificate
     jacobian: NDArray[np.float64] | None = None
@@ -68,23 +69,22 @@ def numbers_at(problem: StateEvolution, alpha: float, start: Vector | None = Non
 def _solved(problem: StateEvolution, solution: Solution) -> Numbers:
     """Numbers and certificate of a converged solution."""
     overlaps, hats, alpha, output = solution.overlaps, solution.hats, solution.alpha, problem.output
-    q, m, sigma = overlaps.q, overlaps.m, overlaps.sigma
+    state, sigma = overlaps.state, overlaps.sigma
     there = ProxMemory(follow=True, points=solution.memory.points)  # every prox is at its minimum already
-    full = output.averages(q, m, sigma, level=solution.level, detail=2, memory=there)
+    full = output.averages(*state, level=solution.level, detail=2, memory=there)
     penalty = problem.input.penalty(overlaps)
     train = alpha * full.loss + penalty
     # the same by the other form (2.4): the Moreau envelope plus a combination of the six scalars, which equals half of
     # Tr S grad(penalty) at a fixed point: the penalty times its degree in S
-    other = alpha * full.envelope(sigma) + 0.5 * (hats.m * m - hats.sigma * q) + 0.25 * hats.q * sigma
+    other = alpha * full.envelope(sigma) + overlaps.balance(hats) / output.geometry.unit
     other -= (problem.input.degree - 1) * penalty
-    switch = output.switch_mass(q, m, sigma, level=solution.level)
-    stein = output.hats_of(full, q, m, sigma, derivative=False).sigma
-    from_trace = output.geometry.unit * full.trace / sigma
+    switch = output.switch_mass(*state, level=solution.level)
+    stein, from_trace = (output.hats_of(full, *state, derivative=derivative).sigma for derivative in (False, True))
     spectral = problem.input.replicon(overlaps, hats)
     replicon = None
     if spectral is not None:
         replicon = output.geometry.unit * alpha / sigma**2 * full.trace_square * spectral
-    status, kind, warnings = _judged(output.loss.kind, switch, replicon)
+    status, kind, warnings = _judged(problem, overlaps.rank, switch, replicon)
     certificate = AimCertificate(
         status=status,
         kind=kind,
@@ -103,26 +103,28 @@ def _solved(problem: StateEvolution, solution: Solution) -> Numbers:
 def _with_errors(problem: StateEvolution, certificate: AimCertificate, alpha: float, doubt: Doubt) -> AimCertificate:
     """The error of every number, and a warning where that of the test error is larger than it should be."""
     errors, warnings = stated_errors(problem, alpha, doubt), certificate.warnings
-    q, m, *_ = doubt.found.overlaps
-    test, error = problem.output.fresh_loss(q, m, loss="squared"), errors["test_error"]
+    test, error = problem.output.fresh_loss(*doubt.found.overlaps.pair, loss="squared"), errors["test_error"]
     if error > ACCURACY * test + ROUNDING:
         warnings = (*warnings, f"the test error is good to {error / test:.1e}, relative, not to {ACCURACY:g}")
     return replace(certificate, errors=errors, quadrature_error=error, warnings=warnings)
 
 
-def _judged(kind: Kind, switch: float, replicon: float | None) -> tuple[str, Kind, tuple[str, ...]]:
-    """Status, kind of truth and warnings of a converged solution; one without a replicon is limited by its width (3)."""
-    warnings, status = [], "converged"
+def _judged(
+    problem: StateEvolution, rank: float, switch: float, replicon: float | None
+) -> tuple[str, Kind, tuple[str, ...]]:
+    """Status, kind of truth and warnings of a converged solution."""
+    warnings, status, kind = [], "converged", problem.output.loss.kind
     if switch > VISIBLE_SWITCH:
         status, kind = "converged, approximate: the two branches differ", "heuristic"
         warnings.append(
             f"for {switch:.1%} of the samples the output layer has a lower minimum than the one near the label, so the "
             "theory is approximate here; compare branch='label' with branch='global'"
         )
-    if replicon is None:
-        kind = "heuristic"
-        warnings.append(NARROW)
-    elif replicon >= 1.0:
+    for text in (NARROW if problem.input.narrow(rank) else None, problem.input.heuristic):
+        if text is not None:
+            kind = "heuristic"
+            warnings.append(text)
+    if replicon is not None and replicon >= 1.0:
         kind = "heuristic"
         warnings.append("the replicon is not below one: the solution is unstable and the numbers approximate")
     return status, kind, tuple(warnings)
@@ -132,16 +134,27 @@ def _not_emerged(problem: StateEvolution, alpha: float) -> Numbers:
     """S = 0: weight decay keeps the map at zero (4.6)."""
     s, hats = problem.at_origin(alpha, ORIGIN)
     eps = problem.input.unit * problem.decay / hats.m
-    overlaps = Overlaps(0.0, 0.0, 0.0, 0.0, 0.0, SpectralMap(s, eps, eps, 0.0))
-    hats = hats._replace(sigma=INFINITE)
+    overlaps = problem.zero._replace(map=SpectralMap(s, eps, eps, 0.0))
+    hats = Hats(hats.q, hats.m, INFINITE)
     certificate = AimCertificate(status="not emerged: S = 0 is the minimum", kind=problem.output.loss.kind)
     certificate = _with_errors(problem, certificate, alpha, doubt_of_zero(problem, alpha, ORIGIN, overlaps, hats))
-    return Numbers(overlaps, hats, alpha * problem.output.fresh_loss(0.0, 0.0), certificate)
+    return Numbers(overlaps, hats, alpha * problem.output.fresh_loss(*overlaps.pair), certificate)
 
 
 def _limit(problem: StateEvolution, alpha: float) -> Numbers | None:
     """The limit λ → 0⁺ where it needs no proximal operator: interpolation (4.1) and perfect recovery (4.4)."""
-    floor = alpha * problem.output.fresh_loss(problem.label_power, problem.label_power)  # loss at the label
+    if problem.output.loss.hard:
+        _check_limit_of_hard_labels(problem, alpha)
+        return None
+    if not problem.ridgeless:
+        if alpha > problem.interpolation:
+            return None
+        raise OutsideDomain(
+            f"below alpha = {problem.interpolation:.4g} the limit λ → 0⁺ of self-attention that sees its own logit is not known; give "
+            "weight_decay a small positive number, or use attention cross or mask strict."
+        )
+    at_label = problem.output.even(problem.label_power, problem.label_power)
+    floor = alpha * problem.output.fresh_loss(*at_label)
     if alpha >= problem.recovery:
         status = "perfect recovery: S equals the target; sigma and the hats have no finite limit"
         kind, warnings = _narrow(problem.output.loss.kind, narrow=problem.narrow_recovery)
@@ -156,6 +169,21 @@ def _limit(problem: StateEvolution, alpha: float) -> Numbers | None:
     kind, warnings = _narrow(problem.output.loss.kind, narrow=problem.input.narrow(state.overlaps.rank))
     certificate = AimCertificate(status=status, kind=kind, residual=state.residual, warnings=warnings)
     return _of_limit(problem, alpha, state.overlaps, floor, certificate)
+
+
+def _check_limit_of_hard_labels(problem: StateEvolution, alpha: float) -> None:
+    """Where hard labels are separable the map grows without bound as λ → 0⁺ (U7.1); beyond, it is solved for."""
+    known = problem.separability
+    if known is None:
+        raise OutsideDomain(
+            "the limit λ → 0⁺ of hard labels is known for untied heads of full width (attention cross, or mask strict) alone; give "
+            "weight_decay a small positive number."
+        )
+    if alpha <= known[0]:
+        raise OutsideDomain(
+            f"at alpha = {alpha:.4g} the hard labels are separable, as they are up to {known[0]:.4g}: as λ → 0⁺ the map grows without "
+            "bound; give weight_decay a positive number."
+        )
 
 
 def _of_limit(

@@ -14,7 +14,7 @@ from onehead.aim.equations.output import ProxMemory
 from onehead.aim.equations.plateau import plateau_of
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import Hats, Overlaps
-from onehead.aim.solve.iterate import TOLERANCE, Attempt, Vector, at_alpha, inside, log_state, turn_once
+from onehead.aim.solve.iterate import TOLERANCE, Attempt, Vector, at_alpha, turn_once
 from onehead.errors import OutsideDomain, SolveError
 from onehead.numerics.fixed_point import fixed_point
 
@@ -79,7 +79,7 @@ def _at_sigma(
         q, m = (float(v) for v in np.exp(y))
         unit = problem.output.hats(q, m, sigma, level=level, memory=memory)
         last["gap"], overlaps = route(unit, sigma)
-        return log_state(overlaps)[:2]
+        return overlaps.logs[:2]
 
     found = fixed_point(
         turn,
@@ -89,7 +89,7 @@ def _at_sigma(
         max_step=0.3,
         # a point that loses its minimum moves on once and for all: give such moves time to die out
         patience=60,
-        project=lambda y: inside(problem, y),
+        project=problem.inside,
     )
     return _AtSigma(log_sigma, last["gap"], found.value, found.evaluations)
 
@@ -110,7 +110,7 @@ def relax(problem: StateEvolution, alpha: float, level: int) -> Vector:
     m0 = problem.output.at_origin(level)[1]
     easy = float(np.log(0.04 * problem.informative / m0))  # A is a fiftieth of the most it can be
     early = problem.with_decay(0.9 * largest_decay(problem, alpha))
-    start = log_state(early.input.overlaps(early.at_origin(alpha, level)[1]))[:2]
+    start = early.input.overlaps(early.at_origin(alpha, level)[1]).logs[:2]
     return _walk(problem, _decay_route(problem, alpha), easy, start, level)
 
 
@@ -163,7 +163,7 @@ def polish(problem: StateEvolution, alpha: float, state: Vector, level: int, *, 
         used += new.evaluations
     found = np.array([*new.state, new.log_sigma])
     hats, overlaps = turn_once(problem, alpha, found, level, memory=memory)
-    residual = float(np.max(np.abs(log_state(overlaps) - found)))
+    residual = float(np.max(np.abs(overlaps.logs - found)))
     if not residual < TOLERANCE:
         attempt = at_alpha(problem, alpha, found, level, memory=memory)
         return attempt._replace(evaluations=attempt.evaluations + used)

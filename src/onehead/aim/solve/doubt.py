@@ -12,8 +12,8 @@ import numpy as np
 
 from onehead.aim.equations.output import Averages, ProxMemory, of_parts
 from onehead.aim.equations.state_evolution import StateEvolution
-from onehead.aim.equations.unknowns import Hats, Overlaps
-from onehead.aim.solve.iterate import Attempt, Vector, inside, log_state, turn_once
+from onehead.aim.equations.unknowns import AnyHats, AnyOverlaps, Hats, Overlaps
+from onehead.aim.solve.iterate import Attempt, Vector, turn_once
 from onehead.errors import SolveError
 
 __all__ = [
@@ -41,7 +41,7 @@ class Slopes(NamedTuple):
     @property
     def response(self) -> Vector:
         """(1 - F')^-1."""
-        return np.asarray(np.linalg.inv(np.eye(3) - self.turn))
+        return np.asarray(np.linalg.inv(np.eye(len(self.turn)) - self.turn))
 
 
 class Alternative(NamedTuple):
@@ -51,8 +51,8 @@ class Alternative(NamedTuple):
     that nothing else moves it (2.4).
     """
 
-    overlaps: Overlaps
-    hats: Hats
+    overlaps: AnyOverlaps
+    hats: AnyHats
     envelope: float
 
 
@@ -80,8 +80,8 @@ class Doubt:
 
     @property
     def relative(self) -> float:
-        """The larger of the relative errors of q and m."""
-        return max(self.error(lambda at: float(_logs(at)[0])), self.error(lambda at: float(_logs(at)[1])))
+        """The largest of the relative errors of q and m."""
+        return max(self.error(lambda at, k=k: float(_logs(at)[k])) for k in range(len(self.found.overlaps.pair)))  # type: ignore[misc]
 
 
 def slopes_at(problem: StateEvolution, attempt: Attempt) -> Slopes:
@@ -90,11 +90,13 @@ def slopes_at(problem: StateEvolution, attempt: Attempt) -> Slopes:
 
     def at(state: Vector) -> tuple[Vector, Vector]:
         hats, overlaps = turn_once(problem, attempt.alpha, state, 0, memory=memory)
-        return log_state(overlaps), np.log(hats)
+        return overlaps.logs, np.log(hats)
 
     centre = at(y)
-    turn, hats = np.empty((3, 3)), np.empty((3, 3))
-    for k, change in enumerate((1e-3, -1e-3, 1e-3)):  # a smaller m and a larger q stay inside m² <= q Q0
+    turn, hats = np.empty((y.size, y.size)), np.empty((y.size, y.size))
+    for k, change in enumerate(
+        np.repeat((1e-3, -1e-3, 1e-3), y.size // 3)
+    ):  # smaller m and larger q stay inside m² <= q Q0
         moved = y.copy()
         moved[k] += change
         there = at(moved)
@@ -109,7 +111,7 @@ def doubt_of(problem: StateEvolution, attempt: Attempt, slopes: Slopes) -> Doubt
 
 def _logs(at: Alternative) -> Vector:
     """log q and log m."""
-    return np.log(np.maximum(at.overlaps[:2], 1e-300))
+    return np.log(np.maximum(at.overlaps.pair, 1e-300))
 
 
 @dataclass(frozen=True)
@@ -122,13 +124,13 @@ class _Looking:
 
     def doubt(self) -> Doubt:
         output, attempt = self.problem.output, self.attempt
-        q, m, sigma = at = attempt.overlaps[:3]
-        level, detail = attempt.level, int(output.use_derivatives(q, m))
+        at, pair, sigma = attempt.overlaps.state, attempt.overlaps.pair, attempt.overlaps.sigma
+        level, detail = attempt.level, int(output.use_derivatives(*pair))
         assert attempt.memory.averages is not None
         found = Alternative(attempt.overlaps, attempt.hats, attempt.memory.averages.envelope(sigma))
         # the iteration stopped at a residual, which the response of the equations makes larger
         others = [
-            self._moved(np.abs(self.slopes.response) @ np.full(3, attempt.residual), attempt.hats, found.envelope)
+            self._moved(np.abs(self.slopes.response) @ np.full(len(at), attempt.residual), attempt.hats, found.envelope)
         ]
         if attempt.memory.follow:  # proximal points that were kept in their minima choose again
             others.append(self._by(output.averages(*at, level=level, detail=detail)))
@@ -137,52 +139,51 @@ class _Looking:
             return Doubt(found, (), tuple(others), jumps=False)
         pieces = output.parts(*at, level=level, memory=attempt.memory if attempt.memory.follow else None)
         parts, jumps = [self._by(piece) for piece in pieces], False
-        if not (output.jumps or output.convex_at(sigma) or output.narrow_angle(q, m)):
+        if not (output.jumps or output.convex_at(*attempt.overlaps.sigmas) or output.narrow_angle(*pair)):
             stein = [self._by(piece, derivative=False) for piece in pieces]
             gaps = np.array([_logs(one) - _logs(other) for one, other in zip(stein, parts, strict=True)])
             gap, error = gaps.mean(axis=0), gaps.std(axis=0, ddof=1) / np.sqrt(len(gaps))
             jumps = bool(np.any(np.abs(gap) > SURE * error))
-            others.append(self._moved(np.array([*gap, 0.0]), attempt.hats, found.envelope))
+            others.append(self._moved(np.pad(gap, (0, len(at) - len(gap))), attempt.hats, found.envelope))
         return Doubt(found, tuple(parts), tuple(others), jumps)
 
     def _by(self, averages: Averages, *, derivative: bool | None = None) -> Alternative:
         """The solution on the nodes that gave these averages at the state found."""
-        output, (q, m, sigma) = self.problem.output, self.attempt.overlaps[:3]
+        output, at = self.problem.output, self.attempt.overlaps
         if derivative is None:
-            derivative = output.use_derivatives(q, m)
-        hats = output.hats_of(averages, q, m, sigma, derivative=derivative).times(self.attempt.alpha)
-        envelope = averages.envelope(sigma)
+            derivative = output.use_derivatives(*at.pair)
+        hats = output.hats_of(averages, *at.state, derivative=derivative).times(self.attempt.alpha)
+        envelope = averages.envelope(at.sigma)
         try:
-            gap = log_state(self.problem.input.overlaps(hats)) - self.attempt.state
+            gap = self.problem.input.overlaps(hats).logs - self.attempt.state
         except SolveError:
             return self._zero(envelope)
         return self._moved(self.slopes.response @ gap, hats, envelope)
 
-    def _moved(self, shift: Vector, hats: Hats, envelope: float) -> Alternative:
+    def _moved(self, shift: Vector, hats: AnyHats, envelope: float) -> Alternative:
         """The solution moved by a shift of y, and the hats with it."""
         shift = np.clip(shift, -LARGEST, LARGEST)
-        moved = Hats(*np.exp(np.log(hats) + self.slopes.hats @ shift).tolist())
+        moved = type(hats)(*np.exp(np.log(hats) + self.slopes.hats @ shift).tolist())
         try:
             overlaps = self.problem.input.overlaps(moved)
         except SolveError:
             return self._zero(envelope)
-        q, m, sigma = np.exp(inside(self.problem, self.attempt.state + shift)).tolist()
-        return Alternative(overlaps._replace(q=q, m=m, sigma=sigma), moved, envelope)
+        state = np.exp(self.problem.inside(self.attempt.state + shift)).tolist()
+        return Alternative(overlaps.at(*state), moved, envelope)
 
     def _zero(self, envelope: float) -> Alternative:
         """No solution but the zero map."""
-        zero = Overlaps(0.0, 0.0, 0.0, 0.0, 0.0, self.attempt.overlaps.map)
-        return Alternative(zero, self.attempt.hats, envelope)
+        return Alternative(self.attempt.overlaps.none, self.attempt.hats, envelope)
 
 
-def doubt_of_zero(problem: StateEvolution, alpha: float, level: int, overlaps: Overlaps, hats: Hats) -> Doubt:
+def doubt_of_zero(problem: StateEvolution, alpha: float, level: int, overlaps: AnyOverlaps, hats: Hats) -> Doubt:
     """The zero map: its hats are averages over labels, and what it would take to emerge follows from them (4.6)."""
     errors = problem.output.at_origin_error(level)
     shift = [1.0 + alpha * error / hat for error, hat in zip(errors, hats[:2], strict=True)]
     less_m = Hats(hats.q, hats.m / shift[1], hats.sigma)
-    where, found = overlaps.map, Alternative(overlaps, hats, problem.output.fresh_loss(0.0, 0.0))
+    where, found = overlaps.map, Alternative(overlaps, hats, problem.output.fresh_loss(*overlaps.pair))
     moved = where._replace(s=where.s * shift[0] * shift[1] ** 2, eps=where.eps * shift[1])
-    own = problem.output.fresh_loss_error(0.0, 0.0)
+    own = problem.output.fresh_loss_error(*overlaps.pair)
     others = (
         found._replace(hats=hats._replace(q=hats.q * shift[0]), envelope=found.envelope + own),
         found._replace(overlaps=overlaps._replace(map=moved), hats=less_m),
@@ -208,19 +209,21 @@ def doubt_of_limit(overlaps: Overlaps, hats: Hats, residual: float) -> Doubt:
 
 def stated_errors(problem: StateEvolution, alpha: float, doubt: Doubt) -> dict[str, float]:
     """The error of every number of an answer, in the units in which it is given (1.5); none of one that is infinite."""
-    output, units, (q, m, *_) = problem.output, problem.units, doubt.found.overlaps
+    output, units, pair = problem.output, problem.units, doubt.found.overlaps.pair
+
+    def carried(number: Callable[..., float]) -> float:
+        """What the errors of q and m make of an average over fresh samples, to first order."""
+        if 0.0 in pair:
+            return 0.0
+        here, slopes = number(*pair), []
+        for k, step in enumerate(np.repeat((1e-4, -1e-4), len(pair) // 2)):  # a larger q, a smaller m
+            moved = [x * (1.0 + step) if i == k else x for i, x in enumerate(pair)]
+            slopes.append((number(*moved) - here) / (step * pair[k]))
+        return doubt.error(lambda at: float(np.dot(slopes, at.overlaps.pair)))
 
     def on_fresh(**words: Any) -> float:
-        """What the errors of q and m make of an average over fresh samples, to first order, and its own error."""
-        own = output.fresh_loss_error(q, m, **words)
-        if q == 0.0 or m == 0.0:
-            return own
-        step = 1e-4
-        here, wider, nearer = (
-            output.fresh_loss(*at, **words) for at in ((q, m), (q * (1.0 + step), m), (q, m * (1.0 - step)))
-        )
-        by_q, by_m = (wider - here) / (step * q), (here - nearer) / (step * m)
-        return own + doubt.error(lambda at: by_q * at.overlaps.q + by_m * at.overlaps.m)
+        """The error of an average loss over fresh samples: carried, and its own."""
+        return output.fresh_loss_error(*pair, **words) + carried(lambda *at: output.fresh_loss(*at, **words))
 
     to_own = units.own(1.0, 1.0)
     numbers: dict[str, Callable[[Alternative], float]] = {
@@ -236,10 +239,15 @@ def stated_errors(problem: StateEvolution, alpha: float, doubt: Doubt) -> dict[s
         "slope": lambda at: at.overlaps.map.slope / units.beta,
     }
     test = on_fresh(loss="squared")
+    own = {} if output.loss.yardstick else {"test_loss": on_fresh()}
+    drawn = {"zero_one_error": carried(output.zero_one)} if output.loss.hard else {}
     return {
         "test_error": test,
         "test_error_clean": on_fresh(loss="squared", power=problem.target_power),
-        "test_loss": test if output.loss.yardstick else on_fresh(),
+        "test_loss": test,
+        "test_cross_entropy": on_fresh(loss="cross-entropy"),
+        **own,
+        **drawn,
         "excess_error": test,
         "train_loss": alpha * doubt.error(lambda at: at.envelope),
     } | {name: doubt.error(number) for name, number in numbers.items() if np.isfinite(number(doubt.found))}

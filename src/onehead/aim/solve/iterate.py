@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from onehead.aim.equations.output import ProxMemory
 from onehead.aim.equations.state_evolution import StateEvolution
-from onehead.aim.equations.unknowns import Hats, Overlaps
+from onehead.aim.equations.unknowns import AnyHats, AnyOverlaps, Hats, Overlaps
 from onehead.errors import OutsideDomain
 from onehead.numerics.fixed_point import fixed_point
 
-__all__ = ["TOLERANCE", "Attempt", "Opposed", "Secants", "Vector", "at_alpha", "inside", "log_state", "turn_once"]
+__all__ = ["TOLERANCE", "Attempt", "Opposed", "Secants", "Vector", "at_alpha", "turn_once"]
 
 Vector = NDArray[np.float64]
 Secants = tuple[tuple[Vector, Vector], ...]
@@ -35,8 +35,8 @@ class Opposed(OutsideDomain):
 class Attempt(NamedTuple):
     """A solution on one quadrature rule."""
 
-    overlaps: Overlaps
-    hats: Hats
+    overlaps: AnyOverlaps
+    hats: AnyHats
     residual: float
     evaluations: int
     level: int
@@ -47,7 +47,7 @@ class Attempt(NamedTuple):
     @property
     def state(self) -> Vector:
         """(log q, log m, log Sigma)."""
-        return np.log([self.overlaps.q, self.overlaps.m, self.overlaps.sigma])
+        return self.overlaps.logs
 
 
 def turn_once(
@@ -60,21 +60,10 @@ def turn_once(
     memory: ProxMemory | None = None,
 ) -> tuple[Hats, Overlaps]:
     """One turn of the equations: overlaps -> hats -> overlaps."""
-    q, m, sigma = (float(v) for v in np.exp(y))
-    if q == 0.0:
+    state = np.exp(y).tolist()
+    if state[0] == 0.0:
         raise OutsideDomain("the iterate ran into the zero map.")
-    return problem.turn(q, m, sigma, alpha, level=level, twin=twin, memory=memory)
-
-
-def inside(problem: StateEvolution, y: Vector) -> Vector:
-    """Keep m² <= q Q0, which extrapolation can violate."""
-    bound = 0.5 * (y[0] + np.log(problem.target_power)) + np.log1p(-1e-9)
-    return np.array([y[0], min(y[1], bound), *y[2:]])
-
-
-def log_state(overlaps: Overlaps) -> Vector:
-    """(log q, log m, log Sigma)."""
-    return np.log([overlaps.q, max(overlaps.m, 1e-300), overlaps.sigma])
+    return problem.turn(state, alpha, level=level, twin=twin, memory=memory)
 
 
 def at_alpha(
@@ -93,7 +82,7 @@ def at_alpha(
 
     def turn(y: Vector) -> Vector:
         last["step"] = turn_once(problem, alpha, y, level, memory=memory)
-        return log_state(last["step"][1])
+        return last["step"][1].logs
 
     found = fixed_point(
         turn,
@@ -102,7 +91,7 @@ def at_alpha(
         max_evaluations=300,
         # a point that follows its minimum and loses it moves on once and for all: give such moves time to die out
         patience=80 if memory.follow else 16,
-        project=lambda y: inside(problem, y),
+        project=problem.inside,
         secants=secants,
     )
     hats, overlaps = last["step"]

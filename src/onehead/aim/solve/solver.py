@@ -9,11 +9,11 @@ import numpy as np
 from onehead.aim.equations.output import ProxMemory
 from onehead.aim.equations.plateau import plateau_of
 from onehead.aim.equations.state_evolution import StateEvolution
-from onehead.aim.equations.unknowns import Hats, Overlaps
+from onehead.aim.equations.unknowns import AnyHats, AnyOverlaps
 from onehead.aim.solve.continuation import polish, relax, walk
 from onehead.aim.solve.doubt import Doubt, doubt_of, slopes_at
-from onehead.aim.solve.iterate import Attempt, Opposed, Secants, Vector, at_alpha, log_state
-from onehead.errors import NotConverged, SolveError
+from onehead.aim.solve.iterate import Attempt, Opposed, Secants, Vector, at_alpha
+from onehead.errors import NotConverged, OutsideDomain, SolveError
 
 __all__ = ["VISIBLE_SWITCH", "Solution", "guesses", "solve"]
 
@@ -35,8 +35,8 @@ class Solution:
     """
 
     alpha: float
-    overlaps: Overlaps
-    hats: Hats
+    overlaps: AnyOverlaps
+    hats: AnyHats
     residual: float
     evaluations: int
     level: int
@@ -47,7 +47,7 @@ class Solution:
     @property
     def state(self) -> Vector:
         """(log q, log m, log Sigma)."""
-        return np.log([self.overlaps.q, self.overlaps.m, self.overlaps.sigma])
+        return self.overlaps.logs
 
 
 def solve(problem: StateEvolution, alpha: float, start: Vector | None = None) -> Solution:
@@ -99,8 +99,8 @@ def _refined(problem: StateEvolution, alpha: float, state: Vector, secants: Seca
 
 def _hops(problem: StateEvolution, attempt: Attempt) -> bool:
     """Whether proximal points hop between minima: a lattice and its twin may then agree by chance, and a coarser one counts too."""
-    output, (q, m, sigma, *_) = problem.output, attempt.overlaps
-    return not output.geometry.sampled and output.switch_mass(q, m, sigma, level=0) > VISIBLE_SWITCH
+    output = problem.output
+    return not output.geometry.sampled and output.switch_mass(*attempt.overlaps.state, level=0) > VISIBLE_SWITCH
 
 
 def _coarse(problem: StateEvolution, alpha: float, start: Vector | None) -> tuple[Vector, Secants, int]:
@@ -117,6 +117,8 @@ def _coarse(problem: StateEvolution, alpha: float, start: Vector | None) -> tupl
         with suppress(SolveError):
             return relax(problem, alpha, 0), (), 0
     try:
+        if not problem.input.by_sigma:
+            raise NotConverged("no start led to one.")
         return walk(problem, alpha, 0), (), 0
     except SolveError as failure:
         raise _lost(alpha, failure) from failure
@@ -124,10 +126,11 @@ def _coarse(problem: StateEvolution, alpha: float, start: Vector | None) -> tupl
 
 def _at_level(problem: StateEvolution, alpha: float, state: Vector, level: int, secants: Secants) -> Attempt:
     """Solve on one rule: at fixed α, else by way of Sigma with every prox kept in its minimum, α or λ being the unknown."""
-    routes: list[Callable[[], Attempt]] = [
-        lambda: at_alpha(problem, alpha, state, level, secants=secants),
-        lambda: polish(problem, alpha, state, level),
-    ]
+    routes: list[Callable[[], Attempt]] = [lambda: at_alpha(problem, alpha, state, level, secants=secants)]
+    if problem.input.by_sigma:
+        routes.append(lambda: polish(problem, alpha, state, level))
+    else:
+        routes.append(lambda: at_alpha(problem, alpha, state, level, memory=ProxMemory(follow=True)))
     if problem.input.relaxes:
         routes.append(lambda: polish(problem, alpha, state, level, by_decay=True))
     failure: SolveError = NotConverged("the equations have several solutions far apart.")
@@ -156,21 +159,25 @@ def _lost(alpha: float, failure: SolveError) -> NotConverged:
 
 def guesses(problem: StateEvolution, alpha: float, shrinkage: float) -> Iterator[Vector]:
     """Starts without a neighbour: the interpolating limit below interpolation, the plateau, close to emergence (2.8, 4.1)."""
-    if problem.input.emerges and alpha < problem.interpolation:
+    if problem.input.emerges and not problem.output.loss.hard and alpha < problem.interpolation:
         with suppress(SolveError):  # without noise there is no such state between recovery and interpolation
             near = problem.input.interpolating(problem.labels, alpha, accuracy=0.5).overlaps
             sigma = alpha * problem.informative * near.map.eps / problem.decay
             if near.q > 0.0 and near.m > 0.0:  # with next to no samples both may underflow
-                yield np.log([near.q, near.m, max(sigma, 1e-3)])
+                yield problem.even(np.log([near.q, near.m, max(sigma, 1e-3)]))
     yield _plateau_guess(problem, alpha, shrinkage)
     if problem.input.emerges:  # the map of the first step from S = 0, with its own small Sigma
-        yield log_state(problem.input.overlaps(problem.at_origin(alpha, 0)[1]))
+        with suppress(OutsideDomain):
+            yield problem.input.overlaps(problem.at_origin(alpha, 0)[1]).logs
 
 
 def _starts(problem: StateEvolution, alpha: float, start: Vector | None) -> Iterator[Vector]:
     """A neighbour, guesses, and the end of a long way down from many samples."""
     if start is not None:
         yield start
+    if problem.isotropic is not None:  # close, and solved by all routes there are
+        with suppress(SolveError):
+            yield problem.even(_coarse(problem.isotropic, alpha, None)[0])
     yield from guesses(problem, alpha, plateau_of(problem).c)
     descended = _descend(problem, alpha)
     if descended is not None:
@@ -202,4 +209,4 @@ def _plateau_guess(problem: StateEvolution, alpha: float, c: float) -> Vector:
     """The plateau c P (8.1), with the Sigma of many samples."""
     c, power = max(c, 0.05), problem.input.reachable_power or problem.target_power
     sigma = min(0.6 / alpha, problem.input.largest_sigma)
-    return np.log([c * c * power, c * power * (1.0 - 1e-6), sigma])
+    return problem.even(np.log([c * c * power, c * power * (1.0 - 1e-6), sigma]))

@@ -95,4 +95,4 @@ def compare(
         measured=measured,
         solved=solved,
     )
-    return Comparison(points=points, setting=str(variant or Variant()), task=task, learner=learner)
+    return Comparison(points=points, setting=str((variant or Variant()).of(task)), task=task, learner=learner)

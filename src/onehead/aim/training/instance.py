@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.targets import MarchenkoPastur
+from onehead.aim.targets import MarchenkoPastur, Product
 from onehead.aim.task import Learner, Task, check_alpha
 from onehead.aim.training.data import Samples, draw_target, rows_of
 from onehead.aim.training.settings import Method, Variant
@@ -33,8 +33,8 @@ def as_trained(task: Task, learner: Learner, alpha: float, dim: int) -> tuple[Ta
     >>> task.target.kappa0, learner.width, alpha
     (0.48, 0.04, 0.0992)
     """
-    if isinstance(task.target, MarchenkoPastur):
-        task = task.changed(target=MarchenkoPastur(kappa0=rows_of(task.target.kappa0, dim) / dim))
+    if isinstance(task.target, (MarchenkoPastur, Product)):
+        task = task.changed(target=task.target.changed(kappa0=rows_of(task.target.kappa0, dim) / dim))
     if learner.param == "factorised":
         learner = learner.changed(width=rows_of(learner.width, dim) / dim)
     return task, learner, sample_count(alpha, dim) / dim**2
@@ -60,17 +60,21 @@ class Instance:
         method: Method | None = None,
         target: Array | None = None,
     ) -> "Instance":
-        """Draw target, training and test samples from three children of one seed."""
+        """Draw target, training and test samples from three children of one seed.
+
+        Fresh samples keep the probabilities of their labels: what is measured on them is then a mean over the labels drawn (U7).
+        """
         variant, method = variant or Variant(), method or Method()
         of_target, of_train, of_test = (
             np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, child)) for child in range(3)
         )
-        S = draw_target(task.target, dim, np.random.default_rng(of_target)) if target is None else target
+        if target is None:
+            target = draw_target(task.target, dim, np.random.default_rng(of_target), tied=task.tied)
 
-        def samples(count: int, seed: np.random.SeedSequence) -> Samples:
+        def samples(task: Task, count: int, seed: np.random.SeedSequence) -> Samples:
             return Samples(
                 task=task,
-                target=S,
+                target=target,
                 count=count,
                 law=variant.tokens,
                 seed=seed,
@@ -78,4 +82,9 @@ class Instance:
                 memory=method.memory,
             )
 
-        return cls(target=S, train=samples(count, of_train), test=samples(method.test_samples, of_test))
+        fresh = task.changed(labels="soft")
+        return cls(
+            target=target,
+            train=samples(task, count, of_train),
+            test=samples(fresh, method.test_samples, of_test),
+        )

@@ -14,16 +14,25 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.losses import loss_named
+from onehead.aim.losses import loss_on
 from onehead.aim.task import Learner, Task
 from onehead.aim.training.instance import Instance, sample_count
-from onehead.aim.training.minimise import lbfgs
+from onehead.aim.training.minimise import Stopped, lbfgs
 from onehead.aim.training.objective import Factorised, Objective, OutputLoss, Parametrisation, Untied
 from onehead.arguments import checked, instance, number, whole
 from onehead.errors import InvalidArgument
+from onehead.numerics.interrupts import check
 from onehead.results import Certificate, Result
 
-__all__ = ["NuclearEquivalence", "ProductMinimum", "nuclear_equivalence", "proximal_gradient"]
+__all__ = [
+    "NuclearEquivalence",
+    "ProductMinimum",
+    "cut_eigenvalues",
+    "cut_singular_values",
+    "nuclear_equivalence",
+    "over_product",
+    "proximal_gradient",
+]
 
 Array = NDArray[np.float64]
 
@@ -95,6 +104,31 @@ def proximal_gradient(
     return ProductMinimum(S, best, change, iterations)
 
 
+def over_product(
+    objective: Objective,
+    cut: Callable[[Array, float], tuple[Array, float]],
+    start: Array,
+    *,
+    tolerance: float,
+    max_iterations: int,
+    stop: Callable[[], bool] = lambda: False,
+) -> ProductMinimum:
+    """The minimum of a training objective over the map of one head, weight decay being d times the norm that ``cut`` knows."""
+    dim = objective.samples.dim
+
+    def data(S: Array) -> tuple[float, Array]:
+        if stop():
+            raise Stopped
+        check()
+        value, slopes = objective.data(S[None])
+        return (value - objective.floor * dim**2) / dim**2, slopes[0] / dim**2
+
+    found = proximal_gradient(
+        data, cut, start, objective.decay / dim, tolerance=tolerance, max_iterations=max_iterations
+    )
+    return found._replace(value=found.value + objective.floor)
+
+
 @dataclass(frozen=True, kw_only=True)
 class NuclearEquivalence(Result):
     """Both minima of one instance: objectives over d², their relative gap, the distance of the maps."""
@@ -145,26 +179,21 @@ def nuclear_equivalence(
     if learner.param == "direct" or learner.width < 1.0 or learner.decay == 0.0:
         got = f"{learner.param}, width {learner.width:g}, weight decay {learner.weight_decay}"
         raise InvalidArgument("learner", got, "factorised, of full width, with a positive weight decay")
+    tied = tied and task.tied
     instance = Instance.draw(task, dim, sample_count(alpha, dim), np.random.SeedSequence(seed))
     weights: Parametrisation = Factorised(dim, dim) if tied else Untied(dim, dim)
-    loss = OutputLoss(loss=loss_named(learner.loss), beta=learner.beta)
+    loss = OutputLoss(loss=loss_on(task.labels, learner.loss), beta=learner.beta, columns=task.columns)
     objective = Objective(samples=instance.train, weights=weights, loss=loss, decay=learner.decay)
     theta = weights.start(np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(3,))))
     factors = lbfgs(objective, theta, tolerance=tolerance, max_iterations=max_iterations)
 
-    def data(S: Array) -> tuple[float, Array]:
-        value, slopes = objective.data(S[None])
-        return (value - objective.floor * dim**2) / dim**2, slopes[0] / dim**2
-
-    product = proximal_gradient(
-        data,
+    product = over_product(
+        objective,
         cut_eigenvalues if tied else cut_singular_values,
         np.zeros((dim, dim)),
-        learner.decay / dim,
         tolerance=tolerance,
         max_iterations=max_iterations,
     )
-    product = product._replace(value=product.value + objective.floor)
     factor_map = weights.maps(factors.theta)[0]
     distance = float(np.linalg.norm(factor_map - product.map) / max(float(np.linalg.norm(product.map)), 1e-300))
     return NuclearEquivalence(

@@ -4,7 +4,8 @@ With logits h_ab(S) = (x_a' S x_b - δ_ab Tr S) / sqrt d and slopes G_ab = d los
 
     d loss / d S = sum_samples sum_ab G_ab (x_a x_b' - δ_ab I) / sqrt d = [X' (G X) - I sum G_aa] / sqrt d,
 
-so a pass is X S, a T x T problem per sample, and X' (G X). A narrow head uses X W' and (G X W')' X instead.
+so a pass is X S, a T x T problem per sample, and X' (G X). A narrow tied head uses X W' and (G X W')' X instead. Cross-attention
+has X' (G Y), with keys Y and nothing to centre (U1). A column that is not seen has the probability zero and no slope.
 """
 
 from abc import ABC, abstractmethod
@@ -17,13 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.losses import Loss
-from onehead.aim.training.data import Chunk, Samples, rows_of
+from onehead.aim.training.data import UNSEEN, Chunk, Samples, rows_of, unseen
 from onehead.errors import InvalidArgument
 from onehead.numerics.compiled import njit
 
 __all__ = [
+    "Cut",
     "Direct",
     "Factorised",
+    "Free",
     "Objective",
     "Output",
     "OutputLoss",
@@ -89,23 +92,29 @@ class OutputLoss:
     The heads' attention matrices P_k = softmax_rows(β h_k) are averaged, P = mean_k P_k. ``squared``:
     |P - y|², for sequence outputs |(P - y) X|² / d = sum_a r_a' (X X'/d) r_a with r = P - y (1.7).
     ``cross-entropy``: - sum y log P. A `Loss` of the user is applied row by row and knows one head and
-    label outputs only.
+    label outputs only. Row a sees the first ``columns[a]`` columns, all if nothing is said; rows that see fewer than two cost
+    nothing.
     """
 
     loss: str | Loss
     beta: float = 1.0
     output: Output = "label"
+    columns: tuple[int, ...] = ()
 
     def __call__(self, logits: Array, y: Array, gram: Array | None) -> tuple[float, Array]:
         """Sum over samples and its slope in the logits, both of shape (heads, count, T, T)."""
-        heads = len(logits)
+        heads, hidden = len(logits), unseen(self.columns)
         if isinstance(self.loss, Loss) and self.loss.name not in ("squared", "cross-entropy"):
             return self._of_rows(self.loss, logits, y)
         # log P_k first: it stays exact where a probability is too small for a number
         log_p = self.beta * logits
+        if hidden is not None:
+            log_p[..., hidden] = UNSEEN
         log_p -= log_p.max(axis=-1, keepdims=True)
         log_p -= np.log(np.exp(log_p).sum(axis=-1, keepdims=True))
         p = np.exp(log_p)
+        if hidden is not None:
+            p[..., hidden] = 0.0
         if str(self.loss) == "squared":
             r = p.mean(axis=0) - y
             pull = 2.0 * (r if gram is None else r @ gram)
@@ -119,13 +128,23 @@ class OutputLoss:
         slope *= self.beta / heads
         return value, slope
 
+    def gram(self, chunk: Chunk) -> Array | None:
+        """Of the tokens that attention mixes, where their mixture is the output."""
+        if self.output == "label":
+            return None
+        return gram_matrix(chunk.tokens if chunk.keys is None else chunk.keys)
+
     def _of_rows(self, own: Loss, logits: Array, y: Array) -> tuple[float, Array]:
-        tokens = logits.shape[-1]
-        rows = np.ascontiguousarray(self.beta * logits[0].reshape(-1, tokens), dtype=np.float64)
-        slope = np.empty_like(rows)
-        label = np.ascontiguousarray(y.reshape(-1, tokens), dtype=np.float64)
-        value = float(_loss_rows(own.compiled, rows, label, slope))
-        return value, (self.beta * slope.reshape(logits.shape)).astype(logits.dtype)
+        seen = np.array(self.columns or (logits.shape[-1],) * logits.shape[-1])
+        value, slopes = 0.0, np.zeros_like(logits)
+        for n in np.unique(seen[seen > 1]):  # rows that see as many columns
+            at = (slice(None), np.flatnonzero(seen == n), slice(n))
+            rows = np.ascontiguousarray(self.beta * logits[0][at].reshape(-1, n), dtype=np.float64)
+            label = np.ascontiguousarray(y[at].reshape(-1, n), dtype=np.float64)
+            slope = np.empty_like(rows)
+            value += float(_loss_rows(own.compiled, rows, label, slope))
+            slopes[0][at] = (self.beta * slope).reshape(len(y), -1, n)
+        return value, slopes
 
 
 def gram_matrix(X: Array) -> Array:
@@ -136,29 +155,32 @@ def gram_matrix(X: Array) -> Array:
     return out
 
 
-def map_logits(S: Array, X: Array) -> Array:
-    """h_ab(S) = (x_a' S x_b - δ_ab Tr S) / sqrt d, shape (count, T, T), for any square S."""
+def map_logits(S: Array, X: Array, keys: Array | None = None) -> Array:
+    """h_ab(S) = (x_a' S x_b - δ_ab Tr S) / sqrt d, shape (count, T, T), for any square S; with keys x_a' S y_b / sqrt d."""
     h = np.empty((X.shape[1], len(X), len(X)), X.dtype)
-    pair_products(X @ S, X, h)
-    return _centred(h, np.trace(S), X.shape[-1])
+    pair_products(X @ S, X if keys is None else keys, h)
+    return _centred(h, np.trace(S) if keys is None else None, X.shape[-1])
 
 
 def _centred(h: Array, trace: Any, dim: int) -> Array:
-    diagonal = np.einsum("naa->na", h)
-    diagonal -= trace
+    """Logits from products: own ones less the trace, where there are own ones, over sqrt d."""
+    if trace is not None:
+        diagonal = np.einsum("naa->na", h)
+        diagonal -= trace
     h /= h.dtype.type(sqrt(dim))
     return h
 
 
-def data_slope(G: Array, X: Array) -> Array:
-    """d/dS of a sum over samples whose slopes in the logits are G: [X' (G X) - I sum G_aa] / sqrt d."""
+def data_slope(G: Array, X: Array, keys: Array | None = None) -> Array:
+    """d/dS of a sum over samples whose slopes in the logits are G: [X' (G X) - I sum G_aa] / sqrt d; with keys X' (G Y) / sqrt d."""
     T, _, d = X.shape
     mixed = np.empty_like(X)
     mix(np.ascontiguousarray(G.transpose(0, 2, 1)), X, mixed)
     slope = np.zeros((d, d), X.dtype)
     for a in range(T):
-        slope += mixed[a].T @ X[a]
-    slope[range(d), range(d)] -= np.einsum("naa->", G)
+        slope += mixed[a].T @ (X if keys is None else keys)[a]
+    if keys is None:
+        slope[range(d), range(d)] -= np.einsum("naa->", G)
     return slope / slope.dtype.type(sqrt(d))
 
 
@@ -190,9 +212,9 @@ class Parametrisation(ABC):
         """A random start."""
 
     @classmethod
+    @abstractmethod
     def of_map(cls, S: Array) -> tuple["Parametrisation", Array]:
         """Weights of full width that make a given map."""
-        raise InvalidArgument("optimiser", "amp", "lbfgs or adam: these weights cannot be read off their map")
 
     def spectrum(self, S: Array) -> Array:
         """Eigenvalues of a map."""
@@ -274,9 +296,22 @@ class Untied(Parametrisation):
         """Standard normal entries."""
         return rng.standard_normal(self.size)
 
+    @classmethod
+    def of_map(cls, S: Array) -> tuple["Parametrisation", Array]:
+        """Factors of equal size, so that the penalty is d |S|_*."""
+        left, values, right = np.linalg.svd(S)
+        root = np.sqrt(values * len(S))[:, None]
+        return cls(len(S), len(S)), np.concatenate([(root * left.T).ravel(), (root * right).ravel()])
+
     def spectrum(self, S: Array) -> Array:
         """Singular values: a map that is not symmetric has no other spectrum."""
         return np.asarray(np.linalg.svd(S, compute_uv=False))
+
+
+class Cut(Untied):
+    """Untied weights of a map whose singular values were cut: those that are zero are zero but for rounding."""
+
+    zero = 1e-9
 
 
 class Direct(Parametrisation):
@@ -312,14 +347,28 @@ class Direct(Parametrisation):
         return cls(len(S)), S.ravel()
 
 
+class Free(Direct):
+    """S_k any matrix, penalty d |S|² (U1), which sets no singular value to zero."""
+
+    def maps(self, theta: Array) -> Array:
+        """θ itself."""
+        return theta.reshape(self.heads, self.dim, self.dim)
+
+    def pull_back(self, theta: Array, slopes: Array) -> Array:
+        """The slopes themselves."""
+        return slopes.ravel()
+
+    def spectrum(self, S: Array) -> Array:
+        """Singular values."""
+        return np.asarray(np.linalg.svd(S, compute_uv=False))
+
+
 def parametrisation(param: str, *, tied: bool, dim: int, width: float, heads: int) -> Parametrisation:
     """The weights that a learner trains: ``param``, tied or not, of width m = κ d rounded."""
     rows = rows_of(width, dim)
     if param == "factorised":
         return Factorised(dim, rows, heads) if tied else Untied(dim, rows, heads)
-    if not tied:
-        raise InvalidArgument("tied", False, "true for direct training")
-    return Direct(dim, heads)
+    return Direct(dim, heads) if tied else Free(dim, heads)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -355,18 +404,18 @@ class Objective:
         if str(self.loss.loss) != "cross-entropy":
             return 0.0
         d = self.samples.dim
-        return float(sum(np.sum(-y * np.log(np.maximum(y, TINY))) for _, y, _ in self.samples)) / d**2
+        return float(sum(np.sum(-y * np.log(np.maximum(y, TINY))) for _, y, *_ in self.samples)) / d**2
 
     def data(self, maps: Array) -> tuple[float, Array]:
         """Sum of the losses and its slope in the maps (heads, d, d)."""
         total, slopes = 0.0, np.zeros(maps.shape)
         typed = maps.astype(self.samples.dtype)
         for chunk in self.samples:
-            logits = np.stack([map_logits(S, chunk.tokens) for S in typed])
+            logits = np.stack([map_logits(S, chunk.tokens, chunk.keys) for S in typed])
             value, G = self._loss(logits, chunk)
             total += value
             for k in range(len(maps)):
-                slopes[k] += data_slope(G[k], chunk.tokens)
+                slopes[k] += data_slope(G[k], chunk.tokens, chunk.keys)
         return total, slopes
 
     def _narrow_pass(self, W: Array) -> tuple[float, Array]:
@@ -392,6 +441,6 @@ class Objective:
         return total, (gradient * (scale / sqrt(d))).ravel()
 
     def _loss(self, logits: Array, chunk: Chunk) -> tuple[float, Array]:
-        gram = gram_matrix(chunk.tokens) if self.loss.output == "sequence" else None
+        gram = self.loss.gram(chunk)
         value, G = self.loss(logits, chunk.labels.astype(logits.dtype, copy=False), gram)
         return value, np.ascontiguousarray(G)

@@ -6,17 +6,30 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.aim.equations.geometry import geometry_of
 from onehead.aim.task import Learner, Task
 from onehead.aim.training.instance import as_trained
 from onehead.aim.training.settings import Method, Variant
 from onehead.measured import FINITE_SIZE, Measured
 from onehead.results import Certificate, Result
 
-__all__ = ["QUANTITIES", "TrainingCertificate", "TrainingResult", "TrainingRun"]
+__all__ = ["QUANTITIES", "Sectors", "TrainingCertificate", "TrainingResult", "TrainingRun"]
 
 Array = NDArray[np.float64]
 
-QUANTITIES = ("test_error", "test_error_clean", "test_loss", "train_loss", "rank", "q", "m", "seconds")
+QUANTITIES = (
+    "test_error",
+    "test_error_clean",
+    "test_loss",
+    "test_cross_entropy",
+    "zero_one_error",
+    "train_loss",
+    "rank",
+    "q",
+    "m",
+    "seconds",
+)
+Sectors = dict[str, list[float]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +50,8 @@ class TrainingRun(Result):
     """One trained head: its errors on fresh samples, its map S, the target map, and the spectrum of S.
 
     ``eigenvalues`` are those of S, or its singular values when query and key are untied; with several heads S
-    is the mean of their maps.
+    is the mean of their maps. ``zero_one_error`` belongs to hard labels; ``sectors`` to untied self-attention: q = 2|S|²/d and
+    m = 2 Tr S'S*/d of the symmetric and of the antisymmetric part (U5).
     """
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("eigenvalues", "map", "target")
@@ -51,6 +65,9 @@ class TrainingRun(Result):
     q: float
     m: float
     seconds: float
+    test_cross_entropy: float
+    zero_one_error: float | None
+    sectors: Sectors | None
     certificate: TrainingCertificate
     eigenvalues: Array
     map: Array
@@ -61,17 +78,28 @@ class TrainingRun(Result):
 class TrainingResult(Measured):
     """Averages over seeds; ``spread`` has for each its ``_std`` over seeds and the ``_err`` of the mean.
 
-    ``trained_alpha``, ``trained_width`` and ``trained_kappa0`` (of an mp target) are n/d², m/d and m₀/d: what was asked for,
-    rounded to whole numbers of samples and rows.
+    ``trained_alpha``, ``trained_width`` and ``trained_kappa0`` (of an mp or product target) are n/d², m/d and m₀/d: what was asked
+    for, rounded to whole numbers of samples and rows. ``sectors`` has means and spreads of its own, [symmetric, antisymmetric].
     """
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("runs", "variant", "method")
     _SHOWN: ClassVar[tuple[str, ...]] = ("dim", "alpha", "seeds", "test_error", "train_loss", "rank")
-    _COMPARED: ClassVar[tuple[str, ...]] = ("test_error", "test_error_clean", "train_loss", "rank", "q", "m")
+    _COMPARED: ClassVar[tuple[str, ...]] = (
+        "test_error",
+        "test_error_clean",
+        "test_cross_entropy",
+        "zero_one_error",
+        "train_loss",
+        "rank",
+        "q",
+        "m",
+    )
     MEANINGS: ClassVar[dict[str, str]] = {
         "test_error": "squared error on fresh samples",
         "test_error_clean": "the same against labels without noise",
         "test_loss": "the learner's own loss on fresh samples",
+        "test_cross_entropy": "cross-entropy on fresh samples, in nats",
+        "zero_one_error": "share of rows whose most attended token is not the label",
         "train_loss": "objective over d², weight decay included",
         "rank": "share of the eigenvalues of S that are not zero",
         "q": "mean squared eigenvalue of S",
@@ -89,6 +117,9 @@ class TrainingResult(Measured):
     q: float
     m: float
     seconds: float
+    test_cross_entropy: float
+    zero_one_error: float | None = None
+    sectors: Sectors | None = None
     trained_alpha: float
     trained_width: float
     trained_kappa0: float | None
@@ -109,8 +140,9 @@ class TrainingResult(Measured):
 
     @property
     def finite_size(self) -> float:
-        """(3 + 1/(α J_T))/d: measured, most of all in q where combinations of logits are few (1.8)."""
-        combinations = self.trained_alpha * (self.task.tokens * (self.task.tokens + 1) / 2 - 1)
+        """(3 + 1/(α J))/d: measured, most of all in q where combinations of logits are few (1.8)."""
+        task = self.task
+        combinations = self.trained_alpha * geometry_of(task.attention, task.mask, task.tokens).informative
         return (FINITE_SIZE + 1.0 / combinations) / self.dim
 
     @property

@@ -5,6 +5,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from pydantic import field_validator
 
+from onehead.aim.task import Task
 from onehead.aim.training.data import TokenLaw, Tokens
 from onehead.fields import word
 from onehead.problem import Problem
@@ -15,8 +16,8 @@ __all__ = ["Method", "Variant"]
 class Variant(Problem):
     """Where a layer leaves the assumptions of the theory; the defaults do not.
 
-    Untied, S = W_Q' W_K / sqrt(m d) with weight decay on both; several heads have weights and weight decay of their own. For the
-    laws of tokens see `Tokens`.
+    Untied, S = W_Q' W_K / sqrt(m d) with weight decay on both, even where the target is tied; several heads have weights and weight
+    decay of their own. For the laws of tokens see `Tokens`.
     """
 
     output: Literal["label", "sequence"] = word("label", "", "Compare attention matrices, or the sequences they make.")
@@ -36,6 +37,10 @@ class Variant(Problem):
     def _known_law(cls, law: Any) -> Any:
         Tokens(law)  # an array has more to be said of it than a field can say
         return law
+
+    def of(self, task: Task) -> "Variant":
+        """The same for the head of a task: an untied task has an untied learner."""
+        return self if task.tied else self.changed(tied=False)
 
     @property
     def tokens(self) -> Tokens:
@@ -58,7 +63,7 @@ class Variant(Problem):
 class Method(Problem):
     """How to minimise, and how far.
 
-    Optimisers are L-BFGS on the weights, Adam with learning rate 0.1 as in the paper, and message passing (tied, one head). The
+    Optimisers are L-BFGS on the weights, Adam with learning rate 0.1 as in the paper, and message passing (one head of full width). The
     stationarity is |gradient| |θ| / objective, the entropy of the labels taken off the objective where there is one; 1e-3 leaves
     about 1e-7 of the objective. The lowest of the starts is kept; seeds after the first have one. Sums are always in double
     precision, and tokens beyond ``memory`` are drawn again in every pass, with the same result.

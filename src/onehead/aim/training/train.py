@@ -11,21 +11,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onehead.aim.losses import loss_named
-from onehead.aim.targets import MarchenkoPastur
+from onehead.aim.losses import LOSSES, Loss, loss_on
+from onehead.aim.targets import MarchenkoPastur, Product
 from onehead.aim.task import Learner, Task
-from onehead.aim.training.data import Samples, check_target
+from onehead.aim.training.data import Samples, check_target, softmax_rows
 from onehead.aim.training.instance import Instance, as_trained, sample_count
 from onehead.aim.training.minimise import Minimum, Stopped, adam, lbfgs, stationarity
+from onehead.aim.training.nuclear import cut_singular_values, over_product
 from onehead.aim.training.objective import (
+    Cut,
     Objective,
     OutputLoss,
     Parametrisation,
-    gram_matrix,
+    Untied,
     map_logits,
     parametrisation,
 )
-from onehead.aim.training.results import QUANTITIES, TrainingCertificate, TrainingResult, TrainingRun
+from onehead.aim.training.results import QUANTITIES, Sectors, TrainingCertificate, TrainingResult, TrainingRun
 from onehead.aim.training.settings import Method, Variant
 from onehead.arguments import an_array, checked, instance, optional, whole
 from onehead.errors import InvalidArgument
@@ -39,6 +41,7 @@ Progress = Callable[[TrainingRun], None]
 
 NOTHING = 1e-3  # of the target's size: a map below is zero itself, and what is largest in it is rounding
 MANY = 400  # dimensions from which a single run is faster with all cores in its matrix products
+POLISH = (1e-3, 150)  # proximal steps until one moves S by less than this share of the tolerance, and how many at most
 SAME_MINIMUM = 1e-5  # relative difference of objectives below which two starts agree
 
 
@@ -69,8 +72,8 @@ def train(
 ) -> TrainingResult:
     """Train a head of finite size on fresh data, once per seed, and measure what the theory predicts.
 
-    Minimises sum_μ loss(A_μ, y_μ) + λ d Tr S over the weights (1.2), with n = α d² samples, κ d rows of the factor and κ₀ d of the
-    target's, each rounded; ``trained`` of the result is the problem with these numbers, the one to predict beside it.
+    Minimises sum_μ loss(A_μ, y_μ) + λ d Tr S over the weights (1.2; the nuclear norm of S for an untied head, U1), with n = α d²
+    samples, κ d rows of the factor and κ₀ d of the target's, each rounded; ``trained`` of the result is the problem with these numbers, the one to predict beside it.
 
     Parameters
     ----------
@@ -89,7 +92,7 @@ def train(
     method : Method, optional
         Optimiser, tolerance, precision, memory.
     target_map : array of shape (d, d), optional
-        A symmetric map to learn instead of one drawn from ``task.target``.
+        A map to learn instead of one drawn from ``task.target``, symmetric for a tied head.
     workers : int
         Threads, one seed each.
     progress : callable, optional
@@ -113,22 +116,23 @@ def train(
         dim=dim,
         count=sample_count(alpha, dim),
         seed=seed,
-        variant=variant or Variant(),
+        variant=(variant or Variant()).of(task),
         method=method or Method(),
-        target=None if target_map is None else check_target(target_map, dim),
+        target=None if target_map is None else check_target(target_map, dim, tied=task.tied),
         stop=threading.Event(),
     )
     runs = _all(plan, range(seeds), workers, progress)
-    means, spread = spreads(runs, QUANTITIES)
+    means, spread = spreads(runs, [name for name in QUANTITIES if getattr(runs[0], name) is not None])
     own, head, ratio = as_trained(task, learner, alpha, dim)
     return TrainingResult(
         alpha=alpha,
         dim=dim,
         samples=plan.count,
         **means,
+        sectors=_mean_sectors([run.sectors for run in runs if run.sectors is not None]),
         trained_alpha=ratio,
         trained_width=head.width,
-        trained_kappa0=own.target.kappa0 if isinstance(own.target, MarchenkoPastur) else None,
+        trained_kappa0=own.target.kappa0 if isinstance(own.target, (MarchenkoPastur, Product)) else None,
         spread=spread,
         seeds=len(runs),
         setting=str(plan.variant),
@@ -158,14 +162,26 @@ class _Plan:
     def __post_init__(self) -> None:
         if self.learner.decay == 0.0:
             raise InvalidArgument("weight_decay", "0+", "a number > 0 to train with")
+        _ = self.own_loss  # not every loss knows hard labels
         self.variant.tokens.check_dim(self.dim)
-        _ = self.weights  # not every combination exists
-        plain = self.variant.tied and self.variant.heads == 1 and self.variant.output == "label"
-        if self.method.optimiser == "amp" and not (plain and self.learner.width >= 1.0):
+        if self.learner.param == "direct" and self.task.tied and not self.variant.tied:
+            raise InvalidArgument("tied", False, "true for direct training")
+        if self.task.labels == "hard" and self.variant.output == "sequence":
+            raise InvalidArgument("output", "sequence", "label with hard labels")
+        if self.method.optimiser == "amp":
+            self._check_messages()
+
+    def _check_messages(self) -> None:
+        """Message passing knows one head of full width, tied as its task is."""
+        from onehead.aim.training.amp import check_geometry  # noqa: PLC0415  (loads the proximal kernels)
+
+        check_geometry(self.task)
+        plain = self.variant.heads == 1 and self.variant.output == "label" and self.learner.width >= 1.0
+        if not plain or self.variant.tied != self.task.tied:
             raise InvalidArgument(
                 "optimiser",
                 "amp",
-                "lbfgs or adam unless query and key are tied, with one head of full width and label output",
+                "lbfgs or adam unless the head is tied as its task is, with one head of full width and label output",
             )
 
     @property
@@ -173,6 +189,27 @@ class _Plan:
         """The parametrisation of the learner."""
         learner, variant = self.learner, self.variant
         return parametrisation(learner.param, tied=variant.tied, dim=self.dim, width=learner.width, heads=variant.heads)
+
+    @property
+    def nuclear(self) -> bool:
+        """Whether weight decay is the nuclear norm of the map of an untied task, and numbers are precise enough to see its zeros."""
+        weights = self.weights
+        full = isinstance(weights, Untied) and weights.heads == 1 and weights.width >= self.dim
+        return full and not self.task.tied and self.method.dtype == "float64"
+
+    @property
+    def own_loss(self) -> Loss:
+        """The learner's own loss."""
+        return loss_on(self.task.labels, self.learner.loss)
+
+    def output(self, loss: Loss) -> OutputLoss:
+        """A loss of what the head attends to."""
+        return OutputLoss(
+            loss=loss,
+            beta=self.learner.beta,
+            output=self.variant.output,
+            columns=self.task.columns,
+        )
 
 
 def _all(plan: _Plan, seeds: range, workers: int, progress: Progress | None) -> tuple[TrainingRun, ...]:
@@ -230,10 +267,11 @@ def _run(plan: _Plan, k: int) -> TrainingRun:
         plan.task, plan.dim, plan.count, seed, variant=plan.variant, method=plan.method, target=plan.target
     )
     if plan.method.optimiser == "amp":
-        maps, certificate = _pass_messages(plan, instance)
+        weights, theta, certificate = _pass_messages(plan, instance)
     else:
-        maps, certificate = _minimise(plan, instance, k)
-    measured = _measure(plan, maps, instance)
+        weights, theta, certificate = _minimise(plan, instance, k)
+    maps = weights.maps(theta)
+    measured = _measure(plan, weights, maps, instance)
     return TrainingRun(
         seed=k,
         **measured,
@@ -246,11 +284,10 @@ def _run(plan: _Plan, k: int) -> TrainingRun:
 
 
 def _objective(plan: _Plan, samples: Samples, weights: Parametrisation) -> Objective:
-    loss = OutputLoss(loss=loss_named(plan.learner.loss), beta=plan.learner.beta, output=plan.variant.output)
-    return Objective(samples=samples, weights=weights, loss=loss, decay=plan.learner.decay)
+    return Objective(samples=samples, weights=weights, loss=plan.output(plan.own_loss), decay=plan.learner.decay)
 
 
-def _minimise(plan: _Plan, instance: Instance, k: int) -> tuple[Array, TrainingCertificate]:
+def _minimise(plan: _Plan, instance: Instance, k: int) -> tuple[Parametrisation, Array, TrainingCertificate]:
     """Minimise over the weights, from several starts for the first seed."""
     weights = plan.weights
     objective = _objective(plan, instance.train, weights)
@@ -285,6 +322,9 @@ def _minimise(plan: _Plan, instance: Instance, k: int) -> tuple[Array, TrainingC
     warnings: tuple[str, ...] = ()
     if gap is not None and gap > SAME_MINIMUM:
         warnings = (f"{len(values)} starts ended at objectives that differ by {gap:.1e}: the minimum is not unique",)
+    if plan.nuclear and not found[-1].status.startswith("interrupted"):
+        best, weights = _polished(plan, objective, best)
+        found.append(best)
     certificate = TrainingCertificate(
         status=found[-1].status if found[-1].status.startswith("interrupted") else best.status,
         kind="measurement",
@@ -295,10 +335,32 @@ def _minimise(plan: _Plan, instance: Instance, k: int) -> tuple[Array, TrainingC
         starts_gap=gap,
         warnings=warnings,
     )
-    return weights.maps(best.theta), certificate
+    return weights, best.theta, certificate
 
 
-def _pass_messages(plan: _Plan, instance: Instance) -> tuple[Array, TrainingCertificate]:
+def _polished(plan: _Plan, objective: Objective, found: Minimum) -> tuple[Minimum, Parametrisation]:
+    """Go on by proximal steps on the map, which set singular values to zero where weight decay on factors makes them small (U1)."""
+    share, steps = POLISH
+    start = objective.weights.maps(found.theta)[0]
+    try:
+        with heard():
+            product = over_product(
+                objective,
+                cut_singular_values,
+                start,
+                tolerance=share * plan.method.tolerance,
+                max_iterations=steps,
+                stop=plan.stop.is_set,
+            )
+    except (KeyboardInterrupt, Stopped):
+        return found._replace(evaluations=0, status="interrupted: the best weights so far"), objective.weights
+    weights, theta = Cut.of_map(product.map)
+    value, gradient = replace(objective, weights=weights)(theta)
+    value -= objective.floor
+    return Minimum(theta, value, stationarity(theta, value, gradient), product.iterations, found.status), weights
+
+
+def _pass_messages(plan: _Plan, instance: Instance) -> tuple[Parametrisation, Array, TrainingCertificate]:
     """Minimise by message passing; certify by the gradient of the objective at the factor of the map."""
     from onehead.aim.training.amp import pass_messages  # noqa: PLC0415  (loads the proximal kernels)
 
@@ -321,24 +383,25 @@ def _pass_messages(plan: _Plan, instance: Instance) -> tuple[Array, TrainingCert
         evaluations=passed.iterations,
         objective=value,
     )
-    return weights.maps(theta), certificate
+    return weights, theta, certificate
 
 
-def _measure(plan: _Plan, maps: Array, instance: Instance) -> dict[str, Any]:
-    """Errors on fresh samples (1.3), q = Tr S²/d, m = Tr S S*/d, the spectrum of S and its rank fraction."""
-    learner, variant, weights, d = plan.learner, plan.variant, plan.weights, plan.dim
-    own = OutputLoss(loss=loss_named(learner.loss), beta=learner.beta, output=variant.output)
-    squared = OutputLoss(loss="squared", beta=learner.beta, output=variant.output)
-    totals = np.zeros(3)
+def _measure(plan: _Plan, weights: Parametrisation, maps: Array, instance: Instance) -> dict[str, Any]:
+    """Errors on fresh samples (1.3), q = |S|²/d, m = Tr S'S*/d, the spectrum of S and its rank fraction."""
+    task, d = plan.task, plan.dim
+    own, squared, entropy = (plan.output(loss) for loss in (plan.own_loss, LOSSES["squared"], LOSSES["cross-entropy"]))
+    totals = np.zeros(5)
     for chunk in instance.test:
-        logits = np.stack([map_logits(S, chunk.tokens) for S in maps.astype(chunk.tokens.dtype)])
-        gram = gram_matrix(chunk.tokens) if variant.output == "sequence" else None
+        logits = np.stack([map_logits(S, chunk.tokens, chunk.keys) for S in maps.astype(chunk.tokens.dtype)])
+        gram = own.gram(chunk)
         totals += [
             squared(logits, chunk.labels, gram)[0],
             squared(logits, chunk.clean, gram)[0],
             own(logits, chunk.labels, gram)[0],
+            entropy(logits, chunk.labels, None)[0],
+            _missed(logits, chunk.labels, plan) if task.labels == "hard" else 0.0,
         ]
-    error, clean, loss = totals / instance.test.count
+    error, clean, loss, nats, missed = totals / instance.test.count
     S = maps.mean(axis=0)
     values = weights.spectrum(S)
     largest = float(np.abs(values).max())
@@ -350,8 +413,41 @@ def _measure(plan: _Plan, maps: Array, instance: Instance) -> dict[str, Any]:
         "rank": float(np.mean(np.abs(values) > weights.zero * largest)) if largest > NOTHING * size else 0.0,
         "q": float(np.sum(S * S) / d),
         "m": float(np.sum(S * instance.target) / d),
+        "test_cross_entropy": float(nats),
+        "zero_one_error": float(missed) if task.labels == "hard" else None,
+        "sectors": _sectors(S, instance.target) if task.attention == "self" else None,
         "eigenvalues": values,
     }
+
+
+def _missed(logits: Array, y: Array, plan: _Plan) -> float:
+    """Sum over samples of the chance that a row's most attended token is not its label, mean over rows with a choice (U7)."""
+    columns = plan.task.columns
+    attended = softmax_rows(plan.learner.beta * logits, columns).mean(axis=0).argmax(axis=-1)
+    found = np.take_along_axis(y, attended[..., None], axis=-1)[..., 0]
+    return float(np.sum(1.0 - found[:, np.array(columns) > 1].mean(axis=1)))
+
+
+def _sectors(S: Array, target: Array) -> Sectors:
+    """q and m of the symmetric and of the antisymmetric part, twice their share: logits of a sector have this variance (U5.1)."""
+    parts = [(0.5 * (S + sign * S.T), 0.5 * (target + sign * target.T)) for sign in (1.0, -1.0)]
+    return {
+        "q": [float(2.0 * np.sum(own * own) / len(S)) for own, _ in parts],
+        "m": [float(2.0 * np.sum(own * wanted) / len(S)) for own, wanted in parts],
+    }
+
+
+def _mean_sectors(found: list[Sectors]) -> Sectors | None:
+    """Means over runs, with the standard deviation and standard error of each."""
+    if not found:
+        return None
+    joint: Sectors = {}
+    for name in found[0]:
+        values = np.array([sectors[name] for sectors in found])
+        std = values.std(axis=0, ddof=1) if len(values) > 1 else np.full(2, np.nan)
+        joint[name] = values.mean(axis=0).tolist()
+        joint[f"{name}_std"], joint[f"{name}_err"] = std.tolist(), (std / np.sqrt(len(values))).tolist()
+    return joint
 
 
 def _joint(runs: tuple[TrainingRun, ...], wanted: int) -> TrainingCertificate:

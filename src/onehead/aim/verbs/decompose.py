@@ -9,14 +9,16 @@ from onehead.aim.equations.input import InputChannel
 from onehead.aim.equations.plateau import plateau_of
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import SpectralMap
+from onehead.aim.task import Learner, Task
 from onehead.aim.verbs.outliers import noise_bulk
 from onehead.aim.verbs.predict import Prediction
 from onehead.aim.verbs.response import error_partials
 from onehead.arguments import checked, instance
+from onehead.errors import OutsideDomain
 from onehead.results import Certificate, Result
 from onehead.spectra.law import gauss_legendre
 
-__all__ = ["Decomposition", "decompose", "distance_parts"]
+__all__ = ["Decomposition", "check_split", "decompose", "distance_parts"]
 
 Array = NDArray[np.float64]
 
@@ -62,6 +64,7 @@ def decompose(point: Prediction) -> Decomposition:
     >>> [round(part / parts.excess_error, 2) for part in (parts.overfitting, parts.underfitting, parts.approximation)]
     [0.84, 0.15, 0.1]
     """
+    check_split(point.task, point.learner)
     problem = point.equations
     q, m = problem.units.reduced(point.q, point.m)
     end = plateau_of(problem)
@@ -85,6 +88,15 @@ def decompose(point: Prediction) -> Decomposition:
     )
 
 
+def check_split(task: Task, learner: Learner) -> None:
+    """Refuse to split the error of a map of two sectors."""
+    if StateEvolution.of(task, learner).output.geometry.sectors > 1:
+        raise OutsideDomain(
+            "the error of self-attention that sees its own logit depends on two sectors of the map and is not split; use attention "
+            "cross, mask strict, or a tied head."
+        )
+
+
 def _averaged_partials(
     problem: StateEvolution, start: tuple[float, float], end: tuple[float, float]
 ) -> tuple[float, float]:
@@ -103,7 +115,8 @@ def distance_parts(channel: InputChannel, where: SpectralMap, rank: float, c: fl
 
     E(λ|x) = x - 2 s Re g and E(λ²|x) = a² - b² - 2 a (x - a) + s with a = x - s Re g, b = pi s rho; s_x is the learned
     eigenvalue, slope (x - eps)_+, in reduced units. Of what no map can hold, negative eigenvalues are left out of E(λ²|x), and
-    positive ones beyond the width are taken off the first part, which they are always in: so no part is negative.
+    positive ones beyond the width are taken off the first part, which they are always in: so no part is negative. Of singular
+    values the learned one is odd in x, and both signs count (U3).
     """
     s, eps, cut, slope = where
     if rank == 0.0:
@@ -111,11 +124,14 @@ def distance_parts(channel: InputChannel, where: SpectralMap, rank: float, c: fl
     if s <= 0.0:  # the target itself
         return 0.0, 0.0, (1.0 - c) ** 2 * channel.target_power
     law = channel.law(s)
+    if law.sides == 2:
+        cut = max(cut, 0.0)
     top = max(noise_bulk(law)[1], cut)
-    bounds = ((-np.inf, cut), (cut, top), (top, np.inf))
+    bounds = ((-np.inf if law.sides == 1 else 0.0, cut), (cut, top), (top, np.inf))
     sums, lost = [], []
     for low, high in bounds:
         x, mass, hilbert = law.nodes(low, high)
+        mass = law.sides * mass
         a, b = x - s * hilbert, np.pi * s * law.density(x)
         learned = slope * (x - eps) if high > cut else np.zeros(x.shape)
         second = a**2 - b**2 - 2.0 * a * (x - a) + s

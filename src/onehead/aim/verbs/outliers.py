@@ -1,4 +1,4 @@
-"""Eigenvalues that stand apart from the bulk: learned features, their positions and overlaps (5)."""
+"""Eigenvalues, or singular values, that stand apart from the bulk: learned features, positions and overlaps (5, U3)."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -22,6 +22,7 @@ class Outlier(Result):
 
     ``position`` is the eigenvalue of S, ``target`` the one of S* it comes from, and ``overlap`` the squared overlap of its
     eigenvector with the target's; where several target eigenvalues share one interval (``group`` > 1), with their span.
+    Untied, read singular values for eigenvalues; ``overlap`` is that of left and of right singular vectors alike.
     """
 
     position: float
@@ -37,10 +38,17 @@ class _Apart(NamedTuple):
 
 
 def noise_bulk(law: Law) -> tuple[float, float]:
-    """The interval of the support that holds most of the mass; of several, the lowest (8.2)."""
-    edges = law.edges
+    """The interval of the support that holds most of the mass; of several, the lowest (8.2). Of singular values, above zero."""
+    edges = _counted(law)
     above = np.array([law.mass_above(low) for low, _ in edges] + [0.0])
     return edges[int(np.argmax(np.round(above[:-1] - above[1:], 9)))]
+
+
+def _counted(law: Law) -> tuple[tuple[float, float], ...]:
+    """The intervals of the support; of singular values, what they are above zero."""
+    if law.sides == 1:
+        return law.edges
+    return tuple((max(low, 0.0), high) for low, high in law.edges if high > 0.0)
 
 
 def _apart(law: Law, count: int) -> list[_Apart]:
@@ -48,10 +56,10 @@ def _apart(law: Law, count: int) -> list[_Apart]:
     top = noise_bulk(law)[1]
     found: list[_Apart] = []
     used = 0
-    for low, high in reversed(law.edges):
+    for low, high in reversed(_counted(law)):
         if low <= top:
             break
-        here = round(law.mass_above(low) * count) - used
+        here = round(law.sides * law.mass_above(low) * count) - used
         found.append(_Apart(0.5 * (low + high), used, here))
         used += here
     return found
@@ -67,12 +75,12 @@ def outliers_of(point: Prediction) -> tuple[Outlier, ...]:
 
     A target eigenvalue λ_0 outside the noise bulk, with μ the law of the other ones, is found at
     x = λ_0 + s ∫ μ(dt)/(λ_0 - t), learned as slope (x - eps), with squared overlap 1 - s ∫ μ(dt)/(λ_0 - t)².
-    Limiting laws have none. Intervals that hold more than sqrt(d) eigenvalues are bulks, not outliers.
+    Untied, λ are singular values, and μ has both signs of the others (U3). Limiting laws have none. Intervals that hold more than sqrt(d) eigenvalues are bulks, not outliers.
     """
-    target = point.task.target
-    if not isinstance(target, Discrete) or point.rank == 0.0 or point.spread <= 0.0:
-        return ()
     channel, s = point.equations.input, point.spread
+    target = channel.target
+    if not isinstance(target, Discrete) or point.rank == 0.0 or s <= 0.0:
+        return ()
     values = channel.scale * target.values
     found = []
     for part in _apart(channel.law(s), len(values)):
@@ -80,9 +88,12 @@ def outliers_of(point: Prediction) -> tuple[Outlier, ...]:
             continue
         own = slice(part.first, part.first + part.size)
         others = np.delete(values, own)
+        count = channel.sides * len(values)
+        if channel.sides == 2:
+            others = np.concatenate([others, -others])
         for value in values[own].tolist():
-            x = value + s * float(np.sum(1.0 / (value - others))) / len(values)
-            lost = s * float(np.sum(1.0 / (value - others) ** 2)) / len(values)
+            x = value + s * float(np.sum(1.0 / (value - others))) / count
+            lost = s * float(np.sum(1.0 / (value - others) ** 2)) / count
             if x > point.cut:
                 found.append(
                     Outlier(

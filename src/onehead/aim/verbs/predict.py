@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from onehead.aim.equations.plateau import plateau_of
 from onehead.aim.equations.state_evolution import StateEvolution
-from onehead.aim.equations.unknowns import INFINITE
+from onehead.aim.equations.unknowns import INFINITE, AnyOverlaps, SectorOverlaps
 from onehead.aim.solve.certificate import AimCertificate, Numbers, numbers_at
 from onehead.aim.task import Learner, Task, check_alpha
 from onehead.arguments import checked, instance, optional
@@ -22,9 +22,11 @@ __all__ = ["Prediction", "predict"]
 class Prediction(Result):
     """What the theory predicts for one task, learner and sample ratio.
 
-    ``q`` = Tr S²/d and ``m`` = Tr S S*/d belong to the learner's own map S; ``sigma`` (Σ) and the hats are in
-    reduced units. The eigenvalues of S are slope (x - threshold) with x drawn from the target spectrum
-    blurred by a semicircle of variance ``spread``, for x > ``cut``, and zero below.
+    ``q`` = |S|²/d and ``m`` = Tr S'S*/d belong to the learner's own map S; ``sigma`` (Σ) and the hats are in
+    reduced units. The eigenvalues of S, of an untied head its singular values, are slope (x - threshold) with x drawn from the
+    target spectrum blurred by a semicircle of variance ``spread``, for x > ``cut``, and zero below. ``zero_one_error`` is the share of
+    rows whose most attended token is not the label, where labels are hard. Of self-attention that sees its own logit q, m and Σ are
+    means of two ``sectors``, the symmetric and the antisymmetric part of the map.
     """
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("jacobian",)
@@ -32,11 +34,12 @@ class Prediction(Result):
     MEANINGS: ClassVar[dict[str, str]] = {
         "test_error": "on fresh samples, labels with noise",
         "test_error_clean": "on fresh samples, labels without noise",
+        "test_cross_entropy": "on fresh samples, in nats",
         "excess_error": "above the limit of infinitely many samples",
         "train_loss": "objective over d² at the minimum, penalty included",
-        "rank": "share of eigenvalues of S that are not zero",
-        "q": "Tr S²/d",
-        "m": "Tr S S*/d, overlap with the target",
+        "rank": "share of eigenvalues, or singular values, of S that are not zero",
+        "q": "|S|²/d, size of the map",
+        "m": "Tr S'S*/d, overlap with the target",
         "sigma": "Σ, reaction of the logits to one sample",
     }
 
@@ -53,11 +56,14 @@ class Prediction(Result):
     sigma_hat: float
     certificate: AimCertificate
     test_loss: float
+    test_cross_entropy: float
+    zero_one_error: float | None
     excess_error: float
     spread: float
     threshold: float
     cut: float
     slope: float
+    sectors: dict[str, tuple[float, ...]] | None  # q, m and sigma of the symmetric and of the antisymmetric part
     jacobian: tuple[tuple[float, ...], ...] | None  # F' in (log q, log m, log Sigma); none where a limit needs no solve
     task: Task
     learner: Learner
@@ -76,7 +82,7 @@ class Prediction(Result):
         >>> print(predict(Task(), Learner(), alpha=0.5).explain().splitlines()[0])
         With n = 0.5 d² samples (alpha = 0.5) the error on a fresh sample is 0.136;
         """
-        target_power = self.task.target.second_moment
+        target_power, value = self.task.target.second_moment, self.task.value
         cosine = self.m / (self.q * target_power) ** 0.5 if self.q > 0.0 else 0.0
         obstacle = self.equations.input.obstacle
         lines = [
@@ -84,8 +90,14 @@ class Prediction(Result):
             f"{self.test_error:.3g}; infinitely many would give {self.test_error - self.excess_error:.3g}"
             + (f", not less, because {obstacle}." if obstacle else "."),
             f"Against labels without noise the error is {self.test_error_clean:.3g}.",
-            f"Size: q = {self.q:.4g} is the mean squared eigenvalue of the trained map S; the target's is {target_power:.4g}.",
+            *(
+                [f"On {self.zero_one_error:.1%} of rows the most attended token is not the label."]
+                if self.zero_one_error is not None
+                else []
+            ),
+            f"Size: q = {self.q:.4g} is the mean squared {value} of the trained map S; the target's is {target_power:.4g}.",
             f"Overlap: m = {self.m:.4g}, so the cosine between S and the target is {cosine:.3f}.",
+            *self._explain_sectors(),
             self._explain_rank(),
             self._explain_sigma(),
         ]
@@ -95,15 +107,27 @@ class Prediction(Result):
             lines.append(f"Replicon {replicon:.3f} ({'<' if replicon < 1.0 else '>='} 1): the solution is {verdict}.")
         return in_lines([*lines, *self._closing()])
 
+    def _explain_sectors(self) -> list[str]:
+        """The two parts of the map in words, where there are two."""
+        if self.sectors is None or self.q == 0.0:
+            return []
+        (q_s, q_a), (m_s, m_a) = self.sectors["q"], self.sectors["m"]
+        return [
+            f"A token's logit with itself knows the symmetric part of S alone: size {q_s:.4g} and overlap {m_s:.4g} there, "
+            f"{q_a:.4g} and {m_a:.4g} in the antisymmetric part."
+        ]
+
     def _explain_rank(self) -> str:
         """The rank in words."""
+        value = self.task.value
         if self.spread == 0.0 and self.rank > 0.0:
-            return f"Rank: S is the target itself, and {self.rank:.1%} of its eigenvalues are not zero."
+            return f"Rank: S is the target itself, and {self.rank:.1%} of its {value}s are not zero."
         if self.cut == -INFINITE:
-            return "Rank: direct training sets no eigenvalue to zero; about half of the noise bulk is negative."
+            half = "; about half of the noise bulk is negative" if self.task.tied else ""
+            return f"Rank: direct training sets no {value} to zero{half}."
         if self.rank == 0.0:
-            return "Rank: 0. Weight decay keeps every eigenvalue at zero: too few samples for this weight decay."
-        share = f"{self.rank:.1%} of the eigenvalues of S are not zero (the target has {self.task.target.rank:.1%})"
+            return f"Rank: 0. Weight decay keeps every {value} at zero: too few samples for this weight decay."
+        share = f"{self.rank:.1%} of the {value}s of S are not zero (the target has {self.task.target.rank:.1%})"
         narrow = self.equations.input.narrow(self.rank)
         return f"Rank: {share}; {'the width of the learner allows no more' if narrow else 'weight decay removes the others'}."
 
@@ -167,18 +191,29 @@ def _state_of(problem: StateEvolution, near: Prediction) -> NDArray[np.float64] 
     """The state of a neighbour, in reduced units, if it can be continued."""
     if not (near.q > 0.0 and near.m > 0.0 and 0.0 < near.sigma < INFINITE):
         return None
-    return np.log([*problem.units.reduced(near.q, near.m), near.sigma])
+    if near.sectors is None:
+        return np.log([*problem.units.reduced(near.q, near.m), near.sigma])
+    pairs = [problem.units.reduced(q, m) for q, m in zip(near.sectors["q"], near.sectors["m"], strict=True)]
+    return np.log([*(q for q, _ in pairs), *(m for _, m in pairs), *near.sectors["sigma"]])
+
+
+def _sectors(problem: StateEvolution, overlaps: AnyOverlaps) -> dict[str, tuple[float, ...]] | None:
+    """q, m and Sigma of both sectors, in the learner's own units, where there are two."""
+    if not isinstance(overlaps, SectorOverlaps):
+        return None
+    pairs = [problem.units.own(q, m) for q, m in zip(overlaps[:2], overlaps[2:4], strict=True)]
+    return {"q": tuple(q for q, _ in pairs), "m": tuple(m for _, m in pairs), "sigma": overlaps.sigmas}
 
 
 def _finish(task: Task, learner: Learner, problem: StateEvolution, alpha: float, numbers: Numbers) -> Prediction:
     """Errors on fresh samples, and back to the learner's own units."""
     output, (overlaps, hats, train, certificate, jacobian) = problem.output, numbers
-    q, m, where = overlaps.q, overlaps.m, overlaps.map
-    test = output.fresh_loss(q, m, loss="squared")
-    clean = output.fresh_loss(q, m, loss="squared", power=problem.target_power)
+    pair, where = overlaps.pair, overlaps.map
+    test = output.fresh_loss(*pair, loss="squared")
+    clean = output.fresh_loss(*pair, loss="squared", power=problem.target_power)
     if not np.isfinite([test, clean, train]).all():
         raise OutsideDomain(f"the errors at alpha = {alpha:g} are not finite; change weight_decay or alpha.")
-    own_q, own_m = problem.units.own(q, m)
+    own_q, own_m = problem.units.own(overlaps.q, overlaps.m)
     return Prediction(
         alpha=alpha,
         test_error=test,
@@ -192,13 +227,16 @@ def _finish(task: Task, learner: Learner, problem: StateEvolution, alpha: float,
         m_hat=hats.m,
         sigma_hat=hats.sigma,
         certificate=certificate,
-        test_loss=test if output.loss.yardstick else output.fresh_loss(q, m),
+        test_loss=test if output.loss.yardstick else output.fresh_loss(*pair),
+        test_cross_entropy=output.fresh_loss(*pair, loss="cross-entropy"),
+        zero_one_error=output.zero_one(*pair) if output.loss.hard else None,
         excess_error=test - plateau_of(problem).test_error,
         spread=where.s,
         threshold=where.eps,
         cut=where.cut,
         slope=where.slope / learner.beta,
-        jacobian=tuple(map(tuple, jacobian.tolist())) if jacobian is not None else None,
+        sectors=_sectors(problem, overlaps),
+        jacobian=tuple(map(tuple, jacobian.tolist())) if jacobian is not None and len(pair) == 2 else None,
         task=task,
         learner=learner,
     )

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import Hats
-from onehead.aim.solve.iterate import log_state
 from onehead.aim.verbs.predict import Prediction, predict
 
 __all__ = ["decay_slope", "error_partials", "local_exponent"]
@@ -56,7 +55,7 @@ def local_exponent(point: Prediction) -> float:
         return float(np.log(high / low) / (2.0 * STRIDE))
     hats = Hats(point.q_hat, point.m_hat, point.sigma_hat)
     more, less = (hats.times(float(np.exp(d))) for d in (STEP, -STEP))
-    moved = log_state(problem.input.overlaps(more)) - log_state(problem.input.overlaps(less))
+    moved = problem.input.overlaps(more).logs - problem.input.overlaps(less).logs
     return _error_change(point, problem, moved / (2.0 * STEP)) / point.excess_error
 
 
@@ -71,7 +70,7 @@ def decay_slope(point: Prediction) -> float:
         return (high.test_error - low.test_error) / (2.0 * STRIDE)
     hats = Hats(point.q_hat, point.m_hat, point.sigma_hat)
     more, less = (problem.with_decay(problem.decay * float(np.exp(d))) for d in (STEP, -STEP))
-    moved = log_state(more.input.overlaps(hats)) - log_state(less.input.overlaps(hats))
+    moved = more.input.overlaps(hats).logs - less.input.overlaps(hats).logs
     return _error_change(point, problem, moved / (2.0 * STEP))
 
 

@@ -26,6 +26,9 @@ from onehead.results import INTERRUPTED, Certificate, NoAnswer, Points, Result
 __all__ = ["Feature", "Scaling", "ScalingFailure", "ScalingPoint", "features", "scaling"]
 
 
+PARTS = ("underfitting", "approximation", "overfitting", "mismatch")  # of the excess error (8.2)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ScalingPoint(Result):
     """One number of samples of a scaling law.
@@ -40,10 +43,10 @@ class ScalingPoint(Result):
     test_error: float
     excess_error: float
     local_exponent: float
-    underfitting: float
-    approximation: float
-    overfitting: float
-    mismatch: float
+    underfitting: float | None
+    approximation: float | None
+    overfitting: float | None
+    mismatch: float | None
     outliers: int
     rank: float
     alpha: float
@@ -135,7 +138,8 @@ def _row(samples: float, point: Prediction | Failure, learner: Learner) -> Scali
     if isinstance(point, Failure):
         return ScalingFailure(samples=samples, weight_decay=learner.decay, reason=point.reason)
     try:
-        parts, exponent = decompose(point), local_exponent(point)
+        parts = decompose(point) if point.sectors is None else None  # two sectors are not split
+        exponent = local_exponent(point)
     except SolveError as failure:
         return ScalingFailure(samples=samples, weight_decay=point.learner.decay, reason=str(failure))
     return ScalingPoint(
@@ -144,17 +148,14 @@ def _row(samples: float, point: Prediction | Failure, learner: Learner) -> Scali
         test_error=point.test_error,
         excess_error=point.excess_error,
         local_exponent=exponent,
-        underfitting=parts.underfitting,
-        approximation=parts.approximation,
-        overfitting=parts.overfitting,
-        mismatch=parts.mismatch,
+        **{name: None if parts is None else getattr(parts, name) for name in PARTS},
         outliers=_count_outliers(point),
         rank=point.rank,
         alpha=point.alpha,
         train_loss=point.train_loss,
         spread=point.spread,
         threshold=point.threshold,
-        certificate=parts.certificate,
+        certificate=Certificate.of(point.certificate, evaluations=0),
     )
 
 
@@ -235,7 +236,8 @@ def features(
         law = problem.input.law(float(np.exp(np.interp(x, log_n, log_s))))
         return features_apart(law, dim, float(np.exp(np.interp(x, log_n, log_cut))))
 
-    values = task.target.values if isinstance(task.target, Discrete) else np.empty(0)
+    target = problem.input.target
+    values = target.values if isinstance(target, Discrete) else np.empty(0)
     lost = np.log([point.alpha * dim**2 for point in solved if isinstance(point, Failure)])
     found, counts = [], [out(x) for x in log_n]
     for i in range(1, len(log_n)):

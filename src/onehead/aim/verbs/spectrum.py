@@ -1,4 +1,4 @@
-"""The law of the trained query-key map: bulk, atom at zero, edges, moments, samples (5)."""
+"""The law of the trained query-key map: bulk, atom at zero, edges, moments, samples (5, U3)."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,7 +14,7 @@ from onehead.arguments import checked, instance
 from onehead.results import Certificate, Result
 from onehead.spectra.law import Law
 
-__all__ = ["Spectrum", "spectrum"]
+__all__ = ["SingularSpectrum", "Spectrum", "spectrum"]
 
 Array = NDArray[np.float64]
 
@@ -67,19 +67,20 @@ class Spectrum(Result):
     def __repr__(self) -> str:
         bulks = ", ".join(f"[{low:.4g}, {high:.4g}]" for low, high in self.edges)
         levels = f", levels={len(self.levels)}" if self.levels else ""
-        return f"Spectrum(zero_mass={self.zero_mass:.4f}, edges=({bulks}), outliers={len(self.outliers)}{levels})"
+        return f"{type(self).__name__}(zero_mass={self.zero_mass:.4f}, edges=({bulks}), outliers={len(self.outliers)}{levels})"
 
     def density(self, x: Array) -> Array:
-        """Density of the non-zero eigenvalues at x: rho_s(x / slope + threshold) / slope; atoms have none."""
+        """Density of the non-zero eigenvalues at x: rho_s(x / slope + threshold) / slope, twice that untied; atoms have none."""
         x = np.atleast_1d(np.asarray(x, dtype=float))
         point = self.point
         if self.rank == 0.0 or self.levels:
             return np.zeros(x.shape)
-        if self._law is None:
+        law = self._law
+        if law is None:
             scale = point.task.beta0 / point.learner.beta
             return point.task.target.density(x / scale) / scale
         source = x / point.slope + point.threshold
-        return np.where(source > point.cut, self._law.density(source) / point.slope, 0.0)
+        return np.where(source > _cut(point, law), law.sides * law.density(source) / point.slope, 0.0)
 
     def cdf(self, x: Array) -> Array:
         """Share of eigenvalues up to x, the atom at zero included."""
@@ -126,9 +127,33 @@ class Spectrum(Result):
         return np.concatenate(grids), np.concatenate(masses)
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SingularSpectrum(Spectrum):
+    """Singular values of the trained map S of an untied head: an atom at zero and a density, in units of S.
+
+    They are slope (x - threshold) with x > 0 from the law of the target's singular values, blurred and with both signs, above the
+    cut, and zero below it (U3). Nothing else differs.
+    """
+
+    MEANINGS: ClassVar[dict[str, str]] = {
+        "zero_mass": "share of singular values that are exactly zero",
+        "rank": "share that are not",
+        "edges": "one interval per bulk",
+        "outliers": "singular values outside the bulks",
+        "levels": "values that singular values have exactly, zero apart, and their shares",
+        "mean": "mean singular value",
+        "second_moment": "Tr S'S/d",
+    }
+
+
+def _cut(point: Prediction, law: Law) -> float:
+    """Where the law of x begins to be learned; singular values are those of x > 0."""
+    return point.cut if law.sides == 1 else max(point.cut, 0.0)
+
+
 @checked(point=instance(Prediction, "the answer of predict"))
 def spectrum(point: Prediction) -> Spectrum:
-    """Law of the eigenvalues of the trained map, from a prediction.
+    """Law of the eigenvalues of the trained map, or of its singular values if the head is untied, from a prediction.
 
     Examples
     --------
@@ -142,7 +167,7 @@ def spectrum(point: Prediction) -> Spectrum:
     levels: tuple[tuple[float, float], ...] = ()
     mean = second = 0.0
     if point.rank > 0.0 and point.spread <= 0.0:  # the target itself
-        target, scale = point.task.target, point.task.beta0 / point.learner.beta
+        target, scale = point.equations.input.target, point.task.beta0 / point.learner.beta
         mean, second = scale * target.mean, point.q
         if isinstance(target, Discrete):
             places, shares = target.atoms
@@ -152,15 +177,17 @@ def spectrum(point: Prediction) -> Spectrum:
             intervals = ((scale * low, scale * high),)
     elif point.rank > 0.0:
         law = point.equations.input.law(point.spread)
-        nodes = law.nodes(point.cut)
+        cut = _cut(point, law)
+        nodes = law.nodes(cut)
         values = point.slope * (nodes.x - point.threshold)
-        mean, second = float(nodes.mass @ values), float(nodes.mass @ values**2)
-        ends = ((max(low, point.cut), high) for low, high in law.edges)
+        mean, second = law.sides * float(nodes.mass @ values), law.sides * float(nodes.mass @ values**2)
+        ends = ((max(low, cut), high) for low, high in law.edges)
         moved = ((point.slope * (low - point.threshold), point.slope * (high - point.threshold)) for low, high in ends)
         intervals = tuple((low, high) for low, high in moved if high > low)
     apart = tuple(outlier.position for outlier in outliers)
     bulks = tuple((low, high) for low, high in intervals if not any(low <= x <= high for x in apart))
-    result = Spectrum(
+    kind = Spectrum if point.task.tied else SingularSpectrum
+    result = kind(
         zero_mass=1.0 - point.rank,
         rank=point.rank,
         edges=bulks,

@@ -6,10 +6,13 @@ from typing import ClassVar
 from onehead.aim.equations.emergence import emergence_ratio
 from onehead.aim.equations.plateau import plateau_of
 from onehead.aim.equations.state_evolution import StateEvolution
+from onehead.aim.equations.unknowns import INFINITE, Interpolating
 from onehead.aim.solve.certificate import NARROW
 from onehead.aim.task import Learner, Task
 from onehead.arguments import checked, instance, optional
 from onehead.results import Certificate, Result
+
+UNKNOWN = "; recovery of self-attention that sees its own logit is not known"
 
 __all__ = ["Plateau", "Thresholds", "plateau", "thresholds"]
 
@@ -22,7 +25,8 @@ class Thresholds(Result):
     target itself (infinite with noise, and for a target that no map of the learner equals). ``bayes_optimal``: the best
     learner, which knows the spectrum of the target, recovers from here on, without noise.
     ``direct``: interpolation of direct training. ``emergence``: below it S = 0 at the learner's own weight decay.
-    ``peak_test_error``: test error at interpolation as λ → 0⁺.
+    ``peak_test_error``: test error at interpolation as λ → 0⁺. Hard labels are fitted up to their ``separability``, which is
+    then the interpolation; there is none for soft ones. What is not known of a head is missing, and the status says so.
     """
 
     MEANINGS: ClassVar[dict[str, str]] = {
@@ -32,14 +36,16 @@ class Thresholds(Result):
         "direct": "interpolation when S is trained directly",
         "emergence": "below, S = 0 at the weight decay of the learner",
         "peak_test_error": "test error at interpolation (λ → 0⁺)",
+        "separability": "up to here hard labels can be fitted",
     }
 
-    interpolation: float
-    recovery: float
-    bayes_optimal: float
-    direct: float
+    interpolation: float | None
+    recovery: float | None
+    bayes_optimal: float | None
+    direct: float | None
     emergence: float
-    peak_test_error: float
+    peak_test_error: float | None
+    separability: float | None
     certificate: Certificate
     task: Task
     learner: Learner
@@ -64,10 +70,11 @@ def thresholds(task: Task, learner: Learner | None = None) -> Thresholds:
     """
     learner = learner if learner is not None else Learner()
     problem = StateEvolution.of(task, learner)
+    if problem.output.loss.hard:
+        return _of_hard_labels(task, learner, problem)
     ratio, state = problem.input.interpolation(problem.labels)
     # without a state the ridgeless solution grows without bound, trained directly or to a target of no positive mean: pure noise
-    q, m = (state.overlaps.q, state.overlaps.m) if state is not None else (1e12, problem.target_power)
-    peak = problem.output.fresh_loss(q, m, loss="squared")
+    peak = problem.output.noise_error if state is None else _peak(problem, state)
     cautions = [NARROW] if problem.narrow_interpolation or problem.narrow_recovery else []
     if ratio > problem.direct_interpolation:
         # the A of a narrow learner can exceed one (3); a narrow map is one that direct training could find as well
@@ -75,18 +82,49 @@ def thresholds(task: Task, learner: Learner | None = None) -> Thresholds:
         cautions.append(
             "interpolation is bounded by that of direct training: the theory of a learner this narrow overshoots"
         )
+    known = problem.ridgeless
     return Thresholds(
         interpolation=ratio,
-        recovery=problem.recovery,
-        bayes_optimal=problem.bayes_optimal,
+        recovery=problem.recovery if known else None,
+        bayes_optimal=problem.bayes_optimal if known else None,
         direct=problem.direct_interpolation,
         emergence=emergence_ratio(problem),
         peak_test_error=peak,
+        separability=None,
         certificate=Certificate(
-            status=f"converged{_never(problem)}",
+            status=f"converged{_never(problem) if known else UNKNOWN}",
             kind="heuristic" if cautions else "claim",
             residual=state.residual if state is not None else 0.0,
             warnings=tuple(cautions),
+        ),
+        task=task,
+        learner=learner,
+    )
+
+
+def _peak(problem: StateEvolution, state: Interpolating) -> float:
+    """Test error at interpolation."""
+    pair = problem.output.even(state.overlaps.q, state.overlaps.m)
+    return problem.output.fresh_loss(*pair, loss="squared")
+
+
+def _of_hard_labels(task: Task, learner: Learner, problem: StateEvolution) -> Thresholds:
+    """Hard labels: separability where it is known, and emergence; a drawn label never tells the target exactly (U7.1)."""
+    found = problem.separability
+    ratio, error = found if found is not None else (None, None)
+    unknown = "" if found is not None else "; separability is known for untied heads of full width alone"
+    return Thresholds(
+        interpolation=ratio,
+        recovery=INFINITE,
+        bayes_optimal=INFINITE,
+        direct=ratio,
+        emergence=emergence_ratio(problem),
+        peak_test_error=None,
+        separability=ratio,
+        certificate=Certificate(
+            status=f"converged; recovery is infinite: a drawn label is never sure{unknown}",
+            kind="conjecture",
+            errors={} if error is None else {"separability": error, "interpolation": error, "direct": error},
         ),
         task=task,
         learner=learner,

@@ -67,8 +67,16 @@
   function set(changes, options) {
     Object.assign(values, changes);
     Object.keys(changes).forEach(showKnob);
+    if ("attention" in changes) showLead();
     writeAddress();
     if (!options || !options.silent) draw();
+  }
+
+  function showLead() {
+    const own = settings.views[view], [about, formula] = own.heads[values.attention] || [own.about, own.formula];
+    $("about").textContent = about;
+    $("formula").setAttribute("aria-label", "Formula: " + formula);
+    katex.render(formula, $("formula"), { throwOnError: false, displayMode: false });
   }
 
   function showAll() {
@@ -82,10 +90,8 @@
     });
     Object.keys(settings.knobs).forEach(showKnob);
     $("title").textContent = own.title;
-    $("about").textContent = own.about;
     document.title = own.title + " · onehead explorer";
-    $("formula").setAttribute("aria-label", "Formula: " + own.formula);
-    katex.render(own.formula, $("formula"), { throwOnError: false, displayMode: false });
+    showLead();
     const lead = document.querySelector(".lead").offsetHeight + ($("drop").hidden ? 0 : $("drop").offsetHeight);
     document.documentElement.style.setProperty("--lead", lead + 12 + "px");
     const tab = document.querySelector('nav a[aria-selected="true"]'), bar = tab.parentElement;
@@ -140,9 +146,10 @@
       return;
     }
     if (answer.n !== seen.asked) return;
+    set(answer.moved || {}, { silent: true });
     const refused = Object.values(answer.wrong || {});
-    if (refused.length || answer.sentence) {
-      badge("failed", refused[0] || answer.sentence, []);
+    if (refused.length) {
+      badge("failed", refused[0], []);
       if (!answer.caption) return;
     }
     exactNumbers = [];

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from onehead.app.drawing import Figure, show
+from onehead.app.drawing import Figure, said, show
 from onehead.app.knobs import KNOBS
 from onehead.app.state import State
 from onehead.errors import OneheadError
@@ -15,13 +15,14 @@ from onehead.problem import Problem
 from onehead.results import Certificate
 
 __all__ = [
-    "POOL", "Badge", "Code", "Line", "Number", "Panel", "Picture", "Report", "View", "answer", "badge_of", "failed",
-    "flat", "numbers", "solved", "span",
+    "POOL", "SOLVING", "Badge", "Code", "Line", "Number", "Panel", "Picture", "Report", "View", "answer", "badge_of", "failed",
+    "flat", "numbers", "refused", "solved", "span", "worded",
 ]  # fmt: skip
 
 # name, symbol, where the value stands in the answer or how to get it from there, meaning
 Line = tuple[str, str, str | Callable[[Any], Any], str]
 
+SOLVING = "Solving …"  # in place of a sketch that took too long
 POOL = ThreadPoolExecutor(4, thread_name_prefix="sketch")  # kernels release the interpreter lock
 
 
@@ -88,13 +89,15 @@ class View:
     """One view of the explorer, with the knobs of its ``problems`` and ``own`` ones by name.
 
     ``panels`` are its pictures, by the value of the knob ``panel``; a view with a single one has it under no name. ``plays`` names
-    the knob that the play button moves; ``trains`` says whether the view can train for real.
+    the knob that the play button moves; ``trains`` says whether the view can train for real. ``heads`` are other
+    words and another formula for it, by the knob ``attention``.
     """
 
     name: str
     title: str
     about: str
     formula: str
+    heads: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     problems: tuple[type[Problem], ...] = ()
     own: tuple[str, ...] = ()
     panels: Mapping[str, Panel]
@@ -146,7 +149,7 @@ def numbers(found: Any, *lines: Line) -> tuple[Number, ...]:
 def answer(solve: Callable[[State], Any], *lines: Line) -> Callable[[State], Report]:
     """A report: the numbers of an answer with its badge, or the sentence why there is none.
 
-    A meaning may name knobs in braces.
+    A name and a meaning may name knobs in braces, and {value}: eigenvalue or singular value, whichever the head has.
     """
 
     def report(state: State) -> Report:
@@ -154,10 +157,22 @@ def answer(solve: Callable[[State], Any], *lines: Line) -> Callable[[State], Rep
             found = solve(state)
         except OneheadError as error:
             return failed(error)
-        said = [(name, symbol, key, meaning.format(**state.values)) for name, symbol, key, meaning in lines]
-        return Report(badge_of(found.certificate), numbers(found, *said))
+        return Report(badge_of(found.certificate), numbers(found, *worded(state, *lines)))
 
     return report
+
+
+def worded(state: State, *lines: Line) -> list[Line]:
+    """Lines with the words that stand in braces.
+
+    Examples
+    --------
+    >>> from onehead.app import read_state
+    >>> worded(read_state({"attention": "cross"})[0], ("Zero {value}s", "", "zero_mass", ""))
+    [('Zero singular values', '', 'zero_mass', '')]
+    """
+    words = {**state.values, "value": state.task.value}
+    return [(name.format(**words), symbol, key, meaning.format(**words)) for name, symbol, key, meaning in lines]
 
 
 def span(low: float, high: float) -> str:
@@ -200,13 +215,18 @@ def badge_of(certificate: Certificate) -> Badge:
     if "approximate" in certificate.status or certificate.kind == "heuristic":
         return Badge("approximate", certificate.status, notes)
     if certificate.kind == "conjecture":
-        return Badge("conjecture", f"{certificate.status}; a conjecture of the paper", notes)
+        return Badge("conjecture", f"{certificate.status}; a conjecture", notes)
     return Badge("converged", certificate.status, (*notes, f"Kind of truth: {certificate.kind}."))
 
 
 def failed(error: OneheadError) -> Report:
     """A solve without an answer, with its sentence."""
     return Report(Badge("failed", str(error)))
+
+
+def refused(sentence: str) -> Picture:
+    """A picture of which there is nothing but the sentence why."""
+    return Picture(said(sentence), "", exact=False)
 
 
 def _sentence(text: str) -> str:

@@ -11,7 +11,20 @@ from onehead.aim.task import Learner, Task
 from onehead.app.drawing import Figure, figure, line, mark, marked
 from onehead.app.knobs import Axis, Training
 from onehead.app.state import State
-from onehead.app.views.base import POOL, Code, Panel, Picture, Report, View, answer, flat, numbers, solved
+from onehead.app.views.base import (
+    POOL,
+    SOLVING,
+    Code,
+    Panel,
+    Picture,
+    Report,
+    View,
+    answer,
+    flat,
+    numbers,
+    refused,
+    solved,
+)
 from onehead.app.views.words import code_of
 from onehead.app.work import pause
 from onehead.errors import OneheadError
@@ -35,26 +48,31 @@ DRAWN = ("test_error", "test_error_clean", "train_loss", "rank")
 LINES = (
     ("Test error", "", "test_error", "on fresh samples, labels with noise"),
     ("Clean test error", "", "test_error_clean", "labels without noise"),
+    ("Test cross-entropy", "", "test_cross_entropy", "on fresh samples, in nats"),
+    ("0/1 error", "", "zero_one_error", "share of rows whose most attended token is not the label, if labels are hard"),
     ("Excess error", "", "excess_error", "above infinitely many samples"),
     ("Training loss", "", "train_loss", "objective over d² at the minimum"),
-    ("Rank", "", "rank", "share of eigenvalues of S that are not zero"),
-    ("Size", "q", "q", "Tr S²/d"),
-    ("Overlap", "m", "m", "Tr S S*/d"),
+    ("Rank", "", "rank", "share of {value}s of S that are not zero"),
+    ("Size", "q", "q", "|S|²/d"),
+    ("Overlap", "m", "m", "Tr S'S*/d"),
     ("Reaction", "Σ", "sigma", "of the logits to one sample"),
 )
 
-CAPTION = (
-    "Sketch on a coarse rule; the exact curve follows when the knobs rest. The rank is the share of eigenvalues of S "
-    "that are not zero."
-)
+CAPTION = "Sketch on a coarse rule; the exact curve follows when the knobs rest. The rank is the share of {}s of S that are not zero."
 
 
 def _alphas(state: State, count: int) -> Any:
     return np.geomspace(state["alpha_from"], state["alpha_to"], count).tolist()
 
 
+def _slow(state: State, points: dict[int, int], many: int) -> int:
+    """How many points: fewer where each takes longer, with many tokens, two sectors, or a label for every choice."""
+    slow = state["labels"] == "hard" or (state["attention"] == "self" and state["mask"] != "strict")
+    return points.get(state["tokens"] + slow, many)
+
+
 def _exact_alphas(state: State) -> Any:
-    return _alphas(state, POINTS.get(state["tokens"], MANY_TOKENS[1]))
+    return _alphas(state, _slow(state, POINTS, MANY_TOKENS[1]))
 
 
 def _other(state: State) -> Learner:
@@ -75,18 +93,20 @@ def sketch(state: State) -> Picture:
     """All curves at once, for the eye."""
     from onehead.aim.sketch.curves import PATIENCE, sketch_marks, sketch_ratios  # noqa: PLC0415  (loads the theory)
 
-    alphas = _alphas(state, QUICK_POINTS.get(state["tokens"], MANY_TOKENS[0]))
-    patience = PATIENCE if state["tokens"] == 2 else 2.0 * PATIENCE
+    alphas = _alphas(state, _slow(state, QUICK_POINTS, MANY_TOKENS[0]))
+    patience = PATIENCE if len(alphas) == QUICK_POINTS[2] else 2.0 * PATIENCE
     head = POOL.submit(sketch_ratios, state.task, state.learner, alphas, patience=patience)
     other = None
     if state["direct"]:
         few = _alphas(state, 6)
         other = POOL.submit(sketch_ratios, state.task, _other(state), few, full=False, patience=patience)
     marks = sketch_marks(state.task, state.learner)
-    drawn = head.result()
+    drawn, caption = head.result(), CAPTION.format(state.task.value)
+    if not drawn.dots:
+        return refused(SOLVING)
     own = {"alpha": drawn.x} | {name: drawn.column(name) for name in DRAWN}
     beside = {"alpha": other.result().x, "test_error": other.result().column("test_error")} if other else None
-    return Picture(_draw(state, own, beside, None, marks, smooth=True), CAPTION, exact=False)
+    return Picture(_draw(state, own, beside, None, marks, smooth=True), caption, exact=False)
 
 
 def picture(state: State) -> Picture:
@@ -94,6 +114,8 @@ def picture(state: State) -> Picture:
     alphas = _exact_alphas(state)
     found = aim.curve(state.task, state.learner, alphas, progress=pause)
     own = {name: found.column(name).tolist() for name in ("alpha", *DRAWN)}
+    if len(found.failures) == len(found):
+        return refused(found.failures[0].reason)
     rows = found.to_rows()
     beside = best = None
     if state["direct"]:
@@ -134,7 +156,8 @@ def _draw(state: State, own: Any, beside: Any, best: Any, marks: Any, *, smooth:
         },
     )
     if marks is not None:
-        places = sorted((float(getattr(marks, name)), text) for name, text in MARKS.items())
+        known = {text: getattr(marks, name) for name, text in MARKS.items()}
+        places = sorted((float(a), text) for text, a in known.items() if a is not None)
         for row, (a, text) in enumerate((a, text) for a, text in places if ends[0] <= a <= ends[1]):
             mark(drawn["layout"], a, text, row=row)
     return marked(drawn, state["alpha"], ends)
@@ -196,12 +219,17 @@ def code(state: State) -> Code:
     return code_of("aim", text, "predict --alpha {alpha!r}", axis, "thresholds")(state)
 
 
+ABOUT = "How the error of a trained attention head falls as samples come in, without training it."
+OBJECTIVE = (
+    r"\min_{%s}\ \sum_{\mu=1}^{n}\ell\big(\mathrm{softmax}(\beta\,h^\mu(S)),\,y^\mu\big)+\lambda d\,%s,"
+    r"\qquad S=\frac{%s}{\sqrt{md}},\quad n=\alpha d^2"
+)
 VIEW = View(
     name="curve",
     title="Learning curve",
-    about="How the error of a trained attention head falls as samples come in, without training it.",
-    formula=r"\min_W\ \sum_{\mu=1}^{n}\big|\mathrm{softmax}(\beta\,h^\mu(S))-y^\mu\big|^2+\lambda d\,\mathrm{Tr}\,S,"
-    r"\qquad S=\frac{W^\top W}{\sqrt{md}},\quad n=\alpha d^2",
+    about=ABOUT,
+    formula=OBJECTIVE % (r"W", r"\mathrm{Tr}\,S", r"W^\top W"),
+    heads=dict.fromkeys(("self", "cross"), (ABOUT, OBJECTIVE % (r"W_Q,W_K", r"\|S\|_*", r"W_Q^\top W_K"))),
     problems=(Axis, MarchenkoPastur, Task, Learner, Training),
     own=("direct", "best"),
     panels={"": Panel(sketch, report, picture, code)},

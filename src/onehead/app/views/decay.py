@@ -9,7 +9,7 @@ from onehead.aim.targets import MarchenkoPastur
 from onehead.aim.task import Learner, Task
 from onehead.app.drawing import Figure, figure, line, points, show
 from onehead.app.state import State
-from onehead.app.views.base import Line, Panel, Picture, View, answer, numbers, span
+from onehead.app.views.base import SOLVING, Line, Panel, Picture, View, answer, numbers, refused, span, worded
 from onehead.app.views.words import code_of
 from onehead.app.work import pause
 
@@ -17,7 +17,7 @@ __all__ = ["VIEW"]
 
 QUICK_POINTS = {2: 14, 3: 7}
 LOWEST = 1e-4
-RANK = "share of eigenvalues that are not zero"
+RANK = "share of {value}s that are not zero"
 BEST: tuple[Line, ...] = (
     ("Best weight decay", "λ*", lambda best: best.weight_decay or "0+", "with the lowest test error"),
     ("Test error there", "", "test_error", ""),
@@ -34,6 +34,8 @@ def sketch(state: State) -> Picture:
     decays = np.geomspace(LOWEST, top, QUICK_POINTS.get(state["tokens"], 4)).tolist()
     drawn = sketch_decays(state.task, state.learner, state["alpha"], decays)
     scan = [(dot.x, dot.test_error) for dot in drawn.dots]
+    if not scan:
+        return refused(SOLVING)
     caption = "Sketch on a coarse rule; the search for the best λ follows when the knobs rest."
     return Picture(_draw(state, scan, None, smooth=True), caption, exact=False)
 
@@ -44,7 +46,7 @@ def picture(state: State) -> Picture:
     scan = [(decay, error) for decay, error in best.scan if decay > 0.0]
     rows = tuple({"weight_decay": decay, "test_error": error} for decay, error in best.scan)
     caption = f"{best.certificate.status[:1].upper()}{best.certificate.status[1:]}."
-    return Picture(_draw(state, scan, best, smooth=False), caption, rows, numbers(best, *BEST))
+    return Picture(_draw(state, scan, best, smooth=False), caption, rows, numbers(best, *worded(state, *BEST)))
 
 
 def _draw(state: State, scan: list[tuple[float, float]], best: Any, *, smooth: bool) -> Figure:

@@ -9,7 +9,7 @@ from onehead.aim.targets import PowerLaw
 from onehead.aim.task import Learner, Task
 from onehead.app.drawing import Figure, figure, heatmap, line, marked, points
 from onehead.app.state import State
-from onehead.app.views.base import Code, Panel, Picture, View, answer, flat, solved
+from onehead.app.views.base import SOLVING, Code, Panel, Picture, View, answer, flat, refused, solved
 from onehead.app.views.words import code_of
 from onehead.app.work import pause
 from onehead.errors import OneheadError
@@ -44,6 +44,8 @@ def _excess_sketch(state: State) -> Picture:
     from onehead.aim.sketch.derived import sketch_excess  # noqa: PLC0415  (loads the theory)
 
     samples, excess, _ = sketch_excess(state.task, state.learner, _samples(state, QUICK))
+    if not samples:
+        return refused(SOLVING)
     slope = np.gradient(np.log(excess), np.log(samples)).tolist() if len(samples) > 2 else []
     drawn = _excess_figure(state, samples, excess, slope, smooth=True)
     return Picture(drawn, "Sketch on a coarse rule; the exact law follows when the knobs rest.", exact=False)
@@ -88,6 +90,8 @@ def _parts_sketch(state: State) -> Picture:
     from onehead.aim.sketch.derived import sketch_parts  # noqa: PLC0415  (loads the theory)
 
     samples, table = sketch_parts(state.task, state.learner, _samples(state, QUICK))
+    if not samples:
+        return refused(SOLVING)
     columns = {name: [row[i] for row in table] for i, name in enumerate(PARTS)}
     return Picture(_parts_figure(state, samples, columns, smooth=True), "Sketch on a coarse rule.", exact=False)
 
@@ -116,6 +120,9 @@ def _parts_figure(state: State, samples: list[float], columns: dict[str, Any], *
 
 
 def _parts_picture(state: State) -> Picture:
+    from onehead.aim.verbs.decompose import check_split  # noqa: PLC0415  (loads the theory)
+
+    check_split(state.task, state.learner)
     law = _law(state, _samples(state, EXACT))
     columns = {name: law.column(name) for name in PARTS}
     drawn = _parts_figure(state, law.column("samples").tolist(), columns, smooth=False)
@@ -174,7 +181,7 @@ report = answer(
     ("Local exponent", "", "local_exponent", "d log excess / d log n"),
     *((name.capitalize(), "", name, text) for name, (_, text) in PARTS.items()),
     ("Outliers", "", "outliers", "features that have left the noise"),
-    ("Rank", "", "rank", "share of eigenvalues that are not zero"),
+    ("Rank", "", "rank", "share of {value}s that are not zero"),
     ("Sample ratio", "α", "alpha", "n/d²"),
 )
 POINT = (
@@ -194,11 +201,14 @@ _phase_code = code_of(
     f"{POINT}diagram = oh.aim.phase_diagram(task, head, log_n={PHASE[0]}, log_lambda={PHASE[1]})",
     "phase-diagram",
 )
+ABOUT = "A target whose %s fall as a power law: how fast the error falls, and what it is made of."
+POWER = r"%s_i(S^\star)\propto i^{-\gamma},\quad i=1..d,\qquad E-E_\infty\sim n^{-\text{exponent}}"
 VIEW = View(
     name="scaling",
     title="Scaling laws",
-    about="A target whose eigenvalues fall as a power law: how fast the error falls, and what it is made of.",
-    formula=r"\lambda_i(S^\star)\propto i^{-\gamma},\quad i=1..d,\qquad E-E_\infty\sim n^{-\text{exponent}}",
+    about=ABOUT % "eigenvalues",
+    formula=POWER % r"\lambda",
+    heads=dict.fromkeys(("self", "cross"), (ABOUT % "singular values", POWER % r"\sigma")),
     problems=(PowerLaw, Task, Learner),
     own=("scaling_panel", "samples"),
     panel="scaling_panel",

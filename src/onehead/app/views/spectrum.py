@@ -1,6 +1,5 @@
-"""Spectrum: the law of the trained map's eigenvalues beside the target's; α plays through its changes."""
+"""Spectrum: the law of the trained map's eigenvalues, or singular values, beside the target's; α plays through its changes."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,24 +9,37 @@ from onehead.aim.targets import MarchenkoPastur
 from onehead.aim.task import Learner, Task
 from onehead.app.drawing import Figure, figure, line, points, show
 from onehead.app.state import State
-from onehead.app.views.base import Line, Number, Panel, Picture, Report, View, badge_of, failed, numbers, span
+from onehead.app.views.base import (
+    Line,
+    Number,
+    Panel,
+    Picture,
+    Report,
+    View,
+    badge_of,
+    failed,
+    numbers,
+    refused,
+    span,
+    worded,
+)
 from onehead.app.views.words import code_of
 from onehead.errors import OneheadError, SolveError
 
 __all__ = ["VIEW"]
 
 LAW: tuple[Line, ...] = (
-    ("Zero eigenvalues", "", "zero_mass", "share that weight decay removes"),
+    ("Zero {value}s", "", "zero_mass", "share that weight decay removes"),
     ("Rank", "", "rank", "share that it keeps"),
 )
 POINT: tuple[Line, ...] = (
-    ("Outliers", "", lambda law: len(law.outliers), "eigenvalues outside the bulks"),
-    ("Mean", "", "mean", "Tr S/d"),
-    ("Second moment", "q", "second_moment", "Tr S²/d"),
+    ("Outliers", "", lambda law: len(law.outliers), "{value}s outside the bulks"),
+    ("Mean", "", "mean", "of all {value}s"),
+    ("Second moment", "q", "second_moment", "|S|²/d"),
     ("Test error", "", "point.test_error", "on fresh samples"),
     ("Noise variance", "s", "point.spread", "of the blurred target"),
     ("Soft threshold", "ε", "point.threshold", "of weight decay"),
-    ("Slope", "c", "point.slope", "shrinkage of learned eigenvalues"),
+    ("Slope", "c", "point.slope", "shrinkage of learned {value}s"),
 )
 
 
@@ -40,14 +52,15 @@ def sketch(state: State) -> Picture:
     if found is None:
         return Picture(_draw(state, [], 0.0), "Solving …", exact=False)
     zero, bulks = sketch_law(state.task, state.learner, found)
-    return Picture(_draw(state, bulks, zero), _caption(zero, len(bulks)), exact=False)
+    return Picture(_draw(state, bulks, zero), _caption(state, zero, len(bulks)), exact=False)
 
 
-def _caption(zero: float, bulks: int) -> str:
+def _caption(state: State, zero: float, bulks: int) -> str:
+    value = state.task.value
     if bulks == 0:
-        return "The map has not emerged: weight decay keeps every eigenvalue at zero."
+        return f"The map has not emerged: weight decay keeps every {value} at zero."
     parts = "one bulk" if bulks == 1 else f"{bulks} bulks: noise and signal have split"
-    return f"{zero:.1%} of the eigenvalues are zero; the others form {parts}."
+    return f"{zero:.1%} of the {value}s are zero; the others form {parts}."
 
 
 def _law(state: State) -> Any:
@@ -59,7 +72,7 @@ def picture(state: State) -> Picture:
     try:
         law = _law(state)
     except SolveError as error:
-        return replace(sketch(state), caption=str(error))
+        return refused(str(error))
     count = len(law.x) // max(1, len(law.edges))
     bulks = [
         (law.x[i * count : (i + 1) * count], law.density_values[i * count : (i + 1) * count])
@@ -67,7 +80,7 @@ def picture(state: State) -> Picture:
     ]
     rows = [{"x": float(x), "density": float(y)} for x, y in zip(law.x, law.density_values, strict=True)]
     drawn = _draw(state, bulks, law.zero_mass, law.outliers)
-    return Picture(drawn, _caption(law.zero_mass, len(bulks)), rows)
+    return Picture(drawn, _caption(state, law.zero_mass, len(bulks)), rows)
 
 
 def _draw(state: State, bulks: list[tuple[Any, Any]], zero: float, outliers: Any = ()) -> Figure:
@@ -88,7 +101,7 @@ def _draw(state: State, bulks: list[tuple[Any, Any]], zero: float, outliers: Any
     data.append(
         {
             "type": "bar",
-            "name": f"zero eigenvalues: {zero:.1%}",
+            "name": f"zero {state.task.value}s: {zero:.1%}",
             "x": [0.0],
             "y": [zero],
             "yaxis": "y2",
@@ -103,7 +116,7 @@ def _draw(state: State, bulks: list[tuple[Any, Any]], zero: float, outliers: Any
     pad = 0.05 * (right - left)
     return figure(
         data,
-        x="eigenvalue of the query-key map S",
+        x=f"{state.task.value} of the query-key map S",
         y="density",
         xaxis={"range": [left - pad, right + pad]},
         yaxis={"range": [0.0, top]},
@@ -129,7 +142,9 @@ def report(state: State) -> Report:
         Number(f"Bulk {i + 1}" if len(law.edges) > 1 else "Bulk", "", span(*ends), "lower and upper edge")
         for i, ends in enumerate(law.edges)
     )
-    return Report(badge_of(law.certificate), (*numbers(law, *LAW), *bulks, *numbers(law, *POINT)))
+    return Report(
+        badge_of(law.certificate), (*numbers(law, *worded(state, *LAW)), *bulks, *numbers(law, *worded(state, *POINT)))
+    )
 
 
 code = code_of(
@@ -139,12 +154,21 @@ code = code_of(
     "print(law.zero_mass, law.edges, law.second_moment)",
     "spectrum --alpha {alpha!r}",
 )
+ABOUT = "Which %s the trained query-key map has. Play α to watch it emerge, interpolate and split."
+LEARNED = r"%s_i(S)=c\,(x_i-\epsilon)_+,\qquad x\sim\rho^\star%s\boxplus\text{semicircle}(s),\quad "
+HATS = r"c=\hat m/\hat\Sigma,\ \epsilon=%s\lambda/\hat m,\ s=\hat q/\hat m^2"
 VIEW = View(
     name="spectrum",
     title="Spectrum",
-    about="Which eigenvalues the trained query-key map has. Play α to watch it emerge, interpolate and split.",
-    formula=r"\lambda_i(S)=c\,(x_i-\epsilon)_+,\qquad x\sim\rho^\star\boxplus\text{semicircle}(s),\quad "
-    r"c=\hat m/\hat\Sigma,\ \epsilon=2\lambda/\hat m,\ s=\hat q/\hat m^2",
+    about=ABOUT % "eigenvalues",
+    formula=LEARNED % (r"\lambda", "") + HATS % "2",
+    heads={
+        "self": (
+            ABOUT % "singular values",
+            LEARNED % (r"\sigma", r"_\pm") + r"c,\epsilon,s\text{ alike in both sectors}",
+        ),
+        "cross": (ABOUT % "singular values", LEARNED % (r"\sigma", r"_\pm") + HATS % ""),
+    },
     problems=(MarchenkoPastur, Task, Learner),
     own=("alpha",),
     panels={"": Panel(sketch, report, picture, code)},

@@ -1,0 +1,95 @@
+"""Up to how many samples a head can fit hard labels: the labels are separable, and without weight decay the map grows for ever (U7.1).
+
+With K_y the cone of logits whose largest is that of the label y, and z*, xi independent standard normal logits of a row,
+
+    1/α = min over t of sum over rows of E dist²(t z* + xi, K_y),      y drawn from softmax(sqrt(Q0) z* + noise).
+"""
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onehead.aim.equations.geometry import PARTS, Geometry
+from onehead.numerics.gaussian import cumulative, density, sobol
+from onehead.numerics.parts import error_of_parts
+
+__all__ = ["separability"]
+
+Array = NDArray[np.float64]
+
+POINTS = 14  # log2 of the points of a row of more than two columns, before mirroring
+STEP, RADIUS = 0.1, 8.0  # of the line of two columns: the integrand is analytic, and below 1e-14 beyond
+
+
+@lru_cache(maxsize=64)
+def separability(geometry: Geometry, target_power: float, noise: float) -> tuple[float, float]:
+    """Sample ratio up to which hard labels are fitted, for rows of independent logits, and its error."""
+    from scipy.optimize import minimize_scalar  # noqa: PLC0415
+
+    rows = [(row.multiplicity, _Row(sum(c.count for c in row.columns), target_power, noise)) for row in geometry.rows]
+
+    def cost(t: float) -> Array:
+        return np.asarray(np.sum([often * row.cost(t) for often, row in rows], axis=0))
+
+    best = minimize_scalar(
+        lambda t: float(cost(t).mean()), bounds=(0.0, 20.0), method="bounded", options={"xatol": 1e-7}
+    )
+    parts = cost(float(best.x))
+    ratio = 1.0 / float(parts.mean())
+    return ratio, ratio**2 * float(error_of_parts(parts - parts.mean()))
+
+
+class _Row:
+    """A row of n columns: on a line for two, on sampled points for more. Columns are alike, so that the label is the first."""
+
+    def __init__(self, n: int, target_power: float, noise: float) -> None:
+        self.n = n
+        if n == 2:
+            self._place = STEP * np.arange(-RADIUS / STEP, RADIUS / STEP + 1.0)
+            self._mass = density(self._place) / density(self._place).sum()
+            self._chance = _mean_sigmoid(np.sqrt(2.0 * target_power) * self._place, noise)
+            return
+        nodes = sobol(3 * n, log2_points=POINTS, seed=0, parts=PARTS).nodes
+        self._label, self._free = nodes[:, :n], nodes[:, n : 2 * n]
+        logits = np.sqrt(target_power) * self._label + np.sqrt(0.5 * noise) * nodes[:, 2 * n :]
+        p = np.exp(logits - logits.max(axis=1, keepdims=True))
+        self._chance = p[:, 0] / p.sum(axis=1)
+
+    def cost(self, t: float) -> Array:
+        """E dist² by each part of the points."""
+        if self.n == 2:
+            tilt = t * self._place
+            value = self._mass @ (self._chance * _beyond(-tilt) + (1.0 - self._chance) * _beyond(tilt))
+            return np.full(PARTS, float(value))
+        away = _distance(t * self._label + self._free)
+        return np.asarray(self.n * (self._chance * away).reshape(PARTS, -1).mean(axis=1))
+
+
+def _mean_sigmoid(x: Array, variance: float) -> Array:
+    """E sig(x + sqrt(variance) N)."""
+    z = STEP * np.arange(-RADIUS / STEP, RADIUS / STEP + 1.0)
+    weights = density(z) / density(z).sum()
+    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * np.add.outer(x, np.sqrt(variance) * z))) @ weights)
+
+
+def _beyond(a: Array) -> Array:
+    """E (a + Z)_+² = (1 + a²) Phi(a) + a phi(a)."""
+    return (1.0 + a * a) * cumulative(a) + a * density(a)
+
+
+def _distance(h: Array) -> Array:
+    """Squared distance of logits to the cone in which the first is the largest.
+
+    The nearest point makes the first equal to the largest others, as many as lie above the mean of those already taken.
+    """
+    others = -np.sort(-h[:, 1:], axis=1)
+    taken = np.concatenate([h[:, :1], others], axis=1)
+    size = np.arange(1.0, h.shape[1] + 1.0)
+    means = np.cumsum(taken, axis=1) / size
+    above = np.concatenate(
+        [np.ones((len(h), 1), bool), np.cumprod(others > means[:, :-1], axis=1).astype(bool)], axis=1
+    )
+    count = above.sum(axis=1)
+    mean = means[np.arange(len(h)), count - 1]
+    return np.asarray(np.sum(np.where(above, taken**2, 0.0), axis=1) - count * mean**2)

@@ -1,0 +1,122 @@
+"""Two sectors: what they become when they are alike, both forms of the hats, and the map itself solved for (U5)."""
+
+import numpy as np
+import pytest
+
+from onehead.aim import Learner, Task
+from onehead.aim.equations.geometry import Alike, Geometry, Row, geometry_of
+from onehead.aim.equations.output import OutputChannel
+from onehead.aim.equations.sectors import SectorOutput
+from onehead.aim.equations.state_evolution import StateEvolution
+from onehead.aim.equations.unknowns import Hats, SectorHats
+from onehead.aim.losses import loss_on
+
+
+def both(geometry, labels, loss):
+    """A geometry whose sectors are seen alike, as one and as two."""
+    rows = tuple(
+        Row(
+            columns=tuple(Alike((0.5, 0.5), column.count) for column in row.columns),
+            multiplicity=row.multiplicity,
+            on_lattice=row.on_lattice,
+        )
+        for row in geometry.rows
+    )
+    halves = Geometry(
+        tokens=geometry.tokens, blocks=tuple(row.block for row in rows), rows=rows, unit=1.0, exposure=1.0
+    )
+    how = {"loss": loss_on(labels, loss), "label_power": 1.25}
+    return OutputChannel(geometry=geometry, **how), SectorOutput(geometry=halves, **how)
+
+
+@pytest.mark.parametrize(
+    ("labels", "loss"), [("soft", "squared"), ("soft", "cross-entropy"), ("hard", "cross-entropy")]
+)
+@pytest.mark.parametrize("tokens", [2, 3])
+def test_sectors_that_are_alike_are_one(labels, loss, tokens):
+    one, two = both(geometry_of("cross", "causal", tokens), labels, loss)
+    q, m, sigma = 0.8, 0.75, 1.7
+    alone = one.averages(q, m, sigma, level=1, detail=1)
+    pair = two.averages(q, q, m, m, sigma, sigma, level=1, detail=1)
+    for derivative in (False, True):
+        expected = one.hats_of(alone, q, m, sigma, derivative=derivative)
+        found = two.hats_of(pair, q, q, m, m, sigma, sigma, derivative=derivative)
+        # the same nodes, summed in another order
+        assert np.reshape(found, (3, 2)) == pytest.approx(np.repeat(expected, 2).reshape(3, 2), rel=1e-9)
+    assert pair.loss == pytest.approx(alone.loss, rel=1e-12)
+    assert pair.envelope(sigma) == pytest.approx(alone.envelope(sigma), rel=1e-12)
+    # one row of two columns has a lattice where the other takes the formula, good to 1e-8
+    assert two.fresh_loss(q, q, m, m, loss="squared") == pytest.approx(one.fresh_loss(q, m, loss="squared"), rel=1e-7)
+    assert two.zero_one(q, q, m, m) == pytest.approx(one.zero_one(q, m), rel=1e-12)
+
+
+@pytest.mark.parametrize("mask", ["none", "causal"])
+@pytest.mark.parametrize(("labels", "loss"), [("soft", "squared"), ("hard", "cross-entropy")])
+def test_stein_and_derivative_forms(mask, labels, loss):
+    """Two ways to the same average, where no prox jumps."""
+    output = StateEvolution.of(Task(attention="self", mask=mask, labels=labels), Learner(loss=loss)).output
+    state = (0.8, 0.7, 0.8, 0.6, 0.9, 1.5)
+    found = output.averages(*state, level=2, detail=1)
+    assert found.stein == pytest.approx(found.derivative, rel=2e-5)  # error of the lattice
+
+
+def test_information_about_the_sectors():
+    """At a state that is alike in both, Sigmahat_s : Sigmahat_a is 3 for two tokens, with or without a mask (U5.1)."""
+    for mask in ("none", "causal"):
+        output = StateEvolution.of(Task(attention="self", mask=mask), Learner(loss="cross-entropy")).output
+        small = output.hats(0.5, 0.5, 0.4, 0.4, 1e-3, 1e-3, level=2)
+        assert small.sigma_s / small.sigma_a == pytest.approx(3.0, rel=1e-2)
+
+
+@pytest.mark.parametrize("tokens", [2, 3])
+@pytest.mark.parametrize("attention", ["self", "cross"])
+@pytest.mark.parametrize("mask", ["none", "causal"])
+def test_informative_combinations(attention, mask, tokens):
+    """J = Sigma Sigmahat / α for a huge Sigma (U1.1)."""
+    problem = StateEvolution.of(Task(attention=attention, mask=mask, tokens=tokens), Learner(loss="cross-entropy"))
+    sigma = 1e5
+    hats = problem.output.hats(
+        *problem.output.even(0.8, 0.7), *len(problem.output.even(0.0, 0.0)) // 2 * [sigma], level=1
+    )
+    J = tokens * (tokens - 1) / (1 if mask == "none" else 2)
+    assert problem.informative == J
+    assert sigma * hats.sigma == pytest.approx(J, rel=2e-3)  # 1/Sigma is left
+
+
+def test_equal_hats_need_no_consistency():
+    """Exact where the sectors have the same hats: the channel of one sector (U5.3)."""
+    task, learner = Task(attention="self"), Learner(weight_decay=0.05)
+    problem = StateEvolution.of(task, learner)
+    hats = Hats(0.03, 0.35, 0.4)
+    found = problem.input.overlaps(SectorHats(*np.repeat(hats, 2)))
+    alone = StateEvolution.of(Task(attention="cross"), learner).input.overlaps(hats)
+    assert np.reshape(found.state, (3, 2)) == pytest.approx(np.repeat(alone.state, 2).reshape(3, 2), rel=1e-9)
+    assert (found.tau, found.rank) == pytest.approx((alone.tau, alone.rank), rel=1e-9)
+
+
+def test_consistency_against_the_map_itself():
+    """min_S sum_c Sigmahat_c/2 |S_c|² - <R, S> + λ |S|_* solved for a sampled R, information ratio 3 (U5.3)."""
+    rng, d, hats = np.random.default_rng(3), 160, SectorHats(0.028, 0.0094, 0.39, 0.13, 0.41, 0.137)
+    decay = 0.02
+    problem = StateEvolution.of(Task(attention="self", mask="causal"), Learner(weight_decay=decay))
+    factors = rng.standard_normal((2, d // 2, d))
+    target = factors[0].T @ factors[1] / np.sqrt(d * d / 2)
+    noise = rng.standard_normal((d, d)) / np.sqrt(d)
+
+    def split(M):
+        return (M + M.T) / 2, (M - M.T) / 2
+
+    R = sum(m * S + np.sqrt(q) * N for q, m, S, N in zip(hats[:2], hats[2:4], split(target), split(noise), strict=True))
+    S, step = np.zeros((d, d)), 1.0 / max(hats[4:])
+    for _ in range(200):
+        s, a = split(S)
+        left, r, right = np.linalg.svd(S - step * (hats[4] * s + hats[5] * a - R))
+        S = (left * np.clip(r - step * decay, 0.0, None)) @ right
+    found = problem.input.overlaps(hats)
+    sizes = [2 * np.sum(part**2) / d for part in split(S)]
+    overlaps = [2 * np.sum(part * star) / d for part, star in zip(split(S), split(target), strict=True)]
+    # one draw at d = 160 scatters by about 1 %, and the target's power with it; consistency itself is within .6 %
+    power = np.sum(target**2) / d
+    assert sizes == pytest.approx(found.pair[:2], rel=0.04)
+    assert np.array(overlaps) / power == pytest.approx(found.pair[2:], rel=0.04)
+    assert np.mean(np.linalg.svd(S, compute_uv=False) > 1e-9) == pytest.approx(found.rank, abs=0.02)

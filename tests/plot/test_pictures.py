@@ -1,0 +1,80 @@
+"""Pictures of untied heads, masks and hard labels: the right words, and nothing drawn that is not there."""
+
+import pytest
+
+from onehead import aim, plot
+from onehead.errors import InvalidArgument
+
+HEAD = aim.Learner(weight_decay=0.05)
+HEADS = {
+    "cross": (aim.Task(attention="cross"), HEAD),
+    "self": (aim.Task(attention="self", mask="causal"), HEAD),
+    "hard": (aim.Task(attention="cross", mask="causal", labels="hard"), HEAD.changed(loss="cross-entropy")),
+}
+heads = pytest.mark.parametrize("name", HEADS)
+
+
+def words_of(axes):
+    """Every word in a picture."""
+    axes.figure.canvas.draw()
+    texts = [
+        axes.get_xlabel(),
+        axes.get_ylabel(),
+        axes.get_title(loc="left"),
+        *(text.get_text() for text in axes.texts),
+    ]
+    return " | ".join([*texts, *axes.get_legend_handles_labels()[1]])
+
+
+@heads
+def test_a_learning_curve_says_which_head_it_is_of(name):
+    task, head = HEADS[name]
+    curve = aim.curve(task, head, [0.4, 1.2, 2.4])
+    said = words_of(plot.learning_curve(curve, thresholds=aim.thresholds(task, head)))
+    assert {"cross": "cross", "self": "self, causal mask", "hard": "cross, causal mask, hard labels"}[name] in said
+    assert "tied" not in said
+    assert ("interpolation" in said) == (name != "hard")  # separable up to 2.436, beyond the range
+
+
+@heads
+def test_spectra_are_of_singular_values(name):
+    task, head = HEADS[name]
+    law = aim.spectrum(aim.predict(task, head, 1.2))
+    runs = aim.train(task, head, dim=16, alpha=1.2, seeds=2, method=aim.Method(starts=1))
+    for axes in (plot.spectrum(law), plot.trained_spectrum(runs, law)):
+        assert "singular value" in words_of(axes)
+        assert "eigenvalue" not in words_of(axes)
+    assert "trained" in words_of(plot.training_points([runs]))
+
+
+@heads
+def test_scaling_laws_draw_the_parts_that_there_are(name):
+    task, head = HEADS[name]
+    task = task.changed(target=aim.PowerLaw(dim=30))
+    law = aim.scaling(task, head, [500.0, 3000.0])
+    said = words_of(plot.scaling(law))
+    assert ("underfitting" in said) == (name != "self")
+    assert "excess error" in said
+    assert (law.column("underfitting") >= 0.0).all() == (name != "self")
+    assert "singular value" in words_of(plot.features(aim.features(task, head, [300.0, 3000.0])))
+    assert (
+        "causal" in words_of(plot.phases(aim.phase_diagram(task, head, log_n=[1.5, 2.0], log_lambda=[-1.0, 0.0])))
+        or name == "cross"
+    )
+
+
+def test_training_beside_theory_is_drawn_for_untied_heads():
+    task = aim.Task(attention="cross")
+    table = aim.compare(task, HEAD, alphas=[1.0], dims=[10, 14], seeds=2)
+    assert "theory" in words_of(plot.comparison(table))
+    found = aim.amp(task, HEAD.changed(loss="cross-entropy"), dim=30, alpha=1.0, iterations=3)
+    assert "|S|²/d" in words_of(plot.message_passing(found))
+    tuned = aim.tune(task, HEAD, 1.0)
+    assert "best" in words_of(plot.tuning(tuned))
+
+
+def test_a_column_that_no_point_has_is_not_a_number():
+    curve = aim.curve(*HEADS["cross"], [1.0, 2.0])
+    assert curve.column("zero_one_error").tolist() == pytest.approx([float("nan")] * 2, nan_ok=True)
+    with pytest.raises(InvalidArgument, match="a number of the points"):
+        curve.column("zero_two_error")

@@ -1,0 +1,240 @@
+"""Laws of singular values: invariants over the whole range, the equations that define them, sampled matrices."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from onehead.aim.targets import Atoms, MarchenkoPastur, PowerLaw, Product
+from onehead.spectra.atoms import AtomsSemicircle
+from onehead.spectra.law import Scaled, gauss_legendre, replicon_integral, threshold_integrals
+from onehead.spectra.product import ProductSemicircle
+from onehead.spectra.symmetrised import SymmetrisedMarchenkoPastur
+
+ratios = st.floats(-3.0, 3.0).map(lambda x: 10.0**x)
+blurs = st.floats(-12.0, 12.0).map(lambda x: 10.0**x)  # s over Q0
+LAWS = {ProductSemicircle: (lambda kappa0: 1.0, 1e-12), SymmetrisedMarchenkoPastur: (lambda kappa0: 1.0 + kappa0, 1e-8)}
+# 60 nodes of the first are good to rounding; panels of the second are halved until their mass is right to 1e-11
+
+laws = pytest.mark.parametrize("kind", LAWS)
+
+
+@laws
+@given(kappa0=ratios, blur=blurs)
+@settings(max_examples=80, deadline=None)
+def test_mass_and_moments(kind, kappa0, blur):
+    power, error = LAWS[kind]
+    s = blur * power(kappa0)
+    law = kind(kappa0, s)
+    x, mass, hilbert = law.nodes()
+    assert mass.sum() == pytest.approx(1.0, abs=error)
+    assert mass @ x**2 == pytest.approx(power(kappa0) + s, rel=error)
+    assert 2.0 * mass @ (x * hilbert) == pytest.approx(1.0, abs=error)  # for any law
+    assert (np.diff(x) >= 0.0).all()
+    assert (mass >= 0.0).all()
+    edges = np.ravel(law.edges)
+    assert (np.diff(edges) > 0.0).all()
+    assert (edges == -edges[::-1]).all()
+    assert law.mass_above(0.0) == pytest.approx(0.5, abs=error)
+
+
+def product_above(kappa0, s, rho, hilbert):
+    """Mass above x from the potential: Im of g z - ∫ z dg, over pi."""
+    g = hilbert - 1j * np.pi * rho
+    inside = 1.0 - g * g / kappa0
+    return (0.5 * s * g * g + g * g / inside - np.log(g) + 0.5 * kappa0 * np.log(inside)).imag / np.pi
+
+
+@given(kappa0=ratios, blur=blurs, share=st.floats(0.01, 0.99))
+@settings(max_examples=150, deadline=None)
+def test_the_product_law_solves_its_equation_and_has_the_mass_of_its_potential(kappa0, blur, share):
+    """x = s g + 1/g + g/(1 - g²/κ₀) at any place of the support, to rounding of the largest term (U3)."""
+    law = ProductSemicircle(kappa0, blur)
+    for low, high in law.half:
+        nodes = law.nodes(low + (high - low) * share)
+        x, real, rho = float(nodes.x[0]), nodes.hilbert[0], law.density(nodes.x[:1])[0]
+        g = real - 1j * np.pi * rho
+        terms = np.array([blur * g, 1.0 / g, g / (1.0 - g * g / kappa0), -x])
+        # the place of a node and the root found there agree to rounding in log y, which can be 1e-3 of that in x
+        assert abs(terms.sum()) < 1e-11 * np.abs(terms).max()
+        assert law.mass_above(x) == pytest.approx(product_above(kappa0, blur, rho, real), abs=1e-10)
+
+
+@pytest.mark.parametrize(("kappa0", "s"), [(0.2, 0.3), (0.5, 0.01), (0.5, 1.0), (1.0, 1e-3), (1.5, 0.2), (20.0, 3.0)])
+def test_density_of_a_product_against_the_roots_of_its_quartic(kappa0, s):
+    """On the support one pair of roots is complex, and rho is its imaginary part over pi (U3)."""
+    law = ProductSemicircle(kappa0, s)
+    x = np.linspace(-1.1, 1.1, 88) * law.edges[-1][1]
+    found = []
+    for here in x:
+        roots = np.roots([-s / kappa0, here / kappa0, s + 1.0 - 1.0 / kappa0, -here, 1.0])
+        found.append(-roots.imag.min() / np.pi)
+    assert law.density(x) == pytest.approx(np.array(found), abs=1e-9)
+
+
+@given(kappa0=ratios, blur=st.floats(-2.0, 6.0).map(lambda x: 10.0**x), share=st.floats(0.02, 0.95))
+@settings(max_examples=60, deadline=None)
+def test_symmetrised_marchenko_pastur_solves_its_own_equation(kappa0, blur, share):
+    """g(x) = ∫ rho_0(t) x' / (x'² - t²) + zeros/x' with x' = x - s g, the target's density with both signs."""
+    assume(abs(np.log10(kappa0)) > 0.1)  # a hard edge at zero is too much for the rule below
+    s, target = blur * (1.0 + kappa0), MarchenkoPastur(kappa0=kappa0)
+    law = SymmetrisedMarchenkoPastur(kappa0, s)
+    low, high = law.half[-1]
+    here = low + (high - low) * share
+    g = law.nodes(here).hilbert[0] - 1j * np.pi * law.density(law.nodes(here).x[:1])[0]
+    w = law.nodes(here).x[0] - s * g
+    # a rule fine enough for the distance of w from the support: it is what limits the range of s here
+    unit, weight = gauss_legendre(300)
+    bottom, top = target.edges
+    t = bottom + (top - bottom) * np.sin(0.5 * np.pi * unit) ** 2
+    mass = target.density(t) * (top - bottom) * 0.5 * np.pi * np.sin(np.pi * unit) * weight
+    again = np.sum(mass * w / (w * w - t * t)) + (1.0 - target.rank) / w
+    if w.imag > 0.05 * (top - bottom):
+        assert abs(again - g) < 1e-7 * abs(g)
+
+
+CASES = [(kappa0, s) for kappa0 in (0.05, 0.5, 1.0, 3.0) for s in (1e-3, 0.05, 0.3, 2.0, 50.0)]
+
+
+@laws
+@pytest.mark.parametrize(("kappa0", "s"), CASES)
+def test_derivatives_of_the_integrals(kind, kappa0, s):
+    """dJ/ds = A and dJ/deps = -2B (U2.2); differences of fourth order in steps of 0.3 %."""
+    law = kind(kappa0, s)
+    steps, weights = np.array([-2.0, -1.0, 1.0, 2.0]), np.array([1.0, -8.0, 8.0, -1.0]) / 12.0
+    for share in (0.1, 0.35, 0.7):
+        eps = share * law.edges[-1][1]
+        if min(abs(eps - edge) for edge in np.ravel(law.edges)) < 0.05 * eps:
+            continue  # a square root within the steps
+        h = 3e-3
+        part = threshold_integrals(law, eps)
+        along_s = [threshold_integrals(kind(kappa0, s * (1.0 + h * step)), eps).J for step in steps]
+        along_eps = [threshold_integrals(law, eps * (1.0 + h * step)).J for step in steps]
+        scale = 1.0 + part.J / s
+        assert weights @ along_s / (h * s) == pytest.approx(part.A, abs=1e-8 * scale)
+        assert -0.5 * (weights @ along_eps) / (h * eps) == pytest.approx(part.B, abs=1e-8 * (1.0 + part.J / eps))
+
+
+@laws
+@pytest.mark.parametrize(("kappa0", "s"), CASES)
+def test_no_threshold_keeps_everything(kind, kappa0, s):
+    """eps = 0: J = Q0 + s, A = 1, rank 1, A2 = 1 (U2.2): no sign is ruled out."""
+    power, error = LAWS[kind]
+    law = kind(kappa0, s)
+    part = threshold_integrals(law, 0.0)
+    assert (part.J, part.A, part.rank) == pytest.approx((power(kappa0) + s, 1.0, 1.0), rel=error)
+    assert replicon_integral(law, 0.0) == pytest.approx(1.0, abs=10.0 * error)
+
+
+@pytest.mark.parametrize(("kappa0", "split"), [(0.2, 0.708728), (0.5, 0.066447), (0.8, 0.004878)])
+def test_the_signal_stands_apart_below_the_split(kappa0, split):
+    # published values are rounded to six decimals
+    assert len(ProductSemicircle(kappa0, split - 1e-6).edges) == 3
+    assert len(ProductSemicircle(kappa0, split + 1e-6).edges) == 1
+    law = ProductSemicircle(kappa0, 0.5 * split)
+    low = law.edges[2][0]
+    assert 2.0 * law.mass_above(low) == pytest.approx(kappa0, abs=1e-12)  # it holds the target
+    assert law.density(np.array([0.5 * (law.edges[1][1] + low)]))[0] == 0.0
+    assert law.nodes(law.edges[1][1], low).x.size == 0
+
+
+def singular_values(target, s, size, rng):
+    """Of a sampled target plus Gaussian noise."""
+    m = round(target.kappa0 * size)
+    query = rng.standard_normal((m, size))
+    key = rng.standard_normal((m, size)) if isinstance(target, Product) else query
+    noise = rng.standard_normal((size, size))
+    return np.linalg.svd(query.T @ key / np.sqrt(m * size) + np.sqrt(s / size) * noise, compute_uv=False)
+
+
+@pytest.mark.parametrize("target", [Product(kappa0=0.5), MarchenkoPastur(kappa0=0.5)], ids=["product", "mp"])
+def test_sampled_matrices(target):
+    s, size, draws = 0.3, 400, 4
+    rng = np.random.default_rng(11)
+    values = [singular_values(target, s, size, rng) for _ in range(draws)]
+    law = target.singular_law(s)
+    for eps in (0.5, 1.0):
+        found = []
+        for r in values:
+            f, gap = np.clip(r - eps, 0.0, None), r[:, None] - r[None, :]
+            np.fill_diagonal(gap, 1.0)
+            both = r[:, None] + r[None, :]
+            # quotients of the odd threshold over pairs of the same and of opposite signs
+            same, across = (f[:, None] - f[None, :]) / gap, (f[:, None] + f[None, :]) / both
+            np.fill_diagonal(same, r > eps)
+            A, A2 = 0.5 * (same + across).mean(), 0.5 * (same**2 + across**2).mean()
+            found.append([np.mean(f**2), np.mean(f), A, np.mean(r > eps), A2])
+        part = threshold_integrals(law, eps)
+        theory = [part.J, part.B, part.A, part.rank, replicon_integral(law, eps)]
+        # linear statistics of random matrices fluctuate by O(1/d): a hundredth is four of them
+        np.testing.assert_allclose(np.mean(found, axis=0), theory, atol=0.01 * (1.0 + part.J))
+
+
+def test_integrals_of_a_product_against_published_ones():
+    """κ₀ = 0.5, s = 0.3, eps = 0.5: rounded to four decimals (U2.2)."""
+    part = threshold_integrals(ProductSemicircle(0.5, 0.3), 0.5)
+    found = (part.J, part.B, part.A, part.rank, part.J + 0.5 * part.B - 0.3 * part.A)
+    assert found == pytest.approx((0.6467, 0.4754, 0.5319, 0.5796, 0.7248), abs=5.1e-5)
+
+
+@laws
+def test_width_keeps_the_largest(kind):
+    law = kind(0.5, 0.3)
+    free, narrow = threshold_integrals(law, 0.1), threshold_integrals(law, 0.1, width=0.3)
+    assert free.rank > narrow.rank == 0.3
+    assert 2.0 * law.mass_above(narrow.cut) == pytest.approx(0.3, abs=1e-9)
+    assert narrow.J < free.J
+    step = 1e-4
+    up, down = (threshold_integrals(kind(0.5, 0.3 + d), 0.1, width=0.3).J for d in (step, -step))
+    assert pytest.approx((up - down) / (2.0 * step), abs=1e-6) == narrow.A  # dJ/ds = A holds under the cut as well
+    assert threshold_integrals(law, 0.0, width=1.0).cut == 0.0
+
+
+def test_a_wide_product_is_a_semicircle():
+    """κ₀ → ∞: of variance 1 + s, up to O(1/κ₀) (U3)."""
+    law = ProductSemicircle(1e3, 0.5)
+    x = np.linspace(-2.0, 2.0, 9)
+    assert law.density(x) == pytest.approx(np.sqrt(6.0 - x**2) / (3.0 * np.pi), abs=2e-3)
+
+
+def test_atoms_with_both_signs():
+    """Each singular value has half its weight at either sign, and a zero its whole weight at zero."""
+    law, same = (
+        AtomsSemicircle([2.0, -1.0, 0.0, 0.0], 0.01, sides=2),
+        AtomsSemicircle([-2.0, 1.0, 0.0, 0.0], 0.01, sides=2),
+    )
+    assert len(law.edges) == 5
+    assert law.mass_above(1.5) == pytest.approx(0.125, abs=1e-12)
+    assert law.mass_above(0.5) - law.mass_above(1.5) == pytest.approx(0.125, abs=1e-12)
+    assert law.mass_above(-0.5) - law.mass_above(0.5) == pytest.approx(0.5, abs=1e-12)
+    assert np.ravel(law.edges) == pytest.approx(np.ravel(same.edges), abs=1e-12)
+    part = threshold_integrals(law, 0.5)
+    assert part.rank == pytest.approx(0.5, abs=1e-9)
+    # little noise: singular values x + s (Re G of the rest), J to first order in s by dJ/ds = A
+    assert pytest.approx((1.5**2 + 0.5**2) / 4.0 + 0.01 * part.A, abs=1e-3) == part.J
+    assert (Scaled(law, 2.0).sides, Scaled(ProductSemicircle(0.5, 1.0), 2.0).sides) == (2, 2)
+
+
+@pytest.mark.parametrize("target", [Product(kappa0=0.5), Product(kappa0=1.5), MarchenkoPastur(kappa0=0.5)], ids=repr)
+def test_many_atoms_reach_the_law(target):
+    """800 quantiles of the target in its place: the two differ as 1/size (U3)."""
+    size, s = 800, 0.3
+    low, high = target.edges
+    angle = np.linspace(0.0, np.pi, 20_001)
+    x = low + (high - low) * np.sin(0.5 * angle) ** 2
+    weight = target.density(x) * (high - low) * 0.5 * np.sin(angle)
+    below = 1.0 - target.rank + np.concatenate([[0.0], np.cumsum(0.5 * (weight[1:] + weight[:-1]) * np.diff(angle))])
+    level = (np.arange(size) + 0.5) / size
+    atoms = Atoms(eigenvalues=np.where(level < 1.0 - target.rank, 0.0, np.interp(level, below, x)))
+    for eps in (0.0, 0.4, 1.5):
+        one, other = (threshold_integrals(kind.singular_law(s), eps) for kind in (atoms, target))
+        for name in ("J", "B", "A", "rank"):
+            assert getattr(one, name) == pytest.approx(getattr(other, name), rel=2.5e-3)
+
+
+def test_singular_law_of_a_power_law_has_its_moments():
+    target = PowerLaw(gamma=0.75, dim=120)
+    x, mass, hilbert = target.singular_law(0.4).nodes()
+    assert mass @ x**2 == pytest.approx(1.4, rel=1e-6)
+    assert mass @ x == pytest.approx(0.0, abs=1e-6)
+    assert 2.0 * mass @ (x * hilbert) == pytest.approx(1.0, abs=1e-6)

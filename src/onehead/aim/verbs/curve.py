@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.task import Learner, Task, check_alpha
+from onehead.aim.verbs.bayes import BestCurve, bayes_curve
 from onehead.aim.verbs.predict import Prediction, predict
 from onehead.arguments import checked, instance, numbers
 from onehead.errors import InvalidArgument, SolveError
@@ -17,6 +18,7 @@ from onehead.results import INTERRUPTED, NoAnswer, Points
 __all__ = ["Curve", "Failure", "curve"]
 
 STRETCHES = 8
+BAYES = "bayes_"  # before the name of a number of the best possible learner
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,13 +35,33 @@ class Failure(NoAnswer):
 
 @dataclass(frozen=True, kw_only=True)
 class Curve(Points[Prediction, Failure]):
-    """A learning curve: points in the order of the sample ratios asked for."""
+    """A learning curve: points in the order of the sample ratios asked for; ``best`` is the best possible learner at each, if asked.
+
+    Its numbers are columns too, ``bayes_test_error`` and the like.
+    """
 
     _SHOWN: ClassVar[tuple[str, ...]] = ("alpha", "test_error", "train_loss", "rank", "status")
 
     task: Task
     learner: Learner
     points: tuple[Prediction | Failure, ...]
+    best: BestCurve | None = None
+
+    def column(self, name: str) -> NDArray[np.float64]:
+        """One quantity along the points; not a number where a point failed, or does not have it."""
+        if self.best is not None and name.startswith(BAYES):
+            return self.best.column(name.removeprefix(BAYES))
+        return super().column(name)
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One dict per point."""
+        rows = super().to_rows()
+        if self.best is None:
+            return rows
+        return [
+            row | {f"{BAYES}test_error": best.get("test_error"), f"{BAYES}overlap": best.get("overlap")}
+            for row, best in zip(rows, self.best.to_rows(), strict=True)
+        ]
 
 
 @checked(task=instance(Task, "Task()"), learner=instance(Learner, "Learner()"), alphas=numbers(single=True))
@@ -48,6 +70,7 @@ def curve(
     learner: Learner,
     alphas: Sequence[float] | NDArray[np.float64],
     *,
+    bayes: bool = False,
     progress: Callable[[], None] | None = None,
 ) -> Curve:
     """Predict a learning curve by continuation in α, from many samples to few.
@@ -61,6 +84,8 @@ def curve(
     learner : Learner
     alphas : sequence of float
         Sample ratios α = n/d², in any order; the points come back in the same order.
+    bayes : bool
+        Lay the best possible learner beside every point.
     progress : callable, optional
         Called once for every finished point.
 
@@ -86,9 +111,11 @@ def curve(
             return Failure(alpha=ratios[i], reason=str(failure)), near
         return point, point
 
+    best = bayes_curve(task, ratios) if bayes else None  # first, because it may be refused
     points = walk_chains(step, stretches, progress)
     return Curve(
         task=task,
         learner=learner,
         points=tuple(points.get(i, Failure(alpha=ratio, reason=INTERRUPTED)) for i, ratio in enumerate(ratios)),
+        best=best,
     )

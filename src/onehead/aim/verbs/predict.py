@@ -11,6 +11,7 @@ from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import INFINITE, AnyOverlaps, SectorOverlaps
 from onehead.aim.solve.certificate import AimCertificate, Numbers, numbers_at
 from onehead.aim.task import Learner, Task, check_alpha
+from onehead.aim.verbs.bayes import beside
 from onehead.arguments import checked, instance, optional
 from onehead.errors import OutsideDomain
 from onehead.results import Result, in_lines
@@ -90,6 +91,7 @@ class Prediction(Result):
             f"{self.test_error:.3g}; infinitely many would give {self.test_error - self.excess_error:.3g}"
             + (f", not less, because {obstacle}." if obstacle else "."),
             f"Against labels without noise the error is {self.test_error_clean:.3g}.",
+            *beside(self.task, self.alpha, self.test_error),
             *(
                 [f"On {self.zero_one_error:.1%} of rows the most attended token is not the label."]
                 if self.zero_one_error is not None

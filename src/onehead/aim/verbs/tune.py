@@ -9,6 +9,7 @@ import numpy as np
 from onehead.aim.equations.emergence import largest_decay
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.task import Learner, Task, check_alpha
+from onehead.aim.verbs.bayes import Yardstick
 from onehead.aim.verbs.predict import Prediction, predict
 from onehead.aim.verbs.response import decay_slope
 from onehead.arguments import checked, instance
@@ -29,7 +30,10 @@ class Tuned(Result):
     """The best weight decay at one sample ratio, and how the search ended.
 
     ``weight_decay`` is zero when the limit λ → 0⁺ is best. ``flat_from`` and ``flat_to`` bound the weight decays whose test
-    error is within 0.1 % of the best. ``scan`` lists the pairs tried.
+    error is within 0.1 % of the best. ``scan`` lists the pairs tried. If asked, the best possible learner stands beside:
+    its ``bayes_test_error``, the ``gap`` to it, and the ``data_multiple``, how many times the samples that it needs for the same
+    error (infinite if next to none are enough). ``logit_nuclear`` is the same penalty on logits, without the softmax in the loss:
+    from it up the loss is what costs, from it down the penalty (A.8).
     """
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("point",)
@@ -39,6 +43,10 @@ class Tuned(Result):
         "gain": "over the weight decay of the learner",
         "flat_from": "smallest weight decay within 0.1 % of the best",
         "flat_to": "largest weight decay within 0.1 % of the best",
+        "bayes_test_error": "of the best possible learner",
+        "gap": "of the test error above it, relative",
+        "data_multiple": "times the samples that the best possible learner needs for this error",
+        "logit_nuclear": "test error of the same penalty on logits",
     }
 
     weight_decay: float
@@ -49,10 +57,16 @@ class Tuned(Result):
     scan: tuple[tuple[float, float], ...]
     certificate: Certificate
     point: Prediction
+    bayes_test_error: float | None = None
+    gap: float | None = None
+    data_multiple: float | None = None
+    logit_nuclear: float | None = None
 
 
 @checked(task=instance(Task, "Task()"), learner=instance(Learner, "Learner()"))
-def tune(task: Task, learner: Learner, alpha: float, *, progress: Callable[[], None] | None = None) -> Tuned:
+def tune(
+    task: Task, learner: Learner, alpha: float, *, bayes: bool = False, progress: Callable[[], None] | None = None
+) -> Tuned:
     """Find the weight decay λ with the lowest predicted test error at sample ratio α.
 
     The search scans log λ from the value at which the map vanishes (or shrinks to nothing, trained directly) six decades
@@ -65,6 +79,8 @@ def tune(task: Task, learner: Learner, alpha: float, *, progress: Callable[[], N
     learner : Learner
         Everything but its weight decay is kept; its weight decay is what the gain is measured against.
     alpha : float
+    bayes : bool
+        Lay the best possible learner beside it.
     progress : callable, optional
         Called once for every weight decay tried.
 
@@ -77,6 +93,7 @@ def tune(task: Task, learner: Learner, alpha: float, *, progress: Callable[[], N
     (0.0162, 'converged: optimum inside the range')
     """
     alpha = check_alpha(alpha)
+    yardstick = Yardstick(task) if bayes else None  # first, because it may be refused
     tried: dict[float, Prediction] = {}
 
     def error(decay: float, near: Prediction | None = None) -> float:
@@ -136,7 +153,19 @@ def tune(task: Task, learner: Learner, alpha: float, *, progress: Callable[[], N
         scan=tuple((decay, tried[decay].test_error) for decay in sorted(tried)),
         certificate=Certificate.of(point.certificate, status=status, evaluations=len(tried)),
         point=point,
+        **({} if yardstick is None else _gap(yardstick, alpha, point.test_error)),
     )
+
+
+def _gap(yardstick: Yardstick, alpha: float, test_error: float) -> dict[str, float]:
+    """The best possible learner beside a test error."""
+    best, needed = yardstick.at(alpha).test_error, yardstick.ratio_for(test_error)
+    return {
+        "bayes_test_error": best,
+        "gap": test_error / best - 1.0 if best > 0.0 else np.inf,
+        "data_multiple": alpha / needed if needed > 0.0 else np.inf,
+        "logit_nuclear": yardstick.logit_nuclear(alpha),
+    }
 
 
 def _flat_range(errors: dict[float, float], winner: float) -> tuple[float, float]:

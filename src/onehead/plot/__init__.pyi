@@ -1,3 +1,4 @@
+from onehead.plot._aim import best_possible as best_possible
 from onehead.plot._aim import learning_curve as learning_curve
 from onehead.plot._aim import spectrum as spectrum
 from onehead.plot._aim import tuning as tuning

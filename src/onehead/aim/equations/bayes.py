@@ -150,11 +150,11 @@ def _thresholded(posterior: Posterior, s: float) -> tuple[float, float, float]:
         return power + part.J - 2.0 * m, part.J, m
 
     x, mass, hilbert = (row[::-1] for row in law.nodes(0.0))
-    count, first, second = (np.cumsum(mass * x**k) for k in (0, 1, 2))
+    count, second = np.cumsum(mass), np.cumsum(mass * x * x)
     reaction, slope = np.cumsum(2.0 * mass * x * hilbert), np.cumsum(2.0 * mass * hilbert)
     rough = -(second - x * x * count) + 2.0 * s * (reaction - x * slope)  # -J - 2 eps B + 2 s A at eps = x
     i = int(np.argmin(rough))
     low, high = float(np.append(x, 0.0)[i + 1]), float(x[max(i - 1, 0)])
-    close = {"xatol": FLAT * (high - low)}
-    found = minimize_scalar(lambda eps: at(eps)[0], bounds=(low, high), method="bounded", options=close)
+    close = FLAT * (high - low)
+    found = minimize_scalar(lambda eps: at(eps)[0], bounds=(low, high), method="bounded", options={"xatol": close})
     return min(at(float(found.x)), at(0.0), (power, 0.0, 0.0))

@@ -65,7 +65,7 @@ class Best(Result):
         --------
         >>> from onehead.aim import Task, bayes
         >>> print(bayes(Task(), alpha=0.5).explain().splitlines()[0])
-        Who knows how the data were made (the law of the target, the noise, the
+        Who knows how the data were made (the law of the target, the noise, the temperature)
         """
         power = self.task.target.second_moment
         lines = [
@@ -85,7 +85,14 @@ class Best(Result):
 class NotSolved(NoAnswer):
     """A sample ratio at which the equation could not be solved, with the reason."""
 
-    _EMPTY: ClassVar[tuple[str, ...]] = ("mmse", "overlap", "test_error", "test_error_clean", "head_error", "plugin_error")
+    _EMPTY: ClassVar[tuple[str, ...]] = (
+        "mmse",
+        "overlap",
+        "test_error",
+        "test_error_clean",
+        "head_error",
+        "plugin_error",
+    )
 
     alpha: float
 
@@ -273,7 +280,7 @@ def bayes_curve(
     --------
     >>> from onehead.aim import Task, bayes_curve
     >>> [round(float(e), 3) for e in bayes_curve(Task(), [0.1, 1.0]).column("test_error")]
-    [0.228, 0.089]
+    [0.228, 0.088]
     """
     ratios = [check_alpha(float(alpha)) for alpha in np.atleast_1d(alphas)]
     if not ratios:

@@ -134,6 +134,7 @@ def train(task: Task, learner: Learner, alpha: float, dim: int, seeds: int, **fl
 @alpha_option
 @flag_of(PASSING["iterations"])
 @flag_of(PASSING["damping"])
+@flag_of(PASSING["method"])
 @seed_option
 @answered()
 def amp(task: Task, learner: Learner, alpha: float, dim: int, seed: int, **flags: Any) -> Answer:

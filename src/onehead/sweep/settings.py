@@ -37,6 +37,9 @@ class MessagePassing(_Instance):
 
     iterations: int = word(80, "", "Steps.", ge=1)
     damping: float = word(0.7, "", "Share of the new estimate in a step; 1 is undamped.", gt=0.0, le=1.0)
+    method: Literal["head", "bayes"] = word(
+        "head", "", "Messages of the trained head, or of the best possible learner.", since="2.0"
+    )
 
 
 class _Layer(_Instance):

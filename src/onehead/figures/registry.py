@@ -92,6 +92,8 @@ FIGURES = (
     Figure("sparse-long", "Long sequences separate attention from linear models", 9.9, 37.0),
     Figure("sparse-bias-rate", "The bias-rate landscape, with the anti-aligned region", 5.4, 58.0),
     Figure("own-best-decay", "Best weight decay against α for both parameterisations", 7.7, 62.0),
+    Figure("own-best-possible", "How far tuned weight decay is from the best possible learner", 60.0, 240.0),
+    Figure("own-bayes-amp", "Message passing of the best possible learner on real samples", 20.0, 120.0),
     Figure("own-cross-entropy", "Learning curve with cross-entropy", 6.1, 92.0),
     Figure("own-universality", "Universality: five laws of tokens", 15.4, 175.0),
     Figure("own-length", "Length generalisation: longer sequences than trained on", 4.3, 47.0),

@@ -16,7 +16,7 @@ from onehead.arguments import checked, instance
 from onehead.errors import NotConverged, SolveError
 from onehead.results import Certificate, Result
 
-__all__ = ["Tuned", "best_decay", "tune"]
+__all__ = ["Tuned", "best_decay", "gap_to", "tune"]
 
 LOWEST = 1e-6  # relative to the largest weight decay that makes a difference
 PER_DECADE = 3
@@ -153,11 +153,11 @@ def tune(
         scan=tuple((decay, tried[decay].test_error) for decay in sorted(tried)),
         certificate=Certificate.of(point.certificate, status=status, evaluations=len(tried)),
         point=point,
-        **({} if yardstick is None else _gap(yardstick, alpha, point.test_error)),
+        **({} if yardstick is None else gap_to(yardstick, alpha, point.test_error)),
     )
 
 
-def _gap(yardstick: Yardstick, alpha: float, test_error: float) -> dict[str, float]:
+def gap_to(yardstick: Yardstick, alpha: float, test_error: float) -> dict[str, float]:
     """The best possible learner beside a test error."""
     best, needed = yardstick.at(alpha).test_error, yardstick.ratio_for(test_error)
     return {

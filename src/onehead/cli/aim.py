@@ -5,7 +5,8 @@ import click
 from onehead import aim, plot
 from onehead.aim.task import Learner, Task
 from onehead.cli.aim_bayes import bayes
-from onehead.cli.aim_flags import aim_options, alpha_option, alphas_option, bayes_option
+from onehead.cli.aim_flags import aim_options, alpha_option, alphas_option, bayes_option, tuned_option
+from onehead.cli.aim_map import map_
 from onehead.cli.aim_scaling import features, phase_diagram, scaling
 from onehead.cli.aim_train import amp, compare, train
 from onehead.cli.frame import Answer, answered, failed_of, noted_of
@@ -66,16 +67,18 @@ def _sectors(point: "aim.Prediction") -> str:
 @command.command()
 @aim_options()
 @alphas_option
+@tuned_option
 @bayes_option
 @answered()
-def curve(task: Task, learner: Learner, alphas: tuple[float, ...], bayes: bool) -> Answer:
+def curve(task: Task, learner: Learner, alphas: tuple[float, ...], tuned: bool, bayes: bool) -> Answer:
     """A learning curve.
 
     Example: onehead aim curve --alphas 0.05:2:46 --plot curve.png
     """
     with progress("learning curve", len(alphas)) as step:
-        found = aim.curve(task, learner, alphas, bayes=bayes, progress=step)
-    errors = ("alpha", "test_error", *(["bayes_test_error"] if bayes else []), "test_error_clean", "train_loss")
+        found = aim.curve(task, learner, alphas, tuned=tuned, bayes=bayes, progress=step)
+    asked = [*(["weight_decay"] if tuned else []), *(["bayes_test_error"] if bayes else [])]
+    errors = ("alpha", "test_error", *asked, "test_error_clean", "train_loss")
     return Answer(
         value=found.to_rows(),
         columns=(*errors, "rank", "q", "m", "sigma", "residual", "status"),
@@ -169,5 +172,5 @@ def tune(task: Task, learner: Learner, alpha: float, bayes: bool) -> Answer:
     )
 
 
-for other in (bayes, scaling, features, phase_diagram, train, amp, compare):
+for other in (bayes, map_, scaling, features, phase_diagram, train, amp, compare):
     command.add_command(other)

@@ -28,6 +28,7 @@ __all__ = [
     "bayes_option",
     "read_array",
     "read_eigenvalues",
+    "tuned_option",
 ]
 
 ALPHA = words_of(Ratio)["alpha"]
@@ -127,6 +128,11 @@ def bayes_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--bayes``."""
     text = "Lay the best possible learner beside it, who knows how the data were made."
     return click.option("--bayes", is_flag=True, help=text)(function)
+
+
+def tuned_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--tuned``."""
+    return click.option("--tuned", is_flag=True, help="Use the best weight decay at every point.")(function)
 
 
 def read_eigenvalues(path: str) -> list[float]:

@@ -1,5 +1,7 @@
 """Message passing of the best possible learner on real samples, against its state evolution and its fixed point."""
 
+from typing import Any
+
 import numpy as np
 
 from onehead.figures.agreement import pair
@@ -8,7 +10,7 @@ from onehead.figures.lab import Lab
 from onehead.figures.registry import Drawing
 from onehead.plot.style import finish, panels, theory_line, training_marks
 
-HEADS = {
+HEADS: dict[str, dict[str, Any]] = {
     "tied, T = 2, α = 0.5": {"tokens": 2, "alpha": 0.5},
     "tied, T = 3, α = 0.1": {"tokens": 3, "alpha": 0.1},
     "cross-attention, T = 2, α = 0.5": {"tokens": 2, "alpha": 0.5, "attention": "cross"},

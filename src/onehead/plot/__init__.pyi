@@ -2,6 +2,7 @@ from onehead.plot._aim import best_possible as best_possible
 from onehead.plot._aim import learning_curve as learning_curve
 from onehead.plot._aim import spectrum as spectrum
 from onehead.plot._aim import tuning as tuning
+from onehead.plot._maps import heat_map as heat_map
 from onehead.plot._scaling import features as features
 from onehead.plot._scaling import phases as phases
 from onehead.plot._scaling import predicted_exponents as predicted_exponents

@@ -22,6 +22,7 @@ LOWEST = 1e-6  # relative to the largest weight decay that makes a difference
 PER_DECADE = 3
 DECADES = 6  # scanned by the quick search, one solve each
 ACCURACY = 1e-3  # of log λ; the error is flat there
+STRIDE, STRIDES = 0.3, 6  # of log λ from a neighbour's best, and how many before the valley counts as lost
 FLAT = 1e-3  # relative change of the test error that is not worth tuning for
 
 
@@ -191,12 +192,17 @@ def _top_decay(task: Task, learner: Learner, alpha: float) -> float:
     return problem.units.own_decay(largest_decay(problem, alpha))
 
 
-def best_decay(task: Task, learner: Learner, alpha: float) -> Prediction:
+def best_decay(task: Task, learner: Learner, alpha: float, *, near: Prediction | None = None) -> Prediction:
     """The prediction at the weight decay with the lowest test error.
 
     One solve per decade, from where the map vanishes downwards until the error has risen twice, finds the valley, and a root
-    of d(test error)/d log λ its bottom. When the error falls all the way to λ → 0⁺ the limit itself is returned.
+    of d(test error)/d log λ its bottom. When the error falls all the way to λ → 0⁺ the limit itself is returned. From a tuned
+    neighbour ``near`` the bottom of its valley is followed.
     """
+    if near is not None and near.learner.decay > 0.0:
+        followed = _follow(task, learner, alpha, near)
+        if followed is not None:
+            return followed
     top = _top_decay(task, learner, alpha)
     scan: list[Prediction] = []
     for decay in top * np.logspace(-0.5, 0.5 - DECADES, DECADES):
@@ -223,6 +229,34 @@ def best_decay(task: Task, learner: Learner, alpha: float) -> Prediction:
 
     high = scan[best - 1].learner.decay if best > 0 else top
     return _bottom(at, np.log(scan[best + 1].learner.decay), np.log(high), scan[best])
+
+
+def _follow(task: Task, learner: Learner, alpha: float, near: Prediction) -> Prediction | None:
+    """The bottom of the valley that the neighbour lies in; nothing if it is not found within a few strides."""
+    tried = near
+
+    def at(log_decay: float) -> Prediction:
+        nonlocal tried
+        tried = predict(task, learner.changed(weight_decay=float(np.exp(log_decay))), alpha, near=tried)
+        return tried
+
+    try:
+        x = float(np.log(near.learner.decay))
+        here = at(x)
+        slope = decay_slope(here)
+        for _ in range(STRIDES):
+            if slope == 0.0:  # S = 0 here
+                return None
+            ahead = x - float(np.copysign(STRIDE, slope))
+            there = at(ahead)
+            other = decay_slope(there)
+            if slope * other < 0.0:
+                best = min(here, there, key=lambda point: point.test_error)
+                return _bottom(at, min(x, ahead), max(x, ahead), best)
+            x, here, slope = ahead, there, other
+    except SolveError:
+        return None
+    return None
 
 
 def _bottom(at: Callable[[float], Prediction], low: float, high: float, best: Prediction) -> Prediction:

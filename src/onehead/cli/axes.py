@@ -1,0 +1,54 @@
+"""Axes of a map on the command line: ``--x WORD=RANGE``."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from onehead.cli.values import Typed, type_of
+from onehead.errors import InvalidArgument
+from onehead.fields import Word
+from onehead.maps import Axis
+
+__all__ = ["axis_options"]
+
+
+class AxisType(Typed):
+    """A word, an equals sign, and its values."""
+
+    name = "WORD=RANGE"
+
+    def __init__(self, words: Mapping[str, Word]) -> None:
+        self.words = {said.flag[2:]: said for said in words.values() if said.kind in ("number", "integer")}
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Axis:
+        """The word as the library calls it, and its values."""
+        if isinstance(value, tuple):
+            return value
+        word, equals, text = str(value).partition("=")
+        flag = param.opts[0] if param is not None else "axis"
+        said = self.words.get(word.strip().replace("_", "-"))
+        if said is None or not equals:
+            allowed = f"WORD=RANGE with one of {', '.join(self.words)}, such as alpha=log:0.05:4:30"
+            raise InvalidArgument(flag, value, allowed)
+        values = type_of(said, ranged=True)
+        assert values is not None
+        try:
+            return said.flat, values.convert(text, param, ctx)
+        except click.BadParameter:
+            raise InvalidArgument(flag, value, f"{word}= with {values.allowed}") from None
+
+
+def axis_options(words: Mapping[str, Word]) -> Callable[[Any], Any]:
+    """Add ``--x`` and ``--y``, and ``--of`` for the number that is shown."""
+    kind = AxisType(words)
+
+    def decorate(function: Any) -> Any:
+        text = "Number that table and picture show."
+        function = click.option("--of", default="test_error", show_default=True, metavar="KEY", help=text)(function)
+        for name, place in (("--y", "upwards"), ("--x", "across")):
+            sentence = f"Word {place} and its values, such as alpha=log:0.05:4:30."
+            function = click.option(name, type=kind, required=True, help=sentence)(function)
+        return function
+
+    return decorate

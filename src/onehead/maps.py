@@ -88,7 +88,7 @@ class Map(Grid[MapCell]):
         ...     aim.Task(), aim.Learner(), x=("alpha", [0.5, 1.0]), y=("weight_decay", [0.01, 0.03, 0.09, 0.27])
         ... )
         >>> [round(decay, 3) for decay in found.valley("test_error", "weight_decay")]
-        [0.047, 0.061]
+        [0.042, 0.054]
         """
         table = self.grid(name)
         if along == self.x_name:

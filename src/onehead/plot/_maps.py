@@ -36,8 +36,8 @@ def heat_map(
     """One number over two words as colour, with contours; lines where something changes are drawn over it."""
     axes = axes if axes is not None else fresh_axes(6.8, 4.6)
     x, y, values = np.array(found.x_values), np.array(found.y_values), found.grid(found.of)
-    across, up = np.argsort(x), np.argsort(y)
-    x, y, values = x[across], y[up], values[np.ix_(up, across)]
+    columns, rows = np.argsort(x), np.argsort(y)
+    x, y, values = x[columns], y[rows], values[np.ix_(rows, columns)]
     logs = tuple(_logarithmic(v) for v in (x, y))
     axes.set_xscale("log" if logs[0] else "linear")  # before contours get their labels
     axes.set_yscale("log" if logs[1] else "linear")
@@ -58,10 +58,10 @@ def heat_map(
         if len(inside) > 1:
             axes.plot(*zip(*inside, strict=True), color="#d1641d", lw=1.8, ls=dash, label=name)
     axes.set_xlim(corners[0][0], corners[0][-1])
-    words = [SYMBOLS.get(name, name.replace("_", " ")) for name in (found.x_name, found.y_name)]
+    right, up = (SYMBOLS.get(name, name.replace("_", " ")) for name in (found.x_name, found.y_name))
     ylim = (float(corners[1][0]), float(corners[1][-1]))
     look: dict[str, Any] = {"frameon": True, "framealpha": 0.9, "edgecolor": "none"}
-    return dress(axes, *words, found.setting, ylim=ylim, legend="best", **look)
+    return dress(axes, right, up, found.setting, ylim=ylim, legend="best", **look)
 
 
 def _logarithmic(values: Any) -> bool:

@@ -39,7 +39,9 @@ def test_state_evolution_ends_at_the_best_possible_learner(words, alpha):
 )
 def test_estimates_on_real_samples(words, alpha, dim):
     """|Ŝ - S*|²/d of the map that is found, over three instances; O(1/d) as in A.6: 3 %, here 80 to 50 dimensions."""
-    runs = [amp(Task(**words), Learner(), dim=dim, alpha=alpha, iterations=40, method="bayes", seed=k) for k in range(3)]
+    runs = [
+        amp(Task(**words), Learner(), dim=dim, alpha=alpha, iterations=40, method="bayes", seed=k) for k in range(3)
+    ]
     ratios = [np.sum((run.map - run.instance.target) ** 2) / dim / run.steps[-1].sigma_theory for run in runs]
     # five over d for the bias, twice that for the power law; the rest is the spread of three
     room = (10.0 if "target" in words else 5.0) / dim

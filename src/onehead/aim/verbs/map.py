@@ -137,7 +137,7 @@ def map(  # noqa: A001  (the word that people use; the builtin is not needed her
     >>> from onehead import aim
     >>> found = aim.map(aim.Task(), aim.Learner(), 0.5, x=("noise", [0.1, 0.5]), y=("weight_decay", [0.01, 0.1]))
     >>> found.grid("test_error").round(3).tolist()
-    [[0.041, 0.136], [0.053, 0.126]]
+    [[0.032, 0.136], [0.06, 0.129]]
     """
     check_axes(x, y, KNOWN)
     names = (x[0], y[0])

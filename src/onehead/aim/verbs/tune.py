@@ -46,7 +46,7 @@ class Tuned(Result):
         "flat_to": "largest weight decay within 0.1 % of the best",
         "bayes_test_error": "of the best possible learner",
         "gap": "of the test error above it, relative",
-        "data_multiple": "times the samples that the best possible learner needs for this error",
+        "data_multiple": "samples, over those that the best possible learner needs",
         "logit_nuclear": "test error of the same penalty on logits",
     }
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from onehead import aim, sparse
 from onehead.aim.equations.bayes import bayes_overlap
-from onehead.aim.verbs.bayes import has_best
 from onehead.aim.equations.geometry import geometry_of
+from onehead.aim.verbs.bayes import has_best
 from onehead.sparse.equations.oracle import linear_error
 
 __all__ = [

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.aim.equations.drawn import hard_sums
 from onehead.aim.equations.geometry import PARTS, Block, Geometry, LogitRule, Row, column_rule, logit_rule, row_rule
-from onehead.aim.equations.kernels import hard_sums, line_sums, loss_sums, origin_sums, pair_sums, prox_sums
+from onehead.aim.equations.kernels import line_sums, loss_sums, origin_sums, pair_sums, prox_sums
 from onehead.aim.equations.rows import MOMENTS, corrected, row_sums
 from onehead.aim.equations.unknowns import Hats
 from onehead.aim.losses import LOSSES, Loss

@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.equations.geometry import PARTS, Block, Row, normal_rule
-from onehead.aim.equations.input import SingularValues, UntiedLinear
-from onehead.aim.equations.kernels import loss_sums, matrix_sums, origin_sums
+from onehead.aim.equations.kernels import loss_sums, origin_sums
+from onehead.aim.equations.matrices import matrix_sums
 from onehead.aim.equations.output import GRADIENT_TOLERANCE, SMALL_ANGLE, OutputChannel, ProxMemory, of_parts, sliced
 from onehead.aim.equations.unknowns import SectorHats, SectorOverlaps, SpectralMap
+from onehead.aim.equations.untied import SingularValues, UntiedLinear
 from onehead.aim.losses import LOSSES, Loss
 from onehead.errors import NotConverged, OutsideDomain
 from onehead.numerics.fixed_point import fixed_point

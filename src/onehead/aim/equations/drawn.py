@@ -34,20 +34,22 @@ def draw(choice, weight, p, select, y, score):  # type: ignore[no-untyped-def]
 
 @njit(
     types.void(
-        ROW, _indices, _matrix, _matrix, _matrix, _vector,
-        float64, float64, float64, float64, int64, int64, int64, int64, _matrix,
+        ROW, _indices, _matrix, _matrix, _matrix, _vector, _matrix,
+        float64, float64, float64, float64, int64, int64, int64, int64, int64, _matrix,
     ),
     cache=True,
     nogil=True,
     error_model="numpy",
 )  # fmt: skip
 def hard_sums(  # type: ignore[no-untyped-def]
-    row, select, metric, label_nodes, free_nodes, weights, root_q, overlap, root_w, step, detail, length, first, last, out,
+    row, select, metric, label_nodes, free_nodes, weights, kept,
+    root_q, overlap, root_w, step, detail, recall, length, first, last, out,
 ):  # fmt: skip
     """`prox_sums` for labels that are one token per row, each choice as often as the target's softmax says (U7).
 
-    The loss is convex, so that every prox is the one minimum. The label answers to its logits through its probability alone:
-    E dprox_j/du*_j = E sum_y p_y (1[y = j] - p_j) (prox_y - v)_j, summed over the rows that see coordinate j.
+    The loss is convex, so that every prox is the one minimum, wherever it starts: from the logits, or from what ``kept`` holds of each
+    choice. The label answers to its logits through its probability alone: E dprox_j/du*_j = E sum_y p_y (1[y = j] - p_j)
+    (prox_y - v)_j, summed over the rows that see coordinate j.
     """
     n, rows, width = metric.shape[0], select.shape[0], select.shape[1]
     w = scratch(n, width)
@@ -66,10 +68,13 @@ def hard_sums(  # type: ignore[no-untyped-def]
                 weight = draw(choice, weights[node], p, select, y, score)
                 if weight == 0.0:
                     continue
-                u[:] = v
+                for i in range(n):
+                    u[i] = kept[node, choice * n + i] if recall == 2 else v[i]
                 value = newton_prox(row, select, metric, step, v, y, u, w)
                 quadratic = 0.0
                 for i in range(n):
+                    if recall > 0:
+                        kept[node, choice * n + i] = u[i]
                     sums[8] = max(sums[8], abs(w.gradient[i]))
                     sums[5] += weight * score[i] * (u[i] - v[i])
                     slope = 0.0
@@ -84,6 +89,13 @@ def hard_sums(  # type: ignore[no-untyped-def]
                     continue
                 factorise(w.hessian, w.factor)
                 invert_factored(w.factor, inverse)
+                if detail == 1:
+                    for i in range(n):
+                        share = 0.0
+                        for j in range(n):
+                            share += inverse[i, j] * metric[j, i]
+                        sums[3] += weight * (1.0 - share / step)
+                    continue
                 for i in range(n):
                     for k in range(n):
                         total = 0.0

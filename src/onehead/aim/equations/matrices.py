@@ -5,11 +5,12 @@ from numba import float64, int64, types
 
 from onehead.aim.equations.drawn import draw
 from onehead.aim.equations.kernels import labels
-from onehead.aim.losses import RESPONSE
+from onehead.aim.equations.rows import newton_row, solve_row
+from onehead.aim.losses import CROSS_ENTROPY, RESPONSE, softmax
 from onehead.numerics.compiled import njit
 from onehead.numerics.prox import ROW, factorise, invert_factored, newton_prox, scratch
 
-__all__ = ["matrix_sums"]
+__all__ = ["matrix_sums", "row_matrix_sums"]
 
 _vector = types.Array(float64, 1, "C")
 _matrix = types.Array(float64, 2, "C")
@@ -29,26 +30,29 @@ _indices = types.Array(int64, 2, "C")
 def matrix_sums(  # type: ignore[no-untyped-def]
     row, answer, select, metric, fits, label_nodes, free_nodes, weights, kept, hard, search, detail, recall, length, first, last, out,
 ):  # fmt: skip
-    """Averages of matrices, from which every sector of the map takes its share (U5.2), over slices of nodes.
+    """Averages of matrices over slices of nodes, for rows that share logits.
 
     ``metric`` is C(Sigma)^-1, ``label_nodes`` are u* and ``free_nodes`` v. With e = C(Sigma)^-1 (prox - v): entry 0 is the loss, 1 the
     distance e'C(Sigma)e, 2 the mass of lower minima, 3 the largest gradient entry; then E e e', E e u*', E e v', E -de/dv and E de/du*.
-    The modes are those of `prox_sums`; ``hard`` labels are drawn, each choice with its probability (U7).
+    The modes are those of `prox_sums`; ``hard`` labels are drawn, each choice with its probability, and ``kept`` holds a point of
+    each (U7).
     """
     n, rows, width = metric.shape[0], select.shape[0], select.shape[1]
     w = scratch(n, width)
     p, y = np.empty((rows, width)), np.empty((rows, width))
-    u, other, lower, score, e = np.empty(n), np.empty(n), np.empty(n), np.zeros(n), np.empty(n)
-    block, response = np.empty((width, width)), np.empty((n, n))
-    inverse, shrunk = np.empty((n, n)), np.empty((n, n))
+    u, other, lower, score, e, mean = np.empty(n), np.empty(n), np.empty(n), np.zeros(n), np.empty(n), np.empty(n)
+    block, response, inverse = np.empty((width, width)), np.empty((n, n)), np.empty((n, n))
+    spread, answered = np.empty((n, n)), np.empty((n, n))  # E (C(Sigma)^-1 + H)^-1, alone and times the response
     choices = width**rows if hard == 1 else 1
     for part in range(first, last):
         sums = out[part]
         sums[:] = 0.0
         matrices = sums[4:].reshape((5, n, n))
+        spread[:], answered[:], mass = 0.0, 0.0, 0.0
         for node in range(part * length, min((part + 1) * length, weights.shape[0])):
             target, v = label_nodes[node], free_nodes[node]
             labels(select, target, w.row_x, p)
+            mean[:] = 0.0
             for choice in range(choices):
                 weight = weights[node]
                 if hard == 1:
@@ -58,7 +62,7 @@ def matrix_sums(  # type: ignore[no-untyped-def]
                 else:
                     y[:] = p
                 for i in range(n):
-                    u[i] = v[i] if hard == 1 else (kept[node, i] if recall == 2 else target[i])
+                    u[i] = kept[node, choice * n + i] if recall == 2 else v[i] if hard == 1 else target[i]
                 value = newton_prox(row, select, metric, 1.0, v, y, u, w)
                 if search > 0 and hard == 0:
                     lowest, found = value, False
@@ -80,8 +84,8 @@ def matrix_sums(  # type: ignore[no-untyped-def]
                 distance = 0.0
                 for i in range(n):
                     sums[3] = max(sums[3], abs(w.gradient[i]))
-                    if recall > 0 and hard == 0:
-                        kept[node, i] = u[i]
+                    if recall > 0:
+                        kept[node, choice * n + i] = u[i]
                     e[i] = 0.0
                     for j in range(n):
                         e[i] += metric[i, j] * (u[j] - v[j])
@@ -89,10 +93,9 @@ def matrix_sums(  # type: ignore[no-untyped-def]
                 sums[0] += weight * (value - 0.5 * distance)
                 sums[1] += weight * distance
                 for i in range(n):
+                    mean[i] += weight * e[i]
                     for j in range(n):
                         matrices[0, i, j] += weight * e[i] * e[j]
-                        matrices[1, i, j] += weight * e[i] * target[j]
-                        matrices[2, i, j] += weight * e[i] * v[j]
                         if hard == 1:
                             matrices[4, i, j] += weight * e[i] * score[j]
                 if detail == 0:
@@ -103,28 +106,143 @@ def matrix_sums(  # type: ignore[no-untyped-def]
                         w.hessian[i, i] += lift * metric[i, i]
                     lift *= 10.0
                 invert_factored(w.factor, inverse)
-                for i in range(n):  # C(Sigma)^-1 (C(Sigma)^-1 + H)^-1
-                    for j in range(n):
-                        shrunk[i, j] = 0.0
-                        for k in range(n):
-                            shrunk[i, j] += metric[i, k] * inverse[k, j]
-                if hard == 0:
-                    response[:] = 0.0
-                    for a in range(rows):
-                        for b in range(width):
-                            w.row_x[b] = u[select[a, b]] if select[a, b] >= 0 else 0.0
-                            w.row_label[b] = y[a, b]
-                        answer(w.row_x, w.row_label, block)
-                        for b in range(width):
-                            for c in range(width):
-                                if select[a, b] >= 0 and select[a, c] >= 0:
-                                    response[select[a, b], select[a, c]] += block[b, c]
+                mass += weight
                 for i in range(n):
                     for j in range(n):
-                        total, answered = metric[i, j], 0.0
-                        for k in range(n):
-                            total -= shrunk[i, k] * metric[k, j]
-                            answered += shrunk[i, k] * response[k, j]
-                        matrices[3, i, j] += weight * total
-                        if hard == 0:
-                            matrices[4, i, j] += weight * answered
+                        spread[i, j] += weight * inverse[i, j]
+                if hard == 1:
+                    continue
+                response[:] = 0.0
+                for a in range(rows):
+                    for b in range(width):
+                        w.row_x[b] = u[select[a, b]] if select[a, b] >= 0 else 0.0
+                        w.row_label[b] = y[a, b]
+                    answer(w.row_x, w.row_label, block)
+                    for b in range(width):
+                        for c in range(width):
+                            if select[a, b] >= 0 and select[a, c] >= 0:
+                                response[select[a, b], select[a, c]] += block[b, c]
+                for i in range(n):
+                    for k in range(n):
+                        for j in range(n):
+                            answered[i, j] += weight * inverse[i, k] * response[k, j]
+            for i in range(n):
+                for j in range(n):
+                    matrices[1, i, j] += mean[i] * target[j]
+                    matrices[2, i, j] += mean[i] * v[j]
+        if detail > 0:
+            matrices[3] = mass * metric - metric @ spread @ metric
+            if hard == 0:
+                matrices[4] = metric @ answered
+
+
+@njit(
+    types.void(
+        int64, _vector, _matrix, _matrix, _vector, _matrix, int64, int64, int64, int64, int64, int64, _matrix,
+    ),
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+)  # fmt: skip
+def row_matrix_sums(  # type: ignore[no-untyped-def]
+    kind, held, label_nodes, free_nodes, weights, kept, hard, detail, recall, length, first, last, out,
+):  # fmt: skip
+    """`matrix_sums` for one row of independent logits, all but the last of one law, whose prox has one minimum (U5.2).
+
+    ``held`` is the inverse of every logit's Sigma, and the Newton step a Sherman-Morrison formula (`onehead.aim.equations.rows`).
+    Coordinates that are differences from the last logit may change places, and so may those of the sectors' covariances: of a matrix
+    only its trace and the sum of its entries matter, and the one with all diagonal entries alike, and all others, stands for it.
+    """
+    n = held.shape[0]
+    dim = n - 1
+    target, v, h, y, label = np.zeros(n), np.zeros(n), np.empty(n), np.empty(n), np.empty(n)
+    p, g, w, D, move, trial, tight = (
+        np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n),
+    )  # fmt: skip
+    traces, totals = np.empty(5), np.empty(5)
+    choices = n if hard == 1 else 1
+    hold = held.sum()
+    for part in range(first, last):
+        sums = out[part]
+        sums[:], traces[:], totals[:] = 0.0, 0.0, 0.0
+        for node in range(part * length, min((part + 1) * length, weights.shape[0])):
+            all_target, all_own = 0.0, 0.0
+            for i in range(dim):
+                target[i], v[i] = label_nodes[node, i], free_nodes[node, i]
+                all_target += target[i]
+                all_own += v[i]
+            softmax(target, label)
+            for choice in range(choices):
+                weight, shift = weights[node], 0.0
+                for i in range(n):
+                    h[i], y[i] = target[i], label[i]
+                    if hard == 1:
+                        h[i], y[i] = v[i], 1.0 if i == choice else 0.0
+                    if recall == 2:
+                        h[i] = kept[node, choice * dim + i] if i < dim else 0.0
+                    shift += held[i] * (v[i] - h[i]) / hold
+                if hard == 1:
+                    weight *= label[choice]
+                if weight == 0.0:
+                    continue
+                for i in range(n):  # of the constant that may be added to all logits the best
+                    h[i] += shift
+                value, steepest, m00, m01, m11 = newton_row(kind, held, v, y, h, p, g, w, D, move, trial, tight)
+                sums[3] = max(sums[3], steepest)
+                square, by_label, by_own, total, distance, scored, score = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+                for i in range(n):
+                    e = held[i] * (h[i] - v[i])
+                    distance += e * (h[i] - v[i])
+                    if i < dim:
+                        square += e * e
+                        by_label += e * target[i]
+                        by_own += e * v[i]
+                        total += e
+                        scored += e * (y[i] - label[i])
+                        score += y[i] - label[i]
+                        if recall > 0:
+                            kept[node, choice * dim + i] = h[i] - h[dim]
+                sums[0] += weight * (value - 0.5 * distance)
+                sums[1] += weight * distance
+                traces[0] += weight * square
+                totals[0] += weight * total * total
+                traces[1] += weight * by_label
+                totals[1] += weight * total * all_target
+                traces[2] += weight * by_own
+                totals[2] += weight * total * all_own
+                if hard == 1:
+                    traces[4] += weight * scored
+                    totals[4] += weight * total * score
+                if detail == 0:
+                    continue
+                if hard == 0:
+                    overlap = 0.0
+                    for i in range(n):
+                        overlap += p[i] * y[i]
+                    for i in range(n):
+                        tight[i] = -y[i] if kind == CROSS_ENTROPY else 2.0 * p[i] * (overlap - y[i])
+                    solve_row(D, p, w, m00, m01, m11, tight, move)
+                    solve_row(D, p, w, m00, m01, m11, p, trial)
+                for i in range(
+                    n
+                ):  # rows and columns of -de/dv and of de/du* sum to zero: the last entry is the sum of the others
+                    x, z = p[i] / D[i], w[i] / D[i]
+                    inverse = 1.0 / D[i] - (m00 * x * x + 2.0 * m01 * x * z + m11 * z * z)
+                    pull, answer = held[i] - held[i] * inverse * held[i], 0.0
+                    if hard == 0:
+                        answer = inverse + move[i]
+                        if kind != CROSS_ENTROPY:
+                            answer = 2.0 * p[i] * (inverse - trial[i]) + move[i]
+                        answer *= held[i] * y[i]
+                    if i < dim:
+                        traces[3] += weight * pull
+                        traces[4] += weight * answer
+                    else:
+                        totals[3] += weight * pull
+                        totals[4] += weight * answer
+        matrices = sums[4:].reshape((5, dim, dim))
+        for k in range(5):
+            off = (totals[k] - traces[k]) / (dim * (dim - 1)) if dim > 1 else 0.0
+            for i in range(dim):
+                for j in range(dim):
+                    matrices[k, i, j] = traces[k] / dim if i == j else off

@@ -161,10 +161,8 @@ class OutputChannel:
         mode, recall, kept = int(search), 0, tuple(rule.label for rule in rules)
         if self.branch == "global":
             mode = 2
-        if memory is not None and not self.loss.hard:  # whose prox has one minimum, and as many points as labels
-            recall = 1 if memory.points is None or not memory.follow else 2
-            kept = tuple(np.empty_like(rule.label) for rule in rules) if memory.points is None else memory.points
-            memory.points = kept
+        if memory is not None:
+            recall, kept = self._recalled(memory, kept)
             mode = 0 if recall == 2 else mode
         if self.convex_at(sigma):
             mode = 0
@@ -180,6 +178,17 @@ class OutputChannel:
                 residual=worst,
             )
         return found
+
+    def _recalled(self, memory: ProxMemory, labels: tuple[Array, ...]) -> tuple[int, tuple[Array, ...]]:
+        """Whether to keep proximal points (1) or to begin from them as well (2), and where they are: one for each label of a node.
+
+        The prox of a hard label has one minimum, so that the last points are always a good start.
+        """
+        known, drawn = memory.points is not None, self.loss.hard
+        if memory.points is None:
+            choices = [block.choices if drawn else 1 for block in self.geometry.blocks]
+            memory.points = tuple(np.zeros((len(u), k * u.shape[1])) for u, k in zip(labels, choices, strict=True))
+        return (2 if known and (memory.follow or drawn) else 1), memory.points
 
     def _lean(self, block: Block) -> bool:
         """Whether a block is a row of sampled logits whose Newton step is a Sherman-Morrison formula (U2.1)."""
@@ -232,7 +241,7 @@ class OutputChannel:
         before: tuple[Any, ...]
         if self.loss.hard:
             before = (self.loss.compiled, block.select, block.metric)
-            return sliced(hard_sums, 9, block.slice, before, rule, (*where, modes[1]))
+            return sliced(hard_sums, 9, block.slice, before, (*rule, points), (*where, *modes[1:]))
         kernel: Any = prox_sums
         before = (self.loss.compiled, self.loss.compiled_response, block.select)
         if block.is_pair or block.is_line:

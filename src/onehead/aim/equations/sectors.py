@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from onehead.aim.equations.geometry import PARTS, Block, Row, normal_rule
 from onehead.aim.equations.kernels import loss_sums, origin_sums
-from onehead.aim.equations.matrices import matrix_sums
+from onehead.aim.equations.matrices import matrix_sums, row_matrix_sums
 from onehead.aim.equations.output import GRADIENT_TOLERANCE, SMALL_ANGLE, OutputChannel, ProxMemory, of_parts, sliced
 from onehead.aim.equations.unknowns import SectorHats, SectorOverlaps, SpectralMap
 from onehead.aim.equations.untied import SingularValues, UntiedLinear
@@ -117,19 +117,27 @@ class SectorOutput(OutputChannel):
         mode, recall, kept = int(search), 0, tuple(label for label, _, _ in nodes)
         if self.branch == "global":
             mode = 2
-        if memory is not None and not self.loss.hard:
-            recall = 1 if memory.points is None or not memory.follow else 2
-            kept = tuple(np.empty_like(points) for points in kept) if memory.points is None else memory.points
-            memory.points = kept
+        if memory is not None:
+            recall, kept = self._recalled(memory, kept)
             mode = 0 if recall == 2 else mode
         if self.convex_at(*sigmas):
             mode = 0
         found, worst = [], 0.0
         for block, rule, points in zip(blocks, nodes, kept, strict=True):
+            kernel: Any = matrix_sums
             metric = np.ascontiguousarray(np.linalg.inv(_mixed(block, (sigmas[0], sigmas[1]))))
-            before = (self.loss.compiled, self.loss.compiled_response, block.select, metric, block.row_fits)
+            before: tuple[Any, ...] = (
+                self.loss.compiled,
+                self.loss.compiled_response,
+                block.select,
+                metric,
+                block.row_fits,
+            )
             how = (int(self.loss.hard), mode, detail, recall)
-            sums = sliced(matrix_sums, 4 + 5 * block.dim**2, block.slice, before, (*rule, points), how)
+            if block.row is not None and self.loss.lean is not None and self.convex_at(*sigmas):
+                kernel, before = row_matrix_sums, (self.loss.lean, 1.0 / block.row.variances_at(sigmas))
+                how = (int(self.loss.hard), detail, recall)
+            sums = sliced(kernel, 4 + 5 * block.dim**2, block.slice, before, (*rule, points), how)
             worst = max(worst, float(sums[:, 3].max()))
             found.append(block.multiplicity * sums)
         if not worst < GRADIENT_TOLERANCE:

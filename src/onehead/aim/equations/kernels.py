@@ -7,7 +7,17 @@ from onehead.aim.losses import RESPONSE, softmax
 from onehead.numerics.compiled import njit
 from onehead.numerics.prox import PAIR, ROW, factorise, invert_factored, newton_line, newton_pair, newton_prox, scratch
 
-__all__ = ["labels", "line_sums", "loss_sums", "origin_sums", "pair_sums", "prox_sums"]
+__all__ = [
+    "STEP_LABEL",
+    "answer_of",
+    "labels",
+    "line_sums",
+    "loss_sums",
+    "origin_sums",
+    "pair_sums",
+    "prox_sums",
+    "sigmoid",
+]
 
 # Every kernel takes a run of slices of the nodes, ``first`` <= slice < ``last``, and fills one row of ``out`` per slice: sums do not
 # depend on how the slices are shared out, and a call, which costs as much as hundreds of nodes, is made once per thread.
@@ -144,7 +154,7 @@ def prox_sums(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _sigmoid(x):  # type: ignore[no-untyped-def]
+def sigmoid(x):  # type: ignore[no-untyped-def]
     """sig(x) and sig(-x), both to full relative precision."""
     e = np.exp(-abs(x))
     high = 1.0 / (1.0 + e)
@@ -153,11 +163,11 @@ def _sigmoid(x):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _answer(pair, u, t):  # type: ignore[no-untyped-def]
+def answer_of(pair, u, t):  # type: ignore[no-untyped-def]
     """How the slope of the loss at ``u`` answers to its label logit ``t``: a difference over twice `STEP_LABEL`."""
-    y, c = _sigmoid(t + STEP_LABEL)
+    y, c = sigmoid(t + STEP_LABEL)
     up = pair(u, y, c)[1]
-    y, c = _sigmoid(t - STEP_LABEL)
+    y, c = sigmoid(t - STEP_LABEL)
     return up - pair(u, y, c)[1]
 
 
@@ -183,8 +193,8 @@ def pair_sums(  # type: ignore[no-untyped-def]
             weight = weights[node]
             t0, t1 = root_q * label_nodes[node, 0], root_q * label_nodes[node, 1]
             v0, v1 = overlap * t0 + root_w * free_nodes[node, 0], overlap * t1 + root_w * free_nodes[node, 1]
-            y0, c0 = _sigmoid(t0)
-            y1, c1 = _sigmoid(t1)
+            y0, c0 = sigmoid(t0)
+            y1, c1 = sigmoid(t1)
             u0, u1 = (kept[node, 0], kept[node, 1]) if recall == 2 else (t0, t1)
             value, u0, u1, g0, g1, h0, h1 = newton_pair(pair, p00, p01, p11, v0, v1, y0, c0, y1, c1, u0, u1)
             if search > 0:
@@ -225,7 +235,7 @@ def pair_sums(  # type: ignore[no-untyped-def]
             )
             sums[3] += weight * (k00 + k11)
             sums[4] += weight * (k00 * k00 + 2.0 * k01 * k10 + k11 * k11)
-            change = h1 * _answer(pair, u0, t0) + h0 * _answer(pair, u1, t1)
+            change = h1 * answer_of(pair, u0, t0) + h0 * answer_of(pair, u1, t1)
             sums[5] -= weight * change / (2.0 * STEP_LABEL * determinant)
 
 
@@ -251,7 +261,7 @@ def line_sums(  # type: ignore[no-untyped-def]
             weight = weights[node]
             t = root_q * label_nodes[node, 0]
             v = overlap * t + root_w * free_nodes[node, 0]
-            y, c = _sigmoid(t)
+            y, c = sigmoid(t)
             value, u, g, h = newton_line(pair, p, v, y, c, kept[node, 0] if recall == 2 else t)
             if search > 0:
                 other, s, a, b = newton_line(pair, p, v, y, c, v)
@@ -274,7 +284,7 @@ def line_sums(  # type: ignore[no-untyped-def]
             k = (h - p) / h
             sums[3] += weight * k
             sums[4] += weight * k * k
-            sums[5] -= weight * _answer(pair, u, t) / (2.0 * STEP_LABEL * h)
+            sums[5] -= weight * answer_of(pair, u, t) / (2.0 * STEP_LABEL * h)
 
 
 @njit(

@@ -4,13 +4,13 @@ import numpy as np
 from numba import float64, int64, types
 
 from onehead.aim.equations.drawn import draw
-from onehead.aim.equations.kernels import labels
+from onehead.aim.equations.kernels import STEP_LABEL, answer_of, labels, sigmoid
 from onehead.aim.equations.rows import newton_row, solve_row
 from onehead.aim.losses import CROSS_ENTROPY, RESPONSE, softmax
 from onehead.numerics.compiled import njit
-from onehead.numerics.prox import ROW, factorise, invert_factored, newton_prox, scratch
+from onehead.numerics.prox import PAIR, ROW, factorise, invert_factored, newton_pair, newton_prox, scratch
 
-__all__ = ["matrix_sums", "row_matrix_sums"]
+__all__ = ["matrix_sums", "pair_matrix_sums", "row_matrix_sums"]
 
 _vector = types.Array(float64, 1, "C")
 _matrix = types.Array(float64, 2, "C")
@@ -246,3 +246,100 @@ def row_matrix_sums(  # type: ignore[no-untyped-def]
             for i in range(dim):
                 for j in range(dim):
                     matrices[k, i, j] = traces[k] / dim if i == j else off
+
+
+@njit(
+    types.void(
+        PAIR, _matrix, _tensor, _matrix, _matrix, _vector, _matrix,
+        int64, int64, int64, int64, int64, int64, int64, _matrix,
+    ),
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+)  # fmt: skip
+def pair_matrix_sums(  # type: ignore[no-untyped-def]
+    pair, metric, fits, label_nodes, free_nodes, weights, kept, hard, search, detail, recall, length, first, last, out,
+):  # fmt: skip
+    """`matrix_sums` for two tokens: two coordinates, each row seeing one of them (2.5, U5.2)."""
+    p00, p01, p11 = metric[0, 0], metric[0, 1], metric[1, 1]
+    choices = 4 if hard == 1 else 1
+    spread, answered = np.empty((2, 2)), np.empty((2, 2))
+    for part in range(first, last):
+        sums = out[part]
+        sums[:], spread[:], answered[:], mass = 0.0, 0.0, 0.0, 0.0
+        matrices = sums[4:].reshape((5, 2, 2))
+        for node in range(part * length, min((part + 1) * length, weights.shape[0])):
+            t0, t1, v0, v1 = label_nodes[node, 0], label_nodes[node, 1], free_nodes[node, 0], free_nodes[node, 1]
+            (y0, c0), (y1, c1) = sigmoid(t0), sigmoid(t1)
+            mean0, mean1 = 0.0, 0.0
+            for choice in range(choices):
+                weight, l0, k0, l1, k1 = weights[node], y0, c0, y1, c1  # labels, and what is left to one
+                u0, u1 = (v0, v1) if hard == 1 else (t0, t1)
+                if hard == 1:
+                    l0, l1 = float(choice % 2), float(choice // 2)
+                    k0, k1 = 1.0 - l0, 1.0 - l1
+                    weight *= (y0 if l0 == 1.0 else c0) * (y1 if l1 == 1.0 else c1)
+                    if weight == 0.0:
+                        continue
+                if recall == 2:
+                    u0, u1 = kept[node, 2 * choice], kept[node, 2 * choice + 1]
+                value, u0, u1, g0, g1, h0, h1 = newton_pair(pair, p00, p01, p11, v0, v1, l0, k0, l1, k1, u0, u1)
+                if search > 0 and hard == 0:
+                    lowest, found = value, False
+                    for start in range(3):
+                        s0, s1 = v0, v1
+                        if start > 0:
+                            s0 += fits[start - 1, 0, 0] * (t0 - v0) + fits[start - 1, 0, 1] * (t1 - v1)
+                            s1 += fits[start - 1, 1, 0] * (t0 - v0) + fits[start - 1, 1, 1] * (t1 - v1)
+                        other, s0, s1, a0, a1, b0, b1 = newton_pair(pair, p00, p01, p11, v0, v1, l0, k0, l1, k1, s0, s1)
+                        if other < lowest - 1e-10 * (1.0 + abs(lowest)):
+                            lowest, found = other, True
+                            if search == 2:
+                                value, u0, u1, g0, g1, h0, h1 = other, s0, s1, a0, a1, b0, b1
+                    if found:
+                        sums[2] += weight
+                sums[3] = max(sums[3], abs(g0), abs(g1))
+                if recall > 0:
+                    kept[node, 2 * choice], kept[node, 2 * choice + 1] = u0, u1
+                x0, x1 = u0 - v0, u1 - v1
+                e0, e1 = p00 * x0 + p01 * x1, p01 * x0 + p11 * x1
+                distance = e0 * x0 + e1 * x1
+                sums[0] += weight * (value - 0.5 * distance)
+                sums[1] += weight * distance
+                mean0 += weight * e0
+                mean1 += weight * e1
+                matrices[0, 0, 0] += weight * e0 * e0
+                matrices[0, 0, 1] += weight * e0 * e1
+                matrices[0, 1, 1] += weight * e1 * e1
+                if hard == 1:
+                    matrices[4, 0, 0] += weight * e0 * (l0 - y0)
+                    matrices[4, 0, 1] += weight * e0 * (l1 - y1)
+                    matrices[4, 1, 0] += weight * e1 * (l0 - y0)
+                    matrices[4, 1, 1] += weight * e1 * (l1 - y1)
+                if detail == 0:
+                    continue
+                # the floor lifts a minimum on the verge of losing itself
+                share = weight / max(h0 * h1 - p01 * p01, 1e-9 * p00 * p11)
+                mass += weight
+                spread[0, 0] += share * h1
+                spread[0, 1] -= share * p01
+                spread[1, 1] += share * h0
+                if hard == 0:
+                    r0, r1 = -answer_of(pair, u0, t0), -answer_of(pair, u1, t1)
+                    answered[0, 0] += share * h1 * r0
+                    answered[0, 1] -= share * p01 * r1
+                    answered[1, 0] -= share * p01 * r0
+                    answered[1, 1] += share * h0 * r1
+            matrices[1, 0, 0] += mean0 * t0
+            matrices[1, 0, 1] += mean0 * t1
+            matrices[1, 1, 0] += mean1 * t0
+            matrices[1, 1, 1] += mean1 * t1
+            matrices[2, 0, 0] += mean0 * v0
+            matrices[2, 0, 1] += mean0 * v1
+            matrices[2, 1, 0] += mean1 * v0
+            matrices[2, 1, 1] += mean1 * v1
+        matrices[0, 1, 0], spread[1, 0] = matrices[0, 0, 1], spread[0, 1]
+        if detail > 0:
+            matrices[3] = mass * metric - metric @ spread @ metric
+            if hard == 0:
+                matrices[4] = metric @ answered / (2.0 * STEP_LABEL)

@@ -306,9 +306,7 @@ class OutputChannel:
 
     def fresh_loss(
         self,
-        q: float,
-        m: float,
-        *,
+        *pair: float,
         coarse: bool = False,
         twin: bool = False,
         power: float | None = None,
@@ -321,9 +319,9 @@ class OutputChannel:
         Q = self.label_power if power is None else power
         yardstick = self.loss if loss is None else LOSSES[loss]
         return sum(
-            float(self._loss_sums(row, yardstick, (Q, q, m), coarse, twin).sum())
+            float(self._loss_sums(row, yardstick, Q, pair, coarse, twin).sum())
             if (formula := self._formula(row, yardstick)) is None
-            else row.multiplicity * formula(self._fresh_row(row, q, m, power=Q))
+            else row.multiplicity * formula(self._fresh_row(row, *pair, power=Q))
             for row in self.geometry.rows
         )
 
@@ -352,22 +350,24 @@ class OutputChannel:
         q, m = pair
         return row.at([self.label_power if power is None else power], [q], [m])
 
-    def fresh_loss_error(self, q: float, m: float, *, power: float | None = None, loss: str | None = None) -> float:
+    def fresh_loss_error(self, *pair: float, power: float | None = None, loss: str | None = None) -> float:
         """Error of an average over fresh samples, as its rule shows it; the formula has none to speak of."""
         yardstick = self.loss if loss is None else LOSSES[loss]
-        at = (self.label_power if power is None else power, q, m)
+        Q = self.label_power if power is None else power
         gap, found = 0.0, np.zeros(PARTS)
         for row in self.geometry.rows:
             if row.block.is_line:
-                one, other = (self._loss_sums(row, yardstick, at, False, twin).sum() for twin in (False, True))
+                one, other = (self._loss_sums(row, yardstick, Q, pair, False, twin).sum() for twin in (False, True))
                 gap += float(one - other)
             elif self._formula(row, yardstick) is None:
-                found += self._loss_sums(row, yardstick, at, False, False).reshape(PARTS, -1).sum(axis=1)
+                found += self._loss_sums(row, yardstick, Q, pair, False, False).reshape(PARTS, -1).sum(axis=1)
         return abs(gap) + of_parts(PARTS * found)
 
-    def _loss_sums(self, row: Row, yardstick: Loss, at: tuple[float, float, float], coarse: bool, twin: bool) -> Array:
+    def _loss_sums(
+        self, row: Row, yardstick: Loss, Q: float, pair: tuple[float, ...], coarse: bool, twin: bool
+    ) -> Array:
         """Average loss of one kind of row by quadrature, a number per slice of the nodes."""
-        Q, q, m = at
+        q, m = pair
         how = (np.sqrt(Q), m / Q, np.sqrt(max(q - m * m / Q, 0.0)))
         rule = row_rule(row.block, coarse=coarse, twin=twin)
         return row.multiplicity * sliced(loss_sums, 1, row.block.slice, (yardstick.compiled,), rule, how)[:, 0]

@@ -5,6 +5,7 @@ logits are v_s C_s + v_a C_a, for v the overlaps q, m, Sigma and the power of th
 side weight decay on singular values mixes the sectors, and expectation consistency stands for what has no closed form.
 """
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -52,7 +53,7 @@ class SectorAverages(NamedTuple):
         return self.loss + 0.5 * self.distance
 
 
-def _mixed(block: Block, values: tuple[float, float]) -> Array:
+def _mixed(block: Block, values: Sequence[float]) -> Array:
     """C(v) = v_s C_s + v_a C_a."""
     return values[0] * block.sectors[0] + values[1] * block.sectors[1]
 
@@ -125,7 +126,7 @@ class SectorOutput(OutputChannel):
             mode = 0
         found, worst = [], 0.0
         for block, rule, points in zip(blocks, nodes, kept, strict=True):
-            kernel, before, lean = self._kernel(block, (sigmas[0], sigmas[1]))
+            kernel, before, lean = self._kernel(block, sigmas)
             how = (int(self.loss.hard), *(() if lean else (mode,)), detail, recall)
             sums = sliced(kernel, 4 + 5 * block.dim**2, block.slice, before, (*rule, points), how)
             worst = max(worst, float(sums[:, 3].max()))
@@ -138,7 +139,7 @@ class SectorOutput(OutputChannel):
             )
         return found
 
-    def _kernel(self, block: Block, sigmas: tuple[float, float]) -> tuple[Any, tuple[Any, ...], bool]:
+    def _kernel(self, block: Block, sigmas: Sequence[float]) -> tuple[Any, tuple[Any, ...], bool]:
         """The sums of a block with what they begin with, and whether they are those of a row with one minimum."""
         if block.row is not None and self.loss.lean is not None and self.convex_at(*sigmas):
             return row_matrix_sums, (self.loss.lean, 1.0 / block.row.variances_at(sigmas)), True
@@ -151,7 +152,7 @@ class SectorOutput(OutputChannel):
     def _nodes(self, block: Block, state: tuple[float, ...], level: int, twin: bool) -> tuple[Array, Array, Array]:
         """u*, v and weights: v given u* is Gaussian around C(m) C(Q)^-1 u*."""
         rule, n = normal_rule(block, level, twin), block.dim
-        q, m, Q = (_mixed(block, pair) for pair in (state[:2], state[2:4], (self.label_power, self.label_power)))  # type: ignore[arg-type]
+        q, m, Q = (_mixed(block, pair) for pair in (state[:2], state[2:4], (self.label_power, self.label_power)))
         label = rule.nodes[:, :n] @ _root(block, Q).T
         slope = np.linalg.solve(Q, m).T
         free = label @ slope.T + rule.nodes[:, n:] @ _root(block, q - slope @ m).T
@@ -163,7 +164,7 @@ class SectorOutput(OutputChannel):
         for block, found in zip(self.geometry.blocks, sums, strict=True):
             n = block.dim
             square, by_label, by_own, pull, response = found[4:].reshape(5, n, n)
-            q, m, Q = (_mixed(block, pair) for pair in (state[:2], state[2:4], (self.label_power, self.label_power)))  # type: ignore[arg-type]
+            q, m, Q = (_mixed(block, pair) for pair in (state[:2], state[2:4], (self.label_power, self.label_power)))
             # Stein: (E de/du*, E de/dv) = (E e u*', E e v') Cov^-1, by the Schur complement of the label
             slope = np.linalg.solve(Q, m).T
             by_free = np.linalg.solve((q - slope @ m).T, (by_own - by_label @ slope.T).T).T

@@ -195,7 +195,7 @@ def noted_of(found: Any, what: str = "points") -> list[str]:
     noted = [text for row in found.to_rows() for text in row.get("warnings", ())[:1]]
     if not noted:
         return []
-    return [f"{len(noted)} of {len(found)} {what} carry a note, which --json and --csv hold; the first: {noted[0]}"]
+    return [f"{len(noted)} of {len(found)} {what} carry a note, which --json holds; the first: {noted[0]}"]
 
 
 def failed_of(found: Any, what: str = "points") -> str:

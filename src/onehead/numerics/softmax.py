@@ -6,7 +6,7 @@ factorises over the columns of the row, and what is left are integrals over one 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,10 +102,15 @@ class SoftmaxRow:
         """E sum p²."""
         return self._summed(self._moment(2, self._learner))
 
-    @cached_property
+    @property
     def yy(self) -> float:
         """E sum y²."""
-        return self._summed(self._moment(2, self._labels))
+        return self._of_labels.pp
+
+    @property
+    def _of_labels(self) -> "SoftmaxRow":
+        """The row of a learner that is the label itself: the same whoever learns, and asked for again and again."""
+        return _remembered(tuple(Column(column.count, column.Q, column.Q, column.Q) for column in self.columns))
 
     @cached_property
     def py(self) -> float:
@@ -139,8 +144,12 @@ class SoftmaxRow:
     @cached_property
     def yh(self) -> float:
         """E sum y h, by Stein's identity m times E y (1 - y) for every column."""
-        spread = self._moment(1, self._labels) - self._moment(2, self._labels)
-        return self._summed(np.array([column.m for column in self.columns]) * spread)
+        return self._summed(np.array([column.m for column in self.columns]) * self._of_labels._spread)
+
+    @cached_property
+    def _spread(self) -> Array:
+        """E p (1 - p) for a column of each kind."""
+        return self._moment(1, self._learner) - self._moment(2, self._learner)
 
     @cached_property
     def missed(self) -> float:
@@ -167,3 +176,9 @@ class SoftmaxRow:
             here = sum(w * _bump(1, centre + g) for g, w in zip(given, chances, strict=True))
             shares.append((density(x / np.sqrt(column.q)) / np.sqrt(column.q))[:, None] * here)
         return 1.0 - self._summed(top * step * STEP * np.array([table.sum() for table in self._of_row(shares, rest)]))
+
+
+@lru_cache(maxsize=64)
+def _remembered(columns: tuple[Column, ...]) -> SoftmaxRow:
+    """A row that is kept with what is known of it."""
+    return SoftmaxRow(columns)

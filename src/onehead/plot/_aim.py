@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from onehead.aim.words import threshold_marks
 from onehead.plot.style import ACCENT, ALPHA, BEST, GREY, THEORY, TRAINING, bulks, dress, fresh_axes, unusual
 
 if TYPE_CHECKING:
@@ -76,15 +77,7 @@ def best_possible(found: "BestCurve", *, axes: "Axes | None" = None) -> "Axes":
 
 def _mark_thresholds(axes: "Axes", thresholds: "Thresholds", low: float, high: float) -> None:
     """Thin vertical lines with their names along the top, each on its own height so that names never meet."""
-    names = [
-        ("emergence", thresholds.emergence),
-        ("interpolation", thresholds.interpolation),
-        ("Bayes-optimal recovery", thresholds.bayes_optimal),
-        ("direct interpolation", thresholds.direct),
-        ("perfect recovery", thresholds.recovery),
-    ]
-    inside = sorted((value, name) for name, value in names if value is not None and low <= value <= high)
-    for i, (value, name) in enumerate(inside):
+    for i, (value, name) in enumerate(threshold_marks(thresholds.task, thresholds, low, high)):
         axes.axvline(value, color=GREY, lw=0.8, ls=":")
         axes.annotate(
             name,

@@ -17,7 +17,7 @@ import numpy as np
 from numba import float64, int64, types
 from numpy.typing import NDArray
 
-from onehead.aim.equations.geometry import Block, Geometry
+from onehead.aim.equations.geometry import Block, Geometry, geometry_of
 from onehead.aim.task import Task
 from onehead.aim.training.data import Samples
 from onehead.aim.training.objective import data_slope, map_logits
@@ -123,7 +123,7 @@ def _label_logits(y: Array, coupled: bool) -> Array:
 
 def check_geometry(task: Task) -> None:
     """Refuse a head whose map the messages do not see the same in all directions (U5.1, U9)."""
-    if task.attention == "self" and task.mask != "strict":
+    if geometry_of(task.attention, task.mask, task.tokens).sectors > 1:
         raise InvalidArgument("attention", "self", "tied or cross for message passing, or self with mask strict")
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from onehead import aim
 from onehead.aim.targets import MarchenkoPastur
 from onehead.aim.task import Learner, Task
+from onehead.aim.words import threshold_marks, threshold_names
 from onehead.app.drawing import Figure, figure, line, mark, marked
 from onehead.app.knobs import Axis, Training
 from onehead.app.state import State
@@ -36,14 +37,6 @@ POINTS = {2: 31, 3: 15}
 MANY_TOKENS = (5, 9)
 TUNED = np.geomspace(1e-4, 3.0, 14)  # weight decays among which the best is looked for, then refined by a parabola
 TUNED_POINTS = 9
-MARKS = {
-    "emergence": "emergence",
-    "interpolation": "interpolation",
-    "bayes_optimal": "Bayes-optimal recovery",
-    "direct": "direct interpolation",
-    "recovery": "perfect recovery",
-}
-
 DRAWN = ("test_error", "test_error_clean", "train_loss", "rank")
 LINES = (
     ("Test error", "", "test_error", "on fresh samples, labels with noise"),
@@ -156,9 +149,7 @@ def _draw(state: State, own: Any, beside: Any, best: Any, marks: Any, *, smooth:
         },
     )
     if marks is not None:
-        known = {text: getattr(marks, name) for name, text in MARKS.items()}
-        places = sorted((float(a), text) for text, a in known.items() if a is not None)
-        for row, (a, text) in enumerate((a, text) for a, text in places if ends[0] <= a <= ends[1]):
+        for row, (a, text) in enumerate(threshold_marks(state.task, marks, *ends)):
             mark(drawn["layout"], a, text, row=row)
     return marked(drawn, state["alpha"], ends)
 
@@ -195,7 +186,7 @@ def report(state: State) -> Report:
     """The exact numbers at the marked point, and the thresholds."""
     marks = _thresholds(state.task, state.learner)
     found = answer(lambda state: aim.predict(state.task, state.learner, state["alpha"]), *LINES)(state)
-    lines = [(text[0].upper() + text[1:], "α", name, "") for name, text in MARKS.items()]
+    lines = [(text[0].upper() + text[1:], "α", name, "") for name, text in threshold_names(state.task).items()]
     return Report(found.badge, found.numbers + (() if marks is None else numbers(marks, *lines)))
 
 

@@ -17,6 +17,9 @@ from onehead.sparse.training.train import separable_share as separable_share
 from onehead.sparse.training.train import train as train
 from onehead.sparse.verbs.align import Alignment as Alignment
 from onehead.sparse.verbs.align import align as align
+from onehead.sparse.verbs.bayes import Best as Best
+from onehead.sparse.verbs.bayes import bayes as bayes
+from onehead.sparse.verbs.bayes import data_for as data_for
 from onehead.sparse.verbs.capacity import Capacity as Capacity
 from onehead.sparse.verbs.capacity import capacity as capacity
 from onehead.sparse.verbs.curve import Curve as Curve

@@ -12,6 +12,8 @@ from onehead.sparse.training.compare import Comparison as Comparison
 from onehead.sparse.training.compare import compare as compare
 from onehead.sparse.training.finite import FiniteSize as FiniteSize
 from onehead.sparse.training.finite import finite_size as finite_size
+from onehead.sparse.training.posterior import AmpResult as AmpResult
+from onehead.sparse.training.posterior import amp as amp
 from onehead.sparse.training.train import TrainingResult as TrainingResult
 from onehead.sparse.training.train import separable_share as separable_share
 from onehead.sparse.training.train import train as train

@@ -8,7 +8,7 @@ from onehead.problem import Problem
 from onehead.results import plain
 from onehead.sparse.task import Protocol, Task
 from onehead.sweep.calls.base import Answer, Call, Ready, Solver, answer, unsaid, verb
-from onehead.sweep.settings import Gate, Model, Nothing, Queries, Total, Trials
+from onehead.sweep.settings import Gate, Model, Nothing, Posterior, Queries, Total, Trials
 
 __all__ = ["SPARSE_CALLS"]
 
@@ -60,6 +60,14 @@ def _oracle(task: Task, _: Protocol, chosen: Gate, seed: int) -> Answer:
     return answer(sparse.oracle(task, activation=chosen.activation, seed=seed))
 
 
+def _bayes(task: Task, protocol: Protocol, _: Nothing, seed: None) -> Answer:
+    return answer(sparse.bayes(task, protocol.alpha))
+
+
+def _amp(task: Task, protocol: Protocol, chosen: Posterior, seed: int) -> Answer:
+    return answer(sparse.amp(task, protocol.alpha, seed=seed, **dict(chosen)))
+
+
 SPARSE_CALLS = (
     _sparse("sparse.predict", Model),
     _sparse("sparse.train", Trials, seeded=True),
@@ -68,4 +76,6 @@ SPARSE_CALLS = (
     _sparse("sparse.oracle", Gate, _oracle, seeded=True),
     _sparse("sparse.finite_size", Queries, seeded=True),
     _sparse("sparse.tune", Total, given=TUNED),
+    _sparse("sparse.bayes", Nothing, _bayes),
+    _sparse("sparse.amp", Posterior, _amp, seeded=True),
 )

@@ -69,7 +69,7 @@ def quadrature(length: int, gamma: float) -> Seen:
     root = float(np.sqrt(gamma))
     step = STEP if root < 1.0 else gamma / ceil(gamma / STEP)
     low, high = -gamma - REACH * root - LEFT - log(length), REACH * root + RIGHT
-    t = low + step * np.arange(ceil((high - low) / step) + 1)
+    t: Array = np.asarray(low + step * np.arange(ceil((high - low) / step) + 1), dtype=np.float64)
     if root < 1.0:
         (noise, _), (signal, slope) = _averaged(t, root), _averaged(t + gamma, root)
     else:  # t + gamma lies on the same grid

@@ -32,12 +32,12 @@ class Draws:
     @property
     def length(self) -> int:
         """L."""
-        return self.minus.shape[1]
+        return int(self.minus.shape[1])
 
     @property
     def signal_tokens(self) -> int:
         """R."""
-        return self.signal.shape[1]
+        return int(self.signal.shape[1])
 
     def average(self, values: Array, weight: Array) -> tuple[float, float]:
         """The mean, and its error by the spread of the parts."""

@@ -67,9 +67,9 @@ def _inverted(task: Task, spread: float) -> float:
     L, theta, rate = task.length, task.strength, task.positive_rate
     centre = log(L) + 0.5 * theta**2 + log((1.0 - rate) / rate)
     count = ceil(np.clip(FAR / (min(spread, 1.0) * pi) * (1.0 - rate) / rate, *FREQUENCIES)) + TAIL
-    z = 0.5 * DECAY + 1j * pi * np.arange(count + 1)
-    tokens = _misses(np.log(z) - centre, theta)
-    signal = _misses(np.log(z) - centre + theta**2, theta)
+    z: Complex = 0.5 * DECAY + 1j * pi * np.arange(count + 1)
+    logs: Complex = np.log(z, dtype=np.complex128) - centre
+    tokens, signal = _misses(logs, theta), _misses(logs + theta**2, theta)
     others = (L - 1.0) * np.log1p(-tokens)
     minus, plus = (np.real(np.exp(others + np.log1p(-one)) / z) for one in (tokens, signal))
     below = [exp(0.5 * DECAY) * _alternating(series) for series in (plus, minus)]

@@ -1,6 +1,9 @@
 """Calls of sparse-token classification: task and protocol from flat words, and what each verb puts into a row."""
 
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from onehead import sparse
 from onehead.fields import words_of
@@ -65,7 +68,11 @@ def _bayes(task: Task, protocol: Protocol, _: Nothing, seed: None) -> Answer:
 
 
 def _amp(task: Task, protocol: Protocol, chosen: Posterior, seed: int) -> Answer:
-    return answer(sparse.amp(task, protocol.alpha, seed=seed, **dict(chosen)))
+    found = sparse.amp(task, protocol.alpha, seed=seed, **dict(chosen))
+    if found.certificate.interrupted:  # half a measurement is not a point
+        raise KeyboardInterrupt
+    steps = {name: np.array([getattr(step, name) for step in found.steps]) for name in ("overlap", "overlap_theory")}
+    return answer(replace(found, steps=()), **{f"{name}_steps": values for name, values in steps.items()})
 
 
 SPARSE_CALLS = (

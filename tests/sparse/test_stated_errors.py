@@ -14,8 +14,8 @@ from onehead.errors import SolveError
 from onehead.sparse import Protocol, Task
 from onehead.sparse.equations.features import (
     PARTS,
-    draw_tokens,
     attention_features,
+    draw_tokens,
     pooled_features,
     stated_error,
     with_gauss,

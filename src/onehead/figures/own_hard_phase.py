@@ -38,7 +38,7 @@ def draw(lab: Lab) -> Drawing:
     handles, labels = panes[0].get_legend_handles_labels()
     panes[0].legend(handles, labels, loc="upper left", frameon=False, fontsize=7.5)
     limit = curve.rows[0]
-    caption = f"""Where a signal in long sequences can be found. Below the dashed line no learner finds it; between the lines it could be
+    caption = f"""Where a signal in long sequences can be found. Below the dashed line no learner finds more than a trace of it; between the lines it could be
         found, but message passing and every quick algorithm we know do not (hard); above them message passing does. The two gradient
         steps need α = 4L/(θ³R²), about 5.4 θ times more. Right: one hard phase, L = {LENGTH}, θ = {STRENGTH:g}, from
         α = {limit["information_threshold"]:.4f} to {limit["algorithmic_threshold"]:.4f}; samples of the exact posterior at d = {size["dim"]}

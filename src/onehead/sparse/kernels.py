@@ -15,6 +15,7 @@ __all__ = ["gram", "logistic_prox", "marginals", "moment", "place", "project", "
 
 MAX_STEPS = 100
 CLOSE = 0.3  # heads: any number of expected ones is right, and near the wanted one keeps probabilities of order one
+FARTHEST = 690.0  # largest logarithm of a weight: next to what a double holds
 LAST_STEP = 1e-5  # Halley is cubic: a step of this relative size leaves an error of about its cube
 
 _vector = types.Array(float64, 1, "C")
@@ -107,42 +108,54 @@ def logistic_prox(t, c, out):  # type: ignore[no-untyped-def]
 # whatever C. With C such that R heads are expected, that has a probability which no double underflows.
 
 
-@njit(types.UniTuple(float64, 2)(_vector, float64, float64, _vector), cache=True, nogil=True, error_model="numpy")
-def _coins(x, root, heads, p):  # type: ignore[no-untyped-def]
-    """Probabilities p of heads with odds e^(root x_l)/C, about ``heads`` expected; gives log C and sum_l log(1 + odds).
+@njit(
+    types.UniTuple(float64, 2)(_vector, float64, types.int64, _vector, _vector),
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+)
+def _coins(x, root, R, top, p):  # type: ignore[no-untyped-def]
+    """Probabilities p of heads with odds e^(root x_l)/C, about R expected; gives log C and sum_l log(1 + odds).
 
-    Safe Newton steps in log C on a falling function, from where odds and probabilities are alike.
+    Weights are taken relative to the R-th largest: what lies far above it is surely heads, what lies far below surely not. Safe
+    Newton steps in log C on a falling function, from where odds and probabilities are alike. ``top`` is room for R numbers.
     """
-    top, L = x[0], x.shape[0]
+    L = x.shape[0]
+    top[:] = -np.inf
     for value in x:
-        top = max(top, value)
-    total, bottom = 0.0, x[0]
+        k = R - 1
+        if value > top[k]:
+            while k > 0 and value > top[k - 1]:
+                top[k] = top[k - 1]
+                k -= 1
+            top[k] = value
+    beyond, total = 0.0, 0.0
     for i in range(L):
-        p[i] = math.exp(root * (x[i] - top))
+        t = root * (x[i] - top[R - 1])
+        beyond += max(t - FARTHEST, 0.0)
+        p[i] = math.exp(min(max(t, -FARTHEST), FARTHEST))
         total += p[i]
-        bottom = min(bottom, x[i])
-    high = math.log(total / heads)
-    low = min(root * (bottom - top) + math.log((L - heads) / heads), high) - 1.0
-    c = high
+    low, high = -FARTHEST, math.log(total / R)
+    c = min(high, 0.0)
     for _ in range(MAX_STEPS):
-        scale, total, slope = math.exp(c), -heads, 0.0
+        scale, heads, slope = math.exp(c), -float(R), 0.0
         for i in range(L):
             q = p[i] / (p[i] + scale)
-            total += q
+            heads += q
             slope += q * (1.0 - q)
-        if abs(total) < CLOSE:
+        if abs(heads) < CLOSE:
             break
-        if total > 0.0:
+        if heads > 0.0:
             low = c
         else:
             high = c
-        new = c + total / max(slope, 1e-300)
+        new = c + heads / max(slope, 1e-300)
         c = new if low < new < high else 0.5 * (low + high)
-    scale, logs = math.exp(c), 0.0
+    scale, logs = math.exp(c), beyond
     for i in range(L):
         logs += math.log1p(p[i] / scale)
         p[i] = p[i] / (p[i] + scale)
-    return c + root * top, logs
+    return c + root * top[R - 1], logs
 
 
 @njit(types.void(_vector, types.int64, types.int64, _vector), cache=True, nogil=True, error_model="numpy")
@@ -161,9 +174,9 @@ def subsets(x, root, R):  # type: ignore[no-untyped-def]
     """For every row: how many of its first R places a set of R places with weights e^(root x_l) has on average, and log e_R."""
     L = x.shape[1]
     found, logs = np.empty(x.shape[0]), np.empty(x.shape[0])
-    p, signal, rest = np.empty(L), np.empty(R + 1), np.empty(R + 1)
+    p, top, signal, rest = np.empty(L), np.empty(R), np.empty(R + 1), np.empty(R + 1)
     for n in range(x.shape[0]):
-        c, scale = _coins(x[n], root, float(R), p)
+        c, scale = _coins(x[n], root, R, top, p)
         _heads(p, 0, R, signal)
         _heads(p, R, L, rest)
         total, mean = 0.0, 0.0
@@ -178,7 +191,7 @@ def subsets(x, root, R):  # type: ignore[no-untyped-def]
 @njit(types.void(_vector, types.int64, _vector, _matrix), cache=True, nogil=True, error_model="numpy")
 def _chances(logits, R, p, chance):  # type: ignore[no-untyped-def]
     """The coins of a row, and chance[i, k]: k heads among the first i."""
-    _coins(logits, 1.0, float(R), p)
+    _coins(logits, 1.0, R, np.empty(R), p)
     chance[:, :] = 0.0
     chance[0, 0] = 1.0
     for i in range(logits.shape[0]):

@@ -118,4 +118,5 @@ def sampled(sample: Draws, gamma: float) -> Seen:
     sets = float(gammaln(sample.length + 1.0) - gammaln(R + 1.0) - gammaln(sample.length - R + 1.0))
     M, M_err = sample.average(found, sample.weight_plus)
     mean, mean_err = sample.average(logs, sample.weight_plus)
+    M = min(max(M, R * R / sample.length), float(R))  # what holds of M, and need not of a sample
     return Seen(M, mean - sets - 0.5 * gamma * R, M_err + ROUNDING, mean_err + ROUNDING)

@@ -71,7 +71,7 @@ def state_equation(task: Task) -> "StateEquation":
 
 @dataclass(frozen=True)
 class StateEquation:
-    """q/(1-q) = alpha pi theta^2 M(theta^2 q) of one task with theta > 0."""
+    """q/(1-q) = alpha pi theta^2 M(theta^2 q) of one task with a signal."""
 
     task: Task
 
@@ -122,7 +122,10 @@ class StateEquation:
 
         bounds = float(knots[max(near - 1, 0)]), float(knots[min(near + 1, knots.size - 1)])
         found = minimize_scalar(
-            lambda at: sign * self.log_alpha(float(at)), bounds=bounds, method="bounded", options={"xatol": 1e-7}
+            lambda at: sign * self.log_alpha(float(at)),
+            bounds=bounds,
+            method="bounded",
+            options={"xatol": 1e-4 if self._sampled else 1e-7},
         )
         return Spread(float(found.x), sign * float(found.fun))
 

@@ -13,6 +13,7 @@ from onehead.sparse.task import Task
 
 __all__ = ["Best", "bayes", "beside", "data_for"]
 
+WEAKEST = 1e-100  # alpha pi theta^2 below which nothing is found
 NEVER = Overlap(0.0, 0.0, 0.0)  # without a signal there is nothing to find
 
 
@@ -105,7 +106,7 @@ def bayes(task: Task, alpha: float) -> Best:
         raise InvalidArgument("positions", task.positions, "None for the best learner, whose places are all alike")
     floor, floor_err = bayes_error(task)
     thresholds, best, reached = None, NEVER, NEVER
-    if task.strength > 0.0:
+    if alpha * task.positive_rate * task.strength**2 > WEAKEST:
         equation = state_equation(task)
         roots, thresholds = equation.roots(alpha), equation.thresholds
         best, reached = roots.best, roots.reached

@@ -58,7 +58,7 @@ class Best(Result):
         Examples
         --------
         >>> from onehead.sparse import Task, bayes
-        >>> print(bayes(Task(length=300, strength=8.0), 0.035).explain().splitlines()[3])
+        >>> print(bayes(Task(length=300, strength=8.0), 0.035).explain().splitlines()[4])
         Hard phase: message passing, and every quick algorithm we know, finds an overlap of
         """
         chance = min(self.task.positive_rate, 1.0 - self.task.positive_rate)
@@ -167,7 +167,7 @@ def data_for(task: Task, test_error: float) -> float:
     Examples
     --------
     >>> round(data_for(Task(length=10, strength=5.0), 0.0327), 2)
-    0.38
+    0.37
     """
     from scipy.optimize import brentq  # noqa: PLC0415  (scipy.optimize is loaded when first needed)
 

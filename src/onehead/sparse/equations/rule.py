@@ -68,7 +68,7 @@ def _inverted(task: Task, spread: float) -> float:
     centre = log(L) + 0.5 * theta**2 + log((1.0 - rate) / rate)
     count = ceil(np.clip(FAR / (min(spread, 1.0) * pi) * (1.0 - rate) / rate, *FREQUENCIES)) + TAIL
     z: Complex = 0.5 * DECAY + 1j * pi * np.arange(count + 1)
-    logs: Complex = np.log(z, dtype=np.complex128) - centre
+    logs: Complex = np.asarray(np.log(z) - centre, dtype=np.complex128)
     tokens, signal = _misses(logs, theta), _misses(logs + theta**2, theta)
     others = (L - 1.0) * np.log1p(-tokens)
     minus, plus = (np.real(np.exp(others + np.log1p(-one)) / z) for one in (tokens, signal))

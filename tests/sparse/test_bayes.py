@@ -280,6 +280,12 @@ def test_a_signal_too_weak_for_any_number():
     assert (found.overlap, found.test_error, found.hard) == (0.0, 0.5, False)
 
 
+def test_more_than_a_double_holds():
+    for strength, alpha in ((1e4, 1e9), (0.1415, 1e9), (0.2, 1e-9), (1e-30, 1.0)):
+        found = bayes(SHORT.changed(strength=strength), alpha)
+        assert 0.0 <= found.overlap <= 1.0 and 0.0 <= found.test_error <= 0.5 and not found.hard
+
+
 def test_limits_of_many_and_few_samples():
     many = bayes(SHORT, 1e4)
     assert 1 - many.overlap == pytest.approx(1 / (1e4 * 0.5 * 25 * quadrature(10, 25.0).found), rel=1e-3)
@@ -378,8 +384,9 @@ def test_words_of_the_result():
 def test_refusals():
     with pytest.raises(InvalidArgument, match="positions must be None for the best learner"):
         bayes(Task(length=2, positions=(1.0, 2.0)), 1.0)
-    with pytest.raises(InvalidArgument, match="length must be an integer <= 20000 with signal_tokens > 1"):
-        bayes(Task(length=30_000, signal_tokens=2), 1.0)
+    for ask in (lambda task: bayes(task, 1.0), lambda task: data_for(task, 0.1)):
+        with pytest.raises(InvalidArgument, match="length must be an integer <= 20000 with signal_tokens > 1"):
+            ask(Task(length=30_000, signal_tokens=2))
     with pytest.raises(InvalidArgument, match="alpha must be a number > 0"):
         bayes(SHORT, 0.0)
 

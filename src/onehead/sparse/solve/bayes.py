@@ -16,7 +16,7 @@ from onehead.sparse.equations.bayes import LOG2_POINTS, Seen, seen
 from onehead.sparse.equations.draws import LONGEST
 from onehead.sparse.task import Task
 
-__all__ = ["Overlap", "Roots", "Spread", "StateEquation", "Thresholds", "state_equation"]
+__all__ = ["Overlap", "Roots", "StateEquation", "Thresholds", "Turn", "state_equation"]
 
 KNOTS = 48  # of the table
 COARSE = 11  # log2 of the points with which turning points are looked for where M is sampled
@@ -25,7 +25,7 @@ NEAR_ONE = 1e-6  # 1 - q above which M no longer moves
 OUTSIDE = 1e-9  # of the bounds between which all roots lie
 EXACT, SAMPLED = 1e-12, 1e-7  # relative, of a root; where M is sampled
 SETTLED = 1e-9  # relative error of a threshold without sampling
-TINY = 1e-300
+TINY, ROUNDED = 1e-300, 1e-15  # a gain that is none; 1 - q that a double does not hold
 NEWTON = 20  # steps towards the ratio where two roots are equally good
 
 
@@ -53,7 +53,7 @@ class Thresholds(NamedTuple):
     algorithmic: tuple[float, float]
 
 
-class Spread(NamedTuple):
+class Turn(NamedTuple):
     """A point of the table: l and A(l)."""
 
     at: float
@@ -93,12 +93,12 @@ class StateEquation:
 
     def potential(self, alpha: float, q: float) -> float:
         """f(q) = (q + log(1-q))/2 + alpha pi Psi(theta^2 q)."""
-        return 0.5 * (q + log1p(-q)) + alpha * self.task.positive_rate * self.seen(q).information
+        return 0.5 * (q + log1p(-min(q, 1.0 - ROUNDED))) + alpha * self.task.positive_rate * self.seen(q).information
 
     @cached_property
-    def turning(self) -> "tuple[Spread, Spread] | None":
+    def turning(self) -> "tuple[Turn, Turn] | None":
         """Where A has its maximum and its minimum behind it; None where it never falls."""
-        if self.task.signal_tokens == self.task.length or self.task.strength**2 <= WEAK:
+        if self.task.signal_tokens == self.task.length or self.task.strength**2 <= 2.0 * WEAK:
             return None
         low, high = _logit(WEAK / self.task.strength**2), _logit(1.0 - NEAR_ONE)
         level = COARSE if self._sampled else LOG2_POINTS
@@ -116,7 +116,7 @@ class StateEquation:
         peak, dip = self._extreme(knots, top, -1.0), self._extreme(knots, bottom, 1.0)
         return (peak, dip) if peak.log_alpha > dip.log_alpha else None  # a fall that was noise of few points
 
-    def _extreme(self, knots: "np.ndarray[tuple[int], np.dtype[np.float64]]", near: int, sign: float) -> Spread:
+    def _extreme(self, knots: "np.ndarray[tuple[int], np.dtype[np.float64]]", near: int, sign: float) -> Turn:
         """The minimum of sign A next to a knot."""
         from scipy.optimize import minimize_scalar  # noqa: PLC0415  (scipy.optimize is loaded when first needed)
 
@@ -127,7 +127,7 @@ class StateEquation:
             method="bounded",
             options={"xatol": 1e-4 if self._sampled else 1e-7},
         )
-        return Spread(float(found.x), sign * float(found.fun))
+        return Turn(float(found.x), sign * float(found.fun))
 
     def roots(self, alpha: float) -> Roots:
         """Every root at a sample ratio: one on each piece on which A does not turn and passes log alpha."""
@@ -178,7 +178,7 @@ class StateEquation:
         alphas = [(exp(turn.log_alpha), self._relative(turn) * exp(turn.log_alpha)) for turn in (bottom, top)]
         return Thresholds(alphas[0], self._equal(alphas[0][0], alphas[1][0]), alphas[1])
 
-    def _relative(self, turn: Spread) -> float:
+    def _relative(self, turn: Turn) -> float:
         here = self.seen(_share(turn.at))
         return here.found_err / here.found + SETTLED
 

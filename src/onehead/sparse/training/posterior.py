@@ -20,6 +20,7 @@ from onehead.sparse.losses import Array
 from onehead.sparse.solve.bayes import state_equation
 from onehead.sparse.task import Task, place_signal
 from onehead.sparse.training.samplers import streams
+from onehead.sparse.verbs.bayes import check_places
 
 __all__ = ["AmpResult", "AmpStep", "Method", "Start", "amp", "state_evolution"]
 
@@ -141,8 +142,7 @@ def amp(
     >>> abs(found.overlap - found.overlap_theory) < 4.0 * found.overlap_err + 0.02
     True
     """
-    if task.positions is not None:
-        raise InvalidArgument("positions", task.positions, "None for the best learner, whose places are all alike")
+    check_places(task)
     if task.strength == 0.0:
         raise InvalidArgument("strength", task.strength, "a number > 0 where a signal is looked for")
     if task.length > LONGEST:

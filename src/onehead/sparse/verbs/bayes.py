@@ -11,9 +11,10 @@ from onehead.sparse.equations.rule import bayes_error
 from onehead.sparse.solve.bayes import Overlap, Thresholds, state_equation
 from onehead.sparse.task import Task
 
-__all__ = ["Best", "bayes", "beside", "data_for"]
+__all__ = ["Best", "bayes", "beside", "check_places", "data_for"]
 
 WEAKEST = 1e-100  # alpha pi theta^2 below which nothing is found
+NOTHING = 1e-9  # an overlap that tells nothing
 NEVER = Overlap(0.0, 0.0, 0.0)  # without a signal there is nothing to find
 
 
@@ -89,6 +90,12 @@ class Best(Result):
         return said
 
 
+def check_places(task: Task) -> None:
+    """Refuse places that are not alike."""
+    if task.positions is not None:
+        raise InvalidArgument("positions", task.positions, "None for the best learner, whose places are all alike")
+
+
 @checked(task=instance(Task, "Task()"), alpha=number(above=0.0))
 def bayes(task: Task, alpha: float) -> Best:
     """The best possible learner of ``alpha`` labelled sequences over dimension in all; compare with alpha0 + alpha1.
@@ -102,8 +109,7 @@ def bayes(task: Task, alpha: float) -> Best:
     >>> round(found.overlap, 6), round(found.test_error, 5), found.hard
     (0.861327, 0.02864, False)
     """
-    if task.positions is not None:
-        raise InvalidArgument("positions", task.positions, "None for the best learner, whose places are all alike")
+    check_places(task)
     floor, floor_err = bayes_error(task)
     thresholds, best, reached = None, NEVER, NEVER
     if alpha * task.positive_rate * task.strength**2 > WEAKEST:
@@ -171,15 +177,16 @@ def data_for(task: Task, test_error: float) -> float:
     """
     from scipy.optimize import brentq  # noqa: PLC0415  (scipy.optimize is loaded when first needed)
 
+    check_places(task)
+    equation = state_equation(task)
     if test_error >= min(task.positive_rate, 1.0 - task.positive_rate):
         return 0.0
     if task.strength == 0.0 or test_error <= bayes_error(task)[0]:
         return inf
-    low, high = 1e-9, 1.0
-    if bayes_error(_blurred(task, low))[0] <= test_error:
+    if bayes_error(_blurred(task, NOTHING))[0] <= test_error:
         return 0.0
-    q = float(brentq(lambda q: bayes_error(_blurred(task, q))[0] - test_error, low, high, xtol=1e-9))
-    return state_equation(task).alpha_for(min(q, 1.0 - 1e-12))
+    q = float(brentq(lambda q: bayes_error(_blurred(task, q))[0] - test_error, NOTHING, 1.0, xtol=NOTHING))
+    return equation.alpha_for(min(q, 1.0 - NOTHING))
 
 
 def beside(best: float, own: float, needed: float, alpha: float) -> str:

@@ -71,8 +71,10 @@ def _amp(task: Task, protocol: Protocol, chosen: Posterior, seed: int) -> Answer
     found = sparse.amp(task, protocol.alpha, seed=seed, **dict(chosen))
     if found.certificate.interrupted:  # half a measurement is not a point
         raise KeyboardInterrupt
-    steps = {name: np.array([getattr(step, name) for step in found.steps]) for name in ("overlap", "overlap_theory")}
-    return answer(replace(found, steps=()), **{f"{name}_steps": values for name, values in steps.items()})
+    names = ("iteration", "overlap", "overlap_theory")
+    steps = {name: np.array([getattr(step, name) for step in found.steps], dtype=float) for name in names}
+    row = answer(replace(found, steps=())).row
+    return Answer(row={**row, "steps": len(found.steps)}, arrays=steps)
 
 
 SPARSE_CALLS = (

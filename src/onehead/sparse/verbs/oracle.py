@@ -95,7 +95,7 @@ def oracle(task: Task, *, activation: str = "sigmoid", seed: int = 0) -> Oracle:
         samples = int(np.clip(MONTE_CARLO // task.length, FEWEST, MOST))
         sampled = sampled_errors(task, activation, np.random.default_rng(seed), samples, hard)
         errors["softmax"] = sampled.softmax_err
-        status = f"closed forms, and {samples} samples per class for softmax and elementwise"
+        status = f"closed forms, and {samples} samples per class for softmax and for elementwise"
     if sampled is not None and task.length <= LONGEST_GATED:
         gated, errors["elementwise"] = sampled.gated, sampled.gated_err
     else:

@@ -72,6 +72,12 @@ VERBS = {
     "sparse.separable_share": ({**_SPARSE, "dim": 20, "trials": 1}, ("seed", "model")),
     "sparse.landscape": ({**_SPARSE, "x": ("beta", [1.0]), "y": ("ridge", [0.1])}, ()),
     "sparse.oracle": ({"task": SIGNAL}, ("activation", "seed")),
+    "sparse.bayes": ({"task": SIGNAL, "alpha": 1.0}, ()),
+    "sparse.data_for": ({"task": SIGNAL, "test_error": 0.1}, ()),
+    "sparse.amp": (
+        {"task": SIGNAL, "alpha": 1.0, "dim": 30, "trials": 1, "iterations": 2},
+        ("method", "start", "seed"),
+    ),
     "sparse.grow": ({"task": SIGNAL, "lengths": [10], "growth": "sqrt"}, ()),
     "sparse.draw": ({"task": SIGNAL, "rng": RNG, "samples": 3, "dim": 3}, ()),
 }

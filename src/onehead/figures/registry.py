@@ -101,6 +101,8 @@ FIGURES = (
     Figure("own-heads-spectra", "Singular values of untied heads: cross, causal self, hard labels", 3.0, 52.0),
     Figure("own-hard-labels", "Soft against hard labels, and the separability threshold", 5.0, 148.0),
     Figure("own-sectors", "Symmetric and antisymmetric part of a self-attention map", 4.0, 73.0),
+    Figure("own-hard-phase", "Long sequences: impossible, hard and easy to find the signal", 9.6, 57.0),
+    Figure("own-sparse-gap", "What two-step attention pays against the best possible learner", 19.6, 100.0),
     Figure("own-checkpoint", "What a real checkpoint looks like beside the law", 8.1, 47.0),
 )
 NAMES = tuple(figure.name for figure in FIGURES)

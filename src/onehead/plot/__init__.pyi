@@ -8,8 +8,10 @@ from onehead.plot._scaling import phases as phases
 from onehead.plot._scaling import predicted_exponents as predicted_exponents
 from onehead.plot._scaling import scaling as scaling
 from onehead.plot._sparse import alignment as alignment
+from onehead.plot._sparse import best as best
 from onehead.plot._sparse import capacity as capacity
 from onehead.plot._sparse import error_curve as error_curve
+from onehead.plot._sparse import hard_phase as hard_phase
 from onehead.plot._sparse import landscape as landscape
 from onehead.plot._sparse import oracle as oracle
 from onehead.plot._sparse import tuned as tuned

@@ -219,7 +219,7 @@ def aim_bayes() -> Iterator[Row]:
             found = aim.bayes(task, alpha)
             yield f"aim.bayes {words} α={alpha:g}", _numbers(found, names), found.errors
     for error in (0.25, 0.12121, 0.08):
-        yield f"aim.alpha_for {error:g}", {"alpha": aim.alpha_for(aim.Task(), error)}, 1e-6
+        yield f"aim.data_for {error:g}", {"alpha": aim.data_for(aim.Task(), error)}, 1e-6
 
 
 def _readout_row(name: str, point: sparse.Prediction) -> Row:

@@ -22,9 +22,9 @@ from onehead.aim.training.settings import Variant as Variant
 from onehead.aim.training.train import train as train
 from onehead.aim.verbs.bayes import Best as Best
 from onehead.aim.verbs.bayes import BestCurve as BestCurve
-from onehead.aim.verbs.bayes import alpha_for as alpha_for
 from onehead.aim.verbs.bayes import bayes as bayes
 from onehead.aim.verbs.bayes import bayes_curve as bayes_curve
+from onehead.aim.verbs.bayes import data_for as data_for
 from onehead.aim.verbs.curve import Curve as Curve
 from onehead.aim.verbs.curve import curve as curve
 from onehead.aim.verbs.decompose import Decomposition as Decomposition

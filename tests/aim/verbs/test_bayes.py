@@ -10,7 +10,7 @@ from onehead.aim import (
     MarchenkoPastur,
     PowerLaw,
     Task,
-    alpha_for,
+    data_for,
     bayes,
     bayes_curve,
     compare,
@@ -142,11 +142,11 @@ def test_weight_decay_on_logits(name, alpha, error, close):
 def test_data_for_an_error_is_the_inverse_of_the_error_for_data():
     for task in (Task(), Task(tokens=3), Task(attention="cross"), TARGETS["power law"], Task(noise=0.0)):
         for alpha in (0.03, 0.15, 0.7) if task.noise else (0.03, 0.15):
-            assert alpha_for(task, bayes(task, alpha).test_error) == pytest.approx(alpha, rel=1e-6)
-    assert alpha_for(Task(), 0.33) == 0.0  # above the error with next to no samples, .3273
-    assert alpha_for(Task(), 0.07) == np.inf  # below the floor, .0741
+            assert data_for(task, bayes(task, alpha).test_error) == pytest.approx(alpha, rel=1e-6)
+    assert data_for(Task(), 0.33) == 0.0  # above the error with next to no samples, .3273
+    assert data_for(Task(), 0.07) == np.inf  # below the floor, .0741
     # the rest of a curve without noise is one jump: any error but zero needs less than what recovers the target
-    assert 0.18 < alpha_for(Task(noise=0.0), 1e-4) < 0.1875
+    assert 0.18 < data_for(Task(noise=0.0), 1e-4) < 0.1875
 
 
 def test_without_noise_the_target_is_found():

@@ -17,7 +17,7 @@ from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.parallel import walk_chains
 from onehead.results import INTERRUPTED, Certificate, Kind, NoAnswer, Points, Result, in_lines
 
-__all__ = ["Best", "BestCurve", "Yardstick", "alpha_for", "bayes", "bayes_curve", "beside", "has_best"]
+__all__ = ["Best", "BestCurve", "Yardstick", "bayes", "bayes_curve", "beside", "data_for", "has_best"]
 
 SCALES = (0.0, 2.0)  # of the estimate, between which the best head lies
 CLOSE = 1e-9  # of a scale
@@ -312,15 +312,15 @@ def beside(task: Task, alpha: float, test_error: float) -> list[str]:
 
 
 @checked(task=instance(Task, "Task()"), test_error=number(above=0.0))
-def alpha_for(task: Task, test_error: float) -> float:
+def data_for(task: Task, test_error: float) -> float:
     """The sample ratio with which the best possible learner reaches a test error.
 
     Zero if next to no samples are enough, which tell the trace of the target; infinite below the floor.
 
     Examples
     --------
-    >>> from onehead.aim import Task, alpha_for
-    >>> round(alpha_for(Task(), 0.12121), 3)
+    >>> from onehead.aim import Task, data_for
+    >>> round(data_for(Task(), 0.12121), 3)
     0.345
     """
     return Yardstick(task).ratio_for(test_error)

@@ -41,20 +41,20 @@ def test_json_has_a_row_for_every_head(onehead, model):
         assert row["rank"] == pytest.approx(1 / 3) and row["zero_mass"] == pytest.approx(2 / 3)
         assert 0.0 <= row["symmetric_share"] <= 1.0 and len(row["singular_values"]) == 20
         assert row["kind"] == "measurement" and row["verdict"]
-        assert {fit["law"] for fit in row["fits"]} == {"trained", "marchenko-pastur", "power-law", "noise"}
+        assert {fit["law"] for fit in row["fits"]} == {"untied", "tied", "marchenko-pastur", "power-law", "noise"}
         assert row["fits"][0]["parameters"].keys() == row["fits"][0]["errors"].keys() - {"rank"}
 
 
 def test_table_csv_and_pictures(onehead, model, tmp_path):
     table, folder = tmp_path / "rows.csv", tmp_path / "pictures"
     code, out, err = onehead(model / "model.safetensors", "--csv", table, "--plot", folder)
-    assert code == 0 and "verdict" in out and "not tied and real tokens not Gaussian" in err
+    assert code == 0 and "verdict" in out and "real tokens are not Gaussian" in err
     with table.open() as file:
         rows = list(csv.DictReader(file))
     assert (
         len(rows) == 6
         and float(rows[0]["rank"]) == pytest.approx(1 / 3)
-        and float(rows[0]["trained_spread_err"]) >= 0.0
+        and float(rows[0]["untied_spread_err"]) >= 0.0
     )
     assert sorted(path.name for path in folder.iterdir()) == ["heads-000.png", "map.png"]
     assert all(path.stat().st_size > 10_000 for path in folder.iterdir())

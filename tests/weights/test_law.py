@@ -29,7 +29,7 @@ def test_parameters_come_back_from_sampled_matrices():
         values = sampled(rng, 150, **TRUTH)
         fits = fit_laws(values, dim=150, tied=True)
         trained = fits[0]
-        assert best(fits) == "trained"
+        assert best(fits) == "tied"
         for name, truth in TRUTH.items():
             assert abs(trained.parameters[name] - truth) < FAR * trained.errors[name], name
         assert trained.errors["spread"] < 0.15  # and the errors are small enough to say something
@@ -40,7 +40,7 @@ def test_parameters_come_back_from_a_head_that_keeps_the_top_of_the_law():
     # width 0.25 of 160: the zeros are forced by the shape, and only the largest 40 values are seen
     rng = np.random.default_rng(1)
     values = sampled(rng, 160, **TRUTH)[:40]
-    trained = fit_laws(values, dim=160, width=40)[0]
+    trained = fit_laws(values, dim=160, width=40, tied=True)[0]
     for name, truth in TRUTH.items():
         assert abs(trained.parameters[name] - truth) < FAR * trained.errors[name], name
 
@@ -54,13 +54,13 @@ def test_trained_heads_give_back_what_they_were_trained_with():
     for run in runs:
         W = factor(run.map)
         report = head_report(W, W)
-        trained = report.fit("trained")
+        trained = report.fit("tied")
         for name, value in truth.items():
             # 3/d of the value is the finite-size bias of a run (1.8)
             assert abs(trained.parameters[name] - value) < FAR * trained.errors[name] + 3.0 / dim * value, name
         assert report.rank == pytest.approx(point.rank, abs=3.0 / dim)
         assert report.outliers == ()
-        assert report.best_law == "trained" and report.bic_margin > 2.0
+        assert report.best_law == "tied" and report.bic_margin > 2.0
 
 
 @pytest.mark.slow

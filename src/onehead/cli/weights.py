@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 COLUMNS = ("layer", "head", "verdict", "evidence")
-CHANGES = ("layer", "head", "verdict", "emerged", "outliers", "rank", "strength", "moved")
+CHANGES = ("layer", "head", "verdict", "emerged", "outliers", "rank", "moved")
 COUNT = Number(whole=True, ge=1)
 NUMBERS = Range(whole=True, ge=0, le=1e6)
 MODULES = 1  # with more attention stacks than this, rows need the name of theirs
@@ -83,7 +83,7 @@ def _compared(files: tuple[str, ...], fit: bool, folder: str | None, wanted: dic
     if folder is not None:
         _draw_course(found, Path(folder))
     rows = found.to_rows()
-    shown = sorted((change.row() for change in found), key=lambda row: -(row["moved"] or 0.0))
+    shown = [change.row() for change in sorted(found, key=lambda change: -(change.moved[-1] or 0.0))]
     ended = found.certificate.status
     return Answer(
         value=rows,

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["course"]
 
+DECADE = 30.0  # a larger range needs a logarithm
+
 
 def course(found: "Course") -> "Axes":
     """Four panels: how many heads have each word, the largest outlier and the effective rank of each head, and a map of emergence."""
@@ -31,7 +33,15 @@ def course(found: "Course") -> "Axes":
         effective = [head.effective_rank_nuclear or np.nan for head in change.heads]
         for axes, values in ((outliers, strength), (ranks, effective)):
             axes.plot(steps, values, color=colour, lw=0.8, alpha=0.7, marker=".", ms=3.0)
-    dress(outliers, "step", "largest outlier / bulk edge", "outliers, a line per head", log="y", legend=None)
+    wide = max(head.strength for change in found.changes for head in change.heads) > DECADE
+    dress(
+        outliers,
+        "step",
+        "largest outlier / bulk edge",
+        "outliers, a line per head",
+        log="y" if wide else "",
+        legend=None,
+    )
     dress(ranks, "step", "effective rank", "effective rank, a line per head", legend=None)
     _map(found, emergence)
     first: Axes = words

@@ -10,6 +10,7 @@ from onehead.weights.reader import Checkpoint as Checkpoint
 from onehead.weights.reader import open_checkpoint as open_checkpoint
 from onehead.weights.report import HeadReport as HeadReport
 from onehead.weights.report import head_report as head_report
+from onehead.weights.sectors import predicted_share as predicted_share
 from onehead.weights.surveying import plan as plan
 from onehead.weights.surveying import run as run
 from onehead.weights.surveying import survey as survey

@@ -52,8 +52,7 @@ class Change(NamedTuple):
             "emerged": self.emerged,
             "outliers": " → ".join(outliers),
             "rank": " → ".join(counts),
-            "strength": last.strength,
-            "moved": self.moved[-1],
+            "moved": None if self.moved[-1] is None else f"{self.moved[-1]:.3g}",
         }
 
 

@@ -23,7 +23,7 @@ __all__ = ["BULK", "bootstrap_errors", "fit_trained", "trained_starts"]
 Array = NDArray[np.float64]
 
 KAPPA0 = (1e-2, 8.0)
-SPREAD = (1e-4, 1e2)
+SPREAD = (1e-4, 30.0)
 BULK = 5  # fewest values that a target may have: fewer are outliers, not a bulk
 STARTS = 2
 REFUSED = 1e12  # minus log-likelihood of parameters without meaning
@@ -192,15 +192,14 @@ def trained_starts(data: Data, tied: bool, count: int = STARTS) -> list[Array]:
     return [theta for _, theta, _ in _grid(data, tied)[:count]]
 
 
-def _ambiguity(data: Data, tied: bool) -> Array:
-    """Spread of the parameters over the grid, each point weighed by its likelihood: far away laws that fit as well."""
+def _ambiguity(data: Data, tied: bool, fitted: Array) -> Array:
+    """How far from the fit far away laws are, over the grid, each point weighed by its likelihood."""
     grid = _grid(data, tied)
     if not grid:
         return np.zeros(len(PARAMETERS) + 1)
     weight = np.exp([grid[0][0] - cost for cost, _, _ in grid])
     table = np.array([[*_numbers(place), place.rank] for _, _, place in grid])
-    mean = np.average(table, axis=0, weights=weight)
-    return np.sqrt(np.average((table - mean) ** 2, axis=0, weights=weight))
+    return np.sqrt(np.average((table - fitted) ** 2, axis=0, weights=weight))
 
 
 def _numbers(place: _Place) -> tuple[float, float, float, float]:
@@ -232,8 +231,9 @@ def fit_trained(data: Data, tied: bool, starts: list[Array], evaluations: int = 
 def bootstrap_errors(data: Data, fit: LawFit, count: int, rng: np.random.Generator) -> dict[str, float]:
     """Standard deviations of the parameters over spectra drawn from the fitted law and refitted.
 
-    Drawn are chains of Wigner spacings, as in the likelihood. Added in quadrature is the spread over far away laws that fit the
-    data as well, which draws from one fitted law do not see: κ₀, s and ε can trade off.
+    Drawn are chains of Wigner spacings, as in the likelihood. Added in quadrature is the distance to far away laws that fit the
+    data as well, which draws from one fitted law do not see: κ₀, s and ε can trade off, above all where a narrow head shows only
+    the top of its law.
     """
     if count < 2 or not all(np.isfinite(list(fit.parameters.values()))):
         return {}
@@ -260,5 +260,6 @@ def bootstrap_errors(data: Data, fit: LawFit, count: int, rng: np.random.Generat
         begin = min(begins, key=lambda theta: _trained_cost(drawn, _place(drawn, theta, tied)))
         again = fit_trained(drawn, tied, [begin], 70)
         found.append([*again.parameters.values(), again.rank])
-    spreads = np.hypot(np.nanstd(np.array(found), axis=0, ddof=1), _ambiguity(data, tied))
+    far = _ambiguity(data, tied, np.array([*fit.parameters.values(), fit.rank]))
+    spreads = np.hypot(np.nanstd(np.array(found), axis=0, ddof=1), far)
     return dict(zip((*PARAMETERS, "rank"), (float(value) for value in spreads), strict=True))

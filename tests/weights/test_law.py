@@ -80,7 +80,9 @@ def test_trained_heads_give_back_what_they_were_trained_with():
             assert abs(trained.parameters[name] - value) < FAR * trained.errors[name] + 3.0 / dim * value, name
         assert report.rank == pytest.approx(point.rank, abs=3.0 / dim)
         assert report.outliers == ()
-        assert report.best_law == "tied" and report.bic_margin > 2.0
+        # ahead of every law of random matrices; by shape alone the untied law is as good (U8)
+        rivals = [fit.bic for fit in report.fits if fit.law not in ("tied", "untied")]
+        assert trained.bic < min(rivals) - 2.0
 
 
 @pytest.mark.slow

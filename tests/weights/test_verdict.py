@@ -39,16 +39,16 @@ def test_parameters_of_trained_heads_come_back():
     ("changes", "word"),
     [
         ({}, "noise"),
-        ({"count": 31}, "noise"),  # a square random head may lose its smallest value
-        ({"count": 29}, "low rank"),
+        ({"nonzero": 31}, "noise"),  # a square random head may lose its smallest value
+        ({"nonzero": 29}, "low rank"),
         ({"strengths": (2.0,), "whole": 9.0}, "features"),
         ({"strengths": (2.0,), "whole": 3.0}, "noise"),  # a value beyond the edge that the spread does not feel
         ({"shared": 1, "whole": 90.0}, "noise"),
         ({"bulk": 5.0}, "deformed"),
         ({"share": -5.0}, "deformed"),
-        ({"count": 5, "strengths": (2.0,), "whole": 9.0, "share": 9.0}, "low rank"),
-        ({"count": 8, "possible": 8, "bulk": None, "whole": None}, None),
-        ({"count": 3, "possible": 8, "bulk": None, "whole": None}, "low rank"),
+        ({"nonzero": 5, "strengths": (2.0,), "whole": 9.0, "share": 9.0}, "low rank"),
+        ({"nonzero": 8, "possible": 8, "bulk": None, "whole": None}, None),
+        ({"nonzero": 3, "possible": 8, "bulk": None, "whole": None}, "low rank"),
     ],
 )
 def test_the_strongest_word_counts(changes, word):

@@ -59,7 +59,7 @@ def head_pages(heads: "Sequence[HeadReport]") -> "Iterator[Axes]":
         for head, axes in zip(part, grid.ravel(), strict=False):
             axes.axis("on")
             _panel(head, axes)
-        _legend(figure, grid[0, 0], part)
+        _legend(figure, part, grid.ravel())
         yield grid[0, 0]
 
 
@@ -78,15 +78,16 @@ def _panel(head: "HeadReport", axes: "Axes") -> None:
     axes.set_title(f"L{head.layer} H{head.head}  {head.verdict or ''}", fontsize=6, pad=2, color=colour)
 
 
-def _legend(figure: Any, axes: "Axes", heads: "Sequence[HeadReport]") -> None:
-    """One legend for the page; a triangle is explained even if the first panel has none."""
-    from matplotlib.lines import Line2D
-
-    handles, labels = axes.get_legend_handles_labels()
-    if any(head.outliers for head in heads) and "outliers" not in labels:
-        handles.append(Line2D([], [], marker="^", ls="none", color=TRAINING, ms=4))
-        labels.append("outliers")
-    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False, fontsize=7)
+def _legend(figure: Any, heads: "Sequence[HeadReport]", grid: "Sequence[Axes]") -> None:
+    """One legend for the page, with whatever some panel shows."""
+    entries = {
+        label: handle
+        for axes in grid[: len(heads)]
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(
+        entries.values(), entries.keys(), loc="outside upper center", ncols=len(entries), frameon=False, fontsize=7
+    )
     figure.supxlabel("rank", fontsize=7)
     figure.supylabel(r"singular value of $W_Q^\top W_K$", fontsize=7)
 

@@ -82,7 +82,7 @@ class GgufFile(Checkpoint):
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def config(self) -> dict[str, Any]:  # type: ignore[override]
+    def config(self) -> dict[str, Any]:
         """Head counts under the names of a ``config.json``; one count for all layers, as the theory of a layout needs it."""
         model = self.metadata.get("general.architecture")
         found: dict[str, Any] = {}

@@ -245,7 +245,7 @@ def _judged(
     possible = min(p, d, adapter or p)
     known = adapter is None and possible >= FEWEST_TO_FIT
     found = Evidence(
-        count=count,
+        nonzero=count,
         possible=possible,
         strengths=tuple(outlier["strength"] for outlier in outliers if not outlier["shared"]),
         shared=sum(outlier["shared"] for outlier in outliers),

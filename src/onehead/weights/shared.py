@@ -28,8 +28,7 @@ def belongs_to_key(query: Array, key: Array, count: int) -> tuple[bool, ...]:
     """
     if not count:
         return ()
-    R = np.linalg.qr(query.T, mode="r")
-    T = np.linalg.qr(key.T, mode="r")
+    R, T = (np.linalg.qr(matrix.T)[1] for matrix in (query, key))
     inner, sizes, own = np.linalg.svd(T.T)  # left: the head's own space; right: in the basis of the key's rows
     edge, limit = bulk_edge(sizes), bulk_edge(np.linalg.svd(R, compute_uv=False))
     if edge is None or limit is None or not edge.outliers:

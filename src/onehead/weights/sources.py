@@ -34,7 +34,7 @@ class Arrays(Checkpoint):
     arrays: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def config(self) -> dict[str, Any]:  # type: ignore[override]
+    def config(self) -> dict[str, Any]:
         """Arrays say nothing of heads."""
         return {}
 
@@ -88,7 +88,7 @@ class Adapter(Checkpoint):
     pairs: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     @property
-    def config(self) -> dict[str, Any]:  # type: ignore[override]
+    def config(self) -> dict[str, Any]:
         """That of the checkpoint."""
         return self.inner.config
 

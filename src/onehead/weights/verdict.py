@@ -34,7 +34,7 @@ class Evidence(NamedTuple):
     ``whole`` are deviations of the spread without outliers and with them, none where the shape has no table.
     """
 
-    count: int
+    nonzero: int
     possible: int
     strengths: tuple[float, ...]
     shared: int
@@ -62,14 +62,14 @@ def judge_head(found: Evidence) -> Verdict:
     >>> judge_head(quiet).word, judge_head(quiet._replace(strengths=(57.0,), whole=900.0)).word
     ('noise', 'features')
     """
-    low = found.possible - found.count >= max(2.0, MISSING * found.possible)
+    low = found.possible - found.nonzero >= max(2.0, MISSING * found.possible)
     bulk = found.bulk is not None and found.bulk > BULK_LIMIT and not low
     sides = abs(found.share) > SHARE_LIMIT
     strengths = found.strengths if low or found.whole is None or found.whole > WHOLE_LIMIT else ()
     word = "low rank" if low else "features" if strengths else "deformed" if bulk or sides else "noise"
     if word != "low rank" and found.possible < FEWEST:
         return Verdict(None, f"{found.possible} singular values are too few for a verdict")
-    texts = [f"rank {found.count} of {found.possible}"] if low else []
+    texts = [f"rank {found.nonzero} of {found.possible}"] if low else []
     if strengths:
         texts.append(_directions(strengths))
     if bulk:

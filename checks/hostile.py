@@ -120,15 +120,15 @@ class GgufCase:
 
     def header(self) -> bytes:
         """The pieces as bytes; a text has its length before it, true or not."""
-        out = b"GGUF"
+        out = [b"GGUF"]
         for kind, value in self.pieces:
             if kind == "s":
                 text, claimed = value if isinstance(value, tuple) else (value, None)
                 raw = text.encode("utf-8", errors="surrogatepass")
-                out += struct.pack("<Q", len(raw) if claimed is None else claimed) + raw
+                out += [struct.pack("<Q", len(raw) if claimed is None else claimed), raw]
             else:
-                out += struct.pack("<" + kind, value % 2 ** (32 if kind == "I" else 64))
-        return out
+                out.append(struct.pack("<" + kind, value % 2 ** (32 if kind == "I" else 64)))
+        return b"".join(out)
 
     def write(self, folder: Path) -> None:
         """Put the file into a folder."""

@@ -139,6 +139,14 @@ def test_factors_of_an_adapter_must_fit():
         survey(tensors, head_count=H)
 
 
+def test_factors_of_an_adapter_may_not_claim_all_memory():
+    name = "model.layers.0.self_attn.{}_proj.lora_{}.weight"
+    tensors = {name.format(side, "A"): np.ones((1, 2**20)) for side in "qk"}
+    tensors |= {name.format(side, "B"): np.ones((2**20, 1)) for side in "qk"}
+    table = survey(tensors, head_count=1, fit=False)
+    assert "too large for an adapter" in table[0].reason and "q_proj" in table[0].reason
+
+
 def test_a_pickle_gets_the_lines_that_convert_it(tmp_path):
     (tmp_path / "pytorch_model.bin").write_bytes(b"PK\x03\x04" + bytes(100))
     lines = r"import torch, safetensors\.torch; safetensors\.torch\.save_file\(torch\.load\('pytorch_model\.bin', weights_only=True\)"

@@ -17,7 +17,7 @@ import numpy as np
 
 from onehead.files import size_of
 from onehead.text import quoted
-from onehead.weights.reader import BadFile, Checkpoint, Raw, Tensor
+from onehead.weights.reader import BadFile, Checkpoint, Raw, Tensor, Widens
 
 __all__ = ["MAGIC", "GgufFile", "open_gguf"]
 
@@ -108,7 +108,7 @@ class GgufFile(Checkpoint):
         kinds = {found.name for name in names if (found := _quantised(self.kinds[name])) is not None}
         return (f"weights were quantised ({', '.join(sorted(kinds))}), which adds noise",) if kinds else ()
 
-    def raw(self, name: str) -> Raw:
+    def raw(self, name: str) -> Widens:
         """One tensor, dequantised where it is not plain numbers."""
         tensor, kind = self.tensors[name], self.kinds[name]
         if kind in PLAIN:

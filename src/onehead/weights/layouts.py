@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from onehead.errors import InvalidArgument
 from onehead.text import quoted
-from onehead.weights.reader import Checkpoint, Raw, Tensor
+from onehead.weights.reader import Checkpoint, Tensor, Widens
 
 __all__ = ["LAYOUTS", "Counts", "Layer", "Layout", "find_layers"]
 
@@ -110,6 +110,7 @@ ALLOWED = (
     f"{', '.join(layout.name for layout in LAYOUTS if layout.order != 'latent')}, or separate:QUERY:KEY, sections:NAME or "
     "interleaved:NAME with tensor names that contain {layer} (add -transposed to the word for (in, out) matrices)"
 )
+LARGEST_ADAPTER = 1 << 24  # numbers of a head: two thin factors may claim more than any memory holds
 MAXIMUM = 100_000  # heads of one layer, beyond which a count is a mistake
 
 
@@ -137,7 +138,7 @@ class Layer:
     notes: tuple[str, ...] = ()
     adapter_rank: int | None = None
 
-    def load(self, checkpoint: Checkpoint) -> tuple[Raw, ...]:
+    def load(self, checkpoint: Checkpoint) -> tuple[Widens, ...]:
         """Read the tensors of this layer, as stored."""
         return tuple(checkpoint.raw(name) for name in self.names)
 
@@ -145,7 +146,7 @@ class Layer:
         """The key head that a query head uses."""
         return head // (self.heads // self.kv_heads)
 
-    def cut(self, tensors: tuple[Raw, ...], head: int) -> tuple[Array, Array]:
+    def cut(self, tensors: tuple[Widens, ...], head: int) -> tuple[Array, Array]:
         """W_Q and W_K of one query head, each head_dim x hidden, in double precision, from the tensors of the layer."""
         p, group = self.head_dim, self.group(head)
         if self.layout.order == "interleaved":
@@ -158,7 +159,7 @@ class Layer:
                 key += self.heads * p
         return self._rows(tensors[0], query), self._rows(tensors[-1], key)
 
-    def _rows(self, tensor: Raw, start: int) -> Array:
+    def _rows(self, tensor: Widens, start: int) -> Array:
         """``head_dim`` output rows; the tensor may be stored (in, out)."""
         rows = slice(start, start + self.head_dim)
         return tensor.widen((slice(None), rows)).T if self.layout.transposed else tensor.widen(rows)
@@ -266,6 +267,11 @@ def _layer(checkpoint: Checkpoint, layout: Layout, stack: str, number: int, coun
         kv_heads, head_dim, hidden = _fit(layout.order, shapes, heads, kv_heads, head_dim)
     except ValueError as failure:
         return replace(layer, reason=f"{quoted(names[0])}: {failure}")
+    adapter = checkpoint.adapter_rank(names)
+    if adapter is not None and head_dim * hidden > LARGEST_ADAPTER:
+        return replace(
+            layer, reason=f"{quoted(names[0])} makes heads of {head_dim} x {hidden}, too large for an adapter"
+        )
     notes = (*_notes(checkpoint, layout, module, names), *checkpoint.notes(names))
     return replace(
         layer,
@@ -274,7 +280,7 @@ def _layer(checkpoint: Checkpoint, layout: Layout, stack: str, number: int, coun
         head_dim=head_dim,
         hidden=hidden,
         notes=notes,
-        adapter_rank=checkpoint.adapter_rank(names),
+        adapter_rank=adapter,
     )
 
 

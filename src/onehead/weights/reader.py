@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from onehead.errors import InvalidArgument
 from onehead.files import read_file, size_of
 from onehead.text import quoted
 
-__all__ = ["BadFile", "Checkpoint", "Raw", "Tensor", "open_checkpoint"]
+__all__ = ["BadFile", "Checkpoint", "Raw", "Tensor", "Widens", "open_checkpoint"]
 
 HEADER_LIMIT = 32_000_000  # bytes of JSON, about 250,000 tensors in one file; the format itself allows 100 MB
 CONFIG_LIMIT = 8_000_000
@@ -57,6 +57,13 @@ class Tensor(NamedTuple):
     shape: tuple[int, ...]
     start: int
     stop: int
+
+
+class Widens(Protocol):
+    """A tensor of which parts can be had in double precision."""
+
+    def widen(self, part: Any) -> NDArray[np.float64]:
+        """A part of it."""
 
 
 class Raw(NamedTuple):
@@ -109,7 +116,7 @@ class Checkpoint:
         """The rank of tensors that are low-rank adapters."""
         return None
 
-    def raw(self, name: str) -> Raw:
+    def raw(self, name: str) -> Widens:
         """One tensor as stored."""
         tensor = self.tensors[name]
         if tensor.dtype not in FLOATS:

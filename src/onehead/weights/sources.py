@@ -10,14 +10,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from onehead.errors import InvalidArgument
 from onehead.text import quoted
 from onehead.weights.gguf import MAGIC, open_gguf
-from onehead.weights.reader import BadFile, Checkpoint, Raw, Tensor, open_checkpoint
+from onehead.weights.reader import BadFile, Checkpoint, Raw, Tensor, Widens, open_checkpoint
 
 __all__ = ["Adapter", "Arrays", "Source", "open_source"]
 
@@ -43,7 +44,7 @@ class Arrays(Checkpoint):
         kind = self.tensors[name].dtype
         return "" if kind == "F64" else f"has elements of type {kind}, not floating-point numbers"
 
-    def raw(self, name: str) -> Raw:
+    def raw(self, name: str) -> Widens:
         """One array in double precision."""
         try:
             return Raw(np.asarray(_array(self.arrays[name]), dtype=np.float64), "F64")
@@ -112,12 +113,25 @@ class Adapter(Checkpoint):
         """Why there is no such tensor."""
         return f"no adapter changes {quoted(name)}, and without both query and key there is no product of the adapter's own"
 
-    def raw(self, name: str) -> Raw:
+    def raw(self, name: str) -> Widens:
         """B A."""
         if name not in self.pairs:
             return self.inner.raw(name)
         A, B = (self.inner.raw(part).widen(...) for part in self.pairs[name])
-        return Raw(np.asarray(B @ A), "F64")
+        return _Thin(B, A)
+
+
+class _Thin(NamedTuple):
+    """B A, of which only the part that is asked for is made."""
+
+    B: NDArray[np.float64]
+    A: NDArray[np.float64]
+
+    def widen(self, part: Any) -> NDArray[np.float64]:
+        """Some rows, or some columns of all rows."""
+        rows, columns = part if isinstance(part, tuple) else (part, slice(None))
+        with np.errstate(all="ignore"):  # what is not finite is found later
+            return np.asarray(self.B[rows] @ self.A[:, columns])
 
 
 def _adapted(checkpoint: Checkpoint) -> Checkpoint:
@@ -146,11 +160,12 @@ def _adapted(checkpoint: Checkpoint) -> Checkpoint:
 def open_source(source: Source) -> Checkpoint:
     """A checkpoint of whatever people have.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> open_source({"_orig_mod.h.0.attn.c_attn.weight": np.zeros((4, 12))}).tensors.keys()
-    dict_keys(['h.0.attn.c_attn.weight'])
+        Examples
+        --------
+        >>> import numpy as np
+    from numpy.typing import NDArray
+        >>> open_source({"_orig_mod.h.0.attn.c_attn.weight": np.zeros((4, 12))}).tensors.keys()
+        dict_keys(['h.0.attn.c_attn.weight'])
     """
     if isinstance(source, Checkpoint):
         return source

@@ -87,6 +87,14 @@ def test_bad_input_is_one_line_and_exit_two(refused, model, words):
     refused(*(word.replace("{model}", str(model)) for word in words))
 
 
+def test_a_file_that_is_read_is_not_written(refused, tmp_path):
+    steps = training_steps(tmp_path)
+    before = steps[0].read_bytes()
+    refused(*steps, "--csv", steps[0])
+    refused(steps[0], "--csv", steps[0])
+    assert steps[0].read_bytes() == before
+
+
 def test_nothing_is_loaded_that_unpickles(model):
     code = "import sys; from onehead.weights import survey; survey(sys.argv[1], fit=False); print('torch' in sys.modules, 'safetensors' in sys.modules)"
     assert python(code, model).split() == ["False", "False"]

@@ -59,7 +59,7 @@ def head_pages(heads: "Sequence[HeadReport]") -> "Iterator[Axes]":
         for head, axes in zip(part, grid.ravel(), strict=False):
             axes.axis("on")
             _panel(head, axes)
-        _legend(figure, part, grid.ravel())
+        _legend(figure, part, grid.ravel().tolist())
         yield grid[0, 0]
 
 

@@ -7,7 +7,11 @@ the share q_s/(q_s + q_a) of the squared norm in the symmetric part is not one h
 from onehead.aim.verbs.predict import Prediction
 from onehead.arguments import checked, instance
 
-__all__ = ["predicted_share"]
+__all__ = ["WITHOUT_PREFERENCE", "predicted_share"]
+
+# smallest and largest share predicted for a target that prefers neither part: two tokens, soft and hard labels, with and without a causal
+# mask, α from 0.3 to 10, λ from 0.005 to 0.1
+WITHOUT_PREFERENCE = (0.30, 0.59)
 
 
 @checked(point=instance(Prediction, "the answer of predict"))

@@ -76,7 +76,8 @@ def judge_head(found: Evidence) -> Verdict:
     if bulk:
         texts.append(f"effective rank {found.effective_rank:.1f}, random {found.usual_rank:.1f} ({found.bulk:.3g} sd)")
     if sides:
-        texts.append(f"symmetric share {found.symmetric_share:.2f} ({found.share:+.3g} sd)")
+        whose = " of the bulk" if found.strengths or found.shared else ""
+        texts.append(f"symmetric share{whose} {found.symmetric_share:.2f} ({found.share:+.3g} sd)")
     if word == "noise":
         texts.append("" if found.bulk is None else f"bulk {found.bulk:.1f} sd, ")
         texts[-1] += f"symmetric share {found.share:+.1f} sd from random"

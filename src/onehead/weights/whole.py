@@ -4,8 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from onehead.results import Certificate, Result, Rows, in_lines
 from onehead.weights.report import HeadReport
+from onehead.weights.sectors import WITHOUT_PREFERENCE
 from onehead.weights.verdict import WORDS
 
 __all__ = ["Survey"]
@@ -74,6 +77,8 @@ class Survey(Rows, Result):
         counts = self.verdicts
         quiet, total = counts.pop("noise", 0), len(self.judged)
         first = f"{quiet} of {total} heads cannot be told from their initialisation"
+        if not quiet:
+            first = f"all {total} heads can be told from their initialisation".capitalize()
         parts = [first, *(f"{count} {MEANT[word][count > 1]}" for word, count in counts.items())]
         if strongest := max((head for head in self.judged if head.own_outliers), key=_strength, default=None):
             several = len(strongest.own_outliers)
@@ -103,7 +108,19 @@ class Survey(Rows, Result):
             if rates
             else []
         )
-        return in_lines([self.summary, *told, *alarm, *self._closing()])
+        return in_lines([self.summary, *told, *self._shares(), *alarm, *self._closing()])
+
+    def _shares(self) -> list[str]:
+        """Symmetric shares beside those of random heads and those that the two sectors of self-attention predict."""
+        shares = [head.symmetric_share for head in self.judged if head.symmetric_share is not None]
+        if not shares:
+            return []
+        low, high = WITHOUT_PREFERENCE
+        return [
+            f"Symmetric shares run from {min(shares):.2f} to {max(shares):.2f}, median {np.median(shares):.2f}. Random heads have 0.5, tied "
+            f"ones 1; the theory of self-attention (U5) predicts {low} to {high} for a target that prefers neither part of the map, and "
+            f"{sum(share > high for share in shares)} of {len(shares)} heads are above that."
+        ]
 
     def to_rows(self) -> list[dict[str, Any]]:
         """One plain dict per head."""

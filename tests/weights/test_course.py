@@ -57,6 +57,15 @@ def test_rows_have_step_file_and_differences(steps):
     assert len(found.to_frame()) == 4 and json.loads(found.to_json())["steps"] == [0, 20]
 
 
+def test_mappings_are_compared_as_they_come():
+    before = attention_layers(1, HIDDEN, np.random.default_rng(2))
+    found = compare([before, {name: 2.0 * matrix for name, matrix in before.items()}], head_count=HEADS)
+    assert found.steps == (0, 1) and [change.moved[-1] for change in found] == pytest.approx([3.0] * HEADS)
+    assert [head.verdict for head in found.surveys[1]] == [
+        head.verdict for head in found.surveys[0]
+    ]  # no scale matters
+
+
 def test_one_picture(steps):
     axes = course(compare(steps))
     assert len(axes.figure.axes) == 5  # four panels and a colour bar

@@ -13,6 +13,7 @@ from onehead.errors import InvalidArgument
 from onehead.results import Certificate, Result, Rows, in_lines
 from onehead.weights.heads import LARGEST
 from onehead.weights.report import HeadReport
+from onehead.weights.sources import Source
 from onehead.weights.surveying import Plan, plan, run
 from onehead.weights.whole import Survey
 
@@ -176,7 +177,7 @@ def _step(path: Path) -> int | None:
 
 
 def compare(
-    files: Sequence[str | Path],
+    files: Sequence[Source],
     *,
     fit: bool = False,
     progress: Callable[[HeadReport], None] | None = None,
@@ -186,8 +187,8 @@ def compare(
 
     Parameters
     ----------
-    files : sequence of str or Path
-        In the order of the numbers in their names if all have different ones, else as given.
+    files : sequence of str, Path or mapping
+        In the order of the numbers in their names if all have different ones, else as given, as mappings always are.
     fit : bool
         Whether to fit the laws to every head of every checkpoint.
     progress : callable, optional
@@ -208,8 +209,9 @@ def compare(
     >>> [round(change.moved[-1], 6) for change in found]  # four times the map is three times its norm away
     [3.0, 3.0]
     """
-    names, steps = in_order(files)
-    return follow([plan(name, **wanted) for name in names], steps, fit=fit, progress=progress)
+    named = [file for file in files if isinstance(file, (str, Path))]
+    sources, steps = in_order(named) if len(named) == len(files) else (tuple(files), tuple(range(len(files))))
+    return follow([plan(source, **wanted) for source in sources], steps, fit=fit, progress=progress)
 
 
 def follow(

@@ -42,8 +42,9 @@ class HeadReport(Result):
     is ``shared``. ``negative_share`` is the part of the symmetric part's squared norm in negative eigenvalues, zero for a tied head.
 
     ``verdict`` is low rank, features, deformed or noise (`onehead.weights.verdict`), ``evidence`` says why, ``false_alarm`` is how
-    many random heads of this shape get another word than noise; ``bulk_deviation`` and ``share_deviation`` are the distances of the
-    bulk and of its symmetric share from those of random heads, in standard deviations. ``comparison`` says which law fits best.
+    many random heads of this shape get another word than noise. ``bulk_symmetric_share`` leaves out the outliers;
+    ``bulk_deviation`` and ``share_deviation`` are the distances of the bulk and of this share from those of random heads, in standard
+    deviations. ``comparison`` says which law fits best.
     """
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("overlaps",)
@@ -92,6 +93,7 @@ class HeadReport(Result):
     verdict: str | None = None
     evidence: str = ""
     false_alarm: float | None = None
+    bulk_symmetric_share: float | None = None
     bulk_deviation: float | None = None
     share_deviation: float | None = None
     fits: tuple[LawFit, ...] = ()
@@ -261,6 +263,7 @@ def _judged(
         "verdict": word,
         "evidence": evidence,
         "false_alarm": false_alarm(p, d) if word is not None else None,
+        "bulk_symmetric_share": share,
         "bulk_deviation": found.bulk if word != "low rank" else None,
         "share_deviation": found.share,
     }

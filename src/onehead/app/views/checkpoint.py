@@ -18,7 +18,7 @@ from onehead.errors import InvalidArgument, OneheadError
 __all__ = ["VIEW", "survey_file"]
 
 MOST_HEADS = 4096
-TIED = 0.9  # symmetric share above which the law of a tied head comes first
+TIED = 0.9  # symmetric share of the bulk above which the law of a tied head comes first
 WORDS = weights.WORDS[::-1]  # of the map, noise first
 CAUTION = "Real tokens are not Gaussian: a law that fits describes a shape and proves no mechanism."
 LINES: tuple[Line, ...] = (
@@ -37,7 +37,7 @@ LINES: tuple[Line, ...] = (
 COLUMNS = (
     "layer", "head", "status", "reason", "hidden", "head_dim", "rank", "zero_mass", "bulk_edge", "symmetric_share",
     "negative_share", "norm", "effective_rank_entropy", "tail_exponent", "singular_values", "outliers", "verdict", "evidence",
-    "false_alarm", "bulk_deviation", "share_deviation",
+    "false_alarm", "bulk_symmetric_share", "bulk_deviation", "share_deviation",
 )  # fmt: skip
 
 
@@ -95,7 +95,7 @@ def picture(state: State) -> Picture:
 
 
 def _tied(head: dict[str, Any]) -> bool:
-    return (head["symmetric_share"] or 0.0) > TIED
+    return (head["bulk_symmetric_share"] or 0.0) > TIED
 
 
 def _fits(head: dict[str, Any]) -> list[Any]:

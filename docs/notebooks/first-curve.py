@@ -33,6 +33,4 @@ oh.plot.learning_curve(curve, thresholds=oh.aim.thresholds(task, head))
 # %%
 runs = oh.aim.train(task, head, dim=40, alpha=0.5, seeds=4)
 for line in runs.against(oh.aim.predict(task, head, alpha=0.5)):
-    print(
-        f"{line.quantity:18s} trained {line.measured:8.4f} ± {line.standard_error:.4f}   theory {line.predicted:8.4f}"
-    )
+    print(f"{line.quantity:18s} trained {line.measured:8.4f} ± {line.standard_error:.4f}   theory {line.predicted:8.4f}")

@@ -26,6 +26,4 @@ import numpy as np
 
 runs = oh.aim.train(task, head, dim=200, alpha=0.4, seeds=1)
 print("largest trained eigenvalues", np.sort(runs.eigenvalues)[::-1][:4].round(2))
-print(
-    f"zero eigenvalues: {np.mean(runs.eigenvalues < 1e-3 * runs.eigenvalues.max()):.1%} trained, {law.zero_mass:.1%} in theory"
-)
+print(f"zero eigenvalues: {np.mean(runs.eigenvalues < 1e-3 * runs.eigenvalues.max()):.1%} trained, {law.zero_mass:.1%} in theory")

@@ -163,7 +163,6 @@ def open_source(source: Source) -> Checkpoint:
         Examples
         --------
         >>> import numpy as np
-    from numpy.typing import NDArray
         >>> open_source({"_orig_mod.h.0.attn.c_attn.weight": np.zeros((4, 12))}).tensors.keys()
         dict_keys(['h.0.attn.c_attn.weight'])
     """

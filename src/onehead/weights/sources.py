@@ -160,11 +160,10 @@ def _adapted(checkpoint: Checkpoint) -> Checkpoint:
 def open_source(source: Source) -> Checkpoint:
     """A checkpoint of whatever people have.
 
-        Examples
-        --------
-        >>> import numpy as np
-        >>> open_source({"_orig_mod.h.0.attn.c_attn.weight": np.zeros((4, 12))}).tensors.keys()
-        dict_keys(['h.0.attn.c_attn.weight'])
+    Examples
+    --------
+    >>> open_source({"_orig_mod.h.0.attn.c_attn.weight": np.zeros((4, 12))}).tensors.keys()
+    dict_keys(['h.0.attn.c_attn.weight'])
     """
     if isinstance(source, Checkpoint):
         return source

@@ -2,6 +2,7 @@ from onehead.plot._aim import best_possible as best_possible
 from onehead.plot._aim import learning_curve as learning_curve
 from onehead.plot._aim import spectrum as spectrum
 from onehead.plot._aim import tuning as tuning
+from onehead.plot._course import course as course
 from onehead.plot._maps import heat_map as heat_map
 from onehead.plot._scaling import features as features
 from onehead.plot._scaling import phases as phases
@@ -19,6 +20,7 @@ from onehead.plot._training import comparison as comparison
 from onehead.plot._training import message_passing as message_passing
 from onehead.plot._training import trained_spectrum as trained_spectrum
 from onehead.plot._training import training_points as training_points
+from onehead.plot._weights import head_page as head_page
 from onehead.plot._weights import head_pages as head_pages
 from onehead.plot._weights import head_spectrum as head_spectrum
 from onehead.plot._weights import survey_map as survey_map

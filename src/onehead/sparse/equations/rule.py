@@ -78,7 +78,7 @@ def _inverted(task: Task, spread: float) -> tuple[float, float]:
 def _transforms(task: Task, count: int) -> tuple[Array, Array]:
     """Re f c of positive and of negative sequences at the first frequencies."""
     L, theta, rate = task.length, task.strength, task.positive_rate
-    z: Complex = 0.5 * DECAY + 1j * pi * np.arange(count)
+    z: Complex = np.asarray(0.5 * DECAY + 1j * pi * np.arange(count), dtype=np.complex128)
     logs: Complex = np.asarray(np.log(z) - (log(L) + 0.5 * theta**2 + log((1.0 - rate) / rate)), dtype=np.complex128)
     with np.errstate(divide="ignore", invalid="ignore"):  # where nothing is left
         tokens, signal = (_log_rest(_misses(at, theta)) for at in (logs, logs + theta**2))

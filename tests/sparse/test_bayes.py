@@ -317,7 +317,7 @@ def test_a_signal_too_weak_for_any_number():
 
 
 def test_more_than_a_double_holds():
-    for strength, alpha in ((1e4, 1e9), (0.1415, 1e9), (0.2, 1e-9), (1e-30, 1.0)):
+    for strength, alpha in ((1e4, 1e9), (30.0, 5.0), (0.1415, 1e9), (0.2, 1e-9), (1e-30, 1.0)):
         found = bayes(SHORT.changed(strength=strength), alpha)
         assert 0.0 <= found.overlap <= 1.0 and 0.0 <= found.test_error <= 0.5 and not found.hard
 

@@ -45,7 +45,7 @@ def bayes_error(task: Task) -> tuple[float, float]:
     if task.strength > STRONGEST:
         return bound, CLOSED
     if R == 1:
-        spread = float(np.sqrt(np.expm1(task.strength**2) / L))  # of the likelihood ratio
+        spread = float(np.sqrt(np.expm1(min(task.strength**2, 700.0)) / L))  # of the likelihood ratio
         if spread * FREQUENCIES[1] < FAR:  # a ratio next to one is Gaussian
             return linear_error(spread, rate), CLOSED + spread**2
         found, error = _inverted(task, spread)

@@ -14,6 +14,7 @@ from tests.support.problems import between
 from onehead import sparse
 from onehead.errors import InvalidArgument, SolveError
 from onehead.sparse import Protocol, Task, bayes, data_for
+from onehead.sparse.equations import rule
 from onehead.sparse.equations.bayes import closed, quadrature, sampled, seen
 from onehead.sparse.equations.draws import draws
 from onehead.sparse.equations.oracle import hardmax_error, linear_error
@@ -157,6 +158,41 @@ def test_inversion_agrees_with_sampled_sequences(length, strength, rate):
     assert 0.0 <= error <= min(rate, 1 - rate, hardmax_error(problem), linear_error(problem.linear_snr, rate)) + 1e-8
 
 
+@pytest.mark.parametrize(
+    ("length", "strength", "rate"),
+    [
+        (10, 5.0, 0.5),
+        (300, 0.4, 0.3),
+        (10**5, 8.0, 0.5),
+        (6 * 10**8, 8.8, 0.157),
+        (10**9, 6.0, 0.5),
+        (10**8, 6.4, 0.01),
+    ],
+)
+def test_inversion_with_other_nodes(length, strength, rate, monkeypatch):
+    """Another line in the complex plane, finer quadrature, fewer averaged terms: up to a billion tokens."""
+    problem = Task(length=length, strength=strength, positive_rate=rate)
+    found, stated = bayes_error.__wrapped__(problem)
+    for name, value in {"DECAY": 21.0, "STEP": 0.13, "NARROW": 0.05, "LEFT": 11.0, "RIGHT": 16.0, "TAIL": 20}.items():
+        monkeypatch.setattr(rule, name, value)
+    assert bayes_error.__wrapped__(problem)[0] == pytest.approx(found, abs=stated)
+    assert stated < 2e-8
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_errors_of_samples_are_honest(seed):
+    rng = np.random.default_rng(seed)
+    L = int(rng.integers(4, 15))
+    problem = Task(length=L, signal_tokens=2, strength=rng.uniform(0.3, 6), positive_rate=rng.uniform(0.1, 0.9))
+    coarse, fine = draws(L, 2, 11), draws(L, 2, 14)
+    gamma = 0.5 * problem.strength**2
+    few, many = sampled(coarse, gamma), sampled(fine, gamma)
+    assert abs(few.found - many.found) < 3 * np.hypot(few.found_err, many.found_err)
+    assert abs(few.information - many.information) < 3.5 * np.hypot(few.information_err, many.information_err)
+    first, again = mixture_error(problem, coarse), mixture_error(problem, fine)
+    assert abs(first[0] - again[0]) < 3 * np.hypot(first[1], again[1])
+
+
 def test_the_rule_has_its_limits():
     """Two tokens with R = 2 are one Gaussian; a long weak sequence, too; without a signal everybody guesses."""
     assert bayes_error(Task(length=4, signal_tokens=4, strength=1.0))[0] == pytest.approx(ndtr(-1.0))
@@ -281,7 +317,7 @@ def test_a_signal_too_weak_for_any_number():
 
 
 def test_more_than_a_double_holds():
-    for strength, alpha in ((1e4, 1e9), (0.1415, 1e9), (0.2, 1e-9), (1e-30, 1.0)):
+    for strength, alpha in ((1e4, 1e9), (30.0, 5.0), (0.1415, 1e9), (0.2, 1e-9), (1e-30, 1.0)):
         found = bayes(SHORT.changed(strength=strength), alpha)
         assert 0.0 <= found.overlap <= 1.0 and 0.0 <= found.test_error <= 0.5 and not found.hard
 

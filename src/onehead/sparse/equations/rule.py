@@ -22,14 +22,11 @@ Complex = NDArray[np.complex128]
 
 CLOSED = 1e-8  # error of a closed form, and of the inversion
 DECAY = 23.0  # the inversion errs by e^(-DECAY)
-FREQUENCIES = (40, 6000)  # fewest and most
+FREQUENCIES = (80, 6000)  # fewest and most
 FAR = 8.0  # standard deviations in frequency to which the transform is followed
-TAIL = 12  # terms of the alternating series that are averaged at its end
-STEP, REACH, NARROW = (
-    0.2,
-    9.5,
-    0.08,
-)  # of the quadrature in log s + theta g, in standard deviations, in g where theta is small
+TAIL = 24  # terms of the alternating series that are averaged at its end
+STEP, NARROW = 0.2, 0.08  # of the quadrature in log s + theta g, and in g where theta is small
+LEFT, RIGHT = 9.5, 14.0  # standard deviations of g
 STRONGEST = 40.0  # beyond it nobody errs
 LOG2_POINTS = 15  # of a class of sampled sequences
 
@@ -48,32 +45,51 @@ def bayes_error(task: Task) -> tuple[float, float]:
     if task.strength > STRONGEST:
         return bound, CLOSED
     if R == 1:
-        spread = float(np.sqrt(np.expm1(task.strength**2) / L))  # of the likelihood ratio
+        spread = float(np.sqrt(np.expm1(min(task.strength**2, 700.0)) / L))  # of the likelihood ratio
         if spread * FREQUENCIES[1] < FAR:  # a ratio next to one is Gaussian
             return linear_error(spread, rate), CLOSED + spread**2
-        return min(max(_inverted(task, spread), 0.0), bound), CLOSED
+        found, error = _inverted(task, spread)
+        return min(max(found, 0.0), bound), CLOSED + error
     if L > LONGEST:
         return float("nan"), float("nan")
     found, error = mixture_error(task, draws(L, R, LOG2_POINTS))
     return min(found, bound), error
 
 
-def _inverted(task: Task, spread: float) -> float:
-    """pi P(S < c | +) + (1 - pi) P(S > c | -), c = L e^(theta^2/2) (1 - pi)/pi.
+def _inverted(task: Task, spread: float) -> tuple[float, float]:
+    """pi P(S < c | +) + (1 - pi) P(S > c | -), c = L e^(theta^2/2) (1 - pi)/pi, and what the last quarter of its terms changed.
 
     P(S < c) = e^(a/2)/(2c) sum_k (-1)^k f((a + 2 pi i k)/2c) over all whole k, f(s) = E e^(-s S)/s, up to e^(-a): real parts of an
-    alternating series, whose end is averaged.
+    alternating series, whose end is averaged. Terms are added until they change nothing.
     """
+    rate, fewest = task.positive_rate, FAR / (min(spread, 1.0) * pi) * (1.0 - task.positive_rate) / task.positive_rate
+    count = ceil(np.clip(fewest, *FREQUENCIES))
+    while True:
+        series = _transforms(task, count)
+        whole, short = (
+            [exp(0.5 * DECAY) * _alternating(one[:terms]) for one in series] for terms in (count, 3 * count // 4)
+        )
+        error = max(abs(one - other) for one, other in zip(whole, short, strict=True))
+        if error < CLOSED or count >= FREQUENCIES[1]:
+            return rate * whole[0] + (1.0 - rate) * (1.0 - whole[1]), error
+        count = min(2 * count, FREQUENCIES[1])
+
+
+def _transforms(task: Task, count: int) -> tuple[Array, Array]:
+    """Re f c of positive and of negative sequences at the first frequencies."""
     L, theta, rate = task.length, task.strength, task.positive_rate
-    centre = log(L) + 0.5 * theta**2 + log((1.0 - rate) / rate)
-    count = ceil(np.clip(FAR / (min(spread, 1.0) * pi) * (1.0 - rate) / rate, *FREQUENCIES)) + TAIL
-    z: Complex = 0.5 * DECAY + 1j * pi * np.arange(count + 1)
-    logs: Complex = np.asarray(np.log(z) - centre, dtype=np.complex128)
-    tokens, signal = _misses(logs, theta), _misses(logs + theta**2, theta)
-    others = (L - 1.0) * np.log1p(-tokens)
-    minus, plus = (np.real(np.exp(others + np.log1p(-one)) / z) for one in (tokens, signal))
-    below = [exp(0.5 * DECAY) * _alternating(series) for series in (plus, minus)]
-    return rate * below[0] + (1.0 - rate) * (1.0 - below[1])
+    z: Complex = np.asarray(0.5 * DECAY + 1j * pi * np.arange(count), dtype=np.complex128)
+    logs: Complex = np.asarray(np.log(z) - (log(L) + 0.5 * theta**2 + log((1.0 - rate) / rate)), dtype=np.complex128)
+    with np.errstate(divide="ignore", invalid="ignore"):  # where nothing is left
+        tokens, signal = (_log_rest(_misses(at, theta)) for at in (logs, logs + theta**2))
+        plus, minus = (np.real(np.exp((L - 1.0) * tokens + last) / z) for last in (signal, tokens))
+    return np.nan_to_num(plus), np.nan_to_num(minus)
+
+
+def _log_rest(missed: Complex) -> Complex:
+    """log(1 - missed), to rounding where it is small, which numpy's own is not."""
+    a, b = -missed.real, -missed.imag
+    return np.asarray(0.5 * np.log1p(2.0 * a + a * a + b * b) + 1j * np.arctan2(b, 1.0 + a))
 
 
 def _alternating(series: Array) -> float:
@@ -89,16 +105,16 @@ def _alternating(series: Array) -> float:
 def _misses(logs: Complex, theta: float) -> Complex:
     """1 - E exp(-e^(log s + theta g)), for complex s of positive real part.
 
-    Where theta is not small x = log s + theta g is moved to the real line, where exp(-e^x) does not turn round.
+    Where theta is not small x = log s + theta g is moved to the real line, where exp(-e^x) does not turn round. Large g count more
+    than their probability says: e^(theta g) does.
     """
     if theta < 1.0:
-        g = np.arange(-REACH, REACH + NARROW, NARROW)
+        g = np.arange(-LEFT, RIGHT, NARROW)
         weight = np.exp(-0.5 * g * g)
         return np.asarray(-np.expm1(-np.exp(logs[:, None] + theta * g)) @ (weight / weight.sum()))
-    step = min(STEP, 0.4 * theta)
-    x = np.arange(logs.real.min() - REACH * theta, logs.real.max() + REACH * theta, step)
+    x = np.arange(logs.real.min() - LEFT * theta, logs.real.max() + RIGHT * theta, STEP)
     kernel = np.exp(-0.5 * ((x - logs[:, None]) / theta) ** 2)
-    return np.asarray(kernel @ -np.expm1(-np.exp(np.minimum(x, 700.0))) * (step / (theta * np.sqrt(2.0 * pi))))
+    return np.asarray(kernel @ -np.expm1(-np.exp(np.minimum(x, 700.0))) * (STEP / (theta * np.sqrt(2.0 * pi))))
 
 
 def log_ratio(x: Array, root: float, signal_tokens: int, centre: float) -> Array:

@@ -107,7 +107,7 @@ def bayes(cases: list[Case], explain: bool) -> Answer:
     """
     solved = solve(cases, _best, "best possible")
     columns = {**sparse.Best.MEANINGS, "status": "in words"}
-    found = answer_of(solved, columns, title="Best possible learner", draw=plot.best)
+    found = answer_of(solved, columns, title="Best possible learner", draw=plot.best_error)
     text = "\n\n".join(result.explain() for _, result, _ in solved if result is not None) if explain else ""
     return replace(found, text=text)
 
@@ -133,7 +133,7 @@ def amp(cases: list[Case], seed: int, **flags: Any) -> Answer:
         return sparse.amp(case.task, case.protocol.alpha, seed=seed, progress=advance, **dict(chosen))
 
     def draw(runs: list[Any], where: list[float], axis: str) -> Any:
-        return plot.best(*abscissa(solve(cases, _best, "best possible")), runs=(where, runs))
+        return plot.best_error(*abscissa(solve(cases, _best, "best possible")), runs=(where, runs))
 
     solved = solve(cases, answer, f"{chosen.method} at d = {chosen.dim}", steps=chosen.trials)
     columns: dict[str, str] = {}

@@ -9,7 +9,7 @@ from onehead.plot._scaling import phases as phases
 from onehead.plot._scaling import predicted_exponents as predicted_exponents
 from onehead.plot._scaling import scaling as scaling
 from onehead.plot._sparse import alignment as alignment
-from onehead.plot._sparse import best as best
+from onehead.plot._sparse import best_error as best_error
 from onehead.plot._sparse import capacity as capacity
 from onehead.plot._sparse import error_curve as error_curve
 from onehead.plot._sparse import hard_phase as hard_phase

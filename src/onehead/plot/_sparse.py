@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         Tuned,
     )
 
-__all__ = ["alignment", "best", "capacity", "error_curve", "hard_phase", "landscape", "oracle", "tuned"]
+__all__ = ["alignment", "best_error", "capacity", "error_curve", "hard_phase", "landscape", "oracle", "tuned"]
 
 COLOURS = {"attention": THEORY, "pooled": TRAINING, "vectorised": ACCENT}
 STYLES = {"attention": "-", "pooled": "--", "vectorised": ":"}
@@ -96,7 +96,7 @@ def _best_line(axes: "Axes", x: Sequence[float], results: "Sequence[Best]") -> N
         axes.plot(x, behind, color=GREY, linestyle=(0, (1, 1.2)), linewidth=1.8, label="message passing, hard phase")
 
 
-def best(
+def best_error(
     results: "Sequence[Best]",
     x: Sequence[float],
     name: str = "alpha",

@@ -276,6 +276,29 @@ def sparse_others() -> Iterator[Row]:
     yield "sparse.oracle L=1e6 θ=6", _numbers(best, ("hardmax", "elementwise")), 1e-6
 
 
+def sparse_bayes() -> Iterator[Row]:
+    """The best possible learner of sparse tokens: one signal token and several, both branches, and where the hard phase begins and ends."""
+    problems: dict[str, tuple[sparse.Task, tuple[float, ...]]] = {
+        "L=10 θ=5": (sparse.Task(), (0.1, 0.5, 2.0, 8.0)),
+        "L=30 θ=4": (sparse.Task(length=30, strength=4.0), (0.5, 2.0)),
+        "L=10 θ=2": (sparse.Task(strength=2.0), (2.0,)),
+        "L=300 θ=8": (sparse.Task(length=300, strength=8.0), (0.01, 0.035, 0.06)),
+        "L=1000 θ=8": (sparse.Task(length=1000, strength=8.0), (0.05,)),
+        "L=10 R=3 θ=3 π=0.2": (sparse.Task(signal_tokens=3, strength=3.0, positive_rate=0.2), (1.0, 2.0)),
+    }
+    names = ("overlap", "test_error", "overlap_amp", "test_error_amp")
+    for words, (task, alphas) in problems.items():
+        for alpha in alphas:
+            found = sparse.bayes(task, alpha)
+            yield f"sparse.bayes {words} α={alpha:g}", _numbers(found, names), found.errors
+    for length, strength in ((100, 5.0), (1000, 8.0), (100_000, 12.0)):
+        found = sparse.bayes(sparse.Task(length=length, strength=strength), 0.05)
+        ends = ("spinodal", "information_threshold", "algorithmic_threshold")
+        yield f"sparse.bayes L={length} θ={strength:g}, thresholds", _numbers(found, ends), found.errors
+    for task, error in ((sparse.Task(), 0.0327), (sparse.Task(length=30, strength=4.0), 0.12)):
+        yield f"sparse.data_for L={task.length} {error:g}", {"alpha": sparse.data_for(task, error)}, 1e-6
+
+
 GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "aim_curves": aim_curves,
     "aim_variants": aim_variants,
@@ -288,4 +311,5 @@ GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "aim_bayes": aim_bayes,
     "sparse_readouts": sparse_readouts,
     "sparse_others": sparse_others,
+    "sparse_bayes": sparse_bayes,
 }

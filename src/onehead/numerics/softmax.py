@@ -20,6 +20,7 @@ Array = NDArray[np.float64]
 STEP = 0.33  # of log t, and at most of a logit: integrands are analytic in a strip of half-width π/2, so that e^-30 is lost
 RADIUS = 7.5  # standard deviations of a logit
 SHARP = 0.01  # of a deviation: how sharp an order of logits is kept; the 0/1 error loses the square of it
+LARGEST = 700.0  # exponent that a number can hold; e^-(e^x) is nothing long before
 LEFT, RIGHT = 24.0, 4.0  # e^x on one side and exp(-e^x) on the other are below 1e-10 there
 
 
@@ -45,7 +46,7 @@ class Column:
 
 def _bump(power: int, u: Array) -> Array:
     """e^(k u - e^u), the share of a column in t^k e^(-t Z), t e^h = e^u."""
-    return np.exp(power * u - np.exp(u))
+    return np.exp(power * u - np.exp(np.minimum(u, LARGEST)))
 
 
 def _normal(deviation: float, finest: float = 0.25) -> tuple[Array, Array]:
@@ -54,6 +55,40 @@ def _normal(deviation: float, finest: float = 0.25) -> tuple[Array, Array]:
     x = step * np.arange(-np.ceil(RADIUS / step), np.ceil(RADIUS / step) + 1.0)
     weights = np.exp(-0.5 * x * x)
     return deviation * x, weights / weights.sum()
+
+
+def _means(line: Array, free: Array, chances: Array) -> tuple[Array, Array]:
+    """Means of the bumps of powers one and zero over a Gaussian that is added to every value of a line."""
+    centre = np.exp(np.minimum(line, LARGEST))
+    one, none = np.zeros_like(line), np.zeros_like(line)
+    with np.errstate(over="ignore"):  # far beyond where the bump has ended
+        for g, w in zip(np.exp(np.minimum(free, LARGEST)), chances, strict=True):
+            bump = w * np.exp(-g * centre)
+            none += bump
+            one += g * bump
+    return one * centre, none
+
+
+def _on_a_line(column: Column, left: Array) -> tuple[Array, Array, NDArray[np.int64], Array]:
+    """Labels with their weights; and all sums of a value of ``left``, STEP apart, and slope times a label: places on a line of values.
+
+    Where the slope is so small that the line would be longer than the table of sums, it is the table.
+    """
+    deviation, slope = float(np.sqrt(column.Q)), column.slope
+    label, weights = _normal(deviation)
+    apart = float(label[1] - label[0])
+    parts = int(np.ceil(STEP / max(abs(slope) * apart, 1e-300))) if abs(slope) * apart * len(label) > STEP else 0
+    if parts == 0:
+        sums = np.add.outer(left, slope * label)
+        return label, weights, np.arange(sums.size).reshape(sums.shape), sums.ravel()
+    apart = STEP / (parts * abs(slope))
+    count = int(np.ceil(RADIUS * deviation / apart))
+    steps = np.arange(-count, count + 1)
+    label = np.asarray(apart * steps, dtype=np.float64)
+    weights = np.exp(-0.5 * (label / deviation) ** 2)
+    places = np.add.outer(parts * np.arange(len(left)), int(np.sign(slope)) * steps) + count
+    line = left[0] + STEP / parts * (np.arange(int(places.max()) + 1) - count)
+    return label, weights / weights.sum(), places, line
 
 
 @dataclass(frozen=True)
@@ -114,21 +149,19 @@ class SoftmaxRow:
 
     @cached_property
     def py(self) -> float:
-        """E sum p y, an integral over two variables t."""
+        """E sum p y, an integral over two variables t.
+
+        Given its label, a logit is Gaussian around slope times it: what its column adds depends on log t plus that alone, and labels
+        are taken so far apart that these sums lie on one line.
+        """
         left, right = self._line(self._learner), self._line(self._labels)
         shares, rest = [], []
         for column in self.columns:
-            label, weights = _normal(float(np.sqrt(column.Q)))
+            label, weights, places, line = _on_a_line(column, left)
             free, chances = _normal(float(np.sqrt(column.spare)))
-            # given its label, the logit is Gaussian around the logarithm of this
-            centre = np.exp(np.add.outer(left, column.slope * label))
-            own, own_rest = np.zeros_like(centre), np.zeros_like(centre)
-            for g, w in zip(np.exp(free), chances, strict=True):
-                bump = w * np.exp(-g * centre)
-                own_rest += bump
-                own += g * bump
-            shares.append((own * centre * weights) @ _bump(1, np.add.outer(right, label)).T)
-            rest.append((own_rest * weights) @ _bump(0, np.add.outer(right, label)).T)
+            own, own_rest = _means(line, free, chances)
+            shares.append((own[places] * weights) @ _bump(1, np.add.outer(right, label)).T)
+            rest.append((own_rest[places] * weights) @ _bump(0, np.add.outer(right, label)).T)
         return self._summed(STEP**2 * np.array([table.sum() for table in self._of_row(shares, rest)]))
 
     @cached_property

@@ -20,7 +20,7 @@ from onehead.results import INTERRUPTED, Certificate, Kind, NoAnswer, Points, Re
 __all__ = ["Best", "BestCurve", "Yardstick", "bayes", "bayes_curve", "beside", "data_for", "has_best"]
 
 SCALES = (0.0, 2.0)  # of the estimate, between which the best head lies
-CLOSE = 1e-9  # of a scale
+CLOSE = 1e-4  # of a scale: its error is flat there, to the square of this
 STEP = 1e-6  # of q, over the power of the target: small enough for a slope, and large beside rounding
 FORMULA = 1e-9  # relative error to which averages over more than two tokens were checked (2.9)
 
@@ -119,9 +119,12 @@ class Yardstick:
         self.task, self.problem = task, StateEvolution.of(task, Learner())
         self.posterior = Posterior(self.problem)
         self.power, self.label_power = self.problem.target_power, self.problem.label_power
+        self._known: dict[tuple[float, float, float | None], float] = {}  # asked for more than once
 
     def _fresh(self, q: float, m: float, power: float | None = None) -> float:
-        return self.problem.output.fresh_loss(q, m, loss="squared", power=power)
+        if (q, m, power) not in self._known:
+            self._known[q, m, power] = self.problem.output.fresh_loss(q, m, loss="squared", power=power)
+        return self._known[q, m, power]
 
     def test_error(self, q: float) -> float:
         """Of the best answer."""

@@ -9,6 +9,7 @@ from onehead.figures.registry import Drawing
 from onehead.plot.style import BEST, GREY, finish, panels
 
 WORDS = ("target", "kappa0", "gamma", "dim", "noise")
+HIGHEST = 6.0  # data multiple that is drawn; it has no bound where a head is hardly better than the trace alone
 TARGETS = {
     ("mp", 0.5, None, None, 0.5): "κ₀ = 0.5, Δ = 0.5",
     ("mp", 1.0, None, None, 0.5): "κ₀ = 1, Δ = 0.5",
@@ -40,9 +41,10 @@ def draw(lab: Lab) -> Drawing:
     for k, (table, label) in enumerate(zip(tables, TARGETS.values(), strict=True)):
         found = [{**row, "gap_percent": 100.0 * row["gap"]} for row in where(table)]
         line(middle, found, "alpha", "gap_percent", label, k)
-        line(right, [row for row in found if row["data_multiple"] is not None], "alpha", "data_multiple", label, k)
+        better = [row for row in found if row["data_multiple"] is not None and row["data_multiple"] < HIGHEST]
+        line(right, better, "alpha", "data_multiple", label, k)
     finish(middle, ALPHA, "test error above the best possible, %", "gap of tuned weight decay", log="xy")
-    finish(right, ALPHA, "samples, over those the best needs", "data multiple", log="x", ylim=(1.0, 6.0), legend=None)
+    finish(right, ALPHA, "samples, over those the best needs", "data multiple", log="x", ylim=(1.0, HIGHEST), legend=None)
     caption = """Left: test error of a head with the best weight decay, of the same penalty fitted to logits instead of softmax outputs, and of
         the best possible learner, who knows the law of the target, noise and temperature; the dotted line at the bottom is what infinitely many samples
         leave. Middle: how far tuned weight decay is above the best possible, for five targets. Right: how many times the samples that the best

@@ -44,7 +44,9 @@ def draw(lab: Lab) -> Drawing:
         better = [row for row in found if row["data_multiple"] is not None and row["data_multiple"] < HIGHEST]
         line(right, better, "alpha", "data_multiple", label, k)
     finish(middle, ALPHA, "test error above the best possible, %", "gap of tuned weight decay", log="xy")
-    finish(right, ALPHA, "samples, over those the best needs", "data multiple", log="x", ylim=(1.0, HIGHEST), legend=None)
+    finish(
+        right, ALPHA, "samples, over those the best needs", "data multiple", log="x", ylim=(1.0, HIGHEST), legend=None
+    )
     caption = """Left: test error of a head with the best weight decay, of the same penalty fitted to logits instead of softmax outputs, and of
         the best possible learner, who knows the law of the target, noise and temperature; the dotted line at the bottom is what infinitely many samples
         leave. Middle: how far tuned weight decay is above the best possible, for five targets. Right: how many times the samples that the best

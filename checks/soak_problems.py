@@ -14,7 +14,6 @@ import numpy as np
 from onehead import aim, sparse
 from onehead.aim.equations.bayes import bayes_overlap
 from onehead.aim.equations.geometry import geometry_of
-from onehead.aim.verbs.bayes import has_best
 from onehead.sparse.equations.oracle import linear_error
 
 __all__ = [
@@ -344,7 +343,7 @@ def _beaten(point: aim.Prediction) -> Iterator[tuple[bool, str]]:
         room = 1.0 + 3.0 * (errors.get("q", 0.0) / point.q + 2.0 * errors.get("m", 0.0) / point.m) + 1e-6
         share = point.m**2 / point.q
         yield share > most * room, f"m²/q = {share!r} beats the best possible learner, {most!r}"
-    if has_best(point.task):
+    if point.task.best_known:
         best, error = aim.bayes(point.task, point.alpha).head_error, point.test_error + 3.0 * point.test_error_err
         yield error < best - QUADRATURE * best, f"test error {point.test_error!r} below the best possible, {best!r}"
 

@@ -8,6 +8,7 @@ import pytest
 from checks.soak_best import beaten, draw_best, solve_best
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.integrate import quad
 from scipy.special import ndtr
 from tests.support.problems import between
 
@@ -444,3 +445,20 @@ def test_tune_says_what_the_best_learner_needs():
     assert found.gap == pytest.approx(found.test_error / found.bayes_test_error - 1)
     assert found.data_multiple == pytest.approx(2.0 / data_for(SHORT, found.test_error))
     assert found.explain().endswith("yours n = 2 d.")
+
+
+@pytest.mark.parametrize("strength", [1.5, 3.0, 5.0, 7.0, 9.0, 9.9, 9.967, 10.0, 11.0])
+def test_two_places_by_an_integral_over_one(strength):
+    """P(e^(θ x) + e^(θ y) < c) is an integral over x of the normal distribution of y, which ends steeply but continuously."""
+    top = np.log(2.0) + 0.5 * strength**2  # log c, of balanced classes
+
+    def height(x, mean):
+        room = top + np.log1p(-np.exp(strength * x - top)) if strength * x < top else -np.inf
+        return np.exp(-0.5 * (x - mean) ** 2) / np.sqrt(2.0 * np.pi) * ndtr(room / strength)
+
+    def below(mean):
+        return quad(height, mean - 12.0, min(top / strength, mean + 12.0), args=(mean,), epsabs=1e-12, limit=500)[0]
+
+    exact = 0.5 * below(strength) + 0.5 * (1.0 - below(0.0))
+    found, error = bayes_error(Task(length=2, strength=strength))
+    assert found == pytest.approx(exact, abs=error)

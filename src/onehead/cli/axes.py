@@ -6,7 +6,6 @@ from typing import Any
 import click
 
 from onehead.cli.values import Typed, type_of
-from onehead.errors import InvalidArgument
 from onehead.fields import Word
 from onehead.maps import Axis
 
@@ -19,24 +18,23 @@ class AxisType(Typed):
     name = "WORD=RANGE"
 
     def __init__(self, words: Mapping[str, Word]) -> None:
-        self.words = {said.flag[2:]: said for said in words.values() if said.kind in ("number", "integer")}
+        self.words: dict[str, Word] = {
+            said.flag[2:]: said for said in words.values() if said.kind in ("number", "integer")
+        }
+        self.allowed = f"WORD=RANGE with one of {', '.join(self.words)}, such as alpha=log:0.05:4:30"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Axis:
         """The word as the library calls it, and its values."""
         if isinstance(value, tuple):
             return value
         word, equals, text = str(value).partition("=")
-        flag = param.opts[0] if param is not None else "axis"
         said = self.words.get(word.strip().replace("_", "-"))
         if said is None or not equals:
-            allowed = f"WORD=RANGE with one of {', '.join(self.words)}, such as alpha=log:0.05:4:30"
-            raise InvalidArgument(flag, value, allowed)
+            self.refuse(value, param, ctx)
+        assert said is not None
         values = type_of(said, ranged=True)
         assert values is not None
-        try:
-            return said.flat, values.convert(text, param, ctx)
-        except click.BadParameter:
-            raise InvalidArgument(flag, value, f"{word}= with {values.allowed}") from None
+        return said.flat, values.convert(text, param, ctx)
 
 
 def axis_options(words: Mapping[str, Word]) -> Callable[[Any], Any]:

@@ -11,16 +11,21 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.errors import OutsideDomain
 from onehead.numerics.gaussian import cumulative, density
 
 __all__ = ["Column", "SoftmaxRow"]
 
 Array = NDArray[np.float64]
+Places = NDArray[np.int64]
 
 STEP = 0.33  # of log t, and at most of a logit: integrands are analytic in a strip of half-width π/2, so that e^-30 is lost
 RADIUS = 7.5  # standard deviations of a logit
 SHARP = 0.01  # of a deviation: how sharp an order of logits is kept; the 0/1 error loses the square of it
+LARGEST_TABLE = 8_000_000  # numbers of a table over two variables t: standard deviations of 60 of logits and labels
 LARGEST = 700.0  # exponent that a number can hold; e^-(e^x) is nothing long before
+WIDE = 4.0 * STEP  # deviation from which on a Gaussian is smoother than a bump
+BUMP = 37.0  # to the left a bump of power one has ended here, to rounding
 LEFT, RIGHT = 24.0, 4.0  # e^x on one side and exp(-e^x) on the other are below 1e-10 there
 
 
@@ -57,8 +62,30 @@ def _normal(deviation: float, finest: float = 0.25) -> tuple[Array, Array]:
     return deviation * x, weights / weights.sum()
 
 
-def _means(line: Array, free: Array, chances: Array) -> tuple[Array, Array]:
-    """Means of the bumps of powers one and zero over a Gaussian that is added to every value of a line."""
+def _mean_bump(power: int, x: Array, deviation: float) -> Array:
+    """Mean of a bump over a Gaussian logit that is added to every value of ``x``.
+
+    Of a wide one nodes are laid over the bump, which is narrow, and the bump of power zero is the integral of that of power one.
+    """
+    if deviation < WIDE:
+        h, w = _normal(deviation)
+        return np.asarray(_bump(power, np.add.outer(x, h)) @ w)
+    u = np.arange(-BUMP, RIGHT, STEP)
+    beyond = np.subtract.outer(-x, -u) / deviation
+    if power == 0:
+        return np.asarray(cumulative(beyond) @ (STEP * _bump(1, u)))
+    return np.asarray(density(beyond) @ (STEP / deviation * _bump(power, u)))
+
+
+def _means(line: Array, deviation: float) -> tuple[Array, Array]:
+    """Means of the bumps of powers one and zero over a Gaussian logit that is added to every value of a line."""
+    if deviation >= WIDE:
+        one, none = (
+            np.concatenate([_mean_bump(k, part, deviation) for part in np.array_split(line, 1 + len(line) // 20_000)])
+            for k in (1, 0)
+        )
+        return one, none
+    free, chances = _normal(deviation)
     centre = np.exp(np.minimum(line, LARGEST))
     one, none = np.zeros_like(line), np.zeros_like(line)
     with np.errstate(over="ignore"):  # far beyond where the bump has ended
@@ -69,8 +96,9 @@ def _means(line: Array, free: Array, chances: Array) -> tuple[Array, Array]:
     return one * centre, none
 
 
-def _on_a_line(column: Column, left: Array) -> tuple[Array, Array, NDArray[np.int64], Array]:
-    """Labels with their weights; and all sums of a value of ``left``, STEP apart, and slope times a label: places on a line of values.
+def _on_a_line(column: Column, left: Array) -> tuple[Array, Array, Places, Places, Array]:
+    """Labels with their weights; and all sums of a value of ``left``, STEP apart, and slope times a label, on a line of values: the
+    place of a sum is that of the value plus that of the label.
 
     Where the slope is so small that the line would be longer than the table of sums, it is the table.
     """
@@ -80,15 +108,15 @@ def _on_a_line(column: Column, left: Array) -> tuple[Array, Array, NDArray[np.in
     parts = int(np.ceil(STEP / max(abs(slope) * apart, 1e-300))) if abs(slope) * apart * len(label) > STEP else 0
     if parts == 0:
         sums = np.add.outer(left, slope * label)
-        return label, weights, np.arange(sums.size).reshape(sums.shape), sums.ravel()
+        return label, weights, np.arange(len(left)) * len(label), np.arange(len(label)), sums.ravel()
     apart = STEP / (parts * abs(slope))
     count = int(np.ceil(RADIUS * deviation / apart))
     steps = np.arange(-count, count + 1)
     label = np.asarray(apart * steps, dtype=np.float64)
     weights = np.exp(-0.5 * (label / deviation) ** 2)
-    places = np.add.outer(parts * np.arange(len(left)), int(np.sign(slope)) * steps) + count
-    line = left[0] + STEP / parts * (np.arange(int(places.max()) + 1) - count)
-    return label, weights / weights.sum(), places, line
+    line = left[0] + STEP / parts * (np.arange(parts * (len(left) - 1) + 2 * count + 1) - count)
+    turned = count + int(np.sign(slope)) * steps
+    return label, weights / weights.sum(), parts * np.arange(len(left)), turned, line
 
 
 @dataclass(frozen=True)
@@ -125,8 +153,7 @@ class SoftmaxRow:
     def _moment(self, power: int, variances: Sequence[float]) -> Array:
         """E p_b^k for a column of each kind, of a softmax whose logits have these variances."""
         x = self._line(variances)
-        nodes = [_normal(float(np.sqrt(variance))) for variance in variances]
-        shares, rest = ([_bump(k, np.add.outer(x, h)) @ w for h, w in nodes] for k in (power, 0))
+        shares, rest = ([_mean_bump(k, x, float(np.sqrt(variance))) for variance in variances] for k in (power, 0))
         return STEP * np.array([line.sum() for line in self._of_row(shares, rest)])
 
     def _summed(self, moments: Array) -> float:
@@ -155,13 +182,22 @@ class SoftmaxRow:
         are taken so far apart that these sums lie on one line.
         """
         left, right = self._line(self._learner), self._line(self._labels)
+        if len(left) * len(right) > LARGEST_TABLE:
+            raise OutsideDomain(
+                f"logits of standard deviation {np.sqrt(max(self._learner)):.3g} with labels of {np.sqrt(max(self._labels)):.3g} are too "
+                "wide for an average over their softmax; use a larger weight_decay, or a smaller beta or beta0."
+            )
         shares, rest = [], []
         for column in self.columns:
-            label, weights, places, line = _on_a_line(column, left)
-            free, chances = _normal(float(np.sqrt(column.spare)))
-            own, own_rest = _means(line, free, chances)
-            shares.append((own[places] * weights) @ _bump(1, np.add.outer(right, label)).T)
-            rest.append((own_rest[places] * weights) @ _bump(0, np.add.outer(right, label)).T)
+            label, weights, first, steps, line = _on_a_line(column, left)
+            own, own_rest = _means(line, float(np.sqrt(column.spare)))
+            here, there = (_bump(k, np.add.outer(right, label)).T for k in (1, 0))
+            tables = np.empty((2, len(left), len(right)))
+            for rows in np.array_split(np.arange(len(left)), 1 + len(left) * len(label) // LARGEST_TABLE):
+                places = np.add.outer(first[rows], steps)
+                tables[0, rows], tables[1, rows] = (own[places] * weights) @ here, (own_rest[places] * weights) @ there
+            shares.append(tables[0])
+            rest.append(tables[1])
         return self._summed(STEP**2 * np.array([table.sum() for table in self._of_row(shares, rest)]))
 
     @cached_property
@@ -170,8 +206,7 @@ class SoftmaxRow:
         x = self._line(self._learner)
         rest = np.ones_like(x)
         for column in self.columns:
-            h, w = _normal(float(np.sqrt(column.q)))
-            rest *= (_bump(0, np.add.outer(x, h)) @ w) ** column.count
+            rest *= _mean_bump(0, x, float(np.sqrt(column.q))) ** column.count
         return float(STEP * (_bump(0, x) - rest).sum())
 
     @cached_property

@@ -10,10 +10,8 @@ from onehead.aim.task import Ratio
 from onehead.aim.training.settings import Method, Variant
 from onehead.fields import word, words_of
 from onehead.problem import Problem
-from onehead.sparse.task import Activation, Mode
+from onehead.sparse.task import Activation, Mode, Search, Start
 from onehead.sparse.task import Model as ModelName
-from onehead.sparse.training.posterior import Method as Search
-from onehead.sparse.training.posterior import Start
 
 __all__ = [
     "Gate", "MessagePassing", "Model", "Nothing", "Posterior", "Queries", "Ratio", "Samples", "Total", "Training", "Trials",

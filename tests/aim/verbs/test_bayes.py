@@ -19,7 +19,7 @@ from onehead.aim import (
     predict,
     tune,
 )
-from onehead.aim.verbs.bayes import Yardstick, has_best
+from onehead.aim.verbs.bayes import Yardstick
 from onehead.errors import InvalidArgument, SolveError
 
 NARROW, FULL = MarchenkoPastur(kappa0=0.05), MarchenkoPastur(kappa0=1.0)
@@ -249,7 +249,7 @@ def test_the_words_say_how_much_data_the_best_needs():
 )
 def test_what_is_not_known_is_refused(words, named):
     task = Task(**words)
-    assert not has_best(task)
+    assert not task.best_known
     for call in (lambda: bayes(task, 0.5), lambda: curve(task, Learner(), [0.5], bayes=True)):
         with pytest.raises(InvalidArgument, match=named):
             call()

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.sketch.curves import Dot, sketch_plateau, sketch_ratios
 from onehead.aim.task import Learner, Task
-from onehead.aim.verbs.bayes import Yardstick, has_best
+from onehead.aim.verbs.bayes import Yardstick
 from onehead.aim.verbs.decompose import check_split, distance_parts
 from onehead.aim.verbs.predict import predict
 from onehead.aim.words import dimension
@@ -157,7 +157,7 @@ def sketch_bayes(task: Task, low: float, high: float) -> tuple[list[float], list
     """Sample ratios between two ends and the best possible test error there, exact: no equation is solved, because α is explicit in
     the blur s (A.2). Nothing where it is not known.
     """
-    if not has_best(task):
+    if not task.best_known:
         return [], []
     yardstick = Yardstick(task)
     posterior = yardstick.posterior

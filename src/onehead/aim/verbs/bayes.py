@@ -17,7 +17,7 @@ from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.parallel import walk_chains
 from onehead.results import INTERRUPTED, Certificate, Kind, NoAnswer, Points, Result, in_lines
 
-__all__ = ["Best", "BestCurve", "Yardstick", "bayes", "bayes_curve", "beside", "data_for", "has_best"]
+__all__ = ["Best", "BestCurve", "Yardstick", "bayes", "bayes_curve", "beside", "data_for"]
 
 SCALES = (0.0, 2.0)  # of the estimate, between which the best head lies
 CLOSE = 1e-4  # of a scale: its error is flat there, to the square of this
@@ -211,16 +211,11 @@ class Yardstick:
         return self.head(*logit_nuclear(self.posterior, alpha))[0]
 
 
-def has_best(task: Task) -> bool:
-    """Whether the best possible learner of a task is known: soft labels, and a map that all logits see alike (A.1, A.10)."""
-    return StateEvolution.of(task, Learner()).ridgeless if task.labels == "soft" else False
-
-
 def check_known(task: Task) -> None:
     """Refuse a task whose best possible learner is not known."""
     if task.labels == "hard":
         raise InvalidArgument("labels", "hard", "soft: the best possible learner of drawn labels is not known")
-    if not has_best(task):
+    if not task.best_known:
         raise InvalidArgument(
             "attention",
             task.attention,
@@ -303,7 +298,7 @@ def bayes_curve(
 
 def beside(task: Task, alpha: float, test_error: float) -> list[str]:
     """A learner's test error beside the best possible one, in words; nothing where that is not known."""
-    if not has_best(task):
+    if not task.best_known:
         return []
     yardstick = Yardstick(task)
     best, needed = yardstick.at(alpha).test_error, yardstick.ratio_for(test_error)

@@ -8,7 +8,6 @@ import numpy as np
 from onehead import aim
 from onehead.aim.targets import MarchenkoPastur
 from onehead.aim.task import Learner, Task
-from onehead.aim.verbs.bayes import has_best
 from onehead.aim.words import threshold_marks, threshold_names
 from onehead.app.drawing import Figure, figure, line, mark, marked
 from onehead.app.knobs import Axis, Training
@@ -63,7 +62,7 @@ def _alphas(state: State, count: int) -> Any:
 
 def _slow(state: State, points: dict[int, int], many: int) -> int:
     """How many points: fewer where each takes longer, with many tokens, two sectors, or a label for every choice."""
-    slow = state["labels"] == "hard" or (state["attention"] == "self" and state["mask"] != "strict")
+    slow = state["labels"] == "hard" or not state.task.alike
     return points.get(state["tokens"] + slow, many)
 
 
@@ -202,7 +201,7 @@ def report(state: State) -> Report:
     """The exact numbers at the marked point, and the thresholds."""
     marks = _thresholds(state.task, state.learner)
     found = answer(lambda state: aim.predict(state.task, state.learner, state["alpha"]), *LINES)(state)
-    if has_best(state.task):
+    if state.task.best_known:
         best = aim.bayes(state.task, state["alpha"])
         found = Report(found.badge, found.numbers + numbers(best, ("Best possible", "", "test_error", KNOWN)))
     lines = [(text[0].upper() + text[1:], "α", name, "") for name, text in threshold_names(state.task).items()]
@@ -221,7 +220,7 @@ def code(state: State) -> Code:
         "\nmarks = oh.aim.thresholds(task, head)\n"
         "print(marks.interpolation, marks.emergence)"
     )
-    if has_best(state.task):
+    if state.task.best_known:
         text += "\n\nbest = oh.aim.bayes(task, alpha={alpha!r})\nprint(best.test_error)"
     if state["direct"]:
         text += f'\n\nother = oh.aim.curve(task, head.changed(param="{_other(state).param}"), alphas={space}[::2])'

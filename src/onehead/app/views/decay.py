@@ -8,7 +8,6 @@ import numpy as np
 from onehead import aim
 from onehead.aim.targets import MarchenkoPastur
 from onehead.aim.task import Learner, Task
-from onehead.aim.verbs.bayes import has_best
 from onehead.app.drawing import Figure, figure, line, points, show
 from onehead.app.state import State
 from onehead.app.views.base import POSSIBLE, SOLVING, Line, Panel, Picture, View, answer, numbers, refused, span, worded
@@ -45,7 +44,7 @@ def sketch(state: State) -> Picture:
 @lru_cache(maxsize=256)
 def _possible(task: Task, alpha: float) -> float | None:
     """The best possible test error, if it is known."""
-    return aim.bayes(task, alpha).test_error if has_best(task) else None
+    return aim.bayes(task, alpha).test_error if task.best_known else None
 
 
 def picture(state: State) -> Picture:

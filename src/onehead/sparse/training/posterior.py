@@ -5,7 +5,7 @@ Negative sequences say nothing of the signal; what is kept are the tokens X of t
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple, get_args
 
 import numpy as np
 
@@ -18,16 +18,12 @@ from onehead.sparse.equations.draws import LONGEST, draws
 from onehead.sparse.equations.rule import bayes_error, log_ratio
 from onehead.sparse.losses import Array
 from onehead.sparse.solve.bayes import state_equation
-from onehead.sparse.task import Task, place_signal
+from onehead.sparse.task import Search, Start, Task, place_signal
 from onehead.sparse.training.samplers import streams
 from onehead.sparse.verbs.bayes import check_places
 
-__all__ = ["AmpResult", "AmpStep", "Method", "Start", "amp", "state_evolution"]
+__all__ = ["AmpResult", "AmpStep", "amp", "state_evolution"]
 
-Method = Literal["amp", "gibbs"]
-Start = Literal["uninformed", "truth"]
-METHODS: tuple[Method, ...] = ("amp", "gibbs")
-STARTS: tuple[Start, ...] = ("uninformed", "truth")
 
 QUANTITIES = ("overlap", "test_error")
 BURNED = 0.25  # share of the sweeps that are not averaged
@@ -105,8 +101,8 @@ def state_evolution(task: Task, alpha: float, iterations: int, start: str = "uni
     task=instance(Task, "Task()"),
     alpha=number(above=0.0),
     dim=whole(3),
-    method=one_of(METHODS),
-    start=one_of(STARTS),
+    method=one_of(get_args(Search)),
+    start=one_of(get_args(Start)),
     iterations=whole(1),
     trials=whole(1),
     seed=whole(0),

@@ -169,6 +169,7 @@ def tune(task: Task, learner: Learner, alpha: float, bayes: bool) -> Answer:
         title=f"best weight decay at alpha = {alpha:g}",
         rows=[{"weight_decay": decay, "test_error": error} for decay, error in best.scan],
         draw=lambda: plot.tuning(best),
+        warnings=[text.rstrip(".") for text in best.beside] if bayes else [],
     )
 
 

@@ -230,6 +230,7 @@ def test_beside_a_curve_a_tuned_head_and_a_comparison():
     assert tuned.gap == pytest.approx(0.155, abs=1e-3)  # 15 %, and 1.45 times the data (A.7)
     assert tuned.data_multiple == pytest.approx(1.45, abs=6e-3)
     assert tuned.logit_nuclear == pytest.approx(0.10619, abs=6e-6)
+    assert "needs 0.345 d² samples for this error; yours 0.5 d²." in tuned.explain().replace("\n  ", " ")
     table = compare(task, learner, [1.0], dims=[12], seeds=2, bayes=True)
     assert table.to_rows()[0]["bayes_test_error"] == pytest.approx(0.08850, abs=6e-6)
 

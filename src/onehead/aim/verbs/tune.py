@@ -9,12 +9,12 @@ import numpy as np
 from onehead.aim.equations.emergence import largest_decay
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.task import Learner, Task, check_alpha
-from onehead.aim.verbs.bayes import Yardstick
+from onehead.aim.verbs.bayes import Yardstick, beside
 from onehead.aim.verbs.predict import Prediction, predict
 from onehead.aim.verbs.response import decay_slope
 from onehead.arguments import checked, instance
 from onehead.errors import NotConverged, SolveError
-from onehead.results import Certificate, Result
+from onehead.results import Certificate, Result, in_lines
 
 __all__ = ["Tuned", "best_decay", "gap_to", "tune"]
 
@@ -62,6 +62,22 @@ class Tuned(Result):
     gap: float | None = None
     data_multiple: float | None = None
     logit_nuclear: float | None = None
+
+    @property
+    def beside(self) -> list[str]:
+        """The best possible learner beside it, in words, where that is known."""
+        return beside(self.point.task, self.point.alpha, self.test_error)
+
+    def explain(self) -> str:
+        """Say in words what was found, and how far the best possible learner is.
+
+        Examples
+        --------
+        >>> from onehead.aim import Learner, Task, tune
+        >>> print(tune(Task(), Learner(), alpha=0.5).explain().splitlines()[-1])
+          needs 0.345 d² samples for this error; yours 0.5 d².
+        """
+        return "\n".join([super().explain(), *([in_lines(self.beside)] if self.beside else [])])
 
 
 @checked(task=instance(Task, "Task()"), learner=instance(Learner, "Learner()"))

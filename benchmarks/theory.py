@@ -7,9 +7,12 @@ import numpy as np
 import onehead
 from benchmarks.harness import Budget, Clock, Finding, certified, row
 from onehead import aim, sparse
+from onehead.sparse.equations.bayes import quadrature
+from onehead.sparse.equations.rule import bayes_error
+from onehead.sparse.solve.bayes import state_equation
 
 TASK = aim.Task()
-ONE, TEN = Budget(1.0), Budget(10.0)
+ONE, TWO, TEN = Budget(1.0), Budget(2.0), Budget(10.0)
 
 # (weight decay, alpha) -> test error on a lattice of 61,660 nodes, error about 1e-6 (10); our own
 # rules are coarser, so the distance to these digits is the error of the answer
@@ -175,6 +178,22 @@ _linear("vectorised")
 @row("theory", "sparse task, capacity of the three models", repeats=4)
 def capacity(clock: Clock) -> Finding:
     return certified(clock(lambda: sparse.capacity(sparse.Task(), STAGE_FOUR.changed(cos_query=0.5, sharpness=1.0))))
+
+
+def _best(words: str, task: sparse.Task, alpha: float, budget: Budget | None) -> None:
+    @row("theory", f"sparse task, the best possible learner, {words}", budget=budget, repeats=5)
+    def measure(clock: Clock) -> Finding:
+        def anew() -> sparse.Best:
+            for kept in (state_equation, quadrature, bayes_error):
+                kept.cache_clear()
+            return sparse.bayes(task, alpha)
+
+        return certified(clock(anew))
+
+
+_best("one signal token", sparse.Task(), 0.5, TWO)
+_best("a hard phase", sparse.Task(length=300, strength=8.0), 0.035, TWO)
+_best("three signal tokens", sparse.Task(signal_tokens=3, strength=3.0), 1.0, None)
 
 
 @row("theory", "sparse task, the two gradient steps", repeats=9)

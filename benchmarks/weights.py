@@ -1,6 +1,6 @@
-"""Rows of checkpoints: a file the size of 7 billion parameters, sparse on disk.
+"""Rows of checkpoints: all heads of a small model with fits, and a file the size of 7 billion parameters, sparse on disk.
 
-It has the shapes of Llama-7B in float16, random numbers in the query and key matrices of the first layers, holes elsewhere.
+The latter has the shapes of Llama-7B in float16, random numbers in the query and key matrices of the first layers, holes elsewhere.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import Clock, Finding, row
+from benchmarks.harness import Budget, Clock, Finding, row
 from onehead.weights import survey
 
 HIDDEN, INNER, HEADS, LAYERS, WORDS = 4096, 11008, 32, 32, 32000
@@ -67,6 +67,17 @@ def _survey(name: str, layers: Iterable[int] | None, heads: Iterable[int] | None
         each = clock.seconds / max(len(measured), 1)
         text = f"{alarms} of {len(measured)} random heads with a false outlier"
         return Finding(text, float(alarms), f"{each:.2f} s for each of them; {len(found)} rows")
+
+
+@row("weights", "72 heads of 32 x 384, verdicts and fits of five laws", budget=Budget(20.0, "s"), repeats=1)
+def small_model(clock: Clock) -> Finding:
+    """Random heads with the shapes of MiniLM."""
+    rng = np.random.default_rng(0)
+    names = [f"encoder.layer.{i}.attention.self.{side}.weight" for i in range(6) for side in ("query", "key")]
+    tensors = {name: rng.standard_normal((384, 384)) for name in names}
+    found = clock(lambda: survey(tensors, head_count=12))
+    alarms = len(found) - found.verdicts.get("noise", 0)
+    return Finding(f"{alarms} of {len(found)} random heads get another word than noise", float(alarms), "")
 
 
 _survey("spectra of two layers", range(FILLED), None, fit=False)

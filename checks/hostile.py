@@ -1,4 +1,4 @@
-"""Hostile checkpoints: mutated safetensors files and configs, and what the program does with each.
+"""Hostile checkpoints: mutated safetensors and GGUF files and configs, and what the program does with each.
 
     python -m checks.hostile --count 1600 --seed 0
 
@@ -15,6 +15,7 @@ import os
 import random
 import select
 import signal
+import struct
 import sys
 import tempfile
 import traceback
@@ -84,6 +85,56 @@ class Case:
         (folder / "model.safetensors").write_bytes((length % 2**64).to_bytes(8, "little") + text + self.data)
         config = json.dumps(self.config).encode() if self.config_text is None else self.config_text
         (folder / "config.json").write_bytes(config)
+
+    @property
+    def target(self) -> str:
+        """What the program is pointed at, inside the folder."""
+        return "."
+
+
+class GgufCase:
+    """A GGUF file before it is written: pieces of its header, each a number or a text, and its data."""
+
+    target = "model.gguf"
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        size, layers = rng.choice((32, 64)), rng.choice((1, 3))
+        kind, width = rng.choice(((0, 4.0), (1, 2.0), (30, 2.0), (8, 34 / 32), (2, 18 / 32)))  # plain, Q8_0, Q4_0
+        pairs = [
+            ("general.architecture", 8, "llama"),
+            ("llama.attention.head_count", 4, 2),
+            ("llama.attention.head_count_kv", 4, 1),
+        ]
+        names = [f"blk.{layer}.attn_{side}.weight" for layer in range(layers) for side in "qk"]
+        self.pieces: list[tuple[str, Any]] = [("I", 3), ("Q", len(names)), ("Q", len(pairs))]
+        for key, number, value in pairs:
+            self.pieces += [("s", key), ("I", number), ("s", value) if number == 8 else ("I", value)]
+        offset = 0
+        for name in names:
+            rows = size if name.endswith("q.weight") else size // 2
+            self.pieces += [("s", name), ("I", 2), ("Q", size), ("Q", rows), ("I", kind), ("Q", offset)]
+            offset += int(rows * size * width)
+        self.data = rng.randbytes(offset)
+        self.bytes: bytes | None = None
+
+    def header(self) -> bytes:
+        """The pieces as bytes; a text has its length before it, true or not."""
+        out = [b"GGUF"]
+        for kind, value in self.pieces:
+            if kind == "s":
+                text, claimed = value if isinstance(value, tuple) else (value, None)
+                raw = text.encode("utf-8", errors="surrogatepass")
+                out += [struct.pack("<Q", len(raw) if claimed is None else claimed), raw]
+            else:
+                out.append(struct.pack("<" + kind, value % 2 ** (32 if kind == "I" else 64)))
+        return b"".join(out)
+
+    def write(self, folder: Path) -> None:
+        """Put the file into a folder."""
+        head = self.header()
+        whole = head + bytes(-len(head) % 32) + self.data if self.bytes is None else self.bytes
+        (folder / self.target).write_bytes(whole)
 
 
 # --- what is done to a case, each in place
@@ -216,6 +267,71 @@ MUTATIONS: tuple[Callable[[Case], None], ...] = (
 )  # fmt: skip
 
 
+# --- the same for GGUF
+
+
+def gguf_number(case: GgufCase) -> None:
+    """A count, size, type or place that is wrong."""
+    place = case.rng.choice([i for i, (kind, _) in enumerate(case.pieces) if kind != "s"])
+    kind = case.pieces[place][0]
+    case.pieces[place] = (
+        kind,
+        case.rng.choice((0, 1, 2, 3, 7, 8, 9, 12, 30, 255, 4096, 2**31, 2**40, 2**60, 2**64 - 1)),
+    )
+
+
+def gguf_text(case: GgufCase) -> None:
+    """A name that means something elsewhere, or a length that is not its own."""
+    place = case.rng.choice([i for i, (kind, _) in enumerate(case.pieces) if kind == "s"])
+    text = case.rng.choice(
+        ("\x1b[2J", "\u202e", "", "x" * 100_000, "general.alignment", "blk.0.attn_q.weight", "blk.999999.attn_q.weight")
+    )
+    case.pieces[place] = ("s", (text, case.rng.choice((None, None, 0, 2**31, 2**63))))
+
+
+def gguf_array(case: GgufCase) -> None:
+    """Metadata that are lists of lists, or endless."""
+    values = [("I", 9)] * case.rng.choice((1, 5, 5000))
+    case.pieces[3:3] = [
+        ("s", "x"),
+        *values,
+        ("I", case.rng.choice((4, 8, 9, 99))),
+        ("Q", case.rng.choice((0, 3, 2**40, 2**62))),
+    ]
+    case.pieces[2] = ("Q", 4)
+
+
+def gguf_many(case: GgufCase) -> None:
+    """Very many tensors or pairs."""
+    count = case.rng.choice((1000, 30_000))
+    more = [
+        piece
+        for i in range(count)
+        for piece in (("s", f"blk.{i}.attn_q.weight"), ("I", 2), ("Q", 0), ("Q", 4), ("I", 0), ("Q", 0))
+    ]
+    case.pieces += more
+    case.pieces[1] = ("Q", case.pieces[1][1] + count)
+
+
+def gguf_bits(case: GgufCase) -> None:
+    """Some bits of the header turned over."""
+    head = bytearray(case.header())
+    for _ in range(case.rng.choice((1, 3, 30))):
+        head[case.rng.randrange(len(head))] ^= 1 << case.rng.randrange(8)
+    case.bytes = bytes(head) + bytes(-len(head) % 32) + case.data
+
+
+def gguf_cut(case: GgufCase) -> None:
+    """A file cut short anywhere."""
+    whole = case.header() + case.data
+    case.bytes = whole[: case.rng.randrange(len(whole))]
+
+
+GGUF: tuple[Callable[[GgufCase], None], ...] = (
+    gguf_number, gguf_number, gguf_number, gguf_text, gguf_array, gguf_many, gguf_bits, gguf_bits, gguf_cut,
+)  # fmt: skip
+
+
 def flags(rng: random.Random) -> list[str]:
     """What else stands on the command line."""
     counts = [
@@ -297,17 +413,21 @@ def main() -> int:
         warm.write(folder)
         with contextlib.suppress(ValueError):
             survey(folder)  # loads everything before the first fork
+        GgufCase(random.Random(0)).write(folder)
+        with contextlib.suppress(ValueError):
+            survey(folder / GgufCase.target)
         for number in range(asked.count):
             rng = random.Random(f"{asked.seed}-{number}")
-            case = Case(rng)
-            done = [rng.choice(MUTATIONS) for _ in range(rng.choice((1, 1, 2, 3)))]
+            case: Any = GgufCase(rng) if number % 4 == 3 else Case(rng)
+            kinds: Any = GGUF if isinstance(case, GgufCase) else MUTATIONS
+            done = [rng.choice(kinds) for _ in range(rng.choice((1, 1, 2, 3)))]
             with contextlib.suppress(
                 TypeError, ValueError, AttributeError, IndexError, KeyError
             ):  # one undid what another needs
                 for mutation in done:
                     mutation(case)
             case.write(folder)
-            words = ["weights", str(folder), *flags(rng)]
+            words = ["weights", str(folder / case.target), *flags(rng)]
             code, seconds, memory = watched(words, folder / "said")
             slowest, largest = max(slowest, seconds), max(largest, memory)
             wrong = trouble(code, memory, folder / "said")

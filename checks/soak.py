@@ -2,11 +2,13 @@
 
     python -m checks.soak [--count 20000] [--seed 0] [--store FILE] [--workers 1] [--write]
     python -m checks.soak --heads --count 5000
+    python -m checks.soak --best --count 2000
     python -m checks.soak --only 137
 
 Answers go to a file of JSON lines, one per problem; a run that was stopped goes on where it was. Problems are numbered and
 the number decides the problem, so that pieces, order and workers change nothing. ``--write`` writes the report to
-docs/assets/soak.md. Heads of every kind, untied, masked, with hard labels, are a list of their own (``--heads``). The exit code is 1 when an answer is wrong, or when something else than a `SolveError` was raised.
+docs/assets/soak.md. Heads of every kind, untied, masked, with hard labels, are a list of their own (``--heads``),
+and so are sparse tokens beside the best possible learner, whom nobody may beat (``--best``). The exit code is 1 when an answer is wrong, or when something else than a `SolveError` was raised.
 """
 
 import json
@@ -16,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from checks.soak_best import draw_best, solve_best
 from checks.soak_heads import draw_head
 from checks.soak_problems import MIX, call, draw, solve
 from checks.soak_report import report
@@ -23,12 +26,13 @@ from checks.tool import collect, many, parser, write
 from onehead.errors import SolveError
 
 STORE = Path("out") / "soak.jsonl"
-HEADS = "heads"
+HEADS, BEST = "heads", "best"
+DRAWS = {None: draw, HEADS: draw_head, BEST: draw_best}
 
 
 def run_one(seed: int, number: int, kind: str | None = None) -> dict[str, Any]:
     """Solve one problem; the row says how it ended."""
-    problem = draw_head(seed, number) if kind == HEADS else draw(seed, number)
+    problem = DRAWS[kind](seed, number)
     row: dict[str, Any] = {
         "mix": MIX,
         "list": kind,
@@ -39,7 +43,7 @@ def run_one(seed: int, number: int, kind: str | None = None) -> dict[str, Any]:
     }
     start = time.process_time()  # not the wall clock: a long sweep shares its machine
     try:
-        status, wrong = solve(problem)
+        status, wrong = (solve_best if kind == BEST else solve)(problem)
         row |= {"end": "wrong" if wrong else "solved", "status": status, "reason": wrong}
     except SolveError as failure:
         row |= {"end": "refused", "status": type(failure).__name__, "reason": str(failure)}
@@ -53,9 +57,10 @@ def main(words: list[str] | None = None) -> int:
     asked = parser("checks.soak", __doc__, "docs/assets/soak.md")
     many(asked, 20_000, STORE)
     asked.add_argument("--only", type=int, help="solve this one problem, print what happened, store nothing")
-    asked.add_argument("--heads", action="store_true", help="problems over all kinds of heads")
+    for name, sentence in ((HEADS, "problems over all kinds of heads"), (BEST, "beside the best possible learner")):
+        asked.add_argument(f"--{name}", dest="kind", action="store_const", const=name, help=sentence)
     wish = asked.parse_args(words)
-    kind = HEADS if wish.heads else None
+    kind = wish.kind
     if wish.only is not None:
         print(json.dumps(run_one(wish.seed, wish.only, kind), indent=1))
         return 0

@@ -31,6 +31,7 @@ __all__ = [
     "Result",
     "Rows",
     "in_lines",
+    "numbers_of",
     "plain",
 ]
 
@@ -312,7 +313,7 @@ class Points(Rows, Generic[Point, Lost]):
         """One quantity along the points; not a number where a point failed, or does not have it."""
         found = [getattr(point, name, None if isinstance(point, NoAnswer) else "") for point in self.points]
         values = [math.nan if value is None else value for value in found]
-        return _array(name, values, [point for point in self.points if not isinstance(point, NoAnswer)])
+        return numbers_of(name, values, [point for point in self.points if not isinstance(point, NoAnswer)])
 
     def to_rows(self) -> list[dict[str, Any]]:
         """One dict per point."""
@@ -356,14 +357,14 @@ class Grid(Rows, Generic[Cell]):
         """One quantity as an array, a row per value of the axis down; not a number where a cell failed."""
         values = [math.nan if (value := getattr(cell, name, "")) is None else value for cell in self.cells]
         across, down = self.axes.values()
-        return _array(name, values, self.cells).reshape(len(down), len(across))
+        return numbers_of(name, values, self.cells).reshape(len(down), len(across))
 
     def to_rows(self) -> list[dict[str, Any]]:
         """One dict per cell."""
         return [cell.to_dict() for cell in self.cells]
 
 
-def _array(name: str, values: Sequence[Any], points: Sequence[_Plain]) -> NDArray[np.float64]:
+def numbers_of(name: str, values: Sequence[Any], points: Sequence[_Plain]) -> NDArray[np.float64]:
     """Values of a number of the points, or a sentence that names those there are."""
     if not all(isinstance(value, (int, float)) for value in values):
         known = [key for key in points[0].to_dict() if isinstance(getattr(points[0], key, None), (int, float))]

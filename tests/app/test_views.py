@@ -249,6 +249,54 @@ def test_a_sketch_without_points_says_so(monkeypatch):
         assert figure["data"] == [] and figure["layout"]["annotations"][0]["text"] == "Solving …"
 
 
+@pytest.mark.parametrize("count", [0, 1, 2, 3])
+def test_a_scaling_law_of_too_few_points_is_not_drawn(count, monkeypatch):
+    """Without an exponent the lower panel has no scale, of which the browser makes NaN."""
+    few = [300.0, 900.0, 2700.0][:count], [0.3, 0.2, 0.1][:count], ()
+    monkeypatch.setattr("onehead.aim.sketch.derived.sketch_excess", lambda *_: few)
+    figure = VIEWS["scaling"].sketch(state_of(view="scaling", attention="self")).figure
+    if count < 3:
+        assert figure["data"] == [] and figure["layout"]["annotations"][0]["text"] == "Solving …"
+    else:
+        assert [len(trace["y"]) for trace in figure["data"]] == [3, 3]
+        assert None not in figure["data"][1]["y"]
+
+
+def test_a_phase_diagram_without_cells_says_so(monkeypatch):
+    monkeypatch.setattr("onehead.aim.sketch.curves._solve", lambda *_, **__: None)
+    figure = VIEWS["scaling"].sketch(state_of(view="scaling", scaling_panel="phase", attention="self", dim="30")).figure
+    assert figure["data"] == [] and figure["layout"]["annotations"][0]["text"] == "Solving …"
+
+
+def test_a_law_without_any_answer_says_why():
+    state = state_of(view="scaling", labels="hard", loss="cross-entropy", weight_decay="0+", dim="20")
+    with pytest.raises(OneheadError, match="the limit λ → 0⁺ of hard labels"):
+        VIEWS["scaling"].picture(state)
+
+
+def test_the_highest_density_stands_in_its_panel():
+    for raw in ({"attention": "cross", "alpha": "2"}, {"alpha": "2"}):
+        picture = VIEWS["spectrum"].picture(state_of(view="spectrum", **raw))
+        highest = max(row["density"] for row in picture.rows)
+        assert 1.2 * highest < picture.figure["layout"]["yaxis"]["range"][1]
+        assert "beyond the panel" not in picture.caption
+    narrow = VIEWS["spectrum"].picture(state_of(view="spectrum", attention="cross", alpha="100", weight_decay="0.01"))
+    assert max(row["density"] for row in narrow.rows) > narrow.figure["layout"]["yaxis"]["range"][1]
+    assert narrow.caption.endswith("Its peak rises beyond the panel.")
+
+
+def test_hard_labels_have_one_threshold_of_separability():
+    state = state_of(
+        view="curve", attention="cross", labels="hard", loss="cross-entropy", alpha_from="0.5", alpha_to="2"
+    )
+    view = VIEWS["curve"]
+    marks = [note["text"] for note in view.sketch(state).figure["layout"]["annotations"]]
+    assert marks == ["separability"]
+    _, shown = numbers_of(state)
+    assert float(shown["Separability"]) == pytest.approx(1.2178426, abs=1e-4)
+    assert "Interpolation" not in shown and "Direct interpolation" not in shown
+
+
 def test_two_sectors_have_no_parts():
     state = state_of(view="scaling", scaling_panel="decomposition", attention="self", mask="causal", dim="30")
     for job in (VIEWS["scaling"].sketch, VIEWS["scaling"].picture):
@@ -336,7 +384,10 @@ def test_the_exact_picture_has_the_rows_of_the_library(monkeypatch):
     state = state_of(view="curve", alpha_from="0.5", alpha_to="1", tokens="2", direct="0")
     picture = VIEWS["curve"].picture(state)
     assert picture.exact
-    assert len(picture.rows) == 5
+    own, best = picture.rows[:5], picture.rows[5:]
+    assert {row["status"] for row in best} == {"best possible"}
+    assert best[0]["test_error"] == pytest.approx(aim.bayes(state.task, 0.5).test_error, rel=1e-9)
+    assert all(row["test_error"] > best[0]["test_error"] for row in own if row["alpha"] <= 0.5)
     first = aim.predict(state.task, state.learner, 0.5)
     assert picture.rows[0]["test_error"] == pytest.approx(first.test_error, rel=1e-4)  # quadrature error of a point
 
@@ -347,6 +398,6 @@ def test_best_weight_decay_lies_below_every_fixed_one(monkeypatch):
     state = state_of(view="curve", best="1", direct="0", alpha_from="0.3", alpha_to="1")
     rows = VIEWS["curve"].picture(state).rows
     best = [row for row in rows if row["status"] == "best weight decay"]
-    fixed = {round(row["alpha"], 9): row["test_error"] for row in rows if row["status"] != "best weight decay"}
+    fixed = {round(row["alpha"], 9): row["test_error"] for row in rows if row["status"] == "converged"}
     assert [round(row["alpha"], 9) for row in best] == list(fixed)
     assert all(row["test_error"] < fixed[round(row["alpha"], 9)] for row in best)

@@ -32,6 +32,17 @@ def test_curve(onehead, tmp_path):
     assert "test_error" in out
 
 
+def test_a_curve_says_how_many_of_its_points_carry_a_note(onehead):
+    words = ("aim", "curve", "--attention", "self", "--mask", "causal", "--weight-decay", 0.3, "--alphas", "0.05,2,3")
+    code, _, err = onehead(*words)  # the map is zero at the first
+    assert code == 0
+    note = "note: 2 of 3 points carry a note, which --json holds; the first: the two sectors of self-attention"
+    assert note in " ".join(err.split())
+    rows = json.loads(onehead(*words, "--json")[1])
+    assert ["the two sectors" in " ".join(row["warnings"]) for row in rows] == [False, True, True]
+    assert "carry a note" not in onehead("aim", "curve", "--alphas", "0.5,1")[2]
+
+
 def test_thresholds(onehead):
     code, out, _ = onehead("aim", "thresholds", "--noise", 0)
     assert code == 0

@@ -83,6 +83,45 @@ def test_oracle_at_a_billion_tokens_and_growth(onehead):
     assert answer(onehead, "oracle", "--activation", "power")["activation"] == "power"
 
 
+def test_the_best_possible_learner(onehead, tmp_path):
+    hard = ["--length", 300, "--strength", 8]
+    row = answer(onehead, "bayes", *hard, "--alpha", 0.035)
+    keys = "alpha overlap test_error overlap_amp test_error_amp hard status kind floor spinodal information_threshold"
+    assert set(keys.split()) <= set(row)
+    assert row["hard"] and row["overlap"] == pytest.approx(0.52695, abs=1e-5)
+    assert row["information_threshold"] < 0.035 < row["algorithmic_threshold"] == pytest.approx(0.055643, abs=1e-6)
+    code, out, _ = onehead("bayes", *hard, "--alpha", 0.035, "--explain")
+    assert code == 0 and "Hard phase" in out and "overlap_amp" not in out
+    table, picture = tmp_path / "best.csv", tmp_path / "best.png"
+    rows = answer(onehead, "bayes", *hard, "--alpha", "log:0.01:0.1:5", "--csv", table, "--plot", picture)
+    assert [row["hard"] for row in rows] == [False, True, True, False, False]
+    assert len(table.read_text().splitlines()) == 6 and picture.stat().st_size > 1000
+    phases = tmp_path / "phases.png"
+    assert onehead("bayes", "--strength", 8, "--length", "100,300", "--plot", phases)[0] == 0
+    assert phases.stat().st_size > 1000
+
+
+def test_the_best_possible_beside_predictions(onehead):
+    rows = answer(onehead, "predict", "--model", "pooled", "--alpha", "1,4", "--bayes")
+    best = answer(onehead, "bayes", "--alpha", "1,4")
+    assert [row["bayes_test_error"] for row in rows] == [row["test_error"] for row in best]
+    assert "bayes_test_error" in onehead("predict", "--model", "pooled", "--bayes")[1]
+    assert "bayes_test_error" not in answer(onehead, "predict", "--model", "pooled")
+
+
+def test_the_search_for_the_signal(onehead, tmp_path):
+    flags = ["--strength", 3, "--dim", 100, "--trials", 4, "--iterations", 20]
+    row = answer(onehead, "amp", *flags, "--alpha", 1)
+    assert row["overlap_theory"] == pytest.approx(0.7762, abs=1e-4)
+    assert abs(row["overlap"] - row["overlap_theory"]) < 5 * row["overlap_err"] + 0.03  # four runs at d = 100
+    assert len(row["steps"]) == 20 and row["kind"] == "measurement"
+    code, out, _ = onehead("amp", *flags, "--method", "gibbs", "--start", "truth")
+    assert code == 0 and "mean of 4 runs at d = 100" in out
+    picture = tmp_path / "runs.png"
+    assert onehead("amp", *flags, "--alpha", "0.5,2", "--plot", picture)[0] == 0
+    assert picture.stat().st_size > 1000
+
+
 def test_train_beside_predict(onehead):
     flags = ["--loss", "square", "--ridge", 0.1]
     row = answer(onehead, "train", *flags, "--dim", 100, "--trials", 6, "--seed", 1)

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
-from tests.support.checkpoints import attention_layers, entry, packed
+from tests.support.checkpoints import attention_layers, entry, packed, training_steps
 from tests.support.programs import python
 
 from onehead.plot import head_pages, head_spectrum, survey_map
@@ -41,22 +41,21 @@ def test_json_has_a_row_for_every_head(onehead, model):
         assert row["rank"] == pytest.approx(1 / 3) and row["zero_mass"] == pytest.approx(2 / 3)
         assert 0.0 <= row["symmetric_share"] <= 1.0 and len(row["singular_values"]) == 20
         assert row["kind"] == "measurement" and row["verdict"]
-        assert {fit["law"] for fit in row["fits"]} == {"trained", "marchenko-pastur", "power-law", "noise"}
+        assert {fit["law"] for fit in row["fits"]} == {"untied", "tied", "marchenko-pastur", "power-law", "noise"}
         assert row["fits"][0]["parameters"].keys() == row["fits"][0]["errors"].keys() - {"rank"}
 
 
 def test_table_csv_and_pictures(onehead, model, tmp_path):
     table, folder = tmp_path / "rows.csv", tmp_path / "pictures"
     code, out, err = onehead(model / "model.safetensors", "--csv", table, "--plot", folder)
-    assert code == 0 and "verdict" in out and "not tied and real tokens not Gaussian" in err
+    assert code == 0 and "verdict" in out and "real tokens are not Gaussian" in err
     with table.open() as file:
         rows = list(csv.DictReader(file))
     assert (
-        len(rows) == 6
-        and float(rows[0]["rank"]) == pytest.approx(1 / 3)
-        and float(rows[0]["trained_spread_err"]) >= 0.0
+        len(rows) == 6 and float(rows[0]["rank"]) == pytest.approx(1 / 3) and float(rows[0]["untied_spread_err"]) >= 0.0
     )
-    assert sorted(path.name for path in folder.iterdir()) == ["heads-000.png", "map.png"]
+    names = sorted(path.name for path in folder.iterdir())
+    assert names[:2] == ["heads-000.png", "map.png"] and len(names) == 5  # and a page for each of the three heads
     assert all(path.stat().st_size > 10_000 for path in folder.iterdir())
 
 
@@ -64,6 +63,16 @@ def test_ranges_and_no_fit(onehead, model):
     code, out, _ = onehead(model, "--layer", "0", "--head", "0:2:2", "--no-fit", "--json")
     rows = json.loads(out)
     assert code == 0 and [row["head"] for row in rows] == [0, 2] and rows[0]["fits"] == []
+
+
+def test_the_command_takes_several_files(onehead, tmp_path):
+    steps = training_steps(tmp_path)
+    code, out, _ = onehead(*steps, "--no-fit", "--csv", tmp_path / "c.csv", "--plot", tmp_path / "pictures")
+    assert code == 0 and "noise → features" in out and max(map(len, out.splitlines())) <= 100
+    assert (tmp_path / "pictures" / "course.png").stat().st_size > 10_000
+    assert (tmp_path / "c.csv").read_text().count("\n") == 1 + 3 * 6
+    code, out, _ = onehead(*steps, "--no-fit", "--json")
+    assert code == 0 and len(json.loads(out)) == 18 and json.loads(out)[0]["step"] == 0
 
 
 @pytest.mark.parametrize(
@@ -76,6 +85,14 @@ def test_ranges_and_no_fit(onehead, model):
 )  # fmt: skip
 def test_bad_input_is_one_line_and_exit_two(refused, model, words):
     refused(*(word.replace("{model}", str(model)) for word in words))
+
+
+def test_a_file_that_is_read_is_not_written(refused, tmp_path):
+    steps = training_steps(tmp_path)
+    before = steps[0].read_bytes()
+    refused(*steps, "--csv", steps[0])
+    refused(steps[0], "--csv", steps[0])
+    assert steps[0].read_bytes() == before
 
 
 def test_nothing_is_loaded_that_unpickles(model):
@@ -114,4 +131,4 @@ def test_pictures_take_reports_and_axes(model):
     assert "rank" in axes.get_xlabel() and len(axes.lines) >= 5
     pages = list(head_pages(heads))
     assert len(pages) == 1 and len(pages[0].figure.axes) == 3
-    assert len(survey_map(heads).figure.axes) == 6  # three maps, three colour bars
+    assert len(survey_map(heads).figure.axes) == 7  # four maps, three colour bars: words have a legend

@@ -58,6 +58,10 @@ VERBS = {
     "aim.train": (_SMALL, ("seeds", "seed", "workers")),
     "aim.amp": (_SMALL, ("iterations", "damping", "seed")),
     "aim.compare": ({**_AIM, "alphas": [0.5], "dims": [8], "seeds": 2}, ("seed",)),
+    "aim.bayes": ({"task": TASK, "alpha": 0.5}, ()),
+    "aim.bayes_curve": ({"task": TASK, "alphas": [0.5]}, ()),
+    "aim.data_for": ({"task": TASK, "test_error": 0.1}, ()),
+    "aim.map": ({**_AIM, "x": ("alpha", [0.5]), "y": ("noise", [0.1])}, ("of",)),
     "sparse.align": (_SPARSE, ()),
     "sparse.predict": (_SPARSE, ("model", "accuracy")),
     "sparse.curve": ({**_SPARSE, "alphas": [1.0]}, ("model",)),
@@ -72,6 +76,12 @@ VERBS = {
     "sparse.separable_share": ({**_SPARSE, "dim": 20, "trials": 1}, ("seed", "model")),
     "sparse.landscape": ({**_SPARSE, "x": ("beta", [1.0]), "y": ("ridge", [0.1])}, ()),
     "sparse.oracle": ({"task": SIGNAL}, ("activation", "seed")),
+    "sparse.bayes": ({"task": SIGNAL, "alpha": 1.0}, ()),
+    "sparse.data_for": ({"task": SIGNAL, "test_error": 0.1}, ()),
+    "sparse.amp": (
+        {"task": SIGNAL, "alpha": 1.0, "dim": 30, "trials": 1, "iterations": 2},
+        ("method", "start", "seed"),
+    ),
     "sparse.grow": ({"task": SIGNAL, "lengths": [10], "growth": "sqrt"}, ()),
     "sparse.draw": ({"task": SIGNAL, "rng": RNG, "samples": 3, "dim": 3}, ()),
 }

@@ -19,7 +19,13 @@ SOURCE = Path(onehead.__file__).parent
 DOCS = Path(__file__).parents[2] / "docs"
 
 # what a number begins with -> the page of its headings
-PAGES = {"": "theory.md", "S": "theory-sparse.md", "A.": "theory-bayes.md", "U": "theory-heads.md"}
+PAGES = {
+    "": "theory.md",
+    "S": "theory-sparse.md",
+    "A.": "theory-bayes.md",
+    "B.": "theory-bayes.md",
+    "U": "theory-heads.md",
+}
 
 NUMBER = r"(?:[A-Z]\.?)?[1-9]\d*(?:\.[1-9]\d*)?"  # no zeros: (0, 1) is an interval and 2.0 a value
 REFERENCE = re.compile(rf"(?<![\w)\]}}])\(({NUMBER}(?:,\s+{NUMBER})*)(?:;[^()]*)?\)")
@@ -115,10 +121,11 @@ def test_sparse_tokens_have_numbers_of_their_own(sources):
 
 @pytest.mark.parametrize("start", PAGES)
 def test_headings_are_unique_in_order_and_linkable(start):
-    found = headings((DOCS / PAGES[start]).read_text())
+    page = headings((DOCS / PAGES[start]).read_text())
+    assert {prefix(number) for _, number, _ in page} == {other for other in PAGES if PAGES[other] == PAGES[start]}
+    found = [heading for heading in page if prefix(heading[1]) == start]
     order = [number for _, number, _ in found]
     assert len(order) > 3
-    assert [prefix(number) for number in order] == [start] * len(order)
     assert order == sorted(set(order), key=key)
     for marks, number, name in found:
         assert name == anchor(number)
@@ -128,6 +135,7 @@ def test_headings_are_unique_in_order_and_linkable(start):
 
 def test_links_to_equations_lead_somewhere(numbers):
     anchors = {page: {anchor(number) for number in numbers[start]} for start, page in PAGES.items()}
+    assert anchors["theory-bayes.md"] >= {"eq-a-1", "eq-b-1"}  # two prefixes on one page
     links = [(path.name, *link) for path in sorted(DOCS.rglob("*.md")) for link in LINK.findall(path.read_text())]
     assert len(links) > 20
     assert [link for link in links if link[2] not in anchors.get(link[1] or link[0], ())] == []

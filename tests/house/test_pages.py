@@ -11,7 +11,7 @@ import click
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
-from tests.support.checkpoints import attention_layers
+from tests.support.checkpoints import attention_layers, training_steps
 
 from onehead.cli.main import cli
 
@@ -65,6 +65,8 @@ def prepare(folder):
         (place / "config.json").write_text(json.dumps({"model_type": "bert", "num_attention_heads": 4}))
         index = {"weight_map": dict.fromkeys(tensors, "model.safetensors")}
         (place / "model.safetensors.index.json").write_text(json.dumps(index))
+    (folder / "run").mkdir(exist_ok=True)
+    training_steps(folder / "run")
     (folder / "bad.toml").write_text('call = "aim.predict"\n\n[fixed]\n\n\n\n\n[grid]\nnoise = [-1.0]\nalpha = [1.0]\n')
 
 

@@ -17,7 +17,7 @@ SOURCE = Path(onehead.__file__).parent
 
 # a room may import the rooms on its right, and itself
 FOUNDATION = ("text", "files", "errors", "renamed", "lazy", "fields", "problem", "arguments", "results", "measured")
-THEORY = (*FOUNDATION, "numerics", "spectra")
+THEORY = (*FOUNDATION, "maps", "numerics", "spectra")
 ROOMS = {
     "text": (),
     "files": ("errors",),
@@ -29,12 +29,13 @@ ROOMS = {
     "problem": ("fields", "errors"),
     "results": ("errors",),
     "measured": ("results", "errors"),
+    "maps": ("results", "arguments", "fields", "errors", "numerics"),
     "numerics": ("errors",),
     "spectra": ("numerics", "errors"),
     "aim": THEORY,
     "sparse": THEORY,
     "weights": (*THEORY, "aim"),
-    "plot": (*FOUNDATION, "aim", "sparse", "weights"),
+    "plot": (*FOUNDATION, "maps", "aim", "sparse", "weights"),
     "sweep": (*THEORY, "aim", "sparse", "__version__"),
     "figures": (*THEORY, "aim", "sparse", "sweep", "weights", "plot", "__version__"),
     "app": (*THEORY, "aim", "sparse", "sweep", "weights", "plot", "__version__"),

@@ -43,7 +43,7 @@ def test_the_trace_of_a_call_names_every_file_it_enters():
     entered = {line.split("/onehead/", 1)[1] for line in out.splitlines() if "/onehead/" in line}
     entered = {name for name in entered if name.startswith(("cli/", "aim/")) and not name.endswith("__init__.py")}
     assert entered - BESIDE - SMALL <= told
-    # the route through Sigma is taken near interpolation only, long rows and two sectors are those of other heads, as it says; compiled
+    # the route through Sigma is taken near interpolation only, the others are those of other heads, as it says; compiled
     # functions leave no trace
-    elsewhere = {"aim/solve/continuation.py", "aim/equations/rows.py", "aim/equations/sectors.py"}
-    assert told - entered == {*elsewhere, "aim/equations/kernels.py"}
+    heads = {f"aim/equations/{name}.py" for name in ("rows", "drawn", "untied", "sectors", "matrices")}
+    assert told - entered == {*heads, "aim/solve/continuation.py", "aim/equations/kernels.py"}

@@ -6,6 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
+from onehead.errors import OutsideDomain
+from onehead.numerics import softmax
 from onehead.numerics.softmax import Column, SoftmaxRow
 
 TIED = ((2.0, 1), (1.0, 1))
@@ -108,3 +110,33 @@ def test_a_thousand_columns():
     row = row_of(((1.0, n),), 1.25, q, 0.7)
     expected = np.exp(q) * (1.0 - (2.0 * np.exp(2.0 * q) - 3.0 * np.exp(q) + 1.0) / n) / n
     assert row.pp == pytest.approx(expected, rel=2e-4)  # the next term is of order e^(4q)/n² = 2e-5
+
+
+@pytest.mark.parametrize("row", [(3, 400.0, 2.0, 15.0), (5, 900.0, 700.0, 600.0), (4, 2.0, 300.0, -5.0)])
+def test_wide_logits_by_sampling(row):
+    """Standard deviations of 20 to 30: means over 200,000 samples, in their standard errors."""
+    count, q, Q, m = row
+    rng = np.random.default_rng(3)
+    label = np.sqrt(Q) * rng.standard_normal((200_000, count))
+    learner = m / Q * label + np.sqrt(q - m * m / Q) * rng.standard_normal(label.shape)
+    y, p = (np.exp(h - h.max(axis=1, keepdims=True)) for h in (label, learner))
+    log_z = np.log(p.sum(axis=1)) + learner.max(axis=1)
+    y, p = y / y.sum(axis=1, keepdims=True), p / p.sum(axis=1, keepdims=True)
+    found = SoftmaxRow((Column(count, Q, q, m),))
+    for name, sample in (("pp", (p * p).sum(1)), ("yy", (y * y).sum(1)), ("py", (p * y).sum(1)), ("log_z", log_z)):
+        assert abs(getattr(found, name) - sample.mean()) < 4.0 * sample.std() / np.sqrt(len(sample)), name
+
+
+def test_narrow_and_wide_logits_join():
+    """Two quadratures, one over the logit and one over the bump: either side of where they change, and each good to 1e-10."""
+    below, above = (
+        SoftmaxRow((Column(4, 2.0, q, 0.4 * q),)) for q in ((softmax.WIDE * (1.0 + e)) ** 2 for e in (-1e-9, 1e-9))
+    )
+    for name in ("pp", "py", "log_z"):
+        assert getattr(below, name) == pytest.approx(getattr(above, name), rel=1e-8), name
+
+
+def test_logits_beyond_any_table_are_refused_before_memory_ends():
+    with pytest.raises(OutsideDomain, match="too wide for an average over their softmax"):
+        _ = SoftmaxRow((Column(3, 1e5, 1e5, 0.5e5),)).py
+    assert 0.99 < SoftmaxRow((Column(3, 2.0, 1e6, 100.0),)).pp < 1.0  # one variable is no table

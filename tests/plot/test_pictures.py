@@ -36,6 +36,16 @@ def test_a_learning_curve_says_which_head_it_is_of(name):
     assert ("interpolation" in said) == (name != "hard")  # separable up to 2.436, beyond the range
 
 
+def test_a_threshold_that_is_two_is_marked_once():
+    task, head = aim.Task(attention="cross", labels="hard"), HEAD.changed(loss="cross-entropy")
+    for labels, name in (("hard", "separability"), ("soft", "interpolation")):
+        own = task.changed(labels=labels)
+        curve = aim.curve(own, head, [0.4, 0.7, 2.4])
+        axes = plot.learning_curve(curve, thresholds=aim.thresholds(own, head))
+        words = words_of(axes)
+        assert words.count(name) == 1 and words.count("interpolation") == (labels == "soft")
+
+
 @heads
 def test_spectra_are_of_singular_values(name):
     task, head = HEADS[name]

@@ -19,6 +19,8 @@ def small():
     yield sparse.predict(task, plan, accuracy=1e-2)
     yield sparse.capacity(sparse.Task(strength=1.0), sparse.Protocol(cos_query=0.5, sharpness=1.0))
     yield sparse.oracle(task)
+    yield sparse.bayes(task, 1.0)
+    yield sparse.amp(task, 1.0, dim=30, iterations=3, trials=2)
     yield sparse.train(task, plan, dim=30, trials=2)
     yield sparse.finite_size(task, plan, dim=30, trials=2)
 

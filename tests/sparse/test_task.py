@@ -157,3 +157,30 @@ def test_pictures_draw_what_they_are_given(tmp_path):
     axes = plot.landscape(grid)
     axes.figure.savefig(tmp_path / "map.png")
     assert (tmp_path / "map.png").stat().st_size > 5000
+
+
+def test_pictures_of_the_best_possible_learner():
+    from onehead import plot
+
+    hard = Task(length=300, strength=8.0)
+    x = [0.01, 0.03, 0.1]
+    best = [sparse.bayes(hard, alpha) for alpha in x]
+    axes = plot.best_error(best, x)
+    assert axes.lines[0].get_ydata() == pytest.approx([one.test_error for one in best])
+    behind = axes.lines[1].get_ydata()
+    assert list(np.isnan(behind)) == [True, False, True] and behind[1] == best[1].test_error_amp
+    assert {text.get_text() for text in axes.texts} == {"possible from here on", "easy from here on"}
+    runs = sparse.amp(Task(strength=3.0), 1.0, dim=50, iterations=5, trials=2)
+    axes = plot.best_error([sparse.bayes(Task(strength=3.0), 1.0)], [1.0], runs=([1.0], [runs]))
+    assert "amp, d = 50" in axes.get_legend_handles_labels()[1]
+    lengths = [10, 100, 1000]
+    phases = [sparse.bayes(Task(length=n, strength=8.0), 1.0) for n in lengths]
+    axes = plot.best_error(phases, lengths, "length")
+    assert axes.lines[0].get_ydata() == pytest.approx([one.algorithmic_threshold for one in phases[1:]])  # none at 10
+    assert axes.lines[2].get_ydata() == pytest.approx([4 * n / 8.0**3 for n in lengths[1:]])
+    assert axes.get_yscale() == "log"
+    short = [sparse.bayes(Task(length=n), 1.0) for n in (5, 10)]
+    assert plot.best_error(short, [5, 10], "length").get_ylabel() == "test error"
+    point = predict(Task(), Protocol(), model="pooled")
+    axes = plot.error_curve({"pooled": ([2.0], [point])}, best=([2.0], [sparse.bayes(Task(), 2.0)]))
+    assert "best possible learner" in axes.get_legend_handles_labels()[1]

@@ -238,3 +238,14 @@ def test_singular_law_of_a_power_law_has_its_moments():
     assert mass @ x**2 == pytest.approx(1.4, rel=1e-6)
     assert mass @ x == pytest.approx(0.0, abs=1e-6)
     assert 2.0 * mass @ (x * hilbert) == pytest.approx(1.0, abs=1e-6)
+
+
+@pytest.mark.parametrize(("kappa0", "s"), [(0.2, 0.1), (0.5, 0.3), (0.5, 0.01), (2.0, 5.0), (0.05, 1e-3)])
+def test_a_tabulated_law_is_the_law(kappa0, s):
+    """One bulk or two: density by Newton's method at the same points, half of the mass, and the second moment 1 + s."""
+    law = ProductSemicircle(kappa0, s)
+    x, density, mass = law.tabulated(160)
+    assert (np.diff(x) > 0.0).all() and law.half[0][0] <= x[0] and x[-1] < law.half[-1][1]
+    np.testing.assert_allclose(density, law.density(x), rtol=1e-8)
+    assert mass.sum() == pytest.approx(0.5, rel=1e-6)  # midpoints in an angle: analytic and periodic
+    assert 2.0 * mass @ x**2 == pytest.approx(1.0 + s, rel=1e-6)

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+from safetensors.numpy import save_file
 
 QUERY, KEY = (f"encoder.layer.0.attention.self.{side}.weight" for side in ("query", "key"))
 
@@ -14,6 +15,20 @@ def attention_layers(layers, hidden, rng):
         for layer in range(layers)
         for side in ("query", "key")
     }
+
+
+def training_steps(folder):
+    """Three steps of two layers of three heads, hidden 96: head 1 of layer 0 has a direction from step 20 on, head 2 of layer 1 from 100 on."""
+    first = attention_layers(2, 96, np.random.default_rng(0))
+    for step in (0, 20, 100):
+        tensors = {name: matrix.copy() for name, matrix in first.items()}
+        for layer, head, when in ((0, 1, 20), (1, 2, 100)):
+            for side in ("query", "key"):
+                if step >= when:
+                    tensors[f"encoder.layer.{layer}.attention.self.{side}.weight"][32 * head, head] += 150.0
+        save_file(tensors, folder / f"step-{step}.safetensors")
+    (folder / "config.json").write_text(json.dumps({"num_attention_heads": 3}))
+    return [folder / f"step-{step}.safetensors" for step in (100, 0, 20)]
 
 
 def entry(start=0, stop=16, shape=(2, 2), dtype="F32"):

@@ -50,6 +50,21 @@ def test_message_passing_keeps_its_iterations():
     assert arrays["q"][-1] == table[0]["q"] and len(arrays["q_theory"]) == table[0]["steps"]
 
 
+def test_the_best_possible_learner_of_sparse_tokens():
+    from onehead.sparse import Task, amp, bayes
+
+    best = onehead.sweep("sparse.bayes", {"alpha": [0.02, 0.1]}, fixed={"length": 300, "strength": 8.0})
+    found = [bayes(Task(length=300, strength=8.0), alpha) for alpha in (0.02, 0.1)]
+    assert [row["overlap"] for row in best] == [one.overlap for one in found]
+    assert [row["hard"] for row in best] == [True, False]
+    size = {"dim": 40, "trials": 2, "iterations": 5}
+    runs = onehead.sweep("sparse.amp", {"method": ["amp", "gibbs"]}, fixed={"alpha": 1.0, **size}, seeds=[3])
+    assert runs[0]["overlap"] == amp(Task(), 1.0, seed=runs[0]["seed"], **size).overlap
+    arrays = runs.arrays(0)
+    assert len(arrays["overlap"]) == runs[0]["steps"] == 5
+    assert arrays["overlap"][-1] == pytest.approx(runs[0]["overlap"])
+
+
 def test_seeds_and_repeats_draw_fresh_numbers():
     table = swept("draw", {"x": [1, 2]}, seeds=[0, 1], repeats=3)
     assert len(table) == 12

@@ -66,7 +66,7 @@ def test_words_of_a_problem_describe_it_again(name):
     call, needed = CALLS[name], {"alpha": 0.5, "dim": 20} if name.startswith("aim") else {"dim": 30}
     if name == "aim.scaling":  # its target has a dimension
         needed["target"] = "power-law"
-    elif name in ("aim.predict", "aim.spectrum", "aim.tune", "aim.thresholds"):
+    elif name in ("aim.predict", "aim.spectrum", "aim.tune", "aim.thresholds", "aim.bayes"):
         del needed["dim"]
     ready = call.ready({word: value for word, value in needed.items() if word in call.words})
     assert call.ready(ready.parameters).parameters == ready.parameters

@@ -275,9 +275,10 @@ def test_shapes_that_do_not_fit_give_rows_with_a_reason(tmp_path, shapes, config
 
 
 def test_fused_rows_that_do_not_fit(tmp_path):
-    # a Linear (out, in) under the name of a Conv1D (in, out), and a fused matrix with rows to spare
-    store(tmp_path, sections("h.{}.attn.c_attn.weight")(draw()), {})
-    assert all(row.status == "unsupported" for row in survey(tmp_path, fit=False))
+    """A fused matrix with rows to spare, or with no room for keys."""
+    weights = sections("h.{}.attn.c_attn.weight", transposed=True)(draw())
+    store(tmp_path, {name: np.ascontiguousarray(tensor[:, :30]) for name, tensor in weights.items()}, {})
+    assert all(row.status == "unsupported" and "c_attn" in row.reason for row in survey(tmp_path, fit=False))
     weights = interleaved("gpt_neox.layers.{}.attention.query_key_value.weight")(draw())
     store(tmp_path, {name: tensor[:-1] for name, tensor in weights.items()}, {})
     assert all(row.status == "unsupported" for row in survey(tmp_path, fit=False))

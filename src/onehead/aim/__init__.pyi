@@ -20,10 +20,17 @@ from onehead.aim.training.results import TrainingResult as TrainingResult
 from onehead.aim.training.settings import Method as Method
 from onehead.aim.training.settings import Variant as Variant
 from onehead.aim.training.train import train as train
+from onehead.aim.verbs.bayes import Best as Best
+from onehead.aim.verbs.bayes import BestCurve as BestCurve
+from onehead.aim.verbs.bayes import bayes as bayes
+from onehead.aim.verbs.bayes import bayes_curve as bayes_curve
+from onehead.aim.verbs.bayes import data_for as data_for
 from onehead.aim.verbs.curve import Curve as Curve
 from onehead.aim.verbs.curve import curve as curve
 from onehead.aim.verbs.decompose import Decomposition as Decomposition
 from onehead.aim.verbs.decompose import decompose as decompose
+from onehead.aim.verbs.map import AimMap as AimMap
+from onehead.aim.verbs.map import map as map  # noqa: A004
 from onehead.aim.verbs.phases import PhaseDiagram as PhaseDiagram
 from onehead.aim.verbs.phases import phase_diagram as phase_diagram
 from onehead.aim.verbs.predict import Prediction as Prediction

@@ -28,6 +28,15 @@ SIZE = (
 SIZED = f"of root mean square {SIZE[0]:g} to {SIZE[1]:g}"
 LARGEST = 20_000  # eigenvalues; the law of a target costs about the square of their number when they are all apart
 CUBIC = 24  # Newton steps down from a bound that is at most a few times the root
+KAPPA0: Any = word(
+    0.5,
+    "κ₀",
+    "Width of an mp or product target over d; its rank below 1.",
+    label="Target width",
+    ge=1e-3,
+    le=1e3,
+    slider=Slider(0.02, 5.0, log=True),
+)
 NODES = 200  # of a density: integrals of its moments to rounding, also where it is cut off
 
 
@@ -142,15 +151,7 @@ class MarchenkoPastur(Target):
     """
 
     kind: Literal["mp"] = Field("mp", repr=False)
-    kappa0: float = word(
-        0.5,
-        "κ₀",
-        "Width of an mp or product target over d; its rank below 1.",
-        label="Target width",
-        ge=1e-3,
-        le=1e3,
-        slider=Slider(0.02, 5.0, log=True),
-    )
+    kappa0: float = KAPPA0
 
     @property
     def second_moment(self) -> float:
@@ -203,15 +204,7 @@ class Product(Target):
     symmetric = False
 
     kind: Literal["product"] = Field("product", repr=False)
-    kappa0: float = word(
-        0.5,
-        "κ₀",
-        "Width of an mp or product target over d; its rank below 1.",
-        label="Target width",
-        ge=1e-3,
-        le=1e3,
-        slider=Slider(0.02, 5.0, log=True),
-    )
+    kappa0: float = KAPPA0
 
     @property
     def second_moment(self) -> float:

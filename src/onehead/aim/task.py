@@ -90,6 +90,16 @@ class Task(Problem):
         return self.attention == "tied"
 
     @property
+    def alike(self) -> bool:
+        """Whether all logits see the map alike; that of a token with itself sees only the symmetric part of an untied one (U5)."""
+        return self.attention != "self" or self.mask == "strict"
+
+    @property
+    def best_known(self) -> bool:
+        """Whether the best possible learner is known: with soft labels, where all logits see the map alike (A.1, A.10)."""
+        return self.labels == "soft" and self.alike
+
+    @property
     def value(self) -> str:
         """What the spectrum of a map consists of: eigenvalues, or singular values of one without symmetry."""
         return "eigenvalue" if self.tied else "singular value"

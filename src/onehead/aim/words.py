@@ -21,6 +21,8 @@ __all__ = [
     "needed_dimension",
     "problem_from_words",
     "ratio_from_samples",
+    "threshold_marks",
+    "threshold_names",
     "words_from_problem",
 ]
 
@@ -43,6 +45,14 @@ TARGET = Word(
     }
 )
 WORDS: dict[str, Word] = {"target": TARGET, **SHAPE, **TASK, **LEARNER}
+
+THRESHOLDS = {
+    "emergence": "emergence",
+    "interpolation": "interpolation",
+    "bayes_optimal": "Bayes-optimal recovery",
+    "direct": "direct interpolation",
+    "recovery": "perfect recovery",
+}
 
 _POWER = re.compile(r"d\^\(?([+-]?\d+(?:\.\d*)?|[+-]?\.\d+)\)?")
 
@@ -171,3 +181,25 @@ def decay_from_word(value: Any, dim: int | None) -> Any:
         return float(dim**power)
     except OverflowError:
         raise InvalidArgument("weight_decay", value, "a power of d that a number can hold") from None
+
+
+def threshold_names(task: Task) -> dict[str, str]:
+    """The thresholds of a task as pictures call them; those of hard labels end where these are no longer separable, however trained.
+
+    Examples
+    --------
+    >>> list(threshold_names(Task(labels="hard")).values())
+    ['emergence', 'separability', 'Bayes-optimal recovery', 'perfect recovery']
+    """
+    if task.labels == "soft":
+        return THRESHOLDS
+    return {name: text for name, text in (THRESHOLDS | {"interpolation": "separability"}).items() if name != "direct"}
+
+
+def threshold_marks(task: Task, found: Any, low: float, high: float) -> list[tuple[float, str]]:
+    """Places and names of the thresholds that lie in a range of sample ratios, in order; those that coincide stand once."""
+    names = threshold_names(task)
+    if found.direct == found.interpolation:
+        names = {name: text for name, text in names.items() if name != "direct"}
+    places = [(getattr(found, name), text) for name, text in names.items()]
+    return sorted((float(at), text) for at, text in places if at is not None and low <= at <= high)

@@ -4,7 +4,9 @@ import click
 
 from onehead import aim, plot
 from onehead.aim.task import Learner, Task
-from onehead.cli.aim_flags import aim_options, alpha_option, alphas_option
+from onehead.cli.aim_bayes import bayes
+from onehead.cli.aim_flags import aim_options, alpha_option, alphas_option, bayes_option, tuned_option
+from onehead.cli.aim_map import map_
 from onehead.cli.aim_scaling import features, phase_diagram, scaling
 from onehead.cli.aim_train import amp, compare, train
 from onehead.cli.frame import Answer, answered, failed_of, noted_of
@@ -65,15 +67,18 @@ def _sectors(point: "aim.Prediction") -> str:
 @command.command()
 @aim_options()
 @alphas_option
+@tuned_option
+@bayes_option
 @answered()
-def curve(task: Task, learner: Learner, alphas: tuple[float, ...]) -> Answer:
+def curve(task: Task, learner: Learner, alphas: tuple[float, ...], tuned: bool, bayes: bool) -> Answer:
     """A learning curve.
 
     Example: onehead aim curve --alphas 0.05:2:46 --plot curve.png
     """
     with progress("learning curve", len(alphas)) as step:
-        found = aim.curve(task, learner, alphas, progress=step)
-    errors = ("alpha", "test_error", "test_error_clean", "train_loss")
+        found = aim.curve(task, learner, alphas, tuned=tuned, bayes=bayes, progress=step)
+    asked = [*(["weight_decay"] if tuned else []), *(["bayes_test_error"] if bayes else [])]
+    errors = ("alpha", "test_error", *asked, "test_error_clean", "train_loss")
     return Answer(
         value=found.to_rows(),
         columns=(*errors, "rank", "q", "m", "sigma", "residual", "status"),
@@ -138,15 +143,17 @@ def _levels(levels: tuple[tuple[float, float], ...]) -> str:
 @command.command()
 @aim_options()
 @alpha_option
+@bayes_option
 @answered()
-def tune(task: Task, learner: Learner, alpha: float) -> Answer:
+def tune(task: Task, learner: Learner, alpha: float, bayes: bool) -> Answer:
     """The weight decay with the lowest predicted test error.
 
     Example: onehead aim tune --alpha 0.5 --noise 0.5
     """
     with progress("weight decays", 36) as step:
-        best = aim.tune(task, learner, alpha, progress=step)
+        best = aim.tune(task, learner, alpha, bayes=bayes, progress=step)
     good = f"{best.flat_from:.3g} to {best.flat_to:.3g}"
+    beside = ("bayes_test_error", "gap", "data_multiple", "logit_nuclear")
     return Answer.of(
         best,
         {
@@ -155,13 +162,16 @@ def tune(task: Task, learner: Learner, alpha: float) -> Answer:
             "flat_to": None,
             "good range": "within 0.1 % of the best",
             "status": f"kind of truth: {best.kind}",
+            **({} if bayes else dict.fromkeys(beside)),
         },
-        shown={"weight_decay": best.weight_decay or "0+", "gain": best.gain, "good range": good},
+        shown={"weight_decay": best.weight_decay or "0+", "gain": best.gain, "good range": good}
+        | ({"data_multiple": best.data_multiple} if bayes else {}),  # a table can say inf where JSON cannot
         title=f"best weight decay at alpha = {alpha:g}",
         rows=[{"weight_decay": decay, "test_error": error} for decay, error in best.scan],
         draw=lambda: plot.tuning(best),
+        warnings=[text.rstrip(".") for text in best.beside] if bayes else [],
     )
 
 
-for other in (scaling, features, phase_diagram, train, amp, compare):
+for other in (bayes, map_, scaling, features, phase_diagram, train, amp, compare):
     command.add_command(other)

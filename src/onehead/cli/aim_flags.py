@@ -19,7 +19,17 @@ from onehead.errors import InvalidArgument
 from onehead.fields import words_of
 from onehead.files import read_file
 
-__all__ = ["COUNTS", "aim_options", "alpha_option", "alphas_option", "read_array", "read_eigenvalues"]
+__all__ = [
+    "COUNTS",
+    "aim_options",
+    "alpha_option",
+    "alphas_option",
+    "any_alpha_option",
+    "bayes_option",
+    "read_array",
+    "read_eigenvalues",
+    "tuned_option",
+]
 
 ALPHA = words_of(Ratio)["alpha"]
 ATOMS_BYTES = 2_000_000  # of a list of eigenvalues: a hundred for each of the most there can be
@@ -78,21 +88,20 @@ def _particular(name: str, target: str) -> dict[str, Any]:
 
 
 def _take_samples(flags: dict[str, Any], dim: int | None) -> None:
-    """Let ``--samples`` stand for the ratio, or the ratios, that a command takes."""
-    for name in ("alpha", "alphas"):
-        if name in flags and "samples" in flags:
-            given = flags.pop("samples")
-            counts = given if isinstance(given, tuple) or given is None else (given,)
-            own = None if counts is None else tuple(ratio_from_samples(n, dim) for n in counts)
-            flags[name] = _one_of(name, flags[name], own if own is None or name == "alphas" else own[0])
-
-
-def _one_of(name: str, own: Any, other: Any) -> Any:
-    """The value given; both or neither is a mistake."""
-    if (own is None) == (other is None):
-        got = "neither" if own is None else "both"
-        raise InvalidArgument(name, got, "given, or --samples in its place where d is known; not both")
-    return own if other is None else other
+    """Let ``--samples`` stand for the ratio, or the ratios, that a command takes; one of them must be given, and no other."""
+    names = [name for name in ("alphas", "alpha") if name in flags]
+    if not names or "samples" not in flags:
+        return
+    counts = flags.pop("samples")
+    said = sum(value is not None for value in (counts, *(flags[name] for name in names)))
+    if said != 1:
+        others = " or ".join([*(f"--{name}" for name in names[:-1]), "--samples"])
+        got = "neither" if said == 0 else "both"
+        raise InvalidArgument(names[-1], got, f"given, or {others} in its place where d is known; not both")
+    if counts is not None:
+        many = isinstance(counts, tuple)
+        ratios = tuple(ratio_from_samples(n, dim) for n in (counts if many else (counts,)))
+        flags[names[0]] = ratios if many else ratios[0]
 
 
 def alpha_option(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -107,6 +116,23 @@ def alphas_option(function: Callable[..., Any]) -> Callable[..., Any]:
     text = "Sample ratios: start:stop:count, log:start:stop:count or a list."
     function = click.option("--samples", type=COUNTS, help="Samples n, in place of alphas, where d is known.")(function)
     return click.option("--alphas", type=type_of(ALPHA, ranged=True), help=text)(function)
+
+
+def any_alpha_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--alpha``, ``--alphas`` and ``--samples``, one of which is given."""
+    with_any: Callable[..., Any] = flag_of(ALPHA)(alphas_option(function))
+    return with_any
+
+
+def bayes_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--bayes``."""
+    text = "Lay the best possible learner beside it, who knows how the data were made."
+    return click.option("--bayes", is_flag=True, help=text)(function)
+
+
+def tuned_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--tuned``."""
+    return click.option("--tuned", is_flag=True, help="Use the best weight decay at every point.")(function)
 
 
 def read_eigenvalues(path: str) -> list[float]:

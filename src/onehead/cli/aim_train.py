@@ -9,7 +9,7 @@ import click
 from onehead import aim, plot
 from onehead.aim.task import Learner, Task
 from onehead.aim.training.settings import Method, Variant
-from onehead.cli.aim_flags import aim_options, alpha_option, alphas_option, read_array
+from onehead.cli.aim_flags import aim_options, alpha_option, alphas_option, bayes_option, read_array
 from onehead.cli.frame import Answer, answered
 from onehead.cli.output import note, progress
 from onehead.cli.values import Number, Range, flag_of, given, type_of
@@ -134,6 +134,7 @@ def train(task: Task, learner: Learner, alpha: float, dim: int, seeds: int, **fl
 @alpha_option
 @flag_of(PASSING["iterations"])
 @flag_of(PASSING["damping"])
+@flag_of(PASSING["method"])
 @seed_option
 @answered()
 def amp(task: Task, learner: Learner, alpha: float, dim: int, seed: int, **flags: Any) -> Answer:
@@ -156,10 +157,17 @@ def amp(task: Task, learner: Learner, alpha: float, dim: int, seed: int, **flags
 @alphas_option
 @click.option("--dims", type=Range(whole=True, ge=2), default="60,100", show_default=True, help="Dimensions.")
 @seeds_option("Independent instances per dimension.")
+@bayes_option
 @training_options
 @answered()
 def compare(
-    task: Task, learner: Learner, alphas: tuple[float, ...], dims: tuple[int, ...], seeds: int, **flags: Any
+    task: Task,
+    learner: Learner,
+    alphas: tuple[float, ...],
+    dims: tuple[int, ...],
+    seeds: int,
+    bayes: bool,
+    **flags: Any,
 ) -> Answer:
     """Theory beside training at several dimensions, with z-scores and the limit of infinite dimension.
 
@@ -167,13 +175,13 @@ def compare(
     """
     settings = _settings(flags)
     with progress("runs", len(alphas) * len(dims) * seeds) as step:
-        table = aim.compare(task, learner, alphas, dims, seeds, progress=lambda _: step(), **settings)
+        table = aim.compare(task, learner, alphas, dims, seeds, bayes=bayes, progress=lambda _: step(), **settings)
     rows = table.to_rows()
     numbers = [f"{name}{end}" for name in ("test_error", "train_loss") for end in ("_theory", "", "_err", "_z")]
     return Answer(
         value=rows,
         shown=[{**row, "dim": row["dim"] or "∞"} for row in rows],
-        columns=("alpha", "dim", "seeds", *numbers, "status"),
+        columns=("alpha", "dim", "seeds", *(["bayes_test_error"] if bayes else []), *numbers, "status"),
         title=table.setting,
         draw=lambda: plot.comparison(table),
     )

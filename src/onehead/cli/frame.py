@@ -175,7 +175,13 @@ def _rows(value: Mapping[str, Any] | Rows) -> Rows:
 def check_outputs(csv_file: str | None, plot: str | None) -> None:
     """Refuse files that cannot be written, or that the command reads, before any work is done."""
     said = click.get_current_context().params.items()
-    inputs = [file for name, word in said if name not in OUTPUTS and isinstance(word, str) for file in _read_from(word)]
+    words = [
+        word
+        for name, given in said
+        if name not in OUTPUTS
+        for word in (given if isinstance(given, tuple) else (given,))
+    ]
+    inputs = [file for word in words if isinstance(word, str) for file in _read_from(word)]
     if csv_file is not None:
         check_file("--csv", csv_file, never=inputs)
     if plot is not None:
@@ -195,7 +201,7 @@ def noted_of(found: Any, what: str = "points") -> list[str]:
     noted = [text for row in found.to_rows() for text in row.get("warnings", ())[:1]]
     if not noted:
         return []
-    return [f"{len(noted)} of {len(found)} {what} carry a note, which --json and --csv hold; the first: {noted[0]}"]
+    return [f"{len(noted)} of {len(found)} {what} carry a note, which --json holds; the first: {noted[0]}"]
 
 
 def failed_of(found: Any, what: str = "points") -> str:

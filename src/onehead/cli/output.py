@@ -32,6 +32,9 @@ __all__ = [
 ]
 
 
+LEFT = ("status", "evidence")  # columns of sentences, which begin at the left
+
+
 def print_json(value: Any) -> None:
     """Print one JSON value on standard output."""
     say(json.dumps(plain(value), allow_nan=False))
@@ -39,7 +42,7 @@ def print_json(value: Any) -> None:
 
 def print_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], title: str = "") -> None:
     """Print a table with one line per row."""
-    headers = [(column, column != "status") for column in columns]
+    headers = [(column, column not in LEFT) for column in columns]
     _print([[row.get(column) for column in columns] for row in rows], headers, title)
 
 

@@ -1,6 +1,7 @@
 """``onehead sparse``: sparse-token classification."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -15,11 +16,19 @@ from onehead.errors import InvalidArgument
 from onehead.fields import words_of
 from onehead.results import Result
 from onehead.sparse.task import MODELS
-from onehead.sweep.settings import Gate, Model, Queries, Total, Trials
+from onehead.sweep.settings import Gate, Model, Posterior, Queries, Total, Trials
 
 __all__ = ["command"]
 
 MODEL, QUERIES, TRIALS, ALPHA = words_of(Model), words_of(Queries), words_of(Trials), words_of(Total)["alpha"]
+POSTERIOR = words_of(Posterior)
+BEST = "of the best possible learner"
+GAP = {
+    "bayes_test_error": BEST,
+    "gap": "what is lost against it, relative",
+    "data_multiple": "samples over those that the best possible learner needs for this error",
+}
+bayes_option = click.option("--bayes", is_flag=True, help="The best possible learner of the same data beside it.")
 
 
 @click.group(cls=Guide)
@@ -49,8 +58,11 @@ def align(cases: list[Case]) -> Answer:
 @flag_of(QUERIES["dim"], help="Finite dimension: average over sampled queries (attention).")
 @flag_of(QUERIES["trials"], help="Sampled queries, with --dim.")
 @seed_option("Of the sampled queries.")
+@bayes_option
 @answered()
-def predict(cases: list[Case], model: str | None, test_length: int | None, seed: int, **queries: int | None) -> Answer:
+def predict(
+    cases: list[Case], model: str | None, test_length: int | None, seed: int, bayes: bool, **queries: int | None
+) -> Answer:
     """Test error, training loss and training error of a model, without training it."""
     finite = Queries(**given(queries)) if queries["dim"] is not None else None
     if finite is not None and (model not in (None, "attention") or test_length is not None):
@@ -64,14 +76,72 @@ def predict(cases: list[Case], model: str | None, test_length: int | None, seed:
             return sparse.predict(case.task, case.protocol, model=name, test_length=test_length)
 
         parts[name] = solve(cases, answer, f"predicting {name}")
+    best = solve(cases, _best, "best possible") if bayes else []
+    for part in parts.values():
+        for (*_, row), (_, found, _) in zip(part, best, strict=bool(best)):
+            row["bayes_test_error"] = None if found is None else found.test_error
 
     def draw(results: list[Any], x: list[float], axis: str) -> Any:
         found = {name: abscissa(part) for name, part in parts.items()}
-        return plot.error_curve({name: (x, results) for name, (results, x, _) in found.items()}, axis)
+        curves = {name: (x, results) for name, (results, x, _) in found.items()}
+        return plot.error_curve(curves, axis, best=abscissa(best)[1::-1] if best else None)
 
     trust = {"residual": "of the equations", "quadrature_error": "of the test error", "status": "in words"}
-    columns = {**sparse.Prediction.MEANINGS, **trust}
+    columns = {**sparse.Prediction.MEANINGS, **({"bayes_test_error": BEST} if bayes else {}), **trust}
     return answer_of([one for part in parts.values() for one in part], columns, title="Prediction", draw=draw)
+
+
+def _best(case: Case, _: Callable[[], None]) -> "sparse.Best":
+    return sparse.bayes(case.task, case.protocol.alpha)
+
+
+@command.command()
+@sparse_options
+@flag_of(ALPHA, ranged=True, help="Labelled sequences over dimension in all.")
+@click.option("--explain", is_flag=True, help="Say in words what the numbers mean.")
+@answered()
+def bayes(cases: list[Case], explain: bool) -> Answer:
+    """The best possible learner from the same data: what anybody could find who knows all but the signal direction.
+
+    Example: onehead sparse bayes --length 300 --strength 8 --alpha 0.035
+    """
+    solved = solve(cases, _best, "best possible")
+    columns = {**sparse.Best.MEANINGS, "status": "in words"}
+    found = answer_of(solved, columns, title="Best possible learner", draw=plot.best_error)
+    text = "\n\n".join(result.explain() for _, result, _ in solved if result is not None) if explain else ""
+    return replace(found, text=text)
+
+
+@command.command()
+@sparse_options
+@flag_of(ALPHA, ranged=True, help="Labelled sequences over dimension in all.")
+@flag_of(POSTERIOR["dim"])
+@flag_of(POSTERIOR["trials"])
+@flag_of(POSTERIOR["method"])
+@flag_of(POSTERIOR["start"])
+@flag_of(POSTERIOR["iterations"])
+@seed_option("Of all random numbers.")
+@answered()
+def amp(cases: list[Case], seed: int, **flags: Any) -> Answer:
+    """Message passing, or samples of the exact posterior, on finite data beside the theory of the best possible learner.
+
+    Example: onehead sparse amp --alpha 1 --strength 3 --dim 300 --trials 10
+    """
+    chosen = Posterior(**given(flags))
+
+    def answer(case: Case, advance: Callable[[], None]) -> Result:
+        return sparse.amp(case.task, case.protocol.alpha, seed=seed, progress=advance, **dict(chosen))
+
+    def draw(runs: list[Any], where: list[float], axis: str) -> Any:
+        return plot.best_error(*abscissa(solve(cases, _best, "best possible")), runs=(where, runs))
+
+    solved = solve(cases, answer, f"{chosen.method} at d = {chosen.dim}", steps=chosen.trials)
+    columns: dict[str, str] = {}
+    for name, meaning in sparse.AmpResult.MEANINGS.items():
+        columns[name] = meaning
+        if not name.endswith("_theory"):
+            columns[f"{name}_err"] = "standard error of the mean"
+    return answer_of(solved, {**columns, "status": "in words"}, title="Search for the signal", draw=draw)
 
 
 @command.command()
@@ -168,18 +238,19 @@ def map_(case: Case, x: tuple[str, tuple[float, ...]], y: tuple[str, tuple[float
 @command.command()
 @sparse_options
 @click.option("--alpha", type=type_of(ALPHA), help="All samples over dimension [alpha0 + alpha1].")
+@bayes_option
 @answered()
-def tune(case: Case, alpha: float | None) -> Answer:
+def tune(case: Case, alpha: float | None, bayes: bool) -> Answer:
     """Best split, bias rate, temperature and ridge, from the theory."""
     from onehead.sparse.verbs.tune import GRID
 
     with progress("grid search", GRID) as step:
-        found = sparse.tune(case.task, case.protocol, alpha=alpha, progress=step)
+        found = sparse.tune(case.task, case.protocol, alpha=alpha, bayes=bayes, progress=step)
     scanned = ("split", "sharpness", "ridge", "test_error")
     given_error = "of the flags as given, at the same number of samples"
     return Answer.of(
         found,
-        {"test_error": "predicted", "given_test_error": given_error},
+        {"test_error": "predicted", "given_test_error": given_error, **(GAP if bayes else {})},
         title="Tuned",
         rows=[dict(zip(scanned, values, strict=True)) for values in found.scan],
         draw=lambda: plot.tuned(found),

@@ -14,6 +14,7 @@ from onehead.errors import NotConverged
 from onehead.problem import Problem
 
 __all__ = [
+    "bayes_gap",
     "best_decay",
     "checkpoint_head",
     "counting",
@@ -44,6 +45,20 @@ def best_decay(words: Row, _seed: int) -> Row:
     point = best(task, learner, rest["alpha"])
     row = {key: getattr(point, key) for key in ("test_error", "test_error_clean", "train_loss", "rank", "q", "m")}
     return {"weight_decay": point.learner.decay, **row, "status": point.status, "kind": point.certificate.kind}
+
+
+def bayes_gap(words: Row, _seed: int) -> Row:
+    """A head at its best weight decay beside the best possible learner (A.7)."""
+    from onehead.aim.verbs.bayes import Yardstick  # noqa: PLC0415
+    from onehead.aim.verbs.tune import gap_to  # noqa: PLC0415
+
+    task, _, rest = problem_from_words(words)
+    tuned, yardstick = best_decay(words, _seed), Yardstick(task)
+    return {
+        **tuned,
+        **gap_to(yardstick, rest["alpha"], tuned["test_error"]),
+        "floor": yardstick.test_error(yardstick.power),
+    }
 
 
 def scaling_point(words: Row, _seed: int) -> Row:

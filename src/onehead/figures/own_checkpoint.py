@@ -14,7 +14,7 @@ from onehead.sweep import Table
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LOOKS = {law: LAWS[law] for law in ("trained", "marchenko-pastur", "noise")}
+LOOKS = {law: LAWS[law] for law in ("untied", "tied", "marchenko-pastur", "noise")}
 
 
 def draw(lab: Lab) -> Drawing:
@@ -43,10 +43,11 @@ def draw(lab: Lab) -> Drawing:
         entries.values(), entries.keys(), loc="outside lower center", ncols=len(entries), frameon=False, fontsize=8.0
     )
     what = f"four heads of {_title(lab.checkpoint)}" if lab.checkpoint else "nothing, no checkpoint was at hand"
-    caption = f"""Singular values of W_Q'W_K by rank (dots; triangles lie beyond the bulk edge), and what three laws expect at
-        each rank: the law of a trained head, Marchenko-Pastur, and two independent random matrices. Heads trained by ourselves
-        are tied and follow their law (best: the law with the lowest BIC; in small heads a simpler one may come close); heads of a real checkpoint are not tied (their symmetric share s is near one half), and
-        the law is laid beside them as a description, not a prediction. Shown beside ours: {what}. Ours: κ₀ = 0.5, Δ = 0.5,
+    caption = f"""Singular values of W_Q'W_K by rank (dots; triangles lie beyond the bulk edge), and what four laws expect at
+        each rank: the laws of an untied and of a tied head, Marchenko-Pastur, and two independent random matrices. Heads trained by
+        ourselves are tied and follow their law (best: the law with the lowest BIC; in small heads a simpler one may come close); heads
+        of a real checkpoint are not tied (their symmetric share s is near one half), and the laws are laid beside them as a
+        description, not a prediction. Shown beside ours: {what}. Ours: κ₀ = 0.5, Δ = 0.5,
         T = 2, λ = 0.01, d = {size["dim"]}."""
     return Drawing(picture=picture, caption=caption)
 

@@ -92,6 +92,8 @@ FIGURES = (
     Figure("sparse-long", "Long sequences separate attention from linear models", 9.9, 37.0),
     Figure("sparse-bias-rate", "The bias-rate landscape, with the anti-aligned region", 5.4, 58.0),
     Figure("own-best-decay", "Best weight decay against α for both parameterisations", 7.7, 62.0),
+    Figure("own-best-possible", "How far tuned weight decay is from the best possible learner", 60.0, 240.0),
+    Figure("own-bayes-amp", "Message passing of the best possible learner on real samples", 20.0, 120.0),
     Figure("own-cross-entropy", "Learning curve with cross-entropy", 6.1, 92.0),
     Figure("own-universality", "Universality: five laws of tokens", 15.4, 175.0),
     Figure("own-length", "Length generalisation: longer sequences than trained on", 4.3, 47.0),
@@ -99,6 +101,8 @@ FIGURES = (
     Figure("own-heads-spectra", "Singular values of untied heads: cross, causal self, hard labels", 3.0, 52.0),
     Figure("own-hard-labels", "Soft against hard labels, and the separability threshold", 5.0, 148.0),
     Figure("own-sectors", "Symmetric and antisymmetric part of a self-attention map", 4.0, 73.0),
+    Figure("own-hard-phase", "Long sequences: impossible, hard and easy to find the signal", 9.6, 57.0),
+    Figure("own-sparse-gap", "What two-step attention pays against the best possible learner", 19.6, 100.0),
     Figure("own-checkpoint", "What a real checkpoint looks like beside the law", 8.1, 47.0),
 )
 NAMES = tuple(figure.name for figure in FIGURES)
@@ -129,6 +133,7 @@ OUTLIERS = {
     "sparse-capacity": "the transition is wide at finite d and shifts its middle by a few percent",
     "sparse-bias-rate": QUERY,
     "own-best-decay": FEW_EIGENVALUES,
+    "own-bayes-amp": "finite size, about 4.5/d: the gap was 7 % at d = 60, 4 % at 120 and 2 % at 240",
     "own-universality": "a real effect, no error: tokens of another kurtosis see the trace of S differently at any d",
     "own-length": QUERY,
 }

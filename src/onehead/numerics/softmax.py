@@ -6,20 +6,26 @@ factorises over the columns of the row, and what is left are integrals over one 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.errors import OutsideDomain
 from onehead.numerics.gaussian import cumulative, density
 
 __all__ = ["Column", "SoftmaxRow"]
 
 Array = NDArray[np.float64]
+Places = NDArray[np.int64]
 
 STEP = 0.33  # of log t, and at most of a logit: integrands are analytic in a strip of half-width π/2, so that e^-30 is lost
 RADIUS = 7.5  # standard deviations of a logit
 SHARP = 0.01  # of a deviation: how sharp an order of logits is kept; the 0/1 error loses the square of it
+LARGEST_TABLE = 8_000_000  # numbers of a table over two variables t: standard deviations of 60 of logits and labels
+LARGEST = 700.0  # exponent that a number can hold; e^-(e^x) is nothing long before
+WIDE = 4.0 * STEP  # deviation from which on a Gaussian is smoother than a bump
+BUMP = 37.0  # to the left a bump of power one has ended here, to rounding
 LEFT, RIGHT = 24.0, 4.0  # e^x on one side and exp(-e^x) on the other are below 1e-10 there
 
 
@@ -45,7 +51,7 @@ class Column:
 
 def _bump(power: int, u: Array) -> Array:
     """e^(k u - e^u), the share of a column in t^k e^(-t Z), t e^h = e^u."""
-    return np.exp(power * u - np.exp(u))
+    return np.exp(power * u - np.exp(np.minimum(u, LARGEST)))
 
 
 def _normal(deviation: float, finest: float = 0.25) -> tuple[Array, Array]:
@@ -54,6 +60,63 @@ def _normal(deviation: float, finest: float = 0.25) -> tuple[Array, Array]:
     x = step * np.arange(-np.ceil(RADIUS / step), np.ceil(RADIUS / step) + 1.0)
     weights = np.exp(-0.5 * x * x)
     return deviation * x, weights / weights.sum()
+
+
+def _mean_bump(power: int, x: Array, deviation: float) -> Array:
+    """Mean of a bump over a Gaussian logit that is added to every value of ``x``.
+
+    Of a wide one nodes are laid over the bump, which is narrow, and the bump of power zero is the integral of that of power one.
+    """
+    if deviation < WIDE:
+        h, w = _normal(deviation)
+        return np.asarray(_bump(power, np.add.outer(x, h)) @ w)
+    u = np.arange(-BUMP, RIGHT, STEP)
+    beyond = np.subtract.outer(-x, -u) / deviation
+    if power == 0:
+        return np.asarray(cumulative(beyond) @ (STEP * _bump(1, u)))
+    return np.asarray(density(beyond) @ (STEP / deviation * _bump(power, u)))
+
+
+def _means(line: Array, deviation: float) -> tuple[Array, Array]:
+    """Means of the bumps of powers one and zero over a Gaussian logit that is added to every value of a line."""
+    if deviation >= WIDE:
+        one, none = (
+            np.concatenate([_mean_bump(k, part, deviation) for part in np.array_split(line, 1 + len(line) // 20_000)])
+            for k in (1, 0)
+        )
+        return one, none
+    free, chances = _normal(deviation)
+    centre = np.exp(np.minimum(line, LARGEST))
+    one, none = np.zeros_like(line), np.zeros_like(line)
+    with np.errstate(over="ignore"):  # far beyond where the bump has ended
+        for g, w in zip(np.exp(np.minimum(free, LARGEST)), chances, strict=True):
+            bump = w * np.exp(-g * centre)
+            none += bump
+            one += g * bump
+    return one * centre, none
+
+
+def _on_a_line(column: Column, left: Array) -> tuple[Array, Array, Places, Places, Array]:
+    """Labels with their weights; and all sums of a value of ``left``, STEP apart, and slope times a label, on a line of values: the
+    place of a sum is that of the value plus that of the label.
+
+    Where the slope is so small that the line would be longer than the table of sums, it is the table.
+    """
+    deviation, slope = float(np.sqrt(column.Q)), column.slope
+    label, weights = _normal(deviation)
+    apart = float(label[1] - label[0])
+    parts = int(np.ceil(STEP / max(abs(slope) * apart, 1e-300))) if abs(slope) * apart * len(label) > STEP else 0
+    if parts == 0:
+        sums = np.add.outer(left, slope * label)
+        return label, weights, np.arange(len(left)) * len(label), np.arange(len(label)), sums.ravel()
+    apart = STEP / (parts * abs(slope))
+    count = int(np.ceil(RADIUS * deviation / apart))
+    steps = np.arange(-count, count + 1)
+    label = np.asarray(apart * steps, dtype=np.float64)
+    weights = np.exp(-0.5 * (label / deviation) ** 2)
+    line = left[0] + STEP / parts * (np.arange(parts * (len(left) - 1) + 2 * count + 1) - count)
+    turned = count + int(np.sign(slope)) * steps
+    return label, weights / weights.sum(), parts * np.arange(len(left)), turned, line
 
 
 @dataclass(frozen=True)
@@ -90,8 +153,7 @@ class SoftmaxRow:
     def _moment(self, power: int, variances: Sequence[float]) -> Array:
         """E p_b^k for a column of each kind, of a softmax whose logits have these variances."""
         x = self._line(variances)
-        nodes = [_normal(float(np.sqrt(variance))) for variance in variances]
-        shares, rest = ([_bump(k, np.add.outer(x, h)) @ w for h, w in nodes] for k in (power, 0))
+        shares, rest = ([_mean_bump(k, x, float(np.sqrt(variance))) for variance in variances] for k in (power, 0))
         return STEP * np.array([line.sum() for line in self._of_row(shares, rest)])
 
     def _summed(self, moments: Array) -> float:
@@ -102,28 +164,40 @@ class SoftmaxRow:
         """E sum p²."""
         return self._summed(self._moment(2, self._learner))
 
-    @cached_property
+    @property
     def yy(self) -> float:
         """E sum y²."""
-        return self._summed(self._moment(2, self._labels))
+        return self._of_labels.pp
+
+    @property
+    def _of_labels(self) -> "SoftmaxRow":
+        """The row of a learner that is the label itself: the same whoever learns, and asked for again and again."""
+        return _remembered(tuple(Column(column.count, column.Q, column.Q, column.Q) for column in self.columns))
 
     @cached_property
     def py(self) -> float:
-        """E sum p y, an integral over two variables t."""
+        """E sum p y, an integral over two variables t.
+
+        Given its label, a logit is Gaussian around slope times it: what its column adds depends on log t plus that alone, and labels
+        are taken so far apart that these sums lie on one line.
+        """
         left, right = self._line(self._learner), self._line(self._labels)
+        if len(left) * len(right) > LARGEST_TABLE:
+            raise OutsideDomain(
+                f"logits of standard deviation {np.sqrt(max(self._learner)):.3g} with labels of {np.sqrt(max(self._labels)):.3g} are too "
+                "wide for an average over their softmax; use a larger weight_decay, or a smaller beta or beta0."
+            )
         shares, rest = [], []
         for column in self.columns:
-            label, weights = _normal(float(np.sqrt(column.Q)))
-            free, chances = _normal(float(np.sqrt(column.spare)))
-            # given its label, the logit is Gaussian around the logarithm of this
-            centre = np.exp(np.add.outer(left, column.slope * label))
-            own, own_rest = np.zeros_like(centre), np.zeros_like(centre)
-            for g, w in zip(np.exp(free), chances, strict=True):
-                bump = w * np.exp(-g * centre)
-                own_rest += bump
-                own += g * bump
-            shares.append((own * centre * weights) @ _bump(1, np.add.outer(right, label)).T)
-            rest.append((own_rest * weights) @ _bump(0, np.add.outer(right, label)).T)
+            label, weights, first, steps, line = _on_a_line(column, left)
+            own, own_rest = _means(line, float(np.sqrt(column.spare)))
+            here, there = (_bump(k, np.add.outer(right, label)).T for k in (1, 0))
+            tables = np.empty((2, len(left), len(right)))
+            for rows in np.array_split(np.arange(len(left)), 1 + len(left) * len(label) // LARGEST_TABLE):
+                places = np.add.outer(first[rows], steps)
+                tables[0, rows], tables[1, rows] = (own[places] * weights) @ here, (own_rest[places] * weights) @ there
+            shares.append(tables[0])
+            rest.append(tables[1])
         return self._summed(STEP**2 * np.array([table.sum() for table in self._of_row(shares, rest)]))
 
     @cached_property
@@ -132,15 +206,18 @@ class SoftmaxRow:
         x = self._line(self._learner)
         rest = np.ones_like(x)
         for column in self.columns:
-            h, w = _normal(float(np.sqrt(column.q)))
-            rest *= (_bump(0, np.add.outer(x, h)) @ w) ** column.count
+            rest *= _mean_bump(0, x, float(np.sqrt(column.q))) ** column.count
         return float(STEP * (_bump(0, x) - rest).sum())
 
     @cached_property
     def yh(self) -> float:
         """E sum y h, by Stein's identity m times E y (1 - y) for every column."""
-        spread = self._moment(1, self._labels) - self._moment(2, self._labels)
-        return self._summed(np.array([column.m for column in self.columns]) * spread)
+        return self._summed(np.array([column.m for column in self.columns]) * self._of_labels._spread)
+
+    @cached_property
+    def _spread(self) -> Array:
+        """E p (1 - p) for a column of each kind."""
+        return self._moment(1, self._learner) - self._moment(2, self._learner)
 
     @cached_property
     def missed(self) -> float:
@@ -167,3 +244,9 @@ class SoftmaxRow:
             here = sum(w * _bump(1, centre + g) for g, w in zip(given, chances, strict=True))
             shares.append((density(x / np.sqrt(column.q)) / np.sqrt(column.q))[:, None] * here)
         return 1.0 - self._summed(top * step * STEP * np.array([table.sum() for table in self._of_row(shares, rest)]))
+
+
+@lru_cache(maxsize=64)
+def _remembered(columns: tuple[Column, ...]) -> SoftmaxRow:
+    """A row that is kept with what is known of it."""
+    return SoftmaxRow(columns)

@@ -1,13 +1,18 @@
+from onehead.plot._aim import best_possible as best_possible
 from onehead.plot._aim import learning_curve as learning_curve
 from onehead.plot._aim import spectrum as spectrum
 from onehead.plot._aim import tuning as tuning
+from onehead.plot._course import course as course
+from onehead.plot._maps import heat_map as heat_map
 from onehead.plot._scaling import features as features
 from onehead.plot._scaling import phases as phases
 from onehead.plot._scaling import predicted_exponents as predicted_exponents
 from onehead.plot._scaling import scaling as scaling
 from onehead.plot._sparse import alignment as alignment
+from onehead.plot._sparse import best_error as best_error
 from onehead.plot._sparse import capacity as capacity
 from onehead.plot._sparse import error_curve as error_curve
+from onehead.plot._sparse import hard_phase as hard_phase
 from onehead.plot._sparse import landscape as landscape
 from onehead.plot._sparse import oracle as oracle
 from onehead.plot._sparse import tuned as tuned
@@ -15,6 +20,7 @@ from onehead.plot._training import comparison as comparison
 from onehead.plot._training import message_passing as message_passing
 from onehead.plot._training import trained_spectrum as trained_spectrum
 from onehead.plot._training import training_points as training_points
+from onehead.plot._weights import head_page as head_page
 from onehead.plot._weights import head_pages as head_pages
 from onehead.plot._weights import head_spectrum as head_spectrum
 from onehead.plot._weights import survey_map as survey_map

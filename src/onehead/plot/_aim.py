@@ -4,17 +4,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onehead.plot.style import ACCENT, ALPHA, GREY, THEORY, TRAINING, bulks, dress, fresh_axes, unusual
+from onehead.aim.words import threshold_marks
+from onehead.plot.style import ACCENT, ALPHA, BEST, GREY, THEORY, TRAINING, bulks, dress, fresh_axes, unusual
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from numpy.typing import NDArray
 
+    from onehead.aim.task import Task
+    from onehead.aim.verbs.bayes import BestCurve
     from onehead.aim.verbs.curve import Curve
     from onehead.aim.verbs.spectrum import Spectrum
     from onehead.aim.verbs.thresholds import Thresholds
     from onehead.aim.verbs.tune import Tuned
 
-__all__ = ["learning_curve", "spectrum", "tuning"]
+__all__ = ["best_possible", "learning_curve", "spectrum", "tuning"]
+
+BEST_POSSIBLE = "best possible (known model)"
 
 
 def learning_curve(
@@ -34,26 +40,44 @@ def learning_curve(
     noisy, clean = (curve.column(name)[order] for name in ("test_error", "test_error_clean"))
     axes.plot(alpha, noisy, color=THEORY, lw=1.9, label=f"test error ({label})", marker=single)
     axes.plot(alpha, clean, color=THEORY, lw=1.3, ls="--", label="test error, clean labels", marker=single)
+    if curve.best is not None:
+        best = curve.column("bayes_test_error")[order]
+        axes.plot(alpha, best, color=BEST, lw=1.6, ls=":", label=BEST_POSSIBLE, marker=single)
     axes.plot(alpha, loss, color=ACCENT, lw=1.3, ls="-.", label="objective per sample", marker=single)
-    steps = np.diff(alpha)
-    log = "x" if len(alpha) > 2 and steps[-1] > 4.0 * steps[0] else ""  # a logarithmic range was asked for
     top = float(np.nanmax([np.nanmax(noisy), np.nanmax(loss)]))
     if thresholds is not None:
         _mark_thresholds(axes, thresholds, float(alpha[0]), float(alpha[-1]))
-    return dress(axes, ALPHA, "error", _describe(curve), log=log, ylim=(0.0, 1.18 * top), legend="center right")
+    return dress(axes, ALPHA, "error", _describe(curve), log=_log(alpha), ylim=(0.0, 1.18 * top), legend="center right")
+
+
+def _log(alpha: "NDArray[np.float64]") -> str:
+    """Which axes have a logarithm: that of sample ratios, if a logarithmic range was asked for."""
+    steps = np.diff(alpha)
+    return "x" if len(alpha) > 2 and steps[-1] > 4.0 * steps[0] else ""
+
+
+def best_possible(found: "BestCurve", *, axes: "Axes | None" = None) -> "Axes":
+    """Errors of the best possible learner against α: its best answer, clean and noisy, its estimate as a head, and the floor."""
+    axes = axes if axes is not None else fresh_axes()
+    alpha = found.column("alpha")
+    order = np.argsort(alpha)
+    alpha, single = alpha[order], "o" if len(alpha) == 1 else ""
+    lines = (
+        ("test_error", THEORY, "-", "best possible"),
+        ("test_error_clean", THEORY, "--", "best possible, clean labels"),
+        ("plugin_error", ACCENT, "-.", "head with the estimate itself"),
+    )
+    for name, colour, dash, label in lines:
+        axes.plot(alpha, found.column(name)[order], color=colour, lw=1.6, ls=dash, label=label, marker=single)
+    floor = next((float(point.floor) for point in found.points if hasattr(point, "floor")), None)
+    if floor is not None:
+        axes.axhline(floor, color=GREY, lw=0.9, ls=":", label="infinitely many samples")
+    return dress(axes, ALPHA, "error", _described(found.task), log=_log(alpha), ylim=(0.0, None), legend="upper right")
 
 
 def _mark_thresholds(axes: "Axes", thresholds: "Thresholds", low: float, high: float) -> None:
     """Thin vertical lines with their names along the top, each on its own height so that names never meet."""
-    names = [
-        ("emergence", thresholds.emergence),
-        ("interpolation", thresholds.interpolation),
-        ("Bayes-optimal recovery", thresholds.bayes_optimal),
-        ("direct interpolation", thresholds.direct),
-        ("perfect recovery", thresholds.recovery),
-    ]
-    inside = sorted((value, name) for name, value in names if value is not None and low <= value <= high)
-    for i, (value, name) in enumerate(inside):
+    for i, (value, name) in enumerate(threshold_marks(thresholds.task, thresholds, low, high)):
         axes.axvline(value, color=GREY, lw=0.8, ls=":")
         axes.annotate(
             name,
@@ -68,17 +92,22 @@ def _mark_thresholds(axes: "Axes", thresholds: "Thresholds", low: float, high: f
         )
 
 
-def _describe(curve: "Curve") -> str:
-    task, learner = curve.task, curve.learner
+def _described(task: "Task", *learner: str) -> str:
+    """A task in a few symbols, and what is said of the learner."""
     kappa0 = getattr(task.target, "kappa0", None)
     parts = [
         rf"$\kappa_0={kappa0:g}$" if kappa0 is not None else type(task.target).__name__,
         rf"$\Delta={task.noise:g}$",
         rf"$T={task.tokens}$",
-        rf"$\lambda={learner.weight_decay}$",
-        learner.param,
+        *learner,
         *unusual(task),
     ]
+    return ", ".join(parts)
+
+
+def _describe(curve: "Curve") -> str:
+    learner = curve.learner
+    parts = [_described(curve.task, rf"$\lambda={learner.weight_decay}$", learner.param)]
     if learner.width < 1.0:
         parts.append(rf"$\kappa={learner.width:g}$")
     if str(learner.loss) != "squared":
@@ -157,5 +186,7 @@ def tuning(tuned: "Tuned", *, axes: "Axes | None" = None) -> "Axes":
         label = rf"best, $\lambda={tuned.weight_decay:.3g}$"
         axes.plot([tuned.weight_decay], [tuned.test_error], "o", color=TRAINING, ms=7, label=label)
         axes.axvspan(max(tuned.flat_from, scan[0][0]), tuned.flat_to, color=TRAINING, alpha=0.12, lw=0.0)
+    if tuned.bayes_test_error is not None:
+        axes.axhline(tuned.bayes_test_error, color=BEST, lw=1.6, ls=":", label=BEST_POSSIBLE)
     title = rf"$\alpha={tuned.point.alpha:g}$: {tuned.certificate.status}"
     return dress(axes, r"weight decay $\lambda$", "test error", title, log="xy")

@@ -5,14 +5,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onehead.plot.style import ACCENT, THEORY, TRAINING, cell_edges, dress, fresh_axes
+from onehead.plot.style import ACCENT, GREY, THEORY, TRAINING, cell_edges, dress, fresh_axes, guide
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from onehead.sparse import Alignment, Capacity, Landscape, Oracle, Prediction, TrainingResult, Tuned
+    from onehead.sparse import (
+        Alignment,
+        AmpResult,
+        Best,
+        Capacity,
+        Landscape,
+        Oracle,
+        Prediction,
+        TrainingResult,
+        Tuned,
+    )
 
-__all__ = ["alignment", "capacity", "error_curve", "landscape", "oracle", "tuned"]
+__all__ = ["alignment", "best_error", "capacity", "error_curve", "hard_phase", "landscape", "oracle", "tuned"]
 
 COLOURS = {"attention": THEORY, "pooled": TRAINING, "vectorised": ACCENT}
 STYLES = {"attention": "-", "pooled": "--", "vectorised": ":"}
@@ -60,10 +70,13 @@ def error_curve(
     name: str = "alpha",
     axes: "Axes | None" = None,
     runs: "Mapping[str, tuple[Sequence[float], Sequence[TrainingResult]]] | None" = None,
+    best: "tuple[Sequence[float], Sequence[Best]] | None" = None,
 ) -> "Axes":
-    """Predicted test error of the models against ``x``, measurements (with standard errors) laid over it."""
+    """Predicted test error of the models against ``x``, measurements (with standard errors) and the best possible laid over it."""
     axes = axes if axes is not None else fresh_axes()
     seen: list[float] = []
+    if best is not None:
+        _best_line(axes, *best)
     for model, (x, results) in curves.items():
         axes.plot(x, [r.test_error for r in results], color=COLOURS[model], linestyle=STYLES[model], label=model)
         seen += list(x)
@@ -73,6 +86,63 @@ def error_curve(
         seen += list(x)
     axes.set_ylim(bottom=0.0)
     return _finish(axes, name, seen, "test error")
+
+
+def _best_line(axes: "Axes", x: Sequence[float], results: "Sequence[Best]") -> None:
+    """The best possible learner, wide and grey as any rule is elsewhere; message passing where it stays behind."""
+    axes.plot(x, [r.test_error for r in results], color="0.75", linewidth=4.0, label="best possible learner")
+    if any(r.hard for r in results):
+        behind = [r.test_error_amp if r.hard else np.nan for r in results]
+        axes.plot(x, behind, color=GREY, linestyle=(0, (1, 1.2)), linewidth=1.8, label="message passing, hard phase")
+
+
+def best_error(
+    results: "Sequence[Best]",
+    x: Sequence[float],
+    name: str = "alpha",
+    axes: "Axes | None" = None,
+    runs: "tuple[Sequence[float], Sequence[AmpResult]] | None" = None,
+) -> "Axes":
+    """Error of the best possible learner against ``x``; against length or strength the phases, where there are any.
+
+    Measurements, with standard errors, are laid over the errors.
+    """
+    if runs is None and name in ("length", "strength") and any(r.algorithmic_threshold is not None for r in results):
+        return hard_phase(results, x, name, axes)
+    axes = axes if axes is not None else fresh_axes()
+    _best_line(axes, x, results)
+    axes.plot(x, [r.floor for r in results], color=THEORY, linestyle="--", linewidth=1.2, label="signal known")
+    if runs is not None:
+        where, found = runs
+        label = f"{found[0].method}, d = {found[0].dim}" if found else ""
+        means, errors = [r.test_error for r in found], [r.errors["test_error"] for r in found]
+        axes.errorbar(where, means, errors, fmt="o", ms=4, color=TRAINING, label=label)
+    if name == "alpha" and results and results[0].algorithmic_threshold is not None:
+        guide(axes, x=results[0].information_threshold, text="possible from here on", at=0.6)
+        guide(axes, x=results[0].algorithmic_threshold, text="easy from here on", at=0.6)
+    axes.set_ylim(bottom=0.0)
+    return _finish(axes, name, x, "test error")
+
+
+def hard_phase(
+    results: "Sequence[Best]", x: Sequence[float], name: str = "length", axes: "Axes | None" = None
+) -> "Axes":
+    """Samples from which the signal can be found, and found quickly, against ``x``; for balanced classes those of the two steps, too."""
+    axes = axes if axes is not None else fresh_axes()
+    kept = [(at, r) for at, r in zip(x, results, strict=True) if r.algorithmic_threshold is not None]
+    where = [at for at, _ in kept]
+    possible, easy = (
+        [float(getattr(r, key)) for _, r in kept] for key in ("information_threshold", "algorithmic_threshold")
+    )
+    axes.plot(where, easy, color=THEORY, label="message passing finds it")
+    axes.plot(where, possible, color=ACCENT, linestyle="--", label="anybody could find it")
+    axes.fill_between(where, possible, easy, color=TRAINING, alpha=0.18, linewidth=0.0, label="hard")
+    if all(r.task.positive_rate == 0.5 for _, r in kept):
+        steps = [4.0 * r.task.length / (r.task.strength**3 * r.task.signal_tokens**2) for _, r in kept]
+        axes.plot(where, steps, color=TRAINING, linestyle="-.", label="two gradient steps")
+    _finish(axes, name, where, WORDS["alpha"])
+    axes.set_yscale("log")
+    return axes
 
 
 def capacity(

@@ -103,6 +103,9 @@ def comparison(table: "Comparison", *, axes: "Axes | None" = None) -> "Axes":
                 )  # fmt: skip
                 line = np.array([0.0, float(inverse.max())])
                 axes.plot(line + shift, (limit.value + limit.slope * line) / theory, color=colour, lw=0.9, ls=":")
+        if table.best is not None:
+            best = float(table.best.column("test_error")[k]) / theory
+            axes.axhline(best, color=colour, lw=1.2, ls=(0, (1, 2)), label=f"best possible, α = {point.alpha:g}")
     axes.axhline(1.0, color=THEORY, lw=1.9, label="theory")
     axes.axvline(0.0, color=GREY, lw=0.8)
     axes.set_xlim(-0.06 * widest, 1.08 * widest)

@@ -1,21 +1,21 @@
-"""Pictures of a checkpoint: every head as a small panel with its laws, and a map of all heads."""
+"""Pictures of a checkpoint: every head as a small panel with its laws, a page of one head, and a map of all."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onehead.plot.style import LAWS, TRAINING, dress, fresh_axes
+from onehead.plot.style import LAWS, TRAINING, VERDICTS, dress, fresh_axes, panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from onehead.weights.report import HeadReport
 
-__all__ = ["head_pages", "head_spectrum", "survey_map"]
+__all__ = ["head_page", "head_pages", "head_spectrum", "survey_map"]
 
-SHORT = {"trained": "trained", "marchenko-pastur": "MP", "noise": "noise", "power-law": "power"}
 COLUMNS, ROWS = 12, 8
+DECADE = 30.0  # a larger range needs a logarithm
 
 
 def head_spectrum(head: "HeadReport", *, axes: "Axes | None" = None, small: bool = False) -> "Axes":
@@ -26,7 +26,7 @@ def head_spectrum(head: "HeadReport", *, axes: "Axes | None" = None, small: bool
     ranks = np.arange(1, values.size + 1)
     size = 1.6 if small else 3.5
     for fit in head.fits:
-        if small and fit.law == "power-law":
+        if small and fit.law not in (head.best_law, "noise"):
             continue
         colour, line, text = LAWS[fit.law]
         axes.plot(ranks[beyond:], fit.expected, color=colour, ls=line, lw=0.9 if small else 1.6, label=text)
@@ -38,7 +38,7 @@ def head_spectrum(head: "HeadReport", *, axes: "Axes | None" = None, small: bool
     axes.set_ylim(0.0, 1.06 * max(float(values[0]), head.bulk_edge or 0.0))
     axes.set_xlim(0.0, values.size + 1.0)
     if not small:
-        title = f"layer {head.layer}, head {head.head}: {head.verdict}"
+        title = f"layer {head.layer}, head {head.head}: {head.verdict or 'no verdict'}"
         dress(axes, "rank", r"singular value of $W_Q^\top W_K$", title, title_size=8.5, fontsize=8.0)
     return axes
 
@@ -59,7 +59,7 @@ def head_pages(heads: "Sequence[HeadReport]") -> "Iterator[Axes]":
         for head, axes in zip(part, grid.ravel(), strict=False):
             axes.axis("on")
             _panel(head, axes)
-        _legend(figure, grid[0, 0], part)
+        _legend(figure, part, grid.ravel().tolist())
         yield grid[0, 0]
 
 
@@ -74,53 +74,107 @@ def _panel(head: "HeadReport", axes: "Axes") -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=5, length=1.5, pad=1)
     axes.locator_params(nbins=3)
-    best = f"  {SHORT[head.best_law]}" if head.best_law else ""
-    colour = LAWS[head.best_law][0] if head.best_law else "#333333"
-    axes.set_title(f"L{head.layer} H{head.head}{best}", fontsize=6, pad=2, color=colour)
+    colour = VERDICTS.get(head.verdict or "", "#333333")
+    axes.set_title(f"L{head.layer} H{head.head}  {head.verdict or ''}", fontsize=6, pad=2, color=colour)
 
 
-def _legend(figure: Any, axes: "Axes", heads: "Sequence[HeadReport]") -> None:
-    """One legend for the page; a triangle is explained even if the first panel has none."""
-    from matplotlib.lines import Line2D
-
-    handles, labels = axes.get_legend_handles_labels()
-    if any(head.outliers for head in heads) and "outliers" not in labels:
-        handles.append(Line2D([], [], marker="^", ls="none", color=TRAINING, ms=4))
-        labels.append("outliers")
-    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False, fontsize=7)
+def _legend(figure: Any, heads: "Sequence[HeadReport]", grid: "Sequence[Axes]") -> None:
+    """One legend for the page, with whatever some panel shows."""
+    entries = {
+        label: handle
+        for axes in grid[: len(heads)]
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(
+        entries.values(), entries.keys(), loc="outside upper center", ncols=len(entries), frameon=False, fontsize=7
+    )
     figure.supxlabel("rank", fontsize=7)
     figure.supylabel(r"singular value of $W_Q^\top W_K$", fontsize=7)
 
 
+def head_page(head: "HeadReport") -> "Axes":
+    """One head on a page: singular values with every law, the same over those of random heads, and the evidence in words."""
+    figure, (left, right) = panels(1, 2, width=5.2, height=3.9)
+    head_spectrum(head, axes=left)
+    _against_random(head, right)
+    lines = [f"layer {head.layer}, head {head.head}: {head.verdict or 'no verdict'}", head.evidence]
+    if head.comparison:
+        lines.append(head.comparison)
+    if head.false_alarm is not None:
+        lines.append(
+            f"random heads of this shape get another word than noise in at most {head.false_alarm:.1%} of cases"
+        )
+    left.set_title("", loc="left")
+    figure.suptitle("\n".join(lines), fontsize=8.5, x=0.01, ha="left", color="#333333")
+    first: Axes = left
+    return first
+
+
+def _against_random(head: "HeadReport", axes: "Axes") -> None:
+    """Singular values over what the law of two random matrices of the shape expects at each rank, at equal medians."""
+    from onehead.weights.initial import product_law
+
+    possible = min(head.head_dim, head.hidden)
+    values = head.singular_values[:possible]
+    t, _, mass = product_law(round(head.head_dim / head.hidden, 6))
+    share = 1.0 - (np.arange(possible) + 0.5) / possible
+    expected = np.sqrt(np.interp(share, np.cumsum(mass) - 0.5 * mass, t))
+    ratio = values / expected
+    kept = ratio > 0.0
+    ratio = ratio[kept] / np.median(ratio[kept])
+    axes.plot(np.arange(1, possible + 1)[kept], ratio, "o", color=TRAINING, ms=3.0, mew=0.0)
+    axes.axhline(1.0, color=LAWS["noise"][0], lw=1.2, ls=LAWS["noise"][1])
+    dress(
+        axes,
+        "rank",
+        "value over that of random weights",
+        "",
+        log="y" if ratio.max() > DECADE * ratio.min() else "",
+        legend=None,
+    )
+
+
 def survey_map(heads: "Sequence[HeadReport]") -> "Axes":
-    """Three maps, layers down and heads across: symmetric share, outliers, and how far ahead the trained-head law is."""
+    """Four maps, layers down and heads across: verdict, strength of the largest outlier, effective rank, symmetric share."""
+    from matplotlib.colors import ListedColormap
     from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
 
     stacks = [head.module.replace(f".{head.layer}.", ".*.") for head in heads]
     places = sorted({(stack, head.layer) for stack, head in zip(stacks, heads, strict=True)})
     columns = sorted({int(head.head or 0) for head in heads})
-    width, height = 0.9 + 0.17 * len(columns), 1.3 + 0.2 * len(places)
-    figure = Figure(figsize=(3 * max(width, 2.6), height), layout="constrained")
-    grid = figure.subplots(1, 3)
-    panels: tuple[tuple[str, str, list[Any], float, float | None], ...] = (
-        ("symmetric share of ‖A‖²", "viridis", [head.symmetric_share for head in heads], 0.5, 1.0),
-        ("outliers", "OrRd", [len(head.outliers) for head in heads], 0, None),
-        ("trained-head law ahead by (BIC)", "RdBu", [_lead(head) for head in heads], -10.0, 10.0),
+    width, height = 0.9 + 0.17 * len(columns), 1.6 + 0.2 * len(places)
+    figure = Figure(figsize=(4 * max(width, 2.6), height), layout="constrained")
+    grid = figure.subplots(1, 4)
+    words = [*VERDICTS]
+    colours = ListedColormap([*VERDICTS.values()])
+    maps: tuple[tuple[str, Any, list[Any], float | None, float | None], ...] = (
+        ("verdict", colours, [words.index(h.verdict) if h.verdict else np.nan for h in heads], -0.5, len(words) - 0.5),
+        ("largest outlier over the bulk edge", "OrRd", [max(h.strength, 1.0) for h in heads], 1.0, None),
+        ("effective rank over head_dim", "viridis", [_effective(head) for head in heads], 0.0, 1.0),
+        ("symmetric share of ‖A‖²", "RdBu_r", [head.symmetric_share for head in heads], 0.0, 1.0),
     )
-    for axes, (title, colours, numbers, low, high) in zip(grid, panels, strict=True):
+    for axes, (title, look, numbers, low, high) in zip(grid, maps, strict=True):
         table = np.full((len(places), len(columns)), np.nan)
         for head, stack, number in zip(heads, stacks, numbers, strict=True):
             table[places.index((stack, head.layer)), columns.index(int(head.head or 0))] = number
-        image = axes.imshow(table, cmap=colours, vmin=low, vmax=high, aspect="auto")
-        bar = figure.colorbar(image, ax=axes, shrink=0.9)
-        bar.ax.tick_params(labelsize=6)
+        image = axes.imshow(table, cmap=look, vmin=low, vmax=high, aspect="auto", interpolation="nearest")
+        if title != "verdict":
+            bar = figure.colorbar(image, ax=axes, shrink=0.9)
+            bar.ax.tick_params(labelsize=6)
         axes.set_title(title, fontsize=8, loc="left")
         axes.set_xlabel("head", fontsize=7)
         axes.set_ylabel("layer", fontsize=7)
         axes.tick_params(labelsize=6, length=2)
         _ticks(axes, columns, [layer for _, layer in places])
+    patches = [Patch(color=colour, label=word) for word, colour in VERDICTS.items()]
+    figure.legend(handles=patches, loc="outside lower left", ncols=len(patches), frameon=False, fontsize=7)
     first: Axes = grid[0]
     return first
+
+
+def _effective(head: "HeadReport") -> float:
+    return (head.effective_rank_nuclear or np.nan) / max(min(head.head_dim, head.hidden), 1)
 
 
 def _ticks(axes: "Axes", columns: list[int], layers: list[int]) -> None:
@@ -128,10 +182,3 @@ def _ticks(axes: "Axes", columns: list[int], layers: list[int]) -> None:
     across, down = max(1, -(-len(columns) // 16)), max(1, -(-len(layers) // 16))
     axes.set_xticks(range(0, len(columns), across), [str(number) for number in columns[::across]])
     axes.set_yticks(range(0, len(layers), down), [str(number) for number in layers[::down]])
-
-
-def _lead(head: "HeadReport") -> float:
-    """BIC of the best rival minus that of the trained-head law; positive where the law is ahead."""
-    trained = head.fit("trained")
-    rivals = [fit.bic for fit in head.fits if fit.law != "trained"]
-    return min(rivals) - trained.bic if trained is not None and rivals else float("nan")

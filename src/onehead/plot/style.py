@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from onehead.aim.task import Task
 
 __all__ = [
-    "ACCENT", "ALPHA", "GREY", "LAWS", "OVERLAPS", "SERIES", "THEORY", "TRAINING", "bare", "bulks", "cell_edges",
+    "ACCENT", "ALPHA", "BEST", "GREY", "LAWS", "OVERLAPS", "SERIES", "THEORY", "TRAINING", "VERDICTS", "bare", "bulks",
+    "cell_edges",
     "dress", "finish", "fresh_axes", "guide", "histogram", "panels", "save", "theory_line", "training_marks", "unusual",
     "write_picture",
 ]  # fmt: skip
@@ -30,13 +31,16 @@ THEORY = "#1f4e9c"
 ACCENT = "#3a8f8f"
 TRAINING = "#d1641d"
 GREY = "#7a7a7a"
+BEST = "#2d2d2d"  # the best possible learner, dotted wherever it stands beside others
 OVERLAPS = {"q": "q = |S|²/d", "m": "m = Tr S'S*/d", "sigma": "Σ"}
 LAWS = {  # of singular values: colour, line, legend
-    "trained": (THEORY, "-", "trained-head law"),
+    "untied": (THEORY, "-", "untied head"),
+    "tied": ("#5b8fd6", (0, (5, 1.2)), "tied head"),
     "marchenko-pastur": (ACCENT, "--", "Marchenko-Pastur"),
     "noise": (GREY, ":", "two random matrices"),
     "power-law": ("#9467bd", "-.", "power law"),
 }
+VERDICTS = {"low rank": "#6a3d9a", "features": TRAINING, "deformed": ACCENT, "noise": "#c9c9c9"}  # colour of each word
 ALPHA = r"samples per squared dimension, $\alpha = n/d^2$"
 
 

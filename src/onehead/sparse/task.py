@@ -24,6 +24,8 @@ __all__ = [
     "Model",
     "Protocol",
     "Sample",
+    "Search",
+    "Start",
     "Task",
     "check_model",
     "check_test_length",
@@ -32,6 +34,8 @@ __all__ = [
 ]
 
 Model = Literal["attention", "pooled", "vectorised"]
+Search = Literal["amp", "gibbs"]  # for the signal: message passing, or samples of the exact posterior
+Start = Literal["uninformed", "truth"]  # of such a search
 Activation = Literal["sigmoid", "step", "relu", "power"]  # gate of element-wise attention
 Mode = Literal[
     "reduced", "tokens", "joint"

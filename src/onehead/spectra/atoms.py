@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from onehead.errors import InvalidArgument
 from onehead.numerics.compiled import njit
 from onehead.spectra.law import Law, Nodes, edge_rule, intervals
+from onehead.spectra.panels import columns, halve, with_room
 
 __all__ = ["AtomsSemicircle"]
 
@@ -263,8 +264,7 @@ def _fill(blur, point, panels, place, jacobian, s, atoms, weights):  # type: ign
         while waiting > 0:
             waiting -= 1
             low, high = stack[waiting]
-            if used == nodes.shape[0]:
-                nodes = np.concatenate((nodes, np.empty_like(nodes)))
+            nodes = with_room(nodes, used)
             start = t = blur(low, s, atoms, weights, t)
             total = 0.0
             for j in range(size):
@@ -278,13 +278,10 @@ def _fill(blur, point, panels, place, jacobian, s, atoms, weights):  # type: ign
             exact = _above(low, start, atoms, weights) - _above(high, t, atoms, weights)
             middle = 0.5 * (low + high)
             if abs(total - exact) > MISSED and waiting + 2 < STEPS and low < middle < high:
-                stack[waiting, 0], stack[waiting, 1] = middle, high
-                stack[waiting + 1, 0], stack[waiting + 1, 1] = low, middle
-                waiting += 2
+                waiting = halve(stack, waiting, low, middle, high)
             else:
                 used += 1
-    flat = nodes[:used].copy().reshape((used * size, 3))
-    return flat[:, 0].copy(), flat[:, 1].copy(), flat[:, 2].copy()
+    return columns(nodes, used)
 
 
 @njit(

@@ -80,9 +80,9 @@ def _point(angle, k, s, zero, bulk):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _fill(panels, place, weight, k, s, zero, bulks):  # type: ignore[no-untyped-def]
-    """x, masses and Re g over all panels (bulk, first angle, last angle), x increasing."""
+    """x, masses, Re g and rho over all panels (bulk, first angle, last angle), x increasing."""
     size = place.shape[0]
-    out = np.empty((3, panels.shape[0] * size))
+    out = np.empty((4, panels.shape[0] * size))
     for p in range(panels.shape[0]):
         bulk = bulks[int(panels[p, 0])]
         width = panels[p, 2] - panels[p, 1]
@@ -90,6 +90,7 @@ def _fill(panels, place, weight, k, s, zero, bulks):  # type: ignore[no-untyped-
             x, rho, real, slope = _point(panels[p, 2] - width * place[j], k, s, zero, bulk)
             out[0, p * size + j], out[2, p * size + j] = x, real
             out[1, p * size + j] = rho * slope * width * weight[j]
+            out[3, p * size + j] = rho
     return out
 
 
@@ -225,4 +226,11 @@ class ProductSemicircle(TwoSided):
         ends = {bulk: (self._located(high, bulk), self._located(low, bulk)) for bulk in range(len(bulks))}
         clipped = np.array([(bulk, *np.clip((start, end), *ends[int(bulk)])) for bulk, start, end in panels])
         clipped = clipped[clipped[:, 2] > clipped[:, 1]]
-        return Nodes(*_fill(clipped, *gauss_legendre(NODES), self.kappa0, self.s, self._zero, bulks))
+        return Nodes(*_fill(clipped, *gauss_legendre(NODES), self.kappa0, self.s, self._zero, bulks)[:3])
+
+    def tabulated(self, count: int) -> tuple[Array, Array, Array]:
+        """x > 0, rho and mass at ``count`` midpoints in the angle of every panel, dense at its ends: what a curve needs."""
+        bulks, panels = self._parts
+        place, weight = (np.arange(count) + 0.5) / count, np.full(count, 1.0 / count)
+        x, mass, _, rho = _fill(panels.astype(np.float64), place, weight, self.kappa0, self.s, self._zero, bulks)
+        return x, rho, mass

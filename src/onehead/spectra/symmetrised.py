@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from onehead.numerics.compiled import njit
 from onehead.spectra.law import Nodes, TwoSided, edge_rule
+from onehead.spectra.panels import columns, halve, with_room
 
 __all__ = ["SymmetrisedMarchenkoPastur"]
 
@@ -144,8 +145,7 @@ def _fill(panels, place, jacobian, first, s, k):  # type: ignore[no-untyped-def]
         while waiting > 0:
             waiting -= 1
             low, high = stack[waiting]
-            if used == nodes.shape[0]:
-                nodes = np.concatenate((nodes, np.empty_like(nodes)))
+            nodes = with_room(nodes, used)
             middle = 0.5 * (low + high)
             t, real, _ = _blur(low, s, k, 0.0)
             exact, total, part = _above(low, t, real, k), 0.0, 0.0
@@ -161,13 +161,10 @@ def _fill(panels, place, jacobian, first, s, k):  # type: ignore[no-untyped-def]
             t, real, _ = _blur(high, s, k, t)
             total -= exact - _above(high, t, real, k)
             if max(abs(total), abs(part)) > MISSED and waiting + 2 < STEPS and high - low > NARROW * high:
-                stack[waiting, 0], stack[waiting, 1] = middle, high
-                stack[waiting + 1, 0], stack[waiting + 1, 1] = low, middle
-                waiting += 2
+                waiting = halve(stack, waiting, low, middle, high)
             else:
                 used += 1
-    flat = nodes[:used].copy().reshape((used * size, 3))
-    return flat[:, 0].copy(), flat[:, 1].copy(), flat[:, 2].copy()
+    return columns(nodes, used)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

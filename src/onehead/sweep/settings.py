@@ -10,10 +10,12 @@ from onehead.aim.task import Ratio
 from onehead.aim.training.settings import Method, Variant
 from onehead.fields import word, words_of
 from onehead.problem import Problem
-from onehead.sparse.task import Activation, Mode
+from onehead.sparse.task import Activation, Mode, Search, Start
 from onehead.sparse.task import Model as ModelName
 
-__all__ = ["Gate", "MessagePassing", "Model", "Nothing", "Queries", "Ratio", "Samples", "Total", "Training", "Trials"]
+__all__ = [
+    "Gate", "MessagePassing", "Model", "Nothing", "Posterior", "Queries", "Ratio", "Samples", "Total", "Training", "Trials",
+]  # fmt: skip
 
 
 class Nothing(Problem):
@@ -37,6 +39,9 @@ class MessagePassing(_Instance):
 
     iterations: int = word(80, "", "Steps.", ge=1)
     damping: float = word(0.7, "", "Share of the new estimate in a step; 1 is undamped.", gt=0.0, le=1.0)
+    method: Literal["head", "bayes"] = word(
+        "head", "", "Messages of the trained head, or of the best possible learner.", since="2.0"
+    )
 
 
 class _Layer(_Instance):
@@ -107,6 +112,16 @@ class Trials(Model):
     dim: int = word(500, "d", "Dimension of a token.", ge=3, le=100_000)
     trials: int = word(8, "", "Independent runs.", ge=1, le=100_000)
     mode: Mode = word("reduced", "", "Sufficient statistics, real tokens, or query and readout trained together.")
+
+
+class Posterior(Problem):
+    """Arguments of ``sparse.amp`` beyond the task and the samples."""
+
+    dim: int = word(500, "d", "Dimension of a token.", ge=3, le=100_000)
+    trials: int = word(8, "", "Independent runs.", ge=1, le=100_000)
+    method: Search = word("amp", "", "Message passing, or Gibbs samples of the exact posterior.")
+    start: Start = word("uninformed", "", "Begin without information, or at the truth.")
+    iterations: int = word(100, "", "Steps, or sweeps.", ge=1, le=1_000_000)
 
 
 class Queries(Problem):

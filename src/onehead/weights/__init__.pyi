@@ -1,4 +1,6 @@
 from onehead.weights.chain import LawFit as LawFit
+from onehead.weights.course import Course as Course
+from onehead.weights.course import compare as compare
 from onehead.weights.edge import bulk_edge as bulk_edge
 from onehead.weights.edge import power_tail as power_tail
 from onehead.weights.law import fit_laws as fit_laws
@@ -8,7 +10,9 @@ from onehead.weights.reader import Checkpoint as Checkpoint
 from onehead.weights.reader import open_checkpoint as open_checkpoint
 from onehead.weights.report import HeadReport as HeadReport
 from onehead.weights.report import head_report as head_report
-from onehead.weights.surveying import Survey as Survey
+from onehead.weights.sectors import predicted_share as predicted_share
 from onehead.weights.surveying import plan as plan
 from onehead.weights.surveying import run as run
 from onehead.weights.surveying import survey as survey
+from onehead.weights.verdict import WORDS as WORDS
+from onehead.weights.whole import Survey as Survey

@@ -15,9 +15,20 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.numerics.compiled import njit
 from onehead.results import Result
 
-__all__ = ["Data", "LawFit", "Table", "angle_grid", "cumulate", "describe", "finish", "log_likelihood"]
+__all__ = [
+    "Data",
+    "LawFit",
+    "Table",
+    "angle_grid",
+    "chain_likelihood",
+    "cumulate",
+    "describe",
+    "finish",
+    "log_likelihood",
+]
 
 Array = NDArray[np.float64]
 
@@ -92,14 +103,23 @@ def describe(values: Array, dim: int, width: int) -> Data:
 
 def log_likelihood(data: Data, density: Array, below: Array) -> float:
     """ln L of the chain of spacings; one value in n + 1 comes from the background, so that no single stray vetoes a law."""
-    count = data.values.size
+    return float(chain_likelihood(density, below, data.stray, data.stray_below))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def chain_likelihood(density, below, stray, stray_below):  # type: ignore[no-untyped-def]
+    """The same from densities and distribution functions of law and background at the values, which fall."""
+    count = density.shape[0]
     weight = 1.0 / (count + 1.0)
-    f = (1.0 - weight) * density + weight * data.stray
-    place = count * ((1.0 - weight) * below + weight * data.stray_below)
-    spacing = np.maximum(place[:-1] - place[1:], 1e-300)
-    ends = (count - place[0]) ** 2 + place[-1] ** 2
-    chain = np.sum(np.log(0.5 * np.pi * spacing)) - 0.25 * np.pi * (float(spacing @ spacing) + ends)
-    return float(chain + np.sum(np.log(count * f)))
+    total, last = 0.0, 0.0
+    for i in range(count):
+        place = count * ((1.0 - weight) * below[i] + weight * stray_below[i])
+        gap = count - place if i == 0 else max(last - place, 1e-300)
+        total += np.log(count * ((1.0 - weight) * density[i] + weight * stray[i])) - 0.25 * np.pi * gap * gap
+        if i > 0:
+            total += np.log(0.5 * np.pi * gap)
+        last = place
+    return total - 0.25 * np.pi * last * last
 
 
 def count_likelihood(data: Data, rank: float) -> float:

@@ -1,29 +1,29 @@
-"""Four laws for the singular values of a head, fitted by maximum likelihood.
+"""Five laws for the singular values of a head, fitted by maximum likelihood.
 
-* ``trained``: the trained-head law (5). Values are c (x - ε), where x > ε follows a Marchenko-Pastur target
-  (κ₀) freely convolved with a semicircle of variance s; a head of width κ = head_dim/hidden keeps at most the top share κ of
-  them (3), which is how zeros that the shape forces enter. Parameters κ₀, s, ε, c.
+* ``untied``: an untied head (U3). Values are c (x - ε), where x > ε are the singular values of a target that is a product of two
+  random matrices (relative rank κ₀) plus noise of variance s; a head of width κ = head_dim/hidden keeps at most the top share κ
+  of them (U2.5), which is how zeros that the shape forces enter. Parameters κ₀, s, ε, c.
+* ``tied``: a tied head (5), the same with the eigenvalues of a Marchenko-Pastur target.
 * ``marchenko-pastur``: eigenvalues of one random Gram matrix W'W, any width and scale.
-* ``noise``: singular values of W_Q'W_K for independent Gaussian W_Q, W_K of the head's own shape, any scale. With
-  c = head_dim/hidden, the squares t have x g(x) = G with c²G³ + 2c(1-c)G² + ((1-c)² - t)G + t = 0, the product of two free
-  Marchenko-Pastur laws.
+* ``noise``: singular values of W_Q'W_K for independent Gaussian W_Q, W_K of the head's own shape, any scale
+  (`onehead.weights.initial.product_law`).
 * ``power-law``: density ~ y^-a above the smallest value.
 
 Fitted are the n values that are not zero, by the likelihood of a chain of repelling values (`onehead.weights.chain`). Where there
-are fewer values than the shape allows, their number is part of the data too: the trained law predicts it from the same parameters,
-its rivals pay one parameter for it.
+are fewer values than the shape allows, their number is part of the data too: laws of trained heads predict it from the same
+parameters, their rivals pay one parameter for it.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onehead.errors import InvalidArgument
-from onehead.weights.chain import POINTS, Data, LawFit, Table, angle_grid, cumulate, describe, finish, log_likelihood
+from onehead.weights.chain import Data, LawFit, Table, angle_grid, cumulate, describe, finish, log_likelihood
+from onehead.weights.initial import product_law
 from onehead.weights.trained import BULK, bootstrap_errors, fit_trained, trained_starts
 
 __all__ = ["fit_laws", "judge"]
@@ -32,20 +32,22 @@ Array = NDArray[np.float64]
 Maker = Callable[[Any], Table]  # the law of some parameters
 
 NAMES = {
-    "trained": "the trained-head law",
+    "untied": "the law of an untied head",
+    "tied": "the law of a tied head",
     "marchenko-pastur": "Marchenko-Pastur",
     "power-law": "a pure power law",
     "noise": "two random matrices",
 }
 # differences of BIC and what they are worth: odds of about 3, 20 and 150 to one
 STEPS = ((2.0, "cannot be told from"), (6.0, "fits slightly better than"), (10.0, "fits better than"))
+RIVAL = 150  # evaluations for the law of a head of the other kind
 MISSES = 5.0  # levels: spectra drawn from a law stay within 4 of its fit, n KS, for n from 32 to 130
 
 
 def fit_laws(
     values: ArrayLike, *, dim: int, width: int | None = None, tied: bool = False, bootstrap: int = 10, seed: int = 0
 ) -> tuple[LawFit, ...]:
-    """Fit the laws to the non-zero eigenvalues or singular values of a head.
+    """Fit the laws to the non-zero eigenvalues or singular values of a head; the law of its own kind comes first.
 
     Parameters
     ----------
@@ -58,7 +60,7 @@ def fit_laws(
     tied : bool
         Whether query and key share their weights; two independent matrices are then no rival.
     bootstrap : int
-        Spectra drawn from the fitted trained-head law for its errors.
+        Spectra drawn from the fitted law of a head, tied or untied as this one is, for its errors.
     seed : int
         Of these draws.
 
@@ -77,9 +79,10 @@ def fit_laws(
         raise InvalidArgument("dim", dim, f"at least the number of values, {y.size}")
     unit = float(np.exp(np.mean(np.log(y))))  # fitted in units of the typical value, so that no scale is special
     data = describe(y / unit, dim, dim if width is None else width)
-    trained = fit_trained(data, trained_starts(data))
-    errors = bootstrap_errors(data, trained, bootstrap, np.random.default_rng(seed))
-    fits = [replace(trained, errors=errors), _marchenko_pastur(data), _power_law(data)]
+    own = fit_trained(data, tied, trained_starts(data, tied))
+    errors = bootstrap_errors(data, own, bootstrap, np.random.default_rng(seed))
+    other = fit_trained(data, not tied, trained_starts(data, not tied, 1), RIVAL)
+    fits = [replace(own, errors=errors), other, _marchenko_pastur(data), _power_law(data)]
     if not tied:
         fits.append(_noise(data))
     return tuple(_in_units(fit, unit, y.size) for fit in fits)
@@ -114,7 +117,7 @@ def judge(fits: tuple[LawFit, ...], count: int) -> dict[str, Any]:
     sentence = f"{NAMES[best.law]} {words} {NAMES[second.law]} (BIC lower by {margin:.1f})"
     if best.ks * count > MISSES:
         sentence += f", but even it misses: some value is {best.ks * count:.1f} places off"
-    return {"best_law": best.law, "bic_margin": margin, "verdict": sentence}
+    return {"best_law": best.law, "bic_margin": margin, "comparison": sentence}
 
 
 def _cost(data: Data, maker: Maker) -> Callable[[Any], float]:
@@ -178,31 +181,12 @@ def _power_law(data: Data) -> LawFit:
     return finish("power-law", data, law, parameters)
 
 
-@lru_cache(maxsize=64)
-def _product_law(ratio: float) -> tuple[Array, Array, Array]:
-    """Squared singular values t of W_Q'W_K / (σ_Q σ_K hidden): points, density of the non-zero ones, mass below.
-
-    Edges where dx/dz = 0 on x = (1 + z)(1 + c z)²/z: 2 c z² + c z - 1 = 0.
-    """
-    c = ratio
-    z = (-c + np.array([-1.0, 1.0]) * np.sqrt(c * c + 8.0 * c)) / (4.0 * c)
-    low, high = np.sort((1.0 + z) * (1.0 + c * z) ** 2 / z)
-    t, dt = angle_grid(max(float(low), 0.0), float(high), 4 * POINTS)
-    companion = np.zeros((t.size, 3, 3))
-    companion[:, 1, 0] = companion[:, 2, 1] = 1.0
-    companion[:, 0, 2] = -t / c**2
-    companion[:, 1, 2] = -((1.0 - c) ** 2 - t) / c**2
-    companion[:, 2, 2] = -2.0 * c * (1.0 - c) / c**2
-    density = np.abs(np.linalg.eigvals(companion).imag).max(axis=1) / (np.pi * t)
-    mass = density * dt
-    return t, density / mass.sum(), cumulate(mass)
-
-
 def _noise(data: Data) -> LawFit:
     """Most likely scale of the product of two random matrices of the head's shape."""
     from scipy.optimize import minimize_scalar  # noqa: PLC0415
 
-    t, density, below = _product_law(round(data.width / data.dim, 6))
+    t, density, mass = product_law(round(data.width / data.dim, 6))
+    below = cumulate(mass)
     edge = np.array([t[0] - 0.5 * (t[1] - t[0]), t[-1] + 0.5 * (t[-1] - t[-2])])
     points, heights = np.concatenate([edge[:1], t, edge[1:]]), np.concatenate([[0.0], density, [0.0]])
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from onehead.errors import InvalidArgument
 from onehead.text import quoted
-from onehead.weights.reader import FLOATS, Checkpoint, Raw, Tensor
+from onehead.weights.reader import Checkpoint, Tensor, Widens
 
 __all__ = ["LAYOUTS", "Counts", "Layer", "Layout", "find_layers"]
 
@@ -91,6 +91,10 @@ LAYOUTS = (
     Layout("gptj", "separate", _sides("h.{layer}.attn.*_proj.weight", "q", "k"), _GPT, "gptj", _ROTARY),
     Layout("gpt2", "sections", ("h.{layer}.attn.c_attn.weight",), _GPT, "gpt2 openai-gpt decision_transformer",
            transposed=True),
+    Layout("nanogpt", "sections", ("h.{layer}.attn.c_attn.weight",), _GPT, "nanogpt"),
+    Layout("torch", "sections", ("layers.{layer}.self_attn.in_proj_weight",)),
+    Layout("gguf", "separate", _sides("blk.{layer}.attn_*.weight", "q", "k"), "", note=_ROTARY),
+    Layout("gguf-fused", "sections", ("blk.{layer}.attn_qkv.weight",), "", note=_ROTARY),
     Layout("phi3", "sections", ("layers.{layer}.self_attn.qkv_proj.weight",), _MODEL, "phi3 phi3_v", _ROTARY),
     Layout("mpt", "sections", ("blocks.{layer}.attn.Wqkv.weight",), _GPT, "mpt", _ALIBI),
     Layout("timm-vit", "sections", ("blocks.{layer}.attn.qkv.weight",), models="timm_wrapper"),
@@ -106,6 +110,7 @@ ALLOWED = (
     f"{', '.join(layout.name for layout in LAYOUTS if layout.order != 'latent')}, or separate:QUERY:KEY, sections:NAME or "
     "interleaved:NAME with tensor names that contain {layer} (add -transposed to the word for (in, out) matrices)"
 )
+LARGEST_ADAPTER = 1 << 24  # numbers of a head: two thin factors may claim more than any memory holds
 MAXIMUM = 100_000  # heads of one layer, beyond which a count is a mistake
 
 
@@ -131,8 +136,9 @@ class Layer:
     head_dim: int = 0
     hidden: int = 0
     notes: tuple[str, ...] = ()
+    adapter_rank: int | None = None
 
-    def load(self, checkpoint: Checkpoint) -> tuple[Raw, ...]:
+    def load(self, checkpoint: Checkpoint) -> tuple[Widens, ...]:
         """Read the tensors of this layer, as stored."""
         return tuple(checkpoint.raw(name) for name in self.names)
 
@@ -140,7 +146,7 @@ class Layer:
         """The key head that a query head uses."""
         return head // (self.heads // self.kv_heads)
 
-    def cut(self, tensors: tuple[Raw, ...], head: int) -> tuple[Array, Array]:
+    def cut(self, tensors: tuple[Widens, ...], head: int) -> tuple[Array, Array]:
         """W_Q and W_K of one query head, each head_dim x hidden, in double precision, from the tensors of the layer."""
         p, group = self.head_dim, self.group(head)
         if self.layout.order == "interleaved":
@@ -153,7 +159,7 @@ class Layer:
                 key += self.heads * p
         return self._rows(tensors[0], query), self._rows(tensors[-1], key)
 
-    def _rows(self, tensor: Raw, start: int) -> Array:
+    def _rows(self, tensor: Widens, start: int) -> Array:
         """``head_dim`` output rows; the tensor may be stored (in, out)."""
         rows = slice(start, start + self.head_dim)
         return tensor.widen((slice(None), rows)).T if self.layout.transposed else tensor.widen(rows)
@@ -169,8 +175,9 @@ def find_layers(checkpoint: Checkpoint, layout: str | None = None, counts: Count
     if not matches:
         wanted = f"'{layout}'" if layout is not None else "any known layout"
         count = len(checkpoint.tensors)
+        example = f" ({quoted(next(iter(checkpoint.tensors)))} is one)" if count else ""
         raise InvalidArgument(
-            "--layout", layout, f"given, since none of the {count} tensors has a name of {wanted}: {ALLOWED}"
+            "--layout", layout, f"given, since none of the {count} tensors{example} has a name of {wanted}: {ALLOWED}"
         )
     layers = [_layer(checkpoint, found, stack, number, counts) for found, stack, number in matches]
     return sorted(layers, key=lambda layer: (layer.module.count("."), re.sub(r"\d+", "", layer.module), layer.layer))
@@ -237,13 +244,16 @@ def _layer(checkpoint: Checkpoint, layout: Layout, stack: str, number: int, coun
     """Check names, types and shapes of one layer and work out its counts."""
     names = tuple(stack + name.replace("{layer}", str(number)) for name in layout.tensors)
     module = names[0].removesuffix(".weight").rsplit(".", 1)[0]
+    layout = _by_shape(layout, checkpoint.tensors[names[0]])
     config = _section(checkpoint.config, stack)
     heads, kv_heads, head_dim = (_settled(config, counts, kind) for kind in Counts._fields)
     if heads is None and layout.order == "latent":
         heads = 0  # refused anyway: one row says so
     if heads is None:
         missing = InvalidArgument("--heads", None, "given")
-        missing.args = (f"--heads must be given: no config.json beside the file says how many heads '{module}' has.",)
+        missing.args = (
+            f"--heads must be given: nothing beside the file says how many heads share {quoted(names[0])}.",
+        )
         raise missing
     _check_room(
         checkpoint.tensors[names[0]], names[0], layout, heads, "--heads" if counts.heads else "heads in config.json"
@@ -256,9 +266,30 @@ def _layer(checkpoint: Checkpoint, layout: Layout, stack: str, number: int, coun
     try:
         kv_heads, head_dim, hidden = _fit(layout.order, shapes, heads, kv_heads, head_dim)
     except ValueError as failure:
-        return replace(layer, reason=str(failure))
-    notes = _notes(checkpoint, layout, module, names)
-    return replace(layer, names=names, kv_heads=kv_heads, head_dim=head_dim, hidden=hidden, notes=notes)
+        return replace(layer, reason=f"{quoted(names[0])}: {failure}")
+    adapter = checkpoint.adapter_rank(names)
+    if adapter is not None and head_dim * hidden > LARGEST_ADAPTER:
+        return replace(
+            layer, reason=f"{quoted(names[0])} makes heads of {head_dim} x {hidden}, too large for an adapter"
+        )
+    notes = (*_notes(checkpoint, layout, module, names), *checkpoint.notes(names))
+    return replace(
+        layer,
+        names=names,
+        kv_heads=kv_heads,
+        head_dim=head_dim,
+        hidden=hidden,
+        notes=notes,
+        adapter_rank=adapter,
+    )
+
+
+def _by_shape(layout: Layout, tensor: Tensor) -> Layout:
+    """GPT-2 stores ``c_attn`` (in, out), nanoGPT under the same name (out, in): the longer side is the output."""
+    named = {found.name: found for found in LAYOUTS}
+    if layout.name in ("gpt2", "nanogpt") and len(tensor.shape) == 2 and tensor.shape[0] != tensor.shape[1]:
+        return named["nanogpt" if tensor.shape[0] > tensor.shape[1] else "gpt2"]
+    return layout
 
 
 def _check_room(tensor: Tensor, name: str, layout: Layout, heads: int, said: str) -> None:
@@ -301,12 +332,12 @@ def _trouble(checkpoint: Checkpoint, names: Sequence[str]) -> str:
     """Why the tensors of a layer cannot be used, before any shape is looked at."""
     for name in names:
         if name not in checkpoint.tensors:
-            return f"there is no tensor '{name}'"
+            return checkpoint.missing(name)
         tensor = checkpoint.tensors[name]
-        if tensor.dtype not in FLOATS:
-            return f"'{name}' is stored as {tensor.dtype}: quantised weights are not read"
+        if why := checkpoint.trouble(name):
+            return f"{quoted(name)} {why}"
         if len(tensor.shape) != 2 or min(tensor.shape) < 1:
-            return f"'{name}' has shape {tensor.shape}, not that of a matrix"
+            return f"{quoted(name)} has shape {tensor.shape}, not that of a matrix"
     return ""
 
 
@@ -335,7 +366,9 @@ def _fit(
         else:
             p = head_dim or _divided(rows, heads + 2 * (kv_heads or heads), "fused rows", "query, key and value heads")
         groups = kv_heads or (_divided(rows, p, "fused rows", "the head dimension") - heads) // 2
-        if groups < 1 or rows != (heads + 2 * groups) * p:
+        if groups < 1:
+            raise ValueError(f"{rows} fused rows leave no room for the keys of {heads} query heads of dimension {p}")
+        if rows != (heads + 2 * groups) * p:
             raise ValueError(
                 f"{rows} fused rows are not {heads} query and 2 x {groups} key and value heads of dimension {p}"
             )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +20,14 @@ from onehead.errors import InvalidArgument
 from onehead.files import read_file, size_of
 from onehead.text import quoted
 
-__all__ = ["BadFile", "Checkpoint", "Raw", "Tensor", "open_checkpoint"]
+__all__ = ["BadFile", "Checkpoint", "Raw", "Tensor", "Widens", "open_checkpoint"]
 
 HEADER_LIMIT = 32_000_000  # bytes of JSON, about 250,000 tensors in one file; the format itself allows 100 MB
 CONFIG_LIMIT = 8_000_000
 DIMENSIONS = 16
 PREFIX = 8  # bytes in front of the header that hold its length
 INDEX = ".safetensors.index.json"
+PICKLED = (".bin", ".pt", ".pth", ".ckpt")
 
 # bits of every element type of the format; weights are read from the four floating ones
 BITS = {
@@ -56,6 +57,13 @@ class Tensor(NamedTuple):
     shape: tuple[int, ...]
     start: int
     stop: int
+
+
+class Widens(Protocol):
+    """A tensor of which parts can be had in double precision."""
+
+    def widen(self, part: Any) -> NDArray[np.float64]:
+        """A part of it."""
 
 
 class Raw(NamedTuple):
@@ -91,7 +99,24 @@ class Checkpoint:
             raise BadFile(path, "it holds no JSON object")
         return config
 
-    def raw(self, name: str) -> Raw:
+    def trouble(self, name: str) -> str:
+        """Why a tensor cannot be read, after its name; nothing if it can."""
+        kind = self.tensors[name].dtype
+        return "" if kind in FLOATS else f"is stored as {kind}: quantised weights are not read"
+
+    def missing(self, name: str) -> str:
+        """Why there is no such tensor."""
+        return f"there is no tensor {quoted(name)}"
+
+    def notes(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """What should be known of these tensors."""
+        return ()
+
+    def adapter_rank(self, names: tuple[str, ...]) -> int | None:
+        """The rank of tensors that are low-rank adapters."""
+        return None
+
+    def raw(self, name: str) -> Widens:
         """One tensor as stored."""
         tensor = self.tensors[name]
         if tensor.dtype not in FLOATS:
@@ -138,10 +163,23 @@ def _choose(path: Path) -> Path:
         return path
     found = sorted(path.glob(f"*{INDEX}")) or sorted(path.glob("*.safetensors"))
     if not found:
-        raise BadFile(path, "the folder holds no safetensors file")
+        pickled = sorted(file for ending in PICKLED for file in path.glob(f"*{ending}"))
+        told = (
+            f"only {quoted(pickled[0].name)}, a pickle; {_conversion(pickled[0])}" if pickled else "no safetensors file"
+        )
+        raise BadFile(path, f"the folder holds {told}")
     if len(found) > 1:
         raise BadFile(path, f"the folder holds {len(found)} safetensors files; name one of them")
     return found[0]
+
+
+def _conversion(path: Path) -> str:
+    """The two lines that turn a pickled checkpoint into one that is read here."""
+    new = path.with_suffix(".safetensors").name
+    return (
+        "convert it: import torch, safetensors.torch; "
+        f"safetensors.torch.save_file(torch.load({quoted(path.name)}, weights_only=True), {quoted(new)})"
+    )
 
 
 def _header(path: Path) -> dict[str, Tensor]:
@@ -151,9 +189,9 @@ def _header(path: Path) -> dict[str, Tensor]:
         prefix = file.read(PREFIX)
         length = int.from_bytes(prefix, "little")
         if prefix.startswith(b"PK\x03\x04"):
-            raise BadFile(path, "it is a zip archive, as pickled checkpoints are; convert it to safetensors")
+            raise BadFile(path, f"it is a zip archive, as pickled checkpoints are; {_conversion(path)}")
         if prefix[:1] == b"\x80" and prefix[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05") and length > size:
-            raise BadFile(path, "it looks like a pickle, which could run any code; convert it to safetensors")
+            raise BadFile(path, f"it looks like a pickle, which could run any code; {_conversion(path)}")
         if size < PREFIX + 2:
             raise BadFile(path, f"{size} bytes are too few for a safetensors file")
         if length > size - PREFIX:

@@ -2,66 +2,28 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from onehead.errors import InvalidArgument
-from onehead.results import Certificate, Result
+from onehead.results import Certificate
 from onehead.weights.heads import LARGEST
 from onehead.weights.layouts import Counts, Layer, find_layers
-from onehead.weights.reader import Checkpoint, open_checkpoint
+from onehead.weights.reader import Checkpoint
 from onehead.weights.report import HeadReport, head_report, unread
+from onehead.weights.sources import Source, open_source
+from onehead.weights.whole import Survey
 
-__all__ = ["Plan", "Survey", "plan", "survey"]
+__all__ = ["Plan", "plan", "run", "survey"]
 
 Progress = Callable[[HeadReport], None]
 
 MOST = 200_000  # heads of one survey: ten times those of the largest models
 SCOPE = (
-    "the trained-head law is about one tied head, Gaussian tokens and the global minimum; real heads "
-    "are not tied and real tokens not Gaussian, so a fit describes a shape and proves no mechanism"
+    "the laws of trained heads are about Gaussian tokens and the global minimum; real tokens are not Gaussian, "
+    "so a fit describes a shape and proves no mechanism"
 )
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class Survey(Result):
-    """One report per head, in the order module, head."""
-
-    _HIDDEN: ClassVar[tuple[str, ...]] = ("heads",)
-
-    path: str
-    layouts: tuple[str, ...]
-    heads: tuple[HeadReport, ...]
-    certificate: Certificate
-
-    def __len__(self) -> int:
-        return len(self.heads)
-
-    def __iter__(self) -> Iterator[HeadReport]:
-        return iter(self.heads)
-
-    def __getitem__(self, index: int) -> HeadReport:
-        return self.heads[index]
-
-    @property
-    def verdicts(self) -> dict[str, int]:
-        """How many heads each law describes best."""
-        laws = [head.best_law for head in self.heads if head.best_law is not None]
-        return {law: laws.count(law) for law in dict.fromkeys(sorted(laws))}
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """One plain dict per head."""
-        return [head.to_dict() for head in self.heads]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The survey with its rows."""
-        return super().to_dict() | {"heads": self.to_rows()}
-
-    def __repr__(self) -> str:
-        read = sum(head.status == "ok" for head in self.heads)
-        return f"Survey({self.path!r}, layout={'+'.join(self.layouts)}, heads={len(self)}, ok={read})"
 
 
 @dataclass(frozen=True)
@@ -85,7 +47,7 @@ class Plan:
 
 
 def plan(
-    path: str | Path,
+    path: Source,
     *,
     layers: Iterable[int] | None = None,
     heads: Iterable[int] | None = None,
@@ -107,7 +69,7 @@ def plan(
     >>> work.total, work.layers[0].layout.name
     (4, 'gpt2')
     """
-    checkpoint = open_checkpoint(path)
+    checkpoint = open_source(path)
     found = find_layers(checkpoint, layout, Counts(head_count, kv_head_count, head_dim))
     wanted = _chosen("--layer", layers, sorted({layer.layer for layer in found}))
     chosen = _chosen("--head", heads, range(max(layer.heads for layer in found)))
@@ -131,7 +93,7 @@ def _chosen(name: str, wanted: Iterable[int] | None, known: Sequence[int]) -> fr
 
 
 def survey(
-    path: str | Path,
+    path: Source,
     layers: Iterable[int] | None = None,
     heads: Iterable[int] | None = None,
     layout: str | None = None,
@@ -142,12 +104,13 @@ def survey(
     kv_head_count: int | None = None,
     head_dim: int | None = None,
 ) -> Survey:
-    """Measure every head of a checkpoint and lay the predicted law of a trained head beside it.
+    """Measure every head of a checkpoint, say what can be told from its initialisation, and lay the laws of heads beside it.
 
     Parameters
     ----------
-    path : str or Path
-        A safetensors file, the index file of a sharded checkpoint, or the folder that holds one of them.
+    path : str, Path or mapping
+        A safetensors file, the index file of a sharded checkpoint, the folder that holds one of them, a GGUF file, or a mapping of
+        names to arrays such as ``model.state_dict()``.
     layers, heads : iterable of int, optional
         Which layers and query heads, counted from 0; all by default.
     layout : str, optional
@@ -228,8 +191,9 @@ def _layer_reports(work: Plan, layer: Layer, fit: bool) -> Iterator[HeadReport]:
             yield unread("unsupported", layer.reason, **place)
             continue
         place |= {"kv_head": layer.group(head), "notes": layer.notes}
+        how: dict[str, Any] = {"shared_key": layer.kv_heads < layer.heads, "adapter_rank": layer.adapter_rank}
         query, key = layer.cut(tensors, head)
         if (np.abs(query) <= LARGEST).all() and (np.abs(key) <= LARGEST).all():
-            yield head_report(query, key, fit=fit, **place)
+            yield head_report(query, key, fit=fit, **how, **place)
         else:
             yield unread("failed", f"query or key weights are not finite, or above {LARGEST:g}", **place)

@@ -8,9 +8,9 @@ from scipy.optimize import minimize_scalar
 
 from onehead.aim import Atoms, Learner, MarchenkoPastur, PowerLaw, Spikes, Task
 from onehead.aim.equations.bayes import bayes_overlap
-from onehead.aim.equations.input import CHANNELS, SingularValues, UntiedLinear
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import INFINITE, Hats, Labels
+from onehead.aim.equations.untied import CHANNELS, SingularValues, UntiedLinear
 from onehead.aim.targets import Product
 
 NOISY, CLEAN = Labels(1.25, 0.5, 1.0), Labels(1.0, 0.0, 1.0)  # product targets, one combination per sample: α is abar

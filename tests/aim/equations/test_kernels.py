@@ -10,7 +10,7 @@ from scipy.special import softmax
 from onehead.aim.equations.geometry import LogitRule, logit_rule, tied
 from onehead.aim.equations.output import OutputChannel
 from onehead.aim.losses import LOSSES
-from onehead.aim.training.amp import _messages
+from onehead.aim.training.messages import _messages
 from onehead.numerics.prox import pair_of_row, prox
 
 

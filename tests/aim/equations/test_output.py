@@ -6,8 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onehead.aim import CrossEntropy, Squared
-from onehead.aim.equations.geometry import tied
+from onehead.aim.equations.geometry import geometry_of, tied
 from onehead.aim.equations.output import OutputChannel, ProxMemory
+from onehead.aim.equations.sectors import SectorOutput
+from onehead.aim.losses import loss_on
 from onehead.numerics.prox import factorise, invert_factored, prox
 
 
@@ -207,3 +209,60 @@ def test_inverse_from_a_factor():
         assert factorise(matrix, factor)
         invert_factored(factor, inverse)
         assert np.allclose(inverse @ matrix, np.eye(n), atol=1e-9 * np.linalg.cond(matrix))
+
+
+HEADS = [("tied", "none", 2), ("tied", "causal", 3), ("cross", "none", 3), ("self", "none", 2), ("self", "causal", 3)]
+SEEN = {"none": lambda a, b: b < np.inf, "causal": lambda a, b: b <= a}
+heads = pytest.mark.parametrize(("attention", "mask", "tokens"), HEADS)
+
+
+def channel(attention, mask, tokens, loss):
+    """The output channel of a head whose labels have the power 1.25."""
+    geometry = geometry_of(attention, mask, tokens)
+    kind = SectorOutput if geometry.sectors == 2 else OutputChannel
+    return kind(loss=loss, geometry=geometry, label_power=1.25)
+
+
+def logits_of(attention, mask, tokens, power, size, rng):
+    """Logits of a map of pure noise with this power in all its sectors, minus infinity where a row does not look (1.4, U5.2)."""
+    h = np.sqrt(power) * rng.normal(size=(size, tokens, tokens))
+    if attention == "tied":
+        h = (h + np.swapaxes(h, 1, 2)) / np.sqrt(2.0)  # variance 1, and 2 of a token with itself
+    a, b = np.indices((tokens, tokens))
+    return np.where(SEEN[mask](a, b), h, -np.inf)
+
+
+def softmax(h):
+    p = np.exp(h - h.max(axis=-1, keepdims=True))
+    return p / p.sum(axis=-1, keepdims=True)
+
+
+@heads
+def test_the_error_of_pure_noise_is_that_of_guesses(attention, mask, tokens):
+    rng, size = np.random.default_rng(3), 400_000
+    labels, noise = (softmax(scale * logits_of(attention, mask, tokens, 1.25, size, rng)) for scale in (1.0, 1e4))
+    errors = ((labels - noise) ** 2).sum(axis=(1, 2))
+    found = channel(attention, mask, tokens, Squared()).noise_error
+    assert abs(found - errors.mean()) < 4.0 * errors.std() / np.sqrt(size)  # four standard errors
+
+
+@heads
+def test_hats_of_drawn_labels_at_the_zero_map(attention, mask, tokens):
+    """E g'Cg of the gradient g at equal attention, and its covariance with the score of the label, over labels that are drawn (U4, U7)."""
+    rng, size = np.random.default_rng(4), 400_000
+    output = channel(attention, mask, tokens, loss_on("hard", "cross-entropy"))
+    h = logits_of(attention, mask, tokens, 1.25, size, rng)
+    p = softmax(h)
+    drawn = np.eye(tokens)[(rng.random((size, tokens, 1)) > np.cumsum(p, axis=2)).sum(axis=2).clip(max=tokens - 1)]
+    equal = softmax(np.where(np.isfinite(h), 0.0, h))
+    parts = []
+    for e in (drawn - equal, drawn - p):  # minus the gradient, and the score
+        even, odd = (e + np.swapaxes(e, 1, 2)) / 2.0, (e - np.swapaxes(e, 1, 2)) / 2.0
+        parts.append({"tied": (2.0 * even,), "cross": (e,), "self": (even, odd)}[attention])
+    # of a tied map 2 E g'Cg with C = 1 + δ_ab per pair, that is 4 |even|²; of two sectors 2 tr C_c E gg' = 2 |even or odd|²
+    unit = {"tied": 1.0, "cross": 1.0, "self": 2.0}[attention]
+    found = np.reshape(output.at_origin(3), (-1, len(parts[0])))[:2]
+    for hats, others in zip(found, parts, strict=True):
+        for hat, own, other in zip(hats, parts[0], others, strict=True):
+            values = unit * (own * other).sum(axis=(1, 2))
+            assert abs(hat - values.mean()) < 4.0 * values.std() / np.sqrt(size) + 1e-6  # that of the lattice

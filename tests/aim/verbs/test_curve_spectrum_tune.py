@@ -157,3 +157,14 @@ def test_boundary_optima_are_reported_as_such():
     # with overwhelming noise and few samples nothing is better than nothing
     nothing = tune(Task(noise=300.0), Learner(), 0.02)
     assert nothing.test_error <= predict(Task(noise=300.0), Learner(weight_decay=100.0), 0.02).test_error
+
+
+@pytest.mark.parametrize("words", [{"param": "direct"}, {"weight_decay": 0.05}, {}])
+def test_a_tabulated_density_ends_at_zero(words):
+    """At an edge it is nothing, not the root of a rounding error that the next machine has not."""
+    for task in (Task(), Task(attention="cross")):
+        law = spectrum(predict(task, Learner(**words), 0.5))
+        for low, high in law.edges:
+            ends = law.density(np.array([high * (1.0 - 1e-15), high, high * (1.0 + 1e-15), low]))
+            assert ends[:3].tolist() == [0.0, 0.0, 0.0]
+            assert low == 0.0 or ends[3] == 0.0

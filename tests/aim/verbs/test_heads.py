@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 
-from onehead.aim import Learner, MarchenkoPastur, Task, predict, thresholds
+from onehead.aim import Learner, MarchenkoPastur, PowerLaw, Task, predict, thresholds
+from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.targets import Product
 from onehead.errors import OutsideDomain
 
@@ -121,6 +123,47 @@ def test_emergence():
         assert found.emergence == pytest.approx(ratio, rel=3e-5)  # seven digits after the point
         assert predict(Task(attention="cross"), Learner(weight_decay=decay), 0.99 * ratio).rank == 0.0
         assert predict(Task(attention="cross"), Learner(weight_decay=decay), 1.05 * ratio).rank > 0.0
+
+
+def top_edge(s, kappa0):
+    """Upper edge of the blurred law of a product: the largest stationary value of z(g) (U3)."""
+    k = kappa0
+    squares = np.polynomial.Polynomial([0.0, s]) * np.polynomial.Polynomial([1.0, -1.0 / k]) ** 2
+    squares += np.polynomial.Polynomial([-1.0, 1.0 + 2.0 / k, 1.0 / k - 1.0 / k**2])
+    t = squares.roots()
+    g = np.sqrt(t[(np.abs(t.imag) < 1e-9) & (t.real > 0.0)].real)
+    return np.abs(s * g + 1.0 / g + g / (1.0 - g**2 / k)).max()
+
+
+@pytest.mark.parametrize("decay", [0.3, 1.0])
+@pytest.mark.parametrize(("kappa0", "tokens"), [(0.5, 2), (0.2, 2), (0.5, 3)])
+def test_emergence_of_hard_labels(kappa0, tokens, decay):
+    """qhat = (T - 1) α: a drawn label is as far from equal attention as any other; mhat is that of soft labels (U4)."""
+    head = {"attention": "cross", "tokens": tokens, "target": Product(kappa0=kappa0)}
+    learner = Learner(weight_decay=decay, loss="cross-entropy")
+    hard, soft = Task(labels="hard", **head), Task(**head)
+    m0 = StateEvolution.of(soft, learner).output.at_origin(2)[1]
+    if tokens == 2:  # 4 E sig'(u), u ~ N(0, 2 Q) with Q = 1.25
+        x, w = np.polynomial.hermite_e.hermegauss(60)
+        u = np.sqrt(2.5) * x
+        assert m0 == pytest.approx(float(w @ (1.0 / np.cosh(u / 2.0) ** 2)) / np.sqrt(2.0 * np.pi), rel=1e-8)
+
+    def gap(alpha):
+        return alpha * m0 * top_edge((tokens - 1.0) / (alpha * m0**2), kappa0) - decay
+
+    expected = brentq(gap, 1e-3, 30.0)
+    found = thresholds(hard, learner).emergence
+    assert found == pytest.approx(expected, rel=1e-6)
+    below, above = (predict(hard, learner, share * found) for share in (0.98, 1.1))
+    assert below.rank == below.q == 0.0 and below.status.startswith("not emerged")
+    assert 0.0 < above.rank < 0.3 and above.q > 0.0
+
+
+@pytest.mark.parametrize(("attention", "value"), [("tied", "eigenvalues"), ("cross", "singular values")])
+def test_the_caution_about_power_laws_names_what_the_map_has(attention, value):
+    point = predict(Task(attention=attention, target=PowerLaw(gamma=1.2, dim=60)), Learner(weight_decay=0.1), 0.5)
+    assert point.certificate.warnings[-1].startswith(f"a few large {value} make single logits far from Gaussian")
+    assert point.certificate.kind == "conjecture"
 
 
 @pytest.mark.parametrize("mask", ["none", "causal"])

@@ -75,6 +75,12 @@ class Block:
         return self.dim == 1
 
     @property
+    def choices(self) -> int:
+        """How many hard labels it can have: a token for every row."""
+        rows, width = self.select.shape
+        return int(width**rows)
+
+    @property
     def slice(self) -> int:
         """Nodes that are summed at a time."""
         return SLICE if self.dim == 1 or self.on_lattice else SHORT_SLICE
@@ -183,8 +189,12 @@ class Row:
     @cached_property
     def variances(self) -> Array:
         """Of every logit, for a map of one sector."""
+        return self.variances_at([1.0])
+
+    def variances_at(self, powers: Sequence[float]) -> Array:
+        """Of every logit, where the sectors of the map have these."""
         counts = [column.count for column in self.columns]
-        return np.repeat([column.variances[0] for column in self.columns], counts)
+        return np.repeat([float(np.dot(column.variances, powers)) for column in self.columns], counts)
 
     def at(self, Q: Sequence[float], q: Sequence[float], m: Sequence[float]) -> SoftmaxRow:
         """The row of a fresh sample where the sectors of the map have these overlaps."""

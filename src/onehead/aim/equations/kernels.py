@@ -7,7 +7,17 @@ from onehead.aim.losses import RESPONSE, softmax
 from onehead.numerics.compiled import njit
 from onehead.numerics.prox import PAIR, ROW, factorise, invert_factored, newton_line, newton_pair, newton_prox, scratch
 
-__all__ = ["hard_sums", "line_sums", "loss_sums", "matrix_sums", "origin_sums", "pair_sums", "prox_sums"]
+__all__ = [
+    "STEP_LABEL",
+    "answer_of",
+    "labels",
+    "line_sums",
+    "loss_sums",
+    "origin_sums",
+    "pair_sums",
+    "prox_sums",
+    "sigmoid",
+]
 
 # Every kernel takes a run of slices of the nodes, ``first`` <= slice < ``last``, and fills one row of ``out`` per slice: sums do not
 # depend on how the slices are shared out, and a call, which costs as much as hundreds of nodes, is made once per thread.
@@ -21,7 +31,7 @@ _indices = types.Array(int64, 2, "C")
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _labels(select, u, row_x, y):  # type: ignore[no-untyped-def]
+def labels(select, u, row_x, y):  # type: ignore[no-untyped-def]
     """Rows of the label: softmax of the label logits."""
     for a in range(select.shape[0]):
         for b in range(select.shape[1]):
@@ -81,7 +91,7 @@ def prox_sums(  # type: ignore[no-untyped-def]
                 target[i] = root_q * label_nodes[node, i]
                 v[i] = overlap * target[i] + root_w * free_nodes[node, i]
                 u[i] = kept[node, i] if recall == 2 else target[i]
-            _labels(select, target, w.row_x, y)
+            labels(select, target, w.row_x, y)
             value = newton_prox(row, select, metric, step, v, y, u, w)
             if search > 0:
                 lowest, found = value, False
@@ -144,12 +154,21 @@ def prox_sums(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _sigmoid(x):  # type: ignore[no-untyped-def]
+def sigmoid(x):  # type: ignore[no-untyped-def]
     """sig(x) and sig(-x), both to full relative precision."""
     e = np.exp(-abs(x))
     high = 1.0 / (1.0 + e)
     low = e * high
     return (high, low) if x >= 0.0 else (low, high)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def answer_of(pair, u, t):  # type: ignore[no-untyped-def]
+    """How the slope of the loss at ``u`` answers to its label logit ``t``: a difference over twice `STEP_LABEL`."""
+    y, c = sigmoid(t + STEP_LABEL)
+    up = pair(u, y, c)[1]
+    y, c = sigmoid(t - STEP_LABEL)
+    return up - pair(u, y, c)[1]
 
 
 @njit(
@@ -174,8 +193,8 @@ def pair_sums(  # type: ignore[no-untyped-def]
             weight = weights[node]
             t0, t1 = root_q * label_nodes[node, 0], root_q * label_nodes[node, 1]
             v0, v1 = overlap * t0 + root_w * free_nodes[node, 0], overlap * t1 + root_w * free_nodes[node, 1]
-            y0, c0 = _sigmoid(t0)
-            y1, c1 = _sigmoid(t1)
+            y0, c0 = sigmoid(t0)
+            y1, c1 = sigmoid(t1)
             u0, u1 = (kept[node, 0], kept[node, 1]) if recall == 2 else (t0, t1)
             value, u0, u1, g0, g1, h0, h1 = newton_pair(pair, p00, p01, p11, v0, v1, y0, c0, y1, c1, u0, u1)
             if search > 0:
@@ -216,13 +235,8 @@ def pair_sums(  # type: ignore[no-untyped-def]
             )
             sums[3] += weight * (k00 + k11)
             sums[4] += weight * (k00 * k00 + 2.0 * k01 * k10 + k11 * k11)
-            a0, b0 = _sigmoid(t0 + STEP_LABEL)
-            a1, b1 = _sigmoid(t1 + STEP_LABEL)
-            up0, up1 = pair(u0, a0, b0)[1], pair(u1, a1, b1)[1]
-            a0, b0 = _sigmoid(t0 - STEP_LABEL)
-            a1, b1 = _sigmoid(t1 - STEP_LABEL)
-            down0, down1 = pair(u0, a0, b0)[1], pair(u1, a1, b1)[1]
-            sums[5] -= weight * (h1 * (up0 - down0) + h0 * (up1 - down1)) / (2.0 * STEP_LABEL * determinant)
+            change = h1 * answer_of(pair, u0, t0) + h0 * answer_of(pair, u1, t1)
+            sums[5] -= weight * change / (2.0 * STEP_LABEL * determinant)
 
 
 @njit(
@@ -247,7 +261,7 @@ def line_sums(  # type: ignore[no-untyped-def]
             weight = weights[node]
             t = root_q * label_nodes[node, 0]
             v = overlap * t + root_w * free_nodes[node, 0]
-            y, c = _sigmoid(t)
+            y, c = sigmoid(t)
             value, u, g, h = newton_line(pair, p, v, y, c, kept[node, 0] if recall == 2 else t)
             if search > 0:
                 other, s, a, b = newton_line(pair, p, v, y, c, v)
@@ -270,202 +284,7 @@ def line_sums(  # type: ignore[no-untyped-def]
             k = (h - p) / h
             sums[3] += weight * k
             sums[4] += weight * k * k
-            a, b = _sigmoid(t + STEP_LABEL)
-            up = pair(u, a, b)[1]
-            a, b = _sigmoid(t - STEP_LABEL)
-            sums[5] -= weight * (up - pair(u, a, b)[1]) / (2.0 * STEP_LABEL * h)
-
-
-@njit(
-    types.void(
-        ROW, _indices, _matrix, _matrix, _matrix, _vector,
-        float64, float64, float64, float64, int64, int64, int64, int64, _matrix,
-    ),
-    cache=True,
-    nogil=True,
-    error_model="numpy",
-)  # fmt: skip
-def hard_sums(  # type: ignore[no-untyped-def]
-    row, select, metric, label_nodes, free_nodes, weights, root_q, overlap, root_w, step, detail, length, first, last, out,
-):  # fmt: skip
-    """`prox_sums` for labels that are one token per row, each choice as often as the target's softmax says (U7).
-
-    The loss is convex, so that every prox is the one minimum. The label answers to its logits through its probability alone:
-    E dprox_j/du*_j = E sum_y p_y (1[y = j] - p_j) (prox_y - v)_j, summed over the rows that see coordinate j.
-    """
-    n, rows, width = metric.shape[0], select.shape[0], select.shape[1]
-    w = scratch(n, width)
-    p, y = np.empty((rows, width)), np.empty((rows, width))
-    target, v, u, score = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    inverse, kernel = np.empty((n, n)), np.empty((n, n))
-    for part in range(first, last):
-        sums = out[part]
-        sums[:] = 0.0
-        for node in range(part * length, min((part + 1) * length, weights.shape[0])):
-            for i in range(n):
-                target[i] = root_q * label_nodes[node, i]
-                v[i] = overlap * target[i] + root_w * free_nodes[node, i]
-            _labels(select, target, w.row_x, p)
-            for choice in range(width**rows):
-                weight, left = weights[node], choice
-                score[:] = 0.0
-                for a in range(rows):
-                    chosen, left = left % width, left // width
-                    weight *= p[a, chosen]
-                    for b in range(width):
-                        y[a, b] = 1.0 if b == chosen else 0.0
-                        if select[a, b] >= 0:
-                            score[select[a, b]] += y[a, b] - p[a, b]
-                if weight == 0.0:
-                    continue
-                u[:] = v
-                value = newton_prox(row, select, metric, step, v, y, u, w)
-                quadratic = 0.0
-                for i in range(n):
-                    sums[8] = max(sums[8], abs(w.gradient[i]))
-                    sums[5] += weight * score[i] * (u[i] - v[i])
-                    slope = 0.0
-                    for j in range(n):
-                        slope += metric[i, j] * (u[j] - v[j])
-                    quadratic += slope * (u[i] - v[i])
-                    sums[1] += weight * slope * target[i]
-                    sums[2] += weight * slope * v[i]
-                sums[0] += weight * quadratic
-                sums[6] += weight * (value - 0.5 * quadratic / step)
-                if detail == 0:
-                    continue
-                factorise(w.hessian, w.factor)
-                invert_factored(w.factor, inverse)
-                for i in range(n):
-                    for k in range(n):
-                        total = 0.0
-                        for j in range(n):
-                            total += inverse[i, j] * metric[j, k]
-                        kernel[i, k] = (1.0 if i == k else 0.0) - total / step
-                for i in range(n):
-                    sums[3] += weight * kernel[i, i]
-                    for k in range(n):
-                        sums[4] += weight * kernel[i, k] * kernel[k, i]
-
-
-@njit(
-    types.void(
-        ROW, RESPONSE, _indices, _matrix, _tensor, _matrix, _matrix, _vector, _matrix,
-        int64, int64, int64, int64, int64, int64, int64, _matrix,
-    ),
-    cache=True,
-    nogil=True,
-    error_model="numpy",
-)  # fmt: skip
-def matrix_sums(  # type: ignore[no-untyped-def]
-    row, answer, select, metric, fits, label_nodes, free_nodes, weights, kept, hard, search, detail, recall, length, first, last, out,
-):  # fmt: skip
-    """Averages of matrices, from which every sector of the map takes its share (U5.2), over slices of nodes.
-
-    ``metric`` is C(Sigma)^-1, ``label_nodes`` are u* and ``free_nodes`` v. With e = C(Sigma)^-1 (prox - v): entry 0 is the loss, 1 the
-    distance e'C(Sigma)e, 2 the mass of lower minima, 3 the largest gradient entry; then E e e', E e u*', E e v', E -de/dv and E de/du*.
-    The modes are those of `prox_sums`; ``hard`` labels are drawn, each choice with its probability (U7).
-    """
-    n, rows, width = metric.shape[0], select.shape[0], select.shape[1]
-    w = scratch(n, width)
-    p, y = np.empty((rows, width)), np.empty((rows, width))
-    u, other, lower, score, e = np.empty(n), np.empty(n), np.empty(n), np.zeros(n), np.empty(n)
-    block, response = np.empty((width, width)), np.empty((n, n))
-    inverse, shrunk = np.empty((n, n)), np.empty((n, n))
-    choices = width**rows if hard == 1 else 1
-    for part in range(first, last):
-        sums = out[part]
-        sums[:] = 0.0
-        matrices = sums[4:].reshape((5, n, n))
-        for node in range(part * length, min((part + 1) * length, weights.shape[0])):
-            target, v = label_nodes[node], free_nodes[node]
-            _labels(select, target, w.row_x, p)
-            for choice in range(choices):
-                weight, left = weights[node], choice
-                if hard == 1:
-                    score[:] = 0.0
-                    for a in range(rows):
-                        chosen, left = left % width, left // width
-                        weight *= p[a, chosen]
-                        for b in range(width):
-                            y[a, b] = 1.0 if b == chosen else 0.0
-                            if select[a, b] >= 0:
-                                score[select[a, b]] += y[a, b] - p[a, b]
-                    if weight == 0.0:
-                        continue
-                else:
-                    y[:] = p
-                for i in range(n):
-                    u[i] = v[i] if hard == 1 else (kept[node, i] if recall == 2 else target[i])
-                value = newton_prox(row, select, metric, 1.0, v, y, u, w)
-                if search > 0 and hard == 0:
-                    lowest, found = value, False
-                    for start in range(rows + 1):
-                        for i in range(n):
-                            other[i] = v[i]
-                            if start > 0:
-                                for j in range(n):
-                                    other[i] += fits[start - 1, i, j] * (target[j] - v[j])
-                        candidate = newton_prox(row, select, metric, 1.0, v, y, other, w)
-                        if candidate < lowest - 1e-10 * (1.0 + abs(lowest)):
-                            lowest, found = candidate, True
-                            lower[:] = other
-                    if found:
-                        sums[2] += weight
-                        if search == 2:
-                            u[:] = lower
-                    value = newton_prox(row, select, metric, 1.0, v, y, u, w)  # already there: refills the scratch
-                distance = 0.0
-                for i in range(n):
-                    sums[3] = max(sums[3], abs(w.gradient[i]))
-                    if recall > 0 and hard == 0:
-                        kept[node, i] = u[i]
-                    e[i] = 0.0
-                    for j in range(n):
-                        e[i] += metric[i, j] * (u[j] - v[j])
-                    distance += e[i] * (u[i] - v[i])
-                sums[0] += weight * (value - 0.5 * distance)
-                sums[1] += weight * distance
-                for i in range(n):
-                    for j in range(n):
-                        matrices[0, i, j] += weight * e[i] * e[j]
-                        matrices[1, i, j] += weight * e[i] * target[j]
-                        matrices[2, i, j] += weight * e[i] * v[j]
-                        if hard == 1:
-                            matrices[4, i, j] += weight * e[i] * score[j]
-                if detail == 0:
-                    continue
-                lift = 1e-9
-                while not factorise(w.hessian, w.factor):
-                    for i in range(n):  # a minimum on the verge of losing itself
-                        w.hessian[i, i] += lift * metric[i, i]
-                    lift *= 10.0
-                invert_factored(w.factor, inverse)
-                for i in range(n):  # C(Sigma)^-1 (C(Sigma)^-1 + H)^-1
-                    for j in range(n):
-                        shrunk[i, j] = 0.0
-                        for k in range(n):
-                            shrunk[i, j] += metric[i, k] * inverse[k, j]
-                if hard == 0:
-                    response[:] = 0.0
-                    for a in range(rows):
-                        for b in range(width):
-                            w.row_x[b] = u[select[a, b]] if select[a, b] >= 0 else 0.0
-                            w.row_label[b] = y[a, b]
-                        answer(w.row_x, w.row_label, block)
-                        for b in range(width):
-                            for c in range(width):
-                                if select[a, b] >= 0 and select[a, c] >= 0:
-                                    response[select[a, b], select[a, c]] += block[b, c]
-                for i in range(n):
-                    for j in range(n):
-                        total, answered = metric[i, j], 0.0
-                        for k in range(n):
-                            total -= shrunk[i, k] * metric[k, j]
-                            answered += shrunk[i, k] * response[k, j]
-                        matrices[3, i, j] += weight * total
-                        if hard == 0:
-                            matrices[4, i, j] += weight * answered
+            sums[5] -= weight * answer_of(pair, u, t) / (2.0 * STEP_LABEL * h)
 
 
 @njit(
@@ -507,7 +326,7 @@ def origin_sums(row, answer, select, covariance, label_nodes, weights, root_q, l
         for node in range(part * length, min((part + 1) * length, weights.shape[0])):
             for i in range(n):
                 target[i] = root_q * label_nodes[node, i]
-            _labels(select, target, w.row_x, y)
+            labels(select, target, w.row_x, y)
             g[:] = 0.0
             for a in range(rows):
                 w.row_x[:] = 0.0

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.aim.equations.drawn import hard_sums
 from onehead.aim.equations.geometry import PARTS, Block, Geometry, LogitRule, Row, column_rule, logit_rule, row_rule
-from onehead.aim.equations.kernels import hard_sums, line_sums, loss_sums, origin_sums, pair_sums, prox_sums
+from onehead.aim.equations.kernels import line_sums, loss_sums, origin_sums, pair_sums, prox_sums
 from onehead.aim.equations.rows import MOMENTS, corrected, row_sums
 from onehead.aim.equations.unknowns import Hats
 from onehead.aim.losses import LOSSES, Loss
@@ -160,10 +161,8 @@ class OutputChannel:
         mode, recall, kept = int(search), 0, tuple(rule.label for rule in rules)
         if self.branch == "global":
             mode = 2
-        if memory is not None and not self.loss.hard:  # whose prox has one minimum, and as many points as labels
-            recall = 1 if memory.points is None or not memory.follow else 2
-            kept = tuple(np.empty_like(rule.label) for rule in rules) if memory.points is None else memory.points
-            memory.points = kept
+        if memory is not None:
+            recall, kept = self._recalled(memory, kept)
             mode = 0 if recall == 2 else mode
         if self.convex_at(sigma):
             mode = 0
@@ -179,6 +178,17 @@ class OutputChannel:
                 residual=worst,
             )
         return found
+
+    def _recalled(self, memory: ProxMemory, labels: tuple[Array, ...]) -> tuple[int, tuple[Array, ...]]:
+        """Whether to keep proximal points (1) or to begin from them as well (2), and where they are: one for each label of a node.
+
+        The prox of a hard label has one minimum, so that the last points are always a good start.
+        """
+        known, drawn = memory.points is not None, self.loss.hard
+        if memory.points is None:
+            choices = [block.choices if drawn else 1 for block in self.geometry.blocks]
+            memory.points = tuple(np.zeros((len(u), k * u.shape[1])) for u, k in zip(labels, choices, strict=True))
+        return (2 if known and (memory.follow or drawn) else 1), memory.points
 
     def _lean(self, block: Block) -> bool:
         """Whether a block is a row of sampled logits whose Newton step is a Sherman-Morrison formula (U2.1)."""
@@ -231,7 +241,7 @@ class OutputChannel:
         before: tuple[Any, ...]
         if self.loss.hard:
             before = (self.loss.compiled, block.select, block.metric)
-            return sliced(hard_sums, 9, block.slice, before, rule, (*where, modes[1]))
+            return sliced(hard_sums, 9, block.slice, before, (*rule, points), (*where, *modes[1:]))
         kernel: Any = prox_sums
         before = (self.loss.compiled, self.loss.compiled_response, block.select)
         if block.is_pair or block.is_line:
@@ -296,9 +306,7 @@ class OutputChannel:
 
     def fresh_loss(
         self,
-        q: float,
-        m: float,
-        *,
+        *pair: float,
         coarse: bool = False,
         twin: bool = False,
         power: float | None = None,
@@ -311,9 +319,9 @@ class OutputChannel:
         Q = self.label_power if power is None else power
         yardstick = self.loss if loss is None else LOSSES[loss]
         return sum(
-            float(self._loss_sums(row, yardstick, (Q, q, m), coarse, twin).sum())
+            float(self._loss_sums(row, yardstick, Q, pair, coarse, twin).sum())
             if (formula := self._formula(row, yardstick)) is None
-            else row.multiplicity * formula(self._fresh_row(row, q, m, power=Q))
+            else row.multiplicity * formula(self._fresh_row(row, *pair, power=Q))
             for row in self.geometry.rows
         )
 
@@ -342,22 +350,24 @@ class OutputChannel:
         q, m = pair
         return row.at([self.label_power if power is None else power], [q], [m])
 
-    def fresh_loss_error(self, q: float, m: float, *, power: float | None = None, loss: str | None = None) -> float:
+    def fresh_loss_error(self, *pair: float, power: float | None = None, loss: str | None = None) -> float:
         """Error of an average over fresh samples, as its rule shows it; the formula has none to speak of."""
         yardstick = self.loss if loss is None else LOSSES[loss]
-        at = (self.label_power if power is None else power, q, m)
+        Q = self.label_power if power is None else power
         gap, found = 0.0, np.zeros(PARTS)
         for row in self.geometry.rows:
             if row.block.is_line:
-                one, other = (self._loss_sums(row, yardstick, at, False, twin).sum() for twin in (False, True))
+                one, other = (self._loss_sums(row, yardstick, Q, pair, False, twin).sum() for twin in (False, True))
                 gap += float(one - other)
             elif self._formula(row, yardstick) is None:
-                found += self._loss_sums(row, yardstick, at, False, False).reshape(PARTS, -1).sum(axis=1)
+                found += self._loss_sums(row, yardstick, Q, pair, False, False).reshape(PARTS, -1).sum(axis=1)
         return abs(gap) + of_parts(PARTS * found)
 
-    def _loss_sums(self, row: Row, yardstick: Loss, at: tuple[float, float, float], coarse: bool, twin: bool) -> Array:
+    def _loss_sums(
+        self, row: Row, yardstick: Loss, Q: float, pair: tuple[float, ...], coarse: bool, twin: bool
+    ) -> Array:
         """Average loss of one kind of row by quadrature, a number per slice of the nodes."""
-        Q, q, m = at
+        q, m = pair
         how = (np.sqrt(Q), m / Q, np.sqrt(max(q - m * m / Q, 0.0)))
         rule = row_rule(row.block, coarse=coarse, twin=twin)
         return row.multiplicity * sliced(loss_sums, 1, row.block.slice, (yardstick.compiled,), rule, how)[:, 0]

@@ -19,7 +19,7 @@ from onehead.aim.losses import CROSS_ENTROPY, SQUARED, softmax
 from onehead.numerics.compiled import njit
 from onehead.numerics.prox import ARMIJO, FLAT, LAST_STEP, LONGEST, MAX_NEWTON, ROUNDING, SLACK
 
-__all__ = ["MOMENTS", "corrected", "row_sums"]
+__all__ = ["MOMENTS", "corrected", "newton_row", "row_sums", "solve_row"]
 
 AVERAGES = 8  # as in `onehead.aim.equations.output.Averages`
 CONTROLS = (
@@ -108,7 +108,7 @@ def _bend(kind, held, p, w, s, t, D):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _solve(D, p, w, m00, m01, m11, r, x):  # type: ignore[no-untyped-def]
+def solve_row(D, p, w, m00, m01, m11, r, x):  # type: ignore[no-untyped-def]
     """x = (Hessian + held)^-1 r."""
     one, two = 0.0, 0.0
     for i in range(r.shape[0]):
@@ -120,7 +120,7 @@ def _solve(D, p, w, m00, m01, m11, r, x):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _newton(kind, held, v, y, h, p, g, w, D, move, trial, tight):  # type: ignore[no-untyped-def]
+def newton_row(kind, held, v, y, h, p, g, w, D, move, trial, tight):  # type: ignore[no-untyped-def]
     """Move ``h`` to the minimum of sum held (h - v)²/2 + loss that Newton reaches from it; return the value and the largest gradient.
 
     Where the Hessian is not positive definite the step is that of a tighter hold, which always leads downhill.
@@ -133,7 +133,7 @@ def _newton(kind, held, v, y, h, p, g, w, D, move, trial, tight):  # type: ignor
     for _ in range(MAX_NEWTON):
         m00, m01, m11, regular = _bend(kind, held, p, w, s, t, D)
         if regular:
-            _solve(D, p, w, m00, m01, m11, g, move)
+            solve_row(D, p, w, m00, m01, m11, g, move)
         else:  # hold it tighter, until the step leads downhill
             more = 1.0
             while not regular and more < TIGHTEST:
@@ -141,7 +141,7 @@ def _newton(kind, held, v, y, h, p, g, w, D, move, trial, tight):  # type: ignor
                 for i in range(n):
                     tight[i] = more * held[i]
                 m00, m01, m11, regular = _bend(kind, tight, p, w, s, t, D)
-            _solve(D, p, w, m00, m01, m11, g, move)
+            solve_row(D, p, w, m00, m01, m11, g, move)
             regular = False
         size, scale, slope = 0.0, 1.0, 0.0
         for i in range(n):
@@ -244,17 +244,17 @@ def row_sums(  # type: ignore[no-untyped-def]
                     y[i] = label[i]
             for i in range(n):
                 h[i] = v[i] if hard == 1 else (kept[node, i] if recall == 2 else target[i])
-            value, steepest, m00, m01, m11 = _newton(kind, held, v, y, h, p, g, w, D, move, trial, tight)
+            value, steepest, m00, m01, m11 = newton_row(kind, held, v, y, h, p, g, w, D, move, trial, tight)
             lower = 0.0
             if search > 0 and hard == 0:
                 for i in range(n):
                     other[i] = v[i]
-                better, _, _, _, _ = _newton(kind, held, v, y, other, p, g, w, D, move, trial, tight)
+                better, _, _, _, _ = newton_row(kind, held, v, y, other, p, g, w, D, move, trial, tight)
                 if better < value - 1e-10 * (1.0 + abs(value)):
                     lower = 1.0
                     if search == 2:
                         h[:] = other
-                value, steepest, m00, m01, m11 = _newton(kind, held, v, y, h, p, g, w, D, move, trial, tight)
+                value, steepest, m00, m01, m11 = newton_row(kind, held, v, y, h, p, g, w, D, move, trial, tight)
             distance, by_label, by_own = 0.0, 0.0, 0.0
             for i in range(n):
                 pull = (h[i] - v[i]) / variances[i]
@@ -289,14 +289,14 @@ def row_sums(  # type: ignore[no-untyped-def]
                 e10, e11 = m01 * m_a + m11 * m_b, m01 * m_b + m11 * m_c
                 squares = 2.0 * trace - n + twice - 2.0 * mixed + e00 * e00 + 2.0 * e01 * e10 + e11 * e11
                 if hard == 0 and kind == CROSS_ENTROPY:
-                    _solve(D, p, w, m00, m01, m11, y, move)
+                    solve_row(D, p, w, m00, m01, m11, y, move)
                     for i in range(n):
                         cross -= y[i] * move[i]
                 elif hard == 0:
                     for i in range(n):
                         free[i] = 2.0 * p[i] * (overlap - y[i])
-                    _solve(D, p, w, m00, m01, m11, free, move)
-                    _solve(D, p, w, m00, m01, m11, p, trial)
+                    solve_row(D, p, w, m00, m01, m11, free, move)
+                    solve_row(D, p, w, m00, m01, m11, p, trial)
                     for i in range(n):
                         cross += y[i] * move[i] - 2.0 * p[i] * y[i] * trial[i]
             value_of[0], value_of[1], value_of[2], value_of[3] = distance, by_label, by_own, trace

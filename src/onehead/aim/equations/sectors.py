@@ -5,21 +5,24 @@ logits are v_s C_s + v_a C_a, for v the overlaps q, m, Sigma and the power of th
 side weight decay on singular values mixes the sectors, and expectation consistency stands for what has no closed form.
 """
 
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.equations.geometry import PARTS, Block, Row, normal_rule
-from onehead.aim.equations.input import SingularValues, UntiedLinear
-from onehead.aim.equations.kernels import loss_sums, matrix_sums, origin_sums
+from onehead.aim.equations.kernels import loss_sums, origin_sums
+from onehead.aim.equations.matrices import matrix_sums, pair_matrix_sums, row_matrix_sums
 from onehead.aim.equations.output import GRADIENT_TOLERANCE, SMALL_ANGLE, OutputChannel, ProxMemory, of_parts, sliced
 from onehead.aim.equations.unknowns import SectorHats, SectorOverlaps, SpectralMap
+from onehead.aim.equations.untied import SingularValues, UntiedLinear
 from onehead.aim.losses import LOSSES, Loss
-from onehead.errors import NotConverged, OutsideDomain
-from onehead.numerics.fixed_point import fixed_point
+from onehead.errors import NotConverged, OutsideDomain, SolveError
+from onehead.numerics.fixed_point import FixedPoint, fixed_point
 from onehead.numerics.softmax import SoftmaxRow
 
 __all__ = ["Consistent", "SectorAverages", "SectorLinear", "SectorOutput"]
@@ -50,7 +53,7 @@ class SectorAverages(NamedTuple):
         return self.loss + 0.5 * self.distance
 
 
-def _mixed(block: Block, values: tuple[float, float]) -> Array:
+def _mixed(block: Block, values: Sequence[float]) -> Array:
     """C(v) = v_s C_s + v_a C_a."""
     return values[0] * block.sectors[0] + values[1] * block.sectors[1]
 
@@ -116,19 +119,16 @@ class SectorOutput(OutputChannel):
         mode, recall, kept = int(search), 0, tuple(label for label, _, _ in nodes)
         if self.branch == "global":
             mode = 2
-        if memory is not None and not self.loss.hard:
-            recall = 1 if memory.points is None or not memory.follow else 2
-            kept = tuple(np.empty_like(points) for points in kept) if memory.points is None else memory.points
-            memory.points = kept
+        if memory is not None:
+            recall, kept = self._recalled(memory, kept)
             mode = 0 if recall == 2 else mode
         if self.convex_at(*sigmas):
             mode = 0
         found, worst = [], 0.0
         for block, rule, points in zip(blocks, nodes, kept, strict=True):
-            metric = np.ascontiguousarray(np.linalg.inv(_mixed(block, (sigmas[0], sigmas[1]))))
-            before = (self.loss.compiled, self.loss.compiled_response, block.select, metric, block.row_fits)
-            how = (int(self.loss.hard), mode, detail, recall)
-            sums = sliced(matrix_sums, 4 + 5 * block.dim**2, block.slice, before, (*rule, points), how)
+            kernel, before, lean = self._kernel(block, sigmas)
+            how = (int(self.loss.hard), *(() if lean else (mode,)), detail, recall)
+            sums = sliced(kernel, 4 + 5 * block.dim**2, block.slice, before, (*rule, points), how)
             worst = max(worst, float(sums[:, 3].max()))
             found.append(block.multiplicity * sums)
         if not worst < GRADIENT_TOLERANCE:
@@ -139,10 +139,20 @@ class SectorOutput(OutputChannel):
             )
         return found
 
+    def _kernel(self, block: Block, sigmas: Sequence[float]) -> tuple[Any, tuple[Any, ...], bool]:
+        """The sums of a block with what they begin with, and whether they are those of a row with one minimum."""
+        if block.row is not None and self.loss.lean is not None and self.convex_at(*sigmas):
+            return row_matrix_sums, (self.loss.lean, 1.0 / block.row.variances_at(sigmas)), True
+        metric = np.ascontiguousarray(np.linalg.inv(_mixed(block, sigmas)))
+        if block.is_pair:
+            return pair_matrix_sums, (self.loss.compiled_pair, metric, block.row_fits), False
+        before = (self.loss.compiled, self.loss.compiled_response, block.select, metric, block.row_fits)
+        return matrix_sums, before, False
+
     def _nodes(self, block: Block, state: tuple[float, ...], level: int, twin: bool) -> tuple[Array, Array, Array]:
         """u*, v and weights: v given u* is Gaussian around C(m) C(Q)^-1 u*."""
         rule, n = normal_rule(block, level, twin), block.dim
-        q, m, Q = (_mixed(block, pair) for pair in (state[:2], state[2:4], (self.label_power, self.label_power)))  # type: ignore[arg-type]
+        q, m, Q = (_mixed(block, pair) for pair in (state[:2], state[2:4], (self.label_power, self.label_power)))
         label = rule.nodes[:, :n] @ _root(block, Q).T
         slope = np.linalg.solve(Q, m).T
         free = label @ slope.T + rule.nodes[:, n:] @ _root(block, q - slope @ m).T
@@ -154,7 +164,7 @@ class SectorOutput(OutputChannel):
         for block, found in zip(self.geometry.blocks, sums, strict=True):
             n = block.dim
             square, by_label, by_own, pull, response = found[4:].reshape(5, n, n)
-            q, m, Q = (_mixed(block, pair) for pair in (state[:2], state[2:4], (self.label_power, self.label_power)))  # type: ignore[arg-type]
+            q, m, Q = (_mixed(block, pair) for pair in (state[:2], state[2:4], (self.label_power, self.label_power)))
             # Stein: (E de/du*, E de/dv) = (E e u*', E e v') Cov^-1, by the Schur complement of the label
             slope = np.linalg.solve(Q, m).T
             by_free = np.linalg.solve((q - slope @ m).T, (by_own - by_label @ slope.T).T).T
@@ -189,36 +199,18 @@ class SectorOutput(OutputChannel):
         """Hats per unit of α, in the Stein or in the derivative form."""
         return averages.derivative if derivative else averages.stein
 
-    def _row_loss(self, row: Row, yardstick: Loss, pair: tuple[float, ...], power: float, how: Any) -> Array:
-        """Average loss of one kind of row by quadrature, a number per slice of the nodes."""
-        state = (*pair, 0.0, 0.0)
-        noisy = (
-            self if power == self.label_power else type(self)(loss=self.loss, geometry=self.geometry, label_power=power)
-        )
-        label, free, weights = noisy._nodes(row.block, state, 3 if row.block.on_lattice else how["level"], how["twin"])
-        nodes = (label, free, weights)
-        return (
-            row.multiplicity
-            * sliced(loss_sums, 1, row.block.slice, (yardstick.compiled,), nodes, (1.0, 0.0, 1.0))[:, 0]
-        )
-
-    def fresh_loss(
-        self,
-        *pair: float,
-        coarse: bool = False,
-        twin: bool = False,
-        power: float | None = None,
-        loss: str | None = None,
-    ) -> float:
-        """E loss on fresh samples, by formula where the loss has one."""
-        Q = self.label_power if power is None else power
-        yardstick = self.loss if loss is None else LOSSES[loss]
-        if yardstick.fresh is None:
-            how = {"level": 1 if coarse else 3, "twin": twin}
-            return sum(float(self._row_loss(row, yardstick, pair, Q, how).sum()) for row in self.geometry.rows)
-        return sum(
-            row.multiplicity * yardstick.fresh(self._fresh_row(row, *pair, power=Q)) for row in self.geometry.rows
-        )
+    def _loss_sums(
+        self, row: Row, yardstick: Loss, Q: float, pair: tuple[float, ...], coarse: bool, twin: bool
+    ) -> Array:
+        """The same for a row of logits that the sectors have different shares in; two columns have one difference, as ever."""
+        if row.block.is_line:
+            whole, *parts = (float(row.variances_at(at).sum()) for at in ((1.0, 1.0), pair[:2], pair[2:]))
+            return super()._loss_sums(row, yardstick, Q, tuple(part / whole for part in parts), coarse, twin)
+        noisy = replace(self, label_power=Q)
+        level = 3 if row.block.on_lattice else 1 if coarse else 3
+        nodes = noisy._nodes(row.block, (*pair, 0.0, 0.0), level, twin)
+        found = sliced(loss_sums, 1, row.block.slice, (yardstick.compiled,), nodes, (1.0, 0.0, 1.0))[:, 0]
+        return row.multiplicity * found
 
     def _fresh_row(self, row: Row, *pair: float, power: float | None = None) -> SoftmaxRow:
         """A row of a fresh sample at these overlaps."""
@@ -226,12 +218,14 @@ class SectorOutput(OutputChannel):
         return row.at((Q, Q), pair[:2], pair[2:])
 
     def fresh_loss_error(self, *pair: float, power: float | None = None, loss: str | None = None) -> float:
-        """Error of an average over fresh samples; the formula has none to speak of."""
+        """Error of an average over fresh samples, as other nodes show it; the formula has none to speak of."""
         yardstick = self.loss if loss is None else LOSSES[loss]
-        if yardstick.fresh is not None:
-            return 0.0
-        one, other = (self.fresh_loss(*pair, twin=twin, power=power, loss=loss) for twin in (False, True))
-        return abs(one - other)
+        Q, gap = self.label_power if power is None else power, 0.0
+        for row in self.geometry.rows:
+            if self._formula(row, yardstick) is None:
+                one, other = (self._loss_sums(row, yardstick, Q, pair, False, twin).sum() for twin in (False, True))
+                gap += float(one - other)
+        return abs(gap)
 
     @lru_cache(maxsize=64)  # noqa: B019  (frozen and small: the same few channels are asked again and again)
     def at_origin(self, level: int) -> SectorHats:  # type: ignore[override]
@@ -291,6 +285,17 @@ class Consistent(SingularValues):
     by_sigma = False
     heuristic = HEURISTIC
 
+    @cached_property
+    def _ended(self) -> list[FixedPoint]:
+        """Where the last call found the sectors consistent: the next one has nearly the same hats."""
+        return []
+
+    def _untold(self, hats: SectorHats) -> Array:
+        """The unknowns where the sectors are not told apart, which close to emergence is all there is."""
+        spread = hats.q + 0.25 * (hats.m_s - hats.m_a) ** 2 * self.target_power
+        A = self.integrals(spread / hats.m**2, self.decay / hats.m).A
+        return np.array([-np.log(min(A, 1.0)) if A > 0.0 else 0.0, 0.0, 0.0])
+
     def overlaps(self, hats: SectorHats) -> SectorOverlaps:
         """Overlaps of both sectors from their hats."""
         q_hat, m_hat, sigma_hat = _checked(hats)
@@ -317,12 +322,13 @@ class Consistent(SingularValues):
             last["gaussian"] = (g1, mu1, nu1)
             return np.array([np.log1p(max(g1, 0.0) / unit[0]), mu1 / unit[1], nu1 / unit[2]])
 
-        # begin where the sectors are not told apart, which close to emergence is all there is
-        m, spread = hats.m, hats.q + 0.25 * (hats.m_s - hats.m_a) ** 2 * Q0
-        A = self.integrals(spread / m**2, self.decay / m).A
-        start = np.array([-np.log(min(A, 1.0)) if A > 0.0 else 0.0, 0.0, 0.0])
+        how: dict[str, Any] = {"tolerance": CONSISTENT, "damping": 0.5, "max_evaluations": 400, "limit": 1e9}
+        found = None
+        if self._ended:
+            with suppress(SolveError):
+                found = fixed_point(sweep, self._ended[0].value, secants=self._ended[0].secants, **how)
         try:
-            fixed_point(sweep, start, tolerance=CONSISTENT, damping=0.5, max_evaluations=400, limit=1e9)
+            self._ended[:] = [found or fixed_point(sweep, self._untold(hats), **how)]
         except NotConverged as failure:  # a law that is next to its atoms is not as smooth
             if not failure.residual < ENOUGH:
                 raise

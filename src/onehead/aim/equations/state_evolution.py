@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.equations.geometry import geometry_of
-from onehead.aim.equations.input import CHANNELS, InputChannel
+from onehead.aim.equations.input import InputChannel
 from onehead.aim.equations.output import OutputChannel, ProxMemory
 from onehead.aim.equations.sectors import Consistent, SectorLinear, SectorOutput
 from onehead.aim.equations.separability import separability
 from onehead.aim.equations.unknowns import INFINITE, Hats, Labels, Overlaps, SectorHats, SectorOverlaps, SpectralMap
+from onehead.aim.equations.untied import CHANNELS
 from onehead.aim.losses import loss_on
 from onehead.aim.task import Learner, Task
 from onehead.errors import InvalidArgument

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from onehead.aim.equations.unknowns import Overlaps, SpectralMap
 from onehead.aim.solve.iterate import Attempt, Secants, Vector, at_alpha
 from onehead.aim.solve.solver import guesses
 from onehead.aim.task import Learner, Task
-from onehead.errors import NotConverged, SolveError
+from onehead.errors import SolveError
 from onehead.numerics.patience import stopwatch
 
 __all__ = [
@@ -237,27 +237,15 @@ def _solve(
             return _limit(problem, alpha, x, problem.input.interpolating(problem.labels, alpha, accuracy=1e-2).overlaps)
     except SolveError:
         return None
-    hurried, (guess, secants) = _hurried(problem, late), start
+    guess, secants = start
     rough = problem.target_power / problem.label_power  # shrunk by the noise, as in a linear model
     for state in chain([] if guess is None else [guess], _tried(guesses(problem, alpha, rough))):
         try:
-            found = at_alpha(hurried, alpha, state, RULE, tolerance=TOLERANCE, secants=secants)
+            found = at_alpha(problem, alpha, state, RULE, tolerance=TOLERANCE, secants=secants, late=late)
             return _dot(problem, found, x, full=full)
         except (SolveError, ArithmeticError):  # overflow at extreme values is no answer either
             secants = ()
     return None
-
-
-def _hurried(problem: StateEvolution, late: Callable[[], bool]) -> StateEvolution:
-    """The same equations, given up when time is over."""
-
-    class Hurried(type(problem)):  # type: ignore[misc]
-        def turn(self, *given: Any, **words: Any) -> Any:
-            if late():
-                raise NotConverged("there is no time for this point.")
-            return super().turn(*given, **words)
-
-    return Hurried(problem.input, problem.output, problem.noise, problem.units)
 
 
 def _tried(guesses: Iterator[Vector]) -> Iterator[Vector]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,12 +10,21 @@ from numpy.typing import NDArray
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.sketch.curves import Dot, sketch_plateau, sketch_ratios
 from onehead.aim.task import Learner, Task
+from onehead.aim.verbs.bayes import Yardstick
 from onehead.aim.verbs.decompose import check_split, distance_parts
 from onehead.aim.verbs.predict import predict
 from onehead.aim.words import dimension
 from onehead.errors import OneheadError
 
-__all__ = ["sketch_best", "sketch_excess", "sketch_exponents", "sketch_law", "sketch_parts", "target_law"]
+__all__ = [
+    "sketch_bayes",
+    "sketch_best",
+    "sketch_excess",
+    "sketch_exponents",
+    "sketch_law",
+    "sketch_parts",
+    "target_law",
+]
 
 Array = NDArray[np.float64]
 Line = tuple[Array, Array]
@@ -23,6 +33,7 @@ GRID = 140  # points per bulk
 SMALLEST = 1e-9  # excess error that is still drawn
 ROW_PATIENCE = 0.045  # seconds for one row of a phase diagram
 TUNED_PATIENCE = 1.0
+BEST_POINTS = 12
 
 _pool = ThreadPoolExecutor(2, thread_name_prefix="sketch")  # kernels release the interpreter lock
 
@@ -139,3 +150,21 @@ def _lowest(x: Array, y: Array) -> float:
     low, mid, high = y[k - 1 : k + 2]
     bend = low - 2.0 * mid + high
     return float(x[k] + (0.5 * (low - high) / bend * (x[k + 1] - x[k]) if bend > 0.0 else 0.0))
+
+
+@lru_cache(maxsize=64)  # it does not change with the head
+def sketch_bayes(task: Task, low: float, high: float) -> tuple[list[float], list[float]]:
+    """Sample ratios between two ends and the best possible test error there, exact: no equation is solved, because α is explicit in
+    the blur s (A.2). Nothing where it is not known.
+    """
+    if not task.best_known:
+        return [], []
+    yardstick = Yardstick(task)
+    posterior = yardstick.posterior
+    first, last = (max(posterior.blur(alpha), SMALLEST * posterior.power) for alpha in (low, high))
+    blurs = np.geomspace(first, last, BEST_POINTS).tolist()
+    ratios = [posterior.ratio(s) for s in blurs]
+    errors = [yardstick.test_error(posterior.power - posterior.left(s)) for s in blurs]
+    if posterior.blur(high) == 0.0:  # the target is known exactly from somewhere on
+        ratios, errors = [*ratios, high], [*errors, yardstick.test_error(posterior.power)]
+    return ratios, errors

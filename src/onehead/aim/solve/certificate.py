@@ -13,11 +13,11 @@ from onehead.aim.equations.unknowns import INFINITE, AnyHats, AnyOverlaps, Hats,
 from onehead.aim.solve.doubt import Doubt, doubt_of_limit, doubt_of_zero, stated_errors
 from onehead.aim.solve.iterate import Vector
 from onehead.aim.solve.solver import VISIBLE_SWITCH, Solution, solve
-from onehead.aim.targets import Target
+from onehead.aim.task import Task
 from onehead.errors import OutsideDomain
 from onehead.results import Certificate, Kind
 
-__all__ = ["NARROW", "AimCertificate", "Numbers", "numbers_at"]
+__all__ = ["NARROW", "AimCertificate", "Numbers", "numbers_at", "with_caution"]
 
 ORIGIN = 1  # level of the rule at the zero map
 ACCURACY = 1e-4  # relative error of the test error that an answer should have
@@ -61,9 +61,7 @@ def numbers_at(problem: StateEvolution, alpha: float, start: Vector | None = Non
         found = _limit(problem, alpha)
     else:
         found = _not_emerged(problem, alpha) if is_zero(problem, alpha) else None
-    if found is None:
-        found = _solved(problem, solve(problem, alpha, start))
-    return found._replace(certificate=_with_caution(found.certificate, problem.input.target))
+    return found if found is not None else _solved(problem, solve(problem, alpha, start))
 
 
 def _solved(problem: StateEvolution, solution: Solution) -> Numbers:
@@ -200,13 +198,13 @@ def _narrow(kind: Kind, *, narrow: bool) -> tuple[Kind, tuple[str, ...]]:
     return ("heuristic", (NARROW,)) if narrow else (kind, ())
 
 
-def _with_caution(certificate: AimCertificate, target: Target) -> AimCertificate:
+def with_caution(certificate: AimCertificate, task: Task) -> AimCertificate:
     """Say when the target itself breaks the assumption of Gaussian logits; what remains is a conjecture."""
-    kurtosis = target.excess_kurtosis
+    kurtosis = task.target.excess_kurtosis
     if kurtosis < FAR_FROM_GAUSSIAN:
         return certificate
     caution = (
-        f"a few large eigenvalues make single logits far from Gaussian (excess kurtosis {kurtosis:.2g}, at any dimension); "
+        f"a few large {task.value}s make single logits far from Gaussian (excess kurtosis {kurtosis:.2g}, at any dimension); "
         "heads trained on power laws had an excess error 6 to 36 % above the prediction, at every dimension tried"
     )
     kind: Kind = "conjecture" if certificate.kind == "claim" else certificate.kind

@@ -137,7 +137,8 @@ class _Looking:
         if not output.geometry.sampled:
             others.append(self._by(output.averages(*at, level=level, detail=detail, twin=True)))
             return Doubt(found, (), tuple(others), jumps=False)
-        pieces = output.parts(*at, level=level, memory=attempt.memory if attempt.memory.follow else None)
+        kept = attempt.memory if attempt.memory.follow or output.loss.hard else None
+        pieces = output.parts(*at, level=level, memory=kept)
         parts, jumps = [self._by(piece) for piece in pieces], False
         if not (output.jumps or output.convex_at(*attempt.overlaps.sigmas) or output.narrow_angle(*pair)):
             stein = [self._by(piece, derivative=False) for piece in pieces]

@@ -3,6 +3,7 @@
 Unknowns are y = (log q, log m, log Sigma); the residual is max |log F(y) - y|, undamped.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from onehead.aim.equations.output import ProxMemory
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import AnyHats, AnyOverlaps, Hats, Overlaps
-from onehead.errors import OutsideDomain
+from onehead.errors import NotConverged, OutsideDomain
 from onehead.numerics.fixed_point import fixed_point
 
 __all__ = ["TOLERANCE", "Attempt", "Opposed", "Secants", "Vector", "at_alpha", "turn_once"]
@@ -75,12 +76,15 @@ def at_alpha(
     tolerance: float = TOLERANCE,
     secants: Secants = (),
     memory: ProxMemory | None = None,
+    late: Callable[[], bool] | None = None,
 ) -> Attempt:
-    """Anderson iteration at fixed α."""
+    """Anderson iteration at fixed α, given up when it is ``late``."""
     memory = memory if memory is not None else ProxMemory(follow=False)
     last: dict[str, tuple[Hats, Overlaps]] = {}
 
     def turn(y: Vector) -> Vector:
+        if late is not None and late():
+            raise NotConverged("there is no time for this point.")
         last["step"] = turn_once(problem, alpha, y, level, memory=memory)
         return last["step"][1].logs
 

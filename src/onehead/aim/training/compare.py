@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from onehead.aim.task import Learner, Task
 from onehead.aim.training.results import TrainingResult, TrainingRun
 from onehead.aim.training.settings import Method, Variant
 from onehead.aim.training.train import train
+from onehead.aim.verbs.bayes import BestCurve, bayes_curve
 from onehead.aim.verbs.predict import Prediction, predict
 from onehead.arguments import checked, instance, numbers, whole, wholes
 from onehead.measured import SideBySide, side_by_side
@@ -16,10 +18,19 @@ __all__ = ["Comparison", "compare"]
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison(SideBySide[Prediction, TrainingResult]):
-    """Theory and training side by side."""
+    """Theory and training side by side; ``best`` is the best possible learner at every sample ratio, if asked."""
 
     task: Task
     learner: Learner
+    best: BestCurve | None = None
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """A row per sample ratio and dimension, and one for the limit of infinite dimension."""
+        rows = super().to_rows()
+        if self.best is None:
+            return rows
+        errors = {best["alpha"]: best["test_error"] for best in self.best.to_rows()}
+        return [row | {"bayes_test_error": errors[row["alpha"]]} for row in rows]
 
 
 @checked(
@@ -40,6 +51,7 @@ def compare(
     seed: int = 0,
     variant: Variant | None = None,
     method: Method | None = None,
+    bayes: bool = False,
     workers: int = 1,
     progress: Callable[[TrainingRun], None] | None = None,
 ) -> Comparison:
@@ -59,6 +71,8 @@ def compare(
         Root of the random numbers; dimensions get independent instances.
     variant, method, workers, progress
         As for `train`.
+    bayes : bool
+        Lay the best possible learner beside both.
 
     Examples
     --------
@@ -86,6 +100,7 @@ def compare(
         same = run.trained == (theory.task, theory.learner, theory.alpha)
         return theory if same else predict(*run.trained)
 
+    best = bayes_curve(task, alphas) if bayes else None  # first, because it may be refused
     points = side_by_side(
         alphas,
         dims,
@@ -95,4 +110,5 @@ def compare(
         measured=measured,
         solved=solved,
     )
-    return Comparison(points=points, setting=str((variant or Variant()).of(task)), task=task, learner=learner)
+    setting = str((variant or Variant()).of(task))
+    return Comparison(points=points, setting=setting, task=task, learner=learner, best=best)

@@ -173,7 +173,7 @@ class _Plan:
 
     def _check_messages(self) -> None:
         """Message passing knows one head of full width, tied as its task is."""
-        from onehead.aim.training.amp import check_geometry  # noqa: PLC0415  (loads the proximal kernels)
+        from onehead.aim.training.messages import check_geometry  # noqa: PLC0415  (loads the proximal kernels)
 
         check_geometry(self.task)
         plain = self.variant.heads == 1 and self.variant.output == "label" and self.learner.width >= 1.0

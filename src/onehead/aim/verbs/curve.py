@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.task import Learner, Task, check_alpha
+from onehead.aim.verbs.bayes import BestCurve, bayes_curve
 from onehead.aim.verbs.predict import Prediction, predict
+from onehead.aim.verbs.tune import best_decay
 from onehead.arguments import checked, instance, numbers
 from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.parallel import walk_chains
@@ -17,6 +19,8 @@ from onehead.results import INTERRUPTED, NoAnswer, Points
 __all__ = ["Curve", "Failure", "curve"]
 
 STRETCHES = 8
+DECAY = "weight_decay"
+BAYES = "bayes_"  # before the name of a number of the best possible learner
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,13 +37,42 @@ class Failure(NoAnswer):
 
 @dataclass(frozen=True, kw_only=True)
 class Curve(Points[Prediction, Failure]):
-    """A learning curve: points in the order of the sample ratios asked for."""
+    """A learning curve: points in the order of the sample ratios asked for.
+
+    ``best`` is the best possible learner at each, if asked; its numbers are columns too, ``bayes_test_error`` and the like. So is
+    the ``weight_decay``, which a ``tuned`` curve has chosen at every point.
+    """
 
     _SHOWN: ClassVar[tuple[str, ...]] = ("alpha", "test_error", "train_loss", "rank", "status")
 
     task: Task
     learner: Learner
     points: tuple[Prediction | Failure, ...]
+    tuned: bool = False
+    best: BestCurve | None = None
+
+    def column(self, name: str) -> NDArray[np.float64]:
+        """One quantity along the points; not a number where a point failed, or does not have it."""
+        if self.best is not None and name.startswith(BAYES):
+            return self.best.column(name.removeprefix(BAYES))
+        if name == DECAY:
+            return np.array([self._decay(point) for point in self.points], dtype=float)  # None is not a number
+        return super().column(name)
+
+    def _decay(self, point: Prediction | Failure) -> float | None:
+        return point.learner.decay if isinstance(point, Prediction) else None
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One dict per point."""
+        rows = super().to_rows()
+        if self.tuned:
+            rows = [row | {DECAY: self._decay(point)} for row, point in zip(rows, self.points, strict=True)]
+        if self.best is not None:
+            rows = [
+                row | {f"{BAYES}test_error": best["test_error"], f"{BAYES}overlap": best["overlap"]}
+                for row, best in zip(rows, self.best.to_rows(), strict=True)
+            ]
+        return rows
 
 
 @checked(task=instance(Task, "Task()"), learner=instance(Learner, "Learner()"), alphas=numbers(single=True))
@@ -48,6 +81,8 @@ def curve(
     learner: Learner,
     alphas: Sequence[float] | NDArray[np.float64],
     *,
+    tuned: bool = False,
+    bayes: bool = False,
     progress: Callable[[], None] | None = None,
 ) -> Curve:
     """Predict a learning curve by continuation in α, from many samples to few.
@@ -61,6 +96,10 @@ def curve(
     learner : Learner
     alphas : sequence of float
         Sample ratios α = n/d², in any order; the points come back in the same order.
+    tuned : bool
+        Use the best weight decay at every point, found at the first of each stretch and followed from there.
+    bayes : bool
+        Lay the best possible learner beside every point.
     progress : callable, optional
         Called once for every finished point.
 
@@ -81,14 +120,18 @@ def curve(
 
     def step(i: int, near: Prediction | None) -> tuple[Prediction | Failure, Prediction | None]:
         try:
-            point = predict(task, learner, ratios[i], near=near)
+            solve = best_decay if tuned else predict
+            point = solve(task, learner, ratios[i], near=near)
         except SolveError as failure:
             return Failure(alpha=ratios[i], reason=str(failure)), near
         return point, point
 
+    best = bayes_curve(task, ratios) if bayes else None  # first, because it may be refused
     points = walk_chains(step, stretches, progress)
     return Curve(
         task=task,
         learner=learner,
         points=tuple(points.get(i, Failure(alpha=ratio, reason=INTERRUPTED)) for i, ratio in enumerate(ratios)),
+        tuned=tuned,
+        best=best,
     )

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from onehead.aim.equations.plateau import plateau_of
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import INFINITE, AnyOverlaps, SectorOverlaps
-from onehead.aim.solve.certificate import AimCertificate, Numbers, numbers_at
+from onehead.aim.solve.certificate import AimCertificate, Numbers, numbers_at, with_caution
 from onehead.aim.task import Learner, Task, check_alpha
+from onehead.aim.verbs.bayes import beside
 from onehead.arguments import checked, instance, optional
 from onehead.errors import OutsideDomain
 from onehead.results import Result, in_lines
@@ -90,6 +91,7 @@ class Prediction(Result):
             f"{self.test_error:.3g}; infinitely many would give {self.test_error - self.excess_error:.3g}"
             + (f", not less, because {obstacle}." if obstacle else "."),
             f"Against labels without noise the error is {self.test_error_clean:.3g}.",
+            *beside(self.task, self.alpha, self.test_error),
             *(
                 [f"On {self.zero_one_error:.1%} of rows the most attended token is not the label."]
                 if self.zero_one_error is not None
@@ -226,7 +228,7 @@ def _finish(task: Task, learner: Learner, problem: StateEvolution, alpha: float,
         q_hat=hats.q,
         m_hat=hats.m,
         sigma_hat=hats.sigma,
-        certificate=certificate,
+        certificate=with_caution(certificate, task),
         test_loss=test if output.loss.yardstick else output.fresh_loss(*pair),
         test_cross_entropy=output.fresh_loss(*pair, loss="cross-entropy"),
         zero_one_error=output.zero_one(*pair) if output.loss.hard else None,

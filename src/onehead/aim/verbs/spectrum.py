@@ -19,6 +19,9 @@ __all__ = ["SingularSpectrum", "Spectrum", "spectrum"]
 Array = NDArray[np.float64]
 
 GRID = 400  # points per bulk of the tabulated density
+ROUNDING = (
+    1e-13  # of the support: so close to an edge a density is the root of rounding, or nothing, as the machine likes
+)
 CDF_NODES = 4000
 OUTLIER_NODES = 65  # an outlier is almost a semicircle
 
@@ -80,7 +83,8 @@ class Spectrum(Result):
             scale = point.task.beta0 / point.learner.beta
             return point.task.target.density(x / scale) / scale
         source = x / point.slope + point.threshold
-        return np.where(source > _cut(point, law), law.sides * law.density(source) / point.slope, 0.0)
+        inside = (source > _cut(point, law)) & ~_at_an_edge(law, source)
+        return np.where(inside, law.sides * law.density(source) / point.slope, 0.0)
 
     def cdf(self, x: Array) -> Array:
         """Share of eigenvalues up to x, the atom at zero included."""
@@ -144,6 +148,13 @@ class SingularSpectrum(Spectrum):
         "mean": "mean singular value",
         "second_moment": "Tr S'S/d",
     }
+
+
+def _at_an_edge(law: Law, x: Array) -> NDArray[np.bool_]:
+    """Whether points lie at an end of a bulk, where its density ends."""
+    ends = np.ravel(law.edges)
+    near = np.abs(np.subtract.outer(x, ends)) <= ROUNDING * (ends[-1] - ends[0])
+    return np.asarray(near.any(axis=-1))
 
 
 def _cut(point: Prediction, law: Law) -> float:

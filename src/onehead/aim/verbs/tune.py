@@ -9,18 +9,20 @@ import numpy as np
 from onehead.aim.equations.emergence import largest_decay
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.task import Learner, Task, check_alpha
+from onehead.aim.verbs.bayes import Yardstick, beside
 from onehead.aim.verbs.predict import Prediction, predict
 from onehead.aim.verbs.response import decay_slope
 from onehead.arguments import checked, instance
 from onehead.errors import NotConverged, SolveError
-from onehead.results import Certificate, Result
+from onehead.results import Certificate, Result, in_lines
 
-__all__ = ["Tuned", "best_decay", "tune"]
+__all__ = ["Tuned", "best_decay", "gap_to", "tune"]
 
 LOWEST = 1e-6  # relative to the largest weight decay that makes a difference
 PER_DECADE = 3
 DECADES = 6  # scanned by the quick search, one solve each
 ACCURACY = 1e-3  # of log λ; the error is flat there
+STRIDE, STRIDES = 0.3, 6  # of log λ from a neighbour's best, and how many before the valley counts as lost
 FLAT = 1e-3  # relative change of the test error that is not worth tuning for
 
 
@@ -29,7 +31,10 @@ class Tuned(Result):
     """The best weight decay at one sample ratio, and how the search ended.
 
     ``weight_decay`` is zero when the limit λ → 0⁺ is best. ``flat_from`` and ``flat_to`` bound the weight decays whose test
-    error is within 0.1 % of the best. ``scan`` lists the pairs tried.
+    error is within 0.1 % of the best. ``scan`` lists the pairs tried. If asked, the best possible learner stands beside:
+    its ``bayes_test_error``, the ``gap`` to it, and the ``data_multiple``, how many times the samples that it needs for the same
+    error (infinite if next to none are enough). ``logit_nuclear`` is the same penalty on logits, without the softmax in the loss:
+    from it up the loss is what costs, from it down the penalty (A.8).
     """
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("point",)
@@ -39,6 +44,10 @@ class Tuned(Result):
         "gain": "over the weight decay of the learner",
         "flat_from": "smallest weight decay within 0.1 % of the best",
         "flat_to": "largest weight decay within 0.1 % of the best",
+        "bayes_test_error": "of the best possible learner",
+        "gap": "of the test error above it, relative",
+        "data_multiple": "samples, over those that the best possible learner needs",
+        "logit_nuclear": "test error of the same penalty on logits",
     }
 
     weight_decay: float
@@ -49,10 +58,32 @@ class Tuned(Result):
     scan: tuple[tuple[float, float], ...]
     certificate: Certificate
     point: Prediction
+    bayes_test_error: float | None = None
+    gap: float | None = None
+    data_multiple: float | None = None
+    logit_nuclear: float | None = None
+
+    @property
+    def beside(self) -> list[str]:
+        """The best possible learner beside it, in words, where that is known."""
+        return beside(self.point.task, self.point.alpha, self.test_error)
+
+    def explain(self) -> str:
+        """Say in words what was found, and how far the best possible learner is.
+
+        Examples
+        --------
+        >>> from onehead.aim import Learner, Task, tune
+        >>> print(tune(Task(), Learner(), alpha=0.5).explain().splitlines()[-1])
+          needs 0.345 d² samples for this error; yours 0.5 d².
+        """
+        return "\n".join([super().explain(), *([in_lines(self.beside)] if self.beside else [])])
 
 
 @checked(task=instance(Task, "Task()"), learner=instance(Learner, "Learner()"))
-def tune(task: Task, learner: Learner, alpha: float, *, progress: Callable[[], None] | None = None) -> Tuned:
+def tune(
+    task: Task, learner: Learner, alpha: float, *, bayes: bool = False, progress: Callable[[], None] | None = None
+) -> Tuned:
     """Find the weight decay λ with the lowest predicted test error at sample ratio α.
 
     The search scans log λ from the value at which the map vanishes (or shrinks to nothing, trained directly) six decades
@@ -65,6 +96,8 @@ def tune(task: Task, learner: Learner, alpha: float, *, progress: Callable[[], N
     learner : Learner
         Everything but its weight decay is kept; its weight decay is what the gain is measured against.
     alpha : float
+    bayes : bool
+        Lay the best possible learner beside it.
     progress : callable, optional
         Called once for every weight decay tried.
 
@@ -77,6 +110,7 @@ def tune(task: Task, learner: Learner, alpha: float, *, progress: Callable[[], N
     (0.0162, 'converged: optimum inside the range')
     """
     alpha = check_alpha(alpha)
+    yardstick = Yardstick(task) if bayes else None  # first, because it may be refused
     tried: dict[float, Prediction] = {}
 
     def error(decay: float, near: Prediction | None = None) -> float:
@@ -136,7 +170,19 @@ def tune(task: Task, learner: Learner, alpha: float, *, progress: Callable[[], N
         scan=tuple((decay, tried[decay].test_error) for decay in sorted(tried)),
         certificate=Certificate.of(point.certificate, status=status, evaluations=len(tried)),
         point=point,
+        **({} if yardstick is None else gap_to(yardstick, alpha, point.test_error)),
     )
+
+
+def gap_to(yardstick: Yardstick, alpha: float, test_error: float) -> dict[str, float]:
+    """The best possible learner beside a test error."""
+    best, needed = yardstick.at(alpha).test_error, yardstick.ratio_for(test_error)
+    return {
+        "bayes_test_error": best,
+        "gap": test_error / best - 1.0 if best > 0.0 else np.inf,
+        "data_multiple": alpha / needed if needed > 0.0 else np.inf,
+        "logit_nuclear": yardstick.logit_nuclear(alpha),
+    }
 
 
 def _flat_range(errors: dict[float, float], winner: float) -> tuple[float, float]:
@@ -162,12 +208,17 @@ def _top_decay(task: Task, learner: Learner, alpha: float) -> float:
     return problem.units.own_decay(largest_decay(problem, alpha))
 
 
-def best_decay(task: Task, learner: Learner, alpha: float) -> Prediction:
+def best_decay(task: Task, learner: Learner, alpha: float, *, near: Prediction | None = None) -> Prediction:
     """The prediction at the weight decay with the lowest test error.
 
     One solve per decade, from where the map vanishes downwards until the error has risen twice, finds the valley, and a root
-    of d(test error)/d log λ its bottom. When the error falls all the way to λ → 0⁺ the limit itself is returned.
+    of d(test error)/d log λ its bottom. When the error falls all the way to λ → 0⁺ the limit itself is returned. From a tuned
+    neighbour ``near`` the bottom of its valley is followed.
     """
+    if near is not None and near.learner.decay > 0.0:
+        followed = _follow(task, learner, alpha, near)
+        if followed is not None:
+            return followed
     top = _top_decay(task, learner, alpha)
     scan: list[Prediction] = []
     for decay in top * np.logspace(-0.5, 0.5 - DECADES, DECADES):
@@ -194,6 +245,34 @@ def best_decay(task: Task, learner: Learner, alpha: float) -> Prediction:
 
     high = scan[best - 1].learner.decay if best > 0 else top
     return _bottom(at, np.log(scan[best + 1].learner.decay), np.log(high), scan[best])
+
+
+def _follow(task: Task, learner: Learner, alpha: float, near: Prediction) -> Prediction | None:
+    """The bottom of the valley that the neighbour lies in; nothing if it is not found within a few strides."""
+    tried = near
+
+    def at(log_decay: float) -> Prediction:
+        nonlocal tried
+        tried = predict(task, learner.changed(weight_decay=float(np.exp(log_decay))), alpha, near=tried)
+        return tried
+
+    try:
+        x = float(np.log(near.learner.decay))
+        here = at(x)
+        slope = decay_slope(here)
+        for _ in range(STRIDES):
+            if slope == 0.0:  # S = 0 here
+                return None
+            ahead = x - float(np.copysign(STRIDE, slope))
+            there = at(ahead)
+            other = decay_slope(there)
+            if slope * other < 0.0:
+                best = min(here, there, key=lambda point: point.test_error)
+                return _bottom(at, min(x, ahead), max(x, ahead), best)
+            x, here, slope = ahead, there, other
+    except SolveError:
+        return None
+    return None
 
 
 def _bottom(at: Callable[[float], Prediction], low: float, high: float, best: Prediction) -> Prediction:

@@ -15,13 +15,15 @@ from onehead.problem import Problem
 from onehead.results import Certificate
 
 __all__ = [
-    "POOL", "SOLVING", "Badge", "Code", "Line", "Number", "Panel", "Picture", "Report", "View", "answer", "badge_of", "failed",
+    "KNOWN", "POOL", "POSSIBLE", "SOLVING", "Badge", "Code", "Line", "Number", "Panel", "Picture", "Report", "View", "answer", "badge_of", "failed",
     "flat", "numbers", "refused", "solved", "span", "worded",
 ]  # fmt: skip
 
 # name, symbol, where the value stands in the answer or how to get it from there, meaning
 Line = tuple[str, str, str | Callable[[Any], Any], str]
 
+POSSIBLE = "best possible (known model)"  # the line of the best possible learner
+KNOWN = "by who knows how the data were made"
 SOLVING = "Solving …"  # in place of a sketch that took too long
 POOL = ThreadPoolExecutor(4, thread_name_prefix="sketch")  # kernels release the interpreter lock
 

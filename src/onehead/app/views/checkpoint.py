@@ -1,4 +1,4 @@
-"""Checkpoint: the query-key spectra of a file dropped on the page, one head beside the predicted law."""
+"""Checkpoint: what the heads of a file dropped on the page have learned, one of them beside the laws of heads."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,14 +18,17 @@ from onehead.errors import InvalidArgument, OneheadError
 __all__ = ["VIEW", "survey_file"]
 
 MOST_HEADS = 4096
-CAUTION = (
-    "Real heads are not tied and real tokens not Gaussian: a law that fits describes a shape and proves no mechanism."
-)
+TIED = 0.9  # symmetric share of the bulk above which the law of a tied head comes first
+WORDS = weights.WORDS[::-1]  # of the map, noise first
+CAUTION = "Real tokens are not Gaussian: a law that fits describes a shape and proves no mechanism."
 LINES: tuple[Line, ...] = (
+    ("Verdict", "", "verdict", "strongest of low rank, features, deformed, noise"),
+    ("False alarms", "", "false_alarm", "random heads of this shape that get another word than noise"),
     ("Rank", "", "rank", "share of the d singular values that are not zero"),
     ("Effective rank", "", "effective_rank_entropy", "exponential of the entropy"),
     ("Bulk edge", "", "bulk_edge", "fitted to the largest values"),
     ("Outliers", "", lambda head: len(head.outliers), "beyond the edge"),
+    ("Bulk deviation", "", "bulk_deviation", "from random heads, in standard deviations"),
     ("Symmetric share", "", "symmetric_share", "one for a tied head"),
     ("Negative share", "", "negative_share", "zero for a tied head"),
     ("Norm", "", "norm", "Frobenius norm of W_QᵀW_K"),
@@ -33,7 +36,8 @@ LINES: tuple[Line, ...] = (
 )
 COLUMNS = (
     "layer", "head", "status", "reason", "hidden", "head_dim", "rank", "zero_mass", "bulk_edge", "symmetric_share",
-    "negative_share", "norm", "effective_rank_entropy", "tail_exponent", "singular_values", "outliers",
+    "negative_share", "norm", "effective_rank_entropy", "tail_exponent", "singular_values", "outliers", "verdict", "evidence",
+    "false_alarm", "bulk_symmetric_share", "bulk_deviation", "share_deviation",
 )  # fmt: skip
 
 
@@ -55,7 +59,7 @@ def _chosen(state: State) -> dict[str, Any] | None:
 
 
 def sketch(state: State) -> Picture:
-    """All heads as a map, the chosen one's singular values below."""
+    """All heads as a map of verdicts, the chosen one's singular values below."""
     head = _chosen(state)
     if head is None:
         empty = figure([], x="", y="", xaxis={"visible": False}, yaxis={"visible": False})
@@ -65,12 +69,19 @@ def sketch(state: State) -> Picture:
 
 def _caption(state: State, head: dict[str, Any]) -> str:
     good = sum(h["status"] == "ok" for h in state.extra["heads"])
-    text = f"{state.extra['name']}: {good} of {len(state.extra['heads'])} heads read. Layer {head['layer']}, head {head['head']}"
-    return f"{text}: {head['reason']}." if head["reason"] else f"{text} below; darker means a higher effective rank."
+    heads = state.extra["heads"]
+    judged = [h["verdict"] for h in heads if h["verdict"]]
+    text = f"{state.extra['name']}: {good} of {len(heads)} heads read"
+    if judged:
+        text += f", {judged.count('noise')} of {len(judged)} cannot be told from their initialisation"
+    text += f". Layer {head['layer']}, head {head['head']}"
+    if head["reason"] or not head["verdict"]:
+        return f"{text}: {head['reason'] or head['evidence']}."
+    return f"{text}, below: {head['verdict']} ({head['evidence']})."
 
 
 def picture(state: State) -> Picture:
-    """The same with the four laws fitted to the chosen head."""
+    """The same with the laws fitted to the chosen head."""
     head = _chosen(state)
     if head is None:
         return sketch(state)
@@ -83,15 +94,21 @@ def picture(state: State) -> Picture:
     return Picture(_draw(state, head, fits), _caption(state, head), rows, laws)
 
 
+def _tied(head: dict[str, Any]) -> bool:
+    return (head["bulk_symmetric_share"] or 0.0) > TIED
+
+
 def _fits(head: dict[str, Any]) -> list[Any]:
     """The laws fitted to a head, the best first."""
     values = np.array(head["singular_values"])
     if head["status"] != "ok" or not values.size:
         return []
     beyond = len(head["outliers"])
-    kept = values[values > 1e-3 * values[0]][beyond:]
+    kept = values[beyond : round(head["rank"] * head["hidden"])]
     try:
-        fits = weights.fit_laws(kept, dim=head["hidden"] - beyond, width=head["head_dim"] - beyond, bootstrap=0)
+        fits = weights.fit_laws(
+            kept, dim=head["hidden"] - beyond, width=head["head_dim"] - beyond, tied=_tied(head), bootstrap=0
+        )
     except OneheadError:
         return []
     return sorted(fits, key=lambda fit: fit.bic)
@@ -103,20 +120,21 @@ def _draw(state: State, head: dict[str, Any], fits: Sequence[Any]) -> Figure:
     columns = sorted({h["head"] or 0 for h in heads})
     table: list[list[float | None]] = [[None] * len(columns) for _ in layers]
     for h in heads:
-        table[layers.index(h["layer"])][columns.index(h["head"] or 0)] = h["effective_rank_entropy"]
+        if h["verdict"]:
+            table[layers.index(h["layer"])][columns.index(h["head"] or 0)] = WORDS.index(h["verdict"])
     values = [v for v in head["singular_values"] if v > 0.0]
     beyond = len(head["outliers"])
     ranks = list(range(1, len(values) + 1))
-    bar = {"title": {"text": "effective<br>rank"}, "len": 0.42, "y": 0.8, "thickness": 10}
-    above = {"xaxis": "x2", "yaxis": "y2", "xgap": 1, "ygap": 1}
-    hover = "layer %{y}, head %{x}: %{z:.4g}<extra></extra>"
+    bar = {"tickvals": [*range(len(WORDS))], "ticktext": [*WORDS], "len": 0.42, "y": 0.8, "thickness": 10}
+    above = {"xaxis": "x2", "yaxis": "y2", "xgap": 1, "ygap": 1, "zmin": 0, "zmax": len(WORDS) - 1}
+    hover = "layer %{y}, head %{x}<extra></extra>"
     data = [
         heatmap(columns, layers, table, ("@soft", "@theory"), bar, hovertemplate=hover, **above),
         points(ranks[beyond:], values[beyond:], "singular values", colour="@theory", size=5),
     ]
     if beyond:
         data.append(points(ranks[:beyond], values[:beyond], "outliers", symbol="triangle-up"))
-    trained = [fit for fit in fits if fit.law.startswith("trained")][:1]
+    trained = [fit for fit in fits if fit.law == ("tied" if _tied(head) else "untied")]
     for fit in [*trained, *(best for best in fits[:1] if best not in trained)]:
         at = range(beyond + 1, beyond + 1 + len(fit.expected))
         name = f"{fit.law} law" + (" (best)" if fit is fits[0] else "")
@@ -157,14 +175,14 @@ def code(state: State) -> Code:
     """The survey, without the explorer."""
     count = f", head_count={state['heads']}" if state["heads"] else ""
     flag = f" --heads {state['heads']}" if state["heads"] else ""
-    python = f'import onehead as oh\n\ntable = oh.weights.survey("model.safetensors"{count})\nprint(table[0].rank, table[0].verdict)\n'
+    python = f'import onehead as oh\n\ntable = oh.weights.survey("model.safetensors"{count})\nprint(table.summary)\n'
     return Code(python, f"onehead weights model.safetensors{flag} --json")
 
 
 VIEW = View(
     name="checkpoint",
     title="Checkpoint",
-    about="The heads of a real model beside the predicted law. The file is read by the safe reader and deleted at once.",
+    about="What the heads of a real model have learned, and one of them beside the laws of heads. The file is read by the safe reader and deleted at once.",
     formula=r"A=W_Q^\top W_K,\qquad \sigma_1\ge\sigma_2\ge\dots\ge\sigma_d",
     problems=(Checkpoint,),
     panels={"": Panel(sketch, report, picture, code)},

@@ -8,11 +8,14 @@ import numpy as np
 from onehead import aim
 from onehead.aim.targets import MarchenkoPastur
 from onehead.aim.task import Learner, Task
+from onehead.aim.words import threshold_marks, threshold_names
 from onehead.app.drawing import Figure, figure, line, mark, marked
 from onehead.app.knobs import Axis, Training
 from onehead.app.state import State
 from onehead.app.views.base import (
+    KNOWN,
     POOL,
+    POSSIBLE,
     SOLVING,
     Code,
     Panel,
@@ -36,14 +39,6 @@ POINTS = {2: 31, 3: 15}
 MANY_TOKENS = (5, 9)
 TUNED = np.geomspace(1e-4, 3.0, 14)  # weight decays among which the best is looked for, then refined by a parabola
 TUNED_POINTS = 9
-MARKS = {
-    "emergence": "emergence",
-    "interpolation": "interpolation",
-    "bayes_optimal": "Bayes-optimal recovery",
-    "direct": "direct interpolation",
-    "recovery": "perfect recovery",
-}
-
 DRAWN = ("test_error", "test_error_clean", "train_loss", "rank")
 LINES = (
     ("Test error", "", "test_error", "on fresh samples, labels with noise"),
@@ -67,7 +62,7 @@ def _alphas(state: State, count: int) -> Any:
 
 def _slow(state: State, points: dict[int, int], many: int) -> int:
     """How many points: fewer where each takes longer, with many tokens, two sectors, or a label for every choice."""
-    slow = state["labels"] == "hard" or (state["attention"] == "self" and state["mask"] != "strict")
+    slow = state["labels"] == "hard" or not state.task.alike
     return points.get(state["tokens"] + slow, many)
 
 
@@ -100,13 +95,21 @@ def sketch(state: State) -> Picture:
     if state["direct"]:
         few = _alphas(state, 6)
         other = POOL.submit(sketch_ratios, state.task, _other(state), few, full=False, patience=patience)
+    possible = POOL.submit(_possible, state)
     marks = sketch_marks(state.task, state.learner)
     drawn, caption = head.result(), CAPTION.format(state.task.value)
     if not drawn.dots:
         return refused(SOLVING)
     own = {"alpha": drawn.x} | {name: drawn.column(name) for name in DRAWN}
     beside = {"alpha": other.result().x, "test_error": other.result().column("test_error")} if other else None
-    return Picture(_draw(state, own, beside, None, marks, smooth=True), caption, exact=False)
+    return Picture(_draw(state, own, beside, None, possible.result(), marks, smooth=True), caption, exact=False)
+
+
+def _possible(state: State) -> tuple[list[float], list[float]]:
+    """The best possible learner: it is explicit in the sketch, and exact."""
+    from onehead.aim.sketch.derived import sketch_bayes  # noqa: PLC0415
+
+    return sketch_bayes(state.task, state["alpha_from"], state["alpha_to"])
 
 
 def picture(state: State) -> Picture:
@@ -127,7 +130,9 @@ def picture(state: State) -> Picture:
 
         best = sketch_best(state.task, state.learner, _alphas(state, TUNED_POINTS), TUNED.tolist(), pause)
         rows += [{"alpha": a, "weight_decay": w, "test_error": e, "status": "best weight decay"} for a, w, e in best]
-    drawn = _draw(state, own, beside, best, _thresholds(state.task, state.learner), smooth=False)
+    possible = _possible(state)
+    rows += [{"alpha": a, "test_error": e, "status": "best possible"} for a, e in zip(*possible, strict=True)]
+    drawn = _draw(state, own, beside, best, possible, _thresholds(state.task, state.learner), smooth=False)
     return Picture(drawn, solved(len(found), len(found.failures)), [_row(row) for row in rows])
 
 
@@ -137,9 +142,9 @@ def _row(row: dict[str, Any]) -> dict[str, Any]:
     return {**({"param": head["param"], "weight_decay": head["weight_decay"]} if head else {}), **flat(row)}
 
 
-def _draw(state: State, own: Any, beside: Any, best: Any, marks: Any, *, smooth: bool) -> Figure:
+def _draw(state: State, own: Any, beside: Any, best: Any, possible: Any, marks: Any, *, smooth: bool) -> Figure:
     """Errors above, the rank below, on one axis."""
-    data = _lines(state, own, beside, best, smooth=smooth)
+    data = _lines(state, own, beside, best, possible, smooth=smooth)
     ends = state["alpha_from"], state["alpha_to"]
     drawn = figure(
         data,
@@ -156,14 +161,12 @@ def _draw(state: State, own: Any, beside: Any, best: Any, marks: Any, *, smooth:
         },
     )
     if marks is not None:
-        known = {text: getattr(marks, name) for name, text in MARKS.items()}
-        places = sorted((float(a), text) for text, a in known.items() if a is not None)
-        for row, (a, text) in enumerate((a, text) for a, text in places if ends[0] <= a <= ends[1]):
+        for row, (a, text) in enumerate(threshold_marks(state.task, marks, *ends)):
             mark(drawn["layout"], a, text, row=row)
     return marked(drawn, state["alpha"], ends)
 
 
-def _lines(state: State, own: Any, beside: Any, best: Any, *, smooth: bool) -> list[Figure]:
+def _lines(state: State, own: Any, beside: Any, best: Any, possible: Any, *, smooth: bool) -> list[Figure]:
     x, other = own["alpha"], _other(state).param
     per_sample = [loss / a for loss, a in zip(own["train_loss"], x, strict=True)]
     thin: dict[str, Any] = {"width": 1.6, "smooth": smooth}
@@ -175,6 +178,9 @@ def _lines(state: State, own: Any, beside: Any, best: Any, *, smooth: bool) -> l
     if beside is not None:
         there = beside["alpha"], beside["test_error"]
         data.append(line(*there, f"test error ({other})", colour="@third", dash="dot", smooth=smooth))
+    if possible[0]:
+        ratios, errors = possible
+        data.append(line(ratios, errors, POSSIBLE, colour="@ink", dash="dot", width=1.6, smooth=True))
     if best:
         alphas, _, errors = zip(*best, strict=True)
         data.append(line(alphas, errors, "best λ at every α", colour="@grey", dash="longdash"))
@@ -195,7 +201,10 @@ def report(state: State) -> Report:
     """The exact numbers at the marked point, and the thresholds."""
     marks = _thresholds(state.task, state.learner)
     found = answer(lambda state: aim.predict(state.task, state.learner, state["alpha"]), *LINES)(state)
-    lines = [(text[0].upper() + text[1:], "α", name, "") for name, text in MARKS.items()]
+    if state.task.best_known:
+        best = aim.bayes(state.task, state["alpha"])
+        found = Report(found.badge, found.numbers + numbers(best, ("Best possible", "", "test_error", KNOWN)))
+    lines = [(text[0].upper() + text[1:], "α", name, "") for name, text in threshold_names(state.task).items()]
     return Report(found.badge, found.numbers + (() if marks is None else numbers(marks, *lines)))
 
 
@@ -211,6 +220,8 @@ def code(state: State) -> Code:
         "\nmarks = oh.aim.thresholds(task, head)\n"
         "print(marks.interpolation, marks.emergence)"
     )
+    if state.task.best_known:
+        text += "\n\nbest = oh.aim.bayes(task, alpha={alpha!r})\nprint(best.test_error)"
     if state["direct"]:
         text += f'\n\nother = oh.aim.curve(task, head.changed(param="{_other(state).param}"), alphas={space}[::2])'
     if state["best"]:

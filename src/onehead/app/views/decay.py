@@ -1,5 +1,6 @@
 """Weight decay: the test error against λ at one sample ratio, the best marked."""
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from onehead.aim.targets import MarchenkoPastur
 from onehead.aim.task import Learner, Task
 from onehead.app.drawing import Figure, figure, line, points, show
 from onehead.app.state import State
-from onehead.app.views.base import SOLVING, Line, Panel, Picture, View, answer, numbers, refused, span, worded
+from onehead.app.views.base import POSSIBLE, SOLVING, Line, Panel, Picture, View, answer, numbers, refused, span, worded
 from onehead.app.views.words import code_of
 from onehead.app.work import pause
 
@@ -40,6 +41,12 @@ def sketch(state: State) -> Picture:
     return Picture(_draw(state, scan, None, smooth=True), caption, exact=False)
 
 
+@lru_cache(maxsize=256)
+def _possible(task: Task, alpha: float) -> float | None:
+    """The best possible test error, if it is known."""
+    return aim.bayes(task, alpha).test_error if task.best_known else None
+
+
 def picture(state: State) -> Picture:
     """The library's own search."""
     best = aim.tune(state.task, state.learner, state["alpha"], progress=pause)
@@ -63,6 +70,9 @@ def _draw(state: State, scan: list[tuple[float, float]], best: Any, *, smooth: b
     elif y:
         k = int(np.argmin(y))
         data.append(points([x[k]], [y[k]], "best so far", symbol="star-open", size=12))
+    possible = _possible(state.task, state["alpha"])
+    if possible is not None and x:
+        data.append(line([x[0], x[-1]], [possible, possible], POSSIBLE, colour="@ink", dash="dot", width=1.6))
     own = state.learner.decay
     if own > 0.0 and len(x) > 1 and x[0] <= own <= x[-1]:
         here = float(np.interp(np.log(own), np.log(x), y))

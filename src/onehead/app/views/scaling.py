@@ -13,11 +13,11 @@ from onehead.app.views.base import SOLVING, Code, Panel, Picture, View, answer, 
 from onehead.app.views.words import code_of
 from onehead.app.work import pause
 from onehead.errors import OneheadError
-from onehead.results import NoAnswer
 
 __all__ = ["VIEW"]
 
 QUICK, EXACT = 7, 17
+FEWEST = 3  # points of a sketch that have an exponent
 PARTS = {
     "underfitting": ("@grey", "directions that weight decay keeps at zero"),
     "approximation": ("@theory", "learned features, wrong in size or direction"),
@@ -34,7 +34,11 @@ def _samples(state: State, count: int) -> list[float]:
 
 
 def _law(state: State, samples: list[float]) -> Any:
-    return aim.scaling(state.task, state.learner, samples, progress=pause)
+    """The library's own law; if no point of it has an answer, the sentence why."""
+    law = aim.scaling(state.task, state.learner, samples, progress=pause)
+    if len(law.failures) == len(law):
+        raise OneheadError(law.failures[0].reason)
+    return law
 
 
 # --- excess error and its exponent, and where it comes from
@@ -44,9 +48,9 @@ def _excess_sketch(state: State) -> Picture:
     from onehead.aim.sketch.derived import sketch_excess  # noqa: PLC0415  (loads the theory)
 
     samples, excess, _ = sketch_excess(state.task, state.learner, _samples(state, QUICK))
-    if not samples:
+    if len(samples) < FEWEST:
         return refused(SOLVING)
-    slope = np.gradient(np.log(excess), np.log(samples)).tolist() if len(samples) > 2 else []
+    slope = np.gradient(np.log(excess), np.log(samples)).tolist()
     drawn = _excess_figure(state, samples, excess, slope, smooth=True)
     return Picture(drawn, "Sketch on a coarse rule; the exact law follows when the knobs rest.", exact=False)
 
@@ -70,7 +74,7 @@ def _excess_figure(state: State, samples: list[float], excess: Any, slope: Any, 
 
 
 def _marked(state: State, drawn: Figure, samples: list[float]) -> Figure:
-    return marked(drawn, state["samples"], (samples[0], samples[-1])) if samples else drawn
+    return marked(drawn, state["samples"], (samples[0], samples[-1]))
 
 
 def _excess_picture(state: State) -> Picture:
@@ -90,7 +94,7 @@ def _parts_sketch(state: State) -> Picture:
     from onehead.aim.sketch.derived import sketch_parts  # noqa: PLC0415  (loads the theory)
 
     samples, table = sketch_parts(state.task, state.learner, _samples(state, QUICK))
-    if not samples:
+    if len(samples) < 2:
         return refused(SOLVING)
     columns = {name: [row[i] for row in table] for i, name in enumerate(PARTS)}
     return Picture(_parts_figure(state, samples, columns, smooth=True), "Sketch on a coarse rule.", exact=False)
@@ -136,8 +140,12 @@ def _phase_sketch(state: State) -> Picture:
     columns, rows = PHASE_QUICK
     from onehead.aim.sketch.derived import sketch_exponents  # noqa: PLC0415  (loads the theory)
 
-    drawn = _phase_figure(state, columns, rows, sketch_exponents(state.task, state.learner, columns, rows))
-    return Picture(drawn, "Sketch on a coarse rule and a coarse grid.", exact=False)
+    table = sketch_exponents(state.task, state.learner, columns, rows)
+    if all(cell is None for row in table for cell in row):
+        return refused(SOLVING)
+    return Picture(
+        _phase_figure(state, columns, rows, table), "Sketch on a coarse rule and a coarse grid.", exact=False
+    )
 
 
 def _phase_figure(state: State, columns: list[float], rows: list[float], table: Any) -> Figure:
@@ -168,10 +176,7 @@ def _phase_picture(state: State) -> Picture:
 
 
 def _point(state: State) -> Any:
-    point = _law(state, [state["samples"]]).points[0]
-    if isinstance(point, NoAnswer):
-        raise OneheadError(point.reason)
-    return point
+    return _law(state, [state["samples"]]).points[0]
 
 
 report = answer(

@@ -1,7 +1,7 @@
 """Sparse tokens: attention against pooled and vectorised classifiers; alignment, capacity and tuning."""
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain
 from typing import Any
 
@@ -11,7 +11,9 @@ from onehead import sparse
 from onehead.app.drawing import Figure, figure, line, marked, points, show
 from onehead.app.state import State
 from onehead.app.views.base import (
+    KNOWN,
     POOL,
+    POSSIBLE,
     Badge,
     Line,
     Number,
@@ -133,8 +135,21 @@ def _error_picture(state: State) -> Picture:
     return Picture(_error_figure(state, alphas, curves, smooth=False), caption, rows)
 
 
+@lru_cache(maxsize=64)  # it does not change with the protocol
+def _possible(task: Task) -> tuple[list[float], list[float]]:
+    """Ratios and the best possible error there, if it is known."""
+    ratios = _space(RATIOS, EXACT)
+    try:
+        return ratios, [sparse.bayes(task, alpha).test_error for alpha in ratios]
+    except OneheadError:
+        return [], []
+
+
 def _error_figure(state: State, alphas: list[float], curves: Curves, *, smooth: bool) -> Figure:
     data = _lines(alphas, curves, smooth=smooth)
+    if not smooth or state["signal_tokens"] == 1:  # several signal tokens are averaged over, too slowly for a sketch
+        ratios, errors = _possible(state.sparse_task)
+        data += [line(ratios, errors, POSSIBLE, colour="@ink", dash="dot", width=1.6)] if ratios else []
     drawn = figure(data, x="samples over dimension, α₀ + α₁", y="test error", log_x=True, log_y=True)
     return marked(drawn, state.protocol.alpha)
 
@@ -153,6 +168,9 @@ def _error_report(state: State) -> Report:
         shown += numbers(found, (f"Test error, {model}", "", "test_error", meaning))
         if model == "attention":
             shown += numbers(found, *QUERY)
+    if not state.sparse_task.positions:
+        best = sparse.bayes(state.sparse_task, state.protocol.alpha)
+        shown += numbers(best, ("Best possible", "", "test_error", KNOWN))
     worst = max(badges, key=lambda badge: ("converged", "conjecture", "approximate", "failed").index(badge.level))
     return Report(worst, tuple(shown))
 

@@ -28,6 +28,9 @@ from onehead.errors import OneheadError, SolveError
 
 __all__ = ["VIEW"]
 
+Bulk = tuple[Any, Any]  # places and densities
+
+HIGHEST = 10.0  # panel over the target's density: of a narrow bulk of noise beside it the top is left out
 LAW: tuple[Line, ...] = (
     ("Zero {value}s", "", "zero_mass", "share that weight decay removes"),
     ("Rank", "", "rank", "share that it keeps"),
@@ -52,15 +55,23 @@ def sketch(state: State) -> Picture:
     if found is None:
         return Picture(_draw(state, [], 0.0), "Solving …", exact=False)
     zero, bulks = sketch_law(state.task, state.learner, found)
-    return Picture(_draw(state, bulks, zero), _caption(state, zero, len(bulks)), exact=False)
+    drawn = _draw(state, bulks, zero)
+    return Picture(drawn, _caption(state, drawn, zero, bulks), exact=False)
 
 
-def _caption(state: State, zero: float, bulks: int) -> str:
+def _caption(state: State, drawn: Figure, zero: float, bulks: list[Bulk]) -> str:
     value = state.task.value
-    if bulks == 0:
+    if not bulks:
         return f"The map has not emerged: weight decay keeps every {value} at zero."
-    parts = "one bulk" if bulks == 1 else f"{bulks} bulks: noise and signal have split"
-    return f"{zero:.1%} of the {value}s are zero; the others form {parts}."
+    parts = "one bulk" if len(bulks) == 1 else f"{len(bulks)} bulks: noise and signal have split"
+    cut = max(_heights(bulks)) > drawn["layout"]["yaxis"]["range"][1]
+    more = " Its peak rises beyond the panel." if cut else ""
+    return f"{zero:.1%} of the {value}s are zero; the others form {parts}.{more}"
+
+
+def _heights(bulks: list[Bulk]) -> list[float]:
+    """The highest density of every bulk, but for the very edges, where it can be infinite."""
+    return [float(np.max(density[2:-2])) for _, density in bulks if len(density) > 4]
 
 
 def _law(state: State) -> Any:
@@ -80,10 +91,10 @@ def picture(state: State) -> Picture:
     ]
     rows = [{"x": float(x), "density": float(y)} for x, y in zip(law.x, law.density_values, strict=True)]
     drawn = _draw(state, bulks, law.zero_mass, law.outliers)
-    return Picture(drawn, _caption(state, law.zero_mass, len(bulks)), rows)
+    return Picture(drawn, _caption(state, drawn, law.zero_mass, bulks), rows)
 
 
-def _draw(state: State, bulks: list[tuple[Any, Any]], zero: float, outliers: Any = ()) -> Figure:
+def _draw(state: State, bulks: list[Bulk], zero: float, outliers: Any = ()) -> Figure:
     """Target in grey, trained map as a line, the atom at zero as a bar, outliers as triangles."""
     from onehead.aim.sketch.derived import target_law  # noqa: PLC0415
 
@@ -93,9 +104,8 @@ def _draw(state: State, bulks: list[tuple[Any, Any]], zero: float, outliers: Any
     data = [line(x.tolist(), y.tolist(), name, colour="@grey", width=1.0, fill="tozeroy", fillcolor="@fill")]
     for i, (at, density) in enumerate(bulks):
         data.append(line(at, density, "trained map S", fill="tozeroy", fillcolor="@soft", showlegend=i == 0))
-    inner = y[x > low + 0.02 * (high - low)]
-    tops = [min(float(inner.max()), 1.0)] + [float(np.max(d[2:-2])) for _, d in bulks if len(d) > 4]
-    top = min(1.3 * max(tops), 4.0 * max(min(float(inner.max()), 1.0), 0.2))
+    target = min(float(y[x > low + 0.02 * (high - low)].max()), 1.0)
+    top = min(1.3 * max([target, *_heights(bulks)]), HIGHEST * max(target, 0.2))
     right = max(high, max((float(at[-1]) for at, _ in bulks), default=0.0))
     left = min(0.0, min((float(at[0]) for at, _ in bulks), default=0.0))
     data.append(

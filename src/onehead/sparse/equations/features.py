@@ -18,9 +18,13 @@ from onehead.sparse.losses import Array
 from onehead.sparse.task import Task
 
 __all__ = [
+    "FEWEST",
+    "PARTS",
+    "Drawn",
     "Features",
     "affordable",
     "attention_features",
+    "draw_tokens",
     "linear_features",
     "pooled_features",
     "softmax",
@@ -130,7 +134,7 @@ def affordable(log2_points: int, length: int) -> int:
     return max(FEWEST, min(log2_points, MOST - int(np.ceil(np.log2(length + 1)))))
 
 
-class _Drawn(NamedTuple):
+class Drawn(NamedTuple):
     """Tokens of both classes in falling order, those with the signal apart; the Gaussian of the logit; weights of the samples."""
 
     signal: Array
@@ -163,7 +167,7 @@ def _falling(logs: Array) -> Array:
     return np.asarray(ndtri_exp(np.cumsum(logs / np.arange(logs.shape[1], 0.0, -1.0), axis=1)))
 
 
-def _draw(length: int, signal_tokens: int, log2_points: int, seed: int, part: int) -> _Drawn:
+def draw_tokens(length: int, signal_tokens: int, log2_points: int, seed: int, part: int) -> Drawn:
     """One part: the largest tokens come from the first coordinates, and rare ones are drawn more often (S4.3)."""
     from scipy.special import ndtri  # noqa: PLC0415
 
@@ -175,7 +179,7 @@ def _draw(length: int, signal_tokens: int, log2_points: int, seed: int, part: in
     if length > signal_tokens:
         logs[:, signal_tokens], weight = _tilted(cube[:, 1 + signal_tokens])
         weight_plus = weight_plus * weight
-    return _Drawn(
+    return Drawn(
         signal=_falling(logs[:, :signal_tokens]),
         noise=_falling(logs[:, signal_tokens:]),
         minus=_falling(minus),
@@ -193,7 +197,7 @@ def _tilted(v: Array) -> tuple[Array, Array]:
     return np.where(v < 0.5, np.log(low), np.log1p(-high)), (v * (1.0 - v)) ** (TILT - 1.0)
 
 
-_kept = lru_cache(maxsize=128)(_draw)
+_kept = lru_cache(maxsize=128)(draw_tokens)
 
 
 def attention_features(
@@ -209,7 +213,7 @@ def attention_features(
     if length > LONGEST:
         raise InvalidArgument("length", length, f"an integer <= {LONGEST} for attention")
     R, size = task.signal_tokens, max(log2_points, FEWEST) - int(np.log2(PARTS))
-    drawn = _kept if (length << size) <= KEPT else _draw
+    drawn = _kept if (length << size) <= KEPT else draw_tokens
     rest = task.strength * np.sqrt(max(1.0 - cos_query**2, 0.0))
     columns: list[tuple[Array, ...]] = []
     for part in range(PARTS):

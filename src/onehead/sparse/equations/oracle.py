@@ -229,39 +229,25 @@ def _softmax_statistic(x: Array, sharpness: float) -> Array:
     return np.asarray(np.einsum("nl,nl->n", att, x) / att.sum(axis=1))
 
 
-def _log_likelihood_ratio(x: Array, task: Task) -> Array:
-    """log of the R-th elementary symmetric polynomial of e^(theta x_l), which grows with the likelihood ratio."""
-    order = np.full((task.signal_tokens + 1, len(x)), -np.inf)
-    order[0] = 0.0
-    for place in range(task.length):
-        order[1:] = np.logaddexp(order[1:], order[:-1] + task.strength * x[:, place])
-    return np.asarray(order[-1])
-
-
 class Sampled(NamedTuple):
-    """Errors of softmax (with its sharpness), element-wise attention and the Bayes rule, each with its standard error."""
+    """Errors of softmax (with its sharpness) and of element-wise attention, each with its standard error."""
 
     softmax: float
     sharpness: float | None
     gated: float
-    bayes: float
     softmax_err: float
     gated_err: float
-    bayes_err: float
 
 
 def sampled_errors(task: Task, activation: str, rng: np.random.Generator, samples: int, hard: float) -> Sampled:
-    """Errors by sampling.
-
-    Softmax and Bayes are measured against the hardmax on the same noise, whose error is known exactly.
-    """
+    """Errors by sampling; softmax is measured against the hardmax on the same noise, whose error is known exactly."""
     L, R, pi = task.length, task.signal_tokens, task.positive_rate
     sharpnesses = SHARPNESS * np.sqrt(2.0 * np.log(max(L, 2)))
     psi = ACTIVATIONS[activation]
 
     def statistics(x: Array) -> list[Array]:
         soft = [_softmax_statistic(x, float(k)) for k in sharpnesses]
-        return [*soft, x.max(axis=1), psi(x).sum(axis=1), _log_likelihood_ratio(x, task)]
+        return [*soft, x.max(axis=1), psi(x).sum(axis=1)]
 
     block = max(1, MONTE_CARLO // L)
     rows: list[list[Array]] = []
@@ -272,7 +258,7 @@ def sampled_errors(task: Task, activation: str, rng: np.random.Generator, sample
         pairs = zip(statistics(plus), statistics(minus), strict=True)
         rows.append([np.array(pair) for pair in pairs])
     sampled = [np.concatenate(parts, axis=1) for parts in zip(*rows, strict=True)]
-    *soft, largest, gated, bayes = (_empirical_error(plus, minus, pi) for plus, minus in sampled)
+    *soft, largest, gated = (_empirical_error(plus, minus, pi) for plus, minus in sampled)
     k = int(np.argmin([one.error for one in soft]))
     luck = hard - largest.error
     found, sharpness = (hard, None) if largest.error <= soft[k].error else (soft[k].error + luck, float(sharpnesses[k]))
@@ -280,10 +266,8 @@ def sampled_errors(task: Task, activation: str, rng: np.random.Generator, sample
         softmax=max(found, 0.0),
         sharpness=sharpness,
         gated=gated.error,
-        bayes=max(min(bayes.error + luck, found), 0.0),
         softmax_err=_standard_error(soft[k].mistakes - largest.mistakes),
         gated_err=_standard_error(gated.mistakes),
-        bayes_err=_standard_error(bayes.mistakes - largest.mistakes),
     )
 
 

@@ -9,6 +9,9 @@ from onehead.measured import SideBySide, side_by_side
 from onehead.renamed import renamed
 from onehead.sparse.task import PROBLEM, Protocol, Task
 from onehead.sparse.training.train import TrainingResult, train
+from onehead.sparse.verbs.bayes import Best
+from onehead.sparse.verbs.bayes import bayes as best_of
+from onehead.sparse.verbs.curve import BESIDE
 from onehead.sparse.verbs.predict import Prediction, predict
 
 __all__ = ["Comparison", "compare"]
@@ -16,7 +19,9 @@ __all__ = ["Comparison", "compare"]
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison(SideBySide[Prediction, TrainingResult]):
-    """Theory and training side by side."""
+    """Theory and training side by side; ``best`` holds the best possible learner of every point, where asked for."""
+
+    _HIDDEN: ClassVar[tuple[str, ...]] = ("best",)
 
     _OLD: ClassVar[dict[str, str]] = {
         "prediction": "points[0].prediction",
@@ -28,6 +33,12 @@ class Comparison(SideBySide[Prediction, TrainingResult]):
 
     task: Task
     protocol: Protocol
+    best: tuple[Best, ...] = ()
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """A row per sample ratio and dimension, and one for the limit of infinite dimension."""
+        beside = {one.alpha: one.test_error for one in self.best}
+        return [row | ({BESIDE: beside[row["alpha"]]} if beside else {}) for row in super().to_rows()]
 
     if not TYPE_CHECKING:
 
@@ -62,6 +73,7 @@ def compare(
     seed: int = 0,
     mode: str = "reduced",
     test_length: int | None = None,
+    bayes: bool = False,
     progress: Callable[[], None] | None = None,
     dim: int | None = None,
 ) -> Comparison:
@@ -82,6 +94,8 @@ def compare(
         Root of the random numbers; dimensions get independent instances.
     model, mode, test_length, progress
         As for `train`.
+    bayes : bool
+        Whether to lay the best possible learner of the same data beside every row, as ``bayes_test_error``.
     dim : int
         One dimension, as it was called before 2.0.
 
@@ -120,4 +134,5 @@ def compare(
         predicted=lambda alpha: predict(task, plan(alpha), model=model, test_length=test_length),
         measured=measured,
     )
-    return Comparison(points=points, setting=f"{model} model, {mode} samples", task=task, protocol=protocol)
+    best = tuple(best_of(task, point.alpha) for point in points) if bayes else ()
+    return Comparison(points=points, setting=f"{model} model, {mode} samples", task=task, protocol=protocol, best=best)

@@ -12,9 +12,13 @@ from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.interrupts import check, heard
 from onehead.results import INTERRUPTED, NoAnswer, Points
 from onehead.sparse.task import PROBLEM, Protocol, Task, check_model
+from onehead.sparse.verbs.bayes import Best
+from onehead.sparse.verbs.bayes import bayes as best_of
 from onehead.sparse.verbs.predict import Prediction, predict
 
-__all__ = ["Curve", "Failure", "curve"]
+__all__ = ["BESIDE", "Curve", "Failure", "curve"]
+
+BESIDE = "bayes_test_error"  # the column of the best possible learner
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +34,7 @@ class Failure(NoAnswer):
 
 @dataclass(frozen=True, kw_only=True)
 class Curve(Points[Prediction, Failure]):
-    """A learning curve: points in the order of the sample ratios asked for."""
+    """A learning curve: points in the order of the sample ratios asked for; ``best`` holds the best possible learner, where asked for."""
 
     _SHOWN: ClassVar[tuple[str, ...]] = ("alpha", "test_error", "train_loss", "train_error", "status")
 
@@ -39,14 +43,18 @@ class Curve(Points[Prediction, Failure]):
     model: str
     alphas: tuple[float, ...]
     points: tuple[Prediction | Failure, ...]
+    best: tuple[Best, ...] = ()
 
     def column(self, name: str) -> NDArray[np.float64]:
         """One quantity along the curve; not a number where a point failed."""
+        if name == BESIDE and self.best:
+            return np.array([one.test_error for one in self.best])
         return np.array(self.alphas) if name == "alpha" else super().column(name)
 
     def to_rows(self) -> list[dict[str, Any]]:
         """One dict per point."""
-        return [{"alpha": a, **point.to_dict()} for a, point in zip(self.alphas, self.points, strict=True)]
+        rows = [{"alpha": a, **point.to_dict()} for a, point in zip(self.alphas, self.points, strict=True)]
+        return [row | {BESIDE: one.test_error} for row, one in zip(rows, self.best, strict=True)] if self.best else rows
 
 
 @checked(**PROBLEM, alphas=numbers(single=True), accuracy=number(above=0.0))
@@ -57,6 +65,7 @@ def curve(
     *,
     model: str = "attention",
     accuracy: float = 2e-4,
+    bayes: bool = False,
     progress: Callable[[], None] | None = None,
 ) -> Curve:
     """Predict a learning curve along ``alphas``, all samples over dimension, split as the protocol splits them.
@@ -72,6 +81,8 @@ def curve(
     model : {"attention", "pooled", "vectorised"}
     accuracy : float
         Quadrature error of the test error at which a point is done.
+    bayes : bool
+        Whether to lay the best possible learner of the same data beside every point, as ``bayes_test_error``.
     progress : callable, optional
         Called once for every finished point.
 
@@ -99,4 +110,5 @@ def curve(
                     progress()
     except KeyboardInterrupt:
         points += [Failure(alpha=alpha, reason=INTERRUPTED) for alpha in ratios[len(points) :]]
-    return Curve(task=task, protocol=protocol, model=model, alphas=tuple(ratios), points=tuple(points))
+    beside = tuple(best_of(task, alpha) for alpha in ratios) if bayes else ()
+    return Curve(task=task, protocol=protocol, model=model, alphas=tuple(ratios), points=tuple(points), best=beside)

@@ -8,10 +8,12 @@ import numpy as np
 
 from onehead.arguments import checked, number, optional
 from onehead.errors import InvalidArgument, SolveError
-from onehead.results import Certificate
+from onehead.results import Certificate, in_lines
 from onehead.sparse.losses import Array
 from onehead.sparse.task import PROBLEM, Answer, Protocol, Task
 from onehead.sparse.verbs.align import align
+from onehead.sparse.verbs.bayes import bayes as best_of
+from onehead.sparse.verbs.bayes import beside, data_for
 from onehead.sparse.verbs.predict import Prediction, predict
 
 __all__ = ["GRID", "Tuned", "best_bias_rate", "best_ridge", "tune"]
@@ -31,7 +33,8 @@ class Tuned(Answer):
 
     ``given_test_error`` is that of the protocol's own rates, temperature, ridge and split at the same number
     of samples; the linear models are given their own best ridge. ``scan`` lists what the grid search tried, as
-    (split alpha0/alpha, sharpness, ridge, test error).
+    (split alpha0/alpha, sharpness, ridge, test error). Where it was asked for, ``bayes_test_error`` is that of the best possible
+    learner of the same data, ``gap`` what is lost against it (relative), ``data_multiple`` how many times its samples are needed.
     """
 
     _SHOWN: ClassVar[tuple[str, ...]] = ("alpha0", "alpha1", "beta", "eta_b", "ridge", "test_error")
@@ -64,6 +67,17 @@ class Tuned(Answer):
     vectorised_test_error: float
     scan: tuple[tuple[float, float, float, float], ...]
     certificate: Certificate
+    bayes_test_error: float | None = None
+    gap: float | None = None
+    data_multiple: float | None = None
+
+    def explain(self) -> str:
+        """Say in words what was chosen, and how far it is from the best possible learner, where that was asked for."""
+        if self.bayes_test_error is None or self.data_multiple is None:
+            return super().explain()
+        needed = self.alpha / self.data_multiple
+        sentence = beside(self.bayes_test_error, self.test_error, needed, self.alpha)
+        return f"{super().explain()}\n{in_lines([sentence])}"
 
 
 def best_bias_rate(task: Task, protocol: Protocol) -> float:
@@ -107,15 +121,20 @@ def _error(task: Task, protocol: Protocol, model: str = "attention") -> float:
 
 @checked(**PROBLEM, alpha=optional(number(above=0.0)))
 def tune(
-    task: Task, protocol: Protocol, *, alpha: float | None = None, progress: Callable[[], None] | None = None
+    task: Task,
+    protocol: Protocol,
+    *,
+    alpha: float | None = None,
+    bayes: bool = False,
+    progress: Callable[[], None] | None = None,
 ) -> Tuned:
     """Best split, bias rate, temperature and ridge for ``alpha`` samples over dimension in all.
 
     For each split the bias rate with the best alignment, then the sharpness and the ridge with the lowest
     predicted error on a grid; the best three are refined together. The temperature follows from the
     sharpness, beta = sqrt(sharpness / (|eta_q| Q)) with Q the norm of the query at eta_q = beta = 1. Where
-    the query is anti-aligned at every bias rate, the sign of eta_q is flipped. ``progress`` is called once for each of
-    the GRID points of the search.
+    the query is anti-aligned at every bias rate, the sign of eta_q is flipped. ``bayes`` lays the best possible learner beside
+    it. ``progress`` is called once for each of the GRID points of the search.
 
     Examples
     --------
@@ -167,7 +186,18 @@ def tune(
         certificate=Certificate.of(
             best.certificate, status="lowest predicted test error found", evaluations=0, errors=errors
         ),
+        **(_beside(task, alpha, best.test_error) if bayes else {}),
     )
+
+
+def _beside(task: Task, alpha: float, error: float) -> dict[str, float]:
+    """The best possible learner of the same data, and how far this error is from it."""
+    best, needed = best_of(task, alpha).test_error, data_for(task, error)
+    return {
+        "bayes_test_error": best,
+        "gap": error / best - 1.0 if best > 0.0 else np.inf,
+        "data_multiple": alpha / needed if needed > 0.0 else np.inf,
+    }
 
 
 def _aligned(task: Task, protocol: Protocol, alpha: float, split: float) -> Protocol:

@@ -49,6 +49,10 @@ def _aim(
     return Call(name=name, words=words, seeded=seeded, prepare=prepare, given=given)
 
 
+def _bayes(task: Task, _learner: Learner, chosen: Ratio, _: None) -> Answer:
+    return answer(aim.bayes(task, chosen.alpha))
+
+
 def _spectrum(task: Task, learner: Learner, chosen: Ratio, _: None) -> Answer:
     point = aim.predict(task, learner, chosen.alpha)
     found = answer(aim.spectrum(point))
@@ -95,4 +99,5 @@ AIM_CALLS = (
     _aim("aim.scaling", Ratio, _scaling),
     _aim("aim.amp", MessagePassing, _amp, seeded=True),
     _aim("aim.thresholds", Nothing),
+    _aim("aim.bayes", Ratio, _bayes),
 )

@@ -1,6 +1,9 @@
 """Calls of sparse-token classification: task and protocol from flat words, and what each verb puts into a row."""
 
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from onehead import sparse
 from onehead.fields import words_of
@@ -8,7 +11,7 @@ from onehead.problem import Problem
 from onehead.results import plain
 from onehead.sparse.task import Protocol, Task
 from onehead.sweep.calls.base import Answer, Call, Ready, Solver, answer, unsaid, verb
-from onehead.sweep.settings import Gate, Model, Nothing, Queries, Total, Trials
+from onehead.sweep.settings import Gate, Model, Nothing, Posterior, Queries, Total, Trials
 
 __all__ = ["SPARSE_CALLS"]
 
@@ -60,6 +63,20 @@ def _oracle(task: Task, _: Protocol, chosen: Gate, seed: int) -> Answer:
     return answer(sparse.oracle(task, activation=chosen.activation, seed=seed))
 
 
+def _bayes(task: Task, protocol: Protocol, _: Nothing, seed: None) -> Answer:
+    return answer(sparse.bayes(task, protocol.alpha))
+
+
+def _amp(task: Task, protocol: Protocol, chosen: Posterior, seed: int) -> Answer:
+    found = sparse.amp(task, protocol.alpha, seed=seed, **dict(chosen))
+    if found.certificate.interrupted:  # half a measurement is not a point
+        raise KeyboardInterrupt
+    names = ("iteration", "overlap", "overlap_theory")
+    steps = {name: np.array([getattr(step, name) for step in found.steps], dtype=float) for name in names}
+    row = answer(replace(found, steps=())).row
+    return Answer(row={**row, "steps": len(found.steps)}, arrays=steps)
+
+
 SPARSE_CALLS = (
     _sparse("sparse.predict", Model),
     _sparse("sparse.train", Trials, seeded=True),
@@ -68,4 +85,6 @@ SPARSE_CALLS = (
     _sparse("sparse.oracle", Gate, _oracle, seeded=True),
     _sparse("sparse.finite_size", Queries, seeded=True),
     _sparse("sparse.tune", Total, given=TUNED),
+    _sparse("sparse.bayes", Nothing, _bayes),
+    _sparse("sparse.amp", Posterior, _amp, seeded=True),
 )

@@ -1,0 +1,95 @@
+"""Heat maps of a number over two words."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from onehead.plot.style import GREY, cell_edges, dress, fresh_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from onehead.maps import Map
+
+__all__ = ["heat_map"]
+
+SYMBOLS = {
+    "alpha": r"samples per squared dimension, $\alpha$",
+    "weight_decay": r"weight decay $\lambda$",
+    "noise": r"noise $\Delta$",
+    "kappa0": r"width of the target $\kappa_0$",
+    "tokens": r"tokens $T$",
+    "width": r"width of the learner $\kappa$",
+}
+DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
+RANGE = 30.0  # largest over smallest from which on colours, or an axis, are logarithmic
+LEVELS = 8
+
+
+def heat_map(
+    found: "Map",
+    *,
+    lines: Mapping[str, Sequence[tuple[float, float]]] | None = None,
+    axes: "Axes | None" = None,
+) -> "Axes":
+    """One number over two words as colour, with contours; lines where something changes are drawn over it."""
+    axes = axes if axes is not None else fresh_axes(6.8, 4.6)
+    x, y, values = np.array(found.x_values), np.array(found.y_values), found.grid(found.of)
+    columns, rows = np.argsort(x), np.argsort(y)
+    x, y, values = x[columns], y[rows], values[np.ix_(rows, columns)]
+    logs = tuple(_logarithmic(v) for v in (x, y))
+    axes.set_xscale("log" if logs[0] else "linear")  # before contours get their labels
+    axes.set_yscale("log" if logs[1] else "linear")
+    colours = _scale(values)
+    corners = [np.exp(cell_edges(np.log(v))) if log else cell_edges(v) for v, log in zip((x, y), logs, strict=True)]
+    mesh = axes.pcolormesh(*corners, values, cmap="viridis", norm=colours, rasterized=True)
+    figure: Any = axes.figure
+    figure.colorbar(mesh, ax=axes, label=found.of.replace("_", " "), pad=0.02)
+    if min(values.shape) > 1 and np.isfinite(values).all() and np.ptp(values) > 0.0:
+        drawn = axes.contour(x, y, values, levels=_levels(values), colors="white", linewidths=0.7, alpha=0.8)
+        axes.clabel(drawn, fontsize=7, fmt="%.3g")
+    for j, i in np.argwhere(~np.isfinite(values)):  # no answer here
+        axes.fill_between(
+            corners[0][i : i + 2], corners[1][j], corners[1][j + 1], facecolor="none", hatch="///", edgecolor=GREY, lw=0
+        )
+    for (name, points), dash in zip((lines or {}).items(), DASHES, strict=False):
+        inside = [(a, b) for a, b in points if x[0] <= a <= x[-1] and y[0] <= b <= y[-1]]
+        if len(inside) > 1:
+            axes.plot(*zip(*inside, strict=True), color="#d1641d", lw=1.8, ls=dash, label=name)
+    axes.set_xlim(corners[0][0], corners[0][-1])
+    right, up = (SYMBOLS.get(name, name.replace("_", " ")) for name in (found.x_name, found.y_name))
+    ylim = (float(corners[1][0]), float(corners[1][-1]))
+    look: dict[str, Any] = {"frameon": True, "framealpha": 0.9, "edgecolor": "none"}
+    return dress(axes, right, up, found.setting, ylim=ylim, legend="best", **look)
+
+
+def _logarithmic(values: Any) -> bool:
+    """Whether values of an axis were asked for in a logarithmic range."""
+    if len(values) < 3 or values[0] <= 0.0:
+        return False
+    steps = np.diff(values)
+    return bool(steps[-1] > 2.0 * steps[0])
+
+
+def _scale(values: Any) -> Any:
+    """Colours by the logarithm where values span a wide range."""
+    from matplotlib.colors import LogNorm, Normalize
+
+    known = values[np.isfinite(values)]
+    if known.size and known.min() > 0.0 and known.max() > RANGE * known.min():
+        return LogNorm(float(known.min()), float(known.max()))
+    return Normalize(float(known.min()) if known.size else 0.0, float(known.max()) if known.size else 1.0)
+
+
+def _levels(values: Any) -> Any:
+    """Contours at round numbers, between the lowest and the highest value."""
+    from matplotlib.ticker import LogLocator, MaxNLocator
+
+    low, high = float(values.min()), float(values.max())
+    if low > 0.0 and high > RANGE * low:
+        found = np.asarray(LogLocator(subs=(1.0, 2.0, 5.0)).tick_values(low, high))
+    else:
+        found = np.asarray(MaxNLocator(LEVELS).tick_values(low, high))
+    inside = found[(found > low) & (found < high)]
+    return inside if inside.size else [0.5 * (low + high)]

@@ -462,3 +462,18 @@ def test_two_places_by_an_integral_over_one(strength):
     exact = 0.5 * below(strength) + 0.5 * (1.0 - below(0.0))
     found, error = bayes_error(Task(length=2, strength=strength))
     assert found == pytest.approx(exact, abs=error)
+
+
+def test_what_is_refused_is_refused_before_the_work():
+    """Places that are not alike have no best learner: said at once, not after the curve, the search or the training."""
+    task, plan = Task(length=4, positions=(0.4, 0.3, 0.2, 0.1)), Protocol()
+    done = []
+    calls = (
+        lambda: sparse.curve(task, plan, [1.0], bayes=True, progress=lambda: done.append("curve")),
+        lambda: sparse.tune(task, plan, bayes=True, progress=lambda: done.append("tune")),
+        lambda: sparse.compare(task, plan, dims=[20], trials=1, bayes=True, progress=lambda: done.append("compare")),
+    )
+    for call in calls:
+        with pytest.raises(InvalidArgument, match="positions must be None"):
+            call()
+    assert done == []

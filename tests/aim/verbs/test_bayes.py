@@ -221,6 +221,15 @@ def test_stated_errors_are_those_of_the_rule():
     assert "6 %" in found.certificate.warnings[0]
 
 
+@pytest.mark.parametrize("words", [{}, {"tokens": 4}, {"attention": "cross"}, {"beta0": 3.0}])
+def test_the_error_of_the_best_head_covers_how_far_its_scale_was_looked_for(words, monkeypatch):
+    rough = {alpha: bayes(Task(**words), alpha) for alpha in (0.05, 0.4)}
+    monkeypatch.setattr("onehead.aim.verbs.bayes.CLOSE", 1e-10)
+    for alpha, found in rough.items():
+        assert abs(found.head_error - bayes(Task(**words), alpha).head_error) < found.errors["head_error"]
+        assert found.errors["floor"] > 0.0
+
+
 def test_beside_a_curve_a_tuned_head_and_a_comparison():
     task, learner = Task(), Learner(weight_decay=0.05)
     beside = curve(task, learner, [0.5, 1.0], bayes=True)

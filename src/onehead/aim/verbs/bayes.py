@@ -177,7 +177,8 @@ class Yardstick:
         errors["test_error"] += rules[0]
         errors["test_error_clean"] += rules[1]
         errors["plugin_error"] += self._rule_error(q, q)
-        errors["head_error"] = errors["test_error"] + self._rule_error(scale**2 * q, scale * q)
+        errors["head_error"] = errors["test_error"] + self._rule_error(scale**2 * q, scale * q) + CLOSE**2 * head
+        errors["floor"] = 0.5 * self._rule_error(self.label_power, self.power)
         return Best(
             alpha=alpha,
             mmse=left / unit,

@@ -126,13 +126,14 @@ def compare(
             progress=progress,
         )
 
+    ratios = [protocol.alpha] if alphas is None else alphas
+    best = tuple(best_of(task, alpha) for alpha in ratios) if bayes else ()  # first, because it may be refused
     points = side_by_side(
-        [protocol.alpha] if alphas is None else alphas,
+        ratios,
         dims,
         trials,
         called="trials",
         predicted=lambda alpha: predict(task, plan(alpha), model=model, test_length=test_length),
         measured=measured,
     )
-    best = tuple(best_of(task, point.alpha) for point in points) if bayes else ()
     return Comparison(points=points, setting=f"{model} model, {mode} samples", task=task, protocol=protocol, best=best)

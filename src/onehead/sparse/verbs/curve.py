@@ -97,6 +97,7 @@ def curve(
     ratios = [float(alpha) for alpha in np.atleast_1d(alphas)]
     if not ratios or not all(alpha > 0.0 for alpha in ratios):
         raise InvalidArgument("alphas", ratios, "at least one sample ratio, each > 0")
+    beside = tuple(best_of(task, alpha) for alpha in ratios) if bayes else ()  # first, because it may be refused
     points: list[Prediction | Failure] = []
     try:
         with heard():
@@ -110,5 +111,4 @@ def curve(
                     progress()
     except KeyboardInterrupt:
         points += [Failure(alpha=alpha, reason=INTERRUPTED) for alpha in ratios[len(points) :]]
-    beside = tuple(best_of(task, alpha) for alpha in ratios) if bayes else ()
     return Curve(task=task, protocol=protocol, model=model, alphas=tuple(ratios), points=tuple(points), best=beside)

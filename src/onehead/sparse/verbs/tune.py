@@ -147,6 +147,7 @@ def tune(
         raise InvalidArgument("cos_query", protocol.cos_query, "None: the query is what is tuned")
     if protocol.eta_q == 0.0:
         raise InvalidArgument("eta_q", protocol.eta_q, "different from 0")
+    possible = best_of(task, alpha) if bayes else None  # first, because it may be refused
     aligned = {split: _aligned(task, protocol, alpha, split) for split in SPLITS}
     grid = []
     for split, plan in aligned.items():
@@ -186,13 +187,13 @@ def tune(
         certificate=Certificate.of(
             best.certificate, status="lowest predicted test error found", evaluations=0, errors=errors
         ),
-        **(_beside(task, alpha, best.test_error) if bayes else {}),
+        **(_beside(task, alpha, possible.test_error, best.test_error) if possible is not None else {}),
     )
 
 
-def _beside(task: Task, alpha: float, error: float) -> dict[str, float]:
-    """The best possible learner of the same data, and how far this error is from it."""
-    best, needed = best_of(task, alpha).test_error, data_for(task, error)
+def _beside(task: Task, alpha: float, best: float, error: float) -> dict[str, float]:
+    """The error of the best possible learner of the same data, and how far this one is from it."""
+    needed = data_for(task, error)
     return {
         "bayes_test_error": best,
         "gap": error / best - 1.0 if best > 0.0 else np.inf,

@@ -133,6 +133,10 @@ class SoftmaxRow:
     def _learner(self) -> list[float]:
         return [column.q for column in self.columns]
 
+    @property
+    def _shared(self) -> list[float]:
+        return [column.m for column in self.columns]
+
     def _line(self, variances: Sequence[float]) -> Array:
         """Values of log t at which something happens, for logits of these variances."""
         deviation = float(np.sqrt(max(variances)))
@@ -209,10 +213,30 @@ class SoftmaxRow:
             rest *= _mean_bump(0, x, float(np.sqrt(column.q))) ** column.count
         return float(STEP * (_bump(0, x) - rest).sum())
 
+    @property
+    def log_label(self) -> float:
+        """E log Z of the labels' logits."""
+        return self._of_labels.log_z
+
+    @property
+    def ph(self) -> float:
+        """E sum p h, by Stein's identity q times E p (1 - p) for every column."""
+        return self._summed(np.array(self._learner) * self._spread)
+
+    @property
+    def pl(self) -> float:
+        """E sum p h*, of the labels' logits h*: the same with m for q."""
+        return self._summed(np.array(self._shared) * self._spread)
+
     @cached_property
     def yh(self) -> float:
-        """E sum y h, by Stein's identity m times E y (1 - y) for every column."""
-        return self._summed(np.array([column.m for column in self.columns]) * self._of_labels._spread)
+        """E sum y h: m times E y (1 - y) for every column."""
+        return self._summed(np.array(self._shared) * self._of_labels._spread)
+
+    @property
+    def yl(self) -> float:
+        """E sum y h*."""
+        return self._of_labels.ph
 
     @cached_property
     def _spread(self) -> Array:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.support.programs import python
 
-from onehead.aim.equations.geometry import Block, tied
+from onehead.aim.equations.geometry import Joint, tied
 
 ROOT = "from onehead.aim.equations.geometry import tied; print(tied(4).blocks[0].root.tolist())"
 
@@ -14,10 +14,10 @@ ROOT = "from onehead.aim.equations.geometry import tied; print(tied(4).blocks[0]
 @pytest.mark.parametrize("tokens", [3, 4, 6, 9])
 def test_the_root_of_a_covariance_is_not_a_matter_of_rounding(tokens):
     """Equal eigenvalues leave their basis to the linear algebra library; a rounding of C must not turn the sampled points."""
-    for block in (*tied(tokens).blocks, *(row.block for row in tied(tokens).rows)):
+    for block in (*tied(tokens).blocks, *tied(tokens).rows):
         assert np.allclose(block.root @ block.root.T, block.covariance, rtol=0.0, atol=1e-12)
         noise = np.random.default_rng(0).normal(size=block.covariance.shape) * 1e-15
-        shaken = Block(select=block.select, sectors=(block.covariance + noise + noise.T,))
+        shaken = Joint(select=block.select, sectors=(block.covariance + noise + noise.T,))
         # a gap of one between eigenvalues passes the rounding on as it is, the smallest one here ten times
         assert np.abs(shaken.root - block.root).max() < 1e-12
 
@@ -34,6 +34,6 @@ def test_what_a_sample_shows_is_counted_block_by_block():
         shape = tied(tokens)
         assert shape.informative == tokens * (tokens + 1) / 2 - 1
         assert sum(row.multiplicity for row in shape.rows) == tokens
-        assert all(row.block.dim == tokens - 1 for row in shape.rows)
-    twice = Block(select=np.array([[0, -1]]), sectors=(np.eye(1), 2.0 * np.eye(1)), multiplicity=3)
+        assert all(row.dim == tokens - 1 for row in shape.rows)
+    twice = Joint(select=np.array([[0, -1]]), sectors=(np.eye(1), 2.0 * np.eye(1)), multiplicity=3)
     assert twice.covariance == [[3.0]]  # sectors add up

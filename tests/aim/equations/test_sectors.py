@@ -24,7 +24,7 @@ def both(geometry, labels, loss):
         for row in geometry.rows
     )
     halves = Geometry(
-        tokens=geometry.tokens, blocks=tuple(row.block for row in rows), rows=rows, unit=1.0, exposure=1.0
+        tokens=geometry.tokens, blocks=rows, rows=rows, unit=1.0, exposure=1.0
     )
     how = {"loss": loss_on(labels, loss), "label_power": 1.25}
     return OutputChannel(geometry=geometry, **how), SectorOutput(geometry=halves, **how)

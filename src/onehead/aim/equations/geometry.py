@@ -21,6 +21,7 @@ __all__ = [
     "PARTS",
     "Block",
     "Geometry",
+    "Joint",
     "LogitRule",
     "Row",
     "column_rule",
@@ -43,21 +44,19 @@ SHORT_SLICE = 64  # of sampled points, which cost more; no part of a rule is sho
 PARTS = 8  # independent scramblings in a rule of sampled points
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class Block:
     """Rows of logits that share coordinates.
 
     ``select`` (rows, tokens) says which coordinate row a sees at token b; -1 is the logit from which all are measured.
     ``sectors`` holds the covariance of the coordinates per unit of variance of each sector of the map; a tied map has one.
-    ``multiplicity`` counts blocks of the same law in a sample. ``on_lattice``: averages over it are taken on a lattice, else over
-    sampled points.
+    ``multiplicity`` says how often blocks of this law stand in a sample. ``on_lattice``: averages over it are taken on a lattice,
+    else over sampled points.
     """
 
     select: NDArray[np.int64]
     sectors: tuple[Array, ...]
-    multiplicity: int = 1
-    on_lattice: bool = False
-    row: "Row | None" = None  # of which it is the coordinates, if it is one
+    multiplicity: float
+    on_lattice: bool
 
     @property
     def dim(self) -> int:
@@ -163,28 +162,56 @@ class Alike:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Row:
-    """One row of independent logits, of which a fresh sample has as many as ``multiplicity`` says."""
+class Joint(Block):
+    """Several rows whose coordinates are written down."""
 
-    columns: tuple[Alike, ...]
-    multiplicity: int = 1
+    select: NDArray[np.int64]
+    sectors: tuple[Array, ...]
+    multiplicity: float = 1.0
     on_lattice: bool = False
 
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Row(Block):
+    """One row of independent logits; its coordinates are differences from the last one."""
+
+    columns: tuple[Alike, ...]
+    multiplicity: float = 1.0
+    on_lattice: bool = False
+
+    @property
+    def length(self) -> int:
+        """Columns of the row."""
+        return sum(column.count for column in self.columns)
+
+    @property
+    def dim(self) -> int:
+        """Coordinates, which a long row should not write down."""
+        return self.length - 1
+
     @cached_property
-    def block(self) -> Block:
-        """The same in coordinates: differences from the last logit."""
-        counts = [column.count for column in self.columns]
-        sectors = []
+    def select(self) -> NDArray[np.int64]:  # type: ignore[override]  # worked out, not written down
+        """One row, which sees all coordinates."""
+        return np.array([[*range(self.dim), -1]])
+
+    @cached_property
+    def sectors(self) -> tuple[Array, ...]:  # type: ignore[override]
+        """diag(v_b) + v_n for each sector."""
+        counts, found = [column.count for column in self.columns], []
         for sector in range(len(self.columns[0].variances)):
             variances = np.repeat([column.variances[sector] for column in self.columns], counts)
-            sectors.append(np.diag(variances[:-1]) + variances[-1])
-        return Block(
-            select=np.array([[*range(sum(counts) - 1), -1]]),
-            sectors=tuple(sectors),
-            multiplicity=self.multiplicity,
-            on_lattice=self.on_lattice,
-            row=self,
-        )
+            found.append(np.diag(variances[:-1]) + variances[-1])
+        return tuple(found)
+
+    @property
+    def is_pair(self) -> bool:
+        """It is one row, not two."""
+        return False
+
+    @property
+    def choices(self) -> int:
+        """How many hard labels it can have."""
+        return self.length
 
     @cached_property
     def variances(self) -> Array:
@@ -215,7 +242,7 @@ class Geometry:
     """
 
     tokens: int
-    blocks: tuple[Block, ...]
+    blocks: Sequence[Block]
     rows: tuple[Row, ...]
     unit: float
     exposure: float
@@ -280,7 +307,7 @@ def apart(tokens: int, mask: str, *, symmetric: bool) -> Geometry:
     )
     return Geometry(
         tokens=tokens,
-        blocks=tuple(row.block for row in rows),
+        blocks=rows,
         rows=rows,
         unit=2.0 if symmetric else 1.0,
         exposure=2.0 if own else 1.0,
@@ -303,11 +330,11 @@ def own_logit(tokens: int, mask: str) -> Geometry:
         )
         for n in seen
     )
-    blocks = tuple(row.block for row in rows) if mask == "causal" else (_joint(tokens),)
+    blocks = rows if mask == "causal" else (_joint(tokens),)
     return Geometry(tokens=tokens, blocks=blocks, rows=rows, unit=1.0, exposure=1.0)
 
 
-def _joint(tokens: int) -> Block:
+def _joint(tokens: int) -> Joint:
     """All rows of self-attention without a mask, in the T(T-1) coordinates u_ab = h_ab - h_aa."""
     pairs = [(a, b) for a in range(tokens) for b in range(tokens) if a != b]
     number = {pair: i for i, pair in enumerate(pairs)}
@@ -324,7 +351,7 @@ def _joint(tokens: int) -> Block:
         )
 
     sectors = tuple(np.array([[coordinates(p, r, sign) for r in pairs] for p in pairs]) for sign in (1.0, -1.0))
-    return Block(select=select, sectors=sectors, on_lattice=tokens == 2)
+    return Joint(select=select, sectors=sectors, on_lattice=tokens == 2)
 
 
 @lru_cache(maxsize=32)
@@ -341,7 +368,7 @@ def tied(tokens: int) -> Geometry:
     )
     covariance = np.diag([2.0 if a == b else 1.0 for a, b in pairs]) + 1.0
     row = Row(columns=(Alike((2.0,), 1), Alike((1.0,), tokens - 1)), multiplicity=tokens)  # a token with itself first
-    block = Block(select=select, sectors=(covariance,), on_lattice=tokens == 2)
+    block = Joint(select=select, sectors=(covariance,), on_lattice=tokens == 2)
     return Geometry(tokens=tokens, blocks=(block,), rows=(row,), unit=2.0, exposure=2.0)
 
 

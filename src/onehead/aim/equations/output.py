@@ -8,7 +8,7 @@ In the coordinates u of `onehead.aim.equations.geometry`, with covariance C,
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from onehead.aim.equations.drawn import hard_sums
 from onehead.aim.equations.geometry import PARTS, Block, Geometry, LogitRule, Row, column_rule, logit_rule, row_rule
 from onehead.aim.equations.kernels import line_sums, loss_sums, origin_sums, pair_sums, prox_sums
-from onehead.aim.equations.rows import MOMENTS, corrected, row_sums
+from onehead.aim.equations.rows import MOMENTS, control_means, corrected, row_sums
 from onehead.aim.equations.unknowns import Hats
 from onehead.aim.losses import LOSSES, Loss
 from onehead.errors import NotConverged
@@ -190,24 +190,21 @@ class OutputChannel:
             memory.points = tuple(np.zeros((len(u), k * u.shape[1])) for u, k in zip(labels, choices, strict=True))
         return (2 if known and (memory.follow or drawn) else 1), memory.points
 
-    def _lean(self, block: Block) -> bool:
+    def _lean(self, block: Block) -> TypeGuard[Row]:
         """Whether a block is a row of sampled logits whose Newton step is a Sherman-Morrison formula (U2.1)."""
-        if block.row is None or block.on_lattice or self.loss.lean is None:
+        if not isinstance(block, Row) or block.on_lattice or self.loss.lean is None:
             return False
-        return (
-            not self.loss.hard or len(block.row.columns) == 1
-        )  # a drawn label is tilted towards: columns must be alike
+        return not self.loss.hard or len(block.columns) == 1  # a drawn label is tilted towards: columns must be alike
 
     def _rule(self, block: Block, level: int, twin: bool) -> LogitRule:
         """Nodes of a block, in coordinates, or for all logits of a row."""
-        if self._lean(block) and block.row is not None:
-            return column_rule(block.row, level, twin)
+        if self._lean(block):
+            return column_rule(block, level, twin)
         return logit_rule(block, level, twin)
 
     def _row_sums(
         self,
         row: Row,
-        length: int,
         rule: LogitRule,
         points: Array,
         state: tuple[float, float, float],
@@ -220,9 +217,8 @@ class OutputChannel:
         (q, m, sigma), Q, (mode, detail, recall) = state, self.label_power, modes
         stein = int(detail > 0 and self.convex_at(sigma))
         how = (Q, q, m, sigma, int(self.loss.hard), mode, detail, recall, stein)
-        sums = sliced(row_sums, MOMENTS, length, (self.loss.lean, row.variances), (*rule, points), how)
-        fresh, label = self._fresh_row(row, q, m), self._fresh_row(row, Q, Q)
-        return corrected(sums, (0.0, 0.0, fresh.pp, fresh.yy, fresh.log_z, label.log_z, 1.0))
+        sums = sliced(row_sums, MOMENTS, row.slice, (self.loss.lean, row.variances), (*rule, points), how)
+        return corrected(sums, control_means(self._fresh_row(row, q, m)))
 
     def _prox_sums(
         self,
@@ -233,8 +229,8 @@ class OutputChannel:
         modes: tuple[int, int, int],
     ) -> Array:
         """Sums over the nodes of one block; one or two coordinates have kernels of their own (2.5, U2.1), hard labels too (U7)."""
-        if self._lean(block) and block.row is not None:
-            return self._row_sums(block.row, block.slice, rule, points, state, modes)
+        if self._lean(block):
+            return self._row_sums(block, rule, points, state, modes)
         (q, m, sigma), Q = state, self.label_power
         where = (np.sqrt(Q), m / Q, np.sqrt(max(q - m * m / Q, 0.0)), sigma)
         at = (*where, *modes)
@@ -328,7 +324,7 @@ class OutputChannel:
     @staticmethod
     def _formula(row: Row, yardstick: Loss) -> Callable[[SoftmaxRow], float] | None:
         """The average loss of a row by formula, where there is one; two columns have a lattice as good."""
-        return None if row.block.is_line else yardstick.fresh
+        return None if row.is_line else yardstick.fresh
 
     def zero_one(self, *pair: float) -> float:
         """Share of rows of a fresh sample whose largest logit is not that of the label drawn from the target's softmax (U7)."""
@@ -356,7 +352,7 @@ class OutputChannel:
         Q = self.label_power if power is None else power
         gap, found = 0.0, np.zeros(PARTS)
         for row in self.geometry.rows:
-            if row.block.is_line:
+            if row.is_line:
                 one, other = (self._loss_sums(row, yardstick, Q, pair, False, twin).sum() for twin in (False, True))
                 gap += float(one - other)
             elif self._formula(row, yardstick) is None:
@@ -369,8 +365,8 @@ class OutputChannel:
         """Average loss of one kind of row by quadrature, a number per slice of the nodes."""
         q, m = pair
         how = (np.sqrt(Q), m / Q, np.sqrt(max(q - m * m / Q, 0.0)))
-        rule = row_rule(row.block, coarse=coarse, twin=twin)
-        return row.multiplicity * sliced(loss_sums, 1, row.block.slice, (yardstick.compiled,), rule, how)[:, 0]
+        rule = row_rule(row, coarse=coarse, twin=twin)
+        return row.multiplicity * sliced(loss_sums, 1, row.slice, (yardstick.compiled,), rule, how)[:, 0]
 
     @lru_cache(maxsize=64)  # noqa: B019  (frozen and small: the same few channels are asked again and again)
     def at_origin(self, level: int) -> tuple[float, float]:

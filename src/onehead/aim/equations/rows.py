@@ -9,22 +9,22 @@ with w = p (2p - y), s = sum p (p - y), t = sum w, so that a Newton step, and ev
 sampled points are corrected by those of numbers whose means are known exactly: control variates.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 from numba import float64, int64, types
 from numpy.typing import NDArray
 
 from onehead.aim.losses import CROSS_ENTROPY, SQUARED, softmax
+from onehead.errors import OutsideDomain
 from onehead.numerics.compiled import njit
 from onehead.numerics.prox import ARMIJO, FLAT, LAST_STEP, LONGEST, MAX_NEWTON, ROUNDING, SLACK
+from onehead.numerics.softmax import SoftmaxRow
 
-__all__ = ["MOMENTS", "corrected", "newton_row", "row_sums", "solve_row"]
+__all__ = ["MOMENTS", "control_means", "corrected", "newton_row", "row_sums", "solve_row"]
 
 AVERAGES = 8  # as in `onehead.aim.equations.output.Averages`
-CONTROLS = (
-    7  # two Stein combinations of mean zero, then sum p², sum y², log Z, log Z* and the weight, on a fresh sample
-)
+# Two Stein combinations of mean zero; on a fresh sample sum p², sum y², sum p y, p and y times the logits of both, log Z and log Z*;
+# y, p and the logits of the column that hard labels are tilted towards; and one, whose mean is the weight
+CONTROLS = 16
 
 TIGHTEST = 1e12  # factor of the hold of a point on the way to its minimum
 RIDGE = 1e-9  # of the correlations of the controls
@@ -39,7 +39,7 @@ _matrix = types.Array(float64, 2, "C")
 MOMENTS = AVERAGES + 1 + CONTROLS * (1 + CONTROLS + AVERAGES)
 
 
-def corrected(sums: Array, means: Sequence[float]) -> Array:
+def corrected(sums: Array, means: Array) -> Array:
     """Averages in slices, and the largest gradient entry, corrected by how far the controls of all slices are off their ``means``."""
     totals = sums.sum(axis=0)
     averages, (mean, *_) = totals[:AVERAGES], np.split(totals[AVERAGES + 1 :], [CONTROLS])
@@ -47,14 +47,28 @@ def corrected(sums: Array, means: Sequence[float]) -> Array:
     mixed = totals[AVERAGES + 1 + CONTROLS + CONTROLS**2 :].reshape(AVERAGES, CONTROLS)
     covariance, along = square - np.outer(mean, mean), mixed - np.outer(averages, mean)
     scale = np.sqrt(np.clip(np.diag(covariance), 0.0, None))
-    used = scale > 1e-9 * np.sqrt(np.diag(square)) + 1e-300  # a control that does not vary tells nothing
+    # a control that does not vary tells nothing, nor does one whose mean is not known
+    used = (scale > 1e-9 * np.sqrt(np.diag(square)) + 1e-300) & np.isfinite(means)
     unit = covariance[np.ix_(used, used)] / np.outer(scale[used], scale[used]) + RIDGE * np.eye(int(used.sum()))
     slopes = np.linalg.solve(unit, (along[:, used] / scale[used]).T).T / scale[used]
     mass = sums[:, [AVERAGES + CONTROLS]]  # of a slice: the last control is one
     if not used[-1]:
         mass = np.full((len(sums), 1), 1.0 / len(sums))
-    controls = sums[:, AVERAGES + 1 : AVERAGES + 1 + CONTROLS][:, used] - mass * np.asarray(means)[used]
+    controls = sums[:, AVERAGES + 1 : AVERAGES + 1 + CONTROLS][:, used] - mass * means[used]
     return np.hstack([sums[:, :AVERAGES] - controls @ slopes.T, sums[:, [AVERAGES]]])
+
+
+def control_means(row: SoftmaxRow) -> Array:
+    """Means of the controls, exact (2.9, L3); not a number where logits are too wide for one.
+
+    The column of a drawn label is each column as often as its y says.
+    """
+    try:
+        py = row.py
+    except OutsideDomain:
+        py = np.nan
+    fresh = (row.pp, row.yy, py, row.pl, row.ph, row.yl, row.yh, row.log_z, row.log_label)
+    return np.array([0.0, 0.0, *fresh, row.yy, py, row.yl, row.yh, 1.0])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -301,14 +315,22 @@ def row_sums(  # type: ignore[no-untyped-def]
                         cross += y[i] * move[i] - 2.0 * p[i] * y[i] * trial[i]
             value_of[0], value_of[1], value_of[2], value_of[3] = distance, by_label, by_own, trace
             value_of[4], value_of[5], value_of[6], value_of[7] = squares, cross, value - 0.5 * distance / sigma, lower
-            own, its = 0.0, 0.0
             softmax(v, trial)
+            control[:] = 0.0
             for i in range(n):
-                own += trial[i] * trial[i]
-                its += label[i] * label[i]
-            control[0] = by_own + q * trace - m * cross if stein == 1 else 0.0
-            control[1] = by_label + m * trace - Q * cross if stein == 1 else 0.0
-            control[2], control[3], control[4], control[5], control[6] = own, its, log_own, log_label, 1.0
+                control[2] += trial[i] * trial[i]
+                control[3] += label[i] * label[i]
+                control[4] += trial[i] * label[i]
+                control[5] += trial[i] * target[i]
+                control[6] += trial[i] * v[i]
+                control[7] += label[i] * target[i]
+                control[8] += label[i] * v[i]
+            control[9], control[10], control[15] = log_own, log_label, 1.0
+            if stein == 1:
+                control[0] = by_own + q * trace - m * cross
+                control[1] = by_label + m * trace - Q * cross
+            if hard == 1:
+                control[11], control[12], control[13], control[14] = label[0], trial[0], target[0], v[0]
             mass = weights[node] * weight
             place = AVERAGES + 1
             for i in range(AVERAGES):

@@ -141,8 +141,8 @@ class SectorOutput(OutputChannel):
 
     def _kernel(self, block: Block, sigmas: Sequence[float]) -> tuple[Any, tuple[Any, ...], bool]:
         """The sums of a block with what they begin with, and whether they are those of a row with one minimum."""
-        if block.row is not None and self.loss.lean is not None and self.convex_at(*sigmas):
-            return row_matrix_sums, (self.loss.lean, 1.0 / block.row.variances_at(sigmas)), True
+        if isinstance(block, Row) and self.loss.lean is not None and self.convex_at(*sigmas):
+            return row_matrix_sums, (self.loss.lean, 1.0 / block.variances_at(sigmas)), True
         metric = np.ascontiguousarray(np.linalg.inv(_mixed(block, sigmas)))
         if block.is_pair:
             return pair_matrix_sums, (self.loss.compiled_pair, metric, block.row_fits), False
@@ -203,13 +203,13 @@ class SectorOutput(OutputChannel):
         self, row: Row, yardstick: Loss, Q: float, pair: tuple[float, ...], coarse: bool, twin: bool
     ) -> Array:
         """The same for a row of logits that the sectors have different shares in; two columns have one difference, as ever."""
-        if row.block.is_line:
+        if row.is_line:
             whole, *parts = (float(row.variances_at(at).sum()) for at in ((1.0, 1.0), pair[:2], pair[2:]))
             return super()._loss_sums(row, yardstick, Q, tuple(part / whole for part in parts), coarse, twin)
         noisy = replace(self, label_power=Q)
-        level = 3 if row.block.on_lattice else 1 if coarse else 3
-        nodes = noisy._nodes(row.block, (*pair, 0.0, 0.0), level, twin)
-        found = sliced(loss_sums, 1, row.block.slice, (yardstick.compiled,), nodes, (1.0, 0.0, 1.0))[:, 0]
+        level = 3 if row.on_lattice else 1 if coarse else 3
+        nodes = noisy._nodes(row, (*pair, 0.0, 0.0), level, twin)
+        found = sliced(loss_sums, 1, row.slice, (yardstick.compiled,), nodes, (1.0, 0.0, 1.0))[:, 0]
         return row.multiplicity * found
 
     def _fresh_row(self, row: Row, *pair: float, power: float | None = None) -> SoftmaxRow:

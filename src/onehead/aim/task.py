@@ -38,7 +38,7 @@ class Task(Problem):
     noise: float = word(
         0.5, "Δ", "Variance of the noise on the labels before the softmax.", ge=0.0, le=1e3, slider=Slider(0.0, 3.0)
     )
-    tokens: int = word(2, "T", "Tokens in a sequence.", ge=2, le=16, slider=Slider(2, 8, 1))
+    tokens: int = word(2, "T", "Tokens in a sequence.", ge=2, le=100_000, slider=Slider(2, 8, 1))
     attention: Literal["tied", "self", "cross"] = word(
         "tied",
         "",

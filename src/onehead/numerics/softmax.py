@@ -164,9 +164,14 @@ class SoftmaxRow:
         return float(sum(column.count * moment for column, moment in zip(self.columns, moments, strict=True)))
 
     @cached_property
+    def moments(self) -> tuple[Array, Array]:
+        """E p and E p² for a column of each kind."""
+        return self._moment(1, self._learner), self._moment(2, self._learner)
+
+    @property
     def pp(self) -> float:
         """E sum p²."""
-        return self._summed(self._moment(2, self._learner))
+        return self._summed(self.moments[1])
 
     @property
     def yy(self) -> float:
@@ -238,10 +243,10 @@ class SoftmaxRow:
         """E sum y h*."""
         return self._of_labels.ph
 
-    @cached_property
+    @property
     def _spread(self) -> Array:
         """E p (1 - p) for a column of each kind."""
-        return self._moment(1, self._learner) - self._moment(2, self._learner)
+        return self.moments[0] - self.moments[1]
 
     @cached_property
     def missed(self) -> float:

@@ -7,7 +7,7 @@ whom, is here.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
@@ -41,7 +41,12 @@ LATTICES = {
 }
 SLICE = 2048  # nodes that are summed at a time: fixed, so that sums do not depend on the number of threads
 SHORT_SLICE = 64  # of sampled points, which cost more; no part of a rule is shorter, but for the coarsest
+SHORTEST_SLICE = 8  # of points of many coordinates
 PARTS = 8  # independent scramblings in a rule of sampled points
+LONG_ROW = 16  # columns from which on a row needs fewer points the longer it is
+SHORTEST_RULE = 7  # log2 of the points of its finest rule, at least
+LONGEST_ROW = 2048  # columns that are sampled; what is longer is continued to the limit of long rows (L2)
+KNOTS, FRESH_KNOTS = 0.4, 0.2  # steps of log n between the rows of a masked head that stand for all: of the prox, on fresh samples
 
 
 class Block:
@@ -213,6 +218,20 @@ class Row(Block):
         """How many hard labels it can have."""
         return self.length
 
+    @property
+    def slice(self) -> int:
+        """Nodes that are summed at a time: a long row has few."""
+        return super().slice if self.length <= 4 * LONG_ROW else SHORTEST_SLICE
+
+    @cached_property
+    def sampled(self) -> "Row":
+        """The row that is sampled in its place, if it is too long."""
+        if self.length <= LONGEST_ROW:
+            return self
+        (first, *rest) = self.columns
+        cut = Alike(first.variances, first.count - (self.length - LONGEST_ROW))
+        return replace(self, columns=(cut, *rest))
+
     @cached_property
     def variances(self) -> Array:
         """Of every logit, for a map of one sector."""
@@ -294,24 +313,49 @@ def apart(tokens: int, mask: str, *, symmetric: bool) -> Geometry:
 
     All logits have the same variance, but for a token with itself under a tied map, which has twice as much.
     """
-    seen = {"none": [tokens] * tokens, "causal": range(2, tokens + 1), "strict": range(2, tokens)}[mask]
+    longest = tokens - 1 if mask == "strict" else tokens
     own = symmetric and mask == "causal"
-    lattice = max(seen) <= 3  # a few more columns need sampled points anyway
-    rows = tuple(
-        Row(
-            columns=(Alike((1.0,), n - 1), Alike((2.0,), 1)) if own else (Alike((1.0,), n),),
-            multiplicity=tokens if mask == "none" else 1,
-            on_lattice=n == 2 or lattice,
+
+    def rows(counts: dict[int, float]) -> tuple[Row, ...]:
+        return tuple(
+            Row(
+                columns=(Alike((1.0,), n - 1), Alike((2.0,), 1)) if own else (Alike((1.0,), n),),
+                multiplicity=count,
+                on_lattice=n == 2 or longest <= 3,  # a few more columns need sampled points anyway
+            )
+            for n, count in counts.items()
         )
-        for n in sorted(set(seen))
-    )
+
+    if mask == "none":
+        seen = fresh = rows({tokens: float(tokens)})
+    else:
+        seen, fresh = rows(_knots(longest, KNOTS, 1)), rows(_knots(longest, FRESH_KNOTS, -1))
     return Geometry(
         tokens=tokens,
-        blocks=rows,
-        rows=rows,
+        blocks=seen,
+        rows=fresh,
         unit=2.0 if symmetric else 1.0,
         exposure=2.0 if own else 1.0,
     )
+
+
+def _knots(longest: int, step: float, growth: int) -> dict[int, float]:
+    """Lengths of rows, from two columns on, with what each counts: all rows once, or a few for many (L6).
+
+    What a row adds to a sum is nearly n to the power ``growth``, and smooth in log n but for that: a cubic spline through the few.
+    """
+    every = np.arange(2, longest + 1)
+    count = 1 + int(np.ceil(np.log(longest / 2) / step))
+    chosen = np.unique(np.round(np.geomspace(2, longest, count)).astype(int))
+    if longest <= LONG_ROW or len(chosen) == len(every):
+        return dict.fromkeys(every.tolist(), 1.0)
+    from scipy.interpolate import CubicSpline  # noqa: PLC0415
+
+    # as much as n - 1, so that combinations are counted exactly
+    size = (every - 1.0) ** growth
+    spline = CubicSpline(np.log(chosen), np.eye(len(chosen)))(np.log(every))
+    weights = size @ spline / size[chosen - 2]
+    return dict(zip(chosen.tolist(), weights.tolist(), strict=True))
 
 
 @lru_cache(maxsize=32)
@@ -405,16 +449,24 @@ def normal_rule(block: Block, level: int, twin: bool) -> GaussianRule:
 def column_rule(row: Row, level: int, twin: bool) -> LogitRule:
     """Nodes for all logits of a row, in units of their deviations, without the constant that nothing depends on (U2.1).
 
-    Control variates make up for fewer points than `logit_rule` has.
+    Control variates make up for fewer points than `logit_rule` has, and long rows average by themselves.
     """
-    n = len(row.variances)
+    n = row.length
     finest = 13 if row.multiplicity > 1 else 12 if n <= 5 else 11  # rows of different lengths share the work
+    finest = max(finest - max(0, n.bit_length() - LONG_ROW.bit_length()), SHORTEST_RULE)
     size = finest - 3 if level == 0 else finest - 3 + level
     rule = sobol(2 * (n - 1), log2_points=size, seed=1 if twin else 0, parts=PARTS)
     constant = 1.0 / np.sqrt(row.variances)
-    basis = np.linalg.qr(np.column_stack([constant, np.eye(n)[:, : n - 1]]))[0][:, 1:]
-    label, free = rule.nodes[:, : n - 1] @ basis.T, rule.nodes[:, n - 1 :] @ basis.T
-    return LogitRule(np.ascontiguousarray(label), np.ascontiguousarray(free), rule.weights)
+    label, free = (_across(constant, nodes) for nodes in (rule.nodes[:, : n - 1], rule.nodes[:, n - 1 :]))
+    return LogitRule(label, free, rule.weights)
+
+
+def _across(direction: Array, nodes: Array) -> Array:
+    """Nodes as coordinates in the plane across a direction: the reflection that turns the first axis into it takes them there."""
+    unit = direction / np.linalg.norm(direction)
+    normal = unit - np.eye(len(unit))[0]
+    inside = np.hstack([np.zeros((len(nodes), 1)), nodes])
+    return np.ascontiguousarray(inside - np.outer(inside @ normal, normal) * (2.0 / (normal @ normal)))
 
 
 @lru_cache(maxsize=24)

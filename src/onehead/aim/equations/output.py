@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from onehead.aim.equations.drawn import hard_sums
 from onehead.aim.equations.geometry import PARTS, Block, Geometry, LogitRule, Row, column_rule, logit_rule, row_rule
 from onehead.aim.equations.kernels import line_sums, loss_sums, origin_sums, pair_sums, prox_sums
+from onehead.aim.equations.long import Lengthened
 from onehead.aim.equations.rows import MOMENTS, control_means, corrected, row_sums
 from onehead.aim.equations.unknowns import Hats
-from onehead.aim.losses import LOSSES, Loss
+from onehead.aim.losses import LOSSES, SQUARED, Loss
 from onehead.errors import NotConverged
 from onehead.numerics.parallel import thread_map, threads
 from onehead.numerics.parts import error_of_parts
@@ -137,11 +138,13 @@ class OutputChannel:
         return [Averages(*row) for row in self._in_parts(blocks).tolist()]
 
     def _in_parts(self, blocks: list[Array]) -> Array:
-        """Sums of pieces of blocks, a row for each part of the sampled ones; what is on a lattice is whole in all of them."""
+        """Sums of pieces of blocks, a row for each part of the sampled ones; what is on a lattice, or known, is whole in all of them."""
         found = np.zeros((PARTS, blocks[0].shape[1]))
         for block, sums in zip(self.geometry.blocks, blocks, strict=True):
             found += (
-                sums.sum(axis=0) if block.on_lattice else PARTS * sums.reshape(PARTS, -1, sums.shape[1]).sum(axis=1)
+                sums.sum(axis=0)
+                if block.on_lattice or len(sums) == 1
+                else PARTS * sums.reshape(PARTS, -1, sums.shape[1]).sum(axis=1)
             )
         return found
 
@@ -186,7 +189,7 @@ class OutputChannel:
         """
         known, drawn = memory.points is not None, self.loss.hard
         if memory.points is None:
-            choices = [block.choices if drawn else 1 for block in self.geometry.blocks]
+            choices = [block.choices if drawn and not self._lean(block) else 1 for block in self.geometry.blocks]
             memory.points = tuple(np.zeros((len(u), k * u.shape[1])) for u, k in zip(labels, choices, strict=True))
         return (2 if known and (memory.follow or drawn) else 1), memory.points
 
@@ -199,7 +202,7 @@ class OutputChannel:
     def _rule(self, block: Block, level: int, twin: bool) -> LogitRule:
         """Nodes of a block, in coordinates, or for all logits of a row."""
         if self._lean(block):
-            return column_rule(block, level, twin)
+            return column_rule(block.sampled, level, twin)
         return logit_rule(block, level, twin)
 
     def _row_sums(
@@ -214,11 +217,15 @@ class OutputChannel:
 
         Stein combinations vanish only where no prox can jump, and need derivatives.
         """
-        (q, m, sigma), Q, (mode, detail, recall) = state, self.label_power, modes
+        (q, m, sigma), Q, (mode, detail, recall), kind = state, self.label_power, modes, self.loss.lean
+        assert kind is not None
+        short = row.sampled
+        further = Lengthened(kind, self.loss.hard, short.length, row.length)
         stein = int(detail > 0 and self.convex_at(sigma))
-        how = (Q, q, m, sigma, int(self.loss.hard), mode, detail, recall, stein)
-        sums = sliced(row_sums, MOMENTS, row.slice, (self.loss.lean, row.variances), (*rule, points), how)
-        return corrected(sums, control_means(self._fresh_row(row, q, m)))
+        how = (Q, q, m, further.sigma(sigma), int(self.loss.hard), mode, detail, recall, stein)
+        sums = sliced(row_sums, MOMENTS, row.slice, (kind, short.variances), (*rule, points), how)
+        found = corrected(sums, control_means(self._fresh_row(short, q, m)))
+        return found if short is row else further.sums(found, Q, q, m, sigma)
 
     def _prox_sums(
         self,
@@ -386,13 +393,26 @@ class OutputChannel:
         parts = self._in_parts(self._origin_sums(level))
         return of_parts(parts[:, 0]), of_parts(parts[:, 1])
 
+    def _origin_row(self, row: Row) -> Array:
+        """The same of one row by formula: the gradient at zero logits is 1/n - y, times 2/n if squared (L2.6)."""
+        variances, n = np.array([column.variances[0] for column in row.columns]), row.length
+        first, second = self._fresh_row(row, self.label_power, self.label_power).moments
+        counts = np.array([column.count for column in row.columns]) * variances
+        factor = 2.0 / n if self.loss.lean == SQUARED else 1.0
+        pull = factor**2 * counts @ (second - 2.0 * first / n + 1.0 / n**2)
+        return np.array([[pull, factor * counts @ (first - second)]])
+
     def _origin_sums(self, level: int, *, twin: bool = False) -> list[Array]:
         """For every block (qhat, mhat) in pieces, a row per slice of the nodes."""
         found = []
         for block in self.geometry.blocks:
-            rule = logit_rule(block, level, twin)
-            before = (self.loss.compiled, self.loss.compiled_response, block.select, block.covariance)
-            sums = sliced(origin_sums, 2, block.slice, before, (rule.label, rule.weights), (np.sqrt(self.label_power),))
+            if isinstance(block, Row) and self.loss.lean is not None:
+                sums = self._origin_row(block)
+            else:
+                rule = logit_rule(block, level, twin)
+                before = (self.loss.compiled, self.loss.compiled_response, block.select, block.covariance)
+                nodes, how = (rule.label, rule.weights), (np.sqrt(self.label_power),)
+                sums = sliced(origin_sums, 2, block.slice, before, nodes, how)
             if self.loss.hard:  # the variance of a drawn label adds what it answers to its logits with (U4)
                 sums[:, 0] += sums[:, 1]
             found.append(self.geometry.unit * block.multiplicity * sums)

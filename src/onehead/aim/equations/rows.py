@@ -51,10 +51,7 @@ def corrected(sums: Array, means: Array) -> Array:
     used = (scale > 1e-9 * np.sqrt(np.diag(square)) + 1e-300) & np.isfinite(means)
     unit = covariance[np.ix_(used, used)] / np.outer(scale[used], scale[used]) + RIDGE * np.eye(int(used.sum()))
     slopes = np.linalg.solve(unit, (along[:, used] / scale[used]).T).T / scale[used]
-    mass = sums[:, [AVERAGES + CONTROLS]]  # of a slice: the last control is one
-    if not used[-1]:
-        mass = np.full((len(sums), 1), 1.0 / len(sums))
-    controls = sums[:, AVERAGES + 1 : AVERAGES + 1 + CONTROLS][:, used] - mass * means[used]
+    controls = sums[:, AVERAGES + 1 : AVERAGES + 1 + CONTROLS][:, used] - means[used] / len(sums)
     return np.hstack([sums[:, :AVERAGES] - controls @ slopes.T, sums[:, [AVERAGES]]])
 
 

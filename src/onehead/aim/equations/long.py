@@ -1,0 +1,151 @@
+"""Rows too long to be sampled: the limit of infinitely many columns (L2), and rows on the way there.
+
+In the limit a column feels the others through the normaliser of its row alone. With Y = n y and P = n p, weights of label and learner
+of one column times their number, and Sigma in units of ``S``, the prox of a row falls apart into
+
+    cross-entropy  argmin_u (u - z)²/2S + P - Y u,              E P = 1,
+    squared        argmin_u (u - z)²/2S + (P - Y)² - 2 s P,     E P = 1,  s = E (P - Y) P,          P = exp(u - phi).
+
+What is left depends on the length as a series in 1/n.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onehead.aim.losses import CROSS_ENTROPY, SQUARED
+from onehead.errors import NotConverged
+from onehead.numerics.gaussian import lattice
+
+__all__ = ["Lengthened", "limit_of_drawn", "limit_of_soft"]
+
+Array = NDArray[np.float64]
+
+SPACING, RADIUS = 0.25, 8.5  # of label and learner, in deviations
+EXACT = 1e-11  # of the normaliser
+MOST = 60  # Newton steps
+
+
+class _Column(NamedTuple):
+    """A proximal point, with slope and curvature of its loss and how its slope answers to the label's logit."""
+
+    u: Array
+    P: Array
+    curvature: Array
+    answer: Array
+
+
+def _cross_entropy(z: Array, Y: Array, S: float, phi: float) -> _Column:
+    """The minimum by Lambert's function."""
+    from scipy.special import wrightomega  # noqa: PLC0415  (scipy is loaded when first needed)
+
+    far = z + S * Y
+    u = far - wrightomega(far - phi + np.log(S))
+    P = np.exp(u - phi)
+    return _Column(u, P, P, Y)
+
+
+def _squared(z: Array, Y: Array, S: float, phi: float, s: float) -> _Column:
+    """The minimum that Newton reaches from the label, downhill throughout."""
+
+    def height(u: Array) -> Array:
+        P = np.exp(u - phi)
+        return np.asarray((u - z) ** 2 / (2.0 * S) + (P - Y) ** 2 - 2.0 * s * P)
+
+    u = phi + np.log(Y)
+    for _ in range(MOST):
+        P = np.exp(u - phi)
+        slope, bend = (u - z) / S + 2.0 * P * (P - Y - s), 1.0 / S + 2.0 * P * (2.0 * P - Y - s)
+        step = -slope / np.where(bend > 0.0, bend, np.abs(bend) + 1.0 / S)
+        step, here = np.clip(step, -2.0, 2.0), height(u)
+        for _ in range(40):
+            worse = height(u + step) > here + 1e-14 * (1.0 + np.abs(here))
+            if not worse.any():
+                break
+            step = np.where(worse, 0.5 * step, step)
+        u = u + step
+        if np.max(np.abs(step)) < 1e-12:
+            break
+    P = np.exp(u - phi)
+    return _Column(u, P, 2.0 * P * (2.0 * P - Y - s), 2.0 * P * Y)
+
+
+def limit_of_soft(kind: int, Q: float, q: float, m: float, S: float) -> Array:
+    """Averages of `onehead.aim.equations.output.Averages` per column, the loss per row without log n, or times n if squared (L2.1)."""
+    rule = lattice(2, spacing=SPACING, radius=RADIUS, offset=0.5)
+    label = np.sqrt(Q) * rule.nodes[:, 0]
+    z = m / Q * label + np.sqrt(max(q - m * m / Q, 0.0)) * rule.nodes[:, 1]
+    Y = np.exp(label)
+    Y /= rule.average(Y)
+    phi, s, average = float(np.log(rule.average(np.exp(z)))), 0.0, rule.average
+    for _ in range(MOST):
+        column = _cross_entropy(z, Y, S, phi) if kind == CROSS_ENTROPY else _squared(z, Y, S, phi, s)
+        P, give = column.P, 1.0 / (1.0 + S * column.curvature)
+        gap = np.array([average(P) - 1.0, average((P - Y) * P) - s])
+        by_phi, by_s = -P * give, 2.0 * S * P * P * give  # derivatives of P
+        slopes = np.array(
+            [
+                [average(by_phi), average(by_s)],
+                [average((2.0 * P - Y) * by_phi), average((2.0 * P - Y) * by_s) - 1.0],
+            ]
+        )
+        if kind == CROSS_ENTROPY:
+            gap, slopes = gap[:1], slopes[:1, :1]
+        if np.max(np.abs(gap)) < EXACT:
+            break
+        step = -np.linalg.solve(slopes, gap)
+        step *= min(1.0, 1.0 / float(np.max(np.abs(step))))
+        phi, s = phi + float(step[0]), s + (float(step[1]) if kind == SQUARED else 0.0)
+    else:
+        raise NotConverged(
+            f"the normaliser of a long row was not found at q = {q:.4g}, m = {m:.4g}; try a larger weight_decay.",
+            residual=float(np.max(np.abs(gap))),
+        )
+    away, share = column.u - z, S * column.curvature * give
+    loss = average((P - Y) ** 2) if kind == SQUARED else phi - average(Y * column.u)
+    crossed = average(S * column.answer * give)
+    found = (average(away**2), average(away * label), average(away * z), average(share), average(share**2), crossed)
+    return np.array([*found, loss, 0.0])
+
+
+def limit_of_drawn(Q: float, q: float, m: float, sigma: float) -> Array:
+    """The same of one row with a hard label, whose column is pulled by one and no other feels anything (L2.5)."""
+    along = (sigma**2, sigma * (Q - m), sigma * (m - q), sigma, 0.0, sigma)
+    return np.array([*along, 0.5 * q - m - sigma, 0.0])
+
+
+class Lengthened(NamedTuple):
+    """How averages over a row of one length become those over a longer one, along a straight line in 1/n to the limit.
+
+    ``power`` is that of n in Sigma, at which a column feels as much whatever n.
+    """
+
+    kind: int
+    hard: bool
+    short: int
+    long: int
+
+    @property
+    def power(self) -> int:
+        """Of n, in which Sigma is counted (L1)."""
+        return 0 if self.hard else 2 if self.kind == SQUARED else 1
+
+    def sigma(self, sigma: float) -> float:
+        """Sigma of the short row."""
+        return sigma * (self.short / self.long) ** self.power
+
+    def sums(self, found: Array, Q: float, q: float, m: float, sigma: float) -> Array:
+        """Sums over slices of the long row from those of the short one, its largest gradient unchanged."""
+        if self.hard:
+            limit = limit_of_drawn(Q, q, m, sigma)
+        else:
+            limit = limit_of_soft(self.kind, Q, q, m, sigma / self.long**self.power)
+        growth = np.zeros(8) if self.hard else np.array([*[1.0] * 6, -1.0 if self.kind == SQUARED else 0.0, 0.0])
+        offset = np.zeros((2, 8))
+        if self.kind == CROSS_ENTROPY:
+            offset[:, 6] = np.log([self.short, self.long])
+        share, near = 1.0 / len(found), self.short / self.long
+        short = (found[:, :8] - share * offset[0]) / self.short**growth
+        long = (share * limit * (1.0 - near) + near * short) * self.long**growth + share * offset[1]
+        return np.hstack([long, found[:, 8:]])

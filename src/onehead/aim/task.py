@@ -12,6 +12,9 @@ from onehead.problem import Problem
 __all__ = ["Learner", "Ratio", "Task", "check_alpha"]
 
 
+MOST_SHARED = 16  # tokens of a head whose rows share logits, all of which one proximal step moves
+
+
 class Task(Problem):
     """A synthetic sequence task whose labels come from a target attention map (1.1, U1).
 
@@ -78,6 +81,13 @@ class Task(Problem):
             raise InvalidArgument(
                 "target", self.target, "symmetric for a tied head; a product needs attention self or cross"
             )
+        if self.tokens > MOST_SHARED and not self.rows_apart:
+            raise InvalidArgument(
+                "tokens",
+                self.tokens,
+                f"at most {MOST_SHARED} for a head that is tied or self, unless a mask keeps its rows apart (tied: any mask; "
+                "self: strict); attention cross takes 100000",
+            )
         if self.mask == "strict" and self.tokens < 3:
             raise InvalidArgument(
                 "tokens", self.tokens, "an integer >= 3 with a strict mask: a choice needs two columns"
@@ -88,6 +98,11 @@ class Task(Problem):
     def tied(self) -> bool:
         """Whether query and key share their weights, so that the map is symmetric."""
         return self.attention == "tied"
+
+    @property
+    def rows_apart(self) -> bool:
+        """Whether no two rows share a logit, and all logits see the map alike: rows of any length are then solved (U2.1, L6)."""
+        return self.alike and (self.attention == "cross" or self.mask != "none")
 
     @property
     def alike(self) -> bool:

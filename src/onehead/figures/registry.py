@@ -100,6 +100,7 @@ FIGURES = (
     Figure("own-heads", "Tied, self- and cross-attention against samples per informative combination", 32.0, 180.0),
     Figure("own-heads-spectra", "Singular values of untied heads: cross, causal self, hard labels", 3.0, 52.0),
     Figure("own-hard-labels", "Soft against hard labels, and the separability threshold", 5.0, 148.0),
+    Figure("own-many-tokens", "Many tokens: what is left of the length, soft and hard labels", 60.0, 400.0),
     Figure("own-sectors", "Symmetric and antisymmetric part of a self-attention map", 4.0, 73.0),
     Figure("own-hard-phase", "Long sequences: impossible, hard and easy to find the signal", 9.6, 57.0),
     Figure("own-sparse-gap", "What two-step attention pays against the best possible learner", 19.6, 100.0),

@@ -6,7 +6,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["GaussianRule", "cumulative", "density", "lattice", "sobol"]
+__all__ = ["GaussianRule", "cumulative", "density", "lattice", "normals", "sobol"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +77,14 @@ def sobol(dim: int, *, log2_points: int, seed: int, parts: int = 1) -> GaussianR
     halves = half.reshape(parts, -1, dim)
     nodes = np.concatenate([halves, -halves], axis=1).reshape(-1, dim)
     return GaussianRule(nodes=np.ascontiguousarray(nodes), weights=np.full(len(nodes), 1.0 / len(nodes)))
+
+
+@lru_cache(maxsize=16)
+def normals(dim: int, *, log2_points: int, seed: int, parts: int) -> GaussianRule:
+    """Independent normals in the place of `sobol` points, each with its antithetic copy; for more coordinates than points."""
+    half = np.random.default_rng([seed, dim]).standard_normal((parts, 2**log2_points // parts, dim))
+    nodes = np.concatenate([half, -half], axis=1).reshape(-1, dim)
+    return GaussianRule(nodes=nodes, weights=np.full(len(nodes), 1.0 / len(nodes)))
 
 
 def density(z: NDArray[np.float64] | float) -> NDArray[np.float64]:

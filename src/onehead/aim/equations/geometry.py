@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.numerics.gaussian import GaussianRule, lattice, sobol
+from onehead.numerics.gaussian import GaussianRule, lattice, normals, sobol
 from onehead.numerics.softmax import Column, SoftmaxRow
 
 __all__ = [
@@ -44,9 +44,12 @@ SHORT_SLICE = 64  # of sampled points, which cost more; no part of a rule is sho
 SHORTEST_SLICE = 8  # of points of many coordinates
 PARTS = 8  # independent scramblings in a rule of sampled points
 LONG_ROW = 16  # columns from which on a row needs fewer points the longer it is
-SHORTEST_RULE = 7  # log2 of the points of its finest rule, at least
+SHORTEST_RULE = 8  # log2 of the points of its finest rule, at least
 LONGEST_ROW = 2048  # columns that are sampled; what is longer is continued to the limit of long rows (L2)
-KNOTS, FRESH_KNOTS = 0.4, 0.2  # steps of log n between the rows of a masked head that stand for all: of the prox, on fresh samples
+KNOTS, FRESH_KNOTS = (
+    0.4,
+    0.2,
+)  # steps of log n between the rows of a masked head that stand for all: of the prox, on fresh samples
 
 
 class Block:
@@ -67,6 +70,11 @@ class Block:
     def dim(self) -> int:
         """Coordinates of the block."""
         return len(self.sectors[0])
+
+    @property
+    def seen(self) -> int:
+        """Sectors of the map that it sees."""
+        return len(self.sectors)
 
     @property
     def is_pair(self) -> bool:
@@ -194,6 +202,11 @@ class Row(Block):
         """Coordinates, which a long row should not write down."""
         return self.length - 1
 
+    @property
+    def seen(self) -> int:
+        """Sectors of the map that it sees."""
+        return len(self.columns[0].variances)
+
     @cached_property
     def select(self) -> NDArray[np.int64]:  # type: ignore[override]  # worked out, not written down
         """One row, which sees all coordinates."""
@@ -274,7 +287,7 @@ class Geometry:
     @property
     def sectors(self) -> int:
         """Parts of the map that are seen to different degrees: two, symmetric and antisymmetric, or one (U5.1)."""
-        return len(self.blocks[0].sectors)
+        return self.blocks[0].seen
 
     @property
     def coupled(self) -> int:
@@ -455,7 +468,8 @@ def column_rule(row: Row, level: int, twin: bool) -> LogitRule:
     finest = 13 if row.multiplicity > 1 else 12 if n <= 5 else 11  # rows of different lengths share the work
     finest = max(finest - max(0, n.bit_length() - LONG_ROW.bit_length()), SHORTEST_RULE)
     size = finest - 3 if level == 0 else finest - 3 + level
-    rule = sobol(2 * (n - 1), log2_points=size, seed=1 if twin else 0, parts=PARTS)
+    drawn = sobol if n <= 4 * LONG_ROW else normals  # so many coordinates at once no rule fills better than chance
+    rule = drawn(2 * (n - 1), log2_points=size, seed=1 if twin else 0, parts=PARTS)
     constant = 1.0 / np.sqrt(row.variances)
     label, free = (_across(constant, nodes) for nodes in (rule.nodes[:, : n - 1], rule.nodes[:, n - 1 :]))
     return LogitRule(label, free, rule.weights)

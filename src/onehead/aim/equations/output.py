@@ -55,6 +55,16 @@ class Averages(NamedTuple):
         """What the prox attains, step and loss."""
         return self.loss + 0.5 * self.distance / sigma
 
+    def stretched(self, share: float) -> "Averages":
+        """The same with forces larger by this share, and answers smaller."""
+        less = 1.0 / (1.0 + share)
+        return self._replace(
+            distance=self.distance * (1.0 + share),
+            along_label=self.along_label * less,
+            trace=self.trace * less,
+            cross=self.cross * less,
+        )
+
 
 def of_parts(values: Array) -> float:
     """Error of the mean of a number over the independent parts of a rule."""
@@ -250,6 +260,24 @@ class OutputChannel:
         if block.is_pair or block.is_line:
             kernel, before = pair_sums if block.is_pair else line_sums, (self.loss.compiled_pair,)
         return sliced(kernel, 9, block.slice, (*before, block.metric, block.row_fits), (*rule, points), at)
+
+    def continuation_error(self, q: float, m: float) -> float:
+        """Relative error of continuing rows to longer ones, as seen on sums whose values are known at every length (L3).
+
+        Along a straight line in 1/n from the row that is sampled to the limits e^q, e^m and e^Q of n times sum p², p y and y².
+        """
+        worst, limits = 0.0, np.exp([q, m, self.label_power])
+        for row in self.geometry.blocks:
+            if not self._lean(row) or row.sampled is row:
+                continue
+            near = row.sampled.length / row.length
+            short, long = (
+                at.length * np.array([fresh.pp, fresh.py, fresh.yy])
+                for at in (row.sampled, row)
+                for fresh in [self._fresh_row(at, q, m)]
+            )
+            worst = max(worst, float(np.max(np.abs(((1.0 - near) * limits + near * short) / long - 1.0))))
+        return worst
 
     def switch_mass(self, q: float, m: float, sigma: float, *, level: int) -> float:
         """Share of samples with a lower minimum than the one near the label, on enough points to see the share that matters (2.7).

@@ -23,6 +23,7 @@ ORIGIN = 1  # level of the rule at the zero map
 ACCURACY = 1e-4  # relative error of the test error that an answer should have
 ROUNDING = 1e-12  # of a test error that is zero
 FAR_FROM_GAUSSIAN = 0.5  # excess kurtosis of a logit; a single instance of a limiting law at d = 100 has about 0.2
+MANY_TOKENS, VISIBLE_SHARE = 16, 0.05  # tokens, and tokens over dimension, from which on that is said
 NARROW = (
     "the learner is narrower than the rank it would choose; the theory of this case is a heuristic, and its gap to training, "
     "up to 6 % of the test error and 19 % of q in what was tried, may not shrink as d grows"
@@ -199,7 +200,24 @@ def _narrow(kind: Kind, *, narrow: bool) -> tuple[Kind, tuple[str, ...]]:
 
 
 def with_caution(certificate: AimCertificate, task: Task) -> AimCertificate:
-    """Say when the target itself breaks the assumption of Gaussian logits; what remains is a conjecture."""
+    """Say when the target itself breaks an assumption: many tokens beside its dimension, or logits that are not Gaussian."""
+    return _with_kurtosis(_with_length(certificate, task), task)
+
+
+def _with_length(certificate: AimCertificate, task: Task) -> AimCertificate:
+    """Soft labels of many tokens: so few samples of T tokens each that these are not all independent directions (L5)."""
+    share = task.tokens / getattr(task.target, "dim", np.inf)
+    if task.labels == "hard" or task.tokens < MANY_TOKENS or share < VISIBLE_SHARE:
+        return certificate
+    caution = (
+        f"the theory needs far fewer tokens than dimensions: at T/d = {share:.2g} expect trained heads to have a q lower by about "
+        f"{0.14 * share:.2g} (0.14 T/d was measured with cross-entropy)"
+    )
+    return replace(certificate, warnings=(*certificate.warnings, caution))
+
+
+def _with_kurtosis(certificate: AimCertificate, task: Task) -> AimCertificate:
+    """A few large eigenvalues; what remains of the theory is a conjecture."""
     kurtosis = task.target.excess_kurtosis
     if kurtosis < FAR_FROM_GAUSSIAN:
         return certificate

@@ -137,6 +137,9 @@ class _Looking:
         if not output.geometry.sampled:
             others.append(self._by(output.averages(*at, level=level, detail=detail, twin=True)))
             return Doubt(found, (), tuple(others), jumps=False)
+        off = output.continuation_error(*pair) if len(pair) == 2 else 0.0
+        if off > 0.0:
+            others.append(self._by(attempt.memory.averages.stretched(off)))
         kept = attempt.memory if attempt.memory.follow or output.loss.hard else None
         pieces = output.parts(*at, level=level, memory=kept)
         parts, jumps = [self._by(piece) for piece in pieces], False

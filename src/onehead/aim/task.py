@@ -12,7 +12,9 @@ from onehead.problem import Problem
 __all__ = ["Learner", "Ratio", "Task", "check_alpha"]
 
 
-MOST_SHARED = 16  # tokens of a head whose rows share logits, all of which one proximal step moves
+MOST_TOKENS = 100_000
+MOST_SHARED = 64  # of a tied head without a mask, whose rows share logits: a proximal step costs T³ (L7)
+MOST_SECTORS = 16  # of self-attention that sees its own logit: two sectors, and rows that share logits (U5)
 
 
 class Task(Problem):
@@ -41,7 +43,7 @@ class Task(Problem):
     noise: float = word(
         0.5, "Δ", "Variance of the noise on the labels before the softmax.", ge=0.0, le=1e3, slider=Slider(0.0, 3.0)
     )
-    tokens: int = word(2, "T", "Tokens in a sequence.", ge=2, le=100_000, slider=Slider(2, 8, 1))
+    tokens: int = word(2, "T", "Tokens in a sequence.", ge=2, le=MOST_TOKENS, slider=Slider(2, 8, 1))
     attention: Literal["tied", "self", "cross"] = word(
         "tied",
         "",
@@ -81,12 +83,12 @@ class Task(Problem):
             raise InvalidArgument(
                 "target", self.target, "symmetric for a tied head; a product needs attention self or cross"
             )
-        if self.tokens > MOST_SHARED and not self.rows_apart:
+        most = MOST_TOKENS if self.rows_apart else MOST_SHARED if self.tied else MOST_SECTORS
+        if self.tokens > most:
+            kind = "a tied head without a mask" if self.tied else "self-attention that sees its own logit"
+            freed = "any mask" if self.tied else "mask strict"
             raise InvalidArgument(
-                "tokens",
-                self.tokens,
-                f"at most {MOST_SHARED} for a head that is tied or self, unless a mask keeps its rows apart (tied: any mask; "
-                "self: strict); attention cross takes 100000",
+                "tokens", self.tokens, f"at most {most} for {kind}; attention cross, or {freed}, takes {MOST_TOKENS}"
             )
         if self.mask == "strict" and self.tokens < 3:
             raise InvalidArgument(

@@ -169,6 +169,16 @@ class SoftmaxRow:
         return self._moment(1, self._learner), self._moment(2, self._learner)
 
     @property
+    def given_square(self) -> Array:
+        """E (E p_b given h_b)² for a column of each kind: two rows that share this logit and no other."""
+        x, found = self._line(self._learner), []
+        rest = [_mean_bump(0, x, float(np.sqrt(variance))) for variance in self._learner]
+        for variance, others in zip(self._learner, self._of_row([np.ones_like(x)] * len(rest), rest), strict=True):
+            h, weights = _normal(float(np.sqrt(variance)))
+            found.append(float(weights @ (STEP * _bump(1, np.add.outer(h, x)) @ others) ** 2))
+        return np.array(found)
+
+    @property
     def pp(self) -> float:
         """E sum p²."""
         return self._summed(self.moments[1])

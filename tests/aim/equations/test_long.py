@@ -5,7 +5,7 @@ import pytest
 
 from onehead.aim import Learner, PowerLaw, Task, predict
 from onehead.aim.equations import geometry as shapes
-from onehead.aim.equations.geometry import FRESH_KNOTS, KNOTS, geometry_of
+from onehead.aim.equations.geometry import FRESH_KNOTS, KNOTS, geometry_of, tied
 from onehead.aim.equations.kernels import origin_sums
 from onehead.aim.equations.long import limit_of_drawn, limit_of_soft
 from onehead.aim.equations.output import OutputChannel, logit_rule, of_parts, sliced
@@ -184,6 +184,53 @@ def test_emergence_by_formula_is_emergence_by_quadrature(loss, attention, mask, 
         assert np.all(np.abs(output._origin_row(block)[0] - sums.sum(axis=0)) < 5.0 * error + 1e-9)
 
 
+class DenseSquared(Squared):
+    lean = None
+
+
+class DenseCrossEntropy(CrossEntropy):
+    lean = None
+
+
+@pytest.mark.parametrize(("woodbury", "dense"), [(Squared(), DenseSquared()), (CrossEntropy(), DenseCrossEntropy())])
+@pytest.mark.parametrize(("tokens", "sigma"), [(3, 0.7), (4, 3.0), (6, 3.0)])
+def test_a_tied_head_by_woodbury_is_one_by_matrices(woodbury, dense, tokens, sigma):
+    """Another kernel on other nodes, with controls and without: every average, traces and their squares too (L7)."""
+    found = []
+    for loss in (woodbury, dense):
+        output = OutputChannel(loss=loss, geometry=tied(tokens), label_power=1.75)
+        parts = output._in_parts(output._sums((1.0, 1.1, sigma), 3, False, 2, False, None))
+        found.append((parts.mean(axis=0), np.array([of_parts(column) for column in parts.T])))
+    (one, its), (other, others) = found
+    assert np.all(np.abs(one - other)[:7] < 4.5 * (its + others)[:7])
+    assert np.all(its[:4] < others[:4])  # what the controls are for
+
+
+@pytest.mark.parametrize("loss", [Squared(), CrossEntropy()])
+def test_lower_minima_are_found_by_both_kernels(loss):
+    dense = DenseSquared() if isinstance(loss, Squared) else DenseCrossEntropy()
+    seen = [
+        OutputChannel(loss=one, geometry=tied(3), label_power=1.75).averages(6.0, 1.5, 30.0, level=1, search=True)
+        for one in (loss, dense)
+    ]
+    share, other = (averages.switch_mass for averages in seen)
+    # shares of a few thousand points; a convex loss has one minimum
+    assert abs(share - other) < 5.0 * np.sqrt(max(share, other) / 2000) + 1e-12
+    assert (share > 0.0) == isinstance(loss, Squared)
+
+
+@pytest.mark.parametrize("loss", [Squared(), CrossEntropy()])
+@pytest.mark.parametrize("tokens", [3, 5])
+def test_emergence_of_a_tied_head_by_formula(loss, tokens):
+    output = OutputChannel(loss=loss, geometry=tied(tokens), label_power=1.75)
+    (block,) = output.geometry.blocks
+    rule = logit_rule(block, 3, False)
+    before = (loss.compiled, loss.compiled_response, block.select, block.covariance)
+    sums = sliced(origin_sums, 2, block.slice, before, (rule.label, rule.weights), (np.sqrt(1.75),))
+    error = (len(sums) * sums).std(axis=0, ddof=1) / np.sqrt(len(sums))
+    assert np.all(np.abs(output._origin_pairs(block)[0] - sums.sum(axis=0)) < 5.0 * error)
+
+
 def test_emergence_has_its_limit():
     """L2.6: s0 = (e^Q - 1)/abar."""
     tokens, abar = 50_000, 2.0
@@ -213,9 +260,10 @@ def test_which_heads_take_long_sequences():
     assert Task(tokens=1000, attention="cross").tokens == 1000
     assert Task(tokens=1000, attention="self", mask="strict").rows_apart
     assert Task(tokens=1000, mask="causal").rows_apart
-    for words in ({}, {"attention": "self"}, {"attention": "self", "mask": "causal"}):
-        with pytest.raises(InvalidArgument, match=r"tokens must be at most 16 .* got 17"):
-            Task(tokens=17, **words)
+    for words, most in (({}, 64), ({"attention": "self"}, 16), ({"attention": "self", "mask": "causal"}, 16)):
+        assert Task(tokens=most, **words).tokens == most
+        with pytest.raises(InvalidArgument, match=rf"tokens must be at most {most} .* got {most + 1}"):
+            Task(tokens=most + 1, **words)
 
 
 def test_many_tokens_beside_few_dimensions_are_said():

@@ -23,9 +23,7 @@ def both(geometry, labels, loss):
         )
         for row in geometry.rows
     )
-    halves = Geometry(
-        tokens=geometry.tokens, blocks=rows, rows=rows, unit=1.0, exposure=1.0
-    )
+    halves = Geometry(tokens=geometry.tokens, blocks=rows, rows=rows, unit=1.0, exposure=1.0)
     how = {"loss": loss_on(labels, loss), "label_power": 1.25}
     return OutputChannel(geometry=geometry, **how), SectorOutput(geometry=halves, **how)
 

@@ -23,11 +23,13 @@ __all__ = [
     "Geometry",
     "Joint",
     "LogitRule",
+    "Pairs",
     "Row",
     "column_rule",
     "geometry_of",
     "logit_rule",
     "normal_rule",
+    "pair_rule",
     "row_rule",
     "tied",
 ]
@@ -185,6 +187,17 @@ class Joint(Block):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Pairs(Joint):
+    """All rows of a tied head: logits of pairs of tokens, each in two rows."""
+
+    @property
+    def variances(self) -> Array:
+        """Of the logits ab, a <= b: twice as much of a token with itself."""
+        tokens = len(self.select)
+        return np.concatenate([[2.0, *[1.0] * (tokens - 1 - a)] for a in range(tokens)])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Row(Block):
     """One row of independent logits; its coordinates are differences from the last one."""
 
@@ -304,7 +317,7 @@ class Geometry:
         """Quadrature rules to try after the coarsest, each finer: a lattice has more, large blocks cost more."""
         if not self.sampled:
             return (1, 2, 3)
-        return (3,) if max(block.dim for block in self.blocks) <= 9 else (2,)
+        return (3,) if all(isinstance(block, (Row, Pairs)) or block.dim <= 9 for block in self.blocks) else (2,)
 
 
 def geometry_of(attention: str, mask: str, tokens: int) -> Geometry:
@@ -425,7 +438,7 @@ def tied(tokens: int) -> Geometry:
     )
     covariance = np.diag([2.0 if a == b else 1.0 for a, b in pairs]) + 1.0
     row = Row(columns=(Alike((2.0,), 1), Alike((1.0,), tokens - 1)), multiplicity=tokens)  # a token with itself first
-    block = Joint(select=select, sectors=(covariance,), on_lattice=tokens == 2)
+    block = Pairs(select=select, sectors=(covariance,), on_lattice=tokens == 2)
     return Geometry(tokens=tokens, blocks=(block,), rows=(row,), unit=2.0, exposure=2.0)
 
 
@@ -468,9 +481,22 @@ def column_rule(row: Row, level: int, twin: bool) -> LogitRule:
     finest = 13 if row.multiplicity > 1 else 12 if n <= 5 else 11  # rows of different lengths share the work
     finest = max(finest - max(0, n.bit_length() - LONG_ROW.bit_length()), SHORTEST_RULE)
     size = finest - 3 if level == 0 else finest - 3 + level
+    return _all_logits(row.variances, size, twin)
+
+
+@lru_cache(maxsize=24)
+def pair_rule(block: Pairs, level: int, twin: bool) -> LogitRule:
+    """The same for all logits of a tied head (L7)."""
+    finest = max(13 - len(block.select).bit_length() + 2, SHORTEST_RULE)
+    return _all_logits(block.variances, finest - 3 if level == 0 else finest - 3 + level, twin)
+
+
+def _all_logits(variances: Array, size: int, twin: bool) -> LogitRule:
+    """Nodes for logits of these variances, in units of their deviations, across the constant."""
+    n = len(variances)
     drawn = sobol if n <= 4 * LONG_ROW else normals  # so many coordinates at once no rule fills better than chance
     rule = drawn(2 * (n - 1), log2_points=size, seed=1 if twin else 0, parts=PARTS)
-    constant = 1.0 / np.sqrt(row.variances)
+    constant = 1.0 / np.sqrt(variances)
     label, free = (_across(constant, nodes) for nodes in (rule.nodes[:, : n - 1], rule.nodes[:, n - 1 :]))
     return LogitRule(label, free, rule.weights)
 

@@ -14,10 +14,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.equations.drawn import hard_sums
-from onehead.aim.equations.geometry import PARTS, Block, Geometry, LogitRule, Row, column_rule, logit_rule, row_rule
+from onehead.aim.equations.geometry import (
+    PARTS,
+    Block,
+    Geometry,
+    LogitRule,
+    Pairs,
+    Row,
+    column_rule,
+    logit_rule,
+    pair_rule,
+    row_rule,
+)
 from onehead.aim.equations.kernels import line_sums, loss_sums, origin_sums, pair_sums, prox_sums
 from onehead.aim.equations.long import Lengthened
 from onehead.aim.equations.rows import MOMENTS, control_means, corrected, row_sums
+from onehead.aim.equations.shared import shared_sums
 from onehead.aim.equations.unknowns import Hats
 from onehead.aim.losses import LOSSES, SQUARED, Loss
 from onehead.errors import NotConverged
@@ -209,10 +221,16 @@ class OutputChannel:
             return False
         return not self.loss.hard or len(block.columns) == 1  # a drawn label is tilted towards: columns must be alike
 
+    def _paired(self, block: Block) -> TypeGuard[Pairs]:
+        """Whether a block is a tied head with more than two tokens whose Newton step is a Woodbury formula (L7)."""
+        return isinstance(block, Pairs) and not block.on_lattice and self.loss.lean is not None and not self.loss.hard
+
     def _rule(self, block: Block, level: int, twin: bool) -> LogitRule:
         """Nodes of a block, in coordinates, or for all logits of a row."""
         if self._lean(block):
             return column_rule(block.sampled, level, twin)
+        if self._paired(block):
+            return pair_rule(block, level, twin)
         return logit_rule(block, level, twin)
 
     def _row_sums(
@@ -237,6 +255,23 @@ class OutputChannel:
         found = corrected(sums, control_means(self._fresh_row(short, q, m)))
         return found if short is row else further.sums(found, Q, q, m, sigma)
 
+    def _pair_sums(
+        self,
+        block: Pairs,
+        rule: LogitRule,
+        points: Array,
+        state: tuple[float, float, float],
+        modes: tuple[int, int, int],
+    ) -> Array:
+        """The same over the nodes of all rows of a tied head, the controls being sums over its rows (L7)."""
+        (q, m, sigma), Q, (mode, detail, recall), tokens = state, self.label_power, modes, len(block.select)
+        how = (Q, q, m, sigma, mode, detail, recall, int(detail > 0 and self.convex_at(sigma)))
+        sums = sliced(shared_sums, MOMENTS, block.slice, (self.loss.lean, tokens), (*rule, points), how)
+        (row,) = self.geometry.rows
+        means = tokens * control_means(self._fresh_row(row, q, m))
+        means[-1] = 1.0
+        return corrected(sums, means)
+
     def _prox_sums(
         self,
         block: Block,
@@ -248,6 +283,8 @@ class OutputChannel:
         """Sums over the nodes of one block; one or two coordinates have kernels of their own (2.5, U2.1), hard labels too (U7)."""
         if self._lean(block):
             return self._row_sums(block, rule, points, state, modes)
+        if self._paired(block):
+            return self._pair_sums(block, rule, points, state, modes)
         (q, m, sigma), Q = state, self.label_power
         where = (np.sqrt(Q), m / Q, np.sqrt(max(q - m * m / Q, 0.0)), sigma)
         at = (*where, *modes)
@@ -291,7 +328,7 @@ class OutputChannel:
             return self.averages(q, m, sigma, level=0, search=True).switch_mass
         twins = (False, True) if self.geometry.tokens <= FEW_TOKENS else (False,)
         counted = [self.averages(q, m, sigma, level=level, search=True, twin=twin).switch_mass for twin in twins]
-        return sum(counted) / len(counted)
+        return max(sum(counted) / len(counted), 0.0)  # controls may correct a small count to less than nothing
 
     def hats(
         self,
@@ -430,12 +467,23 @@ class OutputChannel:
         pull = factor**2 * counts @ (second - 2.0 * first / n + 1.0 / n**2)
         return np.array([[pull, factor * counts @ (first - second)]])
 
+    def _origin_pairs(self, block: Pairs) -> Array:
+        """The same of a tied head: its rows, and what two of them say together of the logit that they share (L2.6)."""
+        (row,), n = self.geometry.rows, len(block.select)
+        labels = self._fresh_row(row, self.label_power, self.label_power)
+        first, both = labels.moments[0][1], labels.given_square[1]  # of a column that is not a row's own token
+        factor = 2.0 / n if self.loss.lean == SQUARED else 1.0
+        together = factor**2 * (both - 2.0 * first / n + 1.0 / n**2)
+        return np.asarray(n * self._origin_row(row) + np.array([[n * (n - 1) * together, 0.0]]))
+
     def _origin_sums(self, level: int, *, twin: bool = False) -> list[Array]:
         """For every block (qhat, mhat) in pieces, a row per slice of the nodes."""
         found = []
         for block in self.geometry.blocks:
             if isinstance(block, Row) and self.loss.lean is not None:
                 sums = self._origin_row(block)
+            elif self._paired(block):
+                sums = self._origin_pairs(block)
             else:
                 rule = logit_rule(block, level, twin)
                 before = (self.loss.compiled, self.loss.compiled_response, block.select, block.covariance)

@@ -19,7 +19,18 @@ from onehead.numerics.compiled import njit
 from onehead.numerics.prox import ARMIJO, FLAT, LAST_STEP, LONGEST, MAX_NEWTON, ROUNDING, SLACK
 from onehead.numerics.softmax import SoftmaxRow
 
-__all__ = ["MOMENTS", "control_means", "corrected", "newton_row", "row_sums", "solve_row"]
+__all__ = [
+    "AVERAGES",
+    "CONTROLS",
+    "MOMENTS",
+    "add_moments",
+    "control_means",
+    "corrected",
+    "newton_row",
+    "row_loss",
+    "row_sums",
+    "solve_row",
+]
 
 AVERAGES = 8  # as in `onehead.aim.equations.output.Averages`
 # Two Stein combinations of mean zero; on a fresh sample sum p², sum y², sum p y, p and y times the logits of both, log Z and log Z*;
@@ -69,7 +80,26 @@ def control_means(row: SoftmaxRow) -> Array:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _loss(kind, h, y, p, g, w):  # type: ignore[no-untyped-def]
+def add_moments(sums, values, control, chance, weight):  # type: ignore[no-untyped-def]
+    """Add a node to averages and to the moments of its controls; ``weight`` is that of a tilted one."""
+    mass, heavy = chance * weight, chance * weight * weight
+    place = AVERAGES + 1
+    for i in range(AVERAGES):
+        sums[i] += mass * values[i]
+    for k in range(CONTROLS):
+        sums[place + k] += mass * control[k]
+    place += CONTROLS
+    for k in range(CONTROLS):
+        for j in range(CONTROLS):
+            sums[place + CONTROLS * k + j] += heavy * control[k] * control[j]
+    place += CONTROLS * CONTROLS
+    for i in range(AVERAGES):
+        for k in range(CONTROLS):
+            sums[place + CONTROLS * i + k] += heavy * values[i] * control[k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def row_loss(kind, h, y, p, g, w):  # type: ignore[no-untyped-def]
     """Loss of a row; fills p = softmax(h), the gradient and w, and returns s and t with it."""
     n = h.shape[0]
     softmax(h, p)
@@ -137,7 +167,7 @@ def newton_row(kind, held, v, y, h, p, g, w, D, move, trial, tight):  # type: ig
     Where the Hessian is not positive definite the step is that of a tighter hold, which always leads downhill.
     """
     n = h.shape[0]
-    value, s, t = _loss(kind, h, y, p, g, w)
+    value, s, t = row_loss(kind, h, y, p, g, w)
     for i in range(n):
         value += 0.5 * held[i] * (h[i] - v[i]) ** 2
         g[i] += held[i] * (h[i] - v[i])
@@ -167,7 +197,7 @@ def newton_row(kind, held, v, y, h, p, g, w, D, move, trial, tight):  # type: ig
         while True:
             for i in range(n):
                 trial[i] = h[i] + length * move[i]
-            new, s, t = _loss(kind, trial, y, p, g, w)
+            new, s, t = row_loss(kind, trial, y, p, g, w)
             for i in range(n):
                 new += 0.5 * held[i] * (trial[i] - v[i]) ** 2
                 g[i] += held[i] * (trial[i] - v[i])
@@ -328,19 +358,5 @@ def row_sums(  # type: ignore[no-untyped-def]
                 control[1] = by_label + m * trace - Q * cross
             if hard == 1:
                 control[11], control[12], control[13], control[14] = label[0], trial[0], target[0], v[0]
-            mass = weights[node] * weight
-            place = AVERAGES + 1
-            for i in range(AVERAGES):
-                sums[i] += mass * value_of[i]
             sums[AVERAGES] = max(sums[AVERAGES], steepest)
-            for k in range(CONTROLS):
-                sums[place + k] += mass * control[k]
-            place += CONTROLS
-            heavy = weights[node] * weight * weight
-            for k in range(CONTROLS):
-                for j in range(CONTROLS):
-                    sums[place + CONTROLS * k + j] += heavy * control[k] * control[j]
-            place += CONTROLS * CONTROLS
-            for i in range(AVERAGES):
-                for k in range(CONTROLS):
-                    sums[place + CONTROLS * i + k] += heavy * value_of[i] * control[k]
+            add_moments(sums, value_of, control, weights[node], weight)

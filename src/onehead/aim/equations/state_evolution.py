@@ -27,6 +27,7 @@ __all__ = ["SectorEvolution", "StateEvolution", "Units"]
 MOST_COUPLED = (
     3  # rows that share logits and have hard labels: every combination of labels is summed over, T^T of them (U7)
 )
+MOST_OWN = 16  # tokens with a loss whose Hessian is not known to be simple
 SECTORS: dict[str, type[InputChannel]] = {"factorised": Consistent, "direct": SectorLinear}
 
 
@@ -75,6 +76,8 @@ class StateEvolution:
         if loss.hard and geometry.coupled > MOST_COUPLED:
             allowed = f"at most {MOST_COUPLED} with hard labels, a head tied or self and no mask: its rows share logits"
             raise InvalidArgument("tokens", task.tokens, allowed)
+        if loss.lean is None and task.tokens > MOST_OWN:
+            raise InvalidArgument("tokens", task.tokens, f"at most {MOST_OWN} with a loss of your own")
         two = geometry.sectors == 2
         kind = SECTORS[learner.param] if two else CHANNELS[task.tied, learner.param]
         units, noise = Units(learner.beta, task.beta0, kind.degree), task.beta0**2 * task.noise

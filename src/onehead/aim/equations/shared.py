@@ -1,0 +1,389 @@
+"""Averages over the rows of a tied head, any two of which share one logit, in a time that grows as the cube of the tokens (L7).
+
+All T(T+1)/2 logits h_ab = h_ba are kept, as matrices; a constant added to all of them drops out by itself. The Hessian is a diagonal plus
+two directions for each row a, p_a and w_a of `onehead.aim.equations.rows`, which touch those of row b in the logit ab alone:
+
+    A = D + U K U',    A^-1 = D^-1 - D^-1 U (K^-1 + U' D^-1 U)^-1 U' D^-1,
+
+so that a Newton step factors a matrix of 2T rows. A is positive definite if D is, and K^-1 + U' D^-1 U has as many negative
+pivots as K^-1, one for each row.
+"""
+
+import numpy as np
+from numba import float64, int64, types
+
+from onehead.aim.equations.rows import AVERAGES, CONTROLS, add_moments, row_loss
+from onehead.aim.losses import CROSS_ENTROPY, softmax
+from onehead.numerics.compiled import njit
+from onehead.numerics.prox import ARMIJO, FLAT, LAST_STEP, LONGEST, MAX_NEWTON, ROUNDING, SLACK
+
+__all__ = ["shared_sums"]
+
+_vector = types.Array(float64, 1, "C")
+_matrix = types.Array(float64, 2, "C")
+
+TIGHTEST = 1e12  # factor of the hold of a point on the way to its minimum
+MOST_STARTS = 8  # rows that are put at their label, one at a time, where lower minima are looked for
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _gather(p, w, by, R):  # type: ignore[no-untyped-def]
+    """Fill R = U' diag(by) U for the directions of all rows: p of every row first, then w if there is room for it."""
+    T, both = p.shape[0], R.shape[0] > p.shape[0]
+    R[:] = 0.0
+    for a in range(T):
+        for b in range(T):
+            x = by[a, b]
+            R[a, a] += p[a, b] * p[a, b] * x
+            if a != b:
+                R[a, b] = p[a, b] * p[b, a] * x
+            if both:
+                R[a, T + a] += p[a, b] * w[a, b] * x
+                R[T + a, T + a] += w[a, b] * w[a, b] * x
+                if a != b:
+                    R[a, T + b] = p[a, b] * w[b, a] * x
+                    R[T + a, T + b] = w[a, b] * w[b, a] * x
+        if both:
+            R[T + a, a] = R[a, T + a]
+    if both:
+        for a in range(T):
+            for b in range(T):
+                R[T + b, a] = R[a, T + b]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _factor(kind, more, held, p, w, s, t, D, R):  # type: ignore[no-untyped-def]
+    """Fill D, and R with the factors L and pivots of K^-1 + U' D^-1 U; return whether the Hessian, held ``more``, is positive definite."""
+    T, size = p.shape[0], R.shape[0]
+    low = np.inf
+    for a in range(T):
+        for b in range(a, T):
+            one = p[a, b] if kind == CROSS_ENTROPY else 2.0 * (w[a, b] - s[a] * p[a, b])
+            other = p[b, a] if kind == CROSS_ENTROPY else 2.0 * (w[b, a] - s[b] * p[b, a])
+            D[a, b] = more * held[a, b] + one + (other if a != b else 0.0)
+            low = min(low, D[a, b])
+            D[b, a] = D[a, b]
+    if not low > 0.0:
+        return False
+    _gather(p, w, 1.0 / D, R)
+    for a in range(T):
+        if kind == CROSS_ENTROPY:
+            R[a, a] -= 1.0
+        else:
+            R[a, T + a] -= 0.5
+            R[T + a, a] -= 0.5
+            R[T + a, T + a] -= 0.5 * (s[a] + t[a])
+    negative = 0
+    for j in range(size):  # L D L' without exchanges: the two halves are definite where all is well
+        pivot = R[j, j]
+        if abs(pivot) < 1e-13:
+            return False
+        if pivot < 0.0:
+            negative += 1
+        for i in range(j + 1, size):
+            factor = R[i, j] / pivot
+            if factor != 0.0:
+                for k in range(j + 1, i + 1):
+                    R[i, k] -= factor * R[k, j]
+        for i in range(j + 1, size):
+            R[i, j] /= pivot
+    return negative == T
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _solve_factored(R, x):  # type: ignore[no-untyped-def]
+    """Replace x by the solution of L D L' y = x."""
+    size = R.shape[0]
+    for i in range(size):
+        for j in range(i):
+            x[i] -= R[i, j] * x[j]
+    for i in range(size):
+        x[i] /= R[i, i]
+    for i in range(size - 1, -1, -1):
+        for j in range(i + 1, size):
+            x[i] -= R[j, i] * x[j]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _step(p, w, D, R, gradient, c, move):  # type: ignore[no-untyped-def]
+    """move = -A^-1 gradient."""
+    T, both = p.shape[0], R.shape[0] > p.shape[0]
+    c[:] = 0.0
+    for a in range(T):
+        for b in range(T):
+            x = gradient[a, b] / D[a, b]
+            c[a] += p[a, b] * x
+            if both:
+                c[T + a] += w[a, b] * x
+    _solve_factored(R, c)
+    for a in range(T):
+        for b in range(a, T):
+            along = p[a, b] * c[a] + (p[b, a] * c[b] if a != b else 0.0)
+            if both:
+                along += w[a, b] * c[T + a] + (w[b, a] * c[T + b] if a != b else 0.0)
+            move[a, b] = -(gradient[a, b] - along) / D[a, b]
+            move[b, a] = move[a, b]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _objective(kind, held, v, y, h, p, g, w, s, t, gradient):  # type: ignore[no-untyped-def]
+    """Height of a point; fills the gradient over logits ab, twice, and what the rows have of it."""
+    T, value = h.shape[0], 0.0
+    for a in range(T):
+        own, s[a], t[a] = row_loss(kind, h[a], y[a], p[a], g[a], w[a])
+        value += own
+    for a in range(T):
+        for b in range(a, T):
+            away = h[a, b] - v[a, b]
+            value += 0.5 * held[a, b] * away * away
+            gradient[a, b] = g[a, b] + (g[b, a] if a != b else 0.0) + held[a, b] * away
+            gradient[b, a] = gradient[a, b]
+    return value
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _newton(kind, held, v, y, h, p, g, w, s, t, gradient, D, R, c, move, trial):  # type: ignore[no-untyped-def]
+    """Move ``h`` to the minimum that Newton reaches from it; return its height and the largest gradient, D and R being those there."""
+    T = h.shape[0]
+    value = _objective(kind, held, v, y, h, p, g, w, s, t, gradient)
+    for _ in range(MAX_NEWTON):
+        regular, more = _factor(kind, 1.0, held, p, w, s, t, D, R), 1.0
+        whole = regular
+        while not regular and more < TIGHTEST:  # hold it tighter, until the step leads downhill
+            more *= 2.0
+            regular = _factor(kind, more, held, p, w, s, t, D, R)
+        _step(p, w, D, R, gradient, c, move)
+        size, scale, slope = 0.0, 1.0, 0.0
+        for a in range(T):
+            for b in range(a, T):
+                size = max(size, abs(move[a, b]))
+                scale = max(scale, 1.0 + abs(h[a, b]))
+        shorter = 1.0 if whole or size < LONGEST else LONGEST / size
+        for a in range(T):
+            for b in range(T):
+                move[a, b] *= shorter
+                if b >= a:
+                    slope += gradient[a, b] * move[a, b]
+        allowed, length, stuck = value + SLACK * (1.0 + abs(value)), 1.0, False
+        while True:
+            for a in range(T):
+                for b in range(T):
+                    trial[a, b] = h[a, b] + length * move[a, b]
+            new = _objective(kind, held, v, y, trial, p, g, w, s, t, gradient)
+            if new <= allowed + ARMIJO * length * slope:
+                break
+            length *= 0.5
+            if length < 1e-12:  # only rounding is left to gain
+                stuck = True
+                break
+        value = new
+        h[:] = trial
+        steepest = np.max(np.abs(gradient))
+        if stuck or (
+            whole and length == 1.0 and size < LAST_STEP * scale and (steepest < FLAT or size < ROUNDING * scale)
+        ):
+            break
+    _factor(kind, 1.0, held, p, w, s, t, D, R)
+    return value, np.max(np.abs(gradient))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _pairing(f, e, row, p, w, D, M, c, b):  # type: ignore[no-untyped-def]
+    """f' A^-1 e for two vectors over the logits of one row; ``b`` holds M U' D^-1 e on return."""
+    T, both, total = p.shape[0], M.shape[0] > p.shape[0], 0.0
+    c[:], b[:] = 0.0, 0.0
+    for k in range(T):
+        x, z = f[k] / D[row, k], e[k] / D[row, k]
+        total += f[k] * z
+        c[row] += p[row, k] * x
+        b[row] += p[row, k] * z
+        if both:
+            c[T + row] += w[row, k] * x
+            b[T + row] += w[row, k] * z
+        if k != row:
+            c[k] += p[k, row] * x
+            b[k] += p[k, row] * z
+            if both:
+                c[T + k] += w[k, row] * x
+                b[T + k] += w[k, row] * z
+    for i in range(M.shape[0]):
+        along = 0.0
+        for j in range(M.shape[0]):
+            along += M[i, j] * b[j]
+        total -= c[i] * along
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _inverse(R, M):  # type: ignore[no-untyped-def]
+    """M = (L D L')^-1."""
+    size = R.shape[0]
+    for i in range(size):
+        M[i, :] = 0.0
+        M[i, i] = 1.0
+        _solve_factored(R, M[i])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _diagonal(p, w, D, M, inverse):  # type: ignore[no-untyped-def]
+    """The diagonal of A^-1, over logits ab."""
+    T, both = p.shape[0], M.shape[0] > p.shape[0]
+    for a in range(T):
+        for b in range(a, T):
+            form = p[a, b] * p[a, b] * M[a, a]
+            if both:
+                form += 2.0 * p[a, b] * w[a, b] * M[a, T + a] + w[a, b] * w[a, b] * M[T + a, T + a]
+            if a != b:
+                form += 2.0 * p[a, b] * p[b, a] * M[a, b] + p[b, a] * p[b, a] * M[b, b]
+                if both:
+                    form += 2.0 * (p[a, b] * w[b, a] * M[a, T + b] + w[a, b] * p[b, a] * M[T + a, b])
+                    form += 2.0 * (w[a, b] * w[b, a] * M[T + a, T + b] + p[b, a] * w[b, a] * M[b, T + b])
+                    form += w[b, a] * w[b, a] * M[T + b, T + b]
+            inverse[a, b] = 1.0 / D[a, b] - form / (D[a, b] * D[a, b])
+            inverse[b, a] = inverse[a, b]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _answers(kind, p, w, y, D, M, inverse, c, b, e):  # type: ignore[no-untyped-def]
+    """tr A^-1 B with B = -d(gradient)/d(label logits), summed row by row."""
+    T, total = p.shape[0], 0.0
+    for a in range(T):
+        if kind == CROSS_ENTROPY:
+            for k in range(T):
+                total += inverse[a, k] * y[a, k]
+            total -= _pairing(y[a], y[a], a, p, w, D, M, c, b)
+            continue
+        overlap = 0.0
+        for k in range(T):
+            overlap += p[a, k] * y[a, k]
+        for k in range(T):
+            total += 2.0 * inverse[a, k] * p[a, k] * y[a, k]
+            e[k] = p[a, k] * (overlap - y[a, k])
+        total += 2.0 * _pairing(y[a], e, a, p, w, D, M, c, b)
+        for k in range(T):
+            e[k] = p[a, k] * y[a, k]
+        total -= 2.0 * _pairing(e, p[a], a, p, w, D, M, c, b)
+    return total
+
+
+@njit(
+    types.void(
+        int64, int64, _matrix, _matrix, _vector, _matrix,
+        float64, float64, float64, float64, int64, int64, int64, int64, int64, int64, int64, _matrix,
+    ),
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+)  # fmt: skip
+def shared_sums(  # type: ignore[no-untyped-def]
+    kind, tokens, label_nodes, free_nodes, weights, kept, Q, q, m, sigma, search, detail, recall, stein, length, first, last, out,
+):  # fmt: skip
+    """`row_sums` for all rows of a tied head; nodes are independent normals for the logits ab, a <= b, row by row.
+
+    Lower minima are looked for from the learner's logits, and from there with one of a few rows at its label.
+    """
+    T, size = tokens, tokens if kind == CROSS_ENTROPY else 2 * tokens
+    shape = (T, T)
+    target, v, h, other, best, y = (
+        np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape),
+    )  # fmt: skip
+    p, g, w, D, gradient, move, trial = (
+        np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape),
+    )  # fmt: skip
+    held, inverse, s, t, e = np.empty(shape), np.empty(shape), np.empty(T), np.empty(T), np.empty(T)
+    R, M, G2, G3 = np.empty((size, size)), np.empty((size, size)), np.empty((size, size)), np.empty((size, size))
+    c, spare_c = np.empty(size), np.empty(size)
+    values, control = np.empty(AVERAGES), np.empty(CONTROLS)
+    slope, spare = m / Q, np.sqrt(max(q - m * m / Q, 0.0))
+    for a in range(T):
+        for b in range(T):
+            held[a, b] = 1.0 / (sigma * (2.0 if a == b else 1.0))
+    for part in range(first, last):
+        sums = out[part]
+        sums[:] = 0.0
+        for node in range(part * length, min((part + 1) * length, weights.shape[0])):
+            place = 0
+            for a in range(T):
+                for b in range(a, T):
+                    root = np.sqrt(2.0) if a == b else 1.0
+                    target[a, b] = np.sqrt(Q) * root * label_nodes[node, place]
+                    v[a, b] = slope * target[a, b] + spare * root * free_nodes[node, place]
+                    h[a, b] = kept[node, place] if recall == 2 else target[a, b]
+                    target[b, a], v[b, a], h[b, a] = target[a, b], v[a, b], h[a, b]
+                    place += 1
+            for a in range(T):
+                softmax(target[a], y[a])
+            value, steepest = _newton(kind, held, v, y, h, p, g, w, s, t, gradient, D, R, c, move, trial)
+            values[7] = 0.0
+            if search > 0:
+                lowest = value
+                for start in range(-1, min(T, MOST_STARTS)):
+                    other[:] = v
+                    if start >= 0:
+                        shift, hold = 0.0, 0.0
+                        for b in range(T):
+                            shift += held[start, b] * (v[start, b] - target[start, b])
+                            hold += held[start, b]
+                        for b in range(T):
+                            other[start, b] = target[start, b] + shift / hold
+                            other[b, start] = other[start, b]
+                    lower, _ = _newton(kind, held, v, y, other, p, g, w, s, t, gradient, D, R, c, move, trial)
+                    if lower < lowest - 1e-10 * (1.0 + abs(lowest)):
+                        lowest, values[7] = lower, 1.0
+                        best[:] = other
+                if search == 2 and values[7] == 1.0:
+                    h[:] = best
+                value, steepest = _newton(kind, held, v, y, h, p, g, w, s, t, gradient, D, R, c, move, trial)
+            distance, by_label, by_own, place = 0.0, 0.0, 0.0, 0
+            for a in range(T):
+                for b in range(a, T):
+                    pull = held[a, b] * sigma * (h[a, b] - v[a, b])
+                    distance += pull * (h[a, b] - v[a, b])
+                    by_label += pull * target[a, b]
+                    by_own += pull * v[a, b]
+                    if recall > 0:
+                        kept[node, place] = h[a, b]
+                    place += 1
+            trace, squares, cross = 0.0, 0.0, 0.0
+            if detail > 0:
+                _inverse(R, M)
+                _diagonal(p, w, D, M, inverse)
+                for a in range(T):
+                    for b in range(a, T):
+                        trace += 1.0 - held[a, b] * inverse[a, b]
+                cross = _answers(kind, p, w, y, D, M, inverse, c, spare_c, e)
+            if detail > 1:
+                for a in range(T):
+                    for b in range(a, T):
+                        squares += (held[a, b] / D[a, b]) ** 2
+                squares += 2.0 * trace - 0.5 * T * (T + 1)
+                _gather(p, w, held / (D * D), G2)
+                _gather(p, w, held * held / (D * D * D), G3)
+                G2 = np.ascontiguousarray(M @ G2)
+                squares += np.sum(G2 * G2.T) - 2.0 * np.sum(M * G3)
+            values[0], values[1], values[2], values[3] = distance, by_label, by_own, trace
+            values[4], values[5], values[6] = squares, cross, value - 0.5 * distance / sigma
+            control[:] = 0.0
+            for a in range(T):
+                softmax(v[a], e)
+                top, far, total, whole = target[a, 0], v[a, 0], 0.0, 0.0
+                for b in range(T):
+                    top, far = max(top, target[a, b]), max(far, v[a, b])
+                    control[2] += e[b] * e[b]
+                    control[3] += y[a, b] * y[a, b]
+                    control[4] += e[b] * y[a, b]
+                    control[5] += e[b] * target[a, b]
+                    control[6] += e[b] * v[a, b]
+                    control[7] += y[a, b] * target[a, b]
+                    control[8] += y[a, b] * v[a, b]
+                for b in range(T):
+                    total += np.exp(target[a, b] - top)
+                    whole += np.exp(v[a, b] - far)
+                control[9] += far + np.log(whole)
+                control[10] += top + np.log(total)
+            control[CONTROLS - 1] = 1.0
+            if stein == 1:
+                control[0] = by_own + q * trace - m * cross
+                control[1] = by_label + m * trace - Q * cross
+            add_moments(sums, values, control, weights[node], 1.0)
+            sums[AVERAGES] = max(sums[AVERAGES], steepest)

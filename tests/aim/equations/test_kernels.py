@@ -33,7 +33,8 @@ def _pair_of(name):
 
 
 def _few_nodes(tokens, count, monkeypatch):
-    """A rule with about ``count`` of its nodes left, in place of the whole."""
+    """A rule with about ``count`` of its nodes left, in place of the whole, for the kernels of matrices."""
+    monkeypatch.setattr(OutputChannel, "_paired", lambda *_: False)
     rule = logit_rule(tied(tokens).blocks[0], 0, False)
     few = LogitRule(*(part[:: len(rule.weights) // count].copy() for part in rule))
     monkeypatch.setattr("onehead.aim.equations.output.logit_rule", lambda *_: few)

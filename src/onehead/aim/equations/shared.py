@@ -183,7 +183,9 @@ def _newton(kind, held, v, y, h, p, g, w, s, t, gradient, D, R, c, move, trial):
             whole and length == 1.0 and size < LAST_STEP * scale and (steepest < FLAT or size < ROUNDING * scale)
         ):
             break
-    _factor(kind, 1.0, held, p, w, s, t, D, R)
+    lift = 0.0
+    while not _factor(kind, 1.0 + lift, held, p, w, s, t, D, R):  # a minimum on the verge of losing itself: lift it just enough
+        lift = max(10.0 * lift, 1e-9)
     return value, np.max(np.abs(gradient))
 
 

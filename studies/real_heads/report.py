@@ -1,0 +1,242 @@
+"""Tables and sentences of the page "Real heads", each a section of one file, all numbers from the files of `data`."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+from checks.tool import table
+
+from onehead.weights import WORDS
+from onehead.weights.sectors import WITHOUT_PREFERENCE
+from studies.real_heads.data import Data
+from studies.real_heads.measure import CUT, Row
+from studies.real_heads.runs import FEW, MOST, WIDTH, Run
+
+__all__ = ["cut_scale", "of", "report", "runs_of"]
+
+HEAD_DIM = WIDTH // Run.heads
+LAWS = ("untied", "tied", "marchenko-pastur", "noise", "power-law")
+TOLD_APART = 2.0  # of the BIC, as `onehead.weights` has it
+
+
+def of(rows: Iterable[Row], **wanted: object) -> list[Row]:
+    """Rows that have these values."""
+    return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
+
+
+def runs_of(rows: Iterable[Row]) -> dict[tuple[float, ...], list[Row]]:
+    """Rows of each run, by width, tokens, penalty and decay."""
+    found: dict[tuple[float, ...], list[Row]] = {}
+    for row in rows:
+        found.setdefault((row["width"], row["tokens"], row["penalty"], row["decay"]), []).append(row)
+    return found
+
+
+def median(rows: Sequence[Row], name: str) -> float:
+    """Of what is known."""
+    return float(np.median([row[name] for row in rows if row[name] is not None]))
+
+
+def total(rows: Sequence[Row], name: str) -> int:
+    return int(sum(row[name] for row in rows))
+
+
+def span(rows: Sequence[Row], name: str, form: str = "g") -> str:
+    """Median, smallest and largest."""
+    values = [row[name] for row in rows]
+    return f"{np.median(values):{form}} ({min(values):{form}} to {max(values):{form}})"
+
+
+def words(rows: Sequence[Row]) -> str:
+    """How many heads have each word."""
+    counts = Counter(row["verdict"] for row in rows)
+    return ", ".join(f"{counts[word]} {word}" for word in WORDS if counts[word])
+
+
+def cut_scale(data: Data) -> float:
+    """What the λ of the theory must be multiplied with for half of the directions to be cut at the λ where half are cut here."""
+    rows = [row for row in of(data.ends, width=WIDTH, tokens=MOST, decay=0) if row["penalty"]]
+    kept = {key[2]: np.mean([row["left"] / row["head_dim"] for row in found]) for key, found in runs_of(rows).items()}
+    here = _crossing(sorted(kept), [float(kept[penalty]) for penalty in sorted(kept)])
+    return here / _crossing(data.beside["lambda"], data.beside["used"])
+
+
+def _crossing(x: Sequence[float], y: Sequence[float]) -> float:
+    """Where a falling curve passes one half, by a line in log x."""
+    return float(np.exp(np.interp(-0.5, -np.array(y), np.log(x))))
+
+
+def all_runs(data: Data) -> str:
+    """Every run in a line."""
+    lines = [
+        [
+            str(key[0]),
+            f"{key[1]:,}",
+            f"{key[1] / key[0] ** 2:.3g}",
+            f"{key[2]:g}" if key[2] else "",
+            f"{key[3]:g}" if key[3] else "",
+            f"{rows[0]['train']:.2f}",
+            f"{rows[0]['held']:.2f}",
+            words(rows),
+            str(total(rows, "outliers")),
+            f"{median(rows, 'left'):g} of {rows[0]['head_dim']}",
+            f"{median(rows, 'effective_rank'):.1f}",
+            f"{median(rows, 'share'):.2f}",
+        ]
+        for key, rows in sorted(runs_of(data.ends).items())
+    ]
+    names = ["width", "tokens", "α", "λ", "AdamW", "loss", "held out", "heads", "outliers", "left", "effective rank"]
+    return table([*names, "symmetric share"], lines, (0, 1, 2, 3, 4, 5, 6, 8, 10, 11))
+
+
+def ranks(data: Data) -> str:
+    """Weight decay and rank, at most tokens."""
+    here = sorted(runs_of(of(data.ends, width=WIDTH, tokens=MOST)).items(), key=lambda item: item[0][2:])
+    lines = []
+    for (_, _, penalty, decay), rows in here:
+        strength = penalty or decay * rows[0]["gradient"]
+        pulls = [
+            row["pull"] for row in data.directions if row["penalty"] == penalty and decay == 0 and _left(row, rows)
+        ]
+        lines.append(
+            [
+                f"λ = {penalty:g}" if not decay else f"AdamW {decay:g}",
+                f"{strength:.2g}",
+                span(rows, "left"),
+                str(sum(row["left"] == 0 for row in rows)),
+                f"{median(rows, 'effective_rank'):.1f}",
+                f"{np.mean(pulls) / penalty:.2f} ± {np.std(pulls) / penalty / len(pulls) ** 0.5:.2f}" if pulls else "",
+                f"{median(rows, 'most') / strength:.1f}" if strength else "",
+                f"{median(rows, 'imbalance'):.2f}",
+                f"{rows[0]['held']:.3f}",
+            ]
+        )
+    names = ["decay", "as λ", f"directions left of {HEAD_DIM}", "heads gone", "effective rank", "pull / λ"]
+    return table([*names, "strongest pull / λ", "imbalance", "held out"], lines, (1, 3, 4, 6, 7, 8))
+
+
+def _left(direction: Row, rows: Sequence[Row]) -> bool:
+    """Whether a direction is one of those left of its head: the largest, as many as the head has left."""
+    head = of(rows, layer=direction["layer"], head=direction["head"])[0]
+    return bool(direction["place"] < head["left"])
+
+
+def samples(data: Data) -> str:
+    """Outliers, ranks and losses against the number of tokens."""
+    lines = []
+    for place, tokens in enumerate([*FEW, MOST]):
+        found = {penalty: of(data.ends, width=WIDTH, tokens=tokens, penalty=penalty, decay=0) for penalty in PENALTIES}
+        cells = [f"{total(found[penalty], 'outliers') / len(found[penalty]):.1f}" for penalty in PENALTIES[:2]]
+        cells += [f"{median(found[penalty], 'left'):g}" for penalty in PENALTIES[1:]]
+        cells += [f"{found[penalty][0]['held']:.3f}" for penalty in PENALTIES]
+        lines.append([f"{tokens:,}", f"{tokens / WIDTH**2:g}", str(data.beside["outliers"][place]), *cells])
+    names = ["tokens", "α", "outliers, theory", *(f"outliers, λ = {penalty:g}" for penalty in PENALTIES[:2])]
+    names += [f"left, λ = {penalty:g}" for penalty in PENALTIES[1:]]
+    names += [f"held out, λ = {penalty:g}" for penalty in PENALTIES]
+    return table(names, lines, range(len(names)))
+
+
+PENALTIES = (0, 3e-4, 1e-3)
+
+GROUPS: dict[str, Callable[[Row], bool]] = {
+    "no decay": lambda row: not row["penalty"] and not row["decay"],
+    "λ up to 0.0003": lambda row: 0 < row["penalty"] <= 3e-4,
+    "λ from 0.001": lambda row: row["penalty"] >= 1e-3,
+    "AdamW": lambda row: row["decay"] > 0,
+}
+
+
+def laws(data: Data) -> str:
+    """Which law fits the bulk of heads best, and how often it is told apart from the next."""
+    lines = []
+    for name, belongs in GROUPS.items():
+        rows = [row for row in data.ends if belongs(row)]
+        fitted = [row for row in rows if row["law"]]
+        counts = Counter(row["law"] for row in fitted)
+        clear = Counter(row["law"] for row in fitted if row["margin"] >= TOLD_APART)
+        cells = [f"{counts[law]} ({clear[law]})" if counts[law] else "" for law in LAWS]
+        lines.append([name, str(len(rows)), str(len(rows) - len(fitted)), *cells])
+    return table(["heads", "number", "too few values", *LAWS], lines, range(1, 3 + len(LAWS)))
+
+
+def shares(data: Data) -> str:
+    """Symmetric shares beside the theory."""
+    low, high = WITHOUT_PREFERENCE
+    lines = []
+    for name, belongs in GROUPS.items():
+        rows = [row for row in data.ends if belongs(row)]
+        inside = sum(low <= row["share"] <= high for row in rows)
+        lines.append([name, span(rows, "share", ".2f"), f"{inside} of {len(rows)}"])
+    return table(["heads", "symmetric share", f"within {low} to {high}"], lines)
+
+
+def tokens_seen(data: Data) -> str:
+    """Tokens in front of attention, by layer, at the usual width."""
+    lines = []
+    for layer in range(Run.layers):
+        rows = [row for row in of(data.ends, width=WIDTH, layer=layer) if row["left"]]
+        lines.append(
+            [
+                str(layer),
+                span(rows, "dimension", ".0f"),
+                span(rows, "mean_part", ".2f"),
+                span(rows, "unasked", ".2f"),
+                span(rows, "mean_overlap", ".2f"),
+            ]
+        )
+    names = [
+        "layer",
+        f"effective dimension of tokens, of {WIDTH}",
+        "mean token, part of the size",
+        "unasked",
+        "u₁ and mean",
+    ]
+    return table(names, lines)
+
+
+def numbers(data: Data) -> str:
+    """What else the page needs to know: times, places, scales."""
+    runs = runs_of(data.ends)
+    cpu, wall = (sum(rows[0][name] for rows in runs.values()) / 60.0 for name in ("cpu", "wall"))
+    return (
+        f"{len(runs)} transformers with {len(data.ends)} heads were trained: {cpu:.0f} minutes of one core, {wall:.0f} minutes on "
+        f"the wall one after the other on a machine that others used too. The text is the standard library of Python "
+        f"{data.beside['python']}. A direction is taken for zero below {CUT:g} of the median singular value of its head at step 0."
+    )
+
+
+def scale(data: Data) -> str:
+    """Theory beside rank, in words."""
+    return (
+        f"The curve in the picture is a head of the theory with as many directions and tokens (power law, γ = 0.75), its λ multiplied by "
+        f"{cut_scale(data):.2g} to pass one half where the heads do: this is the one number that was fitted."
+    )
+
+
+def predicted_shares(data: Data) -> str:
+    """Shares of the theory at the tokens of the study."""
+    found = ", ".join(
+        f"{share:.2f} at α = {n / WIDTH**2:g}"
+        for n, share in zip(data.beside["tokens"], data.beside["shares"], strict=True)
+    )
+    return f"For λ = 0.0003, hard labels and a causal mask, the theory of two tokens predicts {found}."
+
+
+SECTIONS = {
+    "runs": all_runs,
+    "rank": ranks,
+    "samples": samples,
+    "laws": laws,
+    "shares": shares,
+    "tokens": tokens_seen,
+    "numbers": numbers,
+    "scale": scale,
+    "predicted": predicted_shares,
+}
+
+
+def report(data: Data) -> str:
+    """All sections, each between marks that the page asks for."""
+    return "\n\n".join(
+        f"<!-- --8<-- [start:{name}] -->\n{make(data)}\n<!-- --8<-- [end:{name}] -->" for name, make in SECTIONS.items()
+    )

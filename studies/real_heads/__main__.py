@@ -20,7 +20,7 @@ from studies.real_heads.store import finished
 
 ASSET = "real-heads.md"
 STORE = ROOT / "out" / "real-heads"
-MISSING = "This study trains with PyTorch, which is not installed: python -m pip install torch, then run it again."
+MISSING = f"This study trains with PyTorch, which is not installed: {sys.executable} -m pip install torch"
 
 
 def train_one(run: Run, store: Path) -> Run:

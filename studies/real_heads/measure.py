@@ -8,6 +8,7 @@ Needs no PyTorch. Of a head A = W_Q'W_K = Σ σᵢ uᵢvᵢ' the following are n
   text and measured on the other.
 * ``imbalance``, ‖W_QW_Q' - W_KW_K'‖/‖W_QW_Q' + W_KW_K'‖, zero at that minimum.
 * ``unasked``, the part of the variance of logits in a row that is the same for every query, zero for tokens of mean zero.
+* ``even_share``, the symmetric share of C^½ A C^½, the map of tokens made isotropic (C is their covariance), as those of the theory are.
 * ``mean_overlap``, the squared cosine between u₁ and the mean token; ``dimension``, the effective dimension of the tokens, (Tr C)²/Tr C².
 """
 
@@ -104,10 +105,18 @@ def head_numbers(
         "most": 0.5 * (_strongest(*gradient) + _strongest(*gradient[::-1])),
         "imbalance": float(np.linalg.norm(products[0] - products[1]) / np.linalg.norm(products[0] + products[1])),
         "unasked": common / max(common + own, 1e-300),
+        "even_share": _even_share(map_, covariance),
         "mean_overlap": float((U[:, 0] @ mean) ** 2 / max(mean @ mean, 1e-300)),
         "dimension": float(np.trace(covariance) ** 2 / np.sum(covariance**2)),
         "mean_part": float(mean @ mean / np.trace(second)),
     }
+
+
+def _even_share(map_: Array, covariance: Array) -> float:
+    sizes, vectors = np.linalg.eigh(covariance)
+    root = (vectors * np.sqrt(np.clip(sizes, 0.0, None))) @ vectors.T
+    even = root @ map_ @ root
+    return float(0.5 * (1.0 + np.sum(even * even.T) / max(np.sum(even**2), 1e-300)))
 
 
 def _strongest(found: Array, measured: Array) -> float:

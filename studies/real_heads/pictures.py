@@ -22,7 +22,7 @@ from onehead.plot.style import (
 from onehead.weights.sectors import WITHOUT_PREFERENCE
 from studies.real_heads.data import Data
 from studies.real_heads.measure import Row
-from studies.real_heads.report import GROUPS, HEAD_DIM, PENALTIES, cut_scale, of, runs_of
+from studies.real_heads.report import GROUPS, HEAD_DIM, PENALTIES, cut_scale, of, outliers, runs_of, there
 from studies.real_heads.runs import FEW, MOST, WIDTH
 
 if TYPE_CHECKING:
@@ -78,8 +78,10 @@ def rank(data: Data) -> "Figure":
         theory_line(
             values, np.arange(1, HEAD_DIM + 1), np.median(table, axis=0), f"λ = {penalty:g}", k, color=SERIES[k].marks
         )
-    finish(values, "place of the singular value", "singular value", "median over 8 heads", log="y", legend="lower left")
-    values.set_ylim(1e-6, None)
+    finish(
+        values, "place of the singular value", "singular value", "median over 8 heads", log="y", legend="upper right"
+    )
+    values.set_ylim(1e-7, 30.0)
     _pulls(data, pulls)
     return figure
 
@@ -103,7 +105,7 @@ def _pulls(data: Data, axes: "Axes") -> None:
                 lw=1.0,
                 label=f"λ = {penalty:g}" if part[0, 0] == rows[0]["value"] else None,
             )
-    axes.set_xlim(1e-6, 20.0)
+    axes.set_xlim(1e-5, 20.0)
     finish(
         axes,
         "singular value",
@@ -111,25 +113,25 @@ def _pulls(data: Data, axes: "Axes") -> None:
         "what keeps a direction",
         log="x",
         legend="upper left",
-        ylim=(-1.5, 3.5),
+        ylim=(-1.5, 3.0),
     )
 
 
 def samples(data: Data) -> "Figure":
     """Outliers, directions left and losses against the number of tokens."""
-    figure, (outliers, left, losses) = panels(1, 3)
+    figure, (features, left, losses) = panels(1, 3)
     tokens = [*FEW, MOST]
-    theory_line(outliers, tokens, data.beside["outliers"], "theory, power law γ = 0.75")
+    theory_line(features, tokens, data.beside["outliers"], "theory, power law γ = 0.75")
     for k, penalty in enumerate(PENALTIES):
-        runs = [of(data.ends, width=WIDTH, tokens=n, penalty=penalty, decay=0) for n in tokens]
-        label = f"λ = {penalty:g}"
-        marks(losses, tokens, [rows[0]["held"] for rows in runs], k, f"held out, {label}")
-        losses.plot(tokens, [rows[0]["train"] for rows in runs], color=SERIES[k].marks, ls=":", lw=1.1)
-        marks(left, tokens, [float(np.median([row["left"] for row in rows])) for rows in runs], k, label)
-        marks(outliers, tokens, [float(np.mean([row["outliers"] for row in rows])) for rows in runs], k, label)
-        for n, rows in zip(tokens, runs, strict=True):
+        runs = [rows for n in tokens if (rows := of(data.ends, width=WIDTH, tokens=n, penalty=penalty, decay=0))]
+        x, label = [rows[0]["tokens"] for rows in runs], f"λ = {penalty:g}"
+        marks(losses, x, [rows[0]["held"] for rows in runs], k, f"held out, {label}")
+        losses.plot(x, [rows[0]["train"] for rows in runs], color=SERIES[k].marks, ls=":", lw=1.1)
+        marks(left, x, [float(np.median([row["left"] for row in rows])) for rows in runs], k, label)
+        marks(features, x, [outliers(rows) for rows in runs], k, label)
+        for n, rows in zip(x, runs, strict=True):
             scatter(left, n, rows, "left", k)
-    finish(outliers, "tokens", "outliers per head", "outliers with data", log="x", legend="upper left")
+    finish(features, "tokens", "outliers per head", "outliers with data", log="x", legend="upper left")
     finish(left, "tokens", f"directions left of {HEAD_DIM}", "directions with data", log="x")
     finish(losses, "tokens", "loss in nats", "losses (dotted: trained on)", log="x")
     return figure
@@ -137,20 +139,21 @@ def samples(data: Data) -> "Figure":
 
 def course(data: Data) -> "Figure":
     """Words, outliers, effective ranks and shares along the training."""
-    figure, (words, outliers, ranks) = panels(1, 3)
+    figure, (words, features, ranks) = panels(1, 3)
     here = of(data.steps, width=WIDTH, tokens=MOST, decay=0)
     every = sorted({row["step"] for row in here})
     x = [max(step, every[1] / 2) for step in every]
-    counts = [[len(of(here, step=step, verdict=word)) for step in every] for word in VERDICTS]
-    words.stackplot(x, counts, colors=[*VERDICTS.values()], labels=[*VERDICTS], lw=0.0)
+    counts = [[len(there(of(here, step=step, verdict=word))) for step in every] for word in VERDICTS]
+    counts.append([len(of(here, step=step, left=0)) for step in every])
+    words.stackplot(x, counts, colors=[*VERDICTS.values(), "#2d2d2d"], labels=[*VERDICTS, "gone"], lw=0.0)
     words.margins(x=0.0, y=0.0)
     finish(words, "step", "heads", "words, all λ together", log="x", legend="lower right", frameon=True)
     for k, penalty in enumerate(sorted({row["penalty"] for row in here})):
         rows = [of(here, step=step, penalty=penalty) for step in every]
         label = f"λ = {penalty:g}"
-        marks(outliers, x, [float(np.mean([row["outliers"] for row in found])) for found in rows], k, label)
+        marks(features, x, [outliers(found) for found in rows], k, label)
         marks(ranks, x, [float(np.median([row["effective_rank"] for row in found])) for found in rows], k, label)
-    finish(outliers, "step", "outliers per head", "outliers with steps", log="x")
+    finish(features, "step", "outliers per head", "outliers with steps", log="x")
     finish(ranks, "step", f"effective rank of {HEAD_DIM}", "effective rank, median head", log="x", legend="lower left")
     return figure
 
@@ -163,15 +166,15 @@ def laws(data: Data) -> "Figure":
     colours = [TRAINING, "#e39a5c", "#8f3f0c", GREY]
     bottom = np.zeros(len(GROUPS))
     for place, belongs in enumerate(GROUPS.values()):
-        rows = [row for row in data.ends if belongs(row)]
+        rows = [row for row in there(data.ends) if belongs(row)]
         for axes, word in ((shares, "share"), (unasked, "unasked")):
-            found = [row[word] for row in rows if row["left"]]
+            found = [row[word] for row in rows]
             beside = place + 0.25 * np.linspace(-1.0, 1.0, len(found))
             axes.plot(beside, found, ".", color=colours[place], ms=4.0, alpha=0.7)
             axes.plot([place - 0.3, place + 0.3], [np.median(found)] * 2, color="#2d2d2d", lw=1.4)
     for law, (colour, _, label) in LAWS.items():
         heights = [
-            np.mean([row["law"] == law for row in data.ends if belongs(row) and row["law"]])
+            np.mean([row["law"] == law for row in there(data.ends) if belongs(row) and row["law"]])
             for belongs in GROUPS.values()
         ]
         best.bar(range(len(GROUPS)), heights, 0.7, bottom, color=colour, label=label)

@@ -12,10 +12,17 @@ from studies.real_heads.data import Data
 from studies.real_heads.measure import CUT, Row
 from studies.real_heads.runs import FEW, MOST, WIDTH, Run
 
-__all__ = ["cut_scale", "of", "report", "runs_of"]
+__all__ = ["GROUPS", "HEAD_DIM", "PENALTIES", "cut_scale", "of", "outliers", "report", "runs_of", "there"]
 
 HEAD_DIM = WIDTH // Run.heads
 LAWS = ("untied", "tied", "marchenko-pastur", "noise", "power-law")
+PENALTIES = (0, 3e-4, 1e-3)  # with every number of tokens
+GROUPS: dict[str, Callable[[Row], bool]] = {
+    "no decay": lambda row: not row["penalty"] and not row["decay"],
+    "λ up to 0.0003": lambda row: 0 < row["penalty"] <= 3e-4,
+    "λ from 0.001": lambda row: row["penalty"] >= 1e-3,
+    "AdamW": lambda row: row["decay"] > 0,
+}
 TOLD_APART = 2.0  # of the BIC, as `onehead.weights` has it
 
 
@@ -37,20 +44,26 @@ def median(rows: Sequence[Row], name: str) -> float:
     return float(np.median([row[name] for row in rows if row[name] is not None]))
 
 
-def total(rows: Sequence[Row], name: str) -> int:
-    return int(sum(row[name] for row in rows))
-
-
 def span(rows: Sequence[Row], name: str, form: str = "g") -> str:
     """Median, smallest and largest."""
     values = [row[name] for row in rows]
     return f"{np.median(values):{form}} ({min(values):{form}} to {max(values):{form}})"
 
 
+def there(rows: Iterable[Row]) -> list[Row]:
+    """Heads that decay has left anything of; what is said of the others is said of rounding."""
+    return [row for row in rows if row["left"]]
+
+
 def words(rows: Sequence[Row]) -> str:
-    """How many heads have each word."""
-    counts = Counter(row["verdict"] for row in rows)
-    return ", ".join(f"{counts[word]} {word}" for word in WORDS if counts[word])
+    """How many heads have each word; those that decay has left nothing of are gone."""
+    counts = Counter(row["verdict"] if row["left"] else "gone" for row in rows)
+    return ", ".join(f"{counts[word]} {word}" for word in ("gone", *WORDS) if counts[word])
+
+
+def outliers(rows: Sequence[Row]) -> float:
+    """Per head, those gone counted as zero."""
+    return sum(row["outliers"] for row in there(rows)) / len(rows)
 
 
 def cut_scale(data: Data) -> float:
@@ -78,14 +91,26 @@ def all_runs(data: Data) -> str:
             f"{rows[0]['train']:.2f}",
             f"{rows[0]['held']:.2f}",
             words(rows),
-            str(total(rows, "outliers")),
+            f"{outliers(rows):.1f}",
             f"{median(rows, 'left'):g} of {rows[0]['head_dim']}",
             f"{median(rows, 'effective_rank'):.1f}",
             f"{median(rows, 'share'):.2f}",
         ]
         for key, rows in sorted(runs_of(data.ends).items())
     ]
-    names = ["width", "tokens", "α", "λ", "AdamW", "loss", "held out", "heads", "outliers", "left", "effective rank"]
+    names = [
+        "width",
+        "tokens",
+        "α",
+        "λ",
+        "AdamW",
+        "loss",
+        "held out",
+        "heads",
+        "outliers per head",
+        "left",
+        "effective rank",
+    ]
     return table([*names, "symmetric share"], lines, (0, 1, 2, 3, 4, 5, 6, 8, 10, 11))
 
 
@@ -126,9 +151,9 @@ def samples(data: Data) -> str:
     lines = []
     for place, tokens in enumerate([*FEW, MOST]):
         found = {penalty: of(data.ends, width=WIDTH, tokens=tokens, penalty=penalty, decay=0) for penalty in PENALTIES}
-        cells = [f"{total(found[penalty], 'outliers') / len(found[penalty]):.1f}" for penalty in PENALTIES[:2]]
-        cells += [f"{median(found[penalty], 'left'):g}" for penalty in PENALTIES[1:]]
-        cells += [f"{found[penalty][0]['held']:.3f}" for penalty in PENALTIES]
+        cells = [f"{outliers(rows):.1f}" if rows else "" for rows in list(found.values())[:2]]
+        cells += [f"{median(rows, 'left'):g}" if rows else "" for rows in list(found.values())[1:]]
+        cells += [f"{rows[0]['held']:.3f}" if rows else "" for rows in found.values()]
         lines.append([f"{tokens:,}", f"{tokens / WIDTH**2:g}", str(data.beside["outliers"][place]), *cells])
     names = ["tokens", "α", "outliers, theory", *(f"outliers, λ = {penalty:g}" for penalty in PENALTIES[:2])]
     names += [f"left, λ = {penalty:g}" for penalty in PENALTIES[1:]]
@@ -136,21 +161,11 @@ def samples(data: Data) -> str:
     return table(names, lines, range(len(names)))
 
 
-PENALTIES = (0, 3e-4, 1e-3)
-
-GROUPS: dict[str, Callable[[Row], bool]] = {
-    "no decay": lambda row: not row["penalty"] and not row["decay"],
-    "λ up to 0.0003": lambda row: 0 < row["penalty"] <= 3e-4,
-    "λ from 0.001": lambda row: row["penalty"] >= 1e-3,
-    "AdamW": lambda row: row["decay"] > 0,
-}
-
-
 def laws(data: Data) -> str:
     """Which law fits the bulk of heads best, and how often it is told apart from the next."""
     lines = []
     for name, belongs in GROUPS.items():
-        rows = [row for row in data.ends if belongs(row)]
+        rows = [row for row in there(data.ends) if belongs(row)]
         fitted = [row for row in rows if row["law"]]
         counts = Counter(row["law"] for row in fitted)
         clear = Counter(row["law"] for row in fitted if row["margin"] >= TOLD_APART)
@@ -164,17 +179,18 @@ def shares(data: Data) -> str:
     low, high = WITHOUT_PREFERENCE
     lines = []
     for name, belongs in GROUPS.items():
-        rows = [row for row in data.ends if belongs(row)]
+        rows = [row for row in there(data.ends) if belongs(row)]
         inside = sum(low <= row["share"] <= high for row in rows)
-        lines.append([name, span(rows, "share", ".2f"), f"{inside} of {len(rows)}"])
-    return table(["heads", "symmetric share", f"within {low} to {high}"], lines)
+        cells = [span(rows, "share", ".2f"), f"{inside} of {len(rows)}", span(rows, "even_share", ".2f")]
+        lines.append([name, *cells])
+    return table(["heads", "symmetric share", f"within {low} to {high}", "of tokens made isotropic"], lines)
 
 
 def tokens_seen(data: Data) -> str:
     """Tokens in front of attention, by layer, at the usual width."""
     lines = []
     for layer in range(Run.layers):
-        rows = [row for row in of(data.ends, width=WIDTH, layer=layer) if row["left"]]
+        rows = there(of(data.ends, width=WIDTH, layer=layer))
         lines.append(
             [
                 str(layer),
@@ -222,7 +238,32 @@ def predicted_shares(data: Data) -> str:
     return f"For λ = 0.0003, hard labels and a causal mask, the theory of two tokens predicts {found}."
 
 
+def answers(data: Data) -> str:
+    """Theory and heads side by side, in a few lines."""
+    most = of(data.ends, width=WIDTH, tokens=MOST)
+    free, alive = of(most, penalty=0, decay=0), there(data.ends)
+    cut = [row for row in alive if row["left"] < 0.9 * row["head_dim"]]
+    falls = ", ".join(
+        f"{median(rows, 'left'):g} at {key[2]:g}" for key, rows in sorted(runs_of(of(most, decay=0)).items())
+    )
+    fewest = of(data.ends, width=WIDTH, tokens=FEW[0], penalty=0, decay=0)
+    fitted = [row for row in alive if row["law"]]
+    tokens = [row["dimension"] for row in alive if row["width"] == WIDTH]
+    low, high = WITHOUT_PREFERENCE
+    lines = [
+        ["directions left, λ up", "fall to 0", f"{falls}, of {HEAD_DIM}"],
+        ["directions that are cut", "exactly zero", f"{sum(row['verdict'] == 'low rank' for row in cut)} of {len(cut)} heads that lost a tenth or more have a break in their spectrum"],
+        ["outliers per head, few tokens to many", f"{data.beside['outliers'][0]} to {data.beside['outliers'][-1]}", f"{outliers(fewest):.1f} to {outliers(free):.1f}"],
+        ["symmetric share", f"{low} to {high} without preference", f"median {median(alive, 'share'):.2f}, {sum(low <= row['share'] <= high for row in alive)} of {len(alive)} heads within"],
+        ["best law of the bulk", "untied", f"untied for {sum(row['law'] == 'untied' for row in fitted)} of {len(fitted)} heads"],
+        ["effective dimension of tokens", f"{WIDTH}", f"{min(tokens):.0f} to {max(tokens):.0f}"],
+        ["logits that are the same for every query", "none", f"{median(alive, 'unasked'):.0%} of their variance in the median head"],
+    ]  # fmt: skip
+    return table(["", "theory", "these heads"], lines)
+
+
 SECTIONS = {
+    "answers": answers,
     "runs": all_runs,
     "rank": ranks,
     "samples": samples,

@@ -60,9 +60,10 @@ FEW = (WIDTH**2, 4 * WIDTH**2, 16 * WIDTH**2)  # tokens of the others
 RUNS = (
     *(Run(penalty=penalty) for penalty in (0.0, 3e-4, 1e-3, 1e-4, 3e-3)),
     *(Run(tokens=FEW[0], penalty=penalty) for penalty in (0.0, 3e-4, 1e-3)),
-    *(Run(decay=decay) for decay in (1.0, 0.3, 0.1)),
+    *(Run(decay=decay) for decay in (1.0, 0.1)),
     *(Run(tokens=tokens, penalty=penalty) for tokens in FEW[1:] for penalty in (0.0, 3e-4)),
     *(Run(width=64, penalty=penalty) for penalty in (0.0, 3e-4)),
-    *(Run(width=192, penalty=penalty) for penalty in (0.0, 3e-4)),
+    *(Run(width=96, penalty=penalty) for penalty in (0.0, 3e-4)),
+    Run(decay=0.3),
     *(Run(tokens=tokens, penalty=1e-3) for tokens in FEW[1:]),
 )

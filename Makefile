@@ -1,5 +1,5 @@
-# make setup | demo | test | quick | lint | docs | figures | gallery | weights-demo | real-heads          see README.md
-# make bench | bench-compare | soak | faults | hostile | mutants | coverage | regression | compat | audit | test-slurm | lock | clean          see CONTRIBUTING.md
+# make setup | demo | test | quick | lint | docs | figures | gallery | weights-demo          see README.md
+# make bench | bench-compare | soak | faults | hostile | mutants | coverage | regression | compat | audit | real-heads | test-slurm | lock | clean          see CONTRIBUTING.md
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed

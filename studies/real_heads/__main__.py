@@ -8,6 +8,7 @@ Needs PyTorch for the training alone. Stopped, it goes on where it was; what is 
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from importlib.util import find_spec
 from pathlib import Path
 
 from checks.tool import ASSETS, ROOT, parser, write
@@ -36,19 +37,17 @@ def train_all(runs: tuple[Run, ...], store: Path, workers: int) -> None:
     missing = [run for run in runs if not finished(run, store)]
     if not missing:
         return
+    if find_spec("torch") is None:
+        raise SystemExit(MISSING)
+    start, pool = time.monotonic(), ProcessPoolExecutor(workers)
     try:
-        import torch  # noqa: F401, PLC0415
-    except ImportError:
-        raise SystemExit(MISSING) from None
-    start = time.monotonic()
-    with ProcessPoolExecutor(workers) as pool:
-        done = [pool.submit(train_one, run, store) for run in missing]
-        for number, ended in enumerate(as_completed(done), 1):
-            print(
-                f"{number} of {len(missing)}, {time.monotonic() - start:.0f} s: {ended.result().name}",
-                file=sys.stderr,
-                flush=True,
-            )
+        for number, ended in enumerate(as_completed([pool.submit(train_one, run, store) for run in missing]), 1):
+            seconds = time.monotonic() - start
+            print(f"{number} of {len(missing)}, {seconds:.0f} s: {ended.result().name}", file=sys.stderr, flush=True)
+    except KeyboardInterrupt:
+        raise SystemExit("Stopped; the next call goes on.") from None
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def main() -> int:

@@ -29,12 +29,13 @@ class Data(NamedTuple):
 
 def collect(runs: Iterable[Run], store: Path) -> Data:
     """Measure runs that have ended; directions of those with most tokens and a penalty alone."""
-    found = Data([], [], [], {"python": platform.python_version(), **predictions()})
+    found = Data([], [], [], {"python": platform.python_version()})
     for run in runs:
         found.steps.extend(steps(run, store))
         found.ends.extend(ending(run, store))
         if run.penalty and (run.width, run.tokens) == (WIDTH, MOST):
             found.directions.extend(directions(run, store))
+    found.beside.update(predictions(found.ends))
     return found
 
 

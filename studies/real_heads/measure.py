@@ -2,7 +2,7 @@
 
 Needs no PyTorch. Of a head A = W_Q'W_K = Σ σᵢ uᵢvᵢ' the following are numbers of this study alone:
 
-* ``left``, directions that decay has left: values above a twentieth of the median value at step 0.
+* ``left``, directions that decay has left: values above a twentieth of the median value at step 0; ``traced``, above a hundredth.
 * ``pull``, uᵢ'(-∂L/∂A)vᵢ, the mean of those left. The minimum of L + λ(‖W_Q‖² + ‖W_K‖²)/2, which is L + λ‖A‖_* (U1), has pull λ in
   every direction that is left and at most λ in all others; ``most`` is the strongest pull of any direction, found on one half of the
   text and measured on the other.
@@ -31,6 +31,7 @@ Array = NDArray[np.float64]
 Row = dict[str, Any]
 
 CUT = 0.05  # of the median value at the start: what is below is taken for zero
+TRACE = 0.2  # of that: how much depends on where the cut is
 RUN = ("width", "tokens", "penalty", "decay", "seed")
 
 
@@ -58,6 +59,7 @@ def _short(head: HeadReport, limit: float) -> Row:
         "strength": head.strength,
         "effective_rank": head.effective_rank_nuclear,
         "left": int((_values(head) > limit).sum()),
+        "traced": int((_values(head) > TRACE * limit).sum()),
         "norm": head.norm,
         "share": head.symmetric_share,
     }

@@ -22,7 +22,7 @@ from onehead.plot.style import (
 from onehead.weights.sectors import WITHOUT_PREFERENCE
 from studies.real_heads.data import Data
 from studies.real_heads.measure import Row
-from studies.real_heads.report import GROUPS, HEAD_DIM, PENALTIES, cut_scale, of, outliers, runs_of, there
+from studies.real_heads.report import GROUPS, HEAD_DIM, PENALTIES, of, outliers, runs_of, there
 from studies.real_heads.runs import FEW, MOST, WIDTH
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def rank(data: Data) -> "Figure":
     decays = [rows for key, rows in sorted(runs_of(here).items()) if key[3]]
     theory_line(
         left,
-        np.array(data.beside["lambda"]) * cut_scale(data),
+        data.beside["lambda"],
         HEAD_DIM * np.array(data.beside["used"]),
         "theory, scale of λ fitted",
     )
@@ -127,12 +127,24 @@ def samples(data: Data) -> "Figure":
         x, label = [rows[0]["tokens"] for rows in runs], f"λ = {penalty:g}"
         marks(losses, x, [rows[0]["held"] for rows in runs], k, f"held out, {label}")
         losses.plot(x, [rows[0]["train"] for rows in runs], color=SERIES[k].marks, ls=":", lw=1.1)
-        marks(left, x, [float(np.median([row["left"] for row in rows])) for rows in runs], k, label)
         marks(features, x, [outliers(rows) for rows in runs], k, label)
-        for n, rows in zip(x, runs, strict=True):
-            scatter(left, n, rows, "left", k)
+        if penalty:  # without decay all directions are left
+            marks(left, x, [float(np.median([row["left"] for row in rows])) for rows in runs], k, label)
+            for n, rows in zip(x, runs, strict=True):
+                scatter(left, n, rows, "left", k)
+    for k, (penalty, expected) in enumerate(data.beside["left"].items(), 1):
+        theory_line(left, tokens, expected, f"theory, λ = {float(penalty):g}", k)
     finish(features, "tokens", "outliers per head", "outliers with data", log="x", legend="upper left")
-    finish(left, "tokens", f"directions left of {HEAD_DIM}", "directions with data", log="x")
+    finish(
+        left,
+        "tokens",
+        f"directions left of {HEAD_DIM}",
+        "directions with data",
+        log="x",
+        legend="upper center",
+        ncols=2,
+        ylim=(-1.5, 44.0),
+    )
     finish(losses, "tokens", "loss in nats", "losses (dotted: trained on)", log="x")
     return figure
 
@@ -181,6 +193,8 @@ def laws(data: Data) -> "Figure":
         bottom += heights
     for axes in (shares, best, unasked):
         axes.set_xticks(range(len(GROUPS)), [name.replace(" ", "\n", 1) for name in GROUPS])
+    shares.set_xlim(-0.5, len(GROUPS) + 0.1)  # room for a word
+    best.set_yticks([0.0, 0.5, 1.0])
     finish(shares, "", "symmetric share", "shares of heads that are left", ylim=(0.25, 1.0), legend="upper left")
     finish(
         best, "", "part of the heads", "law that fits the bulk best", ylim=(0.0, 1.45), legend="upper center", ncols=2

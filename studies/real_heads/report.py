@@ -9,10 +9,10 @@ from checks.tool import table
 from onehead.weights import WORDS
 from onehead.weights.sectors import WITHOUT_PREFERENCE
 from studies.real_heads.data import Data
-from studies.real_heads.measure import CUT, Row
+from studies.real_heads.measure import CUT, TRACE, Row
 from studies.real_heads.runs import FEW, MOST, WIDTH, Run
 
-__all__ = ["GROUPS", "HEAD_DIM", "PENALTIES", "cut_scale", "of", "outliers", "report", "runs_of", "there"]
+__all__ = ["GROUPS", "HEAD_DIM", "PENALTIES", "of", "outliers", "report", "runs_of", "there"]
 
 HEAD_DIM = WIDTH // Run.heads
 LAWS = ("untied", "tied", "marchenko-pastur", "noise", "power-law")
@@ -66,19 +66,6 @@ def outliers(rows: Sequence[Row]) -> float:
     return sum(row["outliers"] for row in there(rows)) / len(rows)
 
 
-def cut_scale(data: Data) -> float:
-    """What the λ of the theory must be multiplied with for half of the directions to be cut at the λ where half are cut here."""
-    rows = [row for row in of(data.ends, width=WIDTH, tokens=MOST, decay=0) if row["penalty"]]
-    kept = {key[2]: np.mean([row["left"] / row["head_dim"] for row in found]) for key, found in runs_of(rows).items()}
-    here = _crossing(sorted(kept), [float(kept[penalty]) for penalty in sorted(kept)])
-    return here / _crossing(data.beside["lambda"], data.beside["used"])
-
-
-def _crossing(x: Sequence[float], y: Sequence[float]) -> float:
-    """Where a falling curve passes one half, by a line in log x."""
-    return float(np.exp(np.interp(-0.5, -np.array(y), np.log(x))))
-
-
 def all_runs(data: Data) -> str:
     """Every run in a line."""
     lines = [
@@ -94,6 +81,7 @@ def all_runs(data: Data) -> str:
             f"{outliers(rows):.1f}",
             f"{median(rows, 'left'):g} of {rows[0]['head_dim']}",
             f"{median(rows, 'effective_rank'):.1f}",
+            pulled(rows),
             f"{median(rows, 'share'):.2f}",
         ]
         for key, rows in sorted(runs_of(data.ends).items())
@@ -111,7 +99,7 @@ def all_runs(data: Data) -> str:
         "left",
         "effective rank",
     ]
-    return table([*names, "symmetric share"], lines, (0, 1, 2, 3, 4, 5, 6, 8, 10, 11))
+    return table([*names, "pull / λ", "symmetric share"], lines, (0, 1, 2, 3, 4, 5, 6, 8, 10, 12))
 
 
 def ranks(data: Data) -> str:
@@ -120,30 +108,39 @@ def ranks(data: Data) -> str:
     lines = []
     for (_, _, penalty, decay), rows in here:
         strength = penalty or decay * rows[0]["gradient"]
-        pulls = [
-            row["pull"] for row in data.directions if row["penalty"] == penalty and decay == 0 and _left(row, rows)
-        ]
         lines.append(
             [
                 f"λ = {penalty:g}" if not decay else f"AdamW {decay:g}",
                 f"{strength:.2g}",
                 span(rows, "left"),
+                f"{median(rows, 'traced'):g}",
                 str(sum(row["left"] == 0 for row in rows)),
                 f"{median(rows, 'effective_rank'):.1f}",
-                f"{np.mean(pulls) / penalty:.2f} ± {np.std(pulls) / penalty / len(pulls) ** 0.5:.2f}" if pulls else "",
+                pulled(rows),
                 f"{median(rows, 'most') / strength:.1f}" if strength else "",
                 f"{median(rows, 'imbalance'):.2f}",
                 f"{rows[0]['held']:.3f}",
             ]
         )
-    names = ["decay", "as λ", f"directions left of {HEAD_DIM}", "heads gone", "effective rank", "pull / λ"]
-    return table([*names, "strongest pull / λ", "imbalance", "held out"], lines, (1, 3, 4, 6, 7, 8))
+    names = [
+        "decay",
+        "as λ",
+        f"directions left of {HEAD_DIM}",
+        f"above {CUT * TRACE:g}",
+        "heads gone",
+        "effective rank",
+        "pull / λ",
+    ]
+    return table([*names, "strongest pull / λ", "imbalance", "held out"], lines, (1, 3, 4, 5, 7, 8, 9))
 
 
-def _left(direction: Row, rows: Sequence[Row]) -> bool:
-    """Whether a direction is one of those left of its head: the largest, as many as the head has left."""
-    head = of(rows, layer=direction["layer"], head=direction["head"])[0]
-    return bool(direction["place"] < head["left"])
+def pulled(rows: Sequence[Row]) -> str:
+    """Pull over λ: the median head, and the heads between which half of them lie."""
+    values = [row["pull"] / row["penalty"] for row in there(rows) if row["penalty"]]
+    if not values:
+        return ""
+    low, middle, high = np.quantile(values, (0.25, 0.5, 0.75))
+    return f"{middle:.2f} ({low:.2f} to {high:.2f})"
 
 
 def samples(data: Data) -> str:
@@ -152,11 +149,14 @@ def samples(data: Data) -> str:
     for place, tokens in enumerate([*FEW, MOST]):
         found = {penalty: of(data.ends, width=WIDTH, tokens=tokens, penalty=penalty, decay=0) for penalty in PENALTIES}
         cells = [f"{outliers(rows):.1f}" if rows else "" for rows in list(found.values())[:2]]
-        cells += [f"{median(rows, 'left'):g}" if rows else "" for rows in list(found.values())[1:]]
+        cells += [
+            f"{median(found[penalty], 'left'):g}, {expected[place]:.0f}" if found[penalty] else ""
+            for penalty, expected in zip(PENALTIES[1:], data.beside["left"].values(), strict=True)
+        ]
         cells += [f"{rows[0]['held']:.3f}" if rows else "" for rows in found.values()]
         lines.append([f"{tokens:,}", f"{tokens / WIDTH**2:g}", str(data.beside["outliers"][place]), *cells])
     names = ["tokens", "α", "outliers, theory", *(f"outliers, λ = {penalty:g}" for penalty in PENALTIES[:2])]
-    names += [f"left, λ = {penalty:g}" for penalty in PENALTIES[1:]]
+    names += [f"left, λ = {penalty:g}: heads, theory" for penalty in PENALTIES[1:]]
     names += [f"held out, λ = {penalty:g}" for penalty in PENALTIES]
     return table(names, lines, range(len(names)))
 
@@ -210,14 +210,25 @@ def tokens_seen(data: Data) -> str:
     return table(names, lines)
 
 
-def numbers(data: Data) -> str:
-    """What else the page needs to know: times, places, scales."""
-    runs = runs_of(data.ends)
+def trained(data: Data) -> str:
+    """What was trained, for how long, on what."""
+    runs, usual = runs_of(data.ends), Run()
     cpu, wall = (sum(rows[0][name] for rows in runs.values()) / 60.0 for name in ("cpu", "wall"))
+    widths = ", ".join(str(width) for width in sorted({row["width"] for row in data.ends}))
     return (
-        f"{len(runs)} transformers with {len(data.ends)} heads were trained: {cpu:.0f} minutes of one core, {wall:.0f} minutes on "
-        f"the wall one after the other on a machine that others used too. The text is the standard library of Python "
-        f"{data.beside['python']}. A direction is taken for zero below {CUT:g} of the median singular value of its head at step 0."
+        f"{len(runs)} decoder-only transformers of width {widths} with {usual.layers} layers of {usual.heads} heads were trained on the "
+        f"sources of the standard library of Python {data.beside['python']}, one token per character, one file in ten held out. Each had "
+        f"{usual.steps:,} steps of {usual.batch} windows of {usual.context} tokens, with AdamW at a rate of {usual.rate:g} that falls to "
+        f"zero in the second half. It took {cpu:.0f} minutes of one core, and so about half of that on two cores that nobody else uses; "
+        f"one after the other, on a machine that others kept busy, {wall:.0f} minutes went by."
+    )
+
+
+def zero(_: Data) -> str:
+    """What is taken for zero."""
+    return (
+        f"A direction counts as left if its singular value is above {CUT:g} of the median one of its head at step 0; the next column "
+        f"has those above {CUT * TRACE:g}, to see what depends on this."
     )
 
 
@@ -225,7 +236,7 @@ def scale(data: Data) -> str:
     """Theory beside rank, in words."""
     return (
         f"The curve in the picture is a head of the theory with as many directions and tokens (power law, γ = 0.75), its λ multiplied by "
-        f"{cut_scale(data):.2g} to pass one half where the heads do: this is the one number that was fitted."
+        f"{data.beside['scale']:.2g} to pass one half where the heads do: this is the one number that was fitted."
     )
 
 
@@ -249,10 +260,12 @@ def answers(data: Data) -> str:
     fewest = of(data.ends, width=WIDTH, tokens=FEW[0], penalty=0, decay=0)
     fitted = [row for row in alive if row["law"]]
     tokens = [row["dimension"] for row in alive if row["width"] == WIDTH]
+    kept = [row for row in alive if row["penalty"]]
     low, high = WITHOUT_PREFERENCE
     lines = [
         ["directions left, λ up", "fall to 0", f"{falls}, of {HEAD_DIM}"],
         ["directions that are cut", "exactly zero", f"{sum(row['verdict'] == 'low rank' for row in cut)} of {len(cut)} heads that lost a tenth or more have a break in their spectrum"],
+        ["pull of the loss along a direction that is left", "λ", f"{np.median([row['pull'] / row['penalty'] for row in kept]):.2f} λ in the median head, {sum(0.5 <= row['pull'] / row['penalty'] <= 1.5 for row in kept)} of {len(kept)} between 0.5 λ and 1.5 λ"],
         ["outliers per head, few tokens to many", f"{data.beside['outliers'][0]} to {data.beside['outliers'][-1]}", f"{outliers(fewest):.1f} to {outliers(free):.1f}"],
         ["symmetric share", f"{low} to {high} without preference", f"median {median(alive, 'share'):.2f}, {sum(low <= row['share'] <= high for row in alive)} of {len(alive)} heads within"],
         ["best law of the bulk", "untied", f"untied for {sum(row['law'] == 'untied' for row in fitted)} of {len(fitted)} heads"],
@@ -270,7 +283,8 @@ SECTIONS = {
     "laws": laws,
     "shares": shares,
     "tokens": tokens_seen,
-    "numbers": numbers,
+    "trained": trained,
+    "zero": zero,
     "scale": scale,
     "predicted": predicted_shares,
 }

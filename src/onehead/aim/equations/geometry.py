@@ -7,7 +7,7 @@ whom, is here.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
@@ -29,6 +29,7 @@ __all__ = [
     "normal_rule",
     "row_rule",
     "tied",
+    "tied_samples",
 ]
 
 Array = NDArray[np.float64]
@@ -343,6 +344,13 @@ def tied(tokens: int) -> Geometry:
     row = Row(columns=(Alike((2.0,), 1), Alike((1.0,), tokens - 1)), multiplicity=tokens)  # a token with itself first
     block = Block(select=select, sectors=(covariance,), on_lattice=tokens == 2)
     return Geometry(tokens=tokens, blocks=(block,), rows=(row,), unit=2.0, exposure=2.0)
+
+
+@lru_cache(maxsize=32)
+def tied_samples(tokens: int) -> Geometry:
+    """The same on sampled points throughout, as averages over more than the logits need them (P7)."""
+    known = tied(tokens)
+    return replace(known, blocks=tuple(replace(block, on_lattice=False) for block in known.blocks))
 
 
 class LogitRule(NamedTuple):

@@ -8,7 +8,7 @@ In the coordinates u of `onehead.aim.equations.geometry`, with covariance C,
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,6 +92,8 @@ class OutputChannel:
     to jump between minima, which Stein forms see and derivatives do not.
     """
 
+    rough: ClassVar[bool] = False  # whether a coarse rule is enough for derivatives of the loss on fresh samples
+
     loss: Loss
     geometry: Geometry
     label_power: float
@@ -101,6 +103,11 @@ class OutputChannel:
     def even(self, q: float, m: float) -> tuple[float, ...]:
         """The overlaps of a map that is alike in all its sectors, of which it has one."""
         return q, m
+
+    def shrunk(self, c: float, reach: tuple[float, ...]) -> tuple[float, ...]:
+        """The overlaps of c P, P being what a map can hold of the target, given by its power (8.1)."""
+        (power,) = reach
+        return self.even(c * c * power, c * power)
 
     def convex_at(self, sigma: float) -> bool:
         """Whether every prox has one minimum (2.7)."""
@@ -171,13 +178,18 @@ class OutputChannel:
             sums = self._prox_sums(block, rule, points, state, (mode, detail, recall))
             found.append(block.multiplicity * sums[:, :8])
             worst = max(worst, float(sums[:, 8].max()))
+        self._check_gradient(worst, q, m, sigma)
+        return found
+
+    @staticmethod
+    def _check_gradient(worst: float, q: float, m: float, sigma: float) -> None:
+        """Refuse averages over proximal points that are not minima."""
         if not worst < GRADIENT_TOLERANCE:
             raise NotConverged(
                 f"a proximal step kept a gradient of {worst:.1e} at q = {q:.4g}, m = {m:.4g}, Sigma = {sigma:.4g}; "
                 "try a larger weight_decay.",
                 residual=worst,
             )
-        return found
 
     def _recalled(self, memory: ProxMemory, labels: tuple[Array, ...]) -> tuple[int, tuple[Array, ...]]:
         """Whether to keep proximal points (1) or to begin from them as well (2), and where they are: one for each label of a node.
@@ -236,7 +248,19 @@ class OutputChannel:
         if self._lean(block) and block.row is not None:
             return self._row_sums(block.row, block.slice, rule, points, state, modes)
         (q, m, sigma), Q = state, self.label_power
-        where = (np.sqrt(Q), m / Q, np.sqrt(max(q - m * m / Q, 0.0)), sigma)
+        return self._kernel_sums(
+            block, rule, points, (np.sqrt(Q), m / Q, np.sqrt(max(q - m * m / Q, 0.0)), sigma), modes
+        )
+
+    def _kernel_sums(
+        self,
+        block: Block,
+        rule: LogitRule,
+        points: Array,
+        where: tuple[float, float, float, float],
+        modes: tuple[int, int, int],
+    ) -> Array:
+        """The same on nodes that are put ``where`` they belong: label times the first, the learner's from the second and third."""
         at = (*where, *modes)
         before: tuple[Any, ...]
         if self.loss.hard:

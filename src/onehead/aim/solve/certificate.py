@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.equations.emergence import is_zero
+from onehead.aim.equations.leading import kurtosis_left
 from onehead.aim.equations.output import ProxMemory
 from onehead.aim.equations.state_evolution import StateEvolution
-from onehead.aim.equations.unknowns import INFINITE, AnyHats, AnyOverlaps, Hats, Overlaps, SpectralMap
+from onehead.aim.equations.unknowns import INFINITE, AnyHats, AnyOverlaps, Hats, SpectralMap
 from onehead.aim.solve.doubt import Doubt, doubt_of_limit, doubt_of_zero, stated_errors
 from onehead.aim.solve.iterate import Vector
 from onehead.aim.solve.solver import VISIBLE_SWITCH, Solution, solve
@@ -78,7 +79,7 @@ def _solved(problem: StateEvolution, solution: Solution) -> Numbers:
     other -= (problem.input.degree - 1) * penalty
     switch = output.switch_mass(*state, level=solution.level)
     stein, from_trace = (output.hats_of(full, *state, derivative=derivative).sigma for derivative in (False, True))
-    spectral = problem.input.replicon(overlaps, hats)
+    spectral = problem.channel_at(overlaps).replicon(overlaps, hats)
     replicon = None
     if spectral is not None:
         replicon = output.geometry.unit * alpha / sigma**2 * full.trace_square * spectral
@@ -132,7 +133,7 @@ def _not_emerged(problem: StateEvolution, alpha: float) -> Numbers:
     """S = 0: weight decay keeps the map at zero (4.6)."""
     s, hats = problem.at_origin(alpha, ORIGIN)
     eps = problem.input.unit * problem.decay / hats.m
-    overlaps = problem.zero._replace(map=SpectralMap(s, eps, eps, 0.0))
+    overlaps = problem.zero_at(hats)._replace(map=SpectralMap(s, eps, eps, 0.0))
     hats = Hats(hats.q, hats.m, INFINITE)
     certificate = AimCertificate(status="not emerged: S = 0 is the minimum", kind=problem.output.loss.kind)
     certificate = _with_errors(problem, certificate, alpha, doubt_of_zero(problem, alpha, ORIGIN, overlaps, hats))
@@ -157,7 +158,7 @@ def _limit(problem: StateEvolution, alpha: float) -> Numbers | None:
         status = "perfect recovery: S equals the target; sigma and the hats have no finite limit"
         kind, warnings = _narrow(problem.output.loss.kind, narrow=problem.narrow_recovery)
         certificate = AimCertificate(status=status, kind=kind, warnings=warnings)
-        return _of_limit(problem, alpha, problem.input.recovered, floor, certificate)
+        return _of_limit(problem, alpha, problem.limit(problem.input.recovered), floor, certificate)
     threshold, state = problem.input.interpolation(problem.labels)
     if alpha > threshold * (1.0 + 1e-12):
         return None
@@ -166,7 +167,7 @@ def _limit(problem: StateEvolution, alpha: float) -> Numbers | None:
     status = "interpolating: every training label is fitted; sigma is infinite and the hats vanish"
     kind, warnings = _narrow(problem.output.loss.kind, narrow=problem.input.narrow(state.overlaps.rank))
     certificate = AimCertificate(status=status, kind=kind, residual=state.residual, warnings=warnings)
-    return _of_limit(problem, alpha, state.overlaps, floor, certificate)
+    return _of_limit(problem, alpha, problem.limit(state.overlaps), floor, certificate)
 
 
 def _check_limit_of_hard_labels(problem: StateEvolution, alpha: float) -> None:
@@ -185,7 +186,7 @@ def _check_limit_of_hard_labels(problem: StateEvolution, alpha: float) -> None:
 
 
 def _of_limit(
-    problem: StateEvolution, alpha: float, overlaps: Overlaps, train: float, certificate: AimCertificate
+    problem: StateEvolution, alpha: float, overlaps: AnyOverlaps, train: float, certificate: AimCertificate
 ) -> Numbers:
     """Numbers of a limit in which the hats have none, with their errors."""
     lost = Hats(INFINITE, INFINITE, INFINITE)
@@ -198,9 +199,9 @@ def _narrow(kind: Kind, *, narrow: bool) -> tuple[Kind, tuple[str, ...]]:
     return ("heuristic", (NARROW,)) if narrow else (kind, ())
 
 
-def with_caution(certificate: AimCertificate, task: Task) -> AimCertificate:
-    """Say when the target itself breaks the assumption of Gaussian logits; what remains is a conjecture."""
-    kurtosis = task.target.excess_kurtosis
+def with_caution(certificate: AimCertificate, task: Task, leading: int = 0) -> AimCertificate:
+    """Say when the target breaks the assumption of Gaussian logits beyond its leading directions; what remains is a conjecture."""
+    kurtosis = kurtosis_left(task, leading)
     if kurtosis < FAR_FROM_GAUSSIAN:
         return certificate
     caution = (

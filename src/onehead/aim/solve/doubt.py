@@ -12,7 +12,7 @@ import numpy as np
 
 from onehead.aim.equations.output import Averages, ProxMemory, of_parts
 from onehead.aim.equations.state_evolution import StateEvolution
-from onehead.aim.equations.unknowns import AnyHats, AnyOverlaps, Hats, Overlaps
+from onehead.aim.equations.unknowns import AnyHats, AnyOverlaps, Hats
 from onehead.aim.solve.iterate import Attempt, Vector, turn_once
 from onehead.errors import SolveError
 
@@ -90,13 +90,11 @@ def slopes_at(problem: StateEvolution, attempt: Attempt) -> Slopes:
 
     def at(state: Vector) -> tuple[Vector, Vector]:
         hats, overlaps = turn_once(problem, attempt.alpha, state, 0, memory=memory)
-        return overlaps.logs, np.log(hats)
+        return overlaps.logs, hats.logs
 
     centre = at(y)
     turn, hats = np.empty((y.size, y.size)), np.empty((y.size, y.size))
-    for k, change in enumerate(
-        np.repeat((1e-3, -1e-3, 1e-3), y.size // 3)
-    ):  # smaller m and larger q stay inside m² <= q Q0
+    for k, change in enumerate(problem.nudges):
         moved = y.copy()
         moved[k] += change
         there = at(moved)
@@ -111,7 +109,7 @@ def doubt_of(problem: StateEvolution, attempt: Attempt, slopes: Slopes) -> Doubt
 
 def _logs(at: Alternative) -> Vector:
     """log q and log m."""
-    return np.log(np.maximum(at.overlaps.pair, 1e-300))
+    return at.overlaps.pair_logs
 
 
 @dataclass(frozen=True)
@@ -156,7 +154,7 @@ class _Looking:
         hats = output.hats_of(averages, *at.state, derivative=derivative).times(self.attempt.alpha)
         envelope = averages.envelope(at.sigma)
         try:
-            gap = self.problem.input.overlaps(hats).logs - self.attempt.state
+            gap = self.problem.overlaps_of(hats).logs - self.attempt.state
         except SolveError:
             return self._zero(envelope)
         return self._moved(self.slopes.response @ gap, hats, envelope)
@@ -164,12 +162,12 @@ class _Looking:
     def _moved(self, shift: Vector, hats: AnyHats, envelope: float) -> Alternative:
         """The solution moved by a shift of y, and the hats with it."""
         shift = np.clip(shift, -LARGEST, LARGEST)
-        moved = type(hats)(*np.exp(np.log(hats) + self.slopes.hats @ shift).tolist())
+        moved = hats.at(hats.logs + self.slopes.hats @ shift)
         try:
-            overlaps = self.problem.input.overlaps(moved)
+            overlaps = self.problem.overlaps_of(moved)
         except SolveError:
             return self._zero(envelope)
-        state = np.exp(self.problem.inside(self.attempt.state + shift)).tolist()
+        state = self.problem.state_of(self.problem.inside(self.attempt.state + shift))
         return Alternative(overlaps.at(*state), moved, envelope)
 
     def _zero(self, envelope: float) -> Alternative:
@@ -192,19 +190,19 @@ def doubt_of_zero(problem: StateEvolution, alpha: float, level: int, overlaps: A
     return Doubt(found, (), others, jumps=False)
 
 
-def doubt_of_limit(overlaps: Overlaps, hats: Hats, residual: float) -> Doubt:
+def doubt_of_limit(overlaps: AnyOverlaps, hats: Hats, residual: float) -> Doubt:
     """A state that needs no proximal operator: it is as good as its equations are solved, and as integrals over spectra are."""
     shift = 1.0 + residual + SPECTRAL
     found = Alternative(overlaps, hats, 0.0)
     where = overlaps.map
     if where.s == 0.0:  # the target itself: nothing was integrated
         return Doubt(found, (), (), jumps=False)
-    moved = overlaps._replace(
-        q=overlaps.q * shift,
+    q, m, *others = overlaps.state
+    moved = overlaps.at(q * shift, m, *others)._replace(
         rank=overlaps.rank * shift,
         map=where._replace(s=where.s * shift, eps=where.eps * shift, slope=where.slope * shift),
     )
-    less = overlaps._replace(m=overlaps.m / shift)  # apart from the other: the two could cancel in an error
+    less = overlaps.at(q, m / shift, *others)  # apart from the other: the two could cancel in an error
     return Doubt(found, (), (found._replace(overlaps=moved), found._replace(overlaps=less)), jumps=False)
 
 
@@ -214,17 +212,21 @@ def stated_errors(problem: StateEvolution, alpha: float, doubt: Doubt) -> dict[s
 
     def carried(number: Callable[..., float]) -> float:
         """What the errors of q and m make of an average over fresh samples, to first order."""
-        if 0.0 in pair:
+        if pair[0] == 0.0:
             return 0.0
         here, slopes = number(*pair), []
-        for k, step in enumerate(np.repeat((1e-4, -1e-4), len(pair) // 2)):  # a larger q, a smaller m
+        for k, step in enumerate(doubt.found.overlaps.steps):
+            if pair[k] == 0.0:  # it can be nothing else
+                slopes.append(0.0)
+                continue
             moved = [x * (1.0 + step) if i == k else x for i, x in enumerate(pair)]
             slopes.append((number(*moved) - here) / (step * pair[k]))
         return doubt.error(lambda at: float(np.dot(slopes, at.overlaps.pair)))
 
     def on_fresh(**words: Any) -> float:
         """The error of an average loss over fresh samples: carried, and its own."""
-        return output.fresh_loss_error(*pair, **words) + carried(lambda *at: output.fresh_loss(*at, **words))
+        rough = {"coarse": True} if output.rough else {}
+        return output.fresh_loss_error(*pair, **words) + carried(lambda *at: output.fresh_loss(*at, **words, **rough))
 
     to_own = units.own(1.0, 1.0)
     numbers: dict[str, Callable[[Alternative], float]] = {

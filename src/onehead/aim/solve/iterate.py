@@ -61,7 +61,7 @@ def turn_once(
     memory: ProxMemory | None = None,
 ) -> tuple[Hats, Overlaps]:
     """One turn of the equations: overlaps -> hats -> overlaps."""
-    state = np.exp(y).tolist()
+    state = problem.state_of(y)
     if state[0] == 0.0:
         raise OutsideDomain("the iterate ran into the zero map.")
     return problem.turn(state, alpha, level=level, twin=twin, memory=memory)

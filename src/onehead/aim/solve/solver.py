@@ -113,11 +113,11 @@ def _coarse(problem: StateEvolution, alpha: float, start: Vector | None) -> tupl
         except SolveError:
             continue
         return found.state, found.secants, found.evaluations
-    if problem.input.relaxes:
+    if problem.relaxes:
         with suppress(SolveError):
             return relax(problem, alpha, 0), (), 0
     try:
-        if not problem.input.by_sigma:
+        if not problem.by_sigma:
             raise NotConverged("no start led to one.")
         return walk(problem, alpha, 0), (), 0
     except SolveError as failure:
@@ -127,11 +127,11 @@ def _coarse(problem: StateEvolution, alpha: float, start: Vector | None) -> tupl
 def _at_level(problem: StateEvolution, alpha: float, state: Vector, level: int, secants: Secants) -> Attempt:
     """Solve on one rule: at fixed α, else by way of Sigma with every prox kept in its minimum, α or λ being the unknown."""
     routes: list[Callable[[], Attempt]] = [lambda: at_alpha(problem, alpha, state, level, secants=secants)]
-    if problem.input.by_sigma:
+    if problem.by_sigma:
         routes.append(lambda: polish(problem, alpha, state, level))
     else:
         routes.append(lambda: at_alpha(problem, alpha, state, level, memory=ProxMemory(follow=True)))
-    if problem.input.relaxes:
+    if problem.relaxes:
         routes.append(lambda: polish(problem, alpha, state, level, by_decay=True))
     failure: SolveError = NotConverged("the equations have several solutions far apart.")
     for route in routes:
@@ -168,7 +168,7 @@ def guesses(problem: StateEvolution, alpha: float, shrinkage: float) -> Iterator
     yield _plateau_guess(problem, alpha, shrinkage)
     if problem.input.emerges:  # the map of the first step from S = 0, with its own small Sigma
         with suppress(OutsideDomain):
-            yield problem.input.overlaps(problem.at_origin(alpha, 0)[1]).logs
+            yield problem.overlaps_of(problem.at_origin(alpha, 0)[1]).logs
 
 
 def _starts(problem: StateEvolution, alpha: float, start: Vector | None) -> Iterator[Vector]:

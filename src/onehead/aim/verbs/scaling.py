@@ -163,7 +163,7 @@ def _count_outliers(point: Prediction) -> int:
     """Target eigenvalues that have left the noise bulk and pass the threshold."""
     if point.rank == 0.0 or point.spread <= 0.0:
         return 0
-    return features_apart(point.equations.input.law(point.spread), needed_dimension(point.task), point.cut)
+    return features_apart(point.channel.law(point.spread), needed_dimension(point.task), point.cut)
 
 
 def _along_best(

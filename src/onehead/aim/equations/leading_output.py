@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from onehead.aim.equations.geometry import PARTS, Geometry, LogitRule
 from onehead.aim.equations.kernels import loss_sums
+from onehead.aim.equations.leading_pair import RowLaw, squared_error
 from onehead.aim.equations.output import SMALL_ANGLE, Averages, OutputChannel, ProxMemory, of_parts, sliced
 from onehead.aim.equations.unknowns import Directions, LeadingHats
 from onehead.aim.losses import LOSSES, Loss
@@ -224,13 +225,27 @@ class LeadingOutput(OutputChannel):
         power: float | None = None,
         loss: str | None = None,
     ) -> float:
-        """E loss on fresh samples (P5); ``power`` is that of labels without noise."""
-        return float(self._fresh(self.loss if loss is None else LOSSES[loss], pair, power, coarse, twin).sum())
+        """E loss on fresh samples (P5); ``power`` is that of labels without noise. Two tokens have a formula for the squared one."""
+        yardstick = self.loss if loss is None else LOSSES[loss]
+        known = self._formula_at(yardstick, pair, power)
+        return float(self._fresh(yardstick, pair, power, coarse, twin).sum()) if known is None else known
 
     def fresh_loss_error(self, *pair: float, power: float | None = None, loss: str | None = None) -> float:
-        """Error of an average over fresh samples, from the spread of its independent parts."""
-        sums = self._fresh(self.loss if loss is None else LOSSES[loss], pair, power, False, False)
+        """Error of an average over fresh samples, from the spread of its independent parts; the formula has none to speak of."""
+        yardstick = self.loss if loss is None else LOSSES[loss]
+        if self._formula_at(yardstick, pair, power) is not None:
+            return 0.0
+        sums = self._fresh(yardstick, pair, power, False, False)
         return of_parts(PARTS * sums.reshape(PARTS, -1).sum(axis=1))
+
+    @lru_cache(maxsize=64)  # noqa: B019  (the same averages are asked for with their errors)
+    def _formula_at(self, yardstick: Loss, pair: tuple[float, ...], power: float | None) -> float | None:
+        """The squared error of two tokens, where it needs no sampling (P5.1)."""
+        if not (self.geometry.blocks[0].is_pair and yardstick.yardstick):
+            return None
+        q, m, *strengths = pair
+        told = np.array(self.directions.told)
+        return squared_error(RowLaw(told, np.array(strengths), self._rest(power), q, m))
 
     @lru_cache(maxsize=64)  # noqa: B019  (the same averages are asked for with their errors)
     def _fresh(

@@ -28,7 +28,7 @@ __all__ = ["LeadingAverages", "LeadingOutput"]
 Array = NDArray[np.float64]
 
 # log2 of the points of the finest rule before mirroring, up to so many coordinates of a sample: fewer where a proximal step costs more
-POINTS = ((2, 15), (5, 13), (14, 12), (27, 11), (1000, 10))
+POINTS = ((2, 14), (5, 13), (14, 12), (27, 11), (1000, 10))
 FRESH = 1  # by how much finer the rule for fresh samples is, which need no proximal step
 ORIGIN = 1e-7  # Sigma at which a proximal step from no map is its gradient
 NOTHING = 1e-12  # size of no map
@@ -149,14 +149,18 @@ class LeadingOutput(OutputChannel):
         memory: ProxMemory | None = None,
     ) -> LeadingAverages:
         """Averages over the prox at a state (P2)."""
-        found = self._averaged(self._pieces(state, level, twin, detail, search, memory).sum(axis=0))
+        pieces = self._pieces(state, level, twin, detail, search, memory)
+        found = self._averaged(pieces.sum(axis=0))
         if memory is not None:
-            memory.averages = found
+            memory.averages, memory.parts = found, self._by_part(pieces) if detail else None
         return found
 
     def parts(self, *state: float, level: int, memory: ProxMemory | None = None) -> list[LeadingAverages]:  # type: ignore[override]
         """The same averages, with their derivatives, by each of the independent parts of the points."""
-        return [self._averaged(PARTS * row) for row in self._pieces(state, level, False, 1, False, memory)]
+        return self._by_part(self._pieces(state, level, False, 1, False, memory))
+
+    def _by_part(self, pieces: Array) -> list[LeadingAverages]:
+        return [self._averaged(PARTS * row) for row in pieces]
 
     @staticmethod
     def _averaged(row: Array) -> LeadingAverages:

@@ -82,6 +82,7 @@ class ProxMemory:
     follow: bool
     points: tuple[Array, ...] | None = None  # an array per block
     averages: Any = None  # over these points
+    parts: Any = None  # the same by independent parts, where they come with them
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,6 +39,12 @@ class Slopes(NamedTuple):
     hats: Vector
 
     @property
+    def secants(self) -> tuple[tuple[Vector, Vector], ...]:
+        """Differences of iterates and of their residuals, one per unknown: a first step that is Newton's."""
+        step = 1e-3 * np.eye(len(self.turn))
+        return tuple((along, self.turn @ along - along) for along in step)
+
+    @property
     def response(self) -> Vector:
         """(1 - F')^-1."""
         return np.asarray(np.linalg.inv(np.eye(len(self.turn)) - self.turn))
@@ -84,12 +90,12 @@ class Doubt:
         return max(self.error(lambda at, k=k: float(_logs(at)[k])) for k in range(len(self.found.overlaps.pair)))  # type: ignore[misc]
 
 
-def slopes_at(problem: StateEvolution, attempt: Attempt) -> Slopes:
+def slopes_at(problem: StateEvolution, alpha: float, y: Vector) -> Slopes:
     """F' and the slopes of the hats, by differences on the coarsest rule, every prox kept in its minimum."""
-    y, memory = attempt.state, ProxMemory(follow=True)
+    memory = ProxMemory(follow=True)
 
     def at(state: Vector) -> tuple[Vector, Vector]:
-        hats, overlaps = turn_once(problem, attempt.alpha, state, 0, memory=memory)
+        hats, overlaps = turn_once(problem, alpha, state, 0, memory=memory)
         return overlaps.logs, hats.logs
 
     centre = at(y)
@@ -136,7 +142,7 @@ class _Looking:
             others.append(self._by(output.averages(*at, level=level, detail=detail, twin=True)))
             return Doubt(found, (), tuple(others), jumps=False)
         kept = attempt.memory if attempt.memory.follow or output.loss.hard else None
-        pieces = output.parts(*at, level=level, memory=kept)
+        pieces = attempt.memory.parts or output.parts(*at, level=level, memory=kept)
         parts, jumps = [self._by(piece) for piece in pieces], False
         if not (output.jumps or output.convex_at(*attempt.overlaps.sigmas) or output.narrow_angle(*pair)):
             stein = [self._by(piece, derivative=False) for piece in pieces]

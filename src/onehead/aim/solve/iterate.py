@@ -96,6 +96,7 @@ def at_alpha(
         # a point that follows its minimum and loses it moves on once and for all: give such moves time to die out
         patience=80 if memory.follow else 16,
         project=problem.inside,
+        memory=max(5, start.size),
         secants=secants,
     )
     hats, overlaps = last["step"]

@@ -11,7 +11,7 @@ from onehead.aim.equations.plateau import plateau_of
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import AnyHats, AnyOverlaps
 from onehead.aim.solve.continuation import polish, relax, walk
-from onehead.aim.solve.doubt import Doubt, doubt_of, slopes_at
+from onehead.aim.solve.doubt import Doubt, Slopes, doubt_of, slopes_at
 from onehead.aim.solve.iterate import Attempt, Opposed, Secants, Vector, at_alpha
 from onehead.errors import NotConverged, OutsideDomain, SolveError
 
@@ -62,6 +62,10 @@ def solve(problem: StateEvolution, alpha: float, start: Vector | None = None) ->
 def _refined(problem: StateEvolution, alpha: float, state: Vector, secants: Secants, used: int) -> Solution:
     """Finer rules, until one is fine enough."""
     solution: Solution | None = None
+    slopes: Slopes | None = None
+    if problem.leading:  # one rule follows, whose points are many: with the slopes of the coarse one few turns are enough
+        slopes = slopes_at(problem, alpha, state)
+        secants = slopes.secants
     for level in problem.output.geometry.levels:
         try:
             attempt = _at_level(problem, alpha, state, level, secants)
@@ -70,7 +74,8 @@ def _refined(problem: StateEvolution, alpha: float, state: Vector, secants: Seca
                 raise
             break  # the coarser rule has an answer, and its error estimate
         used += attempt.evaluations
-        slopes = slopes_at(problem, attempt)
+        if slopes is None or not problem.leading:
+            slopes = slopes_at(problem, alpha, attempt.state)
         doubt = doubt_of(problem, attempt, slopes)
         if attempt.memory.follow and doubt.relative > NO_ANSWER:
             raise _lost(alpha, NotConverged("an error larger than the answer", residual=attempt.residual))

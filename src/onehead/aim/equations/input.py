@@ -113,6 +113,10 @@ class InputChannel(ABC):
     def _overlaps(self, hats: Hats, s: float) -> Overlaps: ...
 
     @abstractmethod
+    def map_at(self, hats: Hats) -> tuple[SpectralMap, float]:
+        """The spectral map that hats lead to, and the rank, without the overlaps."""
+
+    @abstractmethod
     def learned(self, where: SpectralMap, places: Array) -> Array:
         """What the map has along eigenvectors of the target whose eigenvalues are ``places``: diagonal elements of S (P4)."""
 
@@ -227,6 +231,15 @@ class Thresholded(InputChannel):
             part.rank,
             SpectralMap(s, eps, part.cut, slope),
         )
+
+    def map_at(self, hats: Hats) -> tuple[SpectralMap, float]:
+        """c = mhat/Sigmahat, s = qhat/mhat², eps = 2λ/mhat; what passes the threshold, the width at most."""
+        s, eps = hats.q / hats.m**2, self.threshold(hats.m)
+        law = self.law(s)
+        rank, cut = law.mass_above(eps), eps
+        if rank > self.width:
+            rank, cut = self.width, max(eps, law.quantile_above(self.width))
+        return SpectralMap(s, eps, cut, hats.m / hats.sigma), rank
 
     def learned(self, where: SpectralMap, places: Array) -> Array:
         """c ∫ rho p_k (x - eps)_+, p_k the share of the atom in what lies at x, times their number (8.2, P4)."""
@@ -364,6 +377,10 @@ class Linear(InputChannel):
     @cached_property
     def _mean(self) -> float:
         return self.scale * self.target.mean
+
+    def map_at(self, hats: Hats) -> tuple[SpectralMap, float]:
+        """c = mhat/D, no threshold, full rank."""
+        return SpectralMap(hats.q / hats.m**2, 0.0, self.lowest, hats.m / self._denominator(hats.sigma)), 1.0
 
     def learned(self, where: SpectralMap, places: Array) -> Array:
         """c λ_k: every eigenvalue is shrunk alike."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from onehead.aim.equations.geometry import PARTS, Geometry, LogitRule
 from onehead.aim.equations.kernels import loss_sums
-from onehead.aim.equations.leading_pair import RowLaw, squared_error
+from onehead.aim.equations.leading_pair import HIGHEST, ROUGH, RowLaw, squared_error
 from onehead.aim.equations.output import SMALL_ANGLE, Averages, OutputChannel, ProxMemory, of_parts, sliced
 from onehead.aim.equations.unknowns import Directions, LeadingHats
 from onehead.aim.losses import LOSSES, Loss
@@ -153,6 +153,7 @@ class LeadingOutput(OutputChannel):
         found = self._averaged(pieces.sum(axis=0))
         if memory is not None:
             memory.averages, memory.parts = found, self._by_part(pieces) if detail else None
+            memory.whole = detail > 0 and self.geometry.blocks[0].is_pair  # whose kernel always gives tr K² too
         return found
 
     def parts(self, *state: float, level: int, memory: ProxMemory | None = None) -> list[LeadingAverages]:  # type: ignore[override]
@@ -231,25 +232,27 @@ class LeadingOutput(OutputChannel):
     ) -> float:
         """E loss on fresh samples (P5); ``power`` is that of labels without noise. Two tokens have a formula for the squared one."""
         yardstick = self.loss if loss is None else LOSSES[loss]
-        known = self._formula_at(yardstick, pair, power)
+        known = self._formula_at(yardstick, pair, power, ROUGH if coarse else HIGHEST)
         return float(self._fresh(yardstick, pair, power, coarse, twin).sum()) if known is None else known
 
     def fresh_loss_error(self, *pair: float, power: float | None = None, loss: str | None = None) -> float:
         """Error of an average over fresh samples, from the spread of its independent parts; the formula has none to speak of."""
         yardstick = self.loss if loss is None else LOSSES[loss]
-        if self._formula_at(yardstick, pair, power) is not None:
+        if self._formula_at(yardstick, pair, power, HIGHEST) is not None:
             return 0.0
         sums = self._fresh(yardstick, pair, power, False, False)
         return of_parts(PARTS * sums.reshape(PARTS, -1).sum(axis=1))
 
     @lru_cache(maxsize=64)  # noqa: B019  (the same averages are asked for with their errors)
-    def _formula_at(self, yardstick: Loss, pair: tuple[float, ...], power: float | None) -> float | None:
+    def _formula_at(
+        self, yardstick: Loss, pair: tuple[float, ...], power: float | None, highest: float
+    ) -> float | None:
         """The squared error of two tokens, where it needs no sampling (P5.1)."""
         if not (self.geometry.blocks[0].is_pair and yardstick.yardstick):
             return None
         q, m, *strengths = pair
         told = np.array(self.directions.told)
-        return squared_error(RowLaw(told, np.array(strengths), self._rest(power), q, m))
+        return squared_error(RowLaw(told, np.array(strengths), self._rest(power), q, m), highest)
 
     @lru_cache(maxsize=64)  # noqa: B019  (the same averages are asked for with their errors)
     def _fresh(

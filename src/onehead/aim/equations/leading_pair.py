@@ -13,13 +13,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["RowLaw", "squared_error"]
+__all__ = ["HIGHEST", "ROUGH", "RowLaw", "squared_error"]
 
 Array = NDArray[np.float64]
 
 SPREAD = 3.0  # variance of the logit difference of a row, per unit of variance of a coordinate (1.4)
 HIGHEST = 7.5  # frequency: what is left of a sigmoid beyond is e^(-7.5 pi), 6e-11
 DEVIATIONS, LENGTHS = 8.0, 60.0  # of the Gaussian part and of the largest strength, up to which logits are looked at
+ROUGH = 4.0  # the same where 1e-5 is enough
 MOST = 700  # frequencies
 
 
@@ -33,12 +34,12 @@ class RowLaw(NamedTuple):
     shared_rest: float
 
 
-def squared_error(law: RowLaw) -> float | None:
+def squared_error(law: RowLaw, highest: float = HIGHEST) -> float | None:
     """E |softmax(v) - softmax(u*)|² over both rows, E (tanh(v/2) - tanh(u*/2))²; None where logits are too large for few frequencies."""
     size = max(law.label_rest, law.own_rest, 0.0)
     longest = float(max(np.abs(law.label).max(), np.abs(law.own).max()))
     period = 2.0 * (DEVIATIONS * np.sqrt(SPREAD * size) + LENGTHS * longest)
-    count = int(np.ceil(HIGHEST * period / (2.0 * np.pi)))
+    count = int(np.ceil(highest * period / (2.0 * np.pi)))
     if count > MOST:
         return None
     w = (2.0 * np.arange(count) + 1.0) * np.pi / period

@@ -83,6 +83,7 @@ class ProxMemory:
     points: tuple[Array, ...] | None = None  # an array per block
     averages: Any = None  # over these points
     parts: Any = None  # the same by independent parts, where they come with them
+    whole: bool = False  # whether they are all that there is to know
 
 
 @dataclass(frozen=True, kw_only=True)

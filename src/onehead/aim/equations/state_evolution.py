@@ -156,6 +156,10 @@ class StateEvolution:
         """The input half of a turn: hats -> overlaps."""
         return self.input.overlaps(hats)
 
+    def beside(self, hats: Any, near: Any) -> Any:
+        """Overlaps whose unknowns are told elsewhere: rank, trace and spectral map at hats close to those of ``near``."""
+        return self.overlaps_of(hats)
+
     def channel_at(self, hats: AnyHats | AnyOverlaps) -> InputChannel:
         """The input channel as it is where the output channel gave these hats, or the map has these overlaps."""
         return self.input
@@ -345,6 +349,11 @@ class LeadingEvolution(StateEvolution):
         """Overlaps of the map, told apart in leading directions and the rest (P4)."""
         channel = self.channel_at(hats)
         return led(channel, channel.overlaps(Hats(*hats[:3])), hats.effective, self.output.directions)
+
+    def beside(self, hats: LeadingHats, near: LeadingOverlaps) -> LeadingOverlaps:
+        """Rank and spectral map alone, without integrals over the law."""
+        where, rank = self.channel_at(hats).map_at(Hats(*hats[:3]))
+        return near._replace(rank=rank, map=where, effective=hats.effective)
 
     def limit(self, overlaps: Overlaps) -> LeadingOverlaps:
         """Labels that are fitted exactly are linear equations, in which effective eigenvalues are the target's own (P9)."""

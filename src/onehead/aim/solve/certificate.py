@@ -70,7 +70,9 @@ def _solved(problem: StateEvolution, solution: Solution) -> Numbers:
     overlaps, hats, alpha, output = solution.overlaps, solution.hats, solution.alpha, problem.output
     state, sigma = overlaps.state, overlaps.sigma
     there = ProxMemory(follow=True, points=solution.memory.points)  # every prox is at its minimum already
-    full = output.averages(*state, level=solution.level, detail=2, memory=there)
+    full = solution.memory.averages
+    if not solution.memory.whole:
+        full = output.averages(*state, level=solution.level, detail=2, memory=there)
     penalty = problem.input.penalty(overlaps)
     train = alpha * full.loss + penalty
     # the same by the other form (2.4): the Moreau envelope plus a combination of the six scalars, which equals half of

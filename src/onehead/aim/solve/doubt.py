@@ -145,20 +145,36 @@ class _Looking:
         pieces = attempt.memory.parts or output.parts(*at, level=level, memory=kept)
         parts, jumps = [self._by(piece) for piece in pieces], False
         if not (output.jumps or output.convex_at(*attempt.overlaps.sigmas) or output.narrow_angle(*pair)):
-            stein = [self._by(piece, derivative=False) for piece in pieces]
-            gaps = np.array([_logs(one) - _logs(other) for one, other in zip(stein, parts, strict=True)])
+            gaps = np.array([self._between(piece, part) for piece, part in zip(pieces, parts, strict=True)])
             gap, error = gaps.mean(axis=0), gaps.std(axis=0, ddof=1) / np.sqrt(len(gaps))
             jumps = bool(np.any(np.abs(gap) > SURE * error))
             others.append(self._moved(np.pad(gap, (0, len(at) - len(gap))), attempt.hats, found.envelope))
         return Doubt(found, tuple(parts), tuple(others), jumps)
+
+    def _between(self, averages: Any, part: Alternative) -> Vector:
+        """How far the solution by the Stein forms of a part is from that by its derivatives."""
+        if self.problem.leading:
+            hats = [self._hats_by(averages, derivative) for derivative in (False, True)]
+            return (self.slopes.response @ (self._linear(hats[0]) - self._linear(hats[1])))[: len(_logs(part))]
+        return _logs(self._by(averages, derivative=False)) - _logs(part)
+
+    def _hats_by(self, averages: Any, derivative: bool) -> Any:
+        """Hats at the state found, by these averages."""
+        at = self.attempt.overlaps
+        return self.problem.output.hats_of(averages, *at.state, derivative=derivative).times(self.attempt.alpha)
+
+    def _linear(self, hats: Any) -> Vector:
+        """How far one turn leads that ends with these hats, to first order."""
+        return self.slopes.turn @ np.linalg.solve(self.slopes.hats, hats.logs - self.attempt.hats.logs)
 
     def _by(self, averages: Averages, *, derivative: bool | None = None) -> Alternative:
         """The solution on the nodes that gave these averages at the state found."""
         output, at = self.problem.output, self.attempt.overlaps
         if derivative is None:
             derivative = output.use_derivatives(*at.pair)
-        hats = output.hats_of(averages, *at.state, derivative=derivative).times(self.attempt.alpha)
-        envelope = averages.envelope(at.sigma)
+        hats, envelope = self._hats_by(averages, derivative), averages.envelope(at.sigma)
+        if self.problem.leading:  # many parts, and a law of many atoms for each: to first order
+            return self._moved(self.slopes.response @ self._linear(hats), hats, envelope)
         try:
             gap = self.problem.overlaps_of(hats).logs - self.attempt.state
         except SolveError:
@@ -170,7 +186,7 @@ class _Looking:
         shift = np.clip(shift, -LARGEST, LARGEST)
         moved = hats.at(hats.logs + self.slopes.hats @ shift)
         try:
-            overlaps = self.problem.overlaps_of(moved)
+            overlaps = self.problem.beside(moved, self.attempt.overlaps)
         except SolveError:
             return self._zero(envelope)
         state = self.problem.state_of(self.problem.inside(self.attempt.state + shift))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from onehead.aim.equations.geometry import PARTS, Geometry, LogitRule
 from onehead.aim.equations.kernels import loss_sums
-from onehead.aim.equations.leading_pair import HIGHEST, ROUGH, RowLaw, squared_error
+from onehead.aim.equations.leading_pair import HIGHEST, ROUGH, RowLaw, control_means, controls, squared_error
 from onehead.aim.equations.output import SMALL_ANGLE, Averages, OutputChannel, ProxMemory, of_parts, sliced
 from onehead.aim.equations.unknowns import Directions, LeadingHats
 from onehead.aim.losses import LOSSES, Loss
@@ -28,10 +28,11 @@ __all__ = ["LeadingAverages", "LeadingOutput"]
 Array = NDArray[np.float64]
 
 # log2 of the points of the finest rule before mirroring, up to so many coordinates of a sample: fewer where a proximal step costs more
-POINTS = ((2, 14), (5, 13), (14, 12), (27, 11), (1000, 10))
-FRESH = 1  # by how much finer the rule for fresh samples is, which need no proximal step
+POINTS = ((2, 13), (5, 13), (14, 12), (27, 11), (1000, 10))
+FRESH = 3  # by how much finer the rule for fresh samples is, which need no proximal step
 ORIGIN = 1e-7  # Sigma at which a proximal step from no map is its gradient
 NOTHING = 1e-12  # size of no map
+RIDGE, TINY = 1e-9, 1e-300  # of the correlations of controls, and of one that does not vary
 PURE_NOISE = 1e10  # size of a map of pure noise that counts as infinite
 
 
@@ -183,18 +184,38 @@ class LeadingOutput(OutputChannel):
         if self.convex_at(sigma):
             mode = 0
         where = (1.0, 0.0, 1.0, sigma)  # the nodes are logits already
-        sums = self._kernel_sums(block, LogitRule(u, v, nodes.weights), points, where, (mode, detail, recall))
-        self._check_gradient(float(sums[:, 8].max()), pair[0], pair[1], sigma)
+        modes = (mode, detail, recall)
+        each = self._kernel_sums(block, LogitRule(u, v, nodes.weights), points, where, modes, each=True)
+        self._check_gradient(float(each[:, 8].max()), pair[0], pair[1], sigma)
         pull = nodes.weights[:, None] * ((points - v) @ block.metric)
-        parts = np.hstack(
-            [
-                sums[:, :8].reshape(PARTS, -1, 8).sum(axis=1),
-                np.einsum("pni,pnki->pk", *(a.reshape(PARTS, -1, *a.shape[1:]) for a in (pull, nodes.upsilon)), optimize=True),
-            ]
-        )
         for place, part in ((1, label), (2, own)):
-            parts[:, place] = np.einsum("ni,ni->n", pull, part).reshape(PARTS, -1).sum(axis=1)
-        return block.multiplicity * parts
+            each[:, place] = np.einsum("ni,ni->n", pull, part)
+        values = np.hstack([each[:, :8], np.einsum("ni,nki->nk", pull, nodes.upsilon)])
+        return block.multiplicity * self._corrected(values, tuple(pair), detail and self.convex_at(sigma), u, v, nodes)
+
+    def _corrected(
+        self, values: Array, pair: tuple[float, ...], smooth: bool, u: Array, v: Array, nodes: Nodes
+    ) -> Array:
+        """Sums over independent parts; two tokens have controls, numbers whose means are known without sampling (P7).
+
+        Where the prox has one minimum, the Stein combinations of mean zero are two more.
+        """
+        parts = values.reshape(PARTS, -1, values.shape[1]).sum(axis=1)
+        means = control_means(self._law(pair, None)) if self.geometry.blocks[0].is_pair else None
+        if means is None:
+            return parts
+        (q, m, *_), Q, count = pair, self.rest, len(values)
+        known = controls(u, v, nodes.upsilon) - means
+        if smooth:
+            by_label, by_own, trace, cross = count * values[:, [1, 2, 3, 5]].T
+            known = np.column_stack([known, by_own + q * trace - m * cross, by_label + m * trace - Q * cross])
+        centred = known - known.mean(axis=0)
+        square = centred.T @ centred
+        scale = np.sqrt(np.diag(square)) + TINY
+        unit = square / np.outer(scale, scale) + RIDGE * np.eye(len(scale))
+        slopes = np.linalg.solve(unit, (centred / scale).T @ values) / scale[:, None]
+        slopes[:, 7] = 0.0  # the mass of other minima is counted as it is
+        return np.asarray(parts - known.reshape(PARTS, -1, known.shape[1]).sum(axis=1) @ slopes)
 
     def switch_mass(self, *state: float, level: int) -> float:
         """Share of samples with a lower minimum than the one near the label; it is counted, and the coarsest rule has enough points."""
@@ -250,9 +271,12 @@ class LeadingOutput(OutputChannel):
         """The squared error of two tokens, where it needs no sampling (P5.1)."""
         if not (self.geometry.blocks[0].is_pair and yardstick.yardstick):
             return None
+        return squared_error(self._law(pair, power), highest)
+
+    def _law(self, pair: tuple[float, ...], power: float | None) -> RowLaw:
+        """Logits of a row of two tokens."""
         q, m, *strengths = pair
-        told = np.array(self.directions.told)
-        return squared_error(RowLaw(told, np.array(strengths), self._rest(power), q, m), highest)
+        return RowLaw(np.array(self.directions.told), np.array(strengths), self._rest(power), q, m)
 
     @lru_cache(maxsize=64)  # noqa: B019  (the same averages are asked for with their errors)
     def _fresh(

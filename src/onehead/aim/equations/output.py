@@ -261,18 +261,24 @@ class OutputChannel:
         points: Array,
         where: tuple[float, float, float, float],
         modes: tuple[int, int, int],
+        *,
+        each: bool = False,
     ) -> Array:
-        """The same on nodes that are put ``where`` they belong: label times the first, the learner's from the second and third."""
+        """The same on nodes that are put ``where`` they belong: label times the first, the learner's from the second and third.
+
+        A row of the answer is a slice of the nodes, or ``each`` of them.
+        """
+        length = 1 if each else block.slice
         at = (*where, *modes)
         before: tuple[Any, ...]
         if self.loss.hard:
             before = (self.loss.compiled, block.select, block.metric)
-            return sliced(hard_sums, 9, block.slice, before, (*rule, points), (*where, *modes[1:]))
+            return sliced(hard_sums, 9, length, before, (*rule, points), (*where, *modes[1:]))
         kernel: Any = prox_sums
         before = (self.loss.compiled, self.loss.compiled_response, block.select)
         if block.is_pair or block.is_line:
             kernel, before = pair_sums if block.is_pair else line_sums, (self.loss.compiled_pair,)
-        return sliced(kernel, 9, block.slice, (*before, block.metric, block.row_fits), (*rule, points), at)
+        return sliced(kernel, 9, length, (*before, block.metric, block.row_fits), (*rule, points), at)
 
     def switch_mass(self, q: float, m: float, sigma: float, *, level: int) -> float:
         """Share of samples with a lower minimum than the one near the label, on enough points to see the share that matters (2.7).

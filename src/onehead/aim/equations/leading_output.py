@@ -10,17 +10,17 @@ The prox, its kernels and its derivatives are those of any logits.
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.equations.geometry import PARTS, Geometry, LogitRule
 from onehead.aim.equations.kernels import loss_sums
-from onehead.aim.equations.leading_pair import HIGHEST, ROUGH, RowLaw, control_means, controls, squared_error
+from onehead.aim.equations.leading_pair import HIGHEST, ROUGH, RowLaw, control_means, controls, cross_entropy, squared_error
 from onehead.aim.equations.output import SMALL_ANGLE, Averages, OutputChannel, ProxMemory, of_parts, sliced
 from onehead.aim.equations.unknowns import Directions, LeadingHats
-from onehead.aim.losses import LOSSES, Loss
+from onehead.aim.losses import LOSSES, CrossEntropy, Loss, Squared
 from onehead.numerics.gaussian import sobol
 
 __all__ = ["LeadingAverages", "LeadingOutput"]
@@ -29,11 +29,14 @@ Array = NDArray[np.float64]
 
 # log2 of the points of the finest rule before mirroring, up to so many coordinates of a sample: fewer where a proximal step costs more
 POINTS = ((2, 13), (5, 13), (14, 12), (27, 11), (1000, 10))
-FRESH = 3  # by how much finer the rule for fresh samples is, which need no proximal step
+FRESH = 2  # by how much finer the rule for fresh samples is, which need no proximal step
 ORIGIN = 1e-7  # Sigma at which a proximal step from no map is its gradient
 NOTHING = 1e-12  # size of no map
 RIDGE, TINY = 1e-9, 1e-300  # of the correlations of controls, and of one that does not vary
 PURE_NOISE = 1e10  # size of a map of pure noise that counts as infinite
+
+
+FORMULAS: dict[type[Loss], Any] = {Squared: squared_error, CrossEntropy: cross_entropy}
 
 
 class LeadingAverages(NamedTuple):
@@ -251,7 +254,7 @@ class LeadingOutput(OutputChannel):
         power: float | None = None,
         loss: str | None = None,
     ) -> float:
-        """E loss on fresh samples (P5); ``power`` is that of labels without noise. Two tokens have a formula for the squared one."""
+        """E loss on fresh samples (P5); ``power`` is that of labels without noise. Two tokens have formulas."""
         yardstick = self.loss if loss is None else LOSSES[loss]
         known = self._formula_at(yardstick, pair, power, ROUGH if coarse else HIGHEST)
         return float(self._fresh(yardstick, pair, power, coarse, twin).sum()) if known is None else known
@@ -268,10 +271,10 @@ class LeadingOutput(OutputChannel):
     def _formula_at(
         self, yardstick: Loss, pair: tuple[float, ...], power: float | None, highest: float
     ) -> float | None:
-        """The squared error of two tokens, where it needs no sampling (P5.1)."""
-        if not (self.geometry.blocks[0].is_pair and yardstick.yardstick):
-            return None
-        return squared_error(self._law(pair, power), highest)
+        """The loss of two tokens, where it needs no sampling (P5.1)."""
+        formula = FORMULAS.get(type(yardstick)) if self.geometry.blocks[0].is_pair else None
+        known: float | None = None if formula is None else formula(self._law(pair, power), highest)
+        return known
 
     def _law(self, pair: tuple[float, ...], power: float | None) -> RowLaw:
         """Logits of a row of two tokens."""

@@ -13,7 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["HIGHEST", "ROUGH", "RowLaw", "control_means", "controls", "squared_error"]
+from onehead.spectra.law import gauss_legendre
+
+__all__ = ["HIGHEST", "ROUGH", "RowLaw", "control_means", "controls", "cross_entropy", "squared_error"]
 
 Array = NDArray[np.float64]
 
@@ -22,6 +24,7 @@ HIGHEST = 7.5  # frequency: what is left of a sigmoid beyond is e^(-7.5 pi), 6e-
 DEVIATIONS, LENGTHS = 8.0, 60.0  # of the Gaussian part and of the largest strength, up to which logits are looked at
 ROUGH = 4.5  # the same where 1e-6 is enough
 MOST = 700  # frequencies
+NODES = 200  # of an integral over frequencies
 
 
 class RowLaw(NamedTuple):
@@ -72,6 +75,30 @@ def squared_error(law: RowLaw, highest: float = HIGHEST) -> float | None:
     return None if found is None else found[0] + found[1] - 2.0 * found[2]
 
 
+def cross_entropy(law: RowLaw, highest: float = HIGHEST) -> float | None:
+    """E of the cross-entropy over both rows, each log(2 cosh(v/2)) - tanh(u*/2) v/2 (P5.1); None as above.
+
+    With phi the characteristic function of v, E log cosh(v/2) = ∫ (1 - Re phi)/(w sinh(pi w)) over w > 0.
+    """
+    sines = _sines(law, highest)
+    if sines is None:
+        return None
+    place, weight = gauss_legendre(NODES)
+    w = highest * place
+    size = float(weight @ ((1.0 - _characteristic(w, law.own, law.own_rest).real) / (w * np.sinh(np.pi * w)))) * highest
+    slope = _characteristic(sines.w, law.label, law.label_rest).real @ (sines.w * sines.weight)  # E of tanh(u*/2)'
+    along = float(law.own @ _along(sines, law.label, law.label_rest)) + SPREAD * law.shared_rest * float(slope)
+    return 2.0 * (np.log(2.0) + size - 0.5 * along)
+
+
+def _characteristic(w: Array, strengths: Array, rest: float) -> NDArray[np.complex128]:
+    """E exp(i w u)."""
+    tau = strengths[:, None] * w
+    return np.asarray(
+        np.exp(-0.5 * SPREAD * rest * w**2 - 1j * tau.sum(axis=0)) / np.prod(np.sqrt(1.0 - 2.0j * tau + tau**2), axis=0)
+    )
+
+
 def _product(
     sines: _Sines, one: Array, one_rest: float, other: Array, other_rest: float, shared: float
 ) -> float:
@@ -93,9 +120,8 @@ def _product(
 def _along(sines: _Sines, strengths: Array, rest: float) -> Array:
     """E tanh(u/2) upsilon^k of every direction: the derivative of the characteristic function in its strength."""
     tau = strengths[:, None] * sines.w
-    square = 1.0 - 2.0j * tau + tau**2
-    whole = np.exp(-0.5 * SPREAD * rest * sines.w**2 - 1j * tau.sum(axis=0)) / np.prod(np.sqrt(square), axis=0)
-    return np.asarray((whole * ((1.0 + 1j * tau) / square - 1.0)).imag @ sines.weight)
+    turned = _characteristic(sines.w, strengths, rest) * ((1.0 + 1j * tau) / (1.0 - 2.0j * tau + tau**2) - 1.0)
+    return np.asarray(turned.imag @ sines.weight)
 
 
 def controls(u: Array, v: Array, upsilon: Array) -> Array:

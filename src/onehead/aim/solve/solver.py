@@ -18,6 +18,7 @@ from onehead.errors import NotConverged, OutsideDomain, SolveError
 __all__ = ["VISIBLE_SWITCH", "Solution", "guesses", "solve"]
 
 COARSE_TOLERANCE = 1e-4  # on the coarsest rule; its own quadrature error is larger
+NEIGHBOUR = 1e-2  # of a state of Gaussian logits, which differs from the one looked for by more
 FINE_ENOUGH = 5e-5  # relative error of q and m at which no finer rule is tried: about as much in the test error
 VISIBLE_SWITCH = 1e-4  # below this mass the two branches agree within about 2e-4 (2.7)
 FAR = (
@@ -108,11 +109,13 @@ def _hops(problem: StateEvolution, attempt: Attempt) -> bool:
     return not output.geometry.sampled and output.switch_mass(*attempt.overlaps.state, level=0) > VISIBLE_SWITCH
 
 
-def _coarse(problem: StateEvolution, alpha: float, start: Vector | None) -> tuple[Vector, Secants, int]:
+def _coarse(
+    problem: StateEvolution, alpha: float, start: Vector | None, tolerance: float = COARSE_TOLERANCE
+) -> tuple[Vector, Secants, int]:
     """A state close to the solution, on the coarsest rule, by whichever route gets there."""
     for guess in _starts(problem, alpha, start):
         try:
-            found = at_alpha(problem, alpha, guess, 0, tolerance=COARSE_TOLERANCE)
+            found = at_alpha(problem, alpha, guess, 0, tolerance=tolerance)
         except Opposed:
             raise
         except SolveError:
@@ -182,7 +185,8 @@ def _starts(problem: StateEvolution, alpha: float, start: Vector | None) -> Iter
         yield start
     if problem.isotropic is not None:  # close, and solved by all routes there are
         with suppress(SolveError):
-            yield problem.even(_coarse(problem.isotropic, alpha, None)[0])
+            close = NEIGHBOUR if problem.leading else COARSE_TOLERANCE
+            yield problem.even(_coarse(problem.isotropic, alpha, None, close)[0])
     yield from guesses(problem, alpha, plateau_of(problem).c)
     descended = _descend(problem, alpha)
     if descended is not None:

@@ -200,6 +200,16 @@ class Learner(Problem):
         """λ as a number, zero standing for the limit."""
         return 0.0 if isinstance(self.weight_decay, str) else self.weight_decay
 
+    @property
+    def gaussian(self) -> "Learner":
+        """The same with all logits taken as Gaussian, as the theory of the paper does."""
+        return self if self.leading == 0 else self.changed(leading=0)
+
+    @property
+    def splitting(self) -> "Learner":
+        """The same for what splits an error into parts: Gaussian logits, unless leading directions are asked for (P8)."""
+        return self.gaussian if self.leading == "auto" else self
+
 
 class Ratio(Problem):
     """How much data there is."""

@@ -160,6 +160,10 @@ class StateEvolution:
         """Overlaps whose unknowns are told elsewhere: rank, trace and spectral map at hats close to those of ``near``."""
         return self.overlaps_of(hats)
 
+    def hats_of(self, q: float, m: float, sigma: float, effective: Sequence[float]) -> Any:
+        """Hats from numbers; ``effective`` eigenvalues, in units of the target, are those of leading directions."""
+        return Hats(q, m, sigma)
+
     def channel_at(self, hats: AnyHats | AnyOverlaps) -> InputChannel:
         """The input channel as it is where the output channel gave these hats, or the map has these overlaps."""
         return self.input
@@ -341,6 +345,10 @@ class LeadingEvolution(StateEvolution):
         """The rule of thresholds: what has emerged must be found again on a fine one."""
         return 2
 
+    def hats_of(self, q: float, m: float, sigma: float, effective: Sequence[float]) -> LeadingHats:
+        """Hats and effective eigenvalues."""
+        return LeadingHats(q, m, sigma, tuple(self.units.beta0 * value / self.root for value in effective))
+
     def channel_at(self, hats: Any) -> InputChannel:
         """The one with effective eigenvalues in the place of the leading ones (P4)."""
         return seen_by(self.input, hats.effective)
@@ -416,13 +424,14 @@ class LeadingEvolution(StateEvolution):
     @property
     def reach(self) -> tuple[float, ...]:
         """The power of what a map can hold of the rest, and its eigenvalues in the leading directions; none that is out of reach."""
-        lost = self.input.lost[0] / np.sqrt(self._dim)
+        lost = self.input.lost[0] / self.root
         told = np.array(self.output.directions.told)
         held = np.where([bool(np.any(np.isclose(one, lost, rtol=1e-9, atol=0.0))) for one in told], 0.0, told)
         return max(self.input.reachable_power - float(held @ held), 0.0), *held.tolist()
 
     @property
-    def _dim(self) -> int:
+    def root(self) -> float:
+        """sqrt d."""
         target = self.input.target
         assert isinstance(target, Discrete)
-        return len(target.values)
+        return float(np.sqrt(len(target.values)))

@@ -255,7 +255,7 @@ class LeadingHats(NamedTuple):
     @property
     def logs(self) -> NDArray[np.float64]:
         """Logarithms of the hats, and the effective eigenvalues as they are."""
-        return np.array([*np.log(self[:3]), *self.effective])
+        return np.array([*np.log(np.maximum(self[:3], 1e-300)), *self.effective])
 
     def at(self, logs: NDArray[np.float64]) -> "LeadingHats":
         """Those of other numbers."""

@@ -1,7 +1,7 @@
 """predict(): exact learning curve of an attention head, one point at a time."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from onehead.arguments import checked, instance, optional
 from onehead.errors import OutsideDomain
 from onehead.results import Result, in_lines
 
-__all__ = ["Direction", "Prediction", "predict"]
+__all__ = ["Direction", "Prediction", "overlaps_of", "predict"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +80,7 @@ class Prediction(Result):
     slope: float
     sectors: dict[str, tuple[float, ...]] | None  # q, m and sigma of the symmetric and of the antisymmetric part
     directions: tuple[Direction, ...]
-    jacobian: tuple[tuple[float, ...], ...] | None  # F' in (log q, log m, log Sigma); none where a limit needs no solve
+    jacobian: tuple[tuple[float, ...], ...] | None  # F' in the numbers that are solved for; none where a limit needs no solve
     task: Task
     learner: Learner
 
@@ -93,7 +93,7 @@ class Prediction(Result):
     def channel(self) -> InputChannel:
         """The input channel that it ends in: that of effective eigenvalues in leading directions (P4)."""
         problem = self.equations
-        return problem.channel_at(_led(problem, self)) if self.directions else problem.input
+        return problem.channel_at(overlaps_of(self)) if self.directions else problem.input
 
     def explain(self) -> str:
         """Say in words what the numbers mean for this head.
@@ -216,29 +216,29 @@ def _state_of(problem: StateEvolution, near: Prediction) -> NDArray[np.float64] 
         return None
     if near.directions or problem.leading:
         fits = len(near.directions) == problem.leading
-        return _led(problem, near).logs if fits else None
+        return overlaps_of(near).logs if fits else None
     if near.sectors is None:
         return np.log([*problem.units.reduced(near.q, near.m), near.sigma])
     pairs = [problem.units.reduced(q, m) for q, m in zip(near.sectors["q"], near.sectors["m"], strict=True)]
     return np.log([*(q for q, _ in pairs), *(m for _, m in pairs), *near.sectors["sigma"]])
 
 
-def _led(problem: StateEvolution, point: Prediction) -> Any:
+def overlaps_of(point: Prediction) -> LeadingOverlaps:
     """The overlaps of a point with leading directions, in reduced units."""
+    problem = point.equations
     assert isinstance(problem, LeadingEvolution)
-    root, units = len(problem.input.target.values) ** 0.5, problem.units
-    (q, m), told = units.reduced(point.q, point.m), np.array(problem.output.directions.told)
-    strengths = units.beta * np.array([one.learned for one in point.directions]) / root
-    effective = tuple(units.beta0 * one.effective / root for one in point.directions)
+    (q, m), told = problem.units.reduced(point.q, point.m), np.array(problem.output.directions.told)
+    strengths = problem.units.beta * np.array([one.learned for one in point.directions]) / problem.root
+    hats = problem.hats_of(point.q_hat, point.m_hat, point.sigma_hat, [one.effective for one in point.directions])
     rest = q - float(strengths @ strengths), m - float(strengths @ told)
-    return problem.zero._replace(effective=effective).at(*rest, *strengths.tolist(), point.sigma)
+    return problem.zero_at(hats).at(*rest, *strengths.tolist(), point.sigma)
 
 
 def _directions(problem: StateEvolution, overlaps: AnyOverlaps) -> tuple[Direction, ...]:
     """The leading directions of a solution, in the learner's own units."""
-    if not isinstance(overlaps, LeadingOverlaps):
+    if not (isinstance(overlaps, LeadingOverlaps) and isinstance(problem, LeadingEvolution)):
         return ()
-    root, units = len(problem.input.target.values) ** 0.5, problem.units
+    root, units = problem.root, problem.units
     return tuple(
         Direction(target=root * told / units.beta0, effective=root * seen / units.beta0, learned=root * own / units.beta)
         for told, seen, own in zip(overlaps.directions.told, overlaps.effective, overlaps.strengths, strict=True)
@@ -285,7 +285,7 @@ def _finish(task: Task, learner: Learner, problem: StateEvolution, alpha: float,
         slope=where.slope / learner.beta,
         sectors=_sectors(problem, overlaps),
         directions=_directions(problem, overlaps),
-        jacobian=tuple(map(tuple, jacobian.tolist())) if jacobian is not None and len(pair) == 2 else None,
+        jacobian=tuple(map(tuple, jacobian.tolist())) if jacobian is not None and overlaps.sigmas == (overlaps.sigma,) else None,
         task=task,
         learner=learner,
     )

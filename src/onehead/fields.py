@@ -179,8 +179,8 @@ def _allowed(
 ) -> str:
     """Say in words which values there are."""
     if kind == "choice":
-        *others, last = choices
-        return f"{', '.join(others)} or {last}" if others else last
+        *first, last = choices
+        return f"{', '.join(first)} or {last}" if first else last
     called = {"integer": "an integer", "number": "a number", "switch": "true or false", "numbers": "a list of numbers"}
     limits = " and ".join(pattern.format(f"{bounds[key]:g}") for key, pattern in BOUNDS.items() if key in bounds)
     text = f"{called.get(kind, 'valid')} {limits}".strip()

@@ -63,7 +63,7 @@ class Decay(Number):
     """A number, the word 0+, or a power of the dimension, which the library reads when it knows the dimension."""
 
     def __init__(self, said: fields.Word) -> None:
-        super().__init__(whole=False, **said.bounds)
+        super().__init__(whole=False, others=(), **said.bounds)
         self.name = "number|0+|1/d|sqrt(d)|d^x"
         self.allowed = f"{said.allowed}, or 1/d, sqrt(d), d^x with a target of dimension d"
 

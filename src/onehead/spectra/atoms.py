@@ -419,7 +419,7 @@ class AtomsSemicircle(Law):
     def shares(self, nodes: Nodes, places: Array) -> Array:
         """s/((a - place)² + b²), b found again at every node."""
         where = np.ascontiguousarray(nodes.x - self.s * nodes.hilbert)
-        rows: Array = _shares(_blur, where, np.asarray(places, dtype=np.float64), self.s, self._atoms, self._weights)
+        rows: Array = _shares(_blur, where, np.array(places, dtype=np.float64), self.s, self._atoms, self._weights)
         return rows
 
     def mass_above(self, low: float) -> float:

@@ -36,5 +36,5 @@ def emergence_ratio(problem: StateEvolution, level: int = 2, accuracy: float = 1
 
 def largest_decay(problem: StateEvolution, alpha: float) -> float:
     """λ at which S becomes zero, in reduced units (4.6); trained directly, one that shrinks it a hundredfold."""
-    s, hats = problem.at_origin(alpha, 1)
+    s, hats = problem.at_origin(alpha, max(1, problem.origin_level))
     return problem.channel_at(hats).largest_decay(s, hats.m)

@@ -37,11 +37,15 @@ def leading_count(task: Task, learner: Learner) -> int:
         return 0
     if not _derived(task):
         raise InvalidArgument(
-            "leading", count, "auto or 0 for a head that is untied or masked, or has hard labels: it is not derived there"
+            "leading",
+            count,
+            "auto or 0 for a head that is untied or masked, or has hard labels: it is not derived there",
         )
     known = _nonzero(task)
     if count > known:
-        has = f"{known}, which the target has" if known else "0: the target is a limiting law without single eigenvalues"
+        has = (
+            f"{known}, which the target has" if known else "0: the target is a limiting law without single eigenvalues"
+        )
         raise InvalidArgument("leading", count, f"auto, or an integer up to {has}")
     return count
 
@@ -62,7 +66,7 @@ def _by_itself(task: Task) -> int:
     return min(int(np.sum(power >= SMALL_SHARE * power.sum())), len(power) // TENTH)
 
 
-def _places(values: Array, count: int) -> Array:
+def _places(values: Array, count: int) -> NDArray[np.intp]:
     """Where the largest eigenvalues stand among all, largest first, whatever their sign."""
     return np.argsort(-np.abs(values), kind="stable")[:count]
 

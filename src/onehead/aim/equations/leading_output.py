@@ -17,7 +17,15 @@ from numpy.typing import NDArray
 
 from onehead.aim.equations.geometry import PARTS, Geometry, LogitRule
 from onehead.aim.equations.kernels import loss_sums
-from onehead.aim.equations.leading_pair import HIGHEST, ROUGH, RowLaw, control_means, controls, cross_entropy, squared_error
+from onehead.aim.equations.leading_pair import (
+    HIGHEST,
+    ROUGH,
+    RowLaw,
+    control_means,
+    controls,
+    cross_entropy,
+    squared_error,
+)
 from onehead.aim.equations.output import SMALL_ANGLE, Averages, OutputChannel, ProxMemory, of_parts, sliced
 from onehead.aim.equations.unknowns import Directions, LeadingHats
 from onehead.aim.losses import LOSSES, CrossEntropy, Loss, Squared
@@ -194,7 +202,8 @@ class LeadingOutput(OutputChannel):
         for place, part in ((1, label), (2, own)):
             each[:, place] = np.einsum("ni,ni->n", pull, part)
         values = np.hstack([each[:, :8], np.einsum("ni,nki->nk", pull, nodes.upsilon)])
-        return block.multiplicity * self._corrected(values, tuple(pair), detail and self.convex_at(sigma), u, v, nodes)
+        smooth = detail > 0 and self.convex_at(sigma)
+        return block.multiplicity * self._corrected(values, tuple(pair), smooth, u, v, nodes)
 
     def _corrected(
         self, values: Array, pair: tuple[float, ...], smooth: bool, u: Array, v: Array, nodes: Nodes
@@ -203,7 +212,7 @@ class LeadingOutput(OutputChannel):
 
         Where the prox has one minimum, the Stein combinations of mean zero are two more.
         """
-        parts = values.reshape(PARTS, -1, values.shape[1]).sum(axis=1)
+        parts: Array = values.reshape(PARTS, -1, values.shape[1]).sum(axis=1)
         means = control_means(self._law(pair, None)) if self.geometry.blocks[0].is_pair else None
         if means is None:
             return parts
@@ -282,9 +291,7 @@ class LeadingOutput(OutputChannel):
         return RowLaw(np.array(self.directions.told), np.array(strengths), self._rest(power), q, m)
 
     @lru_cache(maxsize=64)  # noqa: B019  (the same averages are asked for with their errors)
-    def _fresh(
-        self, yardstick: Loss, pair: tuple[float, ...], power: float | None, coarse: bool, twin: bool
-    ) -> Array:
+    def _fresh(self, yardstick: Loss, pair: tuple[float, ...], power: float | None, coarse: bool, twin: bool) -> Array:
         """Average loss of all rows, a number per slice of the nodes."""
         (block,) = self.geometry.blocks
         nodes = self._nodes(self._size(0) if coarse else self._size(3) + FRESH, twin)

@@ -22,6 +22,7 @@ Array = NDArray[np.float64]
 SPREAD = 3.0  # variance of the logit difference of a row, per unit of variance of a coordinate (1.4)
 HIGHEST = 7.5  # frequency: what is left of a sigmoid beyond is e^(-7.5 pi), 6e-11
 DEVIATIONS, LENGTHS = 8.0, 60.0  # of the Gaussian part and of the largest strength, up to which logits are looked at
+SHORTEST = 20.0  # period, of logits that hardly differ from zero
 ROUGH = 4.5  # the same where 1e-6 is enough
 MOST = 700  # frequencies
 NODES = 200  # of an integral over frequencies
@@ -48,7 +49,7 @@ def _sines(law: RowLaw, highest: float) -> _Sines | None:
     """As many as logits of this law need; None if they are too large for few."""
     size = max(law.label_rest, law.own_rest, 0.0)
     longest = float(max(np.abs(law.label).max(), np.abs(law.own).max()))
-    period = 2.0 * (DEVIATIONS * np.sqrt(SPREAD * size) + LENGTHS * longest)
+    period = max(2.0 * (DEVIATIONS * np.sqrt(SPREAD * size) + LENGTHS * longest), SHORTEST)
     count = int(np.ceil(highest * period / (2.0 * np.pi)))
     if count > MOST:
         return None
@@ -88,7 +89,7 @@ def cross_entropy(law: RowLaw, highest: float = HIGHEST) -> float | None:
     size = float(weight @ ((1.0 - _characteristic(w, law.own, law.own_rest).real) / (w * np.sinh(np.pi * w)))) * highest
     slope = _characteristic(sines.w, law.label, law.label_rest).real @ (sines.w * sines.weight)  # E of tanh(u*/2)'
     along = float(law.own @ _along(sines, law.label, law.label_rest)) + SPREAD * law.shared_rest * float(slope)
-    return 2.0 * (np.log(2.0) + size - 0.5 * along)
+    return float(2.0 * (np.log(2.0) + size - 0.5 * along))
 
 
 def _characteristic(w: Array, strengths: Array, rest: float) -> NDArray[np.complex128]:
@@ -99,9 +100,7 @@ def _characteristic(w: Array, strengths: Array, rest: float) -> NDArray[np.compl
     )
 
 
-def _product(
-    sines: _Sines, one: Array, one_rest: float, other: Array, other_rest: float, shared: float
-) -> float:
+def _product(sines: _Sines, one: Array, one_rest: float, other: Array, other_rest: float, shared: float) -> float:
     """E tanh(u/2) tanh(v/2)."""
     along, across = np.meshgrid(sines.w, sines.w, indexing="ij")
     total = np.zeros(along.shape)

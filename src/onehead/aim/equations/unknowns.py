@@ -259,7 +259,8 @@ class LeadingHats(NamedTuple):
 
     def at(self, logs: NDArray[np.float64]) -> "LeadingHats":
         """Those of other numbers."""
-        return LeadingHats(*np.exp(logs[:3]).tolist(), tuple(logs[3:].tolist()))
+        q, m, sigma = np.exp(logs[:3]).tolist()
+        return LeadingHats(q, m, sigma, tuple(logs[3:].tolist()))
 
 
 class LeadingOverlaps(NamedTuple):

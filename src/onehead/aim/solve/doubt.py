@@ -247,8 +247,8 @@ def stated_errors(problem: StateEvolution, alpha: float, doubt: Doubt) -> dict[s
 
     def on_fresh(**words: Any) -> float:
         """The error of an average loss over fresh samples: carried, and its own."""
-        rough = {"coarse": True} if output.rough else {}
-        return output.fresh_loss_error(*pair, **words) + carried(lambda *at: output.fresh_loss(*at, **words, **rough))
+        moved = words | ({"coarse": True} if output.rough else {})
+        return output.fresh_loss_error(*pair, **words) + carried(lambda *at: output.fresh_loss(*at, **moved))
 
     to_own = units.own(1.0, 1.0)
     numbers: dict[str, Callable[[Alternative], float]] = {

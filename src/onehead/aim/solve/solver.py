@@ -64,7 +64,9 @@ def _refined(problem: StateEvolution, alpha: float, state: Vector, secants: Seca
     """Finer rules, until one is fine enough."""
     solution: Solution | None = None
     slopes: Slopes | None = None
-    if problem.leading:  # one rule follows, whose points are many: with the slopes of the coarse one few turns are enough
+    if (
+        problem.leading
+    ):  # one rule follows, whose points are many: with the slopes of the coarse one few turns are enough
         slopes = slopes_at(problem, alpha, state)
         secants = slopes.secants
     for level in problem.output.geometry.levels:

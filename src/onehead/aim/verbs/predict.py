@@ -80,7 +80,9 @@ class Prediction(Result):
     slope: float
     sectors: dict[str, tuple[float, ...]] | None  # q, m and sigma of the symmetric and of the antisymmetric part
     directions: tuple[Direction, ...]
-    jacobian: tuple[tuple[float, ...], ...] | None  # F' in the numbers that are solved for; none where a limit needs no solve
+    jacobian: (
+        tuple[tuple[float, ...], ...] | None
+    )  # F' in the numbers that are solved for; none where a limit needs no solve
     task: Task
     learner: Learner
 
@@ -240,7 +242,9 @@ def _directions(problem: StateEvolution, overlaps: AnyOverlaps) -> tuple[Directi
         return ()
     root, units = problem.root, problem.units
     return tuple(
-        Direction(target=root * told / units.beta0, effective=root * seen / units.beta0, learned=root * own / units.beta)
+        Direction(
+            target=root * told / units.beta0, effective=root * seen / units.beta0, learned=root * own / units.beta
+        )
         for told, seen, own in zip(overlaps.directions.told, overlaps.effective, overlaps.strengths, strict=True)
     )
 
@@ -285,7 +289,9 @@ def _finish(task: Task, learner: Learner, problem: StateEvolution, alpha: float,
         slope=where.slope / learner.beta,
         sectors=_sectors(problem, overlaps),
         directions=_directions(problem, overlaps),
-        jacobian=tuple(map(tuple, jacobian.tolist())) if jacobian is not None and overlaps.sigmas == (overlaps.sigma,) else None,
+        jacobian=tuple(map(tuple, jacobian.tolist()))
+        if jacobian is not None and overlaps.sigmas == (overlaps.sigma,)
+        else None,
         task=task,
         learner=learner,
     )

@@ -1,0 +1,88 @@
+"""Heads trained on power laws beside both theories: ``python -m studies.power WHAT FOLDER [dim seeds]``.
+
+training: the places of `studies.scaling` with seeds of our own, at one dimension. extensions: other losses and parametrisations.
+Each writes a CSV into FOLDER, one row per setting as soon as it is done.
+"""
+
+import csv
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onehead import aim
+
+SEED = 2300
+PLACES = [(0.75, -1.0, x) for x in (1.3, 1.6, 1.9)] + [(1.25, -1.0, x) for x in (1.3, 1.6)]
+PLACES += [(0.75, 0.0, x) for x in (1.8, 2.0)] + [(1.25, 0.0, 1.8)]
+METHOD = aim.Method(test_samples=100_000)
+NUMBERS = ("test_error", "q", "m", "train_loss")
+LEARNERS: dict[str, dict[str, Any]] = {
+    "cross-entropy": {"loss": "cross-entropy"},
+    "direct": {"param": "direct"},
+    "width 0.2": {"width": 0.2},
+    "hardly any weight decay": {"weight_decay": 1e-4},
+}
+
+
+def beside(task: aim.Task, learner: aim.Learner, dim: int, alpha: float, seeds: int) -> dict[str, Any]:
+    """Training, the Gaussian theory and the one with leading directions, number by number."""
+    runs = aim.train(task, learner, dim=dim, alpha=alpha, seeds=seeds, seed=SEED, method=METHOD)
+    own, head, ratio = runs.trained
+    theories = {"gaussian": aim.predict(own, head.gaussian, ratio), "leading": aim.predict(own, head, ratio)}
+    first = [float(_leading(run.target) @ run.map @ _leading(run.target)) for run in runs.runs]
+    row: dict[str, Any] = {"samples": runs.samples, "seeds": seeds, "theta": float(np.mean(first))}
+    row["theta_leading"] = theories["leading"].directions[0].learned if theories["leading"].directions else np.nan
+    for name in NUMBERS:
+        row |= {name: getattr(runs, name), f"{name}_err": runs.spread[f"{name}_err"]}
+        row |= {f"{name}_{theory}": getattr(point, name) for theory, point in theories.items()}
+    for theory, point in theories.items():
+        row[f"gap_{theory}"] = 100.0 * (point.test_error / runs.test_error - 1.0)
+    return row
+
+
+def _leading(target: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """The eigenvector of the largest eigenvalue."""
+    return np.asarray(np.linalg.eigh(target)[1][:, -1])
+
+
+def training(dim: int = 50, seeds: int = 16) -> Iterator[dict[str, Any]]:
+    """The eight places of the agreement table at one dimension."""
+    for gamma, log_lambda, log_n in PLACES:
+        task = aim.Task(target=aim.PowerLaw(gamma=gamma, dim=dim))
+        learner = aim.Learner(weight_decay=float(dim**log_lambda))
+        row = beside(task, learner, dim, float(dim ** (log_n - 2.0)), seeds)
+        yield {"gamma": gamma, "dim": dim, "log_lambda": log_lambda, "log_n": log_n, **row}
+
+
+def extensions(dim: int = 50, seeds: int = 10) -> Iterator[dict[str, Any]]:
+    """What is not worked out in so many words: the same equations with another loss, input channel or limit."""
+    for name, words in LEARNERS.items():
+        for gamma in (0.75, 1.25):
+            for alpha in (0.2, 1.0):
+                task = aim.Task(target=aim.PowerLaw(gamma=gamma, dim=dim))
+                row = beside(task, aim.Learner(**({"weight_decay": 0.05} | words)), dim, alpha, seeds)
+                yield {"learner": name, "gamma": gamma, "dim": dim, "alpha": alpha, **row}
+
+
+def main() -> None:
+    """Write one CSV, row by row."""
+    name, folder, *sizes = sys.argv[1:]
+    rows = {"training": training, "extensions": extensions}[name](*(int(size) for size in sizes))
+    folder_path = Path(folder)
+    folder_path.mkdir(parents=True, exist_ok=True)
+    with (folder_path / f"power-{name}{'-' + sizes[0] if sizes else ''}.csv").open("w", newline="") as file:
+        writer: Any = None
+        for row in rows:
+            if writer is None:
+                writer = csv.DictWriter(file, list(row))
+                writer.writeheader()
+            writer.writerow({key: f"{value:.6g}" if isinstance(value, float) else value for key, value in row.items()})
+            file.flush()
+            print({key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()}, flush=True)
+
+
+if __name__ == "__main__":
+    main()

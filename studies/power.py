@@ -81,7 +81,9 @@ def main() -> None:
                 writer.writeheader()
             writer.writerow({key: f"{value:.6g}" if isinstance(value, float) else value for key, value in row.items()})
             file.flush()
-            print({key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()}, flush=True)
+            print(
+                {key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()}, flush=True
+            )
 
 
 if __name__ == "__main__":

@@ -171,7 +171,9 @@ def test_hats_are_averages_over_the_definition():
     pull = moved @ metric
     hats = output.hats(*pair, sigma, level=3)
     distance = np.einsum("ni,ni->n", pull, moved)
-    assert abs(2.0 * distance.mean() / sigma**2 / hats.q - 1.0) < SURE * distance.std() / distance.mean() / np.sqrt(size)
+    assert abs(2.0 * distance.mean() / sigma**2 / hats.q - 1.0) < SURE * distance.std() / distance.mean() / np.sqrt(
+        size
+    )
     along = np.einsum("ni,nki->nk", pull, upsilon) * 2.0 / sigma
     expected = np.array(hats.effective) * hats.m - hats.sigma * np.array(pair[2:])
     assert np.abs((along.mean(axis=0) - expected) / along.std(axis=0)).max() < SURE / np.sqrt(size)

@@ -125,6 +125,11 @@ class LeadingOutput(OutputChannel):
         strengths = share * told
         return max(q - float(strengths @ strengths), 1e-6 * q), share * power, *strengths.tolist()
 
+    @property
+    def label(self) -> tuple[float, ...]:
+        """Logits of the labels."""
+        return self.rest, self.rest, *self.directions.told
+
     def shrunk(self, c: float, reach: tuple[float, ...]) -> tuple[float, ...]:
         """c P, given by the power of P in the rest and its eigenvalues in the leading directions (P5)."""
         power, *told = reach

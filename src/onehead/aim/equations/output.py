@@ -106,6 +106,11 @@ class OutputChannel:
         """The overlaps of a map that is alike in all its sectors, of which it has one."""
         return q, m
 
+    @property
+    def label(self) -> tuple[float, ...]:
+        """The overlaps of a map whose logits are those of the labels, noise and all."""
+        return self.even(self.label_power, self.label_power)
+
     def shrunk(self, c: float, reach: tuple[float, ...]) -> tuple[float, ...]:
         """The overlaps of c P, P being what a map can hold of the target, given by its power (8.1)."""
         (power,) = reach

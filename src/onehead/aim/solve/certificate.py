@@ -154,8 +154,7 @@ def _limit(problem: StateEvolution, alpha: float) -> Numbers | None:
             f"below alpha = {problem.interpolation:.4g} the limit λ → 0⁺ of self-attention that sees its own logit is not known; give "
             "weight_decay a small positive number, or use attention cross or mask strict."
         )
-    at_label = problem.output.even(problem.label_power, problem.label_power)
-    floor = alpha * problem.output.fresh_loss(*at_label)
+    floor = alpha * problem.output.fresh_loss(*problem.output.label)
     if alpha >= problem.recovery:
         status = "perfect recovery: S equals the target; sigma and the hats have no finite limit"
         kind, warnings = _narrow(problem.output.loss.kind, narrow=problem.narrow_recovery)

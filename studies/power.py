@@ -1,7 +1,7 @@
 """Heads trained on power laws beside both theories: ``python -m studies.power WHAT FOLDER [dim seeds]``.
 
 training: the places of `studies.scaling` with seeds of our own, at one dimension. extensions: other losses and parametrisations.
-Each writes a CSV into FOLDER, one row per setting as soon as it is done.
+Each writes a CSV into FOLDER, one row per setting as soon as it is done. tables: the tables of the documentation, from these.
 """
 
 import csv
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from checks import tool
 
 from onehead import aim
 
@@ -67,9 +68,41 @@ def extensions(dim: int = 50, seeds: int = 10) -> Iterator[dict[str, Any]]:
                 yield {"learner": name, "gamma": gamma, "dim": dim, "alpha": alpha, **row}
 
 
+def tables(folder: Path) -> None:
+    """The tables of the page, from the CSV files of a folder."""
+    rows = [row for path in sorted(folder.glob("power-training-*.csv")) for row in csv.DictReader(path.open())]
+    rows.sort(key=lambda row: (float(row["gamma"]), int(row["dim"])))
+    head = ["γ", "d", "λ", "n", "seeds", "trained", "Gaussian", "gap", "leading directions", "gap"]
+    lines = [[row["gamma"], row["dim"], "1/d" if row["log_lambda"] == "-1" else "1", *_told(row)] for row in rows]
+    for gamma in ("0.75", "1.25"):
+        for dim in sorted({int(row["dim"]) for row in rows}):
+            some = [row for row in rows if (row["gamma"], row["dim"]) == (gamma, str(dim))]
+            gaps = [np.mean([abs(float(row[name])) for row in some]) for name in ("gap_gaussian", "gap_leading")]
+            lines.append([gamma, str(dim), "mean size", "", "", "", "", f"{gaps[0]:.1f}%", "", f"{gaps[1]:.1f}%"])
+    (folder / "power-training.md").write_text(tool.table(head, lines) + "\n", encoding="utf-8")
+    rows = [row for path in sorted(folder.glob("power-extensions-*.csv")) for row in csv.DictReader(path.open())]
+    lines = [[row["learner"], row["gamma"], row["alpha"], *_told(row)[2:]] for row in rows]
+    head = ["learner", "γ", "α", *head[5:]]
+    (folder / "power-extensions.md").write_text(tool.table(head, lines) + "\n", encoding="utf-8")
+
+
+def _told(row: dict[str, str]) -> list[str]:
+    """Samples, seeds, the trained test error and both theories."""
+    number = {name: float(value) for name, value in row.items() if name.startswith(("test_error", "gap"))}
+    theories = (
+        text
+        for name in ("gaussian", "leading")
+        for text in (f"{number[f'test_error_{name}']:.4f}", f"{number[f'gap_{name}']:+.1f}%")
+    )
+    return [row["samples"], row["seeds"], f"{number['test_error']:.4f} ± {number['test_error_err']:.4f}", *theories]
+
+
 def main() -> None:
-    """Write one CSV, row by row."""
+    """Write one CSV, row by row, or the tables of all."""
     name, folder, *sizes = sys.argv[1:]
+    if name == "tables":
+        tables(Path(folder))
+        return
     rows = {"training": training, "extensions": extensions}[name](*(int(size) for size in sizes))
     folder_path = Path(folder)
     folder_path.mkdir(parents=True, exist_ok=True)

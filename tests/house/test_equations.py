@@ -25,6 +25,7 @@ PAGES = {
     "A.": "theory-bayes.md",
     "B.": "theory-bayes.md",
     "U": "theory-heads.md",
+    "P": "theory-power.md",
 }
 
 NUMBER = r"(?:[A-Z]\.?)?[1-9]\d*(?:\.[1-9]\d*)?"  # no zeros: (0, 1) is an interval and 2.0 a value

@@ -9,7 +9,7 @@ The prox, its kernels and its derivatives are those of any logits.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -258,7 +258,13 @@ class LeadingOutput(OutputChannel):
             m_hat = unit * (q * plain.along_label - m * plain.along_own) / area
             sigma_hat = -unit * (Q * plain.along_own - m * plain.along_label) / area
         field = sigma_hat * np.array(strengths) + unit * np.array(averages.along) / sigma
-        return LeadingHats(q_hat, m_hat, sigma_hat, tuple((field / m_hat).tolist()))
+        return LeadingHats(q_hat, m_hat, sigma_hat, tuple((self._alike @ field / m_hat).tolist()))
+
+    @cached_property
+    def _alike(self) -> Array:
+        """Mean over directions whose eigenvalues are equal: they are seen alike, but for the points that were sampled."""
+        same = np.equal.outer(self.directions.told, self.directions.told).astype(float)
+        return np.asarray(same / same.sum(axis=1))
 
     def fresh_loss(
         self,

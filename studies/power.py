@@ -2,6 +2,7 @@
 
 training: the places of `studies.scaling` with seeds of our own, at one dimension. extensions: other losses and parametrisations.
 Each writes a CSV into FOLDER, one row per setting as soon as it is done. tables: the tables of the documentation, from these.
+published: the rows of `studies.scaling` again, without training.
 """
 
 import csv
@@ -68,6 +69,34 @@ def extensions(dim: int = 50, seeds: int = 10) -> Iterator[dict[str, Any]]:
                 yield {"learner": name, "gamma": gamma, "dim": dim, "alpha": alpha, **row}
 
 
+def published(folder: Path) -> None:
+    """Gaps of the test error in the rows of `studies.scaling` (docs/assets/scaling-training.md), by the number of directions."""
+    gaps: dict[tuple[str, ...], list[list[float]]] = {}
+    for line in (tool.ASSETS / "scaling-training.md").read_text(encoding="utf-8").splitlines()[2:]:
+        tokens, dim, gamma, decay, _, samples, _, trained, *_ = (cell.strip() for cell in line.strip("| ").split("|"))
+        target = aim.PowerLaw(gamma=float(gamma), dim=int(dim))
+        task, own = aim.Task(target=target, tokens=int(tokens)), 1.0 / int(dim) if decay == "1/d" else 1.0
+        points = [
+            aim.predict(task, aim.Learner(weight_decay=own, leading=count), int(samples) / int(dim) ** 2)
+            for count in (0, 1, 3)
+        ]
+        floor = points[0].test_error - points[0].excess_error  # over which the excess of the table was taken
+        run = float(trained.split("±")[0]) + floor
+        found = [100.0 * (point.test_error / run - 1.0) for point in points]
+        gaps.setdefault((tokens, gamma if tokens == "2" else "both", dim), []).append(found)
+        print(tokens, dim, gamma, decay, samples, f"{run:.4f}", *(f"{gap:+.1f}" for gap in found), flush=True)
+    lines = [
+        [
+            *place,
+            str(len(rows)),
+            *(f"{np.mean(np.abs(gap)):.1f} ({np.max(np.abs(gap)):.1f})" for gap in zip(*rows, strict=True)),
+        ]
+        for place, rows in gaps.items()
+    ]
+    head = ["T", "γ", "d", "rows", "Gaussian", "one direction", "three directions"]
+    (folder / "power-published.md").write_text(tool.table(head, lines) + "\n", encoding="utf-8")
+
+
 def tables(folder: Path) -> None:
     """The tables of the page, from the CSV files of a folder."""
     rows = [row for path in sorted(folder.glob("power-training-*.csv")) for row in csv.DictReader(path.open())]
@@ -100,8 +129,8 @@ def _told(row: dict[str, str]) -> list[str]:
 def main() -> None:
     """Write one CSV, row by row, or the tables of all."""
     name, folder, *sizes = sys.argv[1:]
-    if name == "tables":
-        tables(Path(folder))
+    if name in ("tables", "published"):
+        {"tables": tables, "published": published}[name](Path(folder))
         return
     rows = {"training": training, "extensions": extensions}[name](*(int(size) for size in sizes))
     folder_path = Path(folder)

@@ -233,6 +233,11 @@ def test_overlaps_are_split_and_add_up(param):
         (Task(target=Spikes(spikes=(6.0, 3.0, 1.8), dim=100)), 3),
         (Task(target=Spikes(spikes=(6.0, -5.0, 0.1), dim=100)), 2),
         (Task(target=PowerLaw(gamma=0.2, dim=200)), 0),
+        (
+            Task(target=Atoms(eigenvalues=(3.0, 2.0, 1.0) * 10 + (0.0,) * 30)),
+            0,
+        ),  # ten that are equal, of which six would be too few
+        (Task(target=Spikes(spikes=(6.0, 6.0, -6.0), dim=100)), 3),
         (Task(), 0),
         (Task(attention="cross", target=Product()), 0),
         (Task(attention="cross", target=PowerLaw()), 0),

@@ -21,14 +21,15 @@ Array = NDArray[np.float64]
 
 AUTO = "auto"
 SMALL_SHARE = 0.05  # of the power of the target, below which the next direction is left to the rest
+ALIKE = 1e-9  # relative difference of powers that count as equal
 TENTH = 10  # of the dimension: directions that are told apart must stay few
 
 
 def leading_count(task: Task, learner: Learner) -> int:
     """K, the leading directions that are averaged exactly (P8).
 
-    By itself it takes directions until the next has less than 5 % of Q0, a tenth of the dimension at most; none where the theory of
-    them is not derived.
+    By itself it takes directions until the next has less than 5 % of Q0, a tenth of the dimension at most, of equal ones all or none;
+    and none where the theory of them is not derived.
     """
     if learner.leading == AUTO:
         return _by_itself(task)
@@ -63,7 +64,10 @@ def _by_itself(task: Task) -> int:
     if not (_derived(task) and isinstance(task.target, Discrete)):
         return 0
     power = np.sort(task.target.values**2)[::-1]
-    return min(int(np.sum(power >= SMALL_SHARE * power.sum())), len(power) // TENTH)
+    count = min(int(np.sum(power >= SMALL_SHARE * power.sum())), len(power) // TENTH)
+    while 0 < count < len(power) and power[count] > (1.0 - ALIKE) * power[count - 1]:
+        count -= 1
+    return count
 
 
 def _places(values: Array, count: int) -> NDArray[np.intp]:

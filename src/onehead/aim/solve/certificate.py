@@ -201,13 +201,16 @@ def _narrow(kind: Kind, *, narrow: bool) -> tuple[Kind, tuple[str, ...]]:
 
 
 def with_caution(certificate: AimCertificate, task: Task, leading: int = 0) -> AimCertificate:
-    """Say when the target breaks the assumption of Gaussian logits beyond its leading directions; what remains is a conjecture."""
+    """Say when the target breaks the assumption of Gaussian logits beyond its leading directions; what remains is a conjecture.
+
+    So is what leading directions make of the claims of the paper: derived, and held against training.
+    """
     kurtosis = kurtosis_left(task, leading)
+    kind: Kind = "conjecture" if certificate.kind == "claim" else certificate.kind
     if kurtosis < FAR_FROM_GAUSSIAN:
-        return certificate
+        return replace(certificate, kind=kind) if leading else certificate
     caution = (
         f"a few large {task.value}s make single logits far from Gaussian (excess kurtosis {kurtosis:.2g}, at any dimension); "
         "heads trained on power laws had an excess error 6 to 36 % above the prediction, at every dimension tried"
     )
-    kind: Kind = "conjecture" if certificate.kind == "claim" else certificate.kind
     return replace(certificate, kind=kind, warnings=(*certificate.warnings, caution))

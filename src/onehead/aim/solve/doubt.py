@@ -165,7 +165,9 @@ class _Looking:
 
     def _linear(self, hats: Any) -> Vector:
         """How far one turn leads that ends with these hats, to first order."""
-        return self.slopes.turn @ np.linalg.solve(self.slopes.hats, hats.logs - self.attempt.hats.logs)
+        # equal eigenvalues are seen alike, and their strengths cannot be told from the hats: the least of all changes
+        change = np.linalg.lstsq(self.slopes.hats, hats.logs - self.attempt.hats.logs, rcond=1e-9)[0]
+        return np.asarray(self.slopes.turn @ change)
 
     def _by(self, averages: Averages, *, derivative: bool | None = None) -> Alternative:
         """The solution on the nodes that gave these averages at the state found."""

@@ -43,7 +43,7 @@ def local_exponent(point: Prediction) -> float:
     >>> from onehead.aim import Learner, PowerLaw, Task, predict
     >>> from onehead.aim.verbs.response import local_exponent
     >>> task = Task(target=PowerLaw(gamma=0.75, dim=200))
-    >>> round(local_exponent(predict(task, Learner(weight_decay=1.0), alpha=1.5)), 2)
+    >>> round(local_exponent(predict(task, Learner(weight_decay=1.0, leading=0), alpha=1.5)), 2)
     -0.78
     """
     if point.rank == 0.0:

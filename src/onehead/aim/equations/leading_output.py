@@ -37,7 +37,10 @@ Array = NDArray[np.float64]
 
 # log2 of the points of the finest rule before mirroring, up to so many coordinates of a sample: fewer where a proximal step costs more
 POINTS = ((2, 13), (5, 13), (14, 12), (27, 11), (1000, 10))
-FRESH = 2  # by how much finer the rule for fresh samples is, which need no proximal step
+FRESH, NUMBERS = (
+    15,
+    22,
+)  # log2 of the points for fresh samples, which need no proximal step, and of the numbers they may fill
 ORIGIN = 1e-7  # Sigma at which a proximal step from no map is its gradient
 NOTHING = 1e-12  # size of no map
 RIDGE, TINY = 1e-9, 1e-300  # of the correlations of controls, and of one that does not vary
@@ -82,7 +85,7 @@ class Nodes(NamedTuple):
     weights: Array
 
 
-@lru_cache(maxsize=12)
+@lru_cache(maxsize=6)
 def nodes_of(geometry: Geometry, count: int, size: int, twin: bool) -> Nodes:
     """Scrambled Sobol points over the rest and ``count`` directions, in independent parts (P7)."""
     (block,), tokens = geometry.blocks, geometry.tokens
@@ -143,6 +146,12 @@ class LeadingOutput(OutputChannel):
     def _size(self, level: int) -> int:
         finest = next(size for dim, size in POINTS if self.geometry.blocks[0].dim <= dim)
         return finest - 4 if level == 0 else finest - 3 + level
+
+    @property
+    def _fresh_size(self) -> int:
+        """As many points for fresh samples as memory is good for, not fewer than a solution has."""
+        room = NUMBERS - 1 - int(np.ceil(np.log2(len(self.directions.told) * self.geometry.blocks[0].dim)))
+        return max(self._size(3), min(FRESH, room))
 
     def _nodes(self, size: int, twin: bool) -> Nodes:
         return nodes_of(self.geometry, len(self.directions.told), size, twin)
@@ -305,7 +314,7 @@ class LeadingOutput(OutputChannel):
     def _fresh(self, yardstick: Loss, pair: tuple[float, ...], power: float | None, coarse: bool, twin: bool) -> Array:
         """Average loss of all rows, a number per slice of the nodes."""
         (block,) = self.geometry.blocks
-        nodes = self._nodes(self._size(0) if coarse else self._size(3) + FRESH, twin)
+        nodes = self._nodes(self._size(0) if coarse else self._fresh_size, twin)
         u, v, _, _ = self._logits(nodes, pair, power)
         total = np.zeros(-(-len(u) // block.slice))
         for row in block.select:  # logits of a row, measured from the last

@@ -165,6 +165,28 @@ def aim_targets() -> Iterator[Row]:
             yield f"aim.decompose {name} α={alpha}", _numbers(aim.decompose(point), parts[2:6]), _share(point)
 
 
+def aim_leading() -> Iterator[Row]:
+    """Targets with leading directions, averaged exactly: power laws and spikes, other losses, the limit 0+, plateaus and emergence."""
+    law, sharp = (aim.Task(target=aim.PowerLaw(gamma=gamma, dim=100)) for gamma in (0.75, 1.25))
+    for words, task, learner, alpha in [
+        ("γ=0.75 λ=1", law, {"weight_decay": 1.0}, 0.3981),
+        ("γ=0.75 λ=0.01", law, {}, 2.0),
+        ("γ=1.25 λ=1", sharp, {"weight_decay": 1.0}, 1.0),
+        ("γ=0.75 K=2", law, {"weight_decay": 1.0, "leading": 2}, 1.0),
+        ("γ=0.75 direct", law, {"param": "direct"}, 1.0),
+        ("γ=0.75 cross-entropy", law, {"loss": "cross-entropy"}, 1.0),
+        ("γ=0.75 λ=0+", law, {"weight_decay": "0+"}, 0.1),
+    ]:
+        point = aim.predict(task, aim.Learner(**learner), alpha)
+        yield _aim_row(f"aim.predict {words} α={alpha:g}", point)
+        seen = {f"effective {k}": one.effective for k, one in enumerate(point.directions, start=1)}
+        yield f"aim.predict {words} α={alpha:g}, directions", seen, 5e-3
+    for words, task in (("γ=0.75", law), ("γ=1.25", sharp)):
+        found = aim.thresholds(task, aim.Learner(weight_decay=1.0))
+        yield f"aim.thresholds {words} d=100 λ=1", {"emergence": found.emergence}, 1e-3
+        yield f"aim.plateau {words} d=100", _numbers(aim.plateau(task), ("shrinkage", "test_error")), 1e-5
+
+
 def aim_thresholds() -> Iterator[Row]:
     """Sample ratios where behaviour changes, and plateaus."""
     names = ("interpolation", "recovery", "bayes_optimal", "direct", "emergence", "peak_test_error")
@@ -306,6 +328,7 @@ GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "aim_limit": aim_limit,
     "aim_tokens": aim_tokens,
     "aim_targets": aim_targets,
+    "aim_leading": aim_leading,
     "aim_thresholds": aim_thresholds,
     "aim_tune": aim_tune,
     "aim_bayes": aim_bayes,

@@ -99,6 +99,7 @@ class Word(_Said):
     sentence: str
     bounds: Mapping[str, float]
     limit: bool  # whether 0+ is one of its values
+    others: tuple[str, ...]  # words that may stand in the place of a number
     optional: bool
     allowed: str
 
@@ -131,6 +132,9 @@ def _read(name: str, field: FieldInfo) -> Word:
     kinds, bounds, literals = _parts(field.annotation, field.metadata)
     choices = said.choices or tuple(value for value in literals if value != LIMIT)
     kind, limit = _kind(kinds, choices), LIMIT in literals
+    others: tuple[str, ...] = ()
+    if kind in ("integer", "number"):
+        choices, others = (), choices
     extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
     made = {"choices": choices, "label": said.label or name.replace("_", " ").capitalize(), "flat": said.flat or name}
     return Word(
@@ -140,8 +144,9 @@ def _read(name: str, field: FieldInfo) -> Word:
         sentence=field.description or "",
         bounds=bounds,
         limit=limit,
+        others=others,
         optional=NoneType in kinds,
-        allowed=str(extra.get("allowed") or _allowed(kind, bounds, choices, limit)),
+        allowed=str(extra.get("allowed") or _allowed(kind, bounds, choices, limit, others)),
         **vars(said) | made,
     )
 
@@ -169,12 +174,15 @@ def _kind(kinds: set[Any], choices: tuple[str, ...]) -> Kind:
     return next((kind for plain, kind in KINDS.items() if plain in kinds), "choice" if choices else "other")
 
 
-def _allowed(kind: Kind, bounds: Mapping[str, float], choices: tuple[str, ...], limit: bool) -> str:
+def _allowed(
+    kind: Kind, bounds: Mapping[str, float], choices: tuple[str, ...], limit: bool, others: tuple[str, ...]
+) -> str:
     """Say in words which values there are."""
     if kind == "choice":
-        *others, last = choices
-        return f"{', '.join(others)} or {last}" if others else last
+        *first, last = choices
+        return f"{', '.join(first)} or {last}" if first else last
     called = {"integer": "an integer", "number": "a number", "switch": "true or false", "numbers": "a list of numbers"}
     limits = " and ".join(pattern.format(f"{bounds[key]:g}") for key, pattern in BOUNDS.items() if key in bounds)
     text = f"{called.get(kind, 'valid')} {limits}".strip()
+    text = ", or the word ".join([text, *others])
     return f"{text}, or the word {LIMIT} (the limit from above)" if limit else text

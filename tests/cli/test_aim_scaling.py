@@ -15,7 +15,7 @@ def test_scaling(onehead, tmp_path):
     rows = json.loads(out)
     assert code == 0
     assert [row["samples"] for row in rows] == [1e5, 2e3]
-    point = predict(Task(target=PowerLaw(gamma=0.75, dim=60)), Learner(weight_decay=1 / 60), 1e5 / 3600)
+    point = predict(Task(target=PowerLaw(gamma=0.75, dim=60)), Learner(weight_decay=1 / 60, leading=0), 1e5 / 3600)
     assert rows[0]["excess_error"] == pytest.approx(point.excess_error, rel=1e-5)
     assert picture.read_bytes()[:4] == b"\x89PNG"
     assert len(table.read_text().splitlines()) == 3

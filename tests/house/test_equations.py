@@ -26,6 +26,7 @@ PAGES = {
     "B.": "theory-bayes.md",
     "U": "theory-heads.md",
     "L": "theory-long.md",
+    "P": "theory-power.md",
 }
 
 NUMBER = r"(?:[A-Z]\.?)?[1-9]\d*(?:\.[1-9]\d*)?"  # no zeros: (0, 1) is an interval and 2.0 a value

@@ -157,7 +157,7 @@ class Learner(Problem):
     (``param="direct"``) S is any symmetric matrix and the penalty is λ d |S|^2. On an untied task S = W_Q'W_K / sqrt(m d), and the
     penalty is that of both factors, λ d times the sum of the singular values of S (U1). A loss may be a `Loss` of your own. Where
     the proximal operator has several minima (2.7), ``branch`` "label" follows the one reached from the label, as an optimiser
-    would, "global" the lowest.
+    would, "global" the lowest. Where a few eigenvalues of the target carry much of it, ``leading`` directions are told apart (P8).
 
     Examples
     --------
@@ -204,10 +204,28 @@ class Learner(Problem):
         "label", "prox", "Minimum of the output layer's prox to follow where it has several."
     )
 
+    leading: Annotated[int, Field(ge=0, le=64)] | Literal["auto"] = word(
+        "auto",
+        "K",
+        "Leading directions of the target that are averaged exactly; 0 takes all logits as Gaussian.",
+        label="Leading directions",
+        since="2.0",
+    )
+
     @property
     def decay(self) -> float:
         """λ as a number, zero standing for the limit."""
         return 0.0 if isinstance(self.weight_decay, str) else self.weight_decay
+
+    @property
+    def gaussian(self) -> "Learner":
+        """The same with all logits taken as Gaussian, as the theory of the paper does."""
+        return self if self.leading == 0 else self.changed(leading=0)
+
+    @property
+    def splitting(self) -> "Learner":
+        """The same for what splits an error into parts: Gaussian logits, unless leading directions are asked for (P8)."""
+        return self.gaussian if self.leading == "auto" else self
 
 
 class Ratio(Problem):

@@ -22,6 +22,8 @@ def scaling(task: Task, learner: Learner, samples: tuple[float, ...], optimal: b
 
     Example: onehead aim scaling --gamma 0.75 --dim 200 --samples log:300:1e6:15 --weight-decay 1/d
     """
+    from onehead.aim.verbs.decompose import SPLIT
+
     with progress("samples", len(samples)) as step:
         law = aim.scaling(task, learner, samples, optimal=optimal, progress=step)
     columns = ("samples", "weight_decay", "test_error", "excess_error", "local_exponent")
@@ -30,6 +32,7 @@ def scaling(task: Task, learner: Learner, samples: tuple[float, ...], optimal: b
         value=law.to_rows(),
         columns=(*columns, *parts, "outliers", "rank", "status"),
         draw=lambda: plot.scaling(law),
+        notes=[f"{SPLIT}."] if learner.splitting.leading else [],
         failed=failed_of(law),
     )
 

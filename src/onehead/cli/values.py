@@ -35,17 +35,20 @@ class Typed(Base):
 
 
 class Number(Typed):
-    """A finite number within bounds: ``gt``, ``ge``, ``lt``, ``le``, as a word declares them; or an integer."""
+    """A finite number within bounds: ``gt``, ``ge``, ``lt``, ``le``, as a word declares them; or an integer; or one of ``others``."""
 
-    def __init__(self, *, whole: bool = False, **bounds: Any) -> None:
-        self.whole, self.bounds = whole, bounds
-        self.name, called = ("integer", "an integer") if whole else ("number", "a number")
+    def __init__(self, *, whole: bool = False, others: tuple[str, ...] = (), **bounds: Any) -> None:
+        self.whole, self.others, self.bounds = whole, others, bounds
+        name, called = ("integer", "an integer") if whole else ("number", "a number")
+        self.name = "|".join([name, *others])
         shown = {key: bound if whole else f"{bound:g}" for key, bound in bounds.items()}
         limits = (text.format(shown[key]) for key, text in fields.BOUNDS.items() if key in bounds)
-        self.allowed = f"{called} {' and '.join(limits)}".strip()
+        self.allowed = ", or the word ".join([f"{called} {' and '.join(limits)}".strip(), *others])
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Parse and check."""
+        if value in self.others:
+            return value
         try:
             number = int(str(value)) if self.whole else float(value)
         except (TypeError, ValueError, OverflowError):
@@ -60,7 +63,7 @@ class Decay(Number):
     """A number, the word 0+, or a power of the dimension, which the library reads when it knows the dimension."""
 
     def __init__(self, said: fields.Word) -> None:
-        super().__init__(whole=False, **said.bounds)
+        super().__init__(whole=False, others=(), **said.bounds)
         self.name = "number|0+|1/d|sqrt(d)|d^x"
         self.allowed = f"{said.allowed}, or 1/d, sqrt(d), d^x with a target of dimension d"
 
@@ -133,7 +136,9 @@ def type_of(said: fields.Word, *, ranged: bool = False) -> Typed | None:
         return None
     if ranged or said.kind == "numbers":
         return Range(whole=said.kind == "integer", limit=fields.LIMIT in said.allowed, **said.bounds)
-    return Decay(said) if said.limit else Number(whole=said.kind == "integer", **said.bounds)
+    if said.limit:
+        return Decay(said)
+    return Number(whole=said.kind == "integer", others=said.others, **said.bounds)
 
 
 def flag_of(said: fields.Word, *, ranged: bool = False, default: Any = None, **more: Any) -> Callable[[Any], Any]:

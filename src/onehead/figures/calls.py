@@ -20,6 +20,7 @@ __all__ = [
     "counting",
     "distance",
     "first_cosines",
+    "leading_point",
     "name",
     "phase_row",
     "scaling_point",
@@ -53,7 +54,7 @@ def bayes_gap(words: Row, _seed: int) -> Row:
     from onehead.aim.verbs.tune import gap_to  # noqa: PLC0415
 
     task, _, rest = problem_from_words(words)
-    tuned, yardstick = best_decay(words, _seed), Yardstick(task)
+    tuned, yardstick = best_decay({**words, "leading": 0}, _seed), Yardstick(task)  # both with Gaussian logits
     return {
         **tuned,
         **gap_to(yardstick, rest["alpha"], tuned["test_error"]),
@@ -70,6 +71,22 @@ def scaling_point(words: Row, _seed: int) -> Row:
         raise NotConverged(row["status"])
     word = str(words["weight_decay"])
     return {**row, "warnings": "; ".join(row["warnings"]), "weight_decay": learner.decay, "weight_decay_word": word}
+
+
+def leading_point(words: Row, _seed: int) -> Row:
+    """A prediction for a power law, with its plateau, its largest eigenvalue and how large leading directions look (P3)."""
+    asked = {key: value for key, value in words.items() if key != "samples"}
+    task, learner, _ = problem_from_words(asked)
+    point = aim.predict(task, learner, words["samples"] / words["dim"] ** 2)
+    outliers = aim.spectrum(point).outliers
+    return {
+        "test_error": point.test_error,
+        "plateau": point.test_error - point.excess_error,
+        "top": outliers[0].position if outliers else 0.0,
+        **{f"seen_{k}": one.effective / one.target for k, one in enumerate(point.directions, start=1)},
+        "status": point.status,
+        "kind": point.certificate.kind,
+    }
 
 
 def phase_row(words: Row, _seed: int) -> Row:

@@ -95,6 +95,12 @@ FIGURES = (
     Figure("own-best-possible", "How far tuned weight decay is from the best possible learner", 60.0, 240.0),
     Figure("own-bayes-amp", "Message passing of the best possible learner on real samples", 20.0, 120.0),
     Figure("own-cross-entropy", "Learning curve with cross-entropy", 6.1, 92.0),
+    Figure(
+        "own-power-laws",
+        "Power laws with Gaussian logits, with leading directions averaged exactly, and trained",
+        60.0,
+        400.0,
+    ),
     Figure("own-universality", "Universality: five laws of tokens", 15.4, 175.0),
     Figure("own-length", "Length generalisation: longer sequences than trained on", 4.3, 47.0),
     Figure("own-heads", "Tied, self- and cross-attention against samples per informative combination", 32.0, 180.0),

@@ -331,6 +331,23 @@ def _densities(blur, point, x, edges, places, s, atoms, weights):  # type: ignor
     return rho
 
 
+@njit(
+    types.Array(float64, 2, "C")(_blur_pointer, _vector, _vector, float64, _vector, _vector),
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+)
+def _shares(blur, where, places, s, atoms, weights):  # type: ignore[no-untyped-def]
+    """s/((a - place)² + t) for every place, a row each, at many a."""
+    found = np.empty((places.shape[0], where.shape[0]))
+    t = 0.0
+    for k in range(where.shape[0]):
+        t = blur(where[k], s, atoms, weights, t)
+        for i in range(places.shape[0]):
+            found[i, k] = s / ((where[k] - places[i]) ** 2 + t)
+    return found
+
+
 class AtomsSemicircle(Law):
     """Atoms with weights, plus a free semicircle of variance ``s`` > 0.
 
@@ -386,10 +403,24 @@ class AtomsSemicircle(Law):
         return rho.reshape(where.shape)
 
     def nodes(self, low: float = -np.inf, high: float = np.inf) -> Nodes:
-        """Gauss-Legendre nodes in the angle of a = l + (h - l)(1 - cos t)/2 on every panel."""
+        """Gauss-Legendre nodes in the angle of a = l + (h - l)(1 - cos t)/2 on every panel; the last ones are kept."""
+        known: tuple[tuple[float, float], Nodes] | None = self.__dict__.get("_nodes")
+        if known is not None and known[0] == (low, high):
+            return known[1]
+        found = self._filled(low, high)
+        self.__dict__["_nodes"] = ((low, high), found)
+        return found
+
+    def _filled(self, low: float, high: float) -> Nodes:
         ends = np.clip(self._frame[2], self._located(low)[0], self._located(high)[0])
         ends = ends[ends[:, 1] > ends[:, 0]]
         return Nodes(*_fill(_blur, _point, ends, *edge_rule(NODES), self.s, self._atoms, self._weights))
+
+    def shares(self, nodes: Nodes, places: Array) -> Array:
+        """s/((a - place)² + b²), b found again at every node."""
+        where = np.ascontiguousarray(nodes.x - self.s * nodes.hilbert)
+        rows: Array = _shares(_blur, where, np.array(places, dtype=np.float64), self.s, self._atoms, self._weights)
+        return rows
 
     def mass_above(self, low: float) -> float:
         """int_low^inf rho, exact."""

@@ -54,6 +54,13 @@ class Law(ABC):
     def nodes(self, low: float = -np.inf, high: float = np.inf) -> Nodes:
         """Quadrature of the part of the law between ``low`` and ``high``."""
 
+    def shares(self, nodes: Nodes, places: Array) -> Array:
+        """For each of ``places``, how much more likely than on average an atom there is the source of what lies at each node (8.2).
+
+        With a = x - s Re g and b = pi s rho, s/((a - place)² + b²): a row per place, whose integral over rho is one.
+        """
+        raise NotImplementedError
+
     def mass_above(self, low: float) -> float:
         """int_low^inf rho_s."""
         return float(self.nodes(low).mass.sum())
@@ -207,6 +214,11 @@ class Scaled(Law):
         """Scaled nodes; the transform has the dimension of an inverse eigenvalue."""
         x, mass, hilbert = self.base.nodes(low / self.scale, high / self.scale)
         return Nodes(self.scale * x, mass, hilbert / self.scale)
+
+    def shares(self, nodes: Nodes, places: Array) -> Array:
+        """Those of the base: they have no dimension."""
+        base = Nodes(nodes.x / self.scale, nodes.mass, self.scale * nodes.hilbert)
+        return self.base.shares(base, np.asarray(places) / self.scale)
 
     def mass_above(self, low: float) -> float:
         """That of the base, which may know it without nodes."""

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onehead import aim
-from onehead.aim import Learner, PowerLaw, Spikes, Task
+from onehead.aim import PowerLaw, Spikes, Task
 from onehead.aim.verbs.phases import region_of
 from onehead.aim.verbs.response import decay_slope, local_exponent
 from onehead.aim.verbs.tune import best_decay
@@ -17,6 +17,11 @@ from onehead.errors import NotConverged
 DIM = 200
 POWER = Task(target=PowerLaw(gamma=0.75, dim=DIM))
 ONE_OVER_D = 1.0 / DIM
+
+
+def Learner(**words):
+    """What is tested here is the theory of Gaussian logits."""
+    return aim.Learner(leading=0, **words)
 
 
 # (10): samples, weight decay | q m sigma, test or excess, rank times d; stated error 1e-5
@@ -46,7 +51,7 @@ def test_published_rows(samples, decay, q, m, sigma, test, excess, rank):
 
 def test_plateau_and_emergence():
     # both ends of the curve (8.1, 4.6)
-    end = aim.plateau(POWER)
+    end = aim.plateau(POWER, Learner())
     assert end.shrinkage == pytest.approx(0.8742973, abs=1e-6)
     assert end.test_error == pytest.approx(0.0848514, abs=1e-6)
     for decay, samples in ((1.0, 4482), (DIM**0.5, 67207)):
@@ -90,7 +95,7 @@ def test_parts_sum_to_the_excess(log_n, log_decay, gamma, noise):
     assert total == pytest.approx(point.excess_error, rel=1e-4)
     assert min(parts.underfitting, parts.approximation, parts.overfitting) >= -1e-12
     # the regions add up to |S - c S*|²/d, known from the overlaps alone
-    c = aim.plateau(task).shrinkage
+    c = aim.plateau(task, Learner()).shrinkage
     distance = point.q - 2.0 * c * point.m + c * c * task.target.second_moment
     assert parts.distance == pytest.approx(distance, rel=1e-5, abs=1e-8)
 

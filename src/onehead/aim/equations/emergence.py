@@ -11,8 +11,8 @@ def is_zero(problem: StateEvolution, alpha: float, level: int | None = None) -> 
     """Whether S = 0 is the minimiser: the first step from it leaves nothing above the threshold (4.6)."""
     if not problem.input.emerges:
         return False
-    s, hats = problem.at_origin(alpha, (0 if problem.output.geometry.sampled else 1) if level is None else level)
-    return problem.input.vanishes(s, hats.m)
+    s, hats = problem.at_origin(alpha, problem.origin_level if level is None else level)
+    return problem.channel_at(hats).vanishes(s, hats.m)
 
 
 def emergence_ratio(problem: StateEvolution, level: int = 2, accuracy: float = 1e-12) -> float:
@@ -24,7 +24,7 @@ def emergence_ratio(problem: StateEvolution, level: int = 2, accuracy: float = 1
 
     def gap(log_alpha: float) -> float:
         s, hats = problem.at_origin(float(np.exp(log_alpha)), level)
-        return float(np.log(problem.input.largest_decay(s, hats.m) / problem.decay))
+        return float(np.log(problem.channel_at(hats).largest_decay(s, hats.m) / problem.decay))
 
     low, high = -20.0, 0.0
     while gap(low) > 0.0:
@@ -36,5 +36,5 @@ def emergence_ratio(problem: StateEvolution, level: int = 2, accuracy: float = 1
 
 def largest_decay(problem: StateEvolution, alpha: float) -> float:
     """λ at which S becomes zero, in reduced units (4.6); trained directly, one that shrinks it a hundredfold."""
-    s, hats = problem.at_origin(alpha, 1)
-    return problem.input.largest_decay(s, hats.m)
+    s, hats = problem.at_origin(alpha, max(1, problem.origin_level))
+    return problem.channel_at(hats).largest_decay(s, hats.m)

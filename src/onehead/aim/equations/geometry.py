@@ -32,6 +32,7 @@ __all__ = [
     "pair_rule",
     "row_rule",
     "tied",
+    "tied_samples",
 ]
 
 Array = NDArray[np.float64]
@@ -440,6 +441,15 @@ def tied(tokens: int) -> Geometry:
     row = Row(columns=(Alike((2.0,), 1), Alike((1.0,), tokens - 1)), multiplicity=tokens)  # a token with itself first
     block = Pairs(select=select, sectors=(covariance,), on_lattice=tokens == 2)
     return Geometry(tokens=tokens, blocks=(block,), rows=(row,), unit=2.0, exposure=2.0)
+
+
+@lru_cache(maxsize=32)
+def tied_samples(tokens: int) -> Geometry:
+    """The same on sampled points throughout, as averages over more than the logits need them (P7)."""
+    known = tied(tokens)
+    (block,) = known.blocks
+    assert isinstance(block, Pairs)
+    return replace(known, blocks=(replace(block, on_lattice=False),))
 
 
 class LogitRule(NamedTuple):

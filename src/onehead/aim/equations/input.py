@@ -77,7 +77,15 @@ class InputChannel(ABC):
         return self
 
     def law(self, s: float) -> Law:
-        """rho_s of the reduced target."""
+        """rho_s of the reduced target; asked for again at the same s, it is the same object."""
+        known = self.__dict__.get("_law")
+        if known is not None and known[0] == s:
+            return known[1]  # type: ignore[no-any-return]
+        law = self._law_at(s)
+        self.__dict__["_law"] = (s, law)
+        return law
+
+    def _law_at(self, s: float) -> Law:
         if not 1e-20 < s / self.target_power < 1e13:
             raise OutsideDomain(f"the blur s = {s:.1e} of the target spectrum is out of any sensible range.")
         if self.scale == 1.0:
@@ -103,6 +111,14 @@ class InputChannel(ABC):
 
     @abstractmethod
     def _overlaps(self, hats: Hats, s: float) -> Overlaps: ...
+
+    @abstractmethod
+    def map_at(self, hats: Hats) -> tuple[SpectralMap, float]:
+        """The spectral map that hats lead to, and the rank, without the overlaps."""
+
+    @abstractmethod
+    def learned(self, where: SpectralMap, places: Array) -> Array:
+        """What the map has along eigenvectors of the target whose eigenvalues are ``places``: diagonal elements of S (P4)."""
 
     @abstractmethod
     def penalty(self, overlaps: Any) -> float:
@@ -215,6 +231,23 @@ class Thresholded(InputChannel):
             part.rank,
             SpectralMap(s, eps, part.cut, slope),
         )
+
+    def map_at(self, hats: Hats) -> tuple[SpectralMap, float]:
+        """c = mhat/Sigmahat, s = qhat/mhat², eps = 2λ/mhat; what passes the threshold, the width at most."""
+        s, eps = hats.q / hats.m**2, self.threshold(hats.m)
+        law = self.law(s)
+        rank, cut = law.mass_above(eps), eps
+        if rank > self.width:
+            rank, cut = self.width, max(eps, law.quantile_above(self.width))
+        return SpectralMap(s, eps, cut, hats.m / hats.sigma), rank
+
+    def learned(self, where: SpectralMap, places: Array) -> Array:
+        """c ∫ rho p_k (x - eps)_+, p_k the share of the atom in what lies at x, times their number (8.2, P4)."""
+        if where.s == 0.0:  # the target itself
+            return where.slope * places
+        law = self.law(where.s)
+        nodes = law.nodes(where.cut)
+        return np.asarray(where.slope * (law.shares(nodes, places) @ (nodes.mass * (nodes.x - where.eps))))
 
     def penalty(self, overlaps: Any) -> float:
         """λ Tr S/d."""
@@ -344,6 +377,14 @@ class Linear(InputChannel):
     @cached_property
     def _mean(self) -> float:
         return self.scale * self.target.mean
+
+    def map_at(self, hats: Hats) -> tuple[SpectralMap, float]:
+        """c = mhat/D, no threshold, full rank."""
+        return SpectralMap(hats.q / hats.m**2, 0.0, self.lowest, hats.m / self._denominator(hats.sigma)), 1.0
+
+    def learned(self, where: SpectralMap, places: Array) -> Array:
+        """c λ_k: every eigenvalue is shrunk alike."""
+        return where.slope * places
 
     def penalty(self, overlaps: Any) -> float:
         """λ Tr S²/d."""

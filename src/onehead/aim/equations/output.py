@@ -8,7 +8,7 @@ In the coordinates u of `onehead.aim.equations.geometry`, with covariance C,
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, ClassVar, NamedTuple, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,6 +105,8 @@ class ProxMemory:
     follow: bool
     points: tuple[Array, ...] | None = None  # an array per block
     averages: Any = None  # over these points
+    parts: Any = None  # the same by independent parts, where they come with them
+    whole: bool = False  # whether they are all that there is to know
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +117,8 @@ class OutputChannel:
     to jump between minima, which Stein forms see and derivatives do not.
     """
 
+    rough: ClassVar[bool] = False  # whether a coarse rule is enough for derivatives of the loss on fresh samples
+
     loss: Loss
     geometry: Geometry
     label_power: float
@@ -124,6 +128,16 @@ class OutputChannel:
     def even(self, q: float, m: float) -> tuple[float, ...]:
         """The overlaps of a map that is alike in all its sectors, of which it has one."""
         return q, m
+
+    @property
+    def label(self) -> tuple[float, ...]:
+        """The overlaps of a map whose logits are those of the labels, noise and all."""
+        return self.even(self.label_power, self.label_power)
+
+    def shrunk(self, c: float, reach: tuple[float, ...]) -> tuple[float, ...]:
+        """The overlaps of c P, P being what a map can hold of the target, given by its power (8.1)."""
+        (power,) = reach
+        return self.even(c * c * power, c * power)
 
     def convex_at(self, sigma: float) -> bool:
         """Whether every prox has one minimum (2.7)."""
@@ -196,13 +210,18 @@ class OutputChannel:
             sums = self._prox_sums(block, rule, points, state, (mode, detail, recall))
             found.append(block.multiplicity * sums[:, :8])
             worst = max(worst, float(sums[:, 8].max()))
+        self._check_gradient(worst, q, m, sigma)
+        return found
+
+    @staticmethod
+    def _check_gradient(worst: float, q: float, m: float, sigma: float) -> None:
+        """Refuse averages over proximal points that are not minima."""
         if not worst < GRADIENT_TOLERANCE:
             raise NotConverged(
                 f"a proximal step kept a gradient of {worst:.1e} at q = {q:.4g}, m = {m:.4g}, Sigma = {sigma:.4g}; "
                 "try a larger weight_decay.",
                 residual=worst,
             )
-        return found
 
     def _recalled(self, memory: ProxMemory, labels: tuple[Array, ...]) -> tuple[int, tuple[Array, ...]]:
         """Whether to keep proximal points (1) or to begin from them as well (2), and where they are: one for each label of a node.
@@ -286,17 +305,35 @@ class OutputChannel:
         if self._paired(block):
             return self._pair_sums(block, rule, points, state, modes)
         (q, m, sigma), Q = state, self.label_power
-        where = (np.sqrt(Q), m / Q, np.sqrt(max(q - m * m / Q, 0.0)), sigma)
+        return self._kernel_sums(
+            block, rule, points, (np.sqrt(Q), m / Q, np.sqrt(max(q - m * m / Q, 0.0)), sigma), modes
+        )
+
+    def _kernel_sums(
+        self,
+        block: Block,
+        rule: LogitRule,
+        points: Array,
+        where: tuple[float, float, float, float],
+        modes: tuple[int, int, int],
+        *,
+        each: bool = False,
+    ) -> Array:
+        """The same on nodes that are put ``where`` they belong: label times the first, the learner's from the second and third.
+
+        A row of the answer is a slice of the nodes, or ``each`` of them.
+        """
+        length = 1 if each else block.slice
         at = (*where, *modes)
         before: tuple[Any, ...]
         if self.loss.hard:
             before = (self.loss.compiled, block.select, block.metric)
-            return sliced(hard_sums, 9, block.slice, before, (*rule, points), (*where, *modes[1:]))
+            return sliced(hard_sums, 9, length, before, (*rule, points), (*where, *modes[1:]))
         kernel: Any = prox_sums
         before = (self.loss.compiled, self.loss.compiled_response, block.select)
         if block.is_pair or block.is_line:
             kernel, before = pair_sums if block.is_pair else line_sums, (self.loss.compiled_pair,)
-        return sliced(kernel, 9, block.slice, (*before, block.metric, block.row_fits), (*rule, points), at)
+        return sliced(kernel, 9, length, (*before, block.metric, block.row_fits), (*rule, points), at)
 
     def continuation_error(self, q: float, m: float) -> float:
         """Relative error of continuing rows to longer ones, as seen on sums whose values are known at every length (L3).

@@ -29,16 +29,16 @@ def plateau_of(problem: StateEvolution, *, coarse: bool = False) -> Shrunk:
 
     Any map has m <= sqrt(q) sqrt(P²), and the loss falls with m, so that none does better than c P.
     """
-    return _plateau(problem.output, problem.input.reachable_power, coarse)
+    return _plateau(problem.output, problem.reach, problem.input.reachable_power, coarse)
 
 
 @lru_cache(maxsize=256)
-def _plateau(output: OutputChannel, power: float, coarse: bool) -> Shrunk:
+def _plateau(output: OutputChannel, reach: tuple[float, ...], power: float, coarse: bool) -> Shrunk:
     """The same; weight decay plays no part."""
     from scipy.optimize import minimize_scalar  # noqa: PLC0415
 
     def loss(c: float, coarse: bool, name: str | None = None) -> float:
-        return output.fresh_loss(*output.even(c * c * power, c * power), coarse=coarse, loss=name)
+        return output.fresh_loss(*output.shrunk(c, reach), coarse=coarse, loss=name)
 
     c = 1.0 if power > 0.0 else 0.0
     if output.label_power > power > 0.0:

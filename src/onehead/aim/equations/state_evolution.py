@@ -6,23 +6,38 @@ then β S. The two channels (`input`, `output`) hold the equations themselves; t
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.equations.geometry import geometry_of
+from onehead.aim.equations.geometry import geometry_of, tied_samples
 from onehead.aim.equations.input import InputChannel
+from onehead.aim.equations.leading import directions_of, leading_count, led, seen_by
+from onehead.aim.equations.leading_output import LeadingOutput
 from onehead.aim.equations.output import OutputChannel, ProxMemory
 from onehead.aim.equations.sectors import Consistent, SectorLinear, SectorOutput
 from onehead.aim.equations.separability import separability
-from onehead.aim.equations.unknowns import INFINITE, Hats, Labels, Overlaps, SectorHats, SectorOverlaps, SpectralMap
+from onehead.aim.equations.unknowns import (
+    INFINITE,
+    AnyHats,
+    AnyOverlaps,
+    Hats,
+    Labels,
+    LeadingHats,
+    LeadingOverlaps,
+    Overlaps,
+    SectorHats,
+    SectorOverlaps,
+    SpectralMap,
+)
 from onehead.aim.equations.untied import CHANNELS
 from onehead.aim.losses import loss_on
+from onehead.aim.targets import Discrete
 from onehead.aim.task import Learner, Task
 from onehead.errors import InvalidArgument
 
-__all__ = ["SectorEvolution", "StateEvolution", "Units"]
+__all__ = ["LeadingEvolution", "SectorEvolution", "StateEvolution", "Units"]
 
 MOST_COUPLED = (
     3  # rows that share logits and have hard labels: every combination of labels is summed over, T^T of them (U7)
@@ -88,11 +103,19 @@ class StateEvolution:
             width=learner.width,
             unit=geometry.unit,
         )
+        power = task.beta0**2 * task.target.second_moment + 0.5 * noise
+        if count := leading_count(task, learner):
+            known = directions_of(task, count)
+            exact = LeadingOutput(
+                loss=loss,
+                geometry=tied_samples(task.tokens),
+                label_power=power,
+                branch=learner.branch,
+                directions=known,
+            )
+            return LeadingEvolution(channel, exact, noise, units)
         output = (SectorOutput if two else OutputChannel)(
-            loss=loss,
-            geometry=geometry,
-            label_power=task.beta0**2 * task.target.second_moment + 0.5 * noise,
-            branch=learner.branch,
+            loss=loss, geometry=geometry, label_power=power, branch=learner.branch
         )
         return (SectorEvolution if two else cls)(channel, output, noise, units)
 
@@ -130,7 +153,61 @@ class StateEvolution:
     ) -> tuple[Hats, Overlaps]:
         """One turn of the equations: overlaps -> hats -> overlaps."""
         hats = self.output.hats(*state, level=level, twin=twin, memory=memory).times(alpha)
-        return hats, self.input.overlaps(hats)
+        return hats, self.overlaps_of(hats)
+
+    def overlaps_of(self, hats: Any) -> Any:
+        """The input half of a turn: hats -> overlaps."""
+        return self.input.overlaps(hats)
+
+    def beside(self, hats: Any, near: Any) -> Any:
+        """Overlaps whose unknowns are told elsewhere: rank, trace and spectral map at hats close to those of ``near``."""
+        return self.overlaps_of(hats)
+
+    def hats_of(self, q: float, m: float, sigma: float, effective: Sequence[float]) -> Any:
+        """Hats from numbers; ``effective`` eigenvalues, in units of the target, are those of leading directions."""
+        return Hats(q, m, sigma)
+
+    def channel_at(self, hats: AnyHats | AnyOverlaps) -> InputChannel:
+        """The input channel as it is where the output channel gave these hats, or the map has these overlaps."""
+        return self.input
+
+    def limit(self, overlaps: Overlaps) -> Any:
+        """The overlaps of a limit in which labels are fitted exactly (4.1, 4.4)."""
+        return overlaps
+
+    def state_of(self, y: NDArray[np.float64]) -> Sequence[float]:
+        """The state of the numbers that are solved for: of logarithms."""
+        return np.exp(y).tolist()  # type: ignore[no-any-return]
+
+    @property
+    def nudges(self) -> NDArray[np.float64]:
+        """Small changes of the numbers that are solved for; smaller m and larger q stay inside m² <= q Q0."""
+        return np.array([1e-3, -1e-3, 1e-3])
+
+    @property
+    def relaxes(self) -> bool:
+        """Whether a solution can be reached by letting λ fall from where the map vanishes."""
+        return self.input.relaxes
+
+    @property
+    def by_sigma(self) -> bool:
+        """Whether the equations can be solved at a given Sigma."""
+        return self.input.by_sigma
+
+    @property
+    def reach(self) -> tuple[float, ...]:
+        """What a map can hold of the target, as an average over fresh samples knows it: its power (8.1)."""
+        return (self.input.reachable_power,)
+
+    @property
+    def leading(self) -> int:
+        """Leading directions that are averaged exactly (P8)."""
+        return 0
+
+    @property
+    def origin_level(self) -> int:
+        """Rule on which it is found out whether the map is zero: a coarse one where points are sampled."""
+        return 0 if self.output.geometry.sampled else 1
 
     def inside(self, logs: NDArray[np.float64]) -> NDArray[np.float64]:
         """Keep m² <= q Q0, which extrapolation can violate, of (log q, log m) and what follows them."""
@@ -141,6 +218,10 @@ class StateEvolution:
     def zero(self) -> Overlaps:
         """The overlaps of no map."""
         return Overlaps(0.0, 0.0, 0.0, 0.0, 0.0, SpectralMap(0.0, 0.0, 0.0, 0.0))
+
+    def zero_at(self, hats: Any) -> Any:
+        """The same where the output channel gave these hats."""
+        return self.zero
 
     @property
     def isotropic(self) -> "StateEvolution | None":
@@ -240,3 +321,120 @@ class SectorEvolution(StateEvolution):
     def even(self, logs: NDArray[np.float64]) -> NDArray[np.float64]:
         """The state in which both sectors are like this one."""
         return np.repeat(logs, 2)
+
+    def limit(self, overlaps: Overlaps) -> SectorOverlaps:
+        """Alike in both sectors."""
+        return self.zero.at(*np.repeat(overlaps.state, 2).tolist())
+
+    @property
+    def nudges(self) -> NDArray[np.float64]:
+        """The same in both sectors."""
+        return np.repeat(super().nudges, 2)
+
+
+@dataclass(frozen=True)
+class LeadingEvolution(StateEvolution):
+    """The equations of a head whose target has leading directions, averaged exactly (P1)."""
+
+    output: LeadingOutput
+
+    @property
+    def leading(self) -> int:
+        """K."""
+        return len(self.output.directions.told)
+
+    @property
+    def origin_level(self) -> int:
+        """The rule of thresholds: what has emerged must be found again on a fine one."""
+        return 2
+
+    def hats_of(self, q: float, m: float, sigma: float, effective: Sequence[float]) -> LeadingHats:
+        """Hats and effective eigenvalues."""
+        return LeadingHats(q, m, sigma, tuple(self.units.beta0 * value / self.root for value in effective))
+
+    def channel_at(self, hats: Any) -> InputChannel:
+        """The one with effective eigenvalues in the place of the leading ones (P4)."""
+        return seen_by(self.input, hats.effective)
+
+    def overlaps_of(self, hats: LeadingHats) -> LeadingOverlaps:
+        """Overlaps of the map, told apart in leading directions and the rest (P4)."""
+        channel = self.channel_at(hats)
+        return led(channel, channel.overlaps(Hats(*hats[:3])), hats.effective, self.output.directions)
+
+    def beside(self, hats: LeadingHats, near: LeadingOverlaps) -> LeadingOverlaps:
+        """Rank and spectral map alone, without integrals over the law."""
+        where, rank = self.channel_at(hats).map_at(Hats(*hats[:3]))
+        return near._replace(rank=rank, map=where, effective=hats.effective)
+
+    def limit(self, overlaps: Overlaps) -> LeadingOverlaps:
+        """Labels that are fitted exactly are linear equations, in which effective eigenvalues are the target's own (P9)."""
+        return led(self.input, overlaps, self.output.directions.told, self.output.directions)
+
+    def state_of(self, y: NDArray[np.float64]) -> Sequence[float]:
+        """Of log q_b, an angle, strengths and log Sigma (P7)."""
+        return self.output.directions.state_of(y)
+
+    def inside(self, logs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Nothing to keep: any angle will do."""
+        return logs
+
+    @property
+    def nudges(self) -> NDArray[np.float64]:
+        """A larger q_b, a wider angle, all strengths, a larger Sigma."""
+        return np.array([1e-3, -1e-3, *self.leading * (1e-3,), 1e-3])
+
+    @property
+    def relaxes(self) -> bool:
+        """Never: the way there is by Gaussian logits."""
+        return False
+
+    @property
+    def by_sigma(self) -> bool:
+        """Nor at a given Sigma."""
+        return False
+
+    @property
+    def isotropic(self) -> StateEvolution:
+        """The same head with Gaussian logits."""
+        gaussian = OutputChannel(
+            loss=self.output.loss,
+            geometry=geometry_of("tied", "none", self.output.geometry.tokens),
+            label_power=self.label_power,
+            branch=self.output.branch,
+        )
+        return StateEvolution(self.input, gaussian, self.noise, self.units)
+
+    @property
+    def zero(self) -> LeadingOverlaps:  # type: ignore[override]
+        """The overlaps of no map."""
+        nothing, known = self.leading * (0.0,), self.output.directions
+        return LeadingOverlaps(0.0, 0.0, nothing, 0.0, 0.0, 0.0, SpectralMap(0.0, 0.0, 0.0, 0.0), known.told, known)
+
+    def zero_at(self, hats: LeadingHats) -> LeadingOverlaps:
+        """With the eigenvalues that are seen where nothing is learned (P6)."""
+        return self.zero._replace(effective=hats.effective)
+
+    def even(self, logs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The state in which leading directions are learned as well as all others."""
+        q, m, sigma = np.exp(logs).tolist()
+        return self.zero.at(*self.output.even(q, m), sigma).logs
+
+    def at_origin(self, alpha: float, level: int) -> tuple[float, LeadingHats]:  # type: ignore[override]
+        """The blur s of the first step from S = 0, and its hats (P6)."""
+        hats = self.output.at_origin(level).times(alpha)
+        return hats.q / hats.m**2, hats
+
+    @property
+    def reach(self) -> tuple[float, ...]:
+        """The power of what a map can hold of the rest, and its eigenvalues in the leading directions; none that is out of reach."""
+        lost = self.input.lost[0] / self.root
+        told = np.array(self.output.directions.told)
+        held = np.where([bool(np.any(np.isclose(one, lost, rtol=1e-9, atol=0.0))) for one in told], 0.0, told)
+        return max(self.input.reachable_power - float(held @ held), 0.0), *held.tolist()
+
+    @property
+    def root(self) -> float:
+        """sqrt d."""
+        target = self.input.target
+        assert isinstance(target, Discrete)
+        return float(np.sqrt(len(target.values)))

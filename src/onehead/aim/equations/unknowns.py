@@ -9,9 +9,12 @@ __all__ = [
     "INFINITE",
     "AnyHats",
     "AnyOverlaps",
+    "Directions",
     "Hats",
     "Interpolating",
     "Labels",
+    "LeadingHats",
+    "LeadingOverlaps",
     "Overlaps",
     "SectorHats",
     "SectorOverlaps",
@@ -19,6 +22,8 @@ __all__ = [
 ]
 
 INFINITE = float("inf")
+CLOSEST = 1.0 - 1e-9  # of a cosine
+STEP = 1e-4  # relative, for derivatives by differences
 
 
 class Hats(NamedTuple):
@@ -31,6 +36,15 @@ class Hats(NamedTuple):
     def times(self, alpha: float) -> "Hats":
         """Hats of α, from those per unit of α."""
         return Hats(alpha * self.q, alpha * self.m, alpha * self.sigma)
+
+    @property
+    def logs(self) -> NDArray[np.float64]:
+        """The same in logarithms."""
+        return np.log(self)
+
+    def at(self, logs: NDArray[np.float64]) -> "Hats":
+        """Those of other logarithms."""
+        return Hats(*np.exp(logs).tolist())
 
 
 class SpectralMap(NamedTuple):
@@ -71,6 +85,16 @@ class Overlaps(NamedTuple):
     def logs(self) -> NDArray[np.float64]:
         """The same in logarithms; a negative m counts as none."""
         return np.log([self.q, max(self.m, 1e-300), self.sigma])
+
+    @property
+    def pair_logs(self) -> NDArray[np.float64]:
+        """(log q, log m), also of no map."""
+        return np.log(np.maximum(self.pair, 1e-300))
+
+    @property
+    def steps(self) -> tuple[float, ...]:
+        """Relative steps of the overlaps that stay inside: a larger q, a smaller m."""
+        return STEP, -STEP
 
     def at(self, *state: float) -> Self:
         """The same at another state."""
@@ -115,6 +139,15 @@ class SectorHats(NamedTuple):
     def times(self, alpha: float) -> "SectorHats":
         """Hats of α, from those per unit of α."""
         return SectorHats(*(alpha * hat for hat in self))
+
+    @property
+    def logs(self) -> NDArray[np.float64]:
+        """The same in logarithms."""
+        return np.log(self)
+
+    def at(self, logs: NDArray[np.float64]) -> "SectorHats":
+        """Those of other logarithms."""
+        return SectorHats(*np.exp(logs).tolist())
 
 
 class SectorOverlaps(NamedTuple):
@@ -165,6 +198,16 @@ class SectorOverlaps(NamedTuple):
         """The same in logarithms; a negative m counts as none."""
         return np.log(np.maximum(self[:6], [0.0, 0.0, 1e-300, 1e-300, 0.0, 0.0]))
 
+    @property
+    def pair_logs(self) -> NDArray[np.float64]:
+        """Those of the overlaps alone, also of no map."""
+        return np.log(np.maximum(self.pair, 1e-300))
+
+    @property
+    def steps(self) -> tuple[float, ...]:
+        """Relative steps of the overlaps that stay inside, in both sectors."""
+        return STEP, STEP, -STEP, -STEP
+
     def at(self, *state: float) -> Self:
         """The same at another state."""
         return self._replace(**dict(zip(self._fields[:6], state, strict=True)))  # type: ignore[arg-type]
@@ -180,8 +223,123 @@ class SectorOverlaps(NamedTuple):
         return float(np.mean(m_hat * m - sigma_hat * q + 0.5 * q_hat * sigma))
 
 
-AnyHats = Hats | SectorHats
-AnyOverlaps = Overlaps | SectorOverlaps
+class Directions(NamedTuple):
+    """Leading directions of a target (P1): its eigenvalues there over sqrt d, ``told``, and what the others leave of Q0, ``rest``."""
+
+    told: tuple[float, ...]
+    rest: float
+
+    def state_of(self, y: NDArray[np.float64]) -> tuple[float, ...]:
+        """(q_b, m_b, strengths, Sigma) from the numbers that are solved for: log q_b, the angle, strengths, log Sigma (P7)."""
+        q, sigma = float(np.exp(y[0])), float(np.exp(y[-1]))
+        return q, float(np.tanh(y[1]) * np.sqrt(q * self.rest)), *y[2:-1].tolist(), sigma
+
+    def angle(self, q: float, m: float) -> float:
+        """artanh of the cosine between the rest of the map and the rest of the target; none where one of them has no rest."""
+        size = float(np.sqrt(max(q, 0.0) * self.rest))
+        return float(np.arctanh(np.clip(m / size, -CLOSEST, CLOSEST))) if size > 0.0 else 0.0
+
+
+class LeadingHats(NamedTuple):
+    """The conjugate unknowns, and the eigenvalues that the input channel sees in the leading directions, over sqrt d (P3)."""
+
+    q: float
+    m: float
+    sigma: float
+    effective: tuple[float, ...]
+
+    def times(self, alpha: float) -> "LeadingHats":
+        """Hats of α, from those per unit of α; effective eigenvalues are ratios."""
+        return LeadingHats(alpha * self.q, alpha * self.m, alpha * self.sigma, self.effective)
+
+    @property
+    def logs(self) -> NDArray[np.float64]:
+        """Logarithms of the hats, and the effective eigenvalues as they are."""
+        return np.array([*np.log(np.maximum(self[:3], 1e-300)), *self.effective])
+
+    def at(self, logs: NDArray[np.float64]) -> "LeadingHats":
+        """Those of other numbers."""
+        q, m, sigma = np.exp(logs[:3]).tolist()
+        return LeadingHats(q, m, sigma, tuple(logs[3:].tolist()))
+
+
+class LeadingOverlaps(NamedTuple):
+    """Overlaps where leading directions are told apart (P1).
+
+    ``q_b`` and ``m_b`` are what the rest of the map contributes to q and m, ``strengths`` its elements in the leading directions over
+    sqrt d; ``effective`` are the eigenvalues that the input channel saw there.
+    """
+
+    q_b: float
+    m_b: float
+    strengths: tuple[float, ...]
+    sigma: float
+    tau: float
+    rank: float
+    map: SpectralMap
+    effective: tuple[float, ...]
+    directions: Directions
+
+    @property
+    def q(self) -> float:
+        """Tr S²/d (P1)."""
+        return float(self.q_b + np.dot(self.strengths, self.strengths))
+
+    @property
+    def m(self) -> float:
+        """Tr S S*/d (P1)."""
+        return float(self.m_b + np.dot(self.strengths, self.directions.told))
+
+    @property
+    def pair(self) -> tuple[float, ...]:
+        """What an average over fresh samples depends on."""
+        return self.q_b, self.m_b, *self.strengths
+
+    @property
+    def state(self) -> tuple[float, ...]:
+        """What the equations are solved for."""
+        return *self.pair, self.sigma
+
+    @property
+    def sigmas(self) -> tuple[float, ...]:
+        """Sigma."""
+        return (self.sigma,)
+
+    @property
+    def logs(self) -> NDArray[np.float64]:
+        """The numbers that are solved for (P7)."""
+        return np.array([*self.pair_logs, np.log(self.sigma)])
+
+    @property
+    def pair_logs(self) -> NDArray[np.float64]:
+        """Those of the overlaps alone, also of no map."""
+        size, angle = np.log(max(self.q_b, 1e-300)), self.directions.angle(self.q_b, self.m_b)
+        return np.array([size, angle, *self.strengths])
+
+    @property
+    def steps(self) -> tuple[float, ...]:
+        """Relative steps of the overlaps that stay inside."""
+        return STEP, -STEP, *len(self.strengths) * (STEP,)
+
+    def at(self, *state: float) -> Self:
+        """The same at another state."""
+        q, m, *strengths, sigma = state
+        return self._replace(q_b=q, m_b=m, strengths=tuple(strengths), sigma=sigma)
+
+    @property
+    def none(self) -> "LeadingOverlaps":
+        """No map at all."""
+        nothing = (0.0,) * len(self.strengths)
+        return LeadingOverlaps(0.0, 0.0, nothing, 0.0, 0.0, 0.0, self.map, self.effective, self.directions)
+
+    def balance(self, hats: Any) -> float:
+        """mhat m - Sigmahat q + qhat Sigma/2, m being that with the target which the input channel saw (P5)."""
+        seen = self.m_b + np.dot(self.strengths, self.effective)
+        return float(hats.m * seen - hats.sigma * self.q + 0.5 * hats.q * self.sigma)
+
+
+AnyHats = Hats | SectorHats | LeadingHats
+AnyOverlaps = Overlaps | SectorOverlaps | LeadingOverlaps
 
 
 class Labels(NamedTuple):

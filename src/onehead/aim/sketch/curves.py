@@ -98,7 +98,7 @@ def sketch_ratios(
     >>> [round(error, 2) for error in drawn.column("test_error")]
     [0.14, 0.1]
     """
-    problem = StateEvolution.of(task, learner)
+    problem = StateEvolution.of(task, learner.gaussian)
     place = _place(learner.decay + 1e-9, problem, task, learner)
     kin = ("ratios", *_kind(task, learner), learner.decay == 0.0)
     problems = [(float(alpha), problem) for alpha in sorted(alphas, reverse=True)]
@@ -117,7 +117,7 @@ def sketch_decays(
     True
     """
     problems = [
-        (float(decay), StateEvolution.of(task, learner.changed(weight_decay=float(decay))))
+        (float(decay), StateEvolution.of(task, learner.changed(weight_decay=float(decay), leading=0)))
         for decay in sorted(decays, reverse=True)
     ]
     place = _place(alpha, problems[0][1], task, learner)
@@ -296,8 +296,7 @@ def _zero(problem: StateEvolution, alpha: float, x: float) -> Dot:
 def _limit(problem: StateEvolution, alpha: float, x: float, near: Overlaps) -> Dot:
     """The limit λ → 0⁺ below interpolation (4.1), or beyond recovery (4.4)."""
     test, clean = _errors(problem, near.pair)
-    at_label = problem.output.even(problem.label_power, problem.label_power)
-    floor = alpha * problem.output.fresh_loss(*at_label, coarse=True)
+    floor = alpha * problem.output.fresh_loss(*problem.output.label, coarse=True)
     return Dot(x=x, test_error=test, test_error_clean=clean, train_loss=floor, rank=near.rank, map=near.map)
 
 
@@ -311,7 +310,7 @@ def dot(task: Task, learner: Learner, alpha: float, *, patience: float = PATIENC
     >>> 0.6 < found.rank < 0.7
     True
     """
-    problem = StateEvolution.of(task, learner)
+    problem = StateEvolution.of(task, learner.gaussian)
     direct = problem.output.loss.hard or problem.isotropic is not None  # convex, or started from its twin; and slow
     near = [alpha] if direct else [4.0 * alpha, 2.0 * alpha, 1.4 * alpha, alpha]
     drawn = sketch_ratios(task, learner, near, full=False, patience=patience)
@@ -327,7 +326,7 @@ def sketch_top(task: Task, learner: Learner, alpha: float) -> float:
     >>> 1.5 < sketch_top(Task(), Learner(), 0.5) < 2.5
     True
     """
-    problem = StateEvolution.of(task, learner)
+    problem = StateEvolution.of(task, learner.gaussian)
     s, hats = problem.at_origin(alpha, RULE)
     return problem.units.own_decay(problem.input.largest_decay(s, hats.m))
 
@@ -351,7 +350,7 @@ def sketch_marks(task: Task, learner: Learner) -> Marks:
     >>> round(sketch_marks(Task(), Learner()).interpolation, 4)
     0.1535
     """
-    problem = StateEvolution.of(task, learner)
+    problem = StateEvolution.of(task, learner.gaussian)
     try:
         fitted = problem.interpolation
     except SolveError:
@@ -374,4 +373,4 @@ def sketch_plateau(task: Task, learner: Learner) -> Shrunk:
     >>> round(sketch_plateau(Task(), Learner()).test_error, 2)
     0.07
     """
-    return plateau_of(StateEvolution.of(task, learner), coarse=True)
+    return plateau_of(StateEvolution.of(task, learner.gaussian), coarse=True)

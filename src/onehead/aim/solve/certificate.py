@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.equations.emergence import is_zero
+from onehead.aim.equations.leading import kurtosis_left
 from onehead.aim.equations.output import ProxMemory
 from onehead.aim.equations.state_evolution import StateEvolution
-from onehead.aim.equations.unknowns import INFINITE, AnyHats, AnyOverlaps, Hats, Overlaps, SpectralMap
+from onehead.aim.equations.unknowns import INFINITE, AnyHats, AnyOverlaps, Hats, SpectralMap
 from onehead.aim.solve.doubt import Doubt, doubt_of_limit, doubt_of_zero, stated_errors
 from onehead.aim.solve.iterate import Vector
 from onehead.aim.solve.solver import VISIBLE_SWITCH, Solution, solve
@@ -70,7 +71,9 @@ def _solved(problem: StateEvolution, solution: Solution) -> Numbers:
     overlaps, hats, alpha, output = solution.overlaps, solution.hats, solution.alpha, problem.output
     state, sigma = overlaps.state, overlaps.sigma
     there = ProxMemory(follow=True, points=solution.memory.points)  # every prox is at its minimum already
-    full = output.averages(*state, level=solution.level, detail=2, memory=there)
+    full = solution.memory.averages
+    if not solution.memory.whole:
+        full = output.averages(*state, level=solution.level, detail=2, memory=there)
     penalty = problem.input.penalty(overlaps)
     train = alpha * full.loss + penalty
     # the same by the other form (2.4): the Moreau envelope plus a combination of the six scalars, which equals half of
@@ -79,7 +82,7 @@ def _solved(problem: StateEvolution, solution: Solution) -> Numbers:
     other -= (problem.input.degree - 1) * penalty
     switch = output.switch_mass(*state, level=solution.level)
     stein, from_trace = (output.hats_of(full, *state, derivative=derivative).sigma for derivative in (False, True))
-    spectral = problem.input.replicon(overlaps, hats)
+    spectral = problem.channel_at(overlaps).replicon(overlaps, hats)
     replicon = None
     if spectral is not None:
         replicon = output.geometry.unit * alpha / sigma**2 * full.trace_square * spectral
@@ -133,7 +136,7 @@ def _not_emerged(problem: StateEvolution, alpha: float) -> Numbers:
     """S = 0: weight decay keeps the map at zero (4.6)."""
     s, hats = problem.at_origin(alpha, ORIGIN)
     eps = problem.input.unit * problem.decay / hats.m
-    overlaps = problem.zero._replace(map=SpectralMap(s, eps, eps, 0.0))
+    overlaps = problem.zero_at(hats)._replace(map=SpectralMap(s, eps, eps, 0.0))
     hats = Hats(hats.q, hats.m, INFINITE)
     certificate = AimCertificate(status="not emerged: S = 0 is the minimum", kind=problem.output.loss.kind)
     certificate = _with_errors(problem, certificate, alpha, doubt_of_zero(problem, alpha, ORIGIN, overlaps, hats))
@@ -152,13 +155,12 @@ def _limit(problem: StateEvolution, alpha: float) -> Numbers | None:
             f"below alpha = {problem.interpolation:.4g} the limit λ → 0⁺ of self-attention that sees its own logit is not known; give "
             "weight_decay a small positive number, or use attention cross or mask strict."
         )
-    at_label = problem.output.even(problem.label_power, problem.label_power)
-    floor = alpha * problem.output.fresh_loss(*at_label)
+    floor = alpha * problem.output.fresh_loss(*problem.output.label)
     if alpha >= problem.recovery:
         status = "perfect recovery: S equals the target; sigma and the hats have no finite limit"
         kind, warnings = _narrow(problem.output.loss.kind, narrow=problem.narrow_recovery)
         certificate = AimCertificate(status=status, kind=kind, warnings=warnings)
-        return _of_limit(problem, alpha, problem.input.recovered, floor, certificate)
+        return _of_limit(problem, alpha, problem.limit(problem.input.recovered), floor, certificate)
     threshold, state = problem.input.interpolation(problem.labels)
     if alpha > threshold * (1.0 + 1e-12):
         return None
@@ -167,7 +169,7 @@ def _limit(problem: StateEvolution, alpha: float) -> Numbers | None:
     status = "interpolating: every training label is fitted; sigma is infinite and the hats vanish"
     kind, warnings = _narrow(problem.output.loss.kind, narrow=problem.input.narrow(state.overlaps.rank))
     certificate = AimCertificate(status=status, kind=kind, residual=state.residual, warnings=warnings)
-    return _of_limit(problem, alpha, state.overlaps, floor, certificate)
+    return _of_limit(problem, alpha, problem.limit(state.overlaps), floor, certificate)
 
 
 def _check_limit_of_hard_labels(problem: StateEvolution, alpha: float) -> None:
@@ -186,7 +188,7 @@ def _check_limit_of_hard_labels(problem: StateEvolution, alpha: float) -> None:
 
 
 def _of_limit(
-    problem: StateEvolution, alpha: float, overlaps: Overlaps, train: float, certificate: AimCertificate
+    problem: StateEvolution, alpha: float, overlaps: AnyOverlaps, train: float, certificate: AimCertificate
 ) -> Numbers:
     """Numbers of a limit in which the hats have none, with their errors."""
     lost = Hats(INFINITE, INFINITE, INFINITE)
@@ -199,9 +201,9 @@ def _narrow(kind: Kind, *, narrow: bool) -> tuple[Kind, tuple[str, ...]]:
     return ("heuristic", (NARROW,)) if narrow else (kind, ())
 
 
-def with_caution(certificate: AimCertificate, task: Task) -> AimCertificate:
+def with_caution(certificate: AimCertificate, task: Task, leading: int = 0) -> AimCertificate:
     """Say when the target itself breaks an assumption: many tokens beside its dimension, or logits that are not Gaussian."""
-    return _with_kurtosis(_with_length(certificate, task), task)
+    return _with_kurtosis(_with_length(certificate, task), task, leading)
 
 
 def _with_length(certificate: AimCertificate, task: Task) -> AimCertificate:
@@ -216,14 +218,17 @@ def _with_length(certificate: AimCertificate, task: Task) -> AimCertificate:
     return replace(certificate, warnings=(*certificate.warnings, caution))
 
 
-def _with_kurtosis(certificate: AimCertificate, task: Task) -> AimCertificate:
-    """A few large eigenvalues; what remains of the theory is a conjecture."""
-    kurtosis = task.target.excess_kurtosis
+def _with_kurtosis(certificate: AimCertificate, task: Task, leading: int) -> AimCertificate:
+    """Say when the target breaks the assumption of Gaussian logits beyond its leading directions; what remains is a conjecture.
+
+    So is what leading directions make of the claims of the paper: derived, and held against training.
+    """
+    kurtosis = kurtosis_left(task, leading)
+    kind: Kind = "conjecture" if certificate.kind == "claim" else certificate.kind
     if kurtosis < FAR_FROM_GAUSSIAN:
-        return certificate
+        return replace(certificate, kind=kind) if leading else certificate
     caution = (
         f"a few large {task.value}s make single logits far from Gaussian (excess kurtosis {kurtosis:.2g}, at any dimension); "
         "heads trained on power laws had an excess error 6 to 36 % above the prediction, at every dimension tried"
     )
-    kind: Kind = "conjecture" if certificate.kind == "claim" else certificate.kind
     return replace(certificate, kind=kind, warnings=(*certificate.warnings, caution))

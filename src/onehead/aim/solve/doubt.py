@@ -12,7 +12,7 @@ import numpy as np
 
 from onehead.aim.equations.output import Averages, ProxMemory, of_parts
 from onehead.aim.equations.state_evolution import StateEvolution
-from onehead.aim.equations.unknowns import AnyHats, AnyOverlaps, Hats, Overlaps
+from onehead.aim.equations.unknowns import AnyHats, AnyOverlaps, Hats
 from onehead.aim.solve.iterate import Attempt, Vector, turn_once
 from onehead.errors import SolveError
 
@@ -37,6 +37,12 @@ class Slopes(NamedTuple):
 
     turn: Vector
     hats: Vector
+
+    @property
+    def secants(self) -> tuple[tuple[Vector, Vector], ...]:
+        """Differences of iterates and of their residuals, one per unknown: a first step that is Newton's."""
+        step = 1e-3 * np.eye(len(self.turn))
+        return tuple((along, self.turn @ along - along) for along in step)
 
     @property
     def response(self) -> Vector:
@@ -84,19 +90,17 @@ class Doubt:
         return max(self.error(lambda at, k=k: float(_logs(at)[k])) for k in range(len(self.found.overlaps.pair)))  # type: ignore[misc]
 
 
-def slopes_at(problem: StateEvolution, attempt: Attempt) -> Slopes:
+def slopes_at(problem: StateEvolution, alpha: float, y: Vector) -> Slopes:
     """F' and the slopes of the hats, by differences on the coarsest rule, every prox kept in its minimum."""
-    y, memory = attempt.state, ProxMemory(follow=True)
+    memory = ProxMemory(follow=True)
 
     def at(state: Vector) -> tuple[Vector, Vector]:
-        hats, overlaps = turn_once(problem, attempt.alpha, state, 0, memory=memory)
-        return overlaps.logs, np.log(hats)
+        hats, overlaps = turn_once(problem, alpha, state, 0, memory=memory)
+        return overlaps.logs, hats.logs
 
     centre = at(y)
     turn, hats = np.empty((y.size, y.size)), np.empty((y.size, y.size))
-    for k, change in enumerate(
-        np.repeat((1e-3, -1e-3, 1e-3), y.size // 3)
-    ):  # smaller m and larger q stay inside m² <= q Q0
+    for k, change in enumerate(problem.nudges):
         moved = y.copy()
         moved[k] += change
         there = at(moved)
@@ -111,7 +115,7 @@ def doubt_of(problem: StateEvolution, attempt: Attempt, slopes: Slopes) -> Doubt
 
 def _logs(at: Alternative) -> Vector:
     """log q and log m."""
-    return np.log(np.maximum(at.overlaps.pair, 1e-300))
+    return at.overlaps.pair_logs
 
 
 @dataclass(frozen=True)
@@ -141,25 +145,43 @@ class _Looking:
         if off > 0.0:
             others.append(self._by(attempt.memory.averages.stretched(off)))
         kept = attempt.memory if attempt.memory.follow or output.loss.hard else None
-        pieces = output.parts(*at, level=level, memory=kept)
+        pieces = attempt.memory.parts or output.parts(*at, level=level, memory=kept)
         parts, jumps = [self._by(piece) for piece in pieces], False
         if not (output.jumps or output.convex_at(*attempt.overlaps.sigmas) or output.narrow_angle(*pair)):
-            stein = [self._by(piece, derivative=False) for piece in pieces]
-            gaps = np.array([_logs(one) - _logs(other) for one, other in zip(stein, parts, strict=True)])
+            gaps = np.array([self._between(piece, part) for piece, part in zip(pieces, parts, strict=True)])
             gap, error = gaps.mean(axis=0), gaps.std(axis=0, ddof=1) / np.sqrt(len(gaps))
             jumps = bool(np.any(np.abs(gap) > SURE * error))
             others.append(self._moved(np.pad(gap, (0, len(at) - len(gap))), attempt.hats, found.envelope))
         return Doubt(found, tuple(parts), tuple(others), jumps)
+
+    def _between(self, averages: Any, part: Alternative) -> Vector:
+        """How far the solution by the Stein forms of a part is from that by its derivatives."""
+        if self.problem.leading:
+            hats = [self._hats_by(averages, derivative) for derivative in (False, True)]
+            return (self.slopes.response @ (self._linear(hats[0]) - self._linear(hats[1])))[: len(_logs(part))]
+        return _logs(self._by(averages, derivative=False)) - _logs(part)
+
+    def _hats_by(self, averages: Any, derivative: bool) -> Any:
+        """Hats at the state found, by these averages."""
+        at = self.attempt.overlaps
+        return self.problem.output.hats_of(averages, *at.state, derivative=derivative).times(self.attempt.alpha)
+
+    def _linear(self, hats: Any) -> Vector:
+        """How far one turn leads that ends with these hats, to first order."""
+        # equal eigenvalues are seen alike, and their strengths cannot be told from the hats: the least of all changes
+        change = np.linalg.lstsq(self.slopes.hats, hats.logs - self.attempt.hats.logs, rcond=1e-9)[0]
+        return np.asarray(self.slopes.turn @ change)
 
     def _by(self, averages: Averages, *, derivative: bool | None = None) -> Alternative:
         """The solution on the nodes that gave these averages at the state found."""
         output, at = self.problem.output, self.attempt.overlaps
         if derivative is None:
             derivative = output.use_derivatives(*at.pair)
-        hats = output.hats_of(averages, *at.state, derivative=derivative).times(self.attempt.alpha)
-        envelope = averages.envelope(at.sigma)
+        hats, envelope = self._hats_by(averages, derivative), averages.envelope(at.sigma)
+        if self.problem.leading:  # many parts, and a law of many atoms for each: to first order
+            return self._moved(self.slopes.response @ self._linear(hats), hats, envelope)
         try:
-            gap = self.problem.input.overlaps(hats).logs - self.attempt.state
+            gap = self.problem.overlaps_of(hats).logs - self.attempt.state
         except SolveError:
             return self._zero(envelope)
         return self._moved(self.slopes.response @ gap, hats, envelope)
@@ -167,12 +189,12 @@ class _Looking:
     def _moved(self, shift: Vector, hats: AnyHats, envelope: float) -> Alternative:
         """The solution moved by a shift of y, and the hats with it."""
         shift = np.clip(shift, -LARGEST, LARGEST)
-        moved = type(hats)(*np.exp(np.log(hats) + self.slopes.hats @ shift).tolist())
+        moved = hats.at(hats.logs + self.slopes.hats @ shift)
         try:
-            overlaps = self.problem.input.overlaps(moved)
+            overlaps = self.problem.beside(moved, self.attempt.overlaps)
         except SolveError:
             return self._zero(envelope)
-        state = np.exp(self.problem.inside(self.attempt.state + shift)).tolist()
+        state = self.problem.state_of(self.problem.inside(self.attempt.state + shift))
         return Alternative(overlaps.at(*state), moved, envelope)
 
     def _zero(self, envelope: float) -> Alternative:
@@ -195,19 +217,19 @@ def doubt_of_zero(problem: StateEvolution, alpha: float, level: int, overlaps: A
     return Doubt(found, (), others, jumps=False)
 
 
-def doubt_of_limit(overlaps: Overlaps, hats: Hats, residual: float) -> Doubt:
+def doubt_of_limit(overlaps: AnyOverlaps, hats: Hats, residual: float) -> Doubt:
     """A state that needs no proximal operator: it is as good as its equations are solved, and as integrals over spectra are."""
     shift = 1.0 + residual + SPECTRAL
     found = Alternative(overlaps, hats, 0.0)
     where = overlaps.map
     if where.s == 0.0:  # the target itself: nothing was integrated
         return Doubt(found, (), (), jumps=False)
-    moved = overlaps._replace(
-        q=overlaps.q * shift,
+    q, m, *others = overlaps.state
+    moved = overlaps.at(q * shift, m, *others)._replace(
         rank=overlaps.rank * shift,
         map=where._replace(s=where.s * shift, eps=where.eps * shift, slope=where.slope * shift),
     )
-    less = overlaps._replace(m=overlaps.m / shift)  # apart from the other: the two could cancel in an error
+    less = overlaps.at(q, m / shift, *others)  # apart from the other: the two could cancel in an error
     return Doubt(found, (), (found._replace(overlaps=moved), found._replace(overlaps=less)), jumps=False)
 
 
@@ -217,17 +239,21 @@ def stated_errors(problem: StateEvolution, alpha: float, doubt: Doubt) -> dict[s
 
     def carried(number: Callable[..., float]) -> float:
         """What the errors of q and m make of an average over fresh samples, to first order."""
-        if 0.0 in pair:
+        if pair[0] == 0.0:
             return 0.0
         here, slopes = number(*pair), []
-        for k, step in enumerate(np.repeat((1e-4, -1e-4), len(pair) // 2)):  # a larger q, a smaller m
+        for k, step in enumerate(doubt.found.overlaps.steps):
+            if pair[k] == 0.0:  # it can be nothing else
+                slopes.append(0.0)
+                continue
             moved = [x * (1.0 + step) if i == k else x for i, x in enumerate(pair)]
             slopes.append((number(*moved) - here) / (step * pair[k]))
         return doubt.error(lambda at: float(np.dot(slopes, at.overlaps.pair)))
 
     def on_fresh(**words: Any) -> float:
         """The error of an average loss over fresh samples: carried, and its own."""
-        return output.fresh_loss_error(*pair, **words) + carried(lambda *at: output.fresh_loss(*at, **words))
+        moved = words | ({"coarse": True} if output.rough else {})
+        return output.fresh_loss_error(*pair, **words) + carried(lambda *at: output.fresh_loss(*at, **moved))
 
     to_own = units.own(1.0, 1.0)
     numbers: dict[str, Callable[[Alternative], float]] = {

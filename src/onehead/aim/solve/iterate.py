@@ -21,6 +21,7 @@ Vector = NDArray[np.float64]
 Secants = tuple[tuple[Vector, Vector], ...]
 
 TOLERANCE = 3e-7
+MEMORY = 5  # differences that the acceleration keeps; with leading directions as many as there are unknowns
 
 
 class Opposed(OutsideDomain):
@@ -61,7 +62,7 @@ def turn_once(
     memory: ProxMemory | None = None,
 ) -> tuple[Hats, Overlaps]:
     """One turn of the equations: overlaps -> hats -> overlaps."""
-    state = np.exp(y).tolist()
+    state = problem.state_of(y)
     if state[0] == 0.0:
         raise OutsideDomain("the iterate ran into the zero map.")
     return problem.turn(state, alpha, level=level, twin=twin, memory=memory)
@@ -96,6 +97,7 @@ def at_alpha(
         # a point that follows its minimum and loses it moves on once and for all: give such moves time to die out
         patience=80 if memory.follow else 16,
         project=problem.inside,
+        memory=max(MEMORY, 3 + problem.leading),
         secants=secants,
     )
     hats, overlaps = last["step"]

@@ -11,13 +11,14 @@ from onehead.aim.equations.plateau import plateau_of
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import AnyHats, AnyOverlaps
 from onehead.aim.solve.continuation import polish, relax, walk
-from onehead.aim.solve.doubt import Doubt, doubt_of, slopes_at
+from onehead.aim.solve.doubt import Doubt, Slopes, doubt_of, slopes_at
 from onehead.aim.solve.iterate import Attempt, Opposed, Secants, Vector, at_alpha
 from onehead.errors import NotConverged, OutsideDomain, SolveError
 
 __all__ = ["VISIBLE_SWITCH", "Solution", "guesses", "solve"]
 
 COARSE_TOLERANCE = 1e-4  # on the coarsest rule; its own quadrature error is larger
+NEIGHBOUR = 1e-2  # of a state of Gaussian logits, which differs from the one looked for by more
 FINE_ENOUGH = 5e-5  # relative error of q and m at which no finer rule is tried: about as much in the test error
 VISIBLE_SWITCH = 1e-4  # below this mass the two branches agree within about 2e-4 (2.7)
 FAR = (
@@ -62,6 +63,12 @@ def solve(problem: StateEvolution, alpha: float, start: Vector | None = None) ->
 def _refined(problem: StateEvolution, alpha: float, state: Vector, secants: Secants, used: int) -> Solution:
     """Finer rules, until one is fine enough."""
     solution: Solution | None = None
+    slopes: Slopes | None = None
+    if (
+        problem.leading
+    ):  # one rule follows, whose points are many: with the slopes of the coarse one few turns are enough
+        slopes = slopes_at(problem, alpha, state)
+        secants = slopes.secants
     for level in problem.output.geometry.levels:
         try:
             attempt = _at_level(problem, alpha, state, level, secants)
@@ -70,7 +77,8 @@ def _refined(problem: StateEvolution, alpha: float, state: Vector, secants: Seca
                 raise
             break  # the coarser rule has an answer, and its error estimate
         used += attempt.evaluations
-        slopes = slopes_at(problem, attempt)
+        if slopes is None or not problem.leading:
+            slopes = slopes_at(problem, alpha, attempt.state)
         doubt = doubt_of(problem, attempt, slopes)
         if attempt.memory.follow and doubt.relative > NO_ANSWER:
             raise _lost(alpha, NotConverged("an error larger than the answer", residual=attempt.residual))
@@ -103,21 +111,23 @@ def _hops(problem: StateEvolution, attempt: Attempt) -> bool:
     return not output.geometry.sampled and output.switch_mass(*attempt.overlaps.state, level=0) > VISIBLE_SWITCH
 
 
-def _coarse(problem: StateEvolution, alpha: float, start: Vector | None) -> tuple[Vector, Secants, int]:
+def _coarse(
+    problem: StateEvolution, alpha: float, start: Vector | None, tolerance: float = COARSE_TOLERANCE
+) -> tuple[Vector, Secants, int]:
     """A state close to the solution, on the coarsest rule, by whichever route gets there."""
     for guess in _starts(problem, alpha, start):
         try:
-            found = at_alpha(problem, alpha, guess, 0, tolerance=COARSE_TOLERANCE)
+            found = at_alpha(problem, alpha, guess, 0, tolerance=tolerance)
         except Opposed:
             raise
         except SolveError:
             continue
         return found.state, found.secants, found.evaluations
-    if problem.input.relaxes:
+    if problem.relaxes:
         with suppress(SolveError):
             return relax(problem, alpha, 0), (), 0
     try:
-        if not problem.input.by_sigma:
+        if not problem.by_sigma:
             raise NotConverged("no start led to one.")
         return walk(problem, alpha, 0), (), 0
     except SolveError as failure:
@@ -127,11 +137,11 @@ def _coarse(problem: StateEvolution, alpha: float, start: Vector | None) -> tupl
 def _at_level(problem: StateEvolution, alpha: float, state: Vector, level: int, secants: Secants) -> Attempt:
     """Solve on one rule: at fixed α, else by way of Sigma with every prox kept in its minimum, α or λ being the unknown."""
     routes: list[Callable[[], Attempt]] = [lambda: at_alpha(problem, alpha, state, level, secants=secants)]
-    if problem.input.by_sigma:
+    if problem.by_sigma:
         routes.append(lambda: polish(problem, alpha, state, level))
     else:
         routes.append(lambda: at_alpha(problem, alpha, state, level, memory=ProxMemory(follow=True)))
-    if problem.input.relaxes:
+    if problem.relaxes:
         routes.append(lambda: polish(problem, alpha, state, level, by_decay=True))
     failure: SolveError = NotConverged("the equations have several solutions far apart.")
     for route in routes:
@@ -168,7 +178,7 @@ def guesses(problem: StateEvolution, alpha: float, shrinkage: float) -> Iterator
     yield _plateau_guess(problem, alpha, shrinkage)
     if problem.input.emerges:  # the map of the first step from S = 0, with its own small Sigma
         with suppress(OutsideDomain):
-            yield problem.input.overlaps(problem.at_origin(alpha, 0)[1]).logs
+            yield problem.overlaps_of(problem.at_origin(alpha, 0)[1]).logs
 
 
 def _starts(problem: StateEvolution, alpha: float, start: Vector | None) -> Iterator[Vector]:
@@ -177,7 +187,8 @@ def _starts(problem: StateEvolution, alpha: float, start: Vector | None) -> Iter
         yield start
     if problem.isotropic is not None:  # close, and solved by all routes there are
         with suppress(SolveError):
-            yield problem.even(_coarse(problem.isotropic, alpha, None)[0])
+            close = NEIGHBOUR if problem.leading else COARSE_TOLERANCE
+            yield problem.even(_coarse(problem.isotropic, alpha, None, close)[0])
     yield from guesses(problem, alpha, plateau_of(problem).c)
     descended = _descend(problem, alpha)
     if descended is not None:

@@ -57,7 +57,7 @@ def pass_messages(
     not given; ``first_sigma`` the Σ to begin with, 1.5/α if not given.
     """
     check_geometry(task)
-    problem, samples = StateEvolution.of(task, learner), instance.train
+    problem, samples = StateEvolution.of(task, learner.gaussian), instance.train
     d = samples.dim
     S: Array = np.zeros((d, d)) if start is None else learner.beta * start
     passed = iterate(
@@ -91,7 +91,7 @@ def state_evolution(
     the numbers (x, y). That keeps the fixed point and follows the way to it within a few percent, for
     an untied head within about a tenth.
     """
-    problem = StateEvolution.of(task, learner)
+    problem = StateEvolution.of(task, learner.gaussian)
     Q0 = problem.target_power
     units = problem.units.factors
     q, m, sigma = (float(value) for value in np.asarray(start) * units)

@@ -116,7 +116,7 @@ class Yardstick:
 
     def __init__(self, task: Task) -> None:
         check_known(task)
-        self.task, self.problem = task, StateEvolution.of(task, Learner())
+        self.task, self.problem = task, StateEvolution.of(task, Learner().gaussian)
         self.posterior = Posterior(self.problem)
         self.power, self.label_power = self.problem.target_power, self.problem.label_power
         self._known: dict[tuple[float, float, float | None], float] = {}  # asked for more than once

@@ -11,18 +11,19 @@ from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import SpectralMap
 from onehead.aim.task import Learner, Task
 from onehead.aim.verbs.outliers import noise_bulk
-from onehead.aim.verbs.predict import Prediction
+from onehead.aim.verbs.predict import Prediction, predict
 from onehead.aim.verbs.response import error_partials
 from onehead.arguments import checked, instance
 from onehead.errors import OutsideDomain
 from onehead.results import Certificate, Result
 from onehead.spectra.law import gauss_legendre
 
-__all__ = ["Decomposition", "check_split", "decompose", "distance_parts"]
+__all__ = ["SPLIT", "Decomposition", "check_split", "decompose", "distance_parts"]
 
 Array = NDArray[np.float64]
 
 SEGMENT_NODES = 6
+SPLIT = "the parts are those of Gaussian logits (leading 0), and add up to its excess error"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +55,8 @@ def decompose(point: Prediction) -> Decomposition:
     The distance |S - c S*|²/d is an integral over the locations x of the blurred target law, with a non-negative integrand;
     it is cut at the threshold, and above it at the upper edge of the noise bulk. With the partial derivatives of the
     error averaged over the segment from the plateau to (q, m), excess = E_q distance + (E_m + 2 c E_q)(m - c P²) exactly, P²
-    being Q0 without what no map can hold.
+    being Q0 without what no map can hold. A prediction with leading directions is solved again with Gaussian logits, whose parts these
+    are (P8).
 
     Examples
     --------
@@ -65,6 +67,10 @@ def decompose(point: Prediction) -> Decomposition:
     [0.84, 0.15, 0.1]
     """
     check_split(point.task, point.learner)
+    cautions = point.certificate.warnings
+    if point.directions:
+        point = predict(point.task, point.learner.gaussian, point.alpha)
+        cautions = (*point.certificate.warnings, SPLIT)
     problem = point.equations
     q, m = problem.units.reduced(point.q, point.m)
     end = plateau_of(problem)
@@ -83,7 +89,7 @@ def decompose(point: Prediction) -> Decomposition:
         mismatch=parts[3],
         distance=problem.units.own(under + over + features, 0.0)[0],
         gap=gap,
-        certificate=Certificate.of(point.certificate, evaluations=0),
+        certificate=Certificate.of(point.certificate, evaluations=0, warnings=cautions),
         point=point,
     )
 

@@ -75,13 +75,16 @@ def outliers_of(point: Prediction) -> tuple[Outlier, ...]:
 
     A target eigenvalue λ_0 outside the noise bulk, with μ the law of the other ones, is found at
     x = λ_0 + s ∫ μ(dt)/(λ_0 - t), learned as slope (x - eps), with squared overlap 1 - s ∫ μ(dt)/(λ_0 - t)².
-    Untied, λ are singular values, and μ has both signs of the others (U3). Limiting laws have none. Intervals that hold more than sqrt(d) eigenvalues are bulks, not outliers.
+    Untied, λ are singular values, and μ has both signs of the others (U3); in leading directions λ_0 is the effective one (P5).
+    Limiting laws have none. Intervals that hold more than sqrt(d) eigenvalues are bulks, not outliers.
     """
-    channel, s = point.equations.input, point.spread
-    target = channel.target
-    if not isinstance(target, Discrete) or point.rank == 0.0 or s <= 0.0:
+    channel, s = point.channel, point.spread
+    target, own_target = channel.target, point.equations.input.target
+    if not (isinstance(target, Discrete) and isinstance(own_target, Discrete)) or point.rank == 0.0 or s <= 0.0:
         return ()
-    values = channel.scale * target.values
+    values, true = channel.scale * target.values, own_target.values
+    if point.directions:  # effective eigenvalues stand where the leading ones did, and may have changed places
+        true = true[np.argsort(-np.array(target.model_dump()["eigenvalues"]), kind="stable")]
     found = []
     for part in _apart(channel.law(s), len(values)):
         if part.size > np.sqrt(len(values)):
@@ -91,7 +94,7 @@ def outliers_of(point: Prediction) -> tuple[Outlier, ...]:
         count = channel.sides * len(values)
         if channel.sides == 2:
             others = np.concatenate([others, -others])
-        for value in values[own].tolist():
+        for value, first in zip(values[own].tolist(), true[own].tolist(), strict=True):
             x = value + s * float(np.sum(1.0 / (value - others))) / count
             lost = s * float(np.sum(1.0 / (value - others) ** 2)) / count
             if x > point.cut:
@@ -99,7 +102,7 @@ def outliers_of(point: Prediction) -> tuple[Outlier, ...]:
                     Outlier(
                         position=point.slope * (x - point.threshold),
                         overlap=max(1.0 - lost, 0.0),
-                        target=value / channel.scale,
+                        target=first,
                         group=part.size,
                     )
                 )

@@ -107,7 +107,7 @@ def phase_diagram(
     dim = needed_dimension(task)
     if len(log_n) == 0 or len(log_lambda) == 0:
         raise InvalidArgument("log_n" if len(log_n) == 0 else "log_lambda", [], "at least one value")
-    base = learner if learner is not None else Learner()
+    base = (learner if learner is not None else Learner()).splitting
     order = sorted(range(len(log_n)), key=lambda i: -log_n[i])
 
     def step(place: tuple[int, int], near: Prediction | None) -> tuple[Cell, Prediction | None]:

@@ -6,9 +6,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.aim.equations.input import InputChannel
 from onehead.aim.equations.plateau import plateau_of
-from onehead.aim.equations.state_evolution import StateEvolution
-from onehead.aim.equations.unknowns import INFINITE, AnyOverlaps, SectorOverlaps
+from onehead.aim.equations.state_evolution import LeadingEvolution, StateEvolution
+from onehead.aim.equations.unknowns import INFINITE, AnyOverlaps, LeadingOverlaps, SectorOverlaps
 from onehead.aim.solve.certificate import AimCertificate, Numbers, numbers_at, with_caution
 from onehead.aim.task import Learner, Task, check_alpha
 from onehead.aim.verbs.bayes import beside
@@ -16,7 +17,19 @@ from onehead.arguments import checked, instance, optional
 from onehead.errors import OutsideDomain
 from onehead.results import Result, in_lines
 
-__all__ = ["Prediction", "predict"]
+__all__ = ["Direction", "Prediction", "overlaps_of", "predict"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Direction(Result):
+    """A leading direction of the target, averaged exactly (P3, P4).
+
+    ``target`` is its eigenvalue there, ``effective`` the one that training sees, and ``learned`` the element of S in it.
+    """
+
+    target: float
+    effective: float
+    learned: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +39,8 @@ class Prediction(Result):
     ``q`` = |S|²/d and ``m`` = Tr S'S*/d belong to the learner's own map S; ``sigma`` (Σ) and the hats are in
     reduced units. The eigenvalues of S, of an untied head its singular values, are slope (x - threshold) with x drawn from the
     target spectrum blurred by a semicircle of variance ``spread``, for x > ``cut``, and zero below. ``zero_one_error`` is the share of
-    rows whose most attended token is not the label, where labels are hard. Of self-attention that sees its own logit q, m and Σ are
+    rows whose most attended token is not the label, where labels are hard. ``directions`` are the leading ones of the target that are
+    averaged exactly; in them x is drawn from their effective eigenvalues, blurred like all others. Of self-attention that sees its own logit q, m and Σ are
     means of two ``sectors``, the symmetric and the antisymmetric part of the map.
     """
 
@@ -65,7 +79,10 @@ class Prediction(Result):
     cut: float
     slope: float
     sectors: dict[str, tuple[float, ...]] | None  # q, m and sigma of the symmetric and of the antisymmetric part
-    jacobian: tuple[tuple[float, ...], ...] | None  # F' in (log q, log m, log Sigma); none where a limit needs no solve
+    directions: tuple[Direction, ...]
+    jacobian: (
+        tuple[tuple[float, ...], ...] | None
+    )  # F' in the numbers that are solved for; none where a limit needs no solve
     task: Task
     learner: Learner
 
@@ -73,6 +90,12 @@ class Prediction(Result):
     def equations(self) -> StateEvolution:
         """The equations that it solves."""
         return StateEvolution.of(self.task, self.learner)
+
+    @property
+    def channel(self) -> InputChannel:
+        """The input channel that it ends in: that of effective eigenvalues in leading directions (P4)."""
+        problem = self.equations
+        return problem.channel_at(overlaps_of(self)) if self.directions else problem.input
 
     def explain(self) -> str:
         """Say in words what the numbers mean for this head.
@@ -193,10 +216,37 @@ def _state_of(problem: StateEvolution, near: Prediction) -> NDArray[np.float64] 
     """The state of a neighbour, in reduced units, if it can be continued."""
     if not (near.q > 0.0 and near.m > 0.0 and 0.0 < near.sigma < INFINITE):
         return None
+    if near.directions or problem.leading:
+        fits = len(near.directions) == problem.leading
+        return overlaps_of(near).logs if fits else None
     if near.sectors is None:
         return np.log([*problem.units.reduced(near.q, near.m), near.sigma])
     pairs = [problem.units.reduced(q, m) for q, m in zip(near.sectors["q"], near.sectors["m"], strict=True)]
     return np.log([*(q for q, _ in pairs), *(m for _, m in pairs), *near.sectors["sigma"]])
+
+
+def overlaps_of(point: Prediction) -> LeadingOverlaps:
+    """The overlaps of a point with leading directions, in reduced units."""
+    problem = point.equations
+    assert isinstance(problem, LeadingEvolution)
+    (q, m), told = problem.units.reduced(point.q, point.m), np.array(problem.output.directions.told)
+    strengths = problem.units.beta * np.array([one.learned for one in point.directions]) / problem.root
+    hats = problem.hats_of(point.q_hat, point.m_hat, point.sigma_hat, [one.effective for one in point.directions])
+    rest = q - float(strengths @ strengths), m - float(strengths @ told)
+    return problem.zero_at(hats).at(*rest, *strengths.tolist(), point.sigma)
+
+
+def _directions(problem: StateEvolution, overlaps: AnyOverlaps) -> tuple[Direction, ...]:
+    """The leading directions of a solution, in the learner's own units."""
+    if not (isinstance(overlaps, LeadingOverlaps) and isinstance(problem, LeadingEvolution)):
+        return ()
+    root, units = problem.root, problem.units
+    return tuple(
+        Direction(
+            target=root * told / units.beta0, effective=root * seen / units.beta0, learned=root * own / units.beta
+        )
+        for told, seen, own in zip(overlaps.directions.told, overlaps.effective, overlaps.strengths, strict=True)
+    )
 
 
 def _sectors(problem: StateEvolution, overlaps: AnyOverlaps) -> dict[str, tuple[float, ...]] | None:
@@ -228,7 +278,7 @@ def _finish(task: Task, learner: Learner, problem: StateEvolution, alpha: float,
         q_hat=hats.q,
         m_hat=hats.m,
         sigma_hat=hats.sigma,
-        certificate=with_caution(certificate, task),
+        certificate=with_caution(certificate, task, problem.leading),
         test_loss=test if output.loss.yardstick else output.fresh_loss(*pair),
         test_cross_entropy=output.fresh_loss(*pair, loss="cross-entropy"),
         zero_one_error=output.zero_one(*pair) if output.loss.hard else None,
@@ -238,7 +288,10 @@ def _finish(task: Task, learner: Learner, problem: StateEvolution, alpha: float,
         cut=where.cut,
         slope=where.slope / learner.beta,
         sectors=_sectors(problem, overlaps),
-        jacobian=tuple(map(tuple, jacobian.tolist())) if jacobian is not None and len(pair) == 2 else None,
+        directions=_directions(problem, overlaps),
+        jacobian=tuple(map(tuple, jacobian.tolist()))
+        if jacobian is not None and overlaps.sigmas == (overlaps.sigma,)
+        else None,
         task=task,
         learner=learner,
     )

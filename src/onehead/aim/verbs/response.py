@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import Hats
-from onehead.aim.verbs.predict import Prediction, predict
+from onehead.aim.verbs.predict import Prediction, overlaps_of, predict
 
 __all__ = ["decay_slope", "error_partials", "local_exponent"]
 
@@ -43,14 +43,17 @@ def local_exponent(point: Prediction) -> float:
     >>> from onehead.aim import Learner, PowerLaw, Task, predict
     >>> from onehead.aim.verbs.response import local_exponent
     >>> task = Task(target=PowerLaw(gamma=0.75, dim=200))
-    >>> round(local_exponent(predict(task, Learner(weight_decay=1.0), alpha=1.5)), 2)
+    >>> round(local_exponent(predict(task, Learner(weight_decay=1.0, leading=0), alpha=1.5)), 2)
     -0.78
     """
     if point.rank == 0.0:
         return 0.0
     problem = point.equations
-    if not _has_jacobian(point, problem):
-        sides = [predict(point.task, point.learner, point.alpha * float(np.exp(d))) for d in (-STRIDE, STRIDE)]
+    if point.directions or not _has_jacobian(point, problem):
+        near = point if point.directions else None
+        sides = [
+            predict(point.task, point.learner, point.alpha * float(np.exp(d)), near=near) for d in (-STRIDE, STRIDE)
+        ]
         low, high = (max(side.excess_error, 1e-300) for side in sides)
         return float(np.log(high / low) / (2.0 * STRIDE))
     hats = Hats(point.q_hat, point.m_hat, point.sigma_hat)
@@ -68,9 +71,9 @@ def decay_slope(point: Prediction) -> float:
         decays = [point.learner.decay * float(np.exp(d)) for d in (-STRIDE, STRIDE)]
         low, high = (predict(point.task, point.learner.changed(weight_decay=d), point.alpha) for d in decays)
         return (high.test_error - low.test_error) / (2.0 * STRIDE)
-    hats = Hats(point.q_hat, point.m_hat, point.sigma_hat)
+    hats = problem.hats_of(point.q_hat, point.m_hat, point.sigma_hat, [one.effective for one in point.directions])
     more, less = (problem.with_decay(problem.decay * float(np.exp(d))) for d in (STEP, -STEP))
-    moved = more.input.overlaps(hats).logs - less.input.overlaps(hats).logs
+    moved = more.overlaps_of(hats).logs - less.overlaps_of(hats).logs
     return _error_change(point, problem, moved / (2.0 * STEP))
 
 
@@ -83,7 +86,12 @@ def _has_jacobian(point: Prediction, problem: StateEvolution) -> bool:
 def _error_change(point: Prediction, problem: StateEvolution, forced: NDArray[np.float64]) -> float:
     """Change of the test error when F moves by ``forced`` at fixed y and y follows."""
     assert point.jacobian is not None
-    response = np.linalg.solve(np.eye(3) - np.asarray(point.jacobian), forced)
+    response = np.linalg.solve(np.eye(len(forced)) - np.asarray(point.jacobian), forced)
+    if point.directions:  # along the change itself
+        y = overlaps_of(point).logs
+        ahead, behind = (problem.state_of(y + d * STEP * response)[:-1] for d in (1.0, -1.0))
+        change = [problem.output.fresh_loss(*pair, loss="squared") for pair in (ahead, behind)]
+        return (change[0] - change[1]) / (2.0 * STEP)
     q, m = problem.units.reduced(point.q, point.m)
     along_q, along_m = error_partials(problem, q, m)
     return float(along_q * q * response[0] + along_m * m * response[1])

@@ -12,7 +12,7 @@ from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.targets import Discrete
 from onehead.aim.task import Learner, Task
 from onehead.aim.verbs.curve import Failure, curve
-from onehead.aim.verbs.decompose import decompose
+from onehead.aim.verbs.decompose import SPLIT, decompose
 from onehead.aim.verbs.outliers import features_apart
 from onehead.aim.verbs.predict import Prediction
 from onehead.aim.verbs.response import local_exponent
@@ -96,6 +96,9 @@ def scaling(
 ) -> Scaling:
     """How the excess error over the plateau falls with the number of samples, and why.
 
+    Logits are Gaussian here unless the learner says how many ``leading`` directions are averaged exactly; its excess error and
+    exponent are then those, and its four parts stay those of Gaussian logits (P8).
+
     Parameters
     ----------
     task : Task
@@ -119,10 +122,11 @@ def scaling(
     counts = [_count(n) for n in np.atleast_1d(np.asarray(samples, dtype=float))]
     if not counts:
         raise InvalidArgument("samples", list(samples), "at least one number of samples")
+    own = learner.splitting
     if optimal:
-        points = _along_best(task, learner, counts, dim, progress)
+        points = _along_best(task, own, counts, dim, progress)
     else:
-        solved = curve(task, learner, [n / dim**2 for n in counts], progress=progress).points
+        solved = curve(task, own, [n / dim**2 for n in counts], progress=progress).points
         points = thread_map(lambda pair: _row(*pair, learner), list(zip(counts, solved, strict=True)), level="curve")
     return Scaling(task=task, learner=learner, points=tuple(points), optimal=optimal)
 
@@ -139,7 +143,7 @@ def _row(samples: float, point: Prediction | Failure, learner: Learner) -> Scali
         return ScalingFailure(samples=samples, weight_decay=learner.decay, reason=point.reason)
     try:
         parts = decompose(point) if point.sectors is None else None  # two sectors are not split
-        exponent = local_exponent(point)
+        exponent, told = local_exponent(point), (*point.certificate.warnings, *((SPLIT,) if point.directions else ()))
     except SolveError as failure:
         return ScalingFailure(samples=samples, weight_decay=point.learner.decay, reason=str(failure))
     return ScalingPoint(
@@ -155,7 +159,7 @@ def _row(samples: float, point: Prediction | Failure, learner: Learner) -> Scali
         train_loss=point.train_loss,
         spread=point.spread,
         threshold=point.threshold,
-        certificate=Certificate.of(point.certificate, evaluations=0),
+        certificate=Certificate.of(point.certificate, evaluations=0, warnings=told),
     )
 
 
@@ -163,7 +167,7 @@ def _count_outliers(point: Prediction) -> int:
     """Target eigenvalues that have left the noise bulk and pass the threshold."""
     if point.rank == 0.0 or point.spread <= 0.0:
         return 0
-    return features_apart(point.equations.input.law(point.spread), needed_dimension(point.task), point.cut)
+    return features_apart(point.channel.law(point.spread), needed_dimension(point.task), point.cut)
 
 
 def _along_best(
@@ -217,6 +221,10 @@ def features(
     ([1, 2, 3, 4, 5, 6, 7, 8, 9], 4600.0)
     """
     dim = needed_dimension(task)
+    if learner.splitting.leading != 0:
+        allowed = "auto or 0: the order of features is known for Gaussian logits"
+        raise InvalidArgument("leading", learner.leading, allowed)
+    learner = learner.gaussian
     problem = StateEvolution.of(task, learner)
     ratios = sorted(_count(float(n)) / dim**2 for n in samples)
     first = emergence_ratio(problem)  # the equations have a corner there: make it a point of the curve

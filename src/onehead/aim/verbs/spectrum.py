@@ -112,7 +112,7 @@ class Spectrum(Result):
     def _law(self) -> Law | None:
         """rho_s of the target, in the learner's units of x; none where the target is recovered exactly."""
         point = self.point
-        return point.equations.input.law(point.spread) if point.spread > 0.0 else None
+        return point.channel.law(point.spread) if point.spread > 0.0 else None
 
     @cached_property
     def _table(self) -> tuple[Array, Array]:
@@ -187,7 +187,7 @@ def spectrum(point: Prediction) -> Spectrum:
             low, high = target.edges
             intervals = ((scale * low, scale * high),)
     elif point.rank > 0.0:
-        law = point.equations.input.law(point.spread)
+        law = point.channel.law(point.spread)
         cut = _cut(point, law)
         nodes = law.nodes(cut)
         values = point.slope * (nodes.x - point.threshold)

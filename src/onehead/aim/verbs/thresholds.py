@@ -104,8 +104,7 @@ def thresholds(task: Task, learner: Learner | None = None) -> Thresholds:
 
 def _peak(problem: StateEvolution, state: Interpolating) -> float:
     """Test error at interpolation."""
-    pair = problem.output.even(state.overlaps.q, state.overlaps.m)
-    return problem.output.fresh_loss(*pair, loss="squared")
+    return problem.output.fresh_loss(*problem.limit(state.overlaps).pair, loss="squared")
 
 
 def _of_hard_labels(task: Task, learner: Learner, problem: StateEvolution) -> Thresholds:

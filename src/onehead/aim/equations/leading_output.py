@@ -1,0 +1,349 @@
+"""The output channel of logits that are not Gaussian: leading directions of the target exactly, the rest as ever (P2).
+
+Direction k of a sample of T tokens has coordinates x_1..x_T, each N(0, 1), and adds to the logit of tokens a and b its eigenvalue times
+(x_a x_b - δ_ab)/sqrt d. In the coordinates u of `onehead.aim.equations.geometry` that is upsilon^k, of covariance C like any other:
+
+    u* = sum_k told_k upsilon^k + r,   v = sum_k strength_k upsilon^k + (m_b/Q_b) r + w,   r ~ N(0, Q_b C),  w ~ N(0, (q_b - m_b²/Q_b) C).
+
+The prox, its kernels and its derivatives are those of any logits.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onehead.aim.equations.geometry import PARTS, Geometry, LogitRule
+from onehead.aim.equations.kernels import loss_sums
+from onehead.aim.equations.leading_pair import (
+    HIGHEST,
+    ROUGH,
+    RowLaw,
+    control_means,
+    controls,
+    cross_entropy,
+    squared_error,
+)
+from onehead.aim.equations.output import SMALL_ANGLE, Averages, OutputChannel, ProxMemory, of_parts, sliced
+from onehead.aim.equations.unknowns import Directions, LeadingHats
+from onehead.aim.losses import LOSSES, CrossEntropy, Loss, Squared
+from onehead.numerics.gaussian import sobol
+
+__all__ = ["LeadingAverages", "LeadingOutput"]
+
+Array = NDArray[np.float64]
+
+# log2 of the points of the finest rule before mirroring, up to so many coordinates of a sample: fewer where a proximal step costs more
+POINTS = ((2, 13), (5, 13), (14, 12), (27, 11), (1000, 10))
+FRESH, NUMBERS = (
+    15,
+    22,
+)  # log2 of the points for fresh samples, which need no proximal step, and of the numbers they may fill
+ORIGIN = 1e-7  # Sigma at which a proximal step from no map is its gradient
+NOTHING = 1e-12  # size of no map
+RIDGE, TINY = 1e-9, 1e-300  # of the correlations of controls, and of one that does not vary
+PURE_NOISE = 1e10  # size of a map of pure noise that counts as infinite
+
+
+FORMULAS: dict[type[Loss], Any] = {Squared: squared_error, CrossEntropy: cross_entropy}
+
+
+class LeadingAverages(NamedTuple):
+    """`Averages` whose label and own parts are those of the rest, and ``along``, E pull.upsilon of every direction (P2, P3)."""
+
+    plain: Averages
+    along: tuple[float, ...]
+
+    @property
+    def loss(self) -> float:
+        """E loss at the prox."""
+        return self.plain.loss
+
+    @property
+    def trace_square(self) -> float:
+        """E tr K²."""
+        return self.plain.trace_square
+
+    @property
+    def switch_mass(self) -> float:
+        """Mass where the global minimum is not the one reached from the label."""
+        return self.plain.switch_mass
+
+    def envelope(self, sigma: float) -> float:
+        """What the prox attains, step and loss."""
+        return self.plain.envelope(sigma)
+
+
+class Nodes(NamedTuple):
+    """Sampled points: label and free part of the rest, per unit of variance; upsilon of every direction; weights."""
+
+    label: Array
+    free: Array
+    upsilon: Array  # (nodes, directions, coordinates)
+    weights: Array
+
+
+@lru_cache(maxsize=6)
+def nodes_of(geometry: Geometry, count: int, size: int, twin: bool) -> Nodes:
+    """Scrambled Sobol points over the rest and ``count`` directions, in independent parts (P7)."""
+    (block,), tokens = geometry.blocks, geometry.tokens
+    n = block.dim
+    rule = sobol(2 * n + tokens * count, log2_points=size, seed=3 if twin else 2, parts=PARTS)
+    # a direction first: it is where the points are best, and what varies most
+    x = rule.nodes[:, : tokens * count].reshape(-1, count, tokens)
+    rest = rule.nodes[:, tokens * count :]
+    upsilon = np.empty((len(x), count, n))
+    for a, row in enumerate(block.select):
+        for b, i in enumerate(row):
+            if i >= 0:
+                upsilon[:, :, i] = x[:, :, a] * x[:, :, b] - (1.0 if a == b else 0.0) - x[:, :, 0] * x[:, :, 1]
+    label, free = (np.ascontiguousarray(part @ block.root.T) for part in (rest[:, :n], rest[:, n:]))
+    return Nodes(label, free, upsilon, rule.weights)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeadingOutput(OutputChannel):
+    """The output channel with leading directions told apart: states are (q_b, m_b, strengths, Sigma) (P2)."""
+
+    rough = True
+
+    directions: Directions
+
+    @property
+    def rest(self) -> float:
+        """Q_b, variance of the noisy label coordinates without the leading directions."""
+        return self._rest(None)
+
+    def _rest(self, power: float | None) -> float:
+        """The same for labels of another power: those without noise."""
+        told = self.directions.told
+        return max((self.label_power if power is None else power) - float(np.dot(told, told)), 0.0)
+
+    def even(self, q: float, m: float) -> tuple[float, ...]:
+        """A map that has learned the leading directions as well as all others."""
+        told, power = np.array(self.directions.told), self.directions.rest
+        share = m / (power + float(told @ told))
+        strengths = share * told
+        return max(q - float(strengths @ strengths), 1e-6 * q), share * power, *strengths.tolist()
+
+    @property
+    def label(self) -> tuple[float, ...]:
+        """Logits of the labels."""
+        return self.rest, self.rest, *self.directions.told
+
+    def shrunk(self, c: float, reach: tuple[float, ...]) -> tuple[float, ...]:
+        """c P, given by the power of P in the rest and its eigenvalues in the leading directions (P5)."""
+        power, *told = reach
+        return c * c * power, c * power, *(c * strength for strength in told)
+
+    def narrow_angle(self, *pair: float) -> bool:
+        """Whether the rest of learner and label are too close for the Stein forms."""
+        q, m, *_ = pair
+        return self.rest * q <= 0.0 or 1.0 - m * m / (self.rest * q) < SMALL_ANGLE
+
+    def _size(self, level: int) -> int:
+        finest = next(size for dim, size in POINTS if self.geometry.blocks[0].dim <= dim)
+        return finest - 4 if level == 0 else finest - 3 + level
+
+    @property
+    def _fresh_size(self) -> int:
+        """As many points for fresh samples as memory is good for, not fewer than a solution has."""
+        room = NUMBERS - 1 - int(np.ceil(np.log2(len(self.directions.told) * self.geometry.blocks[0].dim)))
+        return max(self._size(3), min(FRESH, room))
+
+    def _nodes(self, size: int, twin: bool) -> Nodes:
+        return nodes_of(self.geometry, len(self.directions.told), size, twin)
+
+    def _logits(self, nodes: Nodes, pair: tuple[float, ...], power: float | None = None) -> tuple[Array, ...]:
+        """u* and v, and of both what the rest contributes."""
+        Q, (q, m, *strengths) = self._rest(power), pair
+        slope = m / Q if Q > 0.0 else 0.0
+        label = np.sqrt(Q) * nodes.label
+        own = slope * label + np.sqrt(max(q - slope * m, 0.0)) * nodes.free
+        told, learned = np.tensordot(np.array([self.directions.told, strengths]), nodes.upsilon, axes=(1, 1))
+        return label + told, own + learned, label, own
+
+    def averages(  # type: ignore[override]
+        self,
+        *state: float,
+        level: int,
+        twin: bool = False,
+        detail: int = 0,
+        search: bool = False,
+        memory: ProxMemory | None = None,
+    ) -> LeadingAverages:
+        """Averages over the prox at a state (P2)."""
+        pieces = self._pieces(state, level, twin, detail, search, memory)
+        found = self._averaged(pieces.sum(axis=0))
+        if memory is not None:
+            memory.averages, memory.parts = found, self._by_part(pieces) if detail else None
+            memory.whole = detail > 0 and self.geometry.blocks[0].is_pair  # whose kernel always gives tr K² too
+        return found
+
+    def parts(self, *state: float, level: int, memory: ProxMemory | None = None) -> list[LeadingAverages]:  # type: ignore[override]
+        """The same averages, with their derivatives, by each of the independent parts of the points."""
+        return self._by_part(self._pieces(state, level, False, 1, False, memory))
+
+    def _by_part(self, pieces: Array) -> list[LeadingAverages]:
+        return [self._averaged(PARTS * row) for row in pieces]
+
+    @staticmethod
+    def _averaged(row: Array) -> LeadingAverages:
+        return LeadingAverages(Averages(*row[:8].tolist()), tuple(row[8:].tolist()))
+
+    def _pieces(
+        self, state: tuple[float, ...], level: int, twin: bool, detail: int, search: bool, memory: ProxMemory | None
+    ) -> Array:
+        """The averages in independent parts, a row for each: eight of the kernels, then those along the directions."""
+        *pair, sigma = state
+        (block,), nodes = self.geometry.blocks, self._nodes(self._size(level), twin)
+        u, v, label, own = self._logits(nodes, tuple(pair))
+        mode, recall, points = int(search), 1, np.empty(u.shape)
+        if self.branch == "global":
+            mode = 2
+        if memory is not None:
+            recall, (points,) = self._recalled(memory, (u,))
+            mode = 0 if recall == 2 else mode
+        if self.convex_at(sigma):
+            mode = 0
+        where = (1.0, 0.0, 1.0, sigma)  # the nodes are logits already
+        modes = (mode, detail, recall)
+        each = self._kernel_sums(block, LogitRule(u, v, nodes.weights), points, where, modes, each=True)
+        self._check_gradient(float(each[:, 8].max()), pair[0], pair[1], sigma)
+        pull = nodes.weights[:, None] * ((points - v) @ block.metric)
+        for place, part in ((1, label), (2, own)):
+            each[:, place] = np.einsum("ni,ni->n", pull, part)
+        values = np.hstack([each[:, :8], np.einsum("ni,nki->nk", pull, nodes.upsilon)])
+        smooth = detail > 0 and self.convex_at(sigma)
+        return block.multiplicity * self._corrected(values, tuple(pair), smooth, u, v, nodes)
+
+    def _corrected(
+        self, values: Array, pair: tuple[float, ...], smooth: bool, u: Array, v: Array, nodes: Nodes
+    ) -> Array:
+        """Sums over independent parts; two tokens have controls, numbers whose means are known without sampling (P7).
+
+        Where the prox has one minimum, the Stein combinations of mean zero are two more.
+        """
+        parts: Array = values.reshape(PARTS, -1, values.shape[1]).sum(axis=1)
+        means = control_means(self._law(pair, None)) if self.geometry.blocks[0].is_pair else None
+        if means is None:
+            return parts
+        (q, m, *_), Q, count = pair, self.rest, len(values)
+        known = controls(u, v, nodes.upsilon) - means
+        if smooth:
+            by_label, by_own, trace, cross = count * values[:, [1, 2, 3, 5]].T
+            known = np.column_stack([known, by_own + q * trace - m * cross, by_label + m * trace - Q * cross])
+        centred = known - known.mean(axis=0)
+        square = centred.T @ centred
+        scale = np.sqrt(np.diag(square)) + TINY
+        unit = square / np.outer(scale, scale) + RIDGE * np.eye(len(scale))
+        slopes = np.linalg.solve(unit, (centred / scale).T @ values) / scale[:, None]
+        slopes[:, 7] = 0.0  # the mass of other minima is counted as it is
+        return np.asarray(parts - known.reshape(PARTS, -1, known.shape[1]).sum(axis=1) @ slopes)
+
+    def switch_mass(self, *state: float, level: int) -> float:
+        """Share of samples with a lower minimum than the one near the label; it is counted, and the coarsest rule has enough points."""
+        if self.convex_at(state[-1]):
+            return 0.0
+        return self.averages(*state, level=min(level, 1), search=True).switch_mass
+
+    def hats(self, *state: float, level: int, twin: bool = False, memory: ProxMemory | None = None) -> LeadingHats:  # type: ignore[override]
+        """Hats per unit of α and effective eigenvalues (P2, P3)."""
+        derivative = self.use_derivatives(*state[:-1])
+        averages = self.averages(*state, level=level, twin=twin, detail=int(derivative), memory=memory)
+        return self.hats_of(averages, *state, derivative=derivative)
+
+    def hats_of(self, averages: LeadingAverages, *state: float, derivative: bool) -> LeadingHats:  # type: ignore[override]
+        """Those of the rest in the Stein or in the derivative form; a direction sees Sigmahat strength + 2 E pull.upsilon/Sigma (P3)."""
+        plain, Q, unit = averages.plain, self.rest, self.geometry.unit
+        q, m, *strengths, sigma = state
+        q_hat = unit * plain.distance / sigma**2
+        if derivative:
+            m_hat, sigma_hat = unit * plain.cross / sigma, unit * plain.trace / sigma
+        else:
+            area = sigma * (Q * q - m * m)
+            m_hat = unit * (q * plain.along_label - m * plain.along_own) / area
+            sigma_hat = -unit * (Q * plain.along_own - m * plain.along_label) / area
+        field = sigma_hat * np.array(strengths) + unit * np.array(averages.along) / sigma
+        return LeadingHats(q_hat, m_hat, sigma_hat, tuple((self._alike @ field / m_hat).tolist()))
+
+    @cached_property
+    def _alike(self) -> Array:
+        """Mean over directions whose eigenvalues are equal: they are seen alike, but for the points that were sampled."""
+        same = np.equal.outer(self.directions.told, self.directions.told).astype(float)
+        return np.asarray(same / same.sum(axis=1))
+
+    def fresh_loss(
+        self,
+        *pair: float,
+        coarse: bool = False,
+        twin: bool = False,
+        power: float | None = None,
+        loss: str | None = None,
+    ) -> float:
+        """E loss on fresh samples (P5); ``power`` is that of labels without noise. Two tokens have formulas."""
+        yardstick = self.loss if loss is None else LOSSES[loss]
+        known = self._formula_at(yardstick, pair, power, ROUGH if coarse else HIGHEST)
+        return float(self._fresh(yardstick, pair, power, coarse, twin).sum()) if known is None else known
+
+    def fresh_loss_error(self, *pair: float, power: float | None = None, loss: str | None = None) -> float:
+        """Error of an average over fresh samples, from the spread of its independent parts; the formula has none to speak of."""
+        yardstick = self.loss if loss is None else LOSSES[loss]
+        if self._formula_at(yardstick, pair, power, HIGHEST) is not None:
+            return 0.0
+        sums = self._fresh(yardstick, pair, power, False, False)
+        return of_parts(PARTS * sums.reshape(PARTS, -1).sum(axis=1))
+
+    @lru_cache(maxsize=64)  # noqa: B019  (the same averages are asked for with their errors)
+    def _formula_at(
+        self, yardstick: Loss, pair: tuple[float, ...], power: float | None, highest: float
+    ) -> float | None:
+        """The loss of two tokens, where it needs no sampling (P5.1)."""
+        formula = FORMULAS.get(type(yardstick)) if self.geometry.blocks[0].is_pair else None
+        known: float | None = None if formula is None else formula(self._law(pair, power), highest)
+        return known
+
+    def _law(self, pair: tuple[float, ...], power: float | None) -> RowLaw:
+        """Logits of a row of two tokens."""
+        q, m, *strengths = pair
+        return RowLaw(np.array(self.directions.told), np.array(strengths), self._rest(power), q, m)
+
+    @lru_cache(maxsize=64)  # noqa: B019  (the same averages are asked for with their errors)
+    def _fresh(self, yardstick: Loss, pair: tuple[float, ...], power: float | None, coarse: bool, twin: bool) -> Array:
+        """Average loss of all rows, a number per slice of the nodes."""
+        (block,) = self.geometry.blocks
+        nodes = self._nodes(self._size(0) if coarse else self._fresh_size, twin)
+        u, v, _, _ = self._logits(nodes, pair, power)
+        total = np.zeros(-(-len(u) // block.slice))
+        for row in block.select:  # logits of a row, measured from the last
+            rule = (*(np.ascontiguousarray(_row(logits, row)) for logits in (u, v)), nodes.weights)
+            total += sliced(loss_sums, 1, block.slice, (yardstick.compiled,), rule, (1.0, 0.0, 1.0))[:, 0]
+        return block.multiplicity * total
+
+    @property
+    def noise_error(self) -> float:
+        """Test error of an infinitely large map of pure noise."""
+        return self.fresh_loss(PURE_NOISE, 0.0, *(0.0,) * len(self.directions.told), loss="squared")
+
+    @lru_cache(maxsize=64)  # noqa: B019  (frozen and small: the same few channels are asked again and again)
+    def at_origin(self, level: int) -> LeadingHats:  # type: ignore[override]
+        """Hats per unit of α at S = 0, Sigmahat being that of a loss without curvature (P6)."""
+        found = self.hats_of(self.averages(*self._origin, level=level, detail=1), *self._origin, derivative=True)
+        return found._replace(sigma=found.m)
+
+    def at_origin_error(self, level: int) -> tuple[float, float]:
+        """Errors of qhat and mhat there."""
+        parts = [self.hats_of(part, *self._origin, derivative=True) for part in self.parts(*self._origin, level=level)]
+        return of_parts(np.array([part.q for part in parts])), of_parts(np.array([part.m for part in parts]))
+
+    @property
+    def _origin(self) -> tuple[float, ...]:
+        return NOTHING, 0.0, *(0.0,) * len(self.directions.told), ORIGIN
+
+
+def _row(logits: Array, row: NDArray[np.int64]) -> Array:
+    """Logits of one row but its last, measured from that."""
+    whole = np.where(row >= 0, logits[:, np.maximum(row, 0)], 0.0)
+    return whole[:, :-1] - whole[:, -1:]

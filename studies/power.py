@@ -1,0 +1,152 @@
+"""Heads trained on power laws beside both theories: ``python -m studies.power WHAT FOLDER [dim seeds]``.
+
+training: the places of `studies.scaling` with seeds of our own, at one dimension. extensions: other losses and parametrisations.
+Each writes a CSV into FOLDER, one row per setting as soon as it is done. tables: the tables of the documentation, from these.
+published: the rows of `studies.scaling` again, without training.
+"""
+
+import csv
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from checks import tool
+
+from onehead import aim
+
+SEED = 2300
+PLACES = [(0.75, -1.0, x) for x in (1.3, 1.6, 1.9)] + [(1.25, -1.0, x) for x in (1.3, 1.6)]
+PLACES += [(0.75, 0.0, x) for x in (1.8, 2.0)] + [(1.25, 0.0, 1.8)]
+METHOD = aim.Method(test_samples=100_000)
+NUMBERS = ("test_error", "q", "m", "train_loss")
+LEARNERS: dict[str, dict[str, Any]] = {
+    "cross-entropy": {"loss": "cross-entropy"},
+    "direct": {"param": "direct"},
+    "width 0.2": {"width": 0.2},
+    "hardly any weight decay": {"weight_decay": 1e-4},
+}
+
+
+def beside(task: aim.Task, learner: aim.Learner, dim: int, alpha: float, seeds: int) -> dict[str, Any]:
+    """Training, the Gaussian theory and the one with leading directions, number by number."""
+    runs = aim.train(task, learner, dim=dim, alpha=alpha, seeds=seeds, seed=SEED, method=METHOD)
+    own, head, ratio = runs.trained
+    theories = {"gaussian": aim.predict(own, head.gaussian, ratio), "leading": aim.predict(own, head, ratio)}
+    first = [float(_leading(run.target) @ run.map @ _leading(run.target)) for run in runs.runs]
+    row: dict[str, Any] = {"samples": runs.samples, "seeds": seeds, "theta": float(np.mean(first))}
+    row["theta_leading"] = theories["leading"].directions[0].learned if theories["leading"].directions else np.nan
+    for name in NUMBERS:
+        row |= {name: getattr(runs, name), f"{name}_err": runs.spread[f"{name}_err"]}
+        row |= {f"{name}_{theory}": getattr(point, name) for theory, point in theories.items()}
+    for theory, point in theories.items():
+        row[f"gap_{theory}"] = 100.0 * (point.test_error / runs.test_error - 1.0)
+    return row
+
+
+def _leading(target: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """The eigenvector of the largest eigenvalue."""
+    return np.asarray(np.linalg.eigh(target)[1][:, -1])
+
+
+def training(dim: int = 50, seeds: int = 16) -> Iterator[dict[str, Any]]:
+    """The eight places of the agreement table at one dimension."""
+    for gamma, log_lambda, log_n in PLACES:
+        task = aim.Task(target=aim.PowerLaw(gamma=gamma, dim=dim))
+        learner = aim.Learner(weight_decay=float(dim**log_lambda))
+        row = beside(task, learner, dim, float(dim ** (log_n - 2.0)), seeds)
+        yield {"gamma": gamma, "dim": dim, "log_lambda": log_lambda, "log_n": log_n, **row}
+
+
+def extensions(dim: int = 50, seeds: int = 10) -> Iterator[dict[str, Any]]:
+    """What is not worked out in so many words: the same equations with another loss, input channel or limit."""
+    for name, words in LEARNERS.items():
+        for gamma in (0.75, 1.25):
+            for alpha in (0.2, 1.0):
+                task = aim.Task(target=aim.PowerLaw(gamma=gamma, dim=dim))
+                row = beside(task, aim.Learner(**({"weight_decay": 0.05} | words)), dim, alpha, seeds)
+                yield {"learner": name, "gamma": gamma, "dim": dim, "alpha": alpha, **row}
+
+
+def published(folder: Path) -> None:
+    """Gaps of the test error in the rows of `studies.scaling` (docs/assets/scaling-training.md), by the number of directions."""
+    gaps: dict[tuple[str, ...], list[list[float]]] = {}
+    for line in (tool.ASSETS / "scaling-training.md").read_text(encoding="utf-8").splitlines()[2:]:
+        tokens, dim, gamma, decay, _, samples, _, trained, *_ = (cell.strip() for cell in line.strip("| ").split("|"))
+        target = aim.PowerLaw(gamma=float(gamma), dim=int(dim))
+        task, own = aim.Task(target=target, tokens=int(tokens)), 1.0 / int(dim) if decay == "1/d" else 1.0
+        points = [
+            aim.predict(task, aim.Learner(weight_decay=own, leading=count), int(samples) / int(dim) ** 2)
+            for count in (0, 1, 3)
+        ]
+        floor = points[0].test_error - points[0].excess_error  # over which the excess of the table was taken
+        run = float(trained.split("±")[0]) + floor
+        found = [100.0 * (point.test_error / run - 1.0) for point in points]
+        gaps.setdefault((tokens, gamma if tokens == "2" else "both", dim), []).append(found)
+        print(tokens, dim, gamma, decay, samples, f"{run:.4f}", *(f"{gap:+.1f}" for gap in found), flush=True)
+    lines = [
+        [
+            *place,
+            str(len(rows)),
+            *(f"{np.mean(np.abs(gap)):.1f} ({np.max(np.abs(gap)):.1f})" for gap in zip(*rows, strict=True)),
+        ]
+        for place, rows in gaps.items()
+    ]
+    head = ["T", "γ", "d", "rows", "Gaussian", "one direction", "three directions"]
+    (folder / "power-published.md").write_text(tool.table(head, lines) + "\n", encoding="utf-8")
+
+
+def tables(folder: Path) -> None:
+    """The tables of the page, from the CSV files of a folder."""
+    rows = [row for path in sorted(folder.glob("power-training-*.csv")) for row in csv.DictReader(path.open())]
+    rows.sort(key=lambda row: (float(row["gamma"]), int(row["dim"])))
+    head = ["γ", "d", "λ", "n", "seeds", "trained", "Gaussian", "gap", "leading directions", "gap"]
+    lines = [[row["gamma"], row["dim"], "1/d" if row["log_lambda"] == "-1" else "1", *_told(row)] for row in rows]
+    for gamma in ("0.75", "1.25"):
+        for dim in sorted({int(row["dim"]) for row in rows}):
+            some = [row for row in rows if (row["gamma"], row["dim"]) == (gamma, str(dim))]
+            gaps = [np.mean([abs(float(row[name])) for row in some]) for name in ("gap_gaussian", "gap_leading")]
+            lines.append([gamma, str(dim), "mean size", "", "", "", "", f"{gaps[0]:.1f}%", "", f"{gaps[1]:.1f}%"])
+    (folder / "power-training.md").write_text(tool.table(head, lines) + "\n", encoding="utf-8")
+    rows = [row for path in sorted(folder.glob("power-extensions-*.csv")) for row in csv.DictReader(path.open())]
+    lines = [[row["learner"], row["gamma"], row["alpha"], *_told(row)[2:]] for row in rows]
+    head = ["learner", "γ", "α", *head[5:]]
+    (folder / "power-extensions.md").write_text(tool.table(head, lines) + "\n", encoding="utf-8")
+
+
+def _told(row: dict[str, str]) -> list[str]:
+    """Samples, seeds, the trained test error and both theories."""
+    number = {name: float(value) for name, value in row.items() if name.startswith(("test_error", "gap"))}
+    theories = (
+        text
+        for name in ("gaussian", "leading")
+        for text in (f"{number[f'test_error_{name}']:.4f}", f"{number[f'gap_{name}']:+.1f}%")
+    )
+    return [row["samples"], row["seeds"], f"{number['test_error']:.4f} ± {number['test_error_err']:.4f}", *theories]
+
+
+def main() -> None:
+    """Write one CSV, row by row, or the tables of all."""
+    name, folder, *sizes = sys.argv[1:]
+    if name in ("tables", "published"):
+        {"tables": tables, "published": published}[name](Path(folder))
+        return
+    rows = {"training": training, "extensions": extensions}[name](*(int(size) for size in sizes))
+    folder_path = Path(folder)
+    folder_path.mkdir(parents=True, exist_ok=True)
+    with (folder_path / f"power-{name}{'-' + sizes[0] if sizes else ''}.csv").open("w", newline="") as file:
+        writer: Any = None
+        for row in rows:
+            if writer is None:
+                writer = csv.DictWriter(file, list(row))
+                writer.writeheader()
+            writer.writerow({key: f"{value:.6g}" if isinstance(value, float) else value for key, value in row.items()})
+            file.flush()
+            print(
+                {key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()}, flush=True
+            )
+
+
+if __name__ == "__main__":
+    main()

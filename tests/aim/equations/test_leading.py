@@ -252,8 +252,8 @@ def test_directions_it_takes_by_itself(task, count):
 @pytest.mark.parametrize(
     ("task", "words"),
     [
-        (Task(target=PowerLaw(), mask="causal"), "not derived there"),
-        (Task(target=PowerLaw(), attention="cross"), "not derived there"),
+        (Task(target=PowerLaw(), mask="causal"), "not worked out there"),
+        (Task(target=PowerLaw(), attention="cross"), "not worked out there"),
         (Task(), "limiting law"),
         (Task(target=Spikes(spikes=(6.0,), dim=100)), "up to 1"),
     ],

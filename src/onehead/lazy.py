@@ -10,6 +10,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from onehead.text import likely
+
 __all__ = ["lazy_room"]
 
 
@@ -37,7 +39,8 @@ def lazy_room(
             renamed(f"{package}.{name}", f"{package}.{old[name]}")
             return load(old[name])
         if name not in places:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}; it has {', '.join(names)}")
+            close = likely(name, names)
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{close}; it has {', '.join(names)}")
         module, own = places[name]
         return getattr(import_module(module), own)
 

@@ -28,7 +28,7 @@ class MapCell:
     y: float
     point: Result | None = None
     beside: Mapping[str, float | None] = field(default_factory=dict)
-    reason: str = INTERRUPTED
+    reason: str = field(default=INTERRUPTED, repr=False)
 
     def value(self, name: str) -> Any:
         """A number of the answer; None where there is no answer, an empty word where the answer has no such number."""
@@ -125,7 +125,7 @@ def check_axes(x: Axis, y: Axis, words: Mapping[str, Word]) -> None:
     known = [name for name, said in words.items() if said.kind in ("number", "integer")]
     for axis, (name, values) in (("x", x), ("y", y)):
         if name not in known:
-            raise InvalidArgument(axis, name, " or ".join(known))
+            raise InvalidArgument(axis, name, " or ".join(known), known)
         if len(values) == 0:
             raise InvalidArgument(axis, [], "at least one value")
     if x[0] == y[0]:

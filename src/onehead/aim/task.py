@@ -32,6 +32,8 @@ class Task(Problem):
     onehead.errors.InvalidArgument: noise must be a number >= 0 and <= 1000; got -1.
     """
 
+    NATURAL = ("target",)
+
     target: Annotated[SerializeAsAny[Target], BeforeValidator(target_of)] = word(
         MarchenkoPastur(), "S*", "Spectrum of the target.", allowed="a target, such as MarchenkoPastur(kappa0=0.5)"
     )

@@ -94,7 +94,7 @@ def _target(rest: dict[str, Any]) -> Target:
     untied = rest.get("attention", "tied") != "tied"
     name = rest.pop("target", words_of(Product)["kind"].default if untied else TARGET.default)
     if name not in Target.known:
-        raise InvalidArgument("target", name, f"one of {', '.join(Target.known)}")
+        raise InvalidArgument("target", name, f"one of {', '.join(Target.known)}", Target.known)
     kind = Target.known[name]
     names = {said.flat: own for own, said in words_of(kind).items() if said.flat in SHAPE}
     for word in SHAPE:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from onehead import plot, sparse
+from onehead.best import BESIDE, GAP
 from onehead.cli.frame import Answer, answered
 from onehead.cli.groups import Guide
 from onehead.cli.output import progress
@@ -22,12 +23,6 @@ __all__ = ["command"]
 
 MODEL, QUERIES, TRIALS, ALPHA = words_of(Model), words_of(Queries), words_of(Trials), words_of(Total)["alpha"]
 POSTERIOR = words_of(Posterior)
-BEST = "of the best possible learner"
-GAP = {
-    "bayes_test_error": BEST,
-    "gap": "what is lost against it, relative",
-    "data_multiple": "samples over those that the best possible learner needs for this error",
-}
 bayes_option = click.option("--bayes", is_flag=True, help="The best possible learner of the same data beside it.")
 
 
@@ -79,7 +74,7 @@ def predict(
     best = solve(cases, _best, "best possible") if bayes else []
     for part in parts.values():
         for (*_, row), (_, found, _) in zip(part, best, strict=bool(best)):
-            row["bayes_test_error"] = None if found is None else found.test_error
+            row[BESIDE] = None if found is None else found.test_error
 
     def draw(results: list[Any], x: list[float], axis: str) -> Any:
         found = {name: abscissa(part) for name, part in parts.items()}
@@ -87,7 +82,7 @@ def predict(
         return plot.error_curve(curves, axis, best=abscissa(best)[1::-1] if best else None)
 
     trust = {"residual": "of the equations", "quadrature_error": "of the test error", "status": "in words"}
-    columns = {**sparse.Prediction.MEANINGS, **({"bayes_test_error": BEST} if bayes else {}), **trust}
+    columns = {**sparse.Prediction.MEANINGS, **({BESIDE: GAP[BESIDE]} if bayes else {}), **trust}
     return answer_of([one for part in parts.values() for one in part], columns, title="Prediction", draw=draw)
 
 
@@ -250,7 +245,7 @@ def tune(case: Case, alpha: float | None, bayes: bool) -> Answer:
     given_error = "of the flags as given, at the same number of samples"
     return Answer.of(
         found,
-        {"test_error": "predicted", "given_test_error": given_error, **(GAP if bayes else {})},
+        {"test_error": "predicted", "given_test_error": given_error, **({} if bayes else dict.fromkeys(GAP))},
         title="Tuned",
         rows=[dict(zip(scanned, values, strict=True)) for values in found.scan],
         draw=lambda: plot.tuned(found),

@@ -146,7 +146,7 @@ def map(  # noqa: A001  (the word that people use; the builtin is not needed her
             raise InvalidArgument(axis, name, f"a word of the target, which has {' and '.join(_shape(task))}")
     columns = [*([DECAY] if tuned else []), *(["bayes_test_error"] if bayes else [])]
     if of not in (*NUMBERS, *columns):
-        raise InvalidArgument("of", of, " or ".join((*NUMBERS, *columns)))
+        raise InvalidArgument("of", of, " or ".join((*NUMBERS, *columns)), (*NUMBERS, *columns))
     if (alpha is None) != (ALPHA in names):
         got = "neither" if alpha is None else "both"
         raise InvalidArgument(ALPHA, got, "given, or one of the two words; not both")

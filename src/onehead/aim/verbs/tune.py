@@ -13,10 +13,11 @@ from onehead.aim.verbs.bayes import Yardstick, beside
 from onehead.aim.verbs.predict import Prediction, predict
 from onehead.aim.verbs.response import decay_slope
 from onehead.arguments import checked, instance
+from onehead.best import GAP, gap_to
 from onehead.errors import NotConverged, SolveError
 from onehead.results import Certificate, Result, in_lines
 
-__all__ = ["Tuned", "best_decay", "gap_to", "tune"]
+__all__ = ["Tuned", "beside_best", "best_decay", "tune"]
 
 LOWEST = 1e-6  # relative to the largest weight decay that makes a difference
 PER_DECADE = 3
@@ -44,9 +45,7 @@ class Tuned(Result):
         "gain": "over the weight decay of the learner",
         "flat_from": "smallest weight decay within 0.1 % of the best",
         "flat_to": "largest weight decay within 0.1 % of the best",
-        "bayes_test_error": "of the best possible learner",
-        "gap": "of the test error above it, relative",
-        "data_multiple": "samples, over those that the best possible learner needs",
+        **GAP,
         "logit_nuclear": "test error of the same penalty on logits",
     }
 
@@ -170,19 +169,15 @@ def tune(
         scan=tuple((decay, tried[decay].test_error) for decay in sorted(tried)),
         certificate=Certificate.of(point.certificate, status=status, evaluations=len(tried)),
         point=point,
-        **({} if yardstick is None else gap_to(yardstick, alpha, point.test_error)),
+        **({} if yardstick is None else beside_best(yardstick, alpha, point.test_error)),
     )
 
 
-def gap_to(yardstick: Yardstick, alpha: float, test_error: float) -> dict[str, float]:
+def beside_best(yardstick: Yardstick, alpha: float, test_error: float) -> dict[str, float]:
     """The best possible learner beside a test error."""
     best, needed = yardstick.at(alpha).test_error, yardstick.ratio_for(test_error)
-    return {
-        "bayes_test_error": best,
-        "gap": test_error / best - 1.0 if best > 0.0 else np.inf,
-        "data_multiple": alpha / needed if needed > 0.0 else np.inf,
-        "logit_nuclear": yardstick.logit_nuclear(alpha),
-    }
+    told = gap_to(best, needed, test_error=test_error, alpha=alpha)
+    return told | {"logit_nuclear": yardstick.logit_nuclear(alpha)}
 
 
 def _flat_range(errors: dict[float, float], winner: float) -> tuple[float, float]:

@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from onehead.arguments import checked, number, optional
+from onehead.best import GAP, gap_to
 from onehead.errors import InvalidArgument, SolveError
 from onehead.results import Certificate, in_lines
 from onehead.sparse.losses import Array
@@ -50,6 +51,7 @@ class Tuned(Answer):
         "given_test_error": "that of the protocol as given, at the same number of samples",
         "pooled_test_error": "pooled model with its own best ridge",
         "vectorised_test_error": "vectorised model with its own best ridge",
+        **GAP,
     }
 
     alpha: float
@@ -187,18 +189,12 @@ def tune(
         certificate=Certificate.of(
             best.certificate, status="lowest predicted test error found", evaluations=0, errors=errors
         ),
-        **(_beside(task, alpha, possible.test_error, best.test_error) if possible is not None else {}),
+        **(
+            {}
+            if possible is None
+            else gap_to(possible.test_error, data_for(task, best.test_error), test_error=best.test_error, alpha=alpha)
+        ),
     )
-
-
-def _beside(task: Task, alpha: float, best: float, error: float) -> dict[str, float]:
-    """The error of the best possible learner of the same data, and how far this one is from it."""
-    needed = data_for(task, error)
-    return {
-        "bayes_test_error": best,
-        "gap": error / best - 1.0 if best > 0.0 else np.inf,
-        "data_multiple": alpha / needed if needed > 0.0 else np.inf,
-    }
 
 
 def _aligned(task: Task, protocol: Protocol, alpha: float, split: float) -> Protocol:

@@ -70,7 +70,8 @@ class Call:
         if self.words is None:
             return value
         if name not in self.words:
-            raise InvalidArgument(f"parameter of {self.name}", name, f"one of {', '.join(sorted(self.words))}")
+            known = sorted(self.words)
+            raise InvalidArgument(f"parameter of {self.name}", name, f"one of {', '.join(known)}", known)
         said = self.words[name]
         if said.choices and not isinstance(value, str):
             raise InvalidArgument(name, value, f"{' or '.join(said.choices)} in a sweep")

@@ -212,7 +212,7 @@ def generator(name: str, value: Any) -> np.random.Generator:
 
     Examples
     --------
-    >>> generator("rng", 0).integers(10) == np.random.default_rng(0).integers(10)
+    >>> int(generator("rng", 0).integers(10)) == int(np.random.default_rng(0).integers(10))
     True
     """
     if isinstance(value, np.random.Generator):

@@ -183,7 +183,7 @@ class Learner(Problem):
         "ℓ",
         "Loss that is minimised on the training set.",
         choices=("squared", "cross-entropy"),
-        allowed="squared or cross-entropy, or a Loss object",
+        allowed="squared or cross-entropy, or a Loss of your own",
     )
     branch: Literal["label", "global"] = word(
         "label", "prox", "Minimum of the output layer's prox to follow where it has several."

@@ -93,6 +93,10 @@ def _target(rest: dict[str, Any]) -> Target:
     """The target; its words are taken out of ``rest``."""
     untied = rest.get("attention", "tied") != "tied"
     name = rest.pop("target", words_of(Product)["kind"].default if untied else TARGET.default)
+    if isinstance(name, Target):  # ready made: its words are its own
+        if said := [word for word in SHAPE if word in rest and word != "dim"]:
+            raise InvalidArgument(said[0], rest[said[0]], "left out where target is an object that says it")
+        return name
     if name not in Target.known:
         raise InvalidArgument("target", name, f"one of {', '.join(Target.known)}", Target.known)
     kind = Target.known[name]
@@ -100,7 +104,11 @@ def _target(rest: dict[str, Any]) -> Target:
     for word in SHAPE:
         if word in rest and word not in names and word != "dim":  # that of a training run may stand beside any target
             raise InvalidArgument(word, rest[word], f"left out with target {name}")
-    target = kind(**{names[word]: rest.pop(word) for word in names if word in rest})
+    try:
+        target = kind(**{names[word]: rest.pop(word) for word in names if word in rest})
+    except InvalidArgument as failure:  # under the name that was used
+        flat = {own: word for word, own in names.items()}.get(failure.name, failure.name)
+        raise InvalidArgument(flat, failure.got, failure.allowed, failure.known) from None
     own = dimension(target)
     if "dim" not in names and own is not None and (given := rest.pop("dim", own)) != own:
         raise InvalidArgument("dim", given, f"left out, or {own}, the number of eigenvalues")

@@ -8,6 +8,7 @@ import click
 from onehead.cli.values import Typed, type_of
 from onehead.fields import Word
 from onehead.maps import Axis
+from onehead.text import likely, quoted
 
 __all__ = ["axis_options"]
 
@@ -30,7 +31,8 @@ class AxisType(Typed):
         word, equals, text = str(value).partition("=")
         said = self.words.get(word.strip().replace("_", "-"))
         if said is None or not equals:
-            self.refuse(value, param, ctx)
+            close = likely(word.strip(), self.words) if equals else ""
+            self.fail(f"must be {self.allowed}; got {quoted(str(value))}{close}", param, ctx)
         assert said is not None
         values = type_of(said, ranged=True)
         assert values is not None

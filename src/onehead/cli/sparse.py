@@ -10,12 +10,12 @@ from onehead import plot, sparse
 from onehead.best import BESIDE, GAP
 from onehead.cli.frame import Answer, answered
 from onehead.cli.groups import Guide
-from onehead.cli.output import progress
+from onehead.cli.output import note, progress
 from onehead.cli.sparse_flags import Axis, Case, Solved, abscissa, answer_of, seed_option, solve, sparse_options
 from onehead.cli.values import Word, flag_of, given, type_of
-from onehead.errors import InvalidArgument
+from onehead.errors import InvalidArgument, SolveError
 from onehead.fields import words_of
-from onehead.results import Result
+from onehead.results import Result, plain
 from onehead.sparse.task import MODELS
 from onehead.sweep.settings import Gate, Model, Posterior, Queries, Total, Trials
 
@@ -23,6 +23,15 @@ __all__ = ["command"]
 
 MODEL, QUERIES, TRIALS, ALPHA = words_of(Model), words_of(Queries), words_of(Trials), words_of(Total)["alpha"]
 POSTERIOR = words_of(Posterior)
+MEASURED = (
+    "test_error",
+    "test_error_err",
+    "test_error_theory",
+    "test_error_z",
+    "verdict",
+    "train_loss",
+    "cos_query",
+)  # of many
 bayes_option = click.option("--bayes", is_flag=True, help="The best possible learner of the same data beside it.")
 
 
@@ -188,7 +197,7 @@ def oracle(cases: list[Case], activation: str | None, growth: str, seed: int) ->
 @seed_option("Of all random numbers.")
 @answered()
 def train(cases: list[Case], seed: int, **flags: Any) -> Answer:
-    """The protocol on real samples: means over trials and their spread; a picture lays them over the prediction."""
+    """The protocol on real samples: means over trials and their spread, beside the prediction."""
     chosen = Trials(**given(flags))
 
     def answer(case: Case, advance: Callable[[], None]) -> Result:
@@ -198,10 +207,12 @@ def train(cases: list[Case], seed: int, **flags: Any) -> Answer:
         return sparse.predict(case.task, case.protocol, model=chosen.model, test_length=chosen.test_length)
 
     def draw(runs: list[Any], where: list[float], axis: str) -> Any:
-        results, x, _ = abscissa(solve(cases, predicted, "predicting"))
+        results, x, _ = abscissa(theory) if theory else ([], [], "")
         return plot.error_curve({chosen.model: (x, results)}, axis, runs={chosen.model: (where, runs)})
 
     solved = solve(cases, answer, f"training at d = {chosen.dim}", steps=chosen.trials)
+    theory = _theory(cases, predicted) if chosen.mode != "joint" else []
+    _lay_beside(solved, theory)
     columns: dict[str, str] = {}
     for name, meaning in sparse.TrainingResult.MEANINGS.items():
         columns[name] = meaning
@@ -209,7 +220,33 @@ def train(cases: list[Case], seed: int, **flags: Any) -> Answer:
             columns[f"{name}_std"] = "spread between trials"
         if name == "test_error":
             columns[f"{name}_err"] = "standard error of the mean"
+        if f"{name}_theory" in solved[0][2]:
+            columns |= {f"{name}_theory": "predicted", f"{name}_z": "difference over the standard error"}
+    if theory:
+        columns["verdict"] = "on the test error"
+    if len(cases) > 1:
+        columns = {name: meaning for name, meaning in columns.items() if name in MEASURED}
     return answer_of(solved, {**columns, "status": "in words"}, title="Measurement", draw=draw)
+
+
+def _theory(cases: list[Case], predicted: Callable[[Case, Callable[[], None]], Result]) -> list[Solved]:
+    """Predictions to lay beside runs; where theory gives none, say so and go on."""
+    try:
+        return solve(cases, predicted, "predicting")
+    except SolveError as failure:
+        note(f"no prediction to compare with: {failure}")
+        return []
+
+
+def _lay_beside(runs: list[Solved], theory: list[Solved]) -> None:
+    """Write the prediction, and how far the runs are from it, into the rows of runs."""
+    for (_, run, row), (_, point, _) in zip(runs, theory, strict=bool(theory)):
+        if run is None or point is None:
+            continue
+        for item in run.against(point):
+            row |= {f"{item.quantity}_theory": item.predicted, f"{item.quantity}_z": plain(item.z)}
+            if item.quantity == "test_error":
+                row["verdict"] = item.verdict
 
 
 @command.command("map")

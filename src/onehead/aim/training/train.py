@@ -62,7 +62,7 @@ def train(
     *,
     dim: int,
     alpha: float,
-    seeds: int = 1,
+    seeds: int = 4,
     seed: int = 0,
     variant: Variant | None = None,
     method: Method | None = None,

@@ -10,8 +10,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from onehead.text import likely
-
 __all__ = ["lazy_room"]
 
 
@@ -39,6 +37,8 @@ def lazy_room(
             renamed(f"{package}.{name}", f"{package}.{old[name]}")
             return load(old[name])
         if name not in places:
+            from onehead.text import likely  # noqa: PLC0415
+
             close = likely(name, names)
             raise AttributeError(f"module {package!r} has no attribute {name!r}{close}; it has {', '.join(names)}")
         module, own = places[name]

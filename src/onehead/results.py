@@ -248,7 +248,7 @@ class Result(_OneLine):
 
         return pd.Series(dict(flat("", self.to_dict())))
 
-    def toframe(self) -> "pd.DataFrame":
+    def to_frame(self) -> "pd.DataFrame":
         """Return a pandas table with this one row."""
         return frame([self.to_dict()])
 
@@ -262,7 +262,7 @@ class Rows(_OneLine, ABC):
     def to_rows(self) -> list[dict[str, Any]]:
         """One dict per point, a point that failed with its reason."""
 
-    def toframe(self) -> "pd.DataFrame":
+    def to_frame(self) -> "pd.DataFrame":
         """Return a pandas table with one row per point, parameters of the problem flattened to dotted names."""
         return frame(self.to_rows())
 

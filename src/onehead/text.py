@@ -4,7 +4,6 @@ Errors pass through here when they become text, and the command line when it pri
 """
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 __all__ = ["Bare", "likely", "quoted", "visible"]
 
@@ -26,6 +25,8 @@ def likely(word: object, known: Iterable[object]) -> str:
     >>> likely("wieght_decay", ["width", "weight_decay"]), likely("x", ["width"])
     (' (did you mean weight_decay?)', '')
     """
+    from difflib import get_close_matches  # noqa: PLC0415  (only who errs pays)
+
     names = [str(name) for name in known]
     close = get_close_matches(word, names, n=1, cutoff=0.6) if isinstance(word, str) else []
     return f" (did you mean {close[0]}?)" if close and close[0] != word else ""

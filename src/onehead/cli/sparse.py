@@ -8,15 +8,18 @@ import click
 
 from onehead import plot, sparse
 from onehead.best import BESIDE, GAP
-from onehead.cli.frame import Answer, answered
+from onehead.cli.axes import axis_options
+from onehead.cli.frame import Answer, answered, failed_of, noted_of
 from onehead.cli.groups import Guide
 from onehead.cli.output import note, progress
-from onehead.cli.sparse_flags import Axis, Case, Solved, abscissa, answer_of, seed_option, solve, sparse_options
+from onehead.cli.sparse_flags import Case, Solved, abscissa, answer_of, seed_option, solve, sparse_options
 from onehead.cli.values import Word, flag_of, given, type_of
 from onehead.errors import InvalidArgument, SolveError
 from onehead.fields import words_of
+from onehead.maps import Axis
 from onehead.results import Result, plain
 from onehead.sparse.task import MODELS
+from onehead.sparse.verbs.map import KNOWN
 from onehead.sweep.settings import Gate, Model, Posterior, Queries, Total, Trials
 
 __all__ = ["command"]
@@ -251,19 +254,24 @@ def _lay_beside(runs: list[Solved], theory: list[Solved]) -> None:
 
 @command.command("map")
 @sparse_options
-@click.option("--x", type=Axis(), required=True, help="FLAG=RANGE, for example eta-b=0:9:10")
-@click.option("--y", type=Axis(), required=True, help="FLAG=RANGE, for example beta=2:12:6")
+@axis_options(KNOWN, "eta-b=0:9:10")
+@bayes_option
 @answered()
-def map_(case: Case, x: tuple[str, tuple[float, ...]], y: tuple[str, tuple[float, ...]]) -> Answer:
-    """Alignment and errors over two of eta-w, eta-b, eta-q, beta, split, ridge, alpha0, alpha1."""
-    with progress("mapping", len(x[1]) * len(y[1])) as advance:
-        found = sparse.landscape(case.task, case.protocol, x=x, y=y, progress=advance)
-    errors = ("cos_query", "test_error", "pooled_test_error")
+def map_(case: Case, x: Axis, y: Axis, of: str, bayes: bool) -> Answer:
+    """Any two words over a grid, as a table or a heat map; hatched where the query looks away, or pooling is better.
+
+    Example: onehead sparse map --x eta-b=0:9:10 --y beta=2:12:6 --positive-rate 0.2 --plot map.png
+    """
+    with progress("cells", len(x[1]) * len(y[1])) as advance:
+        found = sparse.map(case.task, case.protocol, x=x, y=y, of=of, bayes=bayes, progress=advance)
+    beside = ("cos_query", "test_error", "pooled_test_error", *([BESIDE] if bayes else []))
     return Answer(
         value=found.to_rows(),
-        columns=(found.x_name, found.y_name, *errors, "anti_aligned", "worse_than_pooled", "status"),
-        title="Sensitivity",
-        draw=lambda: plot.landscape(found),
+        columns=tuple(dict.fromkeys([x[0], y[0], of, *beside, "anti_aligned", "worse_than_pooled", "status"])),
+        title="Map",
+        draw=lambda: plot.heat_map(found, lines=found.lines()),
+        warnings=noted_of(found, "cells"),
+        failed=failed_of(found, "cells"),
     )
 
 

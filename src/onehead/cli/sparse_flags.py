@@ -10,14 +10,13 @@ import click
 
 from onehead.cli.frame import Answer
 from onehead.cli.output import progress
-from onehead.cli.values import Number, Range, flag_of, named_as_flags
+from onehead.cli.values import Number, flag_of, named_as_flags
 from onehead.errors import InvalidArgument, SolveError
 from onehead.fields import words_of
 from onehead.results import Result, plain
 from onehead.sparse.task import Protocol, Task
-from onehead.text import quoted
 
-__all__ = ["Axis", "Case", "Solved", "abscissa", "answer_of", "seed_option", "solve", "sparse_options"]
+__all__ = ["Case", "Solved", "abscissa", "answer_of", "seed_option", "solve", "sparse_options"]
 
 # in the order in which they vary when several are ranges; a word that is a list itself has no flag
 WORDS = {name: said for name, said in words_of(Task, Protocol).items() if said.kind != "numbers"}
@@ -27,21 +26,6 @@ RANGED = {name: said for name, said in WORDS.items() if said.kind != "choice"}
 def seed_option(what: str) -> Callable[[Any], Any]:
     """Add ``--seed``."""
     return click.option("--seed", type=Number(whole=True, ge=0), default=0, show_default=True, help=what)
-
-
-class Axis(Range):
-    """``FLAG=RANGE``: a hyperparameter and its values."""
-
-    name = "flag=range"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Split at the equals sign; the name is checked by the library."""
-        if isinstance(value, tuple):
-            return value
-        flag, equals, values = str(value).partition("=")
-        if not equals:
-            self.fail(f"must be FLAG=RANGE, for example eta-b=0:9:10; got {quoted(value)}", param, ctx)
-        return flag.strip().lstrip("-").replace("-", "_"), super().convert(values, param, ctx)
 
 
 class Case(NamedTuple):

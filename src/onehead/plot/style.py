@@ -41,6 +41,11 @@ LAWS = {  # of singular values: colour, line, legend
     "power-law": ("#9467bd", "-.", "power law"),
 }
 VERDICTS = {"low rank": "#6a3d9a", "features": TRAINING, "deformed": ACCENT, "noise": "#c9c9c9"}  # colour of each word
+JOURNAL = {
+    "pdf.fonttype": 42,
+    "ps.fonttype": 42,
+    "svg.fonttype": "none",
+}  # text stays text, in fonts that journals take
 ALPHA = r"samples per squared dimension, $\alpha = n/d^2$"
 
 
@@ -199,9 +204,12 @@ def dress(
         axes.set_yscale("log")
     if ylim is not None:
         axes.set_ylim(*ylim)
-    if legend is not None and axes.get_legend_handles_labels()[0]:
+    once: dict[str, Any] = {}  # what several curves have in common is said once
+    for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
+        once.setdefault(name, handle)
+    if legend is not None and once:
         look: dict[str, Any] = {"frameon": False, "fontsize": 8.5, "loc": legend, **options}
-        axes.legend(**look)
+        axes.legend([*once.values()], [*once], **look)
     return axes
 
 
@@ -248,5 +256,7 @@ def write_picture(figure: Any, path: Path, **options: Any) -> None:
     """Write a figure in the format that the name of its file ends in."""
     formats = [f".{ending}" for ending in figure.canvas.get_supported_filetypes()]
     check_file("path", path, endings=formats)
-    with whole_file(path, "path") as part:
+    import matplotlib
+
+    with whole_file(path, "path") as part, matplotlib.rc_context(JOURNAL):
         figure.savefig(part, format=path.suffix[1:].lower(), **options)

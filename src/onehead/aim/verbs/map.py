@@ -15,7 +15,7 @@ from onehead.aim.words import LEARNER, SHAPE, TASK, WORDS
 from onehead.arguments import checked, instance
 from onehead.errors import InvalidArgument, SolveError
 from onehead.fields import words_of
-from onehead.maps import Axis, Map, an_axis, check_axes, mapped
+from onehead.maps import Axis, Map, an_axis, check_axes, floats, mapped, setting_of
 from onehead.results import Result
 
 __all__ = ["AimMap", "map"]
@@ -75,15 +75,7 @@ def _setting(task: Task, learner: Learner, moved: Sequence[str]) -> str:
     """What is the same all over a map, in symbols: what is always said, and what is not as usual."""
     values = {name: getattr(task.target, own) for name, own in _shape(task).items() if name in SHAPE}
     values |= {name: getattr(task, name) for name in TASK} | {name: getattr(learner, name) for name in LEARNER}
-    said = [
-        name
-        for name, value in values.items()
-        if name not in moved
-        and (name in ALWAYS or value != KNOWN[name].default)
-        and isinstance(value, (int, float, str))
-    ]
-    shown = {name: f"{value:g}" if isinstance(value, float) else f"{value}" for name, value in values.items()}
-    return ", ".join(f"{KNOWN[name].symbol} = {shown[name]}" if KNOWN[name].symbol else shown[name] for name in said)
+    return setting_of(values, KNOWN, always=ALWAYS, moved=moved)
 
 
 def _problem(task: Task, learner: Learner, moved: dict[str, float]) -> tuple[Task, Learner, float | None]:
@@ -154,7 +146,7 @@ def map(  # noqa: A001  (the word that people use; the builtin is not needed her
         raise InvalidArgument("tuned", True, "left out where weight_decay is one of the two words")
     fixed = {} if alpha is None else {ALPHA: alpha}
     problems = {
-        (a, b): _problem(task, learner, {**fixed, x[0]: a, y[0]: b}) for a in _floats(x[1]) for b in _floats(y[1])
+        (a, b): _problem(task, learner, {**fixed, x[0]: a, y[0]: b}) for a in floats(x[1]) for b in floats(y[1])
     }  # all of them first, because any may be refused
     yardsticks = {own: Yardstick(own) for own, _, _ in problems.values()} if bayes else {}
 
@@ -179,12 +171,8 @@ def map(  # noqa: A001  (the word that people use; the builtin is not needed her
         setting=_setting(task, learner, (*names, *([DECAY] if tuned else []))),
         x_name=x[0],
         y_name=y[0],
-        x_values=_floats(x[1]),
-        y_values=_floats(y[1]),
+        x_values=floats(x[1]),
+        y_values=floats(y[1]),
         of=of,
         cells=cells,
     )
-
-
-def _floats(values: Sequence[float]) -> tuple[float, ...]:
-    return tuple(float(value) for value in values)

@@ -76,6 +76,9 @@ class Map(Grid[MapCell]):
         """The two words with their values."""
         return {self.x_name: self.x_values, self.y_name: self.y_values}
 
+    def _names(self, _: list[dict[str, Any]]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys([self.x_name, self.y_name, self.of, *self._SHOWN]))
+
     @property
     def failures(self) -> tuple[MapCell, ...]:
         """Cells without an answer."""

@@ -266,6 +266,10 @@ class Rows(_OneLine, ABC):
         """Return a pandas table with one row per point, parameters of the problem flattened to dotted names."""
         return frame(self.to_rows())
 
+    def _names(self, rows: list[dict[str, Any]]) -> tuple[str, ...]:
+        """The columns that are shown."""
+        return self._SHOWN or tuple(rows[0] if rows else ())
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({_solved(self.to_rows())[0]})"
 
@@ -298,7 +302,7 @@ class Rows(_OneLine, ABC):
         """
         rows = self.to_rows()
         lines = [f"{_described(type(self))} {_solved(rows)[0].capitalize()}."]
-        for name in self._SHOWN or tuple(rows[0] if rows else ())[:SHOWN]:
+        for name in self._names(rows)[:SHOWN]:
             values = [value for row in rows if _is_finite(value := row.get(name))]
             if values:
                 lines.append(f"{name}: from {min(values):.5g} to {max(values):.5g}.")
@@ -311,7 +315,7 @@ class Rows(_OneLine, ABC):
 
     def _repr_html_(self) -> str:
         rows = self.to_rows()
-        names, (good, all_good) = self._SHOWN or tuple(rows[0] if rows else ()), _solved(rows)
+        names, (good, all_good) = self._names(rows), _solved(rows)
         head = "".join(f"<th>{escape(name)}</th>" for name in names)
         body = ["".join(f"<td style='text-align:right'>{cell(row.get(name))}</td>" for name in names) for row in rows]
         return table(f"{type(self).__name__} {badge(good, all_good)}", body, columns=len(names), head=head)

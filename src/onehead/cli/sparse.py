@@ -12,7 +12,7 @@ from onehead.cli.axes import axis_options
 from onehead.cli.frame import Answer, answered, failed_of, noted_of
 from onehead.cli.groups import Guide
 from onehead.cli.output import note, progress
-from onehead.cli.sparse_flags import Case, Solved, abscissa, answer_of, seed_option, solve, sparse_options
+from onehead.cli.sparse_flags import Case, Solved, abscissa, answer_of, between, seed_option, solve, sparse_options
 from onehead.cli.values import Word, flag_of, given, type_of
 from onehead.errors import InvalidArgument, SolveError
 from onehead.fields import words_of
@@ -140,7 +140,7 @@ def amp(cases: list[Case], seed: int, **flags: Any) -> Answer:
         return sparse.amp(case.task, case.protocol.alpha, seed=seed, progress=advance, **dict(chosen))
 
     def draw(runs: list[Any], where: list[float], axis: str) -> Any:
-        return plot.best_error(*abscissa(solve(cases, _best, "best possible")), runs=(where, runs))
+        return plot.best_error(*abscissa(solve(between(cases), _best, "best possible")), runs=(where, runs))
 
     solved = solve(cases, answer, f"{chosen.method} at d = {chosen.dim}", steps=chosen.trials)
     columns: dict[str, str] = {}
@@ -210,7 +210,7 @@ def train(cases: list[Case], seed: int, **flags: Any) -> Answer:
         return sparse.predict(case.task, case.protocol, model=chosen.model, test_length=chosen.test_length)
 
     def draw(runs: list[Any], where: list[float], axis: str) -> Any:
-        results, x, _ = abscissa(theory) if theory else ([], [], "")
+        results, x, _ = abscissa(solve(between(cases), predicted, "predicting")) if theory else ([], [], "")
         return plot.error_curve({chosen.model: (x, results)}, axis, runs={chosen.model: (where, runs)})
 
     solved = solve(cases, answer, f"training at d = {chosen.dim}", steps=chosen.trials)

@@ -5,7 +5,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 from onehead.errors import InvalidArgument
-from onehead.plot.style import THEORY, fresh_axes
+from onehead.plot.style import SERIES_MARK, THEORY, fresh_axes
 from onehead.renamed import renamed
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["OVERLAYS", "SERIES", "Pen", "drawing", "on", "pen"]
 
 OVERLAYS = (THEORY, "#b5403a", "#3a8f8f", "#8a5fa8", "#b8860b", "#4d4d4d")  # of the curves of one picture, in turn
-SERIES = "onehead-series"  # what the main line of every call is marked with, so that the next one looks different
+SERIES = SERIES_MARK  # so that the next call looks different
 
 Given = ParamSpec("Given")
 Drawn = TypeVar("Drawn")

@@ -60,7 +60,7 @@ def training_points(
         )
         bars.lines[0].set_gid(None if clean else MARKS)
     up = axes.get_ylabel() or ("error" if quantity is None else quantity.replace("_", " "))
-    return dress(axes, ALPHA, up, legend="upper right")
+    return dress(axes, ALPHA, up, legend="upper right" if quantity is None else "best")
 
 
 def _number(result: "TrainingResult", name: str) -> float:

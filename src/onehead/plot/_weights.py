@@ -18,6 +18,7 @@ __all__ = ["head_page", "head_pages", "head_spectrum", "survey_map"]
 
 COLUMNS, ROWS = 12, 8
 DECADE = 30.0  # a larger range needs a logarithm
+WORD = 1.35  # inches of an entry of a legend
 MAPS = {
     "verdict": "verdict",
     "strength": "largest outlier over the bulk edge",
@@ -56,7 +57,10 @@ def head_spectrum(
     if head.bulk_edge is not None:
         axes.axhline(head.bulk_edge, color="#333333" if alone else colour, lw=0.5, ls=(0, (6, 3)), label="bulk edge")
     top, right = 1.06 * max(float(values[0]), head.bulk_edge or 0.0), values.size + 1.0
-    axes.set_ylim(0.0, top if alone else max(top, axes.get_ylim()[1]))
+    if not small and values[0] > DECADE * (head.bulk_edge or values[0]):  # the bulk would be a line at zero
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(0.0, top if alone else max(top, axes.get_ylim()[1]))
     axes.set_xlim(0.0, right if alone else max(right, axes.get_xlim()[1]))
     if not small:
         title = f"layer {head.layer}, head {head.head}: {head.verdict or 'no verdict'}" if alone else ""
@@ -106,8 +110,14 @@ def _legend(figure: Any, heads: "Sequence[HeadReport]", grid: "Sequence[Axes]") 
         for axes in grid[: len(heads)]
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
+    fit = max(1, int(figure.get_figwidth() / WORD))  # side by side
     figure.legend(
-        entries.values(), entries.keys(), loc="outside upper center", ncols=len(entries), frameon=False, fontsize=7
+        entries.values(),
+        entries.keys(),
+        loc="outside upper center",
+        ncols=min(fit, len(entries)),
+        frameon=False,
+        fontsize=7,
     )
     figure.supxlabel("rank", fontsize=7)
     figure.supylabel(r"singular value of $W_Q^\top W_K$", fontsize=7)

@@ -41,6 +41,8 @@ LAWS = {  # of singular values: colour, line, legend
     "power-law": ("#9467bd", "-.", "power law"),
 }
 VERDICTS = {"low rank": "#6a3d9a", "features": TRAINING, "deformed": ACCENT, "noise": "#c9c9c9"}  # colour of each word
+SHORT = 2.5  # decades of an axis that has numbers within them
+SERIES_MARK = "onehead-series"  # what the main line of every call is marked with
 JOURNAL = {
     "pdf.fonttype": 42,
     "ps.fonttype": 42,
@@ -204,13 +206,31 @@ def dress(
         axes.set_yscale("log")
     if ylim is not None:
         axes.set_ylim(*ylim)
-    once: dict[str, Any] = {}  # what several curves have in common is said once
-    for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
+    for axis in (axes.xaxis, axes.yaxis):
+        _ticks(axis)
+    once: dict[str, Any] = {}  # what several curves have in common is said once, and after them
+    entries = [*zip(*axes.get_legend_handles_labels(), strict=True)]
+    main = [pair for pair in entries if getattr(pair[0], "get_gid", str)() == SERIES_MARK]
+    for handle, name in (*main, *entries) if len(main) > 1 else entries:
         once.setdefault(name, handle)
     if legend is not None and once:
         look: dict[str, Any] = {"frameon": False, "fontsize": 8.5, "loc": legend, **options}
         axes.legend([*once.values()], [*once], **look)
     return axes
+
+
+def _ticks(axis: Any) -> None:
+    """Numbers on a logarithmic axis that do not meet: at 1, 2, 5 where it is short, at powers of ten where it is long."""
+    if axis.get_scale() != "log":
+        return
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    low, high = axis.get_view_interval()
+    decades = np.log10(high / low) if low > 0.0 else np.inf
+    if decades < SHORT:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if decades > 0.7 else np.arange(1.0, 10.0)))
+        axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter(NullFormatter())
 
 
 def finish(axes: "Axes", xlabel: str, ylabel: str, title: str = "", **options: Any) -> None:

@@ -15,6 +15,7 @@ from onehead.errors import InvalidArgument, OutsideDomain, TooLarge, WrongCall
 from onehead.text import Bare, likely
 
 __all__ = [
+    "Check",
     "an_array",
     "called",
     "checked",

@@ -1,12 +1,15 @@
 """A task and a learner from flat words: the names that flags, sweep files and the explorer share."""
 
+import inspect
 import math
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from onehead.aim.targets import Discrete, MarchenkoPastur, Product, Target
 from onehead.aim.task import Learner, Task
+from onehead.arguments import Check, checked, instance
 from onehead.errors import InvalidArgument
 from onehead.fields import LIMIT, Word, words_of
 from onehead.results import plain
@@ -19,6 +22,7 @@ __all__ = [
     "decay_from_word",
     "dimension",
     "needed_dimension",
+    "posed",
     "problem_from_words",
     "ratio_from_samples",
     "threshold_marks",
@@ -189,6 +193,38 @@ def decay_from_word(value: Any, dim: int | None) -> Any:
         return float(dim**power)
     except OverflowError:
         raise InvalidArgument("weight_decay", value, "a power of d that a number can hold") from None
+
+
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
+
+
+def posed(**checks: Check) -> Callable[[Callable[Given, Found]], Callable[Given, Found]]:
+    """`checked` for a verb that takes a task and a learner; a weight decay said by d (1/d, sqrt(d), d^x) becomes the number it is.
+
+    d is that of the target, or of the run.
+    """
+    known = {"task": instance(Task, "Task()"), "learner": instance(Learner, "Learner()")}
+
+    def around(verb: Callable[Given, Found]) -> Callable[Given, Found]:
+        ready, signature = checked(**{**known, **checks})(verb), inspect.signature(verb)
+
+        @wraps(verb)
+        def call(*args: Given.args, **kwargs: Given.kwargs) -> Found:
+            try:
+                bound = signature.bind(*args, **kwargs)
+            except TypeError:
+                return ready(*args, **kwargs)  # which says what is wrong
+            learner, task = bound.arguments.get("learner"), bound.arguments.get("task")
+            if isinstance(learner, Learner) and isinstance(task, Task) and learner.by_dimension:
+                dim = dimension(task.target) or bound.arguments.get("dim")
+                number = decay_from_word(learner.weight_decay, dim)
+                bound.arguments["learner"] = learner.changed(weight_decay=number)
+            return ready(*bound.args, **bound.kwargs)
+
+        return call
+
+    return around
 
 
 def threshold_names(task: Task) -> dict[str, str]:

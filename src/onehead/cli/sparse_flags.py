@@ -21,7 +21,7 @@ __all__ = ["Case", "Solved", "abscissa", "answer_of", "between", "seed_option", 
 
 # in the order in which they vary when several are ranges; a word that is a list itself has no flag
 WORDS = {name: said for name, said in words_of(Task, Protocol).items() if said.kind != "numbers"}
-SMOOTH = 25  # places of theory under trained points
+SMOOTH = 41  # places of theory under trained points
 RANGED = {name: said for name, said in WORDS.items() if said.kind != "choice"}
 
 

@@ -10,7 +10,8 @@ from onehead.aim.training.settings import Method, Variant
 from onehead.aim.training.train import train
 from onehead.aim.verbs.bayes import BestCurve, bayes_curve
 from onehead.aim.verbs.predict import Prediction, predict
-from onehead.arguments import checked, instance, numbers, whole, wholes
+from onehead.aim.words import posed
+from onehead.arguments import numbers, whole, wholes
 from onehead.best import laid_beside
 from onehead.measured import SideBySide, side_by_side
 
@@ -30,9 +31,7 @@ class Comparison(SideBySide[Prediction, TrainingResult]):
         return laid_beside(super().to_rows(), self.best or ())
 
 
-@checked(
-    task=instance(Task, "Task()"),
-    learner=instance(Learner, "Learner()"),
+@posed(
     alphas=numbers(),
     dims=wholes(2),
     seeds=wholes(1, single=True),

@@ -7,11 +7,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.aim.solve.certificate import ACCURACY
 from onehead.aim.task import Learner, Task, check_alpha
 from onehead.aim.verbs.bayes import BestCurve, bayes_curve
 from onehead.aim.verbs.predict import Prediction, predict
 from onehead.aim.verbs.tune import best_decay
-from onehead.arguments import checked, instance, numbers
+from onehead.aim.words import posed
+from onehead.arguments import number, numbers
 from onehead.best import WithBest
 from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.parallel import walk_chains
@@ -68,7 +70,7 @@ class Curve(WithBest[Prediction, Failure]):
         return [row | {DECAY: self._decay(point)} for row, point in zip(rows, self.points, strict=True)]
 
 
-@checked(task=instance(Task, "Task()"), learner=instance(Learner, "Learner()"), alphas=numbers(single=True))
+@posed(alphas=numbers(single=True), accuracy=number(above=0.0))
 def curve(
     task: Task,
     learner: Learner,
@@ -76,6 +78,7 @@ def curve(
     *,
     tuned: bool = False,
     bayes: bool = False,
+    accuracy: float = ACCURACY,
     progress: Callable[[], None] | None = None,
 ) -> Curve:
     """Predict a learning curve by continuation in α, from many samples to few.
@@ -93,6 +96,8 @@ def curve(
         Use the best weight decay at every point, found at the first of each stretch and followed from there.
     bayes : bool
         Lay the best possible learner beside every point.
+    accuracy : float
+        Wanted error of the test error, relative, as in `predict`.
     progress : callable, optional
         Called once for every finished point.
 
@@ -114,7 +119,7 @@ def curve(
     def step(i: int, near: Prediction | None) -> tuple[Prediction | Failure, Prediction | None]:
         try:
             solve = best_decay if tuned else predict
-            point = solve(task, learner, ratios[i], near=near)
+            point = solve(task, learner, ratios[i], near=near, accuracy=accuracy)
         except SolveError as failure:
             return Failure(alpha=ratios[i], reason=str(failure)), near
         return point, point

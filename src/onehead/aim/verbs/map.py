@@ -6,13 +6,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from onehead.aim.solve.certificate import ACCURACY
 from onehead.aim.task import Learner, Ratio, Task, check_alpha
 from onehead.aim.verbs.bayes import Yardstick
 from onehead.aim.verbs.predict import Prediction, predict
 from onehead.aim.verbs.thresholds import thresholds
 from onehead.aim.verbs.tune import best_decay
-from onehead.aim.words import LEARNER, SHAPE, TASK, WORDS
-from onehead.arguments import checked, instance
+from onehead.aim.words import LEARNER, SHAPE, TASK, WORDS, posed
+from onehead.arguments import number
 from onehead.errors import InvalidArgument, SolveError
 from onehead.fields import words_of
 from onehead.maps import Axis, Map, an_axis, check_axes, floats, mapped, setting_of
@@ -92,7 +93,7 @@ def _problem(task: Task, learner: Learner, moved: dict[str, float]) -> tuple[Tas
     return task.changed(target=target, **of_task), learner.changed(**of_learner), ratio
 
 
-@checked(task=instance(Task, "Task()"), learner=instance(Learner, "Learner()"), x=an_axis, y=an_axis)
+@posed(x=an_axis, y=an_axis, accuracy=number(above=0.0))
 def map(  # noqa: A001  (the word that people use; the builtin is not needed here)
     task: Task,
     learner: Learner,
@@ -103,6 +104,7 @@ def map(  # noqa: A001  (the word that people use; the builtin is not needed her
     of: str = "test_error",
     bayes: bool = False,
     tuned: bool = False,
+    accuracy: float = ACCURACY,
     progress: Callable[[], None] | None = None,
 ) -> AimMap:
     """Predict over a grid of any two words that are numbers, each cell started from its neighbour.
@@ -121,6 +123,8 @@ def map(  # noqa: A001  (the word that people use; the builtin is not needed her
         Add the best possible learner, ``bayes_test_error``.
     tuned : bool
         Use the best weight decay in every cell, and add it as ``weight_decay``.
+    accuracy : float
+        Wanted error of the test error, relative, as in `predict`.
     progress : callable, optional
         Called once for every finished cell.
 
@@ -156,7 +160,7 @@ def map(  # noqa: A001  (the word that people use; the builtin is not needed her
             check_alpha(given if given is not None else np.nan),
             near if isinstance(near, Prediction) else None,
         )
-        point = best_decay(own, head, ratio, near=close) if tuned else predict(own, head, ratio, near=close)
+        point = (best_decay if tuned else predict)(own, head, ratio, near=close, accuracy=accuracy)
         beside: dict[str, float | None] = {}
         if tuned:
             beside[DECAY] = point.learner.decay

@@ -84,10 +84,16 @@ def curve(task: Task, learner: Learner, alphas: tuple[float, ...], tuned: bool, 
     return Answer(
         value=found.to_rows(),
         columns=(*errors, "rank", "q", "m", "sigma", "residual", "status"),
-        draw=lambda: plot.learning_curve(found, thresholds=aim.thresholds(task, learner)),
+        draw=lambda: plot.learning_curve(found, thresholds=_marks(task, learner)),
         warnings=noted_of(found),
         failed=failed_of(found),
     )
+
+
+def _marks(task: Task, learner: Learner) -> "aim.Thresholds":
+    """Thresholds for a picture."""
+    with working("thresholds"):
+        return aim.thresholds(task, learner)
 
 
 @command.command()

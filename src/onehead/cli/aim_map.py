@@ -8,7 +8,7 @@ from onehead.aim.words import WORDS
 from onehead.cli.aim_flags import accuracy_option, aim_options, bayes_option, tuned_option
 from onehead.cli.axes import axis_options
 from onehead.cli.frame import Answer, answered, failed_of, noted_of
-from onehead.cli.output import progress
+from onehead.cli.output import progress, working
 from onehead.cli.values import flag_of
 from onehead.fields import words_of
 from onehead.maps import Axis
@@ -48,7 +48,13 @@ def map_(
     return Answer(
         value=found.to_rows(),
         columns=tuple(dict.fromkeys([x[0], y[0], of, *beside, "status"])),
-        draw=lambda: plot.heat_map(found, lines=found.lines()),
+        draw=lambda: plot.heat_map(found, lines=_lines(found)),
         warnings=noted_of(found, "cells"),
         failed=failed_of(found, "cells"),
     )
+
+
+def _lines(found: "aim.AimMap") -> dict[str, list[tuple[float, float]]]:
+    """Lines for a picture: thresholds are solved for."""
+    with working("thresholds"):
+        return found.lines()

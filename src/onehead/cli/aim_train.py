@@ -11,7 +11,7 @@ from onehead.aim.task import Learner, Task
 from onehead.aim.training.settings import Method, Variant
 from onehead.cli.aim_flags import aim_options, alpha_option, alphas_option, bayes_option, read_array
 from onehead.cli.frame import Answer, answered
-from onehead.cli.output import note, progress
+from onehead.cli.output import note, progress, working
 from onehead.cli.values import Number, Range, flag_of, given, type_of
 from onehead.errors import InvalidArgument, OneheadError
 from onehead.fields import words_of
@@ -143,7 +143,8 @@ def amp(task: Task, learner: Learner, alpha: float, dim: int, seed: int, **flags
     Example: onehead aim amp --dim 120 --alpha 0.5 --iterations 40
     """
     chosen = MessagePassing(alpha=alpha, dim=dim, **given(flags))
-    result = aim.amp(task, learner, seed=seed, **dict(chosen))
+    with working("passing messages"):
+        result = aim.amp(task, learner, seed=seed, **dict(chosen))
     return Answer(
         value=result.to_rows(),
         columns=("iteration", "q", "q_theory", "m", "m_theory", "sigma", "sigma_theory"),

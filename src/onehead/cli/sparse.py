@@ -282,9 +282,9 @@ def map_(case: Case, x: Axis, y: Axis, of: str, bayes: bool) -> Answer:
 @answered()
 def tune(case: Case, alpha: float | None, bayes: bool) -> Answer:
     """Best split, bias rate, temperature and ridge, from the theory."""
-    from onehead.sparse.verbs.tune import GRID
+    from onehead.sparse.verbs.tune import GRID, REFINEMENTS
 
-    with progress("grid search", GRID) as step:
+    with progress("search", GRID + REFINEMENTS) as step:
         found = sparse.tune(case.task, case.protocol, alpha=alpha, bayes=bayes, progress=step)
     scanned = ("split", "sharpness", "ridge", "test_error")
     given_error = "of the flags as given, at the same number of samples"

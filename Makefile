@@ -16,14 +16,14 @@ setup: $(STAMP)
 # the program itself, without extras: all that the demo needs
 $(CORE): requirements-demo.lock pyproject.toml
 	test -x $(PY) || python3 -m venv $(VENV)
-	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-demo.lock
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements-demo.lock
 	# what builds it is in the lock too, so nothing comes without a hash
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
 
 # and everything else
 $(STAMP): $(CORE) requirements.lock
-	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements.lock
 	$(VENV)/bin/onehead aim predict --alpha 0.5 --json > /dev/null   # compiles the kernels once, so that no user waits
 	# a browser for the tests of the explorer, where we may install one; without it they are skipped and say so
 	@command -v chromium > /dev/null || test "$$(id -u)" != 0 || ! command -v apt-get > /dev/null || \

@@ -9,11 +9,12 @@ import click
 from onehead import plot, sparse
 from onehead.best import BESIDE, GAP
 from onehead.cli.axes import axis_options
+from onehead.cli.compared import compared
 from onehead.cli.frame import Answer, answered, failed_of, noted_of
 from onehead.cli.groups import Guide
 from onehead.cli.output import note, progress
 from onehead.cli.sparse_flags import Case, Solved, abscissa, answer_of, between, seed_option, solve, sparse_options
-from onehead.cli.values import Word, flag_of, given, type_of
+from onehead.cli.values import Range, Word, flag_of, given, type_of
 from onehead.errors import InvalidArgument, SolveError
 from onehead.fields import words_of
 from onehead.maps import Axis
@@ -250,6 +251,34 @@ def _lay_beside(runs: list[Solved], theory: list[Solved]) -> None:
             row |= {f"{item.quantity}_theory": item.predicted, f"{item.quantity}_z": plain(item.z)}
             if item.quantity == "test_error":
                 row["verdict"] = item.verdict
+
+
+@command.command()
+@sparse_options
+@flag_of(TRIALS["model"])
+@click.option("--alphas", type=type_of(ALPHA, ranged=True), help="All samples over dimension [alpha0 + alpha1].")
+@click.option("--dims", type=Range(whole=True, ge=3), default="250,500", show_default=True, help="Dimensions.")
+@flag_of(TRIALS["trials"], help="Independent runs per dimension.")
+@flag_of(TRIALS["mode"])
+@flag_of(TRIALS["test_length"])
+@seed_option("Of all random numbers.")
+@bayes_option
+@answered()
+def compare(
+    case: Case, alphas: tuple[float, ...] | None, dims: tuple[int, ...], seed: int, bayes: bool, **flags: Any
+) -> Answer:
+    """Theory beside training at several dimensions, with z-scores and the limit of infinite dimension.
+
+    Example: onehead sparse compare --alphas 1,4 --dims 250,500 --trials 8
+    """
+    chosen = dict(Trials(**given(flags)))
+    chosen.pop("dim")
+    trials = chosen.pop("trials")
+    with progress("runs", len(alphas or (0,)) * len(dims) * trials) as step:
+        table = sparse.compare(
+            case.task, case.protocol, alphas, dims, trials, seed=seed, bayes=bayes, progress=step, **chosen
+        )
+    return compared(table, "trials", bayes=bayes)
 
 
 @command.command("map")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from onehead.aim.training.compare import Comparison
     from onehead.aim.training.results import TrainingResult
     from onehead.aim.verbs.spectrum import Spectrum
+    from onehead.sparse import Comparison as SparseComparison
 
 __all__ = ["comparison", "message_passing", "trained_spectrum", "training_points"]
 
@@ -128,7 +129,9 @@ def message_passing(result: "AmpResult", *, quantity: str | None = None, ax: "Ax
 
 
 @drawing
-def comparison(table: "Comparison", *, quantity: str = "test_error", ax: "Axes | None" = None) -> "Axes":
+def comparison(
+    table: "Comparison | SparseComparison", *, quantity: str = "test_error", ax: "Axes | None" = None
+) -> "Axes":
     """A number of training over theory against 1/d, with the extrapolation at 1/d = 0, one marker per α.
 
     ``quantity`` is the number, the test error unless another one is asked for, ``ax`` where to draw.
@@ -136,6 +139,7 @@ def comparison(table: "Comparison", *, quantity: str = "test_error", ax: "Axes |
     axes = on(ax)
     if quantity not in (known := table.points[0].runs[0].errors):
         raise InvalidArgument("quantity", quantity, f"a number that is compared: {', '.join(known)}", known)
+    best = tuple(table.best or ())  # of either half
     widest = max(1.0 / run.dim for point in table.points for run in point.runs)
     for k, point in enumerate(table.points):
         theory = float(getattr(point.prediction, quantity))
@@ -154,9 +158,9 @@ def comparison(table: "Comparison", *, quantity: str = "test_error", ax: "Axes |
                 )  # fmt: skip
                 line = np.array([0.0, float(inverse.max())])
                 axes.plot(line + shift, (limit.value + limit.slope * line) / theory, color=colour, lw=0.9, ls=":")
-        if table.best is not None and quantity == "test_error":
-            best = float(table.best.column("test_error")[k]) / theory
-            axes.axhline(best, color=colour, lw=1.2, ls=(0, (1, 2)), label=f"best possible, α = {point.alpha:g}")
+        if best and quantity == "test_error":
+            height = getattr(best[k], "test_error", np.nan) / theory
+            axes.axhline(height, color=colour, lw=1.2, ls=(0, (1, 2)), label=f"best possible, α = {point.alpha:g}")
     axes.axhline(1.0, color=THEORY, lw=1.9, label="theory")
     axes.axvline(0.0, color=GREY, lw=0.8)
     axes.set_xlim(-0.06 * widest, 1.08 * widest)

@@ -303,7 +303,7 @@ class Rows(_OneLine, ABC):
         rows = self.to_rows()
         lines = [f"{_described(type(self))} {_solved(rows)[0].capitalize()}."]
         for name in self._names(rows)[:SHOWN]:
-            values = [value for row in rows if _is_finite(value := row.get(name))]
+            values: list[Any] = [value for row in rows if _is_finite(value := row.get(name))]
             if values:
                 lines.append(f"{name}: from {min(values):.5g} to {max(values):.5g}.")
         noted = [text for row in rows for text in row.get("warnings") or ()]

@@ -1,5 +1,7 @@
 """``onehead aim map``: predictions over any two words."""
 
+from typing import Any
+
 import click
 
 from onehead import aim, plot
@@ -42,7 +44,7 @@ def map_(
     Example: onehead aim map --x alpha=log:0.05:4:30 --y weight-decay=log:1e-4:1:30 --plot map.png
     """
     with progress("cells", len(x[1]) * len(y[1])) as step:
-        asked = {"of": of, "bayes": bayes, "tuned": tuned, "accuracy": accuracy}
+        asked: dict[str, Any] = {"of": of, "bayes": bayes, "tuned": tuned, "accuracy": accuracy}
         found = aim.map(task, learner, alpha, x=x, y=y, progress=step, **asked)
     beside = [*(["weight_decay"] if tuned else []), *(["bayes_test_error"] if bayes else [])]
     return Answer(

@@ -51,7 +51,7 @@ def njit(*signatures: Any, cache: bool = False, **options: Any) -> Any:
     return compiled
 
 
-class _Told(event.Listener):  # type: ignore[misc]  (numba has no types)
+class _Told(event.Listener):  # type: ignore[misc]  # numba has no types
     """Says once, at a terminal, that compiled code is being made which will be kept."""
 
     def on_start(self, event: Any) -> None:

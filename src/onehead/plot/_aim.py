@@ -64,7 +64,8 @@ def learning_curve(
     if not hasattr(curve, "learner"):
         from onehead.plot._sparse import error_curve
 
-        return error_curve(curve, quantity=quantity or "test_error", label=label, color=color, ax=ax)
+        other: Any = curve  # of sparse tokens
+        return error_curve(other, quantity=quantity or "test_error", label=label, color=color, ax=ax)
     ax = on(ax)
     alpha = curve.column("alpha")
     order = np.argsort(alpha)

@@ -77,8 +77,8 @@ def heat_map(
         axes.fill_between(
             corners[0][i : i + 2], corners[1][j], corners[1][j + 1], facecolor="none", hatch="///", edgecolor=GREY, lw=0
         )
-    for (name, inside), hatch in zip(found.regions().items(), HATCHES, strict=False):
-        where = inside[np.ix_(rows, columns)]
+    for (name, region), hatch in zip(found.regions().items(), HATCHES, strict=False):
+        where = region[np.ix_(rows, columns)]
         if where.any():
             _hatch(axes, corners, where, hatch, name)
     for (name, points), dash in zip((lines or {}).items(), DASHES, strict=False):

@@ -139,16 +139,17 @@ def comparison(
     axes = on(ax)
     if quantity not in (known := table.points[0].runs[0].errors):
         raise InvalidArgument("quantity", quantity, f"a number that is compared: {', '.join(known)}", known)
-    best = tuple(table.best or ())  # of either half
-    widest = max(1.0 / run.dim for point in table.points for run in point.runs)
-    for k, point in enumerate(table.points):
+    points: Any = table.points  # of either half
+    best = tuple(table.best or ())
+    widest = max(1.0 / run.dim for point in points for run in point.runs)
+    for k, point in enumerate(points):
         theory = float(getattr(point.prediction, quantity))
         own = np.array([float(getattr(beside, quantity)) for beside in point.beside])
         inverse = np.array([1.0 / run.dim for run in point.runs])
         ratio = np.array([float(getattr(run, quantity)) for run in point.runs]) / own
         error = np.nan_to_num([run.errors[quantity] for run in point.runs]) / own
         colour, marker = f"C{k}", MARKERS[k % len(MARKERS)]
-        shift = 0.008 * widest * (k - 0.5 * (len(table.points) - 1))  # so that error bars do not hide each other
+        shift = 0.008 * widest * (k - 0.5 * (len(points) - 1))  # so that error bars do not hide each other
         axes.errorbar(inverse + shift, ratio, error, color=colour, marker=marker, label=f"α = {point.alpha:g}", **BARS)
         for limit in point.limits:
             if limit.quantity == quantity:

@@ -43,7 +43,7 @@ LAWS = {  # of singular values: colour, line, legend
 VERDICTS = {"low rank": "#6a3d9a", "features": TRAINING, "deformed": ACCENT, "noise": "#c9c9c9"}  # colour of each word
 SHORT = 2.5  # decades of an axis that has numbers within them
 SERIES_MARK = "onehead-series"  # what the main line of every call is marked with
-JOURNAL = {
+JOURNAL: dict[Any, Any] = {
     "pdf.fonttype": 42,
     "ps.fonttype": 42,
     "svg.fonttype": "none",
@@ -228,7 +228,7 @@ def _ticks(axis: Any) -> None:
     low, high = axis.get_view_interval()
     decades = np.log10(high / low) if low > 0.0 else np.inf
     if decades < SHORT:
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if decades > 0.7 else np.arange(1.0, 10.0)))
+        axis.set_major_locator(LogLocator(subs=[1.0, 2.0, 5.0] if decades > 0.7 else [float(i) for i in range(1, 10)]))
         axis.set_major_formatter("{x:g}")
     axis.set_minor_formatter(NullFormatter())
 

@@ -44,7 +44,7 @@ class Spectra:
 def check_pair(query: object, key: object) -> tuple[Array, Array]:
     """Two finite matrices of one shape, head_dim x hidden."""
     for name, matrix in (("query", query), ("key", key)):
-        if np.iscomplexobj(matrix):
+        if np.iscomplexobj(np.asarray(matrix)):
             raise InvalidArgument(name, Bare("complex numbers"), "a matrix of real numbers")
         an_array(name, matrix)
     Q, K = (np.asarray(matrix, dtype=np.float64) for matrix in (query, key))

@@ -106,6 +106,9 @@ def test_error_curves_of_whatever_people_have(ax):
     listed = plot.error_curve([first, second])
     plot.error_curve(second, label="again", color="k", ax=listed)
     assert "again" in legend_of(listed)
+    low = sparse.curve(SIGNAL, PLAN, [4.0, 8.0])
+    plot.error_curve(first, ax=plot.error_curve(low, ax=(together := Figure().subplots())))
+    assert together.get_ylim()[1] > max(first.test_error) > max(low.test_error)  # what is laid over it is not cut off
     measured = sparse.train(SIGNAL, PLAN, model="pooled", dim=40, trials=2)
     assert "pooled, trained" in legend_of(plot.error_curve(second, runs=measured))
     assert plot.learning_curve(first, label="mine").get_ylabel() == "test error"  # whichever half

@@ -89,6 +89,7 @@ def learning_curve(
         )
     limits = (0.0, max(1.18 * max(tops), 0.0 if look.first else ax.get_ylim()[1])) if max(tops) else None
     up = "error" if quantity is None else LINES.get(quantity, ("", "", 0, quantity.replace("_", " ")))[3]
+    up = up if look.first else ax.get_ylabel()
     where, first = "center right" if quantity is None else "best", title if look.first else ax.get_title(loc="left")
     dress(ax, ALPHA, up.replace(" (theory)", ""), log=_log(alpha), ylim=limits, legend=where)
     ax.set_title(title if first == title else "", fontsize=9.5, loc="left", color="#333333")

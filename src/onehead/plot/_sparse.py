@@ -37,10 +37,12 @@ def _spread_out(values: Sequence[float]) -> bool:
     return len(values) > 0 and min(values) > 0.0 and max(values) / min(values) >= 20.0
 
 
-def _finish(axes: "Axes", name: str, values: Sequence[float], ylabel: str) -> "Axes":
+def _finish(
+    axes: "Axes", name: str, values: Sequence[float], ylabel: str, ylim: tuple[float, None] | None = None
+) -> "Axes":
     axes.grid(alpha=0.25, linewidth=0.6)
     log = "x" if _spread_out(values) else ""
-    return dress(axes, SPARSE.get(name, name.replace("_", " ")), ylabel, log=log, fontsize=10.0)
+    return dress(axes, SPARSE.get(name, name.replace("_", " ")), ylabel, log=log, ylim=ylim, fontsize=10.0)
 
 
 @drawing
@@ -145,9 +147,8 @@ def error_curve(
         own = told if label is None else label
         axes.errorbar(x, means, errors, fmt="o", ms=4, color=usual, label=f"{own}, trained", zorder=5)
         seen += list(x)
-    if quantity in RATES:
-        axes.set_ylim(bottom=0.0)
-    return _finish(axes, name, seen, quantity.replace("_", " "))
+    ylim = (0.0, None) if quantity in RATES else None
+    return _finish(axes, name, seen, quantity.replace("_", " "), ylim)
 
 
 def _error(run: Any, name: str) -> float:
@@ -228,8 +229,7 @@ def best_error(
     if name == "alpha" and results and results[0].algorithmic_threshold is not None:
         guide(axes, x=results[0].information_threshold, text="possible from here on", at=0.6)
         guide(axes, x=results[0].algorithmic_threshold, text="easy from here on", at=0.6)
-    axes.set_ylim(bottom=0.0)
-    return _finish(axes, name, x, "test error")
+    return _finish(axes, name, x, "test error", (0.0, None))
 
 
 @drawing
@@ -296,8 +296,7 @@ def oracle(
         "vectorised": ("best linear", COLOURS["vectorised"], ":"),
     }
     _lines(axes, x, results, lines, quantity, label, color)
-    axes.set_ylim(bottom=0.0)
-    return _finish(axes, name, x, "lowest test error")
+    return _finish(axes, name, x, "lowest test error", (0.0, None))
 
 
 @drawing

@@ -205,6 +205,8 @@ def dress(
     if "y" in log:
         axes.set_yscale("log")
     if ylim is not None:
+        if ylim[1] is None:  # as high as what is drawn, also by calls before
+            axes.autoscale(axis="y")
         axes.set_ylim(*ylim)
     for axis in (axes.xaxis, axes.yaxis):
         _ticks(axis)

@@ -326,6 +326,7 @@ def results():
     yield from (sparse.align(SIGNAL, PLAN), sparse.predict(SIGNAL, PLAN, model="pooled"), sparse.oracle(SIGNAL))
     yield from (sparse.capacity(SIGNAL, PLAN), sparse.bayes(SIGNAL, 1.0), sparse.train(SIGNAL, PLAN, dim=30, trials=2))
     yield sparse.map(SIGNAL, PLAN, x=("beta", [1.0]), y=("ridge", [0.1]))
+    yield onehead.sweep("sparse.align", {"alpha0": [1.0, 2.0]})
     yield from (weights.head_report(*matrix), weights.survey(layer, head_count=3, head_dim=32, fit=False))
 
 

@@ -188,7 +188,7 @@ class Learner(Problem):
         "ℓ",
         "Loss that is minimised on the training set.",
         choices=("squared", "cross-entropy"),
-        allowed="squared or cross-entropy, or a Loss of your own",
+        allowed="squared or cross-entropy, or a Loss object",
     )
     branch: Literal["label", "global"] = word(
         "label", "prox", "Minimum of the output layer's prox to follow where it has several."

@@ -2,6 +2,7 @@
 # make bench | bench-compare | soak | faults | hostile | mutants | coverage | regression | compat | audit | real-heads | test-slurm | lock | clean          see CONTRIBUTING.md
 VENV := .venv
 PY := $(VENV)/bin/python
+CORE := $(VENV)/.core
 STAMP := $(VENV)/.installed
 export PYTHONPATH :=
 # theory kernels and BLAS both use threads of their own; in tests the runners are the parallel part
@@ -12,11 +13,17 @@ TEST_ENV := ONEHEAD_THREADS=1 OPENBLAS_NUM_THREADS=1 MPLBACKEND=Agg
 
 setup: $(STAMP)
 
-$(STAMP): requirements.lock pyproject.toml
+# the program itself, without extras: all that the demo needs
+$(CORE): requirements-demo.lock pyproject.toml
 	test -x $(PY) || python3 -m venv $(VENV)
-	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements-demo.lock
 	# what builds it is in the lock too, so nothing comes without a hash
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
+
+# and everything else
+$(STAMP): $(CORE) requirements.lock
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements.lock
 	$(VENV)/bin/onehead aim predict --alpha 0.5 --json > /dev/null   # compiles the kernels once, so that no user waits
 	# a browser for the tests of the explorer, where we may install one; without it they are skipped and say so
 	@command -v chromium > /dev/null || test "$$(id -u)" != 0 || ! command -v apt-get > /dev/null || \
@@ -24,7 +31,7 @@ $(STAMP): requirements.lock pyproject.toml
 	  echo "chromium could not be installed: browser tests will be skipped"
 	touch $@
 
-demo: setup
+demo: $(CORE)
 	$(VENV)/bin/onehead demo
 
 lint: setup
@@ -116,6 +123,8 @@ lock:
 	out/lock/bin/python -m pip install --quiet --disable-pip-version-check uv
 	out/lock/bin/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes \
 	  --no-header --no-annotate --quiet --output-file requirements.lock
+	printf 'hatchling\neditables\n' | out/lock/bin/uv pip compile pyproject.toml - --constraint requirements.lock --universal \
+	  --python-version 3.11 --generate-hashes --no-header --no-annotate --quiet --output-file requirements-demo.lock
 
 clean-cache:
 	find src -name '*.nb[ic]' -delete

@@ -5,19 +5,21 @@ The public names are listed here and nowhere else. Each room is loaded when it i
 """
 
 from importlib import import_module
-from types import ModuleType
+from typing import Any
 
 __version__ = "2.0.0.dev0"
 
-__all__ = ["__version__", "aim", "errors", "plot", "sparse", "sweep", "weights"]
+__all__ = ["__version__", "aim", "cite", "errors", "plot", "sparse", "sweep", "weights"]
 
 _ROOMS = ("aim", "errors", "plot", "sparse", "sweep", "weights")
 
 
-def __getattr__(name: str) -> ModuleType:
+def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return import_module(f"onehead.{name}")
-    raise AttributeError(f"module 'onehead' has no attribute {name!r}; it has {', '.join(_ROOMS)}")
+    if name == "cite":
+        return import_module("onehead.citation").cite
+    raise AttributeError(f"module 'onehead' has no attribute {name!r}; it has {', '.join(__all__[1:])}")
 
 
 def __dir__() -> list[str]:

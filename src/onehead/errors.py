@@ -1,6 +1,8 @@
 """Everything onehead can raise: one family, one sentence each."""
 
-from onehead.text import quoted, visible
+from collections.abc import Iterable
+
+from onehead.text import likely, quoted, visible
 
 __all__ = [
     "Diverged",
@@ -12,6 +14,9 @@ __all__ = [
     "OneheadError",
     "OutsideDomain",
     "SolveError",
+    "TooLarge",
+    "Unchangeable",
+    "WrongCall",
 ]
 
 
@@ -25,9 +30,25 @@ class OneheadError(Exception):
 class InvalidArgument(OneheadError, ValueError):
     """A value outside the allowed set: names the argument, the value got and what is allowed."""
 
-    def __init__(self, name: str, got: object, allowed: str) -> None:
-        self.name, self.got, self.allowed = name, got, allowed
-        super().__init__(f"{name} must be {allowed}; got {quoted(got)}.")
+    def __init__(self, name: str, got: object, allowed: str, known: Iterable[object] = ()) -> None:
+        self.name, self.got, self.allowed, self.known = name, got, allowed, tuple(known)
+        super().__init__(f"{name} must be {allowed}; got {quoted(got)}{likely(got, self.known)}.")
+
+
+class WrongCall(OneheadError, TypeError):
+    """Arguments that a function does not have, or that it lacks."""
+
+
+class Unchangeable(OneheadError, AttributeError):
+    """A field of a frozen object that somebody wanted to set."""
+
+
+class TooLarge(OneheadError, MemoryError):
+    """A problem that does not fit into memory."""
+
+    def __init__(self, reason: str = "") -> None:
+        told = f" ({reason})" if reason else ""
+        super().__init__(f"the problem does not fit into the memory of this machine{told}; make it smaller.")
 
 
 class MissingExtra(OneheadError, ImportError):

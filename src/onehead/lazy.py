@@ -37,7 +37,10 @@ def lazy_room(
             renamed(f"{package}.{name}", f"{package}.{old[name]}")
             return load(old[name])
         if name not in places:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}; it has {', '.join(names)}")
+            from onehead.text import likely  # noqa: PLC0415
+
+            close = likely(name, names)
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{close}; it has {', '.join(names)}")
         module, own = places[name]
         return getattr(import_module(module), own)
 

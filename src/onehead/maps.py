@@ -14,7 +14,7 @@ from onehead.fields import Word
 from onehead.numerics.parallel import walk_chains
 from onehead.results import FAILED, INTERRUPTED, Grid, Result, numbers_of
 
-__all__ = ["Axis", "Map", "MapCell", "an_axis", "check_axes", "mapped"]
+__all__ = ["Axis", "Map", "MapCell", "an_axis", "check_axes", "floats", "mapped", "setting_of"]
 
 Array = NDArray[np.float64]
 Axis = tuple[str, Sequence[float]]
@@ -28,18 +28,32 @@ class MapCell:
     y: float
     point: Result | None = None
     beside: Mapping[str, float | None] = field(default_factory=dict)
-    reason: str = INTERRUPTED
+    reason: str = field(default=INTERRUPTED, repr=False)
 
     def value(self, name: str) -> Any:
         """A number of the answer; None where there is no answer, an empty word where the answer has no such number."""
+        if name in ("x", "y"):
+            return getattr(self, name)
         if self.point is None:
             return None
         return self.beside[name] if name in self.beside else getattr(self.point, name, "")
 
+    @property
+    def status(self) -> str:
+        """How the work ended, in words."""
+        return f"{FAILED}: {self.reason}" if self.point is None else self.point.status
+
+    def __getattr__(self, name: str) -> Any:
+        """A number of the answer by its name, ``cell.test_error``."""
+        value = "" if name.startswith("_") else self.value(name)
+        if isinstance(value, str) and not value:
+            raise AttributeError(f"'MapCell' object has no attribute {name!r}")
+        return value
+
     def to_dict(self) -> dict[str, Any]:
         """The answer as plain values."""
         if self.point is None:
-            return {"status": f"{FAILED}: {self.reason}", "kind": None}
+            return {"status": self.status, "kind": None}
         return {**self.point.to_dict(), **self.beside}
 
 
@@ -62,6 +76,9 @@ class Map(Grid[MapCell]):
         """The two words with their values."""
         return {self.x_name: self.x_values, self.y_name: self.y_values}
 
+    def _names(self, _: list[dict[str, Any]]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys([self.x_name, self.y_name, self.of, *self._SHOWN]))
+
     @property
     def failures(self) -> tuple[MapCell, ...]:
         """Cells without an answer."""
@@ -75,7 +92,18 @@ class Map(Grid[MapCell]):
 
     def to_rows(self) -> list[dict[str, Any]]:
         """One dict per cell, the two words first."""
-        return [{**cell.to_dict(), self.x_name: cell.x, self.y_name: cell.y} for cell in self.cells]
+        return [
+            {self.x_name: cell.x, self.y_name: cell.y} | cell.to_dict() | {self.x_name: cell.x, self.y_name: cell.y}
+            for cell in self.cells
+        ]
+
+    def lines(self) -> dict[str, list[tuple[float, float]]]:
+        """Where something changes, as points (x, y)."""
+        return {}
+
+    def regions(self) -> dict[str, NDArray[np.bool_]]:
+        """Parts of the map that a reader should know of, cell by cell."""
+        return {}
 
     def valley(self, name: str, along: str) -> tuple[float, ...]:
         """For every value of the other word, the value of ``along`` with the smallest number: by a parabola through three cells in the
@@ -125,11 +153,33 @@ def check_axes(x: Axis, y: Axis, words: Mapping[str, Word]) -> None:
     known = [name for name, said in words.items() if said.kind in ("number", "integer")]
     for axis, (name, values) in (("x", x), ("y", y)):
         if name not in known:
-            raise InvalidArgument(axis, name, " or ".join(known))
+            raise InvalidArgument(axis, name, " or ".join(known), known)
         if len(values) == 0:
             raise InvalidArgument(axis, [], "at least one value")
     if x[0] == y[0]:
         raise InvalidArgument("y", y[0], f"a word other than that of x, {x[0]}")
+
+
+def floats(values: Sequence[float]) -> tuple[float, ...]:
+    """Values of an axis."""
+    return tuple(float(value) for value in values)
+
+
+def setting_of(
+    values: Mapping[str, Any], words: Mapping[str, Word], *, always: Sequence[str], moved: Sequence[str]
+) -> str:
+    """What is the same all over a map, in symbols: what is always said, and what is not as usual."""
+    said = [
+        name
+        for name, value in values.items()
+        if name in words
+        and name not in moved
+        and (name in always or value != words[name].default)
+        and isinstance(value, (int, float, str))
+    ]
+    shown = {name: f"{value:g}" if isinstance(value, float) else f"{value}" for name, value in values.items()}
+    symbols = {name: words[name].symbol.partition(" =")[0] for name in said}
+    return ", ".join(f"{symbols[name]} = {shown[name]}" if symbols[name] else shown[name] for name in said)
 
 
 Solved = Callable[[float, float, Result | None], tuple[Result, dict[str, float | None]]]

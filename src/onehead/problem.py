@@ -1,21 +1,24 @@
 """Frozen descriptions of problems: documents that read back equal, and the one sentence a bad value gets."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
-from onehead.errors import InvalidArgument
+from onehead.arguments import called
+from onehead.errors import InvalidArgument, Unchangeable, WrongCall
 from onehead.fields import words_of
+from onehead.text import Bare
 
 __all__ = ["Problem"]
 
 LARGEST = 10**18 - 1
 NUMERIC = ("number", "integer", "numbers")
+FEW = 8  # numbers of a list that are written out
 
 
 class Problem(BaseModel):
@@ -25,17 +28,41 @@ class Problem(BaseModel):
     cannot drift from the check; the parameters in the docstring of a problem are made from the same declarations.
     """
 
+    NATURAL: ClassVar[tuple[str, ...]] = ()  # fields that may be given without their names, in this order
+
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, arbitrary_types_allowed=True, validate_default=True
     )
 
     if not TYPE_CHECKING:  # keep the signature that the type checker derives from the fields
 
-        def __init__(self, **data: Any) -> None:
+        def __init__(self, *natural: Any, **data: Any) -> None:
             try:
-                super().__init__(**data)
+                super().__init__(**self._named(natural, data))
             except ValidationError as failure:
                 raise _sentence(type(self), failure) from None
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            if name not in type(self).model_fields:
+                super().__setattr__(name, value)
+                return
+            raise Unchangeable(
+                f"{name} of {called(type(self))} cannot be set, because problems do not change; make another one with "
+                f"changed({name}=...)."
+            )
+
+    @classmethod
+    def _named(cls, natural: tuple[Any, ...], data: dict[str, Any]) -> dict[str, Any]:
+        """The fields of a call, those given without a name included."""
+        if len(natural) > len(cls.NATURAL):
+            few = f"{' and '.join(cls.NATURAL)} alone" if cls.NATURAL else "nothing"
+            shown = next(name for name in cls.model_fields if name != "kind")
+            raise WrongCall(f"{cls.__name__} takes {few} without a name; write {cls.__name__}({shown}=...).")
+        places = dict(zip(cls.NATURAL, natural, strict=False))
+        for name in places:
+            if name in data:
+                raise WrongCall(f"{cls.__name__} is given {name} twice.")
+        return {**places, **data}
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
@@ -88,6 +115,12 @@ class Problem(BaseModel):
             raise InvalidArgument(f"document of {cls.__name__}", document, "an object with named values")
         return cls(**{str(key): value for key, value in document.items()})
 
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """Fields as they are shown; of a long list the ends."""
+        for name, value in super().__repr_args__():
+            long = isinstance(value, tuple) and len(value) > FEW
+            yield name, Bare(f"({value[0]}, ..., {value[-1]}; {len(value)} numbers)") if long else value
+
     def changed(self, **changes: Any) -> Self:
         """A copy with some fields changed, checked again."""
         return type(self)(**{**{name: getattr(self, name) for name in type(self).model_fields}, **changes})
@@ -108,10 +141,10 @@ def _sentence(problem: type[Problem], failure: ValidationError) -> InvalidArgume
     name = str(first["loc"][0]) if first["loc"] else problem.__name__
     words = words_of(problem)
     if first["type"] == "extra_forbidden" or name not in words:
-        return InvalidArgument(f"argument of {problem.__name__}", name, f"one of {', '.join(words)}")
+        return InvalidArgument(f"argument of {problem.__name__}", name, f"one of {', '.join(words)}", words)
     if first["type"] == "missing":
         return InvalidArgument(name, None, f"given: {words[name].allowed}")
-    return InvalidArgument(name, first["input"], words[name].allowed)
+    return InvalidArgument(name, first["input"], words[name].allowed, words[name].choices)
 
 
 def _shown(default: Any) -> str:

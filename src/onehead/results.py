@@ -8,14 +8,15 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
 from html import escape
 from inspect import getdoc
-from textwrap import fill
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from onehead.errors import InvalidArgument
+from onehead.shown import SHOWN, badge, cell, flat, frame, in_lines, table
+from onehead.text import likely
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +27,9 @@ __all__ = [
     "Certificate",
     "Grid",
     "Kind",
+    "Lost",
     "NoAnswer",
+    "Point",
     "Points",
     "Result",
     "Rows",
@@ -37,9 +40,7 @@ __all__ = [
 
 INTERRUPTED = "interrupted before it was solved."
 FAILED = "failed"  # how the status of a point without an answer begins
-SHOWN = 10  # numbers that a result shows of itself in a notebook, and rows
 FEW = 4  # numbers in one line
-WIDTH = 84  # of a line of words
 
 Kind = Literal["theorem", "claim", "conjecture", "heuristic", "measurement"]
 
@@ -136,7 +137,8 @@ class Result(_OneLine):
 
     @property
     def _trust(self) -> Certificate | None:
-        return getattr(self, "certificate", None)
+        trust: Certificate | None = vars(self).get("certificate")
+        return trust
 
     @property
     def status(self) -> str:
@@ -196,7 +198,7 @@ class Result(_OneLine):
         >>> print(align(Task(), Protocol()).explain().splitlines()[1])
         cos_query = 0.88371: cosine of the query with the signal.
         """
-        what = " ".join((getdoc(type(self)) or "").partition("\n\n")[0].split())
+        what = _described(type(self))
         numbers = self._numbers()
         names = [name for name in self.MEANINGS if name in numbers] or list(numbers)[:SHOWN]
         meant = {name: f": {self.MEANINGS[name]}." if name in self.MEANINGS else "." for name in names}
@@ -231,24 +233,24 @@ class Result(_OneLine):
         trust, words = self._trust, ""
         numbers = {name: value for name, value in self.to_dict().items() if name not in ("status", "kind", "warnings")}
         cells = [
-            f"<td>{escape(name)}</td><td style='text-align:right'>{_cell(value)}</td>"
+            f"<td>{escape(name)}</td><td style='text-align:right'>{cell(value)}</td>"
             for name, value in numbers.items()
             if value is None or isinstance(value, (bool, int, float))
         ]
         if trust is not None:
             notes = "".join(f"<br><small>{escape(text)}</small>" for text in trust.warnings)
-            words = f"{_badge(trust.status, trust.clean)} {escape(trust.kind)}{notes}"
-        return _table(f"{type(self).__name__} {words}", cells, columns=2)
+            words = f"{badge(trust.status, trust.clean)} {escape(trust.kind)}{notes}"
+        return table(f"{type(self).__name__} {words}", cells, columns=2)
 
     def to_series(self) -> "pd.Series[Any]":
         """Return one pandas row, parameters of the problem flattened to dotted names."""
         import pandas as pd  # noqa: PLC0415  (half a second; only who asks for a row pays)
 
-        return pd.Series(dict(_flat("", self.to_dict())))
+        return pd.Series(dict(flat("", self.to_dict())))
 
     def to_frame(self) -> "pd.DataFrame":
         """Return a pandas table with this one row."""
-        return _frame([self.to_dict()])
+        return frame([self.to_dict()])
 
 
 class Rows(_OneLine, ABC):
@@ -262,17 +264,61 @@ class Rows(_OneLine, ABC):
 
     def to_frame(self) -> "pd.DataFrame":
         """Return a pandas table with one row per point, parameters of the problem flattened to dotted names."""
-        return _frame(self.to_rows())
+        return frame(self.to_rows())
+
+    def _names(self, rows: list[dict[str, Any]]) -> tuple[str, ...]:
+        """The columns that are shown."""
+        return self._SHOWN or tuple(rows[0] if rows else ())
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({_solved(self.to_rows())[0]})"
 
+    def _column(self, name: str) -> NDArray[np.float64]:
+        """A quantity of all rows; not a number where there is none."""
+        rows = self.to_rows()
+        known = dict.fromkeys(key for row in rows for key, value in row.items() if _is_finite(value))
+        if name not in known:
+            raise InvalidArgument("name", name, "a number of the rows", known)
+        return np.array([value if _is_finite(value := row.get(name)) else math.nan for row in rows], dtype=float)
+
+    def __getattr__(self, name: str) -> NDArray[np.float64]:
+        """A quantity of all points as an array, by its name: ``curve.test_error``."""
+        if not name.startswith("_"):
+            try:
+                return self._column(name)
+            except InvalidArgument as failure:
+                told = f"{likely(name, failure.known)}; columns: {', '.join(map(str, failure.known)) or 'none'}"
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{told}") from None
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def explain(self) -> str:
+        """Say in words what this is, between which values its numbers lie, and what to know before they are used.
+
+        Examples
+        --------
+        >>> from onehead.sparse import Protocol, Task, curve
+        >>> print(curve(Task(), Protocol(), [1.0, 4.0], model="pooled").explain().splitlines()[2])
+        alpha: from 1 to 4.
+        """
+        rows = self.to_rows()
+        lines = [f"{_described(type(self))} {_solved(rows)[0].capitalize()}."]
+        for name in self._names(rows)[:SHOWN]:
+            values: list[Any] = [value for row in rows if _is_finite(value := row.get(name))]
+            if values:
+                lines.append(f"{name}: from {min(values):.5g} to {max(values):.5g}.")
+        noted = [text for row in rows for text in row.get("warnings") or ()]
+        lines += [f"Note: {text} ({noted.count(text)} of {len(rows)})" for text in dict.fromkeys(noted)]
+        lost = [row["status"] for row in rows if str(row.get("status", "")).startswith(FAILED)]
+        return in_lines(
+            [*lines, *(f"Note: {text} ({lost.count(text)} of {len(rows)})" for text in dict.fromkeys(lost))]
+        )
+
     def _repr_html_(self) -> str:
         rows = self.to_rows()
-        names, (good, all_good) = self._SHOWN or tuple(rows[0] if rows else ()), _solved(rows)
+        names, (good, all_good) = self._names(rows), _solved(rows)
         head = "".join(f"<th>{escape(name)}</th>" for name in names)
-        body = ["".join(f"<td style='text-align:right'>{_cell(row.get(name))}</td>" for name in names) for row in rows]
-        return _table(f"{type(self).__name__} {_badge(good, all_good)}", body, columns=len(names), head=head)
+        body = ["".join(f"<td style='text-align:right'>{cell(row.get(name))}</td>" for name in names) for row in rows]
+        return table(f"{type(self).__name__} {badge(good, all_good)}", body, columns=len(names), head=head)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -301,6 +347,16 @@ class Points(Rows, Generic[Point, Lost]):
     def __iter__(self) -> Iterator[Point | Lost]:
         return iter(self.points)
 
+    @overload
+    def __getitem__(self, place: int) -> Point | Lost: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Point | Lost, ...]: ...
+    def __getitem__(self, place: int | slice) -> "Point | Lost | tuple[Point | Lost, ...]":
+        return self.points[place]
+
+    def _column(self, name: str) -> NDArray[np.float64]:
+        return self.column(name)
+
     def __len__(self) -> int:
         return len(self.points)
 
@@ -317,6 +373,9 @@ class Points(Rows, Generic[Point, Lost]):
 
     def to_rows(self) -> list[dict[str, Any]]:
         """One dict per point."""
+        return self._rows()
+
+    def _rows(self) -> list[dict[str, Any]]:
         return [point.to_dict() for point in self.points]
 
 
@@ -345,6 +404,12 @@ class Grid(Rows, Generic[Cell]):
     def __iter__(self) -> Iterator[Cell]:
         return iter(self.cells)
 
+    def __getitem__(self, place: int) -> Cell:
+        return self.cells[place]
+
+    def _column(self, name: str) -> NDArray[np.float64]:
+        return self.grid(name)
+
     def __len__(self) -> int:
         return len(self.cells)
 
@@ -368,51 +433,20 @@ def numbers_of(name: str, values: Sequence[Any], points: Sequence[_Plain]) -> ND
     """Values of a number of the points, or a sentence that names those there are."""
     if not all(isinstance(value, (int, float)) for value in values):
         known = [key for key in points[0].to_dict() if isinstance(getattr(points[0], key, None), (int, float))]
-        raise InvalidArgument("name", name, f"a number of the points: {', '.join(known)}")
+        raise InvalidArgument("name", name, f"a number of the points: {', '.join(known)}", known)
     return np.array(values, dtype=float)
 
 
-def in_lines(sentences: Sequence[str]) -> str:
-    """Sentences below each other, broken for a terminal."""
-    return "\n".join(fill(sentence, width=WIDTH, subsequent_indent="  ") for sentence in sentences)
+def _described(kind: type) -> str:
+    """What a result is: the first paragraph of its docstring."""
+    return " ".join((getdoc(kind) or "").partition("\n\n")[0].replace("``", "").split())
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _solved(rows: list[dict[str, Any]]) -> tuple[str, bool]:
     """How many rows have an answer, in words, and whether all have."""
     failed = sum(str(row.get("status", "")).startswith(FAILED) for row in rows)
     return f"{len(rows) - failed} of {len(rows)} solved", not failed
-
-
-def _frame(rows: list[dict[str, Any]]) -> "pd.DataFrame":
-    import pandas as pd  # noqa: PLC0415
-
-    return pd.DataFrame([dict(_flat("", row)) for row in rows])
-
-
-def _badge(text: str, good: bool) -> str:
-    """A coloured word: green when nothing needs a second look."""
-    style = f"background:{'#2e7d4f' if good else '#b3661a'};color:white;border-radius:3px;padding:1px 6px"
-    return f"<span style='{style}'>{escape(text)}</span>"
-
-
-def _cell(value: Any) -> str:
-    """A number or a word in a narrow table."""
-    if value is None:
-        return "–"
-    return f"{value:.6g}" if isinstance(value, float) else escape(str(value))
-
-
-def _table(caption: str, rows: list[str], *, columns: int, head: str | None = None) -> str:
-    """The first rows, and how many more there are."""
-    more = [f"<td colspan={columns}>and {len(rows) - SHOWN} more</td>"] if len(rows) > SHOWN else []
-    body = "".join(f"<tr>{row}</tr>" for row in ([] if head is None else [head]) + rows[:SHOWN] + more)
-    return f"<table><caption>{caption}</caption>{body}</table>"
-
-
-def _flat(prefix: str, value: dict[str, Any]) -> list[tuple[str, Any]]:
-    """Flatten nested dicts to dotted keys."""
-    rows: list[tuple[str, Any]] = []
-    for key, item in value.items():
-        name = f"{prefix}{key}"
-        rows += _flat(f"{name}.", item) if isinstance(item, dict) else [(name, item)]
-    return rows

@@ -3,9 +3,33 @@
 Errors pass through here when they become text, and the command line when it prints: nothing else need think of it.
 """
 
-__all__ = ["quoted", "visible"]
+from collections.abc import Iterable
+
+__all__ = ["Bare", "likely", "quoted", "visible"]
 
 LONGEST = 200  # characters of a value in a sentence
+
+
+class Bare(str):
+    """Words that stand in a sentence as they are, where a value would be quoted."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+def likely(word: object, known: Iterable[object]) -> str:
+    """The known word that somebody meant who wrote another one, in brackets; nothing where none is close.
+
+    Examples
+    --------
+    >>> likely("wieght_decay", ["width", "weight_decay"]), likely("x", ["width"])
+    (' (did you mean weight_decay?)', '')
+    """
+    from difflib import get_close_matches  # noqa: PLC0415  (only who errs pays)
+
+    names = [str(name) for name in known]
+    close = get_close_matches(word, names, n=1, cutoff=0.6) if isinstance(word, str) else []
+    return f" (did you mean {close[0]}?)" if close and close[0] != word else ""
 
 
 def visible(text: str) -> str:

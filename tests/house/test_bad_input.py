@@ -74,7 +74,7 @@ VERBS = {
     "sparse.train": ({**_SPARSE, "dim": 30, "trials": 1}, ("seed", "model", "mode")),
     "sparse.compare": ({**_SPARSE, "dims": [30]}, ("trials", "seed", "model")),
     "sparse.separable_share": ({**_SPARSE, "dim": 20, "trials": 1}, ("seed", "model")),
-    "sparse.landscape": ({**_SPARSE, "x": ("beta", [1.0]), "y": ("ridge", [0.1])}, ()),
+    "sparse.map": ({**_SPARSE, "x": ("beta", [1.0]), "y": ("ridge", [0.1])}, ("of", "accuracy")),
     "sparse.oracle": ({"task": SIGNAL}, ("activation", "seed")),
     "sparse.bayes": ({"task": SIGNAL, "alpha": 1.0}, ()),
     "sparse.data_for": ({"task": SIGNAL, "test_error": 0.1}, ()),

@@ -9,6 +9,7 @@ import sys
 import tarfile
 import tomllib
 import zipfile
+from importlib.metadata import Distribution, requires
 from pathlib import Path
 
 import pytest
@@ -192,12 +193,35 @@ def test_the_lock_pins_everything_exactly():
 
 
 @in_the_tree
+def test_the_demo_needs_a_part_of_the_lock():
+    """The same versions with the same hashes: what the program itself needs, what builds it, and none of the extras."""
+    pin = re.compile(r"^(\S+?)==.*\\\n(?:    --hash=.*\n)+", re.MULTILINE)
+    part, everything = ((ROOT / name).read_text() for name in ("requirements-demo.lock", "requirements.lock"))
+    assert "".join(match[0] for match in pin.finditer(part)) == part
+    assert {match[0] for match in pin.finditer(part)} < {match[0] for match in pin.finditer(everything)}
+    names = {canonicalize_name(match[1]) for match in pin.finditer(part)}
+    assert {
+        canonicalize_name(Requirement(need).name) for need in (*PROJECT["dependencies"], "hatchling", "editables")
+    } <= names
+    for name in names:  # and what these need in turn
+        known = [Requirement(own) for own in requires(name) or ()] if is_installed(name) else []
+        here = [own for own in known if own.marker is None or own.marker.evaluate({"extra": ""})]
+        assert {canonicalize_name(own.name) for own in here} <= names, name
+    assert not names & {"dash", "plotly", "dask", "pyarrow", "pytest", "mypy", "ruff", "mkdocs"}
+
+
+def is_installed(name):
+    return bool(list(Distribution.discover(name=name)))
+
+
+@in_the_tree
 def test_set_up_takes_nothing_without_a_hash(tmp_path):
     lines = [
         line for line in (ROOT / "Makefile").read_text().split("\nsetup:")[1].splitlines() if "pip install" in line
     ]
-    assert "--require-hashes -r requirements.lock" in lines[0]
+    assert "--require-hashes -r requirements-demo.lock" in lines[0]
     assert "--no-deps --no-build-isolation --editable ." in lines[1]
+    assert "--require-hashes -r requirements.lock" in lines[2]
     package = tmp_path / "tampered-1.0.tar.gz"
     package.write_bytes(b"not what was locked")
     (tmp_path / "lock").write_text(f"tampered==1.0 --hash=sha256:{'0' * 64}\n")

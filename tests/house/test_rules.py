@@ -16,18 +16,23 @@ from onehead.results import Certificate, Result
 SOURCE = Path(onehead.__file__).parent
 
 # a room may import the rooms on its right, and itself
-FOUNDATION = ("text", "files", "errors", "renamed", "lazy", "fields", "problem", "arguments", "results", "measured")
+FOUNDATION = (
+    "text", "files", "errors", "renamed", "lazy", "fields", "problem", "arguments", "shown", "results", "best", "measured",
+)  # fmt: skip
 THEORY = (*FOUNDATION, "maps", "numerics", "spectra")
 ROOMS = {
     "text": (),
     "files": ("errors",),
     "errors": ("text",),
     "renamed": (),
-    "lazy": ("renamed",),
+    "lazy": ("renamed", "text"),
     "fields": (),
-    "arguments": ("errors",),
-    "problem": ("fields", "errors"),
-    "results": ("errors",),
+    "arguments": ("errors", "text"),
+    "problem": ("fields", "arguments", "errors", "text"),
+    "shown": (),
+    "results": ("shown", "errors", "text"),
+    "best": ("results",),
+    "citation": ("text", "__version__"),
     "measured": ("results", "errors"),
     "maps": ("results", "arguments", "fields", "errors", "numerics"),
     "numerics": ("errors",),
@@ -39,7 +44,7 @@ ROOMS = {
     "sweep": (*THEORY, "aim", "sparse", "__version__"),
     "figures": (*THEORY, "aim", "sparse", "sweep", "weights", "plot", "__version__"),
     "app": (*THEORY, "aim", "sparse", "sweep", "weights", "plot", "__version__"),
-    "cli": (*THEORY, "aim", "sparse", "sweep", "weights", "plot", "figures", "app", "__version__"),
+    "cli": (*THEORY, "aim", "sparse", "sweep", "weights", "plot", "figures", "app", "citation", "__version__"),
     "__main__": ("cli",),
 }
 # within the room of a theory, too: equations know nothing of solving, solving nothing of the verbs, verbs nothing of training

@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -58,3 +60,29 @@ def test_all_kernels_are_compiled_here():
         if path.name != "compiled.py":
             assert "numba.njit" not in path.read_text(), path
             assert "import njit" not in path.read_text().replace("from onehead.numerics.compiled import njit", ""), path
+
+
+PROX = "import numpy as np; from onehead.sparse import Logistic; Logistic().prox(np.zeros(2), np.ones(2))"
+
+
+def said_at_a_terminal(**words):
+    """What a process writes on standard error, where that is a terminal."""
+    ours, theirs = os.openpty()
+    subprocess.run([sys.executable, "-c", PROX], stderr=theirs, env={**os.environ, **words}, check=True, timeout=120)
+    os.close(theirs)
+    try:
+        return os.read(ours, 1000).decode().replace("\r\n", "\n")
+    except OSError:  # closed, and nothing in it
+        return ""
+    finally:
+        os.close(ours)
+
+
+def test_who_waits_at_a_terminal_for_the_first_compilation_is_told(tmp_path):
+    words = {"NUMBA_CACHE_DIR": str(tmp_path)}
+    assert said_at_a_terminal(**words) == compiled.COMPILING
+    assert said_at_a_terminal(**words) == ""  # kept
+
+
+def test_a_pipe_is_told_nothing_of_it(tmp_path):
+    assert run("-c", PROX, cwd=tmp_path, NUMBA_CACHE_DIR=str(tmp_path)).stderr == ""

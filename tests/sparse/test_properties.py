@@ -205,10 +205,10 @@ def test_drawn_samples_have_the_form_of_the_task(task, samples, dim, seed):
 
 
 def test_maps_curves_and_tuning_are_predictions():
-    """`landscape`, `curve`, `tune` and `finite_size` call `predict`: the same number at the same place."""
+    """`map`, `curve`, `tune` and `finite_size` call `predict`: the same number at the same place."""
     task, plan = sparse.Task(strength=4.0), sparse.Protocol(loss="square", ridge=0.1)
-    spots = sparse.landscape(task, plan, x=("beta", [2.0, 8.0]), y=("ridge", [0.1, 1.0]))
-    assert isinstance(spots, sparse.Landscape)
+    spots = sparse.map(task, plan, x=("beta", [2.0, 8.0]), y=("ridge", [0.1, 1.0]))
+    assert isinstance(spots, sparse.SparseMap)
     for spot in spots:
         moved = plan.changed(beta=spot.x, ridge=spot.y)
         assert spot.test_error == sparse.predict(task, moved, accuracy=1e-3).test_error

@@ -5,12 +5,13 @@ from functools import partial
 import pytest
 from tests.support.refusals import refusal
 
-from onehead.sparse import Protocol, Task, compare, finite_size, grow, landscape, oracle, predict, train, tune
+from onehead import sparse
+from onehead.sparse import Protocol, Task, compare, finite_size, grow, oracle, predict, train, tune
 
 ASKED = partial(predict, Task(), Protocol())
 TRAINED = partial(train, Task(), Protocol(), dim=20, trials=1)
 COMPARED = partial(compare, Task(), Protocol(loss="square"), dims=[20, 30])
-MAPPED = partial(landscape, Task(), Protocol())
+MAPPED = partial(sparse.map, Task(), Protocol())
 GIVEN = Protocol(cos_query=0.5, sharpness=1.0)
 
 
@@ -60,6 +61,8 @@ GIVEN = Protocol(cos_query=0.5, sharpness=1.0)
         (MAPPED, {"x": ("beta", [1.0]), "y": ("beta", [2.0])}, "y"),
         (MAPPED, {"x": ("split", [1.5]), "y": ("beta", [2.0])}, "split"),
         (MAPPED, {"x": ("ridge", [-1.0]), "y": ("beta", [2.0])}, "ridge"),
+        (MAPPED, {"x": ("alpha", [1.0]), "y": ("alpha0", [2.0])}, "y"),
+        (MAPPED, {"x": ("beta", [1.0]), "y": ("ridge", [0.1]), "of": "test_eror"}, "of"),
         (partial(tune, Task(), GIVEN), {}, "cos_query"),
         (partial(tune, Task(), Protocol()), {"alpha": 0.0}, "alpha"),
         (partial(tune, Task(), Protocol(eta_q=0.0)), {}, "eta_q"),

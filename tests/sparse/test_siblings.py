@@ -82,33 +82,54 @@ def test_certificates_follow_from_each_other():
 
 def test_a_map_is_a_grid():
     plan = sparse.Protocol(loss="square")
-    found = sparse.landscape(
-        sparse.Task(positive_rate=0.2), plan, x=("eta_b", [0.0, 3.0, 6.0]), y=("ridge", [0.01, 1.0])
-    )
+    found = sparse.map(sparse.Task(positive_rate=0.2), plan, x=("eta_b", [0.0, 3.0, 6.0]), y=("ridge", [0.01, 1.0]))
     assert isinstance(found, Grid) and len(found) == 6 and found.failures == ()
     assert found.axes == {"eta_b": (0.0, 3.0, 6.0), "ridge": (0.01, 1.0)}
     assert found.grid("x").tolist() == [[0.0, 3.0, 6.0]] * 2  # the first axis across
     assert found.grid("test_error")[1, 2] == found.cells[5].test_error
     assert found.to_rows()[1]["eta_b"] == 3.0 and list(found.to_frame()["ridge"]) == [0.01] * 3 + [1.0] * 3
     assert "6 of 6 solved" in repr(found) and "<th>eta_b</th>" in found._repr_html_()
-    with pytest.raises(InvalidArgument, match="a number of the points: x, y, cos_query"):
+    with pytest.raises(InvalidArgument, match="a number of the points: test_error, "):
         found.grid("status")
     with pytest.raises(InvalidArgument, match="colour"):
         found.grid("colour")
-    with pytest.warns(DeprecationWarning, match=r"Landscape.rows\(\) is now Landscape.to_rows\(\)"):
+    with pytest.warns(DeprecationWarning, match=r"Landscape.rows\(\) is now SparseMap.to_rows\(\)"):
         assert found.rows() == found.to_rows()
-    with pytest.warns(DeprecationWarning, match="Landscape.cells"):
+    with pytest.warns(DeprecationWarning, match="SparseMap.cells"):
         assert found.spots == found.cells
 
 
 def test_a_cell_without_an_answer_is_a_hole(monkeypatch):
     from onehead.errors import NotConverged
-    from onehead.sparse.verbs import landscape as room
+    from onehead.sparse.verbs import map as room
 
     def fails(task, protocol, **words):
         raise NotConverged("no.")
 
     monkeypatch.setattr(room, "predict", fails)
-    found = sparse.landscape(sparse.Task(), sparse.Protocol(), x=("beta", [1.0]), y=("ridge", [0.1]))
+    found = sparse.map(sparse.Task(), sparse.Protocol(), x=("beta", [1.0]), y=("ridge", [0.1]))
     assert np.isnan(found.grid("test_error")).all() and len(found.failures) == 1
     assert "0 of 1 solved" in repr(found) and found.cells[0].status == "failed: no."
+
+
+def test_any_two_words_are_mapped():
+    """Of the task and of the protocol, whole numbers whole; alpha and split keep each other."""
+    plan = sparse.Protocol(loss="square", ridge=0.1, alpha0=0.5, alpha1=1.5)
+    found = sparse.map(sparse.Task(), plan, x=("length", np.array([5, 10])), y=("alpha", [1.0, 4.0]), of="cos_query")
+    for cell in found:
+        own = sparse.predict(sparse.Task(length=int(cell.x)), plan.with_alpha(cell.y), accuracy=1e-3)
+        assert (cell.test_error, cell.cos_query) == (own.test_error, own.cos_query)
+        assert cell.point.protocol.alpha0 == 0.25 * cell.y
+    assert (found.of, found.cos_query.shape) == ("cos_query", (2, 2))
+    moved = sparse.map(sparse.Task(), plan, x=("strength", [3.0]), y=("split", [0.4]), bayes=True)
+    assert moved[0].point.protocol.alpha0 == pytest.approx(0.8)  # of two
+    assert moved[0].bayes_test_error == sparse.bayes(sparse.Task(strength=3.0), 2.0).test_error
+    given = sparse.Protocol(loss="square", cos_query=0.5, sharpness=1.0)
+    assert sparse.map(sparse.Task(), given, x=("cos_query", [0.1, 0.9]), y=("sharpness", [2.0])).cos_query.tolist() == [
+        [0.1, 0.9]
+    ]
+
+
+def test_the_name_of_a_map_before_2_0():
+    with pytest.warns(DeprecationWarning, match="onehead.sparse.landscape is now onehead.sparse.map"):
+        assert sparse.landscape is sparse.map

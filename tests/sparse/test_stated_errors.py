@@ -53,7 +53,7 @@ def test_every_number_of_every_verb_has_an_error():
     assert set(sparse.oracle(Task()).errors) == names
     assert set(sparse.oracle(Task(length=10**6)).errors) == names - {"softmax"}
     assert set(sparse.oracle(Task(length=10**6, signal_tokens=2)).errors) == names - {"softmax", "bayes"}
-    spot = sparse.landscape(TASK, Protocol(loss="square"), x=("beta", [1.0]), y=("ridge", [0.01])).cells[0]
+    spot = sparse.map(TASK, Protocol(loss="square"), x=("beta", [1.0]), y=("ridge", [0.01])).cells[0]
     assert 0.0 < spot.test_error_err < 1e-3 and spot.pooled_test_error_err < 1e-6
 
 

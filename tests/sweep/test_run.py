@@ -9,6 +9,7 @@ import pytest
 from tests.support.sweeps import swept
 
 import onehead
+from onehead.errors import InvalidArgument
 from onehead.sweep import CALLS, Spec, Store, drive, executor_named
 from onehead.sweep.failures import PointFailed
 
@@ -88,8 +89,12 @@ def test_done_points_are_never_solved_again(store):
         assert opened.stored() == 5 and opened.counts().total == 2
 
 
-def test_a_point_asked_for_twice_is_one_row():
-    assert swept("trivial", {"x": [2, 2, 3]}).column("square").tolist() == [4, 9]
+def test_a_point_asked_for_twice_is_refused():
+    """Nobody gets fewer rows than asked for without a word."""
+    for axes in ({"x": [2, 2, 3]}, {("x", "name"): [(2, "a"), (3, "a"), (2, "a")]}):
+        with pytest.raises(InvalidArgument, match="must be different values; seeds and repeats"):
+            swept("trivial", axes)
+    assert len(swept("trivial", {("x", "name"): [(2, "a"), (2, "b")]})) == 2
 
 
 @pytest.mark.parametrize("on", ["inline", "local"])
@@ -160,7 +165,7 @@ def test_chunks_follow_the_time_points_take():
 def test_a_table_shows_itself(tmp_path):
     table = swept("trivial", {"x": list(range(30))}, fixed={"name": "<b>"})
     html = table._repr_html_()
-    assert html.count("<tr>") == 11 and "square" in html and "first 10 shown" in html
+    assert html.count("<tr>") == 12 and "square" in html and "and 20 more" in html
     assert repr(table) == "Table(tests.support.sweep_calls:trivial: 30 rows, 0 failed)"
     frame = table.to_frame()
     assert list(frame["square"]) == [x * x for x in range(30)] and list(frame.columns) == table.columns

@@ -65,7 +65,7 @@ def test_fused_rows(tmp_path):
 
 def test_a_file_that_says_no_counts_asks_for_them(tmp_path):
     written(tmp_path / "m.gguf", counts=False)
-    with pytest.raises(InvalidArgument, match=r"--heads must be given.*attn_q"):
+    with pytest.raises(InvalidArgument, match=r"head_count must be given.*attn_q"):
         survey(tmp_path / "m.gguf")
     assert len(survey(tmp_path / "m.gguf", head_count=H, fit=False)) == H
 

@@ -234,7 +234,7 @@ def test_a_layout_can_be_spelled_out(tmp_path, layout, pack):
 )
 def test_a_wrong_layout_is_refused(tmp_path, layout):
     store(tmp_path, BERT(draw()), {})
-    with pytest.raises(InvalidArgument, match="--layout must be"):
+    with pytest.raises(InvalidArgument, match="layout must be"):
         survey(tmp_path, layout=layout)
 
 
@@ -249,11 +249,11 @@ def test_a_named_layout_overrules_an_unknown_model_type(tmp_path):
 def test_head_counts_are_asked_for_and_may_not_contradict(tmp_path):
     weights = draw()
     store(tmp_path, BERT(weights), {"num_attention_heads": None})
-    with pytest.raises(InvalidArgument, match="--heads must be given"):
+    with pytest.raises(InvalidArgument, match="head_count must be given"):
         survey(tmp_path)
     check(survey(tmp_path, head_count=HEADS, fit=False), weights)
     (tmp_path / "config.json").write_text('{"num_attention_heads": 6}')
-    with pytest.raises(InvalidArgument, match=r"--heads must be 6, as config\.json says; got 3"):
+    with pytest.raises(InvalidArgument, match=r"head_count must be 6, as config\.json says; got 3"):
         survey(tmp_path, head_count=3)
 
 

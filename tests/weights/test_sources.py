@@ -177,6 +177,6 @@ def test_every_refusal_names_a_tensor(tensors):
 
 
 def test_without_a_count_a_tensor_is_named():
-    with pytest.raises(InvalidArgument, match="--heads must be given") as failure:
+    with pytest.raises(InvalidArgument, match="head_count must be given") as failure:
         survey({QUERY: np.ones((8, 8)), KEY: np.ones((8, 8))})
     assert QUERY in str(failure.value)

@@ -1,11 +1,14 @@
 """Losses that a head can be trained with: value, gradient and Hessian on one row of attention logits."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from inspect import isabstract
 from typing import Any, ClassVar
 
 import numpy as np
 from numba import float64, types
+from numba.core.errors import NumbaError
 from numpy.typing import NDArray
 
 from onehead.errors import InvalidArgument
@@ -13,6 +16,7 @@ from onehead.numerics.compiled import njit
 from onehead.numerics.prox import compile_pair, compile_pointer, compile_row, pair_of_row
 from onehead.numerics.softmax import SoftmaxRow
 from onehead.results import Kind
+from onehead.text import Bare
 
 __all__ = [
     "CROSS_ENTROPY",
@@ -74,7 +78,7 @@ class Loss(ABC):
     ``response(logits, label, out)`` one for T > 2: out[b, k] = - d(gradient_b)/d(label logit k), else found by differences.
     """
 
-    name: ClassVar[str]
+    name: ClassVar[str]  # that of the class, unless it says another
     convex: ClassVar[bool] = False
     hard: ClassVar[bool] = False  # whether labels are one token per row, drawn from the target's softmax (U7)
     lean: ClassVar[int | None] = None  # which of the losses whose Hessian is a diagonal and two directions (U2.1)
@@ -97,6 +101,11 @@ class Loss(ABC):
     ) -> float:
         """Loss of one row; fills the gradient and the Hessian."""
 
+    def __init_subclass__(cls, **words: Any) -> None:
+        super().__init_subclass__(**words)
+        if getattr(cls, "name", None) in (None, *(base.__name__ for base in cls.__mro__)):
+            cls.name = cls.__name__
+
     def __str__(self) -> str:
         return self.name
 
@@ -115,7 +124,10 @@ class Loss(ABC):
         """The row function, compiled and checked once per class."""
 
         def make() -> Any:
-            kernel = compile_row(type(self).row)
+            try:
+                kernel = compile_row(type(self).row)
+            except NumbaError as failure:
+                raise _uncompiled(self.name, failure) from None
             if type(self).__module__ != __name__:  # the two that ship are checked by the tests
                 _check(self.name, kernel)
             return kernel
@@ -304,13 +316,17 @@ class HardCrossEntropy(CrossEntropy):
 LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Squared(), CrossEntropy())}
 
 
-def loss_named(loss: "str | Loss") -> Loss:
-    """The loss that a user's word or object stands for."""
+def loss_named(loss: "str | Loss | type[Loss]") -> Loss:
+    """The loss that a user's word, object or class stands for."""
     if isinstance(loss, Loss):
         return loss
+    if isinstance(loss, type) and issubclass(loss, Loss):
+        if isabstract(loss):
+            raise InvalidArgument("loss", loss, "a Loss with a static method row(logits, label, gradient, hessian)")
+        return loss()
     if isinstance(loss, str) and loss in LOSSES:
         return LOSSES[loss]
-    raise InvalidArgument("loss", loss, f"{' or '.join(LOSSES)}, or a Loss object")
+    raise InvalidArgument("loss", loss, f"{' or '.join(LOSSES)}, or a Loss", LOSSES)
 
 
 def loss_on(labels: str, loss: "str | Loss") -> Loss:
@@ -321,6 +337,18 @@ def loss_on(labels: str, loss: "str | Loss") -> Loss:
     if type(found) is not CrossEntropy:
         raise InvalidArgument("loss", found.name, "cross-entropy with hard labels")
     return HardCrossEntropy()
+
+
+def _uncompiled(name: str, failure: NumbaError) -> InvalidArgument:
+    """What numba says about a row function that it does not understand, in one sentence."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", str(failure))  # colours of a terminal
+    said = [
+        line.strip() for line in text.splitlines() if line.strip() and not line.startswith(("File ", "-", "Failed"))
+    ]
+    place = re.search(r"line (\d+)", text)
+    told = (said or [type(failure).__name__])[0].rstrip(".") + (f", line {place[1]}" if place else "")
+    allowed = "a row function in the part of Python that numba compiles (numbers, loops, numpy arrays)"
+    return InvalidArgument(f"loss {name!r}", Bare(told), allowed)
 
 
 def _check(name: str, row: Any) -> None:

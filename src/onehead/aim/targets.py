@@ -3,11 +3,11 @@
 from abc import abstractmethod
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
-from pydantic import Field, GetJsonSchemaHandler, field_validator, model_validator
+from numpy.typing import ArrayLike, NDArray
+from pydantic import Field, GetJsonSchemaHandler, ValidationInfo, field_validator, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
@@ -15,6 +15,7 @@ from onehead.errors import InvalidArgument, OutsideDomain
 from onehead.fields import Slider, word, words_of
 from onehead.problem import Problem
 from onehead.spectra.law import Law, edge_rule
+from onehead.text import Bare
 
 __all__ = ["Atoms", "Discrete", "MarchenkoPastur", "PowerLaw", "Product", "Spikes", "Target", "target_of"]
 
@@ -150,8 +151,14 @@ class MarchenkoPastur(Target):
     (1.5, 0.5)
     """
 
+    NATURAL = ("kappa0",)
+
     kind: Literal["mp"] = Field("mp", repr=False)
     kappa0: float = KAPPA0
+
+    if TYPE_CHECKING:  # what is natural without a name
+
+        def __init__(self, kappa0: float = 0.5) -> None: ...
 
     @property
     def second_moment(self) -> float:
@@ -203,8 +210,14 @@ class Product(Target):
 
     symmetric = False
 
+    NATURAL = ("kappa0",)
+
     kind: Literal["product"] = Field("product", repr=False)
     kappa0: float = KAPPA0
+
+    if TYPE_CHECKING:  # what is natural without a name
+
+        def __init__(self, kappa0: float = 0.5) -> None: ...
 
     @property
     def second_moment(self) -> float:
@@ -355,6 +368,8 @@ class PowerLaw(Discrete):
     (1.0, 8.9964)
     """
 
+    NATURAL = ("gamma", "dim")
+
     kind: Literal["power-law"] = Field("power-law", repr=False)
     gamma: float = word(
         0.75,
@@ -369,10 +384,25 @@ class PowerLaw(Discrete):
         200, "d", "Dimension of a token.", label="Dimension", ge=2, le=LARGEST, slider=Slider(20, 500, 1, log=True)
     )
 
+    if TYPE_CHECKING:  # what is natural without a name
+
+        def __init__(self, gamma: float = 0.75, dim: int = 200) -> None: ...
+
     @property
     def values(self) -> Array:
         """C i^-γ."""
         return _power_law(self.gamma, self.dim)
+
+
+def _listed(value: Any, info: ValidationInfo) -> Any:
+    """An array, or a column of a table, as a list; a matrix is not a list of its eigenvalues."""
+    if not hasattr(value, "__array__") and not (isinstance(value, (list, tuple)) and np.ndim(value[:1]) > 1):
+        return value
+    found = np.asarray(value)
+    if found.ndim != 1:
+        allowed = "a list of numbers; numpy.linalg.eigvalsh gives those of a symmetric matrix"
+        raise InvalidArgument(str(info.field_name), Bare(f"an array of shape {found.shape}"), allowed)
+    return found.tolist()
 
 
 class Spikes(Discrete):
@@ -384,6 +414,8 @@ class Spikes(Discrete):
     >>> target.second_moment, target.rank
     (0.45, 0.02)
     """
+
+    NATURAL = ("spikes", "dim")
 
     kind: Literal["spikes"] = Field("spikes", repr=False)
     spikes: tuple[float, ...] = word(
@@ -398,6 +430,12 @@ class Spikes(Discrete):
     bulk: MarchenkoPastur | None = word(
         None, "", "Law of the other eigenvalues, put at its quantiles.", allowed="a MarchenkoPastur target, or nothing"
     )
+
+    if TYPE_CHECKING:  # what is natural without a name
+
+        def __init__(self, spikes: ArrayLike, dim: int, *, bulk: MarchenkoPastur | None = None) -> None: ...
+
+    _from_array = field_validator("spikes", mode="before")(_listed)
 
     @model_validator(mode="after")
     def _fields_fit(self) -> "Spikes":
@@ -427,6 +465,8 @@ class Atoms(Discrete):
     (1.25, 0.5)
     """
 
+    NATURAL = ("eigenvalues",)
+
     kind: Literal["atoms"] = Field("atoms", repr=False)
     eigenvalues: tuple[float, ...] = word(
         ...,
@@ -438,10 +478,11 @@ class Atoms(Discrete):
         allowed=f"a list of 1 to {LARGEST} finite numbers {SIZED}",
     )
 
-    @field_validator("eigenvalues", mode="before")
-    @classmethod
-    def _from_array(cls, value: Any) -> Any:
-        return value.ravel().tolist() if isinstance(value, np.ndarray) else value
+    if TYPE_CHECKING:  # what is natural without a name
+
+        def __init__(self, eigenvalues: ArrayLike) -> None: ...
+
+    _from_array = field_validator("eigenvalues", mode="before")(_listed)
 
     @field_validator("eigenvalues")
     @classmethod
@@ -472,7 +513,7 @@ def target_of(value: Any) -> Any:
     if not isinstance(value, Mapping):
         return value
     if value.get("kind") not in Target.known:
-        raise InvalidArgument("kind of target", value.get("kind"), f"one of {', '.join(Target.known)}")
+        raise InvalidArgument("kind of target", value.get("kind"), f"one of {', '.join(Target.known)}", Target.known)
     return Target.known[value["kind"]].read(value)
 
 

@@ -9,7 +9,9 @@ from onehead.errors import InvalidArgument
 from onehead.fields import LIMIT, Slider, word
 from onehead.problem import Problem
 
-__all__ = ["Learner", "Ratio", "Task", "check_alpha"]
+__all__ = ["Accuracy", "Learner", "Ratio", "Task", "check_alpha"]
+
+BY_DIMENSION = r"^(1/d|sqrt\(d\)|d|d\^.+)$"  # weight decays that need a dimension
 
 
 MOST_TOKENS = 100_000
@@ -36,6 +38,8 @@ class Task(Problem):
         ...
     onehead.errors.InvalidArgument: noise must be a number >= 0 and <= 1000; got -1.
     """
+
+    NATURAL = ("target",)
 
     target: Annotated[SerializeAsAny[Target], BeforeValidator(target_of)] = word(
         MarchenkoPastur(), "S*", "Spectrum of the target.", allowed="a target, such as MarchenkoPastur(kappa0=0.5)"
@@ -157,7 +161,8 @@ class Learner(Problem):
     (``param="direct"``) S is any symmetric matrix and the penalty is λ d |S|^2. On an untied task S = W_Q'W_K / sqrt(m d), and the
     penalty is that of both factors, λ d times the sum of the singular values of S (U1). A loss may be a `Loss` of your own. Where
     the proximal operator has several minima (2.7), ``branch`` "label" follows the one reached from the label, as an optimiser
-    would, "global" the lowest. Where a few eigenvalues of the target carry much of it, ``leading`` directions are told apart (P8).
+    would, "global" the lowest. Where a few eigenvalues of the target carry much of it, ``leading`` directions are told apart (P8). Where
+    a dimension d is known, the weight decay may be written 1/d, sqrt(d) or d^x.
 
     Examples
     --------
@@ -165,7 +170,10 @@ class Learner(Problem):
     0.0
     """
 
-    weight_decay: Annotated[Annotated[float, Field(gt=0.0, le=1e6)] | Literal["0+"], BeforeValidator(_limit)] = word(
+    weight_decay: Annotated[
+        Annotated[float, Field(gt=0.0, le=1e6)] | Literal["0+"] | Annotated[str, Field(pattern=BY_DIMENSION)],
+        BeforeValidator(_limit),
+    ] = word(
         0.01,
         "λ",
         "Weight decay on the factors of S, penalty λ d Tr S, untied λ d |S|_*; 0+ is the limit λ → 0⁺.",
@@ -213,9 +221,18 @@ class Learner(Problem):
     )
 
     @property
+    def by_dimension(self) -> bool:
+        """Whether the weight decay is said by d, as 1/d is: verbs that know d turn it into a number."""
+        return isinstance(self.weight_decay, str) and self.weight_decay != LIMIT
+
+    @property
     def decay(self) -> float:
         """λ as a number, zero standing for the limit."""
-        return 0.0 if isinstance(self.weight_decay, str) else self.weight_decay
+        if isinstance(self.weight_decay, float):
+            return self.weight_decay
+        if self.by_dimension:
+            raise InvalidArgument("weight_decay", self.weight_decay, "a number, or 0+: no dimension d is known here")
+        return 0.0
 
     @property
     def gaussian(self) -> "Learner":
@@ -232,6 +249,14 @@ class Ratio(Problem):
     """How much data there is."""
 
     alpha: float = word(..., "α = n/d²", "Samples over squared dimension.", label="Sample ratio", gt=0.0, le=1e6)
+
+
+class Accuracy(Problem):
+    """How exact an answer should be."""
+
+    accuracy: float = word(
+        1e-4, "", "Wanted error of the test error, relative; a finer rule is used until it is met.", gt=0.0, le=1.0
+    )
 
 
 def check_alpha(alpha: float) -> float:

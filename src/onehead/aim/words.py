@@ -1,12 +1,15 @@
 """A task and a learner from flat words: the names that flags, sweep files and the explorer share."""
 
+import inspect
 import math
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from onehead.aim.targets import Discrete, MarchenkoPastur, Product, Target
 from onehead.aim.task import Learner, Task
+from onehead.arguments import Check, checked, instance
 from onehead.errors import InvalidArgument
 from onehead.fields import LIMIT, Word, words_of
 from onehead.results import plain
@@ -19,6 +22,7 @@ __all__ = [
     "decay_from_word",
     "dimension",
     "needed_dimension",
+    "posed",
     "problem_from_words",
     "ratio_from_samples",
     "threshold_marks",
@@ -93,14 +97,22 @@ def _target(rest: dict[str, Any]) -> Target:
     """The target; its words are taken out of ``rest``."""
     untied = rest.get("attention", "tied") != "tied"
     name = rest.pop("target", words_of(Product)["kind"].default if untied else TARGET.default)
+    if isinstance(name, Target):  # ready made: its words are its own
+        if said := [word for word in SHAPE if word in rest and word != "dim"]:
+            raise InvalidArgument(said[0], rest[said[0]], "left out where target is an object that says it")
+        return name
     if name not in Target.known:
-        raise InvalidArgument("target", name, f"one of {', '.join(Target.known)}")
+        raise InvalidArgument("target", name, f"one of {', '.join(Target.known)}", Target.known)
     kind = Target.known[name]
     names = {said.flat: own for own, said in words_of(kind).items() if said.flat in SHAPE}
     for word in SHAPE:
         if word in rest and word not in names and word != "dim":  # that of a training run may stand beside any target
             raise InvalidArgument(word, rest[word], f"left out with target {name}")
-    target = kind(**{names[word]: rest.pop(word) for word in names if word in rest})
+    try:
+        target = kind(**{names[word]: rest.pop(word) for word in names if word in rest})
+    except InvalidArgument as failure:  # under the name that was used
+        flat = {own: word for word, own in names.items()}.get(failure.name, failure.name)
+        raise InvalidArgument(flat, failure.got, failure.allowed, failure.known) from None
     own = dimension(target)
     if "dim" not in names and own is not None and (given := rest.pop("dim", own)) != own:
         raise InvalidArgument("dim", given, f"left out, or {own}, the number of eigenvalues")
@@ -181,6 +193,38 @@ def decay_from_word(value: Any, dim: int | None) -> Any:
         return float(dim**power)
     except OverflowError:
         raise InvalidArgument("weight_decay", value, "a power of d that a number can hold") from None
+
+
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
+
+
+def posed(**checks: Check) -> Callable[[Callable[Given, Found]], Callable[Given, Found]]:
+    """`checked` for a verb that takes a task and a learner; a weight decay said by d (1/d, sqrt(d), d^x) becomes the number it is.
+
+    d is that of the target, or of the run.
+    """
+    known = {"task": instance(Task, "Task()"), "learner": instance(Learner, "Learner()")}
+
+    def around(verb: Callable[Given, Found]) -> Callable[Given, Found]:
+        ready, signature = checked(**{**known, **checks})(verb), inspect.signature(verb)
+
+        @wraps(verb)
+        def call(*args: Given.args, **kwargs: Given.kwargs) -> Found:
+            try:
+                bound = signature.bind(*args, **kwargs)
+            except TypeError:
+                return ready(*args, **kwargs)  # which says what is wrong
+            learner, task = bound.arguments.get("learner"), bound.arguments.get("task")
+            if isinstance(learner, Learner) and isinstance(task, Task) and learner.by_dimension:
+                dim = dimension(task.target) or bound.arguments.get("dim")
+                number = decay_from_word(learner.weight_decay, dim)
+                bound.arguments["learner"] = learner.changed(weight_decay=number)
+            return ready(*bound.args, **bound.kwargs)
+
+        return call
+
+    return around
 
 
 def threshold_names(task: Task) -> dict[str, str]:

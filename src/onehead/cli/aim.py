@@ -5,7 +5,7 @@ import click
 from onehead import aim, plot
 from onehead.aim.task import Learner, Task
 from onehead.cli.aim_bayes import bayes
-from onehead.cli.aim_flags import aim_options, alpha_option, alphas_option, bayes_option, tuned_option
+from onehead.cli.aim_flags import accuracy_option, aim_options, alpha_option, alphas_option, bayes_option, tuned_option
 from onehead.cli.aim_map import map_
 from onehead.cli.aim_scaling import features, phase_diagram, scaling
 from onehead.cli.aim_train import amp, compare, train
@@ -26,15 +26,16 @@ def command() -> None:
 @command.command()
 @aim_options()
 @alpha_option
+@accuracy_option
 @answered(picture=False)
 @click.option("--explain", is_flag=True, help="Say in words what the numbers mean.")
-def predict(task: Task, learner: Learner, alpha: float, explain: bool) -> Answer:
+def predict(task: Task, learner: Learner, alpha: float, explain: bool, accuracy: float) -> Answer:
     """Errors, overlaps and rank of a trained head at one sample ratio.
 
     Example: onehead aim predict --alpha 0.5 --weight-decay 0.01
     """
     with working("solving"):
-        point = aim.predict(task, learner, alpha)
+        point = aim.predict(task, learner, alpha, accuracy=accuracy)
     hats = f"{point.q_hat:.5g}, {point.m_hat:.5g}, {point.sigma_hat:.5g}"
     return Answer.of(
         point,
@@ -69,23 +70,30 @@ def _sectors(point: "aim.Prediction") -> str:
 @alphas_option
 @tuned_option
 @bayes_option
+@accuracy_option
 @answered()
-def curve(task: Task, learner: Learner, alphas: tuple[float, ...], tuned: bool, bayes: bool) -> Answer:
+def curve(task: Task, learner: Learner, alphas: tuple[float, ...], tuned: bool, bayes: bool, accuracy: float) -> Answer:
     """A learning curve.
 
     Example: onehead aim curve --alphas 0.05:2:46 --plot curve.png
     """
     with progress("learning curve", len(alphas)) as step:
-        found = aim.curve(task, learner, alphas, tuned=tuned, bayes=bayes, progress=step)
+        found = aim.curve(task, learner, alphas, tuned=tuned, bayes=bayes, accuracy=accuracy, progress=step)
     asked = [*(["weight_decay"] if tuned else []), *(["bayes_test_error"] if bayes else [])]
     errors = ("alpha", "test_error", *asked, "test_error_clean", "train_loss")
     return Answer(
         value=found.to_rows(),
         columns=(*errors, "rank", "q", "m", "sigma", "residual", "status"),
-        draw=lambda: plot.learning_curve(found, thresholds=aim.thresholds(task, learner)),
+        draw=lambda: plot.learning_curve(found, thresholds=_marks(task, learner)),
         warnings=noted_of(found),
         failed=failed_of(found),
     )
+
+
+def _marks(task: Task, learner: Learner) -> "aim.Thresholds":
+    """Thresholds for a picture."""
+    with working("thresholds"):
+        return aim.thresholds(task, learner)
 
 
 @command.command()
@@ -110,14 +118,15 @@ def thresholds(task: Task, learner: Learner) -> Answer:
 @command.command()
 @aim_options()
 @alpha_option
+@accuracy_option
 @answered()
-def spectrum(task: Task, learner: Learner, alpha: float) -> Answer:
+def spectrum(task: Task, learner: Learner, alpha: float, accuracy: float) -> Answer:
     """Law of the eigenvalues of the trained map.
 
     Example: onehead aim spectrum --alpha 4 --plot spectrum.png
     """
     with working("solving"):
-        law = aim.spectrum(aim.predict(task, learner, alpha))
+        law = aim.spectrum(aim.predict(task, learner, alpha, accuracy=accuracy))
     bulks = ", ".join(f"[{low:.5g}, {high:.5g}]" for low, high in law.edges) or "none"
     return Answer.of(
         law,
@@ -144,14 +153,15 @@ def _levels(levels: tuple[tuple[float, float], ...]) -> str:
 @aim_options()
 @alpha_option
 @bayes_option
+@accuracy_option
 @answered()
-def tune(task: Task, learner: Learner, alpha: float, bayes: bool) -> Answer:
+def tune(task: Task, learner: Learner, alpha: float, bayes: bool, accuracy: float) -> Answer:
     """The weight decay with the lowest predicted test error.
 
     Example: onehead aim tune --alpha 0.5 --noise 0.5
     """
     with progress("weight decays", 36) as step:
-        best = aim.tune(task, learner, alpha, bayes=bayes, progress=step)
+        best = aim.tune(task, learner, alpha, bayes=bayes, accuracy=accuracy, progress=step)
     good = f"{best.flat_from:.3g} to {best.flat_to:.3g}"
     beside = ("bayes_test_error", "gap", "data_multiple", "logit_nuclear")
     return Answer.of(

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from onehead.aim.targets import Target
-from onehead.aim.task import Ratio
+from onehead.aim.task import Accuracy, Ratio
 from onehead.aim.words import SHAPE, WORDS, dimension, problem_from_words, ratio_from_samples
 from onehead.cli.values import Number, Range, flag_of, named_as_flags, type_of
 from onehead.errors import InvalidArgument
@@ -21,6 +21,7 @@ from onehead.files import read_file
 
 __all__ = [
     "COUNTS",
+    "accuracy_option",
     "aim_options",
     "alpha_option",
     "alphas_option",
@@ -31,7 +32,7 @@ __all__ = [
     "tuned_option",
 ]
 
-ALPHA = words_of(Ratio)["alpha"]
+ALPHA, ACCURACY = words_of(Ratio)["alpha"], words_of(Accuracy)["accuracy"]
 ATOMS_BYTES = 2_000_000  # of a list of eigenvalues: a hundred for each of the most there can be
 ARRAY_BYTES = 4_000_000_000  # of an array of tokens, all of which are kept
 COUNT = Number(gt=0.0, le=1e15)
@@ -128,6 +129,17 @@ def bayes_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--bayes``."""
     text = "Lay the best possible learner beside it, who knows how the data were made."
     return click.option("--bayes", is_flag=True, help=text)(function)
+
+
+def accuracy_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--accuracy``; the command gets a number."""
+
+    @wraps(function)
+    def call(*, accuracy: float | None, **flags: Any) -> Any:
+        return function(accuracy=ACCURACY.default if accuracy is None else accuracy, **flags)
+
+    result: Callable[..., Any] = flag_of(ACCURACY)(call)
+    return result
 
 
 def tuned_option(function: Callable[..., Any]) -> Callable[..., Any]:

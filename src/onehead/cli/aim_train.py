@@ -10,8 +10,9 @@ from onehead import aim, plot
 from onehead.aim.task import Learner, Task
 from onehead.aim.training.settings import Method, Variant
 from onehead.cli.aim_flags import aim_options, alpha_option, alphas_option, bayes_option, read_array
+from onehead.cli.compared import compared
 from onehead.cli.frame import Answer, answered
-from onehead.cli.output import note, progress
+from onehead.cli.output import note, progress, working
 from onehead.cli.values import Number, Range, flag_of, given, type_of
 from onehead.errors import InvalidArgument, OneheadError
 from onehead.fields import words_of
@@ -143,7 +144,8 @@ def amp(task: Task, learner: Learner, alpha: float, dim: int, seed: int, **flags
     Example: onehead aim amp --dim 120 --alpha 0.5 --iterations 40
     """
     chosen = MessagePassing(alpha=alpha, dim=dim, **given(flags))
-    result = aim.amp(task, learner, seed=seed, **dict(chosen))
+    with working("passing messages"):
+        result = aim.amp(task, learner, seed=seed, **dict(chosen))
     return Answer(
         value=result.to_rows(),
         columns=("iteration", "q", "q_theory", "m", "m_theory", "sigma", "sigma_theory"),
@@ -176,12 +178,4 @@ def compare(
     settings = _settings(flags)
     with progress("runs", len(alphas) * len(dims) * seeds) as step:
         table = aim.compare(task, learner, alphas, dims, seeds, bayes=bayes, progress=lambda _: step(), **settings)
-    rows = table.to_rows()
-    numbers = [f"{name}{end}" for name in ("test_error", "train_loss") for end in ("_theory", "", "_err", "_z")]
-    return Answer(
-        value=rows,
-        shown=[{**row, "dim": row["dim"] or "∞"} for row in rows],
-        columns=("alpha", "dim", "seeds", *(["bayes_test_error"] if bayes else []), *numbers, "status"),
-        title=table.setting,
-        draw=lambda: plot.comparison(table),
-    )
+    return compared(table, "seeds", bayes=bayes)

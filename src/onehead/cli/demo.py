@@ -43,7 +43,7 @@ def command(out: str, as_json: bool) -> None:
     law = aim.spectrum(aim.predict(task, learner, alpha=0.5))
     axes = plot.learning_curve(curve, thresholds=marks)
     trained = [point.runs[0] for point in table.points]
-    save_figure(paths["curve"], plot.training_points(trained, axes=axes))
+    save_figure(paths["curve"], plot.training_points(trained, ax=axes))
     save_figure(paths["spectrum"], plot.trained_spectrum(wide, law))
     if as_json:
         print_json(paths)

@@ -12,6 +12,7 @@ from onehead import __version__
 from onehead.cli.terminal import note, spoken
 from onehead.errors import InvalidArgument, MissingExtra, OneheadError
 from onehead.numerics.interrupts import check, heard, presses
+from onehead.text import likely
 
 __all__ = ["cli", "run"]
 
@@ -122,7 +123,8 @@ def _one_line(failure: click.ClickException) -> str:
     command = context.command_path if context is not None else "onehead"
     if isinstance(failure, click.NoSuchOption):
         known = sorted(name for p in context.command.params for name in p.opts) if context is not None else []
-        return f"{failure.option_name} is not an option of '{command}'; allowed: {', '.join(known)}."
+        close = likely(failure.option_name, known)
+        return f"{failure.option_name} is not an option of '{command}'{close}; allowed: {', '.join(known)}."
     if isinstance(failure, click.MissingParameter) and failure.param is not None:
         wanted = getattr(failure.param, "help", None) or "see --help"  # an argument has one since click 8.5
         return f"{failure.param.opts[0]} must be given: {wanted}".rstrip(".") + "."
@@ -131,5 +133,6 @@ def _one_line(failure: click.ClickException) -> str:
         return f"{failure.param.opts[0]} {failure.message}".rstrip(".") + "."
     if text.startswith("No such command"):
         known = context.command.list_commands(context) if context is not None else list(COMMANDS)
-        return f"{text.rstrip('.')} in '{command}'; allowed: {', '.join(known)}."
+        word = text.partition("'")[2].partition("'")[0]
+        return f"No such command '{word}' in '{command}'{likely(word, known)}; allowed: {', '.join(known)}."
     return text

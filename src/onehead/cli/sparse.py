@@ -7,27 +7,35 @@ from typing import Any
 import click
 
 from onehead import plot, sparse
-from onehead.cli.frame import Answer, answered
+from onehead.best import BESIDE, GAP
+from onehead.cli.axes import axis_options
+from onehead.cli.compared import compared
+from onehead.cli.frame import Answer, answered, failed_of, noted_of
 from onehead.cli.groups import Guide
-from onehead.cli.output import progress
-from onehead.cli.sparse_flags import Axis, Case, Solved, abscissa, answer_of, seed_option, solve, sparse_options
-from onehead.cli.values import Word, flag_of, given, type_of
-from onehead.errors import InvalidArgument
+from onehead.cli.output import note, progress
+from onehead.cli.sparse_flags import Case, Solved, abscissa, answer_of, between, seed_option, solve, sparse_options
+from onehead.cli.values import Range, Word, flag_of, given, type_of
+from onehead.errors import InvalidArgument, SolveError
 from onehead.fields import words_of
-from onehead.results import Result
+from onehead.maps import Axis
+from onehead.results import Result, plain
 from onehead.sparse.task import MODELS
+from onehead.sparse.verbs.map import KNOWN
 from onehead.sweep.settings import Gate, Model, Posterior, Queries, Total, Trials
 
 __all__ = ["command"]
 
 MODEL, QUERIES, TRIALS, ALPHA = words_of(Model), words_of(Queries), words_of(Trials), words_of(Total)["alpha"]
 POSTERIOR = words_of(Posterior)
-BEST = "of the best possible learner"
-GAP = {
-    "bayes_test_error": BEST,
-    "gap": "what is lost against it, relative",
-    "data_multiple": "samples over those that the best possible learner needs for this error",
-}
+MEASURED = (
+    "test_error",
+    "test_error_err",
+    "test_error_theory",
+    "test_error_z",
+    "verdict",
+    "train_loss",
+    "cos_query",
+)  # of many
 bayes_option = click.option("--bayes", is_flag=True, help="The best possible learner of the same data beside it.")
 
 
@@ -79,7 +87,7 @@ def predict(
     best = solve(cases, _best, "best possible") if bayes else []
     for part in parts.values():
         for (*_, row), (_, found, _) in zip(part, best, strict=bool(best)):
-            row["bayes_test_error"] = None if found is None else found.test_error
+            row[BESIDE] = None if found is None else found.test_error
 
     def draw(results: list[Any], x: list[float], axis: str) -> Any:
         found = {name: abscissa(part) for name, part in parts.items()}
@@ -87,7 +95,7 @@ def predict(
         return plot.error_curve(curves, axis, best=abscissa(best)[1::-1] if best else None)
 
     trust = {"residual": "of the equations", "quadrature_error": "of the test error", "status": "in words"}
-    columns = {**sparse.Prediction.MEANINGS, **({"bayes_test_error": BEST} if bayes else {}), **trust}
+    columns = {**sparse.Prediction.MEANINGS, **({BESIDE: GAP[BESIDE]} if bayes else {}), **trust}
     return answer_of([one for part in parts.values() for one in part], columns, title="Prediction", draw=draw)
 
 
@@ -133,7 +141,7 @@ def amp(cases: list[Case], seed: int, **flags: Any) -> Answer:
         return sparse.amp(case.task, case.protocol.alpha, seed=seed, progress=advance, **dict(chosen))
 
     def draw(runs: list[Any], where: list[float], axis: str) -> Any:
-        return plot.best_error(*abscissa(solve(cases, _best, "best possible")), runs=(where, runs))
+        return plot.best_error(*abscissa(solve(between(cases), _best, "best possible")), runs=(where, runs))
 
     solved = solve(cases, answer, f"{chosen.method} at d = {chosen.dim}", steps=chosen.trials)
     columns: dict[str, str] = {}
@@ -193,7 +201,7 @@ def oracle(cases: list[Case], activation: str | None, growth: str, seed: int) ->
 @seed_option("Of all random numbers.")
 @answered()
 def train(cases: list[Case], seed: int, **flags: Any) -> Answer:
-    """The protocol on real samples: means over trials and their spread; a picture lays them over the prediction."""
+    """The protocol on real samples: means over trials and their spread, beside the prediction."""
     chosen = Trials(**given(flags))
 
     def answer(case: Case, advance: Callable[[], None]) -> Result:
@@ -203,10 +211,12 @@ def train(cases: list[Case], seed: int, **flags: Any) -> Answer:
         return sparse.predict(case.task, case.protocol, model=chosen.model, test_length=chosen.test_length)
 
     def draw(runs: list[Any], where: list[float], axis: str) -> Any:
-        results, x, _ = abscissa(solve(cases, predicted, "predicting"))
+        results, x, _ = abscissa(solve(between(cases), predicted, "predicting")) if theory else ([], [], "")
         return plot.error_curve({chosen.model: (x, results)}, axis, runs={chosen.model: (where, runs)})
 
     solved = solve(cases, answer, f"training at d = {chosen.dim}", steps=chosen.trials)
+    theory = _theory(cases, predicted) if chosen.mode != "joint" else []
+    _lay_beside(solved, theory)
     columns: dict[str, str] = {}
     for name, meaning in sparse.TrainingResult.MEANINGS.items():
         columns[name] = meaning
@@ -214,24 +224,83 @@ def train(cases: list[Case], seed: int, **flags: Any) -> Answer:
             columns[f"{name}_std"] = "spread between trials"
         if name == "test_error":
             columns[f"{name}_err"] = "standard error of the mean"
+        if f"{name}_theory" in solved[0][2]:
+            columns |= {f"{name}_theory": "predicted", f"{name}_z": "difference over the standard error"}
+    if theory:
+        columns["verdict"] = "on the test error"
+    if len(cases) > 1:
+        columns = {name: meaning for name, meaning in columns.items() if name in MEASURED}
     return answer_of(solved, {**columns, "status": "in words"}, title="Measurement", draw=draw)
+
+
+def _theory(cases: list[Case], predicted: Callable[[Case, Callable[[], None]], Result]) -> list[Solved]:
+    """Predictions to lay beside runs; where theory gives none, say so and go on."""
+    try:
+        return solve(cases, predicted, "predicting")
+    except SolveError as failure:
+        note(f"no prediction to compare with: {failure}")
+        return []
+
+
+def _lay_beside(runs: list[Solved], theory: list[Solved]) -> None:
+    """Write the prediction, and how far the runs are from it, into the rows of runs."""
+    for (_, run, row), (_, point, _) in zip(runs, theory, strict=bool(theory)):
+        if run is None or point is None:
+            continue
+        for item in run.against(point):
+            row |= {f"{item.quantity}_theory": item.predicted, f"{item.quantity}_z": plain(item.z)}
+            if item.quantity == "test_error":
+                row["verdict"] = item.verdict
+
+
+@command.command()
+@sparse_options
+@flag_of(TRIALS["model"])
+@click.option("--alphas", type=type_of(ALPHA, ranged=True), help="All samples over dimension [alpha0 + alpha1].")
+@click.option("--dims", type=Range(whole=True, ge=3), default="250,500", show_default=True, help="Dimensions.")
+@flag_of(TRIALS["trials"], help="Independent runs per dimension.")
+@flag_of(TRIALS["mode"])
+@flag_of(TRIALS["test_length"])
+@seed_option("Of all random numbers.")
+@bayes_option
+@answered()
+def compare(
+    case: Case, alphas: tuple[float, ...] | None, dims: tuple[int, ...], seed: int, bayes: bool, **flags: Any
+) -> Answer:
+    """Theory beside training at several dimensions, with z-scores and the limit of infinite dimension.
+
+    Example: onehead sparse compare --alphas 1,4 --dims 250,500 --trials 8
+    """
+    chosen = dict(Trials(**given(flags)))
+    chosen.pop("dim")
+    trials = chosen.pop("trials")
+    with progress("runs", len(alphas or (0,)) * len(dims) * trials) as step:
+        table = sparse.compare(
+            case.task, case.protocol, alphas, dims, trials, seed=seed, bayes=bayes, progress=step, **chosen
+        )
+    return compared(table, "trials", bayes=bayes)
 
 
 @command.command("map")
 @sparse_options
-@click.option("--x", type=Axis(), required=True, help="FLAG=RANGE, for example eta-b=0:9:10")
-@click.option("--y", type=Axis(), required=True, help="FLAG=RANGE, for example beta=2:12:6")
+@axis_options(KNOWN, "eta-b=0:9:10")
+@bayes_option
 @answered()
-def map_(case: Case, x: tuple[str, tuple[float, ...]], y: tuple[str, tuple[float, ...]]) -> Answer:
-    """Alignment and errors over two of eta-w, eta-b, eta-q, beta, split, ridge, alpha0, alpha1."""
-    with progress("mapping", len(x[1]) * len(y[1])) as advance:
-        found = sparse.landscape(case.task, case.protocol, x=x, y=y, progress=advance)
-    errors = ("cos_query", "test_error", "pooled_test_error")
+def map_(case: Case, x: Axis, y: Axis, of: str, bayes: bool) -> Answer:
+    """Any two words over a grid, as a table or a heat map; hatched where the query looks away, or pooling is better.
+
+    Example: onehead sparse map --x eta-b=0:9:10 --y beta=2:12:6 --positive-rate 0.2 --plot map.png
+    """
+    with progress("cells", len(x[1]) * len(y[1])) as advance:
+        found = sparse.map(case.task, case.protocol, x=x, y=y, of=of, bayes=bayes, progress=advance)
+    beside = ("cos_query", "test_error", "pooled_test_error", *([BESIDE] if bayes else []))
     return Answer(
         value=found.to_rows(),
-        columns=(found.x_name, found.y_name, *errors, "anti_aligned", "worse_than_pooled", "status"),
-        title="Sensitivity",
-        draw=lambda: plot.landscape(found),
+        columns=tuple(dict.fromkeys([x[0], y[0], of, *beside, "anti_aligned", "worse_than_pooled", "status"])),
+        title="Map",
+        draw=lambda: plot.heat_map(found, lines=found.lines()),
+        warnings=noted_of(found, "cells"),
+        failed=failed_of(found, "cells"),
     )
 
 
@@ -242,15 +311,15 @@ def map_(case: Case, x: tuple[str, tuple[float, ...]], y: tuple[str, tuple[float
 @answered()
 def tune(case: Case, alpha: float | None, bayes: bool) -> Answer:
     """Best split, bias rate, temperature and ridge, from the theory."""
-    from onehead.sparse.verbs.tune import GRID
+    from onehead.sparse.verbs.tune import GRID, REFINEMENTS
 
-    with progress("grid search", GRID) as step:
+    with progress("search", GRID + REFINEMENTS) as step:
         found = sparse.tune(case.task, case.protocol, alpha=alpha, bayes=bayes, progress=step)
     scanned = ("split", "sharpness", "ridge", "test_error")
     given_error = "of the flags as given, at the same number of samples"
     return Answer.of(
         found,
-        {"test_error": "predicted", "given_test_error": given_error, **(GAP if bayes else {})},
+        {"test_error": "predicted", "given_test_error": given_error, **({} if bayes else dict.fromkeys(GAP))},
         title="Tuned",
         rows=[dict(zip(scanned, values, strict=True)) for values in found.scan],
         draw=lambda: plot.tuned(found),

@@ -7,41 +7,27 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import click
+import numpy as np
 
 from onehead.cli.frame import Answer
 from onehead.cli.output import progress
-from onehead.cli.values import Number, Range, flag_of, named_as_flags
+from onehead.cli.values import Number, flag_of, named_as_flags
 from onehead.errors import InvalidArgument, SolveError
 from onehead.fields import words_of
 from onehead.results import Result, plain
 from onehead.sparse.task import Protocol, Task
-from onehead.text import quoted
 
-__all__ = ["Axis", "Case", "Solved", "abscissa", "answer_of", "seed_option", "solve", "sparse_options"]
+__all__ = ["Case", "Solved", "abscissa", "answer_of", "between", "seed_option", "solve", "sparse_options"]
 
 # in the order in which they vary when several are ranges; a word that is a list itself has no flag
 WORDS = {name: said for name, said in words_of(Task, Protocol).items() if said.kind != "numbers"}
+SMOOTH = 41  # places of theory under trained points
 RANGED = {name: said for name, said in WORDS.items() if said.kind != "choice"}
 
 
 def seed_option(what: str) -> Callable[[Any], Any]:
     """Add ``--seed``."""
     return click.option("--seed", type=Number(whole=True, ge=0), default=0, show_default=True, help=what)
-
-
-class Axis(Range):
-    """``FLAG=RANGE``: a hyperparameter and its values."""
-
-    name = "flag=range"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Split at the equals sign; the name is checked by the library."""
-        if isinstance(value, tuple):
-            return value
-        flag, equals, values = str(value).partition("=")
-        if not equals:
-            self.fail(f"must be FLAG=RANGE, for example eta-b=0:9:10; got {quoted(value)}", param, ctx)
-        return flag.strip().lstrip("-").replace("-", "_"), super().convert(values, param, ctx)
 
 
 class Case(NamedTuple):
@@ -94,6 +80,26 @@ def _cases(words: dict[str, Any], alphas: tuple[float, ...] | None = None) -> li
         task = Task(**{name: values.pop(name) for name in Task.model_fields if name in values})
         cases.append(Case(task, Protocol(**values), varying))
     return cases
+
+
+def between(cases: list[Case]) -> list[Case]:
+    """Cases close enough for a smooth line along the one word that varies; the same where it counts something."""
+    name = next(iter(cases[0].varying))
+    values = [case.varying[name] for case in cases]
+    if len(values) < 2 or (name in RANGED and RANGED[name].kind == "integer"):
+        return cases
+    low, high = min(values), max(values)
+    many = np.geomspace(low, high, SMOOTH) if low > 0.0 and high > 20.0 * low else np.linspace(low, high, SMOOTH)
+    return [_moved(cases[0], name, float(value)) for value in (low, *many[1:-1], high)]
+
+
+def _moved(case: Case, name: str, value: float) -> Case:
+    """A case with another value of the word that varies."""
+    if name == "alpha":
+        return case._replace(protocol=case.protocol.with_alpha(value), varying={name: value})
+    if name in Task.model_fields:
+        return case._replace(task=case.task.changed(**{name: value}), varying={name: value})
+    return case._replace(protocol=case.protocol.changed(**{name: value}), varying={name: value})
 
 
 def _single(words: dict[str, Any]) -> Case:

@@ -12,7 +12,7 @@ import click
 from onehead import fields
 from onehead.errors import InvalidArgument
 from onehead.sweep.axes import axis_values
-from onehead.text import quoted
+from onehead.text import likely, quoted
 
 __all__ = ["Number", "Range", "Typed", "Word", "flag_of", "given", "named_as_flags", "type_of"]
 
@@ -28,10 +28,11 @@ class Typed(Base):
     """A click type that says what is allowed and what it got."""
 
     allowed = "valid"
+    known: tuple[str, ...] = ()  # words of which one may have been meant
 
     def refuse(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> None:
         """Raise the one sentence."""
-        self.fail(f"must be {self.allowed}; got {quoted(str(value))}", param, ctx)
+        self.fail(f"must be {self.allowed}; got {quoted(str(value))}{likely(str(value), self.known)}", param, ctx)
 
 
 class Number(Typed):
@@ -82,7 +83,7 @@ class Word(Typed):
     name = "word"
 
     def __init__(self, *words: str) -> None:
-        self.words = words
+        self.words = self.known = words
         self.allowed = " or ".join(words)
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
@@ -166,4 +167,4 @@ def named_as_flags(*words: fields.Word) -> Iterator[None]:
         yield
     except InvalidArgument as failure:
         own = "--" + failure.name.replace("_", "-") if failure.name.isidentifier() else failure.name
-        raise InvalidArgument(flags.get(failure.name, own), failure.got, failure.allowed) from None
+        raise InvalidArgument(flags.get(failure.name, own), failure.got, failure.allowed, failure.known) from None

@@ -1,5 +1,7 @@
 """``onehead weights``: what a real checkpoint has learned, head by head, and what changed from one checkpoint to the next."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,14 @@ __all__ = ["command"]
 
 COLUMNS = ("layer", "head", "verdict", "evidence")
 CHANGES = ("layer", "head", "verdict", "emerged", "outliers", "rank", "moved")
+FLAGS = {
+    "layers": "--layer",
+    "heads": "--head",
+    "layout": "--layout",
+    "head_count": "--heads",
+    "kv_head_count": "--kv-heads",
+    "head_dim": "--head-dim",
+}
 COUNT = Number(whole=True, ge=1)
 NUMBERS = Range(whole=True, ge=0, le=1e6)
 MODULES = 1  # with more attention stacks than this, rows need the name of theirs
@@ -29,8 +39,8 @@ PAGES = 16  # heads that get a picture of their own
 @click.option("--layer", "layers", type=NUMBERS, metavar="RANGE", help="Layers, counted from 0 [all].")
 @click.option("--head", "heads", type=NUMBERS, metavar="RANGE", help="Query heads, counted from 0 [all].")
 @click.option("--layout", metavar="NAME", help="Where the weights lie, if it is not recognised.")
-@click.option("--heads", "head_count", type=COUNT, help="Query heads of a layer [config.json].")
-@click.option("--kv-heads", "kv_head_count", type=COUNT, help="Key heads of a layer [config.json].")
+@click.option("--heads", "--head-count", "head_count", type=COUNT, help="Query heads of a layer [config.json].")
+@click.option("--kv-heads", "--kv-head-count", "kv_head_count", type=COUNT, help="Key heads of a layer [config.json].")
 @click.option("--head-dim", type=COUNT, help="Dimension of a head [config.json].")
 @click.option("--no-fit", is_flag=True, help="Measure the spectra and fit no law.")
 @click.option("--plot", "folder", metavar="DIR", help="Draw every head into this folder.")
@@ -41,17 +51,34 @@ def command(files: tuple[str, ...], *, no_fit: bool, folder: str | None, **wante
     FILE is a safetensors file, its index, a folder that holds one, or a GGUF file. Several are compared, in the order of the
     numbers in their names.
     """
+    with _named_as_flags():
+        return _answer(files, not no_fit, folder, wanted)
+
+
+@contextmanager
+def _named_as_flags() -> Iterator[None]:
+    """Let a refusal of the library name the flag rather than the argument; the rest of its sentence stays."""
+    try:
+        yield
+    except InvalidArgument as failure:
+        if (flag := FLAGS.get(failure.name)) is not None:
+            failure.args = (str(failure).replace(failure.name, flag, 1),)
+        raise
+
+
+def _answer(files: tuple[str, ...], fit: bool, folder: str | None, wanted: dict[str, Any]) -> Answer:
+    """One checkpoint, or several compared."""
     if folder is not None:
         if not Path(folder).resolve().parent.is_dir():
             raise InvalidArgument("--plot", folder, "in a folder that exists")
         check_folder("--plot", folder)
     if len(files) > 1:
-        return _compared(files, not no_fit, folder, wanted)
+        return _compared(files, fit, folder, wanted)
     from onehead.weights import plan, run
 
     work = plan(files[0], **wanted)
     with progress("heads", work.total) as step:
-        found = run(work, fit=not no_fit, progress=lambda _: step())
+        found = run(work, fit=fit, progress=lambda _: step())
     if folder is not None:
         _draw(found, Path(folder))
     rows = [row | {"outlier_count": len(row["outliers"])} for row in found.to_rows()]

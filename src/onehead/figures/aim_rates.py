@@ -45,7 +45,7 @@ def draw(lab: Lab) -> Drawing:
     steps = tuple(float(x) for x in table.arrays(0)["log_n"])
     diagram = PhaseDiagram(task=task, learner=Learner(), log_n=steps, log_lambda=tuple(decays), cells=tuple(cells))
     picture = Picture(figsize=(8.2, 4.4), layout="constrained")
-    phases(diagram, axes=picture.subplots())
+    phases(diagram, ax=picture.subplots())
     caption = f"""Local exponent of the excess error over the number of samples n = d^a and the weight decay λ = d^b, with
         the mechanism that limits the head in each region, and the lines along which the exponent equals the two values of
         scaling arguments. Theory alone. Power law γ = {GAMMA:g}, d = {dim}, Δ = 0.5, T = 2."""

@@ -51,13 +51,13 @@ def best_decay(words: Row, _seed: int) -> Row:
 def bayes_gap(words: Row, _seed: int) -> Row:
     """A head at its best weight decay beside the best possible learner (A.7)."""
     from onehead.aim.verbs.bayes import Yardstick  # noqa: PLC0415
-    from onehead.aim.verbs.tune import gap_to  # noqa: PLC0415
+    from onehead.aim.verbs.tune import beside_best  # noqa: PLC0415
 
     task, _, rest = problem_from_words(words)
     tuned, yardstick = best_decay({**words, "leading": 0}, _seed), Yardstick(task)  # both with Gaussian logits
     return {
         **tuned,
-        **gap_to(yardstick, rest["alpha"], tuned["test_error"]),
+        **beside_best(yardstick, rest["alpha"], tuned["test_error"]),
         "floor": yardstick.test_error(yardstick.power),
     }
 

@@ -155,7 +155,7 @@ def figure_named(name: str) -> Figure:
     'arXiv 2509.24914'
     """
     if name not in NAMES:
-        raise InvalidArgument("figure", name, f"all or one of {', '.join(NAMES)}")
+        raise InvalidArgument("figure", name, f"all or one of {', '.join(NAMES)}", NAMES)
     return FIGURES[NAMES.index(name)]
 
 

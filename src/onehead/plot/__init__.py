@@ -2,4 +2,4 @@
 
 from onehead.lazy import lazy_room
 
-__getattr__, __dir__, __all__ = lazy_room(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_room(__name__, __file__, old_names={"landscape": "heat_map"})

@@ -13,7 +13,6 @@ from onehead.plot._sparse import best_error as best_error
 from onehead.plot._sparse import capacity as capacity
 from onehead.plot._sparse import error_curve as error_curve
 from onehead.plot._sparse import hard_phase as hard_phase
-from onehead.plot._sparse import landscape as landscape
 from onehead.plot._sparse import oracle as oracle
 from onehead.plot._sparse import tuned as tuned
 from onehead.plot._training import comparison as comparison

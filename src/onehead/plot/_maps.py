@@ -5,14 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onehead.plot.style import GREY, cell_edges, dress, fresh_axes
+from onehead.plot._call import drawing, on
+from onehead.plot.style import GREY, cell_edges, dress
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from onehead.maps import Map
 
-__all__ = ["heat_map"]
+__all__ = ["SPARSE", "heat_map"]
 
 SYMBOLS = {
     "alpha": r"samples per squared dimension, $\alpha$",
@@ -25,17 +26,40 @@ SYMBOLS = {
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 RANGE = 30.0  # largest over smallest from which on colours, or an axis, are logarithmic
 LEVELS = 8
+HATCHES = ("///", "...")
+SPARSE = {
+    "alpha": r"samples over dimension $\alpha$",
+    "alpha0": r"samples for the query $\alpha_0$",
+    "alpha1": r"samples for the readout $\alpha_1$",
+    "beta": r"inverse temperature $\beta$",
+    "cos_query": "cosine of query and signal",
+    "eta_b": r"bias rate $\eta_b$",
+    "eta_q": r"query rate $\eta_q$",
+    "eta_w": r"readout rate $\eta_w$",
+    "length": "sequence length $L$",
+    "positive_rate": r"share of positive samples $\pi$",
+    "ridge": r"ridge $\lambda$",
+    "sharpness": r"sharpness $\kappa$",
+    "signal_tokens": "signal tokens $R$",
+    "split": r"share of samples for the query $\alpha_0/\alpha$",
+    "strength": r"signal strength $\theta$",
+}
 
 
+@drawing
 def heat_map(
     found: "Map",
     *,
+    quantity: str | None = None,
     lines: Mapping[str, Sequence[tuple[float, float]]] | None = None,
-    axes: "Axes | None" = None,
+    ax: "Axes | None" = None,
 ) -> "Axes":
-    """One number over two words as colour, with contours; lines where something changes are drawn over it."""
-    axes = axes if axes is not None else fresh_axes(6.8, 4.6)
-    x, y, values = np.array(found.x_values), np.array(found.y_values), found.grid(found.of)
+    """One number over two words as colour, with contours; lines where something changes are drawn over it.
+
+    ``quantity`` is the number, that of the map unless another one is asked for; ``ax`` is where to draw.
+    """
+    axes, of = on(ax, 6.8, 4.6), quantity or found.of
+    x, y, values = np.array(found.x_values), np.array(found.y_values), found.grid(of)
     columns, rows = np.argsort(x), np.argsort(y)
     x, y, values = x[columns], y[rows], values[np.ix_(rows, columns)]
     logs = tuple(_logarithmic(v) for v in (x, y))
@@ -45,7 +69,7 @@ def heat_map(
     corners = [np.exp(cell_edges(np.log(v))) if log else cell_edges(v) for v, log in zip((x, y), logs, strict=True)]
     mesh = axes.pcolormesh(*corners, values, cmap="viridis", norm=colours, rasterized=True)
     figure: Any = axes.figure
-    figure.colorbar(mesh, ax=axes, label=found.of.replace("_", " "), pad=0.02)
+    figure.colorbar(mesh, ax=axes, label=of.replace("_", " "), pad=0.02)
     if min(values.shape) > 1 and np.isfinite(values).all() and np.ptp(values) > 0.0:
         drawn = axes.contour(x, y, values, levels=_levels(values), colors="white", linewidths=0.7, alpha=0.8)
         axes.clabel(drawn, fontsize=7, fmt="%.3g")
@@ -53,15 +77,28 @@ def heat_map(
         axes.fill_between(
             corners[0][i : i + 2], corners[1][j], corners[1][j + 1], facecolor="none", hatch="///", edgecolor=GREY, lw=0
         )
+    for (name, region), hatch in zip(found.regions().items(), HATCHES, strict=False):
+        where = region[np.ix_(rows, columns)]
+        if where.any():
+            _hatch(axes, corners, where, hatch, name)
     for (name, points), dash in zip((lines or {}).items(), DASHES, strict=False):
         inside = [(a, b) for a, b in points if x[0] <= a <= x[-1] and y[0] <= b <= y[-1]]
         if len(inside) > 1:
             axes.plot(*zip(*inside, strict=True), color="#d1641d", lw=1.8, ls=dash, label=name)
     axes.set_xlim(corners[0][0], corners[0][-1])
-    right, up = (SYMBOLS.get(name, name.replace("_", " ")) for name in (found.x_name, found.y_name))
+    names = SPARSE if hasattr(found, "protocol") else SYMBOLS
+    right, up = (names.get(name, name.replace("_", " ")) for name in (found.x_name, found.y_name))
     ylim = (float(corners[1][0]), float(corners[1][-1]))
     look: dict[str, Any] = {"frameon": True, "framealpha": 0.9, "edgecolor": "none"}
     return dress(axes, right, up, found.setting, ylim=ylim, legend="best", **look)
+
+
+def _hatch(axes: "Axes", corners: list[Any], where: Any, hatch: str, name: str) -> None:
+    """Hatch cells, and say in the legend what that means."""
+    for j, i in np.argwhere(where):
+        low, high = corners[1][j : j + 2]
+        axes.fill_between(corners[0][i : i + 2], low, high, facecolor="none", hatch=hatch, edgecolor="white", lw=0.0)
+    axes.fill([], [], facecolor="#888888", edgecolor="white", hatch=hatch, lw=0.0, label=name)
 
 
 def _logarithmic(values: Any) -> bool:

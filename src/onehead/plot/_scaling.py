@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onehead.plot.style import ACCENT, GREY, THEORY, TRAINING, cell_edges, dress, fresh_axes, unusual
+from onehead.plot._call import drawing, on, pen
+from onehead.plot.style import ACCENT, GREY, THEORY, TRAINING, cell_edges, dress, unusual
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,27 +36,70 @@ def predicted_exponents(gamma: float) -> dict[str, float]:
     return {r"$1-\frac{1}{2\gamma}$": -(1.0 - 0.5 / gamma), r"$2-\frac{1}{\gamma}$": -(2.0 - 1.0 / gamma)}
 
 
-def scaling(law: "Scaling", *, axes: "Sequence[Axes] | None" = None) -> "Axes":
-    """Excess error with its parts above, its local exponent below, against the number of samples."""
-    if axes is None:
-        from matplotlib.figure import Figure
+@drawing
+def scaling(
+    law: "Scaling",
+    *,
+    quantity: str | None = None,
+    label: str | None = None,
+    color: Any = None,
+    ax: "Axes | Sequence[Axes] | None" = None,
+) -> "Axes":
+    """Excess error with its parts above, its local exponent below, against the number of samples.
 
-        figure = Figure(figsize=(6.4, 6.2), layout="constrained")
-        axes = figure.subplots(2, 1, sharex=True, height_ratios=(1.5, 1.0))
-    top, bottom = axes
+    ``ax`` are two axes, or one for the upper panel alone; ``quantity`` draws one column alone, such as "excess_error", and
+    ``label`` and ``color`` are those of its line.
+    """
     order = np.argsort(law.column("samples"))
     n = law.column("samples")[order]
     mark = "o" if len(n) == 1 else ""
-    top.plot(n, law.column("excess_error")[order], color=THEORY, lw=2.1, label="excess error", marker=mark)
-    for name, (colour, dash, text) in PARTS.items():
+    if quantity is not None:
+        return _one(law, quantity, n, order, on(_first(ax)), label, color)
+    if ax is None:
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(6.4, 6.2), layout="constrained")
+        ax = figure.subplots(2, 1, sharex=True, height_ratios=(1.5, 1.0))
+    top = on(_first(ax))
+    bottom = ax[1] if isinstance(ax, (Sequence, np.ndarray)) and len(ax) > 1 else None
+    look = pen(top, label, color)
+    words, colour = look.main("excess error"), look.colour(THEORY)
+    top.plot(n, law.column("excess_error")[order], color=colour, lw=2.1, marker=mark, **words)
+    for name, (usual, dash, text) in PARTS.items():
         part = law.column(name)[order]
         if np.isnan(part).all():  # an error that is not split
             continue
-        top.plot(n, np.where(part > 0.0, part, np.nan), color=colour, ls=dash, lw=1.4, label=text, marker=mark)
+        part = np.where(part > 0.0, part, np.nan)
+        top.plot(n, part, color=look.colour(usual), ls=dash, lw=1.4, label=text, marker=mark)
     low = 0.02 * float(np.nanmin(law.column("excess_error")))
-    look: dict[str, Any] = {"log": "xy", "ylim": (low, None), "legend": "lower left", "fontsize": 8}
-    dress(top, "", "error above the plateau", _describe(law), **look)
-    bottom.plot(n, law.column("local_exponent")[order], color=THEORY, lw=1.9, marker=mark)
+    style: dict[str, Any] = {"log": "xy", "ylim": (low, None), "legend": "lower left", "fontsize": 8}
+    across = "" if bottom is not None else "samples n"
+    dress(top, across, "error above the plateau", _describe(law), **style)
+    if bottom is not None:
+        _exponents(law, n, law.column("local_exponent")[order], bottom, colour, mark)
+    for each in (top, bottom):
+        if each is not None:
+            each.spines[["top", "right"]].set_visible(False)
+    return top
+
+
+def _first(ax: Any) -> Any:
+    """The first of some axes, or the only one."""
+    return ax[0] if isinstance(ax, (Sequence, np.ndarray)) else ax
+
+
+def _one(law: "Scaling", quantity: str, n: Any, order: Any, ax: "Axes", label: str | None, color: Any) -> "Axes":
+    """One column of a scaling law."""
+    look, y, mark = pen(ax, label, color), law.column(quantity)[order], "o" if len(n) == 1 else ""
+    words = look.main(quantity.replace("_", " "), _describe(law))
+    ax.plot(n, y, color=look.colour(THEORY), lw=1.9, marker=mark, **words)
+    log = "xy" if np.nanmin(y) > 0.0 else "x"
+    return dress(ax, "samples n", quantity.replace("_", " "), _describe(law) if look.first else " ", log=log)
+
+
+def _exponents(law: "Scaling", n: Any, exponent: Any, bottom: "Axes", colour: Any, mark: str) -> None:
+    """Local exponents, and those that scaling arguments expect."""
+    bottom.plot(n, exponent, color=colour, lw=1.9, marker=mark)
     gamma = getattr(law.task.target, "gamma", None)
     guides = {"parametric rate": -1.0, **(predicted_exponents(gamma) if gamma and gamma > 0.5 else {})}
     for text, value in guides.items():
@@ -63,10 +107,7 @@ def scaling(law: "Scaling", *, axes: "Sequence[Axes] | None" = None) -> "Axes":
         bottom.annotate(
             text, (1.0, value), xycoords=("axes fraction", "data"), fontsize=8, ha="right", va="bottom", color="#444444"
         )
-    dress(bottom, "samples n", "local exponent\nd log(excess) / d log n", legend=None)
-    for each in (top, bottom):
-        each.spines[["top", "right"]].set_visible(False)
-    return top
+    dress(bottom, "samples n", "local exponent\nd log(excess) / d log n", log="x", legend=None)
 
 
 def _describe(law: "Scaling") -> str:
@@ -81,12 +122,18 @@ def _task(task: "Task") -> str:
     return ", ".join([rf"{name}, $d={dim}$, $\Delta={task.noise:g}$, $T={task.tokens}$", *unusual(task)])
 
 
-def features(found: "Sequence[Feature]", *, axes: "Axes | None" = None) -> "Axes":
-    """The target eigenvalues, of an untied head singular values, against the number of samples at which each is learned."""
-    axes = axes if axes is not None else fresh_axes()
-    places = [(item.samples, item.target) for item in found]
-    label = "leaves the noise bulk (theory)"
-    axes.plot(*np.reshape(places, (-1, 2)).T, color=THEORY, lw=1.2, marker="o", ms=4, label=label)
+@drawing
+def features(
+    found: "Sequence[Feature]", *, label: str | None = None, color: Any = None, ax: "Axes | None" = None
+) -> "Axes":
+    """The target eigenvalues, of an untied head singular values, against the number of samples at which each is learned.
+
+    ``label`` and ``color`` are those of the line, ``ax`` is where to draw.
+    """
+    axes = on(ax)
+    look, places = pen(axes, label, color), [(item.samples, item.target) for item in found]
+    words = look.main("leaves the noise bulk (theory)")
+    axes.plot(*np.reshape(places, (-1, 2)).T, color=look.colour(THEORY), lw=1.2, marker="o", ms=4, **words)
     for item, place in zip(found[:3], places, strict=False):
         axes.annotate(f"feature {item.feature}", place, xytext=(6, 3), textcoords="offset points", fontsize=8)
     return dress(
@@ -94,11 +141,12 @@ def features(found: "Sequence[Feature]", *, axes: "Axes | None" = None) -> "Axes
     )
 
 
-def phases(found: "PhaseDiagram", *, axes: "Axes | None" = None) -> "Axes":
+@drawing
+def phases(found: "PhaseDiagram", *, ax: "Axes | None" = None) -> "Axes":
     """Local exponents as colour, mechanisms as outlined regions, predicted exponents as contours."""
     from matplotlib.colors import TwoSlopeNorm
 
-    axes = axes if axes is not None else fresh_axes(8.2, 4.8)
+    axes = on(ax, 8.2, 4.8)
     x, y = np.array(found.log_n), np.array(found.log_lambda)
     slope = found.grid("local_exponent")
     mesh = axes.pcolormesh(

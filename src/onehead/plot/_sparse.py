@@ -1,11 +1,14 @@
 """Pictures of sparse-token results: each function takes results and axes, computes nothing, returns the axes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onehead.plot.style import ACCENT, GREY, THEORY, TRAINING, cell_edges, dress, fresh_axes, guide
+from onehead.errors import InvalidArgument
+from onehead.plot._call import drawing, on, pen
+from onehead.plot._maps import SPARSE
+from onehead.plot.style import ACCENT, GREY, THEORY, TRAINING, dress, guide
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,77 +18,182 @@ if TYPE_CHECKING:
         AmpResult,
         Best,
         Capacity,
-        Landscape,
+        Curve,
         Oracle,
         Prediction,
         TrainingResult,
         Tuned,
     )
 
-__all__ = ["alignment", "best_error", "capacity", "error_curve", "hard_phase", "landscape", "oracle", "tuned"]
+__all__ = ["alignment", "best_error", "capacity", "error_curve", "hard_phase", "oracle", "tuned"]
 
 COLOURS = {"attention": THEORY, "pooled": TRAINING, "vectorised": ACCENT}
 STYLES = {"attention": "-", "pooled": "--", "vectorised": ":"}
-WORDS = {
-    "alpha": r"samples over dimension $\alpha$",
-    "alpha0": r"samples for the query $\alpha_0$",
-    "alpha1": r"samples for the readout $\alpha_1$",
-    "beta": r"inverse temperature $\beta$",
-    "cos_query": "cosine of query and signal",
-    "eta_b": r"bias rate $\eta_b$",
-    "eta_q": r"query rate $\eta_q$",
-    "eta_w": r"readout rate $\eta_w$",
-    "length": "sequence length $L$",
-    "ridge": r"ridge $\lambda$",
-    "sharpness": r"sharpness $\kappa$",
-    "split": r"share of samples for the query $\alpha_0/\alpha$",
-    "strength": r"signal strength $\theta$",
-}
+RATES = ("test_error", "train_error", "train_loss")  # numbers that are not negative
 
 
 def _spread_out(values: Sequence[float]) -> bool:
     """Whether an axis reads better in logarithms."""
-    return bool(values) and min(values) > 0.0 and max(values) / min(values) >= 20.0
+    return len(values) > 0 and min(values) > 0.0 and max(values) / min(values) >= 20.0
 
 
-def _finish(axes: "Axes", name: str, values: Sequence[float], ylabel: str) -> "Axes":
+def _finish(
+    axes: "Axes", name: str, values: Sequence[float], ylabel: str, ylim: tuple[float, None] | None = None
+) -> "Axes":
     axes.grid(alpha=0.25, linewidth=0.6)
     log = "x" if _spread_out(values) else ""
-    return dress(axes, WORDS.get(name, name.replace("_", " ")), ylabel, log=log, fontsize=10.0)
+    return dress(axes, SPARSE.get(name, name.replace("_", " ")), ylabel, log=log, ylim=ylim, fontsize=10.0)
 
 
+@drawing
 def alignment(
-    results: "Sequence[Alignment]", x: Sequence[float], name: str = "alpha0", axes: "Axes | None" = None
+    results: "Sequence[Alignment]",
+    x: Sequence[float],
+    name: str = "alpha0",
+    ax: "Axes | None" = None,
+    *,
+    quantity: str | None = None,
+    label: str | None = None,
+    color: Any = None,
 ) -> "Axes":
-    """Cosines of query and first readout with the signal, against ``x``."""
-    axes = axes if axes is not None else fresh_axes()
-    axes.plot(x, [r.cos_query for r in results], color=COLOURS["attention"], label="query")
-    axes.plot(x, [r.cos_readout for r in results], color=COLOURS["pooled"], linestyle="--", label="first readout")
+    """Cosines of query and first readout with the signal, against ``x``; ``quantity`` draws one of them alone."""
+    axes = on(ax)
+    lines = {
+        "cos_query": ("query", COLOURS["attention"], "-"),
+        "cos_readout": ("first readout", COLOURS["pooled"], "--"),
+    }
+    _lines(axes, x, results, lines, quantity, label, color)
     axes.axhline(0.0, color="0.6", linewidth=0.8)
     return _finish(axes, name, x, "cosine with the signal")
 
 
+def _lines(
+    axes: "Axes",
+    x: Sequence[float],
+    results: Sequence[Any],
+    lines: Mapping[str, tuple[str, Any, Any]],
+    quantity: str | None,
+    label: str | None,
+    color: Any,
+) -> None:
+    """A line for every number, or for one of them; what a result does not have is left out."""
+    if quantity is not None and quantity not in lines:
+        raise InvalidArgument("quantity", quantity, " or ".join(lines), lines)
+    look, shown = pen(axes, label, color), [*lines] if quantity is None else [quantity]
+    for name in shown:
+        text, colour, dash = lines[name]
+        points = [(a, b) for a, b in zip(x, [getattr(r, name) for r in results], strict=True) if b is not None]
+        if not points:
+            continue
+        words = look.main(text, text) if name == shown[0] else {"label": text}
+        width = 4.0 if name == "bayes" and look.first else 1.5  # what lies on it stays visible
+        usual = look.colour(colour)
+        axes.plot(
+            *zip(*points, strict=True), linestyle=dash, color=usual, linewidth=width, marker=_dot(points), **words
+        )
+
+
+def _dot(points: Sequence[Any]) -> str:
+    """One point has no line."""
+    return "o" if len(points) == 1 else ""
+
+
+@drawing
 def error_curve(
-    curves: "Mapping[str, tuple[Sequence[float], Sequence[Prediction]]]",
+    curves: "Curve | Sequence[Curve] | Mapping[str, Curve | tuple[Sequence[float], Sequence[Prediction]]]",
     name: str = "alpha",
-    axes: "Axes | None" = None,
-    runs: "Mapping[str, tuple[Sequence[float], Sequence[TrainingResult]]] | None" = None,
+    ax: "Axes | None" = None,
+    runs: "TrainingResult | Sequence[TrainingResult] | Mapping[str, Any] | None" = None,
     best: "tuple[Sequence[float], Sequence[Best]] | None" = None,
+    *,
+    quantity: str = "test_error",
+    label: str | None = None,
+    color: Any = None,
 ) -> "Axes":
-    """Predicted test error of the models against ``x``, measurements (with standard errors) and the best possible laid over it."""
-    axes = axes if axes is not None else fresh_axes()
-    seen: list[float] = []
+    """Predicted test errors against α, or another word, with measurements and the best possible learner laid over them.
+
+    Parameters
+    ----------
+    curves : Curve, sequence of Curve, or mapping
+        Answers of ``curve``; or labels with such answers, or with values of a word and the predictions there.
+    name : str
+        The word across.
+    ax : matplotlib Axes, optional
+        Where to draw; else a new figure. Further curves are laid over it by calling again with the same axes.
+    runs : TrainingResult, sequence of them, or mapping, optional
+        Trained models; or labels with values of the word and the runs there.
+    best : pair of values and answers of ``bayes``, optional
+        A curve that was made with ``bayes=True`` has its own.
+    quantity : str
+        The number that is drawn.
+    label, color : optional
+        Of a single curve.
+    """
+    axes, seen = on(ax), list[float]()
     if best is not None:
         _best_line(axes, *best)
-    for model, (x, results) in curves.items():
-        axes.plot(x, [r.test_error for r in results], color=COLOURS[model], linestyle=STYLES[model], label=model)
+    for told, x, y, beside in _series(curves, quantity):
+        look = pen(axes, label if label is not None or told in COLOURS else told, color)
+        words = look.main(told, told)
+        plain = told in COLOURS and color is None and label is None
+        dash, colour = (STYLES[told], COLOURS[told]) if plain else ("-", look.color)
+        if beside is not None and best is None:
+            axes.plot(x, beside, color="0.75", linewidth=4.0, label="best possible learner")
+        axes.plot(x, y, color=colour, linestyle=dash, marker=_dot(y), **words)
         seen += list(x)
-    for model, (x, measured) in (runs or {}).items():
-        means, errors = [r.test_error for r in measured], [r.errors["test_error"] for r in measured]
-        axes.errorbar(x, means, errors, fmt="o", ms=4, color=COLOURS[model], label=f"{model}, trained")
+    for told, x, measured in _runs(runs):
+        means, errors = ([f(r, quantity) for r in measured] for f in (getattr, _error))
+        usual = COLOURS.get(told, TRAINING) if color is None else color
+        own = told if label is None else label
+        axes.errorbar(x, means, errors, fmt="o", ms=4, color=usual, label=f"{own}, trained", zorder=5)
         seen += list(x)
-    axes.set_ylim(bottom=0.0)
-    return _finish(axes, name, seen, "test error")
+    ylim = (0.0, None) if quantity in RATES else None
+    return _finish(axes, name, seen, quantity.replace("_", " "), ylim)
+
+
+def _error(run: Any, name: str) -> float:
+    """The standard error of a mean, nothing where a single run has none."""
+    return float(np.nan_to_num(run.errors.get(name, 0.0)))
+
+
+Line = tuple[str, Sequence[float], Sequence[float], Any]
+
+
+def _series(curves: Any, quantity: str) -> Iterator[Line]:
+    """Label, places and heights of every curve, and the best possible learner where it has one."""
+    if isinstance(curves, Mapping):
+        for told, given in curves.items():
+            if isinstance(given, tuple):
+                x, results = given
+                yield told, x, [getattr(r, quantity) for r in results], None
+            else:
+                yield (told, *_columns(given, quantity))
+        return
+    for given in curves if isinstance(curves, (list, tuple)) else [curves]:
+        if not hasattr(given, "column"):
+            raise InvalidArgument("curves", given, "an answer of curve, a list of them, or a mapping of labels to them")
+        yield (getattr(given, "model", "theory"), *_columns(given, quantity))
+
+
+def _columns(curve: Any, quantity: str) -> tuple[Any, Any, Any]:
+    """Sample ratios in order, the number there, and that of the best possible learner."""
+    alpha = curve.column("alpha")
+    order = np.argsort(alpha)
+    best = (
+        curve.column("bayes_test_error")[order] if quantity == "test_error" and getattr(curve, "best", None) else None
+    )
+    return alpha[order], curve.column(quantity)[order], best
+
+
+def _runs(runs: Any) -> Iterator[tuple[str, Sequence[float], Sequence[Any]]]:
+    """Label, places and results of every group of trained models; those of one model belong together."""
+    if isinstance(runs, Mapping):
+        yield from ((told, *given) for told, given in runs.items())
+        return
+    several = list(runs) if isinstance(runs, (list, tuple)) else [runs] if runs is not None else []
+    for model in dict.fromkeys(run.model for run in several):
+        own = [run for run in several if run.model == model]
+        yield model, [run.protocol.alpha for run in own], own
 
 
 def _best_line(axes: "Axes", x: Sequence[float], results: "Sequence[Best]") -> None:
@@ -96,20 +204,21 @@ def _best_line(axes: "Axes", x: Sequence[float], results: "Sequence[Best]") -> N
         axes.plot(x, behind, color=GREY, linestyle=(0, (1, 1.2)), linewidth=1.8, label="message passing, hard phase")
 
 
+@drawing
 def best_error(
     results: "Sequence[Best]",
     x: Sequence[float],
     name: str = "alpha",
-    axes: "Axes | None" = None,
+    ax: "Axes | None" = None,
     runs: "tuple[Sequence[float], Sequence[AmpResult]] | None" = None,
 ) -> "Axes":
     """Error of the best possible learner against ``x``; against length or strength the phases, where there are any.
 
-    Measurements, with standard errors, are laid over the errors.
+    Measurements, with standard errors, are laid over the errors; ``ax`` is where to draw.
     """
     if runs is None and name in ("length", "strength") and any(r.algorithmic_threshold is not None for r in results):
-        return hard_phase(results, x, name, axes)
-    axes = axes if axes is not None else fresh_axes()
+        return hard_phase(results, x, name, ax)
+    axes = on(ax)
     _best_line(axes, x, results)
     axes.plot(x, [r.floor for r in results], color=THEORY, linestyle="--", linewidth=1.2, label="signal known")
     if runs is not None:
@@ -120,15 +229,13 @@ def best_error(
     if name == "alpha" and results and results[0].algorithmic_threshold is not None:
         guide(axes, x=results[0].information_threshold, text="possible from here on", at=0.6)
         guide(axes, x=results[0].algorithmic_threshold, text="easy from here on", at=0.6)
-    axes.set_ylim(bottom=0.0)
-    return _finish(axes, name, x, "test error")
+    return _finish(axes, name, x, "test error", (0.0, None))
 
 
-def hard_phase(
-    results: "Sequence[Best]", x: Sequence[float], name: str = "length", axes: "Axes | None" = None
-) -> "Axes":
+@drawing
+def hard_phase(results: "Sequence[Best]", x: Sequence[float], name: str = "length", ax: "Axes | None" = None) -> "Axes":
     """Samples from which the signal can be found, and found quickly, against ``x``; for balanced classes those of the two steps, too."""
-    axes = axes if axes is not None else fresh_axes()
+    axes = on(ax)
     kept = [(at, r) for at, r in zip(x, results, strict=True) if r.algorithmic_threshold is not None]
     where = [at for at, _ in kept]
     possible, easy = (
@@ -140,27 +247,46 @@ def hard_phase(
     if all(r.task.positive_rate == 0.5 for _, r in kept):
         steps = [4.0 * r.task.length / (r.task.strength**3 * r.task.signal_tokens**2) for _, r in kept]
         axes.plot(where, steps, color=TRAINING, linestyle="-.", label="two gradient steps")
-    _finish(axes, name, where, WORDS["alpha"])
+    _finish(axes, name, where, SPARSE["alpha"])
     axes.set_yscale("log")
     return axes
 
 
+@drawing
 def capacity(
-    results: "Sequence[Capacity]", x: Sequence[float], name: str = "cos_query", axes: "Axes | None" = None
+    results: "Sequence[Capacity]",
+    x: Sequence[float],
+    name: str = "cos_query",
+    ax: "Axes | None" = None,
+    *,
+    quantity: str | None = None,
+    label: str | None = None,
+    color: Any = None,
 ) -> "Axes":
-    """Largest separable sample ratios of the three models, against ``x``."""
-    axes = axes if axes is not None else fresh_axes()
-    for model, style in STYLES.items():
-        axes.plot(x, [getattr(r, model) for r in results], linestyle=style, color=COLOURS[model], label=model)
+    """Largest separable sample ratios of the three models, against ``x``; ``quantity`` draws one model alone."""
+    axes = on(ax)
+    _lines(
+        axes, x, results, {model: (model, COLOURS[model], STYLES[model]) for model in STYLES}, quantity, label, color
+    )
     axes.set_yscale("log")
     for write in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
         write("{x:g}")
     return _finish(axes, name, x, "largest separable sample ratio")
 
 
-def oracle(results: "Sequence[Oracle]", x: Sequence[float], name: str = "length", axes: "Axes | None" = None) -> "Axes":
-    """Best achievable errors against ``x``."""
-    axes = axes if axes is not None else fresh_axes()
+@drawing
+def oracle(
+    results: "Sequence[Oracle]",
+    x: Sequence[float],
+    name: str = "length",
+    ax: "Axes | None" = None,
+    *,
+    quantity: str | None = None,
+    label: str | None = None,
+    color: Any = None,
+) -> "Axes":
+    """Best achievable errors against ``x``; ``quantity`` draws one rule alone."""
+    axes = on(ax)
     lines = {
         "bayes": ("any rule", "0.8", "-"),
         "softmax": ("softmax attention", COLOURS["attention"], "-"),
@@ -169,47 +295,14 @@ def oracle(results: "Sequence[Oracle]", x: Sequence[float], name: str = "length"
         "pooled": ("pooled", COLOURS["pooled"], "-"),
         "vectorised": ("best linear", COLOURS["vectorised"], ":"),
     }
-    for field, (label, colour, style) in lines.items():
-        values = [getattr(r, field) for r in results]
-        points = [(a, b) for a, b in zip(x, values, strict=True) if b is not None]
-        if points:
-            width = 4.0 if field == "bayes" else 1.5  # what lies on it stays visible
-            axes.plot(*zip(*points, strict=True), style, color=colour, label=label, linewidth=width)
-    axes.set_ylim(bottom=0.0)
-    return _finish(axes, name, x, "lowest test error")
+    _lines(axes, x, results, lines, quantity, label, color)
+    return _finish(axes, name, x, "lowest test error", (0.0, None))
 
 
-def landscape(found: "Landscape", axes: "Axes | None" = None) -> "Axes":
-    """Predicted test error over two hyperparameters; anti-aligned and worse-than-pooled regions are hatched."""
-    axes = axes if axes is not None else fresh_axes()
-    edges = [_cell_edges(values) for values in (found.x_values, found.y_values)]
-    colours = axes.pcolormesh(*edges, found.grid("test_error"), cmap="viridis_r")
-    axes.figure.colorbar(colours, ax=axes, label="test error of attention")
-    for field, hatch, label in (
-        ("anti_aligned", "///", "anti-aligned"),
-        ("worse_than_pooled", "...", "worse than pooled"),
-    ):
-        mask = np.nan_to_num(found.grid(field)) > 0.5
-        if mask.any():
-            for row, column in zip(*np.nonzero(mask), strict=True):
-                left, right = edges[0][column : column + 2]
-                low, high = edges[1][row : row + 2]
-                corners = [left, right, right, left], [low, low, high, high]
-                axes.fill(*corners, facecolor="none", edgecolor="white", hatch=hatch, lw=0.0)
-            axes.fill([], [], facecolor="#888888", edgecolor="white", hatch=hatch, label=label)
-    log = "".join(axis for axis, v in (("x", found.x_values), ("y", found.y_values)) if _spread_out(v))
-    above: dict[str, Any] = {"legend": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 2}
-    return dress(axes, WORDS[found.x_name], WORDS[found.y_name], log=log, **above)
-
-
-def _cell_edges(values: Sequence[float]) -> "np.ndarray[Any, np.dtype[np.float64]]":
-    """Borders half-way between neighbouring values, in the scale of the axis."""
-    return np.exp(cell_edges(np.log(values))) if _spread_out(values) else cell_edges(values)
-
-
-def tuned(found: "Tuned", axes: "Axes | None" = None) -> "Axes":
+@drawing
+def tuned(found: "Tuned", ax: "Axes | None" = None) -> "Axes":
     """Predicted test error over split and sharpness, each at its best ridge, with the optimum marked."""
-    axes = axes if axes is not None else fresh_axes()
+    axes = on(ax)
     splits, sharpnesses = (sorted({row[i] for row in found.scan}) for i in (0, 1))
     best: dict[tuple[float, float], float] = {}
     for split, sharpness, _, error in found.scan:
@@ -221,7 +314,7 @@ def tuned(found: "Tuned", axes: "Axes | None" = None) -> "Axes":
     axes.plot([found.alpha0 / found.alpha], [found.sharpness], "o", color=TRAINING, ms=8, label="best")
     errors = f"{found.test_error:.4f}, {found.given_test_error:.4f} as given, {found.pooled_test_error:.4f} pooled"
     title = rf"$\alpha={found.alpha:g}$: test error {errors}"
-    dress(axes, WORDS["split"], WORDS["sharpness"], title, log="y", legend="upper right", frameon=True)
+    dress(axes, SPARSE["split"], SPARSE["sharpness"], title, log="y", legend="upper right", frameon=True)
     axes.set_yticks(sharpnesses, [f"{value:g}" for value in sharpnesses])
     axes.minorticks_off()
     return axes

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onehead.plot.style import ACCENT, ALPHA, GREY, OVERLAPS, THEORY, TRAINING, bulks, dress, fresh_axes
+from onehead.errors import InvalidArgument
+from onehead.plot._call import drawing, on
+from onehead.plot.style import ACCENT, ALPHA, GREY, OVERLAPS, SERIES, THEORY, TRAINING, bulks, dress
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -14,38 +16,77 @@ if TYPE_CHECKING:
     from onehead.aim.training.compare import Comparison
     from onehead.aim.training.results import TrainingResult
     from onehead.aim.verbs.spectrum import Spectrum
+    from onehead.sparse import Comparison as SparseComparison
 
 __all__ = ["comparison", "message_passing", "trained_spectrum", "training_points"]
 
 MARKERS = "osD^vP*X"
+MARKS = "onehead-marks"  # what the markers of every call are marked with, so that the next ones look different
 BARS: dict[str, Any] = {"ls": "none", "ms": 5.0, "lw": 1.2, "capsize": 2.5}
 
 
-def training_points(results: "Sequence[TrainingResult]", *, axes: "Axes | None" = None) -> "Axes":
-    """Test errors of trained heads, noisy and clean, with standard errors, to lay over a learning curve."""
-    axes = axes if axes is not None else fresh_axes()
-    alpha = [result.trained_alpha for result in results]
-    for name, face, text in (
-        ("test_error", TRAINING, "trained"),
-        ("test_error_clean", "white", "trained, clean labels"),
-    ):
-        axes.errorbar(
-            alpha,
-            [float(getattr(result, name)) for result in results],
-            yerr=np.nan_to_num([result.spread[f"{name}_err"] for result in results]),
-            marker="o" if name == "test_error" else "s",
-            color=TRAINING,
-            markerfacecolor=face,
-            label=f"{text} (d = {results[0].dim}, {results[0].seeds} seeds)" if name == "test_error" else text,
+@drawing
+def training_points(
+    results: "TrainingResult | Sequence[TrainingResult]",
+    *,
+    quantity: str | None = None,
+    label: str | None = None,
+    color: Any = None,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Test errors of trained heads, noisy and clean, with standard errors, to lay over a learning curve.
+
+    ``quantity`` draws one number alone, such as "rank"; ``label`` and ``color`` are those of the markers, ``ax`` is where to draw.
+    """
+    axes, runs = on(ax), list(results) if isinstance(results, Sequence) else [results]
+    if not runs:
+        raise InvalidArgument("results", results, "at least one answer of train")
+    before = sum(line.get_gid() == MARKS for line in axes.get_lines())
+    look = SERIES[before % len(SERIES)]
+    colour = look.marks if color is None else color
+    told = f"trained (d = {runs[0].dim}, {runs[0].seeds} seeds)" if label is None else label
+    shown = ("test_error", "test_error_clean") if quantity is None else (quantity,)
+    for name in shown:
+        clean = len(shown) > 1 and name == "test_error_clean"
+        bars = axes.errorbar(
+            [result.trained_alpha for result in runs],
+            [_number(result, name) for result in runs],
+            yerr=np.nan_to_num([result.errors.get(name, 0.0) for result in runs]),
+            marker="s" if clean else look.marker,
+            color=colour,
+            markerfacecolor="white" if clean or not look.filled else colour,
+            label=f"{label or 'trained'}, clean labels" if clean else told,
             zorder=5,
             **BARS,
         )
-    return dress(axes, ALPHA, "error", legend="upper right")
+        bars.lines[0].set_gid(None if clean else MARKS)
+    up = axes.get_ylabel() or ("error" if quantity is None else quantity.replace("_", " "))
+    return dress(axes, ALPHA, up, legend="upper right" if quantity is None else "best")
 
 
-def trained_spectrum(result: "TrainingResult", law: "Spectrum", *, axes: "Axes | None" = None) -> "Axes":
-    """Histogram of the non-zero eigenvalues of trained maps over the predicted density."""
-    axes = axes if axes is not None else fresh_axes()
+def _number(result: "TrainingResult", name: str) -> float:
+    """A number of a run."""
+    value = getattr(result, name, None)
+    if not isinstance(value, (int, float)):
+        known = ", ".join(result.errors)
+        raise InvalidArgument("quantity", name, f"a number of a training result: {known}", result.errors)
+    return float(value)
+
+
+@drawing
+def trained_spectrum(
+    result: "TrainingResult",
+    law: "Spectrum",
+    *,
+    label: str | None = None,
+    color: Any = None,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Histogram of the non-zero eigenvalues of trained maps over the predicted density.
+
+    ``label`` and ``color`` are those of the histogram, ``ax`` is where to draw.
+    """
+    axes = on(ax)
     values = result.eigenvalues
     cut = 1e-3 * float(np.abs(values).max())
     kept = values[np.abs(values) > cut]
@@ -55,9 +96,9 @@ def trained_spectrum(result: "TrainingResult", law: "Spectrum", *, axes: "Axes |
         kept,
         bins=bins,
         weights=np.full(kept.size, bins / (values.size * float(np.ptp(kept)))),
-        color=TRAINING,
+        color=TRAINING if color is None else color,
         alpha=0.45,
-        label=f"trained, d = {result.dim}, {result.seeds} seeds",
+        label=f"trained, d = {result.dim}, {result.seeds} seeds" if label is None else label,
     )
     for i, (x, height) in enumerate(bulks(law.x, law.density_values, len(law.edges))):
         axes.plot(x, height, color=THEORY, lw=1.9, label=None if i else "theory")
@@ -67,12 +108,17 @@ def trained_spectrum(result: "TrainingResult", law: "Spectrum", *, axes: "Axes |
     return dress(axes, f"{value} of S", "density", title, ylim=(0.0, 1.6 * float(inner.max()) if inner.size else None))
 
 
-def message_passing(result: "AmpResult", *, axes: "Axes | None" = None) -> "Axes":
-    """Overlaps of every iterate (markers) over state evolution (lines)."""
-    axes = axes if axes is not None else fresh_axes()
+@drawing
+def message_passing(result: "AmpResult", *, quantity: str | None = None, ax: "Axes | None" = None) -> "Axes":
+    """Overlaps of every iterate (markers) over state evolution (lines); ``quantity`` is one of q, m and sigma, drawn alone."""
+    axes = on(ax)
     steps = [step.iteration for step in result.steps]
     styles = (("q", THEORY, "-", "o"), ("m", ACCENT, "--", "s"), ("sigma", GREY, "-.", "^"))
+    if quantity is not None and quantity not in OVERLAPS:
+        raise InvalidArgument("quantity", quantity, " or ".join(OVERLAPS), OVERLAPS)
     for name, colour, line, marker in styles:
+        if quantity not in (None, name):
+            continue
         label = OVERLAPS[name]
         theory = [float(getattr(step, f"{name}_theory")) for step in result.steps]
         axes.plot(steps, theory, color=colour, ls=line, lw=1.5, label=f"{label}, state evolution")
@@ -82,32 +128,42 @@ def message_passing(result: "AmpResult", *, axes: "Axes | None" = None) -> "Axes
     return dress(axes, "iteration", "overlap", title, ylim=(0.0, None), fontsize=8.0, ncols=2)
 
 
-def comparison(table: "Comparison", *, axes: "Axes | None" = None) -> "Axes":
-    """Test error of training over theory against 1/d, with the extrapolation at 1/d = 0, one marker per α."""
-    axes = axes if axes is not None else fresh_axes()
-    widest = max(1.0 / run.dim for point in table.points for run in point.runs)
-    for k, point in enumerate(table.points):
-        theory = point.prediction.test_error
-        own = np.array([beside.test_error for beside in point.beside])
+@drawing
+def comparison(
+    table: "Comparison | SparseComparison", *, quantity: str = "test_error", ax: "Axes | None" = None
+) -> "Axes":
+    """A number of training over theory against 1/d, with the extrapolation at 1/d = 0, one marker per α.
+
+    ``quantity`` is the number, the test error unless another one is asked for, ``ax`` where to draw.
+    """
+    axes = on(ax)
+    if quantity not in (known := table.points[0].runs[0].errors):
+        raise InvalidArgument("quantity", quantity, f"a number that is compared: {', '.join(known)}", known)
+    points: Any = table.points  # of either half
+    best = tuple(table.best or ())
+    widest = max(1.0 / run.dim for point in points for run in point.runs)
+    for k, point in enumerate(points):
+        theory = float(getattr(point.prediction, quantity))
+        own = np.array([float(getattr(beside, quantity)) for beside in point.beside])
         inverse = np.array([1.0 / run.dim for run in point.runs])
-        ratio = np.array([run.test_error for run in point.runs]) / own
-        error = np.nan_to_num([run.spread["test_error_err"] for run in point.runs]) / own
+        ratio = np.array([float(getattr(run, quantity)) for run in point.runs]) / own
+        error = np.nan_to_num([run.errors[quantity] for run in point.runs]) / own
         colour, marker = f"C{k}", MARKERS[k % len(MARKERS)]
-        shift = 0.008 * widest * (k - 0.5 * (len(table.points) - 1))  # so that error bars do not hide each other
+        shift = 0.008 * widest * (k - 0.5 * (len(points) - 1))  # so that error bars do not hide each other
         axes.errorbar(inverse + shift, ratio, error, color=colour, marker=marker, label=f"α = {point.alpha:g}", **BARS)
         for limit in point.limits:
-            if limit.quantity == "test_error":
+            if limit.quantity == quantity:
                 axes.errorbar(
                     [shift], [limit.value / theory], yerr=[limit.standard_error / theory],
                     color=colour, marker=marker, markerfacecolor="white", **BARS,
                 )  # fmt: skip
                 line = np.array([0.0, float(inverse.max())])
                 axes.plot(line + shift, (limit.value + limit.slope * line) / theory, color=colour, lw=0.9, ls=":")
-        if table.best is not None:
-            best = float(table.best.column("test_error")[k]) / theory
-            axes.axhline(best, color=colour, lw=1.2, ls=(0, (1, 2)), label=f"best possible, α = {point.alpha:g}")
+        if best and quantity == "test_error":
+            height = getattr(best[k], "test_error", np.nan) / theory
+            axes.axhline(height, color=colour, lw=1.2, ls=(0, (1, 2)), label=f"best possible, α = {point.alpha:g}")
     axes.axhline(1.0, color=THEORY, lw=1.9, label="theory")
     axes.axvline(0.0, color=GREY, lw=0.8)
     axes.set_xlim(-0.06 * widest, 1.08 * widest)
     across = "1/d (open markers: extrapolated to infinite dimension)"
-    return dress(axes, across, "test error, training over theory", table.setting)
+    return dress(axes, across, f"{quantity.replace('_', ' ')}, training over theory", table.setting)

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onehead.plot.style import LAWS, TRAINING, VERDICTS, dress, fresh_axes, panels
+from onehead.errors import InvalidArgument
+from onehead.plot._call import drawing, on
+from onehead.plot.style import LAWS, TRAINING, VERDICTS, dress, panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,29 +18,52 @@ __all__ = ["head_page", "head_pages", "head_spectrum", "survey_map"]
 
 COLUMNS, ROWS = 12, 8
 DECADE = 30.0  # a larger range needs a logarithm
+WORD = 1.35  # inches of an entry of a legend
+MAPS = {
+    "verdict": "verdict",
+    "strength": "largest outlier over the bulk edge",
+    "effective_rank": "effective rank over head_dim",
+    "symmetric_share": "symmetric share of ‖A‖²",
+}
 
 
-def head_spectrum(head: "HeadReport", *, axes: "Axes | None" = None, small: bool = False) -> "Axes":
-    """Singular values of one head by rank (dots, outliers as triangles), what each law expects, and the bulk edge."""
-    axes = axes if axes is not None else fresh_axes()
+@drawing
+def head_spectrum(
+    head: "HeadReport",
+    *,
+    label: str | None = None,
+    color: Any = None,
+    ax: "Axes | None" = None,
+    small: bool = False,
+) -> "Axes":
+    """Singular values of one head by rank (dots, outliers as triangles), what each law expects, and the bulk edge.
+
+    ``label`` and ``color`` are those of the dots; with one of them the laws are left out, so that heads can be laid over each other.
+    """
+    axes, alone = on(ax), label is None and color is None
+    colour = TRAINING if color is None else color
     values, beyond = head.singular_values, len(head.outliers)
     values = values[: round((head.rank or 0.0) * head.hidden)]
     ranks = np.arange(1, values.size + 1)
     size = 1.6 if small else 3.5
-    for fit in head.fits:
+    for fit in head.fits if alone else ():
         if small and fit.law not in (head.best_law, "noise"):
             continue
         colour, line, text = LAWS[fit.law]
         axes.plot(ranks[beyond:], fit.expected, color=colour, ls=line, lw=0.9 if small else 1.6, label=text)
-    axes.plot(ranks[beyond:], values[beyond:], "o", color=TRAINING, ms=size, mew=0.0, label="singular values")
+    axes.plot(ranks[beyond:], values[beyond:], "o", color=colour, ms=size, mew=0.0, label=label or "singular values")
     if beyond:
-        axes.plot(ranks[:beyond], values[:beyond], "^", color=TRAINING, ms=1.8 * size, mew=0.0, label="outliers")
+        axes.plot(ranks[:beyond], values[:beyond], "^", color=colour, ms=1.8 * size, mew=0.0, label="outliers")
     if head.bulk_edge is not None:
-        axes.axhline(head.bulk_edge, color="#333333", lw=0.5, ls=(0, (6, 3)), label="bulk edge")
-    axes.set_ylim(0.0, 1.06 * max(float(values[0]), head.bulk_edge or 0.0))
-    axes.set_xlim(0.0, values.size + 1.0)
+        axes.axhline(head.bulk_edge, color="#333333" if alone else colour, lw=0.5, ls=(0, (6, 3)), label="bulk edge")
+    top, right = 1.06 * max(float(values[0]), head.bulk_edge or 0.0), values.size + 1.0
+    if not small and values[0] > DECADE * (head.bulk_edge or values[0]):  # the bulk would be a line at zero
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(0.0, top if alone else max(top, axes.get_ylim()[1]))
+    axes.set_xlim(0.0, right if alone else max(right, axes.get_xlim()[1]))
     if not small:
-        title = f"layer {head.layer}, head {head.head}: {head.verdict or 'no verdict'}"
+        title = f"layer {head.layer}, head {head.head}: {head.verdict or 'no verdict'}" if alone else ""
         dress(axes, "rank", r"singular value of $W_Q^\top W_K$", title, title_size=8.5, fontsize=8.0)
     return axes
 
@@ -70,7 +95,7 @@ def _widest(heads: "Sequence[HeadReport]") -> int:
 
 
 def _panel(head: "HeadReport", axes: "Axes") -> None:
-    head_spectrum(head, axes=axes, small=True)
+    head_spectrum(head, ax=axes, small=True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=5, length=1.5, pad=1)
     axes.locator_params(nbins=3)
@@ -85,8 +110,14 @@ def _legend(figure: Any, heads: "Sequence[HeadReport]", grid: "Sequence[Axes]") 
         for axes in grid[: len(heads)]
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
+    fit = max(1, int(figure.get_figwidth() / WORD))  # side by side
     figure.legend(
-        entries.values(), entries.keys(), loc="outside upper center", ncols=len(entries), frameon=False, fontsize=7
+        entries.values(),
+        entries.keys(),
+        loc="outside upper center",
+        ncols=min(fit, len(entries)),
+        frameon=False,
+        fontsize=7,
     )
     figure.supxlabel("rank", fontsize=7)
     figure.supylabel(r"singular value of $W_Q^\top W_K$", fontsize=7)
@@ -95,7 +126,7 @@ def _legend(figure: Any, heads: "Sequence[HeadReport]", grid: "Sequence[Axes]") 
 def head_page(head: "HeadReport") -> "Axes":
     """One head on a page: singular values with every law, the same over those of random heads, and the evidence in words."""
     figure, (left, right) = panels(1, 2, width=5.2, height=3.9)
-    head_spectrum(head, axes=left)
+    head_spectrum(head, ax=left)
     _against_random(head, right)
     lines = [f"layer {head.layer}, head {head.head}: {head.verdict or 'no verdict'}", head.evidence]
     if head.comparison:
@@ -134,43 +165,66 @@ def _against_random(head: "HeadReport", axes: "Axes") -> None:
     )
 
 
-def survey_map(heads: "Sequence[HeadReport]") -> "Axes":
-    """Four maps, layers down and heads across: verdict, strength of the largest outlier, effective rank, symmetric share."""
+@drawing
+def survey_map(heads: "Sequence[HeadReport]", *, quantity: str | None = None, ax: "Axes | None" = None) -> "Axes":
+    """Four maps, layers down and heads across: verdict, strength of the largest outlier, effective rank, symmetric share.
+
+    ``quantity`` draws one of them alone, on ``ax``: verdict, strength, effective_rank or symmetric_share.
+    """
     from matplotlib.colors import ListedColormap
     from matplotlib.figure import Figure
-    from matplotlib.patches import Patch
 
+    if quantity is not None and quantity not in MAPS:
+        raise InvalidArgument("quantity", quantity, " or ".join(MAPS), MAPS)
     stacks = [head.module.replace(f".{head.layer}.", ".*.") for head in heads]
     places = sorted({(stack, head.layer) for stack, head in zip(stacks, heads, strict=True)})
     columns = sorted({int(head.head or 0) for head in heads})
-    width, height = 0.9 + 0.17 * len(columns), 1.6 + 0.2 * len(places)
-    figure = Figure(figsize=(4 * max(width, 2.6), height), layout="constrained")
-    grid = figure.subplots(1, 4)
     words = [*VERDICTS]
-    colours = ListedColormap([*VERDICTS.values()])
-    maps: tuple[tuple[str, Any, list[Any], float | None, float | None], ...] = (
-        ("verdict", colours, [words.index(h.verdict) if h.verdict else np.nan for h in heads], -0.5, len(words) - 0.5),
-        ("largest outlier over the bulk edge", "OrRd", [max(h.strength, 1.0) for h in heads], 1.0, None),
-        ("effective rank over head_dim", "viridis", [_effective(head) for head in heads], 0.0, 1.0),
-        ("symmetric share of ‖A‖²", "RdBu_r", [head.symmetric_share for head in heads], 0.0, 1.0),
-    )
-    for axes, (title, look, numbers, low, high) in zip(grid, maps, strict=True):
+    numbers: dict[str, tuple[Any, list[Any], float | None, float | None]] = {
+        "verdict": (
+            ListedColormap([*VERDICTS.values()]),
+            [words.index(h.verdict) if h.verdict else np.nan for h in heads],
+            -0.5,
+            len(words) - 0.5,
+        ),
+        "strength": ("OrRd", [max(h.strength, 1.0) for h in heads], 1.0, None),
+        "effective_rank": ("viridis", [_effective(head) for head in heads], 0.0, 1.0),
+        "symmetric_share": ("RdBu_r", [head.symmetric_share for head in heads], 0.0, 1.0),
+    }
+    if quantity is not None or ax is not None:
+        shown, grid = [quantity or "verdict"], [on(ax)]
+        figure: Any = grid[0].figure
+    else:
+        shown, size = [*MAPS], (4 * max(0.9 + 0.17 * len(columns), 2.6), 1.6 + 0.2 * len(places))
+        figure = Figure(figsize=size, layout="constrained")
+        grid = figure.subplots(1, 4).tolist()
+    for axes, name in zip(grid, shown, strict=True):
+        look, values, low, high = numbers[name]
         table = np.full((len(places), len(columns)), np.nan)
-        for head, stack, number in zip(heads, stacks, numbers, strict=True):
+        for head, stack, number in zip(heads, stacks, values, strict=True):
             table[places.index((stack, head.layer)), columns.index(int(head.head or 0))] = number
         image = axes.imshow(table, cmap=look, vmin=low, vmax=high, aspect="auto", interpolation="nearest")
-        if title != "verdict":
-            bar = figure.colorbar(image, ax=axes, shrink=0.9)
-            bar.ax.tick_params(labelsize=6)
-        axes.set_title(title, fontsize=8, loc="left")
+        if name != "verdict":
+            figure.colorbar(image, ax=axes, shrink=0.9).ax.tick_params(labelsize=6)
+        axes.set_title(MAPS[name], fontsize=8, loc="left")
         axes.set_xlabel("head", fontsize=7)
         axes.set_ylabel("layer", fontsize=7)
         axes.tick_params(labelsize=6, length=2)
         _ticks(axes, columns, [layer for _, layer in places])
+    if "verdict" in shown:
+        _words(figure if ax is None else grid[0], outside=ax is None)
+    return grid[0]
+
+
+def _words(place: Any, *, outside: bool) -> None:
+    """What the colours of verdicts mean."""
+    from matplotlib.patches import Patch
+
     patches = [Patch(color=colour, label=word) for word, colour in VERDICTS.items()]
-    figure.legend(handles=patches, loc="outside lower left", ncols=len(patches), frameon=False, fontsize=7)
-    first: Axes = grid[0]
-    return first
+    where: dict[str, Any] = (
+        {"loc": "outside lower left"} if outside else {"loc": "upper left", "bbox_to_anchor": (0.0, -0.14)}
+    )
+    place.legend(handles=patches, ncols=len(patches), frameon=False, fontsize=7, **where)
 
 
 def _effective(head: "HeadReport") -> float:

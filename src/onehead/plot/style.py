@@ -41,6 +41,13 @@ LAWS = {  # of singular values: colour, line, legend
     "power-law": ("#9467bd", "-.", "power law"),
 }
 VERDICTS = {"low rank": "#6a3d9a", "features": TRAINING, "deformed": ACCENT, "noise": "#c9c9c9"}  # colour of each word
+SHORT = 2.5  # decades of an axis that has numbers within them
+SERIES_MARK = "onehead-series"  # what the main line of every call is marked with
+JOURNAL: dict[Any, Any] = {
+    "pdf.fonttype": 42,
+    "ps.fonttype": 42,
+    "svg.fonttype": "none",
+}  # text stays text, in fonts that journals take
 ALPHA = r"samples per squared dimension, $\alpha = n/d^2$"
 
 
@@ -198,11 +205,34 @@ def dress(
     if "y" in log:
         axes.set_yscale("log")
     if ylim is not None:
+        if ylim[1] is None:  # as high as what is drawn, also by calls before
+            axes.autoscale(axis="y")
         axes.set_ylim(*ylim)
-    if legend is not None and axes.get_legend_handles_labels()[0]:
+    for axis in (axes.xaxis, axes.yaxis):
+        _ticks(axis)
+    once: dict[str, Any] = {}  # what several curves have in common is said once, and after them
+    entries = [*zip(*axes.get_legend_handles_labels(), strict=True)]
+    main = [pair for pair in entries if getattr(pair[0], "get_gid", str)() == SERIES_MARK]
+    for handle, name in (*main, *entries) if len(main) > 1 else entries:
+        once.setdefault(name, handle)
+    if legend is not None and once:
         look: dict[str, Any] = {"frameon": False, "fontsize": 8.5, "loc": legend, **options}
-        axes.legend(**look)
+        axes.legend([*once.values()], [*once], **look)
     return axes
+
+
+def _ticks(axis: Any) -> None:
+    """Numbers on a logarithmic axis that do not meet: at 1, 2, 5 where it is short, at powers of ten where it is long."""
+    if axis.get_scale() != "log":
+        return
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    low, high = axis.get_view_interval()
+    decades = np.log10(high / low) if low > 0.0 else np.inf
+    if decades < SHORT:
+        axis.set_major_locator(LogLocator(subs=[1.0, 2.0, 5.0] if decades > 0.7 else [float(i) for i in range(1, 10)]))
+        axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter(NullFormatter())
 
 
 def finish(axes: "Axes", xlabel: str, ylabel: str, title: str = "", **options: Any) -> None:
@@ -248,5 +278,7 @@ def write_picture(figure: Any, path: Path, **options: Any) -> None:
     """Write a figure in the format that the name of its file ends in."""
     formats = [f".{ending}" for ending in figure.canvas.get_supported_filetypes()]
     check_file("path", path, endings=formats)
-    with whole_file(path, "path") as part:
+    import matplotlib
+
+    with whole_file(path, "path") as part, matplotlib.rc_context(JOURNAL):
         figure.savefig(part, format=path.suffix[1:].lower(), **options)

@@ -13,13 +13,15 @@ Everything else (curvature, averages over Gaussian margins) has a default that f
 """
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Literal
+from inspect import isabstract
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onehead.errors import InvalidArgument
 from onehead.numerics.gaussian import cumulative, density
+from onehead.text import Bare
 
 __all__ = ["LOSSES", "Array", "Hinge", "Logistic", "Loss", "Square", "SquaredHinge", "named"]
 
@@ -37,8 +39,13 @@ class Loss(ABC):
     known.
     """
 
-    name: ClassVar[str]
+    name: ClassVar[str]  # that of the class, unless it says another
     separable: ClassVar[Literal["direction", "hard margin", "unknown"]] = "unknown"
+
+    def __init_subclass__(cls, **words: Any) -> None:
+        super().__init_subclass__(**words)
+        if getattr(cls, "name", None) in (None, *(base.__name__ for base in cls.__mro__)):
+            cls.name = cls.__name__
 
     @abstractmethod
     def value(self, margin: Array) -> Array:
@@ -193,6 +200,7 @@ class SquaredHinge(Loss):
         return -(gap * below + spread * at), (gap**2 + spread**2) * below + gap * spread * at
 
 
+_CHECKED: set[Loss] = set()
 LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Logistic(), Square(), Hinge(), SquaredHinge())}
 
 
@@ -202,8 +210,58 @@ def named(loss: object) -> Loss:
     >>> named("hinge")
     Hinge()
     """
+    if isinstance(loss, type) and issubclass(loss, Loss):
+        if isabstract(loss):
+            raise InvalidArgument("loss", loss, "a Loss with value, derivative and prox")
+        loss = loss()
     if isinstance(loss, Loss):
+        if type(loss).__module__ != __name__ and loss not in _CHECKED:  # those that ship are checked by the tests
+            _check(loss)
+            _CHECKED.add(loss)
         return loss
     if isinstance(loss, str) and loss in LOSSES:
         return LOSSES[loss]
-    raise InvalidArgument("loss", loss, f"{', '.join(LOSSES)}, or an object derived from onehead.sparse.Loss")
+    raise InvalidArgument("loss", loss, f"{', '.join(LOSSES)}, or a Loss of your own", LOSSES)
+
+
+def _check(loss: Loss) -> None:
+    """Refuse a loss whose derivative or proximal point is wrong, with a sentence that says which.
+
+    At a kink the slope of a difference lies between those on both sides: a derivative may be off at one place of many.
+    """
+    margin, width = np.linspace(-3.03, 3.17, 41), 1e-5
+    step = np.full_like(margin, 0.7)
+    with np.errstate(all="ignore"):
+        value, slope, near = (np.asarray(found, dtype=float) for found in _numbers(loss, margin, step))
+        rise = (np.asarray(loss.value(margin + width)) - np.asarray(loss.value(margin - width))) / (2.0 * width)
+        around = near + np.linspace(-0.2, 0.2, 41)[:, None]
+        costs = np.asarray(loss.value(around), dtype=float) + (around - margin) ** 2 / (2.0 * step)
+        there = np.asarray(loss.value(near), dtype=float) + (near - margin) ** 2 / (2.0 * step)
+    rounding = 1e-5 * (1.0 + np.abs(value))  # central differences with this width are good to about 1e-9
+    faults = {
+        "value, derivative or prox that are not finite": not np.isfinite([*value, *slope, *near]).all(),
+        "a derivative that is not the slope of its value": np.sum(np.abs(rise - slope) > rounding) > 1,
+        "a prox that is not where value(p) + (p - margin)^2/(2 step) is smallest": np.any(
+            there > costs.min(axis=0) + rounding
+        ),
+    }
+    for fault, wrong in faults.items():
+        if wrong:
+            raise InvalidArgument(
+                f"loss {loss.name!r}", Bare(fault), "a convex function of the margin, with its derivative and prox"
+            )
+
+
+def _numbers(loss: Loss, margin: Array, step: Array) -> tuple[Any, Any, Any]:
+    """Value, derivative and prox on arrays, as the theory calls them."""
+    try:
+        found = loss.value(margin), loss.derivative(margin), loss.prox(margin, step)
+    except (TypeError, ValueError, ArithmeticError, NameError, AttributeError) as failure:
+        raise InvalidArgument(
+            f"loss {loss.name!r}", Bare(str(failure).rstrip(".")), "made of functions of arrays"
+        ) from failure
+    if any(np.shape(one) != margin.shape for one in found):
+        raise InvalidArgument(
+            f"loss {loss.name!r}", Bare("another shape"), "made of functions that keep the shape of an array"
+        )
+    return found

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema, model_validator
 
-from onehead.arguments import checked, instance, whole
+from onehead.arguments import checked, generator, instance, whole
 from onehead.errors import InvalidArgument
 from onehead.fields import LIMIT, Slider, word
 from onehead.problem import Problem
@@ -222,18 +222,18 @@ class Sample(NamedTuple):
 
 @checked(
     task=instance(Task, "Task()"),
-    rng=instance(np.random.Generator, "numpy.random.default_rng(0)"),
     samples=whole(1),
     dim=whole(1),
 )
-def draw(task: Task, rng: np.random.Generator, *, samples: int, dim: int) -> Sample:
-    """Draw labelled sequences, token by token; the signal direction is the first basis vector.
+def draw(task: Task, rng: np.random.Generator | int, *, samples: int, dim: int) -> Sample:
+    """Draw labelled sequences, token by token, from a generator or a seed; the signal direction is the first basis vector.
 
     Examples
     --------
     >>> draw(Task(), np.random.default_rng(0), samples=3, dim=5).tokens.shape
     (3, 10, 5)
     """
+    rng = generator("rng", rng)
     signal = np.zeros(dim)
     signal[0] = 1.0
     label = np.where(rng.random(samples) < task.positive_rate, 1.0, -1.0)
@@ -256,7 +256,7 @@ def place_signal(task: Task, rng: np.random.Generator, label: Array) -> Array:
 def check_model(model: str) -> Model:
     """Refuse a model that does not exist."""
     if model not in MODELS:
-        raise InvalidArgument("model", model, " or ".join(MODELS))
+        raise InvalidArgument("model", model, " or ".join(MODELS), MODELS)
     return model
 
 

@@ -23,8 +23,8 @@ def axis_values(name: str, given: Any, *, whole: bool = False) -> list[Any]:
     >>> axis_values("tokens", "2:4:3", whole=True), axis_values("loss", "squared,cross-entropy")
     ([2, 3, 4], ['squared', 'cross-entropy'])
     """
-    if isinstance(given, np.ndarray):
-        given = given.tolist()
+    if hasattr(given, "__array__"):  # an array, or a column of a table
+        given = np.asarray(given).tolist()
     if isinstance(given, str):
         values = _parsed(name, given, whole)
     elif isinstance(given, Sequence):

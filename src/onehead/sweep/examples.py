@@ -96,5 +96,5 @@ def example(name: str = "learning-curve") -> str:
     'call = "sparse.predict"'
     """
     if name not in EXAMPLES:
-        raise InvalidArgument("example", name, f"one of {', '.join(EXAMPLES)}")
+        raise InvalidArgument("example", name, f"one of {', '.join(EXAMPLES)}", EXAMPLES)
     return EXAMPLES[name]

@@ -97,9 +97,11 @@ class Spec:
                 rows = [tuple(values) for values in given]
                 if not rows or any(len(values) != len(names) for values in rows):
                     raise InvalidArgument("axes", name, f"given {len(names)} values each")
-                found.append([dict(zip(names, values, strict=True)) for values in rows])
+                found.append([dict(zip(names, values, strict=True)) for values in _once(" and ".join(names), rows)])
             else:
-                found.append([{name: value} for value in axis_values(name, given, whole=self.solver.whole(name))])
+                found.append(
+                    [{name: value} for value in _once(name, axis_values(name, given, whole=self.solver.whole(name)))]
+                )
         return found
 
     @property
@@ -167,3 +169,16 @@ class Spec:
         for move in moves:
             words.update(move)
         return words
+
+
+def _once(name: str, values: list[Any]) -> list[Any]:
+    """Values of an axis, which would be one point if two were equal."""
+    plain = all(isinstance(value, (int, float)) for value in values)
+    if plain and len(set(values)) == len(values):  # quick, where there are many
+        return values
+    seen: list[Any] = []
+    for value in values:
+        if value in seen:
+            raise InvalidArgument(name, value, "different values; seeds and repeats solve a point more than once")
+        seen.append(value)
+    return values

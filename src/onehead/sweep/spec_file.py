@@ -14,7 +14,7 @@ from onehead.sweep.calls.base import Call
 from onehead.sweep.executors import PLACES, Run
 from onehead.sweep.failures import BadSpec
 from onehead.sweep.spec import REPEATS, SEEDS, Spec
-from onehead.text import quoted
+from onehead.text import likely, quoted
 
 __all__ = ["parse_spec", "read_spec"]
 
@@ -71,14 +71,17 @@ def parse_spec(text: str, name: str = "spec", *, limit: int | None = None) -> Sp
 
     for key in tree:
         if key not in SECTIONS:
-            raise wrong(f"{quoted(key)} is not known; allowed: {', '.join(SECTIONS)}.", key)
+            raise wrong(f"{quoted(key)} is not known{likely(key, SECTIONS)}; allowed: {', '.join(SECTIONS)}.", key)
     for key in ("fixed", "grid", "zip", "run", "slurm"):
         if not isinstance(tree.get(key, {}), dict):
             raise wrong(f"{key} must be {SECTIONS[key]}; got {quoted(tree[key])}.", key)
     for section, words in (("run", RUN), ("slurm", SLURM)):
         for key, value in tree.get(section, {}).items():
             if key not in words:
-                raise wrong(f"{quoted(key)} is not known in [{section}]; allowed: {', '.join(words)}.", section, key)
+                close = likely(key, words)
+                raise wrong(
+                    f"{quoted(key)} is not known in [{section}]{close}; allowed: {', '.join(words)}.", section, key
+                )
             kind, called = (int, "an integer") if words[key].kind == "integer" else (str, "a word in quotes")
             if not isinstance(value, kind) or isinstance(value, bool):
                 raise wrong(f"{key} must be {called}; got {quoted(value)}.", section, key)

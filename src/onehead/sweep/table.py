@@ -1,22 +1,23 @@
 """The answers of a sweep as a table: one tidy row per point."""
 
 from collections.abc import Callable, Iterator, Sequence
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from onehead.results import FAILED, Rows
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Table"]
 
-SHOWN_ROWS, SHOWN_COLUMNS = 10, 12
+SHOWN_COLUMNS = 12
 DULL = ("key", "version", "numerical_version", "finished_at", "duration", "arrays", "call", "status")
 
 
-class Table:
+class Table(Rows):
     """Rows of a sweep in the order of its points: parameters, results, certificate, origin.
 
     A failed point is a row with a ``reason`` and without results.
@@ -46,6 +47,15 @@ class Table:
     def failed(self) -> tuple[dict[str, Any], ...]:
         """The rows without an answer; each has a ``reason``."""
         return tuple(row for row in self.rows if row["state"] == "failed")
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One dict per point, a failed one with its reason as status."""
+        return [
+            row | {"status": f"{FAILED}: {row['reason']}"} if row["state"] == "failed" else row for row in self.rows
+        ]
+
+    def _names(self, _: list[dict[str, Any]]) -> tuple[str, ...]:
+        return tuple(self.telling)
 
     def column(self, name: str) -> NDArray[Any]:
         """One column; numbers come as floats, not a number where a point failed."""
@@ -78,22 +88,7 @@ class Table:
         calls = ", ".join(dict.fromkeys(row["call"] for row in self.rows))
         return f"Table({calls}: {len(self)} rows, {len(self.failed)} failed)"
 
-    def _repr_html_(self) -> str:
-        """The columns that vary, the first rows."""
-        names = self.telling
-        head = "".join(f"<th>{escape(name)}</th>" for name in names)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(_short(row.get(name)))}</td>" for name in names) + "</tr>"
-            for row in self.rows[:SHOWN_ROWS]
-        )
-        more = f"<p>{escape(repr(self))}, first {min(len(self), SHOWN_ROWS)} shown</p>"
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
-
     def _varies(self, name: str) -> bool:
         values = [row.get(name) for row in self.rows]
         plain = all(not isinstance(value, (list, dict)) for value in values)
         return plain and (len(values) == 1 or any(value != values[0] for value in values))
-
-
-def _short(value: Any) -> str:
-    return f"{value:.5g}" if isinstance(value, float) else "" if value is None else str(value)

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.arguments import an_array
 from onehead.errors import InvalidArgument
+from onehead.text import Bare
 
 __all__ = ["LARGEST", "Spectra", "check_pair", "effective_ranks", "numerical_rank", "spectra", "symmetric_share"]
 
@@ -41,6 +43,10 @@ class Spectra:
 
 def check_pair(query: object, key: object) -> tuple[Array, Array]:
     """Two finite matrices of one shape, head_dim x hidden."""
+    for name, matrix in (("query", query), ("key", key)):
+        if np.iscomplexobj(np.asarray(matrix)):
+            raise InvalidArgument(name, Bare("complex numbers"), "a matrix of real numbers")
+        an_array(name, matrix)
     Q, K = (np.asarray(matrix, dtype=np.float64) for matrix in (query, key))
     for name, matrix in (("query", Q), ("key", K)):
         if matrix.ndim != 2 or min(matrix.shape, default=0) < 1:

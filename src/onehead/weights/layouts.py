@@ -105,7 +105,8 @@ LAYOUTS = (
            "rotary or linear position factors are not applied"),
 )  # fmt: skip
 
-TENSORS: dict[Order, int] = {"separate": 2, "sections": 1, "interleaved": 1}  # word of --layout -> number of names
+ARGUMENTS = {"heads": "head_count", "kv_heads": "kv_head_count", "head_dim": "head_dim"}  # of a survey
+TENSORS: dict[Order, int] = {"separate": 2, "sections": 1, "interleaved": 1}  # word of layout -> number of names
 ALLOWED = (
     f"{', '.join(layout.name for layout in LAYOUTS if layout.order != 'latent')}, or separate:QUERY:KEY, sections:NAME or "
     "interleaved:NAME with tensor names that contain {layer} (add -transposed to the word for (in, out) matrices)"
@@ -168,7 +169,7 @@ class Layer:
 def find_layers(checkpoint: Checkpoint, layout: str | None = None, counts: Counts | None = None) -> list[Layer]:
     """Every attention layer of a checkpoint, in the order stack, layer."""
     counts = counts or Counts()
-    for name, value in zip(("--heads", "--kv-heads", "--head-dim"), counts, strict=True):
+    for name, value in zip(ARGUMENTS.values(), counts, strict=True):
         if value is not None and not 1 <= value <= MAXIMUM:
             raise InvalidArgument(name, value, f"an integer from 1 to {MAXIMUM}")
     matches = list(_named(checkpoint, layout) if layout is not None else _recognised(checkpoint))
@@ -177,7 +178,7 @@ def find_layers(checkpoint: Checkpoint, layout: str | None = None, counts: Count
         count = len(checkpoint.tensors)
         example = f" ({quoted(next(iter(checkpoint.tensors)))} is one)" if count else ""
         raise InvalidArgument(
-            "--layout", layout, f"given, since none of the {count} tensors{example} has a name of {wanted}: {ALLOWED}"
+            "layout", layout, f"given, since none of the {count} tensors{example} has a name of {wanted}: {ALLOWED}"
         )
     layers = [_layer(checkpoint, found, stack, number, counts) for found, stack, number in matches]
     return sorted(layers, key=lambda layer: (layer.module.count("."), re.sub(r"\d+", "", layer.module), layer.layer))
@@ -202,7 +203,7 @@ def _named(checkpoint: Checkpoint, text: str) -> Iterator[Match]:
     word, *names = text.split(":")
     order = next((order for order in TENSORS if word in (order, f"{order}-transposed")), None)
     if order is None or len(names) != TENSORS[order] or any(name.count("{layer}") != 1 for name in names):
-        raise InvalidArgument("--layout", text, ALLOWED)
+        raise InvalidArgument("layout", text, ALLOWED, [one.name for one in LAYOUTS])
     return _matches(checkpoint, Layout(text, order, tuple(names), stack="", transposed=word != order))
 
 
@@ -220,7 +221,7 @@ def _recognised(checkpoint: Checkpoint) -> Iterator[Match]:
                 if any(other.tensors == layout.tensors and other.allows(model) for other in LAYOUTS):
                     continue
                 raise InvalidArgument(
-                    "--layout", None,
+                    "layout", None,
                     f"given: names like {found.tensors[0]!r} look like '{layout.name}', but config.json says model_type "
                     f"{str(model)[:40]!r}, which is not known to be laid out so",
                 )  # fmt: skip
@@ -250,13 +251,13 @@ def _layer(checkpoint: Checkpoint, layout: Layout, stack: str, number: int, coun
     if heads is None and layout.order == "latent":
         heads = 0  # refused anyway: one row says so
     if heads is None:
-        missing = InvalidArgument("--heads", None, "given")
+        missing = InvalidArgument("head_count", None, "given")
         missing.args = (
-            f"--heads must be given: nothing beside the file says how many heads share {quoted(names[0])}.",
+            f"head_count must be given: nothing beside the file says how many heads share {quoted(names[0])}.",
         )
         raise missing
     _check_room(
-        checkpoint.tensors[names[0]], names[0], layout, heads, "--heads" if counts.heads else "heads in config.json"
+        checkpoint.tensors[names[0]], names[0], layout, heads, "head_count" if counts.heads else "heads in config.json"
     )
     layer = Layer(module, number, layout, heads)
     reason = layout.note if layout.order == "latent" else _trouble(checkpoint, names)
@@ -313,7 +314,7 @@ def _settled(config: dict[str, Any], counts: Counts, kind: str) -> int | None:
     if found is not None and (type(found) is not int or not 1 <= found <= MAXIMUM):
         raise InvalidArgument(f"{kind} in config.json", str(found)[:60], f"an integer from 1 to {MAXIMUM}")
     if flag is not None and found is not None and flag != found:
-        raise InvalidArgument(f"--{kind.replace('_', '-')}", flag, f"{found}, as config.json says")
+        raise InvalidArgument(ARGUMENTS[kind], flag, f"{found}, as config.json says")
     return flag if flag is not None else found
 
 

@@ -214,7 +214,7 @@ def head_report(
         antisymmetric_share=1.0 - found.symmetric_share,
         negative_share=float(squares[found.symmetric_eigenvalues < 0.0].sum() / max(squares.sum(), 1e-300)),
         norm=float(np.linalg.norm(values)),
-        certificate=Certificate(status="ok", kind="measurement", warnings=_warnings(share, count, fit)),
+        certificate=Certificate(status="ok", kind="measurement", warnings=_warnings(Q.shape, share, count, fit)),
         **vars(found),
         **row,
         **place,
@@ -269,8 +269,13 @@ def _judged(
     }
 
 
-def _warnings(share: float, count: int, fit: bool) -> tuple[str, ...]:
+def _warnings(shape: tuple[int, ...], share: float, count: int, fit: bool) -> tuple[str, ...]:
     texts = []
+    if shape[0] > shape[1]:
+        texts.append(
+            f"the factors are {shape[0]} x {shape[1]}, with more rows (head_dim) than columns (hidden); if they are transposed, give "
+            "query.T and key.T"
+        )
     if fit and share < TIED:
         texts.append(
             f"this head is not tied (symmetric share {share:.2f}): its singular values are laid beside the law of an untied head, "

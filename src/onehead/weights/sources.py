@@ -170,6 +170,8 @@ def open_source(source: Source) -> Checkpoint:
     if isinstance(source, Mapping):
         names = _unwrapped(source, Path("the mapping"))
         return _adapted(_of_arrays({names.get(name, name): value for name, value in source.items()}))
+    if not isinstance(source, (str, os.PathLike)):
+        raise InvalidArgument("path", source, "a file, a folder, or a mapping of names to arrays")
     path = Path(source)
     opened = open_gguf(path) if _is_gguf(path) else open_checkpoint(path)
     names = _unwrapped(opened.tensors, opened.path)

@@ -71,12 +71,12 @@ def plan(
     """
     checkpoint = open_source(path)
     found = find_layers(checkpoint, layout, Counts(head_count, kv_head_count, head_dim))
-    wanted = _chosen("--layer", layers, sorted({layer.layer for layer in found}))
-    chosen = _chosen("--head", heads, range(max(layer.heads for layer in found)))
+    wanted = _chosen("layers", layers, sorted({layer.layer for layer in found}))
+    chosen = _chosen("heads", heads, range(max(layer.heads for layer in found)))
     kept = tuple(layer for layer in found if wanted is None or layer.layer in wanted)
     work = Plan(checkpoint, kept, chosen)
     if work.total > MOST:
-        raise InvalidArgument("--layer", f"{work.total} heads", f"a choice of at most {MOST} heads")
+        raise InvalidArgument("layers", f"{work.total} heads", f"a choice of at most {MOST} heads")
     return work
 
 

@@ -123,8 +123,8 @@ class Survey(Rows, Result):
         ]
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One plain dict per head."""
-        return [head.to_dict() for head in self.heads]
+        """One plain dict per head, with the strength of its largest outlier."""
+        return [head.to_dict() | {"strength": head.strength} for head in self.heads]
 
     def to_dict(self) -> dict[str, Any]:
         """The survey with its rows."""

@@ -184,7 +184,9 @@ def _newton(kind, held, v, y, h, p, g, w, s, t, gradient, D, R, c, move, trial):
         ):
             break
     lift = 0.0
-    while not _factor(kind, 1.0 + lift, held, p, w, s, t, D, R):  # a minimum on the verge of losing itself: lift it just enough
+    while not _factor(
+        kind, 1.0 + lift, held, p, w, s, t, D, R
+    ):  # a minimum on the verge of losing itself: lift it just enough
         lift = max(10.0 * lift, 1e-9)
     return value, np.max(np.abs(gradient))
 

@@ -13,12 +13,12 @@ from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import INFINITE, AnyHats, AnyOverlaps, Hats, SpectralMap
 from onehead.aim.solve.doubt import Doubt, doubt_of_limit, doubt_of_zero, stated_errors
 from onehead.aim.solve.iterate import Vector
-from onehead.aim.solve.solver import VISIBLE_SWITCH, Solution, solve
+from onehead.aim.solve.solver import FINE_ENOUGH, VISIBLE_SWITCH, Solution, solve
 from onehead.aim.task import Task
 from onehead.errors import OutsideDomain
 from onehead.results import Certificate, Kind
 
-__all__ = ["NARROW", "AimCertificate", "Numbers", "numbers_at", "with_caution"]
+__all__ = ["ACCURACY", "NARROW", "AimCertificate", "Numbers", "numbers_at", "with_caution"]
 
 ORIGIN = 1  # level of the rule at the zero map
 ACCURACY = 1e-4  # relative error of the test error that an answer should have
@@ -57,13 +57,30 @@ class Numbers(NamedTuple):
     jacobian: NDArray[np.float64] | None = None
 
 
-def numbers_at(problem: StateEvolution, alpha: float, start: Vector | None = None) -> Numbers:
-    """The numbers at one sample ratio: a limit where there is one, else a solve, from a neighbouring state if one is given."""
+def numbers_at(
+    problem: StateEvolution, alpha: float, start: Vector | None = None, accuracy: float = ACCURACY
+) -> Numbers:
+    """The numbers at one sample ratio: a limit where there is one, else a solve, from a neighbouring state if one is given.
+
+    ``accuracy`` is the relative error that the test error should have; a warning says where it is not reached.
+    """
     if problem.decay == 0.0:
         found = _limit(problem, alpha)
     else:
         found = _not_emerged(problem, alpha) if is_zero(problem, alpha) else None
-    return found if found is not None else _solved(problem, solve(problem, alpha, start))
+    if found is None:  # errors of q and m are about half as large as that of the test error
+        found = _solved(problem, solve(problem, alpha, start, FINE_ENOUGH * (accuracy / ACCURACY)))
+    return found._replace(certificate=_held(problem, found, accuracy))
+
+
+def _held(problem: StateEvolution, found: Numbers, accuracy: float) -> AimCertificate:
+    """The certificate, with a warning where the error of the test error is larger than it should be."""
+    test = problem.output.fresh_loss(*found.overlaps.pair, loss="squared")
+    certificate, error = found.certificate, found.certificate.errors["test_error"]
+    if error <= accuracy * test + ROUNDING:
+        return certificate
+    told = f"the test error is good to {error / test:.1e}, relative, not to {accuracy:g}"
+    return replace(certificate, warnings=(*certificate.warnings, told))
 
 
 def _solved(problem: StateEvolution, solution: Solution) -> Numbers:
@@ -103,12 +120,9 @@ def _solved(problem: StateEvolution, solution: Solution) -> Numbers:
 
 
 def _with_errors(problem: StateEvolution, certificate: AimCertificate, alpha: float, doubt: Doubt) -> AimCertificate:
-    """The error of every number, and a warning where that of the test error is larger than it should be."""
-    errors, warnings = stated_errors(problem, alpha, doubt), certificate.warnings
-    test, error = problem.output.fresh_loss(*doubt.found.overlaps.pair, loss="squared"), errors["test_error"]
-    if error > ACCURACY * test + ROUNDING:
-        warnings = (*warnings, f"the test error is good to {error / test:.1e}, relative, not to {ACCURACY:g}")
-    return replace(certificate, errors=errors, quadrature_error=error, warnings=warnings)
+    """The error of every number."""
+    errors = stated_errors(problem, alpha, doubt)
+    return replace(certificate, errors=errors, quadrature_error=errors["test_error"])
 
 
 def _judged(

@@ -15,7 +15,7 @@ from onehead.aim.solve.doubt import Doubt, Slopes, doubt_of, slopes_at
 from onehead.aim.solve.iterate import Attempt, Opposed, Secants, Vector, at_alpha
 from onehead.errors import NotConverged, OutsideDomain, SolveError
 
-__all__ = ["VISIBLE_SWITCH", "Solution", "guesses", "solve"]
+__all__ = ["FINE_ENOUGH", "VISIBLE_SWITCH", "Solution", "guesses", "solve"]
 
 COARSE_TOLERANCE = 1e-4  # on the coarsest rule; its own quadrature error is larger
 NEIGHBOUR = 1e-2  # of a state of Gaussian logits, which differs from the one looked for by more
@@ -51,16 +51,20 @@ class Solution:
         return self.overlaps.logs
 
 
-def solve(problem: StateEvolution, alpha: float, start: Vector | None = None) -> Solution:
-    """Solve at one sample ratio, from a neighbouring state if one is given."""
-    solution = _refined(problem, alpha, *_coarse(problem, alpha, start))
+def solve(
+    problem: StateEvolution, alpha: float, start: Vector | None = None, fine_enough: float = FINE_ENOUGH
+) -> Solution:
+    """Solve at one sample ratio, from a neighbouring state if one is given, on rules that get finer until one is fine enough."""
+    solution = _refined(problem, alpha, *_coarse(problem, alpha, start), fine_enough)
     if solution.doubt.jumps:  # derivatives do not see them: begin again with the forms that do
         jumping = replace(problem, output=replace(problem.output, jumps=True))
-        return _refined(jumping, alpha, solution.state, (), solution.evaluations)
+        return _refined(jumping, alpha, solution.state, (), solution.evaluations, fine_enough)
     return solution
 
 
-def _refined(problem: StateEvolution, alpha: float, state: Vector, secants: Secants, used: int) -> Solution:
+def _refined(
+    problem: StateEvolution, alpha: float, state: Vector, secants: Secants, used: int, fine_enough: float
+) -> Solution:
     """Finer rules, until one is fine enough."""
     solution: Solution | None = None
     slopes: Slopes | None = None
@@ -99,7 +103,7 @@ def _refined(problem: StateEvolution, alpha: float, state: Vector, secants: Seca
         state, secants = solution.state, attempt.secants
         if attempt.memory.follow and level == LAST_KEPT_LEVEL:
             break
-        if doubt.relative < FINE_ENOUGH and not (hops and alone):
+        if doubt.relative < fine_enough and not (hops and alone):
             break
     assert solution is not None
     return solution

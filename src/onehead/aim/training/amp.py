@@ -25,7 +25,8 @@ from onehead.aim.training.instance import Instance, sample_count
 from onehead.aim.training.messages import DAMPING, Answers, Passed, check_geometry, iterate
 from onehead.aim.training.posterior import pass_posterior, posterior_evolution
 from onehead.aim.verbs.bayes import check_known
-from onehead.arguments import checked, instance, number, one_of, optional, whole
+from onehead.aim.words import posed
+from onehead.arguments import number, one_of, optional, whole
 from onehead.errors import InvalidArgument, OutsideDomain
 from onehead.results import Certificate, Result
 
@@ -151,9 +152,7 @@ class AmpResult(Result):
         return [step.to_dict() for step in self.steps]
 
 
-@checked(
-    task=instance(Task, "Task()"),
-    learner=instance(Learner, "Learner()"),
+@posed(
     dim=whole(2),
     iterations=whole(1),
     damping=number(above=0.0),

@@ -10,7 +10,9 @@ from onehead.aim.training.settings import Method, Variant
 from onehead.aim.training.train import train
 from onehead.aim.verbs.bayes import BestCurve, bayes_curve
 from onehead.aim.verbs.predict import Prediction, predict
-from onehead.arguments import checked, instance, numbers, whole, wholes
+from onehead.aim.words import posed
+from onehead.arguments import numbers, whole, wholes
+from onehead.best import laid_beside
 from onehead.measured import SideBySide, side_by_side
 
 __all__ = ["Comparison", "compare"]
@@ -26,16 +28,10 @@ class Comparison(SideBySide[Prediction, TrainingResult]):
 
     def to_rows(self) -> list[dict[str, Any]]:
         """A row per sample ratio and dimension, and one for the limit of infinite dimension."""
-        rows = super().to_rows()
-        if self.best is None:
-            return rows
-        errors = {best["alpha"]: best["test_error"] for best in self.best.to_rows()}
-        return [row | {"bayes_test_error": errors[row["alpha"]]} for row in rows]
+        return laid_beside(super().to_rows(), self.best or ())
 
 
-@checked(
-    task=instance(Task, "Task()"),
-    learner=instance(Learner, "Learner()"),
+@posed(
     alphas=numbers(),
     dims=wholes(2),
     seeds=wholes(1, single=True),

@@ -19,7 +19,8 @@ from onehead.aim.task import Learner, Task
 from onehead.aim.training.instance import Instance, sample_count
 from onehead.aim.training.minimise import Stopped, lbfgs
 from onehead.aim.training.objective import Factorised, Objective, OutputLoss, Parametrisation, Untied
-from onehead.arguments import checked, instance, number, whole
+from onehead.aim.words import posed
+from onehead.arguments import number, whole
 from onehead.errors import InvalidArgument
 from onehead.numerics.interrupts import check
 from onehead.results import Certificate, Result
@@ -145,9 +146,7 @@ class NuclearEquivalence(Result):
     product_map: Array
 
 
-@checked(
-    task=instance(Task, "Task()"),
-    learner=instance(Learner, "Learner()"),
+@posed(
     dim=whole(2),
     seed=whole(0),
     tolerance=number(above=0.0),

@@ -29,7 +29,8 @@ from onehead.aim.training.objective import (
 )
 from onehead.aim.training.results import QUANTITIES, Sectors, TrainingCertificate, TrainingResult, TrainingRun
 from onehead.aim.training.settings import Method, Variant
-from onehead.arguments import an_array, checked, instance, optional, whole
+from onehead.aim.words import posed
+from onehead.arguments import an_array, instance, optional, whole
 from onehead.errors import InvalidArgument
 from onehead.measured import spreads
 from onehead.numerics.interrupts import check, heard
@@ -45,9 +46,7 @@ POLISH = (1e-3, 150)  # proximal steps until one moves S by less than this share
 SAME_MINIMUM = 1e-5  # relative difference of objectives below which two starts agree
 
 
-@checked(
-    task=instance(Task, "Task()"),
-    learner=instance(Learner, "Learner()"),
+@posed(
     variant=optional(instance(Variant, "Variant()")),
     dim=whole(2),
     seeds=whole(1),
@@ -62,7 +61,7 @@ def train(
     *,
     dim: int,
     alpha: float,
-    seeds: int = 1,
+    seeds: int = 4,
     seed: int = 0,
     variant: Variant | None = None,
     method: Method | None = None,

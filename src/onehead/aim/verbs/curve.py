@@ -7,20 +7,22 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.aim.solve.certificate import ACCURACY
 from onehead.aim.task import Learner, Task, check_alpha
 from onehead.aim.verbs.bayes import BestCurve, bayes_curve
 from onehead.aim.verbs.predict import Prediction, predict
 from onehead.aim.verbs.tune import best_decay
-from onehead.arguments import checked, instance, numbers
+from onehead.aim.words import posed
+from onehead.arguments import number, numbers
+from onehead.best import WithBest
 from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.parallel import walk_chains
-from onehead.results import INTERRUPTED, NoAnswer, Points
+from onehead.results import INTERRUPTED, NoAnswer
 
 __all__ = ["Curve", "Failure", "curve"]
 
 STRETCHES = 8
 DECAY = "weight_decay"
-BAYES = "bayes_"  # before the name of a number of the best possible learner
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +38,7 @@ class Failure(NoAnswer):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Curve(Points[Prediction, Failure]):
+class Curve(WithBest[Prediction, Failure]):
     """A learning curve: points in the order of the sample ratios asked for.
 
     ``best`` is the best possible learner at each, if asked; its numbers are columns too, ``bayes_test_error`` and the like. So is
@@ -44,6 +46,7 @@ class Curve(Points[Prediction, Failure]):
     """
 
     _SHOWN: ClassVar[tuple[str, ...]] = ("alpha", "test_error", "train_loss", "rank", "status")
+    _BESIDE: ClassVar[tuple[str, ...]] = ("test_error", "overlap")
 
     task: Task
     learner: Learner
@@ -53,8 +56,6 @@ class Curve(Points[Prediction, Failure]):
 
     def column(self, name: str) -> NDArray[np.float64]:
         """One quantity along the points; not a number where a point failed, or does not have it."""
-        if self.best is not None and name.startswith(BAYES):
-            return self.best.column(name.removeprefix(BAYES))
         if name == DECAY:
             return np.array([self._decay(point) for point in self.points], dtype=float)  # None is not a number
         return super().column(name)
@@ -62,20 +63,14 @@ class Curve(Points[Prediction, Failure]):
     def _decay(self, point: Prediction | Failure) -> float | None:
         return point.learner.decay if isinstance(point, Prediction) else None
 
-    def to_rows(self) -> list[dict[str, Any]]:
-        """One dict per point."""
-        rows = super().to_rows()
-        if self.tuned:
-            rows = [row | {DECAY: self._decay(point)} for row, point in zip(rows, self.points, strict=True)]
-        if self.best is not None:
-            rows = [
-                row | {f"{BAYES}test_error": best["test_error"], f"{BAYES}overlap": best["overlap"]}
-                for row, best in zip(rows, self.best.to_rows(), strict=True)
-            ]
-        return rows
+    def _rows(self) -> list[dict[str, Any]]:
+        rows = super()._rows()
+        if not self.tuned:
+            return rows
+        return [row | {DECAY: self._decay(point)} for row, point in zip(rows, self.points, strict=True)]
 
 
-@checked(task=instance(Task, "Task()"), learner=instance(Learner, "Learner()"), alphas=numbers(single=True))
+@posed(alphas=numbers(single=True), accuracy=number(above=0.0))
 def curve(
     task: Task,
     learner: Learner,
@@ -83,6 +78,7 @@ def curve(
     *,
     tuned: bool = False,
     bayes: bool = False,
+    accuracy: float = ACCURACY,
     progress: Callable[[], None] | None = None,
 ) -> Curve:
     """Predict a learning curve by continuation in α, from many samples to few.
@@ -100,6 +96,8 @@ def curve(
         Use the best weight decay at every point, found at the first of each stretch and followed from there.
     bayes : bool
         Lay the best possible learner beside every point.
+    accuracy : float
+        Wanted error of the test error, relative, as in `predict`.
     progress : callable, optional
         Called once for every finished point.
 
@@ -121,7 +119,7 @@ def curve(
     def step(i: int, near: Prediction | None) -> tuple[Prediction | Failure, Prediction | None]:
         try:
             solve = best_decay if tuned else predict
-            point = solve(task, learner, ratios[i], near=near)
+            point = solve(task, learner, ratios[i], near=near, accuracy=accuracy)
         except SolveError as failure:
             return Failure(alpha=ratios[i], reason=str(failure)), near
         return point, point

@@ -6,16 +6,17 @@ from typing import ClassVar
 
 import numpy as np
 
+from onehead.aim.solve.certificate import ACCURACY
 from onehead.aim.task import Learner, Ratio, Task, check_alpha
 from onehead.aim.verbs.bayes import Yardstick
 from onehead.aim.verbs.predict import Prediction, predict
 from onehead.aim.verbs.thresholds import thresholds
 from onehead.aim.verbs.tune import best_decay
-from onehead.aim.words import LEARNER, SHAPE, TASK, WORDS
-from onehead.arguments import checked, instance
+from onehead.aim.words import LEARNER, SHAPE, TASK, WORDS, posed
+from onehead.arguments import number
 from onehead.errors import InvalidArgument, SolveError
 from onehead.fields import words_of
-from onehead.maps import Axis, Map, an_axis, check_axes, mapped
+from onehead.maps import Axis, Map, an_axis, check_axes, floats, mapped, setting_of
 from onehead.results import Result
 
 __all__ = ["AimMap", "map"]
@@ -75,15 +76,7 @@ def _setting(task: Task, learner: Learner, moved: Sequence[str]) -> str:
     """What is the same all over a map, in symbols: what is always said, and what is not as usual."""
     values = {name: getattr(task.target, own) for name, own in _shape(task).items() if name in SHAPE}
     values |= {name: getattr(task, name) for name in TASK} | {name: getattr(learner, name) for name in LEARNER}
-    said = [
-        name
-        for name, value in values.items()
-        if name not in moved
-        and (name in ALWAYS or value != KNOWN[name].default)
-        and isinstance(value, (int, float, str))
-    ]
-    shown = {name: f"{value:g}" if isinstance(value, float) else f"{value}" for name, value in values.items()}
-    return ", ".join(f"{KNOWN[name].symbol} = {shown[name]}" if KNOWN[name].symbol else shown[name] for name in said)
+    return setting_of(values, KNOWN, always=ALWAYS, moved=moved)
 
 
 def _problem(task: Task, learner: Learner, moved: dict[str, float]) -> tuple[Task, Learner, float | None]:
@@ -100,7 +93,7 @@ def _problem(task: Task, learner: Learner, moved: dict[str, float]) -> tuple[Tas
     return task.changed(target=target, **of_task), learner.changed(**of_learner), ratio
 
 
-@checked(task=instance(Task, "Task()"), learner=instance(Learner, "Learner()"), x=an_axis, y=an_axis)
+@posed(x=an_axis, y=an_axis, accuracy=number(above=0.0))
 def map(  # noqa: A001  (the word that people use; the builtin is not needed here)
     task: Task,
     learner: Learner,
@@ -111,6 +104,7 @@ def map(  # noqa: A001  (the word that people use; the builtin is not needed her
     of: str = "test_error",
     bayes: bool = False,
     tuned: bool = False,
+    accuracy: float = ACCURACY,
     progress: Callable[[], None] | None = None,
 ) -> AimMap:
     """Predict over a grid of any two words that are numbers, each cell started from its neighbour.
@@ -129,6 +123,8 @@ def map(  # noqa: A001  (the word that people use; the builtin is not needed her
         Add the best possible learner, ``bayes_test_error``.
     tuned : bool
         Use the best weight decay in every cell, and add it as ``weight_decay``.
+    accuracy : float
+        Wanted error of the test error, relative, as in `predict`.
     progress : callable, optional
         Called once for every finished cell.
 
@@ -146,7 +142,7 @@ def map(  # noqa: A001  (the word that people use; the builtin is not needed her
             raise InvalidArgument(axis, name, f"a word of the target, which has {' and '.join(_shape(task))}")
     columns = [*([DECAY] if tuned else []), *(["bayes_test_error"] if bayes else [])]
     if of not in (*NUMBERS, *columns):
-        raise InvalidArgument("of", of, " or ".join((*NUMBERS, *columns)))
+        raise InvalidArgument("of", of, " or ".join((*NUMBERS, *columns)), (*NUMBERS, *columns))
     if (alpha is None) != (ALPHA in names):
         got = "neither" if alpha is None else "both"
         raise InvalidArgument(ALPHA, got, "given, or one of the two words; not both")
@@ -154,7 +150,7 @@ def map(  # noqa: A001  (the word that people use; the builtin is not needed her
         raise InvalidArgument("tuned", True, "left out where weight_decay is one of the two words")
     fixed = {} if alpha is None else {ALPHA: alpha}
     problems = {
-        (a, b): _problem(task, learner, {**fixed, x[0]: a, y[0]: b}) for a in _floats(x[1]) for b in _floats(y[1])
+        (a, b): _problem(task, learner, {**fixed, x[0]: a, y[0]: b}) for a in floats(x[1]) for b in floats(y[1])
     }  # all of them first, because any may be refused
     yardsticks = {own: Yardstick(own) for own, _, _ in problems.values()} if bayes else {}
 
@@ -164,7 +160,7 @@ def map(  # noqa: A001  (the word that people use; the builtin is not needed her
             check_alpha(given if given is not None else np.nan),
             near if isinstance(near, Prediction) else None,
         )
-        point = best_decay(own, head, ratio, near=close) if tuned else predict(own, head, ratio, near=close)
+        point = (best_decay if tuned else predict)(own, head, ratio, near=close, accuracy=accuracy)
         beside: dict[str, float | None] = {}
         if tuned:
             beside[DECAY] = point.learner.decay
@@ -179,12 +175,8 @@ def map(  # noqa: A001  (the word that people use; the builtin is not needed her
         setting=_setting(task, learner, (*names, *([DECAY] if tuned else []))),
         x_name=x[0],
         y_name=y[0],
-        x_values=_floats(x[1]),
-        y_values=_floats(y[1]),
+        x_values=floats(x[1]),
+        y_values=floats(y[1]),
         of=of,
         cells=cells,
     )
-
-
-def _floats(values: Sequence[float]) -> tuple[float, ...]:
-    return tuple(float(value) for value in values)

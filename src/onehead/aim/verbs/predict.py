@@ -10,10 +10,11 @@ from onehead.aim.equations.input import InputChannel
 from onehead.aim.equations.plateau import plateau_of
 from onehead.aim.equations.state_evolution import LeadingEvolution, StateEvolution
 from onehead.aim.equations.unknowns import INFINITE, AnyOverlaps, LeadingOverlaps, SectorOverlaps
-from onehead.aim.solve.certificate import AimCertificate, Numbers, numbers_at, with_caution
+from onehead.aim.solve.certificate import ACCURACY, AimCertificate, Numbers, numbers_at, with_caution
 from onehead.aim.task import Learner, Task, check_alpha
 from onehead.aim.verbs.bayes import beside
-from onehead.arguments import checked, instance, optional
+from onehead.aim.words import posed
+from onehead.arguments import instance, number, optional
 from onehead.errors import OutsideDomain
 from onehead.results import Result, in_lines
 
@@ -168,12 +169,13 @@ class Prediction(Result):
         )
 
 
-@checked(
-    task=instance(Task, "Task()"),
-    learner=instance(Learner, "Learner()"),
+@posed(
     near=optional(instance(Prediction, "the answer of predict")),
+    accuracy=number(above=0.0),
 )
-def predict(task: Task, learner: Learner, alpha: float, *, near: Prediction | None = None) -> Prediction:
+def predict(
+    task: Task, learner: Learner, alpha: float, *, near: Prediction | None = None, accuracy: float = ACCURACY
+) -> Prediction:
     """Predict errors, overlaps and spectrum of a trained head, without training it.
 
     Solves the state evolution of the attention-indexed model: six scalars (q, m, Σ and their hats) that describe the
@@ -187,6 +189,8 @@ def predict(task: Task, learner: Learner, alpha: float, *, near: Prediction | No
         Samples per squared dimension, α = n/d².
     near : Prediction, optional
         A neighbouring solution of the same task and learner, to start from.
+    accuracy : float
+        Wanted error of the test error, relative: a finer rule is used until it is met, or a warning says what was reached.
 
     Returns
     -------
@@ -209,7 +213,7 @@ def predict(task: Task, learner: Learner, alpha: float, *, near: Prediction | No
     alpha = check_alpha(alpha)
     problem = StateEvolution.of(task, learner)
     start = _state_of(problem, near) if near is not None else None
-    return _finish(task, learner, problem, alpha, numbers_at(problem, alpha, start))
+    return _finish(task, learner, problem, alpha, numbers_at(problem, alpha, start, accuracy))
 
 
 def _state_of(problem: StateEvolution, near: Prediction) -> NDArray[np.float64] | None:

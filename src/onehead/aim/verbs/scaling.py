@@ -17,8 +17,8 @@ from onehead.aim.verbs.outliers import features_apart
 from onehead.aim.verbs.predict import Prediction
 from onehead.aim.verbs.response import local_exponent
 from onehead.aim.verbs.tune import best_decay
-from onehead.aim.words import needed_dimension
-from onehead.arguments import checked, instance, numbers
+from onehead.aim.words import needed_dimension, posed
+from onehead.arguments import numbers
 from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.parallel import thread_map, walk_chains
 from onehead.results import INTERRUPTED, Certificate, NoAnswer, Points, Result
@@ -85,7 +85,7 @@ class Scaling(Points[ScalingPoint, ScalingFailure]):
     optimal: bool
 
 
-@checked(task=instance(Task, "Task()"), learner=instance(Learner, "Learner()"), samples=numbers(single=True))
+@posed(samples=numbers(single=True))
 def scaling(
     task: Task,
     learner: Learner,
@@ -197,7 +197,7 @@ class Feature(Result):
     warning: str = ""
 
 
-@checked(task=instance(Task, "Task()"), learner=instance(Learner, "Learner()"), samples=numbers())
+@posed(samples=numbers())
 def features(
     task: Task,
     learner: Learner,

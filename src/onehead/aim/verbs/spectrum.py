@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from onehead.aim.targets import Discrete
 from onehead.aim.verbs.outliers import Outlier, outliers_of
 from onehead.aim.verbs.predict import Prediction
-from onehead.arguments import checked, instance
+from onehead.arguments import checked, generator, instance, whole
 from onehead.results import Certificate, Result
 from onehead.spectra.law import Law
 
@@ -95,9 +95,10 @@ class Spectrum(Result):
             share = share + np.where(x >= place, mass, 0.0)
         return np.asarray(share)
 
-    def sample(self, rng: np.random.Generator, size: int) -> Array:
-        """Draw eigenvalues from the limiting law, independently."""
-        u = rng.random(size)
+    def sample(self, rng: np.random.Generator | int, size: int) -> Array:
+        """Draw eigenvalues from the limiting law, independently; ``rng`` is a generator or a seed."""
+        whole(1)("size", size)
+        u = generator("rng", rng).random(size)
         grid, below = self._table
         values = np.zeros(size)
         positive = u < self.rank

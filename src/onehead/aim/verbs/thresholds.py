@@ -9,7 +9,8 @@ from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import INFINITE, Interpolating
 from onehead.aim.solve.certificate import NARROW
 from onehead.aim.task import Learner, Task
-from onehead.arguments import checked, instance, optional
+from onehead.aim.words import posed
+from onehead.arguments import instance, optional
 from onehead.results import Certificate, Result
 
 UNKNOWN = "; recovery of self-attention that sees its own logit is not known"
@@ -51,7 +52,7 @@ class Thresholds(Result):
     learner: Learner
 
 
-@checked(task=instance(Task, "Task()"), learner=optional(instance(Learner, "Learner()")))
+@posed(learner=optional(instance(Learner, "Learner()")))
 def thresholds(task: Task, learner: Learner | None = None) -> Thresholds:
     """Sample ratios where the behaviour of a head changes (4).
 
@@ -150,7 +151,7 @@ class Plateau(Result):
     learner: Learner
 
 
-@checked(task=instance(Task, "Task()"), learner=optional(instance(Learner, "Learner()")))
+@posed(learner=optional(instance(Learner, "Learner()")))
 def plateau(task: Task, learner: Learner | None = None) -> Plateau:
     """Where the learning curve ends: S → c P, P the best that a map can hold of S*, c = argmin_c of the loss there (8.1).
 

@@ -8,15 +8,18 @@ import numpy as np
 
 from onehead.aim.equations.emergence import largest_decay
 from onehead.aim.equations.state_evolution import StateEvolution
+from onehead.aim.solve.certificate import ACCURACY as ACCURATE
 from onehead.aim.task import Learner, Task, check_alpha
 from onehead.aim.verbs.bayes import Yardstick, beside
 from onehead.aim.verbs.predict import Prediction, predict
 from onehead.aim.verbs.response import decay_slope
-from onehead.arguments import checked, instance
+from onehead.aim.words import posed
+from onehead.arguments import number
+from onehead.best import GAP, gap_to
 from onehead.errors import NotConverged, SolveError
 from onehead.results import Certificate, Result, in_lines
 
-__all__ = ["Tuned", "best_decay", "gap_to", "tune"]
+__all__ = ["Tuned", "beside_best", "best_decay", "tune"]
 
 LOWEST = 1e-6  # relative to the largest weight decay that makes a difference
 PER_DECADE = 3
@@ -44,9 +47,7 @@ class Tuned(Result):
         "gain": "over the weight decay of the learner",
         "flat_from": "smallest weight decay within 0.1 % of the best",
         "flat_to": "largest weight decay within 0.1 % of the best",
-        "bayes_test_error": "of the best possible learner",
-        "gap": "of the test error above it, relative",
-        "data_multiple": "samples, over those that the best possible learner needs",
+        **GAP,
         "logit_nuclear": "test error of the same penalty on logits",
     }
 
@@ -80,9 +81,15 @@ class Tuned(Result):
         return "\n".join([super().explain(), *([in_lines(self.beside)] if self.beside else [])])
 
 
-@checked(task=instance(Task, "Task()"), learner=instance(Learner, "Learner()"))
+@posed(accuracy=number(above=0.0))
 def tune(
-    task: Task, learner: Learner, alpha: float, *, bayes: bool = False, progress: Callable[[], None] | None = None
+    task: Task,
+    learner: Learner,
+    alpha: float,
+    *,
+    bayes: bool = False,
+    accuracy: float = ACCURATE,
+    progress: Callable[[], None] | None = None,
 ) -> Tuned:
     """Find the weight decay λ with the lowest predicted test error at sample ratio α.
 
@@ -98,6 +105,8 @@ def tune(
     alpha : float
     bayes : bool
         Lay the best possible learner beside it.
+    accuracy : float
+        Wanted error of the test error, relative, as in `predict`.
     progress : callable, optional
         Called once for every weight decay tried.
 
@@ -116,7 +125,7 @@ def tune(
     def error(decay: float, near: Prediction | None = None) -> float:
         word = decay if decay > 0.0 else "0+"
         try:
-            tried[decay] = predict(task, learner.changed(weight_decay=word), alpha, near=near)
+            tried[decay] = predict(task, learner.changed(weight_decay=word), alpha, near=near, accuracy=accuracy)
         except SolveError:
             return np.inf  # a value that cannot be solved is not the optimum; the scan goes on around it
         finally:
@@ -170,19 +179,15 @@ def tune(
         scan=tuple((decay, tried[decay].test_error) for decay in sorted(tried)),
         certificate=Certificate.of(point.certificate, status=status, evaluations=len(tried)),
         point=point,
-        **({} if yardstick is None else gap_to(yardstick, alpha, point.test_error)),
+        **({} if yardstick is None else beside_best(yardstick, alpha, point.test_error)),
     )
 
 
-def gap_to(yardstick: Yardstick, alpha: float, test_error: float) -> dict[str, float]:
+def beside_best(yardstick: Yardstick, alpha: float, test_error: float) -> dict[str, float]:
     """The best possible learner beside a test error."""
     best, needed = yardstick.at(alpha).test_error, yardstick.ratio_for(test_error)
-    return {
-        "bayes_test_error": best,
-        "gap": test_error / best - 1.0 if best > 0.0 else np.inf,
-        "data_multiple": alpha / needed if needed > 0.0 else np.inf,
-        "logit_nuclear": yardstick.logit_nuclear(alpha),
-    }
+    told = gap_to(best, needed, test_error=test_error, alpha=alpha)
+    return told | {"logit_nuclear": yardstick.logit_nuclear(alpha)}
 
 
 def _flat_range(errors: dict[float, float], winner: float) -> tuple[float, float]:
@@ -208,13 +213,21 @@ def _top_decay(task: Task, learner: Learner, alpha: float) -> float:
     return problem.units.own_decay(largest_decay(problem, alpha))
 
 
-def best_decay(task: Task, learner: Learner, alpha: float, *, near: Prediction | None = None) -> Prediction:
+def best_decay(
+    task: Task, learner: Learner, alpha: float, *, near: Prediction | None = None, accuracy: float = ACCURATE
+) -> Prediction:
     """The prediction at the weight decay with the lowest test error.
 
     One solve per decade, from where the map vanishes downwards until the error has risen twice, finds the valley, and a root
     of d(test error)/d log λ its bottom. When the error falls all the way to λ → 0⁺ the limit itself is returned. From a tuned
-    neighbour ``near`` the bottom of its valley is followed.
+    neighbour ``near`` the bottom of its valley is followed. The best is found with the usual accuracy, and solved with that asked for.
     """
+    best = _best_decay(task, learner, alpha, near)
+    return best if accuracy == ACCURATE else predict(task, best.learner, alpha, near=best, accuracy=accuracy)
+
+
+def _best_decay(task: Task, learner: Learner, alpha: float, near: Prediction | None) -> Prediction:
+    """The same with the usual accuracy."""
     if near is not None and near.learner.decay > 0.0:
         followed = _follow(task, learner, alpha, near)
         if followed is not None:

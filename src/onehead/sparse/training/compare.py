@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from onehead.arguments import checked, numbers, optional, whole, wholes
+from onehead.best import laid_beside
 from onehead.measured import SideBySide, side_by_side
 from onehead.renamed import renamed
 from onehead.sparse.task import PROBLEM, Protocol, Task
 from onehead.sparse.training.train import TrainingResult, train
 from onehead.sparse.verbs.bayes import Best
 from onehead.sparse.verbs.bayes import bayes as best_of
-from onehead.sparse.verbs.curve import BESIDE
 from onehead.sparse.verbs.predict import Prediction, predict
 
 __all__ = ["Comparison", "compare"]
@@ -37,15 +37,14 @@ class Comparison(SideBySide[Prediction, TrainingResult]):
 
     def to_rows(self) -> list[dict[str, Any]]:
         """A row per sample ratio and dimension, and one for the limit of infinite dimension."""
-        beside = {one.alpha: one.test_error for one in self.best}
-        return [row | ({BESIDE: beside[row["alpha"]]} if beside else {}) for row in super().to_rows()]
+        return laid_beside(super().to_rows(), self.best)
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
             """Names from before 2.0, when a comparison was one point at one dimension."""
             if name not in self._OLD:
-                raise AttributeError(f"'Comparison' object has no attribute {name!r}")
+                return super().__getattr__(name)
             renamed(f"Comparison.{name}", f"Comparison.{self._OLD[name]}")
             point = self.points[0]
             if not name.endswith("_deviation"):

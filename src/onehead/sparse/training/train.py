@@ -149,7 +149,7 @@ def train(
 
 def _check(task: Task, protocol: Protocol, model: str, mode: str, test_length: int | None) -> None:
     if mode not in MODES:
-        raise InvalidArgument("mode", mode, " or ".join(MODES))
+        raise InvalidArgument("mode", mode, " or ".join(MODES), MODES)
     if mode == "joint" and model != "attention":
         raise InvalidArgument("model", model, "attention when query and readout are trained jointly")
     if mode == "joint" and protocol.cos_query is not None:

@@ -8,17 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.arguments import checked, number, numbers
+from onehead.best import WithBest
 from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.interrupts import check, heard
-from onehead.results import INTERRUPTED, NoAnswer, Points
+from onehead.results import INTERRUPTED, NoAnswer
 from onehead.sparse.task import PROBLEM, Protocol, Task, check_model
 from onehead.sparse.verbs.bayes import Best
 from onehead.sparse.verbs.bayes import bayes as best_of
 from onehead.sparse.verbs.predict import Prediction, predict
 
-__all__ = ["BESIDE", "Curve", "Failure", "curve"]
-
-BESIDE = "bayes_test_error"  # the column of the best possible learner
+__all__ = ["Curve", "Failure", "curve"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +32,7 @@ class Failure(NoAnswer):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Curve(Points[Prediction, Failure]):
+class Curve(WithBest[Prediction, Failure]):
     """A learning curve: points in the order of the sample ratios asked for; ``best`` holds the best possible learner, where asked for."""
 
     _SHOWN: ClassVar[tuple[str, ...]] = ("alpha", "test_error", "train_loss", "train_error", "status")
@@ -47,14 +46,10 @@ class Curve(Points[Prediction, Failure]):
 
     def column(self, name: str) -> NDArray[np.float64]:
         """One quantity along the curve; not a number where a point failed."""
-        if name == BESIDE and self.best:
-            return np.array([one.test_error for one in self.best])
         return np.array(self.alphas) if name == "alpha" else super().column(name)
 
-    def to_rows(self) -> list[dict[str, Any]]:
-        """One dict per point."""
-        rows = [{"alpha": a, **point.to_dict()} for a, point in zip(self.alphas, self.points, strict=True)]
-        return [row | {BESIDE: one.test_error} for row, one in zip(rows, self.best, strict=True)] if self.best else rows
+    def _rows(self) -> list[dict[str, Any]]:
+        return [{"alpha": a, **row} for a, row in zip(self.alphas, super()._rows(), strict=True)]
 
 
 @checked(**PROBLEM, alphas=numbers(single=True), accuracy=number(above=0.0))

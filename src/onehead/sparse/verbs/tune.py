@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from onehead.arguments import checked, number, optional
+from onehead.best import GAP, gap_to
 from onehead.errors import InvalidArgument, SolveError
 from onehead.results import Certificate, in_lines
 from onehead.sparse.losses import Array
@@ -16,7 +17,7 @@ from onehead.sparse.verbs.bayes import bayes as best_of
 from onehead.sparse.verbs.bayes import beside, data_for
 from onehead.sparse.verbs.predict import Prediction, predict
 
-__all__ = ["GRID", "Tuned", "best_bias_rate", "best_ridge", "tune"]
+__all__ = ["GRID", "REFINEMENTS", "Tuned", "best_bias_rate", "best_ridge", "tune"]
 
 SPLITS = (0.2, 0.35, 0.5, 0.65, 0.8)
 SHARPNESSES = (0.5, 1.0, 2.0, 4.0, 8.0)
@@ -50,6 +51,7 @@ class Tuned(Answer):
         "given_test_error": "that of the protocol as given, at the same number of samples",
         "pooled_test_error": "pooled model with its own best ridge",
         "vectorised_test_error": "vectorised model with its own best ridge",
+        **GAP,
     }
 
     alpha: float
@@ -134,7 +136,7 @@ def tune(
     predicted error on a grid; the best three are refined together. The temperature follows from the
     sharpness, beta = sqrt(sharpness / (|eta_q| Q)) with Q the norm of the query at eta_q = beta = 1. Where
     the query is anti-aligned at every bias rate, the sign of eta_q is flipped. ``bayes`` lays the best possible learner beside
-    it. ``progress`` is called once for each of the GRID points of the search.
+    it. ``progress`` is called once for each of the GRID points of the search, and of the at most REFINEMENTS around the best.
 
     Examples
     --------
@@ -156,7 +158,7 @@ def tune(
                 grid.append((_error(task, plan.changed(sharpness=kappa, ridge=ridge)), split, kappa, ridge))
                 if progress is not None:
                     progress()
-    split, kappa, ridge = _refine(task, protocol, alpha, min(grid)[1:])
+    split, kappa, ridge = _refine(task, protocol, alpha, min(grid)[1:], progress)
     plan = _aligned(task, protocol, alpha, split)
     found = _with_temperature(task, plan.changed(sharpness=kappa, ridge=ridge))
     given = protocol.with_alpha(alpha)
@@ -187,18 +189,12 @@ def tune(
         certificate=Certificate.of(
             best.certificate, status="lowest predicted test error found", evaluations=0, errors=errors
         ),
-        **(_beside(task, alpha, possible.test_error, best.test_error) if possible is not None else {}),
+        **(
+            {}
+            if possible is None
+            else gap_to(possible.test_error, data_for(task, best.test_error), test_error=best.test_error, alpha=alpha)
+        ),
     )
-
-
-def _beside(task: Task, alpha: float, best: float, error: float) -> dict[str, float]:
-    """The error of the best possible learner of the same data, and how far this one is from it."""
-    needed = data_for(task, error)
-    return {
-        "bayes_test_error": best,
-        "gap": error / best - 1.0 if best > 0.0 else np.inf,
-        "data_multiple": alpha / needed if needed > 0.0 else np.inf,
-    }
 
 
 def _aligned(task: Task, protocol: Protocol, alpha: float, split: float) -> Protocol:
@@ -212,7 +208,11 @@ def _aligned(task: Task, protocol: Protocol, alpha: float, split: float) -> Prot
 
 
 def _refine(
-    task: Task, protocol: Protocol, alpha: float, start: tuple[float, float, float]
+    task: Task,
+    protocol: Protocol,
+    alpha: float,
+    start: tuple[float, float, float],
+    progress: Callable[[], None] | None,
 ) -> tuple[float, float, float]:
     """Simplex search in the logits of the split and the logarithms of sharpness and ridge."""
     from scipy.optimize import minimize  # noqa: PLC0415  (scipy.optimize is loaded when first needed)
@@ -221,6 +221,8 @@ def _refine(
         return float(1.0 / (1.0 + np.exp(-z[0]))), float(np.exp(z[1])), float(np.exp(z[2]))
 
     def error(z: Array) -> float:
+        if progress is not None:
+            progress()
         split, kappa, ridge = plan(z)
         if not (0.02 < split < 0.98 and 0.05 < kappa < 50.0 and 1e-8 < ridge < 1e3):
             return np.inf

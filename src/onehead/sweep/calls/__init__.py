@@ -28,17 +28,22 @@ def call_named(name: str, *, own: bool = False) -> Call:
 
     Such a function takes the words as a dict and a seed, and returns a dict of numbers, words and arrays.
     """
+    if not isinstance(name, str):
+        raise InvalidArgument("call", name, "a name such as 'aim.predict', or 'module:function' for one of your own")
     if name in CALLS:
         return CALLS[name]
     if own and ":" in name:
         return _own(name)
-    raise InvalidArgument("call", name, f"one of {', '.join(CALLS)}")
+    raise InvalidArgument("call", name, f"one of {', '.join(CALLS)}", CALLS)
 
 
 @cache
 def _own(name: str) -> Call:
     module, _, function = name.partition(":")
-    run: Callable[[dict[str, Any], int], dict[str, Any]] = getattr(import_module(module), function)
+    try:
+        run: Callable[[dict[str, Any], int], dict[str, Any]] = getattr(import_module(module), function)
+    except (ImportError, AttributeError, ValueError) as failure:
+        raise InvalidArgument("call", name, f"a function that can be imported ({failure})") from None
 
     def prepare(words: dict[str, Any]) -> Ready:
         def solve(seed: int) -> Answer:

@@ -70,10 +70,12 @@ class Call:
         if self.words is None:
             return value
         if name not in self.words:
-            raise InvalidArgument(f"parameter of {self.name}", name, f"one of {', '.join(sorted(self.words))}")
+            known = sorted(self.words)
+            raise InvalidArgument(f"parameter of {self.name}", name, f"one of {', '.join(known)}", known)
         said = self.words[name]
-        if said.choices and not isinstance(value, str):
-            raise InvalidArgument(name, value, f"{' or '.join(said.choices)} in a sweep")
+        if said.choices and not isinstance(value, (str, Problem)):
+            own = "; what is of your own is swept by a function, call='module:function'"
+            raise InvalidArgument(name, value, f"{' or '.join(said.choices)} in a sweep{own}")
         return value.split(",") if said.kind == "numbers" and isinstance(value, str) else value
 
     def key(self, ready: Ready, seed: int | None, repeat: int = 0) -> str:

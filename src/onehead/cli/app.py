@@ -27,7 +27,7 @@ def command(host: str, port: int, store: str | None) -> None:
 
     Example: onehead app --port 8050
     """
-    for package in ("dash", "waitress"):  # before anything is said or loaded
+    for package in ("flask", "waitress"):  # before anything is said or loaded
         if find_spec(package) is None:
             raise MissingExtra(package, "app")
     if store is not None and not Path(store).resolve().parent.is_dir():

@@ -15,8 +15,8 @@ from onehead.problem import Problem
 from onehead.results import Certificate
 
 __all__ = [
-    "KNOWN", "POOL", "POSSIBLE", "SOLVING", "Badge", "Code", "Line", "Number", "Panel", "Picture", "Report", "View", "answer", "badge_of", "failed",
-    "flat", "numbers", "refused", "solved", "span", "worded",
+    "KNOWN", "POOL", "POSSIBLE", "Badge", "Code", "Line", "Number", "Panel", "Picture", "Report", "View", "answer", "badge_of", "failed",
+    "flat", "numbers", "refused", "solved", "span", "waiting", "worded",
 ]  # fmt: skip
 
 # name, symbol, where the value stands in the answer or how to get it from there, meaning
@@ -24,7 +24,12 @@ Line = tuple[str, str, str | Callable[[Any], Any], str]
 
 POSSIBLE = "best possible (known model)"  # the line of the best possible learner
 KNOWN = "by who knows how the data were made"
-SOLVING = "Solving …"  # in place of a sketch that took too long
+SOLVING = "Solving …"
+TRUTHS = {  # what the word of a certificate means
+    "theorem": "Proved: a theorem.",
+    "claim": "Derived by the physicists' replica method and checked against training; not proved.",
+    "measurement": "Measured, not predicted.",
+}
 POOL = ThreadPoolExecutor(4, thread_name_prefix="sketch")  # kernels release the interpreter lock
 
 
@@ -56,7 +61,7 @@ class Code(NamedTuple):
 class Picture:
     """A figure, a sentence under it, and the rows behind it; ``exact`` if it is the library's own answer.
 
-    ``numbers`` are those that only the exact picture knows.
+    ``numbers`` are those that only the exact picture knows; ``refusal`` says why there is nothing to draw.
     """
 
     figure: Figure
@@ -64,6 +69,7 @@ class Picture:
     rows: Sequence[dict[str, Any]] = ()
     numbers: tuple[Number, ...] = ()
     exact: bool = True
+    refusal: str = ""
 
 
 class Report(NamedTuple):
@@ -218,7 +224,7 @@ def badge_of(certificate: Certificate) -> Badge:
         return Badge("approximate", certificate.status, notes)
     if certificate.kind == "conjecture":
         return Badge("conjecture", f"{certificate.status}; a conjecture", notes)
-    return Badge("converged", certificate.status, (*notes, f"Kind of truth: {certificate.kind}."))
+    return Badge("converged", certificate.status, (*notes, TRUTHS[certificate.kind]))
 
 
 def failed(error: OneheadError) -> Report:
@@ -228,7 +234,12 @@ def failed(error: OneheadError) -> Report:
 
 def refused(sentence: str) -> Picture:
     """A picture of which there is nothing but the sentence why."""
-    return Picture(said(sentence), "", exact=False)
+    return Picture(said(sentence), "", exact=False, refusal=sentence)
+
+
+def waiting() -> Picture:
+    """In place of a sketch that took too long."""
+    return Picture(said(SOLVING), "", exact=False)
 
 
 def _sentence(text: str) -> str:

@@ -16,7 +16,6 @@ from onehead.app.views.base import (
     KNOWN,
     POOL,
     POSSIBLE,
-    SOLVING,
     Code,
     Panel,
     Picture,
@@ -27,6 +26,7 @@ from onehead.app.views.base import (
     numbers,
     refused,
     solved,
+    waiting,
 )
 from onehead.app.views.words import code_of
 from onehead.app.work import pause
@@ -99,7 +99,7 @@ def sketch(state: State) -> Picture:
     marks = sketch_marks(state.task, state.learner)
     drawn, caption = head.result(), CAPTION.format(state.task.value)
     if not drawn.dots:
-        return refused(SOLVING)
+        return waiting()
     own = {"alpha": drawn.x} | {name: drawn.column(name) for name in DRAWN}
     beside = {"alpha": other.result().x, "test_error": other.result().column("test_error")} if other else None
     return Picture(_draw(state, own, beside, None, possible.result(), marks, smooth=True), caption, exact=False)
@@ -163,7 +163,7 @@ def _draw(state: State, own: Any, beside: Any, best: Any, possible: Any, marks: 
     if marks is not None:
         for row, (a, text) in enumerate(threshold_marks(state.task, marks, *ends)):
             mark(drawn["layout"], a, text, row=row)
-    return marked(drawn, state["alpha"], ends)
+    return marked(drawn, state["alpha"], ends, by="alpha")
 
 
 def _lines(state: State, own: Any, beside: Any, best: Any, possible: Any, *, smooth: bool) -> list[Figure]:

@@ -10,7 +10,7 @@ from onehead.aim.targets import MarchenkoPastur
 from onehead.aim.task import Learner, Task
 from onehead.app.drawing import Figure, figure, line, points, show
 from onehead.app.state import State
-from onehead.app.views.base import POSSIBLE, SOLVING, Line, Panel, Picture, View, answer, numbers, refused, span, worded
+from onehead.app.views.base import POSSIBLE, Line, Panel, Picture, View, answer, numbers, span, waiting, worded
 from onehead.app.views.words import code_of
 from onehead.app.work import pause
 
@@ -36,7 +36,7 @@ def sketch(state: State) -> Picture:
     drawn = sketch_decays(state.task, state.learner, state["alpha"], decays)
     scan = [(dot.x, dot.test_error) for dot in drawn.dots]
     if not scan:
-        return refused(SOLVING)
+        return waiting()
     caption = "Sketch on a coarse rule; the search for the best λ follows when the knobs rest."
     return Picture(_draw(state, scan, None, smooth=True), caption, exact=False)
 

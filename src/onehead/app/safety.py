@@ -21,7 +21,7 @@ __all__ = [
     "strange",
 ]
 
-BODY_LIMIT = 16 * 1024  # bytes of a question from the page
+BODY_LIMIT = 64 * 1024  # bytes of a question from the page
 SMALLEST = 8
 UPLOAD_LIMIT = 1024 * 1024 * 1024  # bytes of a checkpoint
 UPLOADS_AT_ONCE = 2  # each may take a gigabyte of disk

@@ -238,11 +238,12 @@ def test_symbols_lead_to_their_knobs(page, address):
 
 def test_attention_changes_as_alpha_is_dragged(page, address):
     visit(page, address, "view=head&alpha=0.02&weight_decay=0.3")
+    until(page, EXACT)  # a first sketch in a new corner may not be ready in its time
     flat = page.evaluate("document.getElementById('picture').data[5].z")
     assert all(value == pytest.approx(1 / 8, abs=1e-4) for row in flat for value in row)  # nothing learned: all alike
     teacher = page.evaluate("document.getElementById('picture').data[2].z")
     page.evaluate(DRAG, ["alpha", 80])
-    until(page, DRAWN)
+    until(page, EXACT)
     learned = page.evaluate("document.getElementById('picture').data[5].z")
     assert page.evaluate("document.getElementById('picture').data[2].z") == teacher
 
@@ -309,7 +310,7 @@ def test_a_sample_checkpoint_can_be_looked_at(page, address):
     page.fill("#knob-head", "2")
     page.keyboard.press("Enter")
     until(page, "onehead.machine().key.includes('head=2') && onehead.reported === onehead.asked")
-    assert page.locator('td[data-number="Verdict"]').inner_text() in ("features", "low rank")
+    assert page.locator('td[data-number="Verdict"]').inner_text() == "features"
 
 
 def test_a_dead_server_is_seen_within_three_seconds(browser, tmp_path):

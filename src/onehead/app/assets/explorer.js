@@ -331,6 +331,7 @@
 
   function begin() {
     settings = JSON.parse($("settings").textContent);
+    window.oneheadNote = settings.recorded ? settings.recorded.note : "";
     oneheadDrawing.begin(settings, marked);
     setTheme(K.remember("theme") || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
     setProjector(K.remember("projector") === "1");

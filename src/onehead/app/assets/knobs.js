@@ -26,6 +26,7 @@
     for (const [name, knob] of Object.entries(settings.knobs)) {
       const given = query.get(name);
       values[name] = given === null ? knob.default : knob.kind === "switch" ? given === "1" || given === "true" : given;
+      if (knob.stops) values[name] = nearest(name, values[name]);
     }
   }
 
@@ -225,9 +226,24 @@
     });
   }
 
+  // a recorded page has a few knobs, and each stops where it was recorded
+  function restrict(recorded) {
+    document.querySelectorAll("[data-knob]").forEach((control) => {
+      const name = control.dataset.knob, stops = recorded.stops[name], box = control.closest(".knob");
+      if (!stops) {
+        box.dataset.views = "";
+        return;
+      }
+      Object.assign(settings.knobs[name], { stops: stops, steps: stops.length - 1, low: stops[0], high: stops[stops.length - 1] });
+      $("slide-" + name).max = stops.length - 1;
+    });
+    document.querySelectorAll("#preset, .tours, #csv").forEach((e) => (e.hidden = true));
+  }
+
   function begin(found, whenChanged) {
     settings = found;
     changed = whenChanged;
+    if (settings.recorded) restrict(settings.recorded);
     read(new URLSearchParams(location.search || remember("last") || ""));
     last = snapshot();
     listen();

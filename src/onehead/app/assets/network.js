@@ -27,7 +27,17 @@
     const name = [asked.get("view")].concat(settings.recorded.knobs.map((knob) => asked.get(knob))).join(" ");
     const found = table[kind] && table[kind][name];
     if (!found) return { key: key, refused: "this point was not recorded; start onehead app to solve it." };
-    return Object.assign({}, table.figures[found.drawing] || {}, found, { key: key });
+    const answer = Object.assign({}, table.figures[found.drawing] || {}, found, { key: key });
+    if (found.at) answer.figure = marked(answer.figure, found.at);
+    return answer;
+  }
+
+  // the recorded curve with its line at another place
+  function marked(figure, at) {
+    const shapes = figure.layout.shapes.slice(), last = shapes.length - 1;
+    shapes[last] = Object.assign({}, shapes[last], { x0: at, x1: at });
+    const meta = Object.assign({}, figure.layout.meta, { at: at });
+    return { data: figure.data, layout: Object.assign({}, figure.layout, { shapes: shapes, meta: meta }) };
   }
 
   // the answer to a question, or null if nobody answers

@@ -63,7 +63,8 @@
     else badge("waiting", "", []);
     numbers(seen.numbers);
     if (seen.shown) {
-      say("caption", seen.sentence || seen.shown.caption || "");
+      const note = window.oneheadNote ? " " + oneheadNote : "";
+      say("caption", (seen.sentence || seen.shown.caption || "") + note);
       say("python", seen.shown.python || $("python").textContent);
       say("shell", seen.shown.shell || $("shell").textContent);
     } else say("caption", seen.refusal || "");

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from onehead import aim
+from onehead.aim.task import Learner, Task
 from onehead.app.drawing import Figure, said, show
 from onehead.app.knobs import KNOBS
 from onehead.app.state import State
@@ -16,7 +18,7 @@ from onehead.results import Certificate
 
 __all__ = [
     "KNOWN", "POOL", "POSSIBLE", "Badge", "Code", "Line", "Number", "Panel", "Picture", "Report", "View", "answer", "badge_of", "failed",
-    "flat", "numbers", "refused", "solved", "span", "waiting", "worded",
+    "flat", "numbers", "predicted", "refused", "solved", "span", "waiting", "worded",
 ]  # fmt: skip
 
 # name, symbol, where the value stands in the answer or how to get it from there, meaning
@@ -181,6 +183,16 @@ def worded(state: State, *lines: Line) -> list[Line]:
     """
     words = {**state.values, "value": state.task.value}
     return [(name.format(**words), symbol, key, meaning.format(**words)) for name, symbol, key, meaning in lines]
+
+
+@lru_cache(maxsize=512)
+def _predicted(task: Task, learner: Learner, alpha: float) -> Any:
+    return aim.predict(task, learner, alpha)
+
+
+def predicted(state: State) -> Any:
+    """The library's own answer at the marked point; badge, numbers and pictures of a page share it."""
+    return _predicted(state.task, state.learner, state["alpha"])
 
 
 def span(low: float, high: float) -> str:

@@ -10,7 +10,7 @@ from onehead.aim.targets import MarchenkoPastur
 from onehead.aim.task import Learner, Task
 from onehead.app.drawing import Figure, figure, line, points, show
 from onehead.app.state import State
-from onehead.app.views.base import POSSIBLE, Line, Panel, Picture, View, answer, numbers, span, waiting, worded
+from onehead.app.views.base import POSSIBLE, Line, Panel, Picture, View, answer, numbers, predicted, span, waiting, worded
 from onehead.app.views.words import code_of
 from onehead.app.work import pause
 
@@ -83,7 +83,7 @@ def _draw(state: State, scan: list[tuple[float, float]], best: Any, *, smooth: b
 
 
 report = answer(
-    lambda state: aim.predict(state.task, state.learner, state["alpha"]),
+    predicted,
     ("Test error at the knob", "λ", "test_error", "weight decay {weight_decay}"),
     ("Rank at the knob", "", "rank", RANK),
 )

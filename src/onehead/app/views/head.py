@@ -6,12 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead import aim
 from onehead.aim.targets import MarchenkoPastur
 from onehead.aim.task import Learner, Task
 from onehead.app.drawing import Figure, figure, heatmap, line, points
 from onehead.app.state import State
-from onehead.app.views.base import Line, Panel, Picture, Report, View, badge_of, failed, numbers, waiting, worded
+from onehead.app.views.base import Line, Panel, Picture, Report, View, badge_of, failed, numbers, predicted, waiting, worded
 from onehead.app.views.words import code_of
 from onehead.errors import OneheadError
 
@@ -114,7 +113,7 @@ def sketch(state: State) -> Picture:
 
 def picture(state: State) -> Picture:
     """The drawing from the library's own answer."""
-    point = aim.predict(state.task, state.learner, state["alpha"])
+    point = predicted(state)
     return _picture(state, _law(point), exact=True)
 
 
@@ -205,7 +204,7 @@ def _title(x: float, y: float, text: str) -> Figure:
 def report(state: State) -> Report:
     """The exact numbers of the theory, and those of the drawing beside them."""
     try:
-        point = aim.predict(state.task, state.learner, state["alpha"])
+        point = predicted(state)
     except OneheadError as error:
         return failed(error)
     found, S = _drawn(state, _law(point))

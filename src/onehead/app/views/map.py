@@ -10,7 +10,7 @@ from onehead.aim.task import Learner, Task
 from onehead.app.drawing import Figure, contours, figure, points
 from onehead.app.knobs import KNOBS
 from onehead.app.state import State
-from onehead.app.views.base import POOL, Code, Panel, Picture, View, answer, flat, refused, solved, waiting
+from onehead.app.views.base import POOL, Code, Panel, Picture, View, answer, flat, predicted, refused, solved, waiting
 from onehead.app.views.words import code_of
 from onehead.app.work import pause
 
@@ -92,7 +92,7 @@ def _draw(state: State, axes: list[tuple[str, list[float]]], table: Any) -> Figu
 
 
 report = answer(
-    lambda state: aim.predict(state.task, state.learner, state["alpha"]),
+    predicted,
     ("Test error at the knobs", "", "test_error", "on fresh samples"),
     ("Rank at the knobs", "", "rank", "share of {value}s of S that are not zero"),
     ("Training loss", "", "train_loss", "objective over d² at the minimum"),

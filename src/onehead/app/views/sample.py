@@ -16,15 +16,16 @@ __all__ = ["sample_heads", "write_sample"]
 Array = NDArray[np.float64]
 
 DIM, WIDTH, HEADS = 64, 16, 3  # d, rows of a head, heads in a layer
-RATIOS = (0.5, 1.5, 5.0)  # samples over d² that the heads of the second layer saw
+# features of the task, samples over d², weight decay and noise of the trained heads
+TRAINED = ((4, 0.5, 0.3, 0.2), (3, 2.0, 0.1, 0.2), (2, 1.0, 0.03, 1.0))
 NAMES = "model.layers.{}.self_attn.{}_proj.weight"
 
 
 def write_sample(path: Path) -> None:
-    """Write two layers of heads: random numbers, and heads trained on ever more samples of a task with four features."""
+    """Write two layers of heads: random numbers, and heads trained on tasks with a few features."""
     rng = np.random.default_rng(0)
     random = [(rng.standard_normal((WIDTH, DIM)), rng.standard_normal((WIDTH, DIM))) for _ in range(HEADS)]
-    layers = [random, [_trained(alpha) for alpha in RATIOS]]
+    layers = [random, [_trained(*case) for case in TRAINED]]
     tensors = {
         NAMES.format(number, side): np.concatenate([head[k] for head in layer]).astype("<f4")
         for number, layer in enumerate(layers)
@@ -40,10 +41,10 @@ def write_sample(path: Path) -> None:
     path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(t.tobytes() for t in tensors.values()))
 
 
-def _trained(alpha: float) -> tuple[Array, Array]:
-    """Query and key weights of a head trained on a task with four features: from its map, by its singular vectors."""
-    target = aim.Product(kappa0=4 / DIM)
-    task, learner = aim.Task(target=target, attention="cross", noise=0.2), aim.Learner(width=WIDTH / DIM)
+def _trained(features: int, alpha: float, decay: float, noise: float) -> tuple[Array, Array]:
+    """Query and key weights of a trained head: from its map, by its singular vectors."""
+    task = aim.Task(target=aim.Product(kappa0=features / DIM), attention="cross", noise=noise)
+    learner = aim.Learner(width=WIDTH / DIM, weight_decay=decay)
     run = aim.train(task, learner, dim=DIM, alpha=alpha, seeds=1).runs[0]
     left, values, right = np.linalg.svd(run.map)
     size = np.sqrt(values[:WIDTH])[:, None]

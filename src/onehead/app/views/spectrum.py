@@ -19,6 +19,7 @@ from onehead.app.views.base import (
     badge_of,
     failed,
     numbers,
+    predicted,
     refused,
     span,
     worded,
@@ -75,7 +76,7 @@ def _heights(bulks: list[Bulk]) -> list[float]:
 
 
 def _law(state: State) -> Any:
-    return aim.spectrum(aim.predict(state.task, state.learner, state["alpha"]))
+    return aim.spectrum(predicted(state))
 
 
 def picture(state: State) -> Picture:

@@ -58,6 +58,7 @@ WALK = """(seed) => {
       { kind: "move", key: "k" + any(7), now: now }, { kind: "rest", key: key, now: now }, { kind: "answer", part: part, key: key, value: value },
       { kind: "answer", part: part, key: key, value: value }, { kind: "refuse", key: key, sentence: key }, { kind: "alive" }, { kind: "silent" },
     ][any(7)];
+    const before = state.key;
     state = M.step(state, event);
     if (event.kind === "move" && !keys.includes(event.key)) keys.push(event.key);
     const seen = M.look(state, now);
@@ -69,7 +70,7 @@ WALK = """(seed) => {
     if (seen.word === "exact" && !(seen.shown && seen.shown.exact && state.alive)) wrong.push("exact");
     if (!state.alive && (seen.word !== "no connection" || seen.badge)) wrong.push("dead");
     if (seen.seconds < 0) wrong.push("seconds");
-    if (event.kind === "move" && (seen.badge || seen.numbers || seen.shown)) wrong.push("moved");
+    if (event.kind === "move" && before !== mine && (seen.badge || seen.numbers || seen.shown)) wrong.push("moved");
   }
   return wrong;
 }"""

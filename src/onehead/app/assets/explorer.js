@@ -90,7 +90,9 @@
   function heard(alive) {
     if (!state || alive === state.alive) return;
     tell({ kind: alive ? "alive" : "silent" });
-    if (alive && !(state.picture && state.report)) ask();
+    if (!alive) return;
+    if (!state.sketch) sketch(); // what was lost is asked again
+    else if (!state.report || !state.picture) solve(state.report ? "picture" : "report");
   }
 
   // ---- what belongs to a view

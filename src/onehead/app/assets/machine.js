@@ -14,7 +14,7 @@
   function step(state, event) {
     switch (event.kind) {
       case "move":
-        return Object.assign(fresh(event.key, event.now), { alive: state.alive });
+        return event.key === state.key ? state : Object.assign(fresh(event.key, event.now), { alive: state.alive });
       case "rest":
         return event.key === state.key ? Object.assign({}, state, { rested: event.now }) : state;
       case "answer": {

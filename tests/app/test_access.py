@@ -3,10 +3,9 @@
 from pathlib import Path
 
 import pytest
+import tests.support
 from tests.support.browser import chromium, needs_chromium, quiet_page
 from tests.support.explorer import running_server, until
-
-import tests.support
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = needs_chromium
@@ -43,7 +42,9 @@ def test_an_engine_finds_nothing_serious(page, address):
         page.set_viewport_size({"width": 390, "height": 844} if i % 3 == 2 else {"width": 1280, "height": 860})
         page.goto(f"{address}/?{query}")
         until(page, DRAWN)
-        page.evaluate(f"document.documentElement.dataset.theme !== '{'dark' if i % 2 else 'light'}' && document.getElementById('theme').click()")
+        page.evaluate(
+            f"document.documentElement.dataset.theme !== '{'dark' if i % 2 else 'light'}' && document.getElementById('theme').click()"
+        )
         if query == "view=curve":
             page.click("[data-tour='0']")
         until(page, "onehead.reported === onehead.asked")
@@ -55,7 +56,10 @@ def test_every_picture_says_what_it_shows(page, address):
     for query, words in (
         ("view=curve", ("error against sample ratio", "test error (factorised): from", "best possible")),
         ("view=spectrum", ("density against eigenvalue", "zero eigenvalues")),
-        ("view=head", ("map of the teacher: 24 by 24 cells", "attention of the learner: 8 by 8 cells", "Drawn, not trained")),
+        (
+            "view=head",
+            ("map of the teacher: 24 by 24 cells", "attention of the learner: 8 by 8 cells", "Drawn, not trained"),
+        ),
     ):
         page.goto(f"{address}/?{query}")
         until(page, DRAWN)
@@ -73,7 +77,9 @@ def test_a_keyboard_reaches_everything_in_the_order_of_the_page(page, address):
     for _ in range(60):
         page.keyboard.press("Tab")
         order.append(page.evaluate("document.activeElement.id || document.activeElement.className"))
-    places = [order.index(name) for name in ("reset", "tab-curve", "grip", "train", "slide-alpha", "slide-weight_decay")]
+    places = [
+        order.index(name) for name in ("reset", "tab-curve", "grip", "train", "slide-alpha", "slide-weight_decay")
+    ]
     assert places == sorted(places)
 
 

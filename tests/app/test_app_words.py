@@ -100,7 +100,14 @@ def test_a_link_of_an_older_version_opens(view):
     raw = dict(parse_qsl(LINK))
     state, wrong = read_state({"view": view} | raw)
     assert wrong == {}
-    later = {"attention": "tied", "mask": "none", "labels": "soft", "map_x": "alpha", "map_y": "weight_decay", "map_of": "test_error"}
+    later = {
+        "attention": "tied",
+        "mask": "none",
+        "labels": "soft",
+        "map_x": "alpha",
+        "map_y": "weight_decay",
+        "map_of": "test_error",
+    }
     found = dict(parse_qsl(state.query()))
     assert {name: value for name, value in found.items() if name not in later} == {"view": view} | raw
     assert all(found.get(name, value) == value for name, value in later.items())

@@ -80,7 +80,9 @@ def test_each_view_renders_in_both_themes_and_widths(page, address):
         assert box["width"] > 250
         assert box["height"] > 250
         page.click("#theme")
-        assert page.get_attribute("html", "data-theme") == ("light" if i % 2 else "dark")  # it is kept from page to page
+        assert page.get_attribute("html", "data-theme") == (
+            "light" if i % 2 else "dark"
+        )  # it is kept from page to page
         if title != "Checkpoint":
             # a sketch that is not ready in its time says so, and the exact picture follows
             until(page, "document.querySelectorAll('#picture .trace, #picture .hm, #picture .contour').length > 0")

@@ -85,7 +85,10 @@ def test_it_opens_from_a_file_without_any_request(written):
 def test_bad_addresses_and_folders_get_one_line(tmp_path):
     (tmp_path / "file").write_text("x")
     for words, sentence in (
-        (("app", "export", str(tmp_path), "--base", "example.org"), "onehead: --base must be an address that begins with"),
+        (
+            ("app", "export", str(tmp_path), "--base", "example.org"),
+            "onehead: --base must be an address that begins with",
+        ),
         (("app", "export", str(tmp_path / "file")), "onehead: FOLDER must be"),
         (("app", "--base", "javascript:alert(1)"), "onehead: --base must be an address that begins with"),
     ):

@@ -48,7 +48,9 @@ def test_the_page_names_no_other_machine(client):
     page = client.get("/").get_data(as_text=True)
     assert "http://" not in page
     papers = re.findall(r'<a href="(https://[^"]*)" target="_blank" rel="noopener noreferrer">', page)
-    assert len(papers) == 2 and all(link.startswith("https://arxiv.org/abs/") for link in papers)  # links, fetched by nobody
+    assert len(papers) == 2 and all(
+        link.startswith("https://arxiv.org/abs/") for link in papers
+    )  # links, fetched by nobody
     assert page.count("https://") == len(papers)
 
 

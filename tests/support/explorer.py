@@ -103,7 +103,9 @@ def fuzz_request(rng: random.Random) -> tuple[str, str, bytes, dict[str, str]]:
         body["do"] = rng.choice(["look", "cancel", "explode", None, 5])
     if kind == "shape":
         part = rng.choice(["key", "page", "first", "do", "x"])
-        body[part] = rng.choice([None, 1, "view=curve", [], {}, [[]], [None], "x" * 1000, "x" * 9000, [{"id": {"a": 1}}]])
+        body[part] = rng.choice(
+            [None, 1, "view=curve", [], {}, [[]], [None], "x" * 1000, "x" * 9000, [{"id": {"a": 1}}]]
+        )
     headers = {"Content-Type": "application/json"}
     if kind == "headers":
         headers |= rng.choice(

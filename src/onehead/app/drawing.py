@@ -6,7 +6,20 @@ from html import escape
 from textwrap import wrap
 from typing import Any
 
-__all__ = ["PAINTS", "Figure", "contours", "described", "figure", "heatmap", "line", "mark", "marked", "points", "said", "show"]
+__all__ = [
+    "PAINTS",
+    "Figure",
+    "contours",
+    "described",
+    "figure",
+    "heatmap",
+    "line",
+    "mark",
+    "marked",
+    "points",
+    "said",
+    "show",
+]
 
 Figure = dict[str, Any]
 
@@ -108,7 +121,16 @@ def contours(x: Sequence[float], y: Sequence[float], z: Any, name: str, hover: s
     scale = [[0.0, "@theory"], [1.0, "@pale"]]
     lines = {"showlabels": True, "coloring": "heatmap", "labelfont": {"size": 10, "color": "@ink"}}
     bar = {"title": {"text": name}, "thickness": 12}
-    found = {"type": "contour", "name": name, "x": x, "y": y, "z": z, "colorscale": scale, "colorbar": bar, "contours": lines}
+    found = {
+        "type": "contour",
+        "name": name,
+        "x": x,
+        "y": y,
+        "z": z,
+        "colorscale": scale,
+        "colorbar": bar,
+        "contours": lines,
+    }
     return {**found, "line": {"width": 0.7, "color": "@ink"}, "ncontours": 12, "hovertemplate": hover, **more}
 
 

@@ -26,9 +26,7 @@ from onehead.results import plain
 __all__ = ["GRID", "Grid", "export"]
 
 CHECKED = 3  # gaps of a curve that are looked into: those where it bends most
-POLICY = (
-    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; font-src data:; img-src data: blob:"  # asks nobody
-)
+POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; font-src data:; img-src data: blob:"  # asks nobody
 CARD = (1200, 630)  # pixels
 
 
@@ -55,7 +53,9 @@ class Grid:
 GRID = Grid()
 
 
-def export(folder: Path, *, base: str = "", grid: Grid = GRID, progress: Callable[[], None] | None = None) -> dict[str, Any]:
+def export(
+    folder: Path, *, base: str = "", grid: Grid = GRID, progress: Callable[[], None] | None = None
+) -> dict[str, Any]:
     """Write ``index.html`` and ``card.png`` into a folder; what was recorded, and how far the lines between solved points are off."""
     table, error = _record(grid, progress or (lambda: None))
     page = _page(grid, table, error, base)
@@ -194,7 +194,6 @@ def _inlined(path: Path) -> str:
 
 def _card() -> bytes:
     """A picture for those who share the page: the learning curve of the default head."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     task, learner = aim.Task(), aim.Learner()
@@ -212,7 +211,5 @@ def _card() -> bytes:
     figure.text(0.09, 0.86, "onehead", fontsize=40, fontweight="bold", color="#22262c")
     figure.text(0.09, 0.775, "One attention head, solved exactly", fontsize=22, color="#5c636d")
     written = io.BytesIO()
-    FigureCanvasAgg(figure).print_png(written)
+    figure.savefig(written, format="png")
     return written.getvalue()
-
-

@@ -64,7 +64,9 @@ class Page(Problem):
     )
     map_x: MapWord = word("alpha", "", "The word across.", label="Across")
     map_y: MapWord = word("weight_decay", "", "The word upwards.", label="Upwards")
-    map_of: Literal["test_error", "rank", "train_loss"] = word("test_error", "", "What the colours say.", label="Colours")
+    map_of: Literal["test_error", "rank", "train_loss"] = word(
+        "test_error", "", "What the colours say.", label="Colours"
+    )
     samples: float = word(
         5000.0, "n", "Training sequences; the marked point.", ge=1.0, le=1e9, slider=Slider(100.0, 1e6, log=True)
     )

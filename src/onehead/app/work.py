@@ -84,10 +84,7 @@ def _serve(pipe: Any) -> None:
         number, job, argument = question
         answer: Any
         try:
-            if job in files:
-                answer = files[job](*argument)
-            else:
-                answer = getattr(VIEWS[argument[0]], job)(State(*argument))
+            answer = files[job](*argument) if job in files else getattr(VIEWS[argument[0]], job)(State(*argument))
         except Exception as error:  # a bug in one view must not end the others
             answer = _portable(error)
         with suppress(BrokenPipeError):

@@ -10,7 +10,19 @@ from onehead.aim.targets import MarchenkoPastur
 from onehead.aim.task import Learner, Task
 from onehead.app.drawing import Figure, figure, line, points, show
 from onehead.app.state import State
-from onehead.app.views.base import POSSIBLE, Line, Panel, Picture, View, answer, numbers, predicted, span, waiting, worded
+from onehead.app.views.base import (
+    POSSIBLE,
+    Line,
+    Panel,
+    Picture,
+    View,
+    answer,
+    numbers,
+    predicted,
+    span,
+    waiting,
+    worded,
+)
 from onehead.app.views.words import code_of
 from onehead.app.work import pause
 

@@ -70,7 +70,9 @@ def _draw(state: State, rows: list[dict[str, Any]], low: float | None, high: flo
         line(x, [row["test_error_amp"] for row in rows], "message passing", dash="solid"),
     ]
     ends = {"range": [float(np.log10(x[0])), float(np.log10(x[-1]))]}
-    drawn = figure(data, x="samples over dimension, α", y="test error", log_x=True, xaxis=ends, yaxis={"rangemode": "tozero"})
+    drawn = figure(
+        data, x="samples over dimension, α", y="test error", log_x=True, xaxis=ends, yaxis={"rangemode": "tozero"}
+    )
     if low is not None and high is not None:
         band = {"type": "rect", "x0": low, "x1": high, "y0": 0.0, "y1": 1.0, "yref": "paper"}
         drawn["layout"]["shapes"] = [{**band, "fillcolor": "@fill", "line": {"width": 0}, "layer": "below"}]

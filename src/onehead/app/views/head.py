@@ -10,7 +10,19 @@ from onehead.aim.targets import MarchenkoPastur
 from onehead.aim.task import Learner, Task
 from onehead.app.drawing import Figure, figure, heatmap, line, points
 from onehead.app.state import State
-from onehead.app.views.base import Line, Panel, Picture, Report, View, badge_of, failed, numbers, predicted, waiting, worded
+from onehead.app.views.base import (
+    Line,
+    Panel,
+    Picture,
+    Report,
+    View,
+    badge_of,
+    failed,
+    numbers,
+    predicted,
+    waiting,
+    worded,
+)
 from onehead.app.views.words import code_of
 from onehead.errors import OneheadError
 
@@ -37,7 +49,7 @@ LINES: tuple[Line, ...] = (
 
 
 class Law(NamedTuple):
-    """How a trained map follows from its target: {value}s slope (x - threshold) for x > cut, of the target with noise of variance
+    """How a trained map follows from its target: its values are slope (x - threshold) for x > cut, of the target with noise of variance
     ``spread``; an ``empty`` one has learned nothing.
     """
 
@@ -91,12 +103,13 @@ def _attention(task: Task, S: Array, beta: float, found: Scene) -> Array:
     from onehead.aim.training.data import labels  # noqa: PLC0415
 
     long = task.changed(tokens=len(found.tokens))
-    return labels(S, found.tokens, beta, None, keys=found.keys, columns=long.columns)[0]
+    return np.asarray(labels(S, found.tokens, beta, None, keys=found.keys, columns=long.columns)[0])
 
 
-def _values(task: Task, S: Array) -> Array:
+def _values(task: Task, S: Array) -> list[float]:
+    """Eigenvalues, or singular values, the largest first."""
     found = np.linalg.eigvalsh(S) if task.tied else np.linalg.svd(S, compute_uv=False)
-    return np.sort(found)[::-1]
+    return sorted(found.tolist(), reverse=True)
 
 
 def sketch(state: State) -> Picture:
@@ -162,17 +175,28 @@ def _draw(state: State, target: Array, S: Array, teacher: Array, learned: Array)
                 hovertemplate="token %{y} attends to token %{x}: %{z:.1%}<extra></extra>",
             ),
         ]  # fmt: skip
-    data.append(points(ranks, values[1], "values of the learner", size=6, colour="@theory", xaxis="x5", yaxis="y5", showlegend=False))
+    data.append(
+        points(
+            ranks,
+            values[1],
+            "values of the learner",
+            size=6,
+            colour="@theory",
+            xaxis="x5",
+            yaxis="y5",
+            showlegend=False,
+        )
+    )
     drawn = figure(data, x="", y="", **_axes(values))
     drawn["layout"]["annotations"] = [_title(*title) for title in _titles(state)]
     drawn["layout"]["margin"] = {"l": 40, "r": 10, "t": 30, "b": 30}
     return drawn
 
 
-def _axes(values: tuple[Array, Array]) -> dict[str, Any]:
+def _axes(values: tuple[list[float], list[float]]) -> dict[str, Any]:
     """Three columns and two rows; tables have their first row on top."""
     columns, rows = ([0.0, 0.27], [0.37, 0.62], [0.73, 1.0]), ([0.56, 1.0], [0.0, 0.44])
-    low, high = min(0.0, *(float(v.min()) for v in values)), max(float(v.max()) for v in values)
+    low, high = min(0.0, *map(min, values)), max(map(max, values))
     span = [low - 0.06 * (high - low), high + 0.06 * (high - low)]
     found: dict[str, Any] = {}
     for row, up in enumerate(rows):
@@ -180,7 +204,13 @@ def _axes(values: tuple[Array, Array]) -> dict[str, Any]:
             n = 3 * row + column + 1
             end = str(n) if n > 1 else ""
             table = column != 1
-            plain = {"showgrid": not table, "ticks": "", "zeroline": not table, "gridcolor": "@grid", "zerolinecolor": "@grey"}
+            plain = {
+                "showgrid": not table,
+                "ticks": "",
+                "zeroline": not table,
+                "gridcolor": "@grid",
+                "zerolinecolor": "@grey",
+            }
             hidden = {"showticklabels": column != 0, "title": {"text": ""}, "linecolor": "@grey", "automargin": False}
             found[f"xaxis{end}"] = {**plain, **hidden, "domain": across, "anchor": f"y{end}", "tickfont": {"size": 10}}
             found[f"yaxis{end}"] = {**plain, **hidden, "domain": up, "anchor": f"x{end}", "tickfont": {"size": 10}}

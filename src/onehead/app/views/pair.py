@@ -17,7 +17,13 @@ from onehead.app.work import pause
 __all__ = ["VIEW"]
 
 QUICK, EXACT = (6, 4), (11, 7)
-ENDS = {"alpha": (0.05, 4.0), "weight_decay": (1e-3, 1.0), "noise": (0.01, 2.0), "kappa0": (0.05, 2.0), "width": (0.1, 1.0)}
+ENDS = {
+    "alpha": (0.05, 4.0),
+    "weight_decay": (1e-3, 1.0),
+    "noise": (0.01, 2.0),
+    "kappa0": (0.05, 2.0),
+    "width": (0.1, 1.0),
+}
 SAME = "the two axes of a map must be different words; choose another one for one of them."
 
 
@@ -73,7 +79,9 @@ def picture(state: State) -> Picture:
     alpha = None if "alpha" in (x[0], y[0]) else state["alpha"]
     found = aim.map(state.task, state.learner, alpha, x=x, y=y, of=state["map_of"], progress=pause)
     table = [[None if not np.isfinite(v) else float(v) for v in row] for row in found.grid(state["map_of"])]
-    caption = solved(len(found.cells), len(found.failures), "cells") + " Colours between their centres are interpolated."
+    caption = (
+        solved(len(found.cells), len(found.failures), "cells") + " Colours between their centres are interpolated."
+    )
     return Picture(_draw(state, [x, y], table), caption, [flat(row) for row in found.to_rows()])
 
 

@@ -124,6 +124,16 @@ def test_the_zero_of_a_penalty_may_be_typed_either_way():
         assert (state["weight_decay"], state["ridge"]) == ("0+", 0.0)
 
 
+def test_a_weight_decay_may_be_said_by_the_dimension_of_the_target():
+    state, wrong = read_state({"view": "scaling", "weight_decay": "1/d", "dim": "50"})
+    assert (wrong, state["weight_decay"], state.moved) == ({}, 0.02, {"weight_decay": 0.02})
+    state, wrong = read_state({"view": "scaling", "weight_decay": "sqrt(d)"})
+    assert (wrong, state["weight_decay"]) == ({}, 10.0)
+    for view, typed, dim in (("curve", "1/d", "50"), ("scaling", "1/d", "x"), ("scaling", "3/d", "50")):
+        state, wrong = read_state({"view": view, "weight_decay": typed, "dim": dim})
+        assert wrong["weight_decay"].startswith("weight_decay must be a number") and state["weight_decay"] == 0.01
+
+
 def test_knobs_say_what_declarations_say():
     for problem in (
         aim.MarchenkoPastur,

@@ -280,6 +280,12 @@ def test_a_dropped_file_shows_its_heads(page, address, tmp_path):
     assert page.inner_text("#file-says") == "model.safetensors: 144 heads in 12 layers."
     until(page, REPORTED)
     assert number(page, "Rank") == f"{32 / 384:.5g}"  # Gaussian weights: every value the shape allows is there
+    page.fill("#knob-heads", "6")  # another number of heads: the file is read again
+    page.keyboard.press("Enter")
+    until(page, "document.getElementById('file-says').textContent === 'model.safetensors: 72 heads in 12 layers.'")
+    page.fill("#knob-heads", "0")
+    page.keyboard.press("Enter")
+    until(page, "document.getElementById('file-says').textContent.includes('the knob “Query heads” must be given')")
     (tmp_path / "bad.safetensors").write_bytes(b"\xff" * 64)
     page.set_input_files("#file", str(tmp_path / "bad.safetensors"))
     until(page, 'document.getElementById("file-says").textContent.startsWith("cannot read")')

@@ -30,7 +30,7 @@ def drawn(words, alpha):
     return point, found, drawn_map(state.task, state.learner, law, found.target, found.noise)
 
 
-@pytest.mark.parametrize(("words", "alpha"), HEADS, ids=lambda value: str(value))
+@pytest.mark.parametrize(("words", "alpha"), HEADS, ids=str)
 def test_the_drawn_map_has_the_overlaps_of_the_theory(words, alpha):
     point, found, S = drawn(words, alpha)
     # of one matrix of d = 400: fluctuations of traces are of the order 1/d, and of the target's norm 1/sqrt(kappa0) / d

@@ -72,11 +72,14 @@ def line(
     width: float = 2.2,
     panel: str = "",
     smooth: bool = False,
+    dots: bool = False,
     **more: Any,
 ) -> Figure:
-    """A curve; values that are not finite are gaps."""
+    """A curve; values that are not finite are gaps. ``smooth`` bends it between its points, ``dots`` also shows them."""
     trace = _trace("lines", x, y, name, line={"color": colour, "dash": dash, "width": width}, **more)
-    if smooth:
+    if dots:
+        trace |= {"mode": "lines+markers", "marker": {"color": colour, "size": 5}}
+    if smooth or dots:
         trace["line"] |= {"shape": "spline", "smoothing": 0.6}
     if panel:
         trace["yaxis"] = panel

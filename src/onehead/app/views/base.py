@@ -17,7 +17,7 @@ from onehead.problem import Problem
 from onehead.results import Certificate
 
 __all__ = [
-    "KNOWN", "POOL", "POSSIBLE", "Badge", "Code", "Line", "Number", "Panel", "Picture", "Report", "View", "answer", "badge_of", "failed",
+    "DOTS", "KNOWN", "POOL", "POSSIBLE", "Badge", "Code", "Line", "Number", "Panel", "Picture", "Report", "View", "answer", "badge_of", "failed",
     "flat", "numbers", "predicted", "refused", "solved", "span", "waiting", "worded",
 ]  # fmt: skip
 
@@ -25,6 +25,7 @@ __all__ = [
 Line = tuple[str, str, str | Callable[[Any], Any], str]
 
 POSSIBLE = "best possible (known model)"  # the line of the best possible learner
+DOTS = "Dots are solved; the line between them is bent by eye."
 KNOWN = "by who knows how the data were made"
 SOLVING = "Solving …"
 TRUTHS = {  # what the word of a certificate means

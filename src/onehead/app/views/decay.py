@@ -11,6 +11,7 @@ from onehead.aim.task import Learner, Task
 from onehead.app.drawing import Figure, figure, line, points, show
 from onehead.app.state import State
 from onehead.app.views.base import (
+    DOTS,
     POSSIBLE,
     Line,
     Panel,
@@ -64,14 +65,14 @@ def picture(state: State) -> Picture:
     best = aim.tune(state.task, state.learner, state["alpha"], progress=pause)
     scan = [(decay, error) for decay, error in best.scan if decay > 0.0]
     rows = tuple({"weight_decay": decay, "test_error": error} for decay, error in best.scan)
-    caption = f"{best.certificate.status[:1].upper()}{best.certificate.status[1:]}."
+    caption = f"{best.certificate.status[:1].upper()}{best.certificate.status[1:]}. {DOTS}"
     return Picture(_draw(state, scan, best, smooth=False), caption, rows, numbers(best, *worded(state, *BEST)))
 
 
 def _draw(state: State, scan: list[tuple[float, float]], best: Any, *, smooth: bool) -> Figure:
     """Test error against λ; the best as a star, the limit 0+ as a line, the knob's own λ as an open circle."""
     x, y = [decay for decay, _ in scan], [error for _, error in scan]
-    data = [line(x, y, "test error", smooth=smooth)]
+    data = [line(x, y, "test error", smooth=smooth, dots=not smooth)]
     if best is not None:
         limit = dict(best.scan).get(0.0)
         if limit is not None and x:

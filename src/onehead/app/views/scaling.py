@@ -9,7 +9,7 @@ from onehead.aim.targets import PowerLaw
 from onehead.aim.task import Learner, Task
 from onehead.app.drawing import Figure, contours, figure, line, marked, points
 from onehead.app.state import State
-from onehead.app.views.base import Code, Panel, Picture, View, answer, flat, solved, waiting
+from onehead.app.views.base import DOTS, Code, Panel, Picture, View, answer, flat, solved, waiting
 from onehead.app.views.words import code_of
 from onehead.app.work import pause
 from onehead.errors import OneheadError
@@ -57,8 +57,10 @@ def _excess_sketch(state: State) -> Picture:
 
 def _excess_figure(state: State, samples: list[float], excess: Any, slope: Any, *, smooth: bool) -> Figure:
     data = [
-        line(samples, excess, "excess error", smooth=smooth),
-        line(samples, slope, "local exponent", colour="@second", panel="y2", smooth=smooth, showlegend=False),
+        line(samples, excess, "excess error", smooth=smooth, dots=not smooth),
+        line(
+            samples, slope, "local exponent", colour="@second", panel="y2", smooth=smooth, dots=not smooth, showlegend=False
+        ),
     ]
     drawn = figure(
         data,
@@ -81,7 +83,7 @@ def _excess_picture(state: State) -> Picture:
     law = _law(state, _samples(state, EXACT))
     samples = law.column("samples").tolist()
     drawn = _excess_figure(state, samples, law.column("excess_error"), law.column("local_exponent"), smooth=False)
-    return _exact(drawn, law)
+    return _exact(drawn, law, more=f" {DOTS}")
 
 
 def _exact(drawn: Figure, found: Any, what: str = "points", more: str = "") -> Picture:

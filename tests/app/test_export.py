@@ -13,6 +13,7 @@ from tests.support.programs import program
 
 from onehead import aim
 from onehead.app.export import Grid, export
+from onehead.app.page import index_page
 
 SMALL = Grid(stops={"alpha": (0.1, 0.5, 1.0), "kappa0": (0.5,), "noise": (0.5,), "weight_decay": (0.03, 0.1)})
 DRAWN = "window.onehead && onehead.drawn > 0 && onehead.drawn === onehead.asked"
@@ -46,6 +47,9 @@ def test_what_is_recorded_is_the_library_s(written):
         assert abs(line - true) / true <= told["interpolation_error"] + 1e-4
     assert 0.0 < told["interpolation_error"] < 0.02
     assert (folder / "card.png").read_bytes().startswith(b"\x89PNG")
+    # links of the page lead to where it will be found, and so does the picture of those who share it
+    assert '"base": "https://example.org/onehead/"' in page and 'content="https://example.org/onehead/card.png"' in page
+    assert '"base": "https://example.org/x"' in index_page(base="https://example.org/x")
 
 
 @needs_chromium

@@ -92,7 +92,7 @@ def test_a_refusal_of_the_library_is_the_picture(client):
     _, told = ask(client, "report", **head)
     assert told["badge"][:2] == ["failed", sentence]
     _, told = ask(client, "picture", **head)
-    assert told["sentence"] == sentence
+    assert told["sentence"] == told["instead"]["refusal"] == sentence and told["instead"]["empty"]
 
 
 def test_knobs_that_made_room_are_told(client):

@@ -91,7 +91,9 @@ class Answers:
         except (Stopped, Wrong):
             return told | {"stopped": True}
         except OneheadError as error:
-            return told | {"sentence": str(error)}
+            state, _ = self.read(question["key"])
+            instead = refused(str(error))
+            return told | {"sentence": str(error), "instead": drawn(state, instead, instead.figure)}
         return told | self._picture(state, found) | {"numbers": told_numbers(found.numbers)}
 
     def train(self, question: Question) -> Told:
@@ -191,6 +193,7 @@ def drawn(state: State, picture: Picture, figure: dict[str, Any]) -> Told:
         "caption": picture.caption,
         "exact": picture.exact,
         "refusal": picture.refusal,
+        "empty": not figure["data"],
         "alt": described(figure, picture.caption),
     }
 

@@ -146,11 +146,11 @@ def _tags(tags: Mapping[str, str]) -> str:
 
 def index_page(*, base: str = "", tags: Mapping[str, str] | None = None) -> str:
     """The page that the server sends; ``base`` is where "Copy link" points to, ``tags`` tell versions of a file apart."""
-    return filled(_tags(tags or {}), _settings(base, None))
+    return filled(_tags(tags or {}), base=base)
 
 
-def filled(files: str, settings: str = "", *, base: str = "", recorded: Mapping[str, Any] | None = None) -> str:
-    """The page with its styles and scripts, and what they have to know."""
+def filled(files: str, *, base: str = "", recorded: Mapping[str, Any] | None = None) -> str:
+    """The page with its styles and scripts; ``recorded`` says what there is, where no server answers."""
     presets = "".join(f'<option value="{i}">{escape(preset.name)}</option>' for i, preset in enumerate(PRESETS))
     shown = [view for view in VIEWS.values() if recorded is None or view.name in recorded["views"]]
     tabs = "".join(
@@ -231,6 +231,6 @@ def filled(files: str, settings: str = "", *, base: str = "", recorded: Mapping[
 <p class="count" id="tour-count"></p><h2 id="tour-title" tabindex="-1"></h2><p id="tour-text" aria-live="polite"></p>
 <div class="row"><button type="button" id="tour-back">Back</button><button type="button" id="tour-next" class="main">Next</button>
 <button type="button" id="tour-leave">Leave</button></div></section>
-<script id="settings" type="application/json">{settings or _settings(base, recorded)}</script>
+<script id="settings" type="application/json">{_settings(base, recorded)}</script>
 </body>
 </html>"""

@@ -21,7 +21,7 @@ from onehead.numerics.parallel import cores
 
 __all__ = ["BEYOND", "INSIDE", "LIMITS", "Stopped", "Workers", "end", "pause", "start"]
 
-LIMITS = {"report": 20.0, "picture": 45.0, "checkpoint": 120.0, "sample": 120.0}  # seconds from question to answer
+LIMITS = {"report": 30.0, "picture": 90.0, "checkpoint": 120.0, "sample": 120.0}  # seconds from question to answer
 KEPT = 400  # answers
 GRACE = 1.0  # seconds in which work that nobody waits for may come to its next pause
 NICE = 10  # of 19: the server's own sketches come first, whatever is solved beside them

@@ -80,12 +80,13 @@ def _serve(host: str, port: int, store: str | None, base: str) -> None:
 @click.argument("folder", metavar="FOLDER")
 @click.option("--base", default="", metavar="URL", help="Address under which the folder will be found.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON and nothing else.")
-def export_page(folder: str, base: str, as_json: bool) -> None:
+@click.pass_context
+def export_page(ctx: click.Context, folder: str, base: str, as_json: bool) -> None:
     """Write the explorer as one file that works without a server, recorded over a grid of knobs, in a few minutes.
 
     Example: onehead app export page --base https://example.org/onehead/
     """
-    base = _address(base)
+    base = _address(base or (ctx.parent.params["base"] if ctx.parent else ""))
     place = check_folder("FOLDER", folder)
     if place.is_dir():
         for name in ("index.html", "card.png"):

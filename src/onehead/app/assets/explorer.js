@@ -80,6 +80,8 @@
       tell({ kind: "refuse", key: mine, sentence: answer.refused });
       return;
     }
+    // where there is not even a sketch, the sentence stands in its place
+    if (answer.instead && state.sketch && state.sketch.empty) Object.assign(answer, answer.instead);
     tell({ kind: "answer", part: kind, key: answer.key, value: answer });
     if (kind === "report") {
       seen.reported = n;

@@ -17,6 +17,7 @@ from onehead.app.work import pause
 __all__ = ["VIEW"]
 
 QUICK, EXACT = (6, 4), (11, 7)
+PATIENCE = 0.06  # seconds for one line of a sketch
 ENDS = {
     "alpha": (0.05, 4.0),
     "weight_decay": (1e-3, 1.0),
@@ -57,7 +58,7 @@ def sketch(state: State) -> Picture:
     def chain(value: float) -> dict[float, float]:
         own = state.changed(**{other: value})
         if along == "alpha":
-            drawn = sketch_ratios(own.task, own.learner, places, full=False, patience=0.12)
+            drawn = sketch_ratios(own.task, own.learner, places, full=False, patience=PATIENCE)
         else:
             drawn = sketch_decays(own.task, own.learner, own["alpha"], places)
         return {dot.x: getattr(dot, state["map_of"]) for dot in drawn.dots}

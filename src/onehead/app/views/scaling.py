@@ -59,7 +59,14 @@ def _excess_figure(state: State, samples: list[float], excess: Any, slope: Any, 
     data = [
         line(samples, excess, "excess error", smooth=smooth, dots=not smooth),
         line(
-            samples, slope, "local exponent", colour="@second", panel="y2", smooth=smooth, dots=not smooth, showlegend=False
+            samples,
+            slope,
+            "local exponent",
+            colour="@second",
+            panel="y2",
+            smooth=smooth,
+            dots=not smooth,
+            showlegend=False,
         ),
     ]
     drawn = figure(

@@ -28,6 +28,7 @@ ALONE = {  # single pictures of the documentation: query, theme, width
     "hard-light": (PAGES[7], "light", 1280),
     "checkpoint-dark": ("view=checkpoint&layer=1&head=1", "dark", 1280),
     "narrow": ("view=curve", "light", 390),
+    "training-light": ("view=curve&train_dim=40&train_points=5&train_seeds=3", "light", 1280),
 }
 
 
@@ -40,6 +41,9 @@ def shot(page: Any, address: str, query: str, *, projected: bool = False) -> byt
     if query.startswith("view=checkpoint"):
         page.click("#sample")
         until(page, "onehead.machine().key.includes('file=')", 120.0)
+    if "train_dim" in query:
+        page.click("#train")
+        until(page, "onehead.trained && onehead.trained.total > 0 && !onehead.trained.running", 240.0)
     until(page, "onehead.machine().word !== 'drawing' && onehead.exact === onehead.asked", 90.0)
     page.wait_for_timeout(700)
     taken: bytes = page.screenshot()
@@ -58,7 +62,7 @@ def sheet(pictures: list[bytes], width: int, height: int, columns: int, shown: i
     figure.subplots_adjust(0, 0, 1, 1, 0.01, 0.01)
     drawn = io.BytesIO()
     figure.savefig(drawn, dpi=100)
-    return Image.open(drawn).convert("RGB").quantize(64)
+    return Image.open(drawn).convert("RGB").quantize(256, kmeans=1)
 
 
 def main() -> None:
@@ -68,7 +72,7 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         for name, (query, theme, width) in ALONE.items():
             context = browser.new_context(viewport={"width": width, "height": 860}, color_scheme=theme)
-            few = Image.open(io.BytesIO(shot(context.new_page(), address, query))).convert("RGB").quantize(128)
+            few = Image.open(io.BytesIO(shot(context.new_page(), address, query))).convert("RGB").quantize(256, kmeans=1)
             few.save(out / f"explorer-{name}.png", optimize=True)
             context.close()
         for size, (width, height, columns, shown) in SIZES.items():

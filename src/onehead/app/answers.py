@@ -26,7 +26,7 @@ __all__ = ["Answers", "Wrong", "drawn", "told_numbers"]
 KEPT_FILES = 8  # surveys of dropped files kept in memory, the files themselves never
 SKETCHES = threading.BoundedSemaphore(6)  # at once: more would only slow each other down
 MARKED = ("alpha", "samples")  # knobs that move a line in the picture and leave its axes alone
-SAMPLE = "a random and a trained head"
+SAMPLE = "Random and trained heads"
 
 Question = dict[str, Any]
 Told = dict[str, Any]

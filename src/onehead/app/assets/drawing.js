@@ -15,22 +15,26 @@
   function fitted(figure) {
     const big = document.body.classList.contains("projector"), narrow = innerWidth < 760;
     if (!big && !narrow) return figure;
-    const layout = figure.layout, size = big ? 20 : 11, small = big ? 17 : 10;
+    const layout = figure.layout, size = narrow ? 11 : 20;
     layout.font.size = size;
-    layout.legend = Object.assign({}, layout.legend, { font: { size: size - 1 } }, narrow ? { y: -0.3 } : { y: -0.2 });
-    if (layout.grid) layout.legend = undefined;
+    layout.legend = Object.assign({}, layout.legend, { font: { size: size - 1 } }, narrow
+      ? { y: -0.3 }
+      : { y: 1.02, yanchor: "bottom", entrywidth: 0.46, entrywidthmode: "fraction" });
     (layout.annotations || []).forEach((note) => {
-      if (note.xref) return; // a sentence stays in the middle
-      note.y = 1 - 1.5 * (1 - note.y);
-      note.font = Object.assign({}, note.font, { size: small });
+      if (note.xref === "paper" && narrow) note.text = note.text.replace(/ \(.*\)$/, ""); // a title has little room
+      if (note.xref === "paper") note.font = Object.assign({}, note.font, { size: Math.min(note.font.size + (narrow ? -2 : 5), narrow ? 12 : 24) });
+      if (note.xref) return;
+      note.y = 1 - (narrow ? 1.5 : 1.4) * (1 - note.y);
+      note.font = Object.assign({}, note.font, { size: narrow ? 10 : 16 });
     });
-    if (big) {
-      layout.margin = Object.assign({}, layout.margin, { l: 84, b: 74 });
-      figure.data.forEach((trace) => {
-        if (trace.line && trace.line.width) trace.line.width *= 1.8;
-        if (trace.marker && trace.marker.size) trace.marker.size *= 1.6;
-      });
-    }
+    if (narrow) return figure;
+    layout.margin = Object.assign({}, layout.margin, { l: 84, b: 74 });
+    for (const [name, axis] of Object.entries(layout))
+      if (/^[xy]axis/.test(name) && axis.tickfont) axis.tickfont = { size: 15 };
+    figure.data.forEach((trace) => {
+      if (trace.line && trace.line.width) trace.line.width *= 1.8;
+      if (trace.marker && trace.marker.size) trace.marker.size *= 1.6;
+    });
     return figure;
   }
 
@@ -135,6 +139,7 @@
     settings = found;
     moved = whenMoved;
     listenGrip();
+    new ResizeObserver(() => current && !drawing && Plotly.Plots.resize($("picture"))).observe($("stage"));
   }
 
   function setTheme(name) {

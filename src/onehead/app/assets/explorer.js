@@ -115,10 +115,15 @@
       if (mine) a.parentElement.scrollLeft = a.offsetLeft - a.parentElement.offsetLeft - (a.parentElement.clientWidth - a.offsetWidth) / 2;
     });
     $("picture-area").setAttribute("aria-labelledby", "tab-" + K.view);
-    const height = document.querySelector(".lead").offsetHeight + ($("drop").hidden ? 0 : $("drop").offsetHeight);
-    document.documentElement.style.setProperty("--lead", height + 12 + "px");
+    measure();
     $("play").hidden = !own.plays;
     $("train").hidden = !own.trains || Boolean(settings.recorded);
+  }
+
+  // how much room the picture has
+  function measure() {
+    const height = document.querySelector(".lead").offsetHeight + ($("drop").hidden ? 0 : $("drop").offsetHeight);
+    document.documentElement.style.setProperty("--lead", height + 12 + "px");
   }
 
   function chip(name) {
@@ -274,6 +279,7 @@
   function setProjector(on) {
     document.body.classList.toggle("projector", on);
     $("projector").setAttribute("aria-pressed", on);
+    measure();
     oneheadDrawing.redraw();
   }
 

@@ -63,7 +63,7 @@ def test_every_picture_says_what_it_shows(page, address):
     ):
         page.goto(f"{address}/?{query}")
         until(page, DRAWN)
-        until(page, "onehead.exact === onehead.asked")
+        until(page, "onehead.exact === onehead.asked", 150.0)
         text = page.get_attribute("#picture", "aria-label")
         assert all(word in text for word in words), text
 

@@ -15,11 +15,11 @@
   function fitted(figure) {
     const big = document.body.classList.contains("projector"), narrow = innerWidth < 760;
     if (!big && !narrow) return figure;
-    const layout = figure.layout, size = narrow ? 11 : 20;
+    const layout = figure.layout, size = narrow ? 11 : 20, long = figure.data.some((trace) => (trace.name || "").length > 30);
     layout.font.size = size;
     layout.legend = Object.assign({}, layout.legend, { font: { size: size - 1 } }, narrow
       ? { y: -0.3 }
-      : { y: 1.02, yanchor: "bottom", entrywidth: 0.46, entrywidthmode: "fraction" });
+      : Object.assign({ y: 1.02, yanchor: "bottom" }, long ? {} : { entrywidth: 0.46, entrywidthmode: "fraction" }));
     (layout.annotations || []).forEach((note) => {
       if (note.xref === "paper" && narrow) note.text = note.text.replace(/ \(.*\)$/, ""); // a title has little room
       if (note.xref === "paper") note.font = Object.assign({}, note.font, { size: Math.min(note.font.size + (narrow ? -2 : 5), narrow ? 12 : 24) });

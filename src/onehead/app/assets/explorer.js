@@ -118,6 +118,7 @@
     measure();
     $("play").hidden = !own.plays;
     $("train").hidden = !own.trains || Boolean(settings.recorded);
+    $("training-says").hidden = $("train").hidden;
   }
 
   // how much room the picture has

@@ -72,7 +72,9 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         for name, (query, theme, width) in ALONE.items():
             context = browser.new_context(viewport={"width": width, "height": 860}, color_scheme=theme)
-            few = Image.open(io.BytesIO(shot(context.new_page(), address, query))).convert("RGB").quantize(256, kmeans=1)
+            few = (
+                Image.open(io.BytesIO(shot(context.new_page(), address, query))).convert("RGB").quantize(256, kmeans=1)
+            )
             few.save(out / f"explorer-{name}.png", optimize=True)
             context.close()
         for size, (width, height, columns, shown) in SIZES.items():

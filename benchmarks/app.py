@@ -25,9 +25,11 @@ from benchmarks.harness import Budget, Clock, Finding, Missing, row
 MOVES = 50
 # (view, panel) -> the knobs that are dragged in turn
 DRAGGED = {
+    ("head", ""): ("alpha", "kappa0", "weight_decay"),
     ("curve", ""): ("kappa0", "weight_decay", "noise", "alpha"),
     ("spectrum", ""): ("alpha", "kappa0", "weight_decay", "noise"),
     ("decay", ""): ("alpha", "kappa0", "noise"),
+    ("map", ""): ("kappa0", "noise"),
     ("scaling", "excess"): ("gamma", "weight_decay", "noise"),
     ("scaling", "decomposition"): ("gamma", "weight_decay", "noise"),
     ("scaling", "phase"): ("gamma", "noise"),
@@ -102,11 +104,11 @@ def people(address: str, count: int = 10, turns: int = 20) -> list[float]:
         rng = random.Random(i)
         view, knob, at = [("curve", "kappa0", 0.4), ("decay", "noise", 0.4), ("sparse", "strength", 5.0)][i % 3]
         time.sleep(rng.random())
-        for turn in range(turns):
+        for _ in range(turns):
             at *= 1.01
-            body = json.dumps(question("draw", {"view": view, knob: f"{at + 0.001 * i:.4f}"}, turn, f"p{i}")).encode()
+            body = json.dumps(question({"view": view, knob: f"{at + 0.001 * i:.4f}"}, f"p{i}")).encode()
             kind = {"Content-Type": "application/json"}
-            status, seconds = ask(address, "POST", "/_dash-update-component", body, kind)
+            status, seconds = ask(address, "POST", "/ask/draw", body, kind)
             assert status == 200, status
             times.append(seconds)
             time.sleep(max(0.0, 1.0 - seconds) * rng.uniform(0.8, 1.2))

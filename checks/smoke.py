@@ -177,7 +177,7 @@ STEPS: tuple[Callable[[], dict[str, float] | None], ...] = (
 
 def extras() -> set[str]:
     """Packages of the extras that are installed, for which no hint can be expected."""
-    return {dist.metadata["Name"] for dist in metadata.distributions()} & {"dash", "distributed", "pyarrow"}
+    return {dist.metadata["Name"] for dist in metadata.distributions()} & {"flask", "distributed", "pyarrow"}
 
 
 def main() -> None:

@@ -1,9 +1,7 @@
-"""Every view of the explorer in light and dark, wide and narrow, as four sheets: ``python -m studies.explorer_sheets OUT``."""
+"""Every view of the explorer, light and dark, wide, narrow and projected, as sheets: ``python -m studies.explorer_sheets OUT``."""
 
 import io
 import sys
-import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,48 +9,83 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 from PIL import Image
 from playwright.sync_api import sync_playwright
-from tests.support.explorer import CHROMIUM, FLAGS, checkpoint_file, running_server, until
+from tests.support.explorer import CHROMIUM, FLAGS, running_server, until
 
-from onehead.app.views import VIEWS
+# name -> width, height, columns of the sheet, width of one picture on it
+SIZES = {"wide": (1280, 860, 3, 520), "narrow": (390, 1100, 9, 170), "projected": (1280, 800, 3, 520)}
+PAGES = (
+    "view=head", "view=curve", "view=spectrum", "view=decay", "view=map", "view=scaling", "view=sparse",
+    "view=sparse&sparse_panel=hard-phase&length=300&strength=8&alpha0=0.0125&alpha1=0.0125", "view=checkpoint",
+)  # fmt: skip
+ALONE = {  # single pictures of the documentation: query, theme, width
+    "head-light": ("view=head", "light", 1280),
+    "curve-light": ("view=curve", "light", 1280),
+    "spectrum-dark": ("view=spectrum&alpha=1.5&kappa0=0.2&noise=0.1", "dark", 1280),
+    "decay-light": ("view=decay", "light", 1280),
+    "map-light": ("view=map", "light", 1280),
+    "phase-dark": ("view=scaling&scaling_panel=phase", "dark", 1280),
+    "sparse-light": ("view=sparse", "light", 1280),
+    "hard-light": (PAGES[7], "light", 1280),
+    "checkpoint-dark": ("view=checkpoint&layer=1&head=1", "dark", 1280),
+    "narrow": ("view=curve", "light", 390),
+    "training-light": ("view=curve&train_dim=40&train_points=5&train_seeds=3", "light", 1280),
+}
 
-SIZES = {"wide": (1280, 860, 3), "narrow": (390, 1100, 6)}
+
+def shot(page: Any, address: str, query: str, *, projected: bool = False) -> bytes:
+    """A picture of a page when its exact figure is there."""
+    page.goto(f"{address}/?{query}")
+    until(page, "window.onehead && onehead.drawn > 0 && onehead.drawn === onehead.asked")
+    if projected != page.evaluate("document.body.classList.contains('projector')"):
+        page.click("#projector")
+    if query.startswith("view=checkpoint"):
+        page.click("#sample")
+        until(page, "onehead.machine().key.includes('file=')", 120.0)
+    if "train_dim" in query:
+        page.click("#train")
+        until(page, "onehead.trained && onehead.trained.total > 0 && !onehead.trained.running", 240.0)
+    until(page, "onehead.machine().word !== 'drawing' && onehead.exact === onehead.asked", 90.0)
+    page.wait_for_timeout(700)
+    taken: bytes = page.screenshot()
+    return taken
 
 
-def shots(browser: Any, address: str, theme: str, width: int, height: int, folder: str) -> list[Any]:
-    """One picture per view, taken when the exact figure is there."""
-    page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=theme)
-    found = []
-    for name in VIEWS:
-        page.goto(f"{address}/?view={name}" + ("&heads=12" if name == "checkpoint" else ""))
-        until(page, "window.onehead && onehead.drawn > 0")
-        if name == "checkpoint":
-            page.set_input_files("#file", checkpoint_file(folder))
-            until(page, "onehead.asked > 1 && onehead.drawn === onehead.asked", 200.0)
-        time.sleep(8.0)  # numbers, badge and the exact picture follow the sketch
-        found.append(imread(io.BytesIO(page.screenshot())))
-    page.close()
-    return found
+def sheet(pictures: list[bytes], width: int, height: int, columns: int, shown: int) -> Image.Image:
+    """Pictures side by side, in few colours: they are flat."""
+    rows, scale = -(-len(pictures) // columns), shown / width
+    figure = Figure(figsize=(columns * width * scale / 100, rows * height * scale / 100))
+    axes = figure.subplots(rows, columns).ravel()
+    for one in axes:
+        one.set_axis_off()
+    for one, picture in zip(axes, pictures, strict=False):
+        one.imshow(imread(io.BytesIO(picture)), interpolation="lanczos")
+    figure.subplots_adjust(0, 0, 1, 1, 0.01, 0.01)
+    drawn = io.BytesIO()
+    figure.savefig(drawn, dpi=100)
+    return Image.open(drawn).convert("RGB").quantize(256, kmeans=1)
 
 
 def main() -> None:
-    """Write the sheets."""
+    """Write the sheets and the single pictures."""
     out = Path(sys.argv[1])
-    with running_server() as address, sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
+    with running_server() as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        for size, (width, height, columns) in SIZES.items():
+        for name, (query, theme, width) in ALONE.items():
+            context = browser.new_context(viewport={"width": width, "height": 860}, color_scheme=theme)
+            few = (
+                Image.open(io.BytesIO(shot(context.new_page(), address, query))).convert("RGB").quantize(256, kmeans=1)
+            )
+            few.save(out / f"explorer-{name}.png", optimize=True)
+            context.close()
+        for size, (width, height, columns, shown) in SIZES.items():
             for theme in ("light", "dark"):
-                pictures = shots(browser, address, theme, width, height, folder)
-                rows = -(-len(pictures) // columns)
-                scale = 520 / width if size == "wide" else 250 / width
-                figure = Figure(figsize=(columns * width * scale / 100, rows * height * scale / 100))
-                for axes, picture in zip(figure.subplots(rows, columns).ravel(), pictures, strict=True):
-                    axes.imshow(picture, interpolation="lanczos")
-                    axes.set_axis_off()
-                figure.subplots_adjust(0, 0, 1, 1, 0.01, 0.01)
-                sheet = io.BytesIO()
-                figure.savefig(sheet, dpi=100)
-                few = Image.open(sheet).convert("RGB").quantize(64)  # flat colours: a quarter of the size
-                few.save(out / f"explorer-sheet-{size}-{theme}.png", optimize=True)
+                context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme)
+                page = context.new_page()
+                pictures = [shot(page, address, query, projected=size == "projected") for query in PAGES]
+                sheet(pictures, width, height, columns, shown).save(
+                    out / f"explorer-sheet-{size}-{theme}.png", optimize=True
+                )
+                context.close()
         browser.close()
 
 

@@ -24,4 +24,4 @@ def explorer(tmp_path_factory):
 
 @pytest.fixture
 def client(explorer):
-    return Neighbour(explorer.dash.server, explorer.dash.server.response_class)
+    return Neighbour(explorer.application, explorer.application.response_class)

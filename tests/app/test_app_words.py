@@ -100,7 +100,14 @@ def test_a_link_of_an_older_version_opens(view):
     raw = dict(parse_qsl(LINK))
     state, wrong = read_state({"view": view} | raw)
     assert wrong == {}
-    later = {"attention": "tied", "mask": "none", "labels": "soft"}
+    later = {
+        "attention": "tied",
+        "mask": "none",
+        "labels": "soft",
+        "map_x": "alpha",
+        "map_y": "weight_decay",
+        "map_of": "test_error",
+    }
     found = dict(parse_qsl(state.query()))
     assert {name: value for name, value in found.items() if name not in later} == {"view": view} | raw
     assert all(found.get(name, value) == value for name, value in later.items())
@@ -115,6 +122,16 @@ def test_the_zero_of_a_penalty_may_be_typed_either_way():
         state, wrong = read_state({"weight_decay": typed, "ridge": typed})
         assert wrong == {}
         assert (state["weight_decay"], state["ridge"]) == ("0+", 0.0)
+
+
+def test_a_weight_decay_may_be_said_by_the_dimension_of_the_target():
+    state, wrong = read_state({"view": "scaling", "weight_decay": "1/d", "dim": "50"})
+    assert (wrong, state["weight_decay"], state.moved) == ({}, 0.02, {"weight_decay": 0.02})
+    state, wrong = read_state({"view": "scaling", "weight_decay": "sqrt(d)"})
+    assert (wrong, state["weight_decay"]) == ({}, 10.0)
+    for view, typed, dim in (("curve", "1/d", "50"), ("scaling", "1/d", "x"), ("scaling", "3/d", "50")):
+        state, wrong = read_state({"view": view, "weight_decay": typed, "dim": dim})
+        assert wrong["weight_decay"].startswith("weight_decay must be a number") and state["weight_decay"] == 0.01
 
 
 def test_knobs_say_what_declarations_say():

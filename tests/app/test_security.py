@@ -17,7 +17,7 @@ from onehead.errors import InvalidArgument, OneheadError
 from onehead.weights import open_checkpoint
 
 SOURCE = Path(onehead.__file__).parent
-UPDATE, QUESTION = "/_dash-update-component", question("draw", {"view": "sparse", "sparse_panel": "alignment"})
+UPDATE, QUESTION = "/ask/draw", question({"view": "sparse", "sparse_panel": "alignment"})
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def raw(port, data, seconds=10.0):
 )  # fmt: skip
 def test_only_its_own_names_are_answered(client, host):
     # a page whose name was made to lead here (DNS rebinding) sends its own name
-    for path in ("/", "/data.csv", "/assets/explorer.js", "/_dash-layout"):
+    for path in ("/", "/data.csv", "/assets/explorer.js", "/alive"):
         assert client.get(path, headers={"Host": host}).status_code in (400, 403)
     assert client.post(UPDATE, json=QUESTION, headers={"Host": host}).status_code in (400, 403)
 
@@ -61,7 +61,7 @@ def test_only_its_own_names_are_answered(client, host):
      "http://127.0.0.1:1@evil.example", "file://", "http://localhost:1", "http://[", "http://[::1", "http://]", "[", "\u2100"],
 )  # fmt: skip
 def test_pages_of_other_origins_may_not_post(client, origin):
-    for path in ("/_dash-update-component", "/checkpoint", "/"):
+    for path in ("/ask/draw", "/checkpoint", "/"):
         answer = client.post(path, data=b"{}", headers={"Host": "127.0.0.1:1", "Origin": origin})
         assert answer.status_code == 403
     assert client.post(UPDATE, json=QUESTION, headers={"Origin": origin}).status_code == 403
@@ -74,18 +74,18 @@ def test_pages_of_other_origins_may_not_make_it_work(client, site):
     here = {"Host": "127.0.0.1:1", "Sec-Fetch-Site": site}
     assert client.get("/data.csv?view=sparse&sparse_panel=alignment", headers=here).status_code == 403
     assert client.get("/", headers=here).status_code == 200  # a link to the page itself is welcome
-    assert client.get("/_dash-layout", headers=here | {"Sec-Fetch-Site": "same-origin"}).status_code == 200
+    assert client.get("/alive", headers=here | {"Sec-Fetch-Site": "same-origin"}).status_code == 204
 
 
 def test_the_body_of_a_refused_request_is_never_a_request(port):
     # a page elsewhere can choose the body of its request; were it read as the next one, it would choose its headers too
-    inner = b"GET /_dash-layout HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
-    for start in (b"POST /checkpoint", b"POST /nowhere", b"GET /", b"DELETE /", b"POST /_dash-update-component"):
+    inner = b"GET /alive HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    for start in (b"POST /checkpoint", b"POST /nowhere", b"GET /", b"DELETE /", b"POST /ask/draw"):
         length = str(len(inner)).encode()
         head = start + b" HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://evil.example\r\nContent-Length: " + length
         answer = raw(port, head + b"\r\n\r\n" + inner)
         assert answer.count(b"HTTP/1.1 ") == 1
-        assert b"ask-draw" not in answer
+        assert b"204 NO CONTENT" not in answer.upper()
 
 
 @pytest.mark.parametrize(
@@ -97,9 +97,9 @@ def test_the_body_of_a_refused_request_is_never_a_request(port):
         ),
         (b"POST /checkpoint HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99999999999\r\n\r\n", (413,)),
         (b"POST /checkpoint HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: -5\r\n\r\n", (400, 413)),
-        (b"POST /_dash-update-component HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 70000\r\n\r\n", (413,)),
+        (b"POST /ask/draw HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 70000\r\n\r\n", (413,)),
         (
-            b"POST /_dash-update-component HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            b"POST /ask/draw HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
             (411,),
         ),
         (b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", (431,)),
@@ -110,8 +110,8 @@ def test_the_body_of_a_refused_request_is_never_a_request(port):
         (b"GET /assets/../server.py HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", (404,)),
         (b"GET /assets/%2e%2e/server.py HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", (404,)),
         (b"GET /assets/..%2fserver.py HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", (404,)),
-        (b"GET /assets//etc/passwd HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", (200, 404)),  # the page itself
-        (b"GET /_dash-component-suites/os/os.py HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", (404,)),
+        (b"GET /assets//etc/passwd HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", (308, 404)),
+        (b"GET /assets/os/os.py HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", (404,)),
     ],
     ids=lambda value: re.sub(rb"\W+", b"-", value[:45]).decode() if isinstance(value, bytes) else "",
 )
@@ -168,19 +168,18 @@ def test_text_of_a_file_is_text_on_the_page(client, tmp_path):
     answer = client.post(
         "/checkpoint", query_string={"heads": "1", "name": name}, data=(tmp_path / "model.safetensors").read_bytes(),
     )  # fmt: skip
-    body = question("draw", {"view": "checkpoint"})
-    body["inputs"][0]["value"]["file"] = json.loads(answer.get_data())["file"]
-    shown = client.post("/_dash-update-component", json=body)
+    body = question({"view": "checkpoint", "file": json.loads(answer.get_data())["file"]})
+    shown = client.post("/ask/draw", json=body)
     assert shown.mimetype == "application/json"
-    response = json.loads(shown.get_data())["response"]
+    response = json.loads(shown.get_data())
     # plotly understands some markup, so nothing of a file may reach a figure; the caption is set as text, see below
-    assert "onerror" not in json.dumps(response["picture"]["figure"])
-    assert "evil_name" not in json.dumps(response["picture"]["figure"])
-    assert name in response["told-draw"]["data"]["caption"]
+    assert "onerror" not in json.dumps(response["figure"])
+    assert "evil_name" not in json.dumps(response["figure"])
+    assert name in response["caption"]
 
 
 def test_the_page_makes_no_markup_from_text():
-    script = (SOURCE / "app" / "assets" / "explorer.js").read_text()
+    script = "".join(path.read_text() for path in sorted((SOURCE / "app" / "assets").glob("*.js")))
     for word in (
         "innerHTML",
         "outerHTML",
@@ -250,10 +249,10 @@ def test_silent_connections_cost_no_threads(port):
     silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(400)]  # files of this process: two of each
     for number, wire in enumerate(silent):
         if number % 2:
-            wire.sendall(b"POST /_dash-update-component HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 60000\r\n\r\n{")
+            wire.sendall(b"POST /ask/draw HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 60000\r\n\r\n{")
     start = time.monotonic()
     try:
-        assert b" 200 OK" in raw(port, b"GET /_dash-layout HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert b" 204 " in raw(port, b"GET /alive HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         assert time.monotonic() - start < 5.0
         assert threading.active_count() <= before
     finally:
@@ -277,8 +276,8 @@ def test_many_questions_wait_for_a_fixed_number_of_threads(port, explorer, monke
         return {"n": 0}
 
     monkeypatch.setattr(explorer.trainer, "look", lambda: slow(None))
-    body = json.dumps(question("train", {"view": "curve"})).encode()
-    head = b"POST /_dash-update-component HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: "
+    body = json.dumps(question({"view": "curve"})).encode()
+    head = b"POST /ask/train HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: "
     answers = []
     threads = [
         threading.Thread(target=lambda: answers.append(raw(port, head + str(len(body)).encode() + b"\r\n\r\n" + body)))
@@ -311,7 +310,7 @@ def test_a_third_file_is_refused_before_it_is_sent(port):
 
 def test_a_question_may_come_in_pieces(port):
     body = json.dumps(QUESTION).encode()
-    head = b"POST /_dash-update-component HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    head = b"POST /ask/draw HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nConnection: close\r\n"
     data = head + f"Content-Length: {len(body)}\r\n\r\n".encode() + body
     with socket.create_connection(("127.0.0.1", port), timeout=20.0) as wire:
         for start in range(0, len(data), 97):
@@ -335,9 +334,9 @@ def test_ctrl_c_ends_the_explorer_while_it_works(tmp_path):
             lines.append(line)
             if found := re.search(r"http://\S+/", line):
                 break
-        asked = question("picture", {"view": "curve", "tokens": "8", "best": "1"})
+        asked = question({"view": "curve", "tokens": "8", "best": "1"})
         request = urllib.request.Request(
-            f"{found[0]}_dash-update-component", json.dumps(asked).encode(), {"Content-Type": "application/json"}
+            f"{found[0]}ask/picture", json.dumps(asked).encode(), {"Content-Type": "application/json"}
         )
 
         def ask():

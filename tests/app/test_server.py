@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import random
+import re
 import threading
 import time
 from pathlib import Path
@@ -19,14 +20,16 @@ from onehead.app.training import Trainer, rounded, training_axes
 from onehead.app.work import Stopped, Workers
 from onehead.errors import MissingExtra, OneheadError
 
-UPDATE = "/_dash-update-component"
+UPDATE = "/ask/draw"
 
 
 def ask(client, kind, **query):
-    answer = client.post(UPDATE, json=question(kind, query))
+    asked = question(query)
+    answer = client.post(f"/ask/{kind}", json=asked)
     assert answer.status_code == 200, answer.get_data(as_text=True)
-    body = json.loads(answer.get_data())["response"]
-    return body.get("picture", {}).get("figure"), body[f"told-{kind}"]["data"]
+    told = json.loads(answer.get_data())
+    assert told["key"] == asked["key"]
+    return told.get("figure"), told
 
 
 def test_every_answer_forbids_what_comes_from_elsewhere(client):
@@ -43,8 +46,12 @@ def test_every_answer_forbids_what_comes_from_elsewhere(client):
 
 def test_the_page_names_no_other_machine(client):
     page = client.get("/").get_data(as_text=True)
-    assert "http://" not in page.replace("http://www.w3.org", "")
-    assert "https://" not in page
+    assert "http://" not in page
+    papers = re.findall(r'<a href="(https://[^"]*)" target="_blank" rel="noopener noreferrer">', page)
+    assert len(papers) == 2 and all(
+        link.startswith("https://arxiv.org/abs/") for link in papers
+    )  # links, fetched by nobody
+    assert page.count("https://") == len(papers)
 
 
 @pytest.mark.parametrize(
@@ -54,8 +61,10 @@ def test_the_page_names_no_other_machine(client):
         (b"not json", 400),
         (b"[" * 50_000, 400),
         (b"[]", 400),
-        (b'{"output": "sink.data"}', 400),
-        (b'{"output": "told-draw.data", "outputs": {}, "inputs": []}', 400),
+        (b'{"page": "x"}', 400),
+        (b'{"key": ["view=curve"]}', 400),
+        (b'{"key": "view=curve", "figure": {}}', 400),
+        (b'{"key": "view=curve", "page": 7}', 400),
     ],
 )
 def test_a_malformed_question_gets_a_sentence(client, body, code):
@@ -79,22 +88,22 @@ def test_a_refusal_of_the_library_is_the_picture(client):
     )
     figure, told = ask(client, "draw", **head)
     assert figure["layout"]["annotations"][0]["text"].replace("<br>", " ") == sentence
-    assert figure["data"] == [] and "--attention self" in told["shell"]
+    assert figure["data"] == [] and "--attention self" in told["shell"] and told["refusal"] == sentence
     _, told = ask(client, "report", **head)
     assert told["badge"][:2] == ["failed", sentence]
     _, told = ask(client, "picture", **head)
-    assert told["sentence"] == sentence
+    assert told["sentence"] == told["instead"]["refusal"] == sentence and told["instead"]["empty"]
 
 
 def test_knobs_that_made_room_are_told(client):
     _, told = ask(client, "draw", view="spectrum", mask="strict", labels="hard")
     assert told["moved"] == {"tokens": 3, "loss": "cross-entropy"} and told["wrong"] == {}
-    assert "tokens=3" in told["query"] and "loss=cross-entropy" in told["query"]
 
 
 def test_a_question_is_answered_by_the_library_s_numbers(client):
     figure, told = ask(client, "draw", view="curve", kappa0="0.4")
-    assert figure["layout"]["meta"] == {"n": 1, "exact": False}
+    assert figure["layout"]["meta"] == {"by": "alpha", "at": 0.5} and not told["exact"]
+    assert told["alt"].startswith("error against sample ratio α = n/d². test error (factorised): ")
     assert "kappa0=0.4" in told["python"]
     _, told = ask(client, "report", view="curve", kappa0="0.4")
     state, _ = read_state({"kappa0": "0.4"})
@@ -121,15 +130,12 @@ def test_a_checkpoint_is_read_and_leaves_nothing_behind(client, explorer, tmp_pa
     assert told["heads"] == 144
     assert told["layers"] == 12
     assert [path.name for path in tmp_path.iterdir()] == ["own"]  # the temporary folder is gone
-    body = question("draw", {"view": "checkpoint", "layer": "3", "head": "2"})
-    body["inputs"][0]["value"]["file"] = told["file"]
-    answer = client.post(UPDATE, json=body)
-    figure = json.loads(answer.get_data())["response"]["picture"]["figure"]
+    figure, _ = ask(client, "draw", view="checkpoint", layer="3", head="2", file=told["file"])
     assert np.shape(figure["data"][0]["z"]) == (12, 12)
     rng = np.random.default_rng(0)
     first = {side: rng.standard_normal((384, 384), dtype=np.float32) for side in ("query", "key")}
     A = first["query"][:32].astype(float).T @ first["key"][:32]
-    stored = explorer._files[told["file"]]["heads"][0]["singular_values"]
+    stored = explorer.answers._files[told["file"]]["heads"][0]["singular_values"]
     assert max(stored) == pytest.approx(np.linalg.norm(A, 2), rel=1e-6)
 
 
@@ -269,9 +275,9 @@ def test_cancelled_training_keeps_what_is_done(tmp_path):
     assert told["done"] < told["total"]
 
 
-def test_without_dash_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "dash", None)
-    from onehead.app.server import _dash
+def test_without_flask_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "flask", None)
+    from onehead.app.server import _flask
 
     with pytest.raises(MissingExtra, match=r"pip install 'onehead\[app\]'"):
-        _dash()
+        _flask()

@@ -51,7 +51,7 @@ def test_presets_are_allowed_and_distinct(preset):
         ({"dim": "2000"}, "dim", "dim must be at most 1000 in the explorer; got 2000.0."),
         ({"eta_q": "-2000"}, "eta_q", "eta_q must be at least -1000 in the explorer; got -2000.0."),
         ({"strength": "-1"}, "strength", "strength must be a number >= 0; got -1.0."),
-        ({"view": "none"}, "view", "view must be curve or"),
+        ({"view": "none"}, "view", "view must be head or curve or"),
         ({"kappa0": "9" * 400}, "kappa0", "kappa0 must be at most 40 characters"),
         ({"direct": "maybe"}, "direct", "direct must be true or false; got 'maybe'."),
     ],

@@ -16,7 +16,7 @@ from onehead import aim, sparse
 from onehead.aim.sketch.curves import dot, sketch_decays, sketch_plateau, sketch_ratios
 from onehead.aim.sketch.derived import sketch_law, sketch_parts
 from onehead.app import VIEWS, read_state
-from onehead.app.drawing import PAINTS, paint, show
+from onehead.app.drawing import PAINTS, described, show
 from onehead.app.views import curve
 from onehead.app.views.base import badge_of
 from onehead.errors import OneheadError
@@ -24,6 +24,13 @@ from onehead.results import Certificate
 from onehead.sparse.solve.sketch import capacities, errors
 
 PAGES = [
+    {"view": "head"},
+    {"view": "head", "attention": "cross", "mask": "causal"},
+    {"view": "head", "alpha": "0.02", "weight_decay": "0.3"},
+    {"view": "map"},
+    {"view": "map", "map_x": "weight_decay", "map_y": "kappa0", "map_of": "rank"},
+    {"view": "map", "map_x": "kappa0", "map_y": "noise"},
+    {"view": "sparse", "sparse_panel": "hard-phase", "length": "300", "strength": "8"},
     {"view": "curve"},
     {"view": "curve", "weight_decay": "0+", "noise": "0"},
     {"view": "curve", "param": "direct", "direct": "0", "loss": "cross-entropy"},
@@ -57,6 +64,15 @@ PAGES = [
 ]
 
 
+def paint(value, theme):
+    """Colours in place of their names, as the page puts them."""
+    if isinstance(value, dict):
+        return {key: paint(item, theme) for key, item in value.items()}
+    if isinstance(value, list):
+        return [paint(item, theme) for item in value]
+    return PAINTS[theme].get(value, value) if isinstance(value, str) else value
+
+
 def state_of(**raw):
     state, wrong = read_state(raw)
     assert wrong == {}
@@ -66,7 +82,9 @@ def state_of(**raw):
 @pytest.mark.parametrize("raw", PAGES, ids=lambda raw: " ".join(raw.values()))
 def test_every_sketch_is_a_valid_figure_in_both_themes(raw):
     state = state_of(**raw)
-    figure = VIEWS[state.view].sketch(state).figure
+    picture = VIEWS[state.view].sketch(state)
+    figure = picture.figure
+    assert described(figure, picture.caption) != "."  # every picture has a text that says what it shows
     for theme in PAINTS:
         painted = paint(figure, theme)
         go.Figure(painted)  # plotly checks every name and value

@@ -40,7 +40,6 @@ ONLY_IN = {
     "flask": {"app/server.py"},
     "werkzeug": {"app/server.py"},
     "waitress": {"app/wire.py"},
-    "dash": {"app/server.py"},
     "distributed": {"sweep/executors/dask.py"},
     "dask_jobqueue": {"sweep/executors/slurm.py"},
 }

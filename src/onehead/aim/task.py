@@ -67,7 +67,7 @@ class Task(Problem):
         1.0,
         "β₀",
         "Inverse temperature of the target's softmax.",
-        label="Target temperature",
+        label="Target's inverse temperature",
         ge=1e-6,
         le=100.0,
         slider=Slider(0.1, 10.0, log=True),
@@ -196,7 +196,7 @@ class Learner(Problem):
         1.0,
         "β",
         "Inverse temperature of the learner's softmax.",
-        label="Temperature",
+        label="Inverse temperature",
         ge=1e-6,
         le=100.0,
         slider=Slider(0.1, 10.0, log=True),
@@ -209,7 +209,10 @@ class Learner(Problem):
         allowed="squared or cross-entropy, or a Loss object",
     )
     branch: Literal["label", "global"] = word(
-        "label", "prox", "Minimum of the output layer's prox to follow where it has several."
+        "label",
+        "prox",
+        "Minimum of the output layer's prox to follow where it has several.",
+        label="Which minimum",
     )
 
     leading: Annotated[int, Field(ge=0, le=64)] | Literal["auto"] = word(

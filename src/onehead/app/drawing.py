@@ -1,4 +1,4 @@
-"""Plotly figures as plain values, in symbolic colours that are painted for the light or the dark page at the end."""
+"""Plotly figures as plain values, in symbolic colours that the page paints for its theme."""
 
 import math
 from collections.abc import Sequence
@@ -6,7 +6,20 @@ from html import escape
 from textwrap import wrap
 from typing import Any
 
-__all__ = ["Figure", "figure", "heatmap", "line", "mark", "marked", "narrowed", "paint", "points", "said", "show"]
+__all__ = [
+    "PAINTS",
+    "Figure",
+    "contours",
+    "described",
+    "figure",
+    "heatmap",
+    "line",
+    "mark",
+    "marked",
+    "points",
+    "said",
+    "show",
+]
 
 Figure = dict[str, Any]
 
@@ -14,6 +27,7 @@ Figure = dict[str, Any]
 COLOURS = {
     "@theory": ("#1f4e9c", "#8ab0f5"),
     "@soft": ("rgba(31,78,156,0.12)", "rgba(138,176,245,0.16)"),
+    "@pale": ("#eef3fb", "#1d2838"),
     "@second": ("#2f8080", "#6cc3c0"),
     "@third": ("#8a5a9e", "#c9a0dc"),
     "@training": ("#c85a14", "#f0965a"),
@@ -58,11 +72,14 @@ def line(
     width: float = 2.2,
     panel: str = "",
     smooth: bool = False,
+    dots: bool = False,
     **more: Any,
 ) -> Figure:
-    """A curve; values that are not finite are gaps."""
+    """A curve; values that are not finite are gaps. ``smooth`` bends it between its points, ``dots`` also shows them."""
     trace = _trace("lines", x, y, name, line={"color": colour, "dash": dash, "width": width}, **more)
-    if smooth:
+    if dots:
+        trace |= {"mode": "lines+markers", "marker": {"color": colour, "size": 5}}
+    if smooth or dots:
         trace["line"] |= {"shape": "spline", "smoothing": 0.6}
     if panel:
         trace["yaxis"] = panel
@@ -90,15 +107,34 @@ def points(
 
 def _trace(mode: str, x: Sequence[float], y: Sequence[float], name: str, **more: Any) -> Figure:
     values = {"x": [_finite(v) for v in x], "y": [_finite(v) for v in y]}
-    return {"type": "scatter", "mode": mode, "name": name, **values, "hovertemplate": "%{x:.4g}, %{y:.5g}", **more}
+    return {"type": "scatter", "mode": mode, "name": name, **values, **more}
 
 
 def heatmap(
-    x: Sequence[float], y: Sequence[float], z: Any, colours: tuple[str, str], bar: Figure, **more: Any
+    x: Sequence[Any], y: Sequence[Any], z: Any, colours: tuple[str, ...], bar: Figure | None, **more: Any
 ) -> Figure:
-    """A table in colours from low to high, with a bar that says which is which."""
-    scale = [[0.0, colours[0]], [1.0, colours[1]]]
-    return {"type": "heatmap", "x": x, "y": y, "z": z, "colorscale": scale, "colorbar": bar, **more}
+    """A table in colours from low to high, with a bar that says which is which, if there is one."""
+    scale = [[i / (len(colours) - 1), colour] for i, colour in enumerate(colours)]
+    key = {"colorbar": bar} if bar is not None else {"showscale": False}
+    return {"type": "heatmap", "x": x, "y": y, "z": z, "colorscale": scale, **key, **more}
+
+
+def contours(x: Sequence[float], y: Sequence[float], z: Any, name: str, hover: str, **more: Any) -> Figure:
+    """A table as lines of equal height, with colours between the values at its places."""
+    scale = [[0.0, "@theory"], [1.0, "@pale"]]
+    lines = {"showlabels": True, "coloring": "heatmap", "labelfont": {"size": 10, "color": "@ink"}}
+    bar = {"title": {"text": name}, "thickness": 12}
+    found = {
+        "type": "contour",
+        "name": name,
+        "x": x,
+        "y": y,
+        "z": z,
+        "colorscale": scale,
+        "colorbar": bar,
+        "contours": lines,
+    }
+    return {**found, "line": {"width": 0.7, "color": "@ink"}, "ncontours": 12, "hovertemplate": hover, **more}
 
 
 def mark(layout: Figure, x: float, text: str, *, row: int = 0) -> None:
@@ -121,8 +157,12 @@ def mark(layout: Figure, x: float, text: str, *, row: int = 0) -> None:
     )
 
 
-def marked(drawn: Figure, x: float, ends: tuple[float, float] = (0.0, math.inf)) -> Figure:
-    """The figure with a solid line at the marked point, if that lies between the ends of the axis."""
+def marked(drawn: Figure, x: float, ends: tuple[float, float] = (0.0, math.inf), *, by: str) -> Figure:
+    """The figure with a solid line at the marked point, if that lies between the ends of the axis.
+
+    ``by`` names the knob that the line moves when it is dragged; for "alpha0 alpha1" both grow alike.
+    """
+    drawn["layout"]["meta"] = {"by": by, "at": x}
     if ends[0] <= x <= ends[1]:
         _vertical(drawn["layout"], x, line={"color": "@theory", "width": 1.2}, opacity=0.55)
     return drawn
@@ -155,14 +195,61 @@ def figure(data: list[Figure], *, x: str, y: str, log_x: bool = False, log_y: bo
         "margin": {"l": 62, "r": 16, "t": 12, "b": 48},
         "legend": {"orientation": "h", "y": -0.17, "yanchor": "top", "x": 0, "font": {"size": 12}},
         "hovermode": "closest",
-        "uirevision": "keep",
         "hoverlabel": {"font": {"family": FONT}},
         **layout,
     }
     for name, extra in base.items():
         if name.startswith("yaxis") and name != "yaxis":
             base[name] = {**axis, **extra}
+    for trace in data:
+        if trace["type"] == "scatter":
+            trace.setdefault("hovertemplate", _hover(trace, base))
     return {"data": data, "layout": base}
+
+
+def _hover(trace: Figure, layout: Figure) -> str:
+    """What stands beside the pointer: the name of the curve, and both values with what they are."""
+    across = layout["xaxis"]["title"]["text"]
+    up = layout["yaxis" + trace.get("yaxis", "y")[1:]].get("title", {}).get("text", "")
+    return f"<b>{trace['name']}</b><br>{across}: %{{x:.4g}}<br>{up}: %{{y:.5g}}<extra></extra>"
+
+
+def described(drawn: Figure, caption: str) -> str:
+    """What a picture shows, in words: its axes, where every curve begins and ends, and its sentence.
+
+    Examples
+    --------
+    >>> described(figure([line([1.0, 2.0], [0.5, 0.25], "test error")], x="samples", y="error"), "Two points.")
+    'error against samples. test error: from 0.5 at 1 to 0.25 at 2, falling. Two points.'
+    """
+    layout = drawn["layout"]
+    across, up = (layout[axis].get("title", {}).get("text", "") for axis in ("xaxis", "yaxis"))
+    notes = [note["text"].replace("<br>", " ") for note in layout.get("annotations", []) if "xref" in note]
+    parts = [f"{up} against {across}"] if across and up else []
+    parts += [_told(trace) for trace in drawn["data"]]
+    return " ".join(f"{part.rstrip('.')}." for part in (*parts, *notes, caption) if part)
+
+
+def _told(trace: Figure) -> str:
+    """One curve, table or bar in words."""
+    name = trace.get("name", "")
+    if trace["type"] != "scatter":
+        shape = " by ".join(str(len(trace[axis])) for axis in ("y", "x") if axis in trace)
+        return name if trace["type"] == "bar" else f"{name or 'map'}: {shape} cells"
+    pairs = [(x, y) for x, y in zip(trace["x"], trace["y"], strict=True) if x is not None and y is not None]
+    if not pairs:
+        return f"{name}: nothing to draw"
+    (x0, y0), (x1, y1) = pairs[0], pairs[-1]
+    if len(pairs) == 1:
+        return f"{name}: {show(y0)} at {show(x0)}"
+    low, high = min(y for _, y in pairs), max(y for _, y in pairs)
+    ends = f"from {show(y0)} at {show(x0)} to {show(y1)} at {show(x1)}"
+    edge = 0.02 * (high - low)
+    if high > max(y0, y1) + edge:
+        return f"{name}: {ends}, highest {show(high)} at {show(next(x for x, y in pairs if y == high))}"
+    if low < min(y0, y1) - edge:
+        return f"{name}: {ends}, lowest {show(low)} at {show(next(x for x, y in pairs if y == low))}"
+    return f"{name}: {ends}, {'level' if y0 == y1 else 'falling' if y1 < y0 else 'rising'}"
 
 
 def said(sentence: str) -> Figure:
@@ -192,37 +279,6 @@ def _logarithmic(data: list[Figure], axis: str) -> Figure:
     decades = math.log10(max(values) / min(values)) if values else 1.0
     step = "D1" if decades < 0.9 else "D2" if decades < 2.6 else 1
     return {"type": "log", "dtick": step, "tickformat": "~g" if decades < 2.6 else ""}
-
-
-def narrowed(drawn: Figure) -> Figure:
-    """The same figure for a narrow screen: smaller letters, the legend clear of the axis, names further apart."""
-    layout = drawn["layout"]
-    layout = {**layout, "font": {**layout["font"], "size": 11}, "legend": {**layout["legend"], "y": -0.3}}
-    if "annotations" in layout:
-        layout["annotations"] = [
-            {**note, "y": 1.0 - 1.5 * (1.0 - note["y"]), "font": {**note["font"], "size": 10}}
-            if "xref" not in note  # a sentence stays in the middle
-            else note
-            for note in layout["annotations"]
-        ]
-    return {**drawn, "layout": layout}
-
-
-def paint(value: Any, theme: str) -> Any:
-    """Replace the symbolic colours by those of the theme.
-
-    Examples
-    --------
-    >>> paint({"line": {"color": "@theory"}}, "light")
-    {'line': {'color': '#1f4e9c'}}
-    """
-    if isinstance(value, dict):
-        return {key: paint(item, theme) for key, item in value.items()}
-    if isinstance(value, list):
-        return [paint(item, theme) for item in value]
-    if isinstance(value, str) and value.startswith("@"):
-        return PAINTS[theme].get(value, value)
-    return value
 
 
 def _finite(value: Any) -> float | None:

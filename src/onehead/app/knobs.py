@@ -18,9 +18,10 @@ from onehead.problem import Problem
 from onehead.sparse.task import Protocol
 from onehead.sparse.task import Task as SparseTask
 
-__all__ = ["GROUPS", "KNOBS", "PROBLEMS", "Axis", "Checkpoint", "Knob", "Page", "Training", "Value"]
+__all__ = ["GROUPS", "KNOBS", "PROBLEMS", "RARE", "Axis", "Checkpoint", "Knob", "Page", "Training", "Value"]
 
 Value = float | int | str | bool
+MapWord = Literal["alpha", "weight_decay", "noise", "kappa0", "width"]
 
 RATIO: dict[str, Any] = dict(words_of(Ratio)["alpha"].bounds)
 
@@ -58,8 +59,13 @@ class Page(Problem):
     scaling_panel: Literal["excess", "decomposition", "phase"] = word(
         "excess", "", "Which picture of the power-law target.", label="Show"
     )
-    sparse_panel: Literal["error", "alignment", "capacity", "tuning"] = word(
+    sparse_panel: Literal["error", "alignment", "capacity", "tuning", "hard-phase"] = word(
         "error", "", "Which picture of the sparse-token task.", label="Show"
+    )
+    map_x: MapWord = word("alpha", "", "The word across.", label="Across")
+    map_y: MapWord = word("weight_decay", "", "The word upwards.", label="Upwards")
+    map_of: Literal["test_error", "rank", "train_loss"] = word(
+        "test_error", "", "What the colours say.", label="Colours"
     )
     samples: float = word(
         5000.0, "n", "Training sequences; the marked point.", ge=1.0, le=1e9, slider=Slider(100.0, 1e6, log=True)
@@ -109,14 +115,37 @@ LIMITS: dict[str, tuple[float | None, float]] = {
     "dim": (10, 1000), "length": (None, 1000), "strength": (None, 100),
     "sparse_beta": (None, 1e3), "eta_b": (None, 1e3), "eta_q": (-1e3, 1e3),
 }  # fmt: skip
+# knobs that are folded away until somebody wants them
+RARE = (
+    "alpha_from", "alpha_to", "direct", "best", "beta0", "width", "param", "beta", "loss", "branch",
+    "positive_rate", "eta_w", "eta_b", "eta_q", "sparse_loss",
+)  # fmt: skip
 DEFAULTS: dict[str, Value] = {"dim": 100}  # the library's 200 are too slow to drag
 TEXTS = {
     "excess": "excess error and exponent",
     "phase": "phase diagram",
     "error": "test error of three models",
     "alignment": "alignment of the query",
-    "label": "near the label",
+    "hard-phase": "the hard phase",
+    "label": "nearest to the label",
     "global": "lowest",
+    "tied": "query = key (tied)",
+    "self": "self-attention",
+    "cross": "cross-attention",
+    "none": "sees all tokens",
+    "causal": "causal",
+    "strict": "causal, without itself",
+    "soft": "the target's attention",
+    "hard": "one token drawn from it",
+    "factorised": "the factors W",
+    "direct": "the map S itself",
+    "alpha": "sample ratio α",
+    "weight_decay": "weight decay λ",
+    "noise": "noise Δ",
+    "kappa0": "target width κ₀",
+    "width": "learner width κ",
+    "test_error": "test error",
+    "train_loss": "training loss",
 }  # of choices whose word says too little
 
 
@@ -141,8 +170,8 @@ class Knob:
 
     @property
     def symbol(self) -> str:
-        """The letter beside the label, without the ratio that it stands for: there is no room."""
-        return self.said.symbol.partition(" = ")[0]
+        """The letter beside the label, without the ratio that it stands for: there is no room. Choices have words instead."""
+        return "" if self.said.kind == "choice" else self.said.symbol.partition(" = ")[0]
 
     @property
     def slider(self) -> Slider:

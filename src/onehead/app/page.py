@@ -1,14 +1,31 @@
 """The page around the pictures: tabs, knobs, numbers, buttons. Plain HTML, made once from the table of knobs."""
 
 import json
+from collections.abc import Mapping
 from html import escape
+from pathlib import Path
+from typing import Any
 
 from onehead import __version__
-from onehead.app.knobs import GROUPS, KNOBS, Knob
+from onehead.app.drawing import PAINTS
+from onehead.app.knobs import GROUPS, KNOBS, RARE, Knob
 from onehead.app.presets import PRESETS
+from onehead.app.tours import TOURS
 from onehead.app.views import VIEWS
 
-__all__ = ["index_page"]
+__all__ = ["ASSETS", "PURPOSE", "SCRIPTS", "STYLES", "filled", "index_page"]
+
+ASSETS = Path(__file__).parent / "assets"
+STYLES = ("katex/katex.min.css", "explorer.css")
+SCRIPTS = (
+    "katex/katex.min.js", "machine.js", "knobs.js", "drawing.js", "network.js", "panel.js", "tour.js", "explorer.js",
+    "plotly/plotly-cartesian.min.js",
+)  # fmt: skip
+PURPOSE = "One attention head, solved exactly: turn a knob and see what a head trained on that much data would do, without training it."
+PAPERS = {
+    "Single-head attention in high dimensions (arXiv 2509.24914)": "https://arxiv.org/abs/2509.24914",
+    "Attention for sparse-token classification (arXiv 2509.25153)": "https://arxiv.org/abs/2509.25153",
+}
 
 
 def _knob(knob: Knob) -> str:
@@ -46,85 +63,156 @@ def _steps(knob: Knob) -> int:
 
 
 def _groups() -> str:
-    """The knobs, group by group."""
+    """The knobs, group by group; those that are rarely turned are folded away."""
     parts = []
     for group, title in GROUPS.items():
-        inside = "".join(_knob(knob) for knob in KNOBS.values() if knob.group == group)
-        extra = TRAINING if group == "training" else ""
-        parts.append(f'<fieldset data-group="{group}"><legend>{escape(title)}</legend>{inside}{extra}</fieldset>')
+        own = [knob for knob in KNOBS.values() if knob.group == group]
+        first = "".join(_knob(knob) for knob in own if knob.name not in RARE)
+        rest = "".join(_knob(knob) for knob in own if knob.name in RARE)
+        more = f'<details class="rare"><summary>More</summary>{rest}</details>' if rest else ""
+        parts.append(f'<fieldset data-group="{group}"><legend>{escape(title)}</legend>{first}{more}</fieldset>')
     return "".join(parts)
 
 
-TRAINING = """
-<div class="row"><button type="button" id="train">Train it</button>
-<button type="button" id="cancel" hidden>Cancel</button></div>
-<progress id="trained" max="1" value="0" hidden aria-label="Training progress"></progress>
-<p class="help" id="training-says" role="status"></p>
-"""
-
 UPLOAD = """
-<section id="drop" data-views="checkpoint" hidden>
+<section id="drop" data-views="checkpoint" aria-label="A checkpoint" hidden>
 <label for="file">Drop a safetensors file here, or choose one</label>
 <input type="file" id="file" accept=".safetensors">
+<button type="button" id="sample">Show me a sample</button>
 <progress id="sent" max="1" value="0" hidden aria-label="Upload progress"></progress>
 <p class="help" id="file-says" role="status">It is read once, in a temporary folder, and deleted; at most 1 GB.</p>
 </section>
 """
 
+HEAD = """
+<svg id="head-drawing" data-views="head" viewBox="0 0 640 118" role="img" aria-labelledby="head-drawing-says">
+<title id="head-drawing-says">The head: a sequence of tokens x; the query-key map S compares every token with every other; softmax
+turns each row of scores into attention, weights that sum to one.</title>
+<g class="tokens"><rect x="10" y="14" width="14" height="72" rx="3"/><rect x="30" y="14" width="14" height="72" rx="3"/>
+<rect x="50" y="14" width="14" height="72" rx="3"/><rect x="70" y="14" width="14" height="72" rx="3"/></g>
+<text x="47" y="106">tokens x</text><path d="M94 50h34m-7-6 7 6-7 6"/>
+<rect class="map" x="140" y="14" width="72" height="72" rx="4"/><text class="big" x="176" y="58">S</text>
+<text x="176" y="106">query-key map</text><path d="M222 50h34m-7-6 7 6-7 6"/>
+<rect class="box" x="268" y="26" width="112" height="48" rx="6"/><text class="mid" x="324" y="55">xᵀ S x</text>
+<text x="324" y="106">scores</text><path d="M390 50h34m-7-6 7 6-7 6"/>
+<rect class="box" x="436" y="26" width="84" height="48" rx="6"/><text class="mid" x="478" y="55">softmax</text>
+<text x="478" y="106">rows sum to 1</text><path d="M530 50h24m-7-6 7 6-7 6"/>
+<g class="cells"><rect x="564" y="14" width="18" height="18" opacity=".95"/><rect x="582" y="14" width="18" height="18" opacity=".2"/>
+<rect x="600" y="14" width="18" height="18" opacity=".1"/><rect x="618" y="14" width="18" height="18" opacity=".15"/>
+<rect x="564" y="32" width="18" height="18" opacity=".1"/><rect x="582" y="32" width="18" height="18" opacity=".8"/>
+<rect x="600" y="32" width="18" height="18" opacity=".35"/><rect x="618" y="32" width="18" height="18" opacity=".1"/>
+<rect x="564" y="50" width="18" height="18" opacity=".3"/><rect x="582" y="50" width="18" height="18" opacity=".15"/>
+<rect x="600" y="50" width="18" height="18" opacity=".7"/><rect x="618" y="50" width="18" height="18" opacity=".2"/>
+<rect x="564" y="68" width="18" height="18" opacity=".15"/><rect x="582" y="68" width="18" height="18" opacity=".1"/>
+<rect x="600" y="68" width="18" height="18" opacity=".3"/><rect x="618" y="68" width="18" height="18" opacity=".85"/></g>
+<text x="600" y="106">attention</text></svg>
+"""
 
-def _settings() -> str:
+
+def _settings(base: str, recorded: Mapping[str, Any] | None) -> str:
     """What the script of the page has to know, as JSON."""
     knobs = {
-        name: {"kind": knob.said.kind, **knob.slider._asdict(), "default": knob.default, "steps": _steps(knob)}
+        name: {
+            "kind": knob.said.kind,
+            **knob.slider._asdict(),
+            "default": knob.default,
+            "steps": _steps(knob),
+            "label": knob.said.label,
+            "symbol": knob.symbol,
+            "rare": name in RARE,
+        }
         for name, knob in KNOBS.items()
     }
     told = ("title", "about", "formula", "heads", "knobs", "plays", "trains")
     views = {name: {word: getattr(view, word) for word in told} for name, view in VIEWS.items()}
-    presets = [preset._asdict() for preset in PRESETS]
-    text = json.dumps({"knobs": knobs, "views": views, "presets": presets})
-    return text.replace("<", "\\u003c")  # nothing in it may end the script element
+    told_all = {
+        "knobs": knobs,
+        "views": views,
+        "presets": [preset._asdict() for preset in PRESETS],
+        "tours": [tour.told() for tour in TOURS],
+        "paints": PAINTS,
+        "base": base,
+        "recorded": recorded,
+    }
+    return json.dumps(told_all).replace("<", "\\u003c")  # nothing in it may end the script element
 
 
-def index_page() -> str:
-    """The template that Dash fills with its own scripts; the pictures go where ``app_entry`` stands."""
+def _tags(tags: Mapping[str, str]) -> str:
+    """Styles and scripts by their addresses; a new version of a file has a new one."""
+    styles = (f'<link rel="stylesheet" href="assets/{name}?v={tags.get(name, "0")}">' for name in STYLES)
+    scripts = (f'<script defer src="assets/{name}?v={tags.get(name, "0")}"></script>' for name in SCRIPTS)
+    return "\n".join((*styles, *scripts))
+
+
+def index_page(*, base: str = "", tags: Mapping[str, str] | None = None) -> str:
+    """The page that the server sends; ``base`` is where "Copy link" points to, ``tags`` tell versions of a file apart."""
+    return filled(_tags(tags or {}), base=base)
+
+
+def filled(files: str, *, base: str = "", recorded: Mapping[str, Any] | None = None) -> str:
+    """The page with its styles and scripts; ``recorded`` says what there is, where no server answers."""
     presets = "".join(f'<option value="{i}">{escape(preset.name)}</option>' for i, preset in enumerate(PRESETS))
+    shown = [view for view in VIEWS.values() if recorded is None or view.name in recorded["views"]]
     tabs = "".join(
-        f'<a href="?view={name}" data-view="{name}" role="tab">{escape(view.title)}</a>' for name, view in VIEWS.items()
+        f'<a href="?view={view.name}" id="tab-{view.name}" data-view="{view.name}" role="tab" aria-controls="picture-area">'
+        f"{escape(view.title)}</a>"
+        for view in shown
+    )
+    tours = "".join(
+        f'<button type="button" data-tour="{i}">{escape(tour.name)}</button>' for i, tour in enumerate(TOURS)
+    )
+    papers = "".join(
+        f'<li><a href="{address}" target="_blank" rel="noopener noreferrer">{escape(title)}</a></li>'
+        for title, address in PAPERS.items()
     )
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
-{{%metas%}}
+<meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
+<meta name="description" content="{escape(PURPOSE)}">
 <title>onehead explorer</title>
-{{%favicon%}}
-{{%css%}}
+<link rel="icon" href="data:,">
+{files}
 </head>
 <body>
 <a class="skip" href="#picture-area">Skip to the picture</a>
 <header>
 <div class="brand"><strong>onehead</strong> <span>explorer {escape(__version__)}</span></div>
-<nav role="tablist" aria-label="Views">{tabs}</nav>
+<p class="purpose">{escape(PURPOSE)}</p>
 <div class="tools">
+<button type="button" id="undo" title="Undo (Ctrl+Z)" aria-label="Undo" disabled>↶</button>
+<button type="button" id="redo" title="Redo (Ctrl+Shift+Z)" aria-label="Redo" disabled>↷</button>
 <label class="quiet" for="preset">Preset</label>
 <select id="preset"><option value="">Presets …</option>{presets}</select>
-<button type="button" id="reset" title="All knobs back to their defaults">Reset</button>
+<button type="button" id="reset" title="All knobs back to their defaults; Undo brings them back">Reset</button>
+<button type="button" id="projector" aria-pressed="false" title="Large letters and lines, for a projector">Projector</button>
 <button type="button" id="theme" aria-pressed="false" title="Light or dark">Dark</button>
 </div>
+<nav role="tablist" aria-label="Views">{tabs}</nav>
+<div class="row tours" role="group" aria-label="Guided tours">{tours}</div>
 </header>
+<div id="job" role="status" hidden><span id="job-says"></span>
+<progress id="trained" max="1" value="0" aria-label="Training progress"></progress>
+<button type="button" id="cancel">Cancel</button></div>
 <main>
-<section id="picture-area" aria-labelledby="title" tabindex="-1">
-<div class="lead"><h1 id="title"></h1><p id="about"></p><div id="formula" role="img" aria-label="formula"></div></div>
+<section id="picture-area" role="tabpanel" aria-labelledby="title" tabindex="-1">
+<div class="lead"><h1 id="title"></h1><p id="about"></p>{HEAD}<div id="formula" role="img" aria-label="formula"></div>
+<div id="symbols" class="row" role="group" aria-label="Symbols of the formula: go to the knob"></div></div>
 {UPLOAD}
-<div id="frame">{{%app_entry%}}</div>
-<p id="caption" role="status"></p>
+<div id="frame"><div id="state" class="drawing" role="status">drawing</div>
+<div id="stage"><div id="picture" role="img" aria-label="The picture is being drawn."></div>
+<div id="grip" role="slider" tabindex="0" aria-label="Marked point" aria-valuenow="0" hidden></div></div></div>
+<p id="caption"></p>
 <div class="row buttons">
+<button type="button" id="train" class="main" hidden>Train it</button>
 <button type="button" id="play" hidden>▶ Play α</button>
 <button type="button" id="png">PNG</button>
 <button type="button" id="svg">SVG</button>
 <a class="button" id="csv" href="data.csv" download="onehead.csv">CSV</a>
 <button type="button" id="link">Copy link</button>
+<p class="help" id="training-says" role="status"></p>
 </div>
 </section>
 <form id="knobs" aria-label="Knobs">{_groups()}</form>
@@ -136,9 +224,13 @@ def index_page() -> str:
 <h2>Python</h2><pre id="python" tabindex="0"></pre>
 <h2>Shell</h2><pre id="shell" tabindex="0"></pre>
 </details>
+<details id="papers"><summary>Papers</summary><ul>{papers}</ul></details>
 </aside>
 </main>
-<script id="settings" type="application/json">{_settings()}</script>
-<footer>{{%config%}}{{%scripts%}}{{%renderer%}}</footer>
+<section id="tour" role="dialog" aria-modal="false" aria-labelledby="tour-title" hidden>
+<p class="count" id="tour-count"></p><h2 id="tour-title" tabindex="-1"></h2><p id="tour-text" aria-live="polite"></p>
+<div class="row"><button type="button" id="tour-back">Back</button><button type="button" id="tour-next" class="main">Next</button>
+<button type="button" id="tour-leave">Leave</button></div></section>
+<script id="settings" type="application/json">{_settings(base, recorded)}</script>
 </body>
 </html>"""

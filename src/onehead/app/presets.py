@@ -20,13 +20,13 @@ PRESETS = (
     Preset("Figure 1: learning curve (κ₀ 0.5, Δ 0.5, λ 0.01)", "curve", {}),
     Preset("Figure 1: a narrow head (κ 0.75)", "curve", {"width": 0.75, "kappa0": 0.5}),
     Preset(
-        "Interpolation peak (λ 0.0001)",
+        "Interpolation peak (Δ 1, λ 0.001)",
         "curve",
-        {"weight_decay": 1e-4, "alpha": 0.15, "alpha_from": 0.05, "alpha_to": 2.0},
+        {"weight_decay": 1e-3, "noise": 1.0, "alpha": 0.28, "direct": False},
     ),
     Preset("Figure 2: factorised against direct at the best λ", "curve", {"best": True, "kappa0": 0.3}),
     Preset("Noiseless: perfect recovery (Δ 0)", "curve", {"noise": 0.0, "weight_decay": 1e-3, "kappa0": 0.3}),
-    Preset("Temperatures (β 2, β₀ 1)", "curve", {"beta": 2.0}),
+    Preset("A sharper learner (β 2, β₀ 1)", "curve", {"beta": 2.0}),
     Preset("Three tokens (T 3)", "curve", {"tokens": 3, "alpha": 0.2, "alpha_to": 2.0}),
     Preset("A head with separate query and key", "curve", {"attention": "self", "mask": "causal", "alpha_to": 8.0}),
     Preset(
@@ -45,10 +45,12 @@ PRESETS = (
     ),
     Preset("Figure 1: spectrum below interpolation", "spectrum", {"alpha": 0.1}),
     Preset("Figure 1: spectrum above interpolation", "spectrum", {"alpha": 0.5}),
-    Preset("Figure 3: the bulk splits (α 4)", "spectrum", {"alpha": 4.0, "kappa0": 0.2, "noise": 0.1}),
+    Preset("The bulk splits (α 4)", "spectrum", {"alpha": 4.0, "kappa0": 0.2, "noise": 0.1}),
     Preset("Best weight decay (κ₀ 0.05, Δ 0.05)", "decay", {"kappa0": 0.05, "noise": 0.05, "alpha": 0.15}),
     Preset("Figure 4: power law, excess error (λ 1)", "scaling", {"weight_decay": 1.0}),
-    Preset("Figure 3: where the error comes from", "scaling", {"scaling_panel": "decomposition", "weight_decay": 0.01}),
+    Preset(
+        "Power law: where the error comes from", "scaling", {"scaling_panel": "decomposition", "weight_decay": 0.01}
+    ),
     Preset("Figure 5: rate diagram", "scaling", {"scaling_panel": "phase"}),
     Preset("Sparse: test error against α", "sparse", {"ridge": 1e-5}),
     Preset(
@@ -58,4 +60,11 @@ PRESETS = (
     ),
     Preset("Sparse: capacity", "sparse", {"sparse_panel": "capacity"}),
     Preset("Sparse: tuning (α 2)", "sparse", {"sparse_panel": "tuning"}),
+    Preset(
+        "Sparse: the hard phase (L 300, θ 8)",
+        "sparse",
+        {"sparse_panel": "hard-phase", "length": 300, "strength": 8.0, "alpha0": 0.0125, "alpha1": 0.0125},
+    ),
+    Preset("Map: samples against weight decay", "map", {}),
+    Preset("Map: noise against width of the target", "map", {"map_x": "kappa0", "map_y": "noise"}),
 )

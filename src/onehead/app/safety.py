@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 __all__ = [
+    "ASKED",
     "BODY_LIMIT",
     "LOOPBACK",
     "QUESTIONS",
@@ -24,17 +25,15 @@ BODY_LIMIT = 64 * 1024  # bytes of a question from the page
 SMALLEST = 8
 UPLOAD_LIMIT = 1024 * 1024 * 1024  # bytes of a checkpoint
 UPLOADS_AT_ONCE = 2  # each may take a gigabyte of disk
-UPDATE = "/_dash-update-component"
 UPLOAD = "/checkpoint"
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
+LONGEST_KEY = 8 * 1024
 
-# what a page may ask, and the parts of it that the answer fills; each question is the data of a store of its own
-QUESTIONS = {
-    "draw": ("picture.figure", "told-draw.data"),
-    "report": ("told-report.data",),
-    "picture": ("told-picture.data",),
-    "train": ("told-train.data",),
-}
+# what a page may ask, each under an address of its own; `onehead.app.answers` has a function of the same name
+QUESTIONS = ("draw", "report", "picture", "train", "sample")
+ASKED = {f"/ask/{name}": name for name in QUESTIONS}
+# what a question says: its key, which is the address of the page it is about; the page that asks; what training should do
+WORDS = {"key": (str, LONGEST_KEY), "page": (str, 40), "do": (str, 10), "first": (bool, 0)}
 Refusal = tuple[str, int]
 
 
@@ -69,17 +68,17 @@ def sentence(text: str) -> bytes:
     return json.dumps({"sentence": text}).encode()
 
 
-def security_headers(script_hashes: list[str]) -> dict[str, str]:
+def security_headers() -> dict[str, str]:
     """Headers of every answer: nothing from elsewhere, nothing framed, nothing guessed.
 
     Examples
     --------
-    >>> "default-src 'none'" in security_headers([])["Content-Security-Policy"]
+    >>> "default-src 'none'" in security_headers()["Content-Security-Policy"]
     True
     """
     rules = (
         "default-src 'none'",
-        " ".join(["script-src 'self'", *script_hashes]),
+        "script-src 'self'",
         "style-src 'self' 'unsafe-inline'",  # plotly writes styles
         "img-src 'self' data: blob:",
         "font-src 'self' data:",
@@ -99,23 +98,10 @@ def security_headers(script_hashes: list[str]) -> dict[str, str]:
     }
 
 
-def _shapes() -> dict[str, tuple[Any, str]]:
-    """For every question as Dash names it the exact outputs and the one input."""
-    found: dict[str, tuple[Any, str]] = {}
-    for name, parts in QUESTIONS.items():
-        outputs = [dict(zip(("id", "property"), part.split("."), strict=True)) for part in parts]
-        several = len(parts) > 1
-        found[f"..{'...'.join(parts)}.." if several else parts[0]] = outputs if several else outputs[0], f"ask-{name}"
-    return found
-
-
-SHAPES = _shapes()
-
-
 def guard(request: Any, hosts: tuple[str, ...] | None) -> Refusal | None:
     """Refuse a request before anything looks at it; None lets it pass."""
     head = head_of(request)
-    return strange(head, hosts) or (_check_question(request) if head.method == "POST" and head.path == UPDATE else None)
+    return strange(head, hosts) or (_check_question(request) if head.method == "POST" and head.path in ASKED else None)
 
 
 def strange(head: Head, hosts: tuple[str, ...] | None) -> Refusal | None:
@@ -131,9 +117,9 @@ def strange(head: Head, hosts: tuple[str, ...] | None) -> Refusal | None:
     if head.method == "POST":
         if head.origin is not None and _netloc(head.origin) != head.host:
             return "only the explorer's own page may ask.", 403
-        if head.path not in (UPDATE, UPLOAD):
+        if head.path not in (*ASKED, UPLOAD):
             return "there is nothing here to post to.", 404
-    elif head.path == UPDATE:
+    elif head.path in ASKED:
         return "questions are posted.", 405
     # browsers say where a question comes from: a page elsewhere must not start work here, a link to this page may
     elif head.path != "/" and (head.site or "none") not in ("none", "same-origin"):
@@ -171,20 +157,12 @@ def _check_question(request: Any) -> Refusal | None:
         body = json.loads(request.get_data(cache=True))
     except (ValueError, RecursionError):
         return "a question must be JSON.", 400
-    if not isinstance(body, dict):
-        return "a question must be a JSON object.", 400
-    output = body.get("output")
-    outputs, asks = SHAPES.get(output, (None, "")) if isinstance(output, str) else (None, "")
-    if outputs is None or body.get("outputs") != outputs:
-        return "the page has no such part.", 400
-    if not isinstance(body.get("inputs"), list) or body.get("state", []) != []:
-        return "a question must have inputs and no state.", 400
-    given = [(item.get("id"), item.get("property")) if isinstance(item, dict) else None for item in body["inputs"]]
-    if given != [(asks, "data")] or not all(isinstance(item.get("value"), dict) for item in body["inputs"]):
-        return "the inputs of a question must be those of the page, each an object.", 400
-    changed = body.get("changedPropIds", [])
-    if not isinstance(changed, list) or any(item != f"{asks}.data" for item in changed):
-        return "a question must name its own inputs.", 400
-    if not set(body) <= {"output", "outputs", "inputs", "changedPropIds", "state", "parsedChangedPropsIds"}:
+    if not isinstance(body, dict) or not isinstance(body.get("key"), str):
+        return "a question must be a JSON object with a key.", 400
+    if not set(body) <= set(WORDS):
         return "a question has nothing else to say.", 400
+    for name, value in body.items():
+        kind, longest = WORDS[name]
+        if not isinstance(value, kind) or (isinstance(value, str) and len(value) > longest):
+            return f"the {name} of a question must be as the page sends it.", 400
     return None

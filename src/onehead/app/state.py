@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from onehead.aim.targets import MarchenkoPastur, Product, Target
 from onehead.aim.task import Learner, Task
+from onehead.aim.words import decay_from_word
 from onehead.app.knobs import KNOBS, PROBLEMS, Knob, Value
 from onehead.errors import InvalidArgument
 from onehead.problem import Problem
@@ -125,11 +126,26 @@ def read_state(raw: Mapping[str, Any]) -> tuple[State, dict[str, str]]:
                 typed[name] = _typed(knob, raw[name])
             except InvalidArgument as refusal:
                 wrong[name] = str(refusal)
-    moved = _fitted({name: knob.default for name, knob in KNOBS.items()} | typed)
+    moved = _sized(view, typed, wrong) | _fitted({name: knob.default for name, knob in KNOBS.items()} | typed)
     found: dict[str, Value] = {}
     for problem in PROBLEMS:
         found |= _checked(problem, typed | moved, wrong)
     return State(view, {name: found[name] for name in KNOBS}, moved=moved), wrong
+
+
+def _sized(view: str, typed: dict[str, Any], wrong: dict[str, str]) -> dict[str, Value]:
+    """A weight decay written by the dimension of the target (1/d), which becomes a number here; refused where there is none."""
+    from onehead.app.views import VIEWS  # noqa: PLC0415
+
+    said = typed.get("weight_decay")
+    if not isinstance(said, str) or "d" not in said:
+        return {}
+    dim = typed.get("dim", KNOBS["dim"].default) if "dim" in VIEWS[view].knobs else None
+    try:
+        return {"weight_decay": decay_from_word(typed.pop("weight_decay"), dim if isinstance(dim, int) else None)}
+    except InvalidArgument as refusal:
+        wrong["weight_decay"] = str(refusal)
+        return {}
 
 
 def _fitted(values: Mapping[str, Any]) -> dict[str, Value]:

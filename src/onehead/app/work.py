@@ -1,8 +1,8 @@
 """Workers: processes beside the server that solve what takes longer than a tenth of a second, each within a time limit.
 
-A worker that exceeds its limit is ended and replaced, so that no request hangs. A page that asks again for the same kind of
-answer takes its older question back: one that waits is dropped, one that runs stops at its next pause. Work of a view therefore
-pauses between two points.
+A worker that exceeds its limit is ended and replaced, so that no request hangs. A page that moves on takes its older questions
+back: one that waits is dropped, one that runs stops at its next pause (work of a view pauses between two points), and a worker
+that has not stopped after a moment is ended and replaced.
 """
 
 import multiprocessing
@@ -21,8 +21,10 @@ from onehead.numerics.parallel import cores
 
 __all__ = ["BEYOND", "INSIDE", "LIMITS", "Stopped", "Workers", "end", "pause", "start"]
 
-LIMITS = {"report": 20.0, "picture": 45.0, "checkpoint": 120.0}  # seconds from question to answer
+LIMITS = {"report": 30.0, "picture": 90.0, "checkpoint": 120.0, "sample": 120.0}  # seconds from question to answer
 KEPT = 400  # answers
+GRACE = 1.0  # seconds in which work that nobody waits for may come to its next pause
+NICE = 10  # of 19: the server's own sketches come first, whatever is solved beside them
 BEYOND = "these values are too extreme for double precision; move the last knob back."
 INSIDE = "something went wrong inside ({}); turn a knob to try again."
 
@@ -62,13 +64,15 @@ def end(process: Any) -> None:
 
 def _serve(pipe: Any) -> None:
     """The loop of a worker: a question in, an answer out; a message in between means that nobody waits any more."""
-    os.nice(5)  # the server's own sketches come first
+    os.nice(NICE)
     from onehead.sweep.solve import pin_threads  # noqa: PLC0415
 
     pin_threads()  # before anything heavy is loaded
     from onehead.app.views import VIEWS  # noqa: PLC0415
     from onehead.app.views.checkpoint import survey_file  # noqa: PLC0415
+    from onehead.app.views.sample import sample_heads  # noqa: PLC0415
 
+    files: dict[str, Callable[..., Any]] = {"checkpoint": survey_file, "sample": sample_heads}
     _wanted.append(lambda: not pipe.poll())
     while True:
         try:
@@ -80,10 +84,7 @@ def _serve(pipe: Any) -> None:
         number, job, argument = question
         answer: Any
         try:
-            if job == "checkpoint":
-                answer = survey_file(*argument)
-            else:
-                answer = getattr(VIEWS[argument[0]], job)(State(*argument))
+            answer = files[job](*argument) if job in files else getattr(VIEWS[argument[0]], job)(State(*argument))
         except Exception as error:  # a bug in one view must not end the others
             answer = _portable(error)
         with suppress(BrokenPipeError):
@@ -106,6 +107,7 @@ class _Worker:
     process: Any
     pipe: Any
     asks: tuple[str, str] | None = None
+    number: int = 0
 
 
 def _worker() -> _Worker:
@@ -144,15 +146,15 @@ class Workers:
         with self._free:
             self._number += 1
             number = self._newest[asks] = self._number
-            for worker in self._busy:
-                if worker.asks == asks:
-                    with suppress(OSError):
-                        worker.pipe.send(None)
-            self._free.notify_all()
+            self._stop([worker for worker in self._busy if worker.asks == asks])
         try:
             worker = self._take(job, asks, number, until)
             try:
                 answer = self._converse(worker, number, (job, argument), until, limit)
+            except OneheadError:
+                if self._newest.get(asks) != number:  # it was ended because nobody waits
+                    raise Stopped from None
+                raise
             finally:
                 self._give_back(worker)
         finally:
@@ -168,6 +170,29 @@ class Workers:
                     self._answers.popitem(last=False)
         return answer
 
+    def supersede(self, page: str) -> None:
+        """A page has moved on: none of its older questions is answered any more."""
+        with self._free:
+            for asks in [asks for asks in self._newest if asks[0] == page]:
+                del self._newest[asks]
+            self._stop([worker for worker in self._busy if worker.asks is not None and worker.asks[0] == page])
+
+    def _stop(self, workers: list[_Worker]) -> None:
+        """Ask workers to stop, and end those that do not; the caller holds the lock."""
+        for worker in workers:
+            with suppress(OSError):
+                worker.pipe.send(None)
+            late = threading.Timer(GRACE, self._end_late, (worker, worker.number))
+            late.daemon = True
+            late.start()
+        self._free.notify_all()
+
+    def _end_late(self, worker: _Worker, number: int) -> None:
+        with self._free:
+            late = worker in self._busy and worker.number == number
+        if late:
+            worker.process.terminate()
+
     def _take(self, job: str, asks: tuple[str, str], number: int, until: float) -> _Worker:
         """Wait for a worker; long work leaves one of them free for short questions."""
         with self._free:
@@ -176,7 +201,7 @@ class Workers:
                     raise Stopped
                 if len(self._idle) > (0 if job == "report" else 1 if self._count > 1 else 0) and not self._closed:
                     worker = self._idle.pop()
-                    worker.asks = asks
+                    worker.asks, worker.number = asks, number
                     self._busy.append(worker)
                     return worker
                 left = until - time.monotonic()

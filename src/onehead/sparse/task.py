@@ -139,7 +139,12 @@ class Protocol(Problem):
         slider=Slider(0.1, 20.0, log=True),
     )
     beta: float = word(
-        8.0, "β", "Inverse temperature of the attention.", label="Temperature", ge=0.0, slider=Slider(0.0, 30.0, 0.1)
+        8.0,
+        "β",
+        "Inverse temperature of the attention.",
+        label="Inverse temperature",
+        ge=0.0,
+        slider=Slider(0.0, 30.0, 0.1),
     )
     eta_w: float = word(
         0.5,

@@ -1,251 +1,182 @@
-// The page: knobs <-> address <-> questions to the server. Pictures are drawn by Dash, everything else here is plain DOM.
+// The page: a knob turns, the machine gets a new key, the network is asked, the screen shows what the machine may say.
 (function () {
   "use strict";
   const $ = (id) => document.getElementById(id);
-  const page = Array.from(crypto.getRandomValues(new Uint8Array(9)), (b) => b.toString(36)).join("");
-  const quiet = { report: 180, picture: 400 }; // milliseconds of rest before the dearer questions
-  let settings, view, values, theme, file = "", timers = {}, playing = null, polling = null, exactNumbers = [];
-  const seen = { asked: 0, drawn: 0, reported: 0, exact: 0, waiting: false, pending: false, trained: null };
+  const K = oneheadKnobs, machine = oneheadMachine;
+  const quiet = { report: 180, picture: 260 }; // milliseconds of rest before the dearer questions
+  let settings, state, file = "", chosen = null, playing = null, polling = null, flying = null, pending = false, timers = [];
+  const seen = { asked: 0, drawn: 0, reported: 0, exact: 0, trained: null, machine: () => machine.look(state, Date.now()) };
   window.onehead = seen; // for tests and for the curious
 
-  // ---- state and address
+  function key() {
+    const found = K.query();
+    if (file) found.set("file", file);
+    return found.toString();
+  }
 
-  function readAddress() {
-    const query = new URLSearchParams(location.search);
-    view = query.get("view") in settings.views ? query.get("view") : "curve";
-    values = {};
-    for (const [name, knob] of Object.entries(settings.knobs)) {
-      const given = query.get(name);
-      values[name] = given === null ? knob.default : knob.kind === "switch" ? given === "1" || given === "true" : given;
+  function tell(event) {
+    state = machine.step(state, event);
+    const now = machine.look(state, Date.now());
+    oneheadPanel.show(now);
+    if (now.shown && now.shown !== oneheadDrawing.current && now.shown !== tell.sent) {
+      tell.sent = now.shown;
+      oneheadDrawing.draw(now.shown);
     }
-  }
-
-  function text(value) {
-    return value === true ? "1" : value === false ? "0" : String(value);
-  }
-
-  function query() {
-    const used = settings.views[view].knobs, out = new URLSearchParams({ view: view });
-    for (const [name, knob] of Object.entries(settings.knobs))
-      if (used.includes(name) || text(values[name]) !== text(knob.default)) out.set(name, text(values[name]));
-    return out;
-  }
-
-  function writeAddress() {
-    history.replaceState(null, "", "?" + query());
-    const link = new URLSearchParams(query());
-    if (file) link.set("file", file);
-    $("csv").href = "data.csv?" + link;
-  }
-
-  // ---- knobs
-
-  function position(name) {
-    const k = settings.knobs[name], v = Number(values[name]);
-    if (!isFinite(v)) return 0;
-    const share = k.log ? Math.log(Math.max(v, 1e-300) / k.low) / Math.log(k.high / k.low) : (v - k.low) / (k.high - k.low);
-    return Math.round(Math.min(1, Math.max(0, share)) * k.steps);
-  }
-
-  function fromPosition(name, at) {
-    const k = settings.knobs[name], share = at / k.steps;
-    const v = k.log ? k.low * Math.pow(k.high / k.low, share) : k.low + (k.high - k.low) * share;
-    return k.kind === "integer" ? Math.round(v) : Number(v.toPrecision(k.log ? 3 : 6));
-  }
-
-  function showKnob(name) {
-    const control = $("knob-" + name), slide = $("slide-" + name);
-    if (!control) return;
-    if (control.type === "checkbox") control.checked = values[name] === true;
-    else if (document.activeElement !== control || control.tagName === "SELECT") control.value = text(values[name]);
-    if (slide) {
-      slide.value = position(name);
-      slide.setAttribute("aria-valuetext", text(values[name]));
-    }
-  }
-
-  function set(changes, options) {
-    Object.assign(values, changes);
-    Object.keys(changes).forEach(showKnob);
-    if ("attention" in changes) showLead();
-    writeAddress();
-    if (!options || !options.silent) draw();
-  }
-
-  function showLead() {
-    const own = settings.views[view], [about, formula] = own.heads[values.attention] || [own.about, own.formula];
-    $("about").textContent = about;
-    $("formula").setAttribute("aria-label", "Formula: " + formula);
-    katex.render(formula, $("formula"), { throwOnError: false, displayMode: false });
-  }
-
-  function showAll() {
-    const own = settings.views[view];
-    document.querySelectorAll("[data-views]").forEach((e) => (e.hidden = !e.dataset.views.split(" ").includes(view)));
-    document.querySelectorAll("fieldset").forEach((f) => (f.hidden = !f.querySelector(".knob:not([hidden])")));
-    document.querySelectorAll("nav a").forEach((a) => {
-      const mine = a.dataset.view === view;
-      a.setAttribute("aria-selected", mine);
-      a.tabIndex = mine ? 0 : -1;
-    });
-    Object.keys(settings.knobs).forEach(showKnob);
-    $("title").textContent = own.title;
-    document.title = own.title + " · onehead explorer";
-    showLead();
-    const lead = document.querySelector(".lead").offsetHeight + ($("drop").hidden ? 0 : $("drop").offsetHeight);
-    document.documentElement.style.setProperty("--lead", lead + 12 + "px");
-    const tab = document.querySelector('nav a[aria-selected="true"]'), bar = tab.parentElement;
-    bar.scrollLeft = tab.offsetLeft - bar.offsetLeft - (bar.clientWidth - tab.offsetWidth) / 2;
-    $("play").hidden = !own.plays;
-    stopPlaying();
-    showWrong({});
-  }
-
-  function showWrong(wrong) {
-    document.querySelectorAll(".wrong").forEach((p) => {
-      const name = p.id.slice(6), sentence = wrong[name];
-      p.hidden = !sentence;
-      p.textContent = sentence || "";
-      const control = $("knob-" + name);
-      if (control) control.setAttribute("aria-invalid", sentence ? "true" : "false");
-    });
   }
 
   // ---- questions
 
-  function ask(kind, more) {
-    const question = { query: Object.fromEntries(query()), n: seen.asked, page: page, theme: theme, file: file, narrow: innerWidth < 760 };
-    dash_clientside.set_props("ask-" + kind, { data: Object.assign(question, more || {}) });
-  }
-
-  function later(kind) {
-    clearTimeout(timers[kind]);
-    timers[kind] = setTimeout(() => ask(kind), quiet[kind]);
-  }
-
-  function draw(first) {
-    clearTimeout(timers.report);
-    clearTimeout(timers.picture);
+  function ask(first) {
+    timers.forEach(clearTimeout);
+    timers = [];
     seen.asked += 1;
-    $("numbers").classList.add("stale");
-    if (seen.waiting && Date.now() - seen.waiting < 4000) {
-      seen.pending = true; // one question at a time: the newest is asked when the answer is there
+    const mine = key();
+    tell({ kind: "move", key: mine, now: Date.now() });
+    $("csv").href = "data.csv?" + mine;
+    sketch(first);
+  }
+
+  async function sketch(first) {
+    if (flying) {
+      pending = true; // one sketch at a time: the newest question is asked when the answer is there
       return;
     }
-    seen.pending = false;
-    seen.waiting = Date.now();
-    ask("draw", first === true ? { first: true } : {});
+    const mine = state.key, n = seen.asked;
+    flying = mine;
+    const answer = await oneheadNetwork.ask("draw", mine, first ? { first: true } : {});
+    flying = null;
+    if (pending) {
+      pending = false;
+      sketch();
+    }
+    if (!answer || mine !== state.key) return;
+    take(answer, n);
   }
 
-  function toldDraw(answer) {
-    seen.waiting = false;
-    showWrong(answer.wrong || {});
-    if (seen.pending) {
-      seen.asked -= 1; // the pending question keeps its number
-      draw();
+  function take(answer, n) {
+    const wrong = answer.wrong || {}, sentence = answer.refused || Object.values(wrong)[0];
+    K.showWrong(wrong);
+    if (answer.moved && Object.keys(answer.moved).length && Object.entries(answer.moved).some(([k, v]) => K.text(v) !== K.text(K.values[k]))) {
+      K.set(answer.moved, true); // knobs that made room for another: the question is asked again as it stands now
+      ask();
       return;
     }
-    if (answer.n !== seen.asked) return;
-    set(answer.moved || {}, { silent: true });
-    const refused = Object.values(answer.wrong || {});
-    if (refused.length) {
-      badge("failed", refused[0], []);
-      if (!answer.caption) return;
+    if (answer.figure) tell({ kind: "answer", part: "sketch", key: answer.key, value: answer });
+    if (sentence) tell({ kind: "refuse", key: answer.key, sentence: sentence });
+    else if (!playing && !oneheadTour.moving()) later("report", quiet.report);
+    seen.drawn = answer.figure ? seen.drawn : n; // a picture counts when it is on the screen
+  }
+
+  function later(kind, wait) {
+    timers.push(setTimeout(() => solve(kind), wait));
+  }
+
+  async function solve(kind) {
+    const mine = state.key, n = seen.asked;
+    if (kind === "report") tell({ kind: "rest", key: mine, now: Date.now() });
+    const answer = await oneheadNetwork.ask(kind, mine);
+    if (!answer || answer.stopped || mine !== state.key) return;
+    if (answer.refused) {
+      tell({ kind: "refuse", key: mine, sentence: answer.refused });
+      return;
     }
-    exactNumbers = [];
-    $("caption").textContent = answer.caption || "";
-    $("python").textContent = answer.python || "";
-    $("shell").textContent = answer.shell || "";
-    seen.drawn = answer.n;
-    if (!playing && !refused.length) later("report");
+    // where there is not even a sketch, the sentence stands in its place
+    if (answer.instead && state.sketch && state.sketch.empty) Object.assign(answer, answer.instead);
+    tell({ kind: "answer", part: kind, key: answer.key, value: answer });
+    if (kind === "report") {
+      seen.reported = n;
+      later("picture", settings.recorded ? 0 : quiet.picture);
+    } else seen.exact = n;
   }
 
-  function toldReport(answer) {
-    if (answer.n !== seen.asked || answer.stopped) return;
-    badge(...answer.badge);
-    numbers(answer.numbers);
-    seen.reported = answer.n;
-    later("picture");
+  function heard(alive) {
+    if (!state || alive === state.alive) return;
+    tell({ kind: alive ? "alive" : "silent" });
+    if (!alive) return;
+    if (!state.sketch) sketch(); // what was lost is asked again
+    else if (!state.report || !state.picture) solve(state.report ? "picture" : "report");
   }
 
-  function toldPicture(answer) {
-    if (answer.n !== seen.asked || answer.stopped) return;
-    if (answer.sentence) {
-      $("caption").textContent = answer.sentence;
-    } else {
-      dash_clientside.set_props("picture", { figure: answer.figure });
-      $("caption").textContent = answer.caption;
-      if (answer.numbers.length) {
-        exactNumbers = answer.numbers;
-        appendNumbers(exactNumbers);
-      }
-    }
-    seen.exact = answer.n;
-  }
+  // ---- what belongs to a view
 
-  function badge(level, sentence, notes) {
-    $("badge").className = "badge " + level;
-    $("badge").firstChild.textContent = level;
-    $("badge").lastChild.textContent = sentence === level ? "" : sentence;
-    $("notes").replaceChildren(...notes.map((note) => Object.assign(document.createElement("li"), { textContent: note })));
-  }
-
-  function row(number) {
-    const [name, symbol, value, meaning] = number, tr = document.createElement("tr");
-    const th = document.createElement("th"), td = document.createElement("td");
-    th.scope = "row";
-    th.textContent = name;
-    if (symbol) {
-      const s = document.createElement("span");
-      s.className = "symbol";
-      s.textContent = " " + symbol;
-      th.append(s);
-    }
-    if (meaning) th.append(Object.assign(document.createElement("small"), { textContent: meaning }));
-    td.textContent = value;
-    td.dataset.number = name;
-    tr.append(th, td);
-    return tr;
-  }
-
-  function numbers(rows) {
-    $("numbers").classList.remove("stale");
-    $("numbers").tBodies[0].replaceChildren(...rows.map(row));
-  }
-
-  function appendNumbers(rows) {
-    const body = $("numbers").tBodies[0];
-    rows.forEach((number) => {
-      const old = Array.from(body.rows).find((r) => r.cells[1].dataset.number === number[0]);
-      if (old) old.replaceWith(row(number));
-      else body.append(row(number));
+  function lead() {
+    const own = settings.views[K.view], [about, formula] = own.heads[K.values.attention] || [own.about, own.formula];
+    $("title").textContent = own.title;
+    document.title = own.title + " · onehead explorer";
+    $("about").textContent = about;
+    $("formula").setAttribute("aria-label", "Formula: " + formula);
+    katex.render(formula, $("formula"), { throwOnError: false, displayMode: false });
+    const named = own.knobs.filter((name) => settings.knobs[name].symbol && !settings.knobs[name].rare && !name.startsWith("train"));
+    $("symbols").replaceChildren(...named.map(chip));
+    document.querySelectorAll("nav a").forEach((a) => {
+      const mine = a.dataset.view === K.view;
+      a.setAttribute("aria-selected", mine);
+      a.tabIndex = mine ? 0 : -1;
+      if (mine) a.parentElement.scrollLeft = a.offsetLeft - a.parentElement.offsetLeft - (a.parentElement.clientWidth - a.offsetWidth) / 2;
     });
+    $("picture-area").setAttribute("aria-labelledby", "tab-" + K.view);
+    measure();
+    $("play").hidden = !own.plays;
+    $("train").hidden = !own.trains || Boolean(settings.recorded);
+    $("training-says").hidden = $("train").hidden;
   }
 
-  // ---- training
+  // how much room the picture has
+  function measure() {
+    const height = document.querySelector(".lead").offsetHeight + ($("drop").hidden ? 0 : $("drop").offsetHeight);
+    document.documentElement.style.setProperty("--lead", height + 12 + "px");
+  }
 
-  function toldTrain(answer) {
-    const running = answer.running;
+  function chip(name) {
+    const knob = settings.knobs[name], button = document.createElement("button");
+    button.type = "button";
+    button.className = "chip";
+    button.append(Object.assign(document.createElement("i"), { textContent: knob.symbol }), " " + knob.label.toLowerCase());
+    const box = $("knob-" + name).closest(".knob");
+    button.addEventListener("click", () => {
+      box.scrollIntoView({ block: "center" });
+      ($("slide-" + name) || $("knob-" + name)).focus();
+    });
+    ["pointerenter", "focus"].forEach((e) => button.addEventListener(e, () => box.classList.add("named")));
+    ["pointerleave", "blur"].forEach((e) => button.addEventListener(e, () => box.classList.remove("named")));
+    return button;
+  }
+
+  function changed(moved) {
+    if (moved) stopPlaying();
+    if (moved || K.values.attention !== changed.attention) lead();
+    changed.attention = K.values.attention;
+    if (K.view === "checkpoint" && chosen && K.text(K.values.heads) !== changed.heads) send(chosen);
+    ask();
+  }
+
+  // the marked line was dragged, or a curve clicked
+  function marked(by, x) {
+    const names = by.split(" ");
+    if (names.length === 1) {
+      K.set({ [by]: K.nearest(by, x) });
+      return;
+    }
+    const total = names.reduce((sum, name) => sum + Number(K.values[name]), 0);
+    K.set(Object.fromEntries(names.map((name) => [name, Number(((Number(K.values[name]) / total) * x).toPrecision(4))])));
+  }
+
+  // ---- training: one job for the whole program, in sight in every view
+
+  async function train(wish) {
+    const answer = await oneheadNetwork.ask("train", key(), { do: wish });
+    if (!answer) return;
+    const running = answer.running, before = seen.trained;
     seen.trained = answer;
     $("train").disabled = running;
-    $("cancel").hidden = !running;
-    $("trained").hidden = !running;
+    $("job").hidden = !running;
     $("trained").max = answer.total || 1;
     $("trained").value = answer.done;
-    $("training-says").textContent = running ? answer.done + " of " + answer.total + " runs" : answer.sentence;
-    if (answer.done !== toldTrain.done || running !== toldTrain.running) {
-      if (toldTrain.done !== undefined && (answer.done || !running)) redraw();
-      toldTrain.done = answer.done;
-      toldTrain.running = running;
-    }
+    $("job-says").textContent = "Training: " + answer.done + " of " + answer.total + " runs. They appear on the learning curve.";
+    $("training-says").textContent = running ? "" : answer.sentence || "";
+    if (before && (answer.done !== before.done || running !== before.running)) solve(seen.exact === seen.asked ? "picture" : "report");
     clearTimeout(polling);
-    if (running) polling = setTimeout(() => ask("train", { do: "look" }), 700);
-  }
-
-  function redraw() {
-    // the same state with new runs over it: keep the exact curve if it is there
-    if (seen.exact === seen.asked) ask("picture");
-    else draw();
+    if (running) polling = setTimeout(() => train("look"), 700);
   }
 
   // ---- play
@@ -261,42 +192,60 @@
   function play() {
     if (playing) {
       stopPlaying();
-      draw();
+      ask();
       return;
     }
-    const name = settings.views[view].plays, k = settings.knobs[name];
-    let at = position(name);
+    const name = settings.views[K.view].plays, k = settings.knobs[name], stride = k.stops ? 1 : 2;
+    let at = K.position(name);
     if (at >= k.steps - 1) at = 0;
     $("play").textContent = "❚❚ Pause";
     $("play").setAttribute("aria-pressed", "true");
-    const step = () => {
+    const stepOn = () => {
       if (seen.drawn === seen.asked) {
-        at += 2;
+        at += stride;
         if (at > k.steps) {
           stopPlaying();
-          draw();
+          ask();
           return;
         }
-        set({ [name]: fromPosition(name, at) });
+        K.set({ [name]: K.fromPosition(name, at) });
       }
-      playing = setTimeout(step, 70);
+      playing = setTimeout(stepOn, k.stops ? 160 : 70);
     };
-    playing = setTimeout(step, 0);
+    playing = setTimeout(stepOn, 0);
   }
 
   // ---- files
 
-  function send(chosen) {
-    if (!chosen) return;
+  function opened(answer, name) {
+    if (!answer.file) {
+      $("file-says").textContent = answer.sentence || "The file could not be read.";
+      return;
+    }
+    file = answer.file;
+    $("file-says").textContent = name + ": " + answer.heads + " heads in " + answer.layers + " layers.";
+    settings.knobs.layer.high = Math.max(1, answer.layers - 1);
+    settings.knobs.head.high = Math.max(1, Math.ceil(answer.heads / answer.layers) - 1);
+    for (const knob of ["layer", "head"]) {
+      settings.knobs[knob].steps = settings.knobs[knob].high;
+      $("slide-" + knob).max = settings.knobs[knob].high;
+      K.showKnob(knob);
+    }
+    ask();
+  }
+
+  function send(given) {
+    if (!given) return;
+    chosen = given;
+    changed.heads = K.text(K.values.heads);
     const says = $("file-says"), bar = $("sent"), request = new XMLHttpRequest();
-    const address = new URLSearchParams({ name: chosen.name, heads: text(values.heads) });
-    says.textContent = "Sending " + chosen.name + " …";
+    says.textContent = "Sending " + given.name + " …";
     bar.hidden = false;
-    request.open("POST", "checkpoint?" + address);
+    request.open("POST", "checkpoint?" + new URLSearchParams({ name: given.name, heads: K.text(K.values.heads) }));
     request.setRequestHeader("Content-Type", "application/octet-stream");
     request.upload.onprogress = (e) => {
       bar.value = e.loaded / e.total;
-      if (e.loaded === e.total) says.textContent = "Reading " + chosen.name + " …";
+      if (e.loaded === e.total) says.textContent = "Reading " + given.name + " …";
     };
     request.onerror = () => {
       bar.hidden = true;
@@ -305,109 +254,75 @@
     request.onload = () => {
       bar.hidden = true;
       let answer = {};
-      try { answer = JSON.parse(request.responseText); } catch (error) { /* said below */ }
-      if (request.status !== 200 || !answer.file) {
-        says.textContent = answer.sentence || "The file could not be read.";
-        return;
-      }
-      file = answer.file;
-      says.textContent = chosen.name + ": " + answer.heads + " heads in " + answer.layers + " layers.";
-      settings.knobs.layer.high = Math.max(1, answer.layers - 1);
-      settings.knobs.head.high = Math.max(1, Math.ceil(answer.heads / answer.layers) - 1);
-      for (const name of ["layer", "head"]) {
-        settings.knobs[name].steps = settings.knobs[name].high;
-        $("slide-" + name).max = settings.knobs[name].high;
-        showKnob(name);
-      }
-      writeAddress();
-      draw();
+      try { answer = JSON.parse(request.responseText); } catch (error) { /* said by opened */ }
+      opened(answer, given.name);
     };
-    request.send(chosen);
+    request.send(given);
+  }
+
+  async function sample() {
+    $("file-says").textContent = "Training a few small heads …";
+    chosen = null;
+    const answer = await oneheadNetwork.ask("sample", key());
+    if (answer) opened(answer, answer.name);
   }
 
   // ---- start
 
   function setTheme(name) {
-    theme = name;
     document.documentElement.dataset.theme = name;
     $("theme").textContent = name === "dark" ? "Light" : "Dark";
     $("theme").setAttribute("aria-pressed", name === "dark");
+    oneheadDrawing.setTheme(name);
+    return name;
   }
 
-  function save(format) {
-    const gd = document.querySelector("#picture .js-plotly-plot"), box = gd.getBoundingClientRect();
-    const ground = theme === "dark" ? "#1a1e24" : "#ffffff";
-    const picture = { data: gd.data, layout: Object.assign({}, gd.layout, { paper_bgcolor: ground }) };
-    Plotly.downloadImage(picture, {
-      format: format, filename: "onehead-" + view, width: Math.round(box.width), height: Math.round(box.height), scale: format === "png" ? 2 : 1,
-    });
+  function setProjector(on) {
+    document.body.classList.toggle("projector", on);
+    $("projector").setAttribute("aria-pressed", on);
+    measure();
+    oneheadDrawing.redraw();
+  }
+
+  async function copy() {
+    const base = settings.base ? settings.base.replace(/[?#].*$/, "") : location.href.replace(/[?#].*$/, "");
+    try {
+      await navigator.clipboard.writeText(base + "?" + K.query());
+      $("link").textContent = "Copied";
+    } catch (error) {
+      $("link").textContent = "It is in the address bar";
+    }
+    setTimeout(() => ($("link").textContent = "Copy link"), 1500);
   }
 
   function listen() {
-    document.querySelectorAll("[data-slide]").forEach((slide) => {
-      slide.addEventListener("input", () => set({ [slide.dataset.slide]: fromPosition(slide.dataset.slide, Number(slide.value)) }));
-    });
-    document.querySelectorAll("[data-knob]").forEach((control) => {
-      const name = control.dataset.knob;
-      control.addEventListener("change", () => {
-        const typed = control.type === "checkbox" ? control.checked : control.value.trim().replace(",", ".");
-        if (text(typed) !== text(values[name])) set({ [name]: typed });
-      });
-      if (control.type === "text") {
-        control.addEventListener("keydown", (e) => {
-          const way = { ArrowUp: 1, ArrowDown: -1 }[e.key];
-          if (!way) return;
-          e.preventDefault();
-          const k = settings.knobs[name];
-          set({ [name]: fromPosition(name, Math.min(k.steps, Math.max(0, position(name) + way))) });
-          control.value = text(values[name]);
-        });
-      }
-    });
     document.querySelectorAll("nav a").forEach((a) => {
       a.addEventListener("click", (e) => {
         e.preventDefault();
-        go(a.dataset.view, {});
+        K.go(a.dataset.view, {});
       });
       a.addEventListener("keydown", (e) => {
         const way = { ArrowRight: 1, ArrowLeft: -1 }[e.key], all = Array.from(document.querySelectorAll("nav a"));
         if (!way) return;
         const next = all[(all.indexOf(a) + way + all.length) % all.length];
-        go(next.dataset.view, {});
+        K.go(next.dataset.view, {});
         next.focus();
       });
     });
-    $("knobs").addEventListener("submit", (e) => e.preventDefault());
-    $("reset").addEventListener("click", () => {
-      for (const name of Object.keys(settings.knobs)) values[name] = settings.knobs[name].default;
-      go(view, {});
+    $("theme").addEventListener("click", () => K.remember("theme", setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark")));
+    $("projector").addEventListener("click", () => {
+      const on = !document.body.classList.contains("projector");
+      setProjector(on);
+      K.remember("projector", on ? "1" : "0");
     });
-    $("preset").addEventListener("change", () => {
-      const preset = settings.presets[Number($("preset").value)];
-      if ($("preset").value === "" || !preset) return;
-      for (const name of settings.views[preset.view].knobs) values[name] = settings.knobs[name].default;
-      go(preset.view, preset.values);
-      $("preset").value = "";
-    });
-    $("theme").addEventListener("click", () => {
-      setTheme(theme === "dark" ? "light" : "dark");
-      draw();
-    });
-    $("png").addEventListener("click", () => save("png"));
-    $("svg").addEventListener("click", () => save("svg"));
-    $("link").addEventListener("click", async () => {
-      try {
-        await navigator.clipboard.writeText(location.href);
-        $("link").textContent = "Copied";
-      } catch (error) {
-        $("link").textContent = "It is in the address bar";
-      }
-      setTimeout(() => ($("link").textContent = "Copy link"), 1500);
-    });
+    $("png").addEventListener("click", () => oneheadDrawing.save("png"));
+    $("svg").addEventListener("click", () => oneheadDrawing.save("svg"));
+    $("link").addEventListener("click", copy);
     $("play").addEventListener("click", play);
-    $("train").addEventListener("click", () => ask("train", { do: "start" }));
-    $("cancel").addEventListener("click", () => ask("train", { do: "cancel" }));
+    $("train").addEventListener("click", () => train("start"));
+    $("cancel").addEventListener("click", () => train("cancel"));
     $("file").addEventListener("change", () => send($("file").files[0]));
+    $("sample").addEventListener("click", sample);
     const drop = $("drop");
     ["dragenter", "dragover"].forEach((name) => drop.addEventListener(name, (e) => {
       e.preventDefault();
@@ -419,55 +334,29 @@
       drop.classList.remove("over");
       send(e.dataTransfer.files[0]);
     });
-    addEventListener("popstate", () => {
-      readAddress();
-      showAll();
-      draw();
+    document.addEventListener("onehead-drawn", (e) => {
+      if (e.detail.key === state.key) seen.drawn = seen.asked;
     });
+    setInterval(() => tell({ kind: "look" }), 500); // the seconds of solving
   }
-
-  function go(name, changes) {
-    if (name !== view) history.pushState(null, "", location.href);
-    view = name;
-    Object.assign(values, changes);
-    showAll();
-    writeAddress();
-    badge("waiting", "", []);
-    $("numbers").tBodies[0].replaceChildren();
-    draw();
-  }
-
-  function start() {
-    // Dash draws its part of the page first; the first question waits for it
-    if (!window.dash_clientside || !dash_clientside.set_props || !document.querySelector("#picture .js-plotly-plot")) {
-      setTimeout(start, 40);
-      return;
-    }
-    draw(true);
-    if (settings.views[view].trains) ask("train", { do: "look" });
-  }
-
-  window.dash_clientside = Object.assign({}, window.dash_clientside, {
-    onehead: {
-      told: function (drawn, report, picture, train) {
-        const which = dash_clientside.callback_context.triggered.map((t) => t.prop_id);
-        if (which.includes("told-draw.data") && drawn) toldDraw(drawn);
-        if (which.includes("told-report.data") && report) toldReport(report);
-        if (which.includes("told-picture.data") && picture) toldPicture(picture);
-        if (which.includes("told-train.data") && train) toldTrain(train);
-        return dash_clientside.no_update;
-      },
-    },
-  });
 
   function begin() {
     settings = JSON.parse($("settings").textContent);
-    setTheme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
-    readAddress();
+    window.oneheadNote = settings.recorded ? settings.recorded.note : "";
+    oneheadDrawing.begin(settings, marked);
+    setTheme(K.remember("theme") || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
+    setProjector(K.remember("projector") === "1");
+    K.begin(settings, changed);
+    state = machine.fresh(key(), Date.now());
+    oneheadNetwork.begin(settings, heard);
+    oneheadTour.begin(settings);
+    changed.attention = K.values.attention;
+    lead();
     listen();
-    showAll();
-    writeAddress();
-    start();
+    ask(true);
+    if (!settings.recorded) train("look");
+    // the first answer may be here before the code that draws it
+    addEventListener("load", () => tell.sent && oneheadDrawing.draw(tell.sent));
   }
 
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", begin);

@@ -6,9 +6,11 @@ __all__ = ["VIEWS", "View"]
 
 
 def _views() -> dict[str, View]:
-    from onehead.app.views import checkpoint, curve, decay, scaling, sparse, spectrum  # noqa: PLC0415
+    from onehead.app.views import checkpoint, curve, decay, head, pair, scaling, sparse, spectrum  # noqa: PLC0415
 
-    return {module.VIEW.name: module.VIEW for module in (curve, spectrum, decay, scaling, sparse, checkpoint)}
+    return {
+        module.VIEW.name: module.VIEW for module in (head, curve, spectrum, decay, pair, scaling, sparse, checkpoint)
+    }
 
 
 VIEWS: dict[str, View] = _views()

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from onehead import aim
+from onehead.aim.task import Learner, Task
 from onehead.app.drawing import Figure, said, show
 from onehead.app.knobs import KNOBS
 from onehead.app.state import State
@@ -15,16 +17,22 @@ from onehead.problem import Problem
 from onehead.results import Certificate
 
 __all__ = [
-    "KNOWN", "POOL", "POSSIBLE", "SOLVING", "Badge", "Code", "Line", "Number", "Panel", "Picture", "Report", "View", "answer", "badge_of", "failed",
-    "flat", "numbers", "refused", "solved", "span", "worded",
+    "DOTS", "KNOWN", "POOL", "POSSIBLE", "Badge", "Code", "Line", "Number", "Panel", "Picture", "Report", "View", "answer", "badge_of", "failed",
+    "flat", "numbers", "predicted", "refused", "solved", "span", "waiting", "worded",
 ]  # fmt: skip
 
 # name, symbol, where the value stands in the answer or how to get it from there, meaning
 Line = tuple[str, str, str | Callable[[Any], Any], str]
 
 POSSIBLE = "best possible (known model)"  # the line of the best possible learner
+DOTS = "Dots are solved; the line between them is bent by eye."
 KNOWN = "by who knows how the data were made"
-SOLVING = "Solving …"  # in place of a sketch that took too long
+SOLVING = "Solving …"
+TRUTHS = {  # what the word of a certificate means
+    "theorem": "Proved: a theorem.",
+    "claim": "Derived by the physicists' replica method and checked against training; not proved.",
+    "measurement": "Measured, not predicted.",
+}
 POOL = ThreadPoolExecutor(4, thread_name_prefix="sketch")  # kernels release the interpreter lock
 
 
@@ -56,7 +64,7 @@ class Code(NamedTuple):
 class Picture:
     """A figure, a sentence under it, and the rows behind it; ``exact`` if it is the library's own answer.
 
-    ``numbers`` are those that only the exact picture knows.
+    ``numbers`` are those that only the exact picture knows; ``refusal`` says why there is nothing to draw.
     """
 
     figure: Figure
@@ -64,6 +72,7 @@ class Picture:
     rows: Sequence[dict[str, Any]] = ()
     numbers: tuple[Number, ...] = ()
     exact: bool = True
+    refusal: str = ""
 
 
 class Report(NamedTuple):
@@ -177,6 +186,16 @@ def worded(state: State, *lines: Line) -> list[Line]:
     return [(name.format(**words), symbol, key, meaning.format(**words)) for name, symbol, key, meaning in lines]
 
 
+@lru_cache(maxsize=512)
+def _predicted(task: Task, learner: Learner, alpha: float) -> Any:
+    return aim.predict(task, learner, alpha)
+
+
+def predicted(state: State) -> Any:
+    """The library's own answer at the marked point; badge, numbers and pictures of a page share it."""
+    return _predicted(state.task, state.learner, state["alpha"])
+
+
 def span(low: float, high: float) -> str:
     """A range as the page shows it.
 
@@ -218,7 +237,7 @@ def badge_of(certificate: Certificate) -> Badge:
         return Badge("approximate", certificate.status, notes)
     if certificate.kind == "conjecture":
         return Badge("conjecture", f"{certificate.status}; a conjecture", notes)
-    return Badge("converged", certificate.status, (*notes, f"Kind of truth: {certificate.kind}."))
+    return Badge("converged", certificate.status, (*notes, TRUTHS[certificate.kind]))
 
 
 def failed(error: OneheadError) -> Report:
@@ -228,7 +247,12 @@ def failed(error: OneheadError) -> Report:
 
 def refused(sentence: str) -> Picture:
     """A picture of which there is nothing but the sentence why."""
-    return Picture(said(sentence), "", exact=False)
+    return Picture(said(sentence), "", exact=False, refusal=sentence)
+
+
+def waiting() -> Picture:
+    """In place of a sketch that took too long."""
+    return Picture(said(SOLVING), "", exact=False)
 
 
 def _sentence(text: str) -> str:

@@ -16,7 +16,6 @@ from onehead.app.views.base import (
     KNOWN,
     POOL,
     POSSIBLE,
-    SOLVING,
     Code,
     Panel,
     Picture,
@@ -25,14 +24,16 @@ from onehead.app.views.base import (
     answer,
     flat,
     numbers,
+    predicted,
     refused,
     solved,
+    waiting,
 )
 from onehead.app.views.words import code_of
 from onehead.app.work import pause
 from onehead.errors import OneheadError
 
-__all__ = ["VIEW"]
+__all__ = ["VIEW", "exact_alphas"]
 
 QUICK_POINTS = {2: 9, 3: 6}  # of a sketch, by tokens; five from T = 4 on
 POINTS = {2: 31, 3: 15}
@@ -66,7 +67,8 @@ def _slow(state: State, points: dict[int, int], many: int) -> int:
     return points.get(state["tokens"] + slow, many)
 
 
-def _exact_alphas(state: State) -> Any:
+def exact_alphas(state: State) -> Any:
+    """The ratios of the exact curve."""
     return _alphas(state, _slow(state, POINTS, MANY_TOKENS[1]))
 
 
@@ -99,7 +101,7 @@ def sketch(state: State) -> Picture:
     marks = sketch_marks(state.task, state.learner)
     drawn, caption = head.result(), CAPTION.format(state.task.value)
     if not drawn.dots:
-        return refused(SOLVING)
+        return waiting()
     own = {"alpha": drawn.x} | {name: drawn.column(name) for name in DRAWN}
     beside = {"alpha": other.result().x, "test_error": other.result().column("test_error")} if other else None
     return Picture(_draw(state, own, beside, None, possible.result(), marks, smooth=True), caption, exact=False)
@@ -114,7 +116,7 @@ def _possible(state: State) -> tuple[list[float], list[float]]:
 
 def picture(state: State) -> Picture:
     """The library's own curve."""
-    alphas = _exact_alphas(state)
+    alphas = exact_alphas(state)
     found = aim.curve(state.task, state.learner, alphas, progress=pause)
     own = {name: found.column(name).tolist() for name in ("alpha", *DRAWN)}
     if len(found.failures) == len(found):
@@ -163,7 +165,7 @@ def _draw(state: State, own: Any, beside: Any, best: Any, possible: Any, marks: 
     if marks is not None:
         for row, (a, text) in enumerate(threshold_marks(state.task, marks, *ends)):
             mark(drawn["layout"], a, text, row=row)
-    return marked(drawn, state["alpha"], ends)
+    return marked(drawn, state["alpha"], ends, by="alpha")
 
 
 def _lines(state: State, own: Any, beside: Any, best: Any, possible: Any, *, smooth: bool) -> list[Figure]:
@@ -200,7 +202,7 @@ def _top(errors: list[float | None], beside: Any) -> float:
 def report(state: State) -> Report:
     """The exact numbers at the marked point, and the thresholds."""
     marks = _thresholds(state.task, state.learner)
-    found = answer(lambda state: aim.predict(state.task, state.learner, state["alpha"]), *LINES)(state)
+    found = answer(predicted, *LINES)(state)
     if state.task.best_known:
         best = aim.bayes(state.task, state["alpha"])
         found = Report(found.badge, found.numbers + numbers(best, ("Best possible", "", "test_error", KNOWN)))
@@ -210,7 +212,7 @@ def report(state: State) -> Report:
 
 def code(state: State) -> Code:
     """The marked point and the curve, without the explorer."""
-    alphas = _exact_alphas(state)
+    alphas = exact_alphas(state)
     space = f"np.geomspace({alphas[0]!r}, {alphas[-1]!r}, {len(alphas)})"
     text = (
         "point = oh.aim.predict(task, head, alpha={alpha!r})\n"

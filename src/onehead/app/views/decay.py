@@ -10,7 +10,20 @@ from onehead.aim.targets import MarchenkoPastur
 from onehead.aim.task import Learner, Task
 from onehead.app.drawing import Figure, figure, line, points, show
 from onehead.app.state import State
-from onehead.app.views.base import POSSIBLE, SOLVING, Line, Panel, Picture, View, answer, numbers, refused, span, worded
+from onehead.app.views.base import (
+    DOTS,
+    POSSIBLE,
+    Line,
+    Panel,
+    Picture,
+    View,
+    answer,
+    numbers,
+    predicted,
+    span,
+    waiting,
+    worded,
+)
 from onehead.app.views.words import code_of
 from onehead.app.work import pause
 
@@ -36,7 +49,7 @@ def sketch(state: State) -> Picture:
     drawn = sketch_decays(state.task, state.learner, state["alpha"], decays)
     scan = [(dot.x, dot.test_error) for dot in drawn.dots]
     if not scan:
-        return refused(SOLVING)
+        return waiting()
     caption = "Sketch on a coarse rule; the search for the best λ follows when the knobs rest."
     return Picture(_draw(state, scan, None, smooth=True), caption, exact=False)
 
@@ -52,14 +65,14 @@ def picture(state: State) -> Picture:
     best = aim.tune(state.task, state.learner, state["alpha"], progress=pause)
     scan = [(decay, error) for decay, error in best.scan if decay > 0.0]
     rows = tuple({"weight_decay": decay, "test_error": error} for decay, error in best.scan)
-    caption = f"{best.certificate.status[:1].upper()}{best.certificate.status[1:]}."
+    caption = f"{best.certificate.status[:1].upper()}{best.certificate.status[1:]}. {DOTS}"
     return Picture(_draw(state, scan, best, smooth=False), caption, rows, numbers(best, *worded(state, *BEST)))
 
 
 def _draw(state: State, scan: list[tuple[float, float]], best: Any, *, smooth: bool) -> Figure:
     """Test error against λ; the best as a star, the limit 0+ as a line, the knob's own λ as an open circle."""
     x, y = [decay for decay, _ in scan], [error for _, error in scan]
-    data = [line(x, y, "test error", smooth=smooth)]
+    data = [line(x, y, "test error", smooth=smooth, dots=not smooth)]
     if best is not None:
         limit = dict(best.scan).get(0.0)
         if limit is not None and x:
@@ -83,7 +96,7 @@ def _draw(state: State, scan: list[tuple[float, float]], best: Any, *, smooth: b
 
 
 report = answer(
-    lambda state: aim.predict(state.task, state.learner, state["alpha"]),
+    predicted,
     ("Test error at the knob", "λ", "test_error", "weight decay {weight_decay}"),
     ("Rank at the knob", "", "rank", RANK),
 )

@@ -7,9 +7,9 @@ import numpy as np
 from onehead import aim
 from onehead.aim.targets import PowerLaw
 from onehead.aim.task import Learner, Task
-from onehead.app.drawing import Figure, figure, heatmap, line, marked, points
+from onehead.app.drawing import Figure, contours, figure, line, marked, points
 from onehead.app.state import State
-from onehead.app.views.base import SOLVING, Code, Panel, Picture, View, answer, flat, refused, solved
+from onehead.app.views.base import DOTS, Code, Panel, Picture, View, answer, flat, solved, waiting
 from onehead.app.views.words import code_of
 from onehead.app.work import pause
 from onehead.errors import OneheadError
@@ -49,7 +49,7 @@ def _excess_sketch(state: State) -> Picture:
 
     samples, excess, _ = sketch_excess(state.task, state.learner, _samples(state, QUICK))
     if len(samples) < FEWEST:
-        return refused(SOLVING)
+        return waiting()
     slope = np.gradient(np.log(excess), np.log(samples)).tolist()
     drawn = _excess_figure(state, samples, excess, slope, smooth=True)
     return Picture(drawn, "Sketch on a coarse rule; the exact law follows when the knobs rest.", exact=False)
@@ -57,8 +57,17 @@ def _excess_sketch(state: State) -> Picture:
 
 def _excess_figure(state: State, samples: list[float], excess: Any, slope: Any, *, smooth: bool) -> Figure:
     data = [
-        line(samples, excess, "excess error", smooth=smooth),
-        line(samples, slope, "local exponent", colour="@second", panel="y2", smooth=smooth, showlegend=False),
+        line(samples, excess, "excess error", smooth=smooth, dots=not smooth),
+        line(
+            samples,
+            slope,
+            "local exponent",
+            colour="@second",
+            panel="y2",
+            smooth=smooth,
+            dots=not smooth,
+            showlegend=False,
+        ),
     ]
     drawn = figure(
         data,
@@ -74,14 +83,14 @@ def _excess_figure(state: State, samples: list[float], excess: Any, slope: Any, 
 
 
 def _marked(state: State, drawn: Figure, samples: list[float]) -> Figure:
-    return marked(drawn, state["samples"], (samples[0], samples[-1]))
+    return marked(drawn, state["samples"], (samples[0], samples[-1]), by="samples")
 
 
 def _excess_picture(state: State) -> Picture:
     law = _law(state, _samples(state, EXACT))
     samples = law.column("samples").tolist()
     drawn = _excess_figure(state, samples, law.column("excess_error"), law.column("local_exponent"), smooth=False)
-    return _exact(drawn, law)
+    return _exact(drawn, law, more=f" {DOTS}")
 
 
 def _exact(drawn: Figure, found: Any, what: str = "points", more: str = "") -> Picture:
@@ -95,7 +104,7 @@ def _parts_sketch(state: State) -> Picture:
 
     samples, table = sketch_parts(state.task, state.learner, _samples(state, QUICK))
     if len(samples) < 2:
-        return refused(SOLVING)
+        return waiting()
     columns = {name: [row[i] for row in table] for i, name in enumerate(PARTS)}
     return Picture(_parts_figure(state, samples, columns, smooth=True), "Sketch on a coarse rule.", exact=False)
 
@@ -142,34 +151,28 @@ def _phase_sketch(state: State) -> Picture:
 
     table = sketch_exponents(state.task, state.learner, columns, rows)
     if all(cell is None for row in table for cell in row):
-        return refused(SOLVING)
+        return waiting()
     return Picture(
         _phase_figure(state, columns, rows, table), "Sketch on a coarse rule and a coarse grid.", exact=False
     )
 
 
 def _phase_figure(state: State, columns: list[float], rows: list[float], table: Any) -> Figure:
-    bar = {"title": {"text": "exponent"}, "thickness": 12}
     hover = "n = d^%{x:.2f}, λ = d^%{y:.2f}: %{z:.3f}<extra></extra>"
-    data = [heatmap(columns, rows, table, ("@theory", "@soft"), bar, zmin=-2.0, zmax=0.0, hovertemplate=hover)]
+    data = [contours(columns, rows, table, "exponent", hover, zmin=-2.0, zmax=0.0)]
     if state.learner.decay > 0.0:
         where, at = np.log([state["samples"], state.learner.decay]) / np.log(state["dim"])
         data.append(points([where], [at], "the knobs", symbol="cross", size=11))
-    across, down = {"range": _ends(columns)}, {"range": _ends(rows)}
+    across, down = {"range": [columns[0], columns[-1]]}, {"range": [rows[0], rows[-1]]}
     return figure(data, x="samples, log n / log d", y="weight decay, log λ / log d", xaxis=across, yaxis=down)
-
-
-def _ends(at: list[float]) -> list[float]:
-    """Half a cell beyond the first and the last one."""
-    half = (at[1] - at[0]) / 2
-    return [at[0] - half, at[-1] + half]
 
 
 def _phase_picture(state: State) -> Picture:
     columns, rows = PHASE
     found = aim.phase_diagram(state.task, state.learner, log_n=columns, log_lambda=rows, progress=pause)
     table = [[None if not np.isfinite(v) else float(v) for v in row] for row in found.grid("local_exponent")]
-    return _exact(_phase_figure(state, columns, rows, table), found, "cells")
+    drawn = _phase_figure(state, columns, rows, table)
+    return _exact(drawn, found, "cells", " Colours between their centres are interpolated.")
 
 
 # --- numbers and code
@@ -207,7 +210,7 @@ _phase_code = code_of(
     "phase-diagram",
 )
 ABOUT = "A target whose %s fall as a power law: how fast the error falls, and what it is made of."
-POWER = r"%s_i(S^\star)\propto i^{-\gamma},\quad i=1..d,\qquad E-E_\infty\sim n^{-\text{exponent}}"
+POWER = r"%s_i(S^\star)\propto i^{-\gamma},\quad i=1..d,\qquad E-E_\infty\sim n^{\text{exponent}}"
 VIEW = View(
     name="scaling",
     title="Scaling laws",

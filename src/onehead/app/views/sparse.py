@@ -26,6 +26,7 @@ from onehead.app.views.base import (
     numbers,
     solved,
 )
+from onehead.app.views.hard import PANEL as HARD
 from onehead.app.views.words import code_of
 from onehead.app.work import pause
 from onehead.errors import OneheadError
@@ -151,7 +152,7 @@ def _error_figure(state: State, alphas: list[float], curves: Curves, *, smooth: 
         ratios, errors = _possible(state.sparse_task)
         data += [line(ratios, errors, POSSIBLE, colour="@ink", dash="dot", width=1.6)] if ratios else []
     drawn = figure(data, x="samples over dimension, α₀ + α₁", y="test error", log_x=True, log_y=True)
-    return marked(drawn, state.protocol.alpha)
+    return marked(drawn, state.protocol.alpha, by="alpha0 alpha1")
 
 
 def _error_report(state: State) -> Report:
@@ -188,7 +189,7 @@ def _align_picture(state: State) -> Picture:
     ]
     height = {"range": [-1.05, 1.05]}
     drawn = figure(data, x="query samples over dimension, α₀", y="cosine with the signal", log_x=True, yaxis=height)
-    return Picture(marked(drawn, state["alpha0"]), "Closed form: every point is exact.", rows)
+    return Picture(marked(drawn, state["alpha0"], by="alpha0"), "Closed form: every point is exact.", rows)
 
 
 # --- capacity
@@ -221,7 +222,7 @@ def _capacity_figure(
         line(ends, [vectorised] * 2, "vectorised (α)", colour="@third", dash="dot"),
     ]
     drawn = figure(data, x="inverse temperature β", y="capacity, samples over dimension", log_x=True, log_y=True)
-    return marked(drawn, state["sparse_beta"], BETAS)
+    return marked(drawn, state["sparse_beta"], BETAS, by="sparse_beta")
 
 
 # --- tuning
@@ -249,7 +250,8 @@ def _tuning_figure(state: State, ridges: list[float], curves: Curves, best: Any,
     data = _lines(ridges, curves, smooth=smooth)
     if best is not None:
         data.append(points([max(best.ridge, RIDGES[0])], [best.test_error], "attention, tuned", symbol="star", size=14))
-    return marked(figure(data, x="ridge λ of the readout", y="test error", log_x=True), state["ridge"], RIDGES)
+    drawn = figure(data, x="ridge λ of the readout", y="test error", log_x=True)
+    return marked(drawn, state["ridge"], RIDGES, by="ridge")
 
 
 def _tuning_report(state: State) -> Report:
@@ -311,6 +313,7 @@ PANELS = {
             "tune",
         ),
     ),
+    "hard-phase": HARD,
 }
 VIEW = View(
     name="sparse",

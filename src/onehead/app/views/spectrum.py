@@ -19,6 +19,7 @@ from onehead.app.views.base import (
     badge_of,
     failed,
     numbers,
+    predicted,
     refused,
     span,
     worded,
@@ -74,8 +75,21 @@ def _heights(bulks: list[Bulk]) -> list[float]:
     return [float(np.max(density[2:-2])) for _, density in bulks if len(density) > 4]
 
 
+def _beyond(bulk: Bulk, top: float) -> Figure:
+    """A note at the top of the panel, where a bulk rises beyond it."""
+    at, density = bulk
+    highest = float(at[2:-2][int(np.argmax(density[2:-2]))])
+    place = {"x": highest, "y": top, "xref": "x", "yref": "y", "yanchor": "top", "xanchor": "left", "xshift": 6}
+    return {
+        **place,
+        "text": f"↑ up to {show(max(_heights([bulk])))}",
+        "showarrow": False,
+        "font": {"size": 12, "color": "@theory"},
+    }
+
+
 def _law(state: State) -> Any:
-    return aim.spectrum(aim.predict(state.task, state.learner, state["alpha"]))
+    return aim.spectrum(predicted(state))
 
 
 def picture(state: State) -> Picture:
@@ -124,8 +138,10 @@ def _draw(state: State, bulks: list[Bulk], zero: float, outliers: Any = ()) -> F
         at = [item["position"] for item in outliers]
         data.append(points(at, [0.02 * top] * len(at), "outliers", symbol="triangle-up", size=9))
     pad = 0.05 * (right - left)
+    above = [_beyond(bulk, top) for bulk in bulks if max(_heights([bulk]), default=0.0) > top]
     return figure(
         data,
+        annotations=above,
         x=f"{state.task.value} of the query-key map S",
         y="density",
         xaxis={"range": [left - pad, right + pad]},

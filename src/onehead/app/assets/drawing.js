@@ -1,0 +1,151 @@
+// The picture: painted for the theme and the size of the screen, with a line that can be dragged and curves that can be clicked.
+(function () {
+  "use strict";
+  const $ = (id) => document.getElementById(id);
+  let settings, moved = () => {}, current = null, drawing = null, wanted = null, theme = "light";
+
+  function paint(value) {
+    if (Array.isArray(value)) return value.some((item) => typeof item === "string" || typeof item === "object") ? value.map(paint) : value;
+    if (value && typeof value === "object") return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, paint(item)]));
+    if (typeof value === "string" && value[0] === "@") return settings.paints[theme][value] || value;
+    return value;
+  }
+
+  // smaller letters and names further apart on a narrow screen, larger letters and lines on a wall
+  function fitted(figure) {
+    const big = document.body.classList.contains("projector"), narrow = innerWidth < 760;
+    if (!big && !narrow) return figure;
+    const layout = figure.layout, size = narrow ? 11 : 20, long = figure.data.some((trace) => (trace.name || "").length > 30);
+    layout.font.size = size;
+    layout.legend = Object.assign({}, layout.legend, { font: { size: size - 1 } }, narrow
+      ? { y: -0.3 }
+      : Object.assign({ y: 1.02, yanchor: "bottom" }, long ? {} : { entrywidth: 0.46, entrywidthmode: "fraction" }));
+    (layout.annotations || []).forEach((note) => {
+      if (note.xref === "paper" && narrow) note.text = note.text.replace(/ \(.*\)$/, ""); // a title has little room
+      if (note.xref === "paper") note.font = Object.assign({}, note.font, { size: Math.min(note.font.size + (narrow ? -2 : 5), narrow ? 12 : 24) });
+      if (note.xref) return;
+      note.y = 1 - (narrow ? 1.5 : 1.4) * (1 - note.y);
+      note.font = Object.assign({}, note.font, { size: narrow ? 10 : 16 });
+    });
+    if (narrow) return figure;
+    layout.margin = Object.assign({}, layout.margin, { l: 84, b: 74 });
+    for (const [name, axis] of Object.entries(layout))
+      if (/^[xy]axis/.test(name) && axis.tickfont) axis.tickfont = { size: 15 };
+    figure.data.forEach((trace) => {
+      if (trace.line && trace.line.width) trace.line.width *= 1.8;
+      if (trace.marker && trace.marker.size) trace.marker.size *= 1.6;
+    });
+    return figure;
+  }
+
+  async function draw(answer) {
+    wanted = answer;
+    if (drawing || !window.Plotly) return drawing;
+    drawing = (async () => {
+      while (wanted) {
+        const now = wanted, figure = fitted(paint(now.figure));
+        wanted = null;
+        figure.layout.meta = Object.assign({}, figure.layout.meta, { key: now.key, exact: now.exact });
+        await Plotly.react($("picture"), figure.data, figure.layout, { displaylogo: false, responsive: true, displayModeBar: false });
+        if (!current) listen();
+        current = now;
+        $("picture").setAttribute("aria-label", now.alt);
+        placeGrip();
+        document.dispatchEvent(new CustomEvent("onehead-drawn", { detail: now }));
+      }
+      drawing = null;
+    })();
+    return drawing;
+  }
+
+  function redraw() {
+    if (current) draw(current);
+  }
+
+  // ---- the marked point
+
+  function meta() {
+    return (current && current.figure.layout.meta) || {};
+  }
+
+  function placeGrip() {
+    const grip = $("grip"), by = meta().by, full = $("picture")._fullLayout;
+    grip.hidden = !by || !full || !full.xaxis;
+    if (grip.hidden) return;
+    const axis = full.xaxis, at = axis.d2p(meta().at), area = full._size;
+    if (!(at >= -1 && at <= axis._length + 1)) {
+      grip.hidden = true;
+      return;
+    }
+    Object.assign(grip.style, { left: axis._offset + at + "px", top: area.t + "px", height: area.h + "px" });
+    const knob = settings.knobs[by.split(" ")[0]];
+    grip.setAttribute("aria-label", "Marked point on the axis: " + (by.includes(" ") ? "samples" : knob.label));
+    grip.setAttribute("aria-valuenow", meta().at);
+    grip.setAttribute("aria-valuetext", String(meta().at));
+  }
+
+  function moveTo(x) {
+    if (isFinite(x) && x > 0) moved(meta().by, Number(x.toPrecision(3)));
+  }
+
+  function valueAt(clientX) {
+    const axis = $("picture")._fullLayout.xaxis, left = $("picture").getBoundingClientRect().left;
+    return axis.p2d(Math.min(axis._length, Math.max(0, clientX - left - axis._offset)));
+  }
+
+  function listenGrip() {
+    const grip = $("grip");
+    grip.addEventListener("pointerdown", (e) => {
+      e.preventDefault();
+      grip.setPointerCapture(e.pointerId);
+      grip.classList.add("held");
+      grip.focus();
+    });
+    grip.addEventListener("pointermove", (e) => {
+      if (!grip.classList.contains("held")) return;
+      const axis = $("picture")._fullLayout.xaxis, x = valueAt(e.clientX);
+      grip.style.left = axis._offset + axis.d2p(x) + "px";
+      moveTo(x);
+    });
+    ["pointerup", "pointercancel"].forEach((name) => grip.addEventListener(name, () => grip.classList.remove("held")));
+    grip.addEventListener("keydown", (e) => {
+      const way = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[e.key];
+      if (!way) return;
+      e.preventDefault();
+      const axis = $("picture")._fullLayout.xaxis, at = axis.d2p(meta().at) + (way * axis._length) / 100;
+      moveTo(axis.p2d(Math.min(axis._length, Math.max(0, at))));
+    });
+  }
+
+  function listen() {
+    $("picture").on("plotly_click", (event) => {
+      if (meta().by && event.points.length) moveTo(event.points[0].x);
+    });
+    ["plotly_relayout", "plotly_afterplot"].forEach((name) => $("picture").on(name, () => {
+      if (!$("grip").classList.contains("held")) placeGrip();
+    }));
+  }
+
+  function save(format) {
+    const gd = $("picture"), box = gd.getBoundingClientRect(), ground = theme === "dark" ? "#1a1e24" : "#ffffff";
+    const picture = { data: gd.data, layout: Object.assign({}, gd.layout, { paper_bgcolor: ground }) };
+    Plotly.downloadImage(picture, {
+      format: format, filename: "onehead-" + oneheadKnobs.view, width: Math.round(box.width), height: Math.round(box.height),
+      scale: format === "png" ? 2 : 1,
+    });
+  }
+
+  function begin(found, whenMoved) {
+    settings = found;
+    moved = whenMoved;
+    listenGrip();
+    new ResizeObserver(() => current && !drawing && Plotly.Plots.resize($("picture"))).observe($("stage"));
+  }
+
+  function setTheme(name) {
+    theme = name;
+    redraw();
+  }
+
+  window.oneheadDrawing = { begin: begin, draw: draw, redraw: redraw, save: save, setTheme: setTheme, get current() { return current; } };
+})();

@@ -1,0 +1,101 @@
+"""The explorer as one file: recorded answers are the library's, and the page asks nobody."""
+
+import base64
+import gzip
+import json
+import re
+
+import numpy as np
+import pytest
+from tests.support.browser import chromium, needs_chromium, quiet_page
+from tests.support.explorer import until
+from tests.support.programs import program
+
+from onehead import aim
+from onehead.app.export import Grid, export
+from onehead.app.page import index_page
+
+SMALL = Grid(stops={"alpha": (0.1, 0.5, 1.0), "kappa0": (0.5,), "noise": (0.5,), "weight_decay": (0.03, 0.1)})
+DRAWN = "window.onehead && onehead.drawn > 0 && onehead.drawn === onehead.asked"
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("export")
+    steps = []
+    told = export(folder, grid=SMALL, base="https://example.org/onehead/", progress=lambda: steps.append(1))
+    assert len(steps) == told["points"] == SMALL.total == 6
+    return folder, told
+
+
+def test_what_is_recorded_is_the_library_s(written):
+    folder, told = written
+    page = (folder / "index.html").read_text(encoding="utf-8")
+    packed = re.search(r'<script id="recorded" type="application/octet-stream">([^<]*)</script>', page)[1]
+    table = json.loads(gzip.decompress(base64.b64decode(packed)))
+    point = aim.predict(aim.Task(), aim.Learner(weight_decay=0.03), 0.5)
+    numbers = {line[0]: line[2] for line in table["report"]["curve 0.5 0.5 0.5 0.03"]["numbers"]}
+    assert numbers["Test error"] == f"{point.test_error:.5g}"
+    drawing = table["draw"]["curve 0.5 0.5 0.5 0.03"]
+    assert drawing["at"] == 0.5
+    curve = table["figures"][drawing["drawing"]]["figure"]["data"][0]
+    # the stated error holds at points that were not looked at for it
+    for share in (0.2, 0.5, 0.8):
+        place = float(np.exp(np.interp(share * 30, range(31), np.log(curve["x"]))))
+        line = float(np.interp(np.log(place), np.log(curve["x"]), curve["y"]))
+        true = aim.predict(aim.Task(), aim.Learner(weight_decay=0.03), place).test_error
+        assert abs(line - true) / true <= told["interpolation_error"] + 1e-4
+    assert 0.0 < told["interpolation_error"] < 0.02
+    assert (folder / "card.png").read_bytes().startswith(b"\x89PNG")
+    # links of the page lead to where it will be found, and so does the picture of those who share it
+    assert '"base": "https://example.org/onehead/"' in page and 'content="https://example.org/onehead/card.png"' in page
+    assert '"base": "https://example.org/x"' in index_page(base="https://example.org/x")
+
+
+@needs_chromium
+def test_it_opens_from_a_file_without_any_request(written):
+    folder, _ = written
+    address = (folder / "index.html").as_uri()
+    asked = []
+    with chromium() as browser, quiet_page(browser, address, viewport={"width": 1280, "height": 860}) as page:
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(f"{address}?view=curve&weight_decay=0.1&alpha=0.5")
+        until(page, DRAWN)
+        until(page, "onehead.reported === onehead.asked")
+        assert page.evaluate("document.getElementById('state').textContent") == "exact"
+        point = aim.predict(aim.Task(), aim.Learner(weight_decay=0.1), 0.5)
+        assert page.locator('td[data-number="Test error"]').inner_text() == f"{point.test_error:.5g}"
+        assert "at most" in page.inner_text("#caption")
+        page.evaluate(
+            """() => { const slide = document.getElementById("slide-alpha"); slide.value = 2;
+            slide.dispatchEvent(new Event("input", { bubbles: true })); }"""
+        )
+        until(page, DRAWN)
+        assert page.input_value("#knob-alpha") == "1"
+        assert page.evaluate("document.getElementById('picture').layout.meta.at") == 1
+        for tab, title in (("head", "The head"), ("spectrum", "Spectrum")):
+            page.click(f"#tab-{tab}")
+            until(page, f"{DRAWN} && onehead.machine().key.startsWith('view={tab}')")
+            assert page.inner_text("h1") == title
+            assert page.evaluate("document.getElementById('picture').data.length") > 1
+        assert page.locator("#formula .katex").count() == 1
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        page.click("#link")
+        until(page, "document.getElementById('link').textContent !== 'Copy link'")
+        assert [url for url in asked if not url.startswith((address, "data:", "blob:"))] == []
+        assert len([url for url in asked if url.startswith("file:")]) == 1  # the page itself
+
+
+def test_bad_addresses_and_folders_get_one_line(tmp_path):
+    (tmp_path / "file").write_text("x")
+    for words, sentence in (
+        (
+            ("app", "export", str(tmp_path), "--base", "example.org"),
+            "onehead: --base must be an address that begins with",
+        ),
+        (("app", "export", str(tmp_path / "file")), "onehead: FOLDER must be"),
+        (("app", "--base", "javascript:alert(1)"), "onehead: --base must be an address that begins with"),
+    ):
+        done = program(*words)
+        assert done.returncode == 2 and done.stdout == ""
+        assert done.stderr.splitlines()[-1].startswith(sentence) and len(done.stderr.splitlines()) == 1

@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import json
 import pickle
 import re
 
@@ -279,9 +280,7 @@ def test_training_is_beside_its_prediction():
     assert inspect.signature(aim.train).parameters["seeds"].default == 4  # as on the shell
     assert "nan" not in repr(aim.train(TASK, HEAD, dim=8, alpha=0.5, seeds=1))
     told = program("sparse", "train", "--model", "pooled", "--dim", "40", "--trials", "3", "--json").stdout
-    assert {"test_error_theory", "test_error_z", "verdict", "test_error_std"} <= set(
-        pd.read_json(f"[{told}]", typ="series")[0]
-    )
+    assert {"test_error_theory", "test_error_z", "verdict", "test_error_std"} <= set(json.loads(told))
 
 
 # ---- H10: objects -----------------------------------------------------------------------------------------------

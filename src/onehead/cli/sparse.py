@@ -20,7 +20,7 @@ from onehead.fields import words_of
 from onehead.maps import Axis
 from onehead.results import Result, plain
 from onehead.sparse.task import MODELS
-from onehead.sparse.verbs.map import KNOWN
+from onehead.sparse.words import KNOWN
 from onehead.sweep.settings import Gate, Model, Posterior, Queries, Total, Trials
 
 __all__ = ["command"]

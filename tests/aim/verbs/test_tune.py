@@ -82,7 +82,7 @@ def test_tune_says_where_the_optimum_lies(monkeypatch, error, status, place):
     """On made-up errors as functions of log λ, the map vanishing at λ = 1."""
     certificate = Certificate(status="converged", kind="claim")
 
-    def made_up(task, learner, alpha, near=None):
+    def made_up(task, learner, alpha, near=None, **words):
         decay = learner.decay
         x = float(np.log(decay)) if decay > 0.0 else -np.inf
         return SimpleNamespace(test_error=error(max(x, -99.0)), certificate=certificate, learner=learner, x=x)

@@ -10,34 +10,20 @@ import numpy as np
 from onehead.arguments import checked, number
 from onehead.best import BESIDE
 from onehead.errors import InvalidArgument
-from onehead.fields import word, words_of
 from onehead.maps import Axis, Map, MapCell, an_axis, check_axes, floats, mapped, setting_of
-from onehead.problem import Problem
 from onehead.renamed import renamed
 from onehead.results import Result
 from onehead.sparse.task import PROBLEM, Protocol, Task
 from onehead.sparse.verbs.bayes import bayes as best_of
 from onehead.sparse.verbs.predict import Prediction, predict
+from onehead.sparse.words import KNOWN, PROTOCOL, SHARES, TASK, Shares
 
-__all__ = ["KNOWN", "SparseMap", "map"]
+__all__ = ["SparseMap", "map"]
 
 ACCURACY = 1e-3  # of the test error: a map is looked at, not read off
 ALWAYS = ("length", "signal_tokens", "strength", "positive_rate")  # words of a setting that is told
 NUMBERS = tuple(one.name for one in fields(Prediction) if one.type in (float, float | None))
 POOLED = ("pooled_test_error", "pooled_test_error_err", "anti_aligned", "worse_than_pooled")
-
-
-class Shares(Problem):
-    """What both parts of the data are together."""
-
-    alpha: float = word(..., "α = n/d", "All samples over dimension, split as alpha0 to alpha1.", gt=0.0)
-    split: float = word(..., "α₀/α", "Share of the samples that find the query.", gt=0.0, lt=1.0)
-
-
-SHARES = words_of(Shares)
-TASK = {name: said for name, said in words_of(Task).items() if said.kind in ("number", "integer")}
-PROTOCOL = {name: said for name, said in words_of(Protocol).items() if said.kind in ("number", "integer")}
-KNOWN = {**SHARES, **TASK, **PROTOCOL}
 
 
 @dataclass(frozen=True, kw_only=True)

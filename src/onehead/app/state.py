@@ -110,7 +110,7 @@ def read_state(raw: Mapping[str, Any]) -> tuple[State, dict[str, str]]:
     >>> print(wrong["noise"])
     noise must be a number >= 0 and <= 1000; got -1.0.
     >>> print(wrong["tokens"])
-    tokens must be an integer >= 2 and <= 16; got 'three'.
+    tokens must be an integer >= 2 and <= 100000; got 'three'.
     """
     from onehead.app.views import VIEWS  # noqa: PLC0415
 

@@ -113,7 +113,7 @@ def test_pictures_draw(table, tmp_path):
     run = train(Task(), Learner(), dim=30, alpha=0.5, seeds=2, method=QUICK)
     axes = learning_curve(curve(Task(), Learner(), [0.4, 0.5, 0.6]))
     drawn = {
-        "points": pictures.training_points([run], axes=axes),
+        "points": pictures.training_points([run], ax=axes),
         "alone": pictures.training_points([run]),
         "spectrum": pictures.trained_spectrum(run, spectrum(theory)),
         "amp": pictures.message_passing(amp(Task(), Learner(), dim=20, alpha=1.0, iterations=4)),

@@ -11,7 +11,8 @@ import onehead
 from benchmarks.harness import Clock, Finding, certified, row
 from benchmarks.training import problem, slope_error, start
 from onehead import aim, sparse
-from onehead.aim.equations.geometry import logit_rule, tied
+from onehead.aim.equations.geometry import tied
+from onehead.aim.equations.nodes import logit_rule
 from onehead.aim.equations.state_evolution import StateEvolution
 
 STATE = (1.462361, 1.380944, 2.303404)  # (q, m, Σ) at λ = 0.01, α = 0.5 (10)

@@ -20,7 +20,7 @@ from checks.calibration_sparse import said_and_true
 from checks.soak_problems import Problem, draw, problem_of
 from checks.tool import collect, many, parser, table, write
 from onehead import aim
-from onehead.aim.equations import geometry
+from onehead.aim.equations import nodes
 from onehead.errors import SolveError
 from onehead.numerics.gaussian import sobol
 
@@ -56,8 +56,8 @@ def _finer(dim: int, *, log2_points: int, seed: int, parts: int = 1) -> Any:
 @contextmanager
 def finer_rules() -> Iterator[None]:
     """Nodes that are more, and others."""
-    caches = (geometry.logit_rule, geometry.row_rule, geometry.column_rule)
-    with patch.object(geometry, "LATTICES", FINE), patch.object(geometry, "sobol", _finer):
+    caches = (nodes.logit_rule, nodes.row_rule, nodes.column_rule, nodes.pair_rule)
+    with patch.object(nodes, "LATTICES", FINE), patch.object(nodes, "sobol", _finer):
         for cache in caches:
             cache.cache_clear()
         yield

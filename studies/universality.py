@@ -20,8 +20,8 @@ import numpy as np
 from checks import tool
 
 from onehead import aim
+from onehead.aim.equations.averages import sliced
 from onehead.aim.equations.kernels import pair_sums
-from onehead.aim.equations.output import sliced
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import Hats
 from onehead.numerics.gaussian import sobol

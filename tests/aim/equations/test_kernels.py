@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import softmax
 
-from onehead.aim.equations.geometry import LogitRule, logit_rule, tied
+from onehead.aim.equations.geometry import tied
+from onehead.aim.equations.nodes import LogitRule, logit_rule
 from onehead.aim.equations.output import OutputChannel
 from onehead.aim.losses import LOSSES
 from onehead.aim.training.messages import _messages

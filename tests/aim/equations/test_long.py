@@ -5,10 +5,12 @@ import pytest
 
 from onehead.aim import Learner, PowerLaw, Task, predict
 from onehead.aim.equations import geometry as shapes
+from onehead.aim.equations.averages import of_parts, sliced
 from onehead.aim.equations.geometry import FRESH_KNOTS, KNOTS, geometry_of, tied
 from onehead.aim.equations.kernels import origin_sums
 from onehead.aim.equations.long import limit_of_drawn, limit_of_soft
-from onehead.aim.equations.output import OutputChannel, logit_rule, of_parts, sliced
+from onehead.aim.equations.nodes import logit_rule
+from onehead.aim.equations.output import OutputChannel
 from onehead.aim.losses import CROSS_ENTROPY, SQUARED, CrossEntropy, HardCrossEntropy, Squared, loss_on
 from onehead.errors import InvalidArgument
 from onehead.numerics.softmax import Column, SoftmaxRow

@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onehead.aim import CrossEntropy, Squared
+from onehead.aim.equations.averages import ProxMemory
 from onehead.aim.equations.geometry import geometry_of, tied
-from onehead.aim.equations.output import OutputChannel, ProxMemory
+from onehead.aim.equations.output import OutputChannel
 from onehead.aim.equations.sectors import SectorOutput
 from onehead.aim.losses import loss_on
 from onehead.numerics.prox import factorise, invert_factored, prox

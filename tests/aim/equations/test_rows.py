@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from onehead.aim.equations.averages import of_parts
 from onehead.aim.equations.geometry import PARTS, geometry_of
-from onehead.aim.equations.output import OutputChannel, of_parts
+from onehead.aim.equations.output import OutputChannel
 from onehead.aim.losses import CrossEntropy, HardCrossEntropy, Squared
 from onehead.numerics.softmax import Column, SoftmaxRow
 

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from onehead.aim import Learner, Task
+from onehead.aim.equations.averages import ProxMemory
 from onehead.aim.equations.geometry import Alike, Geometry, Row, geometry_of
 from onehead.aim.equations.matrices import matrix_sums
-from onehead.aim.equations.output import OutputChannel, ProxMemory
+from onehead.aim.equations.output import OutputChannel
 from onehead.aim.equations.sectors import SectorOutput
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import Hats, SectorHats

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from onehead.aim import CrossEntropy, Learner, MarchenkoPastur, Squared, Task, predict
+from onehead.aim.equations.averages import of_parts
 from onehead.aim.equations.geometry import PARTS, tied
-from onehead.aim.equations.output import OutputChannel, of_parts
+from onehead.aim.equations.output import OutputChannel
 from onehead.aim.solve.certificate import ACCURACY
 
 NUMBERS = (

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from onehead.aim import Learner, Task, predict
-from onehead.aim.equations.output import ProxMemory
+from onehead.aim.equations.averages import ProxMemory
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import Hats, Overlaps
 from onehead.aim.solve import solver

@@ -1,4 +1,4 @@
-"""Geometry of the logits of a sample: blocks of rows with their Gaussian coordinates, and quadrature over them.
+"""Geometry of the logits of a sample: blocks of rows with their Gaussian coordinates.
 
 Logits of a row matter only up to a constant, so the coordinates u are differences of logits, Gaussian with a covariance C per
 unit of variance of the map's overlap (1.4, 1.6). Rows that share coordinates form a block; what a head sees of a sample is a sum
@@ -9,12 +9,10 @@ whom, is here.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.numerics.gaussian import GaussianRule, lattice, normals, sobol
 from onehead.numerics.softmax import Column, SoftmaxRow
 
 __all__ = [
@@ -22,32 +20,20 @@ __all__ = [
     "Block",
     "Geometry",
     "Joint",
-    "LogitRule",
     "Pairs",
     "Row",
-    "column_rule",
     "geometry_of",
-    "logit_rule",
-    "normal_rule",
-    "pair_rule",
-    "row_rule",
     "tied",
     "tied_samples",
 ]
 
 Array = NDArray[np.float64]
 
-# spacing and radius of each level of a lattice, for label and learner together
-LATTICES = {
-    1: ((0.4, 6.0), (0.25, 6.5), (0.15, 7.0), (0.1, 7.5)),
-    2: ((0.8, 5.5), (0.6, 6.0), (0.5, 6.2), (0.42, 6.3)),
-}
 SLICE = 2048  # nodes that are summed at a time: fixed, so that sums do not depend on the number of threads
 SHORT_SLICE = 64  # of sampled points, which cost more; no part of a rule is shorter, but for the coarsest
 SHORTEST_SLICE = 8  # of points of many coordinates
 PARTS = 8  # independent scramblings in a rule of sampled points
 LONG_ROW = 16  # columns from which on a row needs fewer points the longer it is
-SHORTEST_RULE = 8  # log2 of the points of its finest rule, at least
 LONGEST_ROW = 2048  # columns that are sampled; what is longer is continued to the limit of long rows (L2)
 KNOTS, FRESH_KNOTS = (
     0.4,
@@ -450,96 +436,3 @@ def tied_samples(tokens: int) -> Geometry:
     (block,) = known.blocks
     assert isinstance(block, Pairs)
     return replace(known, blocks=(replace(block, on_lattice=False),))
-
-
-class LogitRule(NamedTuple):
-    """Quadrature nodes already mapped to coordinates: label part, independent part, weights."""
-
-    label: Array
-    free: Array
-    weights: Array
-
-
-@lru_cache(maxsize=24)
-def logit_rule(block: Block, level: int, twin: bool) -> LogitRule:
-    """Nodes for the pair (label logits, learner logits) of one block.
-
-    One or two coordinates: a lattice, folded by its reflection symmetries (2.5, U2.1); ``twin`` is finer, wider and half a
-    spacing off. Else: ``PARTS`` independent scramblings of Sobol points (2.6), which show their error themselves; ``twin`` has others.
-    ``level`` 0 is the coarsest.
-    """
-    return _mapped(block, normal_rule(block, level, twin))
-
-
-def normal_rule(block: Block, level: int, twin: bool) -> GaussianRule:
-    """The same nodes before they are mapped to coordinates: independent normals, label first."""
-    if block.on_lattice:
-        return _lattice(2 * block.dim, *LATTICES[block.dim][level], twin, block.folded)
-    # log2 of the points before mirroring: fewer where one proximal step costs more
-    finest = next((size for dim, size in ((5, 13), (14, 12), (27, 11)) if block.dim <= dim), 10)
-    size = finest - 4 if level == 0 else finest - 3 + level  # the coarsest only has to find the way
-    return sobol(2 * block.dim, log2_points=size, seed=1 if twin else 0, parts=PARTS)
-
-
-@lru_cache(maxsize=24)
-def column_rule(row: Row, level: int, twin: bool) -> LogitRule:
-    """Nodes for all logits of a row, in units of their deviations, without the constant that nothing depends on (U2.1).
-
-    Control variates make up for fewer points than `logit_rule` has, and long rows average by themselves.
-    """
-    n = row.length
-    finest = 13 if row.multiplicity > 1 else 12 if n <= 5 else 11  # rows of different lengths share the work
-    finest = max(finest - max(0, n.bit_length() - LONG_ROW.bit_length()), SHORTEST_RULE)
-    size = finest - 3 if level == 0 else finest - 3 + level
-    return _all_logits(row.variances, size, twin)
-
-
-@lru_cache(maxsize=24)
-def pair_rule(block: Pairs, level: int, twin: bool) -> LogitRule:
-    """The same for all logits of a tied head (L7)."""
-    finest = max(13 - len(block.select).bit_length() + 2, SHORTEST_RULE)
-    return _all_logits(block.variances, finest - 3 if level == 0 else finest - 3 + level, twin)
-
-
-def _all_logits(variances: Array, size: int, twin: bool) -> LogitRule:
-    """Nodes for logits of these variances, in units of their deviations, across the constant."""
-    n = len(variances)
-    drawn = sobol if n <= 4 * LONG_ROW else normals  # so many coordinates at once no rule fills better than chance
-    rule = drawn(2 * (n - 1), log2_points=size, seed=1 if twin else 0, parts=PARTS)
-    constant = 1.0 / np.sqrt(variances)
-    label, free = (_across(constant, nodes) for nodes in (rule.nodes[:, : n - 1], rule.nodes[:, n - 1 :]))
-    return LogitRule(label, free, rule.weights)
-
-
-def _across(direction: Array, nodes: Array) -> Array:
-    """Nodes as coordinates in the plane across a direction: the reflection that turns the first axis into it takes them there."""
-    unit = direction / np.linalg.norm(direction)
-    normal = unit - np.eye(len(unit))[0]
-    inside = np.hstack([np.zeros((len(nodes), 1)), nodes])
-    return np.ascontiguousarray(inside - np.outer(inside @ normal, normal) * (2.0 / (normal @ normal)))
-
-
-@lru_cache(maxsize=24)
-def row_rule(row: Block, *, coarse: bool = False, twin: bool = False) -> LogitRule:
-    """Nodes for one row of logits, label and learner; one coordinate: a lattice in the plane, folded by its reflection symmetry."""
-    if row.dim == 1:
-        return _mapped(row, _lattice(2, 0.125, 7.5, twin, 1))
-    size = 11 if coarse else 15 if row.dim <= 7 else 14
-    return _mapped(row, sobol(2 * row.dim, log2_points=size, seed=1 if twin else 0, parts=PARTS))
-
-
-def _lattice(dim: int, spacing: float, radius: float, twin: bool, folded: int) -> GaussianRule:
-    """A lattice, or the twin that shows its error.
-
-    Moved by half a spacing alone the twin would not see errors that have the same sign on both, such as those of a steep function
-    along a diagonal, nor what lies beyond the radius.
-    """
-    if twin:
-        return lattice(dim, spacing=0.88 * spacing, radius=radius + 0.5, offset=0.0, folded=folded)
-    return lattice(dim, spacing=spacing, radius=radius, offset=0.5, folded=folded)
-
-
-def _mapped(block: Block, rule: GaussianRule) -> LogitRule:
-    n = block.dim
-    label, free = rule.nodes[:, :n] @ block.root.T, rule.nodes[:, n:] @ block.root.T
-    return LogitRule(np.ascontiguousarray(label), np.ascontiguousarray(free), rule.weights)

@@ -71,7 +71,7 @@ def prox_sums(  # type: ignore[no-untyped-def]
     row, answer, select, metric, fits, label_nodes, free_nodes, weights, kept,
     root_q, overlap, root_w, step, search, detail, recall, length, first, last, out,
 ):  # fmt: skip
-    """Weighted sums of `onehead.aim.equations.output.Averages` over slices of nodes; entry 8 is the largest gradient entry.
+    """Weighted sums of `onehead.aim.equations.averages.Averages` over slices of nodes; entry 8 is the largest gradient entry.
 
     ``search`` 0: the minimum reached from the label. 1: also look for lower ones and count them.
     2: use the lowest. ``detail`` 0: Stein forms only, 1: also the derivative forms, 2: also tr K^2.

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.equations.geometry import PARTS, Geometry, LogitRule
+from onehead.aim.equations.averages import Averages, ProxMemory, of_parts, sliced
+from onehead.aim.equations.geometry import PARTS, Geometry
 from onehead.aim.equations.kernels import loss_sums
 from onehead.aim.equations.leading_pair import (
     HIGHEST,
@@ -26,7 +27,8 @@ from onehead.aim.equations.leading_pair import (
     cross_entropy,
     squared_error,
 )
-from onehead.aim.equations.output import SMALL_ANGLE, Averages, OutputChannel, ProxMemory, of_parts, sliced
+from onehead.aim.equations.nodes import LogitRule
+from onehead.aim.equations.output import SMALL_ANGLE, OutputChannel
 from onehead.aim.equations.unknowns import Directions, LeadingHats
 from onehead.aim.losses import LOSSES, CrossEntropy, Loss, Squared
 from onehead.numerics.gaussian import sobol

@@ -72,7 +72,7 @@ def _squared(z: Array, Y: Array, S: float, phi: float, s: float) -> _Column:
 
 
 def limit_of_soft(kind: int, Q: float, q: float, m: float, S: float) -> Array:
-    """Averages of `onehead.aim.equations.output.Averages` per column, the loss per row without log n, or times n if squared (L2.1)."""
+    """Averages of `onehead.aim.equations.averages.Averages` per column, the loss per row without log n, or times n if squared (L2.1)."""
     rule = lattice(2, spacing=SPACING, radius=RADIUS, offset=0.5)
     label = np.sqrt(Q) * rule.nodes[:, 0]
     z = m / Q * label + np.sqrt(max(q - m * m / Q, 0.0)) * rule.nodes[:, 1]

@@ -32,7 +32,7 @@ __all__ = [
     "solve_row",
 ]
 
-AVERAGES = 8  # as in `onehead.aim.equations.output.Averages`
+AVERAGES = 8  # as in `onehead.aim.equations.averages.Averages`
 # Two Stein combinations of mean zero; on a fresh sample sum p², sum y², sum p y, p and y times the logits of both, log Z and log Z*;
 # y, p and the logits of the column that hard labels are tilted towards; and one, whose mean is the weight
 CONTROLS = 16

@@ -14,10 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.equations.geometry import PARTS, Block, Row, normal_rule
+from onehead.aim.equations.averages import ProxMemory, of_parts, sliced
+from onehead.aim.equations.geometry import PARTS, Block, Row
 from onehead.aim.equations.kernels import loss_sums, origin_sums
 from onehead.aim.equations.matrices import matrix_sums, pair_matrix_sums, row_matrix_sums
-from onehead.aim.equations.output import GRADIENT_TOLERANCE, SMALL_ANGLE, OutputChannel, ProxMemory, of_parts, sliced
+from onehead.aim.equations.nodes import normal_rule
+from onehead.aim.equations.output import GRADIENT_TOLERANCE, SMALL_ANGLE, OutputChannel
 from onehead.aim.equations.unknowns import SectorHats, SectorOverlaps, SpectralMap
 from onehead.aim.equations.untied import SingularValues, UntiedLinear
 from onehead.aim.losses import LOSSES, Loss

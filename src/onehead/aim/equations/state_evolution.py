@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.aim.equations.averages import ProxMemory
 from onehead.aim.equations.geometry import geometry_of, tied_samples
 from onehead.aim.equations.input import InputChannel
 from onehead.aim.equations.leading import directions_of, leading_count, led, seen_by
 from onehead.aim.equations.leading_output import LeadingOutput
-from onehead.aim.equations.output import OutputChannel, ProxMemory
+from onehead.aim.equations.output import OutputChannel
 from onehead.aim.equations.sectors import Consistent, SectorLinear, SectorOutput
 from onehead.aim.equations.separability import separability
 from onehead.aim.equations.unknowns import (

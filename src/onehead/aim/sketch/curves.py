@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.aim.equations.averages import ProxMemory
 from onehead.aim.equations.emergence import emergence_ratio, is_zero
-from onehead.aim.equations.output import ProxMemory
 from onehead.aim.equations.plateau import Shrunk, plateau_of
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import Overlaps, SpectralMap

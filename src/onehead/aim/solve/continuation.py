@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from onehead.aim.equations.averages import ProxMemory
 from onehead.aim.equations.emergence import largest_decay
-from onehead.aim.equations.output import ProxMemory
 from onehead.aim.equations.plateau import plateau_of
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import Hats, Overlaps

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onehead.aim.equations.output import Averages, ProxMemory, of_parts
+from onehead.aim.equations.averages import Averages, ProxMemory, of_parts
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import AnyHats, AnyOverlaps, Hats
 from onehead.aim.solve.iterate import Attempt, Vector, turn_once

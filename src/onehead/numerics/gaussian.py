@@ -47,7 +47,7 @@ def lattice(dim: int, *, spacing: float, radius: float, offset: float, folded: i
     return GaussianRule(nodes=np.ascontiguousarray(grid), weights=weights / weights.sum())
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=8)  # many points of many coordinates are many megabytes
 def sobol(dim: int, *, log2_points: int, seed: int, parts: int = 1) -> GaussianRule:
     """Scrambled Sobol points through the normal quantile, each with its antithetic copy, second moments matched.
 

@@ -32,7 +32,7 @@ class LogitRule(NamedTuple):
     weights: Array
 
 
-@lru_cache(maxsize=24)
+@lru_cache(maxsize=8)
 def logit_rule(block: Block, level: int, twin: bool) -> LogitRule:
     """Nodes for the pair (label logits, learner logits) of one block.
 
@@ -53,7 +53,7 @@ def normal_rule(block: Block, level: int, twin: bool) -> GaussianRule:
     return sobol(2 * block.dim, log2_points=size, seed=1 if twin else 0, parts=PARTS)
 
 
-@lru_cache(maxsize=24)
+@lru_cache(maxsize=64)  # a masked head has one for every row
 def column_rule(row: Row, level: int, twin: bool) -> LogitRule:
     """Nodes for all logits of a row, in units of their deviations, without the constant that nothing depends on (U2.1).
 
@@ -66,7 +66,7 @@ def column_rule(row: Row, level: int, twin: bool) -> LogitRule:
     return _all_logits(row.variances, size, twin)
 
 
-@lru_cache(maxsize=24)
+@lru_cache(maxsize=8)
 def pair_rule(block: Pairs, level: int, twin: bool) -> LogitRule:
     """The same for all logits of a tied head (L7)."""
     finest = max(13 - len(block.select).bit_length() + 2, SHORTEST_RULE)
@@ -91,7 +91,7 @@ def _across(direction: Array, nodes: Array) -> Array:
     return np.ascontiguousarray(inside - np.outer(inside @ normal, normal) * (2.0 / (normal @ normal)))
 
 
-@lru_cache(maxsize=24)
+@lru_cache(maxsize=8)
 def row_rule(row: Block, *, coarse: bool = False, twin: bool = False) -> LogitRule:
     """Nodes for one row of logits, label and learner; one coordinate: a lattice in the plane, folded by its reflection symmetry."""
     if row.dim == 1:

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from onehead.aim import Learner, Task, predict
 from onehead.aim.targets import Atoms, MarchenkoPastur, PowerLaw, Product
 from onehead.spectra.atoms import AtomsSemicircle
 from onehead.spectra.law import Scaled, gauss_legendre, replicon_integral, threshold_integrals
@@ -249,3 +250,34 @@ def test_a_tabulated_law_is_the_law(kappa0, s):
     np.testing.assert_allclose(density, law.density(x), rtol=1e-8)
     assert mass.sum() == pytest.approx(0.5, rel=1e-6)  # midpoints in an angle: analytic and periodic
     assert 2.0 * mass @ x**2 == pytest.approx(1.0 + s, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("kappa0", "scale", "s"),
+    [(0.0287021, 0.481197, 4.0), (0.0441206, 0.833529, 11.0), (0.5, 1.0, 0.3), (0.02, 0.7, 40.0)],
+)
+def test_nothing_lies_above_the_upper_edge(kappa0, scale, s):
+    """A threshold at the edge itself, or a rounding below it, leaves an empty panel and no mass: not a number was met there."""
+    for law in (Scaled(SymmetrisedMarchenkoPastur(kappa0, s), scale), Scaled(ProductSemicircle(kappa0, s), scale)):
+        top = law.edges[-1][1]
+        for eps in (top, np.nextafter(top, 0.0), top * (1.0 - 1e-15), top * (1.0 - 4e-15)):
+            part = threshold_integrals(law, float(eps))
+            assert [part.J, part.B, part.A, part.rank] == pytest.approx([0.0] * 4, abs=1e-12)
+
+
+def test_heads_with_next_to_no_target_width_are_solved():
+    """Met among random problems: the search for the interpolating limit ended at the upper edge of its law."""
+    for words, learner, alpha in (
+        (
+            {"kappa0": 0.0287021, "noise": 0.899929, "beta0": 0.481197, "mask": "causal"},
+            {"weight_decay": 8.0603e-4, "loss": "cross-entropy"},
+            0.0611402,
+        ),
+        ({"kappa0": 0.0441206, "noise": 0.0601582, "beta0": 0.833529}, {"weight_decay": 9.66525e-5}, 0.0181628),
+    ):
+        kappa0 = words.pop("kappa0")
+        attention = "cross" if "mask" in words else "self"
+        found = predict(
+            Task(target=MarchenkoPastur(kappa0=kappa0), attention=attention, **words), Learner(**learner), alpha
+        )
+        assert np.isfinite(found.test_error)

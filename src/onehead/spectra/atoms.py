@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onehead.errors import InvalidArgument
 from onehead.numerics.compiled import njit
-from onehead.spectra.law import Law, Nodes, edge_rule, intervals
+from onehead.spectra.law import Law, Nodes, edge_rule, intervals, not_empty
 from onehead.spectra.panels import columns, halve, with_room
 
 __all__ = ["AtomsSemicircle"]
@@ -413,7 +413,7 @@ class AtomsSemicircle(Law):
 
     def _filled(self, low: float, high: float) -> Nodes:
         ends = np.clip(self._frame[2], self._located(low)[0], self._located(high)[0])
-        ends = ends[ends[:, 1] > ends[:, 0]]
+        ends = not_empty(ends)
         return Nodes(*_fill(_blur, _point, ends, *edge_rule(NODES), self.s, self._atoms, self._weights))
 
     def shares(self, nodes: Nodes, places: Array) -> Array:

@@ -21,6 +21,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
+ROUNDING = 1e-13  # relative, of the ends of a panel
 NEWTON = 8  # steps for a quantile: three are enough inside a bulk
 
 
@@ -138,6 +139,12 @@ def edge_rule(count: int) -> tuple[Array, Array]:
     unit, weight = gauss_legendre(count)
     angle = np.pi * unit
     return 0.5 * (1.0 - np.cos(angle)), 0.5 * np.pi * np.sin(angle) * weight
+
+
+def not_empty(panels: Array) -> Array:
+    """Panels, as rows that end in where they begin and end, that are wider than rounding: others have no mass, and no density either."""
+    low, high = panels[:, -2], panels[:, -1]
+    return np.asarray(panels[high - low > ROUNDING * np.maximum(np.abs(low), np.abs(high))])
 
 
 def intervals(ends: Array) -> tuple[tuple[float, float], ...]:

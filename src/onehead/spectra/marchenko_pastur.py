@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.numerics.compiled import njit
-from onehead.spectra.law import Law, Nodes, edge_rule, intervals
+from onehead.spectra.law import Law, Nodes, edge_rule, intervals, not_empty
 
 __all__ = ["MarchenkoPasturSemicircle"]
 
@@ -120,7 +120,7 @@ class MarchenkoPasturSemicircle(Law):
         """Gauss-Legendre nodes in the angle of x = a + (b - a)(1 - cos t)/2 on every panel."""
         place, jacobian = edge_rule(NODES)
         ends = np.clip(self._panels, low, high)
-        ends = ends[ends[:, 1] > ends[:, 0]]
+        ends = not_empty(ends)
         widths = np.diff(ends)
         x = (ends[:, :1] + widths * place).ravel()
         rho, hilbert = _transforms(x, self._k, self.s)

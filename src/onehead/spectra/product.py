@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.numerics.compiled import njit
-from onehead.spectra.law import Nodes, TwoSided, gauss_legendre
+from onehead.spectra.law import Nodes, TwoSided, gauss_legendre, not_empty
 
 __all__ = ["ProductSemicircle"]
 
@@ -225,7 +225,7 @@ class ProductSemicircle(TwoSided):
         bulks, panels = self._parts
         ends = {bulk: (self._located(high, bulk), self._located(low, bulk)) for bulk in range(len(bulks))}
         clipped = np.array([(bulk, *np.clip((start, end), *ends[int(bulk)])) for bulk, start, end in panels])
-        clipped = clipped[clipped[:, 2] > clipped[:, 1]]
+        clipped = not_empty(clipped)
         return Nodes(*_fill(clipped, *gauss_legendre(NODES), self.kappa0, self.s, self._zero, bulks)[:3])
 
     def tabulated(self, count: int) -> tuple[Array, Array, Array]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.numerics.compiled import njit
-from onehead.spectra.law import Nodes, TwoSided, edge_rule
+from onehead.spectra.law import Nodes, TwoSided, edge_rule, not_empty
 from onehead.spectra.panels import columns, halve, with_room
 
 __all__ = ["SymmetrisedMarchenkoPastur"]
@@ -253,7 +253,7 @@ class SymmetrisedMarchenkoPastur(TwoSided):
     def half_nodes(self, low: float, high: float) -> Nodes:
         """Gauss-Legendre nodes in the angle of a = l + (h - l)(1 - cos t)/2 on every panel."""
         ends = np.clip(np.array(self._bulks[1]), self._located(low), self._located(high))
-        ends = ends[ends[:, 1] > ends[:, 0]]
+        ends = not_empty(ends)
         return Nodes(*_fill(ends, *edge_rule(NODES), _first_half(NODES), self.s, self._k))
 
     def _located(self, x: float) -> float:

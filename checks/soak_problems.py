@@ -335,7 +335,9 @@ def _sectors(point: aim.Prediction) -> Iterator[tuple[bool, str]]:
 
 
 def _beaten(point: aim.Prediction) -> Iterator[tuple[bool, str]]:
-    """No head beats the best possible learner, beyond the errors of its overlaps (A.4)."""
+    """No head beats the best possible learner, beyond the errors of its overlaps (A.4); with leading directions that is not known."""
+    if point.directions:
+        return
     if point.q > 0.0 and point.sectors is None:
         equations, errors = point.equations, point.errors
         most = bayes_overlap(equations, point.alpha) / equations.units.beta0**2

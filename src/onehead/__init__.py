@@ -5,7 +5,6 @@ The public names are listed here and nowhere else. Each room is loaded when it i
 """
 
 from importlib import import_module
-from typing import Any
 
 __version__ = "2.0.0.dev0"
 
@@ -14,7 +13,7 @@ __all__ = ["__version__", "aim", "cite", "errors", "plot", "sparse", "sweep", "w
 _ROOMS = ("aim", "errors", "plot", "sparse", "sweep", "weights")
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name in _ROOMS:
         return import_module(f"onehead.{name}")
     if name == "cite":

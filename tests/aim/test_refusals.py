@@ -44,7 +44,7 @@ def words(**given):
         (partial(Task, noise=-0.1), "noise must"),
         (partial(Task, noise=float("nan")), "noise must"),
         (partial(Task, tokens=1), "tokens must"),
-        (partial(Task, tokens=17), "tokens must"),
+        (partial(Task, tokens=65), "tokens must"),
         (partial(Task, tokens=2.5), "tokens must"),
         (partial(Task, beta0=0.0), "beta0 must"),
         (partial(Task, beta=1.0), "argument of Task must"),

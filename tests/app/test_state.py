@@ -36,8 +36,8 @@ def test_presets_are_allowed_and_distinct(preset):
     [
         ({"noise": "-1"}, "noise", "noise must be a number >= 0 and <= 1000; got -1.0."),
         ({"kappa0": "0"}, "kappa0", "kappa0 must be a number >= 0.001 and <= 1000; got 0.0."),
-        ({"tokens": "1"}, "tokens", "tokens must be an integer >= 2 and <= 16; got 1."),
-        ({"tokens": "2.5"}, "tokens", "tokens must be an integer >= 2 and <= 16; got 2.5."),
+        ({"tokens": "1"}, "tokens", "tokens must be an integer >= 2 and <= 100000; got 1."),
+        ({"tokens": "2.5"}, "tokens", "tokens must be an integer >= 2 and <= 100000; got 2.5."),
         ({"weight_decay": "-1"}, "weight_decay", "weight_decay must be a number > 0 and <= 1e+06, or the word 0+"),
         ({"alpha": "nan"}, "alpha", "alpha must be a number > 0 and <= 1e+06; got nan."),
         ({"loss": "hinge"}, "loss", "loss must be squared or cross-entropy; got 'hinge'."),

@@ -18,7 +18,7 @@ import pytest
         ("aim predict --alpha 1 --kappa0 0", "--kappa0", ">="),
         ("aim predict --alpha 1 --noise -1", "--noise", ">= 0"),
         ("aim predict --alpha 1 --tokens 1", "--tokens", "2"),
-        ("aim predict --alpha 1 --tokens 17", "--tokens", "16"),
+        ("aim predict --alpha 1 --tokens 65", "--tokens", "64"),
         ("aim predict --alpha 1 --tokens 2.5", "--tokens", "integer"),
         ("aim predict --alpha 1 --beta 0", "--beta", ">= 1e-06"),
         ("aim predict --alpha 1 --beta0 -2", "--beta0", ">= 1e-06"),

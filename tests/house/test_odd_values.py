@@ -225,7 +225,7 @@ def test_more_heads_than_rows_are_refused_before_there_is_a_row_for_each(tmp_pat
     with pytest.raises(InvalidArgument, match=r"heads in config.json must be at most 64, the rows of .*; got 100000"):
         survey(tmp_path, fit=False)
     (tmp_path / "config.json").unlink()
-    with pytest.raises(InvalidArgument, match="--heads must be at most 64"):
+    with pytest.raises(InvalidArgument, match="head_count must be at most 64"):
         survey(tmp_path, head_count=65, fit=False)
     assert len(survey(tmp_path, head_count=64, fit=False)) == 64
 

@@ -143,6 +143,7 @@ def edge_rule(count: int) -> tuple[Array, Array]:
 
 def not_empty(panels: Array) -> Array:
     """Panels, as rows that end in where they begin and end, that are wider than rounding: others have no mass, and no density either."""
+    panels = panels[panels[:, -1] > panels[:, -2]]  # ends at infinity leave nothing between them
     low, high = panels[:, -2], panels[:, -1]
     return np.asarray(panels[high - low > ROUNDING * np.maximum(np.abs(low), np.abs(high))])
 

@@ -32,10 +32,10 @@ def test_a_failed_point_is_a_row_with_a_reason(monkeypatch):
     module = sys.modules["onehead.aim.verbs.curve"]
     real = module.predict
 
-    def sometimes(task, learner, alpha, near=None):
+    def sometimes(task, learner, alpha, near=None, **how):
         if alpha == 1.0:
             raise NotConverged("no solution at alpha = 1; try another.")
-        return real(task, learner, alpha, near=near)
+        return real(task, learner, alpha, near=near, **how)
 
     monkeypatch.setattr(module, "predict", sometimes)
     found = curve(Task(), Learner(), [0.5, 1.0, 2.0])

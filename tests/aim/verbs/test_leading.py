@@ -248,3 +248,25 @@ def test_flags(capsys):
         run([*flags, "--leading", "many"])
     assert ended.value.code == 2
     assert "must be an integer >= 0 and <= 64, or the word auto; got" in capsys.readouterr().err
+
+
+def test_the_best_learner_of_leading_directions_is_not_known():
+    """That of Gaussian logits is another one, whom such a head may beat."""
+    task = Task(target=PowerLaw(gamma=0.75, dim=50))
+    for call in (
+        lambda: aim.curve(task, Learner(), [1.0], bayes=True),
+        lambda: aim.tune(task, Learner(), 1.0, bayes=True),
+        lambda: aim.map(task, Learner(), x=("alpha", [1.0]), y=("noise", [0.5]), bayes=True),
+    ):
+        with pytest.raises(InvalidArgument, match=r"leading must be 0 beside the best possible learner.*; got 'auto'"):
+            call()
+    assert aim.curve(task, Learner(leading=0), [1.0], bayes=True).best is not None
+    assert "best possible" not in aim.predict(task, Learner(), 1.0).explain()
+
+
+def test_directions_need_a_smooth_rest_and_a_few_dimensions():
+    alone = Task(target=Spikes(spikes=(6.0, 3.0), dim=100), noise=0.0)
+    assert aim.predict(alone, Learner(), 1.0).directions in (None, (), [])
+    with pytest.raises(InvalidArgument, match="leading must be auto, or fewer: noise and all other directions"):
+        aim.predict(alone, Learner(leading=2), 1.0)
+    assert not aim.predict(Task(target=Spikes(spikes=(2.0,), dim=10)), Learner(), 1.0).directions

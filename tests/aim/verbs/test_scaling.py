@@ -164,10 +164,10 @@ def test_a_feature_placed_across_a_hole_says_so(monkeypatch):
     module, samples = sys.modules["onehead.aim.verbs.curve"], np.geomspace(3e3, 3e5, 6)
     real = module.predict
 
-    def sometimes(task, learner, alpha, near=None):
+    def sometimes(task, learner, alpha, near=None, **how):
         if abs(alpha * DIM**2 / samples[3] - 1.0) < 1e-9:
             raise NotConverged("no solution here; try another.")
-        return real(task, learner, alpha, near=near)
+        return real(task, learner, alpha, near=near, **how)
 
     monkeypatch.setattr(module, "predict", sometimes)
     found = aim.features(POWER, Learner(weight_decay=1.0), samples)

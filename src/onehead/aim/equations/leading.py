@@ -22,6 +22,7 @@ Array = NDArray[np.float64]
 AUTO = "auto"
 SMALL_SHARE = 0.05  # of the power of the target, below which the next direction is left to the rest
 ALIKE = 1e-9  # relative difference of powers that count as equal
+FEWEST = 30  # dimensions, below which no direction is told apart by itself: none were tried in training
 MOST_TOKENS = 16  # beyond which a proximal step over all logits costs too much
 TENTH = 10  # of the dimension: directions that are told apart must stay few
 
@@ -49,6 +50,12 @@ def leading_count(task: Task, learner: Learner) -> int:
             f"{known}, which the target has" if known else "0: the target is a limiting law without single eigenvalues"
         )
         raise InvalidArgument("leading", count, f"auto, or an integer up to {has}")
+    if not _smooth(task, count):
+        raise InvalidArgument(
+            "leading",
+            count,
+            "auto, or fewer: noise and all other directions together must have 5 % of the power of a logit",
+        )
     return count
 
 
@@ -65,10 +72,21 @@ def _by_itself(task: Task) -> int:
     if not (_derived(task) and isinstance(task.target, Discrete)):
         return 0
     power = np.sort(task.target.values**2)[::-1]
+    if len(power) < FEWEST:
+        return 0
     count = min(int(np.sum(power >= SMALL_SHARE * power.sum())), len(power) // TENTH)
     while 0 < count < len(power) and power[count] > (1.0 - ALIKE) * power[count - 1]:
         count -= 1
-    return count
+    return count if _smooth(task, count) else 0
+
+
+def _smooth(task: Task, count: int) -> bool:
+    """Whether noise and the rest of the target are enough that averages over logits can be taken by their transforms (P7)."""
+    if count == 0:
+        return True
+    known = directions_of(task, count)
+    rest = known.rest + 0.5 * task.beta0**2 * task.noise
+    return rest >= SMALL_SHARE * (rest + float(np.dot(known.told, known.told)))
 
 
 def _places(values: Array, count: int) -> NDArray[np.intp]:

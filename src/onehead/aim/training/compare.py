@@ -8,7 +8,7 @@ from onehead.aim.task import Learner, Task
 from onehead.aim.training.results import TrainingResult, TrainingRun
 from onehead.aim.training.settings import Method, Variant
 from onehead.aim.training.train import train
-from onehead.aim.verbs.bayes import BestCurve, bayes_curve
+from onehead.aim.verbs.bayes import BestCurve, bayes_curve, check_beside
 from onehead.aim.verbs.predict import Prediction, predict
 from onehead.aim.words import posed
 from onehead.arguments import numbers, whole, wholes
@@ -96,6 +96,8 @@ def compare(
         same = run.trained == (theory.task, theory.learner, theory.alpha)
         return theory if same else predict(*run.trained)
 
+    if bayes:
+        check_beside(task, learner)
     best = bayes_curve(task, alphas) if bayes else None  # first, because it may be refused
     points = side_by_side(
         alphas,

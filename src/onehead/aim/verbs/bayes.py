@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.equations.bayes import Posterior, logit_nuclear
+from onehead.aim.equations.leading import leading_count
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import INFINITE
 from onehead.aim.solve.certificate import FAR_FROM_GAUSSIAN
@@ -221,6 +222,17 @@ def check_known(task: Task) -> None:
             "attention",
             task.attention,
             "tied or cross, or self with mask strict: the best possible learner of self-attention that sees its own logit is not known",
+        )
+
+
+def check_beside(task: Task, learner: Learner) -> None:
+    """Refuse a head whose best possible learner is another one: that of leading directions is not known."""
+    count = leading_count(task, learner)
+    if count > 0:
+        raise InvalidArgument(
+            "leading",
+            learner.leading,
+            f"0 beside the best possible learner, who is not known with {count} directions told apart",
         )
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from onehead.aim.solve.certificate import ACCURACY
 from onehead.aim.task import Learner, Task, check_alpha
-from onehead.aim.verbs.bayes import BestCurve, bayes_curve
+from onehead.aim.verbs.bayes import BestCurve, bayes_curve, check_beside
 from onehead.aim.verbs.predict import Prediction, predict
 from onehead.aim.verbs.tune import best_decay
 from onehead.aim.words import posed
@@ -124,6 +124,8 @@ def curve(
             return Failure(alpha=ratios[i], reason=str(failure)), near
         return point, point
 
+    if bayes:
+        check_beside(task, learner)
     best = bayes_curve(task, ratios) if bayes else None  # first, because it may be refused
     points = walk_chains(step, stretches, progress)
     return Curve(

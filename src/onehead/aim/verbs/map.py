@@ -8,7 +8,7 @@ import numpy as np
 
 from onehead.aim.solve.certificate import ACCURACY
 from onehead.aim.task import Learner, Ratio, Task, check_alpha
-from onehead.aim.verbs.bayes import Yardstick
+from onehead.aim.verbs.bayes import Yardstick, check_beside
 from onehead.aim.verbs.predict import Prediction, predict
 from onehead.aim.verbs.thresholds import thresholds
 from onehead.aim.verbs.tune import best_decay
@@ -152,6 +152,8 @@ def map(  # noqa: A001  (the word that people use; the builtin is not needed her
     problems = {
         (a, b): _problem(task, learner, {**fixed, x[0]: a, y[0]: b}) for a in floats(x[1]) for b in floats(y[1])
     }  # all of them first, because any may be refused
+    for own, head, _ in problems.values() if bayes else ():
+        check_beside(own, head)
     yardsticks = {own: Yardstick(own) for own, _, _ in problems.values()} if bayes else {}
 
     def solve(a: float, b: float, near: Result | None) -> tuple[Result, dict[str, float | None]]:

@@ -115,7 +115,7 @@ class Prediction(Result):
             f"{self.test_error:.3g}; infinitely many would give {self.test_error - self.excess_error:.3g}"
             + (f", not less, because {obstacle}." if obstacle else "."),
             f"Against labels without noise the error is {self.test_error_clean:.3g}.",
-            *beside(self.task, self.alpha, self.test_error),
+            *(() if self.directions else beside(self.task, self.alpha, self.test_error)),
             *(
                 [f"On {self.zero_one_error:.1%} of rows the most attended token is not the label."]
                 if self.zero_one_error is not None

@@ -10,7 +10,7 @@ from onehead.aim.equations.emergence import largest_decay
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.solve.certificate import ACCURACY as ACCURATE
 from onehead.aim.task import Learner, Task, check_alpha
-from onehead.aim.verbs.bayes import Yardstick, beside
+from onehead.aim.verbs.bayes import Yardstick, beside, check_beside
 from onehead.aim.verbs.predict import Prediction, predict
 from onehead.aim.verbs.response import decay_slope
 from onehead.aim.words import posed
@@ -67,7 +67,7 @@ class Tuned(Result):
     @property
     def beside(self) -> list[str]:
         """The best possible learner beside it, in words, where that is known."""
-        return beside(self.point.task, self.point.alpha, self.test_error)
+        return [] if self.point.directions else beside(self.point.task, self.point.alpha, self.test_error)
 
     def explain(self) -> str:
         """Say in words what was found, and how far the best possible learner is.
@@ -119,6 +119,8 @@ def tune(
     (0.0162, 'converged: optimum inside the range')
     """
     alpha = check_alpha(alpha)
+    if bayes:
+        check_beside(task, learner)
     yardstick = Yardstick(task) if bayes else None  # first, because it may be refused
     tried: dict[float, Prediction] = {}
 

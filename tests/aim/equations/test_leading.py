@@ -228,8 +228,8 @@ def test_overlaps_are_split_and_add_up(param):
     [
         (Task(target=PowerLaw(gamma=0.75, dim=200)), 4),
         (Task(target=PowerLaw(gamma=1.25, dim=200)), 2),
-        (Task(target=PowerLaw(gamma=1.25, dim=12)), 1),  # a tenth of the dimension
-        (Task(target=PowerLaw(gamma=0.75, dim=9)), 0),
+        (Task(target=PowerLaw(gamma=0.75, dim=30)), 3),  # a tenth of the dimension
+        (Task(target=PowerLaw(gamma=0.75, dim=29)), 0),  # too few dimensions
         (Task(target=Spikes(spikes=(6.0, 3.0, 1.8), dim=100)), 3),
         (Task(target=Spikes(spikes=(6.0, -5.0, 0.1), dim=100)), 2),
         (Task(target=PowerLaw(gamma=0.2, dim=200)), 0),

@@ -134,6 +134,11 @@ class SoftmaxRow:
         return [column.q for column in self.columns]
 
     @property
+    def widest(self) -> float:
+        """The largest variance of a logit."""
+        return max(*self._labels, *self._learner)
+
+    @property
     def _shared(self) -> list[float]:
         return [column.m for column in self.columns]
 

@@ -14,7 +14,6 @@ from numba import float64, int64, types
 from numpy.typing import NDArray
 
 from onehead.aim.losses import CROSS_ENTROPY, SQUARED, softmax
-from onehead.errors import OutsideDomain
 from onehead.numerics.compiled import njit
 from onehead.numerics.prox import ARMIJO, FLAT, LAST_STEP, LONGEST, MAX_NEWTON, ROUNDING, SLACK
 from onehead.numerics.softmax import SoftmaxRow
@@ -39,6 +38,7 @@ CONTROLS = 16
 
 TIGHTEST = 1e12  # factor of the hold of a point on the way to its minimum
 RIDGE = 1e-9  # of the correlations of the controls
+WIDEST = 25.0  # variance of logits up to which averages over a softmax of them are quick
 
 Array = NDArray[np.float64]
 
@@ -67,15 +67,13 @@ def corrected(sums: Array, means: Array) -> Array:
 
 
 def control_means(row: SoftmaxRow) -> Array:
-    """Means of the controls, exact (2.9, L3); not a number where logits are too wide for one.
+    """Means of the controls, exact (2.9, L3); not a number where one would take longer than what it corrects.
 
     The column of a drawn label is each column as often as its y says.
     """
-    try:
-        py = row.py
-    except OutsideDomain:
-        py = np.nan
-    fresh = (row.pp, row.yy, py, row.pl, row.ph, row.yl, row.yh, row.log_z, row.log_label)
+    own = (row.pp, row.py, row.pl, row.ph, row.log_z) if row.widest < WIDEST else 5 * (np.nan,)
+    pp, py, pl, ph, log_z = own
+    fresh = (pp, row.yy, py, pl, ph, row.yl, row.yh, log_z, row.log_label)
     return np.array([0.0, 0.0, *fresh, row.yy, py, row.yl, row.yh, 1.0])
 
 

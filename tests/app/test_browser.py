@@ -152,7 +152,9 @@ def test_words_formula_and_knobs_follow_the_head(page, address):
     until(page, "onehead.asked > 3 && " + DRAWN)
     assert page.input_value("#knob-loss") == "cross-entropy" and "loss=cross-entropy" in page.url
     until(page, REPORTED)
-    if "no answer within" in page.inner_text("#badge"):  # a machine so busy that the time ran out: ask again, as people do
+    if "no answer within" in page.inner_text(
+        "#badge"
+    ):  # a machine so busy that the time ran out: ask again, as people do
         page.reload()
         until(page, REPORTED)
     assert page.inner_text("#badge").startswith("Conjecture")

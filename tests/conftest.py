@@ -3,6 +3,7 @@
 import os
 import signal
 
+import pytest
 from hypothesis import settings
 
 # a shell that starts the tests in the background makes them deaf to Ctrl-C, which some of them send
@@ -12,3 +13,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.register_profile("local", deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """One per file, not per worker: while its loop lives, no other test could run one."""
+    from tests.support.browser import chromium  # the explorer with it, which most files do without
+
+    with chromium() as made:
+        yield made

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from onehead.errors import InvalidArgument
-from onehead.shown import SHOWN, badge, cell, flat, frame, in_lines, table
+from onehead.shown import SHOWN, badge, cell, flat, frame, in_lines, load_pandas, table
 from onehead.text import likely
 
 if TYPE_CHECKING:
@@ -244,9 +244,8 @@ class Result(_OneLine):
 
     def to_series(self) -> "pd.Series[Any]":
         """Return one pandas row, parameters of the problem flattened to dotted names."""
-        import pandas as pd  # noqa: PLC0415  (half a second; only who asks for a row pays)
-
-        return pd.Series(dict(flat("", self.to_dict())))
+        made: pd.Series[Any] = load_pandas().Series(dict(flat("", self.to_dict())))
+        return made
 
     def to_frame(self) -> "pd.DataFrame":
         """Return a pandas table with this one row."""

@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 from html import escape
+from importlib import import_module
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
+
+from onehead.errors import MissingExtra
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["SHOWN", "badge", "cell", "flat", "frame", "in_lines", "table"]
+__all__ = ["SHOWN", "badge", "cell", "flat", "frame", "in_lines", "load_pandas", "table"]
 
 SHOWN = 10  # numbers that a result shows of itself in a notebook, and rows
 WIDTH = 84  # of a line of words
@@ -19,11 +22,18 @@ def in_lines(sentences: Sequence[str]) -> str:
     return "\n".join(fill(sentence, width=WIDTH, subsequent_indent="  ") for sentence in sentences)
 
 
+def load_pandas() -> Any:
+    """The package pandas, half a second and fifty megabytes; only who asks for a frame pays."""
+    try:
+        return import_module("pandas")
+    except ImportError:
+        raise MissingExtra("pandas", "tables") from None
+
+
 def frame(rows: list[dict[str, Any]]) -> "pd.DataFrame":
     """A pandas table with one line per row, nested values under dotted names."""
-    import pandas as pd  # noqa: PLC0415
-
-    return pd.DataFrame([dict(flat("", row)) for row in rows])
+    made: pd.DataFrame = load_pandas().DataFrame([dict(flat("", row)) for row in rows])
+    return made
 
 
 def badge(text: str, good: bool) -> str:

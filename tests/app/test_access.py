@@ -4,14 +4,13 @@ from pathlib import Path
 
 import pytest
 import tests.support
-from tests.support.browser import chromium, needs_chromium, quiet_page
-from tests.support.explorer import running_server, until
+from tests.support.browser import needs_chromium
+from tests.support.explorer import until, visit
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = needs_chromium
 
 AXE = (Path(tests.support.__file__).parent / "axe" / "axe.min.js").read_text(encoding="utf-8")
-DRAWN = "window.onehead && onehead.drawn > 0 && onehead.drawn === onehead.asked"
 RUN = """async () => {
   const found = await axe.run(document, { resultTypes: ["violations"] });
   return found.violations.map((v) => [v.impact, v.id, v.nodes.map((n) => n.target.join(" ")).slice(0, 4)]);
@@ -19,29 +18,10 @@ RUN = """async () => {
 PAGES = ["view=head", "view=curve", "view=spectrum", "view=map", "view=sparse", "view=checkpoint"]
 
 
-@pytest.fixture(scope="module")
-def address():
-    with running_server() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as made:
-        yield made
-
-
-@pytest.fixture
-def page(browser, address):
-    with quiet_page(browser, address, viewport={"width": 1280, "height": 860}) as made:
-        yield made
-
-
 def test_an_engine_finds_nothing_serious(page, address):
     for i, query in enumerate(PAGES):
         page.set_viewport_size({"width": 390, "height": 844} if i % 3 == 2 else {"width": 1280, "height": 860})
-        page.goto(f"{address}/?{query}")
-        until(page, DRAWN)
+        visit(page, address, query)
         page.evaluate(
             f"document.documentElement.dataset.theme !== '{'dark' if i % 2 else 'light'}' && document.getElementById('theme').click()"
         )
@@ -61,16 +41,14 @@ def test_every_picture_says_what_it_shows(page, address):
             ("map of the teacher: 24 by 24 cells", "attention of the learner: 8 by 8 cells", "Drawn, not trained"),
         ),
     ):
-        page.goto(f"{address}/?{query}")
-        until(page, DRAWN)
+        visit(page, address, query)
         until(page, "onehead.exact === onehead.asked", 150.0)
         text = page.get_attribute("#picture", "aria-label")
         assert all(word in text for word in words), text
 
 
 def test_a_keyboard_reaches_everything_in_the_order_of_the_page(page, address):
-    page.goto(f"{address}/?view=curve")
-    until(page, DRAWN)
+    visit(page, address, "view=curve")
     page.keyboard.press("Tab")
     assert page.inner_text(":focus") == "Skip to the picture"
     order = []
@@ -85,8 +63,7 @@ def test_a_keyboard_reaches_everything_in_the_order_of_the_page(page, address):
 
 def test_what_is_touched_is_large_enough(page, address):
     page.set_viewport_size({"width": 390, "height": 844})
-    page.goto(f"{address}/?view=curve")
-    until(page, DRAWN)
+    visit(page, address, "view=curve")
     small = page.evaluate(
         """[...document.querySelectorAll("button, select, input, a, summary, #grip")].filter((e) => e.offsetParent && !e.closest("svg"))
         .filter((e) => e.getBoundingClientRect().height < 24 && e.type !== "checkbox" && !e.classList.contains("skip")

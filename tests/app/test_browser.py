@@ -7,8 +7,8 @@ import sys
 from functools import partial
 
 import pytest
-from tests.support.browser import chromium, needs_chromium, quiet_page
-from tests.support.explorer import DRAG, checkpoint_file, running_server, until
+from tests.support.browser import needs_chromium
+from tests.support.explorer import DRAG, DRAWN, EXACT, checkpoint_file, until, visit
 from tests.support.programs import program
 
 from onehead import aim, sparse
@@ -17,33 +17,8 @@ from onehead.app.state import read_state
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = needs_chromium
 
-DRAWN = "window.onehead && onehead.drawn > 0 && onehead.drawn === onehead.asked"
 REPORTED = "onehead.reported === onehead.asked"
 EXACT_PICTURE = 'document.getElementById("picture").layout.meta.exact'
-EXACT = "onehead.exact === onehead.asked"
-
-
-@pytest.fixture(scope="module")
-def address():
-    with running_server() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as made:
-        yield made
-
-
-@pytest.fixture
-def page(browser, address):
-    with quiet_page(browser, address, viewport={"width": 1280, "height": 860}, accept_downloads=True) as made:
-        yield made
-
-
-def visit(page, address, query):
-    page.goto(f"{address}/?{query}")
-    until(page, DRAWN)
 
 
 def number(page, name):

@@ -7,8 +7,8 @@ import re
 
 import numpy as np
 import pytest
-from tests.support.browser import chromium, needs_chromium, quiet_page
-from tests.support.explorer import until
+from tests.support.browser import needs_chromium, quiet_page
+from tests.support.explorer import DRAWN, until
 from tests.support.programs import program
 
 from onehead import aim
@@ -16,7 +16,6 @@ from onehead.app.export import Grid, export
 from onehead.app.page import index_page
 
 SMALL = Grid(stops={"alpha": (0.1, 0.5, 1.0), "kappa0": (0.5,), "noise": (0.5,), "weight_decay": (0.03, 0.1)})
-DRAWN = "window.onehead && onehead.drawn > 0 && onehead.drawn === onehead.asked"
 
 
 @pytest.fixture(scope="module")
@@ -53,11 +52,11 @@ def test_what_is_recorded_is_the_library_s(written):
 
 
 @needs_chromium
-def test_it_opens_from_a_file_without_any_request(written):
+def test_it_opens_from_a_file_without_any_request(written, browser):
     folder, _ = written
     address = (folder / "index.html").as_uri()
     asked = []
-    with chromium() as browser, quiet_page(browser, address, viewport={"width": 1280, "height": 860}) as page:
+    with quiet_page(browser, address, viewport={"width": 1280, "height": 860}) as page:
         page.on("request", lambda request: asked.append(request.url))
         page.goto(f"{address}?view=curve&weight_decay=0.1&alpha=0.5")
         until(page, DRAWN)

@@ -10,38 +10,13 @@ import sys
 import time
 
 import pytest
-from tests.support.browser import chromium, needs_chromium, quiet_page
-from tests.support.explorer import DRAG, running_server, until
+from tests.support.browser import needs_chromium
+from tests.support.explorer import DRAG, DRAWN, EXACT, until, visit
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = needs_chromium
 
-DRAWN = "window.onehead && onehead.drawn > 0 && onehead.drawn === onehead.asked"
-EXACT = "onehead.exact === onehead.asked"
 STATE = "document.getElementById('state').textContent"
-
-
-@pytest.fixture(scope="module")
-def address():
-    with running_server() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as made:
-        yield made
-
-
-@pytest.fixture
-def page(browser, address):
-    with quiet_page(browser, address, viewport={"width": 1280, "height": 860}) as made:
-        yield made
-
-
-def visit(page, address, query):
-    page.goto(f"{address}/?{query}")
-    until(page, DRAWN)
 
 
 # a long walk through the machine: any event at any moment, answers late, doubled and out of order

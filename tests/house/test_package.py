@@ -20,6 +20,8 @@ from packaging.version import Version
 from tests.support.hostile import checkpoint
 
 import onehead
+from onehead import sparse
+from onehead.errors import MissingExtra
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -233,8 +235,8 @@ def test_set_up_takes_nothing_without_a_hash(tmp_path):
 # --- without the extras
 
 BLOCKED = (
-    "dash",
     "plotly",
+    "pandas",
     "flask",
     "werkzeug",
     "waitress",
@@ -291,6 +293,18 @@ def test_a_missing_extra_is_one_line(tmp_path):
         assert len(lines) == 1, (words, err)
         assert lines[0].endswith(f"pip install 'onehead[{extra}]'.")
     assert not (tmp_path / "s.parquet").exists()
+
+
+def test_a_frame_without_pandas_is_one_line(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)  # as if it were not installed
+    point = sparse.predict(sparse.Task(), sparse.Protocol())
+    for frame in (
+        point.to_frame,
+        point.to_series,
+        sparse.curve(sparse.Task(), sparse.Protocol(), alphas=[1.0, 2.0]).to_frame,
+    ):
+        with pytest.raises(MissingExtra, match=r"^pandas is not installed; run: pip install 'onehead\[tables\]'\.$"):
+            frame()
 
 
 def test_everything_else_needs_no_extra_and_gives_no_warning(tmp_path):

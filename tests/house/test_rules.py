@@ -29,7 +29,7 @@ ROOMS = {
     "fields": (),
     "arguments": ("errors", "text"),
     "problem": ("fields", "arguments", "errors", "text"),
-    "shown": (),
+    "shown": ("errors",),
     "results": ("shown", "errors", "text"),
     "best": ("results",),
     "citation": ("text", "__version__"),
@@ -49,7 +49,7 @@ ROOMS = {
 }
 # within the room of a theory, too: equations know nothing of solving, solving nothing of the verbs, verbs nothing of training
 STAIRS = ("equations", "solve", "verbs", "sketch", "training")
-HEAVY = ("matplotlib", "pandas", "dash", "plotly", "distributed", "dask", "torch", "jax", "rich", "click")
+HEAVY = ("matplotlib", "pandas", "flask", "plotly", "distributed", "dask", "torch", "jax", "rich", "click")
 
 
 def imports(path):
@@ -169,6 +169,6 @@ def test_results_show_themselves_in_a_notebook():
 
 def test_errors_say_what_is_allowed():
     assert str(InvalidArgument("x", 3, "a number < 2")) == "x must be a number < 2; got 3."
-    assert "pip install 'onehead[app]'" in str(MissingExtra("dash", "app"))
+    assert "pip install 'onehead[app]'" in str(MissingExtra("flask", "app"))
     assert issubclass(InvalidArgument, ValueError)
     assert SolveError("no.", residual=0.1).residual == 0.1

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.support.browser import chromium, needs_chromium, quiet_page
+from tests.support.browser import needs_chromium, quiet_page
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
@@ -26,12 +26,6 @@ FAULTS = """() => ({
 })"""
 SCREENS = {"desk": (1280, 860), "telephone": (390, 800)}
 NONE = {"formulas": [], "raw": [], "errors": [], "images": [], "cut": False, "wide": False}
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as made:
-        yield made
 
 
 @pytest.fixture

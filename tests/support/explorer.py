@@ -53,6 +53,16 @@ def checkpoint_file(folder: str) -> str:
     return path
 
 
+DRAWN = "window.onehead && onehead.drawn > 0 && onehead.drawn === onehead.asked"
+EXACT = "onehead.exact === onehead.asked"
+
+
+def visit(page: Any, address: str, query: str) -> None:
+    """Open a view, and wait for its first picture."""
+    page.goto(f"{address}/?{query}")
+    until(page, DRAWN)
+
+
 def until(page: Any, expression: str, seconds: float = 60.0) -> None:
     """Wait for an expression in the page to become true."""
     end = time.monotonic() + seconds

@@ -8,6 +8,7 @@ from typing import IO, Any
 
 from onehead.errors import MissingExtra
 from onehead.files import whole_file
+from onehead.shown import load_pandas
 
 __all__ = ["csv_rows", "write_csv", "write_parquet"]
 
@@ -33,11 +34,9 @@ def write_parquet(path: str, rows: Iterable[dict[str, Any]]) -> int:
         import_module("pyarrow")  # large; only who asks for Parquet pays
     except ImportError:
         raise MissingExtra("pyarrow", "cluster") from None
-    import pandas as pd  # noqa: PLC0415
-
     found = [_flat(row) for row in rows]
     with whole_file(path) as part:
-        pd.DataFrame(found).to_parquet(part, index=False)
+        load_pandas().DataFrame(found).to_parquet(part, index=False)
     return len(found)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.results import FAILED, Rows
+from onehead.shown import load_pandas
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,9 +81,8 @@ class Table(Rows):
 
     def to_frame(self) -> "pd.DataFrame":
         """All rows as a pandas frame."""
-        import pandas as pd  # noqa: PLC0415  (half a second; only who asks for a frame pays)
-
-        return pd.DataFrame(list(self.rows), columns=self.columns)
+        made: pd.DataFrame = load_pandas().DataFrame(list(self.rows), columns=self.columns)
+        return made
 
     def __repr__(self) -> str:
         calls = ", ".join(dict.fromkeys(row["call"] for row in self.rows))

@@ -4,6 +4,7 @@ import inspect
 import re
 from itertools import pairwise
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
@@ -124,6 +125,12 @@ def test_heads_of_checkpoints_one_number_at_a_time(ax, tmp_path):
     plot.head_spectrum(heads[0], label="quiet", color="k", ax=ax)
     plot.head_spectrum(heads[1], label="loud", color="r", ax=ax)
     assert {"quiet", "loud"} <= set(legend_of(ax))
+    # a head without outliers over one whose outliers made the axis logarithmic: still so, and no warning (which is an error here)
+    strong = next(head for head in weights.survey(steps[-1], fit=False) if head.outliers)
+    _, fresh = plt.subplots()
+    plot.head_spectrum(strong, label="strong", ax=fresh)
+    plot.head_spectrum(heads[0], label="quiet", ax=fresh)
+    assert fresh.get_yscale() == "log"
     for draw in (plot.survey_map, lambda _, quantity: plot.course(course, quantity=quantity)):
         with pytest.raises(InvalidArgument, match="quantity must be"):
             draw(heads, quantity="colour")

@@ -59,7 +59,7 @@ def head_spectrum(
     top, right = 1.06 * max(float(values[0]), head.bulk_edge or 0.0), values.size + 1.0
     if not small and values[0] > DECADE * (head.bulk_edge or values[0]):  # the bulk would be a line at zero
         axes.set_yscale("log")
-    else:
+    elif axes.get_yscale() == "linear":  # another head may have made it logarithmic
         axes.set_ylim(0.0, top if alone else max(top, axes.get_ylim()[1]))
     axes.set_xlim(0.0, right if alone else max(right, axes.get_xlim()[1]))
     if not small:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from typing import NamedTuple
 
 import pytest
 from hypothesis import settings
@@ -22,3 +23,22 @@ def browser():
 
     with chromium() as made:
         yield made
+
+
+class Said(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def onehead(capsys):
+    """What the program says, called in this process, which saves its start; a file about one command gives it the word of that."""
+    from onehead.cli.main import run
+
+    def call(*words):
+        with pytest.raises(SystemExit) as stop:
+            run([str(word) for word in words])
+        return Said(stop.value.code, *capsys.readouterr())
+
+    return call

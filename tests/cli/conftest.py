@@ -1,28 +1,6 @@
-"""The program in this process, which saves its start."""
-
-from typing import NamedTuple
+"""What a wrong command gets."""
 
 import pytest
-
-from onehead.cli.main import run
-
-
-class Said(NamedTuple):
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-@pytest.fixture
-def onehead(capsys):
-    """What the program says; a file about one command gives it the word of that command."""
-
-    def call(*words):
-        with pytest.raises(SystemExit) as stop:
-            run([str(word) for word in words])
-        return Said(stop.value.code, *capsys.readouterr())
-
-    return call
 
 
 @pytest.fixture

@@ -208,9 +208,9 @@ class LeadingOutput(OutputChannel):
             mode = 2
         convex = self.convex_at(sigma)
         if memory is not None:
-            known = memory.points is not None
+            again = convex and memory.points is not None
             recall, (points,) = self._recalled(memory, (u,))
-            recall = 2 if known and convex else recall  # one minimum, wherever one starts
+            recall = 2 if again else recall  # one minimum, wherever one starts
             mode = 0 if recall == 2 else mode
         if convex:
             mode = 0
@@ -224,7 +224,7 @@ class LeadingOutput(OutputChannel):
         table = np.empty((len(u), size + known))  # values of a node, then its controls
         values_at(points, v, label, own, nodes.upsilon, nodes.weights, block.metric, each, table)
         if means is None:
-            return np.asarray(block.multiplicity * _by_parts(table))
+            return block.multiplicity * _by_parts(table)
         controls(u, v, nodes.upsilon, table[:, size:])
         if smooth:
             self._stein(table, tuple(pair))
@@ -366,7 +366,7 @@ def values_at(points, v, label, own, upsilon, weights, metric, each, table):  # 
 
 def _by_parts(table: Array) -> Array:
     """Sums over the independent parts of the nodes."""
-    return np.add.reduce(table.reshape(PARTS, -1, table.shape[1]), axis=1)
+    return np.asarray(table.reshape(PARTS, -1, table.shape[1]).sum(axis=1))
 
 
 def _corrected(table: Array, means: Array) -> Array:

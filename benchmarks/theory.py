@@ -88,6 +88,9 @@ for _gamma, _dim, _samples, _words in (
     _law = aim.Task(target=aim.PowerLaw(gamma=_gamma, dim=_dim))
     _predicts(_name, _law, aim.Learner(weight_decay=1.0 / _dim), _samples / _dim**2, **_words)
 
+LED = aim.Learner(weight_decay=0.005, leading=3)
+_name = "power law γ = 0.75, d = 200, n = d^1.9, λ = 1/d, three leading directions"
+_predicts(_name, aim.Task(target=aim.PowerLaw(gamma=0.75, dim=200)), LED, 200.0**-0.1, budget=Budget(8.0), repeats=4)
 
 _predicts(
     "cross-attention, T = 2", aim.Task(attention="cross"), aim.Learner(weight_decay=0.05), 1.0, budget=ONE, repeats=9

@@ -104,10 +104,11 @@ def tables(folder: Path) -> None:
     head = ["γ", "d", "λ", "n", "seeds", "trained", "Gaussian", "gap", "leading directions", "gap"]
     lines = [[row["gamma"], row["dim"], "1/d" if row["log_lambda"] == "-1" else "1", *_told(row)] for row in rows]
     for gamma in ("0.75", "1.25"):
-        for dim in sorted({int(row["dim"]) for row in rows}):
-            some = [row for row in rows if (row["gamma"], row["dim"]) == (gamma, str(dim))]
+        own = [row for row in rows if row["gamma"] == gamma]
+        for dim in (*sorted({int(row["dim"]) for row in own}), "all"):
+            some = [row for row in own if dim in ("all", int(row["dim"]))]
             gaps = [np.mean([abs(float(row[name])) for row in some]) for name in ("gap_gaussian", "gap_leading")]
-            lines.append([gamma, str(dim), "mean size", "", "", "", "", f"{gaps[0]:.1f}%", "", f"{gaps[1]:.1f}%"])
+            lines.append([gamma, str(dim), "mean size", "", "", "", "", f"{gaps[0]:.1f}%", "", f"{gaps[1]:.2f}%"])
     (folder / "power-training.md").write_text(tool.table(head, lines) + "\n", encoding="utf-8")
     rows = [row for path in sorted(folder.glob("power-extensions-*.csv")) for row in csv.DictReader(path.open())]
     lines = [[row["learner"], row["gamma"], row["alpha"], *_told(row)[2:]] for row in rows]

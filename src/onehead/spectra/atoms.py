@@ -29,6 +29,7 @@ Array = NDArray[np.float64]
 NODES = 16  # per panel
 MERGE = 1e-13  # atoms closer than this, relative to the largest, are one
 STEPS = 200
+ROUNDING = 1e-15  # of t over the scale on which it changes F: at an edge, where t is zero, nothing else ends a search
 NARROW = 0.1  # clusters of atoms up to this many times sqrt(s weight) wide are replaced by two atoms
 MISSED = 1e-9  # mass by which the nodes of a panel may miss the exact one
 WIDE = 1.5  # panels may be joined up to this many times the distance b to the nearest singularity
@@ -103,7 +104,7 @@ def _blur(a, s, atoms, weights, guess):  # type: ignore[no-untyped-def]
             slope += weights[i] * r * r
         move = (s - 1.0 / total) * total * total / slope
         new = max(t + move, low)
-        if abs(new - t) <= 1e-14 * new or new == t:
+        if abs(new - t) <= 1e-14 * new + ROUNDING * total / slope:
             return new
         t = new
     return t
@@ -242,7 +243,7 @@ def _above(a, t, atoms, weights):  # type: ignore[no-untyped-def]
 
 
 @njit(
-    types.UniTuple(types.Array(float64, 1, "C"), 3)(
+    types.UniTuple(types.Array(float64, 1, "C"), 4)(
         _blur_pointer, _point_pointer, _matrix, _vector, _vector, float64, _vector, _vector
     ),
     cache=True,
@@ -250,12 +251,12 @@ def _above(a, t, atoms, weights):  # type: ignore[no-untyped-def]
     error_model="numpy",
 )
 def _fill(blur, point, panels, place, jacobian, s, atoms, weights):  # type: ignore[no-untyped-def]
-    """Nodes x, masses and Re g over all panels; one whose nodes miss its exact mass is halved.
+    """Nodes x, masses, Re g and t over all panels; one whose nodes miss its exact mass is halved.
 
     A light atom about to leave the bulk puts branch points close to the axis, where no rule of fixed order is good.
     """
     size = place.shape[0]
-    nodes = np.empty((2 * panels.shape[0] + 64, size, 3))
+    nodes = np.empty((2 * panels.shape[0] + 64, size, 4))
     stack = np.empty((STEPS, 2))
     used, t = 0, 0.0
     for p in range(panels.shape[0]):
@@ -272,7 +273,7 @@ def _fill(blur, point, panels, place, jacobian, s, atoms, weights):  # type: ign
                 t = blur(a, s, atoms, weights, t)
                 real, slope = point(a, t, s, atoms, weights)
                 mass = np.sqrt(t) / (np.pi * s) * slope * (high - low) * jacobian[j]
-                nodes[used, j, 0], nodes[used, j, 1], nodes[used, j, 2] = a + s * real, mass, real
+                nodes[used, j, 0], nodes[used, j, 1], nodes[used, j, 2], nodes[used, j, 3] = a + s * real, mass, real, t
                 total += mass
             t = blur(high, s, atoms, weights, t)
             exact = _above(low, start, atoms, weights) - _above(high, t, atoms, weights)
@@ -281,7 +282,8 @@ def _fill(blur, point, panels, place, jacobian, s, atoms, weights):  # type: ign
                 waiting = halve(stack, waiting, low, middle, high)
             else:
                 used += 1
-    return columns(nodes, used)
+    x, mass, real = columns(nodes, used)
+    return x, mass, real, nodes[:used, :, 3].copy().ravel()
 
 
 @njit(
@@ -329,23 +331,6 @@ def _densities(blur, point, x, edges, places, s, atoms, weights):  # type: ignor
     for k in range(x.shape[0]):
         rho[k] = np.sqrt(_locate(blur, point, x[k], edges, places, s, atoms, weights)[1]) / (np.pi * s)
     return rho
-
-
-@njit(
-    types.Array(float64, 2, "C")(_blur_pointer, _vector, _vector, float64, _vector, _vector),
-    cache=True,
-    nogil=True,
-    error_model="numpy",
-)
-def _shares(blur, where, places, s, atoms, weights):  # type: ignore[no-untyped-def]
-    """s/((a - place)² + t) for every place, a row each, at many a."""
-    found = np.empty((places.shape[0], where.shape[0]))
-    t = 0.0
-    for k in range(where.shape[0]):
-        t = blur(where[k], s, atoms, weights, t)
-        for i in range(places.shape[0]):
-            found[i, k] = s / ((where[k] - places[i]) ** 2 + t)
-    return found
 
 
 class AtomsSemicircle(Law):
@@ -404,23 +389,31 @@ class AtomsSemicircle(Law):
 
     def nodes(self, low: float = -np.inf, high: float = np.inf) -> Nodes:
         """Gauss-Legendre nodes in the angle of a = l + (h - l)(1 - cos t)/2 on every panel; the last ones are kept."""
-        known: tuple[tuple[float, float], Nodes] | None = self.__dict__.get("_nodes")
+        return self._filled(low, high)[0]
+
+    def _filled(self, low: float, high: float) -> tuple[Nodes, Array]:
+        """Nodes, and t at them."""
+        known: tuple[tuple[float, float], tuple[Nodes, Array]] | None = self.__dict__.get("_nodes")
         if known is not None and known[0] == (low, high):
             return known[1]
-        found = self._filled(low, high)
+        ends = np.clip(self._frame[2], self._located(low)[0], self._located(high)[0])
+        ends = not_empty(ends)
+        *rows, t = _fill(_blur, _point, ends, *edge_rule(NODES), self.s, self._atoms, self._weights)
+        found = Nodes(*rows), t
         self.__dict__["_nodes"] = ((low, high), found)
         return found
 
-    def _filled(self, low: float, high: float) -> Nodes:
-        ends = np.clip(self._frame[2], self._located(low)[0], self._located(high)[0])
-        ends = not_empty(ends)
-        return Nodes(*_fill(_blur, _point, ends, *edge_rule(NODES), self.s, self._atoms, self._weights))
+    def shares(self, low: float, places: Array) -> Array:
+        """s/((a - place)² + b²), a row for every place, at the nodes above ``low``."""
+        nodes, t = self._filled(low, np.inf)
+        a = nodes.x - self.s * nodes.hilbert
+        return np.asarray(self.s / ((a - np.asarray(places)[:, None]) ** 2 + t))
 
-    def shares(self, nodes: Nodes, places: Array) -> Array:
-        """s/((a - place)² + b²), b found again at every node."""
-        where = np.ascontiguousarray(nodes.x - self.s * nodes.hilbert)
-        rows: Array = _shares(_blur, where, np.array(places, dtype=np.float64), self.s, self._atoms, self._weights)
-        return rows
+    def at(self, x: float, places: Array) -> tuple[float, float, Array]:
+        """From the a with x(a) = x, and its t."""
+        a, t = self._located(x)
+        shares = self.s / ((a - np.asarray(places)) ** 2 + t)
+        return float(np.sqrt(t)) / (np.pi * self.s), (x - a) / self.s, shares
 
     def mass_above(self, low: float) -> float:
         """int_low^inf rho, exact."""

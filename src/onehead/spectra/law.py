@@ -55,11 +55,15 @@ class Law(ABC):
     def nodes(self, low: float = -np.inf, high: float = np.inf) -> Nodes:
         """Quadrature of the part of the law between ``low`` and ``high``."""
 
-    def shares(self, nodes: Nodes, places: Array) -> Array:
-        """For each of ``places``, how much more likely than on average an atom there is the source of what lies at each node (8.2).
+    def shares(self, low: float, places: Array) -> Array:
+        """For each of ``places``, how much more likely than on average an atom there is the source of what lies at each node above ``low`` (8.2).
 
         With a = x - s Re g and b = pi s rho, s/((a - place)² + b²): a row per place, whose integral over rho is one.
         """
+        raise NotImplementedError
+
+    def at(self, x: float, places: Array) -> tuple[float, float, Array]:
+        """At one point the density, Re g, and the same shares."""
         raise NotImplementedError
 
     def mass_above(self, low: float) -> float:
@@ -223,10 +227,14 @@ class Scaled(Law):
         x, mass, hilbert = self.base.nodes(low / self.scale, high / self.scale)
         return Nodes(self.scale * x, mass, hilbert / self.scale)
 
-    def shares(self, nodes: Nodes, places: Array) -> Array:
+    def shares(self, low: float, places: Array) -> Array:
         """Those of the base: they have no dimension."""
-        base = Nodes(nodes.x / self.scale, nodes.mass, self.scale * nodes.hilbert)
-        return self.base.shares(base, np.asarray(places) / self.scale)
+        return self.base.shares(low / self.scale, np.asarray(places) / self.scale)
+
+    def at(self, x: float, places: Array) -> tuple[float, float, Array]:
+        """Those of the base, scaled."""
+        rho, hilbert, shares = self.base.at(x / self.scale, np.asarray(places) / self.scale)
+        return rho / self.scale, hilbert / self.scale, shares
 
     def mass_above(self, low: float) -> float:
         """That of the base, which may know it without nodes."""

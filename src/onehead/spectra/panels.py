@@ -24,5 +24,5 @@ def halve(stack, waiting, low, middle, high):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True, error_model="numpy")
 def columns(nodes, used):  # type: ignore[no-untyped-def]
     """x, masses and Re g of the nodes of all panels."""
-    flat = nodes[:used].copy().reshape((used * nodes.shape[1], 3))
+    flat = nodes[:used].copy().reshape((used * nodes.shape[1], nodes.shape[2]))
     return flat[:, 0].copy(), flat[:, 1].copy(), flat[:, 2].copy()

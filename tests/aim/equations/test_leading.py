@@ -53,7 +53,8 @@ def test_two_tokens_need_no_sampling(label, own, rest):
     }
     for formula, values in drawn.items():
         assert abs(formula(law) - values.mean()) < SURE * values.std() / np.sqrt(size)
-    found = controls(u, v, upsilon)
+    found = np.empty((size, 3 + 2 * len(label)))
+    controls(u, v, upsilon, found)
     off = (found.mean(axis=0) - control_means(law)) * np.sqrt(size) / found.std(axis=0)
     assert np.abs(off).max() < SURE
 
@@ -277,3 +278,23 @@ def test_equal_eigenvalues_are_seen_alike():
     task = Task(target=Spikes(spikes=(6.0, 6.0, 3.0), dim=100))
     hats = equations(task).output.hats(0.2, 0.0, 0.4, 0.4, 0.2, 0.3, level=3)
     assert hats.effective[0] == hats.effective[1] > hats.effective[2]
+
+
+@pytest.mark.parametrize("beta0", [1.0, 1.4])
+def test_the_rank_moves_to_first_order(beta0):
+    """Against the exact mass above the threshold, at hats a little apart: what is left is of second order."""
+    problem = equations(Task(target=PowerLaw(gamma=0.75, dim=100), beta0=beta0), weight_decay=0.05)
+    told = np.array(problem.output.directions.told)
+
+    def at(step):
+        hats = LeadingHats(1.0 + step, 2.0 - step, 1.5 + step, tuple((0.9 + step) * told))
+        channel = problem.channel_at(hats)
+        return hats, channel.law(hats.q / hats.m**2).mass_above(channel.threshold(hats.m))
+
+    here, rank = at(0.0)
+    assert problem.overlaps_of(here).rank == pytest.approx(rank, abs=1e-9)
+    for step in (1e-3, -1e-3):
+        hats, exact = at(step)
+        change = problem.beside(hats, problem.overlaps_of(here)).rank - rank
+        assert change == pytest.approx(exact - rank, rel=1e-2)
+        assert abs(change) > 1e-5

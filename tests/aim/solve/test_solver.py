@@ -65,7 +65,7 @@ def _levels_tried(monkeypatch, *, follow, error, hops=False):
 
     monkeypatch.setattr(solver, "_coarse", lambda *_: (np.zeros(3), (), 0))
     monkeypatch.setattr(solver, "_at_level", at_level)
-    monkeypatch.setattr(solver, "slopes_at", lambda *_: Slopes(np.zeros((3, 3)), np.zeros((3, 3))))
+    monkeypatch.setattr(solver, "slopes_at", lambda *_: Slopes(np.zeros((3, 3)), np.zeros((3, 3)), np.zeros(3)))
     found, other = (Alternative(overlaps._replace(q=0.5 * np.exp(shift)), None, 0.0) for shift in (0.0, error))
     monkeypatch.setattr(solver, "doubt_of", lambda *_: Doubt(found, (), (other,), jumps=False))
     monkeypatch.setattr(solver, "_hops", lambda *_: hops)

@@ -113,8 +113,12 @@ class InputChannel(ABC):
     def _overlaps(self, hats: Hats, s: float) -> Overlaps: ...
 
     @abstractmethod
-    def map_at(self, hats: Hats) -> tuple[SpectralMap, float]:
-        """The spectral map that hats lead to, and the rank, without the overlaps."""
+    def map_at(self, hats: Hats) -> SpectralMap:
+        """The spectral map that hats lead to, were there no limit of width."""
+
+    @abstractmethod
+    def rank_slopes(self, where: SpectralMap, rank: float, places: Array) -> Array:
+        """Derivatives of the rank in s, in eps, and in atoms of the target at ``places`` of a d-th of its mass each, times d (2.3)."""
 
     @abstractmethod
     def learned(self, where: SpectralMap, places: Array) -> Array:
@@ -232,14 +236,17 @@ class Thresholded(InputChannel):
             SpectralMap(s, eps, part.cut, slope),
         )
 
-    def map_at(self, hats: Hats) -> tuple[SpectralMap, float]:
-        """c = mhat/Sigmahat, s = qhat/mhat², eps = 2λ/mhat; what passes the threshold, the width at most."""
-        s, eps = hats.q / hats.m**2, self.threshold(hats.m)
-        law = self.law(s)
-        rank, cut = law.mass_above(eps), eps
-        if rank > self.width:
-            rank, cut = self.width, max(eps, law.quantile_above(self.width))
-        return SpectralMap(s, eps, cut, hats.m / hats.sigma), rank
+    def map_at(self, hats: Hats) -> SpectralMap:
+        """c = mhat/Sigmahat, s = qhat/mhat², eps = 2λ/mhat."""
+        eps = self.threshold(hats.m)
+        return SpectralMap(hats.q / hats.m**2, eps, eps, hats.m / hats.sigma)
+
+    def rank_slopes(self, where: SpectralMap, rank: float, places: Array) -> Array:
+        """What passes the threshold: rho Re g, - rho and rho p_k there, since rho moves in s as d(rho Re g)/dx, in an atom as d(rho p_k)/dx."""
+        if self.narrow(rank):
+            return np.zeros(2 + len(places))
+        rho, hilbert, shares = self.law(where.s).at(where.eps, places)
+        return np.asarray(rho * np.array([hilbert, -1.0, *shares]))
 
     def learned(self, where: SpectralMap, places: Array) -> Array:
         """c ∫ rho p_k (x - eps)_+, p_k the share of the atom in what lies at x, times their number (8.2, P4)."""
@@ -247,7 +254,7 @@ class Thresholded(InputChannel):
             return where.slope * places
         law = self.law(where.s)
         nodes = law.nodes(where.cut)
-        return np.asarray(where.slope * (law.shares(nodes, places) @ (nodes.mass * (nodes.x - where.eps))))
+        return np.asarray(where.slope * (law.shares(where.cut, places) @ (nodes.mass * (nodes.x - where.eps))))
 
     def penalty(self, overlaps: Any) -> float:
         """λ Tr S/d."""
@@ -378,9 +385,13 @@ class Linear(InputChannel):
     def _mean(self) -> float:
         return self.scale * self.target.mean
 
-    def map_at(self, hats: Hats) -> tuple[SpectralMap, float]:
-        """c = mhat/D, no threshold, full rank."""
-        return SpectralMap(hats.q / hats.m**2, 0.0, self.lowest, hats.m / self._denominator(hats.sigma)), 1.0
+    def map_at(self, hats: Hats) -> SpectralMap:
+        """c = mhat/D, no threshold."""
+        return SpectralMap(hats.q / hats.m**2, 0.0, self.lowest, hats.m / self._denominator(hats.sigma))
+
+    def rank_slopes(self, where: SpectralMap, rank: float, places: Array) -> Array:
+        """None: the rank is full."""
+        return np.zeros(2 + len(places))
 
     def learned(self, where: SpectralMap, places: Array) -> Array:
         """c λ_k: every eigenvalue is shrunk alike."""

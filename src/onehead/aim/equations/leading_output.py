@@ -31,6 +31,7 @@ from onehead.aim.equations.nodes import LogitRule
 from onehead.aim.equations.output import SMALL_ANGLE, OutputChannel
 from onehead.aim.equations.unknowns import Directions, LeadingHats
 from onehead.aim.losses import LOSSES, CrossEntropy, Loss, Squared
+from onehead.numerics.compiled import njit
 from onehead.numerics.gaussian import sobol
 
 __all__ = ["LeadingAverages", "LeadingOutput"]
@@ -205,45 +206,40 @@ class LeadingOutput(OutputChannel):
         mode, recall, points = int(search), 1, np.empty(u.shape)
         if self.branch == "global":
             mode = 2
+        convex = self.convex_at(sigma)
         if memory is not None:
+            again = convex and memory.points is not None
             recall, (points,) = self._recalled(memory, (u,))
+            recall = 2 if again else recall  # one minimum, wherever one starts
             mode = 0 if recall == 2 else mode
-        if self.convex_at(sigma):
+        if convex:
             mode = 0
         where = (1.0, 0.0, 1.0, sigma)  # the nodes are logits already
         modes = (mode, detail, recall)
         each = self._kernel_sums(block, LogitRule(u, v, nodes.weights), points, where, modes, each=True)
         self._check_gradient(float(each[:, 8].max()), pair[0], pair[1], sigma)
-        pull = nodes.weights[:, None] * ((points - v) @ block.metric)
-        for place, part in ((1, label), (2, own)):
-            each[:, place] = np.einsum("ni,ni->n", pull, part)
-        values = np.hstack([each[:, :8], np.einsum("ni,nki->nk", pull, nodes.upsilon)])
-        smooth = detail > 0 and self.convex_at(sigma)
-        return block.multiplicity * self._corrected(values, tuple(pair), smooth, u, v, nodes)
-
-    def _corrected(
-        self, values: Array, pair: tuple[float, ...], smooth: bool, u: Array, v: Array, nodes: Nodes
-    ) -> Array:
-        """Sums over independent parts; two tokens have controls, numbers whose means are known without sampling (P7).
-
-        Where the prox has one minimum, the Stein combinations of mean zero are two more.
-        """
-        parts: Array = values.reshape(PARTS, -1, values.shape[1]).sum(axis=1)
-        means = control_means(self._law(pair, None)) if self.geometry.blocks[0].is_pair else None
+        smooth = detail > 0 and convex
+        means = self._control_means(tuple(pair), smooth)
+        size, known = 8 + nodes.upsilon.shape[1], 0 if means is None else len(means)
+        table = np.empty((len(u), size + known))  # values of a node, then its controls
+        values_at(points, v, label, own, nodes.upsilon, nodes.weights, block.metric, each, table)
         if means is None:
-            return parts
-        (q, m, *_), Q, count = pair, self.rest, len(values)
-        known = controls(u, v, nodes.upsilon) - means
+            return block.multiplicity * _by_parts(table)
+        controls(u, v, nodes.upsilon, table[:, size:])
         if smooth:
-            by_label, by_own, trace, cross = count * values[:, [1, 2, 3, 5]].T
-            known = np.column_stack([known, by_own + q * trace - m * cross, by_label + m * trace - Q * cross])
-        centred = known - known.mean(axis=0)
-        square = centred.T @ centred
-        scale = np.sqrt(np.diag(square)) + TINY
-        unit = square / np.outer(scale, scale) + RIDGE * np.eye(len(scale))
-        slopes = np.linalg.solve(unit, (centred / scale).T @ values) / scale[:, None]
-        slopes[:, 7] = 0.0  # the mass of other minima is counted as it is
-        return np.asarray(parts - known.reshape(PARTS, -1, known.shape[1]).sum(axis=1) @ slopes)
+            self._stein(table, tuple(pair))
+        return block.multiplicity * _corrected(table, means)
+
+    def _control_means(self, pair: tuple[float, ...], smooth: bool) -> Array | None:
+        """Means of the controls that two tokens have (P7); where the prox has one minimum, two Stein combinations of mean zero too."""
+        means = control_means(self._law(pair, None)) if self.geometry.blocks[0].is_pair else None
+        return np.append(means, [0.0, 0.0]) if smooth and means is not None else means
+
+    def _stein(self, table: Array, pair: tuple[float, ...]) -> None:
+        """The two Stein combinations, put into the last columns of a table of nodes."""
+        by_label, by_own, trace, cross = len(table) * table[:, [1, 2, 3, 5]].T
+        (q, m, *_), Q = pair, self.rest
+        table[:, -2], table[:, -1] = by_own + q * trace - m * cross, by_label + m * trace - Q * cross
 
     def switch_mass(self, *state: float, level: int) -> float:
         """Share of samples with a lower minimum than the one near the label; it is counted, and the coarsest rule has enough points."""
@@ -343,6 +339,48 @@ class LeadingOutput(OutputChannel):
     @property
     def _origin(self) -> tuple[float, ...]:
         return NOTHING, 0.0, *(0.0,) * len(self.directions.told), ORIGIN
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def values_at(points, v, label, own, upsilon, weights, metric, each, table):  # type: ignore[no-untyped-def]
+    """What is averaged at every node: eight numbers of the kernels, those along label and learner by the rest alone, then along directions."""
+    n = v.shape[1]
+    pull = np.empty(n)
+    for node in range(v.shape[0]):
+        for i in range(n):
+            pull[i] = 0.0
+            for j in range(n):
+                pull[i] += metric[i, j] * (points[node, j] - v[node, j])
+            pull[i] *= weights[node]
+        for place in range(8):
+            table[node, place] = each[node, place]
+        table[node, 1], table[node, 2] = 0.0, 0.0
+        for i in range(n):
+            table[node, 1] += pull[i] * label[node, i]
+            table[node, 2] += pull[i] * own[node, i]
+        for k in range(upsilon.shape[1]):
+            table[node, 8 + k] = 0.0
+            for i in range(n):
+                table[node, 8 + k] += pull[i] * upsilon[node, k, i]
+
+
+def _by_parts(table: Array) -> Array:
+    """Sums over the independent parts of the nodes."""
+    return np.asarray(table.reshape(PARTS, -1, table.shape[1]).sum(axis=1))
+
+
+def _corrected(table: Array, means: Array) -> Array:
+    """Sums of values over independent parts, less what regression on the controls says that the points miss of their means (P7)."""
+    parts, size = _by_parts(table), table.shape[1] - len(means)
+    missed = parts[:, size:] - len(table) / PARTS * means
+    table[:, size:] -= parts[:, size:].sum(axis=0) / len(table)
+    moments = table[:, size:].T @ table
+    square = moments[:, size:]
+    scale = np.sqrt(np.diag(square)) + TINY
+    unit = square / np.outer(scale, scale) + RIDGE * np.eye(len(scale))
+    slopes = np.linalg.solve(unit, moments[:, :size] / scale[:, None]) / scale[:, None]
+    slopes[:, 7] = 0.0  # the mass of other minima is counted as it is
+    return np.asarray(parts[:, :size] - missed @ slopes)
 
 
 def _row(logits: Array, row: NDArray[np.int64]) -> Array:

@@ -8,11 +8,13 @@ characteristic function is exp(-i t)/sqrt(1 - 2 i t + t²); the rest is Gaussian
 so that an average of two of them is a double sum over frequencies of a product of K + 1 known functions.
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.numerics.compiled import njit
 from onehead.spectra.law import gauss_legendre
 
 __all__ = ["HIGHEST", "ROUGH", "RowLaw", "control_means", "controls", "cross_entropy", "squared_error"]
@@ -21,9 +23,11 @@ Array = NDArray[np.float64]
 
 SPREAD = 3.0  # variance of the logit difference of a row, per unit of variance of a coordinate (1.4)
 HIGHEST = 7.5  # frequency: what is left of a sigmoid beyond is e^(-7.5 pi), 6e-11
-DEVIATIONS, LENGTHS = 8.0, 60.0  # of the Gaussian part and of the largest strength, up to which logits are looked at
+# of the Gaussian part and of the largest strength, up to which logits are looked at: e^(-60/2.41) = 2e-11 of them lie beyond
+DEVIATIONS, LENGTHS = 8.0, 60.0
 SHORTEST = 20.0  # period, of logits that hardly differ from zero
-ROUGH = 4.5  # the same where 1e-6 is enough
+ROUGH = 4.5  # the same where 1e-6 is enough, of logits too
+BEYOND = 1.0  # sum of two frequencies above the highest at which their product counts for nothing
 MOST = 700  # frequencies
 NODES = 200  # of an integral over frequencies
 
@@ -47,9 +51,10 @@ class _Sines(NamedTuple):
 
 def _sines(law: RowLaw, highest: float) -> _Sines | None:
     """As many as logits of this law need; None if they are too large for few."""
-    size = max(law.label_rest, law.own_rest, 0.0)
+    size, share = max(law.label_rest, law.own_rest, 0.0), highest / HIGHEST
     longest = float(max(np.abs(law.label).max(), np.abs(law.own).max()))
-    period = max(2.0 * (DEVIATIONS * np.sqrt(SPREAD * size) + LENGTHS * longest), SHORTEST)
+    reach = DEVIATIONS * np.sqrt(share * SPREAD * size) + LENGTHS * share * longest
+    period = max(2.0 * reach, SHORTEST)
     count = int(np.ceil(highest * period / (2.0 * np.pi)))
     if count > MOST:
         return None
@@ -62,12 +67,21 @@ def _products(law: RowLaw, highest: float) -> tuple[float, float, float] | None:
     sines = _sines(law, highest)
     if sines is None:
         return None
-    label, own = (law.label, law.label_rest), (law.own, law.own_rest)
+    label, own, end = (law.label, law.label_rest), (law.own, law.own_rest), highest + BEYOND
     return (
-        _product(sines, *label, *label, law.label_rest),
-        _product(sines, *own, *own, law.own_rest),
-        _product(sines, *label, *own, law.shared_rest),
+        _label_product(tuple(law.label.tolist()), law.label_rest, highest),
+        _product(*sines, end, *own, *own, law.own_rest, True),
+        _product(*sines, end, *label, *own, law.shared_rest, False),
     )
+
+
+@lru_cache(maxsize=64)
+def _label_product(told: tuple[float, ...], rest: float, highest: float) -> float:
+    """The first of them, which is the same in every state of the learner."""
+    label = np.array(told)
+    sines = _sines(RowLaw(label, label, rest, rest, rest), highest)
+    assert sines is not None  # the learner's logits are no smaller
+    return float(_product(*sines, highest + BEYOND, label, rest, label, rest, rest, True))
 
 
 def squared_error(law: RowLaw, highest: float = HIGHEST) -> float | None:
@@ -100,20 +114,31 @@ def _characteristic(w: Array, strengths: Array, rest: float) -> NDArray[np.compl
     )
 
 
-def _product(sines: _Sines, one: Array, one_rest: float, other: Array, other_rest: float, shared: float) -> float:
-    """E tanh(u/2) tanh(v/2)."""
-    along, across = np.meshgrid(sines.w, sines.w, indexing="ij")
-    total = np.zeros(along.shape)
-    for sign in (-1.0, 1.0):  # sin a sin b = [cos(a - b) - cos(a + b)]/2
-        exponent = one_rest * along**2 + other_rest * across**2 + 2.0 * sign * shared * along * across
-        phase, log_size = np.zeros(along.shape), -0.5 * SPREAD * exponent
-        for s, t in zip(one.tolist(), other.tolist(), strict=True):
-            tau = s * along + sign * t * across
-            # 1 - 2 i tau + tau², whose real part is positive: half its logarithm, and the shift by minus one
-            log_size -= 0.25 * np.log((1.0 + tau**2) ** 2 + 4.0 * tau**2)
-            phase += 0.5 * np.arctan2(2.0 * tau, 1.0 + tau**2) - tau
-        total -= 0.5 * sign * np.exp(log_size) * np.cos(phase)
-    return float(sines.weight @ total @ sines.weight)
+@njit(cache=True, nogil=True, error_model="numpy")
+def _product(w, weight, end, one, one_rest, other, other_rest, shared, same):  # type: ignore[no-untyped-def]
+    """E tanh(u/2) tanh(v/2), over pairs of frequencies whose sum is below ``end``; ``same`` says that u is v."""
+    total, turn, turn_other = 0.0, one.sum(), other.sum()
+    for i in range(w.shape[0]):
+        inner = 0.0
+        for j in range(i if same else 0, w.shape[0]):
+            if w[i] + w[j] > end:
+                break
+            both = 0.0
+            for sign in (-1.0, 1.0):  # sin a sin b = [cos(a - b) - cos(a + b)]/2
+                real, imaginary, square = 1.0, 0.0, 1.0  # of the product of all roots
+                for k in range(one.shape[0]):
+                    tau = one[k] * w[i] + sign * other[k] * w[j]
+                    part, length = 1.0 + tau * tau, np.sqrt((1.0 + tau * tau) ** 2 + 4.0 * tau * tau)
+                    x = np.sqrt(0.5 * (length + part))  # of the root of 1 - 2 i tau + tau², whose real part is positive
+                    y = -tau / x
+                    real, imaginary, square = real * x - imaginary * y, real * y + imaginary * x, square * length
+                exponent = one_rest * w[i] ** 2 + other_rest * w[j] ** 2 + 2.0 * sign * shared * w[i] * w[j]
+                angle = turn * w[i] + sign * turn_other * w[j]
+                size = np.exp(-0.5 * SPREAD * exponent) / square
+                both -= 0.5 * sign * size * (np.cos(angle) * real - np.sin(angle) * imaginary)
+            inner += (2.0 if same and j > i else 1.0) * weight[j] * both
+        total += weight[i] * inner
+    return total
 
 
 def _along(sines: _Sines, strengths: Array, rest: float) -> Array:
@@ -123,12 +148,20 @@ def _along(sines: _Sines, strengths: Array, rest: float) -> Array:
     return np.asarray(turned.imag @ sines.weight)
 
 
-def controls(u: Array, v: Array, upsilon: Array) -> Array:
+@njit(cache=True, nogil=True, error_model="numpy")
+def controls(u, v, upsilon, out):  # type: ignore[no-untyped-def]
     """At every node of a sample of two tokens, numbers whose means `control_means` knows."""
-    label, own = np.tanh(0.5 * u), np.tanh(0.5 * v)
-    squares = [np.einsum("ni,ni->n", a, b) for a, b in ((label, label), (own, own), (label, own))]
-    along = [np.einsum("ni,nki->nk", sigmoid, upsilon) for sigmoid in (label, own)]
-    return np.column_stack([*squares, *along])
+    count = upsilon.shape[1]
+    for node in range(u.shape[0]):
+        out[node, : 3 + 2 * count] = 0.0
+        for i in range(2):
+            label, own = np.tanh(0.5 * u[node, i]), np.tanh(0.5 * v[node, i])
+            out[node, 0] += label * label
+            out[node, 1] += own * own
+            out[node, 2] += label * own
+            for k in range(count):
+                out[node, 3 + k] += label * upsilon[node, k, i]
+                out[node, 3 + count + k] += own * upsilon[node, k, i]
 
 
 def control_means(law: RowLaw) -> Array | None:

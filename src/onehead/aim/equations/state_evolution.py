@@ -6,6 +6,7 @@ then β S. The two channels (`input`, `output`) hold the equations themselves; t
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -363,9 +364,16 @@ class LeadingEvolution(StateEvolution):
         return led(channel, channel.overlaps(Hats(*hats[:3])), hats.effective, self.output.directions)
 
     def beside(self, hats: LeadingHats, near: LeadingOverlaps) -> LeadingOverlaps:
-        """Rank and spectral map alone, without integrals over the law."""
-        where, rank = self.channel_at(hats).map_at(Hats(*hats[:3]))
-        return near._replace(rank=rank, map=where, effective=hats.effective)
+        """Rank and spectral map alone, without integrals over the law: the rank to first order."""
+        where, old = self.input.map_at(Hats(*hats[:3])), near.map
+        moved = [where.s - old.s, where.eps - old.eps, *np.subtract(hats.effective, near.effective) / self.root]
+        rank = near.rank + float(np.dot(self._rank_slopes(old, near.rank, near.effective), moved))
+        return near._replace(rank=min(max(rank, 0.0), 1.0), map=where, effective=hats.effective)
+
+    @lru_cache(maxsize=4)  # noqa: B019  (one solution is looked at from many sides)
+    def _rank_slopes(self, where: SpectralMap, rank: float, effective: tuple[float, ...]) -> NDArray[np.float64]:
+        """Derivatives of the rank in s, in eps and, times d, in effective eigenvalues."""
+        return seen_by(self.input, effective).rank_slopes(where, rank, self.root * np.array(effective))
 
     def limit(self, overlaps: Overlaps) -> LeadingOverlaps:
         """Labels that are fitted exactly are linear equations, in which effective eigenvalues are the target's own (P9)."""

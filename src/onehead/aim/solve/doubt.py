@@ -28,15 +28,20 @@ __all__ = [
 ]
 
 LARGEST = 2.0  # of a shift of log q, log m, log Sigma: beyond it linear response says no more than "far"
+LONGEST = 0.1  # step from a state that solves the equations within a hundredth
 SPECTRAL = 1e-8  # relative error of an integral over a spectrum
 SURE = 4.0  # standard errors by which Stein forms differ from derivatives where the prox jumps
 
 
 class Slopes(NamedTuple):
-    """Derivatives in y = (log q, log m, log Sigma): of one turn F of the equations, and of the logarithms of the hats."""
+    """Derivatives in y = (log q, log m, log Sigma): of one turn F of the equations, and of the logarithms of the hats.
+
+    ``gap`` is F(y) - y where they were taken.
+    """
 
     turn: Vector
     hats: Vector
+    gap: Vector
 
     @property
     def secants(self) -> tuple[tuple[Vector, Vector], ...]:
@@ -48,6 +53,11 @@ class Slopes(NamedTuple):
     def response(self) -> Vector:
         """(1 - F')^-1."""
         return np.asarray(np.linalg.inv(np.eye(len(self.turn)) - self.turn))
+
+    @property
+    def step(self) -> Vector:
+        """Newton's step from where they were taken."""
+        return np.clip(self.response @ self.gap, -LONGEST, LONGEST)
 
 
 class Alternative(NamedTuple):
@@ -105,7 +115,7 @@ def slopes_at(problem: StateEvolution, alpha: float, y: Vector) -> Slopes:
         moved[k] += change
         there = at(moved)
         turn[:, k], hats[:, k] = (there[0] - centre[0]) / change, (there[1] - centre[1]) / change
-    return Slopes(turn, hats)
+    return Slopes(turn, hats, centre[0] - y)
 
 
 def doubt_of(problem: StateEvolution, attempt: Attempt, slopes: Slopes) -> Doubt:

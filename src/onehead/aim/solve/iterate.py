@@ -21,7 +21,8 @@ Vector = NDArray[np.float64]
 Secants = tuple[tuple[Vector, Vector], ...]
 
 TOLERANCE = 3e-7
-MEMORY = 5  # differences that the acceleration keeps; with leading directions as many as there are unknowns
+SAMPLED = 1e-6  # the same with leading directions, whose averages are good to 1e-5 at best
+MEMORY = 5  # differences that the acceleration keeps; with leading directions the slopes it begins with, and as many of its own
 
 
 class Opposed(OutsideDomain):
@@ -74,13 +75,15 @@ def at_alpha(
     start: Vector,
     level: int,
     *,
-    tolerance: float = TOLERANCE,
+    tolerance: float | None = None,
     secants: Secants = (),
     memory: ProxMemory | None = None,
     late: Callable[[], bool] | None = None,
 ) -> Attempt:
     """Anderson iteration at fixed α, given up when it is ``late``."""
     memory = memory if memory is not None else ProxMemory(follow=False)
+    if tolerance is None:
+        tolerance = SAMPLED if problem.leading else TOLERANCE
     last: dict[str, tuple[Hats, Overlaps]] = {}
 
     def turn(y: Vector) -> Vector:
@@ -97,7 +100,7 @@ def at_alpha(
         # a point that follows its minimum and loses it moves on once and for all: give such moves time to die out
         patience=80 if memory.follow else 16,
         project=problem.inside,
-        memory=max(MEMORY, 3 + problem.leading),
+        memory=max(MEMORY, 2 * start.size if problem.leading else 0),
         secants=secants,
     )
     hats, overlaps = last["step"]

@@ -18,7 +18,8 @@ from onehead.errors import NotConverged, OutsideDomain, SolveError
 __all__ = ["FINE_ENOUGH", "VISIBLE_SWITCH", "Solution", "guesses", "solve"]
 
 COARSE_TOLERANCE = 1e-4  # on the coarsest rule; its own quadrature error is larger
-NEIGHBOUR = 1e-2  # of a state of Gaussian logits, which differs from the one looked for by more
+NEIGHBOUR = 3e-2  # of a state of Gaussian logits, which differs from the one looked for by more
+SLOPED = 1e-2  # on the coarsest rule where a Newton step follows, its slopes being needed anyway
 FINE_ENOUGH = 5e-5  # relative error of q and m at which no finer rule is tried: about as much in the test error
 VISIBLE_SWITCH = 1e-4  # below this mass the two branches agree within about 2e-4 (2.7)
 FAR = (
@@ -55,7 +56,8 @@ def solve(
     problem: StateEvolution, alpha: float, start: Vector | None = None, fine_enough: float = FINE_ENOUGH
 ) -> Solution:
     """Solve at one sample ratio, from a neighbouring state if one is given, on rules that get finer until one is fine enough."""
-    solution = _refined(problem, alpha, *_coarse(problem, alpha, start), fine_enough)
+    close = SLOPED if problem.leading else COARSE_TOLERANCE
+    solution = _refined(problem, alpha, *_coarse(problem, alpha, start, close), fine_enough)
     if solution.doubt.jumps:  # derivatives do not see them: begin again with the forms that do
         jumping = replace(problem, output=replace(problem.output, jumps=True))
         return _refined(jumping, alpha, solution.state, (), solution.evaluations, fine_enough)
@@ -72,7 +74,7 @@ def _refined(
         problem.leading
     ):  # one rule follows, whose points are many: with the slopes of the coarse one few turns are enough
         slopes = slopes_at(problem, alpha, state)
-        secants = slopes.secants
+        state, secants = problem.inside(state + slopes.step), slopes.secants
     for level in problem.output.geometry.levels:
         try:
             attempt = _at_level(problem, alpha, state, level, secants)
@@ -116,7 +118,7 @@ def _hops(problem: StateEvolution, attempt: Attempt) -> bool:
 
 
 def _coarse(
-    problem: StateEvolution, alpha: float, start: Vector | None, tolerance: float = COARSE_TOLERANCE
+    problem: StateEvolution, alpha: float, start: Vector | None, tolerance: float
 ) -> tuple[Vector, Secants, int]:
     """A state close to the solution, on the coarsest rule, by whichever route gets there."""
     for guess in _starts(problem, alpha, start):

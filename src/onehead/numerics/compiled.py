@@ -36,8 +36,8 @@ BLAS = "scipy.linalg.cython_blas"
 _first = threading.RLock()
 
 
-def njit(*signatures: Any, cache: bool = False, **options: Any) -> Any:
-    """Compile as ``numba.njit`` does, signatures too on the first call only; where nothing can be written, without a cache.
+def njit(signature: Any = None, *, cache: bool = False, **options: Any) -> Any:
+    """Compile as ``numba.njit`` does, for a signature too on the first call only; where nothing can be written, without a cache.
 
     A signature fixes the types, so that there is one version; a kernel that is declared and not called costs nothing.
 
@@ -52,8 +52,8 @@ def njit(*signatures: Any, cache: bool = False, **options: Any) -> Any:
 
     def declared(function: Callable[..., Any]) -> Any:
         found = _kept(function, options) if cache else numba.njit(**options)(function)
-        if signatures and isinstance(found, Dispatcher):
-            _defer(found, signatures)
+        if signature is not None and isinstance(found, Dispatcher):
+            _defer(found, signature)
         return found
 
     return declared
@@ -78,15 +78,14 @@ def _kept(function: Callable[..., Any], options: dict[str, Any]) -> Any:
         return numba.njit(**options)(function)
 
 
-def _defer(dispatcher: Any, signatures: tuple[Any, ...]) -> None:
-    """Compile, or load, for the signatures when the first call from Python finds nothing compiled."""
+def _defer(dispatcher: Any, signature: Any) -> None:
+    """Compile, or load, for the signature when the first call from Python finds nothing that fits."""
 
     def first(*_: Any, **__: Any) -> Any:
         """What the arguments are to be given to: the same, with something to choose from."""
         with _first:
             if dispatcher._can_compile:
-                for signature in signatures:
-                    dispatcher.compile(signature)
+                dispatcher.compile(signature)
                 dispatcher.disable_compile()
         return dispatcher
 
@@ -106,7 +105,7 @@ def _unasked(name: str) -> Iterator[None]:
         del sys.modules[name]
 
 
-with _unasked(BLAS):  # numba asks when it is loaded, not when it compiles a product of matrices, and all of scipy.linalg would come
+with _unasked(BLAS):  # numba asks for it when it is loaded, and all of scipy.linalg would come
     import numba.np.arraymath
 
 

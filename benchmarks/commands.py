@@ -28,13 +28,13 @@ def _command(words: str, *, repeats: int, budget: Budget | None = None) -> None:
         return _error(clock(lambda: shell("-m", *words.split(), "--json")))
 
 
-_command("onehead aim predict --alpha 0.5", repeats=4)
+_command("onehead aim predict --alpha 0.5", budget=Budget(1.0, "s"), repeats=4)
 _command("onehead aim curve --alphas 0.05:2:46", budget=Budget(10.0, "s"), repeats=2)
-_command("onehead sparse predict", repeats=4)
+_command("onehead sparse predict", budget=Budget(1.0, "s"), repeats=4)
 
 
 def _first(name: str, *words: str) -> None:
-    @row("shell", f"the first {name} ever: everything compiled", repeats=1)
+    @row("shell", f"the first {name} ever: everything compiled", budget=Budget(10.0, "s"), repeats=1)
     def measure(clock: Clock) -> Finding:
         with tempfile.TemporaryDirectory() as empty:
             return _error(clock(lambda: shell("-m", "onehead", *words, "--json", NUMBA_CACHE_DIR=empty)))

@@ -15,7 +15,7 @@ from onehead.aim.task import Learner, Task
 from onehead.aim.training.amp import pass_messages
 from onehead.aim.training.instance import Instance
 from onehead.aim.training.minimise import adam, lbfgs
-from onehead.aim.training.objective import Factorised, Loss, Objective
+from onehead.aim.training.objective import Factorised, Objective, OutputLoss
 from onehead.aim.training.settings import Method
 from onehead.aim.training.train import train
 
@@ -33,7 +33,7 @@ def problem(dim: int, count: int, tokens: int = 2, dtype: str = "float64") -> tu
     task = Task(tokens=tokens)
     instance = Instance.draw(task, dim, count, np.random.SeedSequence(0), method=Method(dtype=dtype, test_samples=2))
     weights = Factorised(dim, dim)
-    return task, instance, Objective(samples=instance.train, weights=weights, loss=Loss(loss="squared"), decay=0.01)
+    return task, instance, Objective(samples=instance.train, weights=weights, loss=OutputLoss(loss="squared"), decay=0.01)
 
 
 def start(function: Objective) -> Any:

@@ -17,7 +17,10 @@ from onehead.cli.sparse import command as sparse_commands
 from onehead.cli.values import Number, Range, type_of
 from onehead.errors import SolveError
 
-AIM, SPARSE = ({name: one.params for name, one in group.commands.items()} for group in (aim_commands, sparse_commands))
+AIM, SPARSE = (
+    {name: group.get_command(click.Context(group), name).params for name in group.list_commands(click.Context(group))}
+    for group in (aim_commands, sparse_commands)
+)
 
 
 @pytest.mark.parametrize("name", AIM)

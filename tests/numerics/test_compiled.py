@@ -1,9 +1,11 @@
 """Without a place to keep compiled code there is no cache, and one line says so."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -55,11 +57,47 @@ def test_a_function_typed_at_a_prompt_is_compiled_without_a_word():
     assert compiled.njit()(lambda x: x + 1)(1) == 2
 
 
+def test_a_kernel_that_is_not_called_is_not_compiled():
+    @compiled.njit("float64(float64, float64)")
+    def half(x, y):
+        return 0.5 * (x - y)
+
+    @compiled.njit("float64(float64)")
+    def quarter(x):
+        return half(half(x, 0), 0)
+
+    assert half.signatures == quarter.signatures == []
+    with ThreadPoolExecutor(4) as pool:  # several ask at once
+        assert list(pool.map(quarter, [8] * 8)) == [2.0] * 8
+    assert len(quarter.signatures) == 1
+    assert half(3, 1) == 1.0
+    with pytest.raises(TypeError):
+        half("text", 0.0)
+
+
+def test_linear_algebra_is_loaded_by_who_uses_it(tmp_path):
+    """numba asks for scipy's BLAS when it is loaded; it is there when a kernel calls for it."""
+    text = """
+import sys
+import numpy as np
+from onehead.numerics.compiled import njit
+assert not {"scipy.linalg", "scipy.linalg.cython_blas"} & set(sys.modules)
+@njit("float64[:, ::1](float64[:, ::1])")
+def square(x):
+    return x @ x
+print(square(np.array([[1.0, 2.0], [3.0, 4.0]])).tolist())
+assert hasattr(sys.modules["scipy.linalg.cython_blas"], "__pyx_capi__")
+"""
+    assert run("-c", text, cwd=tmp_path).stdout == "[[7.0, 10.0], [15.0, 22.0]]\n"
+
+
 def test_all_kernels_are_compiled_here():
     for path in SOURCE.rglob("*.py"):
         if path.name != "compiled.py":
             assert "numba.njit" not in path.read_text(), path
-            assert "import njit" not in path.read_text().replace("from onehead.numerics.compiled import njit", ""), path
+            assert not re.search(
+                r"^from (?!onehead\.numerics\.compiled).* import .*\bnjit", path.read_text(), re.MULTILINE
+            ), path
 
 
 PROX = "import numpy as np; from onehead.sparse import Logistic; Logistic().prox(np.zeros(2), np.ones(2))"
@@ -80,7 +118,9 @@ def said_at_a_terminal(**words):
 
 def test_who_waits_at_a_terminal_for_the_first_compilation_is_told(tmp_path):
     words = {"NUMBA_CACHE_DIR": str(tmp_path)}
-    assert said_at_a_terminal(**words) == compiled.COMPILING
+    first, *others = said_at_a_terminal(**words).splitlines(keepends=True)
+    assert first == compiled.COMPILING
+    assert all(re.fullmatch(r"onehead: compiled logistic_prox, \d+ s\.\n", line) for line in others)
     assert said_at_a_terminal(**words) == ""  # kept
 
 

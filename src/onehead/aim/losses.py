@@ -12,8 +12,8 @@ from numba.core.errors import NumbaError
 from numpy.typing import NDArray
 
 from onehead.errors import InvalidArgument
-from onehead.numerics.compiled import njit
-from onehead.numerics.prox import compile_pair, compile_pointer, compile_row, pair_of_row
+from onehead.numerics.compiled import compile_pointer, njit
+from onehead.numerics.prox import compile_pair, compile_row, pair_of_row
 from onehead.numerics.softmax import SoftmaxRow
 from onehead.results import Kind
 from onehead.text import Bare
@@ -173,7 +173,7 @@ def _response_of_row(row: Any) -> Any:
                 for b in range(T):
                     out[b, k] -= gradient[b] / (2.0 * step)
 
-    return njit(RESPONSE_SIGNATURE, nogil=True, error_model="numpy")(response)
+    return compile_pointer(RESPONSE_SIGNATURE, response, cache=False)
 
 
 def _squared_pair(x: float, y: float, c: float) -> tuple[float, float, float]:

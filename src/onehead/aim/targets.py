@@ -13,6 +13,7 @@ from pydantic_core import CoreSchema
 
 from onehead.errors import InvalidArgument, OutsideDomain
 from onehead.fields import Slider, word, words_of
+from onehead.numerics.line import root_between
 from onehead.problem import Problem
 from onehead.spectra.law import Law, edge_rule
 from onehead.text import Bare
@@ -125,8 +126,6 @@ class Target(Problem):
 
         The best that such a map can do is to keep the largest positive ones (8.1).
         """
-        from scipy.optimize import brentq  # noqa: PLC0415
-
         low, high = self.edges
         parts = [_rule(self, low, min(high, 0.0))]
         start = max(low, 0.0)
@@ -135,7 +134,7 @@ class Target(Problem):
             return float(_rule(self, cut, high)[1].sum()) - share
 
         if share < self.rank and high > start and kept(start) > 0.0:
-            parts.append(_rule(self, start, float(brentq(kept, start, high, xtol=1e-14 * high))))
+            parts.append(_rule(self, start, root_between(kept, start, high, xtol=1e-14 * high)))
         return np.concatenate([x for x, _ in parts]), np.concatenate([mass for _, mass in parts])
 
 

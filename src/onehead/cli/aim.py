@@ -4,11 +4,7 @@ import click
 
 from onehead import aim, plot
 from onehead.aim.task import Learner, Task
-from onehead.cli.aim_bayes import bayes
 from onehead.cli.aim_flags import accuracy_option, aim_options, alpha_option, alphas_option, bayes_option, tuned_option
-from onehead.cli.aim_map import map_
-from onehead.cli.aim_scaling import features, phase_diagram, scaling
-from onehead.cli.aim_train import amp, compare, train
 from onehead.cli.frame import Answer, answered, failed_of, noted_of
 from onehead.cli.groups import Guide
 from onehead.cli.output import progress, working
@@ -16,9 +12,19 @@ from onehead.cli.output import progress, working
 __all__ = ["command"]
 
 HATS = "q_hat, m_hat, sigma_hat"
+OTHERS = {
+    "bayes": "onehead.cli.aim_bayes.bayes",
+    "map": "onehead.cli.aim_map.map_",
+    "scaling": "onehead.cli.aim_scaling.scaling",
+    "features": "onehead.cli.aim_scaling.features",
+    "phase-diagram": "onehead.cli.aim_scaling.phase_diagram",
+    "train": "onehead.cli.aim_train.train",
+    "amp": "onehead.cli.aim_train.amp",
+    "compare": "onehead.cli.aim_train.compare",
+}
 
 
-@click.group(cls=Guide)
+@click.group(cls=Guide, others=OTHERS)
 def command() -> None:
     """The attention-indexed model: an attention head trained with weight decay."""
 
@@ -181,7 +187,3 @@ def tune(task: Task, learner: Learner, alpha: float, bayes: bool, accuracy: floa
         draw=lambda: plot.tuning(best),
         warnings=[text.rstrip(".") for text in best.beside] if bayes else [],
     )
-
-
-for other in (bayes, map_, scaling, features, phase_diagram, train, amp, compare):
-    command.add_command(other)

@@ -1,16 +1,36 @@
 """Groups of commands whose help leads a newcomer: commands in a sensible order, their first sentence uncut."""
 
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
 import click
 
 __all__ = ["Guide"]
 
 
 class Guide(click.Group):
-    """A group that lists its commands in the order in which they were written, each with its whole first sentence."""
+    """A group that lists its commands in the order in which they were written, each with its whole first sentence.
+
+    ``others`` are commands of other modules, which are loaded when they are called: name -> where it is, "module.name".
+    """
+
+    def __init__(self, *args: Any, others: Mapping[str, str] | None = None, **words: Any) -> None:
+        super().__init__(*args, **words)
+        self.others = dict(others or {})
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names in the order in which a newcomer should meet them."""
-        return list(self.commands)
+        return [*self.commands, *self.others]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """A command of this module, or of another."""
+        if cmd_name not in self.others:
+            return super().get_command(ctx, cmd_name)
+        module, _, name = self.others[cmd_name].rpartition(".")
+        command = getattr(import_module(module), name)
+        assert isinstance(command, click.Command)
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Name and first sentence, wrapped instead of cut."""

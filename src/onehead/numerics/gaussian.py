@@ -6,6 +6,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.numerics.sobol import BITS, net
+
 __all__ = ["GaussianRule", "cumulative", "density", "lattice", "normals", "sobol"]
 
 
@@ -65,11 +67,10 @@ def sobol(dim: int, *, log2_points: int, seed: int, parts: int = 1) -> GaussianR
     True
     """
     from scipy.special import ndtri  # noqa: PLC0415  (scipy is loaded when first needed)
-    from scipy.stats import qmc  # noqa: PLC0415
 
-    seeds = [seed] if parts == 1 else [[seed, part] for part in range(parts)]
-    scrambled = [qmc.Sobol(dim, scramble=True, rng=np.random.default_rng(s)) for s in seeds]
-    cube = np.concatenate([one.random_base2(log2_points - int(np.log2(parts))) for one in scrambled])
+    seeds: list[int | list[int]] = [seed] if parts == 1 else [[seed, part] for part in range(parts)]
+    scrambled = [net(dim, log2_points - int(np.log2(parts)), s) for s in seeds]
+    cube = np.concatenate(scrambled) * 2.0**-BITS
     half = ndtri(np.clip(cube, 1e-12, 1.0 - 1e-12))
     if len(half) >= 4 * dim:  # with fewer points the sample covariance says more about the sample than the law
         values, vectors = np.linalg.eigh(half.T @ half / len(half))

@@ -17,7 +17,7 @@ from numba import float64, int64, types
 from numpy.typing import NDArray
 
 from onehead.errors import NotConverged
-from onehead.numerics.compiled import njit
+from onehead.numerics.compiled import compile_pointer, njit
 
 __all__ = [
     "PAIR",
@@ -25,7 +25,6 @@ __all__ = [
     "ProxPoints",
     "Scratch",
     "compile_pair",
-    "compile_pointer",
     "compile_row",
     "factorise",
     "invert_factored",
@@ -75,12 +74,7 @@ def pair_of_row(row: Any) -> Any:
         value = row(logits, label, gradient, hessian)
         return value, gradient[0], hessian[0, 0]
 
-    return njit(PAIR_SIGNATURE, nogil=True, error_model="numpy")(pair)
-
-
-def compile_pointer(signature: Any, function: Callable[..., Any]) -> Any:
-    """Compile to a pointer; a function of a file is cached beside it, one typed at a prompt compiled anew each time."""
-    return njit(signature, cache=True, nogil=True, error_model="numpy")(function)
+    return compile_pointer(PAIR_SIGNATURE, pair, cache=False)
 
 
 class Scratch(NamedTuple):

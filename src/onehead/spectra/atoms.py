@@ -11,14 +11,14 @@ mean of linear functions, so Newton from an atom climbs to the first root withou
 there is none.
 """
 
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numba import float64, types
 from numpy.typing import ArrayLike, NDArray
 
 from onehead.errors import InvalidArgument
-from onehead.numerics.compiled import njit
+from onehead.numerics.compiled import compile_pointer, njit
 from onehead.spectra.law import Law, Nodes, edge_rule, intervals, not_empty
 from onehead.spectra.panels import columns, halve, with_room
 
@@ -81,7 +81,7 @@ def _clustered(s, atoms, weights):  # type: ignore[no-untyped-def]
     return places[:used], shares[:used]
 
 
-@njit(_BLUR, cache=True, nogil=True, error_model="numpy")
+@partial(compile_pointer, _BLUR)
 def _blur(a, s, atoms, weights, guess):  # type: ignore[no-untyped-def]
     """t = b² at ``a``: Newton on 1/F(t) = s, concave in t, so that it climbs from any lower bound."""
     low, whole = 0.0, atoms.shape[0] - atoms.shape[0] % 4
@@ -110,7 +110,7 @@ def _blur(a, s, atoms, weights, guess):  # type: ignore[no-untyped-def]
     return t
 
 
-@njit(_POINT, cache=True, nogil=True, error_model="numpy")
+@partial(compile_pointer, _POINT)
 def _point(a, t, s, atoms, weights):  # type: ignore[no-untyped-def]
     """(Re G, dx/da) at ``a``."""
     whole = atoms.shape[0] - atoms.shape[0] % 4

@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.numerics.line import root_between
+
 __all__ = [
     "Law",
     "Nodes",
@@ -79,8 +81,6 @@ class Law(ABC):
 
     def _quantile_above(self, mass: float) -> float:
         """Newton's method from where the nodes of the whole law put it; bisection where that does not help."""
-        from scipy.optimize import brentq  # noqa: PLC0415
-
         low, high = self.edges[0][0], self.edges[-1][1]
         if mass >= 1.0:
             return low
@@ -96,7 +96,7 @@ class Law(ABC):
             x += move
             if abs(move) < close:
                 return x
-        return float(brentq(lambda x: self.mass_above(x) - mass, low, high, xtol=close))
+        return root_between(lambda x: self.mass_above(x) - mass, low, high, xtol=close)
 
 
 class TwoSided(Law):

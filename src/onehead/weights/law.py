@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onehead.errors import InvalidArgument
+from onehead.numerics.line import lowest_between
 from onehead.weights.chain import Data, LawFit, Table, angle_grid, cumulate, describe, finish, log_likelihood
 from onehead.weights.initial import product_law
 from onehead.weights.trained import BULK, bootstrap_errors, fit_trained, trained_starts
@@ -158,8 +159,6 @@ def _marchenko_pastur(data: Data) -> LawFit:
 
 def _power_law(data: Data) -> LawFit:
     """Most likely exponent above the smallest value, which starts half a spacing below."""
-    from scipy.optimize import minimize_scalar  # noqa: PLC0415
-
     count, low = data.values.size, float(data.values[-1])
 
     def table(log_slope: float) -> Table:
@@ -173,18 +172,14 @@ def _power_law(data: Data) -> LawFit:
         return Table(f, start * (1.0 - below) ** (-1.0 / slope), below)
 
     guess = float(np.log(count / max(float(np.sum(np.log(data.values / low))), 1e-9)))
-    found = minimize_scalar(
-        _cost(data, table), bounds=(guess - 2.0, guess + 2.0), method="bounded", options={"xatol": 1e-4}
-    )
-    law = table(found.x)
-    parameters = {"exponent": 1.0 + float(np.exp(found.x)), "smallest": float(law.x[0])}
+    log_slope, _ = lowest_between(_cost(data, table), guess - 2.0, guess + 2.0, xatol=1e-4)
+    law = table(log_slope)
+    parameters = {"exponent": 1.0 + float(np.exp(log_slope)), "smallest": float(law.x[0])}
     return finish("power-law", data, law, parameters)
 
 
 def _noise(data: Data) -> LawFit:
     """Most likely scale of the product of two random matrices of the head's shape."""
-    from scipy.optimize import minimize_scalar  # noqa: PLC0415
-
     t, density, mass = product_law(round(data.width / data.dim, 6))
     below = cumulate(mass)
     edge = np.array([t[0] - 0.5 * (t[1] - t[0]), t[-1] + 0.5 * (t[-1] - t[-2])])
@@ -202,5 +197,5 @@ def _noise(data: Data) -> LawFit:
     middle = float(np.log(np.median(data.values) / np.sqrt(np.interp(0.5, below, t))))
     grid = middle + np.linspace(-1.0, 1.0, 41)
     start = float(grid[np.argmin([cost(value) for value in grid])])
-    found = minimize_scalar(cost, bounds=(start - 0.05, start + 0.05), method="bounded", options={"xatol": 1e-5})
-    return finish("noise", data, table(found.x), {"scale": float(np.exp(found.x))})
+    log_scale, _ = lowest_between(cost, start - 0.05, start + 0.05, xatol=1e-5)
+    return finish("noise", data, table(log_scale), {"scale": float(np.exp(log_scale))})

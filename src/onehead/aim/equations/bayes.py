@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import INFINITE
+from onehead.numerics.line import lowest_between, root_between
 from onehead.spectra.law import Law, threshold_integrals
 
 __all__ = ["Posterior", "bayes_overlap", "denoised", "logit_nuclear"]
@@ -87,14 +88,12 @@ class Posterior:
 
     def root(self, rising_below: Callable[[float], float], high: float) -> float:
         """Where a function of s that is positive for small s changes its sign, looked for from log s = ``high`` downwards."""
-        from scipy.optimize import brentq  # noqa: PLC0415
-
         low = high - 1.0
         while rising_below(float(np.exp(low))) < 0.0:
             low -= 1.0
             if low < np.log(RECOVERED * self.power):
                 return 0.0
-        return float(np.exp(brentq(lambda x: rising_below(float(np.exp(x))), low, high, xtol=ACCURACY)))
+        return float(np.exp(root_between(lambda x: rising_below(float(np.exp(x))), low, high, xtol=ACCURACY)))
 
     def left_error(self, s: float) -> float:
         """Error of V at its sample ratio, from that of F: V = 2 abar s - Δ/2."""
@@ -140,8 +139,6 @@ def logit_nuclear(posterior: Posterior, alpha: float) -> tuple[float, float]:
 
 def _thresholded(posterior: Posterior, s: float) -> tuple[float, float, float]:
     """M(s), and q and m at the best threshold: from all nodes of the law at once, and then between the two next to the lowest."""
-    from scipy.optimize import minimize_scalar  # noqa: PLC0415
-
     law, power = posterior.problem.input.law(s), posterior.power
 
     def at(eps: float) -> tuple[float, float, float]:
@@ -156,5 +153,5 @@ def _thresholded(posterior: Posterior, s: float) -> tuple[float, float, float]:
     i = int(np.argmin(rough))
     low, high = float(np.append(x, 0.0)[i + 1]), float(x[max(i - 1, 0)])
     close = FLAT * (high - low)
-    found = minimize_scalar(lambda eps: at(eps)[0], bounds=(low, high), method="bounded", options={"xatol": close})
-    return min(at(float(found.x)), at(0.0), (power, 0.0, 0.0))
+    eps, _ = lowest_between(lambda eps: at(eps)[0], low, high, xatol=close)
+    return min(at(eps), at(0.0), (power, 0.0, 0.0))

@@ -3,6 +3,7 @@
 import numpy as np
 
 from onehead.aim.equations.state_evolution import StateEvolution
+from onehead.numerics.line import root_between
 
 __all__ = ["emergence_ratio", "is_zero", "largest_decay"]
 
@@ -17,8 +18,6 @@ def is_zero(problem: StateEvolution, alpha: float, level: int | None = None) -> 
 
 def emergence_ratio(problem: StateEvolution, level: int = 2, accuracy: float = 1e-12) -> float:
     """Smallest sample ratio at which the trained map is not zero (4.6); zero where it never is."""
-    from scipy.optimize import brentq  # noqa: PLC0415
-
     if not problem.input.emerges:
         return 0.0
 
@@ -31,7 +30,7 @@ def emergence_ratio(problem: StateEvolution, level: int = 2, accuracy: float = 1
         low -= 10.0
     while gap(high) < 0.0:
         high += 5.0
-    return float(np.exp(brentq(gap, low, high, xtol=accuracy)))
+    return float(np.exp(root_between(gap, low, high, xtol=accuracy)))
 
 
 def largest_decay(problem: StateEvolution, alpha: float) -> float:

@@ -16,6 +16,7 @@ from onehead.aim.equations import ridgeless
 from onehead.aim.equations.unknowns import INFINITE, Hats, Interpolating, Labels, Overlaps, SpectralMap
 from onehead.aim.targets import Target
 from onehead.errors import OutsideDomain
+from onehead.numerics.line import root_between
 from onehead.spectra.law import Law, Scaled, ThresholdIntegrals, replicon_integral, threshold_integrals
 
 __all__ = ["InputChannel", "Linear", "Thresholded", "counted"]
@@ -297,7 +298,6 @@ class Thresholded(InputChannel):
 
     def ratio_at_sigma(self, unit: Hats, sigma: float) -> float:
         """α sb Sigma = A(qb/(α mb²), 2λ/(α mb)) for unit = (qb, mb, sb)."""
-        from scipy.optimize import brentq  # noqa: PLC0415
 
         def gap(log_alpha: float) -> float:
             alpha = float(np.exp(log_alpha))
@@ -314,15 +314,13 @@ class Thresholded(InputChannel):
             low -= 0.5
             if low < high - 40.0:
                 raise OutsideDomain("no sample ratio belongs to this Sigma.")
-        return float(np.exp(brentq(gap, low, high, xtol=1e-13)))
+        return float(np.exp(root_between(gap, low, high, xtol=1e-13)))
 
     def decay_at_sigma(self, hats: Hats, sigma: float) -> float:
         """Sigmahat Sigma = A(s, 2λ/mhat); A falls to zero at the upper edge of the spectrum (2.3).
 
         Beyond the Sigma of λ → 0⁺ it is negative: no learner has it, but a search may pass the limit.
         """
-        from scipy.optimize import brentq  # noqa: PLC0415
-
         law = self.law(hats.q / hats.m**2)
 
         def gap(eps: float) -> float:
@@ -332,7 +330,7 @@ class Thresholded(InputChannel):
         low = 0.0 if gap(0.0) > 0.0 else -top
         if gap(low) <= 0.0:
             raise OutsideDomain("no weight decay belongs to this Sigma.")
-        return hats.m * float(brentq(gap, low, top, xtol=1e-13 * top)) / self.unit
+        return hats.m * root_between(gap, low, top, xtol=1e-13 * top) / self.unit
 
     def interpolating(self, labels: Labels, alpha: float, accuracy: float = 1e-13) -> Interpolating:
         """Two equations in (s, eps)."""

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from onehead.aim.equations.output import OutputChannel
 from onehead.aim.equations.state_evolution import StateEvolution
+from onehead.numerics.line import lowest_between
 
 __all__ = ["Shrunk", "plateau_of"]
 
@@ -35,7 +36,6 @@ def plateau_of(problem: StateEvolution, *, coarse: bool = False) -> Shrunk:
 @lru_cache(maxsize=256)
 def _plateau(output: OutputChannel, reach: tuple[float, ...], power: float, coarse: bool) -> Shrunk:
     """The same; weight decay plays no part."""
-    from scipy.optimize import minimize_scalar  # noqa: PLC0415
 
     def loss(c: float, coarse: bool, name: str | None = None) -> float:
         return output.fresh_loss(*output.shrunk(c, reach), coarse=coarse, loss=name)
@@ -43,7 +43,6 @@ def _plateau(output: OutputChannel, reach: tuple[float, ...], power: float, coar
     c = 1.0 if power > 0.0 else 0.0
     if output.label_power > power > 0.0:
         rough = coarse or output.geometry.sampled  # the loss is flat at its minimum: its own rule may be finer
-        found = minimize_scalar(lambda c: loss(c, rough), bounds=(0.0, 1.5), method="bounded", options={"xatol": 1e-8})
-        c = float(found.x)
+        c, _ = lowest_between(lambda c: loss(c, rough), 0.0, 1.5, xatol=1e-8)
     own = loss(c, coarse)
     return Shrunk(c, own, own if output.loss.yardstick else loss(c, coarse, "squared"), power)

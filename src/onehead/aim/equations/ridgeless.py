@@ -12,6 +12,7 @@ import numpy as np
 
 from onehead.aim.equations.unknowns import INFINITE, Interpolating, Labels, Overlaps, SpectralMap
 from onehead.errors import OutsideDomain
+from onehead.numerics.line import root_between
 from onehead.spectra.law import ThresholdIntegrals, threshold_integrals
 
 if TYPE_CHECKING:
@@ -34,8 +35,6 @@ def interpolating(channel: "Thresholded", labels: Labels, alpha: float, accuracy
 
     Of several roots it is that with the largest s: beyond it the excess stays positive, and s = 0 is none. ``accuracy`` is that of log s and of eps; a rough one serves to start the equations of λ > 0.
     """
-    from scipy.optimize import brentq  # noqa: PLC0415
-
     twice = channel.unit * alpha * labels.informative
 
     def at(log_s: float) -> tuple[float, ThresholdIntegrals]:
@@ -46,7 +45,7 @@ def interpolating(channel: "Thresholded", labels: Labels, alpha: float, accuracy
         def A(eps: float) -> float:
             return threshold_integrals(law, eps, channel.width).A - twice
 
-        eps = float(brentq(A, 0.0, top, xtol=0.1 * accuracy * (1.0 + top))) if A(0.0) > 0.0 else 0.0
+        eps = root_between(A, 0.0, top, xtol=0.1 * accuracy * (1.0 + top)) if A(0.0) > 0.0 else 0.0
         return eps, threshold_integrals(law, eps, channel.width)
 
     def excess(log_s: float) -> float:
@@ -60,7 +59,7 @@ def interpolating(channel: "Thresholded", labels: Labels, alpha: float, accuracy
             raise OutsideDomain("the labels are fitted by the target itself: recovery is perfect here.")
     while excess(high) < 0.0:
         high += 2.0
-    root = float(brentq(excess, low, high, xtol=accuracy))
+    root = root_between(excess, low, high, xtol=accuracy)
     s, (eps, part) = float(np.exp(root)), at(root)
     wrong = max(abs(part.A / twice - 1.0), abs((part.J + 2.0 * eps * part.B) / (labels.power + twice * s) - 1.0))
     return _state(s, eps, part, wrong)
@@ -78,8 +77,6 @@ def interpolation(channel: "Thresholded", labels: Labels) -> tuple[float, Interp
 
 @lru_cache(maxsize=256)
 def _interpolation(channel: "Thresholded", labels: Labels) -> tuple[float, Interpolating | None]:
-    from scipy.optimize import brentq  # noqa: PLC0415
-
     twice = channel.unit * labels.informative
 
     def excess(log_s: float) -> float:
@@ -98,7 +95,7 @@ def _interpolation(channel: "Thresholded", labels: Labels) -> tuple[float, Inter
         low, high = high, high + 4.0
         if high > np.log(HUGE * channel.target_power):
             return channel.integrals(HUGE * channel.target_power, 0.0).A / twice, None
-    s = float(np.exp(brentq(excess, low, high, xtol=1e-14)))
+    s = float(np.exp(root_between(excess, low, high, xtol=1e-14)))
     part = channel.integrals(s, 0.0)
     wrong = abs((part.J - s * part.A) / labels.power - 1.0)
     return part.A / twice, _state(s, 0.0, part, wrong)
@@ -112,19 +109,17 @@ def recovery(channel: "Thresholded", labels: Labels) -> float:
     Untied, integrals count both signs and abar is twice as large: the statistical dimension of the nuclear norm (U4).
     A learner too narrow to keep all of t > c cuts the integrals at its own width.
     """
-    from scipy.optimize import brentq  # noqa: PLC0415
-
     k, sides = channel.target.rank, channel.sides
     if k >= 1.0:
         return 1.0 / channel.unit / labels.informative
     spare = max(channel.width - k, 0.0) / (1.0 - k)
-    narrow = -2.0 if spare >= 1.0 else brentq(lambda t: sides * _tail(t, 0.0)[0] - spare, -2.0, 2.0, xtol=1e-15)
+    narrow = -2.0 if spare >= 1.0 else root_between(lambda t: sides * _tail(t, 0.0)[0] - spare, -2.0, 2.0, xtol=1e-15)
 
     def balance(c: float) -> float:
         cut = max(c, narrow)
         return (1.0 - k) * sides * _tail(cut, c)[1] - k * c
 
-    c = brentq(balance, 0.0, 2.0, xtol=1e-15)
+    c = root_between(balance, 0.0, 2.0, xtol=1e-15)
     ratio = k - 0.5 * k**2 + 0.5 * (1.0 - k) ** 2 * sides * _tail(max(c, narrow), c)[2]
     return float(sides * ratio / labels.informative)
 

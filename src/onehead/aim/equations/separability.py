@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from onehead.aim.equations.geometry import PARTS, Geometry
 from onehead.numerics.gaussian import cumulative, density, sobol
+from onehead.numerics.line import lowest_between
 from onehead.numerics.parts import error_of_parts
 
 __all__ = ["separability"]
@@ -25,17 +26,13 @@ STEP, RADIUS = 0.1, 8.0  # of the line of two columns: the integrand is analytic
 @lru_cache(maxsize=64)
 def separability(geometry: Geometry, target_power: float, noise: float) -> tuple[float, float]:
     """Sample ratio up to which hard labels are fitted, for rows of independent logits, and its error."""
-    from scipy.optimize import minimize_scalar  # noqa: PLC0415
-
     rows = [(row.multiplicity, _Row(sum(c.count for c in row.columns), target_power, noise)) for row in geometry.rows]
 
     def cost(t: float) -> Array:
         return np.asarray(np.sum([often * row.cost(t) for often, row in rows], axis=0))
 
-    best = minimize_scalar(
-        lambda t: float(cost(t).mean()), bounds=(0.0, 20.0), method="bounded", options={"xatol": 1e-7}
-    )
-    parts = cost(float(best.x))
+    best, _ = lowest_between(lambda t: float(cost(t).mean()), 0.0, 20.0, xatol=1e-7)
+    parts = cost(best)
     ratio = 1.0 / float(parts.mean())
     return ratio, ratio**2 * float(error_of_parts(parts - parts.mean()))
 

@@ -15,6 +15,7 @@ from onehead.aim.solve.certificate import FAR_FROM_GAUSSIAN
 from onehead.aim.task import Learner, Task, check_alpha
 from onehead.arguments import checked, instance, number, numbers
 from onehead.errors import InvalidArgument, SolveError
+from onehead.numerics.line import lowest_between, root_between
 from onehead.numerics.parallel import walk_chains
 from onehead.results import INTERRUPTED, Certificate, Kind, NoAnswer, Points, Result, in_lines
 
@@ -141,25 +142,19 @@ class Yardstick:
 
     def head(self, q: float, m: float | None = None) -> tuple[float, float]:
         """Error and scale of the best head c S, S with overlaps (q, m); of the estimate m = q."""
-        from scipy.optimize import minimize_scalar  # noqa: PLC0415
-
         m = q if m is None else m
-        found = minimize_scalar(
-            lambda c: self._fresh(c * c * q, c * m), bounds=SCALES, method="bounded", options={"xatol": CLOSE}
-        )
+        scale, error = lowest_between(lambda c: self._fresh(c * c * q, c * m), *SCALES, xatol=CLOSE)
         # at the end of the range, or where the error has its kink, no step is better
-        return min((float(found.fun), float(found.x)), (self._fresh(q, m), 1.0), (self._fresh(0.0, 0.0), 0.0))
+        return min((error, scale), (self._fresh(q, m), 1.0), (self._fresh(0.0, 0.0), 0.0))
 
     def ratio_for(self, error: float) -> float:
         """The sample ratio with which the best test error is ``error``: zero if the trace is enough, infinite if none is."""
-        from scipy.optimize import brentq  # noqa: PLC0415
-
         known = self.posterior.known
         if error >= self.test_error(known):
             return 0.0
         if error <= self.test_error(self.power):
             return INFINITE
-        q = brentq(lambda q: self.test_error(q) - error, known, self.power, xtol=1e-13 * self.power)
+        q = root_between(lambda q: self.test_error(q) - error, known, self.power, xtol=1e-13 * self.power)
         s = self.posterior.blur_of(self.power - float(q))
         if s == 0.0:  # nothing is left open: known exactly from here on
             return self.problem.bayes_optimal

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from onehead.errors import InvalidArgument
 from onehead.numerics.parts import error_of_parts
+from onehead.numerics.sobol import BITS, net
 from onehead.sparse.losses import Array
 from onehead.sparse.task import Task
 
@@ -38,7 +39,6 @@ PARTS = 16  # independent point sets of a sample, whose spread is its error
 FEWEST = 6  # log2 of the points of a class: four in each part
 MOST = 24  # log2 of the normal numbers drawn for a sample
 KEPT = 2**15  # numbers of a drawn part that are kept for the next question
-BITS = 30  # of a Sobol coordinate
 TILT = 1.5  # events of probability p of the largest tokens are drawn with about p^(1/TILT)
 
 ROUNDING, SMALLEST = 1e-8, 1e-12  # errors, relative and absolute, of a number that is solved for to rounding
@@ -145,13 +145,7 @@ class Drawn(NamedTuple):
     weight_minus: Array
 
 
-@lru_cache(maxsize=4)
-def _net(dim: int, log2_points: int, seed: int) -> NDArray[np.uint32]:
-    """A Sobol net under a random linear scrambling, as whole numbers."""
-    from scipy.stats import qmc  # noqa: PLC0415  (scipy is loaded when first needed)
-
-    cube = qmc.Sobol(dim, scramble=True, bits=BITS, rng=np.random.default_rng(seed)).random_base2(log2_points)
-    return np.asarray(cube * 2.0**BITS, dtype=np.uint32)
+_net = lru_cache(maxsize=4)(net)
 
 
 def _uniform(dim: int, log2_points: int, seed: int, part: int) -> Array:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from onehead.errors import InvalidArgument
+from onehead.numerics.line import lowest_between, root_between
 from onehead.sparse.equations.bayes import LOG2_POINTS, Seen, seen
 from onehead.sparse.equations.draws import LONGEST
 from onehead.sparse.task import Task
@@ -118,16 +119,9 @@ class StateEquation:
 
     def _extreme(self, knots: "np.ndarray[tuple[int], np.dtype[np.float64]]", near: int, sign: float) -> Turn:
         """The minimum of sign A next to a knot."""
-        from scipy.optimize import minimize_scalar  # noqa: PLC0415  (scipy.optimize is loaded when first needed)
-
         bounds = float(knots[max(near - 1, 0)]), float(knots[min(near + 1, knots.size - 1)])
-        found = minimize_scalar(
-            lambda at: sign * self.log_alpha(float(at)),
-            bounds=bounds,
-            method="bounded",
-            options={"xatol": 1e-4 if self._sampled else 1e-7},
-        )
-        return Turn(float(found.x), sign * float(found.fun))
+        at, value = lowest_between(lambda at: sign * self.log_alpha(at), *bounds, xatol=1e-4 if self._sampled else 1e-7)
+        return Turn(at, sign * value)
 
     def roots(self, alpha: float) -> Roots:
         """Every root at a sample ratio: one on each piece on which A does not turn and passes log alpha."""
@@ -138,15 +132,13 @@ class StateEquation:
 
     def _places(self, alpha: float) -> list[float]:
         """The roots as l."""
-        from scipy.optimize import brentq  # noqa: PLC0415
-
         rate, R, target = alpha * self._rate, self.task.signal_tokens, log(alpha)
         ends = log(rate * R * R / self.task.length) - OUTSIDE, log(rate * R) + OUTSIDE
         knots = [ends[0], *(turn.at for turn in self.turning or () if ends[0] < turn.at < ends[1]), ends[1]]
         gaps = [self.log_alpha(at) - target for at in knots]
         close = SAMPLED if self._sampled else EXACT
         return [
-            float(brentq(lambda at: self.log_alpha(at) - target, low, high, xtol=close, rtol=4.0 * EXACT))
+            root_between(lambda at: self.log_alpha(at) - target, low, high, xtol=close, rtol=4.0 * EXACT)
             for low, high, below, above in zip(knots[:-1], knots[1:], gaps[:-1], gaps[1:], strict=True)
             if (below < 0.0) != (above < 0.0)
         ]

@@ -20,6 +20,7 @@ import numpy as np
 
 from onehead.errors import NotConverged
 from onehead.numerics.gaussian import cumulative, density
+from onehead.numerics.line import root_between
 from onehead.sparse.equations.features import Features
 from onehead.sparse.equations.order import Averages, Solution, Stationarity, System, penalties, radius, unfold
 from onehead.sparse.losses import Array
@@ -221,8 +222,6 @@ def first_order_cost(features: Features, x: Array, *, alpha: float) -> tuple[flo
 
     At the maximum alpha chi^2 (E_min[tau^2] + E_maj[tau^2 M'^2]) = 1, whose left side grows with chi.
     """
-    from scipy.optimize import brentq  # noqa: PLC0415  (scipy.optimize is loaded when first needed)
-
     f = features
     majority = 1.0 if f.average(f.label) >= 0.0 else -1.0
     is_major = f.label == majority
@@ -237,7 +236,7 @@ def first_order_cost(features: Features, x: Array, *, alpha: float) -> tuple[flo
 
     low = -0.5 * np.log(alpha * f.average(tau2))
     high = -0.5 * np.log(alpha * f.average(few * tau2))
-    chi = np.exp(brentq(excess, low - 1e-9, high + 1e-9, xtol=1e-10))
+    chi = np.exp(root_between(excess, low - 1e-9, high + 1e-9, xtol=1e-10))
     cost, slope, slope_g, _ = _lift(u, sg, chi * tau2)
     value = f.average(np.where(is_major, cost, -u - 0.5 * chi * tau2)) - 0.5 / (alpha * chi)
     gradient = -majority * f.moments(np.where(is_major, slope, -1.0))

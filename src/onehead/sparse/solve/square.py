@@ -4,6 +4,7 @@ import numpy as np
 
 from onehead.errors import OutsideDomain
 from onehead.numerics.gaussian import cumulative, density
+from onehead.numerics.line import root_between
 from onehead.sparse.equations.features import Features
 from onehead.sparse.equations.order import Solution, penalties
 from onehead.sparse.losses import Array
@@ -13,8 +14,6 @@ __all__ = ["ridgeless_limit", "solve_square", "square_step"]
 
 def square_step(features: Features, *, alpha: float, ridge: float) -> float:
     """chi from lambda chi + E[chi tau^2 / (1 + chi tau^2)] = 1/alpha; infinite when only interpolation solves it."""
-    from scipy.optimize import brentq  # noqa: PLC0415  (scipy.optimize is loaded when first needed)
-
     f = features
     if ridge == 0.0 and alpha <= 1.0:
         return np.inf
@@ -28,7 +27,7 @@ def square_step(features: Features, *, alpha: float, ridge: float) -> float:
     high = low + 1.0
     while excess(high) < 0.0:
         high += 1.0
-    return float(np.exp(brentq(excess, low - 1e-9, high, xtol=1e-15, rtol=1e-14)))
+    return float(np.exp(root_between(excess, low - 1e-9, high, xtol=1e-15, rtol=1e-14)))
 
 
 def solve_square(features: Features, *, alpha: float, ridge: float) -> Solution:

@@ -11,6 +11,7 @@ from onehead.errors import NotConverged, OutsideDomain
 from onehead.sparse.equations.features import softmax
 from onehead.sparse.losses import Array, Hinge, Loss, Square
 from onehead.sparse.task import Protocol
+from onehead.sparse.training.descent import Descent, descended
 from onehead.sparse.training.samplers import Readable
 
 __all__ = ["Readout", "descend", "fit", "separable"]
@@ -34,11 +35,16 @@ class Readout(NamedTuple):
 def fit(sample: Readable, loss: Loss, ridge: float) -> Readout:
     """The minimiser; ridge 0 is the limit from above (smallest weights that interpolate or separate).
 
-    Works in the row space of the features when there are fewer samples than dimensions.
+    Works in the row space of the features when there are fewer samples than dimensions, unless a few products with the data
+    are enough.
     """
     X, y = sample.features, sample.label
     if X.shape[0] >= X.shape[1]:
         return _fit(X, y, loss, ridge)
+    if ridge > 0.0 and not isinstance(loss, (Square, Hinge)):
+        begun = descended(X, y, loss, ridge)
+        if begun.arrived:
+            return _readout(begun)
     Q, R = np.linalg.qr(X.T)
     found = _fit(np.ascontiguousarray(R.T), y, loss, ridge)
     return Readout(Q @ found.weights, found.bias, found.residual)
@@ -58,6 +64,11 @@ def _fit(X: Array, y: Array, loss: Loss, ridge: float) -> Readout:
     return _fit_newton(X, y, loss, ridge)
 
 
+def _readout(found: Descent) -> Readout:
+    """Weights and bias apart."""
+    return Readout(found.place[:-1], float(found.place[-1]), float(np.max(np.abs(found.gradient))))
+
+
 def _fit_square(X: Array, y: Array, ridge: float) -> Readout:
     """Centre features and labels, then one linear solve; minimum norm at ridge 0."""
     n = len(y)
@@ -72,15 +83,18 @@ def _fit_square(X: Array, y: Array, ridge: float) -> Readout:
 
 
 def _fit_newton(X: Array, y: Array, loss: Loss, ridge: float) -> Readout:
-    """L-BFGS, then Newton's method, steps halved until the objective falls enough (Armijo, 1e-4)."""
+    """L-BFGS; where it stalls Newton's method, steps halved until the objective falls enough (Armijo, 1e-4)."""
     n, p = X.shape
+    begun = descended(X, y, loss, ridge)
+    if begun.arrived:
+        return _readout(begun)
     D = np.concatenate([X, np.ones((n, 1))], axis=1)
     penalty = np.append(np.full(p, ridge), 0.0)
 
     def objective(v: Array) -> float:
         return float(loss.value(y * (D @ v)).mean() + 0.5 * penalty @ v**2)
 
-    v = _descended(D, y, loss, penalty)
+    v = begun.place
     value = objective(v)
     for _ in range(MAX_NEWTON):
         margin = y * (D @ v)
@@ -103,25 +117,6 @@ def _fit_newton(X: Array, y: Array, loss: Loss, ridge: float) -> Readout:
     if not residual < 1e-6:
         raise NotConverged(f"training stopped at a gradient of {residual:.1e}; raise ridge.", residual=residual)
     return Readout(v[:p], float(v[p]), residual)
-
-
-def _descended(D: Array, y: Array, loss: Loss, penalty: Array) -> Array:
-    """L-BFGS from zero, two products with the data a pass; what it leaves is Newton's, whose passes cost far more."""
-    from scipy.optimize import minimize  # noqa: PLC0415  (scipy.optimize is loaded when first needed)
-
-    def cost(v: Array) -> tuple[float, Array]:
-        margin = y * (D @ v)
-        slope = D.T @ (y * loss.derivative(margin)) / len(y) + penalty * v
-        return float(loss.value(margin).mean() + 0.5 * penalty @ v**2), slope
-
-    found = minimize(
-        cost,
-        np.zeros(D.shape[1]),
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxcor": 20, "maxiter": 300, "ftol": 0.0, "gtol": 1e-11},
-    )
-    return np.asarray(found.x, dtype=np.float64)
 
 
 def _fit_hinge(X: Array, y: Array, ridge: float) -> Readout:

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from onehead.arguments import checked, instance, number
 from onehead.errors import InvalidArgument
+from onehead.numerics.line import root_between
 from onehead.results import Certificate, Result, in_lines
 from onehead.sparse.equations.rule import bayes_error
 from onehead.sparse.solve.bayes import Overlap, Thresholds, state_equation
@@ -175,8 +176,6 @@ def data_for(task: Task, test_error: float) -> float:
     >>> round(data_for(Task(length=10, strength=5.0), 0.0327), 2)
     0.37
     """
-    from scipy.optimize import brentq  # noqa: PLC0415  (scipy.optimize is loaded when first needed)
-
     check_places(task)
     equation = state_equation(task)
     if test_error >= min(task.positive_rate, 1.0 - task.positive_rate):
@@ -185,7 +184,7 @@ def data_for(task: Task, test_error: float) -> float:
         return inf
     if bayes_error(_blurred(task, NOTHING))[0] <= test_error:
         return 0.0
-    q = float(brentq(lambda q: bayes_error(_blurred(task, q))[0] - test_error, NOTHING, 1.0, xtol=NOTHING))
+    q = root_between(lambda q: bayes_error(_blurred(task, q))[0] - test_error, NOTHING, 1.0, xtol=NOTHING)
     return equation.alpha_for(min(q, 1.0 - NOTHING))
 
 

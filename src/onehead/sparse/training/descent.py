@@ -1,0 +1,160 @@
+"""L-BFGS for a linear readout: two products with the data a step, the line searched without any, in single precision at first."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import float64, types
+
+from onehead.numerics.compiled import njit
+from onehead.sparse.losses import Array, Loss
+
+__all__ = ["Descent", "descended"]
+
+MEMORY = 20  # pairs of steps and changes of the gradient
+STEPS = 400
+ROUGH = 1e-5  # of the first gradient: down to here single precision shows the way
+CLOSE = 1e-13  # of the objective above its minimum, relative, which strong convexity bounds by |gradient|² / (2 ridge)
+FLAT = 1e-11  # of the largest entry of the gradient
+ALONG = 8  # Newton steps along a line
+SLOW = 0.4  # share of the slope that may be left there
+
+_vector, _matrix = types.Array(float64, 1, "C"), types.Array(float64, 2, "C")
+
+
+@njit(
+    types.void(_matrix, _matrix, types.int64, _vector, _vector),
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+)
+def _turned(steps, changes, count, gradient, out):  # type: ignore[no-untyped-def]
+    """The inverse Hessian, as the last of ``count`` steps show it, times the gradient, by the two loops of Nocedal (1980)."""
+    rows, size = steps.shape
+    first = max(count - rows, 0)
+    shares = np.empty(rows)
+    out[:] = gradient
+    scale = 1.0
+    for k in range(count - 1, first - 1, -1):
+        s, y = steps[k % rows], changes[k % rows]
+        grown, share, square = 0.0, 0.0, 0.0
+        for i in range(size):
+            grown += s[i] * y[i]
+            share += s[i] * out[i]
+            square += y[i] * y[i]
+        shares[k % rows] = share / grown
+        for i in range(size):
+            out[i] -= share / grown * y[i]
+        if k == count - 1:
+            scale = grown / square
+    for i in range(size):
+        out[i] *= scale
+    for k in range(first, count):
+        s, y = steps[k % rows], changes[k % rows]
+        grown, share = 0.0, 0.0
+        for i in range(size):
+            grown += s[i] * y[i]
+            share += y[i] * out[i]
+        for i in range(size):
+            out[i] += (shares[k % rows] - share / grown) * s[i]
+
+
+class _Memory:
+    """The last steps, and how the gradient changed along them."""
+
+    def __init__(self, size: int) -> None:
+        self.steps, self.changes, self.count = np.empty((MEMORY, size)), np.empty((MEMORY, size)), 0
+
+    def add(self, step: Array, change: Array) -> None:
+        """Learn from a step, if the gradient has grown along it."""
+        if step @ change > 1e-12 * np.sqrt((step @ step) * (change @ change)):
+            k = self.count % MEMORY
+            self.steps[k], self.changes[k], self.count = step, change, self.count + 1
+
+    def turned(self, gradient: Array) -> Array:
+        """The inverse Hessian times the gradient; a step of length one where nothing is known."""
+        if self.count == 0:
+            return gradient / max(float(np.linalg.norm(gradient)), 1e-300)
+        out = np.empty_like(gradient)
+        _turned(self.steps, self.changes, self.count, gradient, out)
+        return out
+
+
+class _Data:
+    """Products with the features and a column of ones."""
+
+    def __init__(self, X: Array, kind: Any) -> None:
+        self.X = X.astype(kind, copy=False)
+
+    def seen(self, v: Array) -> Array:
+        """X w + b."""
+        return np.asarray(self.X @ v[:-1].astype(self.X.dtype) + v[-1], dtype=np.float64)
+
+    def gathered(self, h: Array) -> Array:
+        """X'h, and the sum of h."""
+        return np.append(h.astype(self.X.dtype) @ self.X, h.sum())
+
+
+class Descent(NamedTuple):
+    """Weights and bias as one vector, the gradient there, and whether that is the minimum but for rounding."""
+
+    place: Array
+    gradient: Array
+    arrived: bool
+
+
+def descended(X: Array, y: Array, loss: Loss, ridge: float) -> Descent:
+    """From zero to the minimum of mean loss + (ridge/2) |w|², the bias being free; or to where it stalls."""
+    rough, memory = _Data(X, np.float32), _Memory(X.shape[1] + 1)
+    first = float(np.max(np.abs(rough.gathered(y * loss.derivative(np.zeros(len(y))))))) / len(y)
+    begun = _search(rough, y, loss, ridge, np.zeros(X.shape[1] + 1), memory, ROUGH * first)
+    return _search(_Data(X, np.float64), y, loss, ridge, begun.place, memory, FLAT)
+
+
+def _search(data: _Data, y: Array, loss: Loss, ridge: float, v: Array, memory: _Memory, flat: float) -> Descent:
+    """Steps until the gradient is flat, or the objective is at its minimum but for rounding."""
+    penalty = np.append(np.full(len(v) - 1, ridge), 0.0)
+    margin = y * data.seen(v)
+    slope = loss.derivative(margin)
+    most = float(loss.value(np.zeros(1))[0])  # the objective at zero, where the first search began
+    gradient = data.gathered(y * slope) / len(y) + penalty * v
+    for _ in range(STEPS):
+        close = 2.0 * CLOSE * ridge
+        square = float(gradient @ gradient)
+        if np.max(np.abs(gradient)) < flat:
+            return Descent(v, gradient, True)
+        if square < close * most and square < close * float(loss.value(margin).mean() + 0.5 * penalty @ v**2):
+            return Descent(v, gradient, True)
+        move = -memory.turned(gradient)
+        along = y * data.seen(move)
+        length, there, slope = _gone(loss, margin, slope, along, float(penalty @ (v * move)), float(penalty @ move**2))
+        if length == 0.0:
+            break
+        step, before = length * move, gradient
+        v, margin = v + step, there
+        gradient = data.gathered(y * slope) / len(y) + penalty * v
+        memory.add(step, gradient - before)
+    return Descent(v, gradient, False)
+
+
+def _gone(
+    loss: Loss, margin: Array, slope: Array, along: Array, pull: float, bend: float
+) -> tuple[float, Array, Array]:
+    """How far to go, the margins there and the slopes of the loss.
+
+    Newton's method on the slope of the objective along the line, kept between the ends known so far.
+    """
+    n, low, high, t = len(margin), 0.0, np.inf, 1.0
+    start = float(slope @ along) / n + pull
+    if not start < 0.0:
+        return 0.0, margin, slope
+    for turn in range(ALONG):
+        there = margin + t * along
+        slope = loss.derivative(there)
+        fall = float(slope @ along) / n + pull + t * bend
+        if abs(fall) <= SLOW * abs(start) or turn == ALONG - 1:
+            break
+        low, high = (t, high) if fall < 0.0 else (low, t)
+        curve = float(loss.curvature(there) @ along**2) / n + bend
+        new = t - fall / curve if curve > 0.0 else np.inf
+        t = new if low < new < high else (0.5 * (low + high) if high < np.inf else 2.0 * t)
+    return t, there, slope

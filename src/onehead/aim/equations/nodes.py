@@ -74,12 +74,14 @@ def pair_rule(block: Pairs, level: int, twin: bool) -> LogitRule:
 
 
 def _all_logits(variances: Array, size: int, twin: bool) -> LogitRule:
-    """Nodes for logits of these variances, in units of their deviations, across the constant."""
+    """Nodes for logits of these variances, in units of their deviations, across the constant; each is followed by its mirror image."""
     n = len(variances)
     drawn = sobol if n <= 4 * LONG_ROW else normals  # so many coordinates at once no rule fills better than chance
     rule = drawn(2 * (n - 1), log2_points=size, seed=1 if twin else 0, parts=PARTS)
     constant = 1.0 / np.sqrt(variances)
-    label, free = (_across(constant, nodes) for nodes in (rule.nodes[:, : n - 1], rule.nodes[:, n - 1 :]))
+    half = rule.nodes.reshape(PARTS, 2, -1, rule.nodes.shape[1])[:, 0].reshape(-1, rule.nodes.shape[1])
+    turned = (_across(constant, nodes) for nodes in (half[:, : n - 1], half[:, n - 1 :]))
+    label, free = (np.stack([one, -one], axis=1).reshape(-1, n) for one in turned)
     return LogitRule(label, free, rule.weights)
 
 

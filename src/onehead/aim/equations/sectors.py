@@ -72,6 +72,8 @@ def _root(block: Block, covariance: Array) -> Array:
 class SectorOutput(OutputChannel):
     """The output channel of two sectors: states are (q_s, q_a, m_s, m_a, Sigma_s, Sigma_a) (U5.2)."""
 
+    controlled = False
+
     def even(self, q: float, m: float) -> tuple[float, ...]:
         """The same in both sectors."""
         return q, q, m, m

@@ -12,7 +12,8 @@ pivots as K^-1, one for each row.
 import numpy as np
 from numba import float64, int64, types
 
-from onehead.aim.equations.rows import AVERAGES, CONTROLS, add_moments, row_loss
+from onehead.aim.equations.controls import AVERAGES, CONTROLS, add_moments, quartics, row_controls
+from onehead.aim.equations.rows import row_loss
 from onehead.aim.losses import CROSS_ENTROPY, softmax
 from onehead.numerics.compiled import njit
 from onehead.numerics.prox import ARMIJO, FLAT, LAST_STEP, LONGEST, MAX_NEWTON, ROUNDING, SLACK
@@ -273,14 +274,14 @@ def _answers(kind, p, w, y, D, M, inverse, c, b, e):  # type: ignore[no-untyped-
 @njit(
     types.void(
         int64, int64, _matrix, _matrix, _vector, _matrix,
-        float64, float64, float64, float64, int64, int64, int64, int64, int64, int64, int64, _matrix,
+        float64, float64, float64, float64, int64, int64, int64, int64, int64, int64, int64, int64, _matrix,
     ),
     cache=True,
     nogil=True,
     error_model="numpy",
 )  # fmt: skip
 def shared_sums(  # type: ignore[no-untyped-def]
-    kind, tokens, label_nodes, free_nodes, weights, kept, Q, q, m, sigma, search, detail, recall, stein, length, first, last, out,
+    kind, tokens, label_nodes, free_nodes, weights, kept, Q, q, m, sigma, search, detail, recall, stein, rich, length, first, last, out,
 ):  # fmt: skip
     """`row_sums` for all rows of a tied head; nodes are independent normals for the logits ab, a <= b, row by row.
 
@@ -298,10 +299,13 @@ def shared_sums(  # type: ignore[no-untyped-def]
     R, M, G2, G3 = np.empty((size, size)), np.empty((size, size)), np.empty((size, size)), np.empty((size, size))
     c, spare_c = np.empty(size), np.empty(size)
     values, control = np.empty(AVERAGES), np.empty(CONTROLS)
+    mean_of, mean = np.empty(AVERAGES), np.empty(CONTROLS)  # of a node and its mirror image
+    variances, precision = np.ones(shape), 0.5 * T * T
     slope, spare = m / Q, np.sqrt(max(q - m * m / Q, 0.0))
     for a in range(T):
         for b in range(T):
-            held[a, b] = 1.0 / (sigma * (2.0 if a == b else 1.0))
+            variances[a, b] = 2.0 if a == b else 1.0
+            held[a, b] = 1.0 / (sigma * variances[a, b])
     for part in range(first, last):
         sums = out[part]
         sums[:] = 0.0
@@ -370,24 +374,21 @@ def shared_sums(  # type: ignore[no-untyped-def]
             control[:] = 0.0
             for a in range(T):
                 softmax(v[a], e)
-                top, far, total, whole = target[a, 0], v[a, 0], 0.0, 0.0
-                for b in range(T):
-                    top, far = max(top, target[a, b]), max(far, v[a, b])
-                    control[2] += e[b] * e[b]
-                    control[3] += y[a, b] * y[a, b]
-                    control[4] += e[b] * y[a, b]
-                    control[5] += e[b] * target[a, b]
-                    control[6] += e[b] * v[a, b]
-                    control[7] += y[a, b] * target[a, b]
-                    control[8] += y[a, b] * v[a, b]
-                for b in range(T):
-                    total += np.exp(target[a, b] - top)
-                    whole += np.exp(v[a, b] - far)
-                control[9] += far + np.log(whole)
-                control[10] += top + np.log(total)
-            control[CONTROLS - 1] = 1.0
+                row_controls(target[a], v[a], y[a], e, variances[a], precision, Q, q, m, rich, control)
+            if rich == 1:
+                place = 0
+                for a in range(T):
+                    for b in range(a, T):
+                        quartics(target[a, b] / np.sqrt(Q * variances[a, b]), free_nodes[node, place], control)
+                        place += 1
+            control[15] = 1.0
             if stein == 1:
                 control[0] = by_own + q * trace - m * cross
                 control[1] = by_label + m * trace - Q * cross
-            add_moments(sums, values, control, weights[node], 1.0)
+            if node % 2 == 0:
+                mean_of[:], mean[:] = 0.5 * values, 0.5 * control
+            else:
+                mean_of += 0.5 * values
+                mean += 0.5 * control
+                add_moments(sums, mean_of, mean, 2.0 * weights[node])
             sums[AVERAGES] = max(sums[AVERAGES], steepest)

@@ -85,7 +85,8 @@ def _held(problem: StateEvolution, found: Numbers, accuracy: float) -> AimCertif
 
 def _solved(problem: StateEvolution, solution: Solution) -> Numbers:
     """Numbers and certificate of a converged solution."""
-    overlaps, hats, alpha, output = solution.overlaps, solution.hats, solution.alpha, problem.output
+    overlaps, hats, alpha = solution.overlaps, solution.hats, solution.alpha
+    output = replace(problem.output, steady=solution.steady)
     state, sigma = overlaps.state, overlaps.sigma
     there = ProxMemory(follow=True, points=solution.memory.points)  # every prox is at its minimum already
     full = solution.memory.averages
@@ -97,7 +98,7 @@ def _solved(problem: StateEvolution, solution: Solution) -> Numbers:
     # Tr S grad(penalty) at a fixed point: the penalty times its degree in S
     other = alpha * full.envelope(sigma) + overlaps.balance(hats) / output.geometry.unit
     other -= (problem.input.degree - 1) * penalty
-    switch = output.switch_mass(*state, level=solution.level)
+    switch = 0.0 if solution.steady else output.switch_mass(*state, level=solution.level)
     stein, from_trace = (output.hats_of(full, *state, derivative=derivative).sigma for derivative in (False, True))
     spectral = problem.channel_at(overlaps).replicon(overlaps, hats)
     replicon = None

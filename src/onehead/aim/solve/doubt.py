@@ -66,13 +66,15 @@ class Alternative(NamedTuple):
 class Doubt:
     """Other solutions: by independent ``parts`` of the nodes, whose spread counts, and ``others``, which count in full each.
 
-    ``jumps``: Stein forms differ from derivatives by more than chance, so that the prox jumps between minima.
+    ``jumps``: Stein forms differ from derivatives by more than chance, so that the prox jumps between minima. ``several``: it was taken
+    to have one minimum, and has more.
     """
 
     found: Alternative
     parts: tuple[Alternative, ...]
     others: tuple[Alternative, ...]
     jumps: bool
+    several: bool = False
 
     def beside(self, other: Alternative) -> "Doubt":
         """The same with one more that counts in full."""
@@ -146,13 +148,16 @@ class _Looking:
             others.append(self._by(attempt.memory.averages.stretched(off)))
         kept = attempt.memory if attempt.memory.follow or output.loss.hard else None
         pieces = attempt.memory.parts or output.parts(*at, level=level, memory=kept)
-        parts, jumps = [self._by(piece) for piece in pieces], False
+        parts, jumps, several = [self._by(piece) for piece in pieces], False, False
         if not (output.jumps or output.convex_at(*attempt.overlaps.sigmas) or output.narrow_angle(*pair)):
             gaps = np.array([self._between(piece, part) for piece, part in zip(pieces, parts, strict=True)])
             gap, error = gaps.mean(axis=0), gaps.std(axis=0, ddof=1) / np.sqrt(len(gaps))
             jumps = bool(np.any(np.abs(gap) > SURE * error))
-            others.append(self._moved(np.pad(gap, (0, len(at) - len(gap))), attempt.hats, found.envelope))
-        return Doubt(found, tuple(parts), tuple(others), jumps)
+            if not output.steady:  # without jumps the two forms are the same, and their difference is chance
+                others.append(self._moved(np.pad(gap, (0, len(at) - len(gap))), attempt.hats, found.envelope))
+            else:
+                several = not output.has_one_minimum(*at, level=level, points=attempt.memory.points)
+        return Doubt(found, tuple(parts), tuple(others), jumps, several)
 
     def _between(self, averages: Any, part: Alternative) -> Vector:
         """How far the solution by the Stein forms of a part is from that by its derivatives."""

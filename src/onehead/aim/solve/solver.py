@@ -44,6 +44,7 @@ class Solution:
     doubt: Doubt
     jacobian: Vector
     memory: ProxMemory
+    steady: bool
 
     @property
     def state(self) -> Vector:
@@ -55,11 +56,24 @@ def solve(
     problem: StateEvolution, alpha: float, start: Vector | None = None, fine_enough: float = FINE_ENOUGH
 ) -> Solution:
     """Solve at one sample ratio, from a neighbouring state if one is given, on rules that get finer until one is fine enough."""
-    solution = _refined(problem, alpha, *_coarse(problem, alpha, start), fine_enough)
+    coarse = _coarse(problem, alpha, start)
+    solution = _refined(_steadied(problem, coarse[0]), alpha, *coarse, fine_enough)
+    if solution.doubt.several:  # what was taken for granted is not so
+        solution = _refined(problem, alpha, solution.state, (), solution.evaluations, fine_enough)
     if solution.doubt.jumps:  # derivatives do not see them: begin again with the forms that do
         jumping = replace(problem, output=replace(problem.output, jumps=True))
         return _refined(jumping, alpha, solution.state, (), solution.evaluations, fine_enough)
     return solution
+
+
+def _steadied(problem: StateEvolution, state: Vector) -> StateEvolution:
+    """The same, with the controls of proximal points that do not jump, where none of a coarse rule has more than one minimum (L6)."""
+    output, at = problem.output, problem.state_of(state)
+    if not (output.controlled and output.geometry.sampled) or output.branch == "global" or output.convex_at(at[-1]):
+        return problem
+    if not output.has_one_minimum(*at, level=0):
+        return problem
+    return replace(problem, output=replace(output, steady=True))
 
 
 def _refined(
@@ -99,6 +113,7 @@ def _refined(
             doubt=doubt,
             jacobian=slopes.turn,
             memory=attempt.memory,
+            steady=problem.output.steady,
         )
         state, secants = solution.state, attempt.secants
         if attempt.memory.follow and level == LAST_KEPT_LEVEL:

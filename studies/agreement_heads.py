@@ -129,7 +129,12 @@ def collect(store: Path) -> dict[tuple[str, int, int], dict[str, Any]]:
         for number, dim, k in jobs():
             place = (str(SETTINGS[number]), dim, k)
             if place not in rows:
-                rows[place] = {"setting": place[0], "dim": dim, "seed": k, **measure(SETTINGS[number], dim, 1000 * number + k)}
+                rows[place] = {
+                    "setting": place[0],
+                    "dim": dim,
+                    "seed": k,
+                    **measure(SETTINGS[number], dim, 1000 * number + k),
+                }
                 append(store, rows[place])
                 print(f"{place[0]}, d = {dim}, run {k}: {rows[place]['seconds']:.0f} s", file=sys.stderr, flush=True)
     except KeyboardInterrupt:

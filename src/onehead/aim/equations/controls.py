@@ -33,9 +33,9 @@ ALONG = (1, 2)  # the averages that Stein forms are made of, which must not be t
 # column that hard labels are tilted towards; and one, whose mean is the weight
 FEW = 16
 QUARTICS = 5  # of label and learner in units of their deviations, summed over logits
-FIELDS = 17  # Stein combinations of a fresh sample, one along the label and one along the learner each
+FIELDS = 27  # Stein combinations of a fresh sample, one along the label and one along the learner each
 CONTROLS = FEW + QUARTICS + 2 * FIELDS
-ENOUGH = 16  # pairs of points for each control, below which only the first few are used
+ENOUGH = 13  # pairs of points for each control, below which only the first few are used
 
 RIDGE = 1e-9  # of the correlations of the controls
 WIDEST = 25.0  # variance of logits up to which averages over a softmax of them are quick
@@ -154,8 +154,9 @@ def row_controls(t, h, y, p, variances, precision, Q, q, m, rich, control):  # t
     for b in range(n):
         total += np.exp(t[b] - top)
         whole += np.exp(h[b] - far)
-    control[9] += far + np.log(whole)
-    control[10] += top + np.log(total)
+    log_own, log_label = far + np.log(whole), top + np.log(total)
+    control[9] += log_own
+    control[10] += log_label
     if rich == 0:
         return
     for b in range(n):
@@ -181,3 +182,11 @@ def row_controls(t, h, y, p, variances, precision, Q, q, m, rich, control):  # t
         _pair(k + 28, Y * Y * P, 2.0 * Y * P * dy, Y * Y * dp, T, H, Q, q, m, control)
         _pair(k + 30, Y * P * P, P * P * dy, 2.0 * Y * P * dp, T, H, Q, q, m, control)
         _pair(k + 32, P * P * P, 0.0, 3.0 * P * P * dp, T, H, Q, q, m, control)
+        left = 1.0 / precision  # a constant in the logits is one in their log Z, and logits have none
+        for by_log, log, Y1, P1 in ((0, log_label, v * Y - left, 0.0), (10, log_own, 0.0, v * P - left)):
+            j = k + 34 + by_log
+            _pair(j, Y * log, dy * log + Y * Y1, Y * P1, T, H, Q, q, m, control)
+            _pair(j + 2, P * log, P * Y1, dp * log + P * P1, T, H, Q, q, m, control)
+            _pair(j + 4, Y * Y * log, Y * (2.0 * dy * log + Y * Y1), Y * Y * P1, T, H, Q, q, m, control)
+            _pair(j + 6, P * P * log, P * P * Y1, P * (2.0 * dp * log + P * P1), T, H, Q, q, m, control)
+            _pair(j + 8, Y * P * log, P * (dy * log + Y * Y1), Y * (dp * log + P * P1), T, H, Q, q, m, control)

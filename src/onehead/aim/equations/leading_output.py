@@ -115,6 +115,11 @@ class LeadingOutput(OutputChannel):
     directions: Directions
 
     @property
+    def finer(self) -> tuple[int, ...]:
+        """None: the usual rule is as fine as it gets."""
+        return ()
+
+    @property
     def rest(self) -> float:
         """Q_b, variance of the noisy label coordinates without the leading directions."""
         return self._rest(None)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from onehead.aim.equations.geometry import LONG_ROW, PARTS, Block, Pairs, Row
 from onehead.numerics.gaussian import GaussianRule, lattice, normals, sobol
 
-__all__ = ["LogitRule", "column_rule", "logit_rule", "normal_rule", "pair_rule", "row_rule"]
+__all__ = ["LogitRule", "column_rule", "forget_rules", "logit_rule", "normal_rule", "pair_rule", "row_rule"]
 
 Array = NDArray[np.float64]
 
@@ -46,7 +46,8 @@ def logit_rule(block: Block, level: int, twin: bool) -> LogitRule:
 def normal_rule(block: Block, level: int, twin: bool) -> GaussianRule:
     """The same nodes before they are mapped to coordinates: independent normals, label first."""
     if block.on_lattice:
-        return _lattice(2 * block.dim, *LATTICES[block.dim][level], twin, block.folded)
+        known = LATTICES[block.dim]
+        return _lattice(2 * block.dim, *known[min(level, len(known) - 1)], twin, block.folded)
     # log2 of the points before mirroring: fewer where one proximal step costs more
     finest = next((size for dim, size in ((5, 13), (14, 12), (27, 11)) if block.dim <= dim), 10)
     size = finest - 4 if level == 0 else finest - 3 + level  # the coarsest only has to find the way
@@ -71,6 +72,12 @@ def pair_rule(block: Pairs, level: int, twin: bool) -> LogitRule:
     """The same for all logits of a tied head (L7)."""
     finest = max(13 - len(block.select).bit_length() + 2, SHORTEST_RULE)
     return _all_logits(block.variances, finest - 3 if level == 0 else finest - 3 + level, twin)
+
+
+def forget_rules() -> None:
+    """Give back the memory of all sampled points, which fine rules have many of."""
+    for known in (logit_rule, column_rule, pair_rule, sobol, normals):
+        known.cache_clear()
 
 
 def _all_logits(variances: Array, size: int, twin: bool) -> LogitRule:

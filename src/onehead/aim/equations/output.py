@@ -32,6 +32,7 @@ __all__ = ["OutputChannel"]
 Array = NDArray[np.float64]
 
 SMALL_ANGLE = 0.02  # Stein forms divide by Q q - m^2; below this share of Q q they lose digits, derivatives do not
+MOST_NUMBERS = 2**23  # in an array of the finest rule
 FEW_TOKENS = 4  # up to which a proximal step is cheap enough to look for jumps on twice the points
 APART = 1e-3  # of logits of proximal points that are not the same
 GRADIENT_TOLERANCE = 1e-6  # largest gradient of a prox objective; Newton leaves about 1e-10
@@ -54,6 +55,16 @@ class OutputChannel:
     branch: str = "label"
     jumps: bool = False
     steady: bool = False
+
+    @property
+    def finer(self) -> tuple[int, ...]:
+        """Rules finer than the usual ones, for whoever asks for more digits: sampled points, as many as memory holds."""
+        (*_, last) = self.geometry.levels
+        numbers = sum(
+            self._rule(block, last, False).label.size for block in self.geometry.blocks if not block.on_lattice
+        )
+        more = int(np.log2(MOST_NUMBERS / numbers)) if self.geometry.sampled else 0
+        return tuple(range(last + 1, last + 1 + max(more, 0)))
 
     def even(self, q: float, m: float) -> tuple[float, ...]:
         """The overlaps of a map that is alike in all its sectors, of which it has one."""

@@ -12,7 +12,7 @@ sampled points are corrected by control variates (`onehead.aim.equations.control
 import numpy as np
 from numba import float64, int64, types
 
-from onehead.aim.equations.controls import AVERAGES, CONTROLS, add_moments, quartics, row_controls
+from onehead.aim.equations.controls import AVERAGES, CONTROLS, FEW, add_moments, quartics, row_controls
 from onehead.aim.losses import CROSS_ENTROPY, SQUARED, softmax
 from onehead.numerics.compiled import njit
 from onehead.numerics.prox import ARMIJO, FLAT, LAST_STEP, LONGEST, MAX_NEWTON, ROUNDING, SLACK
@@ -182,6 +182,8 @@ def row_sums(  # type: ignore[no-untyped-def]
     for i in range(n):
         held[i] = 1.0 / (sigma * variances[i])
         precision += 1.0 / variances[i]
+    label_power, own_power, both = Q * variances, q * variances, m * variances
+    left = np.array([Q, q, m]) / precision
     for part in range(first, last):
         sums = out[part]
         sums[:] = 0.0
@@ -267,16 +269,16 @@ def row_sums(  # type: ignore[no-untyped-def]
             value_of[4], value_of[5], value_of[6], value_of[7] = squares, cross, value - 0.5 * distance / sigma, lower
             softmax(v, trial)
             control[:] = 0.0
-            row_controls(target, v, label, trial, variances, precision, Q, q, m, rich, control)
+            row_controls(target, v, label, trial, label_power, own_power, both, left, rich, control)
             if rich == 1:
                 for i in range(n):
                     quartics(target[i] / np.sqrt(Q * variances[i]), free_nodes[node, i], control)
-            control[15] = 1.0
+            control[FEW - 1] = 1.0
             if stein == 1:
                 control[0] = by_own + q * trace - m * cross
                 control[1] = by_label + m * trace - Q * cross
             if hard == 1:
-                control[11], control[12], control[13], control[14] = label[0], trial[0], target[0], v[0]
+                control[FEW - 5], control[FEW - 4], control[FEW - 3], control[FEW - 2] = label[0], trial[0], target[0], v[0]
             sums[AVERAGES] = max(sums[AVERAGES], steepest)
             if node % 2 == 0:
                 values[:], controls[:] = 0.0, 0.0

@@ -12,7 +12,7 @@ pivots as K^-1, one for each row.
 import numpy as np
 from numba import float64, int64, types
 
-from onehead.aim.equations.controls import AVERAGES, CONTROLS, add_moments, quartics, row_controls
+from onehead.aim.equations.controls import AVERAGES, CONTROLS, FEW, add_moments, quartics, row_controls
 from onehead.aim.equations.rows import row_loss
 from onehead.aim.losses import CROSS_ENTROPY, softmax
 from onehead.numerics.compiled import njit
@@ -300,7 +300,7 @@ def shared_sums(  # type: ignore[no-untyped-def]
     c, spare_c = np.empty(size), np.empty(size)
     values, control = np.empty(AVERAGES), np.empty(CONTROLS)
     mean_of, mean = np.empty(AVERAGES), np.empty(CONTROLS)  # of a node and its mirror image
-    variances, precision = np.ones(shape), 0.5 * T * T
+    variances, left = np.ones(shape), np.array([Q, q, m]) / (0.5 * T * T)
     slope, spare = m / Q, np.sqrt(max(q - m * m / Q, 0.0))
     for a in range(T):
         for b in range(T):
@@ -374,14 +374,16 @@ def shared_sums(  # type: ignore[no-untyped-def]
             control[:] = 0.0
             for a in range(T):
                 softmax(v[a], e)
-                row_controls(target[a], v[a], y[a], e, variances[a], precision, Q, q, m, rich, control)
+                row_controls(
+                    target[a], v[a], y[a], e, Q * variances[a], q * variances[a], m * variances[a], left, rich, control
+                )
             if rich == 1:
                 place = 0
                 for a in range(T):
                     for b in range(a, T):
                         quartics(target[a, b] / np.sqrt(Q * variances[a, b]), free_nodes[node, place], control)
                         place += 1
-            control[15] = 1.0
+            control[FEW - 1] = 1.0
             if stein == 1:
                 control[0] = by_own + q * trace - m * cross
                 control[1] = by_label + m * trace - Q * cross

@@ -18,12 +18,15 @@ from onehead.numerics.softmax import SoftmaxRow
 __all__ = [
     "AVERAGES",
     "CONTROLS",
+    "FEW",
     "MOMENTS",
+    "NORMAL",
     "add_moments",
     "control_means",
     "corrected",
     "has_many",
     "moments",
+    "of_rows",
     "quartic_means",
     "quartics",
     "row_controls",
@@ -39,6 +42,8 @@ QUARTICS = 5  # of label and learner in units of their deviations, summed over l
 FIELDS = 27  # Stein combinations of a fresh sample, one along the label and one along the learner each
 CONTROLS = FEW + QUARTICS + 2 * FIELDS
 ENOUGH = 13  # pairs of points for each control, below which only the first few are used
+
+NORMAL = np.array([3.0, 0.0, 1.0, 0.0, 3.0])  # means of the quartics of one logit
 
 RIDGE = 1e-9  # of the correlations of the controls
 WIDEST = 25.0  # variance of logits up to which averages over a softmax of them are quick
@@ -99,8 +104,14 @@ def control_means(row: SoftmaxRow) -> Array:
 def quartic_means(variances: Array) -> Array:
     """Means of the quartics of logits of these variances, of which the constant has been taken away."""
     share = 1.0 / variances
-    left = float(np.sum((1.0 - share / share.sum()) ** 2))
-    return left * np.array([3.0, 0.0, 1.0, 0.0, 3.0])
+    return float(np.sum((1.0 - share / share.sum()) ** 2)) * NORMAL
+
+
+def of_rows(one: Array, rows: int, fourth: Array) -> Array:
+    """Means of the controls of several rows together, from those of one and the quartics of all."""
+    means = rows * one
+    means[FEW - 1 : FEW + QUARTICS] = 1.0, *fourth
+    return means
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

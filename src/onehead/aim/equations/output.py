@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.equations.averages import Averages, ProxMemory, of_parts, sliced
-from onehead.aim.equations.controls import FEW, MOMENTS, QUARTICS, control_means, corrected, has_many, quartic_means
+from onehead.aim.equations.controls import MOMENTS, control_means, corrected, has_many, of_rows, quartic_means
 from onehead.aim.equations.drawn import hard_sums
 from onehead.aim.equations.geometry import PARTS, Block, Geometry, Pairs, Row
 from onehead.aim.equations.kernels import line_sums, loss_sums, origin_sums, pair_sums, prox_sums
@@ -35,6 +35,7 @@ SMALL_ANGLE = 0.02  # Stein forms divide by Q q - m^2; below this share of Q q t
 MOST_NUMBERS = 2**23  # in an array of the finest rule
 FEW_TOKENS = 4  # up to which a proximal step is cheap enough to look for jumps on twice the points
 APART = 1e-3  # of logits of proximal points that are not the same
+NEVER = 1e-6  # share of samples with another minimum that matters to nobody: less than one of any sampled points
 GRADIENT_TOLERANCE = 1e-6  # largest gradient of a prox objective; Newton leaves about 1e-10
 
 
@@ -47,7 +48,6 @@ class OutputChannel:
     """
 
     rough: ClassVar[bool] = False  # whether a coarse rule is enough for derivatives of the loss on fresh samples
-    controlled: ClassVar[bool] = True  # whether sampled rows are corrected by controls
 
     loss: Loss
     geometry: Geometry
@@ -130,7 +130,7 @@ class OutputChannel:
 
     def _sums(
         self,
-        state: tuple[float, float, float],
+        state: tuple[float, ...],
         level: int,
         twin: bool,
         detail: int,
@@ -232,10 +232,8 @@ class OutputChannel:
         how = (Q, q, m, sigma, mode, detail, recall, stein, rich)
         sums = sliced(shared_sums, MOMENTS, block.slice, (self.loss.lean, tokens), (*rule, points), how)
         (row,) = self.geometry.rows
-        means = tokens * control_means(self._fresh_row(row, q, m))
-        means[FEW - 1] = 1.0
-        means[FEW : FEW + QUARTICS] = quartic_means(block.variances)
-        return corrected(sums, means)
+        one = control_means(self._fresh_row(row, q, m))
+        return corrected(sums, of_rows(one, tokens, quartic_means(block.variances)))
 
     def _prox_sums(
         self,
@@ -301,21 +299,31 @@ class OutputChannel:
 
     def has_one_minimum(self, *state: float, level: int, points: tuple[Array, ...] | None = None) -> bool:
         """Whether every prox that starts at the learner's logits ends where it does from the label, where ``points`` may tell (2.7)."""
-        q, m, sigma = state
         if points is None:
             from_label = ProxMemory(follow=False)
-            self._sums((q, m, sigma), level, False, 0, False, from_label)
+            self._sums(state, level, False, 0, False, from_label)
             points = from_label.points
         assert points is not None
-        slope, spare, starts = m / self.label_power, np.sqrt(max(q - m * m / self.label_power, 0.0)), []
-        for block in self.geometry.blocks:
-            rule = self._rule(block, level, False)
-            known = block.sampled if self._lean(block) else block
-            root = np.sqrt(known.variances) if self._lean(block) or self._paired(block) else 1.0
-            starts.append(root * (slope * np.sqrt(self.label_power) * rule.label + spare * rule.free))
-        from_own = ProxMemory(follow=True, points=tuple(starts))
-        self._sums((q, m, sigma), level, False, 0, False, from_own)
-        return all(float(np.max(np.abs(one - other))) < APART for one, other in zip(points, starts, strict=True))
+        from_own = ProxMemory(follow=True, points=tuple(self._own_logits(block, state, level) for block in self.geometry.blocks))
+        self._sums(state, level, False, 0, False, from_own)
+        assert from_own.points is not None
+        return all(
+            float(self._rule(block, level, False).weights @ (np.max(np.abs(a - b), axis=1) > APART)) < NEVER
+            for block, a, b in zip(self.geometry.blocks, points, from_own.points, strict=True)
+        )
+
+    def _own_logits(self, block: Block, state: tuple[float, ...], level: int) -> Array:
+        """Logits of the learner on a fresh sample at the nodes of a block."""
+        q, m, _ = state
+        Q, rule = self.label_power, self._rule(block, level, False)
+        known = block.sampled if self._lean(block) else block
+        root = np.sqrt(known.variances) if self._lean(block) or self._paired(block) else 1.0
+        return np.asarray(root * (m / np.sqrt(Q) * rule.label + np.sqrt(max(q - m * m / Q, 0.0)) * rule.free))
+
+    @property
+    def controlled(self) -> bool:
+        """Whether averages are corrected by controls."""
+        return any(self._lean(block) or self._paired(block) for block in self.geometry.blocks)
 
     def switch_mass(self, q: float, m: float, sigma: float, *, level: int) -> float:
         """Share of samples with a lower minimum than the one near the label, on enough points to see the share that matters (2.7).

@@ -18,7 +18,7 @@ from onehead.aim.losses import CROSS_ENTROPY, softmax
 from onehead.numerics.compiled import njit
 from onehead.numerics.prox import ARMIJO, FLAT, LAST_STEP, LONGEST, MAX_NEWTON, ROUNDING, SLACK
 
-__all__ = ["shared_sums"]
+__all__ = ["MOST_STARTS", "TIGHTEST", "decompose", "inverse_of", "shared_sums", "solve_factored"]
 
 _vector = types.Array(float64, 1, "C")
 _matrix = types.Array(float64, 2, "C")
@@ -55,8 +55,7 @@ def _gather(p, w, by, R):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True, error_model="numpy")
 def _factor(kind, more, held, p, w, s, t, D, R):  # type: ignore[no-untyped-def]
     """Fill D, and R with the factors L and pivots of K^-1 + U' D^-1 U; return whether the Hessian, held ``more``, is positive definite."""
-    T, size = p.shape[0], R.shape[0]
-    low = np.inf
+    T, low = p.shape[0], np.inf
     for a in range(T):
         for b in range(a, T):
             one = p[a, b] if kind == CROSS_ENTROPY else 2.0 * (w[a, b] - s[a] * p[a, b])
@@ -67,6 +66,13 @@ def _factor(kind, more, held, p, w, s, t, D, R):  # type: ignore[no-untyped-def]
     if not low > 0.0:
         return False
     _gather(p, w, 1.0 / D, R)
+    return decompose(kind, s, t, R)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def decompose(kind, s, t, R):  # type: ignore[no-untyped-def]
+    """Add K^-1 to U' D^-1 U, and put L and pivots in its place; return whether it has as many negative pivots as a minimum."""
+    T, size = s.shape[0], R.shape[0]
     for a in range(T):
         if kind == CROSS_ENTROPY:
             R[a, a] -= 1.0
@@ -92,7 +98,7 @@ def _factor(kind, more, held, p, w, s, t, D, R):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _solve_factored(R, x):  # type: ignore[no-untyped-def]
+def solve_factored(R, x):  # type: ignore[no-untyped-def]
     """Replace x by the solution of L D L' y = x."""
     size = R.shape[0]
     for i in range(size):
@@ -116,7 +122,7 @@ def _step(p, w, D, R, gradient, c, move):  # type: ignore[no-untyped-def]
             c[a] += p[a, b] * x
             if both:
                 c[T + a] += w[a, b] * x
-    _solve_factored(R, c)
+    solve_factored(R, c)
     for a in range(T):
         for b in range(a, T):
             along = p[a, b] * c[a] + (p[b, a] * c[b] if a != b else 0.0)
@@ -220,13 +226,13 @@ def _pairing(f, e, row, p, w, D, M, c, b):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _inverse(R, M):  # type: ignore[no-untyped-def]
+def inverse_of(R, M):  # type: ignore[no-untyped-def]
     """M = (L D L')^-1."""
     size = R.shape[0]
     for i in range(size):
         M[i, :] = 0.0
         M[i, i] = 1.0
-        _solve_factored(R, M[i])
+        solve_factored(R, M[i])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -354,7 +360,7 @@ def shared_sums(  # type: ignore[no-untyped-def]
                     place += 1
             trace, squares, cross = 0.0, 0.0, 0.0
             if detail > 0:
-                _inverse(R, M)
+                inverse_of(R, M)
                 _diagonal(p, w, D, M, inverse)
                 for a in range(T):
                     for b in range(a, T):

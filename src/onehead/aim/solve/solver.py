@@ -76,7 +76,7 @@ def solve(
 def _steadied(problem: StateEvolution, state: Vector) -> StateEvolution:
     """The same, with the controls of proximal points that do not jump, where none of a coarse rule has more than one minimum (L6)."""
     output, at = problem.output, problem.state_of(state)
-    if not (output.controlled and output.geometry.sampled) or output.branch == "global" or output.convex_at(at[-1]):
+    if not output.controlled or output.branch == "global" or output.convex_at(*at[2 * output.geometry.sectors :]):
         return problem
     if not output.has_one_minimum(*at, level=0):
         return problem

@@ -93,13 +93,12 @@ SETTINGS = (
 )
 
 
-def measure(number: int, dim: int, k: int) -> dict[str, Any]:
+def measure(setting: Setting, dim: int, seed: int) -> dict[str, Any]:
     """One run beside the prediction for its own target."""
-    setting = SETTINGS[number]
     asked = setting.task
     if isinstance(asked.target, PowerLaw):
         asked = asked.changed(target=asked.target.changed(dim=dim))
-    result = train(asked, setting.learner, dim=dim, alpha=setting.alpha, seed=1000 * number + k, method=METHOD)
+    result = train(asked, setting.learner, dim=dim, alpha=setting.alpha, seed=seed, method=METHOD)
     run, (task, learner, alpha) = result.runs[0], result.trained
     target = np.linalg.eigvalsh(run.target) if task.tied else np.linalg.svd(run.target, compute_uv=False)
     if task.tied:  # a target of factors has no negative eigenvalue but by rounding
@@ -130,7 +129,12 @@ def collect(store: Path) -> dict[tuple[str, int, int], dict[str, Any]]:
         for number, dim, k in jobs():
             place = (str(SETTINGS[number]), dim, k)
             if place not in rows:
-                rows[place] = {"setting": place[0], "dim": dim, "seed": k, **measure(number, dim, k)}
+                rows[place] = {
+                    "setting": place[0],
+                    "dim": dim,
+                    "seed": k,
+                    **measure(SETTINGS[number], dim, 1000 * number + k),
+                }
                 append(store, rows[place])
                 print(f"{place[0]}, d = {dim}, run {k}: {rows[place]['seconds']:.0f} s", file=sys.stderr, flush=True)
     except KeyboardInterrupt:

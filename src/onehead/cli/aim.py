@@ -35,7 +35,7 @@ def command() -> None:
 @accuracy_option
 @answered(picture=False)
 @click.option("--explain", is_flag=True, help="Say in words what the numbers mean.")
-def predict(task: Task, learner: Learner, alpha: float, explain: bool, accuracy: float) -> Answer:
+def predict(task: Task, learner: Learner, alpha: float, explain: bool, accuracy: float | None) -> Answer:
     """Errors, overlaps and rank of a trained head at one sample ratio.
 
     Example: onehead aim predict --alpha 0.5 --weight-decay 0.01
@@ -78,7 +78,9 @@ def _sectors(point: "aim.Prediction") -> str:
 @bayes_option
 @accuracy_option
 @answered()
-def curve(task: Task, learner: Learner, alphas: tuple[float, ...], tuned: bool, bayes: bool, accuracy: float) -> Answer:
+def curve(
+    task: Task, learner: Learner, alphas: tuple[float, ...], tuned: bool, bayes: bool, accuracy: float | None
+) -> Answer:
     """A learning curve.
 
     Example: onehead aim curve --alphas 0.05:2:46 --plot curve.png
@@ -126,7 +128,7 @@ def thresholds(task: Task, learner: Learner) -> Answer:
 @alpha_option
 @accuracy_option
 @answered()
-def spectrum(task: Task, learner: Learner, alpha: float, accuracy: float) -> Answer:
+def spectrum(task: Task, learner: Learner, alpha: float, accuracy: float | None) -> Answer:
     """Law of the eigenvalues of the trained map.
 
     Example: onehead aim spectrum --alpha 4 --plot spectrum.png
@@ -161,7 +163,7 @@ def _levels(levels: tuple[tuple[float, float], ...]) -> str:
 @bayes_option
 @accuracy_option
 @answered()
-def tune(task: Task, learner: Learner, alpha: float, bayes: bool, accuracy: float) -> Answer:
+def tune(task: Task, learner: Learner, alpha: float, bayes: bool, accuracy: float | None) -> Answer:
     """The weight decay with the lowest predicted test error.
 
     Example: onehead aim tune --alpha 0.5 --noise 0.5

@@ -132,14 +132,8 @@ def bayes_option(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def accuracy_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--accuracy``; the command gets a number."""
-
-    @wraps(function)
-    def call(*, accuracy: float | None, **flags: Any) -> Any:
-        return function(accuracy=ACCURACY.default if accuracy is None else accuracy, **flags)
-
-    result: Callable[..., Any] = flag_of(ACCURACY)(call)
-    return result
+    """Add ``--accuracy``; the command gets a number, or None if nobody asked."""
+    return flag_of(ACCURACY)(function)
 
 
 def tuned_option(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -37,7 +37,7 @@ def map_(
     alpha: float | None,
     tuned: bool,
     bayes: bool,
-    accuracy: float,
+    accuracy: float | None,
 ) -> Answer:
     """Any two words over a grid, as a table or a heat map.
 

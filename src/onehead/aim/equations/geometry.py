@@ -18,6 +18,7 @@ from onehead.numerics.softmax import Column, SoftmaxRow
 __all__ = [
     "PARTS",
     "Block",
+    "Exchanged",
     "Geometry",
     "Joint",
     "Pairs",
@@ -185,6 +186,37 @@ class Pairs(Joint):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Exchanged(Block):
+    """All rows of untied self-attention without a mask: a logit ab knows of ba, the one exchanged with it."""
+
+    tokens: int
+    multiplicity: float = 1.0
+    on_lattice: bool = False
+
+    @property
+    def dim(self) -> int:
+        """Coordinates, which many tokens should not write down."""
+        return self.tokens * (self.tokens - 1)
+
+    @property
+    def seen(self) -> int:
+        """Both sectors."""
+        return 2
+
+    @cached_property
+    def select(self) -> NDArray[np.int64]:  # type: ignore[override]  # worked out, not written down
+        """u_ab = h_ab - h_aa, row by row."""
+        found = np.full((self.tokens, self.tokens), -1, dtype=np.int64)
+        found[~np.eye(self.tokens, dtype=bool)] = np.arange(self.dim)
+        return found
+
+    @cached_property
+    def sectors(self) -> tuple[Array, ...]:  # type: ignore[override]
+        """See `_exchanged`."""
+        return _exchanged(self.tokens)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Row(Block):
     """One row of independent logits; its coordinates are differences from the last one."""
 
@@ -304,7 +336,9 @@ class Geometry:
         """Quadrature rules to try after the coarsest, each finer: a lattice has more, large blocks cost more."""
         if not self.sampled:
             return (1, 2, 3)
-        return (3,) if all(isinstance(block, (Row, Pairs)) or block.dim <= 9 for block in self.blocks) else (2,)
+        return (
+            (3,) if all(isinstance(block, (Row, Pairs, Exchanged)) or block.dim <= 9 for block in self.blocks) else (2,)
+        )
 
 
 def geometry_of(attention: str, mask: str, tokens: int) -> Geometry:
@@ -378,24 +412,27 @@ def own_logit(tokens: int, mask: str) -> Geometry:
     With the map's symmetric and antisymmetric part of variance q_s and q_a, logits have Var h_aa = q_s, Var h_ab = (q_s + q_a)/2 and
     Cov(h_ab, h_ba) = (q_s - q_a)/2. Coordinates are u_ab = h_ab - h_aa; without a mask all rows share them, with one none do.
     """
-    seen = [tokens] if mask == "none" else range(2, tokens + 1)
-    rows = tuple(
-        Row(
-            columns=(Alike((0.5, 0.5), n - 1), Alike((1.0, 0.0), 1)),
-            multiplicity=tokens if mask == "none" else 1,
-            on_lattice=tokens == 2 or (mask == "causal" and (n == 2 or tokens == 3)),
+
+    def rows(counts: dict[int, float]) -> tuple[Row, ...]:
+        return tuple(
+            Row(
+                columns=(Alike((0.5, 0.5), n - 1), Alike((1.0, 0.0), 1)),
+                multiplicity=count,
+                on_lattice=tokens == 2 or (mask == "causal" and (n == 2 or tokens == 3)),
+            )
+            for n, count in counts.items()
         )
-        for n in seen
-    )
-    blocks = rows if mask == "causal" else (_joint(tokens),)
-    return Geometry(tokens=tokens, blocks=blocks, rows=rows, unit=1.0, exposure=1.0)
+
+    if mask == "none":
+        alone = Exchanged(tokens=tokens, on_lattice=tokens == 2)
+        return Geometry(tokens=tokens, blocks=(alone,), rows=rows({tokens: float(tokens)}), unit=1.0, exposure=1.0)
+    seen, fresh = rows(_knots(tokens, KNOTS, 1)), rows(_knots(tokens, FRESH_KNOTS, -1))
+    return Geometry(tokens=tokens, blocks=seen, rows=fresh, unit=1.0, exposure=1.0)
 
 
-def _joint(tokens: int) -> Joint:
-    """All rows of self-attention without a mask, in the T(T-1) coordinates u_ab = h_ab - h_aa."""
+def _exchanged(tokens: int) -> tuple[Array, ...]:
+    """Covariances of the T(T-1) coordinates u_ab = h_ab - h_aa of self-attention without a mask, per unit of variance of each sector."""
     pairs = [(a, b) for a in range(tokens) for b in range(tokens) if a != b]
-    number = {pair: i for i, pair in enumerate(pairs)}
-    select = np.array([[number.get((a, b), -1) for b in range(tokens)] for a in range(tokens)], dtype=np.int64)
 
     def logits(one: tuple[int, int], other: tuple[int, int], sign: float) -> float:
         """Covariance of two logits per unit of variance of a sector."""
@@ -407,8 +444,7 @@ def _joint(tokens: int) -> Joint:
             logits(one, other, sign) - logits(one, others, sign) - logits(own, other, sign) + logits(own, others, sign)
         )
 
-    sectors = tuple(np.array([[coordinates(p, r, sign) for r in pairs] for p in pairs]) for sign in (1.0, -1.0))
-    return Joint(select=select, sectors=sectors, on_lattice=tokens == 2)
+    return tuple(np.array([[coordinates(p, r, sign) for r in pairs] for p in pairs]) for sign in (1.0, -1.0))
 
 
 @lru_cache(maxsize=32)

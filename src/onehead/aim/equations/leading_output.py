@@ -111,8 +111,14 @@ class LeadingOutput(OutputChannel):
     """The output channel with leading directions told apart: states are (q_b, m_b, strengths, Sigma) (P2)."""
 
     rough = True
+    controlled = False  # type: ignore[assignment]
 
     directions: Directions
+
+    @property
+    def finer(self) -> tuple[int, ...]:
+        """None: the usual rule is as fine as it gets."""
+        return ()
 
     @property
     def rest(self) -> float:

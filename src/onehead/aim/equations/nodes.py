@@ -9,10 +9,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.equations.geometry import LONG_ROW, PARTS, Block, Pairs, Row
+from onehead.aim.equations.geometry import LONG_ROW, PARTS, Block, Exchanged, Pairs, Row
 from onehead.numerics.gaussian import GaussianRule, lattice, normals, sobol
 
-__all__ = ["LogitRule", "column_rule", "logit_rule", "normal_rule", "pair_rule", "row_rule"]
+__all__ = [
+    "LogitRule",
+    "column_rule",
+    "forget_rules",
+    "logit_rule",
+    "normal_rule",
+    "pair_rule",
+    "row_rule",
+    "sector_rule",
+]
 
 Array = NDArray[np.float64]
 
@@ -46,7 +55,8 @@ def logit_rule(block: Block, level: int, twin: bool) -> LogitRule:
 def normal_rule(block: Block, level: int, twin: bool) -> GaussianRule:
     """The same nodes before they are mapped to coordinates: independent normals, label first."""
     if block.on_lattice:
-        return _lattice(2 * block.dim, *LATTICES[block.dim][level], twin, block.folded)
+        known = LATTICES[block.dim]
+        return _lattice(2 * block.dim, *known[min(level, len(known) - 1)], twin, block.folded)
     # log2 of the points before mirroring: fewer where one proximal step costs more
     finest = next((size for dim, size in ((5, 13), (14, 12), (27, 11)) if block.dim <= dim), 10)
     size = finest - 4 if level == 0 else finest - 3 + level  # the coarsest only has to find the way
@@ -59,28 +69,68 @@ def column_rule(row: Row, level: int, twin: bool) -> LogitRule:
 
     Control variates make up for fewer points than `logit_rule` has, and long rows average by themselves.
     """
-    n = row.length
-    finest = 13 if row.multiplicity > 1 else 12 if n <= 5 else 11  # rows of different lengths share the work
-    finest = max(finest - max(0, n.bit_length() - LONG_ROW.bit_length()), SHORTEST_RULE)
+    finest = _finest(row)
     size = finest - 3 if level == 0 else finest - 3 + level
     return _all_logits(row.variances, size, twin)
+
+
+@lru_cache(maxsize=64)
+def sector_rule(block: Row | Exchanged, level: int, twin: bool) -> LogitRule:
+    """Independent normals, the constant included, for all logits of a block of two sectors; each is followed by its mirror image."""
+    if isinstance(block, Row):
+        logits, finest = block.length, _finest(block)
+    else:
+        logits, finest = block.tokens**2, _finest_of_tokens(block.tokens)
+    size = finest - 3 if level == 0 else finest - 3 + level
+    return LogitRule(
+        *(_mirrored(half) for half in _halves(logits, size, twin)), np.full(2 ** (size + 1), 0.5 ** (size + 1))
+    )
+
+
+def _finest(row: Row) -> int:
+    """log2 of the points of the usual rule of a row: fewer for long ones, which average by themselves."""
+    n = row.length
+    finest = 13 if row.multiplicity > 1 else 12 if n <= 5 else 11  # rows of different lengths share the work
+    return max(finest - max(0, n.bit_length() - LONG_ROW.bit_length()), SHORTEST_RULE)
+
+
+def _finest_of_tokens(tokens: int) -> int:
+    """The same of all rows of a head without a mask."""
+    return max(13 - tokens.bit_length() + 2, SHORTEST_RULE)
+
+
+def _halves(logits: int, size: int, twin: bool) -> list[Array]:
+    """Normals for label and learner, one of each pair of mirror images."""
+    drawn = sobol if logits <= 4 * LONG_ROW else normals  # so many coordinates at once no rule fills better than chance
+    rule = drawn(2 * logits, log2_points=size, seed=1 if twin else 0, parts=PARTS)
+    half = rule.nodes.reshape(PARTS, 2, -1, 2 * logits)[:, 0].reshape(-1, 2 * logits)
+    return [half[:, :logits], half[:, logits:]]
+
+
+def _mirrored(half: Array) -> Array:
+    """Each followed by its mirror image."""
+    return np.stack([half, -half], axis=1).reshape(-1, half.shape[1])
 
 
 @lru_cache(maxsize=8)
 def pair_rule(block: Pairs, level: int, twin: bool) -> LogitRule:
     """The same for all logits of a tied head (L7)."""
-    finest = max(13 - len(block.select).bit_length() + 2, SHORTEST_RULE)
+    finest = _finest_of_tokens(len(block.select))
     return _all_logits(block.variances, finest - 3 if level == 0 else finest - 3 + level, twin)
 
 
+def forget_rules() -> None:
+    """Give back the memory of all sampled points, which fine rules have many of."""
+    for known in (logit_rule, column_rule, pair_rule, sector_rule, sobol, normals):
+        known.cache_clear()
+
+
 def _all_logits(variances: Array, size: int, twin: bool) -> LogitRule:
-    """Nodes for logits of these variances, in units of their deviations, across the constant."""
+    """Nodes for logits of these variances, in units of their deviations, across the constant; each is followed by its mirror image."""
     n = len(variances)
-    drawn = sobol if n <= 4 * LONG_ROW else normals  # so many coordinates at once no rule fills better than chance
-    rule = drawn(2 * (n - 1), log2_points=size, seed=1 if twin else 0, parts=PARTS)
     constant = 1.0 / np.sqrt(variances)
-    label, free = (_across(constant, nodes) for nodes in (rule.nodes[:, : n - 1], rule.nodes[:, n - 1 :]))
-    return LogitRule(label, free, rule.weights)
+    label, free = (_mirrored(_across(constant, half)) for half in _halves(n - 1, size, twin))
+    return LogitRule(label, free, np.full(len(label), 1.0 / len(label)))
 
 
 def _across(direction: Array, nodes: Array) -> Array:

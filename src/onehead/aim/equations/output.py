@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.equations.averages import Averages, ProxMemory, of_parts, sliced
+from onehead.aim.equations.controls import MOMENTS, control_means, corrected, has_many, of_rows, quartic_means
 from onehead.aim.equations.drawn import hard_sums
 from onehead.aim.equations.geometry import PARTS, Block, Geometry, Pairs, Row
 from onehead.aim.equations.kernels import line_sums, loss_sums, origin_sums, pair_sums, prox_sums
 from onehead.aim.equations.long import Lengthened
 from onehead.aim.equations.nodes import LogitRule, column_rule, logit_rule, pair_rule, row_rule
-from onehead.aim.equations.rows import MOMENTS, control_means, corrected, row_sums
+from onehead.aim.equations.rows import row_sums
 from onehead.aim.equations.shared import shared_sums
 from onehead.aim.equations.unknowns import Hats
 from onehead.aim.losses import LOSSES, SQUARED, Loss
@@ -31,7 +32,10 @@ __all__ = ["OutputChannel"]
 Array = NDArray[np.float64]
 
 SMALL_ANGLE = 0.02  # Stein forms divide by Q q - m^2; below this share of Q q they lose digits, derivatives do not
+MOST_NUMBERS = 2**23  # in an array of the finest rule
 FEW_TOKENS = 4  # up to which a proximal step is cheap enough to look for jumps on twice the points
+APART = 1e-3  # of logits of proximal points that are not the same
+NEVER = 1e-6  # share of samples with another minimum that matters to nobody: less than one of any sampled points
 GRADIENT_TOLERANCE = 1e-6  # largest gradient of a prox objective; Newton leaves about 1e-10
 
 
@@ -40,7 +44,7 @@ class OutputChannel:
     """The output channel of one task and loss: averages, hats and fresh losses at given overlaps.
 
     ``label_power`` is Q = Q0 + Delta/2, the variance of the noisy label coordinates. ``jumps`` says that proximal points are known
-    to jump between minima, which Stein forms see and derivatives do not.
+    to jump between minima, which Stein forms see and derivatives do not; ``steady``, that none was seen to have more than one.
     """
 
     rough: ClassVar[bool] = False  # whether a coarse rule is enough for derivatives of the loss on fresh samples
@@ -50,6 +54,17 @@ class OutputChannel:
     label_power: float
     branch: str = "label"
     jumps: bool = False
+    steady: bool = False
+
+    @property
+    def finer(self) -> tuple[int, ...]:
+        """Rules finer than the usual ones, for whoever asks for more digits: sampled points, as many as memory holds."""
+        (*_, last) = self.geometry.levels
+        numbers = sum(
+            self._rule(block, last, False).label.size for block in self.geometry.blocks if not block.on_lattice
+        )
+        more = int(np.log2(MOST_NUMBERS / numbers)) if self.geometry.sampled else 0
+        return tuple(range(last + 1, last + 1 + max(more, 0)))
 
     def even(self, q: float, m: float) -> tuple[float, ...]:
         """The overlaps of a map that is alike in all its sectors, of which it has one."""
@@ -90,13 +105,16 @@ class OutputChannel:
         found = Averages(*sum((sums.sum(axis=0) for sums in blocks), start=np.zeros(8)).tolist())
         if memory is not None:
             memory.averages = found
+            memory.parts = self._by_part(blocks) if detail and level and self.geometry.sampled else None
         return found
 
     def parts(
         self, q: float, m: float, sigma: float, *, level: int, memory: ProxMemory | None = None
     ) -> list[Averages]:
         """The same averages, with their derivatives, by each of the independent parts of a rule of sampled points."""
-        blocks = self._sums((q, m, sigma), level, False, 1, False, memory)
+        return self._by_part(self._sums((q, m, sigma), level, False, 1, False, memory))
+
+    def _by_part(self, blocks: list[Array]) -> list[Averages]:
         return [Averages(*row) for row in self._in_parts(blocks).tolist()]
 
     def _in_parts(self, blocks: list[Array]) -> Array:
@@ -112,7 +130,7 @@ class OutputChannel:
 
     def _sums(
         self,
-        state: tuple[float, float, float],
+        state: tuple[float, ...],
         level: int,
         twin: bool,
         detail: int,
@@ -152,13 +170,13 @@ class OutputChannel:
     def _recalled(self, memory: ProxMemory, labels: tuple[Array, ...]) -> tuple[int, tuple[Array, ...]]:
         """Whether to keep proximal points (1) or to begin from them as well (2), and where they are: one for each label of a node.
 
-        The prox of a hard label has one minimum, so that the last points are always a good start.
+        Where there is one minimum, as with hard labels, the last points are always a good start.
         """
         known, drawn = memory.points is not None, self.loss.hard
         if memory.points is None:
             choices = [block.choices if drawn and not self._lean(block) else 1 for block in self.geometry.blocks]
             memory.points = tuple(np.zeros((len(u), k * u.shape[1])) for u, k in zip(labels, choices, strict=True))
-        return (2 if known and (memory.follow or drawn) else 1), memory.points
+        return (2 if known and (memory.follow or drawn or self.steady) else 1), memory.points
 
     def _lean(self, block: Block) -> TypeGuard[Row]:
         """Whether a block is a row of sampled logits whose Newton step is a Sherman-Morrison formula (U2.1)."""
@@ -194,8 +212,8 @@ class OutputChannel:
         assert kind is not None
         short = row.sampled
         further = Lengthened(kind, self.loss.hard, short.length, row.length)
-        stein = int(detail > 0 and self.convex_at(sigma))
-        how = (Q, q, m, further.sigma(sigma), int(self.loss.hard), mode, detail, recall, stein)
+        stein, rich = int(detail > 0 and (self.steady or self.convex_at(sigma))), int(has_many(len(rule.weights)))
+        how = (Q, q, m, further.sigma(sigma), int(self.loss.hard), mode, detail, recall, stein, rich)
         sums = sliced(row_sums, MOMENTS, row.slice, (kind, short.variances), (*rule, points), how)
         found = corrected(sums, control_means(self._fresh_row(short, q, m)))
         return found if short is row else further.sums(found, Q, q, m, sigma)
@@ -210,12 +228,12 @@ class OutputChannel:
     ) -> Array:
         """The same over the nodes of all rows of a tied head, the controls being sums over its rows (L7)."""
         (q, m, sigma), Q, (mode, detail, recall), tokens = state, self.label_power, modes, len(block.select)
-        how = (Q, q, m, sigma, mode, detail, recall, int(detail > 0 and self.convex_at(sigma)))
+        stein, rich = int(detail > 0 and (self.steady or self.convex_at(sigma))), int(has_many(len(rule.weights)))
+        how = (Q, q, m, sigma, mode, detail, recall, stein, rich)
         sums = sliced(shared_sums, MOMENTS, block.slice, (self.loss.lean, tokens), (*rule, points), how)
         (row,) = self.geometry.rows
-        means = tokens * control_means(self._fresh_row(row, q, m))
-        means[-1] = 1.0
-        return corrected(sums, means)
+        one = control_means(self._fresh_row(row, q, m))
+        return corrected(sums, of_rows(one, tokens, quartic_means(block.variances)))
 
     def _prox_sums(
         self,
@@ -278,6 +296,36 @@ class OutputChannel:
             )
             worst = max(worst, float(np.max(np.abs(((1.0 - near) * limits + near * short) / long - 1.0))))
         return worst
+
+    def has_one_minimum(self, *state: float, level: int, points: tuple[Array, ...] | None = None) -> bool:
+        """Whether every prox that starts at the learner's logits ends where it does from the label, where ``points`` may tell (2.7)."""
+        if points is None:
+            from_label = ProxMemory(follow=False)
+            self._sums(state, level, False, 0, False, from_label)
+            points = from_label.points
+        assert points is not None
+        from_own = ProxMemory(
+            follow=True, points=tuple(self._own_logits(block, state, level) for block in self.geometry.blocks)
+        )
+        self._sums(state, level, False, 0, False, from_own)
+        assert from_own.points is not None
+        return all(
+            float(self._rule(block, level, False).weights @ (np.max(np.abs(a - b), axis=1) > APART)) < NEVER
+            for block, a, b in zip(self.geometry.blocks, points, from_own.points, strict=True)
+        )
+
+    def _own_logits(self, block: Block, state: tuple[float, ...], level: int) -> Array:
+        """Logits of the learner on a fresh sample at the nodes of a block."""
+        q, m, _ = state
+        Q, rule = self.label_power, self._rule(block, level, False)
+        known = block.sampled if self._lean(block) else block
+        root = np.sqrt(known.variances) if self._lean(block) or self._paired(block) else 1.0
+        return np.asarray(root * (m / np.sqrt(Q) * rule.label + np.sqrt(max(q - m * m / Q, 0.0)) * rule.free))
+
+    @property
+    def controlled(self) -> bool:
+        """Whether averages are corrected by controls."""
+        return any(self._lean(block) or self._paired(block) for block in self.geometry.blocks)
 
     def switch_mass(self, q: float, m: float, sigma: float, *, level: int) -> float:
         """Share of samples with a lower minimum than the one near the label, on enough points to see the share that matters (2.7).

@@ -6,94 +6,23 @@ losses is a diagonal plus two directions, p and w,
     cross-entropy  diag(p) - p p',          squared  diag(2 (w - s p)) - 2 (p w' + w p') + 2 (s + t) p p',
 
 with w = p (2p - y), s = sum p (p - y), t = sum w, so that a Newton step, and every trace, is a Sherman-Morrison formula. Averages of
-sampled points are corrected by those of numbers whose means are known exactly: control variates.
+sampled points are corrected by control variates (`onehead.aim.equations.controls`); a point and its mirror image are taken together.
 """
 
 import numpy as np
 from numba import float64, int64, types
-from numpy.typing import NDArray
 
+from onehead.aim.equations.controls import AVERAGES, CONTROLS, FEW, add_moments, quartics, row_controls
 from onehead.aim.losses import CROSS_ENTROPY, SQUARED, softmax
 from onehead.numerics.compiled import njit
 from onehead.numerics.prox import ARMIJO, FLAT, LAST_STEP, LONGEST, MAX_NEWTON, ROUNDING, SLACK
-from onehead.numerics.softmax import SoftmaxRow
 
-__all__ = [
-    "AVERAGES",
-    "CONTROLS",
-    "MOMENTS",
-    "add_moments",
-    "control_means",
-    "corrected",
-    "newton_row",
-    "row_loss",
-    "row_sums",
-    "solve_row",
-]
-
-AVERAGES = 8  # as in `onehead.aim.equations.averages.Averages`
-# Two Stein combinations of mean zero; on a fresh sample sum p², sum y², sum p y, p and y times the logits of both, log Z and log Z*;
-# y, p and the logits of the column that hard labels are tilted towards; and one, whose mean is the weight
-CONTROLS = 16
+__all__ = ["newton_row", "row_loss", "row_sums", "solve_row"]
 
 TIGHTEST = 1e12  # factor of the hold of a point on the way to its minimum
-RIDGE = 1e-9  # of the correlations of the controls
-WIDEST = 25.0  # variance of logits up to which averages over a softmax of them are quick
-
-Array = NDArray[np.float64]
 
 _vector = types.Array(float64, 1, "C")
 _matrix = types.Array(float64, 2, "C")
-
-
-# averages, the largest gradient entry, then means and second moments of controls, and of averages with controls
-MOMENTS = AVERAGES + 1 + CONTROLS * (1 + CONTROLS + AVERAGES)
-
-
-def corrected(sums: Array, means: Array) -> Array:
-    """Averages in slices, and the largest gradient entry, corrected by how far the controls of all slices are off their ``means``."""
-    totals = sums.sum(axis=0)
-    averages, (mean, *_) = totals[:AVERAGES], np.split(totals[AVERAGES + 1 :], [CONTROLS])
-    square = totals[AVERAGES + 1 + CONTROLS :][: CONTROLS**2].reshape(CONTROLS, CONTROLS)
-    mixed = totals[AVERAGES + 1 + CONTROLS + CONTROLS**2 :].reshape(AVERAGES, CONTROLS)
-    covariance, along = square - np.outer(mean, mean), mixed - np.outer(averages, mean)
-    scale = np.sqrt(np.clip(np.diag(covariance), 0.0, None))
-    # a control that does not vary tells nothing, nor does one whose mean is not known
-    used = (scale > 1e-9 * np.sqrt(np.diag(square)) + 1e-300) & np.isfinite(means)
-    unit = covariance[np.ix_(used, used)] / np.outer(scale[used], scale[used]) + RIDGE * np.eye(int(used.sum()))
-    slopes = np.linalg.solve(unit, (along[:, used] / scale[used]).T).T / scale[used]
-    controls = sums[:, AVERAGES + 1 : AVERAGES + 1 + CONTROLS][:, used] - means[used] / len(sums)
-    return np.hstack([sums[:, :AVERAGES] - controls @ slopes.T, sums[:, [AVERAGES]]])
-
-
-def control_means(row: SoftmaxRow) -> Array:
-    """Means of the controls, exact (2.9, L3); not a number where one would take longer than what it corrects.
-
-    The column of a drawn label is each column as often as its y says.
-    """
-    own = (row.pp, row.py, row.pl, row.ph, row.log_z) if row.widest < WIDEST else 5 * (np.nan,)
-    pp, py, pl, ph, log_z = own
-    fresh = (pp, row.yy, py, pl, ph, row.yl, row.yh, log_z, row.log_label)
-    return np.array([0.0, 0.0, *fresh, row.yy, py, row.yl, row.yh, 1.0])
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def add_moments(sums, values, control, chance, weight):  # type: ignore[no-untyped-def]
-    """Add a node to averages and to the moments of its controls; ``weight`` is that of a tilted one."""
-    mass, heavy = chance * weight, chance * weight * weight
-    place = AVERAGES + 1
-    for i in range(AVERAGES):
-        sums[i] += mass * values[i]
-    for k in range(CONTROLS):
-        sums[place + k] += mass * control[k]
-    place += CONTROLS
-    for k in range(CONTROLS):
-        for j in range(CONTROLS):
-            sums[place + CONTROLS * k + j] += heavy * control[k] * control[j]
-    place += CONTROLS * CONTROLS
-    for i in range(AVERAGES):
-        for k in range(CONTROLS):
-            sums[place + CONTROLS * i + k] += heavy * values[i] * control[k]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -225,7 +154,7 @@ def newton_row(kind, held, v, y, h, p, g, w, D, move, trial, tight):  # type: ig
 @njit(
     types.void(
         int64, _vector, _matrix, _matrix, _vector, _matrix,
-        float64, float64, float64, float64, int64, int64, int64, int64, int64, int64, int64, int64, _matrix,
+        float64, float64, float64, float64, int64, int64, int64, int64, int64, int64, int64, int64, int64, _matrix,
     ),
     cache=True,
     nogil=True,
@@ -233,9 +162,9 @@ def newton_row(kind, held, v, y, h, p, g, w, D, move, trial, tight):  # type: ig
 )  # fmt: skip
 def row_sums(  # type: ignore[no-untyped-def]
     kind, variances, label_nodes, free_nodes, weights, kept,
-    Q, q, m, sigma, hard, search, detail, recall, stein, length, first, last, out,
+    Q, q, m, sigma, hard, search, detail, recall, stein, rich, length, first, last, out,
 ):  # fmt: skip
-    """`prox_sums` for one row of independent logits, with the moments of its controls; nodes are independent normals.
+    """`prox_sums` for one row of independent logits, with the moments of its controls; nodes are independent normals, mirror images in turn.
 
     Hard labels: columns are alike, so that the label is the first one, towards which logits are tilted, and the weight is what that
     changes (U7).
@@ -247,11 +176,14 @@ def row_sums(  # type: ignore[no-untyped-def]
     )  # fmt: skip
     held, free, label = np.empty(n), np.empty(n), np.empty(n)
     value_of, control = np.empty(AVERAGES), np.empty(CONTROLS)
+    values, controls = np.empty(AVERAGES), np.empty(CONTROLS)  # of a node and its mirror image
     slope, spare = m / Q, np.sqrt(max(q - m * m / Q, 0.0))
     precision = 0.0
     for i in range(n):
         held[i] = 1.0 / (sigma * variances[i])
         precision += 1.0 / variances[i]
+    label_power, own_power, both = Q * variances, q * variances, m * variances
+    left = np.array([Q, q, m]) / precision
     for part in range(first, last):
         sums = out[part]
         sums[:] = 0.0
@@ -263,19 +195,14 @@ def row_sums(  # type: ignore[no-untyped-def]
                     target[i] += Q * variances[i] * ((1.0 if i == 0 else 0.0) - 1.0 / n)
                 v[i] = slope * target[i] + spare * root * free_nodes[node, i]
             softmax(target, label)
-            top, total, far, whole = target[0], 0.0, v[0], 0.0
-            for i in range(1, n):
-                top, far = max(top, target[i]), max(far, v[i])
-            for i in range(n):
-                total += np.exp(target[i] - top)
-                whole += np.exp(v[i] - far)
-            for i in range(n):  # logits are measured from their mean, so that no constant stands in a control
-                top -= target[i] / (variances[i] * precision)
-                far -= v[i] / (variances[i] * precision)
-            log_label, log_own = top + np.log(total), far + np.log(whole)
             weight = 1.0
             if hard == 1:
-                weight = n * np.exp(0.5 * Q * variances[0] * (1.0 - 1.0 / n) - log_label)
+                top, total = target[0], 0.0  # logits have no constant, so that none stands in the weight
+                for i in range(1, n):
+                    top = max(top, target[i])
+                for i in range(n):
+                    total += np.exp(target[i] - top)
+                weight = n * np.exp(0.5 * Q * variances[0] * (1.0 - 1.0 / n) - top) / total
                 for i in range(n):
                     y[i] = 1.0 if i == 0 else 0.0
             else:
@@ -342,19 +269,27 @@ def row_sums(  # type: ignore[no-untyped-def]
             value_of[4], value_of[5], value_of[6], value_of[7] = squares, cross, value - 0.5 * distance / sigma, lower
             softmax(v, trial)
             control[:] = 0.0
-            for i in range(n):
-                control[2] += trial[i] * trial[i]
-                control[3] += label[i] * label[i]
-                control[4] += trial[i] * label[i]
-                control[5] += trial[i] * target[i]
-                control[6] += trial[i] * v[i]
-                control[7] += label[i] * target[i]
-                control[8] += label[i] * v[i]
-            control[9], control[10], control[15] = log_own, log_label, 1.0
+            row_controls(target, v, label, trial, label_power, own_power, both, left, rich, control)
+            if rich == 1:
+                for i in range(n):
+                    quartics(target[i] / np.sqrt(Q * variances[i]), free_nodes[node, i], control)
+            control[FEW - 1] = 1.0
             if stein == 1:
                 control[0] = by_own + q * trace - m * cross
                 control[1] = by_label + m * trace - Q * cross
             if hard == 1:
-                control[11], control[12], control[13], control[14] = label[0], trial[0], target[0], v[0]
+                control[FEW - 5], control[FEW - 4], control[FEW - 3], control[FEW - 2] = (
+                    label[0],
+                    trial[0],
+                    target[0],
+                    v[0],
+                )
             sums[AVERAGES] = max(sums[AVERAGES], steepest)
-            add_moments(sums, value_of, control, weights[node], weight)
+            if node % 2 == 0:
+                values[:], controls[:] = 0.0, 0.0
+            for i in range(AVERAGES):
+                values[i] += 0.5 * weight * value_of[i]
+            for i in range(CONTROLS):
+                controls[i] += 0.5 * weight * control[i]
+            if node % 2 == 1:
+                add_moments(sums, values, controls, 2.0 * weights[node])

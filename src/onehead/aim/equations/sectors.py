@@ -9,23 +9,26 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.equations.averages import ProxMemory, of_parts, sliced
-from onehead.aim.equations.geometry import PARTS, Block, Row
+from onehead.aim.equations.controls import NORMAL, control_means, corrected, has_many, moments, of_rows
+from onehead.aim.equations.geometry import PARTS, Block, Exchanged, Row
 from onehead.aim.equations.kernels import loss_sums, origin_sums
 from onehead.aim.equations.matrices import matrix_sums, pair_matrix_sums, row_matrix_sums
-from onehead.aim.equations.nodes import normal_rule
+from onehead.aim.equations.nodes import LogitRule, logit_rule, normal_rule, sector_rule
 from onehead.aim.equations.output import GRADIENT_TOLERANCE, SMALL_ANGLE, OutputChannel
+from onehead.aim.equations.sector_pairs import sector_pair_sums
+from onehead.aim.equations.sector_rows import GROUPED, STEIN_FORMS, sector_row_sums
 from onehead.aim.equations.unknowns import SectorHats, SectorOverlaps, SpectralMap
 from onehead.aim.equations.untied import SingularValues, UntiedLinear
-from onehead.aim.losses import LOSSES, Loss
+from onehead.aim.losses import LOSSES, SQUARED, Loss
 from onehead.errors import NotConverged, OutsideDomain, SolveError
 from onehead.numerics.fixed_point import FixedPoint, fixed_point
-from onehead.numerics.softmax import SoftmaxRow
+from onehead.numerics.softmax import Column, SoftmaxRow
 
 __all__ = ["Consistent", "SectorAverages", "SectorLinear", "SectorOutput"]
 
@@ -58,6 +61,11 @@ class SectorAverages(NamedTuple):
 def _mixed(block: Block, values: Sequence[float]) -> Array:
     """C(v) = v_s C_s + v_a C_a."""
     return values[0] * block.sectors[0] + values[1] * block.sectors[1]
+
+
+def _at(label: Array, free: Array, Q: float, q: Array, m: Array) -> Array:
+    """Logits of the learner from independent normals for label and rest."""
+    return np.asarray(m / np.sqrt(Q) * label + np.sqrt(np.maximum(q - m * m / Q, 0.0)) * free)
 
 
 def _root(block: Block, covariance: Array) -> Array:
@@ -106,7 +114,7 @@ class SectorOutput(OutputChannel):
         pieces = self._sums(state, level, False, 1, False, memory)
         rows = [
             np.repeat(sums.sum(axis=0)[None], PARTS, axis=0)
-            if block.on_lattice
+            if block.on_lattice or len(sums) == 1
             else PARTS * sums.reshape(PARTS, -1, sums.shape[1]).sum(axis=1)
             for block, sums in zip(self.geometry.blocks, pieces, strict=True)
         ]
@@ -128,6 +136,11 @@ class SectorOutput(OutputChannel):
             mode = 0
         found, worst = [], 0.0
         for block, rule, points in zip(blocks, nodes, kept, strict=True):
+            if self._grouped(block):
+                sums = self._group_sums(block, rule, points, state, (mode, detail, recall))
+                worst = max(worst, float(sums[:, -1].max()))
+                found.append(block.multiplicity * sums[:, :-1])
+                continue
             kernel, before, lean = self._kernel(block, sigmas)
             how = (int(self.loss.hard), *(() if lean else (mode,)), detail, recall)
             sums = sliced(kernel, 4 + 5 * block.dim**2, block.slice, before, (*rule, points), how)
@@ -153,6 +166,8 @@ class SectorOutput(OutputChannel):
 
     def _nodes(self, block: Block, state: tuple[float, ...], level: int, twin: bool) -> tuple[Array, Array, Array]:
         """u*, v and weights: v given u* is Gaussian around C(m) C(Q)^-1 u*."""
+        if self._grouped(block):
+            return sector_rule(block, level, twin)
         rule, n = normal_rule(block, level, twin), block.dim
         q, m, Q = (_mixed(block, pair) for pair in (state[:2], state[2:4], (self.label_power, self.label_power)))
         label = rule.nodes[:, :n] @ _root(block, Q).T
@@ -160,10 +175,85 @@ class SectorOutput(OutputChannel):
         free = label @ slope.T + rule.nodes[:, n:] @ _root(block, q - slope @ m).T
         return np.ascontiguousarray(label), np.ascontiguousarray(free), rule.weights
 
+    def _grouped(self, block: Block) -> TypeGuard[Row | Exchanged]:
+        """Whether sectors take sums over groups of logits, of sampled rows whose Newton step is a Woodbury formula (L6, L7)."""
+        sampled = isinstance(block, (Row, Exchanged)) and not block.on_lattice
+        return sampled and self.loss.lean is not None and not self.loss.hard
+
+    @property
+    def controlled(self) -> bool:
+        """Whether averages are corrected by controls."""
+        return any(self._grouped(block) for block in self.geometry.blocks)
+
+    def _rule(self, block: Block, level: int, twin: bool) -> LogitRule:
+        """Nodes of a block."""
+        return sector_rule(block, level, twin) if self._grouped(block) else logit_rule(block, level, twin)
+
+    def _own_logits(self, block: Block, state: tuple[float, ...], level: int) -> Array:
+        """Logits of the learner on a fresh sample at the nodes of a block."""
+        label, free, _ = self._nodes(block, state, level, False)
+        if not self._grouped(block):
+            return free.copy()
+        Q, (q, m, _) = self.label_power, self._powers(block, state)
+        if isinstance(block, Row):
+            return np.asarray(_at(label, free, Q, q[[*[0] * (block.length - 1), 1]], m[[*[0] * (block.length - 1), 1]]))
+        tokens = block.tokens
+        sector = np.concatenate([np.zeros(tokens, dtype=int), np.tile([0, 1], tokens * (tokens - 1) // 2)])
+        parts, found = _at(label, free, Q, q[sector], m[sector]), np.empty((len(label), tokens, tokens))
+        found[:, range(tokens), range(tokens)] = parts[:, :tokens]
+        above, even, odd = np.triu_indices(tokens, 1), parts[:, tokens::2], parts[:, tokens + 1 :: 2]
+        found[:, above[0], above[1]] = np.sqrt(0.5) * (even + odd)
+        found[:, above[1], above[0]] = np.sqrt(0.5) * (even - odd)
+        return found.reshape(len(label), -1)
+
+    def _powers(self, block: Row | Exchanged, state: tuple[float, ...]) -> Array:
+        """q, m and Sigma of both groups of logits: sectors, or the others of a row and the own one."""
+        pairs = np.reshape(state, (3, 2))
+        if isinstance(block, Exchanged):
+            return np.ascontiguousarray(pairs)
+        return np.ascontiguousarray(pairs @ np.array([column.variances for column in block.columns]).T)
+
+    def _group_sums(
+        self,
+        block: Row | Exchanged,
+        rule: tuple[Array, Array, Array],
+        points: Array,
+        state: tuple[float, ...],
+        modes: tuple[int, int, int],
+    ) -> Array:
+        """Sums over groups of logits, corrected by numbers whose means are known."""
+        mode, detail, recall = modes
+        stein = int(detail > 0 and (self.steady or self.convex_at(*state[4:])))
+        how = (self.label_power, mode, detail, recall, stein, int(has_many(len(rule[2]))))
+        if isinstance(block, Row):
+            kernel, before, row, rows = sector_row_sums, (self.loss.lean,), block, 1
+        else:
+            kernel, before = sector_pair_sums, (self.loss.lean, block.tokens)
+            (row,), rows = self.geometry.rows, block.tokens
+        before = (*before, self._powers(block, state))
+        sums = sliced(kernel, moments(GROUPED), block.slice, before, (*rule, points), how)
+        one = control_means(self._fresh_row(row, *state[:4]))
+        return corrected(sums, of_rows(one, rows, rows * row.length * NORMAL), STEIN_FORMS)
+
+    def _of_groups(self, block: Row | Exchanged, state: tuple[float, ...], found: Array) -> tuple[Array, Array]:
+        """Loss, distance and switched mass, and what each sector takes of the sums over groups, by derivatives and by Stein."""
+        Q, (q, m, _) = self.label_power, self._powers(block, state)
+        square, by_label, by_own, pull, response = found[3:].reshape(5, 2)
+        area = Q * q - m * m
+        stein, stein_pull = (q * by_label - m * by_own) / area, (m * by_label - Q * by_own) / area
+        shares = 2.0 * (
+            np.eye(2) if isinstance(block, Exchanged) else np.array([one.variances for one in block.columns]).T
+        )
+        return found[[0, 1, 2]], np.array([square, response, pull, stein, stein_pull]) @ shares.T
+
     def _contracted(self, state: tuple[float, ...], sums: list[Array]) -> SectorAverages:
         """What each sector takes of the matrices: 2 tr(C_c M) (U5.2)."""
         totals, hats = np.zeros(3), np.zeros((5, 2))
         for block, found in zip(self.geometry.blocks, sums, strict=True):
+            if self._grouped(block):
+                some, taken = self._of_groups(block, state, found)
+                totals, hats = totals + some, hats + taken
+                continue
             n = block.dim
             square, by_label, by_own, pull, response = found[4:].reshape(5, n, n)
             q, m, Q = (_mixed(block, pair) for pair in (state[:2], state[2:4], (self.label_power, self.label_power)))
@@ -246,10 +336,22 @@ class SectorOutput(OutputChannel):
         )
         return abs(float(gap[::2].mean())), abs(float(gap[1::2].mean()))
 
+    def _origin_groups(self, block: Row | Exchanged) -> Array:
+        """The same by formula: labels have independent logits, all alike, and an own one is seen by one sector alone (L2.6)."""
+        n = block.length if isinstance(block, Row) else block.tokens
+        count = block.multiplicity if isinstance(block, Row) else block.tokens
+        yy = SoftmaxRow((Column(n, *3 * (self.label_power,)),)).yy
+        factor = 2.0 / n if self.loss.lean == SQUARED else 1.0
+        pull = np.array([factor**2 * (yy - 1.0 / n), factor * (1.0 - yy)])
+        return count * np.hstack([(n + 1) / n * pull, (n - 1) / n * pull])[None]
+
     def _origin_sums(self, level: int, *, twin: bool = False) -> list[Array]:
         """For every block (qhat, mhat) of each sector in pieces, a row per slice of the nodes."""
         found = []
         for block in self.geometry.blocks:
+            if self._grouped(block):
+                found.append(self._origin_groups(block))
+                continue
             rule = normal_rule(block, level, twin)
             label = np.ascontiguousarray(
                 rule.nodes[:, : block.dim] @ _root(block, self.label_power * block.covariance).T

@@ -12,12 +12,13 @@ pivots as K^-1, one for each row.
 import numpy as np
 from numba import float64, int64, types
 
-from onehead.aim.equations.rows import AVERAGES, CONTROLS, add_moments, row_loss
+from onehead.aim.equations.controls import AVERAGES, CONTROLS, FEW, add_moments, quartics, row_controls
+from onehead.aim.equations.rows import row_loss
 from onehead.aim.losses import CROSS_ENTROPY, softmax
 from onehead.numerics.compiled import njit
 from onehead.numerics.prox import ARMIJO, FLAT, LAST_STEP, LONGEST, MAX_NEWTON, ROUNDING, SLACK
 
-__all__ = ["shared_sums"]
+__all__ = ["MOST_STARTS", "TIGHTEST", "decompose", "inverse_of", "shared_sums", "solve_factored"]
 
 _vector = types.Array(float64, 1, "C")
 _matrix = types.Array(float64, 2, "C")
@@ -54,8 +55,7 @@ def _gather(p, w, by, R):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True, error_model="numpy")
 def _factor(kind, more, held, p, w, s, t, D, R):  # type: ignore[no-untyped-def]
     """Fill D, and R with the factors L and pivots of K^-1 + U' D^-1 U; return whether the Hessian, held ``more``, is positive definite."""
-    T, size = p.shape[0], R.shape[0]
-    low = np.inf
+    T, low = p.shape[0], np.inf
     for a in range(T):
         for b in range(a, T):
             one = p[a, b] if kind == CROSS_ENTROPY else 2.0 * (w[a, b] - s[a] * p[a, b])
@@ -66,6 +66,13 @@ def _factor(kind, more, held, p, w, s, t, D, R):  # type: ignore[no-untyped-def]
     if not low > 0.0:
         return False
     _gather(p, w, 1.0 / D, R)
+    return decompose(kind, s, t, R)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def decompose(kind, s, t, R):  # type: ignore[no-untyped-def]
+    """Add K^-1 to U' D^-1 U, and put L and pivots in its place; return whether it has as many negative pivots as a minimum."""
+    T, size = s.shape[0], R.shape[0]
     for a in range(T):
         if kind == CROSS_ENTROPY:
             R[a, a] -= 1.0
@@ -91,7 +98,7 @@ def _factor(kind, more, held, p, w, s, t, D, R):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _solve_factored(R, x):  # type: ignore[no-untyped-def]
+def solve_factored(R, x):  # type: ignore[no-untyped-def]
     """Replace x by the solution of L D L' y = x."""
     size = R.shape[0]
     for i in range(size):
@@ -115,7 +122,7 @@ def _step(p, w, D, R, gradient, c, move):  # type: ignore[no-untyped-def]
             c[a] += p[a, b] * x
             if both:
                 c[T + a] += w[a, b] * x
-    _solve_factored(R, c)
+    solve_factored(R, c)
     for a in range(T):
         for b in range(a, T):
             along = p[a, b] * c[a] + (p[b, a] * c[b] if a != b else 0.0)
@@ -219,13 +226,13 @@ def _pairing(f, e, row, p, w, D, M, c, b):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _inverse(R, M):  # type: ignore[no-untyped-def]
+def inverse_of(R, M):  # type: ignore[no-untyped-def]
     """M = (L D L')^-1."""
     size = R.shape[0]
     for i in range(size):
         M[i, :] = 0.0
         M[i, i] = 1.0
-        _solve_factored(R, M[i])
+        solve_factored(R, M[i])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -273,14 +280,14 @@ def _answers(kind, p, w, y, D, M, inverse, c, b, e):  # type: ignore[no-untyped-
 @njit(
     types.void(
         int64, int64, _matrix, _matrix, _vector, _matrix,
-        float64, float64, float64, float64, int64, int64, int64, int64, int64, int64, int64, _matrix,
+        float64, float64, float64, float64, int64, int64, int64, int64, int64, int64, int64, int64, _matrix,
     ),
     cache=True,
     nogil=True,
     error_model="numpy",
 )  # fmt: skip
 def shared_sums(  # type: ignore[no-untyped-def]
-    kind, tokens, label_nodes, free_nodes, weights, kept, Q, q, m, sigma, search, detail, recall, stein, length, first, last, out,
+    kind, tokens, label_nodes, free_nodes, weights, kept, Q, q, m, sigma, search, detail, recall, stein, rich, length, first, last, out,
 ):  # fmt: skip
     """`row_sums` for all rows of a tied head; nodes are independent normals for the logits ab, a <= b, row by row.
 
@@ -298,10 +305,13 @@ def shared_sums(  # type: ignore[no-untyped-def]
     R, M, G2, G3 = np.empty((size, size)), np.empty((size, size)), np.empty((size, size)), np.empty((size, size))
     c, spare_c = np.empty(size), np.empty(size)
     values, control = np.empty(AVERAGES), np.empty(CONTROLS)
+    mean_of, mean = np.empty(AVERAGES), np.empty(CONTROLS)  # of a node and its mirror image
+    variances, left = np.ones(shape), np.array([Q, q, m]) / (0.5 * T * T)
     slope, spare = m / Q, np.sqrt(max(q - m * m / Q, 0.0))
     for a in range(T):
         for b in range(T):
-            held[a, b] = 1.0 / (sigma * (2.0 if a == b else 1.0))
+            variances[a, b] = 2.0 if a == b else 1.0
+            held[a, b] = 1.0 / (sigma * variances[a, b])
     for part in range(first, last):
         sums = out[part]
         sums[:] = 0.0
@@ -350,7 +360,7 @@ def shared_sums(  # type: ignore[no-untyped-def]
                     place += 1
             trace, squares, cross = 0.0, 0.0, 0.0
             if detail > 0:
-                _inverse(R, M)
+                inverse_of(R, M)
                 _diagonal(p, w, D, M, inverse)
                 for a in range(T):
                     for b in range(a, T):
@@ -370,24 +380,23 @@ def shared_sums(  # type: ignore[no-untyped-def]
             control[:] = 0.0
             for a in range(T):
                 softmax(v[a], e)
-                top, far, total, whole = target[a, 0], v[a, 0], 0.0, 0.0
-                for b in range(T):
-                    top, far = max(top, target[a, b]), max(far, v[a, b])
-                    control[2] += e[b] * e[b]
-                    control[3] += y[a, b] * y[a, b]
-                    control[4] += e[b] * y[a, b]
-                    control[5] += e[b] * target[a, b]
-                    control[6] += e[b] * v[a, b]
-                    control[7] += y[a, b] * target[a, b]
-                    control[8] += y[a, b] * v[a, b]
-                for b in range(T):
-                    total += np.exp(target[a, b] - top)
-                    whole += np.exp(v[a, b] - far)
-                control[9] += far + np.log(whole)
-                control[10] += top + np.log(total)
-            control[CONTROLS - 1] = 1.0
+                row_controls(
+                    target[a], v[a], y[a], e, Q * variances[a], q * variances[a], m * variances[a], left, rich, control
+                )
+            if rich == 1:
+                place = 0
+                for a in range(T):
+                    for b in range(a, T):
+                        quartics(target[a, b] / np.sqrt(Q * variances[a, b]), free_nodes[node, place], control)
+                        place += 1
+            control[FEW - 1] = 1.0
             if stein == 1:
                 control[0] = by_own + q * trace - m * cross
                 control[1] = by_label + m * trace - Q * cross
-            add_moments(sums, values, control, weights[node], 1.0)
+            if node % 2 == 0:
+                mean_of[:], mean[:] = 0.5 * values, 0.5 * control
+            else:
+                mean_of += 0.5 * values
+                mean += 0.5 * control
+                add_moments(sums, mean_of, mean, 2.0 * weights[node])
             sums[AVERAGES] = max(sums[AVERAGES], steepest)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from onehead.aim.equations.averages import ProxMemory
 from onehead.aim.equations.emergence import is_zero
 from onehead.aim.equations.leading import kurtosis_left
+from onehead.aim.equations.nodes import forget_rules
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import INFINITE, AnyHats, AnyOverlaps, Hats, SpectralMap
 from onehead.aim.solve.doubt import Doubt, doubt_of_limit, doubt_of_zero, stated_errors
@@ -58,19 +59,25 @@ class Numbers(NamedTuple):
 
 
 def numbers_at(
-    problem: StateEvolution, alpha: float, start: Vector | None = None, accuracy: float = ACCURACY
+    problem: StateEvolution, alpha: float, start: Vector | None = None, accuracy: float | None = None
 ) -> Numbers:
     """The numbers at one sample ratio: a limit where there is one, else a solve, from a neighbouring state if one is given.
 
-    ``accuracy`` is the relative error that the test error should have; a warning says where it is not reached.
+    ``accuracy`` is the relative error that the test error should have, `ACCURACY` if nobody asks; a warning says where it is not
+    reached. Whoever asks gets as many sampled points as it takes.
     """
     if problem.decay == 0.0:
         found = _limit(problem, alpha)
     else:
         found = _not_emerged(problem, alpha) if is_zero(problem, alpha) else None
     if found is None:  # errors of q and m are about half as large as that of the test error
-        found = _solved(problem, solve(problem, alpha, start, FINE_ENOUGH * (accuracy / ACCURACY)))
-    return found._replace(certificate=_held(problem, found, accuracy))
+        try:
+            fine_enough = FINE_ENOUGH * ((accuracy or ACCURACY) / ACCURACY)
+            found = _solved(problem, solve(problem, alpha, start, fine_enough, accuracy))
+        finally:
+            if accuracy:
+                forget_rules()
+    return found._replace(certificate=_held(problem, found, accuracy or ACCURACY))
 
 
 def _held(problem: StateEvolution, found: Numbers, accuracy: float) -> AimCertificate:
@@ -85,7 +92,8 @@ def _held(problem: StateEvolution, found: Numbers, accuracy: float) -> AimCertif
 
 def _solved(problem: StateEvolution, solution: Solution) -> Numbers:
     """Numbers and certificate of a converged solution."""
-    overlaps, hats, alpha, output = solution.overlaps, solution.hats, solution.alpha, problem.output
+    overlaps, hats, alpha = solution.overlaps, solution.hats, solution.alpha
+    output = replace(problem.output, steady=solution.steady)
     state, sigma = overlaps.state, overlaps.sigma
     there = ProxMemory(follow=True, points=solution.memory.points)  # every prox is at its minimum already
     full = solution.memory.averages
@@ -97,7 +105,7 @@ def _solved(problem: StateEvolution, solution: Solution) -> Numbers:
     # Tr S grad(penalty) at a fixed point: the penalty times its degree in S
     other = alpha * full.envelope(sigma) + overlaps.balance(hats) / output.geometry.unit
     other -= (problem.input.degree - 1) * penalty
-    switch = output.switch_mass(*state, level=solution.level)
+    switch = 0.0 if solution.steady else output.switch_mass(*state, level=solution.level)
     stein, from_trace = (output.hats_of(full, *state, derivative=derivative).sigma for derivative in (False, True))
     spectral = problem.channel_at(overlaps).replicon(overlaps, hats)
     replicon = None

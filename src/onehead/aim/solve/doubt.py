@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onehead.aim.equations.averages import Averages, ProxMemory, of_parts
+from onehead.aim.equations.output import OutputChannel
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import AnyHats, AnyOverlaps, Hats
 from onehead.aim.solve.iterate import Attempt, Vector, turn_once
@@ -23,6 +24,7 @@ __all__ = [
     "doubt_of",
     "doubt_of_limit",
     "doubt_of_zero",
+    "error_on_fresh",
     "slopes_at",
     "stated_errors",
 ]
@@ -30,7 +32,8 @@ __all__ = [
 LARGEST = 2.0  # of a shift of log q, log m, log Sigma: beyond it linear response says no more than "far"
 LONGEST = 0.1  # step from a state that solves the equations within a hundredth
 SPECTRAL = 1e-8  # relative error of an integral over a spectrum
-SURE = 4.0  # standard errors by which Stein forms differ from derivatives where the prox jumps
+# standard errors by which Stein forms differ from derivatives where the prox jumps; more if no point was seen to have two minima
+SURE, SURER = 4.0, 7.0
 
 
 class Slopes(NamedTuple):
@@ -76,13 +79,15 @@ class Alternative(NamedTuple):
 class Doubt:
     """Other solutions: by independent ``parts`` of the nodes, whose spread counts, and ``others``, which count in full each.
 
-    ``jumps``: Stein forms differ from derivatives by more than chance, so that the prox jumps between minima.
+    ``jumps``: Stein forms differ from derivatives by more than chance, so that the prox jumps between minima. ``several``: it was taken
+    to have one minimum, and has more.
     """
 
     found: Alternative
     parts: tuple[Alternative, ...]
     others: tuple[Alternative, ...]
     jumps: bool
+    several: bool = False
 
     def beside(self, other: Alternative) -> "Doubt":
         """The same with one more that counts in full."""
@@ -156,13 +161,17 @@ class _Looking:
             others.append(self._by(attempt.memory.averages.stretched(off)))
         kept = attempt.memory if attempt.memory.follow or output.loss.hard else None
         pieces = attempt.memory.parts or output.parts(*at, level=level, memory=kept)
-        parts, jumps = [self._by(piece) for piece in pieces], False
+        parts, jumps, several = [self._by(piece) for piece in pieces], False, False
         if not (output.jumps or output.convex_at(*attempt.overlaps.sigmas) or output.narrow_angle(*pair)):
             gaps = np.array([self._between(piece, part) for piece, part in zip(pieces, parts, strict=True)])
             gap, error = gaps.mean(axis=0), gaps.std(axis=0, ddof=1) / np.sqrt(len(gaps))
-            jumps = bool(np.any(np.abs(gap) > SURE * error))
-            others.append(self._moved(np.pad(gap, (0, len(at) - len(gap))), attempt.hats, found.envelope))
-        return Doubt(found, tuple(parts), tuple(others), jumps)
+            sure = SURER if output.steady else SURE
+            jumps = bool(np.any(np.abs(gap) > sure * error))
+            if not output.steady:  # without jumps the two forms are the same, and their difference is chance
+                others.append(self._moved(np.pad(gap, (0, len(at) - len(gap))), attempt.hats, found.envelope))
+            else:
+                several = not output.has_one_minimum(*at, level=level, points=attempt.memory.points)
+        return Doubt(found, tuple(parts), tuple(others), jumps, several)
 
     def _between(self, averages: Any, part: Alternative) -> Vector:
         """How far the solution by the Stein forms of a part is from that by its derivatives."""
@@ -243,27 +252,34 @@ def doubt_of_limit(overlaps: AnyOverlaps, hats: Hats, residual: float) -> Doubt:
     return Doubt(found, (), (found._replace(overlaps=moved), found._replace(overlaps=less)), jumps=False)
 
 
+def error_on_fresh(output: OutputChannel, doubt: Doubt, **words: Any) -> float:
+    """The error of an average loss over fresh samples: carried, and its own."""
+    moved = words | ({"coarse": True} if output.rough else {})
+    own = output.fresh_loss_error(*doubt.found.overlaps.pair, **words)
+    return own + _carried(doubt, lambda *at: output.fresh_loss(*at, **moved))
+
+
+def _carried(doubt: Doubt, number: Callable[..., float]) -> float:
+    """What the errors of q and m make of an average over fresh samples, to first order."""
+    pair = doubt.found.overlaps.pair
+    if pair[0] == 0.0:
+        return 0.0
+    here, slopes = number(*pair), []
+    for k, step in enumerate(doubt.found.overlaps.steps):
+        if pair[k] == 0.0:  # it can be nothing else
+            slopes.append(0.0)
+            continue
+        moved = [x * (1.0 + step) if i == k else x for i, x in enumerate(pair)]
+        slopes.append((number(*moved) - here) / (step * pair[k]))
+    return doubt.error(lambda at: float(np.dot(slopes, at.overlaps.pair)))
+
+
 def stated_errors(problem: StateEvolution, alpha: float, doubt: Doubt) -> dict[str, float]:
     """The error of every number of an answer, in the units in which it is given (1.5); none of one that is infinite."""
-    output, units, pair = problem.output, problem.units, doubt.found.overlaps.pair
-
-    def carried(number: Callable[..., float]) -> float:
-        """What the errors of q and m make of an average over fresh samples, to first order."""
-        if pair[0] == 0.0:
-            return 0.0
-        here, slopes = number(*pair), []
-        for k, step in enumerate(doubt.found.overlaps.steps):
-            if pair[k] == 0.0:  # it can be nothing else
-                slopes.append(0.0)
-                continue
-            moved = [x * (1.0 + step) if i == k else x for i, x in enumerate(pair)]
-            slopes.append((number(*moved) - here) / (step * pair[k]))
-        return doubt.error(lambda at: float(np.dot(slopes, at.overlaps.pair)))
+    output, units = problem.output, problem.units
 
     def on_fresh(**words: Any) -> float:
-        """The error of an average loss over fresh samples: carried, and its own."""
-        moved = words | ({"coarse": True} if output.rough else {})
-        return output.fresh_loss_error(*pair, **words) + carried(lambda *at: output.fresh_loss(*at, **moved))
+        return error_on_fresh(output, doubt, **words)
 
     to_own = units.own(1.0, 1.0)
     numbers: dict[str, Callable[[Alternative], float]] = {
@@ -280,7 +296,7 @@ def stated_errors(problem: StateEvolution, alpha: float, doubt: Doubt) -> dict[s
     }
     test = on_fresh(loss="squared")
     own = {} if output.loss.yardstick else {"test_loss": on_fresh()}
-    drawn = {"zero_one_error": carried(output.zero_one)} if output.loss.hard else {}
+    drawn = {"zero_one_error": _carried(doubt, output.zero_one)} if output.loss.hard else {}
     return {
         "test_error": test,
         "test_error_clean": on_fresh(loss="squared", power=problem.target_power),

@@ -11,7 +11,7 @@ from onehead.aim.equations.plateau import plateau_of
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import AnyHats, AnyOverlaps
 from onehead.aim.solve.continuation import polish, relax, walk
-from onehead.aim.solve.doubt import Doubt, Slopes, doubt_of, slopes_at
+from onehead.aim.solve.doubt import Doubt, Slopes, doubt_of, error_on_fresh, slopes_at
 from onehead.aim.solve.iterate import Attempt, Opposed, Secants, Vector, at_alpha
 from onehead.errors import NotConverged, OutsideDomain, SolveError
 
@@ -45,6 +45,7 @@ class Solution:
     doubt: Doubt
     jacobian: Vector
     memory: ProxMemory
+    steady: bool
 
     @property
     def state(self) -> Vector:
@@ -53,29 +54,55 @@ class Solution:
 
 
 def solve(
-    problem: StateEvolution, alpha: float, start: Vector | None = None, fine_enough: float = FINE_ENOUGH
+    problem: StateEvolution,
+    alpha: float,
+    start: Vector | None = None,
+    fine_enough: float = FINE_ENOUGH,
+    wanted: float | None = None,
 ) -> Solution:
-    """Solve at one sample ratio, from a neighbouring state if one is given, on rules that get finer until one is fine enough."""
-    close = SLOPED if problem.leading else COARSE_TOLERANCE
-    solution = _refined(problem, alpha, *_coarse(problem, alpha, start, close), fine_enough)
+    """Solve at one sample ratio, from a neighbouring state if one is given, on rules that get finer until one is fine enough.
+
+    ``wanted`` is a relative error of the test error for which rules finer than the usual ones are used.
+    """
+    coarse = _coarse(problem, alpha, start, SLOPED if problem.leading else COARSE_TOLERANCE)
+    solution = _refined(_steadied(problem, coarse[0]), alpha, *coarse, fine_enough, wanted)
+    if solution.doubt.several:  # what was taken for granted is not so
+        solution = _refined(problem, alpha, solution.state, (), solution.evaluations, fine_enough, wanted)
     if solution.doubt.jumps:  # derivatives do not see them: begin again with the forms that do
         jumping = replace(problem, output=replace(problem.output, jumps=True))
-        return _refined(jumping, alpha, solution.state, (), solution.evaluations, fine_enough)
+        return _refined(jumping, alpha, solution.state, (), solution.evaluations, fine_enough, wanted)
     return solution
 
 
+def _steadied(problem: StateEvolution, state: Vector) -> StateEvolution:
+    """The same, with the controls of proximal points that do not jump, where none of a coarse rule has more than one minimum (L6)."""
+    output, at = problem.output, problem.state_of(state)
+    if not output.controlled or output.branch == "global" or output.convex_at(*at[2 * output.geometry.sectors :]):
+        return problem
+    if not output.has_one_minimum(*at, level=0):
+        return problem
+    return replace(problem, output=replace(output, steady=True))
+
+
 def _refined(
-    problem: StateEvolution, alpha: float, state: Vector, secants: Secants, used: int, fine_enough: float
+    problem: StateEvolution,
+    alpha: float,
+    state: Vector,
+    secants: Secants,
+    used: int,
+    fine_enough: float,
+    wanted: float | None,
 ) -> Solution:
     """Finer rules, until one is fine enough."""
     solution: Solution | None = None
     slopes: Slopes | None = None
-    if (
-        problem.leading
-    ):  # one rule follows, whose points are many: with the slopes of the coarse one few turns are enough
+    if problem.leading:
+        # one rule follows, whose points are many: with the slopes of the coarse one few turns are enough
         slopes = slopes_at(problem, alpha, state)
         state, secants = problem.inside(state + slopes.step), slopes.secants
-    for level in problem.output.geometry.levels:
+    levels = [*problem.output.geometry.levels, *(problem.output.finer if wanted else ())]
+    while levels:
+        level = levels.pop(0)
         try:
             attempt = _at_level(problem, alpha, state, level, secants)
         except SolveError:
@@ -101,14 +128,27 @@ def _refined(
             doubt=doubt,
             jacobian=slopes.turn,
             memory=attempt.memory,
+            steady=problem.output.steady,
         )
         state, secants = solution.state, attempt.secants
         if attempt.memory.follow and level == LAST_KEPT_LEVEL:
             break
-        if doubt.relative < fine_enough and not (hops and alone):
+        if doubt.several or (doubt.jumps and not problem.output.jumps):
+            break
+        if wanted and problem.output.geometry.sampled:
+            skipped = _skipped(problem, doubt, wanted)
+            levels = [] if skipped is None else levels[min(skipped, len(levels) - 1) :]
+        elif doubt.relative < fine_enough and not (hops and alone):
             break
     assert solution is not None
     return solution
+
+
+def _skipped(problem: StateEvolution, doubt: Doubt, wanted: float) -> int | None:
+    """How many rules, each with twice as many points, are too coarse for the ``wanted`` error; None if this one has it."""
+    test = problem.output.fresh_loss(*doubt.found.overlaps.pair, loss="squared")
+    over = error_on_fresh(problem.output, doubt, loss="squared") / (wanted * test)
+    return None if over <= 1.0 else max(int(np.ceil(2.0 * np.log2(over))) - 1, 0)
 
 
 def _hops(problem: StateEvolution, attempt: Attempt) -> bool:

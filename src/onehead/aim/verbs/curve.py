@@ -7,13 +7,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.solve.certificate import ACCURACY
 from onehead.aim.task import Learner, Task, check_alpha
 from onehead.aim.verbs.bayes import BestCurve, bayes_curve, check_beside
 from onehead.aim.verbs.predict import Prediction, predict
 from onehead.aim.verbs.tune import best_decay
 from onehead.aim.words import posed
-from onehead.arguments import number, numbers
+from onehead.arguments import number, numbers, optional
 from onehead.best import WithBest
 from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.parallel import walk_chains
@@ -70,7 +69,7 @@ class Curve(WithBest[Prediction, Failure]):
         return [row | {DECAY: self._decay(point)} for row, point in zip(rows, self.points, strict=True)]
 
 
-@posed(alphas=numbers(single=True), accuracy=number(above=0.0))
+@posed(alphas=numbers(single=True), accuracy=optional(number(above=0.0)))
 def curve(
     task: Task,
     learner: Learner,
@@ -78,7 +77,7 @@ def curve(
     *,
     tuned: bool = False,
     bayes: bool = False,
-    accuracy: float = ACCURACY,
+    accuracy: float | None = None,
     progress: Callable[[], None] | None = None,
 ) -> Curve:
     """Predict a learning curve by continuation in α, from many samples to few.
@@ -96,7 +95,7 @@ def curve(
         Use the best weight decay at every point, found at the first of each stretch and followed from there.
     bayes : bool
         Lay the best possible learner beside every point.
-    accuracy : float
+    accuracy : float, optional
         Wanted error of the test error, relative, as in `predict`.
     progress : callable, optional
         Called once for every finished point.

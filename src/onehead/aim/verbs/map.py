@@ -6,14 +6,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from onehead.aim.solve.certificate import ACCURACY
 from onehead.aim.task import Learner, Ratio, Task, check_alpha
 from onehead.aim.verbs.bayes import Yardstick, check_beside
 from onehead.aim.verbs.predict import Prediction, predict
 from onehead.aim.verbs.thresholds import thresholds
 from onehead.aim.verbs.tune import best_decay
 from onehead.aim.words import LEARNER, SHAPE, TASK, WORDS, posed
-from onehead.arguments import number
+from onehead.arguments import number, optional
 from onehead.errors import InvalidArgument, SolveError
 from onehead.fields import words_of
 from onehead.maps import Axis, Map, an_axis, check_axes, floats, mapped, setting_of
@@ -93,7 +92,7 @@ def _problem(task: Task, learner: Learner, moved: dict[str, float]) -> tuple[Tas
     return task.changed(target=target, **of_task), learner.changed(**of_learner), ratio
 
 
-@posed(x=an_axis, y=an_axis, accuracy=number(above=0.0))
+@posed(x=an_axis, y=an_axis, accuracy=optional(number(above=0.0)))
 def map(  # noqa: A001  (the word that people use; the builtin is not needed here)
     task: Task,
     learner: Learner,
@@ -104,7 +103,7 @@ def map(  # noqa: A001  (the word that people use; the builtin is not needed her
     of: str = "test_error",
     bayes: bool = False,
     tuned: bool = False,
-    accuracy: float = ACCURACY,
+    accuracy: float | None = None,
     progress: Callable[[], None] | None = None,
 ) -> AimMap:
     """Predict over a grid of any two words that are numbers, each cell started from its neighbour.
@@ -123,7 +122,7 @@ def map(  # noqa: A001  (the word that people use; the builtin is not needed her
         Add the best possible learner, ``bayes_test_error``.
     tuned : bool
         Use the best weight decay in every cell, and add it as ``weight_decay``.
-    accuracy : float
+    accuracy : float, optional
         Wanted error of the test error, relative, as in `predict`.
     progress : callable, optional
         Called once for every finished cell.

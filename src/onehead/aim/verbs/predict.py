@@ -10,7 +10,7 @@ from onehead.aim.equations.input import InputChannel
 from onehead.aim.equations.plateau import plateau_of
 from onehead.aim.equations.state_evolution import LeadingEvolution, StateEvolution
 from onehead.aim.equations.unknowns import INFINITE, AnyOverlaps, LeadingOverlaps, SectorOverlaps
-from onehead.aim.solve.certificate import ACCURACY, AimCertificate, Numbers, numbers_at, with_caution
+from onehead.aim.solve.certificate import AimCertificate, Numbers, numbers_at, with_caution
 from onehead.aim.task import Learner, Task, check_alpha
 from onehead.aim.verbs.bayes import beside
 from onehead.aim.words import posed
@@ -171,10 +171,10 @@ class Prediction(Result):
 
 @posed(
     near=optional(instance(Prediction, "the answer of predict")),
-    accuracy=number(above=0.0),
+    accuracy=optional(number(above=0.0)),
 )
 def predict(
-    task: Task, learner: Learner, alpha: float, *, near: Prediction | None = None, accuracy: float = ACCURACY
+    task: Task, learner: Learner, alpha: float, *, near: Prediction | None = None, accuracy: float | None = None
 ) -> Prediction:
     """Predict errors, overlaps and spectrum of a trained head, without training it.
 
@@ -189,8 +189,9 @@ def predict(
         Samples per squared dimension, α = n/d².
     near : Prediction, optional
         A neighbouring solution of the same task and learner, to start from.
-    accuracy : float
-        Wanted error of the test error, relative: a finer rule is used until it is met, or a warning says what was reached.
+    accuracy : float, optional
+        Wanted error of the test error, relative: a finer rule is used until it is met, or a warning says what was reached. If not
+        given it is 1e-4, for which no more than the usual points are sampled.
 
     Returns
     -------

@@ -8,13 +8,12 @@ import numpy as np
 
 from onehead.aim.equations.emergence import largest_decay
 from onehead.aim.equations.state_evolution import StateEvolution
-from onehead.aim.solve.certificate import ACCURACY as ACCURATE
 from onehead.aim.task import Learner, Task, check_alpha
 from onehead.aim.verbs.bayes import Yardstick, beside, check_beside
 from onehead.aim.verbs.predict import Prediction, predict
 from onehead.aim.verbs.response import decay_slope
 from onehead.aim.words import posed
-from onehead.arguments import number
+from onehead.arguments import number, optional
 from onehead.best import GAP, gap_to
 from onehead.errors import NotConverged, SolveError
 from onehead.results import Certificate, Result, in_lines
@@ -81,14 +80,14 @@ class Tuned(Result):
         return "\n".join([super().explain(), *([in_lines(self.beside)] if self.beside else [])])
 
 
-@posed(accuracy=number(above=0.0))
+@posed(accuracy=optional(number(above=0.0)))
 def tune(
     task: Task,
     learner: Learner,
     alpha: float,
     *,
     bayes: bool = False,
-    accuracy: float = ACCURATE,
+    accuracy: float | None = None,
     progress: Callable[[], None] | None = None,
 ) -> Tuned:
     """Find the weight decay λ with the lowest predicted test error at sample ratio α.
@@ -105,7 +104,7 @@ def tune(
     alpha : float
     bayes : bool
         Lay the best possible learner beside it.
-    accuracy : float
+    accuracy : float, optional
         Wanted error of the test error, relative, as in `predict`.
     progress : callable, optional
         Called once for every weight decay tried.
@@ -216,7 +215,7 @@ def _top_decay(task: Task, learner: Learner, alpha: float) -> float:
 
 
 def best_decay(
-    task: Task, learner: Learner, alpha: float, *, near: Prediction | None = None, accuracy: float = ACCURATE
+    task: Task, learner: Learner, alpha: float, *, near: Prediction | None = None, accuracy: float | None = None
 ) -> Prediction:
     """The prediction at the weight decay with the lowest test error.
 
@@ -225,7 +224,7 @@ def best_decay(
     neighbour ``near`` the bottom of its valley is followed. The best is found with the usual accuracy, and solved with that asked for.
     """
     best = _best_decay(task, learner, alpha, near)
-    return best if accuracy == ACCURATE else predict(task, best.learner, alpha, near=best, accuracy=accuracy)
+    return best if accuracy is None else predict(task, best.learner, alpha, near=best, accuracy=accuracy)
 
 
 def _best_decay(task: Task, learner: Learner, alpha: float, near: Prediction | None) -> Prediction:

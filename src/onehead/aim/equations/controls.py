@@ -1,0 +1,213 @@
+"""Control variates: numbers of a row whose means are known exactly, by which averages over sampled points are corrected (L6).
+
+Besides averages over a softmax (L3) they are Stein combinations: for any f_b of a row that a constant added to its logits does not change,
+
+    E sum_b [ t_b f_b - Q_b df_b/dt_b - m_b df_b/dh_b ] = 0,        E sum_b [ h_b f_b - m_b df_b/dt_b - q_b df_b/dh_b ] = 0,
+
+t being the logits of the label, h those of the learner on a fresh sample, Q_b, q_b and m_b their variances and covariance.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onehead.numerics.compiled import njit
+from onehead.numerics.softmax import SoftmaxRow
+
+__all__ = [
+    "AVERAGES",
+    "CONTROLS",
+    "FEW",
+    "MOMENTS",
+    "NORMAL",
+    "add_moments",
+    "control_means",
+    "corrected",
+    "has_many",
+    "moments",
+    "of_rows",
+    "quartic_means",
+    "quartics",
+    "row_controls",
+]
+
+AVERAGES = 8  # as in `onehead.aim.equations.averages.Averages`
+STEIN = 4  # combinations of mean zero of the proximal point, two for each sector; they come first
+ALONG = (1, 2)  # the averages that Stein forms are made of, which must not be told what they should be
+# After them, on a fresh sample, sum p², sum y², sum p y, p and y times the logits of both, log Z and log Z*; y, p and the logits of the
+# column that hard labels are tilted towards; and one, whose mean is the weight
+FEW = STEIN + 14
+QUARTICS = 5  # of label and learner in units of their deviations, summed over logits
+FIELDS = 27  # Stein combinations of a fresh sample, one along the label and one along the learner each
+CONTROLS = FEW + QUARTICS + 2 * FIELDS
+ENOUGH = 13  # pairs of points for each control, below which only the first few are used
+
+NORMAL = np.array([3.0, 0.0, 1.0, 0.0, 3.0])  # means of the quartics of one logit
+
+RIDGE = 1e-9  # of the correlations of the controls
+WIDEST = 25.0  # variance of logits up to which averages over a softmax of them are quick
+
+Array = NDArray[np.float64]
+
+
+def moments(averages: int) -> int:
+    """Sums over nodes: averages, the largest gradient entry, means and second moments of controls, and of averages with controls."""
+    return averages + 1 + CONTROLS * (1 + CONTROLS + averages)
+
+
+MOMENTS = moments(AVERAGES)
+
+
+def has_many(points: int) -> bool:
+    """Whether so many points, each with its mirror image, are enough for all controls."""
+    return points >= 2 * ENOUGH * CONTROLS
+
+
+def corrected(sums: Array, means: Array, along: Sequence[int] = ALONG) -> Array:
+    """Averages in slices, and the largest gradient entry, corrected by how far the controls of all slices are off their ``means``."""
+    count = (sums.shape[1] - 1 - CONTROLS - CONTROLS**2) // (1 + CONTROLS)
+    totals = sums.sum(axis=0)
+    averages, (mean, *_) = totals[:count], np.split(totals[count + 1 :], [CONTROLS])
+    square = totals[count + 1 + CONTROLS :][: CONTROLS**2].reshape(CONTROLS, CONTROLS)
+    square = np.tril(square) + np.tril(square, -1).T
+    mixed = totals[count + 1 + CONTROLS + CONTROLS**2 :].reshape(count, CONTROLS)
+    covariance, shared = square - np.outer(mean, mean), mixed - np.outer(averages, mean)
+    scale = np.sqrt(np.clip(np.diag(covariance), 0.0, None))
+    # a control that does not vary tells nothing, nor does one whose mean is not known
+    used = (scale > 1e-9 * np.sqrt(np.diag(square)) + 1e-300) & np.isfinite(means)
+    fresh = used & (np.arange(CONTROLS) >= STEIN)
+    others = [place for place in range(count) if place not in along]
+    slopes = np.zeros((count, CONTROLS))
+    for which, known in ((others, used), (list(along), fresh)):
+        unit = covariance[np.ix_(known, known)] / np.outer(scale[known], scale[known])
+        unit += RIDGE * np.eye(int(known.sum()))
+        found = np.linalg.solve(unit, (shared[np.ix_(which, known)] / scale[known]).T).T / scale[known]
+        slopes[np.ix_(which, known)] = found
+    controls = sums[:, count + 1 : count + 1 + CONTROLS][:, used] - means[used] / len(sums)
+    return np.hstack([sums[:, :count] - controls @ slopes[:, used].T, sums[:, [count]]])
+
+
+def control_means(row: SoftmaxRow) -> Array:
+    """Means of the controls of a row without a constant, exact (2.9, L3); not a number where one would take longer than what it corrects.
+
+    The column of a drawn label is each column as often as its y says.
+    """
+    own = (row.pp, row.py, row.pl, row.ph, row.log_z) if row.widest < WIDEST else 5 * (np.nan,)
+    pp, py, pl, ph, log_z = own
+    fresh = (pp, row.yy, py, pl, ph, row.yl, row.yh, log_z, row.log_label)
+    fourth = quartic_means(np.repeat([column.Q for column in row.columns], [column.count for column in row.columns]))
+    return np.array([*STEIN * [0.0], *fresh, row.yy, py, row.yl, row.yh, 1.0, *fourth, *2 * FIELDS * [0.0]])
+
+
+def quartic_means(variances: Array) -> Array:
+    """Means of the quartics of logits of these variances, of which the constant has been taken away."""
+    share = 1.0 / variances
+    return float(np.sum((1.0 - share / share.sum()) ** 2)) * NORMAL
+
+
+def of_rows(one: Array, rows: int, fourth: Array) -> Array:
+    """Means of the controls of several rows together, from those of one and the quartics of all."""
+    means = rows * one
+    means[FEW - 1 : FEW + QUARTICS] = 1.0, *fourth
+    return means
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_moments(sums, values, control, chance):  # type: ignore[no-untyped-def]
+    """Add a point to averages and to the moments of its controls; of the symmetric ones the lower half."""
+    count = values.shape[0]
+    place = count + 1
+    for i in range(count):
+        sums[i] += chance * values[i]
+    for k in range(CONTROLS):
+        sums[place + k] += chance * control[k]
+    place += CONTROLS
+    for k in range(CONTROLS):
+        along = chance * control[k]
+        if along != 0.0:
+            for j in range(k + 1):
+                sums[place + CONTROLS * k + j] += along * control[j]
+    place += CONTROLS * CONTROLS
+    for i in range(count):
+        along = chance * values[i]
+        for k in range(CONTROLS):
+            sums[place + CONTROLS * i + k] += along * control[k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def quartics(t, h, control):  # type: ignore[no-untyped-def]
+    """Add those of one logit: label and the rest of the learner, in units of their deviations."""
+    control[FEW] += t * t * t * t
+    control[FEW + 1] += t * t * t * h
+    control[FEW + 2] += t * t * h * h
+    control[FEW + 3] += t * h * h * h
+    control[FEW + 4] += h * h * h * h
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def row_controls(t, h, y, p, Q, q, m, left, rich, control):  # type: ignore[no-untyped-def]
+    """Add the controls of one row of a fresh sample: those that are averages, and if ``rich`` those of all fields.
+
+    ``Q``, ``q`` and ``m`` belong to each column. Where logits have no constant, covariances between all of them are lower by ``left``.
+    """
+    n, yy, pp, py = t.shape[0], 0.0, 0.0, 0.0
+    top, far, total, whole = t[0], h[0], 0.0, 0.0
+    start = STEIN
+    for b in range(n):
+        yy += y[b] * y[b]
+        pp += p[b] * p[b]
+        py += p[b] * y[b]
+        top, far = max(top, t[b]), max(far, h[b])
+        control[start + 3] += p[b] * t[b]
+        control[start + 4] += p[b] * h[b]
+        control[start + 5] += y[b] * t[b]
+        control[start + 6] += y[b] * h[b]
+    control[start] += pp
+    control[start + 1] += yy
+    control[start + 2] += py
+    for b in range(n):
+        total += np.exp(t[b] - top)
+        whole += np.exp(h[b] - far)
+    own, label = far + np.log(whole), top + np.log(total)
+    control[start + 7] += own
+    control[start + 8] += label
+    if rich == 0:
+        return
+    f = np.empty((FIELDS, 5))  # the field of a column, by its two logits, and by all of either kind at once
+    for b in range(n):
+        Y, P, T, H = y[b], p[b], t[b], h[b]
+        dy, dp = Y * (1.0 - Y), P * (1.0 - P)
+        by_yy, by_pp, y_py, p_py = 2.0 * Y * (Y - yy), 2.0 * P * (P - pp), Y * (P - py), P * (Y - py)
+        f[0] = Y * Y, 2.0 * Y * dy, 0.0, 0.0, 0.0
+        f[1] = Y * P, P * dy, Y * dp, 0.0, 0.0
+        f[2] = P * P, 0.0, 2.0 * P * dp, 0.0, 0.0
+        f[3] = Y * T, dy * T + Y, 0.0, Y, 0.0
+        f[4] = Y * H, dy * H, Y, 0.0, Y
+        f[5] = P * T, P, dp * T, P, 0.0
+        f[6] = P * H, 0.0, dp * H + P, 0.0, P
+        f[7] = Y * yy, dy * yy + Y * by_yy, 0.0, 0.0, 0.0
+        f[8] = Y * pp, dy * pp, Y * by_pp, 0.0, 0.0
+        f[9] = Y * py, dy * py + Y * y_py, Y * p_py, 0.0, 0.0
+        f[10] = P * yy, P * by_yy, dp * yy, 0.0, 0.0
+        f[11] = P * pp, 0.0, dp * pp + P * by_pp, 0.0, 0.0
+        f[12] = P * py, P * y_py, dp * py + P * p_py, 0.0, 0.0
+        f[13] = Y * Y * Y, 3.0 * Y * Y * dy, 0.0, 0.0, 0.0
+        f[14] = Y * Y * P, 2.0 * Y * P * dy, Y * Y * dp, 0.0, 0.0
+        f[15] = Y * P * P, P * P * dy, 2.0 * Y * P * dp, 0.0, 0.0
+        f[16] = P * P * P, 0.0, 3.0 * P * P * dp, 0.0, 0.0
+        f[17] = Y * label, dy * label + Y * Y, 0.0, Y, 0.0
+        f[18] = P * label, P * Y, dp * label, P, 0.0
+        f[19] = Y * Y * label, Y * (2.0 * dy * label + Y * Y), 0.0, Y * Y, 0.0
+        f[20] = P * P * label, P * P * Y, 2.0 * P * dp * label, P * P, 0.0
+        f[21] = Y * P * label, P * (dy * label + Y * Y), Y * dp * label, Y * P, 0.0
+        f[22] = Y * own, dy * own, Y * P, 0.0, Y
+        f[23] = P * own, 0.0, dp * own + P * P, 0.0, P
+        f[24] = Y * Y * own, 2.0 * Y * dy * own, Y * Y * P, 0.0, Y * Y
+        f[25] = P * P * own, 0.0, P * (2.0 * dp * own + P * P), 0.0, P * P
+        f[26] = Y * P * own, P * dy * own, Y * (dp * own + P * P), 0.0, Y * P
+        for k in range(FIELDS):
+            by_label, by_own, all_label, all_own = f[k, 1], f[k, 2], f[k, 3], f[k, 4]
+            at = FEW + QUARTICS + 2 * k
+            control[at] += T * f[k, 0] - Q[b] * by_label - m[b] * by_own + left[0] * all_label + left[2] * all_own
+            control[at + 1] += H * f[k, 0] - m[b] * by_label - q[b] * by_own + left[2] * all_label + left[1] * all_own

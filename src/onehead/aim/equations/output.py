@@ -17,6 +17,7 @@ from onehead.aim.equations.averages import Averages, ProxMemory, of_parts, slice
 from onehead.aim.equations.drawn import hard_sums
 from onehead.aim.equations.geometry import PARTS, Block, Geometry, Pairs, Row
 from onehead.aim.equations.kernels import line_sums, loss_sums, origin_sums, pair_sums, prox_sums
+from onehead.aim.equations.lanes import squared_sums
 from onehead.aim.equations.long import Lengthened
 from onehead.aim.equations.nodes import LogitRule, column_rule, logit_rule, pair_rule, row_rule
 from onehead.aim.equations.rows import MOMENTS, control_means, corrected, row_sums
@@ -259,6 +260,8 @@ class OutputChannel:
         before = (self.loss.compiled, self.loss.compiled_response, block.select)
         if block.is_pair or block.is_line:
             kernel, before = pair_sums if block.is_pair else line_sums, (self.loss.compiled_pair,)
+        if block.is_pair and self.loss.lean == SQUARED and not each:
+            kernel, before = squared_sums, ()
         return sliced(kernel, 9, length, (*before, block.metric, block.row_fits), (*rule, points), at)
 
     def continuation_error(self, q: float, m: float) -> float:

@@ -68,7 +68,7 @@ def _levels_tried(monkeypatch, *, follow, error, hops=False):
     monkeypatch.setattr(solver, "slopes_at", lambda *_: Slopes(np.zeros((3, 3)), np.zeros((3, 3))))
     found, other = (Alternative(overlaps._replace(q=0.5 * np.exp(shift)), None, 0.0) for shift in (0.0, error))
     monkeypatch.setattr(solver, "doubt_of", lambda *_: Doubt(found, (), (other,), jumps=False))
-    monkeypatch.setattr(solver, "_hops", lambda *_: hops)
+    monkeypatch.setattr(solver, "_switch_mass", lambda *_: 1.0 if hops else 0.0)
     assert solver.solve(StateEvolution.of(Task(), Learner()), 0.5).level == levels[-1]
     return levels
 

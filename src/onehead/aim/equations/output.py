@@ -404,6 +404,10 @@ class OutputChannel:
         q, m = pair
         how = (np.sqrt(Q), m / Q, np.sqrt(max(q - m * m / Q, 0.0)))
         rule = row_rule(row, coarse=coarse, twin=twin)
+        if row.is_line and yardstick.line is not None:
+            label = how[0] * rule.label[:, 0]
+            losses = yardstick.line(how[1] * label + how[2] * rule.free[:, 0], label)
+            return np.array([row.multiplicity * float(rule.weights @ losses)])
         return row.multiplicity * sliced(loss_sums, 1, row.slice, (yardstick.compiled,), rule, how)[:, 0]
 
     @lru_cache(maxsize=64)  # noqa: B019  (frozen and small: the same few channels are asked again and again)

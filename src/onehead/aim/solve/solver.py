@@ -11,8 +11,8 @@ from onehead.aim.equations.plateau import plateau_of
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import AnyHats, AnyOverlaps
 from onehead.aim.solve.continuation import polish, relax, walk
-from onehead.aim.solve.doubt import Doubt, Slopes, doubt_of, slopes_at
-from onehead.aim.solve.iterate import Attempt, Opposed, Secants, Vector, at_alpha
+from onehead.aim.solve.doubt import Doubt, doubt_of, slopes_at
+from onehead.aim.solve.iterate import Attempt, Opposed, Secants, Start, Vector, at_alpha, secants_of
 from onehead.errors import NotConverged, OutsideDomain, SolveError
 
 __all__ = ["FINE_ENOUGH", "VISIBLE_SWITCH", "Solution", "guesses", "solve"]
@@ -25,6 +25,7 @@ FAR = (
     2.5  # change of log q or log Sigma between rules that is no quadrature error: the iterate fell to another solution
 )
 NO_ANSWER = 1.0  # relative error of q or m, of proximal points that are let go, at which there is nothing to report
+CLOSE = 3e-3  # change of log q, log m or log Sigma after which slopes are still those of before
 LAST_KEPT_LEVEL = 2  # where minima compete the theory itself is approximate: the finest rule is not worth its price
 
 
@@ -32,7 +33,8 @@ LAST_KEPT_LEVEL = 2  # where minima compete the theory itself is approximate: th
 class Solution:
     """A solution in reduced units, with the quadrature rule it was found on and what else it could be.
 
-    ``jacobian`` is F', the derivative of one turn of the equations in (log q, log m, log Sigma).
+    ``jacobian`` is F', the derivative of one turn of the equations in (log q, log m, log Sigma). ``switch_mass`` is the share of
+    samples with a lower minimum than the one near the label, where it was needed.
     """
 
     alpha: float
@@ -43,6 +45,7 @@ class Solution:
     level: int
     doubt: Doubt
     jacobian: Vector
+    switch_mass: float | None
     memory: ProxMemory
 
     @property
@@ -52,14 +55,27 @@ class Solution:
 
 
 def solve(
-    problem: StateEvolution, alpha: float, start: Vector | None = None, fine_enough: float = FINE_ENOUGH
+    problem: StateEvolution, alpha: float, start: Start | None = None, fine_enough: float = FINE_ENOUGH
 ) -> Solution:
     """Solve at one sample ratio, from a neighbouring state if one is given, on rules that get finer until one is fine enough."""
-    solution = _refined(problem, alpha, *_coarse(problem, alpha, start), fine_enough)
+    solution = _beside(problem, alpha, start, fine_enough)
+    if solution is None:
+        near = start.state if start is not None else None
+        solution = _refined(problem, alpha, *_coarse(problem, alpha, near), fine_enough)
     if solution.doubt.jumps:  # derivatives do not see them: begin again with the forms that do
         jumping = replace(problem, output=replace(problem.output, jumps=True))
         return _refined(jumping, alpha, solution.state, (), solution.evaluations, fine_enough)
     return solution
+
+
+def _beside(problem: StateEvolution, alpha: float, start: Start | None, fine_enough: float) -> Solution | None:
+    """From a state that is close and whose F' is known, without the coarsest rule; nothing if that does not lead to a solution."""
+    if start is None or start.turn is None or problem.output.geometry.sampled:
+        return None
+    try:
+        return _refined(problem, alpha, start.state, secants_of(start.turn), 0, fine_enough)
+    except SolveError:
+        return None
 
 
 def _refined(
@@ -67,12 +83,12 @@ def _refined(
 ) -> Solution:
     """Finer rules, until one is fine enough."""
     solution: Solution | None = None
-    slopes: Slopes | None = None
+    slopes, place = None, state
     if (
         problem.leading
     ):  # one rule follows, whose points are many: with the slopes of the coarse one few turns are enough
         slopes = slopes_at(problem, alpha, state)
-        secants = slopes.secants
+        secants = secants_of(slopes.turn)
     for level in problem.output.geometry.levels:
         try:
             attempt = _at_level(problem, alpha, state, level, secants)
@@ -81,12 +97,15 @@ def _refined(
                 raise
             break  # the coarser rule has an answer, and its error estimate
         used += attempt.evaluations
-        if slopes is None or not problem.leading:
-            slopes = slopes_at(problem, alpha, attempt.state)
+        moved = float(np.max(np.abs(attempt.state - place)))
+        if slopes is None or (moved > CLOSE and not problem.leading):
+            slopes, place = slopes_at(problem, alpha, attempt.state), attempt.state
         doubt = doubt_of(problem, attempt, slopes)
         if attempt.memory.follow and doubt.relative > NO_ANSWER:
             raise _lost(alpha, NotConverged("an error larger than the answer", residual=attempt.residual))
-        hops, alone = _hops(problem, attempt), solution is None
+        switch_mass, alone = _switch_mass(problem, attempt), solution is None
+        # points that hop between minima: a lattice and its twin may then agree by chance, and a coarser one counts too
+        hops = switch_mass is not None and switch_mass > VISIBLE_SWITCH
         if hops and solution is not None:
             doubt = doubt.beside(solution.doubt.found)
         solution = Solution(
@@ -98,9 +117,13 @@ def _refined(
             level=level,
             doubt=doubt,
             jacobian=slopes.turn,
+            switch_mass=switch_mass,
             memory=attempt.memory,
         )
-        state, secants = solution.state, attempt.secants
+        state, secants = (
+            solution.state,
+            (attempt.secants if problem.output.geometry.sampled else secants_of(slopes.turn)),
+        )
         if attempt.memory.follow and level == LAST_KEPT_LEVEL:
             break
         if doubt.relative < fine_enough and not (hops and alone):
@@ -109,10 +132,10 @@ def _refined(
     return solution
 
 
-def _hops(problem: StateEvolution, attempt: Attempt) -> bool:
-    """Whether proximal points hop between minima: a lattice and its twin may then agree by chance, and a coarser one counts too."""
+def _switch_mass(problem: StateEvolution, attempt: Attempt) -> float | None:
+    """Share of samples with a lower minimum than the one near the label; not of sampled points, which show their error themselves."""
     output = problem.output
-    return not output.geometry.sampled and output.switch_mass(*attempt.overlaps.state, level=0) > VISIBLE_SWITCH
+    return None if output.geometry.sampled else output.switch_mass(*attempt.overlaps.state, level=0)
 
 
 def _coarse(

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from onehead.aim import Learner, Task
 from onehead.aim.equations import lanes, output
+from onehead.aim.equations.averages import ProxMemory
 from onehead.aim.equations.geometry import SLICE
 from onehead.aim.equations.kernels import pair_sums
 from onehead.aim.equations.nodes import logit_rule
@@ -82,6 +83,24 @@ def test_two_tokens_with_squared_loss_go_side_by_side(monkeypatch):
     drawn = StateEvolution.of(Task(), Learner(loss="cross-entropy")).output
     with pytest.raises(AssertionError):
         drawn.averages(1.0, 0.9, 2.0, level=0)
+
+
+def test_where_a_prox_has_one_minimum_it_starts_where_it_was(monkeypatch):
+    """Kept points that are in their minima need one step; from their labels they would need several, and end at the same place."""
+    started = []
+
+    def seen(*arguments):
+        started.append(arguments[12])
+        return lanes.squared_sums(*arguments)
+
+    monkeypatch.setattr(output, "squared_sums", seen)
+    memory, convex, not_convex = ProxMemory(follow=False), 0.2, 20.0
+    found = [
+        CHANNEL.averages(1.0, 0.9, sigma, level=0, memory=memory) for sigma in (not_convex, convex, convex, not_convex)
+    ]
+    assert started == [1, 2, 2, 1]
+    anew = CHANNEL.averages(1.0, 0.9, convex, level=0)
+    assert np.array(found[2]) == pytest.approx(np.array(anew), rel=1e-9)  # gradients of 1e-10 are left
 
 
 def test_slices_hold_whole_chunks():

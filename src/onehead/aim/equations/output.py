@@ -128,7 +128,7 @@ class OutputChannel:
         if self.branch == "global":
             mode = 2
         if memory is not None:
-            recall, kept = self._recalled(memory, kept)
+            recall, kept = self._recalled(memory, kept, convex=self.convex_at(sigma))
             mode = 0 if recall == 2 else mode
         if self.convex_at(sigma):
             mode = 0
@@ -150,16 +150,19 @@ class OutputChannel:
                 residual=worst,
             )
 
-    def _recalled(self, memory: ProxMemory, labels: tuple[Array, ...]) -> tuple[int, tuple[Array, ...]]:
+    def _recalled(
+        self, memory: ProxMemory, labels: tuple[Array, ...], *, convex: bool = False
+    ) -> tuple[int, tuple[Array, ...]]:
         """Whether to keep proximal points (1) or to begin from them as well (2), and where they are: one for each label of a node.
 
-        The prox of a hard label has one minimum, so that the last points are always a good start.
+        Where every prox has one minimum, as that of a hard label has, the last points are always a good start.
         """
         known, drawn = memory.points is not None, self.loss.hard
+        follow = memory.follow or drawn or convex
         if memory.points is None:
             choices = [block.choices if drawn and not self._lean(block) else 1 for block in self.geometry.blocks]
             memory.points = tuple(np.zeros((len(u), k * u.shape[1])) for u, k in zip(labels, choices, strict=True))
-        return (2 if known and (memory.follow or drawn) else 1), memory.points
+        return (2 if known and follow else 1), memory.points
 
     def _lean(self, block: Block) -> TypeGuard[Row]:
         """Whether a block is a row of sampled logits whose Newton step is a Sherman-Morrison formula (U2.1)."""

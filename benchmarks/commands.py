@@ -30,6 +30,8 @@ def _command(words: str, *, repeats: int, budget: Budget | None = None) -> None:
 
 _command("onehead aim predict --alpha 0.5", budget=Budget(1.0, "s"), repeats=4)
 _command("onehead aim curve --alphas 0.05:2:46", budget=Budget(10.0, "s"), repeats=2)
+_command("onehead aim curve --alphas log:0.05:4:40 --tuned", budget=Budget(10.0, "s"), repeats=2)
+_command("onehead aim map --x alpha=log:0.05:4:30 --y weight-decay=log:1e-4:1:30", budget=Budget(60.0, "s"), repeats=1)
 _command("onehead sparse predict", budget=Budget(1.0, "s"), repeats=4)
 
 

@@ -133,7 +133,7 @@ def thresholds(clock: Clock) -> Finding:
     return Finding(f"interpolation {off_by(off, 1e-11)}", off)
 
 
-@row("theory", "best weight decay at α = 0.5", repeats=2)
+@row("theory", "best weight decay at α = 0.5", budget=TEN, repeats=5)
 def tune(clock: Clock) -> Finding:
     return certified(clock(lambda: aim.tune(TASK, aim.Learner(weight_decay=0.01), 0.5)))
 

@@ -136,3 +136,14 @@ def test_response_to_the_label_is_the_slope_of_the_gradient(channel, x, seed):
     assert np.allclose(exact, by_differences, atol=1e-9)
     assert np.allclose(exact.sum(axis=1), 0.0, atol=1e-12)  # adding a constant to the label logits changes no label
     assert np.allclose(exact.sum(axis=0), 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("channel", [Squared(), CrossEntropy()])
+@given(v=st.floats(-40.0, 40.0), t=st.floats(-40.0, 40.0))
+def test_many_rows_of_two_columns_at_once(channel, v, t):
+    label, gradient, hessian = np.empty(2), np.empty(2), np.empty((2, 2))
+    softmax(np.array([t, 0.0]), label)
+    one = channel.compiled(np.array([v, 0.0]), label, gradient, hessian)
+    many = type(channel).line(np.array([v, 0.3]), np.array([t, 0.7]))
+    # probabilities close to one are rounded at 1e-16 before they are subtracted, and a label so rounded is multiplied with v
+    assert many[0] == pytest.approx(one, rel=1e-9, abs=1e-14 * (1.0 + abs(v)))

@@ -13,10 +13,10 @@ from onehead.numerics.prox import (
     KICK,
     LONGEST,
     _saddle_free,
-    _saddle_free_pair,
     compile_row,
     factorise,
     prox,
+    saddle_free_pair,
     solve_factored,
 )
 
@@ -110,7 +110,7 @@ def test_the_step_off_a_saddle_is_the_same_in_two_codes_and_goes_downhill(h0, of
     if values[1] - values[0] < 1e-3 or np.abs(values).min() < 1e-6 or np.abs(gradient).max() < 1e-3:
         return
     _saddle_free(hessian, gradient, move)
-    pair = np.array(_saddle_free_pair(h0, off, h1, g0, g1))
+    pair = np.array(saddle_free_pair(h0, off, h1, g0, g1))
     along = gradient @ np.linalg.eigh(hessian)[1]
     if np.abs(along).min() > 1e-6:
         assert pair == pytest.approx(move, rel=1e-6, abs=1e-9)
@@ -127,11 +127,11 @@ def test_the_step_off_a_saddle_in_its_own_axes():
     assert move == pytest.approx([-KICK, -1.0, 0.0])
     _saddle_free(np.diag([-2.0, 1.0, 4.0]), np.array([0.0, 200.0, 100.0]), move)
     assert move == pytest.approx(np.array([KICK, -200.0, -25.0]) * LONGEST / 200.0)
-    assert _saddle_free_pair(-2.0, 0.0, 1.0, 1.0, 1.0) == pytest.approx([-0.5, -1.0])
-    assert _saddle_free_pair(1.0, 0.0, -2.0, 1.0, -1e-9) == pytest.approx([-1.0, KICK])
-    assert np.abs(_saddle_free_pair(-1.0, 0.0, 1.0, -100.0, 50.0)) == pytest.approx([LONGEST, LONGEST / 2.0])
+    assert saddle_free_pair(-2.0, 0.0, 1.0, 1.0, 1.0) == pytest.approx([-0.5, -1.0])
+    assert saddle_free_pair(1.0, 0.0, -2.0, 1.0, -1e-9) == pytest.approx([-1.0, KICK])
+    assert np.abs(saddle_free_pair(-1.0, 0.0, 1.0, -100.0, 50.0)) == pytest.approx([LONGEST, LONGEST / 2.0])
     # a multiple of the identity has no axes of its own
-    assert _saddle_free_pair(-2.0, 0.0, -2.0, 1.0, 3.0) == pytest.approx([-0.5, -1.5])
+    assert saddle_free_pair(-2.0, 0.0, -2.0, 1.0, 3.0) == pytest.approx([-0.5, -1.5])
 
 
 def test_factors_solve_and_refuse_what_is_not_positive():

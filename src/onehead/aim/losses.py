@@ -86,6 +86,9 @@ class Loss(ABC):
     fresh: ClassVar["staticmethod[[SoftmaxRow], float] | None"] = (
         None  # of a row of a fresh sample, where a formula exists (2.9)
     )
+    line: ClassVar["staticmethod[[Vector, Vector], Vector] | None"] = (
+        None  # of many rows of two columns at once, label logits second
+    )
     kind: ClassVar[Kind] = "conjecture"
     pair: ClassVar["staticmethod[[float, float, float], tuple[float, float, float]] | None"] = None
     response: ClassVar["staticmethod[[Vector, Vector, Vector], None] | None"] = None
@@ -230,6 +233,16 @@ def _cross_entropy_fresh(row: SoftmaxRow) -> float:
     return row.log_z - row.yh
 
 
+def _squared_line(v: Vector, t: Vector) -> Vector:
+    """2 (sig(v) - sig(t))²."""
+    return np.asarray(0.5 * (np.tanh(0.5 * v) - np.tanh(0.5 * t)) ** 2)
+
+
+def _cross_entropy_line(v: Vector, t: Vector) -> Vector:
+    """log(1 + e^v) - sig(t) v."""
+    return np.asarray(np.log1p(np.exp(-np.abs(v))) + np.maximum(v, 0.0) - 0.5 * (1.0 + np.tanh(0.5 * t)) * v)
+
+
 class Squared(Loss):
     """The loss of the paper: || softmax(l) - y ||^2, a sum over entries without a factor 1/2."""
 
@@ -240,6 +253,7 @@ class Squared(Loss):
     pair = staticmethod(_squared_pair)
     response = staticmethod(_squared_response)
     fresh = staticmethod(_squared_fresh)
+    line = staticmethod(_squared_line)
 
     def one_minimum(self, exposure: float) -> float:
         """No row has a curvature below the one that two tokens have at p = (0.136, 0.864), y = (1, 0), whatever T is."""
@@ -281,6 +295,7 @@ class CrossEntropy(Loss):
     pair = staticmethod(_cross_entropy_pair)
     response = staticmethod(_cross_entropy_response)
     fresh = staticmethod(_cross_entropy_fresh)
+    line = staticmethod(_cross_entropy_line)
 
     @staticmethod
     def row(

@@ -33,6 +33,7 @@ __all__ = [
     "newton_prox",
     "pair_of_row",
     "prox",
+    "saddle_free_pair",
     "scratch",
     "solve_factored",
 ]
@@ -248,7 +249,7 @@ def newton_pair(pair, p00, p01, p11, v0, v1, y0, c0, y1, c1, u0, u1):  # type: i
         if regular:
             m0, m1 = (p01 * g1 - h1 * g0) / determinant, (p01 * g0 - h0 * g1) / determinant
         else:
-            m0, m1 = _saddle_free_pair(h0, p01, h1, g0, g1)
+            m0, m1 = saddle_free_pair(h0, p01, h1, g0, g1)
         slope = g0 * m0 + g1 * m1
         allowed = value + SLACK * (1.0 + abs(value))
         length = 1.0
@@ -298,7 +299,7 @@ def newton_line(pair, p, v, y, c, u):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _saddle_free_pair(h0, off, h1, g0, g1):  # type: ignore[no-untyped-def]
+def saddle_free_pair(h0, off, h1, g0, g1):  # type: ignore[no-untyped-def]
     """`_saddle_free` for two coordinates."""
     middle, half = 0.5 * (h0 + h1), 0.5 * (h0 - h1)
     radius = np.hypot(half, off)

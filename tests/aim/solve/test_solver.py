@@ -5,13 +5,14 @@ import pytest
 
 from onehead.aim import Learner, Task, predict
 from onehead.aim.equations.averages import ProxMemory
+from onehead.aim.equations.output import OutputChannel
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import Hats, Overlaps
 from onehead.aim.solve import solver
 from onehead.aim.solve.continuation import _positive, relax, walk
 from onehead.aim.solve.doubt import Alternative, Doubt, Slopes
 from onehead.aim.solve.iterate import Attempt, turn_once
-from onehead.aim.verbs.predict import _state_of
+from onehead.aim.verbs.predict import _start, _state_of
 from onehead.errors import NotConverged, OutsideDomain, SolveError
 
 
@@ -32,6 +33,52 @@ def test_a_point_continues_in_reduced_units_whatever_its_temperatures():
     turned = turn_once(problem, 0.6, state, 1)[1].logs
     assert turned == pytest.approx(state, abs=1e-3)  # the rules of the solution and of this turn differ by about 1e-4
     assert predict(task, learner, 0.6, near=point).certificate.evaluations < point.certificate.evaluations
+
+
+def test_beside_a_neighbour_the_first_step_is_newtons():
+    """The start is off by the square of the distance: a quarter at half of it, in the sample ratio and in the weight decay."""
+    task, learner = Task(), Learner(weight_decay=0.02)
+    point = predict(task, learner, 0.6)
+    for alphas, decays in (((0.66, 0.63), (0.02, 0.02)), ((0.6, 0.6), (0.024, 0.022))):
+        off = []
+        for alpha, decay in zip(alphas, decays, strict=True):
+            head = learner.changed(weight_decay=decay)
+            start = _start(StateEvolution.of(task, head), point, task, head, alpha)
+            there = predict(task, head, alpha)
+            off.append(np.abs(start.state - np.log([there.q, there.m, there.sigma])).max())
+            assert start.turn is not None
+        # F' is known to a few per cent: a little of the error is linear
+        assert off[1] < 0.4 * off[0]
+        assert off[0] < 1e-2
+
+
+def test_another_task_is_no_neighbour_for_newton():
+    task, learner = Task(), Learner(weight_decay=0.02)
+    point = predict(task, learner, 0.6)
+    for other, head in ((Task(noise=0.4), learner), (task, learner.changed(branch="global"))):
+        assert _start(StateEvolution.of(other, head), point, other, head, 0.6).turn is None
+    far = learner.changed(weight_decay=2.0)
+    start = _start(StateEvolution.of(task, far), point, task, far, 0.6)
+    assert start.turn is None
+
+
+def test_a_neighbour_needs_no_coarse_rule(monkeypatch):
+    """On the coarsest one nothing but the slopes and the share of switching samples; few turns on the next."""
+    task, learner = Task(), Learner(weight_decay=0.05)
+    near = predict(task, learner, 0.6)
+    rules, averages = [], OutputChannel.averages
+
+    def counted(self, *state, level, twin=False, **words):
+        rules.append((level, twin))
+        return averages(self, *state, level=level, twin=twin, **words)
+
+    monkeypatch.setattr(OutputChannel, "averages", counted)
+    point = predict(task, learner, 0.65, near=near)
+    assert point.certificate.evaluations <= 4
+    assert rules.count((0, False)) <= 5
+    assert rules.count((1, False)) <= 5  # and once for the numbers that are not needed to solve
+    assert rules.count((1, True)) == 1
+    assert len(rules) <= 11
 
 
 @pytest.mark.parametrize("param", ["factorised", "direct"])
@@ -68,7 +115,7 @@ def _levels_tried(monkeypatch, *, follow, error, hops=False):
     monkeypatch.setattr(solver, "slopes_at", lambda *_: Slopes(np.zeros((3, 3)), np.zeros((3, 3)), np.zeros(3)))
     found, other = (Alternative(overlaps._replace(q=0.5 * np.exp(shift)), None, 0.0) for shift in (0.0, error))
     monkeypatch.setattr(solver, "doubt_of", lambda *_: Doubt(found, (), (other,), jumps=False))
-    monkeypatch.setattr(solver, "_hops", lambda *_: hops)
+    monkeypatch.setattr(solver, "_switch_mass", lambda *_: 1.0 if hops else 0.0)
     assert solver.solve(StateEvolution.of(Task(), Learner()), 0.5).level == levels[-1]
     return levels
 

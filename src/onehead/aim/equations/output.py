@@ -18,6 +18,7 @@ from onehead.aim.equations.controls import MOMENTS, control_means, corrected, ha
 from onehead.aim.equations.drawn import hard_sums
 from onehead.aim.equations.geometry import PARTS, Block, Geometry, Pairs, Row
 from onehead.aim.equations.kernels import line_sums, loss_sums, origin_sums, pair_sums, prox_sums
+from onehead.aim.equations.lanes import squared_sums
 from onehead.aim.equations.long import Lengthened
 from onehead.aim.equations.nodes import LogitRule, column_rule, logit_rule, pair_rule, row_rule
 from onehead.aim.equations.rows import row_sums
@@ -145,7 +146,7 @@ class OutputChannel:
         if self.branch == "global":
             mode = 2
         if memory is not None:
-            recall, kept = self._recalled(memory, kept)
+            recall, kept = self._recalled(memory, kept, convex=self.convex_at(sigma))
             mode = 0 if recall == 2 else mode
         if self.convex_at(sigma):
             mode = 0
@@ -167,16 +168,19 @@ class OutputChannel:
                 residual=worst,
             )
 
-    def _recalled(self, memory: ProxMemory, labels: tuple[Array, ...]) -> tuple[int, tuple[Array, ...]]:
+    def _recalled(
+        self, memory: ProxMemory, labels: tuple[Array, ...], *, convex: bool = False
+    ) -> tuple[int, tuple[Array, ...]]:
         """Whether to keep proximal points (1) or to begin from them as well (2), and where they are: one for each label of a node.
 
-        Where there is one minimum, as with hard labels, the last points are always a good start.
+        Where every prox has one minimum, as that of a hard label has, the last points are always a good start.
         """
         known, drawn = memory.points is not None, self.loss.hard
+        follow = memory.follow or drawn or convex or self.steady
         if memory.points is None:
             choices = [block.choices if drawn and not self._lean(block) else 1 for block in self.geometry.blocks]
             memory.points = tuple(np.zeros((len(u), k * u.shape[1])) for u, k in zip(labels, choices, strict=True))
-        return (2 if known and (memory.follow or drawn or self.steady) else 1), memory.points
+        return (2 if known and follow else 1), memory.points
 
     def _lean(self, block: Block) -> TypeGuard[Row]:
         """Whether a block is a row of sampled logits whose Newton step is a Sherman-Morrison formula (U2.1)."""
@@ -277,6 +281,8 @@ class OutputChannel:
         before = (self.loss.compiled, self.loss.compiled_response, block.select)
         if block.is_pair or block.is_line:
             kernel, before = pair_sums if block.is_pair else line_sums, (self.loss.compiled_pair,)
+        if block.is_pair and self.loss.lean == SQUARED and not each:
+            kernel, before = squared_sums, ()
         return sliced(kernel, 9, length, (*before, block.metric, block.row_fits), (*rule, points), at)
 
     def continuation_error(self, q: float, m: float) -> float:
@@ -449,6 +455,10 @@ class OutputChannel:
         q, m = pair
         how = (np.sqrt(Q), m / Q, np.sqrt(max(q - m * m / Q, 0.0)))
         rule = row_rule(row, coarse=coarse, twin=twin)
+        if row.is_line and yardstick.line is not None:
+            label = how[0] * rule.label[:, 0]
+            losses = yardstick.line(how[1] * label + how[2] * rule.free[:, 0], label)
+            return np.array([row.multiplicity * float(rule.weights @ losses)])
         return row.multiplicity * sliced(loss_sums, 1, row.slice, (yardstick.compiled,), rule, how)[:, 0]
 
     @lru_cache(maxsize=64)  # noqa: B019  (frozen and small: the same few channels are asked again and again)

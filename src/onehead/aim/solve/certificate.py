@@ -13,7 +13,7 @@ from onehead.aim.equations.nodes import forget_rules
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import INFINITE, AnyHats, AnyOverlaps, Hats, SpectralMap
 from onehead.aim.solve.doubt import Doubt, doubt_of_limit, doubt_of_zero, stated_errors
-from onehead.aim.solve.iterate import Vector
+from onehead.aim.solve.iterate import Start
 from onehead.aim.solve.solver import FINE_ENOUGH, VISIBLE_SWITCH, Solution, solve
 from onehead.aim.task import Task
 from onehead.errors import OutsideDomain
@@ -59,7 +59,7 @@ class Numbers(NamedTuple):
 
 
 def numbers_at(
-    problem: StateEvolution, alpha: float, start: Vector | None = None, accuracy: float | None = None
+    problem: StateEvolution, alpha: float, start: Start | None = None, accuracy: float | None = None
 ) -> Numbers:
     """The numbers at one sample ratio: a limit where there is one, else a solve, from a neighbouring state if one is given.
 
@@ -105,7 +105,9 @@ def _solved(problem: StateEvolution, solution: Solution) -> Numbers:
     # Tr S grad(penalty) at a fixed point: the penalty times its degree in S
     other = alpha * full.envelope(sigma) + overlaps.balance(hats) / output.geometry.unit
     other -= (problem.input.degree - 1) * penalty
-    switch = 0.0 if solution.steady else output.switch_mass(*state, level=solution.level)
+    switch = 0.0 if solution.steady else solution.switch_mass
+    if switch is None:
+        switch = output.switch_mass(*state, level=solution.level)
     stein, from_trace = (output.hats_of(full, *state, derivative=derivative).sigma for derivative in (False, True))
     spectral = problem.channel_at(overlaps).replicon(overlaps, hats)
     replicon = None

@@ -47,12 +47,6 @@ class Slopes(NamedTuple):
     gap: Vector
 
     @property
-    def secants(self) -> tuple[tuple[Vector, Vector], ...]:
-        """Differences of iterates and of their residuals, one per unknown: a first step that is Newton's."""
-        step = 1e-3 * np.eye(len(self.turn))
-        return tuple((along, self.turn @ along - along) for along in step)
-
-    @property
     def response(self) -> Vector:
         """(1 - F')^-1."""
         return np.asarray(np.linalg.inv(np.eye(len(self.turn)) - self.turn))

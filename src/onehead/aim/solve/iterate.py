@@ -15,7 +15,7 @@ from onehead.aim.equations.unknowns import AnyHats, AnyOverlaps, Hats, Overlaps
 from onehead.errors import NotConverged, OutsideDomain
 from onehead.numerics.fixed_point import fixed_point
 
-__all__ = ["TOLERANCE", "Attempt", "Opposed", "Secants", "Vector", "at_alpha", "turn_once"]
+__all__ = ["TOLERANCE", "Attempt", "Opposed", "Secants", "Start", "Vector", "at_alpha", "secants_of", "turn_once"]
 
 Vector = NDArray[np.float64]
 Secants = tuple[tuple[Vector, Vector], ...]
@@ -33,6 +33,19 @@ class Opposed(OutsideDomain):
             f"at alpha = {alpha:.6g} the overlap m with the target is negative: most of its eigenvalues are, a map W'W has none, "
             "and so few samples teach it nothing else; raise alpha or weight_decay, or use param='direct'."
         )
+
+
+class Start(NamedTuple):
+    """A state to begin from, and F' close to it where that is known."""
+
+    state: Vector
+    turn: Vector | None = None
+
+
+def secants_of(turn: Vector) -> Secants:
+    """Differences of iterates and of their residuals by F', one per unknown: a first step that is Newton's."""
+    step = 1e-3 * np.eye(len(turn))
+    return tuple((along, turn @ along - along) for along in step)
 
 
 class Attempt(NamedTuple):

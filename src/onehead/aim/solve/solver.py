@@ -12,7 +12,7 @@ from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import AnyHats, AnyOverlaps
 from onehead.aim.solve.continuation import polish, relax, walk
 from onehead.aim.solve.doubt import Doubt, Slopes, doubt_of, error_on_fresh, slopes_at
-from onehead.aim.solve.iterate import Attempt, Opposed, Secants, Vector, at_alpha
+from onehead.aim.solve.iterate import Attempt, Opposed, Secants, Start, Vector, at_alpha, secants_of
 from onehead.errors import NotConverged, OutsideDomain, SolveError
 
 __all__ = ["FINE_ENOUGH", "VISIBLE_SWITCH", "Solution", "guesses", "solve"]
@@ -26,6 +26,7 @@ FAR = (
     2.5  # change of log q or log Sigma between rules that is no quadrature error: the iterate fell to another solution
 )
 NO_ANSWER = 1.0  # relative error of q or m, of proximal points that are let go, at which there is nothing to report
+CLOSE = 3e-3  # change of log q, log m or log Sigma after which slopes are still those of before
 LAST_KEPT_LEVEL = 2  # where minima compete the theory itself is approximate: the finest rule is not worth its price
 
 
@@ -33,7 +34,8 @@ LAST_KEPT_LEVEL = 2  # where minima compete the theory itself is approximate: th
 class Solution:
     """A solution in reduced units, with the quadrature rule it was found on and what else it could be.
 
-    ``jacobian`` is F', the derivative of one turn of the equations in (log q, log m, log Sigma).
+    ``jacobian`` is F', the derivative of one turn of the equations in (log q, log m, log Sigma). ``switch_mass`` is the share of
+    samples with a lower minimum than the one near the label, where it was needed.
     """
 
     alpha: float
@@ -44,6 +46,7 @@ class Solution:
     level: int
     doubt: Doubt
     jacobian: Vector
+    switch_mass: float | None
     memory: ProxMemory
     steady: bool
 
@@ -56,7 +59,7 @@ class Solution:
 def solve(
     problem: StateEvolution,
     alpha: float,
-    start: Vector | None = None,
+    start: Start | None = None,
     fine_enough: float = FINE_ENOUGH,
     wanted: float | None = None,
 ) -> Solution:
@@ -64,14 +67,29 @@ def solve(
 
     ``wanted`` is a relative error of the test error for which rules finer than the usual ones are used.
     """
-    coarse = _coarse(problem, alpha, start, SLOPED if problem.leading else COARSE_TOLERANCE)
-    solution = _refined(_steadied(problem, coarse[0]), alpha, *coarse, fine_enough, wanted)
+    solution = _beside(problem, alpha, start, fine_enough, wanted)
+    if solution is None:
+        near = start.state if start is not None else None
+        coarse = _coarse(problem, alpha, near, SLOPED if problem.leading else COARSE_TOLERANCE)
+        solution = _refined(_steadied(problem, coarse[0]), alpha, *coarse, fine_enough, wanted)
     if solution.doubt.several:  # what was taken for granted is not so
         solution = _refined(problem, alpha, solution.state, (), solution.evaluations, fine_enough, wanted)
     if solution.doubt.jumps:  # derivatives do not see them: begin again with the forms that do
         jumping = replace(problem, output=replace(problem.output, jumps=True))
         return _refined(jumping, alpha, solution.state, (), solution.evaluations, fine_enough, wanted)
     return solution
+
+
+def _beside(
+    problem: StateEvolution, alpha: float, start: Start | None, fine_enough: float, wanted: float | None
+) -> Solution | None:
+    """From a state that is close and whose F' is known, without the coarsest rule; nothing if that does not lead to a solution."""
+    if start is None or start.turn is None or problem.output.geometry.sampled:
+        return None
+    try:
+        return _refined(problem, alpha, start.state, secants_of(start.turn), 0, fine_enough, wanted)
+    except SolveError:
+        return None
 
 
 def _steadied(problem: StateEvolution, state: Vector) -> StateEvolution:
@@ -96,10 +114,11 @@ def _refined(
     """Finer rules, until one is fine enough."""
     solution: Solution | None = None
     slopes: Slopes | None = None
+    place = state
     if problem.leading:
         # one rule follows, whose points are many: with the slopes of the coarse one few turns are enough
         slopes = slopes_at(problem, alpha, state)
-        state, secants = problem.inside(state + slopes.step), slopes.secants
+        state, secants = problem.inside(state + slopes.step), secants_of(slopes.turn)
     levels = [*problem.output.geometry.levels, *(problem.output.finer if wanted else ())]
     while levels:
         level = levels.pop(0)
@@ -110,12 +129,15 @@ def _refined(
                 raise
             break  # the coarser rule has an answer, and its error estimate
         used += attempt.evaluations
-        if slopes is None or not problem.leading:
-            slopes = slopes_at(problem, alpha, attempt.state)
+        moved = float(np.max(np.abs(attempt.state - place)))
+        if slopes is None or (moved > CLOSE and not problem.leading):
+            slopes, place = slopes_at(problem, alpha, attempt.state), attempt.state
         doubt = doubt_of(problem, attempt, slopes)
         if attempt.memory.follow and doubt.relative > NO_ANSWER:
             raise _lost(alpha, NotConverged("an error larger than the answer", residual=attempt.residual))
-        hops, alone = _hops(problem, attempt), solution is None
+        switch_mass, alone = _switch_mass(problem, attempt), solution is None
+        # points that hop between minima: a lattice and its twin may then agree by chance, and a coarser one counts too
+        hops = switch_mass is not None and switch_mass > VISIBLE_SWITCH
         if hops and solution is not None:
             doubt = doubt.beside(solution.doubt.found)
         solution = Solution(
@@ -127,10 +149,12 @@ def _refined(
             level=level,
             doubt=doubt,
             jacobian=slopes.turn,
+            switch_mass=switch_mass,
             memory=attempt.memory,
             steady=problem.output.steady,
         )
-        state, secants = solution.state, attempt.secants
+        state = solution.state
+        secants = attempt.secants if problem.output.geometry.sampled else secants_of(slopes.turn)
         if attempt.memory.follow and level == LAST_KEPT_LEVEL:
             break
         if doubt.several or (doubt.jumps and not problem.output.jumps):
@@ -151,10 +175,10 @@ def _skipped(problem: StateEvolution, doubt: Doubt, wanted: float) -> int | None
     return None if over <= 1.0 else max(int(np.ceil(2.0 * np.log2(over))) - 1, 0)
 
 
-def _hops(problem: StateEvolution, attempt: Attempt) -> bool:
-    """Whether proximal points hop between minima: a lattice and its twin may then agree by chance, and a coarser one counts too."""
+def _switch_mass(problem: StateEvolution, attempt: Attempt) -> float | None:
+    """Share of samples with a lower minimum than the one near the label; not of sampled points, which show their error themselves."""
     output = problem.output
-    return not output.geometry.sampled and output.switch_mass(*attempt.overlaps.state, level=0) > VISIBLE_SWITCH
+    return None if output.geometry.sampled else output.switch_mass(*attempt.overlaps.state, level=0)
 
 
 def _coarse(

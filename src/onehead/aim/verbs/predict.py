@@ -11,14 +11,17 @@ from onehead.aim.equations.plateau import plateau_of
 from onehead.aim.equations.state_evolution import LeadingEvolution, StateEvolution
 from onehead.aim.equations.unknowns import INFINITE, AnyOverlaps, LeadingOverlaps, SectorOverlaps
 from onehead.aim.solve.certificate import AimCertificate, Numbers, numbers_at, with_caution
+from onehead.aim.solve.iterate import Start
 from onehead.aim.task import Learner, Task, check_alpha
 from onehead.aim.verbs.bayes import beside
 from onehead.aim.words import posed
 from onehead.arguments import instance, number, optional
-from onehead.errors import OutsideDomain
+from onehead.errors import OutsideDomain, SolveError
 from onehead.results import Result, in_lines
 
 __all__ = ["Direction", "Prediction", "overlaps_of", "predict"]
+
+NEAR = 1.0  # of a Newton step of log q, log m or log Sigma; what is further away is solved from the state as it is
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,8 +216,28 @@ def predict(
     """
     alpha = check_alpha(alpha)
     problem = StateEvolution.of(task, learner)
-    start = _state_of(problem, near) if near is not None else None
+    start = _start(problem, near, task, learner, alpha) if near is not None else None
     return _finish(task, learner, problem, alpha, numbers_at(problem, alpha, start, accuracy))
+
+
+def _start(problem: StateEvolution, near: Prediction, task: Task, learner: Learner, alpha: float) -> Start | None:
+    """Where to begin beside a neighbour: a Newton step from its state, by its own F', to this sample ratio and weight decay.
+
+    Only the input channel moves with them, the hats being proportional to α: nothing is averaged.
+    """
+    state = _state_of(problem, near)
+    if state is None:
+        return None
+    same = near.task == task and near.learner.changed(weight_decay=learner.weight_decay) == learner
+    if not same or near.jacobian is None or near.directions:
+        return Start(state)
+    turn = np.asarray(near.jacobian)
+    hats = problem.hats_of(near.q_hat, near.m_hat, near.sigma_hat, ()).times(alpha / near.alpha)
+    try:
+        step = np.linalg.solve(np.eye(len(turn)) - turn, problem.overlaps_of(hats).logs - state)
+    except (SolveError, np.linalg.LinAlgError):  # the map of these hats is zero
+        return Start(state)
+    return Start(problem.inside(state + step), turn) if np.max(np.abs(step)) < NEAR else Start(state)
 
 
 def _state_of(problem: StateEvolution, near: Prediction) -> NDArray[np.float64] | None:

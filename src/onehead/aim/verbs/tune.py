@@ -1,8 +1,9 @@
 """The weight decay with the lowest predicted test error: searched globally, or quickly where there are many to find."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -20,11 +21,12 @@ from onehead.results import Certificate, Result, in_lines
 
 __all__ = ["Tuned", "beside_best", "best_decay", "tune"]
 
-LOWEST = 1e-6  # relative to the largest weight decay that makes a difference
-PER_DECADE = 3
-DECADES = 6  # scanned by the quick search, one solve each
+DECADES = 6  # scanned, from the largest weight decay that makes a difference downwards; by the quick search with one solve each
+SCANNED = 10  # weight decays of the global search: with their slopes two numbers each, so that a valley between two of them shows
+ROUGH = 1e-3  # accuracy of a scan, relative; what lies close to the best is solved with the one asked for
 ACCURACY = 1e-3  # of log λ; the error is flat there
-STRIDE, STRIDES = 0.3, 6  # of log λ from a neighbour's best, and how many before the valley counts as lost
+STRIDE, STRIDES = 0.1, 8  # of log λ from a neighbour's best, and how many solves before the valley counts as lost
+FARTHEST = 1.0  # of log λ from a neighbour's best
 FLAT = 1e-3  # relative change of the test error that is not worth tuning for
 
 
@@ -93,8 +95,8 @@ def tune(
     """Find the weight decay λ with the lowest predicted test error at sample ratio α.
 
     The search scans log λ from the value at which the map vanishes (or shrinks to nothing, trained directly) six decades
-    down, adds the limit λ → 0⁺, and goes to the root of the slope next to the lowest value, so that a second minimum is not
-    missed.
+    down, errors to 0.1 % and their slopes, which show every valley between two of them; goes to the root of the slope in the lowest
+    one; and adds the limit λ → 0⁺ where it could be better.
 
     Parameters
     ----------
@@ -123,38 +125,35 @@ def tune(
     yardstick = Yardstick(task) if bayes else None  # first, because it may be refused
     tried: dict[float, Prediction] = {}
 
-    def error(decay: float, near: Prediction | None = None) -> float:
+    def solve(decay: float, near: Prediction | None, accuracy: float | None) -> Prediction:
         word = decay if decay > 0.0 else "0+"
         try:
             tried[decay] = predict(task, learner.changed(weight_decay=word), alpha, near=near, accuracy=accuracy)
-        except SolveError:
-            return np.inf  # a value that cannot be solved is not the optimum; the scan goes on around it
         finally:
             if progress is not None:
                 progress()
-        return tried[decay].test_error
+        return tried[decay]
 
-    decays = _top_decay(task, learner, alpha) * np.logspace(
-        0.0, np.log10(LOWEST), int(-np.log10(LOWEST) * PER_DECADE) + 1
-    )
-    near: Prediction | None = None
-    errors = []
+    top, near, rough = _top_decay(task, learner, alpha), None, _rough(task, learner, accuracy)
+    decays = [float(decay) for decay in top * np.logspace(0.0, -DECADES, SCANNED)]
     for decay in decays:
-        errors.append(error(float(decay), near))
-        near = tried.get(float(decay), near)
-    limit = error(0.0)
-    best = int(np.argmin(errors))
-    if 0 < best < len(decays) - 1:
-
-        def at(log_decay: float) -> Prediction:
-            decay = float(np.exp(log_decay))
-            if error(decay, tried[float(decays[best])]) == np.inf:
-                raise NotConverged(f"no solution at weight decay {decay:g}.")
-            return tried[decay]
-
-        _bottom(at, float(np.log(decays[best + 1])), float(np.log(decays[best - 1])), tried[float(decays[best])])
+        with suppress(SolveError):  # a value that cannot be solved is not the optimum; the scan goes on around it
+            near = solve(decay, near, rough)
+    valley = _lowest_valley([tried[decay] for decay in decays if decay in tried])
+    if valley is not None:
+        _bottom(lambda x: solve(float(np.exp(x)), valley.near, accuracy), valley)
+    lowest = min((point.test_error for point in tried.values()), default=np.inf)
+    limit = np.inf
+    falling = decays[-1] not in tried or tried[decays[-1]].test_error <= lowest * (1.0 + 10.0 * FLAT)
+    if falling:  # else it cannot be the best
+        with suppress(SolveError):
+            limit = solve(0.0, None, accuracy).test_error
+    if not tried:
+        raise NotConverged(f"no weight decay could be solved at alpha = {alpha:g}.")
     winner = min(tried, key=lambda decay: tried[decay].test_error)
     point = tried[winner]
+    if winner in decays and rough != accuracy:
+        point = solve(winner, point, accuracy)
     spread = max(p.test_error for p in tried.values()) - point.test_error
     if spread < FLAT * point.test_error:
         status = "converged: flat, the test error hardly depends on the weight decay"
@@ -164,10 +163,11 @@ def tune(
         status = "converged: boundary, the larger the weight decay the better (the zero map is best)"
     else:
         status = "converged: optimum inside the range"
-    flat_from, flat_to = _flat_range({decay: tried[decay].test_error for decay in tried}, winner)
+    slopes = {decay: decay_slope(tried[decay]) for decay in tried if decay > 0.0}
+    flat_from, flat_to = _flat_range({decay: tried[decay].test_error for decay in tried}, slopes, winner)
     own = tried[winner] if learner.decay == winner else None
     try:
-        own = own or predict(task, learner, alpha)
+        own = own or predict(task, learner, alpha, near=point)
         gain = own.test_error - point.test_error
     except SolveError:
         gain = float("nan")
@@ -191,14 +191,15 @@ def beside_best(yardstick: Yardstick, alpha: float, test_error: float) -> dict[s
     return told | {"logit_nuclear": yardstick.logit_nuclear(alpha)}
 
 
-def _flat_range(errors: dict[float, float], winner: float) -> tuple[float, float]:
-    """The weight decays around the best whose error is within FLAT of it, read off a monotone curve through those tried."""
-    from scipy.interpolate import PchipInterpolator  # noqa: PLC0415
+def _flat_range(errors: dict[float, float], slopes: dict[float, float], winner: float) -> tuple[float, float]:
+    """The weight decays around the best whose error is within FLAT of it, read off a curve through those tried with its slopes."""
+    from scipy.interpolate import CubicHermiteSpline  # noqa: PLC0415
 
     tried = sorted(decay for decay in errors if decay > 0.0)
     x = np.log(tried)
     fine = np.unique(np.concatenate([x, np.linspace(x[0], x[-1], 4001)]))
-    good = PchipInterpolator(x, [errors[decay] for decay in tried])(fine) <= errors[winner] * (1.0 + FLAT)
+    through = CubicHermiteSpline(x, [errors[decay] for decay in tried], [slopes[decay] for decay in tried])
+    good = through(fine) <= errors[winner] * (1.0 + FLAT)
     best = 0 if winner == 0.0 else int(np.argmin(np.abs(fine - np.log(winner))))
     if not good[best]:  # the limit is best, and the smallest weight decay tried is not as good
         return winner, winner
@@ -212,6 +213,11 @@ def _top_decay(task: Task, learner: Learner, alpha: float) -> float:
     """The weight decay at which the map vanishes, in the learner's own units."""
     problem = StateEvolution.of(task, learner)
     return problem.units.own_decay(largest_decay(problem, alpha))
+
+
+def _rough(task: Task, learner: Learner, accuracy: float | None) -> float | None:
+    """The accuracy of a scan: little where a lattice can be coarse, the usual one where points are sampled."""
+    return None if StateEvolution.of(task, learner).output.geometry.sampled else max(ROUGH, accuracy or 0.0)
 
 
 def best_decay(
@@ -233,81 +239,121 @@ def _best_decay(task: Task, learner: Learner, alpha: float, near: Prediction | N
         followed = _follow(task, learner, alpha, near)
         if followed is not None:
             return followed
-    top = _top_decay(task, learner, alpha)
+
+    rough = _rough(task, learner, None)
+
+    def solve(decay: float | str, near: Prediction | None, accuracy: float | None = None) -> Prediction:
+        return predict(task, learner.changed(weight_decay=decay), alpha, near=near, accuracy=accuracy)
+
     scan: list[Prediction] = []
-    for decay in top * np.logspace(-0.5, 0.5 - DECADES, DECADES):
-        try:
-            near = scan[-1] if scan else None
-            scan.append(predict(task, learner.changed(weight_decay=float(decay)), alpha, near=near))
-        except SolveError:
-            continue
+    for decay in _top_decay(task, learner, alpha) * np.logspace(-0.5, 0.5 - DECADES, DECADES):
+        with suppress(SolveError):
+            scan.append(solve(float(decay), scan[-1] if scan else None, rough))
         errors = [point.test_error for point in scan]
         if len(errors) > 2 and errors[-3] < errors[-2] < errors[-1]:
             break
     if not scan:
         raise NotConverged(f"no weight decay could be solved at alpha = {alpha:g}.")
-    best = int(np.argmin([point.test_error for point in scan]))
-    if best == len(scan) - 1:
-        try:
-            limit = predict(task, learner.changed(weight_decay="0+"), alpha)
-            return min(limit, scan[-1], key=lambda point: point.test_error)
-        except SolveError:
-            return scan[-1]
-
-    def at(log_decay: float) -> Prediction:
-        return predict(task, learner.changed(weight_decay=float(np.exp(log_decay))), alpha, near=scan[best])
-
-    high = scan[best - 1].learner.decay if best > 0 else top
-    return _bottom(at, np.log(scan[best + 1].learner.decay), np.log(high), scan[best])
+    best = min(scan, key=lambda point: point.test_error)
+    if best is scan[-1]:
+        with suppress(SolveError):
+            best = min(solve("0+", None), best, key=lambda point: point.test_error)
+    else:
+        valley = _lowest_valley(scan)
+        if valley is not None:
+            return _bottom(lambda x: solve(float(np.exp(x)), valley.near), valley)
+    return solve(best.learner.decay, best) if best.learner.decay > 0.0 else best
 
 
 def _follow(task: Task, learner: Learner, alpha: float, near: Prediction) -> Prediction | None:
-    """The bottom of the valley that the neighbour lies in; nothing if it is not found within a few strides."""
-    tried = near
-
-    def at(log_decay: float) -> Prediction:
-        nonlocal tried
-        tried = predict(task, learner.changed(weight_decay=float(np.exp(log_decay))), alpha, near=tried)
-        return tried
-
-    try:
-        x = float(np.log(near.learner.decay))
-        here = at(x)
-        slope = decay_slope(here)
-        for _ in range(STRIDES):
-            if slope == 0.0:  # S = 0 here
+    """The bottom of the valley that the neighbour lies in, a secant on the slope; nothing if it is not found within a few solves."""
+    first = x = float(np.log(near.learner.decay))
+    old: tuple[float, float] | None = None
+    for _ in range(STRIDES):
+        try:
+            near = predict(task, learner.changed(weight_decay=float(np.exp(x))), alpha, near=near)
+        except SolveError:
+            return None
+        slope = decay_slope(near)
+        if slope == 0.0:  # S = 0 here
+            return None
+        move = -float(np.copysign(STRIDE, slope))
+        if old is not None:
+            curvature = (slope - old[1]) / (x - old[0])
+            if curvature <= 0.0:
                 return None
-            ahead = x - float(np.copysign(STRIDE, slope))
-            there = at(ahead)
-            other = decay_slope(there)
-            if slope * other < 0.0:
-                best = min(here, there, key=lambda point: point.test_error)
-                return _bottom(at, min(x, ahead), max(x, ahead), best)
-            x, here, slope = ahead, there, other
-    except SolveError:
-        return None
+            move = -slope / curvature
+        if abs(move) < ACCURACY:
+            return near
+        old, x = (x, slope), x + move
+        if abs(x - first) > FARTHEST:
+            return None
     return None
 
 
-def _bottom(at: Callable[[float], Prediction], low: float, high: float, best: Prediction) -> Prediction:
-    """The lowest test error between two values of log λ around a good one: a bracketed secant on the slope."""
-    slopes: dict[str, float] = {}
-    here, x = best, float(np.log(best.learner.decay))
+class _Valley(NamedTuple):
+    """Two values of log λ between which the test error falls and rises again, its slopes there, and where it may be lowest."""
+
+    low: float
+    high: float
+    slopes: tuple[float, float]
+    bottom: float
+    near: Prediction
+
+
+def _lowest_valley(points: Sequence[Prediction]) -> _Valley | None:
+    """The valley between neighbours whose bottom is lowest, by a cubic through errors and slopes; nothing if there is none."""
+    ordered = sorted(points, key=lambda point: point.learner.decay)
+    slopes = [decay_slope(point) for point in ordered]
+    found: list[tuple[float, _Valley]] = []
+    for i in range(len(ordered) - 1):
+        (left, right), ends = ordered[i : i + 2], (slopes[i], slopes[i + 1])
+        if not ends[0] < 0.0 <= ends[1]:
+            continue
+        low, high = (float(np.log(point.learner.decay)) for point in (left, right))
+        share, depth = _cubic_bottom(left.test_error, right.test_error, *((high - low) * end for end in ends))
+        near = min(left, right, key=lambda point: point.test_error)
+        found.append((depth, _Valley(low, high, ends, low + share * (high - low), near)))
+    return min(found, key=lambda one: one[0])[1] if found else None
+
+
+def _cubic_bottom(left: float, right: float, fall: float, rise: float) -> tuple[float, float]:
+    """Where on (0, 1) the cubic with these values and slopes at the ends is lowest, and how low it is.
+
+    Examples
+    --------
+    >>> share, depth = _cubic_bottom(1.0, 1.0, -4.0, 4.0)
+    >>> round(share, 3), round(depth, 3)
+    (0.5, 0.0)
+    """
+    t = np.linspace(0.02, 0.98, 97)
+    bend, twist = 3.0 * (right - left) - 2.0 * fall - rise, 2.0 * (left - right) + fall + rise
+    values = left + t * (fall + t * (bend + t * twist))
+    place = int(np.argmin(values))
+    return float(t[place]), float(values[place])
+
+
+def _bottom(at: Callable[[float], Prediction], valley: _Valley) -> Prediction:
+    """The lowest test error in a valley: a secant on the slope that never leaves it."""
+    low, high, slopes, x, best = valley
+    falls, rises = slopes
+    old = (low, falls) if -falls < rises or rises == 0.0 else (high, rises)
     for _ in range(30):
-        slope = decay_slope(here)
-        if slope < 0.0:
-            low, slopes["low"] = x, slope
-        else:
-            high, slopes["high"] = x, slope
-        if high - low < ACCURACY or abs(slope) < 1e-6 * here.test_error:
-            break
-        share = 0.5
-        if len(slopes) == 2:
-            share = float(np.clip(slopes["low"] / (slopes["low"] - slopes["high"]), 0.05, 0.95))
-        x = low + share * (high - low)
         try:
             here = at(x)
         except SolveError:
             break
-        best = min(here, best, key=lambda point: point.test_error)
+        best, slope = min(here, best, key=lambda point: point.test_error), decay_slope(here)
+        if slope < 0.0:
+            low = x
+        else:
+            high = x
+        if slope == 0.0 or high - low < ACCURACY:
+            break
+        ahead = x - slope * (x - old[0]) / (slope - old[1]) if slope != old[1] else x
+        if not low < ahead < high:
+            ahead = 0.5 * (low + high)
+        if abs(ahead - x) < ACCURACY:
+            break
+        old, x = (x, slope), ahead
     return best

@@ -39,14 +39,22 @@ oneheadUnpack("scripts").then((codes) => codes.forEach((code) =>
 
 
 def export(
-    folder: Path, *, base: str = "", grid: Grid = GRID, progress: Callable[[], None] | None = None
+    folder: Path,
+    *,
+    base: str = "",
+    documentation: str = "",
+    grid: Grid = GRID,
+    progress: Callable[[], None] | None = None,
 ) -> dict[str, Any]:
     """Write ``index.html`` and ``card.png`` into a folder; what was recorded, and how far the lines between solved points are off.
+
+    ``base`` is the address under which the folder will be found, ``documentation`` that of the pages it leads to, which may be
+    relative.
 
     It may be interrupted: what is recorded by then is kept in the folder, and the next call goes on from there.
     """
     found = record(grid, folder / KEPT, progress or (lambda: None))
-    page = _page(grid, found, base)
+    page = _page(grid, found, base, documentation)
     card = _card()
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / "index.html", page, "FOLDER")
@@ -67,7 +75,7 @@ def export(
 # --- the page
 
 
-def _page(grid: Grid, found: Recording, base: str) -> str:
+def _page(grid: Grid, found: Recording, base: str, documentation: str) -> str:
     """One file: styles, fonts, scripts and answers inside."""
     table = {**found.table, "picture": found.table["draw"]}
     alphas = tuple(grid.stops["alpha"])
@@ -90,7 +98,7 @@ def _page(grid: Grid, found: Recording, base: str) -> str:
         f'<meta property="og:description" content="{escape(PURPOSE)}">\n'
         f'<meta property="og:image" content="{escape(place)}card.png">\n<meta name="twitter:card" content="summary_large_image">\n'
     )
-    page = filled(card + styles, base=base, recorded=recorded)
+    page = filled(card + styles, base=base, documentation=documentation, recorded=recorded)
     return page.replace("</body>", f"{data}</body>")
 
 

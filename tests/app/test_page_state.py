@@ -308,6 +308,33 @@ def test_a_projector_has_large_letters_and_is_kept(page, address):
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+# pairs of names in the legend that touch each other
+TOUCHING = """() => {
+  const boxes = [...document.querySelectorAll("#picture .legend .traces")].map((e) => [e.textContent, e.querySelector("text").getBoundingClientRect(),
+    e.querySelector(".layers").getBoundingClientRect()]).map(([name, a, b]) => ({ name: name, left: Math.min(a.left, b.left), right: Math.max(a.right, b.right),
+    top: a.top, bottom: a.bottom }));
+  return boxes.flatMap((a, i) => boxes.slice(i + 1).filter((b) => a.left < b.right + 2 && b.left < a.right + 2 && a.top < b.bottom - 2 && b.top < a.bottom - 2)
+    .map((b) => [a.name, b.name]));
+}"""
+
+
+def test_names_in_a_legend_do_not_touch(page, address):
+    for width, projected in ((1280, True), (1280, False), (390, False)):
+        page.set_viewport_size({"width": width, "height": 860})
+        for query in (
+            "view=spectrum&attention=cross&kappa0=0.123",
+            "view=curve&best=1",
+            "view=sparse&sparse_panel=tuning",
+            "view=scaling&scaling_panel=decomposition&dim=30",
+        ):
+            visit(page, address, query)
+            if projected != page.evaluate("document.body.classList.contains('projector')"):
+                page.click("#projector")
+            until(page, DRAWN)
+            assert page.evaluate("document.querySelectorAll('#picture .legend .traces').length") > 1, query
+            assert page.evaluate(TOUCHING) == [], (query, width, projected)
+
+
 @pytest.mark.parametrize(("width", "height"), [(1280, 860), (640, 430), (390, 844)])  # 640 x 430: 1280 x 860 at 200 %
 def test_the_picture_stays_in_sight(page, address, width, height):
     page.set_viewport_size({"width": width, "height": height})

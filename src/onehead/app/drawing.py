@@ -143,7 +143,7 @@ def contours(
     """A table as lines of equal height, with colours between the values at its places; ``at`` says at which heights."""
     scale = [[0.0, "@theory"], [1.0, "@pale"]]
     lines = {"showlabels": True, "coloring": "heatmap", "labelfont": {"size": 10, "color": "@ink"}, **(at or {})}
-    bar = {"title": {"text": name}, "thickness": 12}
+    bar = {"title": {"text": name, "side": "right"}, "thickness": 12}
     found = {
         "type": "contour",
         "name": name,

@@ -145,7 +145,7 @@ TEXTS = {
     "kappa0": "target width κ₀",
     "width": "learner width κ",
     "test_error": "test error",
-    "above_best": "test error above the best possible",
+    "above_best": "error above the best",
     "train_loss": "training loss",
 }  # of choices whose word says too little
 

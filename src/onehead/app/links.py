@@ -66,8 +66,8 @@ def _items(documentation: str, source: str) -> Iterator[str]:
         code = place.startswith("src/")
         base, name = (source, place) if code else (documentation, f"{place}.html")
         file = place if code else f"docs/{place}.md"
-        title = f"Theory: {title}" if place.startswith("theory") else title
-        yield _item(title, f"{base.rstrip('/')}/{name}" if base else "", file, " ".join(views))
+        told = f"Theory: {title}" if place.startswith("theory") else title
+        yield _item(told, f"{base.rstrip('/')}/{name}" if base else "", file, " ".join(views))
 
 
 def _item(title: str, address: str, file: str = "", views: str = "") -> str:

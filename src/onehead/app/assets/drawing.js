@@ -15,11 +15,9 @@
   function fitted(figure) {
     const big = document.body.classList.contains("projector"), narrow = innerWidth < 760;
     if (!big && !narrow) return figure;
-    const layout = figure.layout, size = narrow ? 11 : 20, long = figure.data.some((trace) => (trace.name || "").length > 30);
+    const layout = figure.layout, size = narrow ? 11 : 20;
     layout.font.size = size;
-    layout.legend = Object.assign({}, layout.legend, { font: { size: size - 1 } }, narrow
-      ? { y: -0.3 }
-      : Object.assign({ y: 1.02, yanchor: "bottom" }, long ? {} : { entrywidth: 0.46, entrywidthmode: "fraction" }));
+    layout.legend = Object.assign({}, layout.legend, { font: { size: size - 1 } }, narrow ? { y: -0.3 } : { y: 1.02, yanchor: "bottom" });
     (layout.annotations || []).forEach((note) => {
       if (note.xref === "paper" && narrow) note.text = note.text.replace(/ \(.*\)$/, ""); // a title has little room
       if (note.xref === "paper") note.font = Object.assign({}, note.font, { size: Math.min(note.font.size + (narrow ? -2 : 5), narrow ? 12 : 24) });

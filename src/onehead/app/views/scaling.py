@@ -124,7 +124,7 @@ def _excess_figure(state: State, samples: list[float], excess: Any, slope: Any, 
         log_y=True,
         xaxis={"anchor": "y2"},
         yaxis={"domain": [0.42, 1.0]},
-        yaxis2={"domain": [0.0, 0.32], "title": {"text": "d log E / d log n", "standoff": 6}},
+        yaxis2={"domain": [0.0, 0.32], "title": {"text": "exponent", "standoff": 6}},
     )
     return _marked(state, drawn, samples)
 

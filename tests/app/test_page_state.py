@@ -156,9 +156,9 @@ def test_every_change_of_view_keeps_the_data_in_sight(page, address):
 def test_fifty_moves_while_an_exact_picture_runs(page, address):
     """The sketch answers while another page keeps a worker busy with a long solve, and after every rest this page starts one too.
 
-    A move is measured in the browser, from the input event to the picture on the screen, and on the server's side of the wire. On an
-    idle machine the median is below 200 ms; this one may be shared, so the allowance is 200 ms times the load per core, where that is
-    more than one, as the kernel counts it while the moves are made.
+    A move is measured in the browser, from the input event to the picture on the screen. On an idle machine the median is below 200 ms;
+    this one may be shared, so the allowance is 200 ms times the load per core, where that is more than one, as the kernel counts it
+    while the moves are made. What a quiet machine needs is a row of the benchmarks (`python -m benchmarks.app busy first`).
     """
     visit(page, address, "view=curve&tokens=2&best=1")
     page.evaluate(

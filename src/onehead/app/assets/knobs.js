@@ -39,15 +39,20 @@
     return [where, ...stops.filter((name) => own.includes(name)).map((name) => text(value(name))), ...rest.map((name) => name + "=" + text(value(name)))].join(" ");
   }
 
-  function has() {
-    const { grid, stops, places } = settings.recorded, name = named(view, (knob) => values[knob]);
-    const there = Object.keys(stops).every((knob) => stops[knob].map(text).includes(text(values[knob])));
-    return places.includes(name) || (grid.includes(view) && there && !name.includes("="));
+  function has(where, value) {
+    const { grid, stops, places } = settings.recorded, name = named(where, value);
+    const there = Object.keys(stops).every((knob) => stops[knob].map(text).includes(text(value(knob))));
+    return places.includes(name) || (grid.includes(where) && there && !name.includes("="));
+  }
+
+  // whether a setting is recorded: some knobs, all others at their defaults
+  function hasSetting(where, given) {
+    return has(where, (knob) => (knob in given ? given[knob] : settings.knobs[knob].default));
   }
 
   // knobs that a recorded page does not have together go where something was recorded; those just turned stay
   function snap(turned) {
-    if (!settings.recorded || has()) return;
+    if (!settings.recorded || has(view, (knob) => values[knob])) return;
     const grid = settings.recorded.grid.includes(view);
     for (const name of settings.views[view].knobs)
       if (!turned || !(name in turned)) values[name] = grid && settings.knobs[name].stops ? nearest(name, values[name]) : settings.knobs[name].default;
@@ -262,7 +267,15 @@
       Object.assign(settings.knobs[name], { stops: stops, steps: stops.length - 1, low: stops[0], high: stops[stops.length - 1] });
       $("slide-" + name).max = stops.length - 1;
     });
-    document.querySelectorAll("#preset, .tours").forEach((e) => (e.hidden = !recorded.places.length));
+    document.querySelectorAll("#preset option").forEach((option) => {
+      const preset = settings.presets[Number(option.value)];
+      if (option.value !== "" && !hasSetting(preset.view, preset.values)) option.remove();
+    });
+    $("preset").hidden = $("preset").options.length < 2;
+    document.querySelectorAll("[data-tour]").forEach((button) => {
+      const begin = (step) => Object.assign({}, step.values, Object.fromEntries(Object.entries(step.runs).map(([name, ends]) => [name, ends[0]])));
+      button.hidden = !settings.tours[Number(button.dataset.tour)].steps.every((step) => recorded.views.includes(step.view) && hasSetting(step.view, begin(step)));
+    });
   }
 
   function begin(found, whenChanged) {

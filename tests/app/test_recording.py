@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from tests.support.browser import chromium, needs_chromium, quiet_page
@@ -176,3 +177,24 @@ def test_ctrl_c_keeps_what_is_done(tmp_path):
     assert process.returncode == 130
     assert re.search(r"interrupted; what is recorded is kept in .*; run the same command to go on\.$", said.strip())
     assert any(kept.glob("*.json.gz"))
+
+
+PREPARED = Path(__file__).parents[2] / "docs" / "assets" / "explorer" / "index.html"
+
+
+@needs_chromium
+def test_the_page_of_the_documentation_is_small_and_true():
+    """What `python -m studies.explorer_page` wrote: it opens, tours and presets are there, and a number is the library's."""
+    assert PREPARED.stat().st_size < 2.2e6
+    address = PREPARED.as_uri()
+    with chromium() as browser, quiet_page(browser, address, viewport={"width": 1280, "height": 860}) as page:
+        page.goto(f"{address}?view=curve&alpha=1&weight_decay=0.1")
+        until(page, DRAWN)
+        until(page, "onehead.reported === onehead.asked")
+        point = aim.predict(aim.Task(), aim.Learner(weight_decay=0.1), 1.0)
+        assert page.locator('td[data-number="Test error"]').inner_text() == f"{point.test_error:.5g}"
+        assert page.locator("[data-tour]:visible").count() == 2 and page.locator("#preset option").count() > 10
+        places = page.evaluate(
+            "[...document.querySelectorAll('#papers li:not([hidden]) a')].map((a) => a.getAttribute('href'))"
+        )
+        assert "../../aim.html" in places

@@ -402,3 +402,22 @@ def test_page_weight_and_first_picture(browser, address):
     context.close()
     assert sum(sizes.values()) < 1_000_000, json.dumps(sizes)
     assert took < 2.0 * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
+def test_a_tour_goes_on_from_where_it_stands(page, address):
+    """The second step begins where the first has ended: a question that is answered already is no reason to wait."""
+    visit(page, address, "view=head")
+    page.click("[data-tour='0']")
+    until(page, f"{DRAWN} && {EXACT}")
+    page.click("#tour-next")
+    until(page, "document.body.dataset.tour === '1'")
+    until(page, f"!oneheadTour.moving() && {DRAWN} && Number(oneheadKnobs.values.alpha) === 0.5", 120.0)
+
+
+def test_what_has_no_sketch_says_so(page, address):
+    visit(page, address, "view=sparse&sparse_panel=hard-phase&length=40&signal_tokens=2")
+    assert page.evaluate(STATE).startswith(("no sketch · solving", "exact"))
+    told = page.evaluate(
+        "oneheadMachine.look({ key: 'k', alive: true, rested: 0, refusal: null, sketch: { key: 'k', empty: true } }, 2500)"
+    )
+    assert (told["word"], told["seconds"]) == ("no sketch", 2)

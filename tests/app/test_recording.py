@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.support.browser import chromium, needs_chromium, quiet_page
@@ -20,6 +21,8 @@ from onehead.app.presets import PRESETS
 from onehead.app.recording import GRID, Grid, places, run_of
 from onehead.app.tours import TOURS
 from onehead.app.views import curve
+from onehead.app.views.base import Picture
+from onehead.errors import OneheadError
 
 ALPHAS = (0.1, 0.5, 1.0)
 STOPS = {"alpha": ALPHAS, "kappa0": (0.2, 0.5), "noise": (0.5,), "weight_decay": (0.01,)}
@@ -158,6 +161,26 @@ def test_what_was_recorded_is_not_recorded_again(tmp_path, monkeypatch):
         (tmp_path / KEPT / name).write_bytes(b"\x1f\x8bno")
     export(tmp_path, grid=grid)
     assert len(solved) == 3
+
+
+def test_a_gap_without_an_answer_is_left_out(monkeypatch):
+    """Near the peak, with little weight decay, the theory breaks down between two points that are solved."""
+    state = recording._state("curve", {})
+    alphas, errors = [0.1, 0.2, 0.4, 0.8, 1.6], [0.5, 0.4, 0.1, 0.05, 0.04]
+    picture = Picture({"data": [{"x": alphas, "y": errors}]}, "")
+    asked = []
+
+    def predict(task, learner, alpha):
+        asked.append(alpha)
+        if len(asked) == 1:
+            raise OneheadError("no solution found here.")
+        return SimpleNamespace(test_error=0.08)
+
+    monkeypatch.setattr(recording.aim, "predict", predict)
+    assert recording._interpolation(state, picture) == pytest.approx(
+        abs(0.25 - 0.08) / 0.08
+    )  # of the gap from 0.4 to 0.1
+    assert len(asked) == 3
 
 
 def test_ctrl_c_keeps_what_is_done(tmp_path):

@@ -1,6 +1,8 @@
-"""The explorer: slider to picture, ten people at once, fuzzed requests: ``python -m benchmarks.app [moves|people|fuzz]``.
+"""The explorer: ``python -m benchmarks.app [moves|busy|first|people|fuzz]``, each by itself or all of them.
 
-The moves are also rows of `python -m benchmarks --only app`.
+Slider to picture in every view; the same while exact pictures are being solved; the first picture of a cold browser; ten people at
+once; fuzzed requests. The first three are also rows of `python -m benchmarks --only app`. They measure what people feel, and so mean
+something on a quiet machine alone: the load average is printed first.
 """
 
 import contextlib
@@ -14,9 +16,10 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from tests.support.explorer import CHROMIUM, DRAG, FLAGS, checkpoint_file, fuzz_request, question, running_server, until
 
@@ -41,18 +44,26 @@ DRAGGED = {
 }
 
 
-def moves(address: str) -> dict[str, tuple[float, float]]:
-    """View -> (median, worst) in milliseconds over the moves in it."""
+@contextlib.contextmanager
+def chromium() -> Iterator[Any]:
+    """A browser that has seen nothing yet."""
     try:
         from playwright.sync_api import sync_playwright  # noqa: PLC0415  (the other measurements need no browser)
     except ImportError:
         raise Missing("rows of the explorer are left out: pip install 'onehead[dev]'") from None
     if not Path(CHROMIUM).exists():
         raise Missing(f"rows of the explorer are left out: they need a browser in {CHROMIUM}")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+def moves(address: str) -> dict[str, tuple[float, float]]:
+    """View -> (median, worst) in milliseconds over the moves in it."""
     found = {}
     rng = random.Random(0)
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+    with tempfile.TemporaryDirectory() as folder, chromium() as browser:
         page = browser.new_page(viewport={"width": 1280, "height": 860})
         for (view, panel), knobs in DRAGGED.items():
             extra = f"&{view}_panel={panel}" if panel else "&heads=12" if view == "checkpoint" else ""
@@ -71,8 +82,38 @@ def moves(address: str) -> dict[str, tuple[float, float]]:
             name, median, worst = f"{view} {panel}".strip(), statistics.median(times), max(times)
             found[name] = median, worst
             print(f"{name:<24} median {median:5.0f} ms   worst {worst:5.0f} ms", flush=True)
-        browser.close()
     return found
+
+
+# another page asks for a picture that takes longer than all moves
+OCCUPY = """(n) => { fetch("ask/picture", { method: "POST", headers: { "Content-Type": "application/json" },
+  body: JSON.stringify({ key: "view=curve&tokens=8&noise=0.5" + n, page: "other" + n }) }); }"""
+
+
+def busy(address: str) -> list[float]:
+    """Milliseconds of moves on the learning curve while another page's exact picture is being solved, and after rests this one's."""
+    rng, times = random.Random(1), []
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": 1280, "height": 860})
+        page.goto(f"{address}/?view=curve&best=1")
+        until(page, "window.onehead && onehead.drawn > 0")
+        for i in range(MOVES):
+            if i % 25 == 0:  # before the time limit of the one before
+                page.evaluate(OCCUPY, i)
+            knob = ("kappa0", "noise", "weight_decay", "alpha")[i % 4]
+            times.append(page.evaluate(DRAG, [knob, rng.choice((1, 2, 3, 5))]))
+            page.wait_for_timeout(rng.choice((20, 60, 150, 700)))
+    return times
+
+
+def first(address: str) -> float:
+    """Seconds from the address to the first picture in a browser that has just been started, with an empty cache."""
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": 1280, "height": 860})
+        start = time.perf_counter()
+        page.goto(f"{address}/?view=head")
+        until(page, "window.onehead && onehead.drawn > 0")
+        return time.perf_counter() - start
 
 
 def ask(address: str, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> tuple[int, float]:
@@ -149,14 +190,37 @@ for _name in (f"{view} {panel}".strip() for view, panel in DRAGGED):
     _view(_name)
 
 
+@row("app", "explorer, curve while an exact picture runs", budget=Budget(0.2, "s"), repeats=1)
+def while_busy(clock: Clock) -> Finding:
+    with running_server() as address:
+        times = busy(address)
+    clock.take(1e-3 * statistics.median(times))
+    return Finding("a sketch; the exact picture follows", None, f"median of {MOVES} moves, worst {max(times):.0f} ms")
+
+
+@row("app", "explorer, first picture in a cold browser", budget=Budget(2.0, "s"), repeats=1)
+def first_picture(clock: Clock) -> Finding:
+    with running_server() as address:
+        clock.take(first(address))
+    return Finding("a sketch; the exact picture follows", None, "the head, nothing in the cache")
+
+
 def main() -> None:
     """Measure what was asked for, or everything."""
-    wanted = sys.argv[1:] or ["moves", "people", "fuzz"]
+    wanted = sys.argv[1:] or ["moves", "busy", "first", "people", "fuzz"]
     print(f"load average of the last minute before the start: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     with running_server() as address:
         if "moves" in wanted:
             print(f"slider to picture, {MOVES} moves in each view (budget: median 200 ms, worst 600 ms)")
             moves(address)
+        if "busy" in wanted:
+            times = busy(address)
+            median, worst = statistics.median(times), max(times)
+            print(
+                f"{MOVES} moves while exact pictures run: median {median:.0f} ms, worst {worst:.0f} ms (budget: median 200 ms)"
+            )
+        if "first" in wanted:
+            print(f"first picture in a cold browser: {first(address):.1f} s (budget: 2 s)")
         if "people" in wanted:
             times = people(address)
             median, worst = 1e3 * statistics.median(times), 1e3 * max(times)

@@ -43,7 +43,7 @@ ROOMS = {
     "plot": (*FOUNDATION, "maps", "aim", "sparse", "weights"),
     "sweep": (*THEORY, "aim", "sparse", "__version__"),
     "figures": (*THEORY, "aim", "sparse", "sweep", "weights", "plot", "__version__"),
-    "app": (*THEORY, "aim", "sparse", "sweep", "weights", "plot", "__version__"),
+    "app": (*THEORY, "aim", "sparse", "sweep", "weights", "plot", "citation", "__version__"),
     "cli": (*THEORY, "aim", "sparse", "sweep", "weights", "plot", "figures", "app", "citation", "__version__"),
     "__main__": ("cli",),
 }

@@ -13,6 +13,7 @@ __all__ = [
     "described",
     "figure",
     "heatmap",
+    "levels",
     "line",
     "mark",
     "marked",
@@ -119,11 +120,30 @@ def heatmap(
     return {"type": "heatmap", "x": x, "y": y, "z": z, "colorscale": scale, **key, **more}
 
 
-def contours(x: Sequence[float], y: Sequence[float], z: Any, name: str, hover: str, **more: Any) -> Figure:
-    """A table as lines of equal height, with colours between the values at its places."""
+def levels(z: Sequence[Sequence[float | None]]) -> Figure:
+    """Round heights that divide what a table holds into a dozen parts at most.
+
+    Examples
+    --------
+    >>> levels([[0.08, 0.3], [None, 0.21]])
+    {'start': 0.08, 'end': 0.3, 'size': 0.02}
+    """
+    cells = [cell for row in z for cell in row if cell is not None]
+    low, high = min(cells, default=0.0), max(cells, default=1.0)
+    least = max(high - low, 1e-12) / 12.0
+    decade = 10.0 ** math.floor(math.log10(least))
+    size = next(step * decade for step in (1.0, 2.0, 5.0, 10.0) if step * decade >= least)
+    ends = math.ceil(low / size - 1e-9) * size, math.floor(high / size + 1e-9) * size
+    return {"start": round(ends[0], 12), "end": round(ends[1], 12), "size": round(size, 12)}
+
+
+def contours(
+    x: Sequence[float], y: Sequence[float], z: Any, name: str, hover: str, at: Figure | None = None, **more: Any
+) -> Figure:
+    """A table as lines of equal height, with colours between the values at its places; ``at`` says at which heights."""
     scale = [[0.0, "@theory"], [1.0, "@pale"]]
-    lines = {"showlabels": True, "coloring": "heatmap", "labelfont": {"size": 10, "color": "@ink"}}
-    bar = {"title": {"text": name}, "thickness": 12}
+    lines = {"showlabels": True, "coloring": "heatmap", "labelfont": {"size": 10, "color": "@ink"}, **(at or {})}
+    bar = {"title": {"text": name, "side": "right"}, "thickness": 12}
     found = {
         "type": "contour",
         "name": name,
@@ -134,7 +154,13 @@ def contours(x: Sequence[float], y: Sequence[float], z: Any, name: str, hover: s
         "colorbar": bar,
         "contours": lines,
     }
-    return {**found, "line": {"width": 0.7, "color": "@ink"}, "ncontours": 12, "hovertemplate": hover, **more}
+    return {
+        **found,
+        "line": {"width": 0.7, "color": "@ink"},
+        **({"autocontour": False} if at else {"ncontours": 12}),
+        "hovertemplate": hover,
+        **more,
+    }
 
 
 def mark(layout: Figure, x: float, text: str, *, row: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""The explorer as one file: answers recorded over a grid of knobs, in a page that works without a server and asks nobody."""
+"""The explorer as one file: a page with its styles, fonts, scripts and answers inside, which asks nobody."""
 
 import base64
 import gzip
@@ -6,165 +6,91 @@ import io
 import json
 import mimetypes
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from contextlib import suppress
 from html import escape
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from onehead import aim
-from onehead.app.answers import drawn, told_numbers
 from onehead.app.page import ASSETS, PURPOSE, SCRIPTS, STYLES, filled
-from onehead.app.state import State, read_state
-from onehead.app.views import VIEWS
+from onehead.app.recording import GRID, Grid, Recording, record, run_of
+from onehead.app.tours import TOURS
 from onehead.files import write_whole
-from onehead.results import plain
 
-__all__ = ["GRID", "Grid", "export"]
+__all__ = ["GRID", "KEPT", "Grid", "export"]
 
-CHECKED = 3  # gaps of a curve that are looked into: those where it bends most
+KEPT = "recording"  # folder in which answers are kept until all are there
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; font-src data:; img-src data: blob:"  # asks nobody
 CARD = (1200, 630)  # pixels
-
-
-@dataclass(frozen=True, kw_only=True)
-class Grid:
-    """What is recorded: views, and the stops of every knob that can be turned."""
-
-    views: tuple[str, ...] = ("head", "curve", "spectrum")
-    stops: Mapping[str, tuple[float, ...]] = field(
-        default_factory=lambda: {
-            "alpha": (0.03, 0.045, 0.07, 0.1, 0.15, 0.2, 0.28, 0.38, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0),
-            "kappa0": (0.2, 0.5),
-            "noise": (0.1, 0.5, 1.0),
-            "weight_decay": (0.003, 0.01, 0.03, 0.1, 0.3),
-        }
-    )
-
-    @property
-    def total(self) -> int:
-        """Points of the grid."""
-        return int(np.prod([len(values) for values in self.stops.values()]))
-
-
-GRID = Grid()
+PLOTLY = SCRIPTS[-1]
+# what is packed into the page is unpacked by the browser; scripts run in the order they are in
+LOADER = """
+window.oneheadUnpack = async (id) => {
+  const packed = Uint8Array.from(atob(document.getElementById(id).textContent.trim()), (c) => c.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return JSON.parse(await new Response(stream).text());
+};
+oneheadUnpack("scripts").then((codes) => codes.forEach((code) =>
+  document.head.append(Object.assign(document.createElement("script"), { textContent: code }))));
+"""
 
 
 def export(
-    folder: Path, *, base: str = "", grid: Grid = GRID, progress: Callable[[], None] | None = None
+    folder: Path,
+    *,
+    base: str = "",
+    documentation: str = "",
+    grid: Grid = GRID,
+    progress: Callable[[], None] | None = None,
 ) -> dict[str, Any]:
-    """Write ``index.html`` and ``card.png`` into a folder; what was recorded, and how far the lines between solved points are off."""
-    table, error = _record(grid, progress or (lambda: None))
-    page = _page(grid, table, error, base)
+    """Write ``index.html`` and ``card.png`` into a folder; what was recorded, and how far the lines between solved points are off.
+
+    ``base`` is the address under which the folder will be found, ``documentation`` that of the pages it leads to, which may be
+    relative.
+
+    It may be interrupted: what is recorded by then is kept in the folder, and the next call goes on from there.
+    """
+    found = record(grid, folder / KEPT, progress or (lambda: None))
+    page = _page(grid, found, base, documentation)
     card = _card()
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / "index.html", page, "FOLDER")
     write_whole(folder / "card.png", card, "FOLDER")
+    for kept in (folder / KEPT).glob("*.json.gz"):
+        kept.unlink()
+    with suppress(OSError):  # something in it is not ours
+        (folder / KEPT).rmdir()
     return {
         "page": str(folder / "index.html"),
         "card": str(folder / "card.png"),
         "points": grid.total,
-        "interpolation_error": error,
+        "interpolation_error": found.error,
         "bytes": len(page.encode()),
     }
-
-
-# --- recording
-
-
-def _record(grid: Grid, progress: Callable[[], None]) -> tuple[dict[str, Any], float]:
-    """Every answer of the grid by its kind and its knobs; pictures that differ in their marked line alone are kept once."""
-    table: dict[str, Any] = {"figures": {}, "draw": {}, "report": {}}
-    worst = 0.0
-    others = [name for name in grid.stops if name != "alpha"]
-    for combination in product(*(grid.stops[name] for name in others)):
-        words = dict(zip(others, combination, strict=True))
-        curves: dict[str, Any] = {}
-        for alpha in grid.stops["alpha"]:
-            for view in grid.views:
-                state, wrong = read_state({"view": view, **{k: str(v) for k, v in (words | {"alpha": alpha}).items()}})
-                assert not wrong, wrong
-                name = " ".join([view, *(_text(state[knob]) for knob in grid.stops)])
-                _record_point(table, view, state, name, curves)
-            progress()
-        if "curve" in grid.views:
-            worst = max(worst, _interpolation(state.changed(alpha=alpha)))
-    table["picture"] = table["draw"]
-    return table, worst
-
-
-def _record_point(table: dict[str, Any], view: str, state: State, name: str, curves: dict[str, Any]) -> None:
-    """Picture, code, badge and numbers of one point."""
-    own = VIEWS[view]
-    report = own.report(state)
-    table["report"][name] = {"badge": plain(list(report.badge)), "numbers": told_numbers(report.numbers)}
-    found: dict[str, Any] = own.code(state)._asdict()
-    if view == "curve":  # the same curve for every α: only the marked line moves
-        if not curves:
-            picture = own.picture(state)
-            curves["name"] = name
-            table["figures"][name] = _rounded(drawn(state, picture, picture.figure))
-        found |= {"drawing": curves["name"], "at": state["alpha"]}
-    else:
-        picture = own.picture(state)
-        found |= _rounded(drawn(state, picture, picture.figure))
-    table["draw"][name] = found
-
-
-def _text(value: Any) -> str:
-    """A number as JavaScript writes it.
-
-    Examples
-    --------
-    >>> _text(1.0), _text(0.045)
-    ('1', '0.045')
-    """
-    return repr(value).removesuffix(".0")
-
-
-def _rounded(value: Any) -> Any:
-    """Five digits are more than a screen shows."""
-    if isinstance(value, float):
-        return float(f"{value:.5g}")
-    if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
-    return [_rounded(item) for item in value] if isinstance(value, list) else value
-
-
-def _interpolation(state: State) -> float:
-    """How far the line between solved points of a curve is off, over the error itself, half way across the gaps where it bends most."""
-    from onehead.app.views.curve import exact_alphas  # noqa: PLC0415
-
-    alphas = np.array(exact_alphas(state))
-    errors = aim.curve(state.task, state.learner, alphas).column("test_error")
-    bend = np.abs(np.diff(errors, 2))
-    worst = 0.0
-    for k in np.argsort(bend)[::-1][:CHECKED]:
-        middle = float(np.sqrt(alphas[k] * alphas[k + 1]))
-        true = aim.predict(state.task, state.learner, middle).test_error
-        worst = max(worst, abs(0.5 * (errors[k] + errors[k + 1]) - true) / true)
-    return float(worst)
 
 
 # --- the page
 
 
-def _page(grid: Grid, table: dict[str, Any], error: float, base: str) -> str:
+def _page(grid: Grid, found: Recording, base: str, documentation: str) -> str:
     """One file: styles, fonts, scripts and answers inside."""
+    table = {**found.table, "picture": found.table["draw"]}
+    alphas = tuple(grid.stops["alpha"])
     recorded = {
-        "views": list(grid.views),
-        "knobs": list(grid.stops),
+        "views": sorted({*grid.views, *(place.view for place in grid.places)}),
+        "grid": list(grid.views),
         "stops": {name: list(values) for name, values in grid.stops.items()},
+        "places": grid.off_grid(),
+        "runs": [[run_of(step, alphas)[1] for step in tour.steps] for tour in TOURS],
         "note": f"Recorded at {grid.total} points; knobs stop at them. Between the solved points of a curve the line is at most "
-        f"{max(error, 1e-4):.2%} off, looked at where it bends most.",
+        f"{max(found.error, 1e-4):.2%} off, looked at where it bends most.",
     }
-    packed = base64.b64encode(gzip.compress(json.dumps(table, separators=(",", ":")).encode(), 9, mtime=0)).decode()
     styles = "".join(f"<style>{_inlined(ASSETS / name)}</style>\n" for name in STYLES)
-    scripts = "".join(f"<script>{_script(ASSETS / name)}</script>\n" for name in SCRIPTS)
-    data = f'<script id="recorded" type="application/octet-stream">{packed}</script>\n'
+    scripts = [(ASSETS / name).read_text(encoding="utf-8") for name in (PLOTLY, *SCRIPTS[:-1])]
+    data = _packed("scripts", scripts) + _packed("recorded", table) + f"<script>{LOADER}</script>\n"
     place = base.rstrip("/") + "/" if base else ""
     card = (
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
@@ -172,13 +98,14 @@ def _page(grid: Grid, table: dict[str, Any], error: float, base: str) -> str:
         f'<meta property="og:description" content="{escape(PURPOSE)}">\n'
         f'<meta property="og:image" content="{escape(place)}card.png">\n<meta name="twitter:card" content="summary_large_image">\n'
     )
-    page = filled(card + styles, base=base, recorded=recorded)
-    return page.replace("</body>", f"{data}{scripts}</body>")
+    page = filled(card + styles, base=base, documentation=documentation, recorded=recorded)
+    return page.replace("</body>", f"{data}</body>")
 
 
-def _script(path: Path) -> str:
-    """A script that may stand inside a page."""
-    return path.read_text(encoding="utf-8").replace("</script", "<\\/script")
+def _packed(name: str, value: Any) -> str:
+    """A value as an element of the page, compressed."""
+    packed = gzip.compress(json.dumps(value, separators=(",", ":")).encode(), 9, mtime=0)
+    return f'<script id="{name}" type="application/octet-stream">{base64.b64encode(packed).decode()}</script>\n'
 
 
 def _inlined(path: Path) -> str:

@@ -64,7 +64,7 @@ class Page(Problem):
     )
     map_x: MapWord = word("alpha", "", "The word across.", label="Across")
     map_y: MapWord = word("weight_decay", "", "The word upwards.", label="Upwards")
-    map_of: Literal["test_error", "rank", "train_loss"] = word(
+    map_of: Literal["test_error", "above_best", "rank", "train_loss"] = word(
         "test_error", "", "What the colours say.", label="Colours"
     )
     samples: float = word(
@@ -145,6 +145,7 @@ TEXTS = {
     "kappa0": "target width κ₀",
     "width": "learner width κ",
     "test_error": "test error",
+    "above_best": "error above the best",
     "train_loss": "training loss",
 }  # of choices whose word says too little
 

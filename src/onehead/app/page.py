@@ -9,6 +9,7 @@ from typing import Any
 from onehead import __version__
 from onehead.app.drawing import PAINTS
 from onehead.app.knobs import GROUPS, KNOBS, RARE, Knob
+from onehead.app.links import reading_list
 from onehead.app.presets import PRESETS
 from onehead.app.tours import TOURS
 from onehead.app.views import VIEWS
@@ -22,10 +23,6 @@ SCRIPTS = (
     "plotly/plotly-cartesian.min.js",
 )  # fmt: skip
 PURPOSE = "One attention head, solved exactly: turn a knob and see what a head trained on that much data would do, without training it."
-PAPERS = {
-    "Single-head attention in high dimensions (arXiv 2509.24914)": "https://arxiv.org/abs/2509.24914",
-    "Attention for sparse-token classification (arXiv 2509.25153)": "https://arxiv.org/abs/2509.25153",
-}
 
 
 def _knob(knob: Knob) -> str:
@@ -149,7 +146,7 @@ def index_page(*, base: str = "", tags: Mapping[str, str] | None = None) -> str:
     return filled(_tags(tags or {}), base=base)
 
 
-def filled(files: str, *, base: str = "", recorded: Mapping[str, Any] | None = None) -> str:
+def filled(files: str, *, base: str = "", documentation: str = "", recorded: Mapping[str, Any] | None = None) -> str:
     """The page with its styles and scripts; ``recorded`` says what there is, where no server answers."""
     presets = "".join(f'<option value="{i}">{escape(preset.name)}</option>' for i, preset in enumerate(PRESETS))
     shown = [view for view in VIEWS.values() if recorded is None or view.name in recorded["views"]]
@@ -160,10 +157,6 @@ def filled(files: str, *, base: str = "", recorded: Mapping[str, Any] | None = N
     )
     tours = "".join(
         f'<button type="button" data-tour="{i}">{escape(tour.name)}</button>' for i, tour in enumerate(TOURS)
-    )
-    papers = "".join(
-        f'<li><a href="{address}" target="_blank" rel="noopener noreferrer">{escape(title)}</a></li>'
-        for title, address in PAPERS.items()
     )
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -224,7 +217,7 @@ def filled(files: str, *, base: str = "", recorded: Mapping[str, Any] | None = N
 <h2>Python</h2><pre id="python" tabindex="0"></pre>
 <h2>Shell</h2><pre id="shell" tabindex="0"></pre>
 </details>
-<details id="papers"><summary>Papers</summary><ul>{papers}</ul></details>
+<details id="papers"><summary>Papers, pages, code</summary><ul>{reading_list(documentation)}</ul></details>
 </aside>
 </main>
 <section id="tour" role="dialog" aria-modal="false" aria-labelledby="tour-title" hidden>

@@ -15,6 +15,7 @@ class Step(NamedTuple):
     view: str
     values: dict[str, Value] = {}  # noqa: RUF012  (nobody changes it)
     runs: dict[str, tuple[float, float]] = {}  # noqa: RUF012
+    recorded: str = ""  # what a page without a server says instead
 
 
 class Tour(NamedTuple):
@@ -83,6 +84,8 @@ HEAD = Tour(
             "errors laid over the curve.",
             "curve",
             {"alpha": 0.5},
+            recorded="All of this was computed, not trained. This page is a recording; in the explorer itself (onehead app) “Train it” stands under "
+            "the picture, and real heads that are trained on real samples are laid over the curve.",
         ),
     ),
 )

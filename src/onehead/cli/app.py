@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from onehead.cli.groups import Guide
+from onehead.cli.main import INTERRUPTED
 from onehead.cli.output import note, print_json, progress
 from onehead.cli.values import Number
 from onehead.errors import InvalidArgument, MissingExtra
@@ -91,10 +92,14 @@ def export_page(ctx: click.Context, folder: str, base: str, as_json: bool) -> No
     if place.is_dir():
         for name in ("index.html", "card.png"):
             check_file("FOLDER", place / name)
-    from onehead.app.export import GRID, export
+    from onehead.app.export import GRID, KEPT, export
 
-    with progress("recording", GRID.total) as step:
-        told = export(place, base=base, progress=step)
+    try:
+        with progress("recording", GRID.total) as step:
+            told = export(place, base=base, progress=step)
+    except KeyboardInterrupt:
+        note(f"onehead: interrupted; what is recorded is kept in {place / KEPT}; run the same command to go on.")
+        raise click.exceptions.Exit(INTERRUPTED) from None
     if as_json:
         print_json(told)
         return

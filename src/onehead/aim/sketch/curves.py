@@ -300,8 +300,8 @@ def _limit(problem: StateEvolution, alpha: float, x: float, near: Overlaps) -> D
     return Dot(x=x, test_error=test, test_error_clean=clean, train_loss=floor, rank=near.rank, map=near.map)
 
 
-def dot(task: Task, learner: Learner, alpha: float, *, patience: float = PATIENCE) -> Dot | None:
-    """A single point, from the curve through it.
+def dot(task: Task, learner: Learner, alpha: float, *, full: bool = False, patience: float = PATIENCE) -> Dot | None:
+    """A single point, from the curve through it; only the test error unless ``full``.
 
     Examples
     --------
@@ -313,7 +313,7 @@ def dot(task: Task, learner: Learner, alpha: float, *, patience: float = PATIENC
     problem = StateEvolution.of(task, learner.gaussian)
     direct = problem.output.loss.hard or problem.isotropic is not None  # convex, or started from its twin; and slow
     near = [alpha] if direct else [4.0 * alpha, 2.0 * alpha, 1.4 * alpha, alpha]
-    drawn = sketch_ratios(task, learner, near, full=False, patience=patience)
+    drawn = sketch_ratios(task, learner, near, full=full, patience=patience)
     return next((d for d in drawn.dots if d.x == float(alpha)), None)
 
 

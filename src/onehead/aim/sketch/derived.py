@@ -17,7 +17,9 @@ from onehead.aim.words import dimension
 from onehead.errors import OneheadError
 
 __all__ = [
+    "best_error",
     "sketch_bayes",
+    "sketch_bayes_excess",
     "sketch_best",
     "sketch_excess",
     "sketch_exponents",
@@ -34,6 +36,7 @@ SMALLEST = 1e-9  # excess error that is still drawn
 ROW_PATIENCE = 0.045  # seconds for one row of a phase diagram
 TUNED_PATIENCE = 1.0
 BEST_POINTS = 12
+FEW_BEST_POINTS = 7
 
 _pool = ThreadPoolExecutor(2, thread_name_prefix="sketch")  # kernels release the interpreter lock
 
@@ -168,3 +171,35 @@ def sketch_bayes(task: Task, low: float, high: float) -> tuple[list[float], list
     if posterior.blur(high) == 0.0:  # the target is known exactly from somewhere on
         ratios, errors = [*ratios, high], [*errors, yardstick.test_error(posterior.power)]
     return ratios, errors
+
+
+@lru_cache(maxsize=64)
+def _yardstick(task: Task) -> Yardstick:
+    return Yardstick(task)
+
+
+@lru_cache(maxsize=4096)
+def best_error(task: Task, alpha: float) -> float:
+    """The best possible test error at a sample ratio, infinitely many samples included: that of `bayes`, without all the rest."""
+    yardstick = _yardstick(task)
+    posterior = yardstick.posterior
+    left = posterior.left(posterior.blur(alpha)) if np.isfinite(alpha) else 0.0
+    return yardstick.test_error(max(posterior.power - left, 0.0))
+
+
+@lru_cache(maxsize=64)
+def sketch_bayes_excess(task: Task, ratios: tuple[float, ...]) -> list[float]:
+    """The best possible test error over that of infinitely many samples, for the eye: between a few blurs by power laws.
+
+    The blurs reach beyond the ends without an equation being solved: F(s) in (A.2) lies between zero and one.
+    """
+    if task.noise == 0.0:  # nothing bounds the blur from below
+        return [max(best_error(task, a) - best_error(task, np.inf), SMALLEST) for a in ratios]
+    yardstick = _yardstick(task)
+    posterior, noise = yardstick.posterior, 0.5 * yardstick.problem.noise
+    ends = (noise + posterior.power) / ratios[0], noise / ratios[-1]
+    blurs = [s / posterior.per_ratio for s in np.geomspace(*ends, FEW_BEST_POINTS).tolist()]
+    floor = best_error(task, np.inf)
+    excess = [yardstick.test_error(posterior.power - posterior.left(s)) - floor for s in blurs]
+    known = np.log([posterior.ratio(s) for s in blurs]), np.log(np.maximum(excess, SMALLEST))
+    return [float(v) for v in np.exp(np.interp(np.log(ratios), *known))]

@@ -15,11 +15,9 @@
   function fitted(figure) {
     const big = document.body.classList.contains("projector"), narrow = innerWidth < 760;
     if (!big && !narrow) return figure;
-    const layout = figure.layout, size = narrow ? 11 : 20, long = figure.data.some((trace) => (trace.name || "").length > 30);
+    const layout = figure.layout, size = narrow ? 11 : 20;
     layout.font.size = size;
-    layout.legend = Object.assign({}, layout.legend, { font: { size: size - 1 } }, narrow
-      ? { y: -0.3 }
-      : Object.assign({ y: 1.02, yanchor: "bottom" }, long ? {} : { entrywidth: 0.46, entrywidthmode: "fraction" }));
+    layout.legend = Object.assign({}, layout.legend, { font: { size: size - 1 } }, narrow ? { y: -0.3 } : { y: 1.02, yanchor: "bottom" });
     (layout.annotations || []).forEach((note) => {
       if (note.xref === "paper" && narrow) note.text = note.text.replace(/ \(.*\)$/, ""); // a title has little room
       if (note.xref === "paper") note.font = Object.assign({}, note.font, { size: Math.min(note.font.size + (narrow ? -2 : 5), narrow ? 12 : 24) });
@@ -70,7 +68,7 @@
 
   function placeGrip() {
     const grip = $("grip"), by = meta().by, full = $("picture")._fullLayout;
-    grip.hidden = !by || !full || !full.xaxis;
+    grip.hidden = !by || !full || !full.xaxis || Boolean(settings.recorded && !settings.knobs[by.split(" ")[0]].stops);
     if (grip.hidden) return;
     const axis = full.xaxis, at = axis.d2p(meta().at), area = full._size;
     if (!(at >= -1 && at <= axis._length + 1)) {
@@ -135,6 +133,19 @@
     });
   }
 
+  // what is on the screen, as a table: for a page without a server, whose rows are those of its pictures
+  function table() {
+    const rows = [["curve", "x", "y", "z"]], layout = current.figure.layout, title = (axis) => ((layout[axis] || {}).title || {}).text || axis[0];
+    rows[0][1] = title("xaxis");
+    rows[0][2] = title("yaxis");
+    for (const trace of current.figure.data) {
+      if (trace.z) trace.z.forEach((line, i) => line.forEach((z, j) => rows.push([trace.name || "", trace.x ? trace.x[j] : j, trace.y ? trace.y[i] : i, z])));
+      else trace.x.forEach((x, i) => rows.push([trace.name || "", x, trace.y[i], ""]));
+    }
+    const cell = (v) => (v === null || v === undefined ? "" : /[",\n]/.test(v) ? '"' + String(v).replace(/"/g, '""') + '"' : String(v));
+    return rows.map((row) => row.map(cell).join(",")).join("\n") + "\n";
+  }
+
   function begin(found, whenMoved) {
     settings = found;
     moved = whenMoved;
@@ -147,5 +158,5 @@
     redraw();
   }
 
-  window.oneheadDrawing = { begin: begin, draw: draw, redraw: redraw, save: save, setTheme: setTheme, get current() { return current; } };
+  window.oneheadDrawing = { begin: begin, draw: draw, redraw: redraw, save: save, table: table, setTheme: setTheme, get current() { return current; } };
 })();

@@ -18,6 +18,7 @@
     state = machine.step(state, event);
     const now = machine.look(state, Date.now());
     oneheadPanel.show(now);
+    if (now.shown && now.shown === oneheadDrawing.current) seen.drawn = seen.asked; // asked again, and on the screen already
     if (now.shown && now.shown !== oneheadDrawing.current && now.shown !== tell.sent) {
       tell.sent = now.shown;
       oneheadDrawing.draw(now.shown);
@@ -32,7 +33,7 @@
     seen.asked += 1;
     const mine = key();
     tell({ kind: "move", key: mine, now: Date.now() });
-    $("csv").href = "data.csv?" + mine;
+    if (!settings.recorded) $("csv").href = "data.csv?" + mine;
     sketch(first);
   }
 
@@ -153,6 +154,7 @@
   // the marked line was dragged, or a curve clicked
   function marked(by, x) {
     const names = by.split(" ");
+    if (settings.recorded && !settings.knobs[by.split(" ")[0]].stops) return;
     if (names.length === 1) {
       K.set({ [by]: K.nearest(by, x) });
       return;
@@ -318,6 +320,10 @@
     $("png").addEventListener("click", () => oneheadDrawing.save("png"));
     $("svg").addEventListener("click", () => oneheadDrawing.save("svg"));
     $("link").addEventListener("click", copy);
+    if (settings.recorded) $("csv").addEventListener("click", () => {
+      $("csv").href = URL.createObjectURL(new Blob([oneheadDrawing.table()], { type: "text/csv" }));
+      $("csv").download = "onehead-" + K.view + ".csv";
+    });
     $("play").addEventListener("click", play);
     $("train").addEventListener("click", () => train("start"));
     $("cancel").addEventListener("click", () => train("cancel"));

@@ -26,8 +26,37 @@
     for (const [name, knob] of Object.entries(settings.knobs)) {
       const given = query.get(name);
       values[name] = given === null ? knob.default : knob.kind === "switch" ? given === "1" || given === "true" : given;
-      if (knob.stops) values[name] = nearest(name, values[name]);
     }
+    snap();
+  }
+
+  // ---- what was recorded
+
+  // what a recorded answer is found by: the view, the values of the grid's knobs, and others that are not at their defaults
+  function named(where, value) {
+    const own = settings.views[where].knobs, stops = Object.keys(settings.recorded.stops);
+    const rest = own.filter((name) => !stops.includes(name) && text(value(name)) !== text(settings.knobs[name].default));
+    return [where, ...stops.filter((name) => own.includes(name)).map((name) => text(value(name))), ...rest.map((name) => name + "=" + text(value(name)))].join(" ");
+  }
+
+  function has(where, value) {
+    const { grid, stops, places } = settings.recorded, name = named(where, value);
+    const there = Object.keys(stops).every((knob) => stops[knob].map(text).includes(text(value(knob))));
+    return places.includes(name) || (grid.includes(where) && there && !name.includes("="));
+  }
+
+  // whether a setting is recorded: some knobs, all others at their defaults
+  function hasSetting(where, given) {
+    return has(where, (knob) => (knob in given ? given[knob] : settings.knobs[knob].default));
+  }
+
+  // knobs that a recorded page does not have together go where something was recorded; those just turned stay
+  function snap(turned) {
+    if (!settings.recorded || has(view, (knob) => values[knob])) return;
+    const grid = settings.recorded.grid.includes(view);
+    for (const name of settings.views[view].knobs)
+      if (!turned || !(name in turned)) values[name] = grid && settings.knobs[name].stops ? nearest(name, values[name]) : settings.knobs[name].default;
+    showAll();
   }
 
   function query() {
@@ -151,6 +180,7 @@
   // some knobs turn; with `quiet` the server has moved them, which is no step of the user
   function set(changes, quiet) {
     Object.assign(values, changes);
+    snap(changes);
     Object.keys(changes).forEach(showKnob);
     write();
     if (quiet) {
@@ -175,6 +205,7 @@
     view = name;
     for (const knob of clear || []) values[knob] = settings.knobs[knob].default;
     Object.assign(values, changes);
+    snap();
     settle();
     showAll();
     write();
@@ -226,18 +257,25 @@
     });
   }
 
-  // a recorded page has a few knobs, and each stops where it was recorded
+  // a recorded page has a few knobs, and each stops where it was recorded; which panel is shown can be chosen everywhere
   function restrict(recorded) {
     document.querySelectorAll("[data-knob]").forEach((control) => {
       const name = control.dataset.knob, stops = recorded.stops[name], box = control.closest(".knob");
-      if (!stops) {
-        box.dataset.views = "";
-        return;
-      }
+      if (name.endsWith("_panel")) return;
+      box.dataset.views = stops ? recorded.grid.filter((where) => settings.views[where].knobs.includes(name)).join(" ") : "";
+      if (!stops) return;
       Object.assign(settings.knobs[name], { stops: stops, steps: stops.length - 1, low: stops[0], high: stops[stops.length - 1] });
       $("slide-" + name).max = stops.length - 1;
     });
-    document.querySelectorAll("#preset, .tours, #csv").forEach((e) => (e.hidden = true));
+    document.querySelectorAll("#preset option").forEach((option) => {
+      const preset = settings.presets[Number(option.value)];
+      if (option.value !== "" && !hasSetting(preset.view, preset.values)) option.remove();
+    });
+    $("preset").hidden = $("preset").options.length < 2;
+    document.querySelectorAll("[data-tour]").forEach((button) => {
+      const begin = (step) => Object.assign({}, step.values, Object.fromEntries(Object.entries(step.runs).map(([name, ends]) => [name, ends[0]])));
+      button.hidden = !settings.tours[Number(button.dataset.tour)].steps.every((step) => recorded.views.includes(step.view) && hasSetting(step.view, begin(step)));
+    });
   }
 
   function begin(found, whenChanged) {
@@ -253,7 +291,7 @@
   }
 
   window.oneheadKnobs = {
-    begin: begin, set: set, go: go, query: query, position: position, fromPosition: fromPosition, nearest: nearest, text: text,
+    begin: begin, set: set, go: go, query: query, position: position, fromPosition: fromPosition, nearest: nearest, text: text, named: named,
     showWrong: showWrong, showKnob: showKnob, remember: remember, settle: settle,
     get view() { return view; },
     get values() { return values; },

@@ -47,10 +47,11 @@
       : refusal ? "refused"
       : exact || (shown && shown.exact) ? "exact"
       : !shown ? "drawing"
+      : shown.empty && !state.picture ? "no sketch"
       : state.picture ? "sketch only"
       : state.rested !== null ? "solving"
       : "sketch";
-    const seconds = word === "solving" ? Math.floor((now - state.rested) / 1000) : 0;
+    const seconds = state.rested !== null && (word === "solving" || word === "no sketch") ? Math.floor((now - state.rested) / 1000) : 0;
     const numbers = state.report ? state.report.numbers.slice() : null;
     if (numbers && exact && exact.numbers)
       for (const line of exact.numbers) {

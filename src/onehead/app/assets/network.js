@@ -15,17 +15,10 @@
   }
 
   // what was recorded is kept compressed in the page itself
-  async function unpack() {
-    const packed = Uint8Array.from(atob(document.getElementById("recorded").textContent.trim()), (c) => c.charCodeAt(0));
-    const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-    return JSON.parse(await new Response(stream).text());
-  }
-
   async function recorded(kind, key) {
-    if (!answers) answers = unpack();
+    if (!answers) answers = oneheadUnpack("recorded");
     const table = await answers, asked = new URLSearchParams(key);
-    const name = [asked.get("view")].concat(settings.recorded.knobs.map((knob) => asked.get(knob))).join(" ");
-    const found = table[kind] && table[kind][name];
+    const found = table[kind] && table[kind][oneheadKnobs.named(asked.get("view"), (knob) => asked.get(knob))];
     if (!found) return { key: key, refused: "this point was not recorded; start onehead app to solve it." };
     const answer = Object.assign({}, table.figures[found.drawing] || {}, found, { key: key });
     if (found.at) answer.figure = marked(answer.figure, found.at);

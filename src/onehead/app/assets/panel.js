@@ -4,7 +4,7 @@
   const $ = (id) => document.getElementById(id);
   const LOST = "The program behind this page does not answer; start onehead app again, and this page goes on by itself.";
   const WORDS = {
-    drawing: "drawing", sketch: "sketch", solving: "sketch · solving", "sketch only": "sketch · no exact answer", exact: "exact",
+    drawing: "drawing", "no sketch": "no sketch · solving", sketch: "sketch", solving: "sketch · solving", "sketch only": "sketch · no exact answer", exact: "exact",
     refused: "refused", "no connection": "no connection",
   };
 
@@ -53,7 +53,7 @@
   }
 
   function show(seen) {
-    const word = WORDS[seen.word] + (seen.word === "solving" ? " " + seen.seconds + " s" : "");
+    const word = WORDS[seen.word] + (seen.word === "solving" || seen.word === "no sketch" ? " " + seen.seconds + " s" : "");
     say("state", word);
     $("state").className = seen.word.split(" ").join("-");
     $("frame").classList.toggle("stale", seen.stale || seen.word === "refused" && !(seen.shown && seen.shown.refusal));

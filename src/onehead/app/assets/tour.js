@@ -13,14 +13,30 @@
     running = null;
   }
 
-  // run a knob along its slider, a step whenever the last one is on the screen
+  // run a knob through some values, a step whenever the last one is on the screen
+  function walk(name, stops) {
+    let now = 0;
+    const on = () => {
+      if (onehead.drawn === onehead.asked) {
+        now += 1;
+        const done = now >= stops.length - 1;
+        if (done) running = null;
+        oneheadKnobs.set({ [name]: stops[now] });
+        if (done) return;
+      }
+      running = setTimeout(on, 220);
+    };
+    running = setTimeout(on, 600);
+  }
+
+  // run a knob along its slider
   function run(name, from, to) {
     const K = oneheadKnobs, k = settings.knobs[name], before = K.values[name];
     const place = (value) => {
       K.values[name] = value;
       return K.position(name);
     };
-    const end = place(to), begin = place(from), way = Math.sign(end - begin), stride = k.stops ? 1 : Math.max(2, Math.round(Math.abs(end - begin) / 25));
+    const end = place(to), begin = place(from), way = Math.sign(end - begin), stride = Math.max(2, Math.round(Math.abs(end - begin) / 25));
     K.values[name] = before;
     let now = begin;
     const on = () => {
@@ -28,7 +44,7 @@
         now += way * stride;
         const done = way * (now - end) >= 0;
         if (done) running = null;
-        K.set({ [name]: done ? K.nearest(name, to) : K.fromPosition(name, now) });
+        K.set({ [name]: done ? to : K.fromPosition(name, now) });
         if (done) return;
       }
       running = setTimeout(on, 90);
@@ -41,14 +57,16 @@
     stop();
     $("tour-count").textContent = tour.name + " · " + (at + 1) + " of " + tour.steps.length;
     $("tour-title").textContent = step.title;
-    $("tour-text").textContent = step.text;
+    $("tour-text").textContent = settings.recorded && step.recorded ? step.recorded : step.text;
     $("tour-back").disabled = at === 0;
     $("tour-next").textContent = at === tour.steps.length - 1 ? "Done" : "Next";
     const given = Object.assign({}, step.values);
     for (const [name, ends] of moves) given[name] = ends[0];
-    if (settings.recorded) for (const name of Object.keys(given)) given[name] = K.nearest(name, given[name]);
     K.go(step.view, given, settings.views[step.view].knobs);
-    for (const [name, ends] of moves) run(name, ends[0], ends[1]);
+    for (const [name, ends] of moves) {
+      if (settings.recorded) walk(name, settings.recorded.runs[settings.tours.indexOf(tour)][at]);
+      else run(name, ends[0], ends[1]);
+    }
     document.body.dataset.tour = at;
   }
 

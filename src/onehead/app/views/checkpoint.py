@@ -145,7 +145,7 @@ def _draw(state: State, head: dict[str, Any], fits: Sequence[Any]) -> Figure:
         x="rank of the singular value",
         y="singular value",
         log_y=True,
-        yaxis={"domain": [0.0, 0.46]},
+        yaxis={"domain": [0.0, 0.46], "dtick": None, "nticks": 5},  # a low panel has room for a few
         yaxis2={"domain": [0.62, 1.0], "anchor": "x2", "title": {"text": "layer"}, "dtick": max(1, len(layers) // 8)},
     )
     drawn["layout"]["xaxis2"] = {

@@ -13,9 +13,7 @@ from onehead.app.drawing import Figure, figure, line, mark, marked
 from onehead.app.knobs import Axis, Training
 from onehead.app.state import State
 from onehead.app.views.base import (
-    KNOWN,
     POOL,
-    POSSIBLE,
     Code,
     Panel,
     Picture,
@@ -29,6 +27,7 @@ from onehead.app.views.base import (
     solved,
     waiting,
 )
+from onehead.app.views.best import beside_best, best_line, best_numbers
 from onehead.app.views.words import code_of
 from onehead.app.work import pause
 from onehead.errors import OneheadError
@@ -99,7 +98,7 @@ def sketch(state: State) -> Picture:
         other = POOL.submit(sketch_ratios, state.task, _other(state), few, full=False, patience=patience)
     possible = POOL.submit(_possible, state)
     marks = sketch_marks(state.task, state.learner)
-    drawn, caption = head.result(), CAPTION.format(state.task.value)
+    drawn, caption = head.result(), beside_best(CAPTION.format(state.task.value), state.task, state.learner)
     if not drawn.dots:
         return waiting()
     own = {"alpha": drawn.x} | {name: drawn.column(name) for name in DRAWN}
@@ -135,7 +134,8 @@ def picture(state: State) -> Picture:
     possible = _possible(state)
     rows += [{"alpha": a, "test_error": e, "status": "best possible"} for a, e in zip(*possible, strict=True)]
     drawn = _draw(state, own, beside, best, possible, _thresholds(state.task, state.learner), smooth=False)
-    return Picture(drawn, solved(len(found), len(found.failures)), [_row(row) for row in rows])
+    caption = beside_best(solved(len(found), len(found.failures)), state.task, state.learner)
+    return Picture(drawn, caption, [_row(row) for row in rows])
 
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:
@@ -181,8 +181,7 @@ def _lines(state: State, own: Any, beside: Any, best: Any, possible: Any, *, smo
         there = beside["alpha"], beside["test_error"]
         data.append(line(*there, f"test error ({other})", colour="@third", dash="dot", smooth=smooth))
     if possible[0]:
-        ratios, errors = possible
-        data.append(line(ratios, errors, POSSIBLE, colour="@ink", dash="dot", width=1.6, smooth=True))
+        data.append(best_line(*possible, smooth=True))
     if best:
         alphas, _, errors = zip(*best, strict=True)
         data.append(line(alphas, errors, "best λ at every α", colour="@grey", dash="longdash"))
@@ -203,11 +202,9 @@ def report(state: State) -> Report:
     """The exact numbers at the marked point, and the thresholds."""
     marks = _thresholds(state.task, state.learner)
     found = answer(predicted, *LINES)(state)
-    if state.task.best_known:
-        best = aim.bayes(state.task, state["alpha"])
-        found = Report(found.badge, found.numbers + numbers(best, ("Best possible", "", "test_error", KNOWN)))
+    best = best_numbers(state.task, state.learner, state["alpha"])
     lines = [(text[0].upper() + text[1:], "α", name, "") for name, text in threshold_names(state.task).items()]
-    return Report(found.badge, found.numbers + (() if marks is None else numbers(marks, *lines)))
+    return Report(found.badge, found.numbers + best + (() if marks is None else numbers(marks, *lines)))
 
 
 def code(state: State) -> Code:

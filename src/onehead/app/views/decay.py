@@ -1,6 +1,5 @@
 """Weight decay: the test error against λ at one sample ratio, the best marked."""
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,10 @@ from onehead.app.drawing import Figure, figure, line, points, show
 from onehead.app.state import State
 from onehead.app.views.base import (
     DOTS,
-    POSSIBLE,
     Line,
     Panel,
     Picture,
+    Report,
     View,
     answer,
     numbers,
@@ -24,6 +23,7 @@ from onehead.app.views.base import (
     waiting,
     worded,
 )
+from onehead.app.views.best import beside_best, best_error, best_line, best_numbers
 from onehead.app.views.words import code_of
 from onehead.app.work import pause
 
@@ -51,13 +51,8 @@ def sketch(state: State) -> Picture:
     if not scan:
         return waiting()
     caption = "Sketch on a coarse rule; the search for the best λ follows when the knobs rest."
+    caption = beside_best(caption, state.task, state.learner)
     return Picture(_draw(state, scan, None, smooth=True), caption, exact=False)
-
-
-@lru_cache(maxsize=256)
-def _possible(task: Task, alpha: float) -> float | None:
-    """The best possible test error, if it is known."""
-    return aim.bayes(task, alpha).test_error if task.best_known else None
 
 
 def picture(state: State) -> Picture:
@@ -66,6 +61,7 @@ def picture(state: State) -> Picture:
     scan = [(decay, error) for decay, error in best.scan if decay > 0.0]
     rows = tuple({"weight_decay": decay, "test_error": error} for decay, error in best.scan)
     caption = f"{best.certificate.status[:1].upper()}{best.certificate.status[1:]}. {DOTS}"
+    caption = beside_best(caption, state.task, state.learner)
     return Picture(_draw(state, scan, best, smooth=False), caption, rows, numbers(best, *worded(state, *BEST)))
 
 
@@ -83,9 +79,9 @@ def _draw(state: State, scan: list[tuple[float, float]], best: Any, *, smooth: b
     elif y:
         k = int(np.argmin(y))
         data.append(points([x[k]], [y[k]], "best so far", symbol="star-open", size=12))
-    possible = _possible(state.task, state["alpha"])
+    possible = best_error(state.task, state["alpha"])
     if possible is not None and x:
-        data.append(line([x[0], x[-1]], [possible, possible], POSSIBLE, colour="@ink", dash="dot", width=1.6))
+        data.append(best_line([x[0], x[-1]], [possible, possible]))
     own = state.learner.decay
     if own > 0.0 and len(x) > 1 and x[0] <= own <= x[-1]:
         here = float(np.interp(np.log(own), np.log(x), y))
@@ -95,11 +91,19 @@ def _draw(state: State, scan: list[tuple[float, float]], best: Any, *, smooth: b
     return figure(data, x="weight decay λ", y="test error", log_x=True)
 
 
-report = answer(
+_at_the_knob = answer(
     predicted,
     ("Test error at the knob", "λ", "test_error", "weight decay {weight_decay}"),
     ("Rank at the knob", "", "rank", RANK),
 )
+
+
+def report(state: State) -> Report:
+    """The exact numbers at the knob, and the best possible."""
+    found = _at_the_knob(state)
+    return Report(found.badge, found.numbers + best_numbers(state.task, state.learner, state["alpha"]))
+
+
 code = code_of(
     "aim",
     "best = oh.aim.tune(task, head, alpha={alpha!r})\n"

@@ -1,5 +1,6 @@
 """Scaling laws: a power-law target at finite dimension; excess error, exponent, where the error comes from, phases."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,15 @@ from onehead.aim.targets import PowerLaw
 from onehead.aim.task import Learner, Task
 from onehead.app.drawing import Figure, contours, figure, line, marked, points
 from onehead.app.state import State
-from onehead.app.views.base import DOTS, Code, Panel, Picture, View, answer, flat, solved, waiting
+from onehead.app.views.base import DOTS, POOL, Code, Panel, Picture, Report, View, answer, flat, solved, waiting
+from onehead.app.views.best import best_error, best_line, best_numbers, without_best
 from onehead.app.views.words import code_of
 from onehead.app.work import pause
 from onehead.errors import OneheadError
 
 __all__ = ["VIEW"]
+
+Line = tuple[list[float], list[float]]  # numbers of samples, and errors there
 
 QUICK, EXACT = 7, 17
 FEWEST = 3  # points of a sketch that have an exponent
@@ -41,21 +45,62 @@ def _law(state: State, samples: list[float]) -> Any:
     return law
 
 
+# --- the best possible learner
+
+ABOVE = "The dotted line is the best possible learner, above its own error after infinitely many samples."
+
+
+def _without(state: State) -> str:
+    """Why there is no best possible learner: logits are Gaussian in these pictures, whose learner it is."""
+    return without_best(state.task, state.learner.splitting)
+
+
+def _ratios(state: State, samples: list[float]) -> tuple[float, ...]:
+    return tuple(n / state["dim"] ** 2 for n in samples)
+
+
+def _quick_best(state: State, samples: list[float]) -> list[float]:
+    """The excess error of the best possible learner, for the eye; nothing where it is not known."""
+    from onehead.aim.sketch.derived import sketch_bayes_excess  # noqa: PLC0415  (loads the theory)
+
+    return [] if _without(state) else sketch_bayes_excess(state.task, _ratios(state, samples))
+
+
+def _best(state: State, samples: list[float]) -> list[float]:
+    """The excess error of the best possible learner; nothing where it is not known."""
+    floor = None if _without(state) else best_error(state.task, np.inf)
+    if floor is None:
+        return []
+    found = []
+    for ratio in _ratios(state, samples):
+        pause()
+        found.append((best_error(state.task, ratio) or 0.0) - floor)
+    return found
+
+
+def _told(caption: str, state: State) -> str:
+    """A caption, and what the dotted line is or why there is none."""
+    return f"{caption} {_without(state) or ABOVE}"
+
+
 # --- excess error and its exponent, and where it comes from
 
 
 def _excess_sketch(state: State) -> Picture:
     from onehead.aim.sketch.derived import sketch_excess  # noqa: PLC0415  (loads the theory)
 
-    samples, excess, _ = sketch_excess(state.task, state.learner, _samples(state, QUICK))
+    every = _samples(state, QUICK)
+    best = POOL.submit(_quick_best, state, every)
+    samples, excess, _ = sketch_excess(state.task, state.learner, every)
     if len(samples) < FEWEST:
         return waiting()
     slope = np.gradient(np.log(excess), np.log(samples)).tolist()
-    drawn = _excess_figure(state, samples, excess, slope, smooth=True)
-    return Picture(drawn, "Sketch on a coarse rule; the exact law follows when the knobs rest.", exact=False)
+    drawn = _excess_figure(state, samples, excess, slope, (every, best.result()), smooth=True)
+    caption = _told("Sketch on a coarse rule; the exact law follows when the knobs rest.", state)
+    return Picture(drawn, caption, exact=False)
 
 
-def _excess_figure(state: State, samples: list[float], excess: Any, slope: Any, *, smooth: bool) -> Figure:
+def _excess_figure(state: State, samples: list[float], excess: Any, slope: Any, best: Line, *, smooth: bool) -> Figure:
     data = [
         line(samples, excess, "excess error", smooth=smooth, dots=not smooth),
         line(
@@ -69,6 +114,8 @@ def _excess_figure(state: State, samples: list[float], excess: Any, slope: Any, 
             showlegend=False,
         ),
     ]
+    if best[1]:
+        data.append(best_line(*best, smooth=True))
     drawn = figure(
         data,
         x="samples n",
@@ -77,7 +124,7 @@ def _excess_figure(state: State, samples: list[float], excess: Any, slope: Any, 
         log_y=True,
         xaxis={"anchor": "y2"},
         yaxis={"domain": [0.42, 1.0]},
-        yaxis2={"domain": [0.0, 0.32], "title": {"text": "d log E / d log n", "standoff": 6}},
+        yaxis2={"domain": [0.0, 0.32], "title": {"text": "exponent", "standoff": 6}},
     )
     return _marked(state, drawn, samples)
 
@@ -89,40 +136,50 @@ def _marked(state: State, drawn: Figure, samples: list[float]) -> Figure:
 def _excess_picture(state: State) -> Picture:
     law = _law(state, _samples(state, EXACT))
     samples = law.column("samples").tolist()
-    drawn = _excess_figure(state, samples, law.column("excess_error"), law.column("local_exponent"), smooth=False)
-    return _exact(drawn, law, more=f" {DOTS}")
+    best = _best(state, samples)
+    columns = law.column("excess_error"), law.column("local_exponent")
+    drawn = _excess_figure(state, samples, *columns, (samples, best), smooth=False)
+    return _exact(drawn, law, more=_told(f" {DOTS}", state), best=best)
 
 
-def _exact(drawn: Figure, found: Any, what: str = "points", more: str = "") -> Picture:
+def _exact(drawn: Figure, found: Any, what: str = "points", more: str = "", best: Sequence[float] = ()) -> Picture:
     """The picture of the library's own answer."""
     caption = solved(len(found), len(found.failures), what) + more
-    return Picture(drawn, caption, [flat(row) for row in found.to_rows()])
+    rows = [flat(row) for row in found.to_rows()]
+    for row, excess in zip(rows, best, strict=False):  # there may be none
+        row["bayes_excess_error"] = excess
+    return Picture(drawn, caption, rows)
 
 
 def _parts_sketch(state: State) -> Picture:
     from onehead.aim.sketch.derived import sketch_parts  # noqa: PLC0415  (loads the theory)
 
-    samples, table = sketch_parts(state.task, state.learner, _samples(state, QUICK))
+    every = _samples(state, QUICK)
+    best = POOL.submit(_quick_best, state, every)
+    samples, table = sketch_parts(state.task, state.learner, every)
     if len(samples) < 2:
         return waiting()
     columns = {name: [row[i] for row in table] for i, name in enumerate(PARTS)}
-    return Picture(_parts_figure(state, samples, columns, smooth=True), "Sketch on a coarse rule.", exact=False)
+    drawn = _parts_figure(state, samples, columns, (every, best.result()), smooth=True)
+    return Picture(drawn, _told("Sketch on a coarse rule.", state), exact=False)
 
 
-def _parts_figure(state: State, samples: list[float], columns: dict[str, Any], *, smooth: bool) -> Figure:
+def _parts_figure(state: State, samples: list[float], columns: dict[str, Any], best: Line, *, smooth: bool) -> Figure:
     data = [
         line(
             samples,
             [v if v is not None and v > 0.0 else np.nan for v in columns[name]],
             name,
             colour=colour,
-            dash="dot" if name == "mismatch" else "solid",
+            dash="dashdot" if name == "mismatch" else "solid",
             smooth=smooth,
         )
         for name, (colour, _) in PARTS.items()
     ]
     total = [sum(columns[name][i] for name in PARTS) for i in range(len(samples))]
     data.append(line(samples, total, "excess error", colour="@ink", width=1.2, dash="dash", smooth=smooth))
+    if best[1]:
+        data.append(best_line(*best, smooth=True))
     top = max((t for t in total if np.isfinite(t)), default=1.0)
     low = min((t for t in total if np.isfinite(t) and t > 0.0), default=1e-4)
     span = [float(np.log10(0.02 * low)), float(np.log10(2.0 * top))]
@@ -137,9 +194,11 @@ def _parts_picture(state: State) -> Picture:
 
     check_split(state.task, state.learner)
     law = _law(state, _samples(state, EXACT))
-    columns = {name: law.column(name) for name in PARTS}
-    drawn = _parts_figure(state, law.column("samples").tolist(), columns, smooth=False)
-    return _exact(drawn, law, more=" The split is our definition; negative parts are left out of the logarithm.")
+    columns, samples = {name: law.column(name) for name in PARTS}, law.column("samples").tolist()
+    best = _best(state, samples)
+    drawn = _parts_figure(state, samples, columns, (samples, best), smooth=False)
+    more = _told(" The split is our definition; negative parts are left out of the logarithm.", state)
+    return _exact(drawn, law, more=more, best=best)
 
 
 # --- phase diagram
@@ -182,7 +241,7 @@ def _point(state: State) -> Any:
     return _law(state, [state["samples"]]).points[0]
 
 
-report = answer(
+_at_the_knob = answer(
     _point,
     ("Excess error", "", "excess_error", "above infinitely many samples"),
     ("Test error", "", "test_error", "on fresh samples"),
@@ -192,6 +251,15 @@ report = answer(
     ("Rank", "", "rank", "share of {value}s that are not zero"),
     ("Sample ratio", "α", "alpha", "n/d²"),
 )
+
+
+def report(state: State) -> Report:
+    """The exact numbers at the marked point, and the best possible."""
+    found = _at_the_knob(state)
+    best = best_numbers(state.task, state.learner.splitting, *_ratios(state, [state["samples"]]))
+    return Report(found.badge, found.numbers + best)
+
+
 POINT = (
     "point = oh.aim.scaling(task, head, [{samples!r}]).points[0]\nprint(point.excess_error, point.local_exponent)\n\n"
 )

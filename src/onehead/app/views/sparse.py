@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import lru_cache, partial
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from onehead.app.state import State
 from onehead.app.views.base import (
     KNOWN,
     POOL,
-    POSSIBLE,
     Badge,
     Line,
     Number,
@@ -26,6 +25,7 @@ from onehead.app.views.base import (
     numbers,
     solved,
 )
+from onehead.app.views.best import NONE, best_line
 from onehead.app.views.hard import PANEL as HARD
 from onehead.app.views.words import code_of
 from onehead.app.work import pause
@@ -41,6 +41,7 @@ QUICK, EXACT = 8, 15
 BETAS = (0.5, 20.0)
 RIDGES = (1e-5, 10.0)
 PATIENCE = 0.12
+BEST = "Best possible"
 QUERY = (
     ("Cosine of the query", "cos", "cos_query", "with the signal"),
     ("Sharpness", "β|q|", "sharpness", "of the attention"),
@@ -125,32 +126,50 @@ def _lines(x: list[float], curves: Curves, *, smooth: bool) -> list[Figure]:
 
 def _error_sketch(state: State) -> Picture:
     alphas = _space(RATIOS, QUICK)
-    drawn = _error_figure(state, alphas, _quick_curves(state, "alpha", alphas), smooth=True)
-    return Picture(drawn, "Sketch on few points; the exact curves follow when the knobs rest.", exact=False)
+    best = _possible(state.sparse_task) if _quick_best(state) else Possible()
+    drawn = _error_figure(state, alphas, _quick_curves(state, "alpha", alphas), best, smooth=True)
+    caption = "Sketch on few points; the exact curves follow when the knobs rest."
+    return Picture(drawn, f"{caption} {best.missing}".strip(), exact=False)
 
 
 def _error_picture(state: State) -> Picture:
     alphas = _space(RATIOS, EXACT)
     curves, rows = _exact_curves(state, "alpha", alphas)
+    best = _possible(state.sparse_task)
+    rows += [
+        {"alpha": a, "test_error": e, "model": "best possible"} for a, e in zip(best.alphas, best.errors, strict=True)
+    ]
     caption = solved(len(rows), sum(row["test_error"] is None for row in rows))
-    return Picture(_error_figure(state, alphas, curves, smooth=False), caption, rows)
+    drawn = _error_figure(state, alphas, curves, best, smooth=False)
+    return Picture(drawn, f"{caption} {best.missing}".strip(), rows)
+
+
+class Possible(NamedTuple):
+    """Sample ratios and the best possible error there, or the sentence why there is none."""
+
+    alphas: tuple[float, ...] = ()
+    errors: tuple[float, ...] = ()
+    missing: str = ""
 
 
 @lru_cache(maxsize=64)  # it does not change with the protocol
-def _possible(task: Task) -> tuple[list[float], list[float]]:
-    """Ratios and the best possible error there, if it is known."""
-    ratios = _space(RATIOS, EXACT)
+def _possible(task: Task, *alphas: float) -> Possible:
+    """The best possible learner, at some sample ratios or along the axis."""
+    alphas = alphas or tuple(_space(RATIOS, EXACT))
     try:
-        return ratios, [sparse.bayes(task, alpha).test_error for alpha in ratios]
-    except OneheadError:
-        return [], []
+        return Possible(alphas, tuple(sparse.bayes(task, alpha).test_error for alpha in alphas))
+    except OneheadError as error:
+        return Possible(missing=NONE.format(error))
 
 
-def _error_figure(state: State, alphas: list[float], curves: Curves, *, smooth: bool) -> Figure:
+def _quick_best(state: State) -> bool:
+    """Whether it is there in time for a sketch: several signal tokens are averaged over, too slowly."""
+    return bool(state["signal_tokens"] == 1)
+
+
+def _error_figure(state: State, alphas: list[float], curves: Curves, best: Possible, *, smooth: bool) -> Figure:
     data = _lines(alphas, curves, smooth=smooth)
-    if not smooth or state["signal_tokens"] == 1:  # several signal tokens are averaged over, too slowly for a sketch
-        ratios, errors = _possible(state.sparse_task)
-        data += [line(ratios, errors, POSSIBLE, colour="@ink", dash="dot", width=1.6)] if ratios else []
+    data += [best_line(best.alphas, best.errors)] if best.alphas else []
     drawn = figure(data, x="samples over dimension, α₀ + α₁", y="test error", log_x=True, log_y=True)
     return marked(drawn, state.protocol.alpha, by="alpha0 alpha1")
 
@@ -171,7 +190,7 @@ def _error_report(state: State) -> Report:
             shown += numbers(found, *QUERY)
     if not state.sparse_task.positions:
         best = sparse.bayes(state.sparse_task, state.protocol.alpha)
-        shown += numbers(best, ("Best possible", "", "test_error", KNOWN))
+        shown += numbers(best, (BEST, "", "test_error", KNOWN))
     worst = max(badges, key=lambda badge: ("converged", "conjecture", "approximate", "failed").index(badge.level))
     return Report(worst, tuple(shown))
 
@@ -230,33 +249,42 @@ def _capacity_figure(
 
 def _tuning_sketch(state: State) -> Picture:
     ridges = _space(RIDGES, QUICK - 1)
-    drawn = _tuning_figure(state, ridges, _quick_curves(state, "ridge", ridges), None, smooth=True)
+    best = _possible(state.sparse_task, state.protocol.alpha) if _quick_best(state) else Possible()
+    drawn = _tuning_figure(state, ridges, _quick_curves(state, "ridge", ridges), None, best, smooth=True)
     caption = "Test error against the ridge, everything else as on the knobs; the search over all four follows."
-    return Picture(drawn, caption, exact=False)
+    return Picture(drawn, f"{caption} {best.missing}".strip(), exact=False)
 
 
 def _tuning_picture(state: State) -> Picture:
     ridges = _space(RIDGES, 13)
     curves, rows = _exact_curves(state, "ridge", ridges, accuracy=1e-3)
+    best = _possible(state.sparse_task, state.protocol.alpha)
     try:
-        best = sparse.tune(state.sparse_task, state.protocol, progress=pause)
+        tuned = sparse.tune(state.sparse_task, state.protocol, progress=pause)
     except OneheadError as error:
-        return Picture(_tuning_figure(state, ridges, curves, None, smooth=False), str(error), rows)
-    drawn = _tuning_figure(state, ridges, curves, best, smooth=False)
-    return Picture(drawn, "The star is the best of all four hyperparameters.", rows, numbers(best, *TUNED))
+        drawn = _tuning_figure(state, ridges, curves, None, best, smooth=False)
+        return Picture(drawn, f"{error} {best.missing}".strip(), rows)
+    drawn = _tuning_figure(state, ridges, curves, tuned, best, smooth=False)
+    caption = f"The star is the best of all four hyperparameters. {best.missing}".strip()
+    return Picture(drawn, caption, rows, numbers(tuned, *TUNED))
 
 
-def _tuning_figure(state: State, ridges: list[float], curves: Curves, best: Any, *, smooth: bool) -> Figure:
+def _tuning_figure(
+    state: State, ridges: list[float], curves: Curves, tuned: Any, best: Possible, *, smooth: bool
+) -> Figure:
     data = _lines(ridges, curves, smooth=smooth)
-    if best is not None:
-        data.append(points([max(best.ridge, RIDGES[0])], [best.test_error], "attention, tuned", symbol="star", size=14))
+    if tuned is not None:
+        at = max(tuned.ridge, RIDGES[0])
+        data.append(points([at], [tuned.test_error], "attention, tuned", symbol="star", size=14))
+    if best.errors:  # whoever knows how the data were made needs no ridge
+        data.append(best_line([ridges[0], ridges[-1]], [best.errors[0]] * 2))
     drawn = figure(data, x="ridge λ of the readout", y="test error", log_x=True)
     return marked(drawn, state["ridge"], RIDGES, by="ridge")
 
 
 def _tuning_report(state: State) -> Report:
     found = _error_report(state)
-    return Report(found.badge, found.numbers[:1])
+    return Report(found.badge, (found.numbers[0], *(n for n in found.numbers if n.name == BEST)))
 
 
 PANELS = {

@@ -1,0 +1,50 @@
+"""Papers, pages of the documentation and code are one click away, by addresses that are declared once."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from onehead import citation
+from onehead.app import links
+from onehead.app.page import index_page
+from onehead.app.views import VIEWS
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_every_view_leads_to_pages_that_there_are():
+    nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert set(links.READING) == set(VIEWS)
+    for pages, room in links.READING.values():
+        assert (ROOT / "src" / "onehead" / room).is_dir()
+        for page, title in (pages | links.EVERYWHERE).items():
+            assert (ROOT / "docs" / f"{page}.md").is_file()
+            assert f"- {title}: {page}.md" in nav
+
+
+def test_papers_are_those_that_are_cited():
+    assert set(links.papers().values()) == set(re.findall(r"url = \{([^}]*)\}", citation.cite()))
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_the_project_s_own_addresses_come_from_its_metadata(declared, monkeypatch):
+    urls = {"documentation": "https://example.org/docs/", "source": "https://example.org/code"} if declared else {}
+    monkeypatch.setattr(links, "project_urls", lambda: urls)
+    page = index_page()
+    found = re.findall(r'<li data-views="([^"]*)">(.*?)</li>', page)
+    for view in VIEWS:
+        own = [item for views, item in found if view in views.split()]
+        assert len(own) >= 3
+        assert all(("<a href=" in item) is declared for item in own)
+    if declared:
+        assert 'href="https://example.org/docs/guides/decay.html"' in page
+        assert 'href="https://example.org/code/src/onehead/sparse"' in page
+    else:
+        assert "<code>docs/guides/decay.md</code>" in page
+
+
+def test_only_secure_addresses_are_taken(monkeypatch):
+    lines = ["Documentation, https://example.org/d", "Source, javascript:alert(1)"]
+    monkeypatch.setattr(links, "metadata", lambda _: type("Told", (), {"get_all": lambda *_: lines})())
+    assert links.project_urls() == {"documentation": "https://example.org/d"}

@@ -154,6 +154,12 @@ def largest_margin(X: Array, y: Array, ridge: float) -> Margin:
         data = (c @ D)[:-1]
         gap = abs(value - float(c.sum() - 0.5 * data @ data / ridge))
         if gap <= CLOSE * value:
-            return Margin(v, gap, True)
+            grown = _cleared(float(z.min()))
+            return Margin(grown * v, gap + (grown**2 - 1.0) * value, True)
         step = _Step(D, ridge, c, GROWTH * step.pull)
     return Margin(v, gap, False)
+
+
+def _cleared(least: float) -> float:
+    """By how much to grow the weights, where nobody is inside the margin but by rounding: then nobody is."""
+    return 1.0 / (least - 4e-16) if 1.0 - CLOSE < least < 1.0 else 1.0

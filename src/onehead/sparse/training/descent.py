@@ -28,7 +28,7 @@ _vector, _matrix = types.Array(float64, 1, "C"), types.Array(float64, 2, "C")
     error_model="numpy",
 )
 def _turned(steps, changes, count, gradient, out):  # type: ignore[no-untyped-def]
-    """The inverse Hessian, as the last of ``count`` steps show it, times the gradient, by the two loops of Nocedal (1980)."""
+    """The inverse Hessian, as the last of ``count`` steps show it, times the gradient, by the two loops of Nocedal."""
     rows, size = steps.shape
     first = max(count - rows, 0)
     shares = np.empty(rows)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from onehead.sparse.losses import Array
 from onehead.sparse.training.descent import approached
@@ -68,7 +69,7 @@ class _Step:
         """The c of margins z."""
         return np.clip(self.held + self.pull * (1.0 - z), 0.0, 1.0 / len(z))
 
-    def inside(self, z: Array) -> Array:
+    def inside(self, z: Array) -> NDArray[np.intp]:
         """Samples whose c follows their margin."""
         c = self.held + self.pull * (1.0 - z)
         return np.flatnonzero((c > 0.0) & (c < 1.0 / len(z)))
@@ -80,16 +81,16 @@ class _Step:
         own[-1] = 0.0
         return own - data, float(np.max(np.abs(data)))
 
-    def newton(self, gradient: Array, J: Array) -> Array:
+    def newton(self, gradient: Array, J: NDArray[np.intp]) -> Array:
         """The step of Newton's method, through the smaller one of two systems: of the features, or of the samples inside."""
         p = len(gradient) - 1
         D = self.D[J]
         if len(J) > p:
             bend = self.pull * (D.T @ D)
             bend[range(p), range(p)] += self.ridge
-            return np.linalg.solve(bend, -gradient)
+            return np.asarray(np.linalg.solve(bend, -gradient))
         if len(J) == 0:
-            return -gradient / np.append(np.full(p, self.ridge), 1.0)
+            return np.asarray(-gradient / np.append(np.full(p, self.ridge), 1.0))
         X, y = D[:, :p], D[:, p]
         system = np.zeros((len(J) + 1, len(J) + 1))
         system[:-1, :-1] = X @ X.T / self.ridge
@@ -120,7 +121,7 @@ class _Step:
 
     def minimised(self, v: Array, z: Array) -> tuple[Array, Array, bool]:
         """Its minimum from v, with the margins there."""
-        J, last, t = self.inside(z), np.empty(0), 0.0
+        J, last, t = self.inside(z), np.empty(0, dtype=np.intp), 0.0
         for _ in range(TURNS):
             gradient, size = self.gradient(v, z)
             same = np.array_equal(J, last) and abs(t - 1.0) < 1e-6  # a quadratic function, at its minimum

@@ -1,5 +1,7 @@
 """``onehead aim``: the attention-indexed model on the command line."""
 
+from importlib import import_module
+
 import click
 
 from onehead import aim, plot
@@ -13,14 +15,14 @@ __all__ = ["command"]
 
 HATS = "q_hat, m_hat, sigma_hat"
 OTHERS = {
-    "bayes": "onehead.cli.aim_bayes.bayes",
-    "map": "onehead.cli.aim_map.map_",
-    "scaling": "onehead.cli.aim_scaling.scaling",
-    "features": "onehead.cli.aim_scaling.features",
-    "phase-diagram": "onehead.cli.aim_scaling.phase_diagram",
-    "train": "onehead.cli.aim_train.train",
-    "amp": "onehead.cli.aim_train.amp",
-    "compare": "onehead.cli.aim_train.compare",
+    "bayes": lambda: import_module("onehead.cli.aim_bayes").bayes,
+    "map": lambda: import_module("onehead.cli.aim_map").map_,
+    "scaling": lambda: import_module("onehead.cli.aim_scaling").scaling,
+    "features": lambda: import_module("onehead.cli.aim_scaling").features,
+    "phase-diagram": lambda: import_module("onehead.cli.aim_scaling").phase_diagram,
+    "train": lambda: import_module("onehead.cli.aim_train").train,
+    "amp": lambda: import_module("onehead.cli.aim_train").amp,
+    "compare": lambda: import_module("onehead.cli.aim_train").compare,
 }
 
 

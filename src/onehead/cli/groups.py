@@ -1,7 +1,6 @@
 """Groups of commands whose help leads a newcomer: commands in a sensible order, their first sentence uncut."""
 
-from collections.abc import Mapping
-from importlib import import_module
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
@@ -12,10 +11,12 @@ __all__ = ["Guide"]
 class Guide(click.Group):
     """A group that lists its commands in the order in which they were written, each with its whole first sentence.
 
-    ``others`` are commands of other modules, which are loaded when they are called: name -> where it is, "module.name".
+    ``others`` are commands of other modules, which are loaded when they are called: name -> what loads it.
     """
 
-    def __init__(self, *args: Any, others: Mapping[str, str] | None = None, **words: Any) -> None:
+    def __init__(
+        self, *args: Any, others: Mapping[str, Callable[[], click.Command]] | None = None, **words: Any
+    ) -> None:
         super().__init__(*args, **words)
         self.others = dict(others or {})
 
@@ -27,10 +28,7 @@ class Guide(click.Group):
         """A command of this module, or of another."""
         if cmd_name not in self.others:
             return super().get_command(ctx, cmd_name)
-        module, _, name = self.others[cmd_name].rpartition(".")
-        command = getattr(import_module(module), name)
-        assert isinstance(command, click.Command)
-        return command
+        return self.others[cmd_name]()
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Name and first sentence, wrapped instead of cut."""

@@ -1,4 +1,4 @@
-"""Functions of one number: a root, and a minimum, between two ends, by Brent's two methods (1973).
+"""Functions of one number: a root, and a minimum, between two ends, by Brent's two methods.
 
 scipy.optimize has both; loading it takes longer than most predictions do.
 """

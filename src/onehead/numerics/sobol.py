@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 __all__ = ["BITS", "net"]
 
 BITS = 30  # of a coordinate
-NUMBERS = "_sobol_direction_numbers.npz"  # those of Joe and Kuo (2008), as scipy keeps them
+NUMBERS = "_sobol_direction_numbers.npz"  # those of Joe and Kuo, as scipy keeps them
 
 Whole = NDArray[np.uint32]
 
@@ -49,7 +49,7 @@ def _numbers() -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
     import scipy  # noqa: PLC0415  (loaded when first needed)
 
     try:
-        with np.load(Path(scipy.__file__).parent / "stats" / NUMBERS) as kept:
+        with np.load(Path(scipy.__file__).parent / "stats" / NUMBERS, allow_pickle=False) as kept:
             return kept["poly"], kept["vinit"]
     except (OSError, KeyError, BadZipFile):
         return None

@@ -1,14 +1,14 @@
 """L-BFGS for a linear readout: two products with the data a step, the line searched without any, in single precision at first."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numba import float64, types
 
 from onehead.numerics.compiled import njit
-from onehead.sparse.losses import Array, Loss
+from onehead.sparse.losses import Array
 
-__all__ = ["Descent", "descended"]
+__all__ = ["Descent", "Smooth", "approached", "descended"]
 
 MEMORY = 20  # pairs of steps and changes of the gradient
 STEPS = 400
@@ -28,7 +28,7 @@ _vector, _matrix = types.Array(float64, 1, "C"), types.Array(float64, 2, "C")
     error_model="numpy",
 )
 def _turned(steps, changes, count, gradient, out):  # type: ignore[no-untyped-def]
-    """The inverse Hessian, as the last of ``count`` steps show it, times the gradient, by the two loops of Nocedal (1980)."""
+    """The inverse Hessian, as the last of ``count`` steps show it, times the gradient, by the two loops of Nocedal."""
     rows, size = steps.shape
     first = max(count - rows, 0)
     shares = np.empty(rows)
@@ -94,6 +94,19 @@ class _Data:
         return np.append(h.astype(self.X.dtype) @ self.X, h.sum())
 
 
+class Smooth(Protocol):
+    """A loss of the margin with two derivatives."""
+
+    def value(self, margin: Array) -> Array:
+        """l(t)."""
+
+    def derivative(self, margin: Array) -> Array:
+        """l'(t)."""
+
+    def curvature(self, margin: Array) -> Array:
+        """l''(t)."""
+
+
 class Descent(NamedTuple):
     """Weights and bias as one vector, the gradient there, and whether that is the minimum but for rounding."""
 
@@ -102,15 +115,20 @@ class Descent(NamedTuple):
     arrived: bool
 
 
-def descended(X: Array, y: Array, loss: Loss, ridge: float) -> Descent:
-    """From zero to the minimum of mean loss + (ridge/2) |w|², the bias being free; or to where it stalls."""
-    rough, memory = _Data(X, np.float32), _Memory(X.shape[1] + 1)
-    first = float(np.max(np.abs(rough.gathered(y * loss.derivative(np.zeros(len(y))))))) / len(y)
-    begun = _search(rough, y, loss, ridge, np.zeros(X.shape[1] + 1), memory, ROUGH * first)
-    return _search(_Data(X, np.float64), y, loss, ridge, begun.place, memory, FLAT)
+def approached(X: Array, y: Array, loss: Smooth, ridge: float) -> tuple[Array, _Memory]:
+    """Near the minimum of mean loss + (ridge/2) |w|², the bias being free, in single precision; and what was learned on the way."""
+    data, memory = _Data(X, np.float32), _Memory(X.shape[1] + 1)
+    first = float(np.max(np.abs(data.gathered(y * loss.derivative(np.zeros(len(y))))))) / len(y)
+    return _search(data, y, loss, ridge, np.zeros(X.shape[1] + 1), memory, ROUGH * first).place, memory
 
 
-def _search(data: _Data, y: Array, loss: Loss, ridge: float, v: Array, memory: _Memory, flat: float) -> Descent:
+def descended(X: Array, y: Array, loss: Smooth, ridge: float) -> Descent:
+    """The minimum itself, or where the search stalls."""
+    start, memory = approached(X, y, loss, ridge)
+    return _search(_Data(X, np.float64), y, loss, ridge, start, memory, FLAT)
+
+
+def _search(data: _Data, y: Array, loss: Smooth, ridge: float, v: Array, memory: _Memory, flat: float) -> Descent:
     """Steps until the gradient is flat, or the objective is at its minimum but for rounding."""
     penalty = np.append(np.full(len(v) - 1, ridge), 0.0)
     margin = y * data.seen(v)
@@ -137,7 +155,7 @@ def _search(data: _Data, y: Array, loss: Loss, ridge: float, v: Array, memory: _
 
 
 def _gone(
-    loss: Loss, margin: Array, slope: Array, along: Array, pull: float, bend: float
+    loss: Smooth, margin: Array, slope: Array, along: Array, pull: float, bend: float
 ) -> tuple[float, Array, Array]:
     """How far to go, the margins there and the slopes of the loss.
 

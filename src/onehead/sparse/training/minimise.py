@@ -12,6 +12,7 @@ from onehead.sparse.equations.features import softmax
 from onehead.sparse.losses import Array, Hinge, Loss, Square
 from onehead.sparse.task import Protocol
 from onehead.sparse.training.descent import Descent, descended
+from onehead.sparse.training.margin import largest_margin
 from onehead.sparse.training.samplers import Readable
 
 __all__ = ["Readout", "descend", "fit", "separable"]
@@ -120,6 +121,14 @@ def _fit_newton(X: Array, y: Array, loss: Loss, ridge: float) -> Readout:
 
 
 def _fit_hinge(X: Array, y: Array, ridge: float) -> Readout:
+    """By multipliers, which need few products with the data; where they stall by an interior point."""
+    found = largest_margin(X, y, ridge)
+    return (
+        Readout(found.place[:-1], float(found.place[-1]), found.gap) if found.arrived else _interior_hinge(X, y, ridge)
+    )
+
+
+def _interior_hinge(X: Array, y: Array, ridge: float) -> Readout:
     """Primal-dual interior point for the support vector machine with a free bias.
 
     minimise (ridge/2)|w|^2 + mean(xi) with slack s = y (X w + b) - 1 + xi >= 0 and xi >= 0; multipliers a of

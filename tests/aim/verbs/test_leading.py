@@ -112,6 +112,7 @@ def test_nothing_jumps_where_one_more_direction_is_taken():
 def test_stated_errors_are_what_other_points_show():
     """The solution again with other scrambled points, three settings: within three stated errors."""
     from onehead.aim.equations import leading_output
+    from onehead.aim.solve.iterate import Start
     from onehead.aim.solve.solver import solve
     from onehead.aim.verbs.predict import overlaps_of
 
@@ -120,7 +121,7 @@ def test_stated_errors_are_what_other_points_show():
         own = leading_output.nodes_of
         leading_output.nodes_of = lambda geometry, count, size, twin, own=own: own(geometry, count, size, not twin)
         try:
-            other = solve(point.equations, point.alpha, overlaps_of(point).logs)
+            other = solve(point.equations, point.alpha, Start(overlaps_of(point).logs))
         finally:
             leading_output.nodes_of = own
         test = point.equations.output.fresh_loss(*other.overlaps.pair, loss="squared")

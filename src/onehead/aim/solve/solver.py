@@ -26,7 +26,6 @@ FAR = (
     2.5  # change of log q or log Sigma between rules that is no quadrature error: the iterate fell to another solution
 )
 NO_ANSWER = 1.0  # relative error of q or m, of proximal points that are let go, at which there is nothing to report
-CLOSE = 3e-3  # change of log q, log m or log Sigma after which slopes are still those of before
 LAST_KEPT_LEVEL = 2  # where minima compete the theory itself is approximate: the finest rule is not worth its price
 
 
@@ -129,9 +128,8 @@ def _refined(
                 raise
             break  # the coarser rule has an answer, and its error estimate
         used += attempt.evaluations
-        moved = float(np.max(np.abs(attempt.state - place)))
-        if slopes is None or (moved > CLOSE and not problem.leading):
-            slopes, place = slopes_at(problem, alpha, attempt.state), attempt.state
+        if slopes is None or not problem.leading:
+            slopes = slopes_at(problem, alpha, attempt.state)
         doubt = doubt_of(problem, attempt, slopes)
         if attempt.memory.follow and doubt.relative > NO_ANSWER:
             raise _lost(alpha, NotConverged("an error larger than the answer", residual=attempt.residual))

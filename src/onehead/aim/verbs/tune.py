@@ -27,6 +27,7 @@ ROUGH = 1e-3  # accuracy of a scan, relative; what lies close to the best is sol
 ACCURACY = 1e-3  # of log λ; the error is flat there
 STRIDE, STRIDES = 0.1, 8  # of log λ from a neighbour's best, and how many solves before the valley counts as lost
 FARTHEST = 1.0  # of log λ from a neighbour's best
+SAME = 1e-5  # relative difference of test errors below which the root of the slope counts, not the lower error: that is chance
 FLAT = 1e-3  # relative change of the test error that is not worth tuning for
 
 
@@ -140,8 +141,9 @@ def tune(
         with suppress(SolveError):  # a value that cannot be solved is not the optimum; the scan goes on around it
             near = solve(decay, near, rough)
     valley = _lowest_valley([tried[decay] for decay in decays if decay in tried])
+    found = None
     if valley is not None:
-        _bottom(lambda x: solve(float(np.exp(x)), valley.near, accuracy), valley)
+        found = _bottom(lambda x: solve(float(np.exp(x)), valley.near, accuracy), valley)
     lowest = min((point.test_error for point in tried.values()), default=np.inf)
     limit = np.inf
     falling = decays[-1] not in tried or tried[decays[-1]].test_error <= lowest * (1.0 + 10.0 * FLAT)
@@ -151,6 +153,8 @@ def tune(
     if not tried:
         raise NotConverged(f"no weight decay could be solved at alpha = {alpha:g}.")
     winner = min(tried, key=lambda decay: tried[decay].test_error)
+    if found is not None and found.test_error < tried[winner].test_error * (1.0 + SAME):
+        winner = found.learner.decay
     point = tried[winner]
     if winner in decays and rough != accuracy:
         point = solve(winner, point, accuracy)
@@ -334,16 +338,18 @@ def _cubic_bottom(left: float, right: float, fall: float, rise: float) -> tuple[
 
 
 def _bottom(at: Callable[[float], Prediction], valley: _Valley) -> Prediction:
-    """The lowest test error in a valley: a secant on the slope that never leaves it."""
-    low, high, slopes, x, best = valley
-    falls, rises = slopes
+    """The bottom of a valley, where the slope is smallest: a secant that never leaves it."""
+    low, high, (falls, rises), x, best = valley
+    least = np.inf
     old = (low, falls) if -falls < rises or rises == 0.0 else (high, rises)
     for _ in range(30):
         try:
             here = at(x)
         except SolveError:
             break
-        best, slope = min(here, best, key=lambda point: point.test_error), decay_slope(here)
+        slope = decay_slope(here)
+        if abs(slope) < least:
+            best, least = here, abs(slope)
         if slope < 0.0:
             low = x
         else:

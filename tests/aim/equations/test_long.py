@@ -262,7 +262,8 @@ def test_which_heads_take_long_sequences():
     assert Task(tokens=1000, attention="cross").tokens == 1000
     assert Task(tokens=1000, attention="self", mask="strict").rows_apart
     assert Task(tokens=1000, mask="causal").rows_apart
-    for words, most in (({}, 64), ({"attention": "self"}, 16), ({"attention": "self", "mask": "causal"}, 16)):
+    seen = {"attention": "self", "mask": "causal"}
+    for words, most in (({}, 64), ({"attention": "self"}, 64), (seen, 2048), ({**seen, "labels": "hard"}, 16)):
         assert Task(tokens=most, **words).tokens == most
         with pytest.raises(InvalidArgument, match=rf"tokens must be at most {most} .* got {most + 1}"):
             Task(tokens=most + 1, **words)
@@ -274,3 +275,32 @@ def test_many_tokens_beside_few_dimensions_are_said():
     assert any("T/d = 0.2" in warning for warning in long.certificate.warnings)
     wide = predict(Task(tokens=20, attention="cross", target=PowerLaw(gamma=0.3, dim=1000)), learner, alpha)
     assert not any("T/d" in warning for warning in wide.certificate.warnings)
+
+
+def test_an_accuracy_that_is_asked_for_is_met():
+    asked = predict(*scaled("squared", "soft", 5), accuracy=4e-5)
+    usual = predict(*scaled("squared", "soft", 5))
+    assert usual.errors["test_error"] > 4e-5 * usual.test_error >= asked.errors["test_error"]
+    for name in (
+        "test_error",
+        "q",
+        "m",
+        "sigma",
+        "train_loss",
+    ):  # independent points: twice the usual three stated errors
+        off = abs(getattr(asked, name) - getattr(usual, name))
+        assert off < 4.0 * np.hypot(asked.errors[name], usual.errors[name]), name
+    assert not asked.certificate.warnings
+
+
+def test_an_accuracy_out_of_reach_is_told(monkeypatch):
+    monkeypatch.setattr("onehead.aim.equations.output.MOST_NUMBERS", 1)  # no more memory
+    asked, usual = predict(*scaled("squared", "soft", 5), accuracy=1e-6), predict(*scaled("squared", "soft", 5))
+    assert asked.test_error == usual.test_error
+    assert any("not to 1e-06" in warning for warning in asked.certificate.warnings)
+
+
+@pytest.mark.parametrize("tokens", [4, 8, 16])
+def test_the_squared_loss_has_four_digits(tokens):
+    found = predict(*scaled("squared", "soft", tokens))
+    assert found.errors["test_error"] < 1.5e-4 * found.test_error

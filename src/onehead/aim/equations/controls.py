@@ -51,7 +51,6 @@ WIDEST = 25.0  # variance of logits up to which averages over a softmax of them 
 Array = NDArray[np.float64]
 
 
-
 def moments(averages: int) -> int:
     """Sums over nodes: averages, the largest gradient entry, means and second moments of controls, and of averages with controls."""
     return averages + 1 + CONTROLS * (1 + CONTROLS + averages)

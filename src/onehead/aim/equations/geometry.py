@@ -336,7 +336,9 @@ class Geometry:
         """Quadrature rules to try after the coarsest, each finer: a lattice has more, large blocks cost more."""
         if not self.sampled:
             return (1, 2, 3)
-        return (3,) if all(isinstance(block, (Row, Pairs, Exchanged)) or block.dim <= 9 for block in self.blocks) else (2,)
+        return (
+            (3,) if all(isinstance(block, (Row, Pairs, Exchanged)) or block.dim <= 9 for block in self.blocks) else (2,)
+        )
 
 
 def geometry_of(attention: str, mask: str, tokens: int) -> Geometry:

@@ -12,7 +12,16 @@ from numpy.typing import NDArray
 from onehead.aim.equations.geometry import LONG_ROW, PARTS, Block, Exchanged, Pairs, Row
 from onehead.numerics.gaussian import GaussianRule, lattice, normals, sobol
 
-__all__ = ["LogitRule", "column_rule", "forget_rules", "logit_rule", "normal_rule", "pair_rule", "row_rule", "sector_rule"]
+__all__ = [
+    "LogitRule",
+    "column_rule",
+    "forget_rules",
+    "logit_rule",
+    "normal_rule",
+    "pair_rule",
+    "row_rule",
+    "sector_rule",
+]
 
 Array = NDArray[np.float64]
 
@@ -73,7 +82,9 @@ def sector_rule(block: Row | Exchanged, level: int, twin: bool) -> LogitRule:
     else:
         logits, finest = block.tokens**2, _finest_of_tokens(block.tokens)
     size = finest - 3 if level == 0 else finest - 3 + level
-    return LogitRule(*(_mirrored(half) for half in _halves(logits, size, twin)), np.full(2 ** (size + 1), 0.5 ** (size + 1)))
+    return LogitRule(
+        *(_mirrored(half) for half in _halves(logits, size, twin)), np.full(2 ** (size + 1), 0.5 ** (size + 1))
+    )
 
 
 def _finest(row: Row) -> int:

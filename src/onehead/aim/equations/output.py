@@ -304,7 +304,9 @@ class OutputChannel:
             self._sums(state, level, False, 0, False, from_label)
             points = from_label.points
         assert points is not None
-        from_own = ProxMemory(follow=True, points=tuple(self._own_logits(block, state, level) for block in self.geometry.blocks))
+        from_own = ProxMemory(
+            follow=True, points=tuple(self._own_logits(block, state, level) for block in self.geometry.blocks)
+        )
         self._sums(state, level, False, 0, False, from_own)
         assert from_own.points is not None
         return all(

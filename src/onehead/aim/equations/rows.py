@@ -278,7 +278,12 @@ def row_sums(  # type: ignore[no-untyped-def]
                 control[0] = by_own + q * trace - m * cross
                 control[1] = by_label + m * trace - Q * cross
             if hard == 1:
-                control[FEW - 5], control[FEW - 4], control[FEW - 3], control[FEW - 2] = label[0], trial[0], target[0], v[0]
+                control[FEW - 5], control[FEW - 4], control[FEW - 3], control[FEW - 2] = (
+                    label[0],
+                    trial[0],
+                    target[0],
+                    v[0],
+                )
             sums[AVERAGES] = max(sums[AVERAGES], steepest)
             if node % 2 == 0:
                 values[:], controls[:] = 0.0, 0.0

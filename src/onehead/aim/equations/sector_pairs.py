@@ -271,7 +271,10 @@ def sector_pair_sums(  # type: ignore[no-untyped-def]
                 target[a, a] = np.sqrt(Q) * label_nodes[node, a]
                 v[a, a] = slopes[0] * target[a, a] + spares[0] * free_nodes[node, a]
                 for b in range(a + 1, T):
-                    even, odd = np.sqrt(0.5 * Q) * label_nodes[node, place], np.sqrt(0.5 * Q) * label_nodes[node, place + 1]
+                    even, odd = (
+                        np.sqrt(0.5 * Q) * label_nodes[node, place],
+                        np.sqrt(0.5 * Q) * label_nodes[node, place + 1],
+                    )
                     target[a, b], target[b, a] = even + odd, even - odd
                     even = slopes[0] * even + np.sqrt(0.5) * spares[0] * free_nodes[node, place]
                     odd = slopes[1] * odd + np.sqrt(0.5) * spares[1] * free_nodes[node, place + 1]

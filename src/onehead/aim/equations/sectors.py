@@ -241,7 +241,9 @@ class SectorOutput(OutputChannel):
         square, by_label, by_own, pull, response = found[3:].reshape(5, 2)
         area = Q * q - m * m
         stein, stein_pull = (q * by_label - m * by_own) / area, (m * by_label - Q * by_own) / area
-        shares = 2.0 * (np.eye(2) if isinstance(block, Exchanged) else np.array([one.variances for one in block.columns]).T)
+        shares = 2.0 * (
+            np.eye(2) if isinstance(block, Exchanged) else np.array([one.variances for one in block.columns]).T
+        )
         return found[[0, 1, 2]], np.array([square, response, pull, stein, stein_pull]) @ shares.T
 
     def _contracted(self, state: tuple[float, ...], sums: list[Array]) -> SectorAverages:

@@ -75,12 +75,12 @@ def test_a_row_that_is_continued_is_the_row_that_is_sampled(loss, labels, tokens
     state = (1.24, 0.92, 0.45) if labels == "hard" else (0.62, 0.7, 0.5 * tokens ** (2 if loss == "squared" else 1))
     whole, error = per_row(channel(loss_on(labels, loss), tokens), *state)
     shapes.apart.cache_clear()
-    monkeypatch.setattr(shapes, "LONGEST_ROW", 300)
+    monkeypatch.setattr(shapes, "LONGEST_ROW", 600)  # of which 400 are sampled
     output = channel(loss_on(labels, loss), tokens)
     continued, other = per_row(output, *state)
     off = output.continuation_error(*state[:2])
     shapes.apart.cache_clear()
-    assert 0.0 < off < 3e-3  # at 300 columns; the square of 300 over 2,048 of it at those that are sampled
+    assert 0.0 < off < 3e-3  # as one over the product of both lengths
     size = np.abs(whole)
     size[4] = max(size[4], size[3])  # tr K² of drawn labels vanishes in the limit: it is held to the size of tr K
     assert np.all(np.abs(continued - whole)[:7] < (4.0 * (error + other) + 2.0 * off * size)[:7])
@@ -92,7 +92,7 @@ def test_a_line_that_is_no_line_is_seen():
         OutputChannel(loss=CrossEntropy(), geometry=geometry_of("cross", "none", 100_000), label_power=power)
         for power in (1.25, 12.0)
     )
-    assert narrow.continuation_error(0.6, 0.7) < 1e-5
+    assert narrow.continuation_error(0.6, 0.7) < 5e-5  # from 256 columns
     assert wide.continuation_error(6.0, 7.0) > 0.1
 
 
@@ -135,10 +135,10 @@ def test_published_points(loss, labels, tokens, q, m):
 )
 def test_published_causal_points(loss, q, m, test):
     found = predict(*scaled(loss, "soft", 32, 3.0, 0.4, "causal"))
+    # three digits, and their sampling error: a rule with 16 times as many points gives 1.8560(1) for the last number
+    other = {"q": 3e-3, "m": 3e-3, "test_error": 3e-3 if loss == "cross-entropy" else 5e-3}
     for name, value in (("q", q), ("m", m), ("test_error", test)):
-        assert (
-            abs(getattr(found, name) - value) < 4.0 * found.errors[name] + 3e-3
-        )  # three digits, and their sampling error
+        assert abs(getattr(found, name) - value) < 4.0 * found.errors[name] + other[name]
 
 
 @pytest.mark.parametrize("longest", [5, 16, 17, 100, 3000])

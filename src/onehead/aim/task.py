@@ -15,8 +15,9 @@ BY_DIMENSION = r"^(1/d|sqrt\(d\)|d|d\^.+)$"  # weight decays that need a dimensi
 
 
 MOST_TOKENS = 100_000
-MOST_SHARED = 64  # of a tied head without a mask, whose rows share logits: a proximal step costs T³ (L7)
-MOST_SECTORS = 16  # of self-attention that sees its own logit: two sectors, and rows that share logits (U5)
+MOST_SHARED = 64  # without a mask, where rows share logits, or know of each other's: a proximal step costs T³ (L7)
+MOST_SECTORS = 2048  # of self-attention with a causal mask, which sees its own logit: rows of two sectors (U5, L6)
+MOST_DRAWN = 16  # of the same with hard labels, each of which has a prox of its own
 
 
 class Task(Problem):
@@ -87,8 +88,7 @@ class Task(Problem):
             raise InvalidArgument(
                 "target", self.target, "symmetric for a tied head; a product needs attention self or cross"
             )
-        most = MOST_TOKENS if self.rows_apart else MOST_SHARED if self.tied else MOST_SECTORS
-        if self.tokens > most:
+        if self.tokens > (most := self._most_tokens):
             kind = "a tied head without a mask" if self.tied else "self-attention that sees its own logit"
             freed = "any mask" if self.tied else "mask strict"
             raise InvalidArgument(
@@ -99,6 +99,15 @@ class Task(Problem):
                 "tokens", self.tokens, "an integer >= 3 with a strict mask: a choice needs two columns"
             )
         return self
+
+    @property
+    def _most_tokens(self) -> int:
+        """Tokens up to which such heads are solved."""
+        if self.rows_apart:
+            return MOST_TOKENS
+        if self.attention == "self" and self.labels == "hard":
+            return MOST_DRAWN
+        return MOST_SHARED if self.mask == "none" else MOST_SECTORS
 
     @property
     def tied(self) -> bool:

@@ -133,7 +133,8 @@ def bayes_option(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def accuracy_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--accuracy``; the command gets a number, or None if nobody asked."""
-    return flag_of(ACCURACY)(function)
+    result: Callable[..., Any] = flag_of(ACCURACY)(function)
+    return result
 
 
 def tuned_option(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -75,12 +75,12 @@ def test_a_row_that_is_continued_is_the_row_that_is_sampled(loss, labels, tokens
     state = (1.24, 0.92, 0.45) if labels == "hard" else (0.62, 0.7, 0.5 * tokens ** (2 if loss == "squared" else 1))
     whole, error = per_row(channel(loss_on(labels, loss), tokens), *state)
     shapes.apart.cache_clear()
-    monkeypatch.setattr(shapes, "LONGEST_ROW", 300)
+    monkeypatch.setattr(shapes, "LONGEST_ROW", 600)  # of which 400 are sampled
     output = channel(loss_on(labels, loss), tokens)
     continued, other = per_row(output, *state)
     off = output.continuation_error(*state[:2])
     shapes.apart.cache_clear()
-    assert 0.0 < off < 3e-3  # at 300 columns; the square of 300 over 2,048 of it at those that are sampled
+    assert 0.0 < off < 3e-3  # as one over the product of both lengths
     size = np.abs(whole)
     size[4] = max(size[4], size[3])  # tr K² of drawn labels vanishes in the limit: it is held to the size of tr K
     assert np.all(np.abs(continued - whole)[:7] < (4.0 * (error + other) + 2.0 * off * size)[:7])
@@ -92,7 +92,7 @@ def test_a_line_that_is_no_line_is_seen():
         OutputChannel(loss=CrossEntropy(), geometry=geometry_of("cross", "none", 100_000), label_power=power)
         for power in (1.25, 12.0)
     )
-    assert narrow.continuation_error(0.6, 0.7) < 1e-5
+    assert narrow.continuation_error(0.6, 0.7) < 5e-5  # from 256 columns
     assert wide.continuation_error(6.0, 7.0) > 0.1
 
 
@@ -135,10 +135,10 @@ def test_published_points(loss, labels, tokens, q, m):
 )
 def test_published_causal_points(loss, q, m, test):
     found = predict(*scaled(loss, "soft", 32, 3.0, 0.4, "causal"))
+    # three digits, and their sampling error: a rule with 16 times as many points gives 1.8560(1) for the last number
+    other = {"q": 3e-3, "m": 3e-3, "test_error": 3e-3 if loss == "cross-entropy" else 5e-3}
     for name, value in (("q", q), ("m", m), ("test_error", test)):
-        assert (
-            abs(getattr(found, name) - value) < 4.0 * found.errors[name] + 3e-3
-        )  # three digits, and their sampling error
+        assert abs(getattr(found, name) - value) < 4.0 * found.errors[name] + other[name]
 
 
 @pytest.mark.parametrize("longest", [5, 16, 17, 100, 3000])
@@ -262,7 +262,8 @@ def test_which_heads_take_long_sequences():
     assert Task(tokens=1000, attention="cross").tokens == 1000
     assert Task(tokens=1000, attention="self", mask="strict").rows_apart
     assert Task(tokens=1000, mask="causal").rows_apart
-    for words, most in (({}, 64), ({"attention": "self"}, 16), ({"attention": "self", "mask": "causal"}, 16)):
+    seen = {"attention": "self", "mask": "causal"}
+    for words, most in (({}, 64), ({"attention": "self"}, 64), (seen, 2048), ({**seen, "labels": "hard"}, 16)):
         assert Task(tokens=most, **words).tokens == most
         with pytest.raises(InvalidArgument, match=rf"tokens must be at most {most} .* got {most + 1}"):
             Task(tokens=most + 1, **words)
@@ -274,3 +275,32 @@ def test_many_tokens_beside_few_dimensions_are_said():
     assert any("T/d = 0.2" in warning for warning in long.certificate.warnings)
     wide = predict(Task(tokens=20, attention="cross", target=PowerLaw(gamma=0.3, dim=1000)), learner, alpha)
     assert not any("T/d" in warning for warning in wide.certificate.warnings)
+
+
+def test_an_accuracy_that_is_asked_for_is_met():
+    asked = predict(*scaled("squared", "soft", 5), accuracy=4e-5)
+    usual = predict(*scaled("squared", "soft", 5))
+    assert usual.errors["test_error"] > 4e-5 * usual.test_error >= asked.errors["test_error"]
+    for name in (
+        "test_error",
+        "q",
+        "m",
+        "sigma",
+        "train_loss",
+    ):  # independent points: twice the usual three stated errors
+        off = abs(getattr(asked, name) - getattr(usual, name))
+        assert off < 4.0 * np.hypot(asked.errors[name], usual.errors[name]), name
+    assert not asked.certificate.warnings
+
+
+def test_an_accuracy_out_of_reach_is_told(monkeypatch):
+    monkeypatch.setattr("onehead.aim.equations.output.MOST_NUMBERS", 1)  # no more memory
+    asked, usual = predict(*scaled("squared", "soft", 5), accuracy=1e-6), predict(*scaled("squared", "soft", 5))
+    assert asked.test_error == usual.test_error
+    assert any("not to 1e-06" in warning for warning in asked.certificate.warnings)
+
+
+@pytest.mark.parametrize("tokens", [4, 8, 16])
+def test_the_squared_loss_has_four_digits(tokens):
+    found = predict(*scaled("squared", "soft", tokens))
+    assert found.errors["test_error"] < 1.5e-4 * found.test_error

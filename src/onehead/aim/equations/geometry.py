@@ -270,11 +270,16 @@ class Row(Block):
 
     @cached_property
     def sampled(self) -> "Row":
-        """The row that is sampled in its place, if it is too long."""
+        """The row that is sampled in its place, if it is too long.
+
+        The longer it is the nearer its limit, and the less the sampled one counts: what a line in 1/n between the two is off goes as one
+        over the product of their lengths.
+        """
         if self.length <= LONGEST_ROW:
             return self
         (first, *rest) = self.columns
-        cut = Alike(first.variances, first.count - (self.length - LONGEST_ROW))
+        short = max(LONGEST_ROW**2 // self.length, LONGEST_ROW // 8)
+        cut = Alike(first.variances, first.count - (self.length - short))
         return replace(self, columns=(cut, *rest))
 
     @cached_property

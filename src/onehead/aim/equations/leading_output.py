@@ -111,7 +111,7 @@ class LeadingOutput(OutputChannel):
     """The output channel with leading directions told apart: states are (q_b, m_b, strengths, Sigma) (P2)."""
 
     rough = True
-    controlled = False  # type: ignore[assignment]
+    controlled = False
 
     directions: Directions
 

@@ -82,9 +82,8 @@ def sector_rule(block: Row | Exchanged, level: int, twin: bool) -> LogitRule:
     else:
         logits, finest = block.tokens**2, _finest_of_tokens(block.tokens)
     size = finest - 3 if level == 0 else finest - 3 + level
-    return LogitRule(
-        *(_mirrored(half) for half in _halves(logits, size, twin)), np.full(2 ** (size + 1), 0.5 ** (size + 1))
-    )
+    label, free = (_mirrored(half) for half in _halves(logits, size, twin))
+    return LogitRule(label, free, np.full(len(label), 1.0 / len(label)))
 
 
 def _finest(row: Row) -> int:

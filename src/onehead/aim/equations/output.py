@@ -106,16 +106,16 @@ class OutputChannel:
         found = Averages(*sum((sums.sum(axis=0) for sums in blocks), start=np.zeros(8)).tolist())
         if memory is not None:
             memory.averages = found
-            memory.parts = self._by_part(blocks) if detail and level and self.geometry.sampled else None
+            memory.parts = self._part_averages(blocks) if detail and level and self.geometry.sampled else None
         return found
 
     def parts(
         self, q: float, m: float, sigma: float, *, level: int, memory: ProxMemory | None = None
     ) -> list[Averages]:
         """The same averages, with their derivatives, by each of the independent parts of a rule of sampled points."""
-        return self._by_part(self._sums((q, m, sigma), level, False, 1, False, memory))
+        return self._part_averages(self._sums((q, m, sigma), level, False, 1, False, memory))
 
-    def _by_part(self, blocks: list[Array]) -> list[Averages]:
+    def _part_averages(self, blocks: list[Array]) -> list[Averages]:
         return [Averages(*row) for row in self._in_parts(blocks).tolist()]
 
     def _in_parts(self, blocks: list[Array]) -> Array:
@@ -152,7 +152,7 @@ class OutputChannel:
             mode = 0
         found, worst = [], 0.0
         for block, rule, points in zip(blocks, rules, kept, strict=True):
-            sums = self._prox_sums(block, rule, points, state, (mode, detail, recall))
+            sums = self._prox_sums(block, rule, points, (q, m, sigma), (mode, detail, recall))
             found.append(block.multiplicity * sums[:, :8])
             worst = max(worst, float(sums[:, 8].max()))
         self._check_gradient(worst, q, m, sigma)
@@ -324,8 +324,11 @@ class OutputChannel:
         """Logits of the learner on a fresh sample at the nodes of a block."""
         q, m, _ = state
         Q, rule = self.label_power, self._rule(block, level, False)
-        known = block.sampled if self._lean(block) else block
-        root = np.sqrt(known.variances) if self._lean(block) or self._paired(block) else 1.0
+        root: Array | float = 1.0
+        if self._lean(block):
+            root = np.sqrt(block.sampled.variances)
+        elif self._paired(block):
+            root = np.sqrt(block.variances)
         return np.asarray(root * (m / np.sqrt(Q) * rule.label + np.sqrt(max(q - m * m / Q, 0.0)) * rule.free))
 
     @property

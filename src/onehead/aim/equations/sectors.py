@@ -225,12 +225,14 @@ class SectorOutput(OutputChannel):
         mode, detail, recall = modes
         stein = int(detail > 0 and (self.steady or self.convex_at(*state[4:])))
         how = (self.label_power, mode, detail, recall, stein, int(has_many(len(rule[2]))))
+        powers = self._powers(block, state)
+        kernel: Any = sector_row_sums
+        before: tuple[Any, ...] = (self.loss.lean, powers)
         if isinstance(block, Row):
-            kernel, before, row, rows = sector_row_sums, (self.loss.lean,), block, 1
+            row, rows = block, 1
         else:
-            kernel, before = sector_pair_sums, (self.loss.lean, block.tokens)
+            kernel, before = sector_pair_sums, (self.loss.lean, block.tokens, powers)
             (row,), rows = self.geometry.rows, block.tokens
-        before = (*before, self._powers(block, state))
         sums = sliced(kernel, moments(GROUPED), block.slice, before, (*rule, points), how)
         one = control_means(self._fresh_row(row, *state[:4]))
         return corrected(sums, of_rows(one, rows, rows * row.length * NORMAL), STEIN_FORMS)

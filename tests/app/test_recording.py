@@ -178,8 +178,8 @@ def test_a_gap_without_an_answer_is_left_out(monkeypatch):
 
     monkeypatch.setattr(recording.aim, "predict", predict)
     assert recording._interpolation(state, picture) == pytest.approx(
-        abs(0.25 - 0.08) / 0.08
-    )  # of the gap from 0.4 to 0.1
+        abs(0.45 - 0.08) / 0.08
+    )  # of the gap from 0.5 to 0.4
     assert len(asked) == 3
 
 

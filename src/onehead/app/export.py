@@ -85,8 +85,7 @@ def _page(grid: Grid, found: Recording, base: str, documentation: str) -> str:
         "stops": {name: list(values) for name, values in grid.stops.items()},
         "places": grid.off_grid(),
         "runs": [[run_of(step, alphas)[1] for step in tour.steps] for tour in TOURS],
-        "note": f"Recorded at {grid.total} points; knobs stop at them. Between the solved points of a curve the line is at most "
-        f"{max(found.error, 1e-4):.2%} off, looked at where it bends most.",
+        "note": f"Recorded at {grid.total} points; knobs stop at them.",
     }
     styles = "".join(f"<style>{_inlined(ASSETS / name)}</style>\n" for name in STYLES)
     scripts = [(ASSETS / name).read_text(encoding="utf-8") for name in (PLOTLY, *SCRIPTS[:-1])]

@@ -29,6 +29,7 @@ from onehead.sweep.version import NUMERICAL
 
 __all__ = ["GRID", "Grid", "Place", "Recording", "places", "record", "run_of"]
 
+OFF = "Between its solved points a line is at most {:.2%} off, looked at where it bends most."
 CHECKED = 3  # gaps of a curve that are looked into: those where it bends most
 RUN = 7  # stops of a knob that a tour runs along, unless it is that of the samples, which has stops already
 ALPHAS = (0.03, 0.045, 0.07, 0.1, 0.15, 0.2, 0.28, 0.38, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0)
@@ -222,13 +223,15 @@ def _record_chain(grid: Grid, chain: list[list[State]], progress: Callable[[], N
             if state.view not in shared:
                 picture = _pictured(state)
                 figure = _rounded(drawn(state, picture, picture.figure))
+                if state.view == "curve":
+                    off = _interpolation(state, picture)
+                    figure["note"] = OFF.format(max(off, 1e-4))
+                    worst = max(worst, off)
                 if picture.figure["layout"].get("meta", {}).get("by") == runs:
                     shared[state.view] = name
                     table["figures"][name] = figure
                 else:
                     code |= figure
-                if state.view == "curve":
-                    worst = max(worst, _interpolation(state, picture))
             if state.view in shared:
                 code |= {"drawing": shared[state.view], "at": state[runs]}
             table["draw"][name] = code

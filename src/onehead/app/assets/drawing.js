@@ -30,6 +30,7 @@
     for (const [name, axis] of Object.entries(layout))
       if (/^[xy]axis/.test(name) && axis.tickfont) axis.tickfont = { size: 15 };
     figure.data.forEach((trace) => {
+      if (trace.name) trace.name += "\u2003"; // room between two names of a legend
       if (trace.line && trace.line.width) trace.line.width *= 1.8;
       if (trace.marker && trace.marker.size) trace.marker.size *= 1.6;
     });

@@ -63,8 +63,7 @@
     else badge("waiting", "", []);
     numbers(seen.numbers);
     if (seen.shown) {
-      const note = window.oneheadNote ? " " + oneheadNote : "";
-      say("caption", (seen.sentence || seen.shown.caption || "") + note);
+      say("caption", [seen.sentence || seen.shown.caption, seen.shown.note, window.oneheadNote].filter(Boolean).join(" "));
       say("python", seen.shown.python || $("python").textContent);
       say("shell", seen.shown.shell || $("shell").textContent);
     } else say("caption", seen.refusal || "");

@@ -145,14 +145,21 @@ def _draw(state: State, head: dict[str, Any], fits: Sequence[Any]) -> Figure:
         x="rank of the singular value",
         y="singular value",
         log_y=True,
-        yaxis={"domain": [0.0, 0.46], "dtick": None, "nticks": 5},  # a low panel has room for a few
-        yaxis2={"domain": [0.62, 1.0], "anchor": "x2", "title": {"text": "layer"}, "dtick": max(1, len(layers) // 8)},
+        yaxis={"domain": [0.0, 0.42], "dtick": None, "nticks": 5},  # a low panel has room for a few
+        yaxis2={
+            "domain": [0.64, 1.0],
+            "anchor": "x2",
+            "title": {"text": "layer"},
+            "dtick": max(1, len(layers) // 8),
+            "showgrid": False,
+        },
     )
     drawn["layout"]["xaxis2"] = {
         "anchor": "y2",
         "title": {"text": "head", "standoff": 4},
         "dtick": max(1, len(columns) // 12),
         "automargin": True,
+        "showgrid": False,
     }
     if head["bulk_edge"]:
         ends = {"xref": "x domain", "x0": 0, "x1": 1, "y0": head["bulk_edge"], "y1": head["bulk_edge"]}

@@ -27,7 +27,12 @@ from checks.tool import QUIET, ROOT, child, parser, table, write
 RESULTS = Path(__file__).with_name("compat.json")
 SMOKE = Path(__file__).with_name("smoke.py")
 CHOICES = ("lowest", "locked", "newest")
-EXTRAS = ("tables", "app", "cluster", "weights")  # what a user can ask for; the tools of development are always the newest
+EXTRAS = (
+    "tables",
+    "app",
+    "cluster",
+    "weights",
+)  # what a user can ask for; the tools of development are always the newest
 SUITES = {"smoke": None, "quick": ("-m", "not slow"), "whole": ()}  # what pytest is told, if it is asked at all
 SUPPORTED = ("3.11", "3.12", "3.13", "3.14")
 SHOWN = ("onehead", "numpy", "scipy", "numba", "pandas", "matplotlib")

@@ -36,9 +36,8 @@ def net(dim: int, log2_points: int, seed: int | list[int]) -> Whole:
     directions = _scrambled(_directions(dim), mixing)
     points = np.empty((2**log2_points, dim), dtype=np.uint32)
     points[0] = shift
-    for j in range(
-        log2_points
-    ):  # in the order of Gray's code the second half is the first one backwards, with one more bit
+    # in the order of Gray's code the second half is the first one backwards, with one more bit
+    for j in range(log2_points):
         points[2**j : 2 ** (j + 1)] = points[2**j - 1 :: -1][: 2**j] ^ directions[:, j]
     return points
 

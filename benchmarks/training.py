@@ -33,7 +33,11 @@ def problem(dim: int, count: int, tokens: int = 2, dtype: str = "float64") -> tu
     task = Task(tokens=tokens)
     instance = Instance.draw(task, dim, count, np.random.SeedSequence(0), method=Method(dtype=dtype, test_samples=2))
     weights = Factorised(dim, dim)
-    return task, instance, Objective(samples=instance.train, weights=weights, loss=OutputLoss(loss="squared"), decay=0.01)
+    return (
+        task,
+        instance,
+        Objective(samples=instance.train, weights=weights, loss=OutputLoss(loss="squared"), decay=0.01),
+    )
 
 
 def start(function: Objective) -> Any:

@@ -21,7 +21,8 @@ from onehead.results import Result, in_lines
 
 __all__ = ["Direction", "Prediction", "overlaps_of", "predict"]
 
-NEAR = 1.0  # of a Newton step of log q, log m or log Sigma; what is further away is solved from the state as it is
+# of a Newton step of log q, log m or log Sigma: what is nearer needs no coarse rule, what is further away is solved from the state as it is
+NEAR, FAR = 0.3, 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,7 +238,10 @@ def _start(problem: StateEvolution, near: Prediction, task: Task, learner: Learn
         step = np.linalg.solve(np.eye(len(turn)) - turn, problem.overlaps_of(hats).logs - state)
     except (SolveError, np.linalg.LinAlgError):  # the map of these hats is zero
         return Start(state)
-    return Start(problem.inside(state + step), turn) if np.max(np.abs(step)) < NEAR else Start(state)
+    size = float(np.max(np.abs(step)))
+    if not size < FAR:
+        return Start(state)
+    return Start(problem.inside(state + step), turn if size < NEAR else None)
 
 
 def _state_of(problem: StateEvolution, near: Prediction) -> NDArray[np.float64] | None:

@@ -61,6 +61,20 @@ def tokens(clock: Clock) -> Finding:
     return Finding(f"twin rules within {gap:.0e}", gap, growth("T", sizes, seconds))
 
 
+@row("growth", "one point of cross-attention, cross-entropy, α T² = 2, λ T = 0.5, against tokens", repeats=3)
+def sequence(clock: Clock) -> Finding:
+    sizes = (2, 8, 32, 128, 512, 1024, 4096)
+
+    def work(count: int) -> Callable[[], Any]:
+        task = aim.Task(attention="cross", tokens=count)
+        learner = aim.Learner(loss="cross-entropy", weight_decay=0.5 / count)
+        return lambda: aim.predict(task, learner, 2.0 / count**2)
+
+    seconds, point = timed(clock, sizes, work)
+    each = ", ".join(f"{second:.2g}" for second in seconds)
+    return certified(point, f"{growth('T', sizes, seconds)}; {each} s")
+
+
 @row("growth", "one point of a power law, γ = 0.75, λ = 1/d, n = d^1.6, against d", repeats=5)
 def atoms(clock: Clock) -> Finding:
     sizes = (200, 400, 800, 1600, 3200)

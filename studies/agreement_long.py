@@ -57,7 +57,7 @@ def collect(store: Path) -> dict[tuple[str, int, int], dict[str, Any]]:
 def _cell(one: Deviation) -> str:
     """Run / theory, and how far apart they are with the standard error of that."""
     gap, error = one.relative * one.own, one.spread["relative_err"] * abs(one.own)
-    return f"{one.run:.4g} / {one.own:.4g}, {gap:+.1g} ± {error:.0g}"
+    return f"{one.run:.4g} / {one.own:.4g}, {gap:+.2g} ± {error:.1g}"
 
 
 def report(rows: dict[tuple[str, int, int], dict[str, Any]]) -> str:

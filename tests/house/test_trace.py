@@ -46,7 +46,8 @@ def test_the_trace_of_a_call_names_every_file_it_enters():
     # the route through Sigma is taken near interpolation only, the others are those of other heads, as it says; compiled
     # functions leave no trace
     heads = {
-        f"aim/equations/{name}.py" for name in ("rows", "long", "shared", "drawn", "untied", "sectors", "matrices")
+        f"aim/equations/{name}.py"
+        for name in ("rows", "long", "shared", "drawn", "untied", "sectors", "matrices", "sector_rows", "sector_pairs")
     }
     heads |= {"aim/equations/leading_output.py", "aim/equations/leading_pair.py"}
     compiled = {"aim/equations/kernels.py", "aim/equations/lanes.py"}

@@ -75,12 +75,12 @@ def test_a_row_that_is_continued_is_the_row_that_is_sampled(loss, labels, tokens
     state = (1.24, 0.92, 0.45) if labels == "hard" else (0.62, 0.7, 0.5 * tokens ** (2 if loss == "squared" else 1))
     whole, error = per_row(channel(loss_on(labels, loss), tokens), *state)
     shapes.apart.cache_clear()
-    monkeypatch.setattr(shapes, "LONGEST_ROW", 600)  # of which 400 are sampled
+    monkeypatch.setattr(shapes, "LONGEST_ROW", 600)
     output = channel(loss_on(labels, loss), tokens)
     continued, other = per_row(output, *state)
     off = output.continuation_error(*state[:2])
     shapes.apart.cache_clear()
-    assert 0.0 < off < 3e-3  # as one over the product of both lengths
+    assert 0.0 < off < 3e-3  # as (1/n - 1/N)/N
     size = np.abs(whole)
     size[4] = max(size[4], size[3])  # tr K² of drawn labels vanishes in the limit: it is held to the size of tr K
     assert np.all(np.abs(continued - whole)[:7] < (4.0 * (error + other) + 2.0 * off * size)[:7])

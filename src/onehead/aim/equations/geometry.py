@@ -272,13 +272,14 @@ class Row(Block):
     def sampled(self) -> "Row":
         """The row that is sampled in its place, if it is too long.
 
-        The longer it is the nearer its limit, and the less the sampled one counts: what a line in 1/n between the two is off goes as one
-        over the product of their lengths.
+        The longer it is the nearer its limit, and the less the sampled one counts: a line in 1/n through a row of n columns is off by
+        (1/n - 1/N)/N at N columns, which is kept below its value at twice the longest that is sampled.
         """
         if self.length <= LONGEST_ROW:
             return self
         (first, *rest) = self.columns
-        short = max(LONGEST_ROW**2 // self.length, LONGEST_ROW // 8)
+        long = max(self.length, 2 * LONGEST_ROW)
+        short = max(int(long / (1.0 + (0.5 * long / LONGEST_ROW) ** 2)), LONGEST_ROW // 8)
         cut = Alike(first.variances, first.count - (self.length - short))
         return replace(self, columns=(cut, *rest))
 

@@ -107,7 +107,8 @@
     $("about").textContent = about;
     $("formula").setAttribute("aria-label", "Formula: " + formula);
     katex.render(formula, $("formula"), { throwOnError: false, displayMode: false });
-    const named = own.knobs.filter((name) => settings.knobs[name].symbol && !settings.knobs[name].rare && !name.startsWith("train"));
+    const named = own.knobs.filter((name) => settings.knobs[name].symbol && !settings.knobs[name].rare && !name.startsWith("train")
+      && (!settings.recorded || settings.recorded.grid.includes(K.view) && settings.knobs[name].stops));
     $("symbols").replaceChildren(...named.map(chip));
     document.querySelectorAll("nav a").forEach((a) => {
       const mine = a.dataset.view === K.view;

@@ -22,7 +22,7 @@ POINTS = 200_000
 HARD = slice(FEW - 5, FEW - 1)  # those of drawn labels, which soft ones do not have
 
 
-@njit
+@njit()
 def _all_controls(t, h, y, p, Q, q, m, left, label, free):  # type: ignore[no-untyped-def]
     found = np.zeros((t.shape[0], CONTROLS))
     for node in range(t.shape[0]):

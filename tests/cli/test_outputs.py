@@ -155,7 +155,7 @@ run()
 
 
 @pytest.mark.parametrize(
-    "name", ["click", "onehead.errors", "onehead.cli.main", "onehead.cli.aim", "numba", "scipy.special"]
+    "name", ["click", "onehead.errors", "onehead.cli.main", "onehead.cli.aim", "numba", "onehead.aim.solve.solver"]
 )
 def test_ctrl_c_while_the_program_is_loading(name):
     found = python("-c", LOADING.format(name))

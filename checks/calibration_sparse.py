@@ -22,7 +22,7 @@ OTHER = 10_000  # added to its seeds
 WORKING = {name: import_module(f"onehead.sparse.verbs.{name}") for name in ("predict", "capacity", "oracle")}
 
 
-def said_and_true(problem: Problem, accuracy: float = 2e-4) -> tuple[Any, Any] | None:
+def said_and_true(problem: Problem, accuracy: float | None = None) -> tuple[Any, Any] | None:
     """The answer that a user gets, and one by a rule of sixteen times as many other points; nothing if that would take minutes."""
     used: list[int] = []
     with _watched(used):
@@ -34,7 +34,7 @@ def said_and_true(problem: Problem, accuracy: float = 2e-4) -> tuple[Any, Any] |
         return said, _answer(problem, accuracy, seed=OTHER)
 
 
-def _answer(problem: Problem, accuracy: float, seed: int) -> Any:
+def _answer(problem: Problem, accuracy: float | None, seed: int) -> Any:
     task, plan = problem_of(problem)
     if problem.verb == "sparse.oracle":
         return sparse.oracle(task, seed=seed)

@@ -11,10 +11,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from onehead.arguments import called
 from onehead.errors import InvalidArgument, Unchangeable, WrongCall
-from onehead.fields import words_of
+from onehead.fields import word, words_of
 from onehead.text import Bare
 
-__all__ = ["Problem"]
+__all__ = ["Accuracy", "Problem"]
 
 LARGEST = 10**18 - 1
 NUMERIC = ("number", "integer", "numbers")
@@ -150,3 +150,11 @@ def _sentence(problem: type[Problem], failure: ValidationError) -> InvalidArgume
 def _shown(default: Any) -> str:
     """A default as a reader writes it."""
     return f"{default:g}" if isinstance(default, float) else str(default)
+
+
+class Accuracy(Problem):
+    """How exact an answer should be: a word of both halves."""
+
+    accuracy: float = word(
+        1e-4, "", "Wanted error of the test error, relative; a finer rule is used until it is met.", gt=0.0, le=1.0
+    )

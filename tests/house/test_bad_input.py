@@ -63,7 +63,7 @@ VERBS = {
     "aim.data_for": ({"task": TASK, "test_error": 0.1}, ()),
     "aim.map": ({**_AIM, "x": ("alpha", [0.5]), "y": ("noise", [0.1])}, ("of",)),
     "sparse.align": (_SPARSE, ()),
-    "sparse.predict": (_SPARSE, ("model", "accuracy")),
+    "sparse.predict": (_SPARSE, ("model",)),
     "sparse.curve": ({**_SPARSE, "alphas": [1.0]}, ("model",)),
     "sparse.capacity": (_SPARSE, ()),
     "sparse.ridgeless": (_SPARSE, ("model",)),
@@ -74,7 +74,7 @@ VERBS = {
     "sparse.train": ({**_SPARSE, "dim": 30, "trials": 1}, ("seed", "model", "mode")),
     "sparse.compare": ({**_SPARSE, "dims": [30]}, ("trials", "seed", "model")),
     "sparse.separable_share": ({**_SPARSE, "dim": 20, "trials": 1}, ("seed", "model")),
-    "sparse.map": ({**_SPARSE, "x": ("beta", [1.0]), "y": ("ridge", [0.1])}, ("of", "accuracy")),
+    "sparse.map": ({**_SPARSE, "x": ("beta", [1.0]), "y": ("ridge", [0.1])}, ("of",)),
     "sparse.oracle": ({"task": SIGNAL}, ("activation", "seed")),
     "sparse.bayes": ({"task": SIGNAL, "alpha": 1.0}, ()),
     "sparse.data_for": ({"task": SIGNAL, "test_error": 0.1}, ()),
@@ -86,13 +86,16 @@ VERBS = {
     "sparse.draw": ({"task": SIGNAL, "rng": RNG, "samples": 3, "dim": 3}, ()),
 }
 OPTIONAL = {
-    "aim.predict": ("near",),
+    "aim.predict": ("near", "accuracy"),
+    "aim.curve": ("accuracy",),
+    "aim.tune": ("accuracy",),
     "aim.thresholds": ("learner",),
     "aim.plateau": ("learner",),
     "aim.train": ("variant", "method"),
     "aim.amp": ("first_sigma",),
-    "sparse.predict": ("test_length",),
-    "sparse.tune": ("alpha",),
+    "sparse.predict": ("test_length", "accuracy"),
+    "sparse.map": ("accuracy",),
+    "sparse.tune": ("alpha", "accuracy"),
     "sparse.train": ("test_length",),
 }
 

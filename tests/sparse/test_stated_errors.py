@@ -57,12 +57,26 @@ def test_every_number_of_every_verb_has_an_error():
     assert 0.0 < spot.test_error_err < 1e-3 and spot.pooled_test_error_err < 1e-6
 
 
+@pytest.mark.parametrize("strength", [1.0, 8.0])
+def test_accuracy_is_a_share_of_the_test_error_as_in_the_other_half(strength):
+    """From chance to one mistake in thousands; who does not ask gets an error of 2e-4, and of 1e-3 in a map."""
+    task, plan = Task(strength=strength), Protocol(loss="square", ridge=0.1, cos_query=0.95, sharpness=6.0)
+    usual, asked = (sparse.predict(task, plan, accuracy=accuracy) for accuracy in (None, 2e-3))
+    assert usual.errors["test_error"] <= 2e-4
+    assert asked.errors["test_error"] <= 2e-3 * asked.test_error and asked.certificate.clean
+    assert abs(asked.test_error - usual.test_error) <= 3.0 * usual.errors["test_error"]
+    row = sparse.curve(task, plan, [plan.alpha], accuracy=2e-3).points[0]
+    assert row.test_error == asked.test_error
+    cell = sparse.map(task, plan, x=("ridge", [0.1]), y=("strength", [strength]), accuracy=2e-3).cells[0]
+    assert cell.test_error == asked.test_error
+
+
 def test_who_asks_for_more_than_there_is_reads_a_warning():
     plan = Protocol(cos_query=0.9, sharpness=2.0, loss="square")
     asked = 1e-9
     point = sparse.predict(TASK, plan, accuracy=asked)
     assert point.errors["test_error"] > asked
-    assert point.certificate.warnings[-1].endswith("is above the wanted 1.0e-09.")
+    assert point.certificate.warnings[-1].endswith("relative, not to 1e-09.")
     strong = sparse.capacity(Task(length=40, strength=8.0), Protocol(cos_query=0.98, sharpness=5.0))
     assert strong.errors["attention"] > 1e-3 * strong.attention
     assert "is above the wanted 0.1%" in strong.certificate.warnings[0]

@@ -9,7 +9,7 @@ from onehead.errors import InvalidArgument
 from onehead.fields import LIMIT, Slider, word
 from onehead.problem import Problem
 
-__all__ = ["Accuracy", "Learner", "Ratio", "Task", "check_alpha"]
+__all__ = ["Learner", "Ratio", "Task", "check_alpha"]
 
 BY_DIMENSION = r"^(1/d|sqrt\(d\)|d|d\^.+)$"  # weight decays that need a dimension
 
@@ -261,14 +261,6 @@ class Ratio(Problem):
     """How much data there is."""
 
     alpha: float = word(..., "α = n/d²", "Samples over squared dimension.", label="Sample ratio", gt=0.0, le=1e6)
-
-
-class Accuracy(Problem):
-    """How exact an answer should be."""
-
-    accuracy: float = word(
-        1e-4, "", "Wanted error of the test error, relative; a finer rule is used until it is met.", gt=0.0, le=1.0
-    )
 
 
 def check_alpha(alpha: float) -> float:

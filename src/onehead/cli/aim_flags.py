@@ -12,12 +12,13 @@ from typing import Any
 import click
 
 from onehead.aim.targets import Target
-from onehead.aim.task import Accuracy, Ratio
+from onehead.aim.task import Ratio
 from onehead.aim.words import SHAPE, WORDS, dimension, problem_from_words, ratio_from_samples
 from onehead.cli.values import Number, Range, flag_of, named_as_flags, type_of
 from onehead.errors import InvalidArgument
 from onehead.fields import words_of
 from onehead.files import read_file
+from onehead.problem import Accuracy
 
 __all__ = [
     "COUNTS",

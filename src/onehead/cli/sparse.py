@@ -18,6 +18,7 @@ from onehead.cli.values import Range, Word, flag_of, given, type_of
 from onehead.errors import InvalidArgument, SolveError
 from onehead.fields import words_of
 from onehead.maps import Axis
+from onehead.problem import Accuracy
 from onehead.results import Result, plain
 from onehead.sparse.task import MODELS
 from onehead.sparse.words import KNOWN
@@ -26,7 +27,7 @@ from onehead.sweep.settings import Gate, Model, Posterior, Queries, Total, Trial
 __all__ = ["command"]
 
 MODEL, QUERIES, TRIALS, ALPHA = words_of(Model), words_of(Queries), words_of(Trials), words_of(Total)["alpha"]
-POSTERIOR = words_of(Posterior)
+POSTERIOR, ACCURACY = words_of(Posterior), words_of(Accuracy)["accuracy"]
 MEASURED = (
     "test_error",
     "test_error_err",
@@ -66,22 +67,30 @@ def align(cases: list[Case]) -> Answer:
 @flag_of(QUERIES["dim"], help="Finite dimension: average over sampled queries (attention).")
 @flag_of(QUERIES["trials"], help="Sampled queries, with --dim.")
 @seed_option("Of the sampled queries.")
+@flag_of(ACCURACY, default="an error of 0.0002")
 @bayes_option
 @answered()
 def predict(
-    cases: list[Case], model: str | None, test_length: int | None, seed: int, bayes: bool, **queries: int | None
+    cases: list[Case],
+    model: str | None,
+    test_length: int | None,
+    seed: int,
+    accuracy: float | None,
+    bayes: bool,
+    **queries: int | None,
 ) -> Answer:
     """Test error, training loss and training error of a model, without training it."""
     finite = Queries(**given(queries)) if queries["dim"] is not None else None
-    if finite is not None and (model not in (None, "attention") or test_length is not None):
-        raise InvalidArgument("--dim", finite.dim, "used with --model attention and without --test-length")
+    if finite is not None and (model not in (None, "attention") or test_length is not None or accuracy is not None):
+        allowed = "used with --model attention, without --test-length and without --accuracy"
+        raise InvalidArgument("--dim", finite.dim, allowed)
     parts: dict[str, list[Solved]] = {}
     for name in MODELS if model == "all" else [model or Model().model]:
 
         def answer(case: Case, _: Callable[[], None], name: str = name) -> Result:
             if finite is not None:
                 return sparse.finite_size(case.task, case.protocol, **dict(finite), seed=seed)
-            return sparse.predict(case.task, case.protocol, model=name, test_length=test_length)
+            return sparse.predict(case.task, case.protocol, model=name, test_length=test_length, accuracy=accuracy)
 
         parts[name] = solve(cases, answer, f"predicting {name}")
     best = solve(cases, _best, "best possible") if bayes else []
@@ -284,15 +293,16 @@ def compare(
 @command.command("map")
 @sparse_options
 @axis_options(KNOWN, "eta-b=0:9:10")
+@flag_of(ACCURACY, default="an error of 0.001")
 @bayes_option
 @answered()
-def map_(case: Case, x: Axis, y: Axis, of: str, bayes: bool) -> Answer:
+def map_(case: Case, x: Axis, y: Axis, of: str, accuracy: float | None, bayes: bool) -> Answer:
     """Any two words over a grid, as a table or a heat map; hatched where the query looks away, or pooling is better.
 
     Example: onehead sparse map --x eta-b=0:9:10 --y beta=2:12:6 --positive-rate 0.2 --plot map.png
     """
     with progress("cells", len(x[1]) * len(y[1])) as advance:
-        found = sparse.map(case.task, case.protocol, x=x, y=y, of=of, bayes=bayes, progress=advance)
+        found = sparse.map(case.task, case.protocol, x=x, y=y, of=of, bayes=bayes, accuracy=accuracy, progress=advance)
     beside = ("cos_query", "test_error", "pooled_test_error", *([BESIDE] if bayes else []))
     return Answer(
         value=found.to_rows(),
@@ -307,14 +317,15 @@ def map_(case: Case, x: Axis, y: Axis, of: str, bayes: bool) -> Answer:
 @command.command()
 @sparse_options
 @click.option("--alpha", type=type_of(ALPHA), help="All samples over dimension [alpha0 + alpha1].")
+@flag_of(ACCURACY, default="an error of 0.0002")
 @bayes_option
 @answered()
-def tune(case: Case, alpha: float | None, bayes: bool) -> Answer:
+def tune(case: Case, alpha: float | None, accuracy: float | None, bayes: bool) -> Answer:
     """Best split, bias rate, temperature and ridge, from the theory."""
     from onehead.sparse.verbs.tune import GRID, REFINEMENTS
 
     with progress("search", GRID + REFINEMENTS) as step:
-        found = sparse.tune(case.task, case.protocol, alpha=alpha, bayes=bayes, progress=step)
+        found = sparse.tune(case.task, case.protocol, alpha=alpha, bayes=bayes, accuracy=accuracy, progress=step)
     scanned = ("split", "sharpness", "ridge", "test_error")
     given_error = "of the flags as given, at the same number of samples"
     return Answer.of(

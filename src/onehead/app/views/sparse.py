@@ -257,7 +257,7 @@ def _tuning_sketch(state: State) -> Picture:
 
 def _tuning_picture(state: State) -> Picture:
     ridges = _space(RIDGES, 13)
-    curves, rows = _exact_curves(state, "ridge", ridges, accuracy=1e-3)
+    curves, rows = _exact_curves(state, "ridge", ridges, accuracy=1e-2)
     best = _possible(state.sparse_task, state.protocol.alpha)
     try:
         tuned = sparse.tune(state.sparse_task, state.protocol, progress=pause)

@@ -15,11 +15,11 @@ from onehead.results import Certificate
 from onehead.sparse.task import PROBLEM, Answer, Protocol, Task
 from onehead.sparse.training.samplers import first_steps, streams
 from onehead.sparse.training.train import QUANTITIES
-from onehead.sparse.verbs.predict import Prediction, predict
+from onehead.sparse.verbs.predict import Prediction, predict, roughly
 
 __all__ = ["FiniteSize", "finite_size"]
 
-ACCURACY = 1e-3  # of each stage-four prediction; the spread between trials is larger
+ENOUGH = 1e-3  # error of each stage-four prediction; the spread between trials is larger
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,8 +57,7 @@ def finite_size(task: Task, protocol: Protocol, *, dim: int, trials: int = 40, s
         raise InvalidArgument("cos_query", protocol.cos_query, "None: a given query does not vary between trials")
     queries = [first_steps(task, protocol, dim, rng) for rng in streams(seed, trials)]
     points = [
-        predict(task, protocol.changed(cos_query=query.cos, sharpness=query.sharpness), accuracy=ACCURACY)
-        for query in queries
+        roughly(task, protocol.changed(cos_query=query.cos, sharpness=query.sharpness), ENOUGH) for query in queries
     ]
     means, spread = spreads(points, QUANTITIES)
     limit = predict(task, protocol)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.arguments import checked, number, numbers
+from onehead.arguments import checked, number, numbers, optional
 from onehead.best import WithBest
 from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.interrupts import check, heard
@@ -52,14 +52,14 @@ class Curve(WithBest[Prediction, Failure]):
         return [{"alpha": a, **row} for a, row in zip(self.alphas, super()._rows(), strict=True)]
 
 
-@checked(**PROBLEM, alphas=numbers(single=True), accuracy=number(above=0.0))
+@checked(**PROBLEM, alphas=numbers(single=True), accuracy=optional(number(above=0.0)))
 def curve(
     task: Task,
     protocol: Protocol,
     alphas: Sequence[float] | NDArray[np.float64],
     *,
     model: str = "attention",
-    accuracy: float = 2e-4,
+    accuracy: float | None = None,
     bayes: bool = False,
     progress: Callable[[], None] | None = None,
 ) -> Curve:
@@ -74,8 +74,8 @@ def curve(
     alphas : sequence of float
         Sample ratios α = n/d, in any order; the points come back in the same order.
     model : {"attention", "pooled", "vectorised"}
-    accuracy : float
-        Quadrature error of the test error at which a point is done.
+    accuracy : float, optional
+        Wanted error of the test error, relative, as in `predict`.
     bayes : bool
         Whether to lay the best possible learner of the same data beside every point, as ``bayes_test_error``.
     progress : callable, optional

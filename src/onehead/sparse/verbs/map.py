@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from onehead.arguments import checked, number
+from onehead.arguments import checked, number, optional
 from onehead.best import BESIDE
 from onehead.errors import InvalidArgument
 from onehead.maps import Axis, Map, MapCell, an_axis, check_axes, floats, mapped, setting_of
@@ -15,12 +15,12 @@ from onehead.renamed import renamed
 from onehead.results import Result
 from onehead.sparse.task import PROBLEM, Protocol, Task
 from onehead.sparse.verbs.bayes import bayes as best_of
-from onehead.sparse.verbs.predict import Prediction, predict
+from onehead.sparse.verbs.predict import Prediction, predict, roughly
 from onehead.sparse.words import KNOWN, PROTOCOL, SHARES, TASK, Shares
 
 __all__ = ["SparseMap", "map"]
 
-ACCURACY = 1e-3  # of the test error: a map is looked at, not read off
+ENOUGH = 1e-3  # error of the test error: a map is looked at, not read off
 ALWAYS = ("length", "signal_tokens", "strength", "positive_rate")  # words of a setting that is told
 NUMBERS = tuple(one.name for one in fields(Prediction) if one.type in (float, float | None))
 POOLED = ("pooled_test_error", "pooled_test_error_err", "anti_aligned", "worse_than_pooled")
@@ -65,7 +65,7 @@ def _moved(task: Task, protocol: Protocol, moved: Mapping[str, float]) -> tuple[
     return task.changed(**{name: value for name, value in whole.items() if name in TASK}), plan
 
 
-@checked(**PROBLEM, x=an_axis, y=an_axis, accuracy=number(above=0.0))
+@checked(**PROBLEM, x=an_axis, y=an_axis, accuracy=optional(number(above=0.0)))
 def map(  # noqa: A001  (the word that people use; the builtin is not needed here)
     task: Task,
     protocol: Protocol,
@@ -74,7 +74,7 @@ def map(  # noqa: A001  (the word that people use; the builtin is not needed her
     y: Axis,
     of: str = "test_error",
     bayes: bool = False,
-    accuracy: float = ACCURACY,
+    accuracy: float | None = None,
     progress: Callable[[], None] | None = None,
 ) -> SparseMap:
     """Predict the attention model, and the pooled one beside it, over a grid of any two words that are numbers.
@@ -90,8 +90,8 @@ def map(  # noqa: A001  (the word that people use; the builtin is not needed her
         The number that pictures show.
     bayes : bool
         Add the best possible learner, ``bayes_test_error``.
-    accuracy : float
-        Quadrature error of the test error at which a cell is done.
+    accuracy : float, optional
+        Wanted error of the test error, relative, as in `predict`; usually the error itself is below 1e-3.
     progress : callable, optional
         Called once for every finished cell.
 
@@ -122,7 +122,8 @@ def map(  # noqa: A001  (the word that people use; the builtin is not needed her
 
     def solve(a: float, b: float, _: Result | None) -> tuple[Result, dict[str, float | None]]:
         own, plan = problems[a, b]
-        pooled, point = predict(own, plan, model="pooled"), predict(own, plan, accuracy=accuracy)
+        pooled = predict(own, plan, model="pooled")
+        point = roughly(own, plan, ENOUGH) if accuracy is None else predict(own, plan, accuracy=accuracy)
         beside: dict[str, float | None] = {
             "pooled_test_error": pooled.test_error,
             "pooled_test_error_err": pooled.errors["test_error"],

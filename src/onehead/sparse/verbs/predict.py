@@ -26,10 +26,10 @@ from onehead.sparse.solve.readout import COLLAPSED, errors_of, needs_gauss, solv
 from onehead.sparse.solve.square import ridgeless_limit
 from onehead.sparse.task import PROBLEM, Answer, Protocol, Task, check_model, check_test_length
 
-__all__ = ["Prediction", "predict", "ridgeless"]
+__all__ = ["Prediction", "predict", "ridgeless", "roughly"]
 
 FIRST, FINEST = 12, 17  # log2 of the points per class of the first sample and of the last
-COARSE = 2  # log2 of how many times fewer points serve where an error of 1e-3 is enough
+COARSE = 2  # log2 of how many times fewer points serve where an error of 1e-3, or of 1 %, is enough
 RIDGELESS_LEVEL = 17  # closed forms: many points cost little
 SCRAMBLING = 0  # seed of the points
 FREE_BIASES = np.concatenate(
@@ -127,14 +127,40 @@ class _Solved(NamedTuple):
     free: bool  # is the bias, which no sample then holds
 
 
-@checked(**PROBLEM, test_length=optional(whole(1)), accuracy=number(above=0.0))
+class _Goal(NamedTuple):
+    """The error of the test error that is enough: a share of it, or by itself."""
+
+    error: float
+    relative: bool = False
+
+    @property
+    def is_modest(self) -> bool:
+        """Whether fewer points are tried first."""
+        return self.error >= (1e-2 if self.relative else 1e-3)
+
+    def met(self, found: _Solved) -> bool:
+        """Whether an answer is good enough."""
+        return found.errors.test_error <= self.error * (found.numbers.test_error if self.relative else 1.0)
+
+    def missed(self, found: _Solved) -> str:
+        """What was reached instead."""
+        error, value = found.errors.test_error, found.numbers.test_error
+        if self.relative and value > 0.0:
+            return f"the test error is good to {error / value:.1e}, relative, not to {self.error:g}."
+        return f"the quadrature error {error:.1e} is above the wanted {self.error:.1e}."
+
+
+USUAL = _Goal(2e-4)
+
+
+@checked(**PROBLEM, test_length=optional(whole(1)), accuracy=optional(number(above=0.0)))
 def predict(
     task: Task,
     protocol: Protocol,
     *,
     model: str = "attention",
     test_length: int | None = None,
-    accuracy: float = 2e-4,
+    accuracy: float | None = None,
 ) -> Prediction:
     """Predict test error, training loss and training error of one of the three models.
 
@@ -146,9 +172,9 @@ def predict(
         ``attention``, ``pooled`` or ``vectorised``; the linear ones are trained on alpha0 + alpha1.
     test_length : int, optional
         Length of the test sequences, when it differs from the length trained on; not for ``vectorised``.
-    accuracy : float
-        Wanted quadrature error of the test error; more points are used until it is met (at most 2^17 per
-        class).
+    accuracy : float, optional
+        Wanted error of the test error, relative; more points are used until it is met (at most 2^17 per class), or a warning says
+        what was reached. Usually the error itself is below 2e-4.
 
     Examples
     --------
@@ -159,17 +185,28 @@ def predict(
     """
     check_model(model)
     check_test_length(task, model, test_length)
+    goal = USUAL if accuracy is None else _Goal(accuracy, relative=True)
+    return _predict(task, protocol, model, test_length, goal)
+
+
+def roughly(task: Task, protocol: Protocol, error: float, *, model: str = "attention") -> Prediction:
+    """The same to an error that is given by itself: of the points of a map, and of a search."""
+    return _predict(task, protocol, model, None, _Goal(error))
+
+
+def _predict(task: Task, protocol: Protocol, model: str, test_length: int | None, goal: _Goal) -> Prediction:
+    """Solve the readout of a model, of attention with as many points as it takes."""
     if model == "attention":
         query = query_of(task, protocol)
-        found = _refine(task, protocol, query, test_length, accuracy)
-        return _prediction(task, protocol, model, found, accuracy, query)
+        found = _refine(task, protocol, query, test_length, goal)
+        return _prediction(task, protocol, model, found, goal, query)
     features = linear_features(task, model)
     if needs_gauss(protocol.loss):
         features = with_gauss(features)
     fresh = None if test_length is None else pooled_features(task, length=test_length)
     # vectorised: dimension L d, hence ratio alpha / L (S4.6)
     alpha = protocol.alpha if model == "pooled" else protocol.alpha / task.length
-    return _prediction(task, protocol, model, _solve(protocol, alpha, features, fresh), accuracy)
+    return _prediction(task, protocol, model, _solve(protocol, alpha, features, fresh), goal)
 
 
 def _solve(
@@ -212,14 +249,14 @@ def _numbers(features: Features, loss: Loss, solution: Solution, fresh: Features
     )
 
 
-def _refine(task: Task, protocol: Protocol, query: Query, test_length: int | None, accuracy: float) -> _Solved:
+def _refine(task: Task, protocol: Protocol, query: Query, test_length: int | None, goal: _Goal) -> _Solved:
     """Solve on one sample, doubling it until its parts agree; the coarse solution starts the fine ones."""
 
     def sample(level: int, length: int | None) -> Features:
         return attention_features(task, **query, log2_points=level, seed=SCRAMBLING + level, length=length)
 
     longest = max(task.length, test_length or 1)
-    first = affordable(FIRST - (COARSE if accuracy >= 1e-3 else 0), longest)
+    first = affordable(FIRST - (COARSE if goal.is_modest else 0), longest)
     start: Array | None = None
     last = np.zeros(len(_Numbers._fields))
     for level in range(first, affordable(FINEST, longest) + 1):
@@ -230,7 +267,7 @@ def _refine(task: Task, protocol: Protocol, query: Query, test_length: int | Non
         found = _solve(protocol, protocol.alpha1, features, fresh, start)
         errors = _Numbers(*np.maximum(found.errors, last / FASTEST).tolist())
         found, last, start = found._replace(errors=errors), np.array(errors), found.solution.start
-        if errors.test_error <= accuracy or found.free:
+        if goal.met(found) or found.free:
             break
     return found
 
@@ -245,7 +282,7 @@ def _first_guess(protocol: Protocol, features: Features) -> Array | None:
 
 
 def _prediction(
-    task: Task, protocol: Protocol, model: str, found: _Solved, accuracy: float, query: Query | None = None
+    task: Task, protocol: Protocol, model: str, found: _Solved, goal: _Goal, query: Query | None = None
 ) -> Prediction:
     """What was solved, in words."""
     solution, numbers, errors = found.solution, found.numbers._asdict(), found.errors._asdict()
@@ -266,20 +303,20 @@ def _prediction(
             quadrature_error=found.errors.test_error,
             errors=errors,
             evaluations=solution.evaluations,
-            warnings=_doubts(query, found, accuracy),
+            warnings=_doubts(query, found, goal),
         ),
     )
 
 
-def _doubts(query: Query | None, found: _Solved, accuracy: float) -> tuple[str, ...]:
+def _doubts(query: Query | None, found: _Solved, goal: _Goal) -> tuple[str, ...]:
     """Sentences a reader should see before using the number."""
     doubts = []
     if query is not None and query["cos_query"] < 0.0:
         doubts.append(f"the query is anti-aligned (cos {query['cos_query']:.3f}): it looks away from the signal.")
     if found.free:
         doubts.append("the ridge keeps every margin below one, so that nothing determines the bias; lower ridge.")
-    elif (error := found.errors.test_error) > accuracy:
-        doubts.append(f"the quadrature error {error:.1e} is above the wanted {accuracy:.1e}.")
+    elif not goal.met(found):
+        doubts.append(goal.missed(found))
     return tuple(doubts)
 
 

@@ -15,7 +15,7 @@ from onehead.sparse.task import PROBLEM, Answer, Protocol, Task
 from onehead.sparse.verbs.align import align
 from onehead.sparse.verbs.bayes import bayes as best_of
 from onehead.sparse.verbs.bayes import beside, data_for
-from onehead.sparse.verbs.predict import Prediction, predict
+from onehead.sparse.verbs.predict import Prediction, predict, roughly
 
 __all__ = ["GRID", "REFINEMENTS", "Tuned", "best_bias_rate", "best_ridge", "tune"]
 
@@ -24,7 +24,7 @@ SHARPNESSES = (0.5, 1.0, 2.0, 4.0, 8.0)
 RIDGES = (1e-4, 1e-2, 1e-1, 1.0)
 GRID = len(SPLITS) * len(SHARPNESSES) * len(RIDGES)
 BIAS_RATES = np.concatenate([np.linspace(0.0, 12.0, 49), np.linspace(13.0, 40.0, 28)])
-SEARCH_ACCURACY = 5e-3  # of single points in the search; all use the same points, so that differences are smoother
+ENOUGH = 5e-3  # error of single points in the search; all use the same points, so that differences are smoother
 REFINEMENTS = 60
 
 
@@ -116,18 +116,19 @@ def best_ridge(task: Task, protocol: Protocol, model: str) -> Prediction:
 def _error(task: Task, protocol: Protocol, model: str = "attention") -> float:
     """Predicted test error; infinite where the equations have no answer."""
     try:
-        return predict(task, protocol, model=model, accuracy=SEARCH_ACCURACY).test_error
+        return roughly(task, protocol, ENOUGH, model=model).test_error
     except SolveError:
         return np.inf
 
 
-@checked(**PROBLEM, alpha=optional(number(above=0.0)))
+@checked(**PROBLEM, alpha=optional(number(above=0.0)), accuracy=optional(number(above=0.0)))
 def tune(
     task: Task,
     protocol: Protocol,
     *,
     alpha: float | None = None,
     bayes: bool = False,
+    accuracy: float | None = None,
     progress: Callable[[], None] | None = None,
 ) -> Tuned:
     """Best split, bias rate, temperature and ridge for ``alpha`` samples over dimension in all.
@@ -136,7 +137,7 @@ def tune(
     predicted error on a grid; the best three are refined together. The temperature follows from the
     sharpness, beta = sqrt(sharpness / (|eta_q| Q)) with Q the norm of the query at eta_q = beta = 1. Where
     the query is anti-aligned at every bias rate, the sign of eta_q is flipped. ``bayes`` lays the best possible learner beside
-    it. ``progress`` is called once for each of the GRID points of the search, and of the at most REFINEMENTS around the best.
+    it. ``accuracy`` is that of the errors that are told, relative, as in `predict`. ``progress`` is called once for each of the GRID points of the search, and of the at most REFINEMENTS around the best.
 
     Examples
     --------
@@ -163,9 +164,9 @@ def tune(
     found = _with_temperature(task, plan.changed(sharpness=kappa, ridge=ridge))
     given = protocol.with_alpha(alpha)
     best, others = (
-        predict(task, found),
+        predict(task, found, accuracy=accuracy),
         {
-            "given_test_error": predict(task, given),
+            "given_test_error": predict(task, given, accuracy=accuracy),
             "pooled_test_error": best_ridge(task, given, "pooled"),
             "vectorised_test_error": best_ridge(task, given, "vectorised"),
         },

@@ -27,7 +27,9 @@ def loaded(*words):
 @pytest.mark.parametrize("words", [("aim", "predict", "--alpha", "0.5"), ("sparse", "predict")], ids=" ".join)
 def test_a_prediction_loads_what_it_calls(words):
     modules, _ = loaded(*words, "--json")
-    assert [name for name in HEAVY if name in modules] == []
+    # special functions bring scipy.linalg with them in versions of scipy before 1.17
+    brought = python("import scipy.special, sys; print(*sys.modules)").split() if "scipy.special" in modules else []
+    assert [name for name in HEAVY if name in modules and name not in brought] == []
     assert not any(name.startswith(f"onehead.{words[0]}.training.") and "settings" not in name for name in modules)
     assert not {"onehead.cli.aim_train", "onehead.cli.aim_bayes", "onehead.cli.aim_map"} & modules
 

@@ -27,7 +27,8 @@ def _address(base: str) -> str:
     return base
 
 
-@click.group(cls=Guide, invoke_without_command=True)
+# a command is not needed; versions of click say so in two ways
+@click.group(cls=Guide, invoke_without_command=True, subcommand_metavar="[COMMAND] [ARGS]...")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; others can then reach it.")
 @click.option(
     "--port", type=Number(whole=True, ge=0, le=65535), default=8050, show_default=True, help="Port; 0 takes a free one."

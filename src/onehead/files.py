@@ -49,12 +49,11 @@ def check_file(argument: str, path: Name, *, endings: Sequence[str] = (), never:
     try:
         target = Path(path).resolve()
         found, folder = _status(target), target.parent.is_dir()
-    except (
-        OSError,
-        RuntimeError,
-        ValueError,
-    ):  # a name with a zero byte, links in a circle, a folder that is closed to us
-        raise refused("the name of a file that can be reached") from None
+        unreachable = target.is_symlink()  # links in a circle, of which Python 3.13 and later do not complain
+    except (OSError, RuntimeError, ValueError):  # the same, a name with a zero byte, a folder that is closed to us
+        unreachable = True
+    if unreachable:
+        raise refused("the name of a file that can be reached")
     if not folder:
         raise refused("in a folder that exists")
     if found is None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import onehead
 from onehead import citation
 from onehead.app import links
 from onehead.app.page import index_page
@@ -17,7 +18,7 @@ def test_every_view_leads_to_pages_that_there_are():
     nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     assert set(links.READING) == set(VIEWS)
     for pages, room in links.READING.values():
-        assert (ROOT / "src" / "onehead" / room).is_dir()
+        assert (Path(onehead.__file__).parent / room).is_dir()
         for page, title in (pages | links.EVERYWHERE).items():
             assert (ROOT / "docs" / f"{page}.md").is_file()
             assert f"- {title}: {page}.md" in nav

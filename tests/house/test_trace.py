@@ -15,8 +15,9 @@ FOLLOW = """
 import inspect, sys
 seen = {}
 def follow(frame, event, _):
-    if event == "call" and frame.f_code.co_flags & inspect.CO_OPTIMIZED:  # a function: no module, no class being made
-        seen.setdefault(frame.f_code.co_filename)
+    code = frame.f_code  # of a function: no module, no class being made, nor its annotations, which are functions since 3.14
+    if event == "call" and code.co_flags & inspect.CO_OPTIMIZED and code.co_name != "__annotate__":
+        seen.setdefault(code.co_filename)
 import onehead.cli.aim
 from onehead.cli.main import run
 sys.setprofile(follow)

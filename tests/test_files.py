@@ -4,6 +4,7 @@ import os
 import re
 import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,8 @@ def test_what_cannot_be_written_is_refused_in_one_sentence(tmp_path, old):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "circle").symlink_to(tmp_path / "circle")
     (tmp_path / "null").symlink_to("/dev/null")
-    sqlite3.connect(tmp_path / "s.db").executescript("CREATE TABLE a (b); PRAGMA user_version = 1;")
+    with closing(sqlite3.connect(tmp_path / "s.db")) as db:
+        db.executescript("CREATE TABLE a (b); PRAGMA user_version = 1;")
     (tmp_path / "link.db").symlink_to(tmp_path / "s.db")
     os.link(tmp_path / "s.db", tmp_path / "hard.db")
     os.link(old, tmp_path / "hard.csv")

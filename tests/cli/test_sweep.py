@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from functools import partial
 
 import pytest
@@ -93,7 +94,7 @@ def test_one_line_when_something_is_wrong(onehead, refused, folder):
     assert "in a folder that can be written" in refused("run", "spec.toml", "--store", "no/where.db")
     onehead("run", "spec.toml", *store)
     assert "in a folder that exists" in refused("export", *store, "--csv", "no/where.csv")
-    with sqlite3.connect(folder / "points.db") as db:
+    with closing(sqlite3.connect(folder / "points.db")) as db, db:
         db.execute("PRAGMA user_version = 7")
     db.close()
     assert "written by a newer onehead" in refused("run", "spec.toml", *store)

@@ -4,6 +4,7 @@ import ast
 import json
 import re
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -81,7 +82,7 @@ def test_no_other_file_prints():
 def poisoned_store(path):
     """A store with foreign words in every column of text."""
     sweep("sparse.align", {"alpha0": [1.0, 2.0]}, store=path)
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path)) as database, database:
         for table in ("sweeps", "points"):
             for _, name, kind, *_ in database.execute(f"PRAGMA table_info({table})").fetchall():
                 if kind == "TEXT" and name not in ("key", "state", "parameters", "results"):

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -78,7 +78,7 @@ def test_kill_the_driver_twenty_times(store):
     assert finish.communicate(timeout=60)[0].split()[-1] == "3000"
     after = rows_of(store)
     lost += len(set(before) - set(after))
-    with sqlite3.connect(store) as db:
+    with closing(sqlite3.connect(store)) as db, db:
         (intact,) = db.execute("PRAGMA integrity_check").fetchone()
         wanted = db.execute(
             "SELECT count(*), count(DISTINCT key) FROM points WHERE parameters LIKE '%0.002%'"
@@ -152,7 +152,7 @@ def test_two_runs_at_once_are_refused(tmp_path, store):
 
 def test_a_store_from_a_newer_version(store):
     swept("trivial", {"x": [1]}, store=store)
-    with sqlite3.connect(store) as db:
+    with closing(sqlite3.connect(store)) as db, db:
         db.execute("PRAGMA user_version = 99")
     db.close()
     before = store.read_bytes()
@@ -182,7 +182,7 @@ def test_a_damaged_store(tmp_path, store):
             list(opened.rows())
         assert store.read_bytes()[:1000] == damage[:1000], name  # what was there is left as it was
     other = tmp_path / "other.db"
-    with sqlite3.connect(other) as db:
+    with closing(sqlite3.connect(other)) as db, db:
         db.execute("CREATE TABLE songs (title TEXT)")
     db.close()
     with pytest.raises(BadStore, match="is a database of another program"):

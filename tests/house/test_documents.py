@@ -88,3 +88,26 @@ def test_every_picture_of_the_lecture_is_drawn_by_the_command_above_it():
     assert len(drawn) == 5 and drawn == shown
     assert {path.name for path in (ROOT / "docs" / "assets" / "lecture").iterdir()} == set(drawn)
     assert page.count("**Ask:**") == 5
+
+
+# helpers for losses and studies, which have an example and no place of their own on the page
+UNLISTED = {
+    "softmax",
+    "critical_bias_rate",
+    "misalignment_constant",
+    "draw",
+    "grow",
+    "ridgeless",
+    "separable_share",
+    "plan",
+    "run",
+}
+
+
+def test_every_verb_is_on_the_page_of_the_api():
+    page = (ROOT / "docs" / "api.md").read_text()
+    for room in ("aim", "sparse", "weights", "plot"):
+        listed = set(re.findall(rf"^::: onehead\.{room}\.(?:\w+\.)*(\w+)$", page, re.MULTILINE))
+        rooms = importlib.import_module(f"onehead.{room}")
+        verbs = {name for name in rooms.__all__ if type(getattr(rooms, name)).__name__ == "function"}
+        assert verbs - listed - UNLISTED == set(), f"onehead.{room}"

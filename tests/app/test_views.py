@@ -20,7 +20,7 @@ from onehead.app.drawing import PAINTS, described, show
 from onehead.app.presets import PRESETS
 from onehead.app.views import curve
 from onehead.app.views.base import badge_of
-from onehead.app.views.scaling import POWER
+from onehead.app.views.scaling import PHASE, POWER, _phase_figure
 from onehead.errors import OneheadError
 from onehead.results import Certificate
 from onehead.sparse.solve.sketch import capacities, errors
@@ -443,3 +443,10 @@ def test_lines_of_sketches_are_no_polygons():
                 break
         assert lines and all(trace["line"].get("shape") == "spline" for trace in lines)
     assert r"n^{\text{exponent}}" in POWER and r"n^{-\text" not in POWER
+
+
+def test_a_phase_diagram_is_not_made_of_blocks():
+    """Seven by thirteen blocks were seen as such: colours between the centres of cells are interpolated."""
+    columns, rows = PHASE
+    drawn = _phase_figure(state_of(view="scaling"), columns, rows, [[-1.0] * len(columns)] * len(rows))
+    assert (drawn["data"][0]["type"], drawn["data"][0]["contours"]["coloring"]) == ("contour", "heatmap")

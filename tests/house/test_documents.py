@@ -101,6 +101,8 @@ UNLISTED = {
     "separable_share",
     "plan",
     "run",
+    "predicted_exponents",
+    "fresh_axes",
 }
 
 
@@ -111,3 +113,11 @@ def test_every_verb_is_on_the_page_of_the_api():
         rooms = importlib.import_module(f"onehead.{room}")
         verbs = {name for name in rooms.__all__ if type(getattr(rooms, name)).__name__ == "function"}
         assert verbs - listed - UNLISTED == set(), f"onehead.{room}"
+
+
+def test_the_maps_on_pages_have_cells_enough():
+    """One of 1.1.0 had two rows, and drew stripes."""
+    pages = " ".join(page.read_text() for page in (ROOT / "docs").rglob("*.md"))
+    axes = re.findall(r"onehead \w+ map [^`\n]*?--x \S+=\S*?:(\d+) --y \S+=\S*?:(\d+)[ `\n]", pages)
+    assert len(axes) >= 4
+    assert min(int(count) for pair in axes for count in pair) >= 5

@@ -97,7 +97,7 @@ def trained_spectrum(
     # heights are shares of all eigenvalues, so that the histogram and the density have the same area
     axes.hist(
         kept,
-        bins=bins,
+        bins=list(bins),
         weights=1.0 / (values.size * width),
         color=TRAINING if color is None else color,
         alpha=0.45,
@@ -124,12 +124,12 @@ def _bins(values: "NDArray[np.float64]", edges: "Sequence[Sequence[float]]") -> 
     gaps = [0.5 * (left[1] + right[0]) for left, right in pairwise(edges)]
     low, high = float(values.min()), float(values.max())
     borders = [low, *(gap for gap in gaps if low < gap < high), high]
-    parts = []
+    parts: list[NDArray[np.float64]] = []
     for left, right in pairwise(borders):
         inside = values[(values >= left) & (values <= right)]
-        ends = (inside.min(), inside.max()) if inside.size > 1 else (left, right)
+        ends = (float(inside.min()), float(inside.max())) if inside.size > 1 else (left, right)
         count = int(np.clip(1.2 * np.sqrt(inside.size), 6, 60))
-        parts.append(np.linspace(*ends, count + 1))
+        parts.append(np.linspace(ends[0], ends[1], count + 1))
     return np.unique(np.concatenate(parts))
 
 

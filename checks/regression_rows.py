@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from onehead import aim, sparse
+from onehead import aim, sparse, weights
 from onehead.aim.verbs.scaling import ScalingPoint
 
 __all__ = ["GROUPS", "Numbers", "Row"]
@@ -211,6 +211,57 @@ def aim_tune() -> Iterator[Row]:
         yield f"aim.tune {words}, place", {"weight_decay": found.weight_decay}, float(np.sqrt(share)) + 5e-3
 
 
+def aim_maps() -> Iterator[Row]:
+    """Maps over two words, curves along the best weight decay, and the best weight decay of other heads."""
+    task, head = aim.Task(), aim.Learner()
+    decays = ("weight_decay", [0.003, 0.03, 0.3])
+    for cell in aim.map(task, head, x=("alpha", [0.2, 1.0]), y=decays):
+        assert isinstance(cell.point, aim.Prediction)
+        yield _aim_row(f"aim.map α={cell.x:g} λ={cell.y:g}", cell.point)
+    for cell in aim.map(task, head, alpha=0.5, x=("noise", [0.1, 1.0]), y=("kappa0", [0.2, 2.0]), bayes=True):
+        assert isinstance(cell.point, aim.Prediction)
+        numbers = {"test_error": cell.point.test_error, "bayes_test_error": float(cell.bayes_test_error or 0.0)}
+        yield f"aim.map Δ={cell.x:g} κ₀={cell.y:g}", numbers, _share(cell.point)
+    for point in aim.curve(task, head, [0.1, 0.4, 1.6], tuned=True):
+        assert isinstance(point, aim.Prediction)
+        share = _share(point)
+        yield f"aim.curve tuned α={point.alpha:g}", {"test_error": point.test_error}, share
+        place = {"weight_decay": float(point.learner.weight_decay)}
+        yield f"aim.curve tuned α={point.alpha:g}, place", place, float(np.sqrt(share)) + 5e-3
+    for words, other in (
+        ("cross", aim.Task(attention="cross")),
+        ("self", aim.Task(attention="self")),
+    ):
+        found = aim.tune(other, head, 1.0)
+        share = _share(found)
+        yield f"aim.tune {words} α=1", {"test_error": found.test_error}, share
+        yield f"aim.tune {words} α=1, place", {"weight_decay": found.weight_decay}, float(np.sqrt(share)) + 5e-3
+        law = aim.spectrum(aim.predict(other, aim.Learner(weight_decay=0.05), 1.0))
+        numbers = {"zero_mass": law.zero_mass, "mean": law.mean, "edge": law.edges[-1][1]}
+        yield f"aim.spectrum {words} λ=0.05 α=1", numbers, 1e-6
+    beside = aim.tune(task, head, 0.5, bayes=True)
+    numbers = {name: float(getattr(beside, name)) for name in ("bayes_test_error", "data_multiple", "logit_nuclear")}
+    yield "aim.tune α=0.5, beside the best possible learner", numbers, 1e-4
+
+
+def aim_long() -> Iterator[Row]:
+    """Many tokens: rows by themselves, tied and self-attending heads, hard labels, the limit of long rows."""
+    hard = {"loss": "cross-entropy", "weight_decay": 0.3}
+    heads: list[tuple[str, dict[str, Any], dict[str, Any], float]] = [
+        ("cross T=32", {"attention": "cross", "tokens": 32}, {"weight_decay": 0.02}, 0.01),
+        ("cross hard T=200", {"attention": "cross", "tokens": 200, "labels": "hard"}, hard, 0.01),
+        ("cross hard T=5000", {"attention": "cross", "tokens": 5000, "labels": "hard"}, hard, 4e-4),
+        ("tied T=12", {"tokens": 12}, {"weight_decay": 0.1}, 0.1),
+        ("tied causal T=12", {"tokens": 12, "mask": "causal"}, {"weight_decay": 0.05}, 0.1),
+        ("self T=32", {"attention": "self", "tokens": 32}, {"weight_decay": 0.02}, 0.01),
+        ("self causal T=16", {"attention": "self", "mask": "causal", "tokens": 16}, {"weight_decay": 0.02}, 0.1),
+        ("self strict T=16", {"attention": "self", "mask": "strict", "tokens": 16}, {"weight_decay": 0.02}, 0.1),
+    ]
+    for words, head, learner, alpha in heads:
+        point = aim.predict(aim.Task(**head), aim.Learner(**learner), alpha)
+        yield _aim_row(f"aim.predict {words} α={alpha:g}", point)
+
+
 SPARSE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "L=10 R=1 θ=5 π=.5": ({"length": 10}, {"cos_query": 0.9, "sharpness": 2.0, "alpha1": 1.5, "ridge": 1e-2}),
     "L=6 R=2 θ=3 π=.3": (
@@ -321,6 +372,39 @@ def sparse_bayes() -> Iterator[Row]:
         yield f"sparse.data_for L={task.length} {error:g}", {"alpha": sparse.data_for(task, error)}, 1e-6
 
 
+def sparse_maps() -> Iterator[Row]:
+    """Maps and curves of sparse tokens, and what is tuned; what needs no sampled point is known to rounding."""
+    task, plan = sparse.Task(), sparse.Protocol(ridge=1e-2)
+    for cell in sparse.map(task, plan, x=("alpha0", [0.5, 2.0]), y=("beta", [4.0, 8.0]), accuracy=3e-4):
+        assert isinstance(cell.point, sparse.Prediction)
+        numbers = {name: float(getattr(cell, name)) for name in ("test_error", "cos_query", "pooled_test_error")}
+        errors = {"test_error": cell.point.errors["test_error"], "cos_query": 1e-8, "pooled_test_error": 1e-7}
+        yield f"sparse.map α₀={cell.x:g} β={cell.y:g}", numbers, errors
+    for model in ("pooled", "vectorised"):
+        for point in sparse.curve(task, plan, [1.0, 4.0], model=model):
+            assert isinstance(point, sparse.Prediction)
+            yield _readout_row(f"sparse.curve {model} α={point.protocol.alpha:g}", point)
+    found = sparse.tune(sparse.Task(positive_rate=0.2), sparse.Protocol(loss="square"), alpha=2.0, bayes=True)
+    names = ("pooled_test_error", "vectorised_test_error", "bayes_test_error")
+    yield "sparse.tune π=0.2 square α=2", {"test_error": found.test_error}, 2e-3  # a search that ends where it is flat
+    yield "sparse.tune π=0.2 square α=2, beside it", _numbers(found, names), 1e-5
+
+
+def heads_of_files() -> Iterator[Row]:
+    """What is measured of the heads of a checkpoint: random, with a feature, of low rank; and the symmetric share that theory predicts."""
+    rng = np.random.default_rng(7)
+    query, key = rng.standard_normal((2, 48, 256))
+    feature = query.copy()
+    feature[0] += 4.0 * key[0]
+    names = ("rank", "symmetric_share", "bulk_edge", "effective_rank_nuclear", "effective_rank_stable", "strength")
+    for words, own in (("random", query), ("feature", feature), ("low rank", query[:, :40] @ np.eye(40, 256))):
+        report = weights.head_report(own, key, fit=False)
+        yield f"weights.head_report {words}", _finite(_numbers(report, names)), 1e-6
+    for labels, learner in (("soft", {}), ("hard", {"loss": "cross-entropy", "weight_decay": 0.1})):
+        point = aim.predict(aim.Task(attention="self", labels=labels), aim.Learner(**learner), 1.0)
+        yield f"weights.predicted_share {labels} α=1", {"share": weights.predicted_share(point)}, 1e-4
+
+
 GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "aim_curves": aim_curves,
     "aim_variants": aim_variants,
@@ -331,8 +415,12 @@ GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "aim_leading": aim_leading,
     "aim_thresholds": aim_thresholds,
     "aim_tune": aim_tune,
+    "aim_maps": aim_maps,
+    "aim_long": aim_long,
     "aim_bayes": aim_bayes,
     "sparse_readouts": sparse_readouts,
     "sparse_others": sparse_others,
     "sparse_bayes": sparse_bayes,
+    "sparse_maps": sparse_maps,
+    "heads_of_files": heads_of_files,
 }

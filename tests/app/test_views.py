@@ -17,8 +17,10 @@ from onehead.aim.sketch.curves import dot, sketch_decays, sketch_plateau, sketch
 from onehead.aim.sketch.derived import sketch_law, sketch_parts
 from onehead.app import VIEWS, read_state
 from onehead.app.drawing import PAINTS, described, show
+from onehead.app.presets import PRESETS
 from onehead.app.views import curve
 from onehead.app.views.base import badge_of
+from onehead.app.views.scaling import PHASE, POWER, _phase_figure
 from onehead.errors import OneheadError
 from onehead.results import Certificate
 from onehead.sparse.solve.sketch import capacities, errors
@@ -419,3 +421,32 @@ def test_best_weight_decay_lies_below_every_fixed_one(monkeypatch):
     fixed = {round(row["alpha"], 9): row["test_error"] for row in rows if row["status"] == "converged"}
     assert [round(row["alpha"], 9) for row in best] == list(fixed)
     assert all(row["test_error"] < fixed[round(row["alpha"], 9)] for row in best)
+
+
+def test_presets_show_what_their_names_say():
+    """The interpolation peak is one, inside the range; no two presets have the same name."""
+    assert len({preset.name for preset in PRESETS}) == len(PRESETS)
+    (peak,) = (preset for preset in PRESETS if "peak" in preset.name)
+    state = state_of(view=peak.view, **{name: str(value) for name, value in peak.values.items()})
+    errors = aim.curve(state.task, state.learner, np.geomspace(0.1, 1.0, 12)).test_error
+    rises = np.diff(errors) > 0.0
+    assert rises.any() and errors[-1] < 0.9 * errors[np.flatnonzero(rises)[-1] + 1]  # up, and down again
+
+
+def test_lines_of_sketches_are_no_polygons():
+    """They are drawn as splines; the formula has the sign of the table."""
+    for raw in ({"view": "decay"}, {"view": "scaling", "dim": "50"}):
+        for _ in range(5):  # a busy machine may give a sketch no time for points; the next goes on from it
+            data = VIEWS[raw["view"]].sketch(state_of(**raw)).figure["data"]
+            lines = [trace for trace in data if trace.get("mode") == "lines" and len(trace["x"]) > 2]
+            if lines:
+                break
+        assert lines and all(trace["line"].get("shape") == "spline" for trace in lines)
+    assert r"n^{\text{exponent}}" in POWER and r"n^{-\text" not in POWER
+
+
+def test_a_phase_diagram_is_not_made_of_blocks():
+    """Seven by thirteen blocks were seen as such: colours between the centres of cells are interpolated."""
+    columns, rows = PHASE
+    drawn = _phase_figure(state_of(view="scaling"), columns, rows, [[-1.0] * len(columns)] * len(rows))
+    assert (drawn["data"][0]["type"], drawn["data"][0]["contours"]["coloring"]) == ("contour", "heatmap")

@@ -50,3 +50,13 @@ def test_compare_command(onehead, tmp_path):
     rows = json.loads(onehead(*words, "--json", "--csv", tmp_path / "r.csv").stdout)
     assert [row["dim"] for row in rows] == [16, 20, None] * 2
     assert "∞" in onehead(*words, "--plot", tmp_path / "p.png").stdout
+
+
+def test_trained_heads_of_one_dimension_lie_on_a_learning_curve(onehead, tmp_path):
+    """There is no limit to draw against 1/d; an SVG says in words what is on it."""
+    words = ("aim", "compare", "--alphas", "0.5,1,2", "--seeds", 2, "--plot", tmp_path / "p.svg")
+    drawn = {}
+    for dims in ("16", "16,20"):
+        assert onehead(*words, "--dims", dims).returncode == 0
+        drawn[dims] = (tmp_path / "p.svg").read_text()
+    assert "trained (d = 16, 2 seeds)" in drawn["16"] and "trained (d" not in drawn["16,20"]

@@ -183,3 +183,11 @@ def test_pictures(onehead, tmp_path):
         json.loads(out)
         assert picture.read_bytes()[:4] == b"\x89PNG"
         assert "wrote" in err
+
+
+def test_compare(onehead, tmp_path):
+    words = ["--model", "pooled", "--alphas", "1,2", "--dims", "30,40", "--trials", 2]
+    rows = answer(onehead, "compare", *words, "--plot", tmp_path / "p.png")
+    assert [(row["alpha"], row["dim"]) for row in rows] == [(a, d) for a in (1, 2) for d in (30, 40, None)]
+    assert all({"test_error", "test_error_theory", "test_error_z"} <= set(row) for row in rows)
+    assert (tmp_path / "p.png").exists()

@@ -132,3 +132,10 @@ def test_pictures_take_reports_and_axes(model):
     pages = list(head_pages(heads))
     assert len(pages) == 1 and len(pages[0].figure.axes) == 3
     assert len(survey_map(heads).figure.axes) == 7  # four maps, three colour bars: words have a legend
+
+
+def test_headings_are_whole_on_a_narrow_terminal(onehead, model, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = onehead(model / "model.safetensors", "--no-fit")
+    heading = next(line for line in out.splitlines() if line.startswith("┃"))
+    assert heading.replace("┃", " ").split() == ["layer", "head", "verdict", "evidence"]

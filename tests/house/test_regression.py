@@ -5,7 +5,7 @@ from checks.regression import CHANGELOG, GROUPS, VERSION, compare, fingerprint, 
 
 from onehead.sweep.version import NUMERICAL
 
-SLOW = {"aim_curves", "aim_variants", "aim_tokens", "aim_targets", "aim_tune"}
+SLOW = {"aim_curves", "aim_variants", "aim_tokens", "aim_targets", "aim_tune", "aim_maps", "aim_long"}
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 """Pictures of untied heads, masks and hard labels: the right words, and nothing drawn that is not there."""
 
+import numpy as np
 import pytest
 
 from onehead import aim, plot
@@ -88,3 +89,29 @@ def test_a_column_that_no_point_has_is_not_a_number():
     assert curve.column("zero_one_error").tolist() == pytest.approx([float("nan")] * 2, nan_ok=True)
     with pytest.raises(InvalidArgument, match="a number of the points"):
         curve.column("zero_two_error")
+
+
+def test_the_best_possible_learner_is_all_that_stands_beside_the_test_error():
+    curve = aim.curve(aim.Task(), HEAD, [0.2, 0.5], tuned=True, bayes=True)
+    axes = plot.learning_curve(curve)
+    assert axes.get_legend_handles_labels()[1] == ["test error (theory)", "best possible (known model)"]
+    assert len(axes.collections) == 1  # the gap between them
+    assert r"best $\lambda$" in axes.get_title(loc="left") and "0.05" not in axes.get_title(loc="left")
+
+
+def test_nobody_recovers_from_noisy_labels():
+    for noise, marked in ((0.5, False), (0.0, True)):
+        task = aim.Task(noise=noise)
+        curve = aim.curve(task, HEAD, [0.1, 0.2, 0.4])
+        assert ("recovery" in words_of(plot.learning_curve(curve, thresholds=aim.thresholds(task)))) == marked
+
+
+def test_a_narrow_bulk_of_a_histogram_has_bars_of_its_own():
+    task, head = aim.Task(aim.MarchenkoPastur(0.2)), aim.Learner()
+    law = aim.spectrum(aim.predict(task, head, 1.0))
+    (_, low), (high, _) = law.edges  # two bulks: noise below, the target above
+    runs = aim.train(task, head, dim=40, alpha=1.0, seeds=2, method=aim.Method(starts=1, test_samples=1000))
+    bars = plot.trained_spectrum(runs, law).patches
+    assert sum(bar.get_x() + bar.get_width() < 0.5 * (low + high) for bar in bars) >= 4
+    kept = np.abs(runs.eigenvalues) > 1e-3 * np.abs(runs.eigenvalues).max()
+    assert sum(bar.get_width() * bar.get_height() for bar in bars) == pytest.approx(kept.mean(), rel=1e-9)

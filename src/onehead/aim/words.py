@@ -241,9 +241,14 @@ def threshold_names(task: Task) -> dict[str, str]:
 
 
 def threshold_marks(task: Task, found: Any, low: float, high: float) -> list[tuple[float, str]]:
-    """Places and names of the thresholds that lie in a range of sample ratios, in order; those that coincide stand once."""
-    names = threshold_names(task)
-    if found.direct == found.interpolation:
-        names = {name: text for name, text in names.items() if name != "direct"}
+    """Places and names of the thresholds that lie in a range of sample ratios, in order; those that coincide stand once.
+
+    Noisy labels let nobody recover the target: the threshold of the best possible learner is that of clean ones, and not marked.
+    """
+    idle = {
+        *(["direct"] if found.direct == found.interpolation else []),
+        *(["bayes_optimal"] if task.noise > 0.0 else []),
+    }
+    names = {name: text for name, text in threshold_names(task).items() if name not in idle}
     places = [(getattr(found, name), text) for name, text in names.items()]
     return sorted((float(at), text) for at, text in places if at is not None and low <= at <= high)

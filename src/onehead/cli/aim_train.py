@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from onehead import aim, plot
 from onehead.aim.task import Learner, Task
@@ -31,6 +32,7 @@ FILE: dict[str, Any] = {
 }
 # two words are switches with names of their own, as in a sweep: word -> switch, the value it stands for
 SWITCHES = {"tied": ("untied", False), "dtype": ("float32", "float32")}
+SMOOTH = 32  # points of the theory below trained heads
 
 seed_option = click.option(
     "--seed", type=Number(whole=True, ge=0), default=0, show_default=True, help="Root of the random numbers."
@@ -178,4 +180,15 @@ def compare(
     settings = _settings(flags)
     with progress("runs", len(alphas) * len(dims) * seeds) as step:
         table = aim.compare(task, learner, alphas, dims, seeds, bayes=bayes, progress=lambda _: step(), **settings)
-    return compared(table, "seeds", bayes=bayes)
+
+    def draw() -> Any:
+        """One dimension has no limit to draw: a learning curve, smooth, with the trained heads on it."""
+        between = np.geomspace(min(alphas), max(alphas), SMOOTH)
+        with progress("learning curve", SMOOTH) as step:
+            found = aim.curve(task, learner, between, bayes=bayes, progress=step)
+        with working("thresholds"):
+            marks = aim.thresholds(task, learner)
+        return plot.learning_curve(found, [point.runs[0] for point in table.points], thresholds=marks)
+
+    alone = len(dims) == 1 and len(alphas) > 2
+    return compared(table, "seeds", bayes=bayes, draw=draw if alone else None)

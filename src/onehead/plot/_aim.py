@@ -47,6 +47,8 @@ def learning_curve(
 ) -> "Axes":
     """Test error against α, noisy and clean, with the training loss per sample and the thresholds inside the range.
 
+    With the best possible learner beside it the test error is drawn alone, and what separates the two is shaded.
+
     Parameters
     ----------
     curve : Curve
@@ -71,16 +73,18 @@ def learning_curve(
     order = np.argsort(alpha)
     alpha, single = alpha[order], "o" if len(alpha) == 1 else ""  # one point has no line
     look, title = pen(ax, label, color), _describe(curve)
-    shown = (quantity,) if quantity is not None else ("test_error", "test_error_clean", BEST_ERROR, "objective")
+    beside = ("test_error_clean", "objective") if curve.best is None else (BEST_ERROR,)
+    shown = ("test_error", *beside) if quantity is None else (quantity,)
     tops = [0.0]
     for name in shown:
-        if name == BEST_ERROR and quantity is None and curve.best is None:
-            continue
         usual, dash, width, text = LINES.get(name, (THEORY, "-", 1.9, name.replace("_", " ")))
         y = _along(curve, name)[order]
         words = look.main(text, title) if name == shown[0] else {"label": text.replace(" (theory)", "")}
         ax.plot(alpha, y, color=look.colour(usual), lw=width, ls=dash, marker=single, **words)
         tops += [float(np.nanmax(y))] if np.isfinite(y).any() and name in ("test_error", "objective") else []
+    if quantity is None and curve.best is not None:
+        low, high = (_along(curve, name)[order] for name in (BEST_ERROR, "test_error"))
+        ax.fill_between(alpha, low, high, color=look.colour(THEORY), alpha=0.1, lw=0.0)
     if thresholds is not None:
         _mark_thresholds(ax, thresholds, float(alpha[0]), float(alpha[-1]))
     if runs:
@@ -90,7 +94,8 @@ def learning_curve(
     limits = (0.0, max(1.18 * max(tops), 0.0 if look.first else ax.get_ylim()[1])) if max(tops) else None
     up = "error" if quantity is None else LINES.get(quantity, ("", "", 0, quantity.replace("_", " ")))[3]
     up = up if look.first else ax.get_ylabel()
-    where, first = "center right" if quantity is None else "best", title if look.first else ax.get_title(loc="left")
+    where = "best" if runs or quantity is not None else "center right"
+    first = title if look.first else ax.get_title(loc="left")
     dress(ax, ALPHA, up.replace(" (theory)", ""), log=_log(alpha), ylim=limits, legend=where)
     ax.set_title(title if first == title else "", fontsize=9.5, loc="left", color="#333333")
     return ax
@@ -173,7 +178,8 @@ def _described(task: "Task", *learner: str) -> str:
 
 def _describe(curve: "Curve") -> str:
     learner = curve.learner
-    parts = [_described(curve.task, rf"$\lambda={learner.weight_decay}$", learner.param)]
+    decay = r"best $\lambda$ at every $\alpha$" if curve.tuned else rf"$\lambda={learner.weight_decay}$"
+    parts = [_described(curve.task, decay, learner.param)]
     if learner.width < 1.0:
         parts.append(rf"$\kappa={learner.width:g}$")
     if str(learner.loss) != "squared":

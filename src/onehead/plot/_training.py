@@ -1,6 +1,7 @@
 """Pictures of training: markers over theory. Each takes results and axes and returns the axes."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from onehead.plot.style import ACCENT, ALPHA, GREY, OVERLAPS, SERIES, THEORY, TR
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from numpy.typing import NDArray
 
     from onehead.aim.training.amp import AmpResult
     from onehead.aim.training.compare import Comparison
@@ -90,12 +92,13 @@ def trained_spectrum(
     values = result.eigenvalues
     cut = 1e-3 * float(np.abs(values).max())
     kept = values[np.abs(values) > cut]
-    bins = int(np.clip(1.5 * np.sqrt(kept.size), 8, 60))
+    bins = _bins(kept, law.edges)
+    width = np.diff(bins)[np.clip(np.searchsorted(bins, kept, side="right") - 1, 0, len(bins) - 2)]
     # heights are shares of all eigenvalues, so that the histogram and the density have the same area
     axes.hist(
         kept,
-        bins=bins,
-        weights=np.full(kept.size, bins / (values.size * float(np.ptp(kept)))),
+        bins=list(bins),
+        weights=1.0 / (values.size * width),
         color=TRAINING if color is None else color,
         alpha=0.45,
         label=f"trained, d = {result.dim}, {result.seeds} seeds" if label is None else label,
@@ -105,7 +108,29 @@ def trained_spectrum(
     value = law.point.task.value
     title = f"zero {value}s: {1.0 - kept.size / values.size:.1%} trained, {law.zero_mass:.1%} theory"
     inner = law.density_values[law.x > 0.1 * float(law.x.max(initial=0.0))]
-    return dress(axes, f"{value} of S", "density", title, ylim=(0.0, 1.6 * float(inner.max()) if inner.size else None))
+    top, peak = 1.6 * float(inner.max(initial=0.0)) or None, float(law.density_values.max(initial=0.0))
+    if top is not None and top < peak < 2.0 * top:
+        top = 1.1 * peak
+    elif top is not None and peak > top:  # it would hide all others
+        at = float(law.x[law.density_values >= top].max())
+        axes.annotate(
+            f"\u2191 {peak:.2g}", (at, 0.97 * top), xytext=(6, 0), textcoords="offset points", fontsize=8.5, va="top"
+        )
+    return dress(axes, f"{value} of S", "density", title, ylim=(0.0, top))
+
+
+def _bins(values: "NDArray[np.float64]", edges: "Sequence[Sequence[float]]") -> "NDArray[np.float64]":
+    """Borders of a histogram: as many in every bulk as its share of the values deserves, so that a narrow bulk is seen too."""
+    gaps = [0.5 * (left[1] + right[0]) for left, right in pairwise(edges)]
+    low, high = float(values.min()), float(values.max())
+    borders = [low, *(gap for gap in gaps if low < gap < high), high]
+    parts: list[NDArray[np.float64]] = []
+    for left, right in pairwise(borders):
+        inside = values[(values >= left) & (values <= right)]
+        ends = (float(inside.min()), float(inside.max())) if inside.size > 1 else (left, right)
+        count = int(np.clip(1.2 * np.sqrt(inside.size), 6, 60))
+        parts.append(np.linspace(ends[0], ends[1], count + 1))
+    return np.unique(np.concatenate(parts))
 
 
 @drawing
@@ -150,7 +175,9 @@ def comparison(
         error = np.nan_to_num([run.errors[quantity] for run in point.runs]) / own
         colour, marker = f"C{k}", MARKERS[k % len(MARKERS)]
         shift = 0.008 * widest * (k - 0.5 * (len(points) - 1))  # so that error bars do not hide each other
-        axes.errorbar(inverse + shift, ratio, error, color=colour, marker=marker, label=f"α = {point.alpha:g}", **BARS)
+        axes.errorbar(
+            inverse + shift, ratio, error, color=colour, marker=marker, label=f"α = {point.alpha:.3g}", **BARS
+        )
         for limit in point.limits:
             if limit.quantity == quantity:
                 axes.errorbar(
@@ -161,7 +188,7 @@ def comparison(
                 axes.plot(line + shift, (limit.value + limit.slope * line) / theory, color=colour, lw=0.9, ls=":")
         if best and quantity == "test_error":
             height = getattr(best[k], "test_error", np.nan) / theory
-            axes.axhline(height, color=colour, lw=1.2, ls=(0, (1, 2)), label=f"best possible, α = {point.alpha:g}")
+            axes.axhline(height, color=colour, lw=1.2, ls=(0, (1, 2)), label=f"best possible, α = {point.alpha:.3g}")
     axes.axhline(1.0, color=THEORY, lw=1.9, label="theory")
     axes.axvline(0.0, color=GREY, lw=0.8)
     axes.set_xlim(-0.06 * widest, 1.08 * widest)

@@ -1,5 +1,6 @@
 """Limits of the attention-indexed model are continuous, and other routes lead to the same numbers."""
 
+import time
 from contextlib import suppress
 from functools import partial
 
@@ -185,3 +186,23 @@ def test_width_means_nothing_to_direct_training():
 def test_the_other_minimiser_says_what_it_refuses(learner, alpha, said):
     with pytest.raises(InvalidArgument, match=said):
         aim.nuclear_equivalence(aim.Task(), learner, dim=16, alpha=alpha)
+
+
+def test_a_narrow_learner_is_answered_or_refused_in_time():
+    """Where the theory breaks down one solve took 105 seconds of processor time; now about four."""
+    task, head = aim.Task(beta0=2.5), aim.Learner(width=0.41, weight_decay=4e-4)
+    for alpha in (0.3, 1.0):
+        start = time.process_time()
+        with suppress(SolveError):
+            aim.predict(task, head, alpha)
+        assert time.process_time() - start < 40.0  # a slow machine, and compilation
+
+
+def test_a_refusal_just_above_interpolation_is_quick():
+    """Direct training, λ → 0⁺, α a little above 1/4: nothing is found there, which took 16 to 26 seconds to say; now about one."""
+    head = aim.Learner(param="direct", weight_decay="0+")
+    aim.predict(aim.Task(), head, 1.0)  # compiles
+    start = time.process_time()
+    with suppress(SolveError):
+        aim.predict(aim.Task(), head, 0.28)
+    assert time.process_time() - start < 10.0

@@ -8,6 +8,7 @@ import pytest
 from onehead.aim.losses import LOSSES, CrossEntropy, Squared
 from onehead.aim.task import Task
 from onehead.aim.training.data import Samples, Tokens, draw_target
+from onehead.aim.training.logits import Rows, data_slope, map_logits
 from onehead.aim.training.minimise import adam, lbfgs, stationarity
 from onehead.aim.training.objective import (
     Cut,
@@ -17,8 +18,6 @@ from onehead.aim.training.objective import (
     Objective,
     OutputLoss,
     Untied,
-    data_slope,
-    map_logits,
 )
 from onehead.errors import InvalidArgument
 
@@ -172,6 +171,21 @@ def test_logits_and_their_slope_are_adjoint():
     rng = np.random.default_rng(1)
     S, G = rng.standard_normal((DIM, DIM)), rng.standard_normal((4, 3, 3))
     assert np.sum(map_logits(S, X) * G) == pytest.approx(np.sum(data_slope(G, X) * S), rel=1e-12)
+
+
+@pytest.mark.parametrize("attention", ["tied", "cross"])
+@pytest.mark.parametrize("mask", ["none", "causal", "strict"])
+def test_rows_are_the_logits_less_their_first_and_have_the_same_slope(attention, mask):
+    samples = data(tokens=4, attention=attention, mask=mask)
+    (chunk,) = samples
+    columns, rng = samples.task.columns, np.random.default_rng(1)
+    rows, S = Rows(chunk, columns), rng.standard_normal((DIM, DIM))
+    whole = map_logits(S, chunk.tokens, chunk.keys)
+    sees = (np.arange(4) < np.array(columns)[:, None]) & (np.array(columns)[:, None] > 1)
+    np.testing.assert_allclose(rows.logits(S), np.where(sees, whole - whole[..., :1], 0.0), atol=1e-13)
+    G = np.where(sees, rng.standard_normal(whole.shape), 0.0)
+    G -= np.where(sees, G.sum(axis=-1, keepdims=True) / np.maximum(sees.sum(axis=-1), 1)[:, None], 0.0)
+    np.testing.assert_allclose(rows.slope(G), data_slope(G, chunk.tokens, chunk.keys), atol=1e-12)
 
 
 def test_single_precision_is_close_to_double():

@@ -5,7 +5,7 @@ tied head uses X W' and (G X W')' X instead. A column that is not seen has the p
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
@@ -37,6 +37,7 @@ Array = NDArray[np.float64]
 Output = Literal["label", "sequence"]
 
 TINY = 1e-300
+ELSE = 0.3  # weight decay and residuals beside data, in units of the mean curvature of data along a factor
 
 
 @njit(cache=True, nogil=True)
@@ -163,6 +164,15 @@ class OutputLoss:
         return value, slopes
 
 
+def _divided(factors: Array) -> Callable[[Array], Array]:
+    """Division of a stack of (m, d) by F F' of each factor F in units of its mean eigenvalue, plus what else bends, `ELSE`."""
+    m = factors.shape[1]
+    gram = factors @ factors.transpose(0, 2, 1)
+    gram *= m / np.trace(gram, axis1=1, axis2=2)[:, None, None]
+    inverse = np.linalg.inv(gram + ELSE * np.eye(m))
+    return lambda gradient: np.asarray(inverse @ gradient.reshape(factors.shape)).ravel()
+
+
 class Parametrisation(ABC):
     """How a vector of weights θ makes the maps S_k of the heads, and what weight decay costs.
 
@@ -203,6 +213,10 @@ class Parametrisation(ABC):
         """The factor W (m, d) when a pass over it is cheaper than one over its map."""
         return None
 
+    def curvature(self, theta: Array) -> Callable[[Array], Array]:
+        """The inverse Hessian up to a scale, as far as the weights alone tell: nothing where the map is linear in them."""
+        return lambda gradient: gradient
+
 
 class Factorised(Parametrisation):
     """S_k = W_k' W_k / sqrt(m d), penalty sqrt(d/m) |W|² = d Tr S summed over heads (1.2)."""
@@ -239,6 +253,10 @@ class Factorised(Parametrisation):
         values, vectors = np.linalg.eigh(S)
         return cls(len(S), len(S)), (np.sqrt(np.clip(values, 0.0, None) * len(S)) * vectors).T.ravel()
 
+    def curvature(self, theta: Array) -> Callable[[Array], Array]:
+        """A move V of W moves S by W'V + V'W, so that data which bend equally along all S bend as W W' along V."""
+        return _divided(self._factors(theta))
+
     def narrow(self, theta: Array) -> Array | None:
         """The factor itself, below full width and for one head."""
         return theta.reshape(self.width, self.dim) if self.heads == 1 and self.width < self.dim else None
@@ -274,6 +292,10 @@ class Untied(Parametrisation):
     def start(self, rng: np.random.Generator) -> Array:
         """Standard normal entries."""
         return rng.standard_normal(self.size)
+
+    def curvature(self, theta: Array) -> Callable[[Array], Array]:
+        """Data that bend equally along all S bend as K K' along Q, and as Q Q' along K."""
+        return _divided(np.concatenate(self._factors(theta)[::-1]))
 
     @classmethod
     def of_map(cls, S: Array) -> tuple["Parametrisation", Array]:

@@ -303,9 +303,9 @@ def _minimise(plan: _Plan, instance: Instance, k: int) -> tuple[Parametrisation,
     function = stoppable(objective)
     search: Callable[..., Minimum] = adam
     if plan.method.optimiser == "lbfgs":
-        search = lbfgs
-        if plan.method.dtype == "float64":  # single precision costs half, and is as good until the last steps
-            search = partial(lbfgs, rough=stoppable(_objective(plan, instance.train.rounded(), weights)))
+        search = partial(lbfgs, curvature=weights.curvature)
+        if plan.method.dtype == "float64":  # single precision costs half, and shows the way as well
+            search = partial(search, rough=stoppable(_objective(plan, instance.train.rounded(), weights)))
     found: list[Minimum] = []
     for start in range(plan.method.starts if k == 0 else 1):
         rng = np.random.default_rng(np.random.SeedSequence(plan.seed, spawn_key=(k, 3, start)))

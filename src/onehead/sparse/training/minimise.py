@@ -22,7 +22,9 @@ MAX_NEWTON = 200
 RUNAWAY = 1e3  # margin that stands for infinity where the weights run away
 GAP = 1e-7  # duality gap of the hinge readout, relative to its objective
 TINY_RIDGE = 1e-7  # stands for the limit ridge -> 0+ of the hinge on separable data, where nothing depends on it
-TURNS = 6  # of a linear system whose factor is rounded: more are a sign that it does not tell small eigenvalues from zero
+TURNS = (
+    6  # of a linear system whose factor is rounded: more are a sign that it does not tell small eigenvalues from zero
+)
 ROUNDED = 1e-13  # of the first residual, where they end
 STEPS = 400  # of the joint descent
 FLAT = 1e-7  # relative fall of the objective per step at which it stops

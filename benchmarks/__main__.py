@@ -25,10 +25,11 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
 
 def line(row: Row) -> str:
     """A row as it is measured."""
+    cpu = "" if row.cpu is None else f", {row.cpu:.4g} s = {row.cpu_units:.3g} units of the processor"
     cold = "" if row.cold is None else f"  cold {row.cold:.2f} s"
     memory = "" if row.memory_mb is None else f"  {row.memory_mb:.0f} MB"
     note = f"  ({row.note})" if row.note else ""
-    return f"{row.what}: {row.seconds:.4g} s = {row.units:.3g} units{cold}{memory}  {row.accuracy}{note}"
+    return f"{row.what}: {row.seconds:.4g} s = {row.units:.3g} units{cpu}{cold}{memory}  {row.accuracy}{note}"
 
 
 def measured(entries: Sequence[Entry]) -> list[Row]:

@@ -7,7 +7,8 @@ A row is a function that is given a `Clock`, lets it time the work, and says how
         return Finding(found_error(clock(lambda: aim.predict(task, learner, 0.5))))
 
 A unit is the time of one numpy.exp over ten million doubles on one thread. It is measured between any two rows, so that a
-machine that slows down in the middle of a run slows down both sides of every ratio.
+machine that slows down in the middle of a run slows down both sides of every ratio. Time of the processor is noted beside that of the
+clock on the wall, in units of its own: on a machine that others use too it is the one that means something.
 """
 
 import contextlib
@@ -21,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from checks.tool import ROOT
@@ -88,6 +89,8 @@ class Row:
     unit: float
     spread: float | None = None
     drift: float = 0.0
+    cpu: float | None = None
+    cpu_unit: float | None = None
     cold: float | None = None
     memory_mb: float | None = None
     accuracy: str = ""
@@ -101,6 +104,10 @@ class Row:
     @property
     def units(self) -> float:
         return self.seconds / self.unit
+
+    @property
+    def cpu_units(self) -> float | None:
+        return None if self.cpu is None or self.cpu_unit is None else self.cpu / self.cpu_unit
 
 
 @dataclass(frozen=True)
@@ -151,45 +158,63 @@ class Clock:
     def __init__(self, repeats: int, patience: float = PATIENCE) -> None:
         self.repeats, self.patience = repeats, patience
         self.seconds = float("nan")
+        self.cpu: float | None = None
         self.spread: float | None = None
 
     def __call__(self, work: Callable[[], Any]) -> Any:
-        """Run ``work``, note seconds and spread, and return what it returned last."""
+        """Run ``work``, note seconds, those of the processor, and spread, and return what it returned last."""
         loops = 1
         if self.repeats > 1:
-            first = _seconds(work)[0]
+            first = _timed(work).seconds
             if first < 1.0:  # the first call may have filled caches: the second says how long one takes
-                first = _seconds(work)[0]
+                first = _timed(work).seconds
             loops = max(1, int(WARM_ENOUGH / max(first, 1e-7)))
         times: list[float] = []
+        self.cpu = None
         while len(times) < self.repeats and (not times or sum(times) * loops < self.patience):
-            seconds, answer = _seconds(work, loops)
+            seconds, cpu, answer = _timed(work, loops)
             times.append(seconds)
+            self.cpu = cpu if self.cpu is None else min(cpu, self.cpu)
         self.seconds = min(times)
         self.spread = statistics.median(times) / self.seconds - 1.0 if len(times) > 1 else None
         return answer
 
-    def take(self, seconds: float) -> None:
+    def take(self, seconds: float, cpu: float | None = None) -> None:
         """Note a time that something else has measured."""
-        self.seconds, self.spread = seconds, None
+        self.seconds, self.cpu, self.spread = seconds, cpu, None
 
 
-def _seconds(work: Callable[[], Any], loops: int = 1) -> tuple[float, Any]:
-    start = time.perf_counter()
+class Timed(NamedTuple):
+    """Seconds on the wall and of the processor, each per call, and the last answer."""
+
+    seconds: float
+    cpu: float
+    answer: Any
+
+
+def _timed(work: Callable[[], Any], loops: int = 1) -> Timed:
+    start, spent = time.perf_counter(), _processor()
     for _ in range(loops):
         answer = work()
-    return (time.perf_counter() - start) / loops, answer
+    return Timed((time.perf_counter() - start) / loops, (_processor() - spent) / loops, answer)
+
+
+def _processor() -> float:
+    """Seconds of the processor in this process, and in those that it started and that have ended."""
+    times = os.times()
+    return time.process_time() + times.children_user + times.children_system
 
 
 _UNIT: list[Any] = []
 
 
-def unit() -> float:
-    """Seconds of one numpy.exp over ten million doubles."""
+def unit() -> tuple[float, float]:
+    """Seconds of one numpy.exp over ten million doubles, on the wall and of the processor."""
     if not _UNIT:
         x = np.linspace(-3.0, 3.0, UNIT_SIZE)
         _UNIT.extend((x, np.empty_like(x)))
-    return min(_seconds(lambda: np.exp(_UNIT[0], out=_UNIT[1]))[0] for _ in range(UNIT_REPEATS))
+    found = [_timed(lambda: np.exp(_UNIT[0], out=_UNIT[1])) for _ in range(UNIT_REPEATS)]
+    return min(one.seconds for one in found), min(one.cpu for one in found)
 
 
 def shell(*words: str, **extra: str) -> str:
@@ -201,7 +226,7 @@ def shell(*words: str, **extra: str) -> str:
 def measure(entries: Iterable[Entry], *, run: dict[str, Any] | None = None) -> Iterator[Row]:
     """Measure rows one by one, the unit before and after each; a row that cannot be measured says why and is left out."""
     run = {} if run is None else run
-    before, hints = unit(), set()
+    (before, before_cpu), hints = unit(), set()
     run["unit_ms"] = [1e3 * before]
     for entry in entries:
         clock = Clock(entry.repeats)
@@ -216,7 +241,7 @@ def measure(entries: Iterable[Entry], *, run: dict[str, Any] | None = None) -> I
             print(f"failed: {entry.what}: {failure!r}", file=sys.stderr)
             run.setdefault("failed", []).append(entry.what)
             continue
-        after = unit()
+        after, after_cpu = unit()
         run["unit_ms"].append(1e3 * after)
         yield Row(
             group=entry.group,
@@ -225,6 +250,8 @@ def measure(entries: Iterable[Entry], *, run: dict[str, Any] | None = None) -> I
             unit=min(before, after),
             spread=clock.spread,
             drift=max(before, after) / min(before, after) - 1.0,
+            cpu=clock.cpu,
+            cpu_unit=min(before_cpu, after_cpu),
             cold=cold,
             memory_mb=memory,
             **asdict(finding),
@@ -232,7 +259,7 @@ def measure(entries: Iterable[Entry], *, run: dict[str, Any] | None = None) -> I
             ours=entry.ours,
             run=run,
         )
-        before = after
+        before, before_cpu = after, after_cpu
 
 
 def _measured(entry: Entry, clock: Clock) -> tuple[Finding, float | None, float | None]:
@@ -245,7 +272,7 @@ def _measured(entry: Entry, clock: Clock) -> tuple[Finding, float | None, float 
     cold = time.perf_counter() - start
     if entry.repeats > 1:
         return entry.measure(clock), cold, out["memory_mb"]
-    clock.take(out["seconds"])
+    clock.take(out["seconds"], out["cpu"])
     return Finding(**out["finding"]), cold, out["memory_mb"]
 
 
@@ -254,7 +281,8 @@ def alone(group: str, what: str) -> None:
     load([group])
     before, clock = peak_mb(), Clock(1)
     finding = ROWS[what].measure(clock)
-    print(json.dumps({"memory_mb": peak_mb() - before, "seconds": clock.seconds, "finding": asdict(finding)}))
+    times = {"seconds": clock.seconds, "cpu": clock.cpu}
+    print(json.dumps({"memory_mb": peak_mb() - before, **times, "finding": asdict(finding)}))
 
 
 def peak_mb() -> float:

@@ -96,6 +96,7 @@ MAIN: tuple[tuple[str, Cell], ...] = (
     ("work", lambda row: row.what),
     ("seconds", lambda row: _number(row.seconds)),
     ("units", lambda row: _number(row.units) + ("" if row.spread is None else f" ± {100.0 * row.spread:.0f} %")),
+    ("of the processor", lambda row: _number(row.cpu_units)),
     ("budget", _budget),
     ("accuracy", _found),
 )

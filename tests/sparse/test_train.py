@@ -257,3 +257,16 @@ def test_joint_training_lowers_the_objective_and_finds_the_signal():
     sample = draw(task(6, 1, 5, 0.5), np.random.default_rng(0), samples=200, dim=60)
     q, readout = descend(sample.label, sample.tokens, plan)
     assert _objective(sample.label, sample.tokens, plan, q, readout.weights, readout.bias)[0] < np.log(2)
+
+
+@pytest.mark.parametrize("ridge", [1e-12, 1e-3, 1.0])
+@pytest.mark.parametrize("spread", [1.0, 1e-5])
+def test_square_readout_is_the_minimum_to_rounding(ridge, spread):
+    rng = np.random.default_rng(0)
+    # with the smaller spread a factor in single precision does not know the last features
+    X = (rng.standard_normal((60, 20)) + 2.0) * np.geomspace(1.0, spread, 20)
+    y = np.sign(rng.standard_normal(60))
+    found = fit(Readable(y, X), LOSSES["square"], ridge)
+    left = X.T @ (X @ found.weights + found.bias - y) / 60 + ridge * found.weights
+    assert np.max(np.abs(left)) < 1e-11  # rounding of sums of terms of order one
+    assert found.bias == pytest.approx(np.mean(y - X @ found.weights), abs=1e-12)

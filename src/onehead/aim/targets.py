@@ -29,6 +29,7 @@ SIZE = (
 )  # root mean square of eigenvalues: labels are all noise below, hard choices above, long before these
 SIZED = f"of root mean square {SIZE[0]:g} to {SIZE[1]:g}"
 LARGEST = 20_000  # eigenvalues; the law of a target costs about the square of their number when they are all apart
+LONGEST = 100_000  # of a power law, most of whose eigenvalues lie so close together that they are not apart
 CUBIC = 24  # Newton steps down from a bound that is at most a few times the root
 KAPPA0: Any = word(
     0.5,
@@ -380,7 +381,7 @@ class PowerLaw(Discrete):
         slider=Slider(0.3, 3.0, log=True),
     )
     dim: int = word(
-        200, "d", "Dimension of a token.", label="Dimension", ge=2, le=LARGEST, slider=Slider(20, 500, 1, log=True)
+        200, "d", "Dimension of a token.", label="Dimension", ge=2, le=LONGEST, slider=Slider(20, 500, 1, log=True)
     )
 
     if TYPE_CHECKING:  # what is natural without a name

@@ -290,7 +290,17 @@ class Samples:
     @property
     def streamed(self) -> bool:
         """Whether tokens are drawn again at every pass."""
-        return self.count * self._numbers * np.dtype(self.dtype).itemsize > self.memory
+        return self._bytes > self.memory
+
+    @property
+    def roomy(self) -> bool:
+        """Whether there is room for as much again."""
+        return 2.0 * self._bytes <= self.memory
+
+    @property
+    def _bytes(self) -> float:
+        """Memory of all tokens."""
+        return float(self.count * self._numbers * np.dtype(self.dtype).itemsize)
 
     def __iter__(self) -> Iterator[Chunk]:
         for i, chunk in self._chunks().items():

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from onehead.aim.equations.geometry import Block, Geometry, geometry_of
 from onehead.aim.task import Task
 from onehead.aim.training.data import Samples
-from onehead.aim.training.objective import data_slope, map_logits
+from onehead.aim.training.logits import data_slope, map_logits
 from onehead.errors import Diverged, InvalidArgument
 from onehead.numerics.compiled import njit
 from onehead.numerics.interrupts import check, heard

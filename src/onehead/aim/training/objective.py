@@ -1,24 +1,22 @@
 """The training objective of a head and its analytic gradient: two matrix products per pass over the samples.
 
-With logits h_ab(S) = (x_a' S x_b - δ_ab Tr S) / sqrt d and slopes G_ab = d loss / d h_ab,
-
-    d loss / d S = sum_samples sum_ab G_ab (x_a x_b' - δ_ab I) / sqrt d = [X' (G X) - I sum G_aa] / sqrt d,
-
-so a pass is X S, a T x T problem per sample, and X' (G X). A narrow tied head uses X W' and (G X W')' X instead. Cross-attention
-has X' (G Y), with keys Y and nothing to centre (U1). A column that is not seen has the probability zero and no slope.
+A pass is D S, with the differences D of tokens that are attended to, a T x T problem per sample, and (G X)' D (`logits.py`). A narrow
+tied head uses X W' and (G X W')' X instead. A column that is not seen has the probability zero and no slope.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.losses import Loss
-from onehead.aim.training.data import UNSEEN, Chunk, Samples, rows_of, unseen
+from onehead.aim.training.data import Chunk, Samples, rows_of
+from onehead.aim.training.logits import Rows, centred, gram_matrix, mix, pair_products
 from onehead.errors import InvalidArgument
 from onehead.numerics.compiled import njit
 
@@ -32,11 +30,6 @@ __all__ = [
     "OutputLoss",
     "Parametrisation",
     "Untied",
-    "data_slope",
-    "gram_matrix",
-    "map_logits",
-    "mix",
-    "pair_products",
     "parametrisation",
 ]
 
@@ -44,34 +37,7 @@ Array = NDArray[np.float64]
 Output = Literal["label", "sequence"]
 
 TINY = 1e-300
-
-
-@njit(cache=True, nogil=True, fastmath=True)
-def pair_products(left, right, out):  # type: ignore[no-untyped-def]
-    """out[i, a, b] = left[a, i] . right[b, i] for arrays (T, count, k)."""
-    tokens, count, size = left.shape
-    for a in range(tokens):
-        for b in range(tokens):
-            for i in range(count):
-                total = left[0, 0, 0] * 0
-                for k in range(size):
-                    total += left[a, i, k] * right[b, i, k]
-                out[i, a, b] = total
-
-
-@njit(cache=True, nogil=True, fastmath=True)
-def mix(weights, right, out):  # type: ignore[no-untyped-def]
-    """out[a, i] = sum_b weights[i, a, b] right[b, i] for arrays (T, count, k)."""
-    tokens, count, size = right.shape
-    for a in range(tokens):
-        for i in range(count):
-            w = weights[i, a, 0]
-            for k in range(size):
-                out[a, i, k] = w * right[0, i, k]
-            for b in range(1, tokens):
-                w = weights[i, a, b]
-                for k in range(size):
-                    out[a, i, k] += w * right[b, i, k]
+ELSE = 0.3  # weight decay and residuals beside data, in units of the mean curvature of data along a factor
 
 
 @njit(cache=True, nogil=True)
@@ -82,6 +48,71 @@ def _loss_rows(row, logits, label, slope):  # type: ignore[no-untyped-def]
     for i in range(count):
         total += row(logits[i], label[i], gradient, hessian)
         slope[i] = gradient
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _costs(logits, y, gram, beta, seen, squared, slopes):  # type: ignore[no-untyped-def]
+    """Sum of the squared loss or of cross-entropy over samples; fills the slopes. In double precision, whatever the logits are."""
+    heads, count, tokens, _ = logits.shape
+    log_p, p, force = np.empty((heads, tokens)), np.empty((heads, tokens)), np.empty(tokens)
+    mean, r = np.empty(tokens), np.empty(tokens)
+    total, factor = 0.0, beta / heads
+    for i in range(count):
+        for a in range(tokens):
+            n = seen[a] if seen[a] > 1 else 0  # a row without a choice costs nothing
+            for k in range(heads):
+                for b in range(n, tokens):
+                    slopes[k, i, a, b] = 0.0
+            if n == 0:
+                continue
+            for k in range(heads):
+                row = logits[k, i, a]
+                top = row[0]
+                for b in range(1, n):
+                    top = max(top, row[b])
+                whole = 0.0
+                for b in range(n):
+                    log_p[k, b] = beta * (np.float64(row[b]) - top)
+                    p[k, b] = 1.0 if row[b] == top else np.exp(log_p[k, b])
+                    whole += p[k, b]
+                log_whole = 0.0 if squared else np.log(whole)
+                for b in range(n):
+                    p[k, b] /= whole
+                    log_p[k, b] -= log_whole
+            if squared:
+                for b in range(n):
+                    r[b] = -y[i, a, b]
+                    for k in range(heads):
+                        r[b] += p[k, b] / heads
+                for b in range(n):
+                    pull = r[b]
+                    if len(gram) > 0:
+                        pull = 0.0
+                        for c in range(n):
+                            pull += r[c] * gram[i, c, b]
+                    mean[b] = 2.0 * pull
+                    total += pull * r[b]
+            else:  # log P: it stays exact where a probability is too small for a number
+                for b in range(n):
+                    top = log_p[0, b]
+                    for k in range(1, heads):
+                        top = max(top, log_p[k, b])
+                    whole = 0.0
+                    for k in range(heads):
+                        whole += np.exp(log_p[k, b] - top)
+                    mean[b] = log_p[0, b] if heads == 1 else top + np.log(whole / heads)
+                    total -= y[i, a, b] * mean[b]
+            for k in range(heads):
+                whole = 0.0
+                for b in range(n):
+                    if squared:
+                        force[b] = p[k, b] * mean[b]
+                    else:
+                        force[b] = -y[i, a, b] * (1.0 if heads == 1 else np.exp(log_p[k, b] - mean[b]))
+                    whole += force[b]
+                for b in range(n):
+                    slopes[k, i, a, b] = factor * (force[b] - p[k, b] * whole)
     return total
 
 
@@ -103,30 +134,16 @@ class OutputLoss:
 
     def __call__(self, logits: Array, y: Array, gram: Array | None) -> tuple[float, Array]:
         """Sum over samples and its slope in the logits, both of shape (heads, count, T, T)."""
-        heads, hidden = len(logits), unseen(self.columns)
         if isinstance(self.loss, Loss) and self.loss.name not in ("squared", "cross-entropy"):
             return self._of_rows(self.loss, logits, y)
-        # log P_k first: it stays exact where a probability is too small for a number
-        log_p = self.beta * logits
-        if hidden is not None:
-            log_p[..., hidden] = UNSEEN
-        log_p -= log_p.max(axis=-1, keepdims=True)
-        log_p -= np.log(np.exp(log_p).sum(axis=-1, keepdims=True))
-        p = np.exp(log_p)
-        if hidden is not None:
-            p[..., hidden] = 0.0
-        if str(self.loss) == "squared":
-            r = p.mean(axis=0) - y
-            pull = 2.0 * (r if gram is None else r @ gram)
-            value = 0.5 * float(np.sum(pull * r, dtype=np.float64))
-            force = p * pull
-        else:
-            log_mean = log_p[0] if heads == 1 else np.logaddexp.reduce(log_p, axis=0) - np.log(heads)
-            value = -float(np.sum(y * log_mean, dtype=np.float64))
-            force = -y * np.exp(log_p - log_mean)
-        slope = force - p * force.sum(axis=-1, keepdims=True)
-        slope *= self.beta / heads
-        return value, slope
+        slopes = np.empty_like(logits)
+        mixed = np.empty((0, 0, 0), logits.dtype) if gram is None else gram
+        squared, seen = str(self.loss) == "squared", np.array(self.seen(logits.shape[-1]))
+        return float(_costs(logits, y, mixed, self.beta, seen, squared, slopes)), slopes
+
+    def seen(self, tokens: int) -> tuple[int, ...]:
+        """How many columns each row sees."""
+        return self.columns or (tokens,) * tokens
 
     def gram(self, chunk: Chunk) -> Array | None:
         """Of the tokens that attention mixes, where their mixture is the output."""
@@ -135,7 +152,7 @@ class OutputLoss:
         return gram_matrix(chunk.tokens if chunk.keys is None else chunk.keys)
 
     def _of_rows(self, own: Loss, logits: Array, y: Array) -> tuple[float, Array]:
-        seen = np.array(self.columns or (logits.shape[-1],) * logits.shape[-1])
+        seen = np.array(self.seen(logits.shape[-1]))
         value, slopes = 0.0, np.zeros_like(logits)
         for n in np.unique(seen[seen > 1]):  # rows that see as many columns
             at = (slice(None), np.flatnonzero(seen == n), slice(n))
@@ -147,41 +164,13 @@ class OutputLoss:
         return value, slopes
 
 
-def gram_matrix(X: Array) -> Array:
-    """X X' / d of every sample, shape (count, T, T)."""
-    out = np.empty((X.shape[1], len(X), len(X)), X.dtype)
-    pair_products(X, X, out)
-    out /= X.shape[-1]
-    return out
-
-
-def map_logits(S: Array, X: Array, keys: Array | None = None) -> Array:
-    """h_ab(S) = (x_a' S x_b - δ_ab Tr S) / sqrt d, shape (count, T, T), for any square S; with keys x_a' S y_b / sqrt d."""
-    h = np.empty((X.shape[1], len(X), len(X)), X.dtype)
-    pair_products(X @ S, X if keys is None else keys, h)
-    return _centred(h, np.trace(S) if keys is None else None, X.shape[-1])
-
-
-def _centred(h: Array, trace: Any, dim: int) -> Array:
-    """Logits from products: own ones less the trace, where there are own ones, over sqrt d."""
-    if trace is not None:
-        diagonal = np.einsum("naa->na", h)
-        diagonal -= trace
-    h /= h.dtype.type(sqrt(dim))
-    return h
-
-
-def data_slope(G: Array, X: Array, keys: Array | None = None) -> Array:
-    """d/dS of a sum over samples whose slopes in the logits are G: [X' (G X) - I sum G_aa] / sqrt d; with keys X' (G Y) / sqrt d."""
-    T, _, d = X.shape
-    mixed = np.empty_like(X)
-    mix(np.ascontiguousarray(G.transpose(0, 2, 1)), X, mixed)
-    slope = np.zeros((d, d), X.dtype)
-    for a in range(T):
-        slope += mixed[a].T @ (X if keys is None else keys)[a]
-    if keys is None:
-        slope[range(d), range(d)] -= np.einsum("naa->", G)
-    return slope / slope.dtype.type(sqrt(d))
+def _divided(factors: Array) -> Callable[[Array], Array]:
+    """Division of a stack of (m, d) by F F' of each factor F in units of its mean eigenvalue, plus what else bends, `ELSE`."""
+    m = factors.shape[1]
+    gram = factors @ factors.transpose(0, 2, 1)
+    gram *= m / np.trace(gram, axis1=1, axis2=2)[:, None, None]
+    inverse = np.linalg.inv(gram + ELSE * np.eye(m))
+    return lambda gradient: np.asarray(inverse @ gradient.reshape(factors.shape)).ravel()
 
 
 class Parametrisation(ABC):
@@ -224,6 +213,10 @@ class Parametrisation(ABC):
         """The factor W (m, d) when a pass over it is cheaper than one over its map."""
         return None
 
+    def curvature(self, theta: Array) -> Callable[[Array], Array]:
+        """The inverse Hessian up to a scale, as far as the weights alone tell: nothing where the map is linear in them."""
+        return lambda gradient: gradient
+
 
 class Factorised(Parametrisation):
     """S_k = W_k' W_k / sqrt(m d), penalty sqrt(d/m) |W|² = d Tr S summed over heads (1.2)."""
@@ -260,6 +253,10 @@ class Factorised(Parametrisation):
         values, vectors = np.linalg.eigh(S)
         return cls(len(S), len(S)), (np.sqrt(np.clip(values, 0.0, None) * len(S)) * vectors).T.ravel()
 
+    def curvature(self, theta: Array) -> Callable[[Array], Array]:
+        """A move V of W moves S by W'V + V'W, so that data which bend equally along all S bend as W W' along V."""
+        return _divided(self._factors(theta))
+
     def narrow(self, theta: Array) -> Array | None:
         """The factor itself, below full width and for one head."""
         return theta.reshape(self.width, self.dim) if self.heads == 1 and self.width < self.dim else None
@@ -295,6 +292,10 @@ class Untied(Parametrisation):
     def start(self, rng: np.random.Generator) -> Array:
         """Standard normal entries."""
         return rng.standard_normal(self.size)
+
+    def curvature(self, theta: Array) -> Callable[[Array], Array]:
+        """Data that bend equally along all S bend as K K' along Q, and as Q Q' along K."""
+        return _divided(np.concatenate(self._factors(theta)[::-1]))
 
     @classmethod
     def of_map(cls, S: Array) -> tuple["Parametrisation", Array]:
@@ -410,13 +411,24 @@ class Objective:
         """Sum of the losses and its slope in the maps (heads, d, d)."""
         total, slopes = 0.0, np.zeros(maps.shape)
         typed = maps.astype(self.samples.dtype)
-        for chunk in self.samples:
-            logits = np.stack([map_logits(S, chunk.tokens, chunk.keys) for S in typed])
-            value, G = self._loss(logits, chunk)
+        for rows in self._rows():
+            value, G = self._loss(np.stack([rows.logits(S) for S in typed]), rows.chunk)
             total += value
             for k in range(len(maps)):
-                slopes[k] += data_slope(G[k], chunk.tokens, chunk.keys)
+                slopes[k] += rows.slope(G[k])
         return total, slopes
+
+    def _rows(self) -> Iterable[Rows]:
+        """The samples as rows, kept from pass to pass where there is room for their differences."""
+        return self._kept if self.samples.roomy else self._made()
+
+    @cached_property
+    def _kept(self) -> list[Rows]:
+        return list(self._made())
+
+    def _made(self) -> Iterator[Rows]:
+        seen = self.loss.seen(self.samples.task.tokens)
+        return (Rows(chunk, seen) for chunk in self.samples)
 
     def _narrow_pass(self, W: Array) -> tuple[float, Array]:
         """The same through w = X W': h_ab = (w_a.w_b / sqrt(m d) - δ_ab Tr S) / sqrt d."""
@@ -430,7 +442,7 @@ class Objective:
             h = np.empty((X.shape[1], len(X), len(X)), X.dtype)
             pair_products(w, w, h)
             h *= scale
-            value, G = self._loss(_centred(h, scale * np.vdot(factor, factor), d)[None], chunk)
+            value, G = self._loss(centred(h, scale * np.vdot(factor, factor), d)[None], chunk)
             total += value
             mixed = np.empty_like(w)
             mix(np.ascontiguousarray(G[0] + G[0].transpose(0, 2, 1)), w, mixed)
@@ -441,6 +453,4 @@ class Objective:
         return total, (gradient * (scale / sqrt(d))).ravel()
 
     def _loss(self, logits: Array, chunk: Chunk) -> tuple[float, Array]:
-        gram = self.loss.gram(chunk)
-        value, G = self.loss(logits, chunk.labels.astype(logits.dtype, copy=False), gram)
-        return value, np.ascontiguousarray(G)
+        return self.loss(logits, chunk.labels, self.loss.gram(chunk))

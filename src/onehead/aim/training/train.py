@@ -16,6 +16,7 @@ from onehead.aim.targets import MarchenkoPastur, Product
 from onehead.aim.task import Learner, Task
 from onehead.aim.training.data import Samples, check_target, softmax_rows
 from onehead.aim.training.instance import Instance, as_trained, sample_count
+from onehead.aim.training.logits import Rows
 from onehead.aim.training.minimise import Minimum, Stopped, adam, lbfgs, stationarity
 from onehead.aim.training.nuclear import cut_singular_values, over_product
 from onehead.aim.training.objective import (
@@ -24,7 +25,6 @@ from onehead.aim.training.objective import (
     OutputLoss,
     Parametrisation,
     Untied,
-    map_logits,
     parametrisation,
 )
 from onehead.aim.training.results import QUANTITIES, Sectors, TrainingCertificate, TrainingResult, TrainingRun
@@ -303,9 +303,9 @@ def _minimise(plan: _Plan, instance: Instance, k: int) -> tuple[Parametrisation,
     function = stoppable(objective)
     search: Callable[..., Minimum] = adam
     if plan.method.optimiser == "lbfgs":
-        search = lbfgs
-        if plan.method.dtype == "float64":  # single precision costs half, and is as good until the last steps
-            search = partial(lbfgs, rough=stoppable(_objective(plan, instance.train.rounded(), weights)))
+        search = partial(lbfgs, curvature=weights.curvature)
+        if plan.method.dtype == "float64":  # single precision costs half, and shows the way as well
+            search = partial(search, rough=stoppable(_objective(plan, instance.train.rounded(), weights)))
     found: list[Minimum] = []
     for start in range(plan.method.starts if k == 0 else 1):
         rng = np.random.default_rng(np.random.SeedSequence(plan.seed, spawn_key=(k, 3, start)))
@@ -391,7 +391,8 @@ def _measure(plan: _Plan, weights: Parametrisation, maps: Array, instance: Insta
     own, squared, entropy = (plan.output(loss) for loss in (plan.own_loss, LOSSES["squared"], LOSSES["cross-entropy"]))
     totals = np.zeros(5)
     for chunk in instance.test:
-        logits = np.stack([map_logits(S, chunk.tokens, chunk.keys) for S in maps.astype(chunk.tokens.dtype)])
+        rows = Rows(chunk, task.columns)
+        logits = np.stack([rows.logits(S) for S in maps.astype(chunk.tokens.dtype)])
         gram = own.gram(chunk)
         totals += [
             squared(logits, chunk.labels, gram)[0],

@@ -3,9 +3,8 @@
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numba import float64, types
 
-from onehead.numerics.compiled import njit
+from onehead.numerics.lbfgs import Memory
 from onehead.sparse.losses import Array
 
 __all__ = ["Descent", "Smooth", "approached", "descended"]
@@ -17,66 +16,6 @@ CLOSE = 1e-13  # of the objective above its minimum, relative, which strong conv
 FLAT = 1e-11  # of the largest entry of the gradient
 ALONG = 8  # Newton steps along a line
 SLOW = 0.4  # share of the slope that may be left there
-
-_vector, _matrix = types.Array(float64, 1, "C"), types.Array(float64, 2, "C")
-
-
-@njit(
-    types.void(_matrix, _matrix, types.int64, _vector, _vector),
-    cache=True,
-    nogil=True,
-    error_model="numpy",
-)
-def _turned(steps, changes, count, gradient, out):  # type: ignore[no-untyped-def]
-    """The inverse Hessian, as the last of ``count`` steps show it, times the gradient, by the two loops of Nocedal."""
-    rows, size = steps.shape
-    first = max(count - rows, 0)
-    shares = np.empty(rows)
-    out[:] = gradient
-    scale = 1.0
-    for k in range(count - 1, first - 1, -1):
-        s, y = steps[k % rows], changes[k % rows]
-        grown, share, square = 0.0, 0.0, 0.0
-        for i in range(size):
-            grown += s[i] * y[i]
-            share += s[i] * out[i]
-            square += y[i] * y[i]
-        shares[k % rows] = share / grown
-        for i in range(size):
-            out[i] -= share / grown * y[i]
-        if k == count - 1:
-            scale = grown / square
-    for i in range(size):
-        out[i] *= scale
-    for k in range(first, count):
-        s, y = steps[k % rows], changes[k % rows]
-        grown, share = 0.0, 0.0
-        for i in range(size):
-            grown += s[i] * y[i]
-            share += y[i] * out[i]
-        for i in range(size):
-            out[i] += (shares[k % rows] - share / grown) * s[i]
-
-
-class _Memory:
-    """The last steps, and how the gradient changed along them."""
-
-    def __init__(self, size: int) -> None:
-        self.steps, self.changes, self.count = np.empty((MEMORY, size)), np.empty((MEMORY, size)), 0
-
-    def add(self, step: Array, change: Array) -> None:
-        """Learn from a step, if the gradient has grown along it."""
-        if step @ change > 1e-12 * np.sqrt((step @ step) * (change @ change)):
-            k = self.count % MEMORY
-            self.steps[k], self.changes[k], self.count = step, change, self.count + 1
-
-    def turned(self, gradient: Array) -> Array:
-        """The inverse Hessian times the gradient; a step of length one where nothing is known."""
-        if self.count == 0:
-            return gradient / max(float(np.linalg.norm(gradient)), 1e-300)
-        out = np.empty_like(gradient)
-        _turned(self.steps, self.changes, self.count, gradient, out)
-        return out
 
 
 class _Data:
@@ -115,9 +54,9 @@ class Descent(NamedTuple):
     arrived: bool
 
 
-def approached(X: Array, y: Array, loss: Smooth, ridge: float) -> tuple[Array, _Memory]:
+def approached(X: Array, y: Array, loss: Smooth, ridge: float) -> tuple[Array, Memory]:
     """Near the minimum of mean loss + (ridge/2) |w|², the bias being free, in single precision; and what was learned on the way."""
-    data, memory = _Data(X, np.float32), _Memory(X.shape[1] + 1)
+    data, memory = _Data(X, np.float32), Memory(X.shape[1] + 1, MEMORY)
     first = float(np.max(np.abs(data.gathered(y * loss.derivative(np.zeros(len(y))))))) / len(y)
     return _search(data, y, loss, ridge, np.zeros(X.shape[1] + 1), memory, ROUGH * first).place, memory
 
@@ -128,7 +67,7 @@ def descended(X: Array, y: Array, loss: Smooth, ridge: float) -> Descent:
     return _search(_Data(X, np.float64), y, loss, ridge, start, memory, FLAT)
 
 
-def _search(data: _Data, y: Array, loss: Smooth, ridge: float, v: Array, memory: _Memory, flat: float) -> Descent:
+def _search(data: _Data, y: Array, loss: Smooth, ridge: float, v: Array, memory: Memory, flat: float) -> Descent:
     """Steps until the gradient is flat, or the objective is at its minimum but for rounding."""
     penalty = np.append(np.full(len(v) - 1, ridge), 0.0)
     margin = y * data.seen(v)
@@ -143,6 +82,8 @@ def _search(data: _Data, y: Array, loss: Smooth, ridge: float, v: Array, memory:
         if square < close * most and square < close * float(loss.value(margin).mean() + 0.5 * penalty @ v**2):
             return Descent(v, gradient, True)
         move = -memory.turned(gradient)
+        if memory.count == 0:  # nothing is known yet: a step of length one
+            move /= max(float(np.linalg.norm(move)), 1e-300)
         along = y * data.seen(move)
         length, there, slope = _gone(loss, margin, slope, along, float(penalty @ (v * move)), float(penalty @ move**2))
         if length == 0.0:

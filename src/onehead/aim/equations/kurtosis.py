@@ -1,0 +1,257 @@
+"""Tokens of another kurtosis: the trace of the map is told apart from the rest of it (P11).
+
+With S = τ I + S', τ = Tr S/d, the logit of a token with itself is (x'S x - Tr S)/sqrt d = h(S') + τ (|x|² - d)/sqrt d. The first part has
+variance 2 Tr S'²/d whatever the law of the entries of x, the second τ² (kurtosis - 1). So all coordinates of two tokens are Gaussian
+still, with another variance along the even and the odd axis of C (2.5), c = 4 and 2:
+
+    Var u* = c Q + (kurtosis - 3) τ*²,   Var v = c q + (kurtosis - 3) τ²,   Cov(u*, v) = c m + (kurtosis - 3) τ τ*.
+
+The identity is a direction like the leading ones (P1), of strength τ; the unknowns are theirs.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onehead.aim.equations.averages import Averages, ProxMemory, sliced
+from onehead.aim.equations.kernels import origin_sums
+from onehead.aim.equations.nodes import LogitRule, normal_rule
+from onehead.aim.equations.output import OutputChannel
+from onehead.aim.equations.unknowns import Directions, Hats, LeadingHats, LeadingOverlaps, Overlaps
+from onehead.aim.task import GAUSSIAN, Task
+from onehead.errors import InvalidArgument
+
+__all__ = ["KurtosisAverages", "KurtosisOutput", "check_known", "trace_of", "traced"]
+
+Array = NDArray[np.float64]
+
+ROW = 3.0  # variance of the logit difference of a row of two tokens, per unit of variance (1.4)
+SPREAD = 1e-9  # of the eigenvalues of a target, relative, below which it is a multiple of the identity
+
+
+def check_known(task: Task, obstacle: str | None) -> None:
+    """Refuse what is not worked out for tokens of another kurtosis: a target that is the identity, or out of reach of the learner."""
+    if trace_of(task).rest <= SPREAD * task.beta0**2 * task.target.second_moment:
+        obstacle = "all eigenvalues of the target are equal"
+    if obstacle is not None:
+        raise InvalidArgument("kurtosis", task.kurtosis, f"3 where {obstacle}")
+
+
+def trace_of(task: Task) -> Directions:
+    """The identity as a direction of the target: τ*, and what is left of Q0, in reduced units."""
+    told = task.beta0 * task.target.mean
+    return Directions((told,), task.beta0**2 * task.target.second_moment - told**2)
+
+
+def traced(whole: Overlaps, effective: tuple[float, ...], known: Directions) -> LeadingOverlaps:
+    """The overlaps of a map with its trace told apart: q_b = q - τ², m_b = m - τ τ* (P11.3)."""
+    tau, (told,) = whole.tau, known.told
+    return LeadingOverlaps(
+        max(whole.q - tau**2, 0.0),
+        whole.m - tau * told,
+        (tau,),
+        whole.sigma,
+        tau,
+        whole.rank,
+        whole.map,
+        effective,
+        known,
+    )
+
+
+class KurtosisAverages(NamedTuple):
+    """`Averages` whose label and own parts are those of the rest, and what the pull has along the trace beyond Gaussian tokens (P11.2)."""
+
+    plain: Averages
+    beyond: float
+
+    @property
+    def loss(self) -> float:
+        """E loss at the prox."""
+        return self.plain.loss
+
+    @property
+    def trace_square(self) -> float:
+        """E tr K²."""
+        return self.plain.trace_square
+
+    @property
+    def switch_mass(self) -> float:
+        """Mass where the global minimum is not the one reached from the label."""
+        return self.plain.switch_mass
+
+    def envelope(self, sigma: float) -> float:
+        """What the prox attains, step and loss."""
+        return self.plain.envelope(sigma)
+
+
+class _Axes(NamedTuple):
+    """Variances of label and learner and their covariance along the even and the odd axis of two tokens."""
+
+    label: Array
+    own: Array
+    shared: Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class KurtosisOutput(OutputChannel):
+    """The output channel of two tokens whose entries have another kurtosis: states are (q_b, m_b, τ, Sigma) (P11)."""
+
+    controlled = False
+
+    kurtosis: float
+    directions: Directions
+
+    @property
+    def finer(self) -> tuple[int, ...]:
+        """None: a lattice is as fine as it gets."""
+        return ()
+
+    @property
+    def excess(self) -> float:
+        """By how much the variance of a token's squared length over d exceeds that of a Gaussian one."""
+        return self.kurtosis - GAUSSIAN
+
+    @cached_property
+    def others(self) -> OutputChannel:
+        """The channel of all that is not the trace."""
+        (told,) = self.directions.told
+        return OutputChannel(
+            loss=self.loss, geometry=self.geometry, label_power=self.label_power - told**2, branch=self.branch
+        )
+
+    def even(self, q: float, m: float) -> tuple[float, ...]:
+        """A map whose trace is learned as well as all else."""
+        (told,), rest = self.directions
+        share = m / (rest + told**2)
+        return max(q - (share * told) ** 2, 1e-6 * q), share * rest, share * told
+
+    @property
+    def label(self) -> tuple[float, ...]:
+        """Logits of the labels."""
+        return self.others.label_power, self.others.label_power, *self.directions.told
+
+    def shrunk(self, c: float, reach: tuple[float, ...]) -> tuple[float, ...]:
+        """c S*, given by the power of the rest of it and its trace."""
+        power, told = reach
+        return c * c * power, c * power, c * told
+
+    def narrow_angle(self, *pair: float) -> bool:
+        """Whether the rest of learner and label are too close for the Stein forms."""
+        return self.others.narrow_angle(*pair[:2])
+
+    def _along(self, pair: tuple[float, ...]) -> _Axes:
+        """Variances along the axes, even and odd, which C and the own logits share (P11.1)."""
+        (q, m, tau), (told,) = pair, self.directions.told
+        c, seen = self._spreads, self._spreads + self.excess
+        return _Axes(c * self.others.label_power + seen * told**2, c * q + seen * tau**2, c * m + seen * tau * told)
+
+    @cached_property
+    def _spreads(self) -> Array:
+        """Eigenvalues of C, even first."""
+        (block,) = self.geometry.blocks
+        return np.asarray(np.sum(block.root**2, axis=0))
+
+    def _at(self, pair: tuple[float, ...], level: int, twin: bool) -> LogitRule:
+        """Nodes put where they belong: logits of label and learner."""
+        (block,), along = self.geometry.blocks, self._along(pair)
+        rule, axes = normal_rule(block, level, twin), block.root / np.sqrt(self._spreads)
+        label = rule.nodes[:, : block.dim] * np.sqrt(along.label)
+        slope = along.shared / along.label
+        free = np.sqrt(np.maximum(along.own - slope * along.shared, 0.0)) * rule.nodes[:, block.dim :]
+        u, v = (np.ascontiguousarray(part @ axes.T) for part in (label, slope * label + free))
+        return LogitRule(u, v, rule.weights)
+
+    def averages(  # type: ignore[override]
+        self,
+        *state: float,
+        level: int,
+        twin: bool = False,
+        detail: int = 0,
+        search: bool = False,
+        memory: ProxMemory | None = None,
+    ) -> KurtosisAverages:
+        """Averages over the prox at a state (P11.1)."""
+        *pair, sigma = state
+        (block,), rule = self.geometry.blocks, self._at(tuple(pair), level, twin)
+        mode, convex = 2 if self.branch == "global" else int(search), self.convex_at(sigma)
+        memory = memory if memory is not None else ProxMemory(follow=False)
+        recall, (points,) = self._recalled(memory, (rule.label,), convex=convex)
+        mode = 0 if recall == 2 or convex else mode
+        sums = self._kernel_sums(block, rule, points, (1.0, 0.0, 1.0, sigma), (mode, detail, recall))
+        self._check_gradient(float(sums[:, 8].max()), pair[0], pair[1], sigma)
+        pull = rule.weights[:, None] * ((points - rule.free) @ block.metric)
+        found = self._told_apart(Averages(*sums[:, :8].sum(axis=0).tolist()), tuple(pair), rule, pull)
+        memory.averages, memory.parts = found, None
+        return found
+
+    def _told_apart(self, plain: Averages, pair: tuple[float, ...], rule: LogitRule, pull: Array) -> KurtosisAverages:
+        """Along each axis E pull u* = a Var u* - b Cov and E pull v = a Cov - b Var v say a and b, the mean answers of the pull (P11.2)."""
+        (block,), along, (q, m, tau), (told,) = self.geometry.blocks, self._along(pair), pair, self.directions.told
+        axes = block.root / np.sqrt(self._spreads)
+        by_label, by_own = (np.sum((pull @ axes) * (side @ axes), axis=0) for side in (rule.label, rule.free))
+        area = along.label * along.own - along.shared**2
+        a = (along.own * by_label - along.shared * by_own) / area
+        b = (along.shared * by_label - along.label * by_own) / area
+        c, Q = self._spreads, self.others.label_power
+        rest = plain._replace(
+            along_label=float(c @ (Q * a - m * b)),
+            along_own=float(c @ (m * a - q * b)),
+        )
+        return KurtosisAverages(rest, self.excess * float(np.sum(told * a - tau * b)))
+
+    def switch_mass(self, *state: float, level: int) -> float:
+        """Share of samples with a lower minimum than the one near the label; the coarsest lattice will do."""
+        return 0.0 if self.convex_at(state[-1]) else self.averages(*state, level=0, search=True).switch_mass
+
+    def hats(self, *state: float, level: int, twin: bool = False, memory: ProxMemory | None = None) -> LeadingHats:  # type: ignore[override]
+        """Hats per unit of α, and the trace that the input channel sees (P11.2)."""
+        derivative = self.use_derivatives(*state[:-1])
+        averages = self.averages(*state, level=level, twin=twin, detail=int(derivative), memory=memory)
+        return self.hats_of(averages, *state, derivative=derivative)
+
+    def hats_of(self, averages: KurtosisAverages, *state: float, derivative: bool) -> LeadingHats:  # type: ignore[override]
+        """Those of the rest, and τ_eff = τ* + 2 E pull.(what own logits have beyond Gaussian ones)/(Sigma mhat) (P11.2)."""
+        q, m, _, sigma = state
+        rest: Hats = self.others.hats_of(averages.plain, q, m, sigma, derivative=derivative)
+        lift = self.geometry.unit * averages.beyond / (sigma * rest.m)
+        return LeadingHats(*rest, (self.directions.told[0] + lift,))
+
+    def _row(self, pair: tuple[float, ...], power: float | None) -> tuple[float, float, float]:
+        """q, m and Q of a head on Gaussian tokens whose rows have the same logits: a row of two tokens has one coordinate (P11.4)."""
+        (q, m, tau), (told,) = pair, self.directions.told
+        share = self.excess / ROW
+        Q = self.label_power if power is None else power
+        return q + (1.0 + share) * tau**2, m + (1.0 + share) * tau * told, Q + share * told**2
+
+    def fresh_loss(
+        self,
+        *pair: float,
+        coarse: bool = False,
+        twin: bool = False,
+        power: float | None = None,
+        loss: str | None = None,
+    ) -> float:
+        """E loss on fresh samples (P11.4)."""
+        q, m, Q = self._row(pair, power)
+        return super().fresh_loss(q, m, coarse=coarse, twin=twin, power=Q, loss=loss)
+
+    def fresh_loss_error(self, *pair: float, power: float | None = None, loss: str | None = None) -> float:
+        """Error of an average over fresh samples."""
+        q, m, Q = self._row(pair, power)
+        return super().fresh_loss_error(q, m, power=Q, loss=loss)
+
+    @lru_cache(maxsize=64)  # noqa: B019  (frozen and small: the same few channels are asked again and again)
+    def at_origin(self, level: int) -> LeadingHats:  # type: ignore[override]
+        """Hats per unit of α at S = 0; every row answers to its own label alone, so that the trace is seen kurtosis/3 times (P11.5)."""
+        q_hat, m_hat = super().at_origin(level)
+        return LeadingHats(q_hat, m_hat, m_hat, (self.directions.told[0] * (1.0 + self.excess / ROW),))
+
+    def _origin_sums(self, level: int, *, twin: bool = False) -> list[Array]:
+        """(qhat, mhat) in pieces, on nodes of these labels."""
+        (block,), rule = self.geometry.blocks, self._at((0.0, 0.0, 0.0), level, twin)
+        before: tuple[Any, ...] = (self.loss.compiled, self.loss.compiled_response, block.select, block.covariance)
+        return [self.geometry.unit * sliced(origin_sums, 2, block.slice, before, (rule.label, rule.weights), (1.0,))]

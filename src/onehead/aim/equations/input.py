@@ -446,10 +446,13 @@ class Linear(InputChannel):
             raise OutsideDomain(
                 "at its interpolation threshold direct training has an infinite test error; move alpha."
             )
-        q, m = share * (labels.power - share * Q0) / (1.0 - share), share * Q0
-        s = (q / share**2 - Q0) if share > 0.0 else INFINITE
-        tau = share * self._mean
-        return Interpolating(Overlaps(q, m, INFINITE, tau, 1.0, SpectralMap(s, 0.0, self.lowest, share)), 0.0)
+        tau = share * (1.0 + labels.shown) / (1.0 + share * labels.shown) * self._mean
+        lift = labels.shown * (self._mean - tau)  # of the target, where tokens show its trace differently (P11.6)
+        Q, seen = labels.power + lift * (self._mean - tau), lift * (2.0 * self._mean + lift)
+        m = share * (Q0 + lift * self._mean)
+        q = share * (Q - share * Q0 + share * (seen - 2.0 * lift * self._mean)) / (1.0 - share)
+        s = (q / share**2 - Q0 - seen) if share > 0.0 else INFINITE
+        return Interpolating(Overlaps(q, m, INFINITE, tau, 1.0, SpectralMap(s, 0.0 - lift, self.lowest, share)), 0.0)
 
     def interpolation(self, labels: Labels) -> tuple[float, Interpolating | None]:
         """As many combinations as entries of the map: α J = 1/2; with noise the map there is infinitely large."""

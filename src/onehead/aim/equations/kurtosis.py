@@ -9,7 +9,7 @@ still, with another variance along the even and the odd axis of C (2.5), c = 4 a
 The identity is a direction like the leading ones (P1), of strength τ; the unknowns are theirs.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -17,27 +17,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.equations.averages import Averages, ProxMemory, sliced
+from onehead.aim.equations.input import InputChannel
 from onehead.aim.equations.kernels import origin_sums
 from onehead.aim.equations.nodes import LogitRule, normal_rule
 from onehead.aim.equations.output import OutputChannel
 from onehead.aim.equations.unknowns import Directions, Hats, LeadingHats, LeadingOverlaps, Overlaps
 from onehead.aim.task import GAUSSIAN, Task
 from onehead.errors import InvalidArgument
+from onehead.numerics.line import root_between
+from onehead.spectra.law import ThresholdIntegrals, threshold_integrals
 
-__all__ = ["KurtosisAverages", "KurtosisOutput", "check_known", "trace_of", "traced"]
+__all__ = ["KurtosisAverages", "KurtosisOutput", "check_known", "held", "trace_of", "traced"]
 
 Array = NDArray[np.float64]
 
 ROW = 3.0  # variance of the logit difference of a row of two tokens, per unit of variance (1.4)
+NEXT_TO_NONE = 1e-9  # blur of the target, relative, that stands for none
 SPREAD = 1e-9  # of the eigenvalues of a target, relative, below which it is a multiple of the identity
 
 
-def check_known(task: Task, obstacle: str | None) -> None:
-    """Refuse what is not worked out for tokens of another kurtosis: a target that is the identity, or out of reach of the learner."""
-    if trace_of(task).rest <= SPREAD * task.beta0**2 * task.target.second_moment:
-        obstacle = "all eigenvalues of the target are equal"
-    if obstacle is not None:
-        raise InvalidArgument("kurtosis", task.kurtosis, f"3 where {obstacle}")
+def check_known(task: Task) -> None:
+    """Refuse labels that show nothing but the trace of the target."""
+    if task.noise == 0.0 and trace_of(task).rest <= SPREAD * task.beta0**2 * task.target.second_moment:
+        raise InvalidArgument(
+            "kurtosis", task.kurtosis, "3 for a target whose eigenvalues are all equal, with labels without noise"
+        )
 
 
 def trace_of(task: Task) -> Directions:
@@ -60,6 +64,23 @@ def traced(whole: Overlaps, effective: tuple[float, ...], known: Directions) -> 
         effective,
         known,
     )
+
+
+def held(channel: InputChannel, output: "KurtosisOutput") -> tuple[float, ...]:
+    """The overlaps of P, the best that a map can hold of the target: (S* + lift)_+, lift = (kurtosis - 3)/3 (τ* - Tr P/d) (P11.4)."""
+    known, share = output.directions, output.excess / ROW
+    if channel.obstacle is None:
+        return known.rest, known.rest, *known.told
+    (told,), law = known.told, channel.law(NEXT_TO_NONE * channel.target_power)
+
+    def at(lift: float) -> ThresholdIntegrals:
+        return threshold_integrals(law, -lift, channel.width)
+
+    (low, *_), (*_, high) = law.edges[0], law.edges[-1]
+    most = 2.0 * (abs(low) + abs(high)) * (1.0 + abs(share))
+    lift = root_between(lambda x: x - share * (told - at(x).B), -most, most, xtol=1e-13 * most)
+    q, tau = at(lift).J, at(lift).B
+    return q - tau**2, q - tau * (told + lift), tau
 
 
 class KurtosisAverages(NamedTuple):
@@ -115,6 +136,11 @@ class KurtosisOutput(OutputChannel):
         """By how much the variance of a token's squared length over d exceeds that of a Gaussian one."""
         return self.kurtosis - GAUSSIAN
 
+    @property
+    def shown(self) -> float:
+        """How much more of the trace labels show than of other directions: (kurtosis - 3) times the mean of 1/c over the axes (P11.6)."""
+        return self.excess * float(np.mean(1.0 / self._spreads))
+
     @cached_property
     def others(self) -> OutputChannel:
         """The channel of all that is not the trace."""
@@ -135,9 +161,9 @@ class KurtosisOutput(OutputChannel):
         return self.others.label_power, self.others.label_power, *self.directions.told
 
     def shrunk(self, c: float, reach: tuple[float, ...]) -> tuple[float, ...]:
-        """c S*, given by the power of the rest of it and its trace."""
-        power, told = reach
-        return c * c * power, c * power, c * told
+        """c P, given by the overlaps of P (P11.4)."""
+        q, m, tau = reach
+        return c * c * q, c * m, c * tau
 
     def narrow_angle(self, *pair: float) -> bool:
         """Whether the rest of learner and label are too close for the Stein forms."""
@@ -243,6 +269,12 @@ class KurtosisOutput(OutputChannel):
         """Error of an average over fresh samples."""
         q, m, Q = self._row(pair, power)
         return super().fresh_loss_error(q, m, power=Q, loss=loss)
+
+    @property
+    def noise_error(self) -> float:
+        """Test error of an infinitely large map of pure noise, which no kurtosis makes larger."""
+        *_, Q = self._row((0.0, 0.0, 0.0), None)
+        return replace(self.others, label_power=Q).noise_error
 
     @lru_cache(maxsize=64)  # noqa: B019  (frozen and small: the same few channels are asked again and again)
     def at_origin(self, level: int) -> LeadingHats:  # type: ignore[override]

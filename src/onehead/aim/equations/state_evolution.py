@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from onehead.aim.equations.averages import ProxMemory
 from onehead.aim.equations.geometry import geometry_of, tied_samples
 from onehead.aim.equations.input import InputChannel
-from onehead.aim.equations.kurtosis import KurtosisOutput, check_known, trace_of, traced
+from onehead.aim.equations.kurtosis import KurtosisOutput, check_known, held, trace_of, traced
 from onehead.aim.equations.leading import directions_of, leading_count, led, seen_by
 from onehead.aim.equations.leading_output import LeadingOutput
 from onehead.aim.equations.output import OutputChannel
@@ -107,8 +107,9 @@ class StateEvolution:
             unit=geometry.unit,
         )
         power = task.beta0**2 * task.target.second_moment + 0.5 * noise
+        count = leading_count(task, learner)
         if task.sees_kurtosis:
-            check_known(task, channel.obstacle)
+            check_known(task)
             told_apart = KurtosisOutput(
                 loss=loss,
                 geometry=geometry,
@@ -118,7 +119,7 @@ class StateEvolution:
                 directions=trace_of(task),
             )
             return KurtosisEvolution(channel, told_apart, noise, units)
-        if count := leading_count(task, learner):
+        if count:
             known = directions_of(task, count)
             exact = LeadingOutput(
                 loss=loss,
@@ -506,16 +507,16 @@ class KurtosisEvolution(LeadingEvolution):
 
     @property
     def reach(self) -> tuple[float, ...]:
-        """The target itself, told apart."""
-        known = self.output.directions
-        return known.rest, *known.told
+        """The best that a map can hold of the target, as rows see it, told apart (P11.4)."""
+        return held(self.input, self.output)
 
     @property
-    def ridgeless(self) -> bool:
-        """Not worked out."""
-        return False
+    def labels(self) -> Labels:
+        """What the input channel must know of the labels, and how much of the trace they show."""
+        return Labels(self.label_power, self.noise, self.informative, self.output.shown)
 
-    @property
-    def interpolation(self) -> float:
-        """That of Gaussian tokens, as a guess."""
-        return self.input.interpolation(self.labels)[0]
+    def limit(self, overlaps: Overlaps) -> LeadingOverlaps:
+        """The trace that is seen where labels are fitted exactly (P11.6)."""
+        (told,) = self.output.directions.told
+        effective = told + self.output.shown * (told - overlaps.tau)
+        return traced(overlaps, (effective,), self.output.directions)

@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 
 from onehead.aim.equations.averages import Averages, ProxMemory, sliced
 from onehead.aim.equations.input import InputChannel
-from onehead.aim.equations.kernels import origin_sums
+from onehead.aim.equations.kernels import STEP_LABEL, answer_of, origin_sums, sigmoid
 from onehead.aim.equations.nodes import LogitRule, normal_rule
 from onehead.aim.equations.output import OutputChannel
-from onehead.aim.equations.unknowns import Directions, Hats, LeadingHats, LeadingOverlaps, Overlaps
+from onehead.aim.equations.unknowns import CLOSEST, Directions, Hats, LeadingHats, LeadingOverlaps, Overlaps
 from onehead.aim.task import GAUSSIAN, Task
 from onehead.errors import InvalidArgument
+from onehead.numerics.compiled import njit
 from onehead.numerics.line import root_between
 from onehead.spectra.law import ThresholdIntegrals, threshold_integrals
 
@@ -44,10 +45,24 @@ def check_known(task: Task) -> None:
         )
 
 
-def trace_of(task: Task) -> Directions:
-    """The identity as a direction of the target: τ*, and what is left of Q0, in reduced units."""
+class Trace(Directions):
+    """The identity as a direction of a target, whose rest is solved for by the cosine itself: a lattice sees it to all digits."""
+
+    def state_of(self, y: NDArray[np.float64]) -> tuple[float, ...]:
+        """(q_b, m_b, τ, Sigma) from log q_b, the cosine, τ and log Sigma."""
+        q, sigma = float(np.exp(y[0])), float(np.exp(y[-1]))
+        return q, float(np.clip(y[1], -CLOSEST, CLOSEST) * np.sqrt(q * self.rest)), float(y[2]), sigma
+
+    def angle(self, q: float, m: float) -> float:
+        """The cosine."""
+        size = float(np.sqrt(max(q, 0.0) * self.rest))
+        return m / size if size > 0.0 else 0.0
+
+
+def trace_of(task: Task) -> Trace:
+    """τ* of a task, and what it leaves of Q0, in reduced units."""
     told = task.beta0 * task.target.mean
-    return Directions((told,), task.beta0**2 * task.target.second_moment - told**2)
+    return Trace((told,), task.beta0**2 * task.target.second_moment - told**2)
 
 
 def traced(whole: Overlaps, effective: tuple[float, ...], known: Directions) -> LeadingOverlaps:
@@ -84,10 +99,14 @@ def held(channel: InputChannel, output: "KurtosisOutput") -> tuple[float, ...]:
 
 
 class KurtosisAverages(NamedTuple):
-    """`Averages` whose label and own parts are those of the rest, and what the pull has along the trace beyond Gaussian tokens (P11.2)."""
+    """`Averages` whose label and own parts are those of the rest, and what the pull has along the trace beyond Gaussian tokens (P11.2).
+
+    That in the Stein form, and in the derivative form where it was asked for.
+    """
 
     plain: Averages
     beyond: float
+    answered: float
 
     @property
     def loss(self) -> float:
@@ -210,7 +229,9 @@ class KurtosisOutput(OutputChannel):
         sums = self._kernel_sums(block, rule, points, (1.0, 0.0, 1.0, sigma), (mode, detail, recall))
         self._check_gradient(float(sums[:, 8].max()), pair[0], pair[1], sigma)
         pull = rule.weights[:, None] * ((points - rule.free) @ block.metric)
+        answered = self._answered(rule, points, tuple(pair), sigma) if detail else np.nan
         found = self._told_apart(Averages(*sums[:, :8].sum(axis=0).tolist()), tuple(pair), rule, pull)
+        found = found._replace(answered=answered)
         memory.averages, memory.parts = found, None
         return found
 
@@ -227,7 +248,14 @@ class KurtosisOutput(OutputChannel):
             along_label=float(c @ (Q * a - m * b)),
             along_own=float(c @ (m * a - q * b)),
         )
-        return KurtosisAverages(rest, self.excess * float(np.sum(told * a - tau * b)))
+        return KurtosisAverages(rest, self.excess * float(np.sum(told * a - tau * b)), np.nan)
+
+    def _answered(self, rule: LogitRule, points: Array, pair: tuple[float, ...], sigma: float) -> float:
+        """The same by derivatives, which keep their digits where learner and label hardly differ (P11.2)."""
+        (block,), (*_, tau), (told,) = self.geometry.blocks, pair, self.directions.told
+        before, nodes = (self.loss.compiled_pair, block.metric), (rule.label, points, rule.weights)
+        a, b = sliced(answer_sums, 2, block.slice, before, nodes, (sigma,)).sum(axis=0).tolist()
+        return float(self.excess * (told * a - tau * b))
 
     def switch_mass(self, *state: float, level: int) -> float:
         """Share of samples with a lower minimum than the one near the label; the coarsest lattice will do."""
@@ -242,8 +270,9 @@ class KurtosisOutput(OutputChannel):
     def hats_of(self, averages: KurtosisAverages, *state: float, derivative: bool) -> LeadingHats:  # type: ignore[override]
         """Those of the rest, and τ_eff = τ* + 2 E pull.(what own logits have beyond Gaussian ones)/(Sigma mhat) (P11.2)."""
         q, m, _, sigma = state
+        beyond = averages.answered if derivative else averages.beyond
         rest: Hats = self.others.hats_of(averages.plain, q, m, sigma, derivative=derivative)
-        lift = self.geometry.unit * averages.beyond / (sigma * rest.m)
+        lift = self.geometry.unit * beyond / (sigma * rest.m)
         return LeadingHats(*rest, (self.directions.told[0] + lift,))
 
     def _row(self, pair: tuple[float, ...], power: float | None) -> tuple[float, float, float]:
@@ -287,3 +316,23 @@ class KurtosisOutput(OutputChannel):
         (block,), rule = self.geometry.blocks, self._at((0.0, 0.0, 0.0), level, twin)
         before: tuple[Any, ...] = (self.loss.compiled, self.loss.compiled_response, block.select, block.covariance)
         return [self.geometry.unit * sliced(origin_sums, 2, block.slice, before, (rule.label, rule.weights), (1.0,))]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def answer_sums(pair, metric, label, points, weights, step, length, first, last, out):  # type: ignore[no-untyped-def]
+    """E tr of how the pull answers to the label, C^-1 dprox/du*, and to the learner, C^-1 (1 - dprox/dv), over slices of nodes."""
+    p00, p01, p11 = metric[0, 0] / step, metric[0, 1] / step, metric[1, 1] / step
+    for part in range(first, last):
+        sums = out[part]
+        sums[:] = 0.0
+        for node in range(part * length, min((part + 1) * length, weights.shape[0])):
+            t0, t1, u0, u1 = label[node, 0], label[node, 1], points[node, 0], points[node, 1]
+            y0, c0 = sigmoid(t0)
+            y1, c1 = sigmoid(t1)
+            l0, l1 = pair(u0, y0, c0)[2], pair(u1, y1, c1)[2]
+            h0, h1 = p00 + l0, p11 + l1
+            # the floor lifts a minimum on the verge of losing itself
+            scale = weights[node] * step / max(h0 * h1 - p01 * p01, 1e-9 * p00 * p11)
+            g0, g1 = scale * (p00 * h1 - p01 * p01), scale * (p11 * h0 - p01 * p01)
+            sums[0] -= (g0 * answer_of(pair, u0, t0) + g1 * answer_of(pair, u1, t1)) / (2.0 * STEP_LABEL)
+            sums[1] += g0 * l0 + g1 * l1

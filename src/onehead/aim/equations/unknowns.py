@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "CLOSEST",
     "INFINITE",
     "AnyHats",
     "AnyOverlaps",

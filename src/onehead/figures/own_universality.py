@@ -25,7 +25,7 @@ def draw(lab: Lab) -> Drawing:
 
     picture, (left, right) = panels(1, 2, width=4.6)
     right.axhline(1.0, color=THEORY, lw=1.8, label="theory of this kurtosis")
-    drawn: set[float] = set()
+    drawn: set[float | None] = set()
     for k, (law, kurtosis) in enumerate(LAWS.items()):
         rows, shift = where(Table(trained, lambda _: {}), token_law=law), 0.035 * (k - 2)
         ratio = [
@@ -45,7 +45,15 @@ def draw(lab: Lab) -> Drawing:
         marks(left, rows, "alpha", "test_error", f"{law} tokens", k, shift=shift)
         marks(right, ratio, "alpha", "test_error", None, k, shift=shift)
     finish(left, ALPHA, "test error", "κ₀ = 0.5, Δ = 0.5, λ = 0.01", log="x", ylim=(0.0, None))
-    finish(right, ALPHA, "over theory of this kurtosis", f"d = {size['dim']}", log="x", legend="upper left")
+    finish(
+        right,
+        ALPHA,
+        "over theory of this kurtosis",
+        f"d = {size['dim']}",
+        log="x",
+        legend="upper left",
+        ylim=(0.85, 1.8),
+    )
     caption = f"""Heads trained on tokens with Gaussian entries, random signs, points on a sphere, nine zeros in ten and heavy tails
         (Student, 5 degrees of freedom), over the theory of tokens of their kurtosis (markers are moved apart to be seen). A logit of a
         token with itself has variance 2 Tr S²/d + (kurtosis - 3)(Tr S/d)², so that laws with another kurtosis see the trace of the map

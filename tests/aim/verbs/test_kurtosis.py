@@ -113,7 +113,8 @@ def test_thresholds():
 
 
 @pytest.mark.parametrize(
-    "head", [{"attention": "cross"}, {"attention": "self", "mask": "strict", "tokens": 3}, {"mask": "strict", "tokens": 3}]
+    "head",
+    [{"attention": "cross"}, {"attention": "self", "mask": "strict", "tokens": 3}, {"mask": "strict", "tokens": 3}],
 )
 def test_heads_without_their_own_logit_do_not_see_it(head):
     """The same bits for any kurtosis."""

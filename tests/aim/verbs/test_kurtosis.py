@@ -19,6 +19,7 @@ from onehead.aim import (
     train,
     tune,
 )
+from onehead.aim.sketch.curves import sketch_ratios, sketch_top
 from onehead.errors import InvalidArgument
 
 SIGNS = Task(kurtosis=1.0)
@@ -110,6 +111,20 @@ def test_thresholds():
     assert signs.direct == gaussian.direct
     at = predict(SIGNS, Learner(weight_decay="0+"), signs.interpolation)
     assert at.test_error == pytest.approx(signs.peak_test_error, rel=1e-6)
+
+
+@pytest.mark.parametrize("weight_decay", [0.01, "0+"])
+def test_sketches_are_close(weight_decay):
+    """What the explorer draws while a knob moves lies within two per cent of the answer, below interpolation and above."""
+    head = Learner(weight_decay=weight_decay)
+    drawn = sketch_ratios(SIGNS, head, [0.1, 0.5, 1.0], patience=60.0)
+    assert drawn.x == [0.1, 0.5, 1.0]
+    for found in drawn.dots:
+        assert found.test_error == pytest.approx(predict(SIGNS, head, found.x).test_error, rel=0.02)
+    if weight_decay == 0.01:
+        best = sketch_top(SIGNS, head, 0.5)
+        assert predict(SIGNS, Learner(weight_decay=1.02 * best), 0.5).rank == 0.0
+        assert predict(SIGNS, Learner(weight_decay=0.98 * best), 0.5).rank > 0.0
 
 
 @pytest.mark.parametrize(

@@ -295,7 +295,7 @@ def _zero(problem: StateEvolution, alpha: float, x: float) -> Dot:
 
 def _limit(problem: StateEvolution, alpha: float, x: float, near: Overlaps) -> Dot:
     """The limit λ → 0⁺ below interpolation (4.1), or beyond recovery (4.4)."""
-    test, clean = _errors(problem, near.pair)
+    test, clean = _errors(problem, problem.limit(near).pair)
     floor = alpha * problem.output.fresh_loss(*problem.output.label, coarse=True)
     return Dot(x=x, test_error=test, test_error_clean=clean, train_loss=floor, rank=near.rank, map=near.map)
 

@@ -63,7 +63,7 @@ def words(**given):
         (partial(aim.train, Task(labels="hard"), Learner(), dim=20, alpha=1.0), "loss must be cross-entropy with hard labels"),
         *((partial(verb, Task(labels="hard", tokens=4, attention=head), DRAWN, *more), COUPLED)
           for head in ("tied", "self") for verb, *more in ((aim.predict, 1.0), (aim.thresholds,), (aim.tune, 1.0))),
-        (partial(Task.read, {"nois": 1}), "argument of Task must be one of target, noise, tokens, attention, mask, labels, beta0; got 'nois' (did you mean noise?)."),
+        (partial(Task.read, {"nois": 1}), "argument of Task must be one of target, noise, tokens, attention, mask, labels, beta0, kurtosis; got 'nois' (did you mean noise?)."),
         (partial(Learner, weight_decay=-0.1), "weight_decay must"),
         (partial(Learner, weight_decay="small"), "weight_decay must"),
         (partial(Learner, width=0.0), "width must"),

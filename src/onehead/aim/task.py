@@ -17,6 +17,7 @@ BY_DIMENSION = r"^(1/d|sqrt\(d\)|d|d\^.+)$"  # weight decays that need a dimensi
 MOST_TOKENS = 100_000
 MOST_SHARED = 64  # without a mask, where rows share logits, or know of each other's: a proximal step costs T³ (L7)
 MOST_SECTORS = 2048  # of self-attention with a causal mask, which sees its own logit: rows of two sectors (U5, L6)
+GAUSSIAN = 3.0  # kurtosis of Gaussian entries
 MOST_DRAWN = 16  # of the same with hard labels, each of which has a prox of its own
 
 
@@ -73,6 +74,15 @@ class Task(Problem):
         le=100.0,
         slider=Slider(0.1, 10.0, log=True),
     )
+    kurtosis: float = word(
+        GAUSSIAN,
+        "κ₄",
+        "Kurtosis of the entries of a token; 3 is that of Gaussian ones, 1 that of signs and of tokens on a sphere.",
+        since="2.0",
+        ge=1.0,
+        le=1e3,
+        slider=Slider(1.0, 9.0, 0.1),
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -97,6 +107,12 @@ class Task(Problem):
         if self.mask == "strict" and self.tokens < 3:
             raise InvalidArgument(
                 "tokens", self.tokens, "an integer >= 3 with a strict mask: a choice needs two columns"
+            )
+        if self.sees_kurtosis and not self.knows_kurtosis:
+            raise InvalidArgument(
+                "kurtosis",
+                self.kurtosis,
+                "3 for a head that sees its own logit, unless it is tied, with two tokens, soft labels and no mask",
             )
         return self
 
@@ -125,9 +141,25 @@ class Task(Problem):
         return self.attention != "self" or self.mask == "strict"
 
     @property
+    def own_logit(self) -> bool:
+        """Whether a token sees its logit with itself, which knows the kurtosis of its entries (P11)."""
+        return self.attention != "cross" and self.mask != "strict"
+
+    @property
+    def sees_kurtosis(self) -> bool:
+        """Whether tokens have another kurtosis than Gaussian ones, and the head sees it."""
+        return self.own_logit and self.kurtosis != GAUSSIAN
+
+    @property
+    def knows_kurtosis(self) -> bool:
+        """Whether the theory of another kurtosis covers the head (P11)."""
+        two = self.tied and self.tokens == 2 and self.mask == "none"
+        return not self.own_logit or (two and self.labels == "soft")
+
+    @property
     def best_known(self) -> bool:
         """Whether the best possible learner is known: with soft labels, where all logits see the map alike (A.1, A.10)."""
-        return self.labels == "soft" and self.alike
+        return self.labels == "soft" and self.alike and not self.sees_kurtosis
 
     @property
     def value(self) -> str:

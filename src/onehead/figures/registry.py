@@ -141,7 +141,7 @@ OUTLIERS = {
     "sparse-bias-rate": QUERY,
     "own-best-decay": FEW_EIGENVALUES,
     "own-bayes-amp": "finite size, about 4.5/d: the gap was 7 % at d = 60, 4 % at 120 and 2 % at 240",
-    "own-universality": "a real effect, no error: tokens of another kurtosis see the trace of S differently at any d",
+    "own-universality": "the squared length of tokens with heavy tails or many zeros is far from Gaussian at this d",
     "own-length": QUERY,
 }
 

@@ -31,7 +31,8 @@ class InputChannel(ABC):
     """Base of the parametrisations of a map.
 
     ``scale`` is β₀, which multiplies the target's eigenvalues; ``unit`` that of the geometry of logits. The penalty is homogeneous
-    of ``degree`` in S, which also says how λ scales with β (1.5).
+    of ``degree`` in S, which also says how λ scales with β (1.5). ``lift`` is what the data seem to add to all eigenvalues of the target
+    where tokens have another kurtosis (P11.3).
     """
 
     degree: ClassVar[int]
@@ -46,6 +47,7 @@ class InputChannel(ABC):
     decay: float
     width: float
     unit: float
+    lift: float = 0.0
 
     @cached_property
     def target_power(self) -> float:
@@ -215,8 +217,8 @@ class Thresholded(InputChannel):
         return replace(self, width=max(self.width, 1.0))
 
     def threshold(self, m_hat: float) -> float:
-        """eps = 2λ/mhat."""
-        return self.unit * self.decay / m_hat
+        """eps = 2λ/mhat, less what eigenvalues are lifted by."""
+        return self.unit * self.decay / m_hat - self.lift
 
     def integrals(self, s: float, eps: float) -> ThresholdIntegrals:
         """J, B, A and the rank at noise variance s and threshold eps, under the width of the learner."""
@@ -285,11 +287,12 @@ class Thresholded(InputChannel):
 
     def vanishes(self, s: float, m_hat: float) -> bool:
         """The upper edge of rho_s does not reach the threshold."""
-        return self.emerges and self.law(s).edges[-1][1] <= (1.0 + EMERGED) * self.threshold(m_hat)
+        top = self.law(s).edges[-1][1] + self.lift
+        return self.emerges and top <= (1.0 + EMERGED) * self.unit * self.decay / m_hat
 
     def largest_decay(self, s: float, m_hat: float) -> float:
-        """mhat edge/2."""
-        return float(m_hat * self.law(s).edges[-1][1] / self.unit)
+        """mhat edge/2, of eigenvalues as they are lifted."""
+        return float(m_hat * (self.law(s).edges[-1][1] + self.lift) / self.unit)
 
     @property
     def largest_sigma(self) -> float:
@@ -351,7 +354,7 @@ class Thresholded(InputChannel):
 class Linear(InputChannel):
     """S itself is trained, with weight decay λ d |S|²: every eigenvalue is shrunk alike, none is cut (6).
 
-    With D = Sigmahat + 4λ: q = (mhat² Q0 + qhat)/D², m = mhat Q0/D, Sigma = 1/D.
+    With D = Sigmahat + 4λ: q = (mhat² Q0 + qhat)/D², m = mhat Q0/D, Sigma = 1/D; Q0 being that of S* + lift, and Tr S*(S* + lift)/d.
     """
 
     degree = 2
@@ -373,11 +376,10 @@ class Linear(InputChannel):
 
     def _overlaps(self, hats: Hats, s: float) -> Overlaps:
         D = self._denominator(hats.sigma)
-        slope = hats.m / D
-        q = (hats.m**2 * self.target_power + hats.q) / D**2
-        return Overlaps(
-            q, slope * self.target_power, 1.0 / D, slope * self._mean, 1.0, SpectralMap(s, 0.0, self.lowest, slope)
-        )
+        slope, lift = hats.m / D, self.lift
+        q = (hats.m**2 * (self.target_power + lift * (2.0 * self._mean + lift)) + hats.q) / D**2
+        m, tau = slope * (self.target_power + lift * self._mean), slope * (self._mean + lift)
+        return Overlaps(q, m, 1.0 / D, tau, 1.0, SpectralMap(s, 0.0 - lift, self.lowest, slope))
 
     @cached_property
     def _mean(self) -> float:
@@ -385,7 +387,7 @@ class Linear(InputChannel):
 
     def map_at(self, hats: Hats) -> SpectralMap:
         """c = mhat/D, no threshold."""
-        return SpectralMap(hats.q / hats.m**2, 0.0, self.lowest, hats.m / self._denominator(hats.sigma))
+        return SpectralMap(hats.q / hats.m**2, 0.0 - self.lift, self.lowest, hats.m / self._denominator(hats.sigma))
 
     def rank_slopes(self, where: SpectralMap, rank: float, places: Array) -> Array:
         """None: the rank is full."""
@@ -444,10 +446,13 @@ class Linear(InputChannel):
             raise OutsideDomain(
                 "at its interpolation threshold direct training has an infinite test error; move alpha."
             )
-        q, m = share * (labels.power - share * Q0) / (1.0 - share), share * Q0
-        s = (q / share**2 - Q0) if share > 0.0 else INFINITE
-        tau = share * self._mean
-        return Interpolating(Overlaps(q, m, INFINITE, tau, 1.0, SpectralMap(s, 0.0, self.lowest, share)), 0.0)
+        tau = share * (1.0 + labels.shown) / (1.0 + share * labels.shown) * self._mean
+        lift = labels.shown * (self._mean - tau)  # of the target, where tokens show its trace differently (P11.6)
+        Q, seen = labels.power + lift * (self._mean - tau), lift * (2.0 * self._mean + lift)
+        m = share * (Q0 + lift * self._mean)
+        q = share * (Q - share * Q0 + share * (seen - 2.0 * lift * self._mean)) / (1.0 - share)
+        s = (q / share**2 - Q0 - seen) if share > 0.0 else INFINITE
+        return Interpolating(Overlaps(q, m, INFINITE, tau, 1.0, SpectralMap(s, 0.0 - lift, self.lowest, share)), 0.0)
 
     def interpolation(self, labels: Labels) -> tuple[float, Interpolating | None]:
         """As many combinations as entries of the map: α J = 1/2; with noise the map there is infinitely large."""

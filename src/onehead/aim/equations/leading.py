@@ -42,7 +42,8 @@ def leading_count(task: Task, learner: Learner) -> int:
         raise InvalidArgument(
             "leading",
             count,
-            f"auto or 0 for a head that is untied or masked, has hard labels or more than {MOST_TOKENS} tokens: it is not worked out there",
+            f"auto or 0 for a head that is untied or masked, has hard labels, more than {MOST_TOKENS} tokens or tokens of another kurtosis: it "
+            "is not worked out there",
         )
     known = _nonzero(task)
     if count > known:
@@ -61,7 +62,8 @@ def leading_count(task: Task, learner: Learner) -> int:
 
 def _derived(task: Task) -> bool:
     """Whether the theory of leading directions covers a head (P8)."""
-    return task.tied and task.mask == "none" and task.labels == "soft" and task.tokens <= MOST_TOKENS
+    plain = task.tied and task.mask == "none" and task.labels == "soft" and not task.sees_kurtosis
+    return plain and task.tokens <= MOST_TOKENS
 
 
 def _nonzero(task: Task) -> int:

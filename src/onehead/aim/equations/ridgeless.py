@@ -13,7 +13,7 @@ import numpy as np
 from onehead.aim.equations.unknowns import INFINITE, Interpolating, Labels, Overlaps, SpectralMap
 from onehead.errors import OutsideDomain
 from onehead.numerics.line import root_between
-from onehead.spectra.law import ThresholdIntegrals, threshold_integrals
+from onehead.spectra.law import Law, ThresholdIntegrals, threshold_integrals
 
 if TYPE_CHECKING:
     from onehead.aim.equations.input import Thresholded
@@ -33,6 +33,7 @@ def _state(s: float, eps: float, part: ThresholdIntegrals, residual: float) -> I
 def interpolating(channel: "Thresholded", labels: Labels, alpha: float, accuracy: float) -> Interpolating:
     """Solve A(s, eps) = 2 abar and J + 2 eps B = Q + 2 abar s with abar = α J_T (4.1); abar for 2 abar if untied (U4).
 
+    Where tokens show the trace differently, Q is larger by their share of (τ* - B)², and eps is at least what lifts it (P11.6).
     Of several roots it is that with the largest s: beyond it the excess stays positive, and s = 0 is none. ``accuracy`` is that of log s and of eps; a rough one serves to start the equations of λ > 0.
     """
     twice = channel.unit * alpha * labels.informative
@@ -45,12 +46,13 @@ def interpolating(channel: "Thresholded", labels: Labels, alpha: float, accuracy
         def A(eps: float) -> float:
             return threshold_integrals(law, eps, channel.width).A - twice
 
-        eps = root_between(A, 0.0, top, xtol=0.1 * accuracy * (1.0 + top)) if A(0.0) > 0.0 else 0.0
+        least = _least(channel, labels, law)
+        eps = root_between(A, least, top, xtol=0.1 * accuracy * (1.0 + top)) if A(least) > 0.0 else least
         return eps, threshold_integrals(law, eps, channel.width)
 
     def excess(log_s: float) -> float:
         eps, part = at(log_s)
-        return part.J + 2.0 * eps * part.B - labels.power - part.A * float(np.exp(log_s))
+        return part.J + 2.0 * eps * part.B - _power(channel, labels, part) - part.A * float(np.exp(log_s))
 
     low = high = np.log(channel.target_power)
     while excess(low) > 0.0:
@@ -61,14 +63,15 @@ def interpolating(channel: "Thresholded", labels: Labels, alpha: float, accuracy
         high += 2.0
     root = root_between(excess, low, high, xtol=accuracy)
     s, (eps, part) = float(np.exp(root)), at(root)
-    wrong = max(abs(part.A / twice - 1.0), abs((part.J + 2.0 * eps * part.B) / (labels.power + twice * s) - 1.0))
+    power = _power(channel, labels, part)
+    wrong = max(abs(part.A / twice - 1.0), abs((part.J + 2.0 * eps * part.B) / (power + twice * s) - 1.0))
     return _state(s, eps, part, wrong)
 
 
 def interpolation(channel: "Thresholded", labels: Labels) -> tuple[float, Interpolating | None]:
     """Sample ratio up to which the labels are fitted exactly as λ → 0⁺, and the state there (4.2).
 
-    eps = 0 fixes s by J(s, 0) - s A(s, 0) = Q; then α = A(s, 0) / (2 J_T). Without noise s → 0 and the state is the target,
+    eps = 0, or the least there is (P11.6), fixes s by J + 2 eps B - s A = Q; then α = A(s, eps) / (2 J_T). Without noise s → 0 and the state is the target,
     if a map can hold it; else what it cannot hold acts like noise, and s is positive.
     A target whose eigenvalues have no positive mean is never met by one without negative eigenvalues: s is infinite.
     """
@@ -79,14 +82,18 @@ def interpolation(channel: "Thresholded", labels: Labels) -> tuple[float, Interp
 def _interpolation(channel: "Thresholded", labels: Labels) -> tuple[float, Interpolating | None]:
     twice = channel.unit * labels.informative
 
+    def at(s: float) -> tuple[float, ThresholdIntegrals]:
+        eps = _least(channel, labels, channel.law(s))
+        return eps, channel.integrals(s, eps)
+
     def excess(log_s: float) -> float:
         s = float(np.exp(log_s))
-        part = channel.integrals(s, 0.0)
-        return part.J - s * part.A - labels.power
+        eps, part = at(s)
+        return part.J + 2.0 * eps * part.B - s * part.A - _power(channel, labels, part)
 
     if labels.power - channel.reachable_power < 5.0 * TINY * channel.target_power:  # all is met at s = 0
         s = TINY * channel.target_power  # A approaches its limit like sqrt(s): one step of extrapolation removes that
-        A = 2.0 * channel.integrals(0.25 * s, 0.0).A - channel.integrals(s, 0.0).A
+        A = 2.0 * at(0.25 * s)[1].A - at(s)[1].A
         return A / twice, Interpolating(channel.recovered, 0.0)
     low = high = float(np.log(labels.power))  # laws with little blur are the expensive ones: come from above
     while excess(low) > 0.0:
@@ -94,11 +101,34 @@ def _interpolation(channel: "Thresholded", labels: Labels) -> tuple[float, Inter
     while excess(high) < 0.0:
         low, high = high, high + 4.0
         if high > np.log(HUGE * channel.target_power):
-            return channel.integrals(HUGE * channel.target_power, 0.0).A / twice, None
+            return at(HUGE * channel.target_power)[1].A / twice, None
     s = float(np.exp(root_between(excess, low, high, xtol=1e-14)))
-    part = channel.integrals(s, 0.0)
-    wrong = abs((part.J - s * part.A) / labels.power - 1.0)
-    return part.A / twice, _state(s, 0.0, part, wrong)
+    eps, part = at(s)
+    wrong = abs((part.J + 2.0 * eps * part.B - s * part.A) / _power(channel, labels, part) - 1.0)
+    return part.A / twice, _state(s, eps, part, wrong)
+
+
+def _power(channel: "Thresholded", labels: Labels, part: ThresholdIntegrals) -> float:
+    """Q, and what labels show of the trace that is not learned (P11.6)."""
+    return labels.power + labels.shown * (channel.scale * channel.target.mean - part.B) ** 2
+
+
+def _least(channel: "Thresholded", labels: Labels, law: Law) -> float:
+    """The threshold of no weight decay: eps = - shown (τ* - B), which has one root because the share shown is above -1 (P11.6)."""
+    if labels.shown == 0.0:
+        return 0.0
+    told, reach = channel.scale * channel.target.mean, law.edges[-1][1] - law.edges[0][0] + abs(law.edges[0][0])
+
+    def gap(eps: float) -> float:
+        return eps + labels.shown * (told - threshold_integrals(law, eps, channel.width).B)
+
+    low = -reach
+    while gap(low) > 0.0:
+        low *= 2.0
+    high = reach
+    while gap(high) < 0.0:
+        high *= 2.0
+    return root_between(gap, low, high, xtol=1e-14 * reach)
 
 
 def recovery(channel: "Thresholded", labels: Labels) -> float:

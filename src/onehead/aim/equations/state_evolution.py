@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from onehead.aim.equations.averages import ProxMemory
 from onehead.aim.equations.geometry import geometry_of, tied_samples
 from onehead.aim.equations.input import InputChannel
+from onehead.aim.equations.kurtosis import KurtosisOutput, check_known, held, trace_of, traced
 from onehead.aim.equations.leading import directions_of, leading_count, led, seen_by
 from onehead.aim.equations.leading_output import LeadingOutput
 from onehead.aim.equations.output import OutputChannel
@@ -39,7 +40,7 @@ from onehead.aim.targets import Discrete
 from onehead.aim.task import Learner, Task
 from onehead.errors import InvalidArgument
 
-__all__ = ["LeadingEvolution", "SectorEvolution", "StateEvolution", "Units"]
+__all__ = ["KurtosisEvolution", "LeadingEvolution", "SectorEvolution", "StateEvolution", "Units"]
 
 MOST_COUPLED = (
     3  # rows that share logits and have hard labels: every combination of labels is summed over, T^T of them (U7)
@@ -106,7 +107,19 @@ class StateEvolution:
             unit=geometry.unit,
         )
         power = task.beta0**2 * task.target.second_moment + 0.5 * noise
-        if count := leading_count(task, learner):
+        count = leading_count(task, learner)
+        if task.sees_kurtosis:
+            check_known(task)
+            told_apart = KurtosisOutput(
+                loss=loss,
+                geometry=geometry,
+                label_power=power,
+                branch=learner.branch,
+                kurtosis=task.kurtosis,
+                directions=trace_of(task),
+            )
+            return KurtosisEvolution(channel, told_apart, noise, units)
+        if count:
             known = directions_of(task, count)
             exact = LeadingOutput(
                 loss=loss,
@@ -204,6 +217,11 @@ class StateEvolution:
     @property
     def leading(self) -> int:
         """Leading directions that are averaged exactly (P8)."""
+        return 0
+
+    @property
+    def told(self) -> int:
+        """Directions of the map that are told apart from the rest."""
         return 0
 
     @property
@@ -343,6 +361,11 @@ class LeadingEvolution(StateEvolution):
     @property
     def leading(self) -> int:
         """K."""
+        return self.told
+
+    @property
+    def told(self) -> int:
+        """The same."""
         return len(self.output.directions.told)
 
     @property
@@ -390,7 +413,7 @@ class LeadingEvolution(StateEvolution):
     @property
     def nudges(self) -> NDArray[np.float64]:
         """A larger q_b, a wider angle, all strengths, a larger Sigma."""
-        return np.array([1e-3, -1e-3, *self.leading * (1e-3,), 1e-3])
+        return np.array([1e-3, -1e-3, *self.told * (1e-3,), 1e-3])
 
     @property
     def relaxes(self) -> bool:
@@ -416,7 +439,7 @@ class LeadingEvolution(StateEvolution):
     @property
     def zero(self) -> LeadingOverlaps:  # type: ignore[override]
         """The overlaps of no map."""
-        nothing, known = self.leading * (0.0,), self.output.directions
+        nothing, known = self.told * (0.0,), self.output.directions
         return LeadingOverlaps(0.0, 0.0, nothing, 0.0, 0.0, 0.0, SpectralMap(0.0, 0.0, 0.0, 0.0), known.told, known)
 
     def zero_at(self, hats: LeadingHats) -> LeadingOverlaps:
@@ -447,3 +470,53 @@ class LeadingEvolution(StateEvolution):
         target = self.input.target
         assert isinstance(target, Discrete)
         return float(np.sqrt(len(target.values)))
+
+
+@dataclass(frozen=True)
+class KurtosisEvolution(LeadingEvolution):
+    """The equations of a head on tokens of another kurtosis: the identity is the direction that is told apart (P11)."""
+
+    output: KurtosisOutput  # type: ignore[assignment]
+
+    @property
+    def leading(self) -> int:
+        """None: averages over logits need no sampling."""
+        return 0
+
+    @property
+    def origin_level(self) -> int:
+        """That of any lattice."""
+        return 1
+
+    @property
+    def root(self) -> float:
+        """The trace is known by Tr S/d."""
+        return 1.0
+
+    def channel_at(self, hats: Any) -> InputChannel:
+        """The one whose target is lifted as the data seem to say (P11.3)."""
+        return replace(self.input, lift=hats.effective[0] - self.output.directions.told[0])
+
+    def overlaps_of(self, hats: LeadingHats) -> LeadingOverlaps:
+        """Overlaps of the map, its trace told apart (P11.3)."""
+        return traced(self.channel_at(hats).overlaps(Hats(*hats[:3])), hats.effective, self.output.directions)
+
+    def beside(self, hats: LeadingHats, near: LeadingOverlaps) -> LeadingOverlaps:
+        """As anywhere."""
+        return self.overlaps_of(hats)
+
+    @property
+    def reach(self) -> tuple[float, ...]:
+        """The best that a map can hold of the target, as rows see it, told apart (P11.4)."""
+        return held(self.input, self.output)
+
+    @property
+    def labels(self) -> Labels:
+        """What the input channel must know of the labels, and how much of the trace they show."""
+        return Labels(self.label_power, self.noise, self.informative, self.output.shown)
+
+    def limit(self, overlaps: Overlaps) -> LeadingOverlaps:
+        """The trace that is seen where labels are fitted exactly (P11.6)."""
+        (told,) = self.output.directions.told
+        effective = told + self.output.shown * (told - overlaps.tau)
+        return traced(overlaps, (effective,), self.output.directions)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "CLOSEST",
     "INFINITE",
     "AnyHats",
     "AnyOverlaps",
@@ -343,11 +344,15 @@ AnyOverlaps = Overlaps | SectorOverlaps | LeadingOverlaps
 
 
 class Labels(NamedTuple):
-    """What the input channel must know of the labels: their power Q, the noise Δ in it, and J combinations per sample."""
+    """What the input channel must know of the labels: their power Q, the noise Δ in it, and J combinations per sample.
+
+    ``shown`` is how much more of the trace of a map they show than of its other directions, which tokens of another kurtosis do (P11.6).
+    """
 
     power: float
     noise: float
     informative: float
+    shown: float = 0.0
 
 
 class Interpolating(NamedTuple):

@@ -127,13 +127,13 @@ def sketch_decays(
 
 def _kind(task: Task, learner: Learner) -> tuple[object, ...]:
     """What makes the states of two sketches incomparable: all but numbers that move little by little."""
-    head = task.tokens, task.attention, task.mask, task.labels
+    head = task.tokens, task.attention, task.mask, task.labels, task.sees_kurtosis
     return *head, learner.param, str(learner.loss), learner.branch
 
 
 def _place(first: float, problem: StateEvolution, task: Task, learner: Learner) -> Array:
     """The knobs as a point, to tell which earlier sketch is near."""
-    values = [first, problem.target_power, task.noise + 0.05, learner.beta, learner.width]
+    values = [first, problem.target_power, task.noise + 0.05, learner.beta, learner.width, task.kurtosis]
     return np.asarray(np.log(np.maximum(values, 1e-300)))
 
 
@@ -295,7 +295,7 @@ def _zero(problem: StateEvolution, alpha: float, x: float) -> Dot:
 
 def _limit(problem: StateEvolution, alpha: float, x: float, near: Overlaps) -> Dot:
     """The limit λ → 0⁺ below interpolation (4.1), or beyond recovery (4.4)."""
-    test, clean = _errors(problem, near.pair)
+    test, clean = _errors(problem, problem.limit(near).pair)
     floor = alpha * problem.output.fresh_loss(*problem.output.label, coarse=True)
     return Dot(x=x, test_error=test, test_error_clean=clean, train_loss=floor, rank=near.rank, map=near.map)
 
@@ -328,7 +328,7 @@ def sketch_top(task: Task, learner: Learner, alpha: float) -> float:
     """
     problem = StateEvolution.of(task, learner.gaussian)
     s, hats = problem.at_origin(alpha, RULE)
-    return problem.units.own_decay(problem.input.largest_decay(s, hats.m))
+    return problem.units.own_decay(problem.channel_at(hats).largest_decay(s, hats.m))
 
 
 class Marks(NamedTuple):

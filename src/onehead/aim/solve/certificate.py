@@ -159,7 +159,7 @@ def _judged(
 def _not_emerged(problem: StateEvolution, alpha: float) -> Numbers:
     """S = 0: weight decay keeps the map at zero (4.6)."""
     s, hats = problem.at_origin(alpha, ORIGIN)
-    eps = problem.input.unit * problem.decay / hats.m
+    eps = problem.input.unit * problem.decay / hats.m - problem.channel_at(hats).lift
     overlaps = problem.zero_at(hats)._replace(map=SpectralMap(s, eps, eps, 0.0))
     hats = Hats(hats.q, hats.m, INFINITE)
     certificate = AimCertificate(status="not emerged: S = 0 is the minimum", kind=problem.output.loss.kind)
@@ -245,12 +245,12 @@ def _with_length(certificate: AimCertificate, task: Task) -> AimCertificate:
 def _with_kurtosis(certificate: AimCertificate, task: Task, leading: int) -> AimCertificate:
     """Say when the target breaks the assumption of Gaussian logits beyond its leading directions; what remains is a conjecture.
 
-    So is what leading directions make of the claims of the paper: derived, and held against training.
+    So is what leading directions, or tokens of another kurtosis, make of the claims of the paper: derived, and held against training.
     """
     kurtosis = kurtosis_left(task, leading)
     kind: Kind = "conjecture" if certificate.kind == "claim" else certificate.kind
     if kurtosis < FAR_FROM_GAUSSIAN:
-        return replace(certificate, kind=kind) if leading else certificate
+        return replace(certificate, kind=kind) if leading or task.sees_kurtosis else certificate
     caution = (
         f"a few large {task.value}s make single logits far from Gaussian (excess kurtosis {kurtosis:.2g}, at any dimension); "
         "heads trained on power laws had an excess error 6 to 36 % above the prediction, at every dimension tried"

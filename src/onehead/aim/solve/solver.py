@@ -239,7 +239,8 @@ def guesses(problem: StateEvolution, alpha: float, shrinkage: float) -> Iterator
     if problem.input.emerges and not problem.output.loss.hard and alpha < problem.interpolation:
         with suppress(SolveError):  # without noise there is no such state between recovery and interpolation
             near = problem.input.interpolating(problem.labels, alpha, accuracy=0.5).overlaps
-            sigma = alpha * problem.informative * near.map.eps / problem.decay
+            eps = near.map.eps + problem.channel_at(problem.limit(near)).lift  # that of weight decay
+            sigma = alpha * problem.informative * eps / problem.decay
             if near.q > 0.0 and near.m > 0.0:  # with next to no samples both may underflow
                 yield problem.even(np.log([near.q, near.m, max(sigma, 1e-3)]))
     yield _plateau_guess(problem, alpha, shrinkage)

@@ -53,7 +53,7 @@ def compare(
 ) -> Comparison:
     """Train at several dimensions and lay the result over the prediction, with z-scores.
 
-    Every run stands beside the prediction for the numbers of samples and rows that it had. It differs from it by O(1/d); with two dimensions or more the table ends in the
+    Every run stands beside the prediction for the numbers of samples and rows that it had, and for the kurtosis of its tokens. It differs from it by O(1/d); with two dimensions or more the table ends in the
     extrapolation to 1/d → 0, its standard error, and its distance from theory in standard errors.
 
     Parameters
@@ -96,15 +96,16 @@ def compare(
         same = run.trained == (theory.task, theory.learner, theory.alpha)
         return theory if same else predict(*run.trained)
 
+    own = (variant or Variant()).told(task)
     if bayes:
-        check_beside(task, learner)
-    best = bayes_curve(task, alphas) if bayes else None  # first, because it may be refused
+        check_beside(own, learner)
+    best = bayes_curve(own, alphas) if bayes else None  # first, because it may be refused
     points = side_by_side(
         alphas,
         dims,
         seeds,
         called="seeds",
-        predicted=lambda alpha: predict(task, learner, alpha),
+        predicted=lambda alpha: predict(own, learner, alpha),
         measured=measured,
         solved=solved,
     )

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from math import sqrt
+from math import isclose, sqrt
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -22,6 +22,7 @@ __all__ = [
     "check_target",
     "draw_target",
     "labels",
+    "law_of",
     "rows_of",
     "softmax_rows",
     "unseen",
@@ -129,6 +130,25 @@ _LAWS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] = {
 }
 
 
+# 1 + Var |x|²/d, which is the kurtosis of independent entries; on the sphere the length is fixed
+_KURTOSIS = {
+    "gaussian": 3.0,
+    "rademacher": 1.0,
+    "sparse": 3.0 / SPARSITY,
+    "sphere": 1.0,
+    "heavy-tailed": 3.0 + 6.0 / (DEGREES - 4.0),
+}
+
+
+def law_of(kurtosis: float) -> str:
+    """The first law of tokens that has a kurtosis."""
+    known = [name for name, own in _KURTOSIS.items() if isclose(own, kurtosis)]
+    if not known:
+        allowed = ", ".join(f"{own:g}" for own in sorted({*_KURTOSIS.values()}))
+        raise InvalidArgument("kurtosis", kurtosis, f"one of {allowed} to train with: no law of tokens has another")
+    return known[0]
+
+
 class Tokens:
     """A law of tokens, every entry of mean zero and variance one.
 
@@ -150,6 +170,14 @@ class Tokens:
             self.name = law
         else:
             self.name, self.rows = "rows", _standardised(law)
+
+    @property
+    def kurtosis(self) -> float | None:
+        """What the theory must know of the law (P11); of a user's own tokens it is not known."""
+        if self.rows is not None:
+            return None
+        common = self.correlation
+        return 3.0 + (_KURTOSIS[self.name] - 3.0) * (common**2 + (1.0 - common) ** 2)
 
     def check_dim(self, dim: int) -> None:
         """Refuse a dimension that is not the user's own."""

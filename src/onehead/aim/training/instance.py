@@ -24,8 +24,12 @@ def sample_count(alpha: float, dim: int) -> int:
     return count
 
 
-def as_trained(task: Task, learner: Learner, alpha: float, dim: int) -> tuple[Task, Learner, float]:
+def as_trained(
+    task: Task, learner: Learner, alpha: float, dim: int, variant: Variant | None = None
+) -> tuple[Task, Learner, float]:
     """The problem that a run of this dimension solves: samples, width and target width are whole numbers there (1.8).
+
+    Tokens of a ``variant`` have the kurtosis of their law (P11).
 
     Examples
     --------
@@ -35,6 +39,8 @@ def as_trained(task: Task, learner: Learner, alpha: float, dim: int) -> tuple[Ta
     """
     if isinstance(task.target, (MarchenkoPastur, Product)):
         task = task.changed(target=task.target.changed(kappa0=rows_of(task.target.kappa0, dim) / dim))
+    if variant is not None:
+        task = variant.told(task)
     if learner.param == "factorised":
         learner = learner.changed(width=rows_of(learner.width, dim) / dim)
     return task, learner, sample_count(alpha, dim) / dim**2

@@ -122,7 +122,9 @@ def _label_logits(y: Array, coupled: bool) -> Array:
 
 
 def check_geometry(task: Task) -> None:
-    """Refuse a head whose map the messages do not see the same in all directions (U5.1, U9)."""
+    """Refuse a head whose map the messages do not see the same in all directions (U5.1, U9, P11)."""
+    if task.sees_kurtosis:
+        raise InvalidArgument("kurtosis", task.kurtosis, "3 for message passing")
     if geometry_of(task.attention, task.mask, task.tokens).sectors > 1:
         raise InvalidArgument("attention", "self", "tied or cross for message passing, or self with mask strict")
 

@@ -136,7 +136,7 @@ class TrainingResult(Measured):
     @property
     def trained(self) -> tuple[Task, Learner, float]:
         """Task, learner and sample ratio that were trained: the arguments of the prediction to lay beside it."""
-        return as_trained(self.task, self.learner, self.alpha, self.dim)
+        return as_trained(self.task, self.learner, self.alpha, self.dim, self.variant)
 
     @property
     def finite_size(self) -> float:

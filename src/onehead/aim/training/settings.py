@@ -1,12 +1,14 @@
 """Settings of a training run beyond task and learner: where the layer leaves the theory, and how it is minimised."""
 
+from math import isclose
 from typing import Any, Literal, get_args
 
 import numpy as np
 from pydantic import field_validator
 
-from onehead.aim.task import Task
-from onehead.aim.training.data import TokenLaw, Tokens
+from onehead.aim.task import GAUSSIAN, Task
+from onehead.aim.training.data import TokenLaw, Tokens, law_of
+from onehead.errors import InvalidArgument
 from onehead.fields import word
 from onehead.problem import Problem
 
@@ -39,8 +41,22 @@ class Variant(Problem):
         return law
 
     def of(self, task: Task) -> "Variant":
-        """The same for the head of a task: an untied task has an untied learner."""
-        return self if task.tied else self.changed(tied=False)
+        """The same for the head of a task: an untied task has an untied learner, one with a kurtosis tokens that have it."""
+        own = self if task.tied else self.changed(tied=False)
+        if task.kurtosis == GAUSSIAN:  # the law of the tokens decides
+            return own
+        if self.tokens.name == "gaussian":
+            return own.changed(token_law=law_of(task.kurtosis))
+        if self.tokens.kurtosis is not None and isclose(self.tokens.kurtosis, task.kurtosis):
+            return own
+        raise InvalidArgument(
+            "token_law", self.tokens.name, f"a law whose kurtosis is {task.kurtosis:g}, that of the task, or gaussian"
+        )
+
+    def told(self, task: Task) -> Task:
+        """The task to predict beside a run: its tokens have the kurtosis of their law, where the theory knows what that does (P11)."""
+        kurtosis = self.of(task).tokens.kurtosis
+        return task if kurtosis is None or not task.knows_kurtosis else task.changed(kurtosis=kurtosis)
 
     @property
     def tokens(self) -> Tokens:

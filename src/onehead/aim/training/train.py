@@ -122,7 +122,7 @@ def train(
     )
     runs = _all(plan, range(seeds), workers, progress)
     means, spread = spreads(runs, [name for name in QUANTITIES if getattr(runs[0], name) is not None])
-    own, head, ratio = as_trained(task, learner, alpha, dim)
+    own, head, ratio = as_trained(task, learner, alpha, dim, plan.variant)
     return TrainingResult(
         alpha=alpha,
         dim=dim,

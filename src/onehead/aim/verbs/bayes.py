@@ -212,6 +212,8 @@ def check_known(task: Task) -> None:
     """Refuse a task whose best possible learner is not known."""
     if task.labels == "hard":
         raise InvalidArgument("labels", "hard", "soft: the best possible learner of drawn labels is not known")
+    if task.sees_kurtosis:
+        raise InvalidArgument("kurtosis", task.kurtosis, "3: the best possible learner on other tokens is not known")
     if not task.best_known:
         raise InvalidArgument(
             "attention",

@@ -14,7 +14,7 @@ from onehead.aim.verbs.outliers import noise_bulk
 from onehead.aim.verbs.predict import Prediction, predict
 from onehead.aim.verbs.response import error_partials
 from onehead.arguments import checked, instance
-from onehead.errors import OutsideDomain
+from onehead.errors import InvalidArgument, OutsideDomain
 from onehead.results import Certificate, Result
 from onehead.spectra.law import gauss_legendre
 
@@ -95,7 +95,9 @@ def decompose(point: Prediction) -> Decomposition:
 
 
 def check_split(task: Task, learner: Learner) -> None:
-    """Refuse to split the error of a map of two sectors."""
+    """Refuse to split the error of a map of two sectors, or one whose trace is seen differently."""
+    if task.sees_kurtosis:
+        raise InvalidArgument("kurtosis", task.kurtosis, "3 for an error that is split into parts")
     if StateEvolution.of(task, learner).output.geometry.sectors > 1:
         raise OutsideDomain(
             "the error of self-attention that sees its own logit depends on two sectors of the map and is not split; use attention "

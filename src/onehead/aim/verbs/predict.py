@@ -27,9 +27,10 @@ NEAR, FAR = 0.3, 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class Direction(Result):
-    """A leading direction of the target, averaged exactly (P3, P4).
+    """A leading direction of the target, averaged exactly (P3, P4), or the identity, where tokens have another kurtosis (P11).
 
-    ``target`` is its eigenvalue there, ``effective`` the one that training sees, and ``learned`` the element of S in it.
+    ``target`` is its eigenvalue there, ``effective`` the one that training sees, and ``learned`` the element of S in it; of the
+    identity these are traces over d.
     """
 
     target: float
@@ -45,7 +46,8 @@ class Prediction(Result):
     reduced units. The eigenvalues of S, of an untied head its singular values, are slope (x - threshold) with x drawn from the
     target spectrum blurred by a semicircle of variance ``spread``, for x > ``cut``, and zero below. ``zero_one_error`` is the share of
     rows whose most attended token is not the label, where labels are hard. ``directions`` are the leading ones of the target that are
-    averaged exactly; in them x is drawn from their effective eigenvalues, blurred like all others. Of self-attention that sees its own logit q, m and Σ are
+    averaged exactly; in them x is drawn from their effective eigenvalues, blurred like all others. On tokens of another kurtosis it is
+    the identity, and the threshold is less by what its effective trace exceeds that of the target. Of self-attention that sees its own logit q, m and Σ are
     means of two ``sectors``, the symmetric and the antisymmetric part of the map.
     """
 
@@ -230,10 +232,11 @@ def _start(problem: StateEvolution, near: Prediction, task: Task, learner: Learn
     if state is None:
         return None
     same = near.task == task and near.learner.changed(weight_decay=learner.weight_decay) == learner
-    if not same or near.jacobian is None or near.directions:
+    if not same or near.jacobian is None or problem.leading:
         return Start(state)
     turn = np.asarray(near.jacobian)
-    hats = problem.hats_of(near.q_hat, near.m_hat, near.sigma_hat, ()).times(alpha / near.alpha)
+    seen = [one.effective for one in near.directions]
+    hats = problem.hats_of(near.q_hat, near.m_hat, near.sigma_hat, seen).times(alpha / near.alpha)
     try:
         step = np.linalg.solve(np.eye(len(turn)) - turn, problem.overlaps_of(hats).logs - state)
     except (SolveError, np.linalg.LinAlgError):  # the map of these hats is zero
@@ -248,8 +251,8 @@ def _state_of(problem: StateEvolution, near: Prediction) -> NDArray[np.float64] 
     """The state of a neighbour, in reduced units, if it can be continued."""
     if not (near.q > 0.0 and near.m > 0.0 and 0.0 < near.sigma < INFINITE):
         return None
-    if near.directions or problem.leading:
-        fits = len(near.directions) == problem.leading
+    if near.directions or problem.told:
+        fits = len(near.directions) == problem.told
         return overlaps_of(near).logs if fits else None
     if near.sectors is None:
         return np.log([*problem.units.reduced(near.q, near.m), near.sigma])

@@ -94,7 +94,7 @@ def thresholds(task: Task, learner: Learner | None = None) -> Thresholds:
         separability=None,
         certificate=Certificate(
             status=f"converged{_never(problem) if known else UNKNOWN}",
-            kind="heuristic" if cautions else "claim",
+            kind="heuristic" if cautions else "conjecture" if task.sees_kurtosis else "claim",
             residual=state.residual if state is not None else 0.0,
             warnings=tuple(cautions),
         ),

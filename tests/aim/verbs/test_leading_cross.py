@@ -99,7 +99,14 @@ def test_stated_errors_are_what_other_points_show():
     from onehead.aim.solve.solver import solve
     from onehead.aim.verbs.predict import overlaps_of
 
-    for tokens, decay, alpha in ((2, 0.2, 1.0), (2, 0.02, 0.3), (2, 0.02, 1.0), (3, 0.02, 0.3), (3, 0.2, 1.0), (4, 0.2, 0.3)):
+    for tokens, decay, alpha in (
+        (2, 0.2, 1.0),
+        (2, 0.02, 0.3),
+        (2, 0.02, 1.0),
+        (3, 0.02, 0.3),
+        (3, 0.2, 1.0),
+        (4, 0.2, 0.3),
+    ):
         point = aim.predict(CROSS.changed(tokens=tokens), Learner(weight_decay=decay), alpha)
         own = leading_rows.row_nodes_of
         leading_rows.row_nodes_of = lambda geometry, count, size, twin, own=own: own(geometry, count, size, not twin)
@@ -154,11 +161,24 @@ def test_thresholds_spectra_curves_maps_and_tuning():
     sides = [aim.predict(task, Learner(weight_decay=best.weight_decay * f), 1.0).test_error for f in (0.7, 1.4)]
     assert best.test_error < min(sides)
     cells = aim.map(task, learner, x=("alpha", [1.0]), y=("noise", [0.5]))
-    assert np.ravel(cells.column("test_error"))[0] == pytest.approx(curve.points[1].test_error, rel=1e-4)
+    assert cells.cells[0].point.test_error == pytest.approx(curve.points[1].test_error, rel=1e-4)
 
 
 def test_the_command_line(capsys):
-    flags = ["aim", "predict", "--attention", "cross", "--target", "power-law", "--dim", "60", "--alpha", "1", "--weight-decay", ".2"]
+    flags = [
+        "aim",
+        "predict",
+        "--attention",
+        "cross",
+        "--target",
+        "power-law",
+        "--dim",
+        "60",
+        "--alpha",
+        "1",
+        "--weight-decay",
+        ".2",
+    ]
     answers = {}
     for count in ("auto", "0"):
         with pytest.raises(SystemExit) as ended:

@@ -72,7 +72,7 @@ def test_invariants(tokens, words):
     assert abs(point.certificate.train_loss_gap) < 1e-6
     shares = [one.learned / one.target for one in point.directions]
     assert len(shares) == 4
-    assert 0.0 < min(shares)
+    assert min(shares) > 0.0
     assert max(shares) < 1.1
     assert sum(one.learned**2 for one in point.directions) / 50.0 < point.q
     # a singular value looks smaller than it is while it is being learned

@@ -103,7 +103,7 @@ def _products(law: RowLaw, highest: float) -> tuple[float, float, float] | None:
         return None
     label, own, end = (law.label, law.label_rest), (law.own, law.own_rest), highest + BEYOND
     return (
-        _label_product(type(law), tuple(law.label.tolist()), law.label_rest, highest),
+        _label_product(type(law), tuple(law.label.tolist()), law.label_rest, highest),  # type: ignore[arg-type]  # a class is
         law.product(*sines, end, *own, *own, law.own_rest, True),
         law.product(*sines, end, *label, *own, law.shared_rest, False),
     )

@@ -1,7 +1,7 @@
 """Heads trained on power laws beside both theories: ``python -m studies.power WHAT FOLDER [dim seeds]``.
 
 training: the places of `studies.scaling` with seeds of our own, at one dimension. extensions: other losses and parametrisations.
-Each writes a CSV into FOLDER, one row per setting as soon as it is done. tables: the tables of the documentation, from these.
+cross: heads whose keys are other tokens than their queries. Each writes a CSV into FOLDER, one row per setting as soon as it is done. tables: the tables of the documentation, from these.
 published: the rows of `studies.scaling` again, without training.
 """
 
@@ -27,6 +27,18 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "width 0.2": {"width": 0.2},
     "hardly any weight decay": {"weight_decay": 1e-4},
 }
+# tokens, loss, α and λ of untied heads
+CROSS: list[tuple[int, str, float, float]] = [
+    (2, "squared", 0.3, 0.02),
+    (2, "squared", 1.0, 0.05),
+    (2, "squared", 1.0, 0.2),
+    (2, "squared", 3.0, 0.2),
+    (2, "cross-entropy", 1.0, 0.2),
+    (3, "squared", 0.3, 0.02),
+    (3, "squared", 0.3, 0.2),
+    (3, "squared", 1.0, 0.2),
+    (4, "squared", 0.3, 0.2),
+]
 
 
 def beside(task: aim.Task, learner: aim.Learner, dim: int, alpha: float, seeds: int) -> dict[str, Any]:
@@ -34,7 +46,7 @@ def beside(task: aim.Task, learner: aim.Learner, dim: int, alpha: float, seeds: 
     runs = aim.train(task, learner, dim=dim, alpha=alpha, seeds=seeds, seed=SEED, method=METHOD)
     own, head, ratio = runs.trained
     theories = {"gaussian": aim.predict(own, head.gaussian, ratio), "leading": aim.predict(own, head, ratio)}
-    first = [float(_leading(run.target) @ run.map @ _leading(run.target)) for run in runs.runs]
+    first = [_learned(run.target, run.map) for run in runs.runs]
     row: dict[str, Any] = {"samples": runs.samples, "seeds": seeds, "theta": float(np.mean(first))}
     row["theta_leading"] = theories["leading"].directions[0].learned if theories["leading"].directions else np.nan
     for name in NUMBERS:
@@ -45,9 +57,10 @@ def beside(task: aim.Task, learner: aim.Learner, dim: int, alpha: float, seeds: 
     return row
 
 
-def _leading(target: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """The eigenvector of the largest eigenvalue."""
-    return np.asarray(np.linalg.eigh(target)[1][:, -1])
+def _learned(target: np.ndarray[Any, Any], trained: np.ndarray[Any, Any]) -> float:
+    """What a map has along the first singular vectors of its target; of a tied one along the first eigenvector."""
+    left, _, right = np.linalg.svd(target)
+    return float(left[:, 0] @ trained @ right[0])
 
 
 def training(dim: int = 50, seeds: int = 16) -> Iterator[dict[str, Any]]:
@@ -67,6 +80,15 @@ def extensions(dim: int = 50, seeds: int = 10) -> Iterator[dict[str, Any]]:
                 task = aim.Task(target=aim.PowerLaw(gamma=gamma, dim=dim))
                 row = beside(task, aim.Learner(**({"weight_decay": 0.05} | words)), dim, alpha, seeds)
                 yield {"learner": name, "gamma": gamma, "dim": dim, "alpha": alpha, **row}
+
+
+def cross(dim: int = 50, seeds: int = 8) -> Iterator[dict[str, Any]]:
+    """Cross-attention at one dimension: few and many samples, little and much weight decay, two to four tokens (P15)."""
+    for tokens, loss, alpha, decay in CROSS:
+        for gamma in (0.75, 1.25):
+            task = aim.Task(target=aim.PowerLaw(gamma=gamma, dim=dim), attention="cross", tokens=tokens)
+            row = beside(task, aim.Learner(weight_decay=decay, loss=loss), dim, alpha, seeds)
+            yield {"tokens": tokens, "loss": loss, "gamma": gamma, "dim": dim, "alpha": alpha, "lambda": decay, **row}
 
 
 def published(folder: Path) -> None:
@@ -112,8 +134,24 @@ def tables(folder: Path) -> None:
     (folder / "power-training.md").write_text(tool.table(head, lines) + "\n", encoding="utf-8")
     rows = [row for path in sorted(folder.glob("power-extensions-*.csv")) for row in csv.DictReader(path.open())]
     lines = [[row["learner"], row["gamma"], row["alpha"], *_told(row)[2:]] for row in rows]
-    head = ["learner", "γ", "α", *head[5:]]
-    (folder / "power-extensions.md").write_text(tool.table(head, lines) + "\n", encoding="utf-8")
+    (folder / "power-extensions.md").write_text(
+        tool.table(["learner", "γ", "α", *head[5:]], lines) + "\n", encoding="utf-8"
+    )
+    _cross_table(folder, head[4:])
+
+
+def _cross_table(folder: Path, head: list[str]) -> None:
+    """Cross-attention, one line per setting and dimension."""
+    rows = [row for path in sorted(folder.glob("power-cross-*.csv")) for row in csv.DictReader(path.open())]
+    names = ("tokens", "loss", "gamma", "alpha", "lambda", "dim")
+    rows.sort(key=lambda row: (int(row["tokens"]), row["loss"] != "squared", *(float(row[name]) for name in names[2:])))
+    lines = [[*(row[name] for name in names), *_told(row)[1:]] for row in rows]
+    for dim in (*sorted({int(row["dim"]) for row in rows}), "all"):
+        some = [row for row in rows if dim in ("all", int(row["dim"]))]
+        gaps = [np.mean([abs(float(row[name])) for row in some]) for name in ("gap_gaussian", "gap_leading")]
+        lines.append(["", "mean size", "", "", "", str(dim), "", "", "", f"{gaps[0]:.1f}%", "", f"{gaps[1]:.2f}%"])
+    table = tool.table(["T", "loss", "γ", "α", "λ", "d", *head], lines)
+    (folder / "power-cross.md").write_text(table + "\n", encoding="utf-8")
 
 
 def _told(row: dict[str, str]) -> list[str]:
@@ -133,7 +171,7 @@ def main() -> None:
     if name in ("tables", "published"):
         {"tables": tables, "published": published}[name](Path(folder))
         return
-    rows = {"training": training, "extensions": extensions}[name](*(int(size) for size in sizes))
+    rows = {"training": training, "extensions": extensions, "cross": cross}[name](*(int(size) for size in sizes))
     folder_path = Path(folder)
     folder_path.mkdir(parents=True, exist_ok=True)
     with (folder_path / f"power-{name}{'-' + sizes[0] if sizes else ''}.csv").open("w", newline="") as file:

@@ -24,8 +24,8 @@ __all__ = [
     "Pairs",
     "Row",
     "geometry_of",
+    "on_samples",
     "tied",
-    "tied_samples",
 ]
 
 Array = NDArray[np.float64]
@@ -472,9 +472,6 @@ def tied(tokens: int) -> Geometry:
 
 
 @lru_cache(maxsize=32)
-def tied_samples(tokens: int) -> Geometry:
+def on_samples(known: Geometry) -> Geometry:
     """The same on sampled points throughout, as averages over more than the logits need them (P7)."""
-    known = tied(tokens)
-    (block,) = known.blocks
-    assert isinstance(block, Pairs)
-    return replace(known, blocks=(replace(block, on_lattice=False),))
+    return replace(known, blocks=tuple(replace(block, on_lattice=False) for block in known.blocks))  # type: ignore[type-var]

@@ -42,8 +42,8 @@ def leading_count(task: Task, learner: Learner) -> int:
         raise InvalidArgument(
             "leading",
             count,
-            f"auto or 0 for a head that is untied or masked, has hard labels, more than {MOST_TOKENS} tokens or tokens of another kurtosis: it "
-            "is not worked out there",
+            f"auto or 0 for self-attention, a mask, hard labels, more than {MOST_TOKENS} tokens or tokens of another kurtosis: it is not "
+            "worked out there",
         )
     known = _nonzero(task)
     if count > known:
@@ -62,7 +62,7 @@ def leading_count(task: Task, learner: Learner) -> int:
 
 def _derived(task: Task) -> bool:
     """Whether the theory of leading directions covers a head (P8)."""
-    plain = task.tied and task.mask == "none" and task.labels == "soft" and not task.sees_kurtosis
+    plain = task.attention != "self" and task.mask == "none" and task.labels == "soft" and not task.sees_kurtosis
     return plain and task.tokens <= MOST_TOKENS
 
 
@@ -97,9 +97,10 @@ def _places(values: Array, count: int) -> NDArray[np.intp]:
 
 
 def directions_of(task: Task, count: int) -> Directions:
-    """The leading directions of a task, in reduced units."""
-    assert isinstance(task.target, Discrete)
-    values = task.beta0 * task.target.values
+    """The leading directions of a task, in reduced units; those of an untied head are of singular values (P12)."""
+    target = task.target if task.tied else task.target.unsigned
+    assert isinstance(target, Discrete)
+    values = task.beta0 * target.values
     leading = _places(values, count)
     told = values[leading] / np.sqrt(len(values))
     return Directions(tuple(told.tolist()), float(np.sum(np.delete(values, leading) ** 2) / len(values)))

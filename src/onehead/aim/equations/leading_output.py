@@ -10,7 +10,7 @@ The prox, its kernels and its derivatives are those of any logits.
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,7 @@ from onehead.aim.losses import LOSSES, CrossEntropy, Loss, Squared
 from onehead.numerics.compiled import njit
 from onehead.numerics.gaussian import sobol
 
-__all__ = ["LeadingAverages", "LeadingOutput"]
+__all__ = ["LeadingAverages", "LeadingOutput", "Seen", "by_parts", "corrected"]
 
 Array = NDArray[np.float64]
 
@@ -88,6 +88,16 @@ class Nodes(NamedTuple):
     weights: Array
 
 
+class Seen(NamedTuple):
+    """Logits of label and learner at the nodes, what else is known of them, proximal points, and what the kernels gave at each node."""
+
+    label: Array
+    own: Array
+    others: tuple[Array, ...]
+    points: Array
+    each: Array
+
+
 @lru_cache(maxsize=6)
 def nodes_of(geometry: Geometry, count: int, size: int, twin: bool) -> Nodes:
     """Scrambled Sobol points over the rest and ``count`` directions, in independent parts (P7)."""
@@ -112,6 +122,8 @@ class LeadingOutput(OutputChannel):
 
     rough = True
     controlled = False
+    attention: ClassVar[str] = "tied"  # whose rows these are
+    row_law: ClassVar[type[RowLaw]] = RowLaw  # of a row of two tokens
 
     directions: Directions
 
@@ -162,10 +174,10 @@ class LeadingOutput(OutputChannel):
         room = NUMBERS - 1 - int(np.ceil(np.log2(len(self.directions.told) * self.geometry.blocks[0].dim)))
         return max(self._size(3), min(FRESH, room))
 
-    def _nodes(self, size: int, twin: bool) -> Nodes:
+    def _nodes(self, size: int, twin: bool) -> Any:
         return nodes_of(self.geometry, len(self.directions.told), size, twin)
 
-    def _logits(self, nodes: Nodes, pair: tuple[float, ...], power: float | None = None) -> tuple[Array, ...]:
+    def _logits(self, nodes: Any, pair: tuple[float, ...], power: float | None = None) -> tuple[Array, ...]:
         """u* and v, and of both what the rest contributes."""
         Q, (q, m, *strengths) = self._rest(power), pair
         slope = m / Q if Q > 0.0 else 0.0
@@ -188,7 +200,7 @@ class LeadingOutput(OutputChannel):
         found = self._averaged(pieces.sum(axis=0))
         if memory is not None:
             memory.averages, memory.parts = found, self._by_part(pieces) if detail else None
-            memory.whole = detail > 0 and self.geometry.blocks[0].is_pair  # whose kernel always gives tr K² too
+            memory.whole = detail > 0 and self.geometry.tokens == 2  # whose kernels always give tr K² too
         return found
 
     def parts(self, *state: float, level: int, memory: ProxMemory | None = None) -> list[LeadingAverages]:  # type: ignore[override]
@@ -208,7 +220,7 @@ class LeadingOutput(OutputChannel):
         """The averages in independent parts, a row for each: eight of the kernels, then those along the directions."""
         *pair, sigma = state
         (block,), nodes = self.geometry.blocks, self._nodes(self._size(level), twin)
-        u, v, label, own = self._logits(nodes, tuple(pair))
+        u, v, *others = self._logits(nodes, tuple(pair))
         mode, recall, points = int(search), 1, np.empty(u.shape)
         if self.branch == "global":
             mode = 2
@@ -224,21 +236,26 @@ class LeadingOutput(OutputChannel):
         modes = (mode, detail, recall)
         each = self._kernel_sums(block, LogitRule(u, v, nodes.weights), points, where, modes, each=True)
         self._check_gradient(float(each[:, 8].max()), pair[0], pair[1], sigma)
-        smooth = detail > 0 and convex
-        means = self._control_means(tuple(pair), smooth)
+        found = self._tabled(tuple(pair), nodes, Seen(u, v, tuple(others), points, each), detail > 0 and convex)
+        return block.multiplicity * found
+
+    def _tabled(self, pair: tuple[float, ...], nodes: Any, seen: Seen, smooth: bool) -> Array:
+        """What is averaged, in independent parts, from what the kernels gave; ``smooth``: derivatives are known, and nothing jumps."""
+        (u, v, (label, own), points, each), (block,) = seen, self.geometry.blocks
+        means = self._control_means(pair, smooth)
         size, known = 8 + nodes.upsilon.shape[1], 0 if means is None else len(means)
         table = np.empty((len(u), size + known))  # values of a node, then its controls
         values_at(points, v, label, own, nodes.upsilon, nodes.weights, block.metric, each, table)
         if means is None:
-            return block.multiplicity * _by_parts(table)
+            return by_parts(table)
         controls(u, v, nodes.upsilon, table[:, size:])
         if smooth:
-            self._stein(table, tuple(pair))
-        return block.multiplicity * _corrected(table, means)
+            self._stein(table, pair)
+        return corrected(table, means)
 
     def _control_means(self, pair: tuple[float, ...], smooth: bool) -> Array | None:
         """Means of the controls that two tokens have (P7); where the prox has one minimum, two Stein combinations of mean zero too."""
-        means = control_means(self._law(pair, None)) if self.geometry.blocks[0].is_pair else None
+        means = control_means(self._law(pair, None)) if self.geometry.tokens == 2 else None
         return np.append(means, [0.0, 0.0]) if smooth and means is not None else means
 
     def _stein(self, table: Array, pair: tuple[float, ...]) -> None:
@@ -305,21 +322,21 @@ class LeadingOutput(OutputChannel):
         self, yardstick: Loss, pair: tuple[float, ...], power: float | None, highest: float
     ) -> float | None:
         """The loss of two tokens, where it needs no sampling (P5.1)."""
-        formula = FORMULAS.get(type(yardstick)) if self.geometry.blocks[0].is_pair else None
+        formula = FORMULAS.get(type(yardstick)) if self.geometry.tokens == 2 else None
         known: float | None = None if formula is None else formula(self._law(pair, power), highest)
         return known
 
     def _law(self, pair: tuple[float, ...], power: float | None) -> RowLaw:
         """Logits of a row of two tokens."""
         q, m, *strengths = pair
-        return RowLaw(np.array(self.directions.told), np.array(strengths), self._rest(power), q, m)
+        return self.row_law(np.array(self.directions.told), np.array(strengths), self._rest(power), q, m)
 
     @lru_cache(maxsize=64)  # noqa: B019  (the same averages are asked for with their errors)
     def _fresh(self, yardstick: Loss, pair: tuple[float, ...], power: float | None, coarse: bool, twin: bool) -> Array:
         """Average loss of all rows, a number per slice of the nodes."""
         (block,) = self.geometry.blocks
         nodes = self._nodes(self._size(0) if coarse else self._fresh_size, twin)
-        u, v, _, _ = self._logits(nodes, pair, power)
+        u, v, *_ = self._logits(nodes, pair, power)
         total = np.zeros(-(-len(u) // block.slice))
         for row in block.select:  # logits of a row, measured from the last
             rule = (*(np.ascontiguousarray(_row(logits, row)) for logits in (u, v)), nodes.weights)
@@ -370,14 +387,14 @@ def values_at(points, v, label, own, upsilon, weights, metric, each, table):  # 
                 table[node, 8 + k] += pull[i] * upsilon[node, k, i]
 
 
-def _by_parts(table: Array) -> Array:
+def by_parts(table: Array) -> Array:
     """Sums over the independent parts of the nodes."""
     return np.asarray(table.reshape(PARTS, -1, table.shape[1]).sum(axis=1))
 
 
-def _corrected(table: Array, means: Array) -> Array:
+def corrected(table: Array, means: Array) -> Array:
     """Sums of values over independent parts, less what regression on the controls says that the points miss of their means (P7)."""
-    parts, size = _by_parts(table), table.shape[1] - len(means)
+    parts, size = by_parts(table), table.shape[1] - len(means)
     missed = parts[:, size:] - len(table) / PARTS * means
     table[:, size:] -= parts[:, size:].sum(axis=0) / len(table)
     moments = table[:, size:].T @ table

@@ -8,8 +8,9 @@ characteristic function is exp(-i t)/sqrt(1 - 2 i t + t²); the rest is Gaussian
 so that an average of two of them is a double sum over frequencies of a product of K + 1 known functions.
 """
 
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,18 @@ from numpy.typing import NDArray
 from onehead.numerics.compiled import njit
 from onehead.spectra.law import gauss_legendre
 
-__all__ = ["HIGHEST", "ROUGH", "RowLaw", "control_means", "controls", "cross_entropy", "squared_error"]
+__all__ = [
+    "BEYOND",
+    "HIGHEST",
+    "ROUGH",
+    "RowLaw",
+    "Sines",
+    "control_means",
+    "controls",
+    "cross_entropy",
+    "sines_of",
+    "squared_error",
+]
 
 Array = NDArray[np.float64]
 
@@ -32,8 +44,22 @@ MOST = 700  # frequencies
 NODES = 200  # of an integral over frequencies
 
 
-class RowLaw(NamedTuple):
-    """Logit differences of label and learner in one row: strengths of both in the leading directions, variances and covariance of the rest."""
+class Sines(NamedTuple):
+    """Frequencies of a sigmoid and their weights."""
+
+    w: Array
+    weight: Array
+
+
+@dataclass(frozen=True, eq=False)
+class RowLaw:
+    """Logit differences of label and learner in one row: strengths of both in the leading directions, variances and covariance of the rest.
+
+    ``spread`` and ``lengths`` are of the rest and of the largest strength; what a direction adds is in the three functions.
+    """
+
+    spread: ClassVar[float] = SPREAD
+    lengths: ClassVar[float] = LENGTHS
 
     label: Array
     own: Array
@@ -41,47 +67,55 @@ class RowLaw(NamedTuple):
     own_rest: float
     shared_rest: float
 
+    @staticmethod
+    def characteristic(w: Array, strengths: Array, rest: float) -> NDArray[np.complex128]:
+        """E exp(i w u)."""
+        return _characteristic(w, strengths, rest)
 
-class _Sines(NamedTuple):
-    """Frequencies of a sigmoid and their weights."""
+    @staticmethod
+    def along(sines: Sines, strengths: Array, rest: float) -> Array:
+        """E tanh(u/2) upsilon^k of every direction."""
+        return _along(sines, strengths, rest)
 
-    w: Array
-    weight: Array
+    @staticmethod
+    def product(*numbers: Any) -> float:
+        """E tanh(u/2) tanh(v/2)."""
+        return float(_product(*numbers))
 
 
-def _sines(law: RowLaw, highest: float) -> _Sines | None:
+def sines_of(law: RowLaw, highest: float) -> Sines | None:
     """As many as logits of this law need; None if they are too large for few."""
     size, share = max(law.label_rest, law.own_rest, 0.0), highest / HIGHEST
     longest = float(max(np.abs(law.label).max(), np.abs(law.own).max()))
-    reach = DEVIATIONS * np.sqrt(share * SPREAD * size) + LENGTHS * share * longest
+    reach = DEVIATIONS * np.sqrt(share * law.spread * size) + law.lengths * share * longest
     period = max(2.0 * reach, SHORTEST)
     count = int(np.ceil(highest * period / (2.0 * np.pi)))
     if count > MOST:
         return None
     w = (2.0 * np.arange(count) + 1.0) * np.pi / period
-    return _Sines(w, 4.0 * np.pi / period / np.sinh(np.pi * w))
+    return Sines(w, 4.0 * np.pi / period / np.sinh(np.pi * w))
 
 
 def _products(law: RowLaw, highest: float) -> tuple[float, float, float] | None:
     """E of tanh(u*/2)², tanh(v/2)² and tanh(u*/2) tanh(v/2)."""
-    sines = _sines(law, highest)
+    sines = sines_of(law, highest)
     if sines is None:
         return None
     label, own, end = (law.label, law.label_rest), (law.own, law.own_rest), highest + BEYOND
     return (
-        _label_product(tuple(law.label.tolist()), law.label_rest, highest),
-        _product(*sines, end, *own, *own, law.own_rest, True),
-        _product(*sines, end, *label, *own, law.shared_rest, False),
+        _label_product(type(law), tuple(law.label.tolist()), law.label_rest, highest),  # type: ignore[arg-type]  # a class is
+        law.product(*sines, end, *own, *own, law.own_rest, True),
+        law.product(*sines, end, *label, *own, law.shared_rest, False),
     )
 
 
 @lru_cache(maxsize=64)
-def _label_product(told: tuple[float, ...], rest: float, highest: float) -> float:
+def _label_product(kind: type[RowLaw], told: tuple[float, ...], rest: float, highest: float) -> float:
     """The first of them, which is the same in every state of the learner."""
     label = np.array(told)
-    sines = _sines(RowLaw(label, label, rest, rest, rest), highest)
+    sines = sines_of(kind(label, label, rest, rest, rest), highest)
     assert sines is not None  # the learner's logits are no smaller
-    return float(_product(*sines, highest + BEYOND, label, rest, label, rest, rest, True))
+    return kind.product(*sines, highest + BEYOND, label, rest, label, rest, rest, True)
 
 
 def squared_error(law: RowLaw, highest: float = HIGHEST) -> float | None:
@@ -95,14 +129,15 @@ def cross_entropy(law: RowLaw, highest: float = HIGHEST) -> float | None:
 
     With phi the characteristic function of v, E log cosh(v/2) = ∫ (1 - Re phi)/(w sinh(pi w)) over w > 0.
     """
-    sines = _sines(law, highest)
+    sines = sines_of(law, highest)
     if sines is None:
         return None
     place, weight = gauss_legendre(NODES)
     w = highest * place
-    size = float(weight @ ((1.0 - _characteristic(w, law.own, law.own_rest).real) / (w * np.sinh(np.pi * w)))) * highest
-    slope = _characteristic(sines.w, law.label, law.label_rest).real @ (sines.w * sines.weight)  # E of tanh(u*/2)'
-    along = float(law.own @ _along(sines, law.label, law.label_rest)) + SPREAD * law.shared_rest * float(slope)
+    turned = law.characteristic(w, law.own, law.own_rest).real
+    size = float(weight @ ((1.0 - turned) / (w * np.sinh(np.pi * w)))) * highest
+    slope = law.characteristic(sines.w, law.label, law.label_rest).real @ (sines.w * sines.weight)  # E of tanh(u*/2)'
+    along = float(law.own @ law.along(sines, law.label, law.label_rest)) + law.spread * law.shared_rest * float(slope)
     return float(2.0 * (np.log(2.0) + size - 0.5 * along))
 
 
@@ -141,7 +176,7 @@ def _product(w, weight, end, one, one_rest, other, other_rest, shared, same):  #
     return total
 
 
-def _along(sines: _Sines, strengths: Array, rest: float) -> Array:
+def _along(sines: Sines, strengths: Array, rest: float) -> Array:
     """E tanh(u/2) upsilon^k of every direction: the derivative of the characteristic function in its strength."""
     tau = strengths[:, None] * sines.w
     turned = _characteristic(sines.w, strengths, rest) * ((1.0 + 1j * tau) / (1.0 - 2.0j * tau + tau**2) - 1.0)
@@ -166,7 +201,7 @@ def controls(u, v, upsilon, out):  # type: ignore[no-untyped-def]
 
 def control_means(law: RowLaw) -> Array | None:
     """Their means, over both rows."""
-    sines, products = _sines(law, ROUGH), _products(law, ROUGH)
+    sines, products = sines_of(law, ROUGH), _products(law, ROUGH)
     if sines is None or products is None:
         return None
     along = [_along(sines, law.label, law.label_rest), _along(sines, law.own, law.own_rest)]

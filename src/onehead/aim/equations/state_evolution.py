@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.equations.averages import ProxMemory
-from onehead.aim.equations.geometry import geometry_of, tied_samples
+from onehead.aim.equations.geometry import geometry_of, on_samples
 from onehead.aim.equations.input import InputChannel
 from onehead.aim.equations.kurtosis import KurtosisOutput, check_known, held, trace_of, traced
 from onehead.aim.equations.leading import directions_of, leading_count, led, seen_by
 from onehead.aim.equations.leading_output import LeadingOutput
+from onehead.aim.equations.leading_rows import LeadingRows
 from onehead.aim.equations.output import OutputChannel
 from onehead.aim.equations.sectors import Consistent, SectorLinear, SectorOutput
 from onehead.aim.equations.separability import separability
@@ -121,9 +122,9 @@ class StateEvolution:
             return KurtosisEvolution(channel, told_apart, noise, units)
         if count:
             known = directions_of(task, count)
-            exact = LeadingOutput(
+            exact = (LeadingOutput if task.tied else LeadingRows)(
                 loss=loss,
-                geometry=tied_samples(task.tokens),
+                geometry=on_samples(geometry),
                 label_power=power,
                 branch=learner.branch,
                 directions=known,
@@ -430,7 +431,7 @@ class LeadingEvolution(StateEvolution):
         """The same head with Gaussian logits."""
         gaussian = OutputChannel(
             loss=self.output.loss,
-            geometry=geometry_of("tied", "none", self.output.geometry.tokens),
+            geometry=geometry_of(self.output.attention, "none", self.output.geometry.tokens),
             label_power=self.label_power,
             branch=self.output.branch,
         )

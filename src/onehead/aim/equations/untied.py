@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from onehead.aim.equations import ridgeless
 from onehead.aim.equations.input import InputChannel, Linear, Thresholded, counted
-from onehead.aim.equations.unknowns import Interpolating, Labels
+from onehead.aim.equations.unknowns import Interpolating, Labels, SpectralMap
 from onehead.spectra.law import Law
 
 __all__ = ["CHANNELS", "SingularValues", "UntiedLinear"]
@@ -40,6 +40,18 @@ class SingularValues(Untied, Thresholded):
 
     Nothing of a target is out of its reach but for the width.
     """
+
+    def rank_slopes(self, where: SpectralMap, rank: float, places: Array) -> Array:
+        """Of twice what lies above the threshold; an atom moves one way and its mirror image, each of half its mass, the other (P14)."""
+        if self.narrow(rank):
+            return np.zeros(2 + len(places))
+        rho, hilbert, shares = self.law(where.s).at(where.eps, np.concatenate([places, -places]))
+        own, mirrored = np.split(shares, 2)
+        return np.asarray(rho * np.array([2.0 * hilbert, -2.0, *(own - mirrored)]))
+
+    def learned(self, where: SpectralMap, places: Array) -> Array:
+        """u' S v along singular vectors: c ∫ rho p_k f over both signs, c ∫ rho (p_k - p_-k) (x - eps) over x > eps (P14)."""
+        return super().learned(where, places) - (0.0 if where.s == 0.0 else super().learned(where, -places))
 
     def pass_on(self, R: Array, sigma_hat: float) -> tuple[Array, float]:
         """S = U (r - λ)_+ V'/Sigmahat; Sigma from the divergence of that, quotients of r f over squares (U9)."""

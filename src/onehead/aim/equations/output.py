@@ -92,7 +92,7 @@ class OutputChannel:
         sigma: float,
         *,
         level: int,
-        twin: bool = False,
+        twin: int = 0,
         detail: int = 0,
         search: bool = False,
         memory: ProxMemory | None = None,
@@ -133,7 +133,7 @@ class OutputChannel:
         self,
         state: tuple[float, ...],
         level: int,
-        twin: bool,
+        twin: int,
         detail: int,
         search: bool,
         memory: ProxMemory | None,
@@ -192,7 +192,7 @@ class OutputChannel:
         """Whether a block is a tied head with more than two tokens whose Newton step is a Woodbury formula (L7)."""
         return isinstance(block, Pairs) and not block.on_lattice and self.loss.lean is not None and not self.loss.hard
 
-    def _rule(self, block: Block, level: int, twin: bool) -> LogitRule:
+    def _rule(self, block: Block, level: int, twin: int) -> LogitRule:
         """Nodes of a block, in coordinates, or for all logits of a row."""
         if self._lean(block):
             return column_rule(block.sampled, level, twin)

@@ -148,7 +148,8 @@ class _Looking:
         if attempt.memory.follow:  # proximal points that were kept in their minima choose again
             others.append(self._by(output.averages(*at, level=level, detail=detail)))
         if not output.geometry.sampled:
-            others.append(self._by(output.averages(*at, level=level, detail=detail, twin=True)))
+            for twin in output.geometry.twins:
+                others.append(self._by(output.averages(*at, level=level, detail=detail, twin=twin)))
             return Doubt(found, (), tuple(others), jumps=False)
         off = output.continuation_error(*pair) if len(pair) == 2 else 0.0
         if off > 0.0:

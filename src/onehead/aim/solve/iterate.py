@@ -4,7 +4,7 @@ Unknowns are y = (log q, log m, log Sigma); the residual is max |log F(y) - y|, 
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +15,14 @@ from onehead.aim.equations.unknowns import AnyHats, AnyOverlaps, Hats, Overlaps
 from onehead.errors import NotConverged, OutsideDomain
 from onehead.numerics.fixed_point import fixed_point
 
-__all__ = ["TOLERANCE", "Attempt", "Opposed", "Secants", "Start", "Vector", "at_alpha", "secants_of", "turn_once"]
+__all__ = ["TOLERANCE", "Attempt", "Opposed", "Secants", "Start", "Vector", "at_alpha", "secants_of", "settled", "turn_once"]
 
 Vector = NDArray[np.float64]
 Secants = tuple[tuple[Vector, Vector], ...]
 
 TOLERANCE = 3e-7
 SAMPLED = 1e-6  # the same with leading directions, whose averages are good to 1e-5 at best
+CLOSE, HOPPING = 0.2, 5  # residual from which on points may keep their minima, and turns without progress that show that they hop
 MEMORY = 5  # differences that the acceleration keeps; with leading directions the slopes it begins with, and as many of its own
 
 
@@ -95,6 +96,35 @@ def at_alpha(
 ) -> Attempt:
     """Anderson iteration at fixed α, given up when it is ``late``."""
     memory = memory if memory is not None else ProxMemory(follow=False)
+    return _iterated(problem, alpha, start, level, tolerance, secants, memory, late, {})
+
+
+def settled(
+    problem: StateEvolution, alpha: float, start: Vector, level: int, *, tolerance: float | None = None, secants: Secants = ()
+) -> Attempt:
+    """The same on a lattice; if points hop between minima, each keeps the one that it has at the best of the iterates."""
+    best: dict[str, Any] = {"residual": CLOSE}
+    try:
+        return _iterated(problem, alpha, start, level, tolerance, secants, ProxMemory(follow=False), None, best)
+    except NotConverged:
+        if "state" not in best:
+            raise
+    kept = ProxMemory(follow=True)
+    return _iterated(problem, alpha, best["state"], level, tolerance, secants, kept, None, {})
+
+
+def _iterated(
+    problem: StateEvolution,
+    alpha: float,
+    start: Vector,
+    level: int,
+    tolerance: float | None,
+    secants: Secants,
+    memory: ProxMemory,
+    late: Callable[[], bool] | None,
+    best: dict[str, Any],
+) -> Attempt:
+    """The iteration; the ``best`` of the iterates, if its residual is below the one given, is kept there."""
     if tolerance is None:
         tolerance = SAMPLED if problem.leading else TOLERANCE
     last: dict[str, tuple[Hats, Overlaps]] = {}
@@ -103,7 +133,11 @@ def at_alpha(
         if late is not None and late():
             raise NotConverged("there is no time for this point.")
         last["step"] = turn_once(problem, alpha, y, level, memory=memory)
-        return last["step"][1].logs
+        logs = last["step"][1].logs
+        residual = float(np.max(np.abs(logs - y)))
+        if best and residual < best["residual"]:
+            best.update(residual=residual, state=y)
+        return logs
 
     found = fixed_point(
         turn,
@@ -111,7 +145,7 @@ def at_alpha(
         tolerance=tolerance,
         max_evaluations=300,
         # a point that follows its minimum and loses it moves on once and for all: give such moves time to die out
-        patience=80 if memory.follow else 16,
+        patience=80 if memory.follow else HOPPING if best else 16,
         project=problem.inside,
         memory=max(MEMORY, 2 * start.size if problem.leading else 0),
         secants=secants,

@@ -12,7 +12,7 @@ from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import AnyHats, AnyOverlaps
 from onehead.aim.solve.continuation import polish, relax, walk
 from onehead.aim.solve.doubt import Doubt, Slopes, doubt_of, error_on_fresh, slopes_at
-from onehead.aim.solve.iterate import Attempt, Opposed, Secants, Start, Vector, at_alpha, secants_of
+from onehead.aim.solve.iterate import Attempt, Opposed, Secants, Start, Vector, at_alpha, secants_of, settled
 from onehead.errors import NotConverged, OutsideDomain, SolveError
 
 __all__ = ["FINE_ENOUGH", "VISIBLE_SWITCH", "Solution", "guesses", "solve"]
@@ -182,9 +182,10 @@ def _coarse(
     problem: StateEvolution, alpha: float, start: Vector | None, tolerance: float
 ) -> tuple[Vector, Secants, int]:
     """A state close to the solution, on the coarsest rule, by whichever route gets there."""
+    once = at_alpha if problem.output.geometry.sampled else settled
     for guess in _starts(problem, alpha, start):
         try:
-            found = at_alpha(problem, alpha, guess, 0, tolerance=tolerance)
+            found = once(problem, alpha, guess, 0, tolerance=tolerance)
         except Opposed:
             raise
         except SolveError:
@@ -203,7 +204,8 @@ def _coarse(
 
 def _at_level(problem: StateEvolution, alpha: float, state: Vector, level: int, secants: Secants) -> Attempt:
     """Solve on one rule: at fixed α, else by way of Sigma with every prox kept in its minimum, α or λ being the unknown."""
-    routes: list[Callable[[], Attempt]] = [lambda: at_alpha(problem, alpha, state, level, secants=secants)]
+    once = at_alpha if problem.output.geometry.sampled else settled
+    routes: list[Callable[[], Attempt]] = [lambda: once(problem, alpha, state, level, secants=secants)]
     if problem.by_sigma:
         routes.append(lambda: polish(problem, alpha, state, level))
     else:

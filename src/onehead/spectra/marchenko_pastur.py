@@ -19,10 +19,11 @@ __all__ = ["MarchenkoPasturSemicircle"]
 
 Array = NDArray[np.float64]
 
+ROUNDING = 1e-15  # relative: a root is as good as it gets
 NODES = 120  # per panel; 140 and 100 give the same integrals to 1e-10 once panels are split at the dip
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _transform(x, k, s):  # type: ignore[no-untyped-def]
     """(rho, Re g) at a real x; rho is zero outside the support, where Re g is not filled in."""
     b2, b1, b0 = -(x / s + k), (x + 1.0 / k - k) * k / s, -k / s
@@ -50,23 +51,36 @@ def _transform(x, k, s):  # type: ignore[no-untyped-def]
         t = u - p / (3.0 * u) - shift
     for _ in range(3):
         slope = (3.0 * t + 2.0 * b2) * t + b1
-        if slope != 0.0:
-            t -= (((t + b2) * t + b1) * t + b0) / slope
+        if slope == 0.0:
+            break
+        move = (((t + b2) * t + b1) * t + b0) / slope
+        t -= move
+        if abs(move) < ROUNDING * abs(t):
+            break
     # the pair from the product and the sum of roots, whichever does not cancel
     modulus2 = -b0 / t
     re = (b1 - modulus2) / (2.0 * t) if abs(t) > 0.5 * abs(b2) else -0.5 * (b2 + t)
-    g = complex(re, np.sqrt(max(modulus2 - re * re, 0.0)))
-    if g.imag > 0.0:
-        for _ in range(4):
-            slope_c = (3.0 * g + 2.0 * b2) * g + b1
-            if abs(slope_c) > 0.0:
-                move = (((g + b2) * g + b1) * g + b0) / slope_c
-                if abs(move) < 0.1 * abs(g):
-                    g -= move
-    return abs(g.imag) / np.pi, g.real
+    im = np.sqrt(max(modulus2 - re * re, 0.0))
+    for _ in range(4 if im > 0.0 else 0):  # Newton's steps at re + i im, written out: complex division takes longer than all else
+        square_re, square_im = re * re - im * im, 2.0 * re * im
+        slope_re, slope_im = 3.0 * square_re + 2.0 * b2 * re + b1, 3.0 * square_im + 2.0 * b2 * im
+        value_re = re * square_re - im * square_im + b2 * square_re + b1 * re + b0
+        value_im = re * square_im + im * square_re + b2 * square_im + b1 * im
+        steep, size = slope_re * slope_re + slope_im * slope_im, re * re + im * im
+        if steep == 0.0:
+            break
+        move_re = (value_re * slope_re + value_im * slope_im) / steep
+        move_im = (value_im * slope_re - value_re * slope_im) / steep
+        moved = move_re * move_re + move_im * move_im
+        if moved >= 0.01 * size:
+            break
+        re, im = re - move_re, im - move_im
+        if moved < ROUNDING**2 * size:
+            break
+    return abs(im) / np.pi, re
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _transforms(x, k, s):  # type: ignore[no-untyped-def]
     """`_transform` at many points."""
     rho, hilbert = np.empty(x.shape[0]), np.empty(x.shape[0])

@@ -100,11 +100,11 @@ class Doubt:
 
 
 def slopes_at(problem: StateEvolution, alpha: float, y: Vector) -> Slopes:
-    """F' and the slopes of the hats, by differences on the coarsest rule, every prox kept in its minimum."""
-    memory = ProxMemory(follow=True)
+    """F' and the slopes of the hats, by differences on a coarse rule, every prox kept in its minimum."""
+    memory, level = ProxMemory(follow=True), problem.output.geometry.coarse
 
     def at(state: Vector) -> tuple[Vector, Vector]:
-        hats, overlaps = turn_once(problem, alpha, state, 0, memory=memory)
+        hats, overlaps = turn_once(problem, alpha, state, level, memory=memory)
         return overlaps.logs, hats.logs
 
     centre = at(y)

@@ -339,13 +339,14 @@ class OutputChannel:
     def switch_mass(self, q: float, m: float, sigma: float, *, level: int) -> float:
         """Share of samples with a lower minimum than the one near the label, on enough points to see the share that matters (2.7).
 
-        A lattice has its weight everywhere, so that a coarse one will do. Sampled points are counted, on the rule of ``level``; of
+        A lattice has its weight everywhere, so that a coarse one will do: the coarsest if it has next to none. Sampled points are counted, on the rule of ``level``; of
         one with few points the twin too.
         """
         if self.convex_at(sigma):
             return 0.0
         if not self.geometry.sampled:
-            return self.averages(q, m, sigma, level=self.geometry.coarse, search=True).switch_mass
+            few = self.averages(q, m, sigma, level=0, search=True).switch_mass
+            return few if few < NEVER else self.averages(q, m, sigma, level=1, search=True).switch_mass
         twins = (False, True) if self.geometry.tokens <= FEW_TOKENS else (False,)
         counted = [self.averages(q, m, sigma, level=level, search=True, twin=twin).switch_mass for twin in twins]
         return max(sum(counted) / len(counted), 0.0)  # controls may correct a small count to less than nothing

@@ -31,6 +31,7 @@ __all__ = [
 
 LARGEST = 2.0  # of a shift of log q, log m, log Sigma: beyond it linear response says no more than "far"
 LONGEST = 0.1  # step from a state that solves the equations within a hundredth
+FINER = 0.1  # nudges of a lattice, which chance leaves smooth
 SPECTRAL = 1e-8  # relative error of an integral over a spectrum
 # standard errors by which Stein forms differ from derivatives where the prox jumps; more if no point was seen to have two minima
 SURE, SURER = 4.0, 7.0
@@ -109,7 +110,7 @@ def slopes_at(problem: StateEvolution, alpha: float, y: Vector) -> Slopes:
 
     centre = at(y)
     turn, hats = np.empty((y.size, y.size)), np.empty((y.size, y.size))
-    for k, change in enumerate(problem.nudges):
+    for k, change in enumerate(problem.nudges if problem.output.geometry.sampled else FINER * problem.nudges):
         moved = y.copy()
         moved[k] += change
         there = at(moved)

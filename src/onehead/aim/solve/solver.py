@@ -26,6 +26,8 @@ FAR = (
     2.5  # change of log q or log Sigma between rules that is no quadrature error: the iterate fell to another solution
 )
 NO_ANSWER = 1.0  # relative error of q or m, of proximal points that are let go, at which there is nothing to report
+HOPELESS = 8.0  # times the error that is fine enough: from there the next finer rule does not lead to it, but the one after
+SAME_SLOPES = 2e-3  # of log q, log m, log Sigma: F' changes by about as much
 LAST_KEPT_LEVEL = 2  # where minima compete the theory itself is approximate: the finest rule is not worth its price
 
 
@@ -113,10 +115,12 @@ def _refined(
     """Finer rules, until one is fine enough."""
     solution: Solution | None = None
     slopes: Slopes | None = None
-    if problem.leading:
-        # one rule follows, whose points are many: with the slopes of the coarse one few turns are enough
-        slopes = slopes_at(problem, alpha, state)
-        state, secants = problem.inside(state + slopes.step), secants_of(slopes.turn)
+    lattice = not problem.output.geometry.sampled
+    if problem.leading or lattice:
+        # rules follow whose points are many: with the slopes of a coarse one few turns are enough
+        with suppress(SolveError):
+            slopes, sloped = slopes_at(problem, alpha, state), state
+            state, secants = problem.inside(state + slopes.step), secants_of(slopes.turn)
     levels = [*problem.output.geometry.levels, *(problem.output.finer if wanted else ())]
     while levels:
         level = levels.pop(0)
@@ -127,12 +131,12 @@ def _refined(
                 raise
             break  # the coarser rule has an answer, and its error estimate
         used += attempt.evaluations
-        if slopes is None or not problem.leading:
-            slopes = slopes_at(problem, alpha, attempt.state)
+        if slopes is None or not (problem.leading or (lattice and _close(attempt.state, sloped))):
+            slopes, sloped = slopes_at(problem, alpha, attempt.state), attempt.state
         doubt = doubt_of(problem, attempt, slopes)
         if attempt.memory.follow and doubt.relative > NO_ANSWER:
             raise _lost(alpha, NotConverged("an error larger than the answer", residual=attempt.residual))
-        switch_mass, alone = _switch_mass(problem, attempt), solution is None
+        alone, switch_mass = solution is None, _switch_mass(problem, attempt, solution)
         # points that hop between minima: a lattice and its twin may then agree by chance, and a coarser one counts too
         hops = switch_mass is not None and switch_mass > VISIBLE_SWITCH
         if hops and solution is not None:
@@ -161,6 +165,8 @@ def _refined(
             levels = [] if skipped is None else levels[min(skipped, len(levels) - 1) :]
         elif doubt.relative < fine_enough and not (hops and alone):
             break
+        elif alone and doubt.relative > HOPELESS * fine_enough:
+            levels = levels[-1:]
     assert solution is not None
     return solution
 
@@ -172,8 +178,18 @@ def _skipped(problem: StateEvolution, doubt: Doubt, wanted: float) -> int | None
     return None if over <= 1.0 else max(int(np.ceil(2.0 * np.log2(over))) - 1, 0)
 
 
-def _switch_mass(problem: StateEvolution, attempt: Attempt) -> float | None:
-    """Share of samples with a lower minimum than the one near the label; not of sampled points, which show their error themselves."""
+def _close(one: Vector, other: Vector) -> bool:
+    """Whether two states are so close that F' is the same."""
+    return bool(np.max(np.abs(one - other)) < SAME_SLOPES)
+
+
+def _switch_mass(problem: StateEvolution, attempt: Attempt, before: Solution | None) -> float | None:
+    """Share of samples with a lower minimum than the one near the label; not of sampled points, which show their error themselves.
+
+    If there were none ``before``, on a coarser rule, there are none now.
+    """
+    if before is not None and before.switch_mass == 0.0:
+        return 0.0
     output = problem.output
     return None if output.geometry.sampled else output.switch_mass(*attempt.overlaps.state, level=0)
 

@@ -4,7 +4,8 @@ Unknowns are y = (log q, log m, log Sigma); the residual is max |log F(y) - y|, 
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,8 @@ Secants = tuple[tuple[Vector, Vector], ...]
 
 TOLERANCE = 3e-7
 SAMPLED = 1e-6  # the same with leading directions, whose averages are good to 1e-5 at best
-CLOSE, HOPPING = 0.2, 5  # residual from which on points may keep their minima, and turns without progress that show that they hop
+CLOSE = 0.2  # residual from which on points may keep their minima
+HOPPING, PROGRESS = 5, 0.9  # turns in which the residual does not fall by a tenth: they hop
 MEMORY = 5  # differences that the acceleration keeps; with leading directions the slopes it begins with, and as many of its own
 
 
@@ -96,21 +98,40 @@ def at_alpha(
 ) -> Attempt:
     """Anderson iteration at fixed α, given up when it is ``late``."""
     memory = memory if memory is not None else ProxMemory(follow=False)
-    return _iterated(problem, alpha, start, level, tolerance, secants, memory, late, {})
+    return _iterated(problem, alpha, start, level, tolerance, secants, memory, late, None)
 
 
 def settled(
     problem: StateEvolution, alpha: float, start: Vector, level: int, *, tolerance: float | None = None, secants: Secants = ()
 ) -> Attempt:
     """The same on a lattice; if points hop between minima, each keeps the one that it has at the best of the iterates."""
-    best: dict[str, Any] = {"residual": CLOSE}
+    best = _Best()
     try:
         return _iterated(problem, alpha, start, level, tolerance, secants, ProxMemory(follow=False), None, best)
     except NotConverged:
-        if "state" not in best:
+        if best.state is None:
             raise
     kept = ProxMemory(follow=True)
-    return _iterated(problem, alpha, best["state"], level, tolerance, secants, kept, None, {})
+    return _iterated(problem, alpha, best.state, level, tolerance, secants, kept, None, None)
+
+
+@dataclass
+class _Best:
+    """The best of the iterates that are close to a solution, and for how many turns none was better."""
+
+    state: Vector | None = None
+    residual: float = CLOSE
+    waited: int = 0
+
+    def see(self, state: Vector, residual: float) -> None:
+        """Look at an iterate; raise if points hop."""
+        self.waited += self.state is not None
+        if residual < PROGRESS * self.residual:
+            self.waited = 0
+        if residual < self.residual:
+            self.state, self.residual = state, residual
+        if self.waited > HOPPING:
+            raise NotConverged("points hop between minima.", residual=self.residual)
 
 
 def _iterated(
@@ -122,9 +143,9 @@ def _iterated(
     secants: Secants,
     memory: ProxMemory,
     late: Callable[[], bool] | None,
-    best: dict[str, Any],
+    best: _Best | None,
 ) -> Attempt:
-    """The iteration; the ``best`` of the iterates, if its residual is below the one given, is kept there."""
+    """The iteration, which ``best`` looks on."""
     if tolerance is None:
         tolerance = SAMPLED if problem.leading else TOLERANCE
     last: dict[str, tuple[Hats, Overlaps]] = {}
@@ -134,9 +155,8 @@ def _iterated(
             raise NotConverged("there is no time for this point.")
         last["step"] = turn_once(problem, alpha, y, level, memory=memory)
         logs = last["step"][1].logs
-        residual = float(np.max(np.abs(logs - y)))
-        if best and residual < best["residual"]:
-            best.update(residual=residual, state=y)
+        if best is not None:
+            best.see(y, float(np.max(np.abs(logs - y))))
         return logs
 
     found = fixed_point(
@@ -145,7 +165,7 @@ def _iterated(
         tolerance=tolerance,
         max_evaluations=300,
         # a point that follows its minimum and loses it moves on once and for all: give such moves time to die out
-        patience=80 if memory.follow else HOPPING if best else 16,
+        patience=80 if memory.follow else 16,
         project=problem.inside,
         memory=max(MEMORY, 2 * start.size if problem.leading else 0),
         secants=secants,

@@ -26,9 +26,9 @@ FAR = (
     2.5  # change of log q or log Sigma between rules that is no quadrature error: the iterate fell to another solution
 )
 NO_ANSWER = 1.0  # relative error of q or m, of proximal points that are let go, at which there is nothing to report
-HOPELESS = 8.0  # times the error that is fine enough: from there the next finer rule does not lead to it, but the one after
+GAIN = 3.0  # by which the error of a lattice falls from one to the next, at least
 SAME_SLOPES = 2e-3  # of log q, log m, log Sigma: F' changes by about as much
-LAST_KEPT_LEVEL = 2  # where minima compete the theory itself is approximate: the finest rule is not worth its price
+LAST_KEPT_LEVEL = 3  # where minima compete the theory itself is approximate: the finest rule is not worth its price
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,8 +165,9 @@ def _refined(
             levels = [] if skipped is None else levels[min(skipped, len(levels) - 1) :]
         elif doubt.relative < fine_enough and not (hops and alone):
             break
-        elif alone and doubt.relative > HOPELESS * fine_enough:
-            levels = levels[-1:]
+        else:  # what is far from fine enough will be so on the next rule too
+            skipped = int(np.log(doubt.relative / fine_enough) / np.log(GAIN)) if lattice and alone else 0
+            levels = levels[min(max(skipped, 0), max(len(levels) - 1, 0)) :]
     assert solution is not None
     return solution
 

@@ -31,7 +31,7 @@ class Cell(NamedTuple):
     points: tuple[tuple[float, ...], ...]
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=32)
 def lattice(
     dim: int,
     *,

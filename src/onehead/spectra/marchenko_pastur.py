@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.numerics.compiled import njit
-from onehead.spectra.law import Law, Nodes, edge_rule, intervals, not_empty
+from onehead.spectra.law import NO_WIDTH, Law, Nodes, edge_rule, intervals
 
 __all__ = ["MarchenkoPasturSemicircle"]
 
@@ -89,6 +89,23 @@ def _transforms(x, k, s):  # type: ignore[no-untyped-def]
     return rho, hilbert
 
 
+@njit(cache=True, nogil=True, error_model="numpy")
+def _nodes(panels, low, high, place, jacobian, k, s):  # type: ignore[no-untyped-def]
+    """Places, masses and Re g on what lies between ``low`` and ``high`` of every panel, but on none that is no wider than rounding."""
+    count, found = place.shape[0], 0
+    x, mass, hilbert = np.empty(panels.size // 2 * count), np.empty(panels.size // 2 * count), np.empty(panels.size // 2 * count)
+    for panel in range(panels.shape[0]):
+        left, right = min(max(panels[panel, 0], low), high), min(max(panels[panel, 1], low), high)
+        if not right - left > NO_WIDTH * max(abs(left), abs(right)):
+            continue
+        for i in range(count):
+            x[found] = left + (right - left) * place[i]
+            rho, hilbert[found] = _transform(x[found], k, s)
+            mass[found] = (right - left) * jacobian[i] * rho
+            found += 1
+    return x[:found], mass[:found], hilbert[:found]
+
+
 class MarchenkoPasturSemicircle(Law):
     """Marchenko-Pastur (ratio ``kappa0``) plus a free semicircle of variance ``s`` > 0."""
 
@@ -115,13 +132,13 @@ class MarchenkoPasturSemicircle(Law):
         return intervals(self._critical[0])
 
     @cached_property
-    def _panels(self) -> list[tuple[float, float]]:
+    def _panels(self) -> Array:
         """The support, a single bulk split at its dip: without the split three digits are lost after a merger."""
         dip = self._critical[1]
         panels: list[tuple[float, float]] = []
         for low, high in self.edges:
             panels += [(low, dip), (dip, high)] if dip is not None and low < dip < high else [(low, high)]
-        return panels
+        return np.array(panels)
 
     def density(self, x: Array) -> Array:
         """rho_s(x)."""
@@ -134,10 +151,4 @@ class MarchenkoPasturSemicircle(Law):
 
     def nodes(self, low: float = -np.inf, high: float = np.inf) -> Nodes:
         """Gauss-Legendre nodes in the angle of x = a + (b - a)(1 - cos t)/2 on every panel."""
-        place, jacobian = edge_rule(NODES)
-        ends = np.clip(self._panels, low, high)
-        ends = not_empty(ends)
-        widths = np.diff(ends)
-        x = (ends[:, :1] + widths * place).ravel()
-        rho, hilbert = _transforms(x, self._k, self.s)
-        return Nodes(x, (widths * jacobian).ravel() * rho, hilbert)
+        return Nodes(*_nodes(self._panels, low, high, *edge_rule(NODES), self._k, self.s))

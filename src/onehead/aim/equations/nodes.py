@@ -50,7 +50,7 @@ class LogitRule(NamedTuple):
     weights: Array
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=24)
 def logit_rule(block: Block, level: int, twin: int) -> LogitRule:
     """Nodes for the pair (label logits, learner logits) of one block.
 

@@ -351,7 +351,7 @@ class Geometry:
     def levels(self) -> tuple[int, ...]:
         """Quadrature rules to try after the coarsest, each finer: a lattice has more, large blocks cost more."""
         if not self.sampled:
-            return (1, 2, 3, 4) if any(block.dim == 2 for block in self.blocks) else (1, 2, 3)
+            return (1, 2, 3)
         return (
             (3,) if all(isinstance(block, (Row, Pairs, Exchanged)) or block.dim <= 9 for block in self.blocks) else (2,)
         )

@@ -29,7 +29,7 @@ Array = NDArray[np.float64]
 # spacing and radius of each level of a lattice, for label and learner together
 LATTICES = {
     1: ((0.4, 6.0), (0.25, 6.5), (0.15, 7.0), (0.1, 7.5)),
-    2: ((1.12, 5.8), (0.94, 6.2), (0.76, 6.2), (0.61, 6.2), (0.5, 6.3)),
+    2: ((1.12, 5.8), (0.8, 6.2), (0.61, 6.2), (0.48, 6.4)),
 }
 # Two coordinates: losses are steep along u1 and u2, in normals (label even and odd, own even and odd) the directions sqrt 2 : ±1 of
 # both pairs; these cells have no short vector of their dual lattice close to them (2.5). The first is the rule's, others its twins'

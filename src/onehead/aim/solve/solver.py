@@ -28,7 +28,7 @@ FAR = (
 NO_ANSWER = 1.0  # relative error of q or m, of proximal points that are let go, at which there is nothing to report
 GAIN = 3.0  # by which the error of a lattice falls from one to the next, at least
 SAME_SLOPES = 2e-3  # of log q, log m, log Sigma: F' changes by about as much
-LAST_KEPT_LEVEL = 3  # where minima compete the theory itself is approximate: the finest rule is not worth its price
+LAST_KEPT_LEVEL = 2  # where minima compete the theory itself is approximate: the finest rule is not worth its price
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,6 +30,7 @@ __all__ = [
 ]
 
 LARGEST = 2.0  # of a shift of log q, log m, log Sigma: beyond it linear response says no more than "far"
+FARTHEST = 30.0  # the same of hats, which near perfect recovery answer to next to nothing
 LONGEST = 0.1  # step from a state that solves the equations within a hundredth
 FINER = 0.1  # nudges of a lattice, which chance leaves smooth
 SPECTRAL = 1e-8  # relative error of an integral over a spectrum
@@ -204,7 +205,7 @@ class _Looking:
     def _moved(self, shift: Vector, hats: AnyHats, envelope: float) -> Alternative:
         """The solution moved by a shift of y, and the hats with it."""
         shift = np.clip(shift, -LARGEST, LARGEST)
-        moved = hats.at(hats.logs + self.slopes.hats @ shift)
+        moved = hats.at(hats.logs + np.clip(self.slopes.hats @ shift, -FARTHEST, FARTHEST))
         try:
             overlaps = self.problem.beside(moved, self.attempt.overlaps)
         except SolveError:

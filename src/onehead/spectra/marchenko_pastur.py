@@ -61,7 +61,9 @@ def _transform(x, k, s):  # type: ignore[no-untyped-def]
     modulus2 = -b0 / t
     re = (b1 - modulus2) / (2.0 * t) if abs(t) > 0.5 * abs(b2) else -0.5 * (b2 + t)
     im = np.sqrt(max(modulus2 - re * re, 0.0))
-    for _ in range(4 if im > 0.0 else 0):  # Newton's steps at re + i im, written out: complex division takes longer than all else
+    for _ in range(
+        4 if im > 0.0 else 0
+    ):  # Newton's steps at re + i im, written out: complex division takes longer than all else
         square_re, square_im = re * re - im * im, 2.0 * re * im
         slope_re, slope_im = 3.0 * square_re + 2.0 * b2 * re + b1, 3.0 * square_im + 2.0 * b2 * im
         value_re = re * square_re - im * square_im + b2 * square_re + b1 * re + b0
@@ -93,7 +95,11 @@ def _transforms(x, k, s):  # type: ignore[no-untyped-def]
 def _nodes(panels, low, high, place, jacobian, k, s):  # type: ignore[no-untyped-def]
     """Places, masses and Re g on what lies between ``low`` and ``high`` of every panel, but on none that is no wider than rounding."""
     count, found = place.shape[0], 0
-    x, mass, hilbert = np.empty(panels.size // 2 * count), np.empty(panels.size // 2 * count), np.empty(panels.size // 2 * count)
+    x, mass, hilbert = (
+        np.empty(panels.size // 2 * count),
+        np.empty(panels.size // 2 * count),
+        np.empty(panels.size // 2 * count),
+    )
     for panel in range(panels.shape[0]):
         left, right = min(max(panels[panel, 0], low), high), min(max(panels[panel, 1], low), high)
         if not right - left > NO_WIDTH * max(abs(left), abs(right)):

@@ -132,8 +132,12 @@ def test_branches_agree_where_the_prox_is_convex_and_are_counted_where_not():
 
 @pytest.mark.parametrize(
     ("loss", "at", "off"),
-    # off: how far the finest cubic lattice of 1.1.0, of 61,660 nodes and spacing 0.42, is from one of spacing 0.3
-    [(Squared(), (1.46, 1.38, 2.3), 1e-5), (Squared(), (1.99, 1.59, 3.16), 6e-5), (CrossEntropy(), (1.53, 1.42, 1.65), 1e-6)],
+    # off: about how far the finest cubic lattice of 1.1.0, of 61,660 nodes and spacing 0.42, is from one of spacing 0.3
+    [
+        (Squared(), (1.46, 1.38, 2.3), 1e-5),
+        (Squared(), (1.99, 1.59, 3.16), 6e-5),
+        (CrossEntropy(), (1.53, 1.42, 1.65), 1e-6),
+    ],
 )
 def test_the_cells_of_two_tokens_against_a_cubic_lattice(loss, at, off, monkeypatch):
     """Hats on a plain lattice that is much finer; what is left on each level, and that its twins show it."""

@@ -34,7 +34,9 @@ LATTICES = {
 # Two coordinates: losses are steep along u1 and u2, in normals (label even and odd, own even and odd) the directions sqrt 2 : ±1 of
 # both pairs; these cells have no short vector of their dual lattice close to them (2.5). The first is the rule's, others its twins'
 CELLS = (
-    Cell((1.0, 0.82, 1.0, 0.82), ((0.0, 0.0, 0.0, 0.0), (0.5, 0.0, 0.0, 0.5), (0.0, 0.5, 0.5, 0.0), (0.5, 0.5, 0.5, 0.5))),
+    Cell(
+        (1.0, 0.82, 1.0, 0.82), ((0.0, 0.0, 0.0, 0.0), (0.5, 0.0, 0.0, 0.5), (0.0, 0.5, 0.5, 0.0), (0.5, 0.5, 0.5, 0.5))
+    ),
     Cell((0.86, 0.69, 0.86, 0.69), ((0.0, 0.0, 0.0, 0.0), (0.5, 0.0, 0.5, 0.0))),
     Cell(4 * (1.12,), tuple(half for half in product((0.0, 0.5), repeat=4) if sum(half) % 1.0 == 0.0)),
 )

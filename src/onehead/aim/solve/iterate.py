@@ -16,7 +16,18 @@ from onehead.aim.equations.unknowns import AnyHats, AnyOverlaps, Hats, Overlaps
 from onehead.errors import NotConverged, OutsideDomain
 from onehead.numerics.fixed_point import fixed_point
 
-__all__ = ["TOLERANCE", "Attempt", "Opposed", "Secants", "Start", "Vector", "at_alpha", "secants_of", "settled", "turn_once"]
+__all__ = [
+    "TOLERANCE",
+    "Attempt",
+    "Opposed",
+    "Secants",
+    "Start",
+    "Vector",
+    "at_alpha",
+    "secants_of",
+    "settled",
+    "turn_once",
+]
 
 Vector = NDArray[np.float64]
 Secants = tuple[tuple[Vector, Vector], ...]
@@ -102,7 +113,13 @@ def at_alpha(
 
 
 def settled(
-    problem: StateEvolution, alpha: float, start: Vector, level: int, *, tolerance: float | None = None, secants: Secants = ()
+    problem: StateEvolution,
+    alpha: float,
+    start: Vector,
+    level: int,
+    *,
+    tolerance: float | None = None,
+    secants: Secants = (),
 ) -> Attempt:
     """The same on a lattice; if points hop between minima, each keeps the one that it has at the best of the iterates."""
     best = _Best()

@@ -166,7 +166,7 @@ def _refined(
         elif doubt.relative < fine_enough and not (hops and alone):
             break
         else:  # what is far from fine enough will be so on the next rule too
-            skipped = int(np.log(doubt.relative / fine_enough) / np.log(GAIN)) if lattice and alone else 0
+            skipped = int(np.log(doubt.relative / fine_enough) / np.log(GAIN)) if lattice and alone and not hops else 0
             levels = levels[min(max(skipped, 0), max(len(levels) - 1, 0)) :]
     assert solution is not None
     return solution

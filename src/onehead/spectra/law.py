@@ -23,7 +23,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-ROUNDING = 1e-13  # relative, of the ends of a panel
+NO_WIDTH = 1e-13  # relative, of the ends of a panel
 NEWTON = 8  # steps for a quantile: three are enough inside a bulk
 
 
@@ -149,7 +149,7 @@ def not_empty(panels: Array) -> Array:
     """Panels, as rows that end in where they begin and end, that are wider than rounding: others have no mass, and no density either."""
     panels = panels[panels[:, -1] > panels[:, -2]]  # ends at infinity leave nothing between them
     low, high = panels[:, -2], panels[:, -1]
-    return np.asarray(panels[high - low > ROUNDING * np.maximum(np.abs(low), np.abs(high))])
+    return np.asarray(panels[high - low > NO_WIDTH * np.maximum(np.abs(low), np.abs(high))])
 
 
 def intervals(ends: Array) -> tuple[tuple[float, float], ...]:

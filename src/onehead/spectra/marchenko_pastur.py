@@ -13,16 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.numerics.compiled import njit
-from onehead.spectra.law import Law, Nodes, edge_rule, intervals, not_empty
+from onehead.spectra.law import NO_WIDTH, Law, Nodes, edge_rule, intervals
 
 __all__ = ["MarchenkoPasturSemicircle"]
 
 Array = NDArray[np.float64]
 
+ROUNDING = 1e-15  # relative: a root is as good as it gets
 NODES = 120  # per panel; 140 and 100 give the same integrals to 1e-10 once panels are split at the dip
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _transform(x, k, s):  # type: ignore[no-untyped-def]
     """(rho, Re g) at a real x; rho is zero outside the support, where Re g is not filled in."""
     b2, b1, b0 = -(x / s + k), (x + 1.0 / k - k) * k / s, -k / s
@@ -50,29 +51,65 @@ def _transform(x, k, s):  # type: ignore[no-untyped-def]
         t = u - p / (3.0 * u) - shift
     for _ in range(3):
         slope = (3.0 * t + 2.0 * b2) * t + b1
-        if slope != 0.0:
-            t -= (((t + b2) * t + b1) * t + b0) / slope
+        if slope == 0.0:
+            break
+        move = (((t + b2) * t + b1) * t + b0) / slope
+        t -= move
+        if abs(move) < ROUNDING * abs(t):
+            break
     # the pair from the product and the sum of roots, whichever does not cancel
     modulus2 = -b0 / t
     re = (b1 - modulus2) / (2.0 * t) if abs(t) > 0.5 * abs(b2) else -0.5 * (b2 + t)
-    g = complex(re, np.sqrt(max(modulus2 - re * re, 0.0)))
-    if g.imag > 0.0:
-        for _ in range(4):
-            slope_c = (3.0 * g + 2.0 * b2) * g + b1
-            if abs(slope_c) > 0.0:
-                move = (((g + b2) * g + b1) * g + b0) / slope_c
-                if abs(move) < 0.1 * abs(g):
-                    g -= move
-    return abs(g.imag) / np.pi, g.real
+    im = np.sqrt(max(modulus2 - re * re, 0.0))
+    for _ in range(
+        4 if im > 0.0 else 0
+    ):  # Newton's steps at re + i im, written out: complex division takes longer than all else
+        square_re, square_im = re * re - im * im, 2.0 * re * im
+        slope_re, slope_im = 3.0 * square_re + 2.0 * b2 * re + b1, 3.0 * square_im + 2.0 * b2 * im
+        value_re = re * square_re - im * square_im + b2 * square_re + b1 * re + b0
+        value_im = re * square_im + im * square_re + b2 * square_im + b1 * im
+        steep, size = slope_re * slope_re + slope_im * slope_im, re * re + im * im
+        if steep == 0.0:
+            break
+        move_re = (value_re * slope_re + value_im * slope_im) / steep
+        move_im = (value_im * slope_re - value_re * slope_im) / steep
+        moved = move_re * move_re + move_im * move_im
+        if moved >= 0.01 * size:
+            break
+        re, im = re - move_re, im - move_im
+        if moved < ROUNDING**2 * size:
+            break
+    return abs(im) / np.pi, re
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _transforms(x, k, s):  # type: ignore[no-untyped-def]
     """`_transform` at many points."""
     rho, hilbert = np.empty(x.shape[0]), np.empty(x.shape[0])
     for i in range(x.shape[0]):
         rho[i], hilbert[i] = _transform(x[i], k, s)
     return rho, hilbert
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _nodes(panels, low, high, place, jacobian, k, s):  # type: ignore[no-untyped-def]
+    """Places, masses and Re g on what lies between ``low`` and ``high`` of every panel, but on none that is no wider than rounding."""
+    count, found = place.shape[0], 0
+    x, mass, hilbert = (
+        np.empty(panels.size // 2 * count),
+        np.empty(panels.size // 2 * count),
+        np.empty(panels.size // 2 * count),
+    )
+    for panel in range(panels.shape[0]):
+        left, right = min(max(panels[panel, 0], low), high), min(max(panels[panel, 1], low), high)
+        if not right - left > NO_WIDTH * max(abs(left), abs(right)):
+            continue
+        for i in range(count):
+            x[found] = left + (right - left) * place[i]
+            rho, hilbert[found] = _transform(x[found], k, s)
+            mass[found] = (right - left) * jacobian[i] * rho
+            found += 1
+    return x[:found], mass[:found], hilbert[:found]
 
 
 class MarchenkoPasturSemicircle(Law):
@@ -101,13 +138,13 @@ class MarchenkoPasturSemicircle(Law):
         return intervals(self._critical[0])
 
     @cached_property
-    def _panels(self) -> list[tuple[float, float]]:
+    def _panels(self) -> Array:
         """The support, a single bulk split at its dip: without the split three digits are lost after a merger."""
         dip = self._critical[1]
         panels: list[tuple[float, float]] = []
         for low, high in self.edges:
             panels += [(low, dip), (dip, high)] if dip is not None and low < dip < high else [(low, high)]
-        return panels
+        return np.array(panels)
 
     def density(self, x: Array) -> Array:
         """rho_s(x)."""
@@ -120,10 +157,4 @@ class MarchenkoPasturSemicircle(Law):
 
     def nodes(self, low: float = -np.inf, high: float = np.inf) -> Nodes:
         """Gauss-Legendre nodes in the angle of x = a + (b - a)(1 - cos t)/2 on every panel."""
-        place, jacobian = edge_rule(NODES)
-        ends = np.clip(self._panels, low, high)
-        ends = not_empty(ends)
-        widths = np.diff(ends)
-        x = (ends[:, :1] + widths * place).ravel()
-        rho, hilbert = _transforms(x, self._k, self.s)
-        return Nodes(x, (widths * jacobian).ravel() * rho, hilbert)
+        return Nodes(*_nodes(self._panels, low, high, *edge_rule(NODES), self._k, self.s))

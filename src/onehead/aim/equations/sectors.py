@@ -97,7 +97,7 @@ class SectorOutput(OutputChannel):
         self,
         *state: float,
         level: int,
-        twin: bool = False,
+        twin: int = 0,
         detail: int = 0,
         search: bool = False,
         memory: ProxMemory | None = None,
@@ -121,7 +121,7 @@ class SectorOutput(OutputChannel):
         return [self._contracted(state, [row[part] for row in rows]) for part in range(PARTS)]
 
     def _sums(
-        self, state: tuple[float, ...], level: int, twin: bool, detail: int, search: bool, memory: ProxMemory | None
+        self, state: tuple[float, ...], level: int, twin: int, detail: int, search: bool, memory: ProxMemory | None
     ) -> list[Array]:
         """For every block the averages in pieces, a row per slice of the nodes."""
         blocks, sigmas = self.geometry.blocks, state[4:]
@@ -164,7 +164,7 @@ class SectorOutput(OutputChannel):
         before = (self.loss.compiled, self.loss.compiled_response, block.select, metric, block.row_fits)
         return matrix_sums, before, False
 
-    def _nodes(self, block: Block, state: tuple[float, ...], level: int, twin: bool) -> tuple[Array, Array, Array]:
+    def _nodes(self, block: Block, state: tuple[float, ...], level: int, twin: int) -> tuple[Array, Array, Array]:
         """u*, v and weights: v given u* is Gaussian around C(m) C(Q)^-1 u*."""
         if self._grouped(block):
             return sector_rule(block, level, twin)
@@ -185,7 +185,7 @@ class SectorOutput(OutputChannel):
         """Whether averages are corrected by controls."""
         return any(self._grouped(block) for block in self.geometry.blocks)
 
-    def _rule(self, block: Block, level: int, twin: bool) -> LogitRule:
+    def _rule(self, block: Block, level: int, twin: int) -> LogitRule:
         """Nodes of a block."""
         return sector_rule(block, level, twin) if self._grouped(block) else logit_rule(block, level, twin)
 

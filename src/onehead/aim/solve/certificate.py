@@ -75,7 +75,7 @@ def numbers_at(
             fine_enough = FINE_ENOUGH * ((accuracy or ACCURACY) / ACCURACY)
             found = _solved(problem, solve(problem, alpha, start, fine_enough, accuracy))
         finally:
-            if accuracy:
+            if accuracy and problem.output.geometry.sampled:
                 forget_rules()
     return found._replace(certificate=_held(problem, found, accuracy or ACCURACY))
 

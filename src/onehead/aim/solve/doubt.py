@@ -30,7 +30,9 @@ __all__ = [
 ]
 
 LARGEST = 2.0  # of a shift of log q, log m, log Sigma: beyond it linear response says no more than "far"
+FARTHEST = 30.0  # the same of hats, which near perfect recovery answer to next to nothing
 LONGEST = 0.1  # step from a state that solves the equations within a hundredth
+FINER = 0.1  # nudges of a lattice, which chance leaves smooth
 SPECTRAL = 1e-8  # relative error of an integral over a spectrum
 # standard errors by which Stein forms differ from derivatives where the prox jumps; more if no point was seen to have two minima
 SURE, SURER = 4.0, 7.0
@@ -100,16 +102,16 @@ class Doubt:
 
 
 def slopes_at(problem: StateEvolution, alpha: float, y: Vector) -> Slopes:
-    """F' and the slopes of the hats, by differences on the coarsest rule, every prox kept in its minimum."""
-    memory = ProxMemory(follow=True)
+    """F' and the slopes of the hats, by differences on a coarse rule, every prox kept in its minimum."""
+    memory, level = ProxMemory(follow=True), problem.output.geometry.coarse
 
     def at(state: Vector) -> tuple[Vector, Vector]:
-        hats, overlaps = turn_once(problem, alpha, state, 0, memory=memory)
+        hats, overlaps = turn_once(problem, alpha, state, level, memory=memory)
         return overlaps.logs, hats.logs
 
     centre = at(y)
     turn, hats = np.empty((y.size, y.size)), np.empty((y.size, y.size))
-    for k, change in enumerate(problem.nudges):
+    for k, change in enumerate(problem.nudges if problem.output.geometry.sampled else FINER * problem.nudges):
         moved = y.copy()
         moved[k] += change
         there = at(moved)
@@ -148,7 +150,8 @@ class _Looking:
         if attempt.memory.follow:  # proximal points that were kept in their minima choose again
             others.append(self._by(output.averages(*at, level=level, detail=detail)))
         if not output.geometry.sampled:
-            others.append(self._by(output.averages(*at, level=level, detail=detail, twin=True)))
+            for twin in output.geometry.twins:
+                others.append(self._by(output.averages(*at, level=level, detail=detail, twin=twin)))
             return Doubt(found, (), tuple(others), jumps=False)
         off = output.continuation_error(*pair) if len(pair) == 2 else 0.0
         if off > 0.0:
@@ -202,7 +205,7 @@ class _Looking:
     def _moved(self, shift: Vector, hats: AnyHats, envelope: float) -> Alternative:
         """The solution moved by a shift of y, and the hats with it."""
         shift = np.clip(shift, -LARGEST, LARGEST)
-        moved = hats.at(hats.logs + self.slopes.hats @ shift)
+        moved = hats.at(hats.logs + np.clip(self.slopes.hats @ shift, -FARTHEST, FARTHEST))
         try:
             overlaps = self.problem.beside(moved, self.attempt.overlaps)
         except SolveError:

@@ -11,7 +11,7 @@ The identity is a direction like the leading ones (P1), of strength τ; the unkn
 
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,6 +140,7 @@ class _Axes(NamedTuple):
 class KurtosisOutput(OutputChannel):
     """The output channel of two tokens whose entries have another kurtosis: states are (q_b, m_b, τ, Sigma) (P11)."""
 
+    attention: ClassVar[str] = "tied"  # whose rows these are
     controlled = False
 
     kurtosis: float

@@ -19,11 +19,14 @@ __all__ = [
     "AVERAGES",
     "CONTROLS",
     "FEW",
+    "GROUPED",
     "MOMENTS",
     "NORMAL",
-    "add_moments",
+    "STEIN_FORMS",
+    "add_mirrored",
     "control_means",
     "corrected",
+    "group_controls",
     "has_many",
     "moments",
     "of_rows",
@@ -33,6 +36,9 @@ __all__ = [
 ]
 
 AVERAGES = 8  # as in `onehead.aim.equations.averages.Averages`
+# of two groups of logits: loss, distance, mass of lower minima; then e², e t, e h, -de/dh and de/dt of each
+GROUPED = 13
+STEIN_FORMS = (5, 6, 7, 8)  # of these, what Stein forms are made of
 STEIN = 4  # combinations of mean zero of the proximal point, two for each sector; they come first
 ALONG = (1, 2)  # the averages that Stein forms are made of, which must not be told what they should be
 # After them, on a fresh sample, sum p², sum y², sum p y, p and y times the logits of both, log Z and log Z*; y, p and the logits of the
@@ -133,6 +139,31 @@ def add_moments(sums, values, control, chance):  # type: ignore[no-untyped-def]
         along = chance * values[i]
         for k in range(CONTROLS):
             sums[place + CONTROLS * i + k] += along * control[k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_mirrored(sums, node, chance, steepest, values, control, mean_of, mean, weight=1.0):  # type: ignore[no-untyped-def]
+    """Add the mean of a point and its mirror image, which come in turn, each counted by its ``weight``."""
+    control[FEW - 1] = 1.0
+    count = values.shape[0]
+    sums[count] = max(sums[count], steepest)
+    if node % 2 == 0:
+        mean_of[:], mean[:] = 0.0, 0.0
+    for i in range(count):
+        mean_of[i] += 0.5 * weight * values[i]
+    for k in range(CONTROLS):
+        mean[k] += 0.5 * weight * control[k]
+    if node % 2 == 1:
+        add_moments(sums, mean_of, mean, 2.0 * chance)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def group_controls(Q, powers, values, control):  # type: ignore[no-untyped-def]
+    """Stein combinations of the proximal point in two groups of logits, of which ``powers`` are q and m."""
+    for group in range(2):
+        q, m = powers[0, group], powers[1, group]
+        control[2 * group] = values[5 + group] - Q * values[11 + group] + m * values[9 + group]
+        control[2 * group + 1] = values[7 + group] - m * values[11 + group] + q * values[9 + group]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

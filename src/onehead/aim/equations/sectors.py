@@ -15,14 +15,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.equations.averages import ProxMemory, of_parts, sliced
-from onehead.aim.equations.controls import NORMAL, control_means, corrected, has_many, moments, of_rows
+from onehead.aim.equations.controls import (
+    GROUPED,
+    NORMAL,
+    STEIN_FORMS,
+    control_means,
+    corrected,
+    has_many,
+    moments,
+    of_rows,
+)
 from onehead.aim.equations.geometry import PARTS, Block, Exchanged, Row
 from onehead.aim.equations.kernels import loss_sums, origin_sums
 from onehead.aim.equations.matrices import matrix_sums, pair_matrix_sums, row_matrix_sums
 from onehead.aim.equations.nodes import LogitRule, logit_rule, normal_rule, sector_rule
 from onehead.aim.equations.output import GRADIENT_TOLERANCE, SMALL_ANGLE, OutputChannel
 from onehead.aim.equations.sector_pairs import sector_pair_sums
-from onehead.aim.equations.sector_rows import GROUPED, STEIN_FORMS, sector_row_sums
+from onehead.aim.equations.sector_rows import sector_row_sums
 from onehead.aim.equations.unknowns import SectorHats, SectorOverlaps, SpectralMap
 from onehead.aim.equations.untied import SingularValues, UntiedLinear
 from onehead.aim.losses import LOSSES, SQUARED, Loss

@@ -12,8 +12,17 @@ Sectors are told apart by exchanging ab and ba: tr (1 + exchange)/2 is that of t
 import numpy as np
 from numba import float64, int64, types
 
-from onehead.aim.equations.controls import CONTROLS, GROUPED, add_mirrored, group_controls, quartics, row_controls
+from onehead.aim.equations.controls import (
+    CONTROLS,
+    GROUPED,
+    add_mirrored,
+    group_controls,
+    quartics,
+    row_controls,
+    row_draws,
+)
 from onehead.aim.equations.descent import MOST_STARTS, decompose, descent, inverse_of, solve_factored
+from onehead.aim.equations.drawn import draw_rows
 from onehead.aim.equations.rows import row_loss
 from onehead.aim.losses import CROSS_ENTROPY, softmax
 from onehead.numerics.compiled import njit
@@ -198,14 +207,14 @@ def _answers(kind, across, p, w, y, G1, G2, M, inverse, c, b, e):  # type: ignor
 @njit(
     types.void(
         int64, int64, _matrix, _matrix, _matrix, _vector, _matrix,
-        float64, int64, int64, int64, int64, int64, int64, int64, int64, _matrix,
+        float64, int64, int64, int64, int64, int64, int64, int64, int64, int64, _matrix,
     ),
     cache=True,
     nogil=True,
     error_model="numpy",
 )  # fmt: skip
 def sector_pair_sums(  # type: ignore[no-untyped-def]
-    kind, tokens, powers, label_nodes, free_nodes, weights, kept, Q, search, detail, recall, stein, rich, length, first, last, out,
+    kind, tokens, powers, label_nodes, free_nodes, weights, kept, Q, hard, search, detail, recall, stein, rich, length, first, last, out,
 ):  # fmt: skip
     """`sector_row_sums` for all rows together, the groups being the two sectors, of which ``powers`` are q, m and Sigma.
 
@@ -213,8 +222,8 @@ def sector_pair_sums(  # type: ignore[no-untyped-def]
     """
     T, size = tokens, tokens if kind == CROSS_ENTROPY else 2 * tokens
     shape = (T, T)
-    target, v, h, other, best, y = (
-        np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape),
+    target, v, h, other, best, y, label, fresh = (
+        np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape),
     )  # fmt: skip
     p, g, w, gradient, move, trial, e = (
         np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape),
@@ -248,9 +257,13 @@ def sector_pair_sums(  # type: ignore[no-untyped-def]
                     v[a, b], v[b, a] = even + odd, even - odd
                     place += 2
             for a in range(T):
-                softmax(target[a], y[a])
+                softmax(target[a], label[a])
                 for b in range(T):
-                    h[a, b] = kept[node, T * a + b] if recall == 2 else target[a, b]
+                    h[a, b] = kept[node, T * a + b] if recall == 2 else v[a, b] if hard == 1 else target[a, b]
+            if hard == 1:
+                draw_rows(label, free_nodes[node, T * T :], y)
+            else:
+                y[:] = label
             value, steepest = _descend(kind, k, v, y, h, rows, inner, gradient, move, trial)
             values[:], control[:] = 0.0, 0.0
             if search > 0:
@@ -280,17 +293,24 @@ def sector_pair_sums(  # type: ignore[no-untyped-def]
             if detail > 0:
                 inverse_of(R, M)
                 _inverses(p, w, G1, G2, M, straight, crossed)
-                by_one = _answers(kind, False, p, w, y, G1, G2, M, straight, c, b_of, spare_row)
-                by_other = _answers(kind, True, p, w, y, G1, G2, M, crossed, c, b_of, spare_row)
+                by_one, by_other = 0.0, 0.0
+                if hard == 0:
+                    by_one = _answers(kind, False, p, w, y, G1, G2, M, straight, c, b_of, spare_row)
+                    by_other = _answers(kind, True, p, w, y, G1, G2, M, crossed, c, b_of, spare_row)
                 for group, sign in ((0, 0.5), (1, -0.5)):
                     hold, count = 1.0 / powers[2, group], 0.5 * T * T + sign * T
                     values[9 + group] = hold * (count - hold * (0.5 * np.sum(straight) + sign * np.sum(crossed)))
                     values[11 + group] = hold * (0.5 * by_one + sign * by_other)
+                    if hard == 1:
+                        score = y - label
+                        values[11 + group] = np.sum(e * (0.5 * score + sign * score.T))
             for a in range(T):
-                softmax(v[a], spare_row)
+                softmax(v[a], fresh[a])
                 own_power[:], both[:] = 0.5 * (powers[0, 0] + powers[0, 1]), 0.5 * (powers[1, 0] + powers[1, 1])
                 own_power[a], both[a] = powers[0, 0], powers[1, 0]
-                row_controls(target[a], v[a], y[a], spare_row, label_power, own_power, both, left, rich, control)
+                row_controls(target[a], v[a], label[a], fresh[a], label_power, own_power, both, left, rich, control)
+            if hard == 1:
+                row_draws(target, v, label, fresh, y, control)
             if rich == 1:
                 for i in range(T * T):
                     quartics(label_nodes[node, i], free_nodes[node, i], control)

@@ -12,8 +12,9 @@ pivots as K^-1, one for each row.
 import numpy as np
 from numba import float64, int64, types
 
-from onehead.aim.equations.controls import AVERAGES, CONTROLS, add_mirrored, quartics, row_controls
+from onehead.aim.equations.controls import AVERAGES, CONTROLS, add_mirrored, quartics, row_controls, row_draws
 from onehead.aim.equations.descent import MOST_STARTS, decompose, descent, inverse_of, solve_factored
+from onehead.aim.equations.drawn import draw_rows
 from onehead.aim.equations.rows import row_loss
 from onehead.aim.losses import CROSS_ENTROPY, softmax
 from onehead.numerics.compiled import njit
@@ -185,23 +186,24 @@ def _answers(kind, p, w, y, D, M, inverse, c, b, e):  # type: ignore[no-untyped-
 @njit(
     types.void(
         int64, int64, _matrix, _matrix, _vector, _matrix,
-        float64, float64, float64, float64, int64, int64, int64, int64, int64, int64, int64, int64, _matrix,
+        float64, float64, float64, float64, int64, int64, int64, int64, int64, int64, int64, int64, int64, _matrix,
     ),
     cache=True,
     nogil=True,
     error_model="numpy",
 )  # fmt: skip
 def shared_sums(  # type: ignore[no-untyped-def]
-    kind, tokens, label_nodes, free_nodes, weights, kept, Q, q, m, sigma, search, detail, recall, stein, rich, length, first, last, out,
+    kind, tokens, label_nodes, free_nodes, weights, kept, Q, q, m, sigma, hard, search, detail, recall, stein, rich, length, first, last, out,
 ):  # fmt: skip
     """`row_sums` for all rows of a tied head; nodes are independent normals for the logits ab, a <= b, row by row.
 
-    Lower minima are looked for from the learner's logits, and from there with one of a few rows at its label.
+    Lower minima are looked for from the learner's logits, and from there with one of a few rows at its label. Hard labels are drawn by one
+    more normal of each row, behind those of the learner (L7.2).
     """
     T, size = tokens, tokens if kind == CROSS_ENTROPY else 2 * tokens
     shape = (T, T)
-    target, v, h, other, best, y = (
-        np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape),
+    target, v, h, other, best, y, label, fresh = (
+        np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape),
     )  # fmt: skip
     p, g, w, D, gradient, move, trial = (
         np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape),
@@ -228,11 +230,15 @@ def shared_sums(  # type: ignore[no-untyped-def]
                     root = np.sqrt(2.0) if a == b else 1.0
                     target[a, b] = np.sqrt(Q) * root * label_nodes[node, place]
                     v[a, b] = slope * target[a, b] + spare * root * free_nodes[node, place]
-                    h[a, b] = kept[node, place] if recall == 2 else target[a, b]
+                    h[a, b] = kept[node, place] if recall == 2 else v[a, b] if hard == 1 else target[a, b]
                     target[b, a], v[b, a], h[b, a] = target[a, b], v[a, b], h[a, b]
                     place += 1
             for a in range(T):
-                softmax(target[a], y[a])
+                softmax(target[a], label[a])
+            if hard == 1:
+                draw_rows(label, free_nodes[node, place:], y)
+            else:
+                y[:] = label
             value, steepest = _descend(kind, held, v, y, h, rows, inner, gradient, move, trial)
             values[7] = 0.0
             if search > 0:
@@ -271,7 +277,10 @@ def shared_sums(  # type: ignore[no-untyped-def]
                 for a in range(T):
                     for b in range(a, T):
                         trace += 1.0 - held[a, b] * inverse[a, b]
-                cross = _answers(kind, p, w, y, D, M, inverse, c, spare_c, e)
+                if hard == 0:
+                    cross = _answers(kind, p, w, y, D, M, inverse, c, spare_c, e)
+                else:
+                    cross = np.sum((y - label) * (h - v))
             if detail > 1:
                 for a in range(T):
                     for b in range(a, T):
@@ -285,10 +294,21 @@ def shared_sums(  # type: ignore[no-untyped-def]
             values[4], values[5], values[6] = squares, cross, value - 0.5 * distance / sigma
             control[:] = 0.0
             for a in range(T):
-                softmax(v[a], e)
+                softmax(v[a], fresh[a])
                 row_controls(
-                    target[a], v[a], y[a], e, Q * variances[a], q * variances[a], m * variances[a], left, rich, control
+                    target[a],
+                    v[a],
+                    label[a],
+                    fresh[a],
+                    Q * variances[a],
+                    q * variances[a],
+                    m * variances[a],
+                    left,
+                    rich,
+                    control,
                 )
+            if hard == 1:
+                row_draws(target, v, label, fresh, y, control)
             if rich == 1:
                 place = 0
                 for a in range(T):

@@ -16,7 +16,7 @@ from onehead.aim.equations.controls import AVERAGES, CONTROLS, add_mirrored, qua
 from onehead.aim.equations.descent import MOST_STARTS, decompose, descent, inverse_of, solve_factored
 from onehead.aim.equations.drawn import draw_rows
 from onehead.aim.equations.rows import row_loss
-from onehead.aim.losses import CROSS_ENTROPY, softmax
+from onehead.aim.losses import CROSS_ENTROPY, SQUARED, softmax
 from onehead.numerics.compiled import njit
 
 __all__ = ["shared_sums"]
@@ -183,6 +183,88 @@ def _answers(kind, p, w, y, D, M, inverse, c, b, e):  # type: ignore[no-untyped-
     return total
 
 
+@njit(cache=True, nogil=True, error_model="numpy")
+def _spread(p, x, z):  # type: ignore[no-untyped-def]
+    """z = V J x: J = diag(p_a) - p_a p_a' of every row, and twice as much of a token with itself."""
+    T = p.shape[0]
+    for a in range(T):
+        mean = 0.0
+        for b in range(T):
+            mean += p[a, b] * x[a, b]
+        for b in range(T):
+            z[a, b] = p[a, b] * (x[a, b] - mean)
+    for a in range(T):
+        z[a, a] *= 2.0
+        for b in range(a + 1, T):
+            z[a, b] += z[b, a]
+            z[b, a] = z[a, b]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _answered(p, y, z, x):  # type: ignore[no-untyped-def]
+    """x = B z, B = 2 J(p_a) J(y_a) of every row: what the gradient of the squared loss answers to the label with."""
+    T = p.shape[0]
+    for a in range(T):
+        mean, along = 0.0, 0.0
+        for b in range(T):
+            mean += y[a, b] * z[a, b]
+        for b in range(T):
+            x[a, b] = y[a, b] * (z[a, b] - mean)
+            along += p[a, b] * x[a, b]
+        for b in range(T):
+            x[a, b] = 2.0 * p[a, b] * (x[a, b] - along)
+    for a in range(T):
+        for b in range(a + 1, T):
+            x[a, b] += x[b, a]
+            x[b, a] = x[a, b]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _field_answers(p, w, y, D, M, x, z):  # type: ignore[no-untyped-def]
+    """tr V J A^-1 B: how the field p of the proximal point answers to the logits of the label, squared loss (L7.3)."""
+    T, total = p.shape[0], 0.0
+    for a in range(T):  # tr V J D^-1 B, of the same row, and of the two rows of a logit
+        overlap = 0.0
+        for b in range(T):
+            overlap += p[a, b] * y[a, b]
+        for b in range(T):
+            twice = 2.0 if a == b else 1.0
+            for k in range(T):
+                same = 1.0 if b == k else 0.0
+                answer = 2.0 * p[a, k] * y[a, b] * (same - y[a, k] - p[a, b] + overlap)
+                total += twice * p[a, b] * (same - p[a, k]) * answer / D[a, k]
+            if a != b:
+                total += (
+                    2.0 * p[b, a] * (1.0 - p[b, a]) * p[a, b] * y[a, b] * (1.0 - y[a, b] - p[a, b] + overlap) / D[a, b]
+                )
+    for i in range(2 * T):  # tr M U' D^-1 B V J D^-1 U, direction by direction
+        row = i % T
+        x[:] = 0.0
+        for b in range(T):
+            x[row, b] = (p[row, b] if i < T else w[row, b]) / D[row, b]
+            x[b, row] = x[row, b]
+        _spread(p, x, z)
+        _answered(p, y, z, x)
+        for a in range(T):
+            for b in range(T):
+                total -= (M[i, a] * p[a, b] + M[i, T + a] * w[a, b]) * x[a, b] / D[a, b]
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _turned(kind, target, v, h, y, p, Q, m):  # type: ignore[no-untyped-def]
+    """Slope of the loss along Q v - m t in the logits of the label."""
+    T, total = p.shape[0], 0.0
+    for a in range(T):
+        mean = 0.0
+        for b in range(T):
+            mean += y[a, b] * (h[a, b] if kind == CROSS_ENTROPY else 2.0 * (p[a, b] - y[a, b]))
+        for b in range(T):
+            by = h[a, b] if kind == CROSS_ENTROPY else 2.0 * (p[a, b] - y[a, b])
+            total -= (Q * v[a, b] - m * target[a, b]) * y[a, b] * (by - mean)
+    return total
+
+
 @njit(
     types.void(
         int64, int64, _matrix, _matrix, _vector, _matrix,
@@ -318,4 +400,16 @@ def shared_sums(  # type: ignore[no-untyped-def]
             if stein == 1:
                 control[0] = by_own + q * trace - m * cross
                 control[1] = by_label + m * trace - Q * cross
+                if hard == 0:
+                    control[4] = _turned(kind, target, v, h, y, p, Q, m) + (q * by_label - m * by_own) / sigma
+                if kind == SQUARED:
+                    spread, along = 0.0, _field_answers(p, w, y, D, M, move, trial)
+                    for a in range(T):
+                        spread -= _pairing(p[a], p[a], a, p, w, D, M, c, spare_c) / sigma
+                        for b in range(T):
+                            spread += p[a, b] * inverse[a, b] / sigma
+                            control[2] += target[a, b] * p[a, b]
+                            control[3] += v[a, b] * p[a, b]
+                    control[2] -= Q * along + m * spread
+                    control[3] -= m * along + q * spread
             add_mirrored(sums, node, weights[node], steepest, values, control, mean_of, mean)

@@ -11,9 +11,8 @@ from onehead.numerics.prox import ROW, factorise, invert_factored, newton_prox, 
 
 __all__ = ["MOST_CHOICES", "draw", "draw_rows", "hard_sums"]
 
-MOST_CHOICES = (
-    27  # hard labels of rows that share logits which are all summed over, those of three tokens; of more one is drawn
-)
+# hard labels of rows that share logits which are all summed over, those of two tokens; of more one is drawn (L7.2)
+MOST_CHOICES = 4
 
 _vector = types.Array(float64, 1, "C")
 _matrix = types.Array(float64, 2, "C")

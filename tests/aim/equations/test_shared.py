@@ -76,7 +76,7 @@ def test_combinations_of_mean_zero(loss):
 
 
 def test_what_the_field_of_attention_takes_off(monkeypatch):
-    """A fifth of the error of every hat at least, as the same parts show it without."""
+    """A fifth of the errors of the hats at least, as the same parts show them without."""
     tokens, state = 5, (1.24, 1.15, 5.0)
     output = OutputChannel(loss=Squared(), geometry=geometry_of("tied", "none", tokens), label_power=Q, steady=True)
     whole = np.array(output.parts(*state, level=3)).std(axis=0)[[0, 3, 5]]
@@ -88,7 +88,8 @@ def test_what_the_field_of_attention_takes_off(monkeypatch):
         return kept(sums, means)
 
     monkeypatch.setattr(channels, "corrected", without)
-    assert np.all(whole < 0.8 * np.array(output.parts(*state, level=3)).std(axis=0)[[0, 3, 5]])
+    part = whole / np.array(output.parts(*state, level=3)).std(axis=0)[[0, 3, 5]]
+    assert np.exp(np.mean(np.log(part))) < 0.8  # a spread of eight parts is known to a quarter, but that of both moves together
 
 
 @pytest.mark.parametrize("head", STATES)

@@ -89,7 +89,9 @@ def test_what_the_field_of_attention_takes_off(monkeypatch):
 
     monkeypatch.setattr(channels, "corrected", without)
     part = whole / np.array(output.parts(*state, level=3)).std(axis=0)[[0, 3, 5]]
-    assert np.exp(np.mean(np.log(part))) < 0.8  # a spread of eight parts is known to a quarter, but that of both moves together
+    assert (
+        np.exp(np.mean(np.log(part))) < 0.8
+    )  # a spread of eight parts is known to a quarter, but that of both moves together
 
 
 @pytest.mark.parametrize("head", STATES)

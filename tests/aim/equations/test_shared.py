@@ -58,7 +58,7 @@ def test_hard_labels_of_many_rows_emerge_by_formula(head, monkeypatch):
 @pytest.mark.parametrize("loss", [Squared(), CrossEntropy(), HardCrossEntropy()], ids=["squared", "soft", "hard"])
 def test_combinations_of_mean_zero(loss):
     """Of the proximal point, of the field of its attention, of the envelope that is turned, and of drawn labels."""
-    tokens, (q, m, sigma) = 4, (1.1, 1.0, 0.8)
+    tokens, (q, m, sigma) = 4, (1.1, 1.0, 3.0)
     output = OutputChannel(loss=loss, geometry=geometry_of("tied", "none", tokens), label_power=Q)
     (block,) = output.geometry.blocks
     rule = output._rule(block, 3, False)

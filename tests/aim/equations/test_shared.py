@@ -5,14 +5,16 @@ import pytest
 
 from onehead.aim import Learner, Task, predict, train
 from onehead.aim.equations import output as channels
-from onehead.aim.equations import sectors
+from onehead.aim.equations import sectors, shared
 from onehead.aim.equations.averages import sliced
 from onehead.aim.equations.controls import AVERAGES, CONTROLS, FEW, MOMENTS, STEIN, control_means
+from onehead.aim.equations.descent import inverse_of
 from onehead.aim.equations.geometry import PARTS, geometry_of
 from onehead.aim.equations.output import OutputChannel
+from onehead.aim.equations.rows import row_loss
 from onehead.aim.equations.sectors import SectorOutput
 from onehead.aim.equations.shared import shared_sums
-from onehead.aim.losses import CrossEntropy, HardCrossEntropy, Squared
+from onehead.aim.losses import SQUARED, CrossEntropy, HardCrossEntropy, Squared
 from onehead.numerics.softmax import Column, SoftmaxRow
 
 Q = 1.25
@@ -100,3 +102,33 @@ def test_hard_labels_of_five_tokens_as_they_are_trained(head):
     runs, theory = train(task, learner, dim=50, alpha=0.4, seeds=4), predict(task, learner, 0.4)
     for name in ("q", "m", "test_error", "train_loss", "zero_one_error"):  # finite size, of order 1/d = 2 %
         assert getattr(runs, name) == pytest.approx(getattr(theory, name), rel=0.05), name
+
+
+def test_the_field_answers_to_the_label_as_dense_matrices_do():
+    """tr V J A^-1 B at one point, all logits written down."""
+    tokens, sigma, rng = 4, 3.0, np.random.default_rng(3)
+    number = np.zeros((tokens, tokens), dtype=int)
+    above = np.triu_indices(tokens)
+    number[above] = number.T[above] = range(len(above[0]))
+    variances, n = np.where(above[0] == above[1], 2.0, 1.0), len(above[0])
+    h, t = (rng.standard_normal(n)[number] for _ in range(2))
+    p, g, w, y, D = (np.zeros((tokens, tokens)) for _ in range(5))
+    y[:] = np.exp(t) / np.exp(t).sum(axis=1, keepdims=True)
+    s, r = np.zeros(tokens), np.zeros(tokens)
+    for a in range(tokens):
+        _, s[a], r[a] = row_loss(SQUARED, h[a], y[a], p[a], g[a], w[a])
+    R, M = np.zeros((2, 2 * tokens, 2 * tokens))
+    held = 1.0 / (sigma * variances[number])
+    assert shared._factor(SQUARED, 1.0, held, (p, g, w, s, r), (D, R, np.zeros(2 * tokens)))
+    inverse_of(R, M)
+    J, B, A = np.zeros((n, n)), np.zeros((n, n)), np.diag(1.0 / (sigma * variances))
+    for a in range(tokens):
+        of, label = (np.diag(x) - np.outer(x, x) for x in (p[a], y[a]))
+        curved, gradient = np.zeros((tokens, tokens)), np.zeros(tokens)
+        Squared.row(h[a], y[a], gradient, curved)
+        rows = np.ix_(number[a], number[a])
+        J[rows] += of
+        B[rows] += 2.0 * of @ label
+        A[rows] += curved
+    dense = np.trace(np.diag(variances) @ J @ np.linalg.solve(A, B))
+    assert shared._field_answers(p, w, y, D, M, np.zeros_like(p), np.zeros_like(p)) == pytest.approx(dense, rel=1e-10)

@@ -56,7 +56,7 @@ def _finer(dim: int, *, log2_points: int, seed: int, parts: int = 1) -> Any:
 @contextmanager
 def finer_rules() -> Iterator[None]:
     """Nodes that are more, and others."""
-    caches = (nodes.logit_rule, nodes.row_rule, nodes.column_rule, nodes.pair_rule)
+    caches = (nodes.logit_rule, nodes.row_rule, nodes.column_rule, nodes.pair_rule, nodes.sector_rule)
     with patch.object(nodes, "LATTICES", FINE), patch.object(nodes, "sobol", _finer):
         for cache in caches:
             cache.cache_clear()

@@ -1,4 +1,4 @@
-"""Error against cost of a prediction, by the number of tokens: tied and cross heads, squared loss, cross-entropy, hard labels (L6, L7).
+"""Error against cost of a prediction, by the number of tokens: tied, self and cross heads, squared loss, cross-entropy, hard labels (L6, L7).
 
 `python -m studies.cost_of_tokens [--most T] [--write]` solves one point of every kind at 3 to 64 tokens, in processor seconds of one thread, and
 prints the table; with ``--write`` it goes into docs/assets/cost-of-tokens.md. ``--growth`` adds 128 to 4,096 tokens of cross-attention.
@@ -20,8 +20,10 @@ KINDS = (
     ("cross", "cross-entropy", "hard", 0.3),
     ("self", "squared", "soft", 0.5),
     ("self", "cross-entropy", "soft", 0.5),
+    ("self", "cross-entropy", "hard", 0.3),
     ("tied", "squared", "soft", 0.3),
     ("tied", "cross-entropy", "soft", 0.3),
+    ("tied", "cross-entropy", "hard", 0.3),
 )
 
 

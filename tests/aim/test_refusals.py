@@ -16,7 +16,6 @@ from onehead.errors import OutsideDomain
 POWER = Task(target=PowerLaw(gamma=0.75, dim=200))
 DRAWN = Learner(loss="cross-entropy")
 PRODUCT = "target must be symmetric for a tied head; a product needs attention self or cross; got Product(kappa0=0.5)."
-COUPLED = "tokens must be at most 3 with hard labels, a head tied or self and no mask: its rows share logits; got 4."
 NOT_EMPTY = "eigenvalues must be a list of 1 to 20000 finite numbers of root mean square 1e-06 to 100"
 
 
@@ -61,8 +60,6 @@ def words(**given):
         (words(target="product", attention="cross", gamma=0.7), "gamma must be left out with target product; got 0.7."),
         (partial(aim.predict, Task(labels="hard"), Learner(), 1.0), "loss must be cross-entropy with hard labels; got 'squared'."),
         (partial(aim.train, Task(labels="hard"), Learner(), dim=20, alpha=1.0), "loss must be cross-entropy with hard labels"),
-        *((partial(verb, Task(labels="hard", tokens=4, attention=head), DRAWN, *more), COUPLED)
-          for head in ("tied", "self") for verb, *more in ((aim.predict, 1.0), (aim.thresholds,), (aim.tune, 1.0))),
         (partial(Task.read, {"nois": 1}), "argument of Task must be one of target, noise, tokens, attention, mask, labels, beta0, kurtosis; got 'nois' (did you mean noise?)."),
         (partial(Learner, weight_decay=-0.1), "weight_decay must"),
         (partial(Learner, weight_decay="small"), "weight_decay must"),
@@ -173,8 +170,8 @@ def test_two_sectors_are_not_split():
         aim.decompose(aim.predict(task, Learner(weight_decay=0.05), 1.0))
 
 
-def test_rows_that_share_logits_take_three_tokens_and_hard_labels():
+def test_every_head_takes_hard_labels_of_five_tokens():
     for head in ("tied", "self"):
-        assert aim.thresholds(Task(labels="hard", tokens=3, attention=head), DRAWN).emergence > 0.0
+        assert aim.thresholds(Task(labels="hard", tokens=5, attention=head), DRAWN).emergence > 0.0
     for free in ({"mask": "causal"}, {"mask": "strict"}, {"attention": "cross"}):
         assert aim.thresholds(Task(labels="hard", tokens=5, **free), DRAWN).emergence > 0.0

@@ -141,7 +141,6 @@ def test_words_formula_and_knobs_follow_the_head(page, address):
 
 def test_a_refusal_stands_in_the_picture(page, address):
     for query, words in (
-        ("view=curve&attention=self&labels=hard&tokens=4", "its rows share logits"),
         ("view=curve&attention=self&weight_decay=0%2B&alpha_to=0.45", "is not known"),
         ("view=scaling&scaling_panel=decomposition&attention=self&mask=causal&dim=30", "is not split"),
     ):

@@ -121,9 +121,9 @@ class Task(Problem):
         """Tokens up to which such heads are solved."""
         if self.rows_apart:
             return MOST_TOKENS
-        if self.attention == "self" and self.labels == "hard":
-            return MOST_DRAWN
-        return MOST_SHARED if self.mask == "none" else MOST_SECTORS
+        if self.mask == "none":
+            return MOST_SHARED
+        return MOST_DRAWN if self.labels == "hard" else MOST_SECTORS
 
     @property
     def tied(self) -> bool:

@@ -19,21 +19,30 @@ __all__ = [
     "AVERAGES",
     "CONTROLS",
     "FEW",
+    "GROUPED",
     "MOMENTS",
     "NORMAL",
-    "add_moments",
+    "STEIN_FORMS",
+    "add_mirrored",
     "control_means",
     "corrected",
+    "group_controls",
     "has_many",
     "moments",
     "of_rows",
     "quartic_means",
     "quartics",
     "row_controls",
+    "row_draws",
 ]
 
 AVERAGES = 8  # as in `onehead.aim.equations.averages.Averages`
-STEIN = 4  # combinations of mean zero of the proximal point, two for each sector; they come first
+# of two groups of logits: loss, distance, mass of lower minima; then e², e t, e h, -de/dh and de/dt of each
+GROUPED = 13
+STEIN_FORMS = (5, 6, 7, 8)  # of these, what Stein forms are made of
+# Combinations of mean zero come first: of the proximal point two for each sector, of a head with one sector two of another field; and
+# two of the label's gradient, or of what the drawn labels of two rows say of the logit that they share (L7.2, L7.3)
+STEIN = 6
 ALONG = (1, 2)  # the averages that Stein forms are made of, which must not be told what they should be
 # After them, on a fresh sample, sum p², sum y², sum p y, p and y times the logits of both, log Z and log Z*; y, p and the logits of the
 # column that hard labels are tilted towards; and one, whose mean is the weight
@@ -41,7 +50,7 @@ FEW = STEIN + 14
 QUARTICS = 5  # of label and learner in units of their deviations, summed over logits
 FIELDS = 27  # Stein combinations of a fresh sample, one along the label and one along the learner each
 CONTROLS = FEW + QUARTICS + 2 * FIELDS
-ENOUGH = 13  # pairs of points for each control, below which only the first few are used
+ENOUGH = 12  # pairs of points for each control, below which only the first few are used
 
 NORMAL = np.array([3.0, 0.0, 1.0, 0.0, 3.0])  # means of the quartics of one logit
 
@@ -133,6 +142,46 @@ def add_moments(sums, values, control, chance):  # type: ignore[no-untyped-def]
         along = chance * values[i]
         for k in range(CONTROLS):
             sums[place + CONTROLS * i + k] += along * control[k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_mirrored(sums, node, chance, steepest, values, control, mean_of, mean, weight=1.0):  # type: ignore[no-untyped-def]
+    """Add the mean of a point and its mirror image, which come in turn, each counted by its ``weight``."""
+    control[FEW - 1] = 1.0
+    count = values.shape[0]
+    sums[count] = max(sums[count], steepest)
+    if node % 2 == 0:
+        mean_of[:], mean[:] = 0.0, 0.0
+    for i in range(count):
+        mean_of[i] += 0.5 * weight * values[i]
+    for k in range(CONTROLS):
+        mean[k] += 0.5 * weight * control[k]
+    if node % 2 == 1:
+        add_moments(sums, mean_of, mean, 2.0 * chance)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def group_controls(Q, powers, values, control):  # type: ignore[no-untyped-def]
+    """Stein combinations of the proximal point in two groups of logits, of which ``powers`` are q and m."""
+    for group in range(2):
+        q, m = powers[0, group], powers[1, group]
+        control[2 * group] = values[5 + group] - Q * values[11 + group] + m * values[9 + group]
+        control[2 * group + 1] = values[7 + group] - m * values[11 + group] + q * values[9 + group]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def row_draws(t, h, chances, p, y, control):  # type: ignore[no-untyped-def]
+    """Controls of labels that were drawn, one for each row: their columns, and the logits that two rows share (L7.2)."""
+    for a in range(t.shape[0]):
+        for b in range(t.shape[1]):
+            score = y[a, b] - chances[a, b]
+            control[FEW - 5] += y[a, b] * chances[a, b]
+            control[FEW - 4] += y[a, b] * p[a, b]
+            control[FEW - 3] += y[a, b] * t[a, b]
+            control[FEW - 2] += y[a, b] * h[a, b]
+            if a != b:
+                control[STEIN - 2] += y[a, b] * y[b, a] - chances[a, b] * chances[b, a]
+                control[STEIN - 1] += score * p[b, a]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

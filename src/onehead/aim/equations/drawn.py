@@ -1,5 +1,7 @@
 """Compiled sums over quadrature nodes for hard labels: one token per row, drawn from the target's softmax (U7)."""
 
+import math
+
 import numpy as np
 from numba import float64, int64, types
 
@@ -7,7 +9,10 @@ from onehead.aim.equations.kernels import labels
 from onehead.numerics.compiled import njit
 from onehead.numerics.prox import ROW, factorise, invert_factored, newton_prox, scratch
 
-__all__ = ["draw", "hard_sums"]
+__all__ = ["MOST_CHOICES", "draw", "draw_rows", "hard_sums"]
+
+# hard labels of rows that share logits which are all summed over, those of two tokens; of more one is drawn (L7.2)
+MOST_CHOICES = 4
 
 _vector = types.Array(float64, 1, "C")
 _matrix = types.Array(float64, 2, "C")
@@ -30,6 +35,18 @@ def draw(choice, weight, p, select, y, score):  # type: ignore[no-untyped-def]
             if select[a, b] >= 0:
                 score[select[a, b]] += y[a, b] - p[a, b]
     return weight
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def draw_rows(chances, normals, y):  # type: ignore[no-untyped-def]
+    """Fill ``y`` with one token for every row, that which a standard normal says (L7.2)."""
+    for a in range(chances.shape[0]):
+        left, chosen = 0.5 * math.erfc(-normals[a] / math.sqrt(2.0)), 0
+        while chosen < chances.shape[1] - 1 and left >= chances[a, chosen]:
+            left -= chances[a, chosen]
+            chosen += 1
+        for b in range(chances.shape[1]):
+            y[a, b] = 1.0 if b == chosen else 0.0
 
 
 @njit(

@@ -328,11 +328,6 @@ class Geometry:
         return self.blocks[0].seen
 
     @property
-    def coupled(self) -> int:
-        """Rows that share logits, at most."""
-        return max(len(block.select) for block in self.blocks)
-
-    @property
     def sampled(self) -> bool:
         """Whether averages are taken over sampled points, which see derivatives better than Stein forms (2.6)."""
         return not all(block.on_lattice for block in self.blocks)

@@ -89,15 +89,18 @@ def column_rule(row: Row, level: int, twin: int) -> LogitRule:
 
 
 @lru_cache(maxsize=64)
-def sector_rule(block: Row | Exchanged, level: int, twin: int) -> LogitRule:
-    """Independent normals, the constant included, for all logits of a block of two sectors; each is followed by its mirror image."""
+def sector_rule(block: Row | Exchanged, level: int, twin: int, drawn: int = 0) -> LogitRule:
+    """Independent normals, the constant included, for all logits of a block of two sectors; each is followed by its mirror image.
+
+    So many more, one for each row whose label is ``drawn``, stand behind those of the learner (L7.2).
+    """
     if isinstance(block, Row):
         logits, finest = block.length, _finest(block)
     else:
         logits, finest = block.tokens**2, _finest_of_tokens(block.tokens)
     size = finest - 3 if level == 0 else finest - 3 + level
-    label, free = (_mirrored(half) for half in _halves(logits, size, twin))
-    return LogitRule(label, free, np.full(len(label), 1.0 / len(label)))
+    label, free, draws = _halves(logits, size, twin, drawn)
+    return _with_draws(label, free, draws)
 
 
 def _finest(row: Row) -> int:
@@ -112,12 +115,14 @@ def _finest_of_tokens(tokens: int) -> int:
     return max(13 - tokens.bit_length() + 2, SHORTEST_RULE)
 
 
-def _halves(logits: int, size: int, twin: int) -> list[Array]:
-    """Normals for label and learner, one of each pair of mirror images."""
-    drawn = sobol if logits <= 4 * LONG_ROW else normals  # so many coordinates at once no rule fills better than chance
-    rule = drawn(2 * logits, log2_points=size, seed=1 if twin else 0, parts=PARTS)
-    half = rule.nodes.reshape(PARTS, 2, -1, 2 * logits)[:, 0].reshape(-1, 2 * logits)
-    return [half[:, :logits], half[:, logits:]]
+def _halves(logits: int, size: int, twin: int, drawn: int) -> list[Array]:
+    """Normals for label, learner and draws, one of each pair of mirror images."""
+    points = (
+        sobol if logits <= 4 * LONG_ROW else normals
+    )  # so many coordinates at once no rule fills better than chance
+    rule = points(2 * logits + drawn, log2_points=size, seed=1 if twin else 0, parts=PARTS)
+    half = rule.nodes.reshape(PARTS, 2, -1, 2 * logits + drawn)[:, 0].reshape(-1, 2 * logits + drawn)
+    return np.split(half, [logits, 2 * logits], axis=1)
 
 
 def _mirrored(half: Array) -> Array:
@@ -125,11 +130,17 @@ def _mirrored(half: Array) -> Array:
     return np.stack([half, -half], axis=1).reshape(-1, half.shape[1])
 
 
+def _with_draws(label: Array, free: Array, draws: Array) -> LogitRule:
+    """The rule of both mirror images."""
+    label, free = _mirrored(label), _mirrored(np.hstack([free, draws]))
+    return LogitRule(label, free, np.full(len(label), 1.0 / len(label)))
+
+
 @lru_cache(maxsize=8)
-def pair_rule(block: Pairs, level: int, twin: int) -> LogitRule:
-    """The same for all logits of a tied head (L7)."""
+def pair_rule(block: Pairs, level: int, twin: int, drawn: int = 0) -> LogitRule:
+    """The same for all logits of a tied head (L7), and rows whose label is ``drawn`` (L7.2)."""
     finest = _finest_of_tokens(len(block.select))
-    return _all_logits(block.variances, finest - 3 if level == 0 else finest - 3 + level, twin)
+    return _all_logits(block.variances, finest - 3 if level == 0 else finest - 3 + level, twin, drawn)
 
 
 def forget_rules() -> None:
@@ -138,12 +149,12 @@ def forget_rules() -> None:
         known.cache_clear()
 
 
-def _all_logits(variances: Array, size: int, twin: int) -> LogitRule:
+def _all_logits(variances: Array, size: int, twin: int, drawn: int = 0) -> LogitRule:
     """Nodes for logits of these variances, in units of their deviations, across the constant; each is followed by its mirror image."""
     n = len(variances)
     constant = 1.0 / np.sqrt(variances)
-    label, free = (_mirrored(_across(constant, half)) for half in _halves(n - 1, size, twin))
-    return LogitRule(label, free, np.full(len(label), 1.0 / len(label)))
+    label, free, draws = _halves(n - 1, size, twin, drawn)
+    return _with_draws(_across(constant, label), _across(constant, free), draws)
 
 
 def _across(direction: Array, nodes: Array) -> Array:

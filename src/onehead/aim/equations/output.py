@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from onehead.aim.equations.averages import Averages, ProxMemory, of_parts, sliced
 from onehead.aim.equations.controls import MOMENTS, control_means, corrected, has_many, of_rows, quartic_means
-from onehead.aim.equations.drawn import hard_sums
+from onehead.aim.equations.drawn import MOST_CHOICES, hard_sums
 from onehead.aim.equations.geometry import PARTS, Block, Geometry, Pairs, Row
 from onehead.aim.equations.kernels import line_sums, loss_sums, origin_sums, pair_sums, prox_sums
 from onehead.aim.equations.lanes import squared_sums
@@ -178,7 +178,7 @@ class OutputChannel:
         known, drawn = memory.points is not None, self.loss.hard
         follow = memory.follow or drawn or convex or self.steady
         if memory.points is None:
-            choices = [block.choices if drawn and not self._lean(block) else 1 for block in self.geometry.blocks]
+            choices = [block.choices if drawn and not self._corrected(block) else 1 for block in self.geometry.blocks]
             memory.points = tuple(np.zeros((len(u), k * u.shape[1])) for u, k in zip(labels, choices, strict=True))
         return (2 if known and follow else 1), memory.points
 
@@ -190,14 +190,23 @@ class OutputChannel:
 
     def _paired(self, block: Block) -> TypeGuard[Pairs]:
         """Whether a block is a tied head with more than two tokens whose Newton step is a Woodbury formula (L7)."""
-        return isinstance(block, Pairs) and not block.on_lattice and self.loss.lean is not None and not self.loss.hard
+        few = self.loss.hard and block.choices <= MOST_CHOICES
+        return isinstance(block, Pairs) and not block.on_lattice and self.loss.lean is not None and not few
+
+    def _corrected(self, block: Block) -> bool:
+        """Whether averages over a block are corrected by controls, and have one prox for every node."""
+        return self._lean(block) or self._paired(block)
+
+    def _draws(self, block: Block) -> int:
+        """Labels that are drawn with every node of a block whose rows share logits (L7.2)."""
+        return len(block.select) if self.loss.hard else 0
 
     def _rule(self, block: Block, level: int, twin: int) -> LogitRule:
         """Nodes of a block, in coordinates, or for all logits of a row."""
         if self._lean(block):
             return column_rule(block.sampled, level, twin)
         if self._paired(block):
-            return pair_rule(block, level, twin)
+            return pair_rule(block, level, twin, self._draws(block))
         return logit_rule(block, level, twin)
 
     def _row_sums(
@@ -233,7 +242,7 @@ class OutputChannel:
         """The same over the nodes of all rows of a tied head, the controls being sums over its rows (L7)."""
         (q, m, sigma), Q, (mode, detail, recall), tokens = state, self.label_power, modes, len(block.select)
         stein, rich = int(detail > 0 and (self.steady or self.convex_at(sigma))), int(has_many(len(rule.weights)))
-        how = (Q, q, m, sigma, mode, detail, recall, stein, rich)
+        how = (Q, q, m, sigma, int(self.loss.hard), mode, detail, recall, stein, rich)
         sums = sliced(shared_sums, MOMENTS, block.slice, (self.loss.lean, tokens), (*rule, points), how)
         (row,) = self.geometry.rows
         one = control_means(self._fresh_row(row, q, m))
@@ -334,7 +343,7 @@ class OutputChannel:
     @property
     def controlled(self) -> bool:
         """Whether averages are corrected by controls."""
-        return any(self._lean(block) or self._paired(block) for block in self.geometry.blocks)
+        return any(self._corrected(block) for block in self.geometry.blocks)
 
     def switch_mass(self, q: float, m: float, sigma: float, *, level: int) -> float:
         """Share of samples with a lower minimum than the one near the label, on enough points to see the share that matters (2.7).

@@ -12,7 +12,7 @@ sampled points are corrected by control variates (`onehead.aim.equations.control
 import numpy as np
 from numba import float64, int64, types
 
-from onehead.aim.equations.controls import AVERAGES, CONTROLS, FEW, add_moments, quartics, row_controls
+from onehead.aim.equations.controls import AVERAGES, CONTROLS, FEW, add_mirrored, quartics, row_controls
 from onehead.aim.losses import CROSS_ENTROPY, SQUARED, softmax
 from onehead.numerics.compiled import njit
 from onehead.numerics.prox import ARMIJO, FLAT, LAST_STEP, LONGEST, MAX_NEWTON, ROUNDING, SLACK
@@ -273,7 +273,6 @@ def row_sums(  # type: ignore[no-untyped-def]
             if rich == 1:
                 for i in range(n):
                     quartics(target[i] / np.sqrt(Q * variances[i]), free_nodes[node, i], control)
-            control[FEW - 1] = 1.0
             if stein == 1:
                 control[0] = by_own + q * trace - m * cross
                 control[1] = by_label + m * trace - Q * cross
@@ -284,12 +283,4 @@ def row_sums(  # type: ignore[no-untyped-def]
                     target[0],
                     v[0],
                 )
-            sums[AVERAGES] = max(sums[AVERAGES], steepest)
-            if node % 2 == 0:
-                values[:], controls[:] = 0.0, 0.0
-            for i in range(AVERAGES):
-                values[i] += 0.5 * weight * value_of[i]
-            for i in range(CONTROLS):
-                controls[i] += 0.5 * weight * control[i]
-            if node % 2 == 1:
-                add_moments(sums, values, controls, 2.0 * weights[node])
+            add_mirrored(sums, node, weights[node], steepest, value_of, control, values, controls, weight)

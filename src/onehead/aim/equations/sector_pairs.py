@@ -12,13 +12,20 @@ Sectors are told apart by exchanging ab and ba: tr (1 + exchange)/2 is that of t
 import numpy as np
 from numba import float64, int64, types
 
-from onehead.aim.equations.controls import CONTROLS, FEW, add_moments, quartics, row_controls
+from onehead.aim.equations.controls import (
+    CONTROLS,
+    GROUPED,
+    add_mirrored,
+    group_controls,
+    quartics,
+    row_controls,
+    row_draws,
+)
+from onehead.aim.equations.descent import MOST_STARTS, decompose, descent, inverse_of, solve_factored
+from onehead.aim.equations.drawn import draw_rows
 from onehead.aim.equations.rows import row_loss
-from onehead.aim.equations.sector_rows import GROUPED
-from onehead.aim.equations.shared import MOST_STARTS, TIGHTEST, decompose, inverse_of, solve_factored
 from onehead.aim.losses import CROSS_ENTROPY, softmax
 from onehead.numerics.compiled import njit
-from onehead.numerics.prox import ARMIJO, FLAT, LAST_STEP, LONGEST, MAX_NEWTON, ROUNDING, SLACK
 
 __all__ = ["sector_pair_sums"]
 
@@ -27,8 +34,10 @@ _matrix = types.Array(float64, 2, "C")
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _factor(kind, more, k, p, w, s, t, G1, G2, R):  # type: ignore[no-untyped-def]
+def _factor(kind, more, k, rows, inner):  # type: ignore[no-untyped-def]
     """Fill G1, G2 and R, held ``more``; return whether the Hessian is positive definite. ``k`` is k1, k2 and that of own logits."""
+    p, _, w, s, t = rows
+    G1, G2, R, _, _ = inner
     T, both = p.shape[0], R.shape[0] > p.shape[0]
     for a in range(T):
         for b in range(a, T):
@@ -64,9 +73,11 @@ def _factor(kind, more, k, p, w, s, t, G1, G2, R):  # type: ignore[no-untyped-de
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _step(p, w, G1, G2, R, gradient, c, move):  # type: ignore[no-untyped-def]
-    """move = -A^-1 gradient."""
-    T, both = p.shape[0], R.shape[0] > p.shape[0]
+def _step(rows, inner, gradient, move):  # type: ignore[no-untyped-def]
+    """move = -A^-1 gradient; returns the slope along it."""
+    p, _, w, _, _ = rows
+    G1, G2, R, c, _ = inner
+    T, both, slope = p.shape[0], R.shape[0] > p.shape[0], 0.0
     c[:] = 0.0
     for a in range(T):
         for b in range(T):
@@ -82,6 +93,8 @@ def _step(p, w, G1, G2, R, gradient, c, move):  # type: ignore[no-untyped-def]
                 one -= w[a, b] * c[T + a]
                 other -= w[b, a] * c[T + b]
             move[a, b] = -(G1[a, b] * one + G2[a, b] * other)
+            slope += gradient[a, b] * move[a, b]
+    return slope
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -94,8 +107,10 @@ def _pulled(k, away, e):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _objective(kind, k, v, y, h, p, g, w, s, t, e, gradient):  # type: ignore[no-untyped-def]
+def _objective(kind, k, v, y, h, rows, inner, gradient):  # type: ignore[no-untyped-def]
     """Height of a point; fills the gradient and what the rows have of it."""
+    p, g, w, s, t = rows
+    e = inner[4]
     T, value = h.shape[0], 0.0
     for a in range(T):
         own, s[a], t[a] = row_loss(kind, h[a], y[a], p[a], g[a], w[a])
@@ -108,47 +123,7 @@ def _objective(kind, k, v, y, h, p, g, w, s, t, e, gradient):  # type: ignore[no
     return value
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _newton(kind, k, v, y, h, p, g, w, s, t, e, gradient, G1, G2, R, c, move, trial):  # type: ignore[no-untyped-def]
-    """Move ``h`` to the minimum that Newton reaches from it; return its height and the largest gradient, G and R being those there."""
-    T = h.shape[0]
-    value = _objective(kind, k, v, y, h, p, g, w, s, t, e, gradient)
-    for _ in range(MAX_NEWTON):
-        regular, more = _factor(kind, 1.0, k, p, w, s, t, G1, G2, R), 1.0
-        whole = regular
-        while not regular and more < TIGHTEST:  # hold it tighter, until the step leads downhill
-            more *= 2.0
-            regular = _factor(kind, more, k, p, w, s, t, G1, G2, R)
-        _step(p, w, G1, G2, R, gradient, c, move)
-        size, scale, slope = np.max(np.abs(move)), 1.0 + np.max(np.abs(h)), 0.0
-        shorter = 1.0 if whole or size < LONGEST else LONGEST / size
-        for a in range(T):
-            for b in range(T):
-                move[a, b] *= shorter
-                slope += gradient[a, b] * move[a, b]
-        allowed, length, stuck = value + SLACK * (1.0 + abs(value)), 1.0, False
-        while True:
-            for a in range(T):
-                for b in range(T):
-                    trial[a, b] = h[a, b] + length * move[a, b]
-            new = _objective(kind, k, v, y, trial, p, g, w, s, t, e, gradient)
-            if new <= allowed + ARMIJO * length * slope:
-                break
-            length *= 0.5
-            if length < 1e-12:  # only rounding is left to gain
-                stuck = True
-                break
-        value = new
-        h[:] = trial
-        steepest = np.max(np.abs(gradient))
-        if stuck or (
-            whole and length == 1.0 and size < LAST_STEP * scale and (steepest < FLAT or size < ROUNDING * scale)
-        ):
-            break
-    lift = 0.0
-    while not _factor(kind, 1.0 + lift, k, p, w, s, t, G1, G2, R):  # a minimum on the verge of losing itself
-        lift = max(10.0 * lift, 1e-9)
-    return value, np.max(np.abs(gradient))
+_descend = descent(_objective, _factor, _step)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -232,14 +207,14 @@ def _answers(kind, across, p, w, y, G1, G2, M, inverse, c, b, e):  # type: ignor
 @njit(
     types.void(
         int64, int64, _matrix, _matrix, _matrix, _vector, _matrix,
-        float64, int64, int64, int64, int64, int64, int64, int64, int64, _matrix,
+        float64, int64, int64, int64, int64, int64, int64, int64, int64, int64, _matrix,
     ),
     cache=True,
     nogil=True,
     error_model="numpy",
 )  # fmt: skip
 def sector_pair_sums(  # type: ignore[no-untyped-def]
-    kind, tokens, powers, label_nodes, free_nodes, weights, kept, Q, search, detail, recall, stein, rich, length, first, last, out,
+    kind, tokens, powers, label_nodes, free_nodes, weights, kept, Q, hard, search, detail, recall, stein, rich, length, first, last, out,
 ):  # fmt: skip
     """`sector_row_sums` for all rows together, the groups being the two sectors, of which ``powers`` are q, m and Sigma.
 
@@ -247,8 +222,8 @@ def sector_pair_sums(  # type: ignore[no-untyped-def]
     """
     T, size = tokens, tokens if kind == CROSS_ENTROPY else 2 * tokens
     shape = (T, T)
-    target, v, h, other, best, y = (
-        np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape),
+    target, v, h, other, best, y, label, fresh = (
+        np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape),
     )  # fmt: skip
     p, g, w, gradient, move, trial, e = (
         np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape),
@@ -256,6 +231,7 @@ def sector_pair_sums(  # type: ignore[no-untyped-def]
     G1, G2, straight, crossed = np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape)
     s, t, spare_row = np.empty(T), np.empty(T), np.empty(T)
     R, M, c, b_of = np.empty((size, size)), np.empty((size, size)), np.empty(size), np.empty(size)
+    rows, inner = (p, g, w, s, t), (G1, G2, R, c, e)
     values, control = np.empty(GROUPED), np.empty(CONTROLS)
     mean_of, mean = np.empty(GROUPED), np.empty(CONTROLS)
     slopes = powers[1] / Q
@@ -281,10 +257,14 @@ def sector_pair_sums(  # type: ignore[no-untyped-def]
                     v[a, b], v[b, a] = even + odd, even - odd
                     place += 2
             for a in range(T):
-                softmax(target[a], y[a])
+                softmax(target[a], label[a])
                 for b in range(T):
-                    h[a, b] = kept[node, T * a + b] if recall == 2 else target[a, b]
-            value, steepest = _newton(kind, k, v, y, h, p, g, w, s, t, e, gradient, G1, G2, R, c, move, trial)
+                    h[a, b] = kept[node, T * a + b] if recall == 2 else v[a, b] if hard == 1 else target[a, b]
+            if hard == 1:
+                draw_rows(label, free_nodes[node, T * T :], y)
+            else:
+                y[:] = label
+            value, steepest = _descend(kind, k, v, y, h, rows, inner, gradient, move, trial)
             values[:], control[:] = 0.0, 0.0
             if search > 0:
                 lowest = value
@@ -292,13 +272,13 @@ def sector_pair_sums(  # type: ignore[no-untyped-def]
                     other[:] = v
                     if start >= 0:
                         other[start] = target[start]
-                    lower, _ = _newton(kind, k, v, y, other, p, g, w, s, t, e, gradient, G1, G2, R, c, move, trial)
+                    lower, _ = _descend(kind, k, v, y, other, rows, inner, gradient, move, trial)
                     if lower < lowest - 1e-10 * (1.0 + abs(lowest)):
                         lowest, values[2] = lower, 1.0
                         best[:] = other
                 if search == 2 and values[2] == 1.0:
                     h[:] = best
-                value, steepest = _newton(kind, k, v, y, h, p, g, w, s, t, e, gradient, G1, G2, R, c, move, trial)
+                value, steepest = _descend(kind, k, v, y, h, rows, inner, gradient, move, trial)
             _pulled(k, h - v, e)
             for a in range(T):
                 for b in range(T):
@@ -313,30 +293,27 @@ def sector_pair_sums(  # type: ignore[no-untyped-def]
             if detail > 0:
                 inverse_of(R, M)
                 _inverses(p, w, G1, G2, M, straight, crossed)
-                by_one = _answers(kind, False, p, w, y, G1, G2, M, straight, c, b_of, spare_row)
-                by_other = _answers(kind, True, p, w, y, G1, G2, M, crossed, c, b_of, spare_row)
+                by_one, by_other = 0.0, 0.0
+                if hard == 0:
+                    by_one = _answers(kind, False, p, w, y, G1, G2, M, straight, c, b_of, spare_row)
+                    by_other = _answers(kind, True, p, w, y, G1, G2, M, crossed, c, b_of, spare_row)
                 for group, sign in ((0, 0.5), (1, -0.5)):
                     hold, count = 1.0 / powers[2, group], 0.5 * T * T + sign * T
                     values[9 + group] = hold * (count - hold * (0.5 * np.sum(straight) + sign * np.sum(crossed)))
                     values[11 + group] = hold * (0.5 * by_one + sign * by_other)
+                    if hard == 1:
+                        score = y - label
+                        values[11 + group] = np.sum(e * (0.5 * score + sign * score.T))
             for a in range(T):
-                softmax(v[a], spare_row)
+                softmax(v[a], fresh[a])
                 own_power[:], both[:] = 0.5 * (powers[0, 0] + powers[0, 1]), 0.5 * (powers[1, 0] + powers[1, 1])
                 own_power[a], both[a] = powers[0, 0], powers[1, 0]
-                row_controls(target[a], v[a], y[a], spare_row, label_power, own_power, both, left, rich, control)
+                row_controls(target[a], v[a], label[a], fresh[a], label_power, own_power, both, left, rich, control)
+            if hard == 1:
+                row_draws(target, v, label, fresh, y, control)
             if rich == 1:
                 for i in range(T * T):
                     quartics(label_nodes[node, i], free_nodes[node, i], control)
-            control[FEW - 1] = 1.0
             if stein == 1:
-                for group in range(2):
-                    q, m = powers[0, group], powers[1, group]
-                    control[2 * group] = values[5 + group] - Q * values[11 + group] + m * values[9 + group]
-                    control[2 * group + 1] = values[7 + group] - m * values[11 + group] + q * values[9 + group]
-            sums[GROUPED] = max(sums[GROUPED], steepest)
-            if node % 2 == 0:
-                mean_of[:], mean[:] = 0.5 * values, 0.5 * control
-            else:
-                mean_of += 0.5 * values
-                mean += 0.5 * control
-                add_moments(sums, mean_of, mean, 2.0 * weights[node])
+                group_controls(Q, powers, values, control)
+            add_mirrored(sums, node, weights[node], steepest, values, control, mean_of, mean)

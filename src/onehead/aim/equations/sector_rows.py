@@ -7,19 +7,15 @@ sectors take is a combination of sums over the others and of the own one.
 import numpy as np
 from numba import float64, int64, types
 
-from onehead.aim.equations.controls import CONTROLS, FEW, add_moments, quartics, row_controls
+from onehead.aim.equations.controls import CONTROLS, GROUPED, add_mirrored, group_controls, quartics, row_controls
 from onehead.aim.equations.rows import newton_row, solve_row
 from onehead.aim.losses import CROSS_ENTROPY, softmax
 from onehead.numerics.compiled import njit
 
-__all__ = ["GROUPED", "STEIN_FORMS", "sector_row_sums"]
+__all__ = ["sector_row_sums"]
 
 _vector = types.Array(float64, 1, "C")
 _matrix = types.Array(float64, 2, "C")
-
-# loss, distance, mass of lower minima; then e², e t, e h, -de/dh and de/dt, each of two groups of logits
-GROUPED = 13
-STEIN_FORMS = (5, 6, 7, 8)  # of these, what Stein forms are made of
 
 
 @njit(
@@ -100,16 +96,6 @@ def sector_row_sums(  # type: ignore[no-untyped-def]
             if rich == 1:
                 for i in range(n):
                     quartics(label_nodes[node, i], free_nodes[node, i], control)
-            control[FEW - 1] = 1.0
             if stein == 1:
-                for group in range(2):
-                    q, m = powers[0, group], powers[1, group]
-                    control[2 * group] = values[5 + group] - Q * values[11 + group] + m * values[9 + group]
-                    control[2 * group + 1] = values[7 + group] - m * values[11 + group] + q * values[9 + group]
-            sums[GROUPED] = max(sums[GROUPED], steepest)
-            if node % 2 == 0:
-                mean_of[:], mean[:] = 0.5 * values, 0.5 * control
-            else:
-                mean_of += 0.5 * values
-                mean += 0.5 * control
-                add_moments(sums, mean_of, mean, 2.0 * weights[node])
+                group_controls(Q, powers, values, control)
+            add_mirrored(sums, node, weights[node], steepest, values, control, mean_of, mean)

@@ -15,14 +15,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.equations.averages import ProxMemory, of_parts, sliced
-from onehead.aim.equations.controls import NORMAL, control_means, corrected, has_many, moments, of_rows
+from onehead.aim.equations.controls import (
+    GROUPED,
+    NORMAL,
+    STEIN_FORMS,
+    control_means,
+    corrected,
+    has_many,
+    moments,
+    of_rows,
+)
+from onehead.aim.equations.drawn import MOST_CHOICES
 from onehead.aim.equations.geometry import PARTS, Block, Exchanged, Row
 from onehead.aim.equations.kernels import loss_sums, origin_sums
 from onehead.aim.equations.matrices import matrix_sums, pair_matrix_sums, row_matrix_sums
 from onehead.aim.equations.nodes import LogitRule, logit_rule, normal_rule, sector_rule
 from onehead.aim.equations.output import GRADIENT_TOLERANCE, SMALL_ANGLE, OutputChannel
 from onehead.aim.equations.sector_pairs import sector_pair_sums
-from onehead.aim.equations.sector_rows import GROUPED, STEIN_FORMS, sector_row_sums
+from onehead.aim.equations.sector_rows import sector_row_sums
 from onehead.aim.equations.unknowns import SectorHats, SectorOverlaps, SpectralMap
 from onehead.aim.equations.untied import SingularValues, UntiedLinear
 from onehead.aim.losses import LOSSES, SQUARED, Loss
@@ -167,7 +177,7 @@ class SectorOutput(OutputChannel):
     def _nodes(self, block: Block, state: tuple[float, ...], level: int, twin: int) -> tuple[Array, Array, Array]:
         """u*, v and weights: v given u* is Gaussian around C(m) C(Q)^-1 u*."""
         if self._grouped(block):
-            return sector_rule(block, level, twin)
+            return sector_rule(block, level, twin, self._draws(block))
         rule, n = normal_rule(block, level, twin), block.dim
         q, m, Q = (_mixed(block, pair) for pair in (state[:2], state[2:4], (self.label_power, self.label_power)))
         label = rule.nodes[:, :n] @ _root(block, Q).T
@@ -177,17 +187,21 @@ class SectorOutput(OutputChannel):
 
     def _grouped(self, block: Block) -> TypeGuard[Row | Exchanged]:
         """Whether sectors take sums over groups of logits, of sampled rows whose Newton step is a Woodbury formula (L6, L7)."""
-        sampled = isinstance(block, (Row, Exchanged)) and not block.on_lattice
-        return sampled and self.loss.lean is not None and not self.loss.hard
+        if not isinstance(block, (Row, Exchanged)) or block.on_lattice or self.loss.lean is None:
+            return False
+        return not self.loss.hard or (isinstance(block, Exchanged) and block.choices > MOST_CHOICES)
 
-    @property
-    def controlled(self) -> bool:
-        """Whether averages are corrected by controls."""
-        return any(self._grouped(block) for block in self.geometry.blocks)
+    def _corrected(self, block: Block) -> bool:
+        """Whether averages over a block are corrected by controls, and have one prox for every node."""
+        return self._grouped(block)
 
     def _rule(self, block: Block, level: int, twin: int) -> LogitRule:
         """Nodes of a block."""
-        return sector_rule(block, level, twin) if self._grouped(block) else logit_rule(block, level, twin)
+        return (
+            sector_rule(block, level, twin, self._draws(block))
+            if self._grouped(block)
+            else logit_rule(block, level, twin)
+        )
 
     def _own_logits(self, block: Block, state: tuple[float, ...], level: int) -> Array:
         """Logits of the learner on a fresh sample at the nodes of a block."""
@@ -224,13 +238,14 @@ class SectorOutput(OutputChannel):
         """Sums over groups of logits, corrected by numbers whose means are known."""
         mode, detail, recall = modes
         stein = int(detail > 0 and (self.steady or self.convex_at(*state[4:])))
-        how = (self.label_power, mode, detail, recall, stein, int(has_many(len(rule[2]))))
+        how: tuple[Any, ...] = (mode, detail, recall, stein, int(has_many(len(rule[2]))))
         powers = self._powers(block, state)
         kernel: Any = sector_row_sums
         before: tuple[Any, ...] = (self.loss.lean, powers)
         if isinstance(block, Row):
-            row, rows = block, 1
+            row, rows, how = block, 1, (self.label_power, *how)
         else:
+            how = (self.label_power, int(self.loss.hard), *how)
             kernel, before = sector_pair_sums, (self.loss.lean, block.tokens, powers)
             (row,), rows = self.geometry.rows, block.tokens
         sums = sliced(kernel, moments(GROUPED), block.slice, before, (*rule, points), how)
@@ -352,7 +367,10 @@ class SectorOutput(OutputChannel):
         found = []
         for block in self.geometry.blocks:
             if self._grouped(block):
-                found.append(self._origin_groups(block))
+                sums = self._origin_groups(block)
+                if self.loss.hard:
+                    sums[:, ::2] += sums[:, 1::2]
+                found.append(sums)
                 continue
             rule = normal_rule(block, level, twin)
             label = np.ascontiguousarray(

@@ -12,19 +12,17 @@ pivots as K^-1, one for each row.
 import numpy as np
 from numba import float64, int64, types
 
-from onehead.aim.equations.controls import AVERAGES, CONTROLS, FEW, add_moments, quartics, row_controls
+from onehead.aim.equations.controls import AVERAGES, CONTROLS, add_mirrored, quartics, row_controls, row_draws
+from onehead.aim.equations.descent import MOST_STARTS, decompose, descent, inverse_of, solve_factored
+from onehead.aim.equations.drawn import draw_rows
 from onehead.aim.equations.rows import row_loss
-from onehead.aim.losses import CROSS_ENTROPY, softmax
+from onehead.aim.losses import CROSS_ENTROPY, SQUARED, softmax
 from onehead.numerics.compiled import njit
-from onehead.numerics.prox import ARMIJO, FLAT, LAST_STEP, LONGEST, MAX_NEWTON, ROUNDING, SLACK
 
-__all__ = ["MOST_STARTS", "TIGHTEST", "decompose", "inverse_of", "shared_sums", "solve_factored"]
+__all__ = ["shared_sums"]
 
 _vector = types.Array(float64, 1, "C")
 _matrix = types.Array(float64, 2, "C")
-
-TIGHTEST = 1e12  # factor of the hold of a point on the way to its minimum
-MOST_STARTS = 8  # rows that are put at their label, one at a time, where lower minima are looked for
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -53,8 +51,10 @@ def _gather(p, w, by, R):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _factor(kind, more, held, p, w, s, t, D, R):  # type: ignore[no-untyped-def]
+def _factor(kind, more, held, rows, inner):  # type: ignore[no-untyped-def]
     """Fill D, and R with the factors L and pivots of K^-1 + U' D^-1 U; return whether the Hessian, held ``more``, is positive definite."""
+    p, _, w, s, t = rows
+    D, R, _ = inner
     T, low = p.shape[0], np.inf
     for a in range(T):
         for b in range(a, T):
@@ -70,51 +70,11 @@ def _factor(kind, more, held, p, w, s, t, D, R):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def decompose(kind, s, t, R):  # type: ignore[no-untyped-def]
-    """Add K^-1 to U' D^-1 U, and put L and pivots in its place; return whether it has as many negative pivots as a minimum."""
-    T, size = s.shape[0], R.shape[0]
-    for a in range(T):
-        if kind == CROSS_ENTROPY:
-            R[a, a] -= 1.0
-        else:
-            R[a, T + a] -= 0.5
-            R[T + a, a] -= 0.5
-            R[T + a, T + a] -= 0.5 * (s[a] + t[a])
-    negative = 0
-    for j in range(size):  # L D L' without exchanges: the two halves are definite where all is well
-        pivot = R[j, j]
-        if abs(pivot) < 1e-13:
-            return False
-        if pivot < 0.0:
-            negative += 1
-        for i in range(j + 1, size):
-            factor = R[i, j] / pivot
-            if factor != 0.0:
-                for k in range(j + 1, i + 1):
-                    R[i, k] -= factor * R[k, j]
-        for i in range(j + 1, size):
-            R[i, j] /= pivot
-    return negative == T
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def solve_factored(R, x):  # type: ignore[no-untyped-def]
-    """Replace x by the solution of L D L' y = x."""
-    size = R.shape[0]
-    for i in range(size):
-        for j in range(i):
-            x[i] -= R[i, j] * x[j]
-    for i in range(size):
-        x[i] /= R[i, i]
-    for i in range(size - 1, -1, -1):
-        for j in range(i + 1, size):
-            x[i] -= R[j, i] * x[j]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _step(p, w, D, R, gradient, c, move):  # type: ignore[no-untyped-def]
-    """move = -A^-1 gradient."""
-    T, both = p.shape[0], R.shape[0] > p.shape[0]
+def _step(rows, inner, gradient, move):  # type: ignore[no-untyped-def]
+    """move = -A^-1 gradient; returns the slope along it."""
+    p, _, w, _, _ = rows
+    D, R, c = inner
+    T, both, slope = p.shape[0], R.shape[0] > p.shape[0], 0.0
     c[:] = 0.0
     for a in range(T):
         for b in range(T):
@@ -130,11 +90,14 @@ def _step(p, w, D, R, gradient, c, move):  # type: ignore[no-untyped-def]
                 along += w[a, b] * c[T + a] + (w[b, a] * c[T + b] if a != b else 0.0)
             move[a, b] = -(gradient[a, b] - along) / D[a, b]
             move[b, a] = move[a, b]
+            slope += gradient[a, b] * move[a, b]
+    return slope
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _objective(kind, held, v, y, h, p, g, w, s, t, gradient):  # type: ignore[no-untyped-def]
+def _objective(kind, held, v, y, h, rows, inner, gradient):  # type: ignore[no-untyped-def]
     """Height of a point; fills the gradient over logits ab, twice, and what the rows have of it."""
+    p, g, w, s, t = rows
     T, value = h.shape[0], 0.0
     for a in range(T):
         own, s[a], t[a] = row_loss(kind, h[a], y[a], p[a], g[a], w[a])
@@ -148,54 +111,7 @@ def _objective(kind, held, v, y, h, p, g, w, s, t, gradient):  # type: ignore[no
     return value
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _newton(kind, held, v, y, h, p, g, w, s, t, gradient, D, R, c, move, trial):  # type: ignore[no-untyped-def]
-    """Move ``h`` to the minimum that Newton reaches from it; return its height and the largest gradient, D and R being those there."""
-    T = h.shape[0]
-    value = _objective(kind, held, v, y, h, p, g, w, s, t, gradient)
-    for _ in range(MAX_NEWTON):
-        regular, more = _factor(kind, 1.0, held, p, w, s, t, D, R), 1.0
-        whole = regular
-        while not regular and more < TIGHTEST:  # hold it tighter, until the step leads downhill
-            more *= 2.0
-            regular = _factor(kind, more, held, p, w, s, t, D, R)
-        _step(p, w, D, R, gradient, c, move)
-        size, scale, slope = 0.0, 1.0, 0.0
-        for a in range(T):
-            for b in range(a, T):
-                size = max(size, abs(move[a, b]))
-                scale = max(scale, 1.0 + abs(h[a, b]))
-        shorter = 1.0 if whole or size < LONGEST else LONGEST / size
-        for a in range(T):
-            for b in range(T):
-                move[a, b] *= shorter
-                if b >= a:
-                    slope += gradient[a, b] * move[a, b]
-        allowed, length, stuck = value + SLACK * (1.0 + abs(value)), 1.0, False
-        while True:
-            for a in range(T):
-                for b in range(T):
-                    trial[a, b] = h[a, b] + length * move[a, b]
-            new = _objective(kind, held, v, y, trial, p, g, w, s, t, gradient)
-            if new <= allowed + ARMIJO * length * slope:
-                break
-            length *= 0.5
-            if length < 1e-12:  # only rounding is left to gain
-                stuck = True
-                break
-        value = new
-        h[:] = trial
-        steepest = np.max(np.abs(gradient))
-        if stuck or (
-            whole and length == 1.0 and size < LAST_STEP * scale and (steepest < FLAT or size < ROUNDING * scale)
-        ):
-            break
-    lift = 0.0
-    while not _factor(
-        kind, 1.0 + lift, held, p, w, s, t, D, R
-    ):  # a minimum on the verge of losing itself: lift it just enough
-        lift = max(10.0 * lift, 1e-9)
-    return value, np.max(np.abs(gradient))
+_descend = descent(_objective, _factor, _step)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -223,16 +139,6 @@ def _pairing(f, e, row, p, w, D, M, c, b):  # type: ignore[no-untyped-def]
             along += M[i, j] * b[j]
         total -= c[i] * along
     return total
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def inverse_of(R, M):  # type: ignore[no-untyped-def]
-    """M = (L D L')^-1."""
-    size = R.shape[0]
-    for i in range(size):
-        M[i, :] = 0.0
-        M[i, i] = 1.0
-        solve_factored(R, M[i])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -277,26 +183,109 @@ def _answers(kind, p, w, y, D, M, inverse, c, b, e):  # type: ignore[no-untyped-
     return total
 
 
+@njit(cache=True, nogil=True, error_model="numpy")
+def _spread(p, x, z):  # type: ignore[no-untyped-def]
+    """z = V J x: J = diag(p_a) - p_a p_a' of every row, and twice as much of a token with itself."""
+    T = p.shape[0]
+    for a in range(T):
+        mean = 0.0
+        for b in range(T):
+            mean += p[a, b] * x[a, b]
+        for b in range(T):
+            z[a, b] = p[a, b] * (x[a, b] - mean)
+    for a in range(T):
+        z[a, a] *= 2.0
+        for b in range(a + 1, T):
+            z[a, b] += z[b, a]
+            z[b, a] = z[a, b]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _answered(p, y, z, x):  # type: ignore[no-untyped-def]
+    """x = B z, B = 2 J(p_a) J(y_a) of every row: what the gradient of the squared loss answers to the label with."""
+    T = p.shape[0]
+    for a in range(T):
+        mean, along = 0.0, 0.0
+        for b in range(T):
+            mean += y[a, b] * z[a, b]
+        for b in range(T):
+            x[a, b] = y[a, b] * (z[a, b] - mean)
+            along += p[a, b] * x[a, b]
+        for b in range(T):
+            x[a, b] = 2.0 * p[a, b] * (x[a, b] - along)
+    for a in range(T):
+        for b in range(a + 1, T):
+            x[a, b] += x[b, a]
+            x[b, a] = x[a, b]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _field_answers(p, w, y, D, M, x, z):  # type: ignore[no-untyped-def]
+    """tr V J A^-1 B: how the field p of the proximal point answers to the logits of the label, squared loss (L7.3)."""
+    T, total = p.shape[0], 0.0
+    for a in range(T):  # tr V J D^-1 B, of the same row, and of the two rows of a logit
+        overlap = 0.0
+        for b in range(T):
+            overlap += p[a, b] * y[a, b]
+        for b in range(T):
+            twice = 2.0 if a == b else 1.0
+            for k in range(T):
+                same = 1.0 if b == k else 0.0
+                answer = 2.0 * p[a, k] * y[a, b] * (same - y[a, k] - p[a, b] + overlap)
+                total += twice * p[a, b] * (same - p[a, k]) * answer / D[a, k]
+            if a != b:
+                total += (
+                    2.0 * p[b, a] * (1.0 - p[b, a]) * p[a, b] * y[a, b] * (1.0 - y[a, b] - p[a, b] + overlap) / D[a, b]
+                )
+    for i in range(2 * T):  # tr M U' D^-1 B V J D^-1 U, direction by direction
+        row = i % T
+        x[:] = 0.0
+        for b in range(T):
+            x[row, b] = (p[row, b] if i < T else w[row, b]) / D[row, b]
+            x[b, row] = x[row, b]
+        _spread(p, x, z)
+        _answered(p, y, z, x)
+        for a in range(T):
+            for b in range(T):
+                total -= (M[i, a] * p[a, b] + M[i, T + a] * w[a, b]) * x[a, b] / D[a, b]
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _turned(kind, target, v, h, y, p, Q, m):  # type: ignore[no-untyped-def]
+    """Slope of the loss along Q v - m t in the logits of the label."""
+    T, total = p.shape[0], 0.0
+    for a in range(T):
+        mean = 0.0
+        for b in range(T):
+            mean += y[a, b] * (h[a, b] if kind == CROSS_ENTROPY else 2.0 * (p[a, b] - y[a, b]))
+        for b in range(T):
+            by = h[a, b] if kind == CROSS_ENTROPY else 2.0 * (p[a, b] - y[a, b])
+            total -= (Q * v[a, b] - m * target[a, b]) * y[a, b] * (by - mean)
+    return total
+
+
 @njit(
     types.void(
         int64, int64, _matrix, _matrix, _vector, _matrix,
-        float64, float64, float64, float64, int64, int64, int64, int64, int64, int64, int64, int64, _matrix,
+        float64, float64, float64, float64, int64, int64, int64, int64, int64, int64, int64, int64, int64, _matrix,
     ),
     cache=True,
     nogil=True,
     error_model="numpy",
 )  # fmt: skip
 def shared_sums(  # type: ignore[no-untyped-def]
-    kind, tokens, label_nodes, free_nodes, weights, kept, Q, q, m, sigma, search, detail, recall, stein, rich, length, first, last, out,
+    kind, tokens, label_nodes, free_nodes, weights, kept, Q, q, m, sigma, hard, search, detail, recall, stein, rich, length, first, last, out,
 ):  # fmt: skip
     """`row_sums` for all rows of a tied head; nodes are independent normals for the logits ab, a <= b, row by row.
 
-    Lower minima are looked for from the learner's logits, and from there with one of a few rows at its label.
+    Lower minima are looked for from the learner's logits, and from there with one of a few rows at its label. Hard labels are drawn by one
+    more normal of each row, behind those of the learner (L7.2).
     """
     T, size = tokens, tokens if kind == CROSS_ENTROPY else 2 * tokens
     shape = (T, T)
-    target, v, h, other, best, y = (
-        np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape),
+    target, v, h, other, best, y, label, fresh = (
+        np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape),
     )  # fmt: skip
     p, g, w, D, gradient, move, trial = (
         np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape),
@@ -304,6 +293,7 @@ def shared_sums(  # type: ignore[no-untyped-def]
     held, inverse, s, t, e = np.empty(shape), np.empty(shape), np.empty(T), np.empty(T), np.empty(T)
     R, M, G2, G3 = np.empty((size, size)), np.empty((size, size)), np.empty((size, size)), np.empty((size, size))
     c, spare_c = np.empty(size), np.empty(size)
+    rows, inner = (p, g, w, s, t), (D, R, c)
     values, control = np.empty(AVERAGES), np.empty(CONTROLS)
     mean_of, mean = np.empty(AVERAGES), np.empty(CONTROLS)  # of a node and its mirror image
     variances, left = np.ones(shape), np.array([Q, q, m]) / (0.5 * T * T)
@@ -322,12 +312,16 @@ def shared_sums(  # type: ignore[no-untyped-def]
                     root = np.sqrt(2.0) if a == b else 1.0
                     target[a, b] = np.sqrt(Q) * root * label_nodes[node, place]
                     v[a, b] = slope * target[a, b] + spare * root * free_nodes[node, place]
-                    h[a, b] = kept[node, place] if recall == 2 else target[a, b]
+                    h[a, b] = kept[node, place] if recall == 2 else v[a, b] if hard == 1 else target[a, b]
                     target[b, a], v[b, a], h[b, a] = target[a, b], v[a, b], h[a, b]
                     place += 1
             for a in range(T):
-                softmax(target[a], y[a])
-            value, steepest = _newton(kind, held, v, y, h, p, g, w, s, t, gradient, D, R, c, move, trial)
+                softmax(target[a], label[a])
+            if hard == 1:
+                draw_rows(label, free_nodes[node, place:], y)
+            else:
+                y[:] = label
+            value, steepest = _descend(kind, held, v, y, h, rows, inner, gradient, move, trial)
             values[7] = 0.0
             if search > 0:
                 lowest = value
@@ -341,13 +335,13 @@ def shared_sums(  # type: ignore[no-untyped-def]
                         for b in range(T):
                             other[start, b] = target[start, b] + shift / hold
                             other[b, start] = other[start, b]
-                    lower, _ = _newton(kind, held, v, y, other, p, g, w, s, t, gradient, D, R, c, move, trial)
+                    lower, _ = _descend(kind, held, v, y, other, rows, inner, gradient, move, trial)
                     if lower < lowest - 1e-10 * (1.0 + abs(lowest)):
                         lowest, values[7] = lower, 1.0
                         best[:] = other
                 if search == 2 and values[7] == 1.0:
                     h[:] = best
-                value, steepest = _newton(kind, held, v, y, h, p, g, w, s, t, gradient, D, R, c, move, trial)
+                value, steepest = _descend(kind, held, v, y, h, rows, inner, gradient, move, trial)
             distance, by_label, by_own, place = 0.0, 0.0, 0.0, 0
             for a in range(T):
                 for b in range(a, T):
@@ -365,7 +359,10 @@ def shared_sums(  # type: ignore[no-untyped-def]
                 for a in range(T):
                     for b in range(a, T):
                         trace += 1.0 - held[a, b] * inverse[a, b]
-                cross = _answers(kind, p, w, y, D, M, inverse, c, spare_c, e)
+                if hard == 0:
+                    cross = _answers(kind, p, w, y, D, M, inverse, c, spare_c, e)
+                else:
+                    cross = np.sum((y - label) * (h - v))
             if detail > 1:
                 for a in range(T):
                     for b in range(a, T):
@@ -379,24 +376,40 @@ def shared_sums(  # type: ignore[no-untyped-def]
             values[4], values[5], values[6] = squares, cross, value - 0.5 * distance / sigma
             control[:] = 0.0
             for a in range(T):
-                softmax(v[a], e)
+                softmax(v[a], fresh[a])
                 row_controls(
-                    target[a], v[a], y[a], e, Q * variances[a], q * variances[a], m * variances[a], left, rich, control
+                    target[a],
+                    v[a],
+                    label[a],
+                    fresh[a],
+                    Q * variances[a],
+                    q * variances[a],
+                    m * variances[a],
+                    left,
+                    rich,
+                    control,
                 )
+            if hard == 1:
+                row_draws(target, v, label, fresh, y, control)
             if rich == 1:
                 place = 0
                 for a in range(T):
                     for b in range(a, T):
                         quartics(target[a, b] / np.sqrt(Q * variances[a, b]), free_nodes[node, place], control)
                         place += 1
-            control[FEW - 1] = 1.0
             if stein == 1:
                 control[0] = by_own + q * trace - m * cross
                 control[1] = by_label + m * trace - Q * cross
-            if node % 2 == 0:
-                mean_of[:], mean[:] = 0.5 * values, 0.5 * control
-            else:
-                mean_of += 0.5 * values
-                mean += 0.5 * control
-                add_moments(sums, mean_of, mean, 2.0 * weights[node])
-            sums[AVERAGES] = max(sums[AVERAGES], steepest)
+                if hard == 0:
+                    control[4] = _turned(kind, target, v, h, y, p, Q, m) + (q * by_label - m * by_own) / sigma
+                if kind == SQUARED:
+                    spread, along = 0.0, _field_answers(p, w, y, D, M, move, trial)
+                    for a in range(T):
+                        spread -= _pairing(p[a], p[a], a, p, w, D, M, c, spare_c) / sigma
+                        for b in range(T):
+                            spread += p[a, b] * inverse[a, b] / sigma
+                            control[2] += target[a, b] * p[a, b]
+                            control[3] += v[a, b] * p[a, b]
+                    control[2] -= Q * along + m * spread
+                    control[3] -= m * along + q * spread
+            add_mirrored(sums, node, weights[node], steepest, values, control, mean_of, mean)

@@ -43,9 +43,6 @@ from onehead.errors import InvalidArgument
 
 __all__ = ["KurtosisEvolution", "LeadingEvolution", "SectorEvolution", "StateEvolution", "Units"]
 
-MOST_COUPLED = (
-    3  # rows that share logits and have hard labels: every combination of labels is summed over, T^T of them (U7)
-)
 MOST_OWN = 16  # tokens with a loss whose Hessian is not known to be simple
 SECTORS: dict[str, type[InputChannel]] = {"factorised": Consistent, "direct": SectorLinear}
 
@@ -92,9 +89,6 @@ class StateEvolution:
     def of(cls, task: Task, learner: Learner) -> "StateEvolution":
         """The equations of a task and a learner."""
         geometry, loss = geometry_of(task.attention, task.mask, task.tokens), loss_on(task.labels, learner.loss)
-        if loss.hard and geometry.coupled > MOST_COUPLED:
-            allowed = f"at most {MOST_COUPLED} with hard labels, a head tied or self and no mask: its rows share logits"
-            raise InvalidArgument("tokens", task.tokens, allowed)
         if loss.lean is None and task.tokens > MOST_OWN:
             raise InvalidArgument("tokens", task.tokens, f"at most {MOST_OWN} with a loss of your own")
         two = geometry.sectors == 2

@@ -69,7 +69,9 @@ def directions(dim: int = 50, seeds: int = 12) -> Iterator[dict[str, Any]]:
     for log_lambda, log_n in BLOCKS:
         task = aim.Task(target=aim.PowerLaw(gamma=0.75, dim=dim))
         learner = aim.Learner(weight_decay=float(dim**log_lambda), leading=SHOWN)
-        runs = aim.train(task, learner, dim=dim, alpha=float(dim ** (log_n - 2.0)), seeds=seeds, seed=SEED, method=METHOD)
+        runs = aim.train(
+            task, learner, dim=dim, alpha=float(dim ** (log_n - 2.0)), seeds=seeds, seed=SEED, method=METHOD
+        )
         point = aim.predict(*runs.trained)
         found, plain = aim.directions(point), _without(point)
         row: dict[str, Any] = {"dim": dim, "log_lambda": log_lambda, "samples": runs.samples, "seeds": seeds}
@@ -192,7 +194,9 @@ def main() -> None:
     if name in ("tables", "published"):
         {"tables": tables, "published": published}[name](Path(folder))
         return
-    rows = {"training": training, "extensions": extensions, "directions": directions}[name](*(int(size) for size in sizes))
+    rows = {"training": training, "extensions": extensions, "directions": directions}[name](
+        *(int(size) for size in sizes)
+    )
     folder_path = Path(folder)
     folder_path.mkdir(parents=True, exist_ok=True)
     with (folder_path / f"power-{name}{'-' + sizes[0] if sizes else ''}.csv").open("w", newline="") as file:

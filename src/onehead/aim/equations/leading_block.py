@@ -20,7 +20,7 @@ from onehead.aim.equations.averages import Averages
 from onehead.aim.equations.geometry import PARTS, Geometry
 from onehead.aim.equations.kernels import sigmoid
 from onehead.aim.equations.leading import led, seen_by
-from onehead.aim.equations.leading_output import LeadingAverages, LeadingOutput, corrected_sums, values_at
+from onehead.aim.equations.leading_output import LeadingAverages, LeadingOutput, Nodes, corrected_sums, values_at
 from onehead.aim.equations.leading_pair import controls
 from onehead.aim.equations.nodes import LogitRule
 from onehead.aim.equations.state_evolution import LeadingEvolution
@@ -79,13 +79,10 @@ class Eigenvector(NamedTuple):
 
 
 class Points(NamedTuple):
-    """Sampled points: label and free part of the rest, per unit of variance; upsilon and U of every direction; weights."""
+    """Sampled points, and U_11, U_22, U_12 of every direction: (points, directions, 3)."""
 
-    label: Array
-    free: Array
-    upsilon: Array  # (points, directions, 2)
-    block: Array  # (points, directions, 3): U_11, U_22, U_12
-    weights: Array
+    plain: Nodes
+    block: Array
 
 
 @lru_cache(maxsize=2)
@@ -97,7 +94,7 @@ def points_of(geometry: Geometry, count: int, size: int) -> Points:
     upsilon = np.stack([one - 1.0 - both, other - 1.0 - both], axis=-1)
     block = np.stack([5.0 * one - 4.0 * both + other, one - 4.0 * both + 5.0 * other, one - 4.0 * both + other], -1)
     label, free = (np.ascontiguousarray(part @ root.T) for part in np.split(rule.nodes[:, 2 * count :], 2, axis=1))
-    return Points(label, free, upsilon, block, rule.weights)
+    return Points(Nodes(label, free, upsilon, rule.weights), block)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,10 +127,10 @@ class BlockOutput(LeadingOutput):
         """Averages in independent parts, a row for each: eight of the kernels; pulls along directions; forces and answers of blocks."""
         *pair, sigma = state
         (block,), count, convex = self.geometry.blocks, len(scatter), self.convex_at(sigma)
-        at = points_of(self.geometry, count, size)
+        at, U = points_of(self.geometry, count, size)
         u, plain, label, own = self._logits(at, tuple(pair))
         free = max(pair[0] - pair[1] ** 2 / self.rest, 0.0)
-        noise, turned = _noise(at, free, scatter, block.covariance)
+        noise, turned = _noise(at.free, U, free, scatter, block.covariance)
         v = plain + noise - np.sqrt(free) * at.free
         by_own = own - np.sqrt(free) * at.free + free * turned @ block.covariance  # what Stein's lemma asks for
         points, mode = np.empty(u.shape), 2 if self.branch == "global" and not convex else 0
@@ -145,22 +142,24 @@ class BlockOutput(LeadingOutput):
         values_at(points, v, label, by_own, at.upsilon, at.weights, block.metric, each, table)
         pull = (points - v) @ block.metric
         loss = self.loss.compiled_pair
-        block_values(loss, points, u, pull, turned, at.block, at.weights, block.metric, sigma, 8 + count, table)
+        block_values(loss, points, u, pull, turned, U, at.weights, block.metric, sigma, 8 + count, table)
         if means is None:
             return np.asarray(table.reshape(PARTS, -1, table.shape[1]).sum(axis=1))
-        controls(u, plain, at.upsilon, table[:, wide:])  # of logits without blocks: almost these, and their means are known
+        controls(
+            u, plain, at.upsilon, table[:, wide:]
+        )  # of logits without blocks: almost these, and their means are known
         if convex:
             self._stein(table, tuple(pair))
         return corrected_sums(table, means)
 
 
-def _noise(at: Points, free: float, scatter: Array, covariance: Array) -> tuple[Array, Array]:
+def _noise(nodes: Array, block: Array, free: float, scatter: Array, covariance: Array) -> tuple[Array, Array]:
     """w of covariance V = free C + sum_k scatter_k U^k, and V^-1 w.
 
     It is turned from the free part by Cholesky roots, so that without blocks it is sqrt(free) times that.
     """
-    a, b, c = np.tensordot(scatter, at.block, axes=(0, 1)).T + free * covariance[[0, 1, 0], [0, 1, 1]][:, None]
-    normal = np.linalg.solve(np.linalg.cholesky(covariance), at.free.T)
+    a, b, c = np.tensordot(scatter, block, axes=(0, 1)).T + free * covariance[[0, 1, 0], [0, 1, 1]][:, None]
+    normal = np.linalg.solve(np.linalg.cholesky(covariance), nodes.T)
     first = np.sqrt(a)
     across = c / first
     second = np.sqrt(b - across**2)

@@ -34,7 +34,7 @@ from onehead.aim.losses import LOSSES, CrossEntropy, Loss, Squared
 from onehead.numerics.compiled import njit
 from onehead.numerics.gaussian import sobol
 
-__all__ = ["LeadingAverages", "LeadingOutput", "corrected_sums", "values_at"]
+__all__ = ["LeadingAverages", "LeadingOutput", "Nodes", "corrected_sums", "values_at"]
 
 Array = NDArray[np.float64]
 

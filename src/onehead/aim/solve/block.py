@@ -12,7 +12,11 @@ from onehead.numerics.fixed_point import fixed_point
 
 __all__ = ["BlockSolution", "with_blocks"]
 
-POINTS, FEW, COARSE = 14, 8, 11  # log2 of the points before mirroring, up to so many directions; and of those for slopes
+POINTS, FEW, COARSE = (
+    14,
+    8,
+    11,
+)  # log2 of the points before mirroring, up to so many directions; and of those for slopes
 NUDGE = 1e-3
 
 
@@ -33,7 +37,9 @@ def with_blocks(problem: LeadingEvolution, alpha: float, overlaps: LeadingOverla
     equations = BlockEvolution(problem, alpha)
     start = equations.start(overlaps).logs
     slopes = _slopes(equations, start)
-    size = POINTS - max(int(np.ceil(np.log2(problem.leading / FEW))), 0)  # as much memory for many directions as for few
+    size = POINTS - max(
+        int(np.ceil(np.log2(problem.leading / FEW))), 0
+    )  # as much memory for many directions as for few
     found = fixed_point(
         lambda y: equations.turn(y, size)[0].logs,
         start,
@@ -51,4 +57,6 @@ def with_blocks(problem: LeadingEvolution, alpha: float, overlaps: LeadingOverla
 def _slopes(equations: BlockEvolution, y: Vector) -> Vector:
     """F' by differences, on few points."""
     centre = equations.turn(y, COARSE)[0].logs
-    return np.column_stack([(equations.turn(y + step, COARSE)[0].logs - centre) / NUDGE for step in NUDGE * np.eye(y.size)])
+    return np.column_stack(
+        [(equations.turn(y + step, COARSE)[0].logs - centre) / NUDGE for step in NUDGE * np.eye(y.size)]
+    )

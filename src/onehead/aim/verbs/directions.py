@@ -82,7 +82,9 @@ def directions(point: Prediction) -> LearnedDirections:
     if point.rank == 0.0:
         return _nothing(point)
     if not 0.0 < point.sigma < INFINITE:
-        raise OutsideDomain("the noise of leading directions is not known where λ → 0⁺ fits every label; raise weight_decay.")
+        raise OutsideDomain(
+            "the noise of leading directions is not known where λ → 0⁺ fits every label; raise weight_decay."
+        )
     seen = [one.effective for one in point.directions]
     hats = problem.hats_of(point.q_hat, point.m_hat, point.sigma_hat, seen)
     solved = with_blocks(problem, point.alpha, problem.overlaps_of(hats))
@@ -104,14 +106,20 @@ def _derived(point: Prediction) -> LeadingEvolution:
     """The equations of a point, if blocks are known there; refused otherwise."""
     problem, learner = point.equations, point.learner
     if not isinstance(problem, LeadingEvolution):
-        allowed = "auto or more on a target that has leading directions: none are averaged exactly here"
+        allowed = "so many directions, one or more, that are averaged exactly: this head has none"
         raise InvalidArgument("leading", learner.leading, allowed)
     if point.task.tokens != 2:
-        raise InvalidArgument("tokens", point.task.tokens, "2: the noise of leading directions is derived for two tokens")
+        raise InvalidArgument(
+            "tokens", point.task.tokens, "2: the noise of leading directions is derived for two tokens"
+        )
     if learner.param != "factorised":
-        raise InvalidArgument("param", learner.param, "factorised: the noise of leading directions is derived for S = W'W")
+        raise InvalidArgument(
+            "param", learner.param, "factorised: the noise of leading directions is derived for S = W'W"
+        )
     if problem.input.narrow(point.rank):
-        raise InvalidArgument("width", learner.width, f"above the rank, {point.rank:.3g}: the noise of leading directions is not known")
+        raise InvalidArgument(
+            "width", learner.width, "above the rank that weight decay leaves: a narrower head is not worked out"
+        )
     return problem
 
 
@@ -125,14 +133,16 @@ def _nothing(point: Prediction) -> LearnedDirections:
     return LearnedDirections(q=0.0, m=0.0, directions=tuple(none), certificate=certificate, point=point)
 
 
-def _numbers(problem: LeadingEvolution, alpha: float, at: BlockOverlaps) -> tuple[float, float, list[list[float | None]]]:
+def _numbers(
+    problem: LeadingEvolution, alpha: float, at: BlockOverlaps
+) -> tuple[float, float, list[list[float | None]]]:
     """q, m and of every direction (learned, scatter, position, overlap), in the learner's own units."""
     beta, root = problem.units.beta, problem.root
     found = BlockEvolution(problem, alpha).eigenvectors(at)
-    rows: list[list[float | None]] = [
-        [root * strength / beta, root**2 * scatter / beta**2, *(vector and (vector.position / beta, vector.overlap) or (None, None))]
-        for strength, scatter, vector in zip(at.overlaps.strengths, at.scatter.tolist(), found, strict=True)
-    ]
+    rows: list[list[float | None]] = []
+    for strength, scatter, vector in zip(at.overlaps.strengths, at.scatter.tolist(), found, strict=True):
+        apart = (None, None) if vector is None else (vector.position / beta, vector.overlap)
+        rows.append([root * strength / beta, root**2 * scatter / beta**2, *apart])
     return *problem.units.own(at.q, at.overlaps.m), rows
 
 
@@ -140,6 +150,11 @@ def _direction(target: float, values: Sequence[list[float | None]]) -> LearnedDi
     """A direction from its numbers on all points and on the parts of them."""
     names = ("learned", "scatter", "position", "overlap")
     whole, *parts = values
-    errors = [None if None in column else of_parts(np.array(column, dtype=float)) for column in zip(*parts, strict=True)]
-    stated = {f"{name}_err": error if value is not None else None for name, value, error in zip(names, whole, errors, strict=True)}
+    errors = [
+        None if None in column else of_parts(np.array(column, dtype=float)) for column in zip(*parts, strict=True)
+    ]
+    stated = {
+        f"{name}_err": error if value is not None else None
+        for name, value, error in zip(names, whole, errors, strict=True)
+    }
     return LearnedDirection(target=target, **dict(zip(names, whole, strict=True)), **stated)  # type: ignore[arg-type]

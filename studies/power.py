@@ -175,6 +175,31 @@ def tables(folder: Path) -> None:
     lines = [[row["learner"], row["gamma"], row["alpha"], *_told(row)[2:]] for row in rows]
     head = ["learner", "γ", "α", *head[5:]]
     (folder / "power-extensions.md").write_text(tool.table(head, lines) + "\n", encoding="utf-8")
+    _of_directions(folder)
+
+
+def _of_directions(folder: Path) -> None:
+    """Trained / a prediction / with the noise of leading directions, number by number."""
+    names = {"q": "q", "m": "m", "theta_1": "θ₁"} | {f"scatter_{k}": f"v{'₁₂₃'[k - 1]}" for k in (1, 2, 3)}
+    names |= {"overlap_1": "overlap₁"}
+    paths = sorted(folder.glob("power-directions-*.csv"), key=lambda path: int(path.stem.split("-")[-1]))
+    lines = [
+        [
+            row["dim"],
+            "1/d" if row["log_lambda"] == "-1" else "1",
+            row["samples"],
+            row["seeds"],
+            *(
+                f"{float(row[name]):.3g} ± {float(row[f'{name}_err']):.1g} / "
+                f"{float(row[f'{name}_plain']):.3g} / {float(row[f'{name}_block']):.3g}"
+                for name in names
+            ),
+        ]
+        for path in paths
+        for row in csv.DictReader(path.open())
+    ]
+    head = ["d", "λ", "n", "seeds", *names.values()]
+    (folder / "power-directions.md").write_text(tool.table(head, lines) + "\n", encoding="utf-8")
 
 
 def _told(row: dict[str, str]) -> list[str]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from onehead.aim.equations.averages import Averages
 from onehead.aim.equations.geometry import PARTS, Geometry
 from onehead.aim.equations.kernels import sigmoid
-from onehead.aim.equations.leading import led, seen_by
+from onehead.aim.equations.leading import ALIKE, led, seen_by
 from onehead.aim.equations.leading_output import LeadingAverages, LeadingOutput, Nodes, corrected_sums, values_at
 from onehead.aim.equations.leading_pair import controls
 from onehead.aim.equations.nodes import LogitRule
@@ -34,7 +34,7 @@ __all__ = ["BlockEvolution", "BlockOutput", "BlockOverlaps", "Eigenvector"]
 Array = NDArray[np.float64]
 
 SEED = 2  # of the points, those of `LeadingOutput`: what differs from it does not come from them
-LEAST = 1e-6  # of what is left of q without blocks: none is known to take it all
+LEAST = 1e-3  # of what a prediction leaves to the rest of q, which is left without blocks at least
 TURNS = 60  # of an outlier's place, each of which brings it some ten times closer
 _vector, _matrix, _tensor = (types.Array(float64, dimensions, "C") for dimensions in (1, 2, 3))
 
@@ -49,26 +49,29 @@ class BlockHats(NamedTuple):
 
 
 class BlockOverlaps(NamedTuple):
-    """Overlaps in leading directions and in the rest, which has no blocks in it, and ``scatter``, v_k/d of every direction (P10).
+    """Overlaps in leading directions and in the rest, and v_k/d of every direction, ``scatter`` (P10).
 
-    The map is one in which all entries are alike, of ``seen`` eigenvalues over sqrt d, whose rows and columns k are then multiplied by
-    the root of ``stretch``; their noise has ``spread`` times the variance of others before that.
+    ``blocks`` is the same with every S_kl between two leading directions counted once, and not in the row of both. The map is one in
+    which all entries are alike, whose rows and columns k are then multiplied by the root of ``stretch``; their noise has ``spread`` times
+    the variance of others before that. ``cramped`` says that next to nothing was left for the rest.
     """
 
     overlaps: LeadingOverlaps
+    blocks: Array
     scatter: Array
     stretch: Array
     spread: Array
+    cramped: bool
 
     @property
     def q(self) -> float:
         """Tr S²/d: a block stands twice in a symmetric map."""
-        return self.overlaps.q + 2.0 * float(self.scatter.sum())
+        return self.overlaps.q + 2.0 * float(self.blocks.sum())
 
     @property
     def logs(self) -> Array:
-        """The numbers that are solved for: those of P7, and log v_k/d."""
-        return np.concatenate([self.overlaps.logs, np.log(self.scatter)])
+        """The numbers that are solved for: those of P7, and logarithms of the blocks."""
+        return np.concatenate([self.overlaps.logs, np.log(self.blocks)])
 
 
 class Eigenvector(NamedTuple):
@@ -106,9 +109,9 @@ class BlockOutput(LeadingOutput):
         """The same channel with blocks."""
         return cls(**{field.name: getattr(plain, field.name) for field in fields(plain)})
 
-    def block_hats(self, state: tuple[float, ...], scatter: Array, size: int) -> list[BlockHats]:
+    def block_hats(self, state: tuple[float, ...], blocks: Array, size: int) -> list[BlockHats]:
         """Hats per unit of α, from all of 2^size points and then from each of their independent parts."""
-        pieces = self._block_pieces(state, scatter, size)
+        pieces = self._block_pieces(state, blocks, size)
         return [self._block_hats_of(row, state) for row in (pieces.sum(axis=0), *PARTS * pieces)]
 
     def _block_hats_of(self, row: Array, state: tuple[float, ...]) -> BlockHats:
@@ -123,14 +126,14 @@ class BlockOutput(LeadingOutput):
         sigma_ratio = 0.5 * unit * (answers if derivative else by_noise) / sigma / rest.sigma
         return BlockHats(Hats(*rest[:3]), unit * along / sigma, q_ratio, sigma_ratio)
 
-    def _block_pieces(self, state: tuple[float, ...], scatter: Array, size: int) -> Array:
+    def _block_pieces(self, state: tuple[float, ...], blocks: Array, size: int) -> Array:
         """Averages in independent parts, a row for each: eight of the kernels; pulls along directions; forces and answers of blocks."""
         *pair, sigma = state
-        (block,), count, convex = self.geometry.blocks, len(scatter), self.convex_at(sigma)
+        (block,), count, convex = self.geometry.blocks, len(blocks), self.convex_at(sigma)
         at, U = points_of(self.geometry, count, size)
         u, plain, label, own = self._logits(at, tuple(pair))
         free = max(pair[0] - pair[1] ** 2 / self.rest, 0.0)
-        noise, turned = _noise(at.free, U, free, scatter, block.covariance)
+        noise, turned = _noise(at.free, U, free, blocks, block.covariance)
         v = plain + noise - np.sqrt(free) * at.free
         by_own = own - np.sqrt(free) * at.free + free * turned @ block.covariance  # what Stein's lemma asks for
         points, mode = np.empty(u.shape), 2 if self.branch == "global" and not convex else 0
@@ -153,12 +156,12 @@ class BlockOutput(LeadingOutput):
         return corrected_sums(table, means)
 
 
-def _noise(nodes: Array, block: Array, free: float, scatter: Array, covariance: Array) -> tuple[Array, Array]:
-    """w of covariance V = free C + sum_k scatter_k U^k, and V^-1 w.
+def _noise(nodes: Array, block: Array, free: float, blocks: Array, covariance: Array) -> tuple[Array, Array]:
+    """w of covariance V = free C + sum_k blocks_k U^k, and V^-1 w.
 
     It is turned from the free part by Cholesky roots, so that without blocks it is sqrt(free) times that.
     """
-    a, b, c = np.tensordot(scatter, block, axes=(0, 1)).T + free * covariance[[0, 1, 0], [0, 1, 1]][:, None]
+    a, b, c = np.tensordot(blocks, block, axes=(0, 1)).T + free * covariance[[0, 1, 0], [0, 1, 1]][:, None]
     normal = np.linalg.solve(np.linalg.cholesky(covariance), nodes.T)
     first = np.sqrt(a)
     across = c / first
@@ -206,8 +209,8 @@ class BlockEvolution:
     def turn(self, y: Array, size: int) -> list[BlockOverlaps]:
         """One turn on 2^size points, by all of them and by each of their independent parts."""
         count = self.plain.leading
-        state, scatter = tuple(self.plain.state_of(y[:-count])), np.exp(y[-count:])
-        found = BlockOutput.of(self.plain.output).block_hats(state, scatter, size)
+        state, blocks = tuple(self.plain.state_of(y[:-count])), np.exp(y[-count:])
+        found = BlockOutput.of(self.plain.output).block_hats(state, blocks, size)
         return [self._overlaps(hats, np.array(state[2:-1])) for hats in found]
 
     def start(self, overlaps: LeadingOverlaps) -> BlockOverlaps:
@@ -237,9 +240,24 @@ class BlockEvolution:
         y, share = self._shares(whole)
         strengths = np.array(whole.strengths)
         scatter = share @ y**2 / self.plain.root**2 - strengths**2
-        rest = max(whole.q_b - 2.0 * float(scatter.sum()), LEAST * whole.q_b)
-        own = whole._replace(q_b=rest, strengths=tuple((stretch * strengths).tolist()))
-        return BlockOverlaps(own, stretch * spread * scatter, stretch, spread)
+        blocks = scatter - 0.5 * np.minimum(self._between(whole).sum(axis=1), scatter)
+        left = whole.q_b - 2.0 * float(blocks.sum())
+        rest = max(left, LEAST * whole.q_b)
+        most = float(np.sqrt(rest * whole.directions.rest))
+        own = whole._replace(
+            q_b=rest, m_b=float(np.clip(whole.m_b, -most, most)), strengths=tuple((stretch * strengths).tolist())
+        )
+        scale, cramped = stretch * spread, rest > left or abs(whole.m_b) > most
+        return BlockOverlaps(own, scale * blocks, scale * scatter, stretch, spread, cramped)
+
+    def _between(self, whole: LeadingOverlaps) -> Array:
+        """S_kl²/d between leading directions of a rescaled map: noise s/d times a squared difference quotient of what is learned."""
+        learned, seen = np.array(whole.strengths), np.array(whole.effective)
+        gap = np.subtract.outer(seen, seen)
+        same = np.abs(gap) < ALIKE * np.abs(seen).max()
+        quotient = np.where(same, whole.map.slope, np.subtract.outer(learned, learned) / np.where(same, 1.0, gap))
+        np.fill_diagonal(quotient, 0.0)
+        return np.asarray(whole.map.s * quotient**2 / self.plain.root**4)
 
     def _shares(self, whole: LeadingOverlaps) -> tuple[Array, Array]:
         """Eigenvalues of a rescaled map above zero, and the share that every leading direction has in each."""

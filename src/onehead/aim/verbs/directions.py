@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onehead.aim.equations.averages import of_parts
 from onehead.aim.equations.leading_block import BlockEvolution, BlockOverlaps
@@ -19,7 +18,10 @@ from onehead.results import Certificate, Result
 
 __all__ = ["LearnedDirection", "LearnedDirections", "directions"]
 
-Array = NDArray[np.float64]
+CRAMPED = (
+    "hardly anything of the map lies outside its leading directions, as close to emergence: what their noise is worth there is of the order "
+    "of what is left out, and the prediction is as good"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +100,7 @@ def directions(point: Prediction) -> LearnedDirections:
         evaluations=point.certificate.evaluations + solved.evaluations,
         quadrature_error=errors[0],
         errors=dict(zip(("q", "m"), errors, strict=True)),
+        warnings=(*point.certificate.warnings, *((CRAMPED,) if solved.found.cramped else ())),
     )
     return LearnedDirections(q=q, m=m, directions=tuple(found), certificate=certificate, point=point)
 

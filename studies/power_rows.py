@@ -5,6 +5,7 @@ power-count.md: the same numbers by how many directions are averaged exactly. po
 """
 
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -97,7 +98,7 @@ def sides() -> str:
             return float(squares[number - 1] / squares.sum()) - SMALL_SHARE
 
         grid = np.linspace(0.5, 2.5, 201)
-        crossed = [pair for pair in zip(grid, grid[1:], strict=False) if share(pair[0]) * share(pair[1]) < 0.0]
+        crossed = [pair for pair in pairwise(grid) if share(pair[0]) * share(pair[1]) < 0.0]
         for low, high in crossed:
             place = float(brentq(share, low, high))
             both = [predicted(1.0, 3981, "auto", place + step) for step in (-1e-4, 1e-4)]

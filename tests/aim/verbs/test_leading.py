@@ -73,7 +73,7 @@ def test_gaussian_logits_are_as_they_were():
     # regression figure of the Gaussian theory
     point = aim.predict(Task(target=PowerLaw(dim=200)), Learner(weight_decay=0.005, leading=0), 31623 / 200**2)
     assert point.test_error == pytest.approx(0.124699, abs=1e-6)
-    assert any("6 to 36 %" in text for text in point.certificate.warnings)
+    assert any("leading auto averages" in text for text in point.certificate.warnings)
 
 
 def test_warning_goes_where_the_directions_are_averaged():
@@ -84,6 +84,27 @@ def test_warning_goes_where_the_directions_are_averaged():
     assert not any("far from Gaussian" in text for text in auto.certificate.warnings)
     assert auto.certificate.kind == "conjecture"  # ours, and not the paper's
     assert any("far from Gaussian" in text for text in too_few.certificate.warnings)
+
+
+def test_how_far_training_was_off_is_said_where_nothing_better_is_known():
+    """Heads that leading directions are not derived for; tied ones with Gaussian logits, asked for or not, are told of leading auto."""
+    target = PowerLaw(gamma=0.75, dim=100)
+    for task in (Task(target=target, attention="cross"), Task(target=target, mask="causal")):
+        assert any(
+            "6 to 36 %" in text for text in aim.predict(task, Learner(weight_decay=1.0), 1.0).certificate.warnings
+        )
+    samples, head = [10_000.0], Learner(weight_decay=1.0)
+    answers = [
+        predicted(10_000, 1.0),
+        predicted(10_000, 1.0, leading=0),
+        aim.curve(POWER, head, [1.0]).points[0],
+        aim.scaling(POWER, head, samples).points[0],
+        aim.scaling(POWER, head.changed(leading=3), samples).points[0],
+        aim.phase_diagram(POWER, head, log_n=[2.0], log_lambda=[0.0]).cells[0],
+    ]
+    assert not any("6 to 36 %" in str(answer.to_dict()) for answer in answers)
+    told = ["leading auto averages" in str(answer.to_dict()) for answer in answers]
+    assert told[:5] == [False, True, False, True, False]
 
 
 def test_more_directions_change_less_and_less():

@@ -48,11 +48,11 @@ def draw(lab: Lab) -> Drawing:
     picture, (first, second, third) = panels(1, 3, width=4.0, height=3.7)
     pairs: list[Pair] = []
     for k, (decay, label) in enumerate(DECAYS.items()):
-        for count, style in ((0, GAUSSIAN), (LEADING, {})):
-            rows = where(theory, weight_decay_word=decay, leading=count)
-            said = label if count else "Gaussian logits" if k == 0 else None
-            line(first, rows, "samples", "excess_error", said, k, **style)
-            line(second, rows, "samples", "local_exponent", said, k, **style)
+        for leading, style in ((0, GAUSSIAN), (LEADING, {})):
+            rows = where(theory, weight_decay_word=decay, leading=leading)
+            named = label if leading else "Gaussian logits" if k == 0 else None
+            line(first, rows, "samples", "excess_error", named, k, **style)
+            line(second, rows, "samples", "local_exponent", named, k, **style)
         for (asked, count), row in zip(places, at, strict=True):
             if asked != decay or runs is None or row["state"] != "done":
                 continue

@@ -21,7 +21,7 @@ __all__ = [
 Rows = Iterable[Mapping[str, Any]]
 
 SAMPLES = "samples n"
-GAUSSIAN = {
+GAUSSIAN: dict[str, Any] = {
     "ls": ":",
     "lw": 1.1,
 }  # power laws with Gaussian logits, beside leading directions that are averaged exactly

@@ -1,4 +1,4 @@
-"""Sixteen settings of untied, masked and hard-label heads: training beside the prediction for the very target of each run.
+"""Eighteen settings of untied, masked and hard-label heads and of power laws: training beside the prediction for the very target of each run.
 
 `python -m studies.agreement_heads [--store FILE] [--write]` trains what the store lacks, a run at a time, prints the table and with
 ``--write`` puts it into docs/assets/agreement-heads.md. Every run stands beside the prediction for the singular values (tied:
@@ -90,6 +90,8 @@ SETTINGS = (
     Setting(_task("self", tokens=4, mask="strict"), Learner(weight_decay=0.05), 1.0, USUAL),
     Setting(_task("tied", **CAUSAL), Learner(weight_decay=0.02), 1.0, USUAL),
     Setting(_task("tied", tokens=3, **CAUSAL, **HARD), Learner(weight_decay=0.05, **ENTROPY), 1.0, USUAL),
+    Setting(Task(target=PowerLaw(gamma=0.75)), Learner(weight_decay=0.05), 1.0, SEVERAL),
+    Setting(Task(target=PowerLaw(gamma=1.25)), Learner(weight_decay=0.05), 1.0, USUAL),
 )
 
 
@@ -259,8 +261,8 @@ Mean over runs / mean of the predictions for the singular values (tied: eigenval
 differences in standard errors; in the limit 1/d → 0 the relative difference itself. Untied self-attention that sees its own logit
 shows q and m of the symmetric and of the antisymmetric part. KS is the Kolmogorov-Smirnov distance of all trained values of all runs,
 zeros included, from the limiting law. κ₀ = 0.5, Δ = 0.5. {agree} of {len(found)} numbers lie within three standard errors or a relative
-3/d of their prediction; *beyond* names the others. A power law lies higher than its prediction at any d, a known gap: its few largest
-singular values keep single logits from being Gaussian."""
+3/d of their prediction; *beyond* names the others. Power laws of tied heads stand beside leading directions that are averaged exactly. Where these are not derived,
+of other heads, a power law lies higher than its prediction at any d: its few largest singular values keep single logits from being Gaussian."""
 
 
 def main() -> None:

@@ -1,7 +1,8 @@
 """Heads trained on power laws beside both theories: ``python -m studies.power WHAT FOLDER [dim seeds]``.
 
 training: the places of `studies.scaling` with seeds of our own, at one dimension. extensions: other losses and parametrisations.
-cross: heads whose keys are other tokens than their queries. Each writes a CSV into FOLDER, one row per setting as soon as it is done. tables: the tables of the documentation, from these.
+directions: what trained maps have in their leading directions, at one dimension. cross: heads whose keys are other tokens than
+their queries. Each writes a CSV into FOLDER, one row per setting as soon as it is done. tables: the tables of the documentation, from these.
 published: the rows of `studies.scaling` again, without training.
 """
 
@@ -15,10 +16,14 @@ import numpy as np
 from checks import tool
 
 from onehead import aim
+from onehead.aim.equations.leading_block import BlockEvolution
+from onehead.aim.equations.state_evolution import LeadingEvolution
 
 SEED = 2300
 PLACES = [(0.75, -1.0, x) for x in (1.3, 1.6, 1.9)] + [(1.25, -1.0, x) for x in (1.3, 1.6)]
 PLACES += [(0.75, 0.0, x) for x in (1.8, 2.0)] + [(1.25, 0.0, 1.8)]
+BLOCKS = [(-1.0, x) for x in (1.3, 1.6, 1.9, 2.15)] + [(0.0, x) for x in (1.8, 2.0)]
+SHOWN = 3  # leading directions
 METHOD = aim.Method(test_samples=100_000)
 NUMBERS = ("test_error", "q", "m", "train_loss")
 LEARNERS: dict[str, dict[str, Any]] = {
@@ -70,6 +75,62 @@ def training(dim: int = 50, seeds: int = 16) -> Iterator[dict[str, Any]]:
         learner = aim.Learner(weight_decay=float(dim**log_lambda))
         row = beside(task, learner, dim, float(dim ** (log_n - 2.0)), seeds)
         yield {"gamma": gamma, "dim": dim, "log_lambda": log_lambda, "log_n": log_n, **row}
+
+
+def directions(dim: int = 50, seeds: int = 12) -> Iterator[dict[str, Any]]:
+    """Trained maps in the basis of their target, beside the theory without and with the noise of leading directions (P10)."""
+    for log_lambda, log_n in BLOCKS:
+        task = aim.Task(target=aim.PowerLaw(gamma=0.75, dim=dim))
+        learner = aim.Learner(weight_decay=float(dim**log_lambda), leading=SHOWN)
+        runs = aim.train(
+            task, learner, dim=dim, alpha=float(dim ** (log_n - 2.0)), seeds=seeds, seed=SEED, method=METHOD
+        )
+        point = aim.predict(*runs.trained)
+        found, plain = aim.directions(point), _without(point)
+        row: dict[str, Any] = {"dim": dim, "log_lambda": log_lambda, "samples": runs.samples, "seeds": seeds}
+        for name, values in _measured(runs).items():
+            row |= {name: float(np.mean(values)), f"{name}_err": float(np.std(values, ddof=1) / np.sqrt(seeds))}
+            row |= {f"{name}_plain": plain[name], f"{name}_block": _block(found)[name]}
+        yield row
+
+
+def _measured(runs: aim.TrainingResult) -> dict[str, list[float]]:
+    """q, m, and of every leading direction its element, the squares of its row, and the overlap of its eigenvector, run by run."""
+    found: dict[str, list[float]] = {}
+    for run in runs.runs:
+        _, basis = np.linalg.eigh(run.target)
+        own = basis.T @ run.map @ basis
+        vectors = np.linalg.eigh(run.map)[1]
+        found.setdefault("q", []).append(run.q)
+        found.setdefault("m", []).append(run.m)
+        for k in range(1, SHOWN + 1):
+            found.setdefault(f"theta_{k}", []).append(float(own[-k, -k]))
+            found.setdefault(f"scatter_{k}", []).append(float(own[-k] @ own[-k] - own[-k, -k] ** 2))
+            found.setdefault(f"overlap_{k}", []).append(float((vectors[:, -k] @ basis[:, -k]) ** 2))
+    return found
+
+
+def _block(found: aim.LearnedDirections) -> dict[str, float]:
+    """The same numbers of the theory."""
+    row = {"q": found.q, "m": found.m}
+    for k, one in enumerate(found.directions, 1):
+        row |= {f"theta_{k}": one.learned, f"scatter_{k}": one.scatter}
+        row[f"overlap_{k}"] = np.nan if one.overlap is None else one.overlap
+    return row
+
+
+def _without(point: aim.Prediction) -> dict[str, float]:
+    """The same numbers of a prediction, whose leading directions have the noise of all others."""
+    problem = point.equations
+    assert isinstance(problem, LeadingEvolution)
+    hats = problem.hats_of(point.q_hat, point.m_hat, point.sigma_hat, [one.effective for one in point.directions])
+    equations = BlockEvolution(problem, point.alpha)
+    start = equations.start(problem.overlaps_of(hats))
+    row = {"q": point.q, "m": point.m}
+    for k, (one, vector) in enumerate(zip(point.directions, equations.eigenvectors(start), strict=True), 1):
+        row |= {f"theta_{k}": one.learned, f"scatter_{k}": problem.root**2 * float(start.scatter[k - 1])}
+        row[f"overlap_{k}"] = np.nan if vector is None else vector.overlap
+    return row
 
 
 def extensions(dim: int = 50, seeds: int = 10) -> Iterator[dict[str, Any]]:
@@ -138,6 +199,7 @@ def tables(folder: Path) -> None:
         tool.table(["learner", "γ", "α", *head[5:]], lines) + "\n", encoding="utf-8"
     )
     _cross_table(folder, head[4:])
+    _of_directions(folder)
 
 
 def _cross_table(folder: Path, head: list[str]) -> None:
@@ -152,6 +214,30 @@ def _cross_table(folder: Path, head: list[str]) -> None:
         lines.append(["", "mean size", "", "", "", str(dim), "", "", "", f"{gaps[0]:.1f}%", "", f"{gaps[1]:.2f}%"])
     table = tool.table(["T", "loss", "γ", "α", "λ", "d", *head], lines)
     (folder / "power-cross.md").write_text(table + "\n", encoding="utf-8")
+
+
+def _of_directions(folder: Path) -> None:
+    """Trained / a prediction / with the noise of leading directions, number by number."""
+    names = {"q": "q", "m": "m", "theta_1": "θ₁"} | {f"scatter_{k}": f"v{'₁₂₃'[k - 1]}" for k in (1, 2, 3)}
+    names |= {"overlap_1": "overlap₁"}
+    paths = sorted(folder.glob("power-directions-*.csv"), key=lambda path: int(path.stem.split("-")[-1]))
+    lines = [
+        [
+            row["dim"],
+            "1/d" if row["log_lambda"] == "-1" else "1",
+            row["samples"],
+            row["seeds"],
+            *(
+                f"{float(row[name]):.3g} ± {float(row[f'{name}_err']):.1g} / "
+                f"{float(row[f'{name}_plain']):.3g} / {float(row[f'{name}_block']):.3g}"
+                for name in names
+            ),
+        ]
+        for path in paths
+        for row in csv.DictReader(path.open())
+    ]
+    head = ["d", "λ", "n", "seeds", *names.values()]
+    (folder / "power-directions.md").write_text(tool.table(head, lines) + "\n", encoding="utf-8")
 
 
 def _told(row: dict[str, str]) -> list[str]:
@@ -171,7 +257,8 @@ def main() -> None:
     if name in ("tables", "published"):
         {"tables": tables, "published": published}[name](Path(folder))
         return
-    rows = {"training": training, "extensions": extensions, "cross": cross}[name](*(int(size) for size in sizes))
+    kinds = {"training": training, "extensions": extensions, "directions": directions, "cross": cross}
+    rows = kinds[name](*(int(size) for size in sizes))
     folder_path = Path(folder)
     folder_path.mkdir(parents=True, exist_ok=True)
     with (folder_path / f"power-{name}{'-' + sizes[0] if sizes else ''}.csv").open("w", newline="") as file:

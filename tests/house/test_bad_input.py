@@ -48,6 +48,7 @@ VERBS = {
     "aim.curve": ({**_AIM, "alphas": [0.5]}, ()),
     "aim.spectrum": ({}, ("point",)),
     "aim.decompose": ({}, ("point",)),
+    "aim.directions": ({}, ("point",)),
     "aim.thresholds": ({"task": TASK}, ()),
     "aim.plateau": ({"task": TASK}, ()),
     "aim.tune": ({**_AIM, "alpha": 0.5}, ()),

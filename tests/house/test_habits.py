@@ -315,6 +315,7 @@ def results():
         aim.thresholds(TASK),
         aim.spectrum(point),
         aim.decompose(aim.predict(POWER, HEAD, 0.5)),
+        aim.directions(aim.predict(aim.Task(aim.PowerLaw(1.0, 40)), HEAD, 0.5)),
         runs,
         runs.runs[0],
     )

@@ -29,6 +29,8 @@ from onehead.aim.verbs.curve import Curve as Curve
 from onehead.aim.verbs.curve import curve as curve
 from onehead.aim.verbs.decompose import Decomposition as Decomposition
 from onehead.aim.verbs.decompose import decompose as decompose
+from onehead.aim.verbs.directions import LearnedDirections as LearnedDirections
+from onehead.aim.verbs.directions import directions as directions
 from onehead.aim.verbs.map import AimMap as AimMap
 from onehead.aim.verbs.map import map as map  # noqa: A004
 from onehead.aim.verbs.phases import PhaseDiagram as PhaseDiagram

@@ -162,6 +162,40 @@ def _levels(levels: tuple[tuple[float, float], ...]) -> str:
 @command.command()
 @aim_options()
 @alpha_option
+@accuracy_option
+@answered(picture=False)
+def directions(task: Task, learner: Learner, alpha: float, accuracy: float | None) -> Answer:
+    """What a trained map has in the leading directions of its target.
+
+    Example: onehead aim directions --target power-law --gamma 0.75 --dim 100 --samples 1585 --weight-decay 1/d
+    """
+    with working("solving"):
+        found = aim.directions(aim.predict(task, learner, alpha, accuracy=accuracy))
+    rows = [one.to_dict() for one in found.directions]
+    numbers = ("learned", "scatter", "position", "overlap")
+    return Answer(
+        value=found.to_dict(),
+        columns=("target", *numbers),
+        shown=[
+            {"target": row["target"], **{name: _stated(row[name], row[f"{name}_err"]) for name in numbers}}
+            for row in rows
+        ],
+        rows=rows,
+        title=f"alpha = {alpha:g}: q = {_stated(found.q, found.errors['q'])}, m = {_stated(found.m, found.errors.get('m'))}",
+        warnings=found.certificate.warnings,
+    )
+
+
+def _stated(value: float | None, error: float | None) -> str:
+    """A number with its error; a dash for one that there is not."""
+    if value is None:
+        return "-"
+    return f"{value:.5g}" + (f" ± {error:.1g}" if error else "")
+
+
+@command.command()
+@aim_options()
+@alpha_option
 @bayes_option
 @accuracy_option
 @answered()

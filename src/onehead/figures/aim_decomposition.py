@@ -7,7 +7,7 @@ import numpy as np
 
 from onehead.figures.agreement import Pair, pair
 from onehead.figures.calls import name
-from onehead.figures.drawing import SAMPLES, by_rank, line, where
+from onehead.figures.drawing import GAUSSIAN, LEADING, SAMPLES, by_rank, line, where
 from onehead.figures.lab import Lab
 from onehead.figures.registry import Drawing
 from onehead.plot.style import ACCENT, GREY, finish, panels, theory_line, training_marks
@@ -29,14 +29,15 @@ def draw(lab: Lab) -> Drawing:
     target = {"target": "power-law", "gamma": 0.75, "dim": dim, "noise": 0.5, "weight_decay": "1/d"}
     measured = lab.pick((1000, 3000, 10000), (1000, 3000, 10000, 30000, 100000))
     grid = sorted({*np.round(np.geomspace(100, lab.pick(3e5, 3e6), lab.pick(12, 24))).tolist(), *map(float, measured)})
-    theory = lab.theory("theory", name("scaling_point"), {"samples": grid}, target)
+    theory = lab.theory("theory", name("scaling_point"), {"leading": [0, LEADING], "samples": grid}, target)
     station = measured[1]
-    law = lab.theory("spectrum", name("counting"), {"alpha": [station / dim**2]}, target)
+    law = lab.theory("spectrum", name("counting"), {"alpha": [station / dim**2]}, {**target, "leading": LEADING})
     runs = lab.train("trained", "aim.train", {"samples": measured}, {**target, "seeds": lab.pick(4, 6), "starts": 1})
 
     picture, (left, right) = panels(1, 2, width=4.8, height=3.8)
-    rows = where(theory)
-    line(left, rows, "samples", "excess_error", "excess error, theory")
+    gaussian, rows = (where(theory, leading=count) for count in (0, LEADING))
+    line(left, rows, "samples", "excess_error", "excess error, leading directions")
+    line(left, gaussian, "samples", "excess_error", "excess error, Gaussian logits", **GAUSSIAN)
     for part, (colour, dash, label) in PARTS.items():
         values = [row[part] if row[part] > 0.0 else np.nan for row in rows]
         theory_line(left, [row["samples"] for row in rows], values, label, color=colour, ls=dash, lw=1.4)
@@ -53,8 +54,9 @@ def draw(lab: Lab) -> Drawing:
     finish(left, SAMPLES, "test error above the plateau", f"λ = 1/d, d = {dim}", log="xy", legend="lower left")
     left.set_ylim(0.02 * low, None)
     _regions(lab, right, law, runs, measured, dim)
-    caption = f"""Left: the excess of the test error over its plateau and the three parts of it that come from a region of
-        the spectrum (a fourth part, an overall change of size, is small and may be negative). Right: the eigenvalues of the
+    caption = f"""Left: the excess of the test error over its plateau, with {LEADING} leading directions averaged exactly (solid) and with
+        Gaussian logits (dotted), and the three parts of the second that come from a region of the spectrum (a fourth part, an overall
+        change of size, is small and may be negative). Right: the eigenvalues of the
         trained map by rank at n = {station}: those beyond the bulk are features, learned with the wrong size and direction
         (approximation); the bulk is learned noise (overfitting); what weight decay keeps at zero is underfitting. Power law
         γ = 0.75, d = {dim}, Δ = 0.5, λ = 1/d. The decomposition is our own definition."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from onehead.figures.agreement import Pair, pair
 from onehead.figures.calls import name
-from onehead.figures.drawing import SAMPLES, by_rank, line, where
+from onehead.figures.drawing import GAUSSIAN, LEADING, SAMPLES, by_rank, line, where
 from onehead.figures.lab import Lab
 from onehead.figures.registry import Drawing
 from onehead.plot.style import finish, guide, panels, theory_line, training_marks
@@ -29,22 +29,30 @@ def draw(lab: Lab) -> Drawing:
         {"1/d": (1000, 3000, 10000, 30000), "1": (10000, 30000, 100000), "sqrt(d)": (100000,)},
     )
     grid = np.round(np.geomspace(200, lab.pick(1e6, 1e7), lab.pick(14, 28))).tolist()
-    theory = lab.theory("theory", name("scaling_point"), {"weight_decay": list(DECAYS), "samples": grid}, target)
+    both = {"leading": [0, LEADING]}
+    theory = lab.theory(
+        "theory", name("scaling_point"), {"weight_decay": list(DECAYS), **both, "samples": grid}, target
+    )
     places = [(decay, float(n)) for decay, counts in measured.items() for n in counts]
     words = ("weight_decay", "samples")
-    at = lab.theory("theory at measured points", name("scaling_point"), {words: places}, target)
+    exact = {**target, "leading": LEADING}
+    at = lab.theory("theory at measured points", name("scaling_point"), {words: places}, exact)
     runs = lab.train("trained", "aim.train", {words: places}, {**target, "seeds": lab.pick(4, 6), "starts": 1})
     stations = [("1/d", float(n)) for n in measured["1/d"]]
-    laws = lab.theory(
-        "spectra", name("counting"), {("weight_decay", "alpha"): [(w, n / dim**2) for w, n in stations]}, target
-    )
+    there = {("weight_decay", "alpha"): [(w, n / dim**2) for w, n in stations]}
+    laws = [
+        lab.theory(f"spectra, {count} leading directions", name("counting"), there, {**target, "leading": count})
+        for count in (0, LEADING)
+    ]
 
     picture, (first, second, third) = panels(1, 3, width=4.0, height=3.7)
     pairs: list[Pair] = []
     for k, (decay, label) in enumerate(DECAYS.items()):
-        rows = where(theory, weight_decay_word=decay)
-        line(first, rows, "samples", "excess_error", label, k)
-        line(second, rows, "samples", "local_exponent", label, k)
+        for leading, style in ((0, GAUSSIAN), (LEADING, {})):
+            rows = where(theory, weight_decay_word=decay, leading=leading)
+            named = label if leading else "Gaussian logits" if k == 0 else None
+            line(first, rows, "samples", "excess_error", named, k, **style)
+            line(second, rows, "samples", "local_exponent", named, k, **style)
         for (asked, count), row in zip(places, at, strict=True):
             if asked != decay or runs is None or row["state"] != "done":
                 continue
@@ -61,21 +69,24 @@ def draw(lab: Lab) -> Drawing:
         second, SAMPLES, "local exponent, d log(excess)/d log n", "exponents", log="x", ylim=(-2.1, 0.3), legend=None
     )
     _spectra(lab, third, laws, runs, stations, dim)
-    caption = f"""Left: the excess test error of a power-law target falls in stages that depend on the weight decay (lines:
-        theory, markers: training). Middle: its local exponents drift through the values of scaling arguments, 1 - 1/2γ where
+    caption = f"""Left: the excess test error of a power-law target falls in stages that depend on the weight decay. Dotted as
+        in the paper, with Gaussian logits; solid with {LEADING} leading directions averaged exactly, each above its own plateau; markers
+        are trained heads above the plateau of the second. Middle: its local exponents drift through the values of scaling arguments, 1 - 1/2γ where
         noise sets the cut and 2 - 1/γ where weight decay does; at these dimensions there is no flat stretch. Right: the
-        trained eigenvalues by rank have a heavy tail of learned features above a noise bulk. γ = {GAMMA:g}, d = {dim},
+        trained eigenvalues by rank, in both theories, have a heavy tail of learned features above a noise bulk. γ = {GAMMA:g}, d = {dim},
         Δ = 0.5, T = 2; training with {lab.pick(4, 6)} seeds."""
     return Drawing(picture=picture, caption=caption, pairs=pairs)
 
 
 def _spectra(
-    lab: Lab, axes: "Axes", laws: Table, runs: Table | None, stations: Sequence[tuple[str, float]], dim: int
+    lab: Lab, axes: "Axes", laws: Sequence[Table], runs: Table | None, stations: Sequence[tuple[str, float]], dim: int
 ) -> None:
-    """Eigenvalues by rank: theory, training, target."""
+    """Eigenvalues by rank: both theories, training, target."""
     for k, (_, count) in enumerate(stations):
-        arrays = laws.arrays(k)
+        gaussian, arrays = (table.arrays(k) for table in laws)
+        theory_line(axes, gaussian["count"] + 0.5, gaussian["x"], None, k, **GAUSSIAN)
         theory_line(axes, arrays["count"] + 0.5, arrays["x"], f"λ = 1/d, n = {count:g}", k)
+        lab.add(f"counting, Gaussian logits, n {count:g}", eigenvalue=gaussian["x"], count=gaussian["count"])
         lab.add(f"counting, theory, n {count:g}", eigenvalue=arrays["x"], count=arrays["count"])
         if runs is None:
             continue

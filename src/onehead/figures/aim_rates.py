@@ -48,5 +48,5 @@ def draw(lab: Lab) -> Drawing:
     phases(diagram, ax=picture.subplots())
     caption = f"""Local exponent of the excess error over the number of samples n = d^a and the weight decay λ = d^b, with
         the mechanism that limits the head in each region, and the lines along which the exponent equals the two values of
-        scaling arguments. Theory alone. Power law γ = {GAMMA:g}, d = {dim}, Δ = 0.5, T = 2."""
+        scaling arguments. Theory alone, with Gaussian logits, whose exponents hardly differ from those of leading directions. Power law γ = {GAMMA:g}, d = {dim}, Δ = 0.5, T = 2."""
     return Drawing(picture=picture, caption=caption)

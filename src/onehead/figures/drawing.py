@@ -14,13 +14,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
-    "ALPHA", "SAMPLES", "ZERO", "by_rank", "curves", "density", "law_and_histogram", "line", "marks", "mean_and_error",
+    "ALPHA", "GAUSSIAN", "LEADING", "SAMPLES", "ZERO", "by_rank", "curves", "density", "law_and_histogram", "line", "marks", "mean_and_error",
     "plain_ticks", "shared_grid", "target_density", "where",
 ]  # fmt: skip
 
 Rows = Iterable[Mapping[str, Any]]
 
 SAMPLES = "samples n"
+GAUSSIAN: dict[str, Any] = {
+    "ls": ":",
+    "lw": 1.1,
+}  # power laws with Gaussian logits, beside leading directions that are averaged exactly
+LEADING = 3  # of these
 ZERO = 1e-3  # of the largest: eigenvalues below count as zero, as in training
 
 

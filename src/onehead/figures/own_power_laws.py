@@ -6,7 +6,7 @@ import numpy as np
 
 from onehead.figures.agreement import Pair, pair
 from onehead.figures.calls import name
-from onehead.figures.drawing import SAMPLES, by_rank, line, plain_ticks, where
+from onehead.figures.drawing import GAUSSIAN, SAMPLES, by_rank, line, plain_ticks, where
 from onehead.figures.lab import Lab
 from onehead.figures.registry import Drawing
 from onehead.plot.style import finish, panels, training_marks
@@ -34,7 +34,7 @@ def draw(lab: Lab) -> Drawing:
     picture, (first, second, third) = panels(1, 3, width=4.0, height=3.7)
     pairs: list[Pair] = []
     for k, (gamma, label) in enumerate(GAMMAS.items()):
-        for leading, style in (("0", {"ls": ":", "lw": 1.3}), ("auto", {})):
+        for leading, style in (("0", GAUSSIAN), ("auto", {})):
             rows = where(theory, gamma=gamma, leading=leading)
             said = label if leading == "auto" else "Gaussian logits" if k == 0 else None
             line(first, rows, "samples", "test_error", said, k, **style)
@@ -47,13 +47,21 @@ def draw(lab: Lab) -> Drawing:
     finish(first, SAMPLES, "test error", f"λ = 1, d = {dim}", log="x", ylim=(0.05, None))
     finish(second, SAMPLES, "largest eigenvalue of S", "emergence", log="x", legend="upper left")
     second.set_xlim(grid[0], 12.0 * counts[0])
-    plain_ticks(second, [round(counts[0] * factor, -2) for factor in (0.5, 1.0, 2.0, 5.0, 10.0)])
+    plain_ticks(second, lab.pick((200, 500, 1000, 2000, 5000), (1000, 2000, 5000, 10000)))
     second.set_ylim(0.0, 0.75 * max(row["top"] for row in where(theory)))
-    finish(third, SAMPLES, "effective over true eigenvalue", "how large a feature looks", log="x", legend="lower right")
+    finish(
+        third,
+        SAMPLES,
+        "eigenvalue that training sees / true one",
+        "how large a feature looks",
+        log="x",
+        legend="lower right",
+    )
     caption = f"""Left: the test error of heads that learn a power law, with Gaussian logits (dotted), with leading directions averaged
         exactly (solid), and trained; grey lines are the plateaus of both theories. Middle: the largest eigenvalue of the trained map;
-        it emerges later than Gaussian logits say. Right: the eigenvalue that training sees, over the true one, in the leading
-        directions: a feature looks smaller until it is learned. Δ = 0.5, T = 2, λ = 1, d = {dim}; training with {size["seeds"]} seeds."""
+        it emerges later than Gaussian logits say. Right: how large the first eigenvalues of the target look to training,
+        over what they are. A token that is long in a leading direction saturates the softmax, and its label says little of that direction:
+        until a feature is learned the samples pull at it as if its eigenvalue were smaller; with many samples the ratio is one. Δ = 0.5, T = 2, λ = 1, d = {dim}; training with {size["seeds"]} seeds."""
     return Drawing(picture=picture, caption=caption, pairs=pairs)
 
 

@@ -118,16 +118,9 @@ NAMES = tuple(figure.name for figure in FIGURES)
 FEW_EIGENVALUES = (
     "finite size with only κ₀ d = 3 target eigenvalues; the gap was 20 % at d = 40, 11 % at 80 and 1 % at 160"
 )
-POWER_LAWS = (
-    "the known gap of power laws: a few large eigenvalues keep single logits from being Gaussian at any d, "
-    "training lies 4 to 27 % above, most where the excess is small: the plateau itself lies 0.004 higher "
-    "(page Scaling laws)"
-)
 QUERY = "the query varies between trials at finite d, and the error is convex in its alignment"
 OUTLIERS = {
     "aim-factorised-direct": FEW_EIGENVALUES,
-    "aim-decomposition": POWER_LAWS,
-    "aim-power-law": POWER_LAWS,
     "aim-six-decays": "small λ near the interpolation peak: the proximal operator jumps there, both branches of the "
     "theory are approximate, and the training loss converges slowly in d (12 % at λ = 1e-5 and d = 100)",
     "aim-seq2seq": "sequence losses feel X X'/d away from the identity, a correction of order 1/sqrt(d) to each sample",

@@ -15,7 +15,7 @@ from onehead.aim.targets import Atoms, Discrete
 from onehead.aim.task import Learner, Task
 from onehead.errors import InvalidArgument
 
-__all__ = ["AUTO", "directions_of", "kurtosis_left", "leading_count", "led", "seen_by"]
+__all__ = ["ALIKE", "AUTO", "directions_of", "kurtosis_left", "leading_count", "led", "seen_by"]
 
 Array = NDArray[np.float64]
 

@@ -34,7 +34,7 @@ from onehead.aim.losses import LOSSES, CrossEntropy, Loss, Squared
 from onehead.numerics.compiled import njit
 from onehead.numerics.gaussian import sobol
 
-__all__ = ["LeadingAverages", "LeadingOutput", "Seen", "by_parts", "corrected"]
+__all__ = ["LeadingAverages", "LeadingOutput", "Nodes", "Seen", "by_parts", "corrected_sums", "values_at"]
 
 Array = NDArray[np.float64]
 
@@ -251,7 +251,7 @@ class LeadingOutput(OutputChannel):
         controls(u, v, nodes.upsilon, table[:, size:])
         if smooth:
             self._stein(table, pair)
-        return corrected(table, means)
+        return corrected_sums(table, means)
 
     def _control_means(self, pair: tuple[float, ...], smooth: bool) -> Array | None:
         """Means of the controls that two tokens have (P7); where the prox has one minimum, two Stein combinations of mean zero too."""
@@ -288,10 +288,10 @@ class LeadingOutput(OutputChannel):
             m_hat = unit * (q * plain.along_label - m * plain.along_own) / area
             sigma_hat = -unit * (Q * plain.along_own - m * plain.along_label) / area
         field = sigma_hat * np.array(strengths) + unit * np.array(averages.along) / sigma
-        return LeadingHats(q_hat, m_hat, sigma_hat, tuple((self._alike @ field / m_hat).tolist()))
+        return LeadingHats(q_hat, m_hat, sigma_hat, tuple((self.alike @ field / m_hat).tolist()))
 
     @cached_property
-    def _alike(self) -> Array:
+    def alike(self) -> Array:
         """Mean over directions whose eigenvalues are equal: they are seen alike, but for the points that were sampled."""
         same = np.equal.outer(self.directions.told, self.directions.told).astype(float)
         return np.asarray(same / same.sum(axis=1))
@@ -392,7 +392,7 @@ def by_parts(table: Array) -> Array:
     return np.asarray(table.reshape(PARTS, -1, table.shape[1]).sum(axis=1))
 
 
-def corrected(table: Array, means: Array) -> Array:
+def corrected_sums(table: Array, means: Array) -> Array:
     """Sums of values over independent parts, less what regression on the controls says that the points miss of their means (P7)."""
     parts, size = by_parts(table), table.shape[1] - len(means)
     missed = parts[:, size:] - len(table) / PARTS * means

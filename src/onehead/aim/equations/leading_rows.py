@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from onehead.aim.equations.geometry import PARTS, Geometry
 from onehead.aim.equations.leading_line import LineLaw, line_control_means, line_controls
-from onehead.aim.equations.leading_output import LeadingAverages, LeadingOutput, Seen, by_parts, corrected
+from onehead.aim.equations.leading_output import LeadingAverages, LeadingOutput, Seen, by_parts, corrected_sums
 from onehead.aim.equations.unknowns import LeadingHats
 from onehead.numerics.gaussian import sobol
 
@@ -103,7 +103,7 @@ class LeadingRows(LeadingOutput):
         if found is None:
             return by_parts(table)
         controls, means = found
-        return corrected(np.hstack([table, controls]), means)
+        return corrected_sums(np.hstack([table, controls]), means)
 
     def _controls(
         self, pair: tuple[float, ...], nodes: RowNodes, seen: Seen, smooth: bool

@@ -69,7 +69,7 @@ def words(**given):
         (partial(Learner, loss="hinge"), "loss must"),
         (partial(Learner, branch="both"), "branch must"),
         (partial(PowerLaw, gamma=-1), "gamma must be a number >= 0 and <= 10; got -1."),
-        (partial(PowerLaw, dim=1), "dim must be an integer >= 2 and <= 20000; got 1."),
+        (partial(PowerLaw, dim=1), "dim must be an integer >= 2 and <= 100000; got 1."),
         (partial(Atoms, eigenvalues=()), f"{NOT_EMPTY}; got ()."),
         (partial(Atoms, eigenvalues=(0.0, 0.0)), NOT_EMPTY),
         (partial(Atoms, eigenvalues=(np.nan,)), NOT_EMPTY[:58]),

@@ -43,7 +43,7 @@ def test_a_store_of_the_first_version_is_found_point_by_point(tmp_path, store, m
         assert not table.failed
         found |= {row["key"]: row for row in table}
     # every column: words, numbers, and when and by which version they were found; later words are at their defaults
-    later = {"attention": "tied", "mask": "none", "labels": "soft", "leading": "auto"}
+    later = {"attention": "tied", "mask": "none", "labels": "soft", "kurtosis": 3.0, "leading": "auto"}
     assert found == {key: row | (later if row["call"].startswith("aim") else {}) for key, row in before.items()}
     with Store.reading(store) as opened:
         after = {row[0]: row for row in opened._connection.execute("SELECT key, parameters, results FROM points")}

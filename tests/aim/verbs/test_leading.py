@@ -89,7 +89,7 @@ def test_warning_goes_where_the_directions_are_averaged():
 def test_how_far_training_was_off_is_said_where_nothing_better_is_known():
     """Heads that leading directions are not derived for; tied ones with Gaussian logits, asked for or not, are told of leading auto."""
     target = PowerLaw(gamma=0.75, dim=100)
-    for task in (Task(target=target, attention="cross"), Task(target=target, mask="causal")):
+    for task in (Task(target=target, attention="self"), Task(target=target, mask="causal")):
         assert any(
             "6 to 36 %" in text for text in aim.predict(task, Learner(weight_decay=1.0), 1.0).certificate.warnings
         )

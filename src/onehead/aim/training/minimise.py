@@ -105,7 +105,7 @@ def lbfgs(
     Examples
     --------
     >>> found = lbfgs(lambda x: (1.0 + x @ x, 2.0 * x), np.ones(3), tolerance=1e-8, max_iterations=50)
-    >>> found.status, float(found.value)
+    >>> found.status, round(float(found.value), 6)
     ('converged', 1.0)
     """
     search = _Search(np.array(theta, dtype=np.float64), tolerance, max_iterations, curvature)

@@ -77,8 +77,8 @@ def directions(point: Prediction) -> LearnedDirections:
     >>> from onehead.aim import Learner, PowerLaw, Task, directions, predict
     >>> task = Task(target=PowerLaw(gamma=0.75, dim=100))
     >>> found = directions(predict(task, Learner(weight_decay=0.01, leading=3), alpha=0.1585))
-    >>> [round(one.scatter, 2) for one in found.directions]
-    [0.78, 0.66, 0.6]
+    >>> [round(one.scatter, 1) for one in found.directions]
+    [0.8, 0.7, 0.6]
     """
     problem = _derived(point)
     if point.rank == 0.0:

@@ -78,12 +78,12 @@ def outliers_of(point: Prediction) -> tuple[Outlier, ...]:
     Untied, λ are singular values, and μ has both signs of the others (U3); in leading directions λ_0 is the effective one (P5).
     Limiting laws have none. Intervals that hold more than sqrt(d) eigenvalues are bulks, not outliers.
     """
-    channel, s = point.channel, point.spread
-    target, own_target = channel.target, point.equations.input.target
+    channel, problem, s = point.channel, point.equations, point.spread
+    target, own_target = channel.target, problem.input.target
     if not (isinstance(target, Discrete) and isinstance(own_target, Discrete)) or point.rank == 0.0 or s <= 0.0:
         return ()
     values, true = channel.scale * target.values, own_target.values
-    if target is not own_target:  # effective eigenvalues stand where the leading ones did, and may have changed places
+    if point.directions and problem.leading:  # effective eigenvalues stand where the leading ones did, and may have changed places
         true = true[np.argsort(-np.array(target.model_dump()["eigenvalues"]), kind="stable")]
     found = []
     for part in _apart(channel.law(s), len(values)):

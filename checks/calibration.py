@@ -41,9 +41,9 @@ KINDS = {  # share of each kind of problem; more tokens than in the soak, since 
     "sparse.oracle": 0.01,
 }
 TIMES, ALLOWED = 3.0, 0.01  # how often an error may be exceeded this many times
-FINE = {  # the finest lattices of a user have spacings of 0.1 and 0.48
+FINE = {  # the finest lattices of a user have spacings of 0.1 and 0.42
     1: ((0.4, 6.0), (0.08, 7.8), (0.08, 7.8), (0.08, 7.8)),
-    2: ((1.12, 5.8), (0.37, 6.6), (0.37, 6.6), (0.37, 6.6)),
+    2: ((0.8, 5.5), (0.37, 6.6), (0.37, 6.6), (0.37, 6.6)),
 }
 ROUNDING = 1e-12
 

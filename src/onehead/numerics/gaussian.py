@@ -2,14 +2,13 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onehead.numerics.sobol import BITS, net
 
-__all__ = ["Cell", "GaussianRule", "cumulative", "density", "lattice", "normals", "sobol"]
+__all__ = ["GaussianRule", "cumulative", "density", "lattice", "normals", "sobol"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,30 +23,13 @@ class GaussianRule:
         return float(self.weights @ values)
 
 
-class Cell(NamedTuple):
-    """A cell of a lattice: its sides, in units of the spacing, and its points, in units of its sides."""
-
-    sides: tuple[float, ...]
-    points: tuple[tuple[float, ...], ...]
-
-
-@lru_cache(maxsize=32)
-def lattice(
-    dim: int,
-    *,
-    spacing: float,
-    radius: float,
-    offset: float,
-    folded: int = 0,
-    cell: Cell | None = None,
-    stretch: float = 0.0,
-) -> GaussianRule:
-    """Lattice cut to a ball, with Gaussian weights that sum to one; cubic, unless another ``cell`` is given.
+@lru_cache(maxsize=16)
+def lattice(dim: int, *, spacing: float, radius: float, offset: float, folded: int = 0) -> GaussianRule:
+    """Equally spaced lattice cut to a ball, with Gaussian weights that sum to one.
 
     The trapezoidal rule converges faster than any power of the spacing for smooth functions. ``offset`` (0 or 1/2, in
-    units of the sides of a cell) moves the lattice. With ``stretch`` c every point y of it goes to y (1 + c |y|²), and its weight grows with the
-    space around it: far out, where next to no weight is, nodes are few. Functions that stay the same when coordinates i and i + dim/2
-    change sign together, for each i < ``folded``, need only the non-negative half of coordinate i.
+    units of the spacing) moves the lattice. Functions that stay the same when coordinates i and i + dim/2 change sign together, for each
+    i < ``folded``, need only the non-negative half of coordinate i.
 
     Examples
     --------
@@ -55,29 +37,16 @@ def lattice(
     >>> bool(abs(rule.average(rule.nodes[:, 0] ** 2) - 1.0) < 1e-6)
     True
     """
-    cell = cell or Cell(dim * (1.0,), (dim * (0.0,),))
-    grid = np.concatenate([_grid(cell, point, spacing, radius, offset, folded) for point in cell.points])
+    reach = int(np.ceil(radius / spacing)) + 1
+    line = (np.arange(-reach, reach + 1) + offset) * spacing
+    lines = [line[line > -1e-12] if axis < folded else line for axis in range(dim)]
+    grid = np.stack([axis.ravel() for axis in np.meshgrid(*lines, indexing="ij")], axis=1)
     square = np.einsum("ij,ij->i", grid, grid)
-    factor = 1.0 + stretch * square
-    inside = factor * np.sqrt(square) < radius
-    grid, square, factor = grid[inside], square[inside], factor[inside]
-    space = factor ** (dim - 1) * (1.0 + 3.0 * stretch * square)  # across the ray times along it
-    weights = np.exp(-0.5 * square * factor**2) * space
+    grid, square = grid[square < radius**2], square[square < radius**2]
+    weights = np.exp(-0.5 * square)
     for axis in range(folded):
         weights[grid[:, axis] > 1e-12] *= 2.0
-    return GaussianRule(nodes=np.ascontiguousarray(grid * factor[:, None]), weights=weights / weights.sum())
-
-
-def _grid(
-    cell: Cell, point: tuple[float, ...], spacing: float, radius: float, offset: float, folded: int
-) -> NDArray[np.float64]:
-    """All copies of one point of a cell in a cube around the ball, or in the half of it that is needed."""
-    lines = []
-    for axis, (side, place) in enumerate(zip(cell.sides, point, strict=True)):
-        reach = int(np.ceil(radius / (spacing * side))) + 1
-        line = (np.arange(-reach, reach + 1) + (offset + place) % 1.0) * (spacing * side)
-        lines.append(line[line > -1e-12] if axis < folded else line)
-    return np.stack([axis.ravel() for axis in np.meshgrid(*lines, indexing="ij")], axis=1)
+    return GaussianRule(nodes=np.ascontiguousarray(grid), weights=weights / weights.sum())
 
 
 @lru_cache(maxsize=8)  # many points of many coordinates are many megabytes

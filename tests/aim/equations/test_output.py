@@ -8,11 +8,9 @@ from hypothesis import strategies as st
 from onehead.aim import CrossEntropy, Squared
 from onehead.aim.equations.averages import ProxMemory
 from onehead.aim.equations.geometry import geometry_of, tied
-from onehead.aim.equations.nodes import _mapped
 from onehead.aim.equations.output import OutputChannel
 from onehead.aim.equations.sectors import SectorOutput
 from onehead.aim.losses import loss_on
-from onehead.numerics.gaussian import lattice
 from onehead.numerics.prox import factorise, invert_factored, prox
 
 
@@ -128,32 +126,6 @@ def test_branches_agree_where_the_prox_is_convex_and_are_counted_where_not():
     assert deeper.switch_mass == pytest.approx(crowded.switch_mass)
     # the lowest minimum has the lower Moreau envelope, by definition
     assert deeper.loss + deeper.distance / 100.0 < crowded.loss + crowded.distance / 100.0
-
-
-@pytest.mark.parametrize(
-    ("loss", "at", "off"),
-    # off: about how far the finest cubic lattice of 1.1.0, of 61,660 nodes and spacing 0.42, is from one of spacing 0.3
-    [
-        (Squared(), (1.46, 1.38, 2.3), 1e-5),
-        (Squared(), (1.99, 1.59, 3.16), 6e-5),
-        (CrossEntropy(), (1.53, 1.42, 1.65), 1e-6),
-    ],
-)
-def test_the_cells_of_two_tokens_against_a_cubic_lattice(loss, at, off, monkeypatch):
-    """Hats on a plain lattice that is much finer; what is left on each level, and that its twins show it."""
-    output = OutputChannel(loss=loss, geometry=tied(2), label_power=1.75)
-
-    def logs(level, twin=0):
-        return np.log(output.hats_of(output.averages(*at, level=level, twin=twin), *at, derivative=False)[:3])
-
-    found = [[logs(level, twin) for twin in (0, *tied(2).twins)] for level in (1, 2, 3)]
-    plain = lattice(4, spacing=0.3, radius=6.6, offset=0.5, folded=2)
-    monkeypatch.setattr(OutputChannel, "_rule", lambda self, block, *_: _mapped(block, plain))
-    truth = logs(3)
-    for rule, times in zip(found, (10.0, 5.0, 2.0), strict=True):
-        assert np.abs(rule[0] - truth).max() < times * off
-        shown = sum(np.abs(twin - rule[0]) for twin in rule[1:])
-        assert (np.abs(rule[0] - truth) < 3.0 * shown + 0.1 * off).all()
 
 
 def test_convexity_bound_of_the_squared_loss():

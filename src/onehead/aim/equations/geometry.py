@@ -333,16 +333,6 @@ class Geometry:
         return not all(block.on_lattice for block in self.blocks)
 
     @property
-    def coarse(self) -> int:
-        """Rule that is good enough for slopes and for shares of samples: the coarsest of a lattice only finds the way."""
-        return 0 if self.sampled else 1
-
-    @property
-    def twins(self) -> tuple[int, ...]:
-        """Other lattices that show the error of one: where its errors may be chance, as in four dimensions, one could agree by chance."""
-        return (1, 2) if any(block.dim == 2 for block in self.blocks) else (1,)
-
-    @property
     def levels(self) -> tuple[int, ...]:
         """Quadrature rules to try after the coarsest, each finer: a lattice has more, large blocks cost more."""
         if not self.sampled:

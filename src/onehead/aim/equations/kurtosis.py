@@ -201,7 +201,7 @@ class KurtosisOutput(OutputChannel):
         (block,) = self.geometry.blocks
         return np.asarray(np.sum(block.root**2, axis=0))
 
-    def _at(self, pair: tuple[float, ...], level: int, twin: int) -> LogitRule:
+    def _at(self, pair: tuple[float, ...], level: int, twin: bool) -> LogitRule:
         """Nodes put where they belong: logits of label and learner."""
         (block,), along = self.geometry.blocks, self._along(pair)
         rule, axes = normal_rule(block, level, twin), block.root / np.sqrt(self._spreads)
@@ -215,7 +215,7 @@ class KurtosisOutput(OutputChannel):
         self,
         *state: float,
         level: int,
-        twin: int = 0,
+        twin: bool = False,
         detail: int = 0,
         search: bool = False,
         memory: ProxMemory | None = None,

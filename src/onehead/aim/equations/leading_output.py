@@ -99,7 +99,7 @@ class Seen(NamedTuple):
 
 
 @lru_cache(maxsize=6)
-def nodes_of(geometry: Geometry, count: int, size: int, twin: int) -> Nodes:
+def nodes_of(geometry: Geometry, count: int, size: int, twin: bool) -> Nodes:
     """Scrambled Sobol points over the rest and ``count`` directions, in independent parts (P7)."""
     (block,), tokens = geometry.blocks, geometry.tokens
     n = block.dim
@@ -174,7 +174,7 @@ class LeadingOutput(OutputChannel):
         room = NUMBERS - 1 - int(np.ceil(np.log2(len(self.directions.told) * self.geometry.blocks[0].dim)))
         return max(self._size(3), min(FRESH, room))
 
-    def _nodes(self, size: int, twin: int) -> Any:
+    def _nodes(self, size: int, twin: bool) -> Any:
         return nodes_of(self.geometry, len(self.directions.told), size, twin)
 
     def _logits(self, nodes: Any, pair: tuple[float, ...], power: float | None = None) -> tuple[Array, ...]:
@@ -190,7 +190,7 @@ class LeadingOutput(OutputChannel):
         self,
         *state: float,
         level: int,
-        twin: int = 0,
+        twin: bool = False,
         detail: int = 0,
         search: bool = False,
         memory: ProxMemory | None = None,
@@ -215,7 +215,7 @@ class LeadingOutput(OutputChannel):
         return LeadingAverages(Averages(*row[:8].tolist()), tuple(row[8:].tolist()))
 
     def _pieces(
-        self, state: tuple[float, ...], level: int, twin: int, detail: int, search: bool, memory: ProxMemory | None
+        self, state: tuple[float, ...], level: int, twin: bool, detail: int, search: bool, memory: ProxMemory | None
     ) -> Array:
         """The averages in independent parts, a row for each: eight of the kernels, then those along the directions."""
         *pair, sigma = state

@@ -40,7 +40,7 @@ class RowNodes(NamedTuple):
 
 
 @lru_cache(maxsize=6)
-def row_nodes_of(geometry: Geometry, count: int, size: int, twin: int) -> RowNodes:
+def row_nodes_of(geometry: Geometry, count: int, size: int, twin: bool) -> RowNodes:
     """Scrambled Sobol points over the query's ``count`` coordinates and the logits of a row, in independent parts (P7).
 
     Two columns that change places are a row again, so that the mirror image of a point has nothing new to say: another point instead.
@@ -65,7 +65,7 @@ class LeadingRows(LeadingOutput):
     attention = "cross"
     row_law = LineLaw
 
-    def _nodes(self, size: int, twin: int) -> RowNodes:
+    def _nodes(self, size: int, twin: bool) -> RowNodes:
         return row_nodes_of(self.geometry, len(self.directions.told), size, twin)
 
     def _logits(self, nodes: Any, pair: tuple[float, ...], power: float | None = None) -> tuple[Array, ...]:

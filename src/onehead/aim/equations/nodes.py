@@ -4,14 +4,13 @@ Sampled points come in independent parts, which show the error of an average the
 """
 
 from functools import lru_cache
-from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.equations.geometry import LONG_ROW, PARTS, Block, Exchanged, Pairs, Row
-from onehead.numerics.gaussian import Cell, GaussianRule, lattice, normals, sobol
+from onehead.numerics.gaussian import GaussianRule, lattice, normals, sobol
 
 __all__ = [
     "LogitRule",
@@ -29,18 +28,8 @@ Array = NDArray[np.float64]
 # spacing and radius of each level of a lattice, for label and learner together
 LATTICES = {
     1: ((0.4, 6.0), (0.25, 6.5), (0.15, 7.0), (0.1, 7.5)),
-    2: ((1.12, 5.8), (0.8, 6.2), (0.61, 6.2), (0.48, 6.4)),
+    2: ((0.8, 5.5), (0.6, 6.0), (0.5, 6.2), (0.42, 6.3)),
 }
-# Two coordinates: losses are steep along u1 and u2, in normals (label even and odd, own even and odd) the directions sqrt 2 : ±1 of
-# both pairs; these cells have no short vector of their dual lattice close to them (2.5). The first is the rule's, others its twins'
-CELLS = (
-    Cell(
-        (1.0, 0.82, 1.0, 0.82), ((0.0, 0.0, 0.0, 0.0), (0.5, 0.0, 0.0, 0.5), (0.0, 0.5, 0.5, 0.0), (0.5, 0.5, 0.5, 0.5))
-    ),
-    Cell((0.86, 0.69, 0.86, 0.69), ((0.0, 0.0, 0.0, 0.0), (0.5, 0.0, 0.5, 0.0))),
-    Cell(4 * (1.12,), tuple(half for half in product((0.0, 0.5), repeat=4) if sum(half) % 1.0 == 0.0)),
-)
-STRETCHES = (0.03, 0.04, 0.025)
 SHORTEST_RULE = 8  # log2 of the points of its finest rule, at least
 
 
@@ -52,8 +41,8 @@ class LogitRule(NamedTuple):
     weights: Array
 
 
-@lru_cache(maxsize=24)
-def logit_rule(block: Block, level: int, twin: int) -> LogitRule:
+@lru_cache(maxsize=8)
+def logit_rule(block: Block, level: int, twin: bool) -> LogitRule:
     """Nodes for the pair (label logits, learner logits) of one block.
 
     One or two coordinates: a lattice, folded by its reflection symmetries (2.5, U2.1); ``twin`` is finer, wider and half a
@@ -63,14 +52,11 @@ def logit_rule(block: Block, level: int, twin: int) -> LogitRule:
     return _mapped(block, normal_rule(block, level, twin))
 
 
-def normal_rule(block: Block, level: int, twin: int) -> GaussianRule:
+def normal_rule(block: Block, level: int, twin: bool) -> GaussianRule:
     """The same nodes before they are mapped to coordinates: independent normals, label first."""
     if block.on_lattice:
         known = LATTICES[block.dim]
-        spacing, radius = known[min(level, len(known) - 1)]
-        if block.dim == 1:
-            return _lattice(2, spacing, radius, twin > 0, block.folded)
-        return _cells(4, spacing, radius, twin, block.folded)
+        return _lattice(2 * block.dim, *known[min(level, len(known) - 1)], twin, block.folded)
     # log2 of the points before mirroring: fewer where one proximal step costs more
     finest = next((size for dim, size in ((5, 13), (14, 12), (27, 11)) if block.dim <= dim), 10)
     size = finest - 4 if level == 0 else finest - 3 + level  # the coarsest only has to find the way
@@ -78,7 +64,7 @@ def normal_rule(block: Block, level: int, twin: int) -> GaussianRule:
 
 
 @lru_cache(maxsize=64)  # a masked head has one for every row
-def column_rule(row: Row, level: int, twin: int) -> LogitRule:
+def column_rule(row: Row, level: int, twin: bool) -> LogitRule:
     """Nodes for all logits of a row, in units of their deviations, without the constant that nothing depends on (U2.1).
 
     Control variates make up for fewer points than `logit_rule` has, and long rows average by themselves.
@@ -89,7 +75,7 @@ def column_rule(row: Row, level: int, twin: int) -> LogitRule:
 
 
 @lru_cache(maxsize=64)
-def sector_rule(block: Row | Exchanged, level: int, twin: int, drawn: int = 0) -> LogitRule:
+def sector_rule(block: Row | Exchanged, level: int, twin: bool, drawn: int = 0) -> LogitRule:
     """Independent normals, the constant included, for all logits of a block of two sectors; each is followed by its mirror image.
 
     So many more, one for each row whose label is ``drawn``, stand behind those of the learner (L7.2).
@@ -115,11 +101,10 @@ def _finest_of_tokens(tokens: int) -> int:
     return max(13 - tokens.bit_length() + 2, SHORTEST_RULE)
 
 
-def _halves(logits: int, size: int, twin: int, drawn: int) -> list[Array]:
+def _halves(logits: int, size: int, twin: bool, drawn: int) -> list[Array]:
     """Normals for label, learner and draws, one of each pair of mirror images."""
-    points = (
-        sobol if logits <= 4 * LONG_ROW else normals
-    )  # so many coordinates at once no rule fills better than chance
+    # so many coordinates at once no rule fills better than chance
+    points = sobol if logits <= 4 * LONG_ROW else normals
     rule = points(2 * logits + drawn, log2_points=size, seed=1 if twin else 0, parts=PARTS)
     half = rule.nodes.reshape(PARTS, 2, -1, 2 * logits + drawn)[:, 0].reshape(-1, 2 * logits + drawn)
     return np.split(half, [logits, 2 * logits], axis=1)
@@ -137,7 +122,7 @@ def _with_draws(label: Array, free: Array, draws: Array) -> LogitRule:
 
 
 @lru_cache(maxsize=8)
-def pair_rule(block: Pairs, level: int, twin: int, drawn: int = 0) -> LogitRule:
+def pair_rule(block: Pairs, level: int, twin: bool, drawn: int = 0) -> LogitRule:
     """The same for all logits of a tied head (L7), and rows whose label is ``drawn`` (L7.2)."""
     finest = _finest_of_tokens(len(block.select))
     return _all_logits(block.variances, finest - 3 if level == 0 else finest - 3 + level, twin, drawn)
@@ -149,7 +134,7 @@ def forget_rules() -> None:
         known.cache_clear()
 
 
-def _all_logits(variances: Array, size: int, twin: int, drawn: int = 0) -> LogitRule:
+def _all_logits(variances: Array, size: int, twin: bool, drawn: int = 0) -> LogitRule:
     """Nodes for logits of these variances, in units of their deviations, across the constant; each is followed by its mirror image."""
     n = len(variances)
     constant = 1.0 / np.sqrt(variances)
@@ -183,20 +168,6 @@ def _lattice(dim: int, spacing: float, radius: float, twin: bool, folded: int) -
     if twin:
         return lattice(dim, spacing=0.88 * spacing, radius=radius + 0.5, offset=0.0, folded=folded)
     return lattice(dim, spacing=spacing, radius=radius, offset=0.5, folded=folded)
-
-
-def _cells(dim: int, spacing: float, radius: float, twin: int, folded: int) -> GaussianRule:
-    """A lattice of two coordinates, stretched, or one of its twins, which have other cells and reach farther."""
-    wider, offset = (0.3, 0.0) if twin else (0.0, 0.5)
-    return lattice(
-        dim,
-        spacing=spacing,
-        radius=radius + wider,
-        offset=offset,
-        folded=folded,
-        cell=CELLS[twin],
-        stretch=STRETCHES[twin],
-    )
 
 
 def _mapped(block: Block, rule: GaussianRule) -> LogitRule:

@@ -92,7 +92,7 @@ class OutputChannel:
         sigma: float,
         *,
         level: int,
-        twin: int = 0,
+        twin: bool = False,
         detail: int = 0,
         search: bool = False,
         memory: ProxMemory | None = None,
@@ -133,7 +133,7 @@ class OutputChannel:
         self,
         state: tuple[float, ...],
         level: int,
-        twin: int,
+        twin: bool,
         detail: int,
         search: bool,
         memory: ProxMemory | None,
@@ -201,7 +201,7 @@ class OutputChannel:
         """Labels that are drawn with every node of a block whose rows share logits (L7.2)."""
         return len(block.select) if self.loss.hard else 0
 
-    def _rule(self, block: Block, level: int, twin: int) -> LogitRule:
+    def _rule(self, block: Block, level: int, twin: bool) -> LogitRule:
         """Nodes of a block, in coordinates, or for all logits of a row."""
         if self._lean(block):
             return column_rule(block.sampled, level, twin)
@@ -348,14 +348,13 @@ class OutputChannel:
     def switch_mass(self, q: float, m: float, sigma: float, *, level: int) -> float:
         """Share of samples with a lower minimum than the one near the label, on enough points to see the share that matters (2.7).
 
-        A lattice has its weight everywhere, so that a coarse one will do: the coarsest if it has next to none. Sampled points are counted, on the rule of ``level``; of
+        A lattice has its weight everywhere, so that the coarsest will do. Sampled points are counted, on the rule of ``level``; of
         one with few points the twin too.
         """
         if self.convex_at(sigma):
             return 0.0
         if not self.geometry.sampled:
-            few = self.averages(q, m, sigma, level=0, search=True).switch_mass
-            return few if few < NEVER else self.averages(q, m, sigma, level=1, search=True).switch_mass
+            return self.averages(q, m, sigma, level=0, search=True).switch_mass
         twins = (False, True) if self.geometry.tokens <= FEW_TOKENS else (False,)
         counted = [self.averages(q, m, sigma, level=level, search=True, twin=twin).switch_mass for twin in twins]
         return max(sum(counted) / len(counted), 0.0)  # controls may correct a small count to less than nothing

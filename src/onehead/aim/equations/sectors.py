@@ -107,7 +107,7 @@ class SectorOutput(OutputChannel):
         self,
         *state: float,
         level: int,
-        twin: int = 0,
+        twin: bool = False,
         detail: int = 0,
         search: bool = False,
         memory: ProxMemory | None = None,
@@ -131,7 +131,7 @@ class SectorOutput(OutputChannel):
         return [self._contracted(state, [row[part] for row in rows]) for part in range(PARTS)]
 
     def _sums(
-        self, state: tuple[float, ...], level: int, twin: int, detail: int, search: bool, memory: ProxMemory | None
+        self, state: tuple[float, ...], level: int, twin: bool, detail: int, search: bool, memory: ProxMemory | None
     ) -> list[Array]:
         """For every block the averages in pieces, a row per slice of the nodes."""
         blocks, sigmas = self.geometry.blocks, state[4:]
@@ -174,7 +174,7 @@ class SectorOutput(OutputChannel):
         before = (self.loss.compiled, self.loss.compiled_response, block.select, metric, block.row_fits)
         return matrix_sums, before, False
 
-    def _nodes(self, block: Block, state: tuple[float, ...], level: int, twin: int) -> tuple[Array, Array, Array]:
+    def _nodes(self, block: Block, state: tuple[float, ...], level: int, twin: bool) -> tuple[Array, Array, Array]:
         """u*, v and weights: v given u* is Gaussian around C(m) C(Q)^-1 u*."""
         if self._grouped(block):
             return sector_rule(block, level, twin, self._draws(block))
@@ -195,7 +195,7 @@ class SectorOutput(OutputChannel):
         """Whether averages over a block are corrected by controls, and have one prox for every node."""
         return self._grouped(block)
 
-    def _rule(self, block: Block, level: int, twin: int) -> LogitRule:
+    def _rule(self, block: Block, level: int, twin: bool) -> LogitRule:
         """Nodes of a block."""
         return (
             sector_rule(block, level, twin, self._draws(block))

@@ -30,9 +30,8 @@ __all__ = [
 ]
 
 LARGEST = 2.0  # of a shift of log q, log m, log Sigma: beyond it linear response says no more than "far"
-FARTHEST = 30.0  # the same of hats, which near perfect recovery answer to next to nothing
 LONGEST = 0.1  # step from a state that solves the equations within a hundredth
-FINER = 0.1  # nudges of a lattice, which chance leaves smooth
+FINER = 0.1  # nudges of a lattice, which chance leaves smooth: wider ones reach across bends of the equations
 SPECTRAL = 1e-8  # relative error of an integral over a spectrum
 # standard errors by which Stein forms differ from derivatives where the prox jumps; more if no point was seen to have two minima
 SURE, SURER = 4.0, 7.0
@@ -102,11 +101,11 @@ class Doubt:
 
 
 def slopes_at(problem: StateEvolution, alpha: float, y: Vector) -> Slopes:
-    """F' and the slopes of the hats, by differences on a coarse rule, every prox kept in its minimum."""
-    memory, level = ProxMemory(follow=True), problem.output.geometry.coarse
+    """F' and the slopes of the hats, by differences on the coarsest rule, every prox kept in its minimum."""
+    memory = ProxMemory(follow=True)
 
     def at(state: Vector) -> tuple[Vector, Vector]:
-        hats, overlaps = turn_once(problem, alpha, state, level, memory=memory)
+        hats, overlaps = turn_once(problem, alpha, state, 0, memory=memory)
         return overlaps.logs, hats.logs
 
     centre = at(y)
@@ -150,8 +149,7 @@ class _Looking:
         if attempt.memory.follow:  # proximal points that were kept in their minima choose again
             others.append(self._by(output.averages(*at, level=level, detail=detail)))
         if not output.geometry.sampled:
-            for twin in output.geometry.twins:
-                others.append(self._by(output.averages(*at, level=level, detail=detail, twin=twin)))
+            others.append(self._by(output.averages(*at, level=level, detail=detail, twin=True)))
             return Doubt(found, (), tuple(others), jumps=False)
         off = output.continuation_error(*pair) if len(pair) == 2 else 0.0
         if off > 0.0:
@@ -205,7 +203,7 @@ class _Looking:
     def _moved(self, shift: Vector, hats: AnyHats, envelope: float) -> Alternative:
         """The solution moved by a shift of y, and the hats with it."""
         shift = np.clip(shift, -LARGEST, LARGEST)
-        moved = hats.at(hats.logs + np.clip(self.slopes.hats @ shift, -FARTHEST, FARTHEST))
+        moved = hats.at(hats.logs + self.slopes.hats @ shift)
         try:
             overlaps = self.problem.beside(moved, self.attempt.overlaps)
         except SolveError:

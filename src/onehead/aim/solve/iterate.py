@@ -4,7 +4,6 @@ Unknowns are y = (log q, log m, log Sigma); the residual is max |log F(y) - y|, 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -16,26 +15,13 @@ from onehead.aim.equations.unknowns import AnyHats, AnyOverlaps, Hats, Overlaps
 from onehead.errors import NotConverged, OutsideDomain
 from onehead.numerics.fixed_point import fixed_point
 
-__all__ = [
-    "TOLERANCE",
-    "Attempt",
-    "Opposed",
-    "Secants",
-    "Start",
-    "Vector",
-    "at_alpha",
-    "secants_of",
-    "settled",
-    "turn_once",
-]
+__all__ = ["TOLERANCE", "Attempt", "Opposed", "Secants", "Start", "Vector", "at_alpha", "secants_of", "turn_once"]
 
 Vector = NDArray[np.float64]
 Secants = tuple[tuple[Vector, Vector], ...]
 
 TOLERANCE = 3e-7
 SAMPLED = 1e-6  # the same with leading directions, whose averages are good to 1e-5 at best
-CLOSE = 0.2  # residual from which on points may keep their minima
-HOPPING, PROGRESS = 5, 0.9  # turns in which the residual does not fall by a tenth: they hop
 MEMORY = 5  # differences that the acceleration keeps; with leading directions the slopes it begins with, and as many of its own
 
 
@@ -109,60 +95,6 @@ def at_alpha(
 ) -> Attempt:
     """Anderson iteration at fixed α, given up when it is ``late``."""
     memory = memory if memory is not None else ProxMemory(follow=False)
-    return _iterated(problem, alpha, start, level, tolerance, secants, memory, late, None)
-
-
-def settled(
-    problem: StateEvolution,
-    alpha: float,
-    start: Vector,
-    level: int,
-    *,
-    tolerance: float | None = None,
-    secants: Secants = (),
-) -> Attempt:
-    """The same on a lattice; if points hop between minima, each keeps the one that it has at the best of the iterates."""
-    best = _Best()
-    try:
-        return _iterated(problem, alpha, start, level, tolerance, secants, ProxMemory(follow=False), None, best)
-    except NotConverged:
-        if best.state is None:
-            raise
-    kept = ProxMemory(follow=True)
-    return _iterated(problem, alpha, best.state, level, tolerance, secants, kept, None, None)
-
-
-@dataclass
-class _Best:
-    """The best of the iterates that are close to a solution, and for how many turns none was better."""
-
-    state: Vector | None = None
-    residual: float = CLOSE
-    waited: int = 0
-
-    def see(self, state: Vector, residual: float) -> None:
-        """Look at an iterate; raise if points hop."""
-        self.waited += self.state is not None
-        if residual < PROGRESS * self.residual:
-            self.waited = 0
-        if residual < self.residual:
-            self.state, self.residual = state, residual
-        if self.waited > HOPPING:
-            raise NotConverged("points hop between minima.", residual=self.residual)
-
-
-def _iterated(
-    problem: StateEvolution,
-    alpha: float,
-    start: Vector,
-    level: int,
-    tolerance: float | None,
-    secants: Secants,
-    memory: ProxMemory,
-    late: Callable[[], bool] | None,
-    best: _Best | None,
-) -> Attempt:
-    """The iteration, which ``best`` looks on."""
     if tolerance is None:
         tolerance = SAMPLED if problem.leading else TOLERANCE
     last: dict[str, tuple[Hats, Overlaps]] = {}
@@ -171,10 +103,7 @@ def _iterated(
         if late is not None and late():
             raise NotConverged("there is no time for this point.")
         last["step"] = turn_once(problem, alpha, y, level, memory=memory)
-        logs = last["step"][1].logs
-        if best is not None:
-            best.see(y, float(np.max(np.abs(logs - y))))
-        return logs
+        return last["step"][1].logs
 
     found = fixed_point(
         turn,

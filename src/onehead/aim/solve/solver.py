@@ -12,7 +12,7 @@ from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import AnyHats, AnyOverlaps
 from onehead.aim.solve.continuation import polish, relax, walk
 from onehead.aim.solve.doubt import Doubt, Slopes, doubt_of, error_on_fresh, slopes_at
-from onehead.aim.solve.iterate import Attempt, Opposed, Secants, Start, Vector, at_alpha, secants_of, settled
+from onehead.aim.solve.iterate import Attempt, Opposed, Secants, Start, Vector, at_alpha, secants_of
 from onehead.errors import NotConverged, OutsideDomain, SolveError
 
 __all__ = ["FINE_ENOUGH", "VISIBLE_SWITCH", "Solution", "guesses", "solve"]
@@ -26,8 +26,6 @@ FAR = (
     2.5  # change of log q or log Sigma between rules that is no quadrature error: the iterate fell to another solution
 )
 NO_ANSWER = 1.0  # relative error of q or m, of proximal points that are let go, at which there is nothing to report
-GAIN = 3.0  # by which the error of a lattice falls from one to the next, at least
-SAME_SLOPES = 2e-3  # of log q, log m, log Sigma: F' changes by about as much
 LAST_KEPT_LEVEL = 2  # where minima compete the theory itself is approximate: the finest rule is not worth its price
 
 
@@ -115,12 +113,10 @@ def _refined(
     """Finer rules, until one is fine enough."""
     solution: Solution | None = None
     slopes: Slopes | None = None
-    lattice = not problem.output.geometry.sampled
-    if problem.leading or lattice:
-        # rules follow whose points are many: with the slopes of a coarse one few turns are enough
-        with suppress(SolveError):
-            slopes, sloped = slopes_at(problem, alpha, state), state
-            state, secants = problem.inside(state + slopes.step), secants_of(slopes.turn)
+    if problem.leading:
+        # one rule follows, whose points are many: with the slopes of the coarse one few turns are enough
+        slopes = slopes_at(problem, alpha, state)
+        state, secants = problem.inside(state + slopes.step), secants_of(slopes.turn)
     levels = [*problem.output.geometry.levels, *(problem.output.finer if wanted else ())]
     while levels:
         level = levels.pop(0)
@@ -131,12 +127,12 @@ def _refined(
                 raise
             break  # the coarser rule has an answer, and its error estimate
         used += attempt.evaluations
-        if slopes is None or not (problem.leading or (lattice and _close(attempt.state, sloped))):
-            slopes, sloped = slopes_at(problem, alpha, attempt.state), attempt.state
+        if slopes is None or not problem.leading:
+            slopes = slopes_at(problem, alpha, attempt.state)
         doubt = doubt_of(problem, attempt, slopes)
         if attempt.memory.follow and doubt.relative > NO_ANSWER:
             raise _lost(alpha, NotConverged("an error larger than the answer", residual=attempt.residual))
-        alone, switch_mass = solution is None, _switch_mass(problem, attempt, solution)
+        switch_mass, alone = _switch_mass(problem, attempt), solution is None
         # points that hop between minima: a lattice and its twin may then agree by chance, and a coarser one counts too
         hops = switch_mass is not None and switch_mass > VISIBLE_SWITCH
         if hops and solution is not None:
@@ -165,9 +161,6 @@ def _refined(
             levels = [] if skipped is None else levels[min(skipped, len(levels) - 1) :]
         elif doubt.relative < fine_enough and not (hops and alone):
             break
-        else:  # what is far from fine enough will be so on the next rule too
-            skipped = int(np.log(doubt.relative / fine_enough) / np.log(GAIN)) if lattice and alone and not hops else 0
-            levels = levels[min(max(skipped, 0), max(len(levels) - 1, 0)) :]
     assert solution is not None
     return solution
 
@@ -179,18 +172,8 @@ def _skipped(problem: StateEvolution, doubt: Doubt, wanted: float) -> int | None
     return None if over <= 1.0 else max(int(np.ceil(2.0 * np.log2(over))) - 1, 0)
 
 
-def _close(one: Vector, other: Vector) -> bool:
-    """Whether two states are so close that F' is the same."""
-    return bool(np.max(np.abs(one - other)) < SAME_SLOPES)
-
-
-def _switch_mass(problem: StateEvolution, attempt: Attempt, before: Solution | None) -> float | None:
-    """Share of samples with a lower minimum than the one near the label; not of sampled points, which show their error themselves.
-
-    If there were none ``before``, on a coarser rule, there are none now.
-    """
-    if before is not None and before.switch_mass == 0.0:
-        return 0.0
+def _switch_mass(problem: StateEvolution, attempt: Attempt) -> float | None:
+    """Share of samples with a lower minimum than the one near the label; not of sampled points, which show their error themselves."""
     output = problem.output
     return None if output.geometry.sampled else output.switch_mass(*attempt.overlaps.state, level=0)
 
@@ -199,10 +182,9 @@ def _coarse(
     problem: StateEvolution, alpha: float, start: Vector | None, tolerance: float
 ) -> tuple[Vector, Secants, int]:
     """A state close to the solution, on the coarsest rule, by whichever route gets there."""
-    once = at_alpha if problem.output.geometry.sampled else settled
     for guess in _starts(problem, alpha, start):
         try:
-            found = once(problem, alpha, guess, 0, tolerance=tolerance)
+            found = at_alpha(problem, alpha, guess, 0, tolerance=tolerance)
         except Opposed:
             raise
         except SolveError:
@@ -221,8 +203,7 @@ def _coarse(
 
 def _at_level(problem: StateEvolution, alpha: float, state: Vector, level: int, secants: Secants) -> Attempt:
     """Solve on one rule: at fixed α, else by way of Sigma with every prox kept in its minimum, α or λ being the unknown."""
-    once = at_alpha if problem.output.geometry.sampled else settled
-    routes: list[Callable[[], Attempt]] = [lambda: once(problem, alpha, state, level, secants=secants)]
+    routes: list[Callable[[], Attempt]] = [lambda: at_alpha(problem, alpha, state, level, secants=secants)]
     if problem.by_sigma:
         routes.append(lambda: polish(problem, alpha, state, level))
     else:

@@ -83,7 +83,8 @@ def outliers_of(point: Prediction) -> tuple[Outlier, ...]:
     if not (isinstance(target, Discrete) and isinstance(own_target, Discrete)) or point.rank == 0.0 or s <= 0.0:
         return ()
     values, true = channel.scale * target.values, own_target.values
-    if point.directions and problem.leading:  # effective eigenvalues stand where the leading ones did, and may have changed places
+    if point.directions and problem.leading:
+        # effective eigenvalues stand where the leading ones did, and may have changed places
         true = true[np.argsort(-np.array(target.model_dump()["eigenvalues"]), kind="stable")]
     found = []
     for part in _apart(channel.law(s), len(values)):

@@ -211,7 +211,8 @@ def main(words: list[str] | None = None) -> int:
     for group in GROUPS:
         start = time.perf_counter()
         found = compare(group, table)
-        print(f"{group}: {len(table['groups'][group])} rows, {len(found)} moved, {time.perf_counter() - start:.1f} s")
+        known = len(table["groups"].get(group, {}))
+        print(f"{group}: {known} rows, {len(found)} moved, {time.perf_counter() - start:.1f} s")
         complaints += found
     print(*complaints, sep="\n")
     return int(bool(complaints))

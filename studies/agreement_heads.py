@@ -261,8 +261,7 @@ Mean over runs / mean of the predictions for the singular values (tied: eigenval
 differences in standard errors; in the limit 1/d → 0 the relative difference itself. Untied self-attention that sees its own logit
 shows q and m of the symmetric and of the antisymmetric part. KS is the Kolmogorov-Smirnov distance of all trained values of all runs,
 zeros included, from the limiting law. κ₀ = 0.5, Δ = 0.5. {agree} of {len(found)} numbers lie within three standard errors or a relative
-3/d of their prediction; *beyond* names the others. Power laws of tied heads stand beside leading directions that are averaged exactly. Where these are not derived,
-of other heads, a power law lies higher than its prediction at any d: its few largest singular values keep single logits from being Gaussian."""
+3/d of their prediction; *beyond* names the others. Power laws stand beside leading directions that are averaged exactly."""
 
 
 def main() -> None:

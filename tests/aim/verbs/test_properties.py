@@ -180,7 +180,8 @@ def test_the_best_weight_decay_does_better_with_more_samples(param):
     few, many = (aim.tune(aim.Task(noise=0.1), aim.Learner(param=param), alpha) for alpha in (0.3, 0.6))
     assert many.test_error < few.test_error
     for best in (few, many):
-        assert best.test_error <= min(error for _, error in best.scan) * (1.0 + 1e-9)
+        # it is the root of a slope: errors of a scan may lie below it by what they are known to
+        assert best.test_error <= min(error for _, error in best.scan) + best.errors["test_error"]
         assert best.gain >= 0.0
         assert best.flat_from <= best.weight_decay <= best.flat_to
 

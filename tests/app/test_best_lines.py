@@ -10,6 +10,7 @@ from onehead.app.state import read_state
 from onehead.app.views import VIEWS, hard, pair, scaling
 from onehead.app.views.base import POSSIBLE
 from onehead.app.views.best import not_known
+from onehead.numerics.patience import stopwatch
 
 HARD = {"labels": "hard", "loss": "cross-entropy"}
 
@@ -24,6 +25,7 @@ def sketched(monkeypatch, **raw):
     """A sketch with all the time it wants."""
     monkeypatch.setattr(pair, "PATIENCE", 60.0)
     monkeypatch.setattr(hard, "PATIENCE", 60.0)
+    monkeypatch.setattr("onehead.aim.sketch.curves.stopwatch", lambda _: stopwatch(60.0))
     state = state_of(**raw)
     return state, VIEWS[state.view].sketch(state)
 

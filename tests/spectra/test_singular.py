@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from onehead.aim import Learner, Task, predict
@@ -22,6 +22,7 @@ laws = pytest.mark.parametrize("kind", LAWS)
 
 @laws
 @given(kappa0=ratios, blur=blurs)
+@example(kappa0=0.9999999999999994, blur=10.0**0.1875)  # the law dips at 1e-31: no panel ends there
 @settings(max_examples=80, deadline=None)
 def test_mass_and_moments(kind, kappa0, blur):
     power, error = LAWS[kind]

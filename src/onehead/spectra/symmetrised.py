@@ -232,7 +232,7 @@ class SymmetrisedMarchenkoPastur(TwoSided):
             if dip > 0.0:
                 whole.insert(0, (0.0, float(_crossing(0.0, 1.0, dip, s, k))))
             return np.array(whole), whole
-        return np.array(whole), [(0.0, dip), (dip, top)] if dip > 0.0 else whole
+        return np.array(whole), [(0.0, dip), (dip, top)] if dip > ROUNDING * top else whole
 
     @cached_property
     def half(self) -> tuple[tuple[float, float], ...]:

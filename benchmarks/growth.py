@@ -12,8 +12,8 @@ from benchmarks.harness import Clock, Finding, certified, row
 from benchmarks.training import problem, slope_error, start
 from onehead import aim, sparse
 from onehead.aim.equations.geometry import tied
+from onehead.aim.equations.head import equations_of
 from onehead.aim.equations.nodes import logit_rule
-from onehead.aim.equations.state_evolution import StateEvolution
 
 STATE = (1.462361, 1.380944, 2.303404)  # (q, m, Σ) at λ = 0.01, α = 0.5 (10)
 
@@ -36,7 +36,7 @@ def growth(name: str, sizes: Sequence[float], seconds: Sequence[float]) -> str:
 
 @row("growth", "averages over the output, T = 2, against quadrature nodes", repeats=5)
 def nodes(clock: Clock) -> Finding:
-    output = StateEvolution.of(aim.Task(), aim.Learner(weight_decay=0.01)).output
+    output = equations_of(aim.Task(), aim.Learner(weight_decay=0.01)).output
     levels = {float(len(logit_rule(tied(2).blocks[0], level, False).weights)): level for level in range(4)}
     sizes = sorted(levels)
 
@@ -53,7 +53,7 @@ def nodes(clock: Clock) -> Finding:
 def tokens(clock: Clock) -> Finding:
     sizes, seconds, gap = (3, 4, 6, 8, 12), [], 0.0
     for count in sizes:
-        output = StateEvolution.of(aim.Task(tokens=count), aim.Learner(weight_decay=0.01)).output
+        output = equations_of(aim.Task(tokens=count), aim.Learner(weight_decay=0.01)).output
         found = clock(lambda output=output: output.averages(1.2, 1.2, 2.0, level=0, detail=2))  # type: ignore[misc]
         seconds.append(clock.seconds / len(logit_rule(tied(count).blocks[0], 0, False).weights))
         other = output.averages(1.2, 1.2, 2.0, level=0, twin=True, detail=2)

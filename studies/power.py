@@ -17,7 +17,7 @@ from checks import tool
 
 from onehead import aim
 from onehead.aim.equations.leading_block import BlockEvolution
-from onehead.aim.equations.state_evolution import LeadingEvolution
+from onehead.aim.equations.leading_evolution import LeadingEvolution
 
 SEED = 2300
 PLACES = [(0.75, -1.0, x) for x in (1.3, 1.6, 1.9)] + [(1.25, -1.0, x) for x in (1.3, 1.6)]

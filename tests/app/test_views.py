@@ -231,7 +231,7 @@ def test_words_and_numbers_are_those_of_the_head():
     assert float(shown["0/1 error"]) == pytest.approx(0.5 * 0.7169150, abs=1e-5)  # (U10), a row of two
     assert float(shown["Test cross-entropy"]) == pytest.approx(1.546466, abs=1e-4)
     _, shown = numbers_of(state_of(view="curve", attention="self", alpha="2"))
-    assert (shown["Perfect recovery"], shown["0/1 error"]) == ("–", "–")
+    assert shown["Perfect recovery"] == "–" and "0/1 error" not in shown
 
 
 @pytest.mark.parametrize(

@@ -228,27 +228,25 @@ def posed(**checks: Check) -> Callable[[Callable[Given, Found]], Callable[Given,
 
 
 def threshold_names(task: Task) -> dict[str, str]:
-    """The thresholds of a task as pictures call them; those of hard labels end where these are no longer separable, however trained.
+    """The thresholds of a task as pictures call them.
+
+    Those of hard labels end where these are no longer separable, however trained. Noisy labels let nobody recover the target: the
+    threshold of the best possible learner is that of clean ones, and not shown.
 
     Examples
     --------
-    >>> list(threshold_names(Task(labels="hard")).values())
+    >>> list(threshold_names(Task(labels="hard", noise=0.0)).values())
     ['emergence', 'separability', 'Bayes-optimal recovery', 'perfect recovery']
     """
-    if task.labels == "soft":
-        return THRESHOLDS
-    return {name: text for name, text in (THRESHOLDS | {"interpolation": "separability"}).items() if name != "direct"}
+    hard = task.labels == "hard"
+    names = THRESHOLDS | ({"interpolation": "separability"} if hard else {})
+    idle = {*(["direct"] if hard else []), *(["bayes_optimal"] if task.noise > 0.0 else [])}
+    return {name: text for name, text in names.items() if name not in idle}
 
 
 def threshold_marks(task: Task, found: Any, low: float, high: float) -> list[tuple[float, str]]:
-    """Places and names of the thresholds that lie in a range of sample ratios, in order; those that coincide stand once.
-
-    Noisy labels let nobody recover the target: the threshold of the best possible learner is that of clean ones, and not marked.
-    """
-    idle = {
-        *(["direct"] if found.direct == found.interpolation else []),
-        *(["bayes_optimal"] if task.noise > 0.0 else []),
-    }
+    """Places and names of the thresholds that lie in a range of sample ratios, in order; those that coincide stand once."""
+    idle = {"direct"} if found.direct == found.interpolation else set()
     names = {name: text for name, text in threshold_names(task).items() if name not in idle}
     places = [(getattr(found, name), text) for name, text in names.items()]
     return sorted((float(at), text) for at, text in places if at is not None and low <= at <= high)

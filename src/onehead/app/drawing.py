@@ -169,8 +169,9 @@ def mark(layout: Figure, x: float, text: str, *, row: int = 0) -> None:
     layout.setdefault("annotations", []).append(
         {
             "x": math.log10(x),
-            "y": 1.0 - 0.052 * row,
+            "y": 1.0,
             "yref": "paper",
+            "yshift": -18 * row,
             "text": text,
             "showarrow": False,
             "xanchor": "left",
@@ -219,7 +220,7 @@ def figure(data: list[Figure], *, x: str, y: str, log_x: bool = False, log_y: bo
         "paper_bgcolor": "@paper",
         "plot_bgcolor": "@paper",
         "margin": {"l": 62, "r": 16, "t": 12, "b": 48},
-        "legend": {"orientation": "h", "y": -0.17, "yanchor": "top", "x": 0, "font": {"size": 12}},
+        "legend": {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0, "font": {"size": 12}},
         "hovermode": "closest",
         "hoverlabel": {"font": {"family": FONT}},
         **layout,

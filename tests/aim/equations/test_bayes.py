@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 
 from onehead.aim import Atoms, Learner, MarchenkoPastur, PowerLaw, Task, predict
 from onehead.aim.equations.bayes import bayes_overlap
-from onehead.aim.equations.state_evolution import StateEvolution
+from onehead.aim.equations.head import equations_of
 from onehead.errors import SolveError
 
 
 def error_left(task, alpha):
-    problem = StateEvolution.of(task, Learner())
+    problem = equations_of(task, Learner())
     return problem.target_power - bayes_overlap(problem, alpha)
 
 

@@ -8,7 +8,7 @@ from scipy.optimize import minimize_scalar
 
 from onehead.aim import Atoms, Learner, MarchenkoPastur, PowerLaw, Spikes, Task
 from onehead.aim.equations.bayes import bayes_overlap
-from onehead.aim.equations.state_evolution import StateEvolution
+from onehead.aim.equations.head import equations_of
 from onehead.aim.equations.unknowns import INFINITE, Hats, Labels
 from onehead.aim.equations.untied import CHANNELS, SingularValues, UntiedLinear
 from onehead.aim.targets import Product
@@ -24,7 +24,7 @@ def test_what_is_tied_and_what_is_trained_choose_the_channel():
     for attention in ("tied", "cross"):
         for param in ("factorised", "direct"):
             task, learner = Task(attention=attention), Learner(param=param)
-            assert type(StateEvolution.of(task, learner).input) is CHANNELS[attention == "tied", param]
+            assert type(equations_of(task, learner).input) is CHANNELS[attention == "tied", param]
     assert {kind.sides for (tied, _), kind in CHANNELS.items() if not tied} == {2}
 
 
@@ -252,7 +252,7 @@ def test_bayes_optimal_recovery_of_limiting_laws():
 
 def test_no_untied_map_beats_the_best_possible_learner():
     """m²/q at λ → 0⁺ against the overlap of the posterior mean, α in units of the geometry (A.4, U2.2)."""
-    problem = StateEvolution.of(Task(attention="cross"), Learner(weight_decay="0+"))
+    problem = equations_of(Task(attention="cross"), Learner(weight_decay="0+"))
     for abar in (0.1, 0.4, 0.8):
         alpha = abar / problem.informative / problem.input.unit
         q, m = problem.input.interpolating(problem.labels, alpha).overlaps[:2]

@@ -8,9 +8,10 @@ import pytest
 from onehead.aim import Atoms, Learner, MarchenkoPastur, Task
 from onehead.aim.equations.averages import sliced
 from onehead.aim.equations.emergence import emergence_ratio, is_zero
+from onehead.aim.equations.head import equations_of
 from onehead.aim.equations.kernels import pair_sums
+from onehead.aim.equations.leading_evolution import KurtosisEvolution
 from onehead.aim.equations.plateau import plateau_of
-from onehead.aim.equations.state_evolution import KurtosisEvolution, StateEvolution
 from onehead.aim.equations.unknowns import Hats
 from onehead.aim.solve.iterate import at_alpha
 from onehead.aim.solve.solver import solve
@@ -23,7 +24,7 @@ STATES = [(0.9, 0.8, 0.5, 2.5), (1.4, 1.3, 0.72, 0.4), (1.5, 1.499, 0.707, 0.1)]
 
 
 def equations(kurtosis=1.0, noise=0.5, **learner):
-    problem = StateEvolution.of(Task(kurtosis=2.0, noise=noise), Learner(**learner))
+    problem = equations_of(Task(kurtosis=2.0, noise=noise), Learner(**learner))
     assert isinstance(problem, KurtosisEvolution)
     return replace(problem, output=replace(problem.output, kurtosis=kurtosis))
 
@@ -39,7 +40,7 @@ def told_apart(problem, q, m, tau):
 def test_kurtosis_three_is_gaussian(loss, q, m, tau, sigma, derivative):
     """The same hats, errors and emergence as without telling the trace apart, to rounding: nodes and kernels are the same."""
     problem = equations(3.0, loss=loss)
-    gaussian = StateEvolution.of(Task(), Learner(loss=loss)).output
+    gaussian = equations_of(Task(), Learner(loss=loss)).output
     pair = told_apart(problem, q, m, tau)
     known = gaussian.hats_of(gaussian.averages(q, m, sigma, level=1, detail=1), q, m, sigma, derivative=derivative)
     own = problem.output
@@ -54,7 +55,7 @@ def test_kurtosis_three_is_gaussian(loss, q, m, tau, sigma, derivative):
 @pytest.mark.parametrize("param", ["factorised", "direct"])
 def test_solutions_of_kurtosis_three_are_gaussian(param):
     """Both are solved to 3e-7 of their unknowns, which the response of the equations makes a little larger."""
-    gaussian = StateEvolution.of(Task(), Learner(param=param))
+    gaussian = equations_of(Task(), Learner(param=param))
     for alpha in (0.1, 0.5):
         found, known = (
             at_alpha(one, alpha, solve(one, alpha).state, 2).overlaps for one in (equations(3.0, param=param), gaussian)
@@ -143,7 +144,7 @@ def test_the_input_channel_sees_a_target_with_another_trace(param):
     values = np.linspace(0.1, 2.0, 50)
     lift, hats = 0.3, Hats(0.8, 1.3, 1.5)
     task = Task(target=Atoms(eigenvalues=tuple(values.tolist())))
-    channel = StateEvolution.of(task, Learner(param=param, leading=0, weight_decay=0.1)).input
+    channel = equations_of(task, Learner(param=param, leading=0, weight_decay=0.1)).input
     moved = replace(channel, target=Atoms(eigenvalues=tuple((values + lift).tolist())))
     found, known = replace(channel, lift=lift).overlaps(hats), moved.overlaps(hats)
     assert (found.q, found.sigma, found.tau, found.rank) == pytest.approx(
@@ -159,7 +160,7 @@ def test_the_plateau_is_the_best_map(kurtosis):
     rng = np.random.default_rng(4)
     values = np.sort(rng.normal(0.4, 1.0, 40))
     task = Task(target=Atoms(eigenvalues=tuple(values.tolist())), kurtosis=kurtosis)
-    problem = StateEvolution.of(task, Learner(leading=0))
+    problem = equations_of(task, Learner(leading=0))
     lowest = plateau_of(problem).test_error
     tau = values.mean()
     for lift in np.linspace(-1.0, 1.0, 9):
@@ -173,8 +174,8 @@ def test_the_plateau_is_the_best_map(kurtosis):
 def test_labels_that_show_the_trace_alone_are_refused():
     alike = Atoms(eigenvalues=(1.0,) * 40)
     with pytest.raises(InvalidArgument, match="kurtosis must be 3 for a target whose eigenvalues are all equal"):
-        StateEvolution.of(Task(target=alike, kurtosis=1.0, noise=0.0), Learner())
-    assert StateEvolution.of(Task(target=alike, kurtosis=1.0), Learner(leading=0)).told == 1
+        equations_of(Task(target=alike, kurtosis=1.0, noise=0.0), Learner())
+    assert equations_of(Task(target=alike, kurtosis=1.0), Learner(leading=0)).told == 1
 
 
 @pytest.mark.parametrize("param", ["factorised", "direct"])
@@ -218,7 +219,7 @@ def test_a_narrow_target_keeps_its_trace():
     narrow, wide = (Task(target=MarchenkoPastur(kappa0=k), kurtosis=1.0) for k in (0.01, 10.0))
     shares = []
     for task in (narrow, wide):
-        known = StateEvolution.of(task, Learner()).output.directions
+        known = equations_of(task, Learner()).output.directions
         shares.append(known.told[0] ** 2 / (known.rest + known.told[0] ** 2))
     assert shares[0] < 0.02
     assert shares[1] > 0.9

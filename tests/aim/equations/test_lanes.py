@@ -9,11 +9,11 @@ from onehead.aim import Learner, Task
 from onehead.aim.equations import lanes, output
 from onehead.aim.equations.averages import ProxMemory
 from onehead.aim.equations.geometry import SLICE
+from onehead.aim.equations.head import equations_of
 from onehead.aim.equations.kernels import pair_sums
 from onehead.aim.equations.nodes import logit_rule
-from onehead.aim.equations.state_evolution import StateEvolution
 
-CHANNEL = StateEvolution.of(Task(), Learner()).output
+CHANNEL = equations_of(Task(), Learner()).output
 BLOCK = CHANNEL.geometry.blocks[0]
 RULE = logit_rule(BLOCK, 0, False)
 
@@ -80,7 +80,7 @@ def test_two_tokens_with_squared_loss_go_side_by_side(monkeypatch):
 
     monkeypatch.setattr(output, "pair_sums", never)
     assert CHANNEL.averages(1.0, 0.9, 2.0, level=0).distance > 0.0
-    drawn = StateEvolution.of(Task(), Learner(loss="cross-entropy")).output
+    drawn = equations_of(Task(), Learner(loss="cross-entropy")).output
     with pytest.raises(AssertionError):
         drawn.averages(1.0, 0.9, 2.0, level=0)
 

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from onehead.aim import Atoms, Learner, MarchenkoPastur, PowerLaw, Product, Spikes, Task
 from onehead.aim.equations.emergence import emergence_ratio
+from onehead.aim.equations.head import equations_of
 from onehead.aim.equations.leading import kurtosis_left, leading_count, seen_by
+from onehead.aim.equations.leading_evolution import LeadingEvolution
 from onehead.aim.equations.leading_pair import RowLaw, control_means, controls, cross_entropy, squared_error
 from onehead.aim.equations.plateau import plateau_of
-from onehead.aim.equations.state_evolution import LeadingEvolution, StateEvolution
 from onehead.aim.equations.unknowns import Hats, LeadingHats
 from onehead.errors import InvalidArgument
 
@@ -21,7 +22,7 @@ SURE = 4.5  # standard errors
 
 
 def equations(task=POWER, count=3, **learner):
-    return StateEvolution.of(task, Learner(leading=count, **learner))
+    return equations_of(task, Learner(leading=count, **learner))
 
 
 def sampled_logits(strengths, rest, rng, size):
@@ -75,7 +76,7 @@ def test_errors_of_two_tokens_are_errors(strengths, powers, cosine):
 
 
 def test_without_directions_errors_are_those_of_gaussian_logits():
-    gaussian = StateEvolution.of(POWER, Learner(leading=0)).output
+    gaussian = equations_of(POWER, Learner(leading=0)).output
     for q, m in ((0.8, 0.7), (0.1, 0.25)):
         law = RowLaw(np.zeros(1), np.zeros(1), gaussian.label_power, q, m)
         for name, formula in (("squared", squared_error), ("cross-entropy", cross_entropy)):
@@ -126,7 +127,7 @@ def test_emergence_of_the_theory_file(gamma, dim, count, samples):
 def test_weak_directions_are_gaussian(tokens):
     """Stein's lemma: an eigenvalue among many that are alike is seen as it is, and hats are those of Gaussian logits."""
     task = Task(target=Atoms(eigenvalues=(1.0,) * 3000), tokens=tokens)
-    exact, gaussian = equations(task, 2), StateEvolution.of(task, Learner(leading=0))
+    exact, gaussian = equations(task, 2), equations_of(task, Learner(leading=0))
     for sigma in (0.1, 0.8):
         state = (*exact.output.even(0.5, 0.6), sigma)
         found = [exact.output.hats_of(part, *state, derivative=True) for part in exact.output.parts(*state, level=3)]
@@ -199,7 +200,7 @@ def test_learned_elements_are_slopes_of_the_integral():
 def test_learned_elements_are_those_of_sampled_matrices():
     d, s, eps = 400, 0.3, 0.9
     target = Spikes(spikes=(3.0, 1.5), dim=d, bulk=MarchenkoPastur(kappa0=0.5))
-    channel = StateEvolution.of(Task(target=target), Learner(leading=0, weight_decay=1.0)).input
+    channel = equations_of(Task(target=target), Learner(leading=0, weight_decay=1.0)).input
     hats = Hats(s, 1.0, 1.0)
     channel = replace(channel, decay=eps / 2.0)
     rng, found = np.random.default_rng(1), []

@@ -5,9 +5,9 @@ import pytest
 
 from onehead.aim import Learner, PowerLaw, Task
 from onehead.aim.equations import leading_block
+from onehead.aim.equations.head import equations_of
 from onehead.aim.equations.leading_block import BlockEvolution, BlockOutput, _noise, _rescaled, points_of
 from onehead.aim.equations.leading_output import nodes_of
-from onehead.aim.equations.state_evolution import StateEvolution
 
 SURE = 4.5  # standard errors
 SIZE = 12
@@ -15,7 +15,7 @@ SIZE = 12
 
 def equations(**learner):
     task = Task(target=PowerLaw(gamma=0.75, dim=100))
-    return StateEvolution.of(task, Learner(**{"leading": 2, "weight_decay": 0.1} | learner))
+    return equations_of(task, Learner(**{"leading": 2, "weight_decay": 0.1} | learner))
 
 
 def test_a_row_of_the_map_adds_logits_of_covariance_u():

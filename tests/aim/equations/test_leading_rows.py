@@ -10,11 +10,12 @@ from scipy.optimize import brentq
 
 from onehead.aim import Atoms, Learner, MarchenkoPastur, PowerLaw, Spikes, Task
 from onehead.aim.equations.emergence import emergence_ratio
+from onehead.aim.equations.head import equations_of
 from onehead.aim.equations.leading import directions_of, seen_by
+from onehead.aim.equations.leading_evolution import LeadingEvolution
 from onehead.aim.equations.leading_line import LineLaw, line_control_means, line_controls
 from onehead.aim.equations.leading_pair import cross_entropy, squared_error
 from onehead.aim.equations.plateau import plateau_of
-from onehead.aim.equations.state_evolution import LeadingEvolution, StateEvolution
 from onehead.aim.equations.unknowns import Hats, LeadingHats
 from onehead.spectra.atoms import AtomsSemicircle
 
@@ -23,7 +24,7 @@ SURE = 4.5  # standard errors
 
 
 def equations(task=CROSS, count=3, **learner):
-    return StateEvolution.of(task, Learner(leading=count, **learner))
+    return equations_of(task, Learner(leading=count, **learner))
 
 
 def sampled_rows(strengths, rest, columns, rng, size):

@@ -5,13 +5,13 @@ import pytest
 
 from onehead.aim import Learner, MarchenkoPastur, Task
 from onehead.aim.equations.emergence import is_zero
-from onehead.aim.equations.state_evolution import StateEvolution
+from onehead.aim.equations.head import equations_of
 from onehead.spectra.law import threshold_integrals
 
 
 def test_the_residual_of_interpolation_is_that_of_the_worse_equation():
     """Solved roughly, A = 2 abar and J + 2 eps B = Q + 2 abar s are both off, by what the residual says (4.1)."""
-    problem, alpha = StateEvolution.of(Task(noise=0.5), Learner(weight_decay="0+")), 0.1
+    problem, alpha = equations_of(Task(noise=0.5), Learner(weight_decay="0+")), 0.1
     rough = problem.input.interpolating(problem.labels, alpha, accuracy=0.3)
     s, eps = rough.overlaps.map[:2]
     part = threshold_integrals(problem.input.law(s), eps, problem.input.width)
@@ -27,10 +27,10 @@ def test_recovery_of_a_narrow_learner_lies_between_two_closed_forms():
     task = Task(target=MarchenkoPastur(kappa0=0.3), noise=0.0)
 
     def at(width):
-        return StateEvolution.of(task, Learner(width=width, weight_decay="0+")).recovery
+        return equations_of(task, Learner(width=width, weight_decay="0+")).recovery
 
     ratios = [at(width) for width in (0.3, 0.31, 0.35, 0.4, 0.5, 1.0)]
-    assert ratios[0] == pytest.approx(StateEvolution.of(task, Learner()).bayes_optimal, rel=1e-9)
+    assert ratios[0] == pytest.approx(equations_of(task, Learner()).bayes_optimal, rel=1e-9)
     assert (np.diff(ratios) >= -1e-12).all()
     assert ratios[1] > ratios[0]
     assert at(0.999999) == pytest.approx(ratios[-1], rel=1e-9)
@@ -40,5 +40,5 @@ def test_recovery_of_a_narrow_learner_lies_between_two_closed_forms():
 @pytest.mark.parametrize("learner", [Learner(param="direct", weight_decay=1e4), Learner(weight_decay="0+")])
 def test_only_decayed_factors_vanish(learner):
     """A nuclear norm sets the whole map to zero, a square norm and no norm at all never do (4.6)."""
-    assert not is_zero(StateEvolution.of(Task(), learner), 1e-3)
-    assert is_zero(StateEvolution.of(Task(), Learner(weight_decay=1e4)), 1e-3)
+    assert not is_zero(equations_of(Task(), learner), 1e-3)
+    assert is_zero(equations_of(Task(), Learner(weight_decay=1e4)), 1e-3)

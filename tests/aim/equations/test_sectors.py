@@ -6,10 +6,10 @@ import pytest
 from onehead.aim import Learner, Task
 from onehead.aim.equations.averages import ProxMemory
 from onehead.aim.equations.geometry import Alike, Geometry, Row, geometry_of
+from onehead.aim.equations.head import equations_of
 from onehead.aim.equations.matrices import matrix_sums
 from onehead.aim.equations.output import OutputChannel
 from onehead.aim.equations.sectors import SectorOutput
-from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import Hats, SectorHats
 from onehead.aim.losses import loss_on
 
@@ -64,9 +64,7 @@ def general(output, block, sigmas):
 @pytest.mark.parametrize(("mask", "tokens"), [("none", 2), ("causal", 2), ("causal", 4)])
 def test_kernels_of_pairs_and_rows_are_the_general_one(mask, tokens, labels, loss, monkeypatch):
     """The same nodes and minima, by Newton steps of another form, cold and from what was kept."""
-    output = StateEvolution.of(
-        Task(attention="self", mask=mask, tokens=tokens, labels=labels), Learner(loss=loss)
-    ).output
+    output = equations_of(Task(attention="self", mask=mask, tokens=tokens, labels=labels), Learner(loss=loss)).output
     state = (0.8, 0.7, 0.8, 0.6, 0.3, 0.5)  # Sigma small enough for one minimum
     assert output.convex_at(*state[4:])
     kernels = [output._kernel(block, state[4:])[0] for block in output.geometry.blocks]
@@ -86,7 +84,7 @@ def test_kernels_of_pairs_and_rows_are_the_general_one(mask, tokens, labels, los
 @pytest.mark.parametrize("branch", ["label", "global"])
 def test_branches_of_a_pair_are_those_of_the_general_kernel(branch, monkeypatch):
     """Where minima compete the kernel for pairs follows the same ones, and counts the same lower ones (2.7)."""
-    output = StateEvolution.of(Task(attention="self"), Learner(branch=branch)).output
+    output = equations_of(Task(attention="self"), Learner(branch=branch)).output
     state = (8.0, 7.0, 0.2, 0.1, 8.0, 20.0)
     found = output.averages(*state, level=0, search=True)
     monkeypatch.setattr(SectorOutput, "_kernel", general)
@@ -100,7 +98,7 @@ def test_branches_of_a_pair_are_those_of_the_general_kernel(branch, monkeypatch)
 @pytest.mark.parametrize(("labels", "loss"), [("soft", "squared"), ("hard", "cross-entropy")])
 def test_stein_and_derivative_forms(mask, labels, loss):
     """Two ways to the same average, where no prox jumps."""
-    output = StateEvolution.of(Task(attention="self", mask=mask, labels=labels), Learner(loss=loss)).output
+    output = equations_of(Task(attention="self", mask=mask, labels=labels), Learner(loss=loss)).output
     state = (0.8, 0.7, 0.8, 0.6, 0.9, 1.5)
     found = output.averages(*state, level=2, detail=1)
     assert found.stein == pytest.approx(found.derivative, rel=2e-5)  # error of the lattice
@@ -109,7 +107,7 @@ def test_stein_and_derivative_forms(mask, labels, loss):
 def test_information_about_the_sectors():
     """At a state that is alike in both, Sigmahat_s : Sigmahat_a is 3 for two tokens, with or without a mask (U5.1)."""
     for mask in ("none", "causal"):
-        output = StateEvolution.of(Task(attention="self", mask=mask), Learner(loss="cross-entropy")).output
+        output = equations_of(Task(attention="self", mask=mask), Learner(loss="cross-entropy")).output
         small = output.hats(0.5, 0.5, 0.4, 0.4, 1e-3, 1e-3, level=2)
         assert small.sigma_s / small.sigma_a == pytest.approx(3.0, rel=1e-2)
 
@@ -119,7 +117,7 @@ def test_information_about_the_sectors():
 @pytest.mark.parametrize("mask", ["none", "causal"])
 def test_informative_combinations(attention, mask, tokens):
     """J = Sigma Sigmahat / α for a huge Sigma (U1.1)."""
-    problem = StateEvolution.of(Task(attention=attention, mask=mask, tokens=tokens), Learner(loss="cross-entropy"))
+    problem = equations_of(Task(attention=attention, mask=mask, tokens=tokens), Learner(loss="cross-entropy"))
     sigma = 1e5
     hats = problem.output.hats(
         *problem.output.even(0.8, 0.7), *len(problem.output.even(0.0, 0.0)) // 2 * [sigma], level=1
@@ -132,10 +130,10 @@ def test_informative_combinations(attention, mask, tokens):
 def test_equal_hats_need_no_consistency():
     """Exact where the sectors have the same hats: the channel of one sector (U5.3)."""
     task, learner = Task(attention="self"), Learner(weight_decay=0.05)
-    problem = StateEvolution.of(task, learner)
+    problem = equations_of(task, learner)
     hats = Hats(0.03, 0.35, 0.4)
     found = problem.input.overlaps(SectorHats(*np.repeat(hats, 2)))
-    alone = StateEvolution.of(Task(attention="cross"), learner).input.overlaps(hats)
+    alone = equations_of(Task(attention="cross"), learner).input.overlaps(hats)
     assert np.reshape(found.state, (3, 2)) == pytest.approx(np.repeat(alone.state, 2).reshape(3, 2), rel=1e-9)
     assert (found.tau, found.rank) == pytest.approx((alone.tau, alone.rank), rel=1e-9)
 
@@ -144,7 +142,7 @@ def test_consistency_against_the_map_itself():
     """min_S sum_c Sigmahat_c/2 |S_c|² - <R, S> + λ |S|_* solved for a sampled R, information ratio 3 (U5.3)."""
     rng, d, hats = np.random.default_rng(3), 160, SectorHats(0.028, 0.0094, 0.39, 0.13, 0.41, 0.137)
     decay = 0.02
-    problem = StateEvolution.of(Task(attention="self", mask="causal"), Learner(weight_decay=decay))
+    problem = equations_of(Task(attention="self", mask="causal"), Learner(weight_decay=decay))
     factors = rng.standard_normal((2, d // 2, d))
     target = factors[0].T @ factors[1] / np.sqrt(d * d / 2)
     noise = rng.standard_normal((d, d)) / np.sqrt(d)

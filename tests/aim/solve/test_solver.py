@@ -5,8 +5,8 @@ import pytest
 
 from onehead.aim import Learner, Task, predict
 from onehead.aim.equations.averages import ProxMemory
+from onehead.aim.equations.head import equations_of
 from onehead.aim.equations.output import OutputChannel
-from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import Hats, Overlaps
 from onehead.aim.solve import solver
 from onehead.aim.solve.continuation import _positive, relax, walk
@@ -22,13 +22,13 @@ def test_a_problem_that_no_rule_solves_fails_with_a_solve_error(monkeypatch):
 
     monkeypatch.setattr(solver, "_at_level", fail)
     with pytest.raises(SolveError, match="made to fail"):
-        solver.solve(StateEvolution.of(Task(), Learner()), 0.5)
+        solver.solve(equations_of(Task(), Learner()), 0.5)
 
 
 def test_a_point_continues_in_reduced_units_whatever_its_temperatures():
     """The state handed to a neighbour solves the equations of the point itself."""
     task, learner = Task(noise=0.5, beta0=0.5), Learner(beta=2.0, weight_decay=0.02)
-    point, problem = predict(task, learner, 0.6), StateEvolution.of(task, learner)
+    point, problem = predict(task, learner, 0.6), equations_of(task, learner)
     state = _state_of(problem, point)
     turned = turn_once(problem, 0.6, state, 1)[1].logs
     assert turned == pytest.approx(state, abs=1e-3)  # the rules of the solution and of this turn differ by about 1e-4
@@ -43,7 +43,7 @@ def test_beside_a_neighbour_the_first_step_is_newtons():
         off = []
         for alpha, decay in zip(alphas, decays, strict=True):
             head = learner.changed(weight_decay=decay)
-            start = _start(StateEvolution.of(task, head), point, task, head, alpha)
+            start = _start(equations_of(task, head), point, task, head, alpha)
             there = predict(task, head, alpha)
             off.append(np.abs(start.state - np.log([there.q, there.m, there.sigma])).max())
             assert start.turn is not None
@@ -56,9 +56,9 @@ def test_another_task_is_no_neighbour_for_newton():
     task, learner = Task(), Learner(weight_decay=0.02)
     point = predict(task, learner, 0.6)
     for other, head in ((Task(noise=0.4), learner), (task, learner.changed(branch="global"))):
-        assert _start(StateEvolution.of(other, head), point, other, head, 0.6).turn is None
+        assert _start(equations_of(other, head), point, other, head, 0.6).turn is None
     far = learner.changed(weight_decay=2.0)
-    start = _start(StateEvolution.of(task, far), point, task, far, 0.6)
+    start = _start(equations_of(task, far), point, task, far, 0.6)
     assert start.turn is None
 
 
@@ -85,7 +85,7 @@ def test_a_neighbour_needs_no_coarse_rule(monkeypatch):
 def test_the_route_through_sigma_finds_the_ratio_and_the_decay_of_a_solution(param):
     """At fixed Sigma the sample ratio, or the weight decay, that belongs to the hats of a solution is its own (2.8)."""
     learner = Learner(param=param, weight_decay=0.03)
-    point, problem = predict(Task(noise=0.4), learner, 0.4), StateEvolution.of(Task(noise=0.4), learner)
+    point, problem = predict(Task(noise=0.4), learner, 0.4), equations_of(Task(noise=0.4), learner)
     hats = Hats(point.q_hat, point.m_hat, point.sigma_hat)
     unit = Hats(*(hat / 0.4 for hat in hats))
     # the residual of a solution is below 1e-6, and both depend smoothly on it
@@ -116,7 +116,7 @@ def _levels_tried(monkeypatch, *, follow, error, hops=False):
     found, other = (Alternative(overlaps._replace(q=0.5 * np.exp(shift)), None, 0.0) for shift in (0.0, error))
     monkeypatch.setattr(solver, "doubt_of", lambda *_: Doubt(found, (), (other,), jumps=False))
     monkeypatch.setattr(solver, "_switch_mass", lambda *_: 1.0 if hops else 0.0)
-    assert solver.solve(StateEvolution.of(Task(), Learner()), 0.5).level == levels[-1]
+    assert solver.solve(equations_of(Task(), Learner()), 0.5).level == levels[-1]
     return levels
 
 
@@ -138,13 +138,11 @@ def test_where_points_hop_a_rule_and_its_twin_may_agree_by_chance():
 def test_two_ways_through_sigma_lead_to_the_solution():
     """`walk` from a small Sigma at fixed λ, `relax` from emergence at fixed α: both end close to the solution."""
     task, learner = Task(noise=0.4), Learner(weight_decay=0.03)
-    problem, point = StateEvolution.of(task, learner), predict(task, learner, 0.4)
+    problem, point = equations_of(task, learner), predict(task, learner, 0.4)
     state = np.log([point.q, point.m, point.sigma])
     # a coarse rule and a loose end: within a few per cent
     assert walk(problem, 0.4, 0) == pytest.approx(state, abs=0.05)
     assert relax(problem, 0.4, 0) == pytest.approx(state, abs=0.05)
     direct = Learner(param="direct", weight_decay=0.03)
     point = predict(task, direct, 0.4)
-    assert walk(StateEvolution.of(task, direct), 0.4, 0) == pytest.approx(
-        np.log([point.q, point.m, point.sigma]), abs=0.05
-    )
+    assert walk(equations_of(task, direct), 0.4, 0) == pytest.approx(np.log([point.q, point.m, point.sigma]), abs=0.05)

@@ -5,7 +5,7 @@ import pytest
 
 from onehead.aim import Atoms, Learner, MarchenkoPastur, PowerLaw, Task, amp, bayes
 from onehead.aim.equations.bayes import denoised
-from onehead.aim.equations.state_evolution import StateEvolution
+from onehead.aim.equations.head import equations_of
 from onehead.aim.training.posterior import posterior_evolution
 from onehead.errors import InvalidArgument
 
@@ -63,7 +63,7 @@ def test_without_noise_the_target_is_found_once_there_are_enough_samples():
 @pytest.mark.parametrize("s", [0.05, 0.6, 5.0])
 def test_the_denoiser_by_its_own_error(words, s):
     """int rho f² = Q0 - s F(s): the mean square of the estimate, an identity between f and F."""
-    problem = StateEvolution.of(Task(**words), Learner())
+    problem = equations_of(Task(**words), Learner())
     law = problem.input.law(s)
     nodes = law.nodes()
     mean = float(nodes.mass @ denoised(law, s, nodes.x.copy()) ** 2)

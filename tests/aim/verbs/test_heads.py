@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import brentq
 
 from onehead.aim import Learner, MarchenkoPastur, PowerLaw, Task, predict, thresholds
-from onehead.aim.equations.state_evolution import StateEvolution
+from onehead.aim.equations.head import equations_of
 from onehead.aim.targets import Product
 from onehead.errors import OutsideDomain
 
@@ -142,7 +142,7 @@ def test_emergence_of_hard_labels(kappa0, tokens, decay):
     head = {"attention": "cross", "tokens": tokens, "target": Product(kappa0=kappa0)}
     learner = Learner(weight_decay=decay, loss="cross-entropy")
     hard, soft = Task(labels="hard", **head), Task(**head)
-    m0 = StateEvolution.of(soft, learner).output.at_origin(2)[1]
+    m0 = equations_of(soft, learner).output.at_origin(2)[1]
     if tokens == 2:  # 4 E sig'(u), u ~ N(0, 2 Q) with Q = 1.25
         x, w = np.polynomial.hermite_e.hermegauss(60)
         u = np.sqrt(2.5) * x

@@ -12,7 +12,7 @@ from tests.support.problems import between
 from tests.support.problems import mp as any_mp
 
 from onehead import aim
-from onehead.aim.equations.state_evolution import StateEvolution
+from onehead.aim.equations.head import equations_of
 from onehead.aim.solve.continuation import polish, relax
 from onehead.aim.solve.iterate import at_alpha
 from onehead.aim.solve.solver import solve
@@ -43,7 +43,7 @@ def test_interpolating_limit_solves_its_equations(kappa0, noise, share):
     task, learner = mp(kappa0, noise=noise), aim.Learner(weight_decay="0+")
     alpha = share * aim.thresholds(task).interpolation
     point = aim.predict(task, learner, alpha)
-    part = StateEvolution.of(task, learner).input.integrals(point.spread, point.threshold)
+    part = equations_of(task, learner).input.integrals(point.spread, point.threshold)
     assert part.A / (4.0 * alpha) == pytest.approx(1.0, rel=1e-8)
     labels = task.target.second_moment + 0.5 * noise
     assert part.J + 2.0 * point.threshold * part.B == pytest.approx(labels + 4.0 * alpha * point.spread, rel=1e-8)
@@ -107,7 +107,7 @@ def test_two_tokens_are_a_case_of_many(alpha, decay):
 @example(kappa0=1.0, noise=0.5, alpha=0.125, decay=0.03125)  # with α unknown this one leaves the domain
 def test_every_route_of_the_solver_ends_at_the_same_state(kappa0, noise, alpha, decay):
     """At fixed α; at fixed Sigma with α unknown; at fixed Sigma with λ unknown; from emergence down in λ (2.8)."""
-    problem = StateEvolution.of(mp(kappa0, noise=noise), aim.Learner(weight_decay=decay))
+    problem = equations_of(mp(kappa0, noise=noise), aim.Learner(weight_decay=decay))
     try:
         found = solve(problem, alpha)
     except SolveError:

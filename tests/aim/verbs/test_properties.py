@@ -129,9 +129,9 @@ def test_thresholds_count_the_informative_directions(task, tokens):
 
 def reduced_interpolation(task):
     """The threshold alone, without the peak error, whose quadrature costs seconds at T = 16."""
-    from onehead.aim.equations.state_evolution import StateEvolution
+    from onehead.aim.equations.head import equations_of
 
-    return StateEvolution.of(task, aim.Learner()).interpolation
+    return equations_of(task, aim.Learner()).interpolation
 
 
 @given(task=tasks(noise=st.floats(0.02, 2.0)), decay=between(1e-3, 1.0), more=st.floats(1.2, 5.0))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.support.problems import between, mp
 
 from onehead import aim, plot
-from onehead.aim.equations.state_evolution import StateEvolution
+from onehead.aim.equations.head import equations_of
 from onehead.aim.sketch.curves import dot, sketch_marks, sketch_plateau
 from onehead.aim.sketch.derived import sketch_law
 from onehead.aim.verbs.response import local_exponent
@@ -116,7 +116,7 @@ def test_the_plateau_of_the_findings():
 def test_no_map_does_better_than_the_plateau(task, learner):
     """Random maps without negative eigenvalues, of the learner's width, scaled as well as can be: m² <= q P² (8.1)."""
     rng, values = np.random.default_rng(0), task.target.values
-    channel = StateEvolution.of(task, learner).input
+    channel = equations_of(task, learner).input
     rows = round(min(learner.width, 1.0) * len(values))
     for spread in (0.0, 0.05, 0.3, 2.0):
         noise = rng.standard_normal((len(values), len(values))) * np.sqrt(0.5 * spread / len(values))

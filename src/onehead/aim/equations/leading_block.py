@@ -20,10 +20,10 @@ from onehead.aim.equations.averages import Averages
 from onehead.aim.equations.geometry import PARTS, Geometry
 from onehead.aim.equations.kernels import sigmoid
 from onehead.aim.equations.leading import ALIKE, led, seen_by
+from onehead.aim.equations.leading_evolution import LeadingEvolution
 from onehead.aim.equations.leading_output import LeadingAverages, LeadingOutput, Nodes, corrected_sums, values_at
 from onehead.aim.equations.leading_pair import controls
 from onehead.aim.equations.nodes import LogitRule
-from onehead.aim.equations.state_evolution import LeadingEvolution
 from onehead.aim.equations.unknowns import Hats, LeadingOverlaps
 from onehead.numerics.compiled import njit
 from onehead.numerics.gaussian import sobol

@@ -1,50 +1,23 @@
 """State evolution: the equations of a head, q, m, Sigma -> hats (2.2) -> q, m, Sigma (2.3), in reduced units (1.5).
 
 Both temperatures are one here: target eigenvalues times β₀, Δ times β₀², λ over β to the degree of its penalty; the solution is
-then β S. The two channels (`input`, `output`) hold the equations themselves; this is where a task and a learner become them.
+then β S. The two channels (`input`, `output`) hold the equations themselves; `head` makes them of a task and a learner.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
-from functools import lru_cache
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.equations.averages import ProxMemory
-from onehead.aim.equations.geometry import geometry_of, on_samples
 from onehead.aim.equations.input import InputChannel
-from onehead.aim.equations.kurtosis import KurtosisOutput, check_known, held, trace_of, traced
-from onehead.aim.equations.leading import directions_of, leading_count, led, seen_by
-from onehead.aim.equations.leading_output import LeadingOutput
-from onehead.aim.equations.leading_rows import LeadingRows
 from onehead.aim.equations.output import OutputChannel
-from onehead.aim.equations.sectors import Consistent, SectorLinear, SectorOutput
 from onehead.aim.equations.separability import separability
-from onehead.aim.equations.unknowns import (
-    INFINITE,
-    AnyHats,
-    AnyOverlaps,
-    Hats,
-    Labels,
-    LeadingHats,
-    LeadingOverlaps,
-    Overlaps,
-    SectorHats,
-    SectorOverlaps,
-    SpectralMap,
-)
-from onehead.aim.equations.untied import CHANNELS
-from onehead.aim.losses import loss_on
-from onehead.aim.targets import Discrete
-from onehead.aim.task import Learner, Task
-from onehead.errors import InvalidArgument
+from onehead.aim.equations.unknowns import INFINITE, AnyHats, AnyOverlaps, Hats, Labels, Overlaps, SpectralMap
 
-__all__ = ["KurtosisEvolution", "LeadingEvolution", "SectorEvolution", "StateEvolution", "Units"]
-
-MOST_OWN = 16  # tokens with a loss whose Hessian is not known to be simple
-SECTORS: dict[str, type[InputChannel]] = {"factorised": Consistent, "direct": SectorLinear}
+__all__ = ["StateEvolution", "Units"]
 
 
 class Units(NamedTuple):
@@ -84,50 +57,6 @@ class StateEvolution:
     output: OutputChannel
     noise: float
     units: Units
-
-    @classmethod
-    def of(cls, task: Task, learner: Learner) -> "StateEvolution":
-        """The equations of a task and a learner."""
-        geometry, loss = geometry_of(task.attention, task.mask, task.tokens), loss_on(task.labels, learner.loss)
-        if loss.lean is None and task.tokens > MOST_OWN:
-            raise InvalidArgument("tokens", task.tokens, f"at most {MOST_OWN} with a loss of your own")
-        two = geometry.sectors == 2
-        kind = SECTORS[learner.param] if two else CHANNELS[task.tied, learner.param]
-        units, noise = Units(learner.beta, task.beta0, kind.degree), task.beta0**2 * task.noise
-        channel = kind(
-            target=task.target,
-            scale=task.beta0,
-            decay=units.reduced_decay(learner.decay),
-            width=learner.width,
-            unit=geometry.unit,
-        )
-        power = task.beta0**2 * task.target.second_moment + 0.5 * noise
-        count = leading_count(task, learner)
-        if task.sees_kurtosis:
-            check_known(task)
-            told_apart = KurtosisOutput(
-                loss=loss,
-                geometry=geometry,
-                label_power=power,
-                branch=learner.branch,
-                kurtosis=task.kurtosis,
-                directions=trace_of(task),
-            )
-            return KurtosisEvolution(channel, told_apart, noise, units)
-        if count:
-            known = directions_of(task, count)
-            exact = (LeadingOutput if task.tied else LeadingRows)(
-                loss=loss,
-                geometry=on_samples(geometry),
-                label_power=power,
-                branch=learner.branch,
-                directions=known,
-            )
-            return LeadingEvolution(channel, exact, noise, units)
-        output = (SectorOutput if two else OutputChannel)(
-            loss=loss, geometry=geometry, label_power=power, branch=learner.branch
-        )
-        return (SectorEvolution if two else cls)(channel, output, noise, units)
 
     def with_decay(self, decay: float) -> "StateEvolution":
         """The same head at another weight decay, in reduced units."""
@@ -298,220 +227,3 @@ class StateEvolution:
     def bayes_optimal(self) -> float:
         """Recovery by the Bayes-optimal learner: as many combinations as eigenvectors have to be told apart (4.5)."""
         return self.input.apart / self.output.geometry.unit / self.informative if self.ridgeless else INFINITE
-
-
-@dataclass(frozen=True)
-class SectorEvolution(StateEvolution):
-    """The equations of a head with two sectors."""
-
-    def at_origin(self, alpha: float, level: int) -> tuple[float, SectorHats]:  # type: ignore[override]
-        """The blur of the first step from S = 0, in which the sectors are not told apart, and its hats (4.6)."""
-        hats = self.output.at_origin(level).times(alpha)  # type: ignore[attr-defined]
-        return (hats.q + 0.25 * (hats.m_s - hats.m_a) ** 2 * self.target_power) / hats.m**2, hats
-
-    @property
-    def isotropic(self) -> StateEvolution:
-        """The same head if all its logits were independent: that of cross-attention (U5.5)."""
-        masked = "none" if self.output.geometry.blocks[0].select.shape[0] > 1 else "causal"
-        output = OutputChannel(
-            loss=self.output.loss,
-            geometry=geometry_of("cross", masked, self.output.geometry.tokens),
-            label_power=self.label_power,
-            branch=self.output.branch,
-        )
-        own = {f.name: getattr(self.input, f.name) for f in fields(InputChannel)}
-        kind = CHANNELS[False, "factorised" if self.input.degree == 1 else "direct"]
-        return StateEvolution(kind(**own), output, self.noise, self.units)
-
-    @property
-    def zero(self) -> SectorOverlaps:  # type: ignore[override]
-        """The overlaps of no map."""
-        return SectorOverlaps(*8 * (0.0,), SpectralMap(0.0, 0.0, 0.0, 0.0))
-
-    def inside(self, logs: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Keep m² <= q Q0 in every sector."""
-        bound = 0.5 * (logs[:2] + np.log(self.target_power)) + np.log1p(-1e-9)
-        return np.concatenate([logs[:2], np.minimum(logs[2:4], bound), logs[4:]])
-
-    def even(self, logs: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The state in which both sectors are like this one."""
-        return np.repeat(logs, 2)
-
-    def limit(self, overlaps: Overlaps) -> SectorOverlaps:
-        """Alike in both sectors."""
-        return self.zero.at(*np.repeat(overlaps.state, 2).tolist())
-
-    @property
-    def nudges(self) -> NDArray[np.float64]:
-        """The same in both sectors."""
-        return np.repeat(super().nudges, 2)
-
-
-@dataclass(frozen=True)
-class LeadingEvolution(StateEvolution):
-    """The equations of a head whose target has leading directions, averaged exactly (P1)."""
-
-    output: LeadingOutput
-
-    @property
-    def leading(self) -> int:
-        """K."""
-        return self.told
-
-    @property
-    def told(self) -> int:
-        """The same."""
-        return len(self.output.directions.told)
-
-    @property
-    def origin_level(self) -> int:
-        """The rule of thresholds: what has emerged must be found again on a fine one."""
-        return 2
-
-    def hats_of(self, q: float, m: float, sigma: float, effective: Sequence[float]) -> LeadingHats:
-        """Hats and effective eigenvalues."""
-        return LeadingHats(q, m, sigma, tuple(self.units.beta0 * value / self.root for value in effective))
-
-    def channel_at(self, hats: Any) -> InputChannel:
-        """The one with effective eigenvalues in the place of the leading ones (P4)."""
-        return seen_by(self.input, hats.effective)
-
-    def overlaps_of(self, hats: LeadingHats) -> LeadingOverlaps:
-        """Overlaps of the map, told apart in leading directions and the rest (P4)."""
-        channel = self.channel_at(hats)
-        return led(channel, channel.overlaps(Hats(*hats[:3])), hats.effective, self.output.directions)
-
-    def beside(self, hats: LeadingHats, near: LeadingOverlaps) -> LeadingOverlaps:
-        """Rank and spectral map alone, without integrals over the law: the rank to first order."""
-        where, old = self.input.map_at(Hats(*hats[:3])), near.map
-        moved = [where.s - old.s, where.eps - old.eps, *np.subtract(hats.effective, near.effective) / self.root]
-        rank = near.rank + float(np.dot(self._rank_slopes(old, near.rank, near.effective), moved))
-        return near._replace(rank=min(max(rank, 0.0), 1.0), map=where, effective=hats.effective)
-
-    @lru_cache(maxsize=4)  # noqa: B019  (one solution is looked at from many sides)
-    def _rank_slopes(self, where: SpectralMap, rank: float, effective: tuple[float, ...]) -> NDArray[np.float64]:
-        """Derivatives of the rank in s, in eps and, times d, in effective eigenvalues."""
-        return seen_by(self.input, effective).rank_slopes(where, rank, self.root * np.array(effective))
-
-    def limit(self, overlaps: Overlaps) -> LeadingOverlaps:
-        """Labels that are fitted exactly are linear equations, in which effective eigenvalues are the target's own (P9)."""
-        return led(self.input, overlaps, self.output.directions.told, self.output.directions)
-
-    def state_of(self, y: NDArray[np.float64]) -> Sequence[float]:
-        """Of log q_b, an angle, strengths and log Sigma (P7)."""
-        return self.output.directions.state_of(y)
-
-    def inside(self, logs: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Nothing to keep: any angle will do."""
-        return logs
-
-    @property
-    def nudges(self) -> NDArray[np.float64]:
-        """A larger q_b, a wider angle, all strengths, a larger Sigma."""
-        return np.array([1e-3, -1e-3, *self.told * (1e-3,), 1e-3])
-
-    @property
-    def relaxes(self) -> bool:
-        """Never: the way there is by Gaussian logits."""
-        return False
-
-    @property
-    def by_sigma(self) -> bool:
-        """Nor at a given Sigma."""
-        return False
-
-    @property
-    def isotropic(self) -> StateEvolution:
-        """The same head with Gaussian logits."""
-        gaussian = OutputChannel(
-            loss=self.output.loss,
-            geometry=geometry_of(self.output.attention, "none", self.output.geometry.tokens),
-            label_power=self.label_power,
-            branch=self.output.branch,
-        )
-        return StateEvolution(self.input, gaussian, self.noise, self.units)
-
-    @property
-    def zero(self) -> LeadingOverlaps:  # type: ignore[override]
-        """The overlaps of no map."""
-        nothing, known = self.told * (0.0,), self.output.directions
-        return LeadingOverlaps(0.0, 0.0, nothing, 0.0, 0.0, 0.0, SpectralMap(0.0, 0.0, 0.0, 0.0), known.told, known)
-
-    def zero_at(self, hats: LeadingHats) -> LeadingOverlaps:
-        """With the eigenvalues that are seen where nothing is learned (P6)."""
-        return self.zero._replace(effective=hats.effective)
-
-    def even(self, logs: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The state in which leading directions are learned as well as all others."""
-        q, m, sigma = np.exp(logs).tolist()
-        return self.zero.at(*self.output.even(q, m), sigma).logs
-
-    def at_origin(self, alpha: float, level: int) -> tuple[float, LeadingHats]:  # type: ignore[override]
-        """The blur s of the first step from S = 0, and its hats (P6)."""
-        hats = self.output.at_origin(level).times(alpha)
-        return hats.q / hats.m**2, hats
-
-    @property
-    def reach(self) -> tuple[float, ...]:
-        """The power of what a map can hold of the rest, and its eigenvalues in the leading directions; none that is out of reach."""
-        lost = self.input.lost[0] / self.root
-        told = np.array(self.output.directions.told)
-        held = np.where([bool(np.any(np.isclose(one, lost, rtol=1e-9, atol=0.0))) for one in told], 0.0, told)
-        return max(self.input.reachable_power - float(held @ held), 0.0), *held.tolist()
-
-    @property
-    def root(self) -> float:
-        """sqrt d."""
-        target = self.input.target
-        assert isinstance(target, Discrete)
-        return float(np.sqrt(len(target.values)))
-
-
-@dataclass(frozen=True)
-class KurtosisEvolution(LeadingEvolution):
-    """The equations of a head on tokens of another kurtosis: the identity is the direction that is told apart (P11)."""
-
-    output: KurtosisOutput  # type: ignore[assignment]
-
-    @property
-    def leading(self) -> int:
-        """None: averages over logits need no sampling."""
-        return 0
-
-    @property
-    def origin_level(self) -> int:
-        """That of any lattice."""
-        return 1
-
-    @property
-    def root(self) -> float:
-        """The trace is known by Tr S/d."""
-        return 1.0
-
-    def channel_at(self, hats: Any) -> InputChannel:
-        """The one whose target is lifted as the data seem to say (P11.3)."""
-        return replace(self.input, lift=hats.effective[0] - self.output.directions.told[0])
-
-    def overlaps_of(self, hats: LeadingHats) -> LeadingOverlaps:
-        """Overlaps of the map, its trace told apart (P11.3)."""
-        return traced(self.channel_at(hats).overlaps(Hats(*hats[:3])), hats.effective, self.output.directions)
-
-    def beside(self, hats: LeadingHats, near: LeadingOverlaps) -> LeadingOverlaps:
-        """As anywhere."""
-        return self.overlaps_of(hats)
-
-    @property
-    def reach(self) -> tuple[float, ...]:
-        """The best that a map can hold of the target, as rows see it, told apart (P11.4)."""
-        return held(self.input, self.output)
-
-    @property
-    def labels(self) -> Labels:
-        """What the input channel must know of the labels, and how much of the trace they show."""
-        return Labels(self.label_power, self.noise, self.informative, self.output.shown)
-
-    def limit(self, overlaps: Overlaps) -> LeadingOverlaps:
-        """The trace that is seen where labels are fitted exactly (P11.6)."""
-        (told,) = self.output.directions.told
-        effective = told + self.output.shown * (told - overlaps.tau)
-        return traced(overlaps, (effective,), self.output.directions)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from onehead.aim.equations.averages import ProxMemory
 from onehead.aim.equations.emergence import emergence_ratio, is_zero
+from onehead.aim.equations.head import equations_of
 from onehead.aim.equations.plateau import Shrunk, plateau_of
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import Overlaps, SpectralMap
@@ -98,7 +99,7 @@ def sketch_ratios(
     >>> [round(error, 2) for error in drawn.column("test_error")]
     [0.14, 0.1]
     """
-    problem = StateEvolution.of(task, learner.gaussian)
+    problem = equations_of(task, learner.gaussian)
     place = _place(learner.decay + 1e-9, problem, task, learner)
     kin = ("ratios", *_kind(task, learner), learner.decay == 0.0)
     problems = [(float(alpha), problem) for alpha in sorted(alphas, reverse=True)]
@@ -117,7 +118,7 @@ def sketch_decays(
     True
     """
     problems = [
-        (float(decay), StateEvolution.of(task, learner.changed(weight_decay=float(decay), leading=0)))
+        (float(decay), equations_of(task, learner.changed(weight_decay=float(decay), leading=0)))
         for decay in sorted(decays, reverse=True)
     ]
     place = _place(alpha, problems[0][1], task, learner)
@@ -310,7 +311,7 @@ def dot(task: Task, learner: Learner, alpha: float, *, full: bool = False, patie
     >>> 0.6 < found.rank < 0.7
     True
     """
-    problem = StateEvolution.of(task, learner.gaussian)
+    problem = equations_of(task, learner.gaussian)
     direct = problem.output.loss.hard or problem.isotropic is not None  # convex, or started from its twin; and slow
     near = [alpha] if direct else [4.0 * alpha, 2.0 * alpha, 1.4 * alpha, alpha]
     drawn = sketch_ratios(task, learner, near, full=full, patience=patience)
@@ -326,7 +327,7 @@ def sketch_top(task: Task, learner: Learner, alpha: float) -> float:
     >>> 1.5 < sketch_top(Task(), Learner(), 0.5) < 2.5
     True
     """
-    problem = StateEvolution.of(task, learner.gaussian)
+    problem = equations_of(task, learner.gaussian)
     s, hats = problem.at_origin(alpha, RULE)
     return problem.units.own_decay(problem.channel_at(hats).largest_decay(s, hats.m))
 
@@ -350,7 +351,7 @@ def sketch_marks(task: Task, learner: Learner) -> Marks:
     >>> round(sketch_marks(Task(), Learner()).interpolation, 4)
     0.1535
     """
-    problem = StateEvolution.of(task, learner.gaussian)
+    problem = equations_of(task, learner.gaussian)
     try:
         fitted = problem.interpolation
     except SolveError:
@@ -373,4 +374,4 @@ def sketch_plateau(task: Task, learner: Learner) -> Shrunk:
     >>> round(sketch_plateau(Task(), Learner()).test_error, 2)
     0.07
     """
-    return plateau_of(StateEvolution.of(task, learner.gaussian), coarse=True)
+    return plateau_of(equations_of(task, learner.gaussian), coarse=True)

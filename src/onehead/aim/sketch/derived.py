@@ -7,6 +7,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.aim.equations.head import equations_of
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.sketch.curves import Dot, sketch_plateau, sketch_ratios
 from onehead.aim.task import Learner, Task
@@ -53,7 +54,7 @@ def sketch_law(task: Task, learner: Learner, found: Dot) -> tuple[float, list[Li
         return 1.0, []
     if s <= 0.0:
         return 1.0 - found.rank, [target_law(task, learner)]
-    law, own = StateEvolution.of(task, learner.gaussian).input.law(s), slope / learner.beta
+    law, own = equations_of(task, learner.gaussian).input.law(s), slope / learner.beta
     cut = cut if law.sides == 1 else max(cut, 0.0)  # of a law with both signs the positive half, twice
     sources = [_grid(max(low, cut), high) for low, high in law.edges if high > cut]
     return 1.0 - found.rank, [(own * (x - eps), law.sides * law.density(x) / own) for x in sources]
@@ -100,7 +101,7 @@ def sketch_parts(
 ) -> tuple[list[float], list[tuple[float, float, float, float]]]:
     """Samples, and underfitting, approximation, overfitting and mismatch there (8), with one derivative half way."""
     check_split(task, learner)
-    problem, end = StateEvolution.of(task, learner.gaussian), sketch_plateau(task, learner)
+    problem, end = equations_of(task, learner.gaussian), sketch_plateau(task, learner)
     at, _, dots = sketch_excess(task, learner, samples)
     (last_q, last_m), table = end.overlaps, []
     for dot in dots[::2]:  # the laws of these targets are dear: every second point is enough for the eye

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from onehead.aim.equations.leading_block import BlockEvolution, BlockOverlaps
-from onehead.aim.equations.state_evolution import LeadingEvolution
+from onehead.aim.equations.leading_evolution import LeadingEvolution
 from onehead.aim.equations.unknowns import LeadingOverlaps
 from onehead.aim.solve.iterate import SAMPLED, Vector, secants_of
 from onehead.numerics.fixed_point import fixed_point

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.equations.state_evolution import StateEvolution
+from onehead.aim.equations.head import equations_of
 from onehead.aim.equations.unknowns import Hats
 from onehead.aim.losses import loss_on
 from onehead.aim.targets import Atoms, MarchenkoPastur
@@ -58,7 +58,7 @@ def pass_messages(
     not given; ``first_sigma`` the Σ to begin with, 1.5/α if not given.
     """
     check_geometry(task)
-    problem, samples = StateEvolution.of(task, learner.gaussian), instance.train
+    problem, samples = equations_of(task, learner.gaussian), instance.train
     d = samples.dim
     S: Array = np.zeros((d, d)) if start is None else learner.beta * start
     passed = iterate(
@@ -92,7 +92,7 @@ def state_evolution(
     the numbers (x, y). That keeps the fixed point and follows the way to it within a few percent, for
     an untied head within about a tenth.
     """
-    problem = StateEvolution.of(task, learner.gaussian)
+    problem = equations_of(task, learner.gaussian)
     Q0 = problem.target_power
     units = problem.units.factors
     q, m, sigma = (float(value) for value in np.asarray(start) * units)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from onehead.aim.equations.bayes import Posterior, denoised
 from onehead.aim.equations.geometry import Block, Geometry
-from onehead.aim.equations.state_evolution import StateEvolution
+from onehead.aim.equations.head import equations_of
 from onehead.aim.task import Learner, Task
 from onehead.aim.training.data import Samples
 from onehead.aim.training.instance import Instance
@@ -49,7 +49,7 @@ def pass_posterior(task: Task, instance: Instance, *, iterations: int, damping: 
 
     ``task`` has the spectrum of the instance as its target: the learner knows it.
     """
-    problem = StateEvolution.of(task, Learner().gaussian)
+    problem = equations_of(task, Learner().gaussian)
     posterior, d = Posterior(problem), instance.train.dim
     passed = iterate(
         _Gaussians(task, instance.train, problem.output.geometry, problem.noise),
@@ -70,7 +70,7 @@ def posterior_evolution(task: Task, alpha: float, *, iterations: int, damping: f
 
     Exact for undamped message passing as d grows, and at its fixed point; on the way there q = m while damping mixes iterates.
     """
-    posterior = Posterior(StateEvolution.of(task, Learner().gaussian))
+    posterior = Posterior(equations_of(task, Learner().gaussian))
     left = posterior.power - posterior.known
     rows = [left]
     for step in range(iterations):

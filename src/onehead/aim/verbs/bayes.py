@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.equations.bayes import Posterior, logit_nuclear
+from onehead.aim.equations.head import equations_of
 from onehead.aim.equations.leading import leading_count
-from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import INFINITE
 from onehead.aim.solve.certificate import FAR_FROM_GAUSSIAN
 from onehead.aim.task import Learner, Task, check_alpha
@@ -118,7 +118,7 @@ class Yardstick:
 
     def __init__(self, task: Task) -> None:
         check_known(task)
-        self.task, self.problem = task, StateEvolution.of(task, Learner().gaussian)
+        self.task, self.problem = task, equations_of(task, Learner().gaussian)
         self.posterior = Posterior(self.problem)
         self.power, self.label_power = self.problem.target_power, self.problem.label_power
         self._known: dict[tuple[float, float, float | None], float] = {}  # asked for more than once

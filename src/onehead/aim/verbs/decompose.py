@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.aim.equations.head import equations_of
 from onehead.aim.equations.input import InputChannel
 from onehead.aim.equations.plateau import plateau_of
 from onehead.aim.equations.state_evolution import StateEvolution
@@ -98,7 +99,7 @@ def check_split(task: Task, learner: Learner) -> None:
     """Refuse to split the error of a map of two sectors, or one whose trace is seen differently."""
     if task.sees_kurtosis:
         raise InvalidArgument("kurtosis", task.kurtosis, "3 for an error that is split into parts")
-    if StateEvolution.of(task, learner).output.geometry.sectors > 1:
+    if equations_of(task, learner).output.geometry.sectors > 1:
         raise OutsideDomain(
             "the error of self-attention that sees its own logit depends on two sectors of the map and is not split; use attention "
             "cross, mask strict, or a tied head."

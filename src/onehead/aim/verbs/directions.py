@@ -8,7 +8,7 @@ import numpy as np
 
 from onehead.aim.equations.averages import of_parts
 from onehead.aim.equations.leading_block import BlockEvolution, BlockOverlaps
-from onehead.aim.equations.state_evolution import LeadingEvolution
+from onehead.aim.equations.leading_evolution import LeadingEvolution
 from onehead.aim.equations.unknowns import INFINITE
 from onehead.aim.solve.block import with_blocks
 from onehead.aim.verbs.predict import Prediction

@@ -6,9 +6,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.aim.equations.head import equations_of
 from onehead.aim.equations.input import InputChannel
+from onehead.aim.equations.leading_evolution import LeadingEvolution
 from onehead.aim.equations.plateau import plateau_of
-from onehead.aim.equations.state_evolution import LeadingEvolution, StateEvolution
+from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import INFINITE, AnyOverlaps, LeadingOverlaps, SectorOverlaps
 from onehead.aim.solve.certificate import AimCertificate, Numbers, numbers_at, with_caution
 from onehead.aim.solve.iterate import Start
@@ -96,7 +98,7 @@ class Prediction(Result):
     @property
     def equations(self) -> StateEvolution:
         """The equations that it solves."""
-        return StateEvolution.of(self.task, self.learner)
+        return equations_of(self.task, self.learner)
 
     @property
     def channel(self) -> InputChannel:
@@ -218,7 +220,7 @@ def predict(
     (0.136, 0.644, 'converged')
     """
     alpha = check_alpha(alpha)
-    problem = StateEvolution.of(task, learner)
+    problem = equations_of(task, learner)
     start = _start(problem, near, task, learner, alpha) if near is not None else None
     return _finish(task, learner, problem, alpha, numbers_at(problem, alpha, start, accuracy))
 

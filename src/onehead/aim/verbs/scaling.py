@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.equations.emergence import emergence_ratio
-from onehead.aim.equations.state_evolution import StateEvolution
+from onehead.aim.equations.head import equations_of
 from onehead.aim.targets import Discrete
 from onehead.aim.task import Learner, Task
 from onehead.aim.verbs.curve import Failure, curve
@@ -225,7 +225,7 @@ def features(
         allowed = "auto or 0: the order of features is known for Gaussian logits"
         raise InvalidArgument("leading", learner.leading, allowed)
     learner = learner.gaussian
-    problem = StateEvolution.of(task, learner)
+    problem = equations_of(task, learner)
     ratios = sorted(_count(float(n)) / dim**2 for n in samples)
     first = emergence_ratio(problem)  # the equations have a corner there: make it a point of the curve
     if ratios and ratios[0] < first < ratios[-1]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from onehead.aim.equations.emergence import emergence_ratio
+from onehead.aim.equations.head import equations_of
 from onehead.aim.equations.plateau import plateau_of
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import INFINITE, Interpolating
@@ -70,7 +71,7 @@ def thresholds(task: Task, learner: Learner | None = None) -> Thresholds:
     (0.1534821, 0.5011)
     """
     learner = learner if learner is not None else Learner()
-    problem = StateEvolution.of(task, learner)
+    problem = equations_of(task, learner)
     if problem.output.loss.hard:
         return _of_hard_labels(task, learner, problem)
     ratio, state = problem.input.interpolation(problem.labels)
@@ -163,6 +164,6 @@ def plateau(task: Task, learner: Learner | None = None) -> Plateau:
     (0.8762, 0.07408)
     """
     learner = learner if learner is not None else Learner()
-    end = plateau_of(StateEvolution.of(task, learner))
+    end = plateau_of(equations_of(task, learner))
     shrinkage = end.c * task.beta0 / learner.beta
     return Plateau(shrinkage=shrinkage, test_error=end.test_error, task=task, learner=learner)

@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from onehead.aim.equations.emergence import largest_decay
-from onehead.aim.equations.state_evolution import StateEvolution
+from onehead.aim.equations.head import equations_of
 from onehead.aim.task import Learner, Task, check_alpha
 from onehead.aim.verbs.bayes import Yardstick, beside, check_beside
 from onehead.aim.verbs.predict import Prediction, predict
@@ -215,13 +215,13 @@ def _flat_range(errors: dict[float, float], slopes: dict[float, float], winner: 
 
 def _top_decay(task: Task, learner: Learner, alpha: float) -> float:
     """The weight decay at which the map vanishes, in the learner's own units."""
-    problem = StateEvolution.of(task, learner)
+    problem = equations_of(task, learner)
     return problem.units.own_decay(largest_decay(problem, alpha))
 
 
 def _rough(task: Task, learner: Learner, accuracy: float | None) -> float | None:
     """The accuracy of a scan: little where a lattice can be coarse, the usual one where points are sampled."""
-    return None if StateEvolution.of(task, learner).output.geometry.sampled else max(ROUGH, accuracy or 0.0)
+    return None if equations_of(task, learner).output.geometry.sampled else max(ROUGH, accuracy or 0.0)
 
 
 def best_decay(

@@ -17,12 +17,12 @@
     if (!big && !narrow) return figure;
     const layout = figure.layout, size = narrow ? 11 : 20;
     layout.font.size = size;
-    layout.legend = Object.assign({}, layout.legend, { font: { size: size - 1 } }, narrow ? { y: -0.3 } : { y: 1.02, yanchor: "bottom" });
+    layout.legend = Object.assign({}, layout.legend, { font: { size: size - 1 } }, narrow ? {} : { yref: "paper", y: 1.02 });
     (layout.annotations || []).forEach((note) => {
       if (note.xref === "paper" && narrow) note.text = note.text.replace(/ \(.*\)$/, ""); // a title has little room
       if (note.xref === "paper") note.font = Object.assign({}, note.font, { size: Math.min(note.font.size + (narrow ? -2 : 5), narrow ? 12 : 24) });
       if (note.xref) return;
-      note.y = 1 - (narrow ? 1.5 : 1.4) * (1 - note.y);
+      note.yshift *= narrow ? 0.9 : 1.5;
       note.font = Object.assign({}, note.font, { size: narrow ? 10 : 16 });
     });
     if (narrow) return figure;

@@ -44,7 +44,6 @@ LINES = (
     ("Test error", "", "test_error", "on fresh samples, labels with noise"),
     ("Clean test error", "", "test_error_clean", "labels without noise"),
     ("Test cross-entropy", "", "test_cross_entropy", "on fresh samples, in nats"),
-    ("0/1 error", "", "zero_one_error", "share of rows whose most attended token is not the label, if labels are hard"),
     ("Excess error", "", "excess_error", "above infinitely many samples"),
     ("Training loss", "", "train_loss", "objective over d² at the minimum"),
     ("Rank", "", "rank", "share of {value}s of S that are not zero"),
@@ -52,6 +51,7 @@ LINES = (
     ("Overlap", "m", "m", "Tr S'S*/d"),
     ("Reaction", "Σ", "sigma", "of the logits to one sample"),
 )
+DRAWN_LABELS = ("0/1 error", "", "zero_one_error", "share of rows whose most attended token is not the label")
 
 CAPTION = "Sketch on a coarse rule; the exact curve follows when the knobs rest. The rank is the share of {}s of S that are not zero."
 
@@ -201,7 +201,8 @@ def _top(errors: list[float | None], beside: Any) -> float:
 def report(state: State) -> Report:
     """The exact numbers at the marked point, and the thresholds."""
     marks = _thresholds(state.task, state.learner)
-    found = answer(predicted, *LINES)(state)
+    own = (DRAWN_LABELS, *LINES) if state["labels"] == "hard" else LINES
+    found = answer(predicted, *own)(state)
     best = best_numbers(state.task, state.learner, state["alpha"])
     lines = [(text[0].upper() + text[1:], "α", name, "") for name, text in threshold_names(state.task).items()]
     return Report(found.badge, found.numbers + best + (() if marks is None else numbers(marks, *lines)))

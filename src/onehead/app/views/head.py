@@ -35,7 +35,7 @@ SHOWN = 8  # tokens in the drawn sequence
 SEED = 7
 HOW = (
     f"Drawn, not trained: d = {DIM}, one sequence of {{shown}} tokens, one seed. The learner's map is the target plus noise of variance s, "
-    "its {value}s below ε set to zero and the rest scaled by c: the law the theory gives for a head trained at this α."
+    "its {value}s below ε set to zero and the rest scaled by c: the law the theory gives for a head trained at this α. Grey: the target's."
 )
 LINES: tuple[Line, ...] = (
     ("Test error", "", "test_error", "on fresh samples"),
@@ -222,7 +222,7 @@ def _titles(state: State) -> list[tuple[float, float, str]]:
     value = f"{state.task.value}s"
     return [
         (0.135, 1.0, "teacher: map S*"), (0.495, 1.0, f"its {value}"), (0.865, 1.0, "its attention"),
-        (0.135, 0.44, "learner: map S"), (0.495, 0.44, f"its {value} (grey: target)"), (0.865, 0.44, "its attention"),
+        (0.135, 0.44, "learner: map S"), (0.495, 0.44, f"its {value}"), (0.865, 0.44, "its attention"),
     ]  # fmt: skip
 
 

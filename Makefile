@@ -5,6 +5,8 @@ PY := $(VENV)/bin/python
 CORE := $(VENV)/.core
 STAMP := $(VENV)/.installed
 export PYTHONPATH :=
+# compiled imports are kept, as everybody keeps them: without, every process of a test reads a thousand files again
+unexport PYTHONDONTWRITEBYTECODE
 # theory kernels and BLAS both use threads of their own; in tests the runners are the parallel part
 TEST_ENV := ONEHEAD_THREADS=1 OPENBLAS_NUM_THREADS=1 MPLBACKEND=Agg
 
@@ -41,7 +43,8 @@ lint: setup
 
 test: setup
 	$(MAKE) --no-print-directory -j2 lint docs
-	$(TEST_ENV) $(PY) -m pytest -n 2 --dist worksteal
+	# a third runner for two cores: many tests wait for browsers, kills and clusters
+	$(TEST_ENV) $(PY) -m pytest -n 3 --dist worksteal
 
 quick: setup
 	$(TEST_ENV) $(PY) -m pytest -n 2 -m "not slow"

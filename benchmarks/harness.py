@@ -218,8 +218,12 @@ def unit() -> tuple[float, float]:
 
 
 def shell(*words: str, **extra: str) -> str:
-    """Run this Python with some words in a fresh process, one thread for BLAS, this project importable; what it printed."""
+    """Run this Python with some words in a fresh process, one thread for BLAS, this project importable; what it printed.
+
+    Imports are kept compiled, as they are wherever nobody forbids it.
+    """
     quiet = {**os.environ, **dict.fromkeys(PIN_BLAS, "1"), "PYTHONPATH": str(ROOT), **extra}
+    quiet.pop("PYTHONDONTWRITEBYTECODE", None)
     return subprocess.run([sys.executable, *words], check=True, capture_output=True, text=True, env=quiet).stdout
 
 

@@ -21,7 +21,7 @@ from onehead.sweep import Store
 from onehead.sweep.failures import BadStore, StoreFailed
 
 ROOT = Path(__file__).parents[2]
-KILLS = 20
+KILLS = 10  # `make faults` has a hundred
 
 
 def driver(store, on, points, seconds, **options):
@@ -62,7 +62,7 @@ def rows_of(store):
 
 
 @pytest.mark.slow
-def test_kill_the_driver_twenty_times(store):
+def test_kill_the_driver_ten_times(store):
     chance = random.Random(6)
     before, acknowledged, lost, changed = {}, 0, 0, 0
     for kill in range(KILLS):

@@ -69,7 +69,7 @@ def solve(
     solution = _beside(problem, alpha, start, fine_enough, wanted)
     if solution is None:
         near = start.state if start is not None else None
-        coarse = _coarse(problem, alpha, near, SLOPED if problem.leading else COARSE_TOLERANCE)
+        coarse = _coarse(problem, alpha, near, SLOPED if problem.output.geometry.sampled else COARSE_TOLERANCE)
         solution = _refined(_steadied(problem, coarse[0]), alpha, *coarse, fine_enough, wanted)
     if solution.doubt.several:  # what was taken for granted is not so
         solution = _refined(problem, alpha, solution.state, (), solution.evaluations, fine_enough, wanted)
@@ -113,7 +113,8 @@ def _refined(
     """Finer rules, until one is fine enough."""
     solution: Solution | None = None
     slopes: Slopes | None = None
-    if problem.leading:
+    sampled = problem.output.geometry.sampled
+    if sampled:
         # one rule follows, whose points are many: with the slopes of the coarse one few turns are enough
         slopes = slopes_at(problem, alpha, state)
         state, secants = problem.inside(state + slopes.step), secants_of(slopes.turn)
@@ -127,7 +128,7 @@ def _refined(
                 raise
             break  # the coarser rule has an answer, and its error estimate
         used += attempt.evaluations
-        if slopes is None or not problem.leading:
+        if slopes is None or not sampled:
             slopes = slopes_at(problem, alpha, attempt.state)
         doubt = doubt_of(problem, attempt, slopes)
         if attempt.memory.follow and doubt.relative > NO_ANSWER:
@@ -151,12 +152,12 @@ def _refined(
             steady=problem.output.steady,
         )
         state = solution.state
-        secants = attempt.secants if problem.output.geometry.sampled else secants_of(slopes.turn)
+        secants = attempt.secants if sampled else secants_of(slopes.turn)
         if attempt.memory.follow and level == LAST_KEPT_LEVEL:
             break
         if doubt.several or (doubt.jumps and not problem.output.jumps):
             break
-        if wanted and problem.output.geometry.sampled:
+        if wanted and sampled:
             skipped = _skipped(problem, doubt, wanted)
             levels = [] if skipped is None else levels[min(skipped, len(levels) - 1) :]
         elif doubt.relative < fine_enough and not (hops and alone):

@@ -50,11 +50,12 @@ def equations_of(task: Task, learner: Learner) -> StateEvolution:
 
 def _output_of(task: Task, learner: Learner, geometry: Geometry) -> tuple[type[StateEvolution], Any]:
     """The kind of the equations of a head, and its output channel but for the words that all have."""
+    count = leading_count(task, learner)
     if task.sees_kurtosis:
         check_known(task)
         told = partial(KurtosisOutput, geometry=geometry, kurtosis=task.kurtosis, directions=trace_of(task))
         return KurtosisEvolution, told
-    if count := leading_count(task, learner):
+    if count:
         led = LeadingOutput if task.tied else LeadingRows
         return LeadingEvolution, partial(led, geometry=on_samples(geometry), directions=directions_of(task, count))
     if geometry.sectors == 2:

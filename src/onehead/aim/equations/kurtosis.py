@@ -11,7 +11,7 @@ The identity is a direction like the leading ones (P1), of strength τ; the unkn
 
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from onehead.aim.equations.input import InputChannel
 from onehead.aim.equations.kernels import STEP_LABEL, answer_of, origin_sums, sigmoid
 from onehead.aim.equations.nodes import LogitRule, normal_rule
 from onehead.aim.equations.output import OutputChannel
+from onehead.aim.equations.told_apart import ToldApart, ToldAverages
 from onehead.aim.equations.unknowns import CLOSEST, Directions, Hats, LeadingHats, LeadingOverlaps, Overlaps
 from onehead.aim.task import GAUSSIAN, Task
 from onehead.errors import InvalidArgument
@@ -28,7 +29,7 @@ from onehead.numerics.compiled import njit
 from onehead.numerics.line import root_between
 from onehead.spectra.law import ThresholdIntegrals, threshold_integrals
 
-__all__ = ["KurtosisAverages", "KurtosisOutput", "check_known", "held", "trace_of", "traced"]
+__all__ = ["KurtosisOutput", "check_known", "held", "trace_of", "traced"]
 
 Array = NDArray[np.float64]
 
@@ -98,36 +99,6 @@ def held(channel: InputChannel, output: "KurtosisOutput") -> tuple[float, ...]:
     return q - tau**2, q - tau * (told + lift), tau
 
 
-class KurtosisAverages(NamedTuple):
-    """`Averages` whose label and own parts are those of the rest, and what the pull has along the trace beyond Gaussian tokens (P11.2).
-
-    That in the Stein form, and in the derivative form where it was asked for.
-    """
-
-    plain: Averages
-    beyond: float
-    answered: float
-
-    @property
-    def loss(self) -> float:
-        """E loss at the prox."""
-        return self.plain.loss
-
-    @property
-    def trace_square(self) -> float:
-        """E tr K²."""
-        return self.plain.trace_square
-
-    @property
-    def switch_mass(self) -> float:
-        """Mass where the global minimum is not the one reached from the label."""
-        return self.plain.switch_mass
-
-    def envelope(self, sigma: float) -> float:
-        """What the prox attains, step and loss."""
-        return self.plain.envelope(sigma)
-
-
 class _Axes(NamedTuple):
     """Variances of label and learner and their covariance along the even and the odd axis of two tokens."""
 
@@ -137,19 +108,10 @@ class _Axes(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class KurtosisOutput(OutputChannel):
+class KurtosisOutput(ToldApart):
     """The output channel of two tokens whose entries have another kurtosis: states are (q_b, m_b, τ, Sigma) (P11)."""
 
-    attention: ClassVar[str] = "tied"  # whose rows these are
-    controlled = False
-
     kurtosis: float
-    directions: Directions
-
-    @property
-    def finer(self) -> tuple[int, ...]:
-        """None: a lattice is as fine as it gets."""
-        return ()
 
     @property
     def excess(self) -> float:
@@ -164,36 +126,18 @@ class KurtosisOutput(OutputChannel):
     @cached_property
     def others(self) -> OutputChannel:
         """The channel of all that is not the trace."""
-        (told,) = self.directions.told
-        return OutputChannel(
-            loss=self.loss, geometry=self.geometry, label_power=self.label_power - told**2, branch=self.branch
-        )
-
-    def even(self, q: float, m: float) -> tuple[float, ...]:
-        """A map whose trace is learned as well as all else."""
-        (told,), rest = self.directions
-        share = m / (rest + told**2)
-        return max(q - (share * told) ** 2, 1e-6 * q), share * rest, share * told
-
-    @property
-    def label(self) -> tuple[float, ...]:
-        """Logits of the labels."""
-        return self.others.label_power, self.others.label_power, *self.directions.told
+        return OutputChannel(loss=self.loss, geometry=self.geometry, label_power=self.rest, branch=self.branch)
 
     def shrunk(self, c: float, reach: tuple[float, ...]) -> tuple[float, ...]:
         """c P, given by the overlaps of P (P11.4)."""
         q, m, tau = reach
         return c * c * q, c * m, c * tau
 
-    def narrow_angle(self, *pair: float) -> bool:
-        """Whether the rest of learner and label are too close for the Stein forms."""
-        return self.others.narrow_angle(*pair[:2])
-
     def _along(self, pair: tuple[float, ...]) -> _Axes:
         """Variances along the axes, even and odd, which C and the own logits share (P11.1)."""
         (q, m, tau), (told,) = pair, self.directions.told
         c, seen = self._spreads, self._spreads + self.excess
-        return _Axes(c * self.others.label_power + seen * told**2, c * q + seen * tau**2, c * m + seen * tau * told)
+        return _Axes(c * self.rest + seen * told**2, c * q + seen * tau**2, c * m + seen * tau * told)
 
     @cached_property
     def _spreads(self) -> Array:
@@ -219,8 +163,8 @@ class KurtosisOutput(OutputChannel):
         detail: int = 0,
         search: bool = False,
         memory: ProxMemory | None = None,
-    ) -> KurtosisAverages:
-        """Averages over the prox at a state (P11.1)."""
+    ) -> ToldAverages:
+        """Averages over the prox at a state (P11.1); along the trace by Stein and, in ``detail``, by derivatives."""
         *pair, sigma = state
         (block,), rule = self.geometry.blocks, self._at(tuple(pair), level, twin)
         mode, convex = 2 if self.branch == "global" else int(search), self.convex_at(sigma)
@@ -231,12 +175,14 @@ class KurtosisOutput(OutputChannel):
         self._check_gradient(float(sums[:, 8].max()), pair[0], pair[1], sigma)
         pull = rule.weights[:, None] * ((points - rule.free) @ block.metric)
         answered = self._answered(rule, points, tuple(pair), sigma) if detail else np.nan
-        found = self._told_apart(Averages(*sums[:, :8].sum(axis=0).tolist()), tuple(pair), rule, pull)
-        found = found._replace(answered=answered)
+        plain, beyond = self._along_trace(Averages(*sums[:, :8].sum(axis=0).tolist()), tuple(pair), rule, pull)
+        found = ToldAverages(plain, (beyond, answered))
         memory.averages, memory.parts = found, None
         return found
 
-    def _told_apart(self, plain: Averages, pair: tuple[float, ...], rule: LogitRule, pull: Array) -> KurtosisAverages:
+    def _along_trace(
+        self, plain: Averages, pair: tuple[float, ...], rule: LogitRule, pull: Array
+    ) -> tuple[Averages, float]:
         """Along each axis E pull u* = a Var u* - b Cov and E pull v = a Cov - b Var v say a and b, the mean answers of the pull (P11.2)."""
         (block,), along, (q, m, tau), (told,) = self.geometry.blocks, self._along(pair), pair, self.directions.told
         axes = block.root / np.sqrt(self._spreads)
@@ -244,12 +190,12 @@ class KurtosisOutput(OutputChannel):
         area = along.label * along.own - along.shared**2
         a = (along.own * by_label - along.shared * by_own) / area
         b = (along.shared * by_label - along.label * by_own) / area
-        c, Q = self._spreads, self.others.label_power
+        c, Q = self._spreads, self.rest
         rest = plain._replace(
             along_label=float(c @ (Q * a - m * b)),
             along_own=float(c @ (m * a - q * b)),
         )
-        return KurtosisAverages(rest, self.excess * float(np.sum(told * a - tau * b)), np.nan)
+        return rest, self.excess * float(np.sum(told * a - tau * b))
 
     def _answered(self, rule: LogitRule, points: Array, pair: tuple[float, ...], sigma: float) -> float:
         """The same by derivatives, which keep their digits where learner and label hardly differ (P11.2)."""
@@ -262,16 +208,10 @@ class KurtosisOutput(OutputChannel):
         """Share of samples with a lower minimum than the one near the label; the coarsest lattice will do."""
         return 0.0 if self.convex_at(state[-1]) else self.averages(*state, level=0, search=True).switch_mass
 
-    def hats(self, *state: float, level: int, twin: bool = False, memory: ProxMemory | None = None) -> LeadingHats:  # type: ignore[override]
-        """Hats per unit of α, and the trace that the input channel sees (P11.2)."""
-        derivative = self.use_derivatives(*state[:-1])
-        averages = self.averages(*state, level=level, twin=twin, detail=int(derivative), memory=memory)
-        return self.hats_of(averages, *state, derivative=derivative)
-
-    def hats_of(self, averages: KurtosisAverages, *state: float, derivative: bool) -> LeadingHats:  # type: ignore[override]
+    def hats_of(self, averages: ToldAverages, *state: float, derivative: bool) -> LeadingHats:  # type: ignore[override]
         """Those of the rest, and τ_eff = τ* + 2 E pull.(what own logits have beyond Gaussian ones)/(Sigma mhat) (P11.2)."""
         q, m, _, sigma = state
-        beyond = averages.answered if derivative else averages.beyond
+        beyond = averages.along[int(derivative)]
         rest: Hats = self.others.hats_of(averages.plain, q, m, sigma, derivative=derivative)
         lift = self.geometry.unit * beyond / (sigma * rest.m)
         return LeadingHats(*rest, (self.directions.told[0] + lift,))

@@ -21,9 +21,10 @@ from onehead.aim.equations.geometry import PARTS, Geometry
 from onehead.aim.equations.kernels import sigmoid
 from onehead.aim.equations.leading import ALIKE, led, seen_by
 from onehead.aim.equations.leading_evolution import LeadingEvolution
-from onehead.aim.equations.leading_output import LeadingAverages, LeadingOutput, Nodes, corrected_sums, values_at
+from onehead.aim.equations.leading_output import LeadingOutput, Nodes, corrected_sums, values_at
 from onehead.aim.equations.leading_pair import controls
 from onehead.aim.equations.nodes import LogitRule
+from onehead.aim.equations.told_apart import ToldAverages
 from onehead.aim.equations.unknowns import Hats, LeadingOverlaps
 from onehead.numerics.compiled import njit
 from onehead.numerics.gaussian import sobol
@@ -120,7 +121,7 @@ class BlockOutput(LeadingOutput):
         along, forces, answers, by_noise = row[8:].reshape(4, -1) @ self.alike.T
         # derivatives are the better forms, but where proximal points may jump (2.6)
         derivative = self.convex_at(sigma) or self.narrow_angle(*pair)
-        plain = LeadingAverages(Averages(*row[:8].tolist()), tuple(along.tolist()))
+        plain = ToldAverages(Averages(*row[:8].tolist()), tuple(along.tolist()))
         rest, unit = self.hats_of(plain, *state, derivative=derivative), self.geometry.unit
         q_ratio = 0.5 * unit * forces / sigma**2 / rest.q
         sigma_ratio = 0.5 * unit * (answers if derivative else by_noise) / sigma / rest.sigma

@@ -28,13 +28,13 @@ from onehead.aim.equations.leading_pair import (
     squared_error,
 )
 from onehead.aim.equations.nodes import LogitRule
-from onehead.aim.equations.output import SMALL_ANGLE, OutputChannel
-from onehead.aim.equations.unknowns import Directions, LeadingHats
+from onehead.aim.equations.told_apart import ToldApart, ToldAverages
+from onehead.aim.equations.unknowns import LeadingHats
 from onehead.aim.losses import LOSSES, CrossEntropy, Loss, Squared
 from onehead.numerics.compiled import njit
 from onehead.numerics.gaussian import sobol
 
-__all__ = ["LeadingAverages", "LeadingOutput", "Nodes", "Seen", "by_parts", "corrected_sums", "values_at"]
+__all__ = ["LeadingOutput", "Nodes", "Seen", "by_parts", "corrected_sums", "values_at"]
 
 Array = NDArray[np.float64]
 
@@ -51,32 +51,6 @@ PURE_NOISE = 1e10  # size of a map of pure noise that counts as infinite
 
 
 FORMULAS: dict[type[Loss], Any] = {Squared: squared_error, CrossEntropy: cross_entropy}
-
-
-class LeadingAverages(NamedTuple):
-    """`Averages` whose label and own parts are those of the rest, and ``along``, E pull.upsilon of every direction (P2, P3)."""
-
-    plain: Averages
-    along: tuple[float, ...]
-
-    @property
-    def loss(self) -> float:
-        """E loss at the prox."""
-        return self.plain.loss
-
-    @property
-    def trace_square(self) -> float:
-        """E tr K²."""
-        return self.plain.trace_square
-
-    @property
-    def switch_mass(self) -> float:
-        """Mass where the global minimum is not the one reached from the label."""
-        return self.plain.switch_mass
-
-    def envelope(self, sigma: float) -> float:
-        """What the prox attains, step and loss."""
-        return self.plain.envelope(sigma)
 
 
 class Nodes(NamedTuple):
@@ -117,52 +91,16 @@ def nodes_of(geometry: Geometry, count: int, size: int, twin: bool) -> Nodes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeadingOutput(OutputChannel):
+class LeadingOutput(ToldApart):
     """The output channel with leading directions told apart: states are (q_b, m_b, strengths, Sigma) (P2)."""
 
     rough = True
-    controlled = False
-    attention: ClassVar[str] = "tied"  # whose rows these are
     row_law: ClassVar[type[RowLaw]] = RowLaw  # of a row of two tokens
-
-    directions: Directions
-
-    @property
-    def finer(self) -> tuple[int, ...]:
-        """None: the usual rule is as fine as it gets."""
-        return ()
-
-    @property
-    def rest(self) -> float:
-        """Q_b, variance of the noisy label coordinates without the leading directions."""
-        return self._rest(None)
-
-    def _rest(self, power: float | None) -> float:
-        """The same for labels of another power: those without noise."""
-        told = self.directions.told
-        return max((self.label_power if power is None else power) - float(np.dot(told, told)), 0.0)
-
-    def even(self, q: float, m: float) -> tuple[float, ...]:
-        """A map that has learned the leading directions as well as all others."""
-        told, power = np.array(self.directions.told), self.directions.rest
-        share = m / (power + float(told @ told))
-        strengths = share * told
-        return max(q - float(strengths @ strengths), 1e-6 * q), share * power, *strengths.tolist()
-
-    @property
-    def label(self) -> tuple[float, ...]:
-        """Logits of the labels."""
-        return self.rest, self.rest, *self.directions.told
 
     def shrunk(self, c: float, reach: tuple[float, ...]) -> tuple[float, ...]:
         """c P, given by the power of P in the rest and its eigenvalues in the leading directions (P5)."""
         power, *told = reach
         return c * c * power, c * power, *(c * strength for strength in told)
-
-    def narrow_angle(self, *pair: float) -> bool:
-        """Whether the rest of learner and label are too close for the Stein forms."""
-        q, m, *_ = pair
-        return self.rest * q <= 0.0 or 1.0 - m * m / (self.rest * q) < SMALL_ANGLE
 
     def _size(self, level: int) -> int:
         finest = next(size for dim, size in POINTS if self.geometry.blocks[0].dim <= dim)
@@ -194,7 +132,7 @@ class LeadingOutput(OutputChannel):
         detail: int = 0,
         search: bool = False,
         memory: ProxMemory | None = None,
-    ) -> LeadingAverages:
+    ) -> ToldAverages:
         """Averages over the prox at a state (P2)."""
         pieces = self._pieces(state, level, twin, detail, search, memory)
         found = self._averaged(pieces.sum(axis=0))
@@ -203,16 +141,16 @@ class LeadingOutput(OutputChannel):
             memory.whole = detail > 0 and self.geometry.tokens == 2  # whose kernels always give tr K² too
         return found
 
-    def parts(self, *state: float, level: int, memory: ProxMemory | None = None) -> list[LeadingAverages]:  # type: ignore[override]
+    def parts(self, *state: float, level: int, memory: ProxMemory | None = None) -> list[ToldAverages]:  # type: ignore[override]
         """The same averages, with their derivatives, by each of the independent parts of the points."""
         return self._by_part(self._pieces(state, level, False, 1, False, memory))
 
-    def _by_part(self, pieces: Array) -> list[LeadingAverages]:
+    def _by_part(self, pieces: Array) -> list[ToldAverages]:
         return [self._averaged(PARTS * row) for row in pieces]
 
     @staticmethod
-    def _averaged(row: Array) -> LeadingAverages:
-        return LeadingAverages(Averages(*row[:8].tolist()), tuple(row[8:].tolist()))
+    def _averaged(row: Array) -> ToldAverages:
+        return ToldAverages(Averages(*row[:8].tolist()), tuple(row[8:].tolist()))
 
     def _pieces(
         self, state: tuple[float, ...], level: int, twin: bool, detail: int, search: bool, memory: ProxMemory | None
@@ -270,13 +208,7 @@ class LeadingOutput(OutputChannel):
             return 0.0
         return self.averages(*state, level=min(level, 1), search=True).switch_mass
 
-    def hats(self, *state: float, level: int, twin: bool = False, memory: ProxMemory | None = None) -> LeadingHats:  # type: ignore[override]
-        """Hats per unit of α and effective eigenvalues (P2, P3)."""
-        derivative = self.use_derivatives(*state[:-1])
-        averages = self.averages(*state, level=level, twin=twin, detail=int(derivative), memory=memory)
-        return self.hats_of(averages, *state, derivative=derivative)
-
-    def hats_of(self, averages: LeadingAverages, *state: float, derivative: bool) -> LeadingHats:  # type: ignore[override]
+    def hats_of(self, averages: ToldAverages, *state: float, derivative: bool) -> LeadingHats:  # type: ignore[override]
         """Those of the rest in the Stein or in the derivative form; a direction sees Sigmahat strength + 2 E pull.upsilon/Sigma (P3)."""
         plain, Q, unit = averages.plain, self.rest, self.geometry.unit
         q, m, *strengths, sigma = state

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from onehead.aim.equations.geometry import PARTS, Geometry
 from onehead.aim.equations.leading_line import LineLaw, line_control_means, line_controls
-from onehead.aim.equations.leading_output import LeadingAverages, LeadingOutput, Seen, by_parts, corrected_sums
+from onehead.aim.equations.leading_output import LeadingOutput, Seen, by_parts, corrected_sums
+from onehead.aim.equations.told_apart import ToldAverages
 from onehead.aim.equations.unknowns import LeadingHats
 from onehead.numerics.gaussian import sobol
 
@@ -125,7 +126,7 @@ class LeadingRows(LeadingOutput):
                 known.append(np.zeros(weights.shape[1]))
         return (np.hstack(found), np.concatenate(known)) if found else None
 
-    def hats_of(self, averages: LeadingAverages, *state: float, derivative: bool) -> LeadingHats:  # type: ignore[override]
+    def hats_of(self, averages: ToldAverages, *state: float, derivative: bool) -> LeadingHats:  # type: ignore[override]
         """Those of a tied head, with the form of E pull.upsilon that is asked for."""
         count = len(self.directions.told)
         along = averages.along[count:] if derivative else averages.along[:count]

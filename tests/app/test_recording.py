@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -161,6 +162,23 @@ def test_what_was_recorded_is_not_recorded_again(tmp_path, monkeypatch):
         (tmp_path / KEPT / name).write_bytes(b"\x1f\x8bno")
     export(tmp_path, grid=grid)
     assert len(solved) == 3
+
+
+def test_a_ctrl_c_that_vanishes_is_heard_at_the_next_point(tmp_path):
+    """On its way through compiled code the exception may be lost."""
+    steps, before = [], signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def swallow():
+        steps.append(1)
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            export(tmp_path, grid=Grid(views=("spectrum",), stops={**STOPS, "alpha": (0.5, 1.0)}), progress=swallow)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert len(steps) == 1
 
 
 def test_a_gap_without_an_answer_is_left_out(monkeypatch):

@@ -40,7 +40,7 @@ def disguise():
     try:
         press()
     except KeyboardInterrupt:
-        raise SystemError("returned a result with an exception set") from None
+        raise ValueError("what compiled code made of it") from None
 
 
 def swallow_and_check():

@@ -23,7 +23,7 @@ from onehead.app.views import VIEWS
 from onehead.app.views.base import Picture, failed, refused
 from onehead.errors import OneheadError
 from onehead.files import write_whole
-from onehead.numerics.interrupts import entire, heard
+from onehead.numerics.interrupts import check, entire, heard
 from onehead.results import plain
 from onehead.sweep.version import NUMERICAL
 
@@ -235,6 +235,7 @@ def _record_chain(grid: Grid, chain: list[list[State]], progress: Callable[[], N
             if state.view in shared:
                 code |= {"drawing": shared[state.view], "at": state[runs]}
             table["draw"][name] = code
+            check()
         progress()
     return Recording(table, worst)
 

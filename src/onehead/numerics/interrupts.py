@@ -15,9 +15,6 @@ from typing import Any
 
 __all__ = ["check", "entire", "heard", "presses"]
 
-# what the exception has been seen to become on its way through compiled code
-DISGUISES = (SystemError, TypeError)
-
 _pressed = threading.Event()  # Ctrl-C was pressed, and nobody has seen the exception yet
 _presses: list[int] = []  # one entry for every Ctrl-C of this process
 
@@ -49,7 +46,7 @@ def heard() -> Iterator[None]:
     except KeyboardInterrupt:
         _pressed.clear()
         raise
-    except DISGUISES:
+    except Exception:  # on its way through compiled code it has become many things
         check()
         raise
     finally:

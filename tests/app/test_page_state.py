@@ -235,12 +235,13 @@ def test_symbols_lead_to_their_knobs(page, address):
 
 def test_attention_changes_as_alpha_is_dragged(page, address):
     visit(page, address, "view=head&alpha=0.02&weight_decay=0.3")
-    until(page, EXACT)  # a first sketch in a new corner may not be ready in its time
+    # a first sketch in a new corner may not be ready in its time, and workers may still be busy for a page that was closed
+    until(page, EXACT, 120.0)
     flat = page.evaluate("document.getElementById('picture').data[5].z")
     assert all(value == pytest.approx(1 / 8, abs=1e-4) for row in flat for value in row)  # nothing learned: all alike
     teacher = page.evaluate("document.getElementById('picture').data[2].z")
     page.evaluate(DRAG, ["alpha", 150])
-    until(page, EXACT)
+    until(page, EXACT, 120.0)
     learned = page.evaluate("document.getElementById('picture').data[5].z")
     assert page.evaluate("document.getElementById('picture').data[2].z") == teacher
 

@@ -19,7 +19,6 @@
     layout.font.size = size;
     layout.legend = Object.assign({}, layout.legend, { font: { size: size - 1 } }, narrow ? {} : { yref: "paper", y: 1.02 });
     (layout.annotations || []).forEach((note) => {
-      if (note.xref === "paper" && narrow) note.text = note.text.replace(/ \(.*\)$/, ""); // a title has little room
       if (note.xref === "paper") note.font = Object.assign({}, note.font, { size: Math.min(note.font.size + (narrow ? -2 : 5), narrow ? 12 : 24) });
       if (note.xref) return;
       note.yshift *= narrow ? 0.9 : 1.5;

@@ -8,7 +8,7 @@
 Answers go to a file of JSON lines, one per problem; a run that was stopped goes on where it was. Problems are numbered and
 the number decides the problem, so that pieces, order and workers change nothing. ``--write`` writes the report to
 docs/assets/soak.md. Heads of every kind, untied, masked, with hard labels, are a list of their own (``--heads``),
-and so are sparse tokens beside the best possible learner, whom nobody may beat (``--best``). The exit code is 1 when an answer is wrong, or when something else than a `SolveError` was raised.
+and so are sparse tokens beside the best possible learner, whom nobody may beat (``--best``). The exit code is 1 when an answer is wrong, or when something else than a refusal was raised.
 """
 
 import json
@@ -23,7 +23,7 @@ from checks.soak_heads import draw_head
 from checks.soak_problems import MIX, call, draw, solve
 from checks.soak_report import report
 from checks.tool import collect, many, parser, write
-from onehead.errors import SolveError
+from onehead.errors import InvalidArgument, SolveError
 
 STORE = Path("out") / "soak.jsonl"
 HEADS, BEST = "heads", "best"
@@ -45,7 +45,7 @@ def run_one(seed: int, number: int, kind: str | None = None) -> dict[str, Any]:
     try:
         status, wrong = (solve_best if kind == BEST else solve)(problem)
         row |= {"end": "wrong" if wrong else "solved", "status": status, "reason": wrong}
-    except SolveError as failure:
+    except (SolveError, InvalidArgument) as failure:
         row |= {"end": "refused", "status": type(failure).__name__, "reason": str(failure)}
     except Exception as failure:  # the point of the sweep: whatever comes is written down
         row |= {"end": "raised", "status": type(failure).__name__, "reason": str(failure)[:300]}

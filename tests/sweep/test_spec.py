@@ -7,8 +7,10 @@ from tests.support.refusals import refusal
 from onehead.errors import InvalidArgument
 from onehead.sweep import CALLS, Spec
 from onehead.sweep.axes import axis_values
+from onehead.sweep.estimate import estimate
 from onehead.sweep.examples import EXAMPLES, example
 from onehead.sweep.failures import BadSpec
+from onehead.sweep.solve import Outcome
 from onehead.sweep.spec_file import parse_spec, read_spec
 
 
@@ -159,3 +161,25 @@ def test_a_file_that_cannot_be_read(tmp_path):
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InvalidArgument, match="it is not text"):
         read_spec(str(tmp_path / "binary.toml"))
+
+
+@pytest.mark.parametrize(
+    ("fixed", "growth", "solved", "dim"),
+    [
+        ({"alpha": 0.1, "dim": 1000}, 4, [100, 150, 225], 225),  # 7.7 s, and 26 s would be too long
+        ({"alpha": 0.1, "dim": 200}, 4, [100, 150, 200, 100, 150, 200], None),  # the first solve also loads kernels
+        ({"alpha": 0.1, "dim": 30}, 4, [30, 30], None),
+    ],
+)
+def test_large_trainings_are_planned_from_smaller_ones(monkeypatch, fixed, growth, solved, dim):
+    """One training at d = 1,000 takes half an hour: the plan of it takes seconds, and says from where it was continued."""
+    tried = []
+
+    def solve(call, point):
+        tried.append(point.parameters["dim"])
+        return Outcome(point.key, "{}", {}, "converged", None, None, None, 3e-9 * tried[-1] ** growth)
+
+    monkeypatch.setattr("onehead.sweep.estimate.solve_point", solve)
+    found = estimate(Spec(call="aim.train", axes={}, fixed=fixed))
+    assert (tried, found.tried_dim) == (solved, dim)
+    assert found.seconds == pytest.approx(3e-9 * fixed["dim"] ** growth)

@@ -68,6 +68,7 @@ def check(spec: str, limit: int | None, as_json: bool) -> None:
     say(
         f"about {span(found.seconds)} inline, {span(found.seconds / cores())} on {cores()} local processes: "
         f"{found.seconds_per_point:.3g} s a point, {found.slowest:.3g} s the slowest of {found.tried} tried"
+        + ("" if found.tried_dim is None else f", from dimension {found.tried_dim} on as d^{read.solver.growth}")
     )
     for reason in found.failed:
         note(f"note: a point that was tried fails: {reason}")

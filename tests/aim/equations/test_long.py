@@ -94,6 +94,7 @@ def test_a_line_that_is_no_line_is_seen():
     )
     assert narrow.continuation_error(0.6, 0.7) < 5e-5  # from 256 columns
     assert wide.continuation_error(6.0, 7.0) > 0.1
+    assert wide.continuation_error(800.0, 7.0) == np.inf  # e^800: said by the error, not by a warning of numpy
 
 
 # theory-long L4: abar = 2 and lbar = 0.5 (soft), alpha T = 2 and lambda = 0.3 (hard); q and m of a solver of its own, to four digits

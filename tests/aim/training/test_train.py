@@ -6,6 +6,7 @@ import threading
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from onehead.aim import Learner, Task, predict, spectrum
 from onehead.aim.targets import Atoms, Product
@@ -81,6 +82,20 @@ def test_same_seed_same_bits_whatever_the_workers():
         assert np.array_equal(a.map, b.map)
     assert np.array_equal(one.runs[1].map, fewer.runs[1].map)
     assert not np.array_equal(one.runs[0].map, small(seed=1).runs[0].map)
+
+
+def test_a_wish_for_one_thread_holds_for_large_matrix_products(monkeypatch):
+    """Products that split themselves over cores which others use took five times as long at d = 400."""
+    monkeypatch.setattr("onehead.aim.training.train.MANY", 10)
+    monkeypatch.setenv("ONEHEAD_THREADS", "1")
+    seen = []
+
+    def look(_):
+        seen.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
+
+    with threadpool_limits(limits=2, user_api="blas"):
+        small(seeds=1, progress=look)
+    assert seen and set(seen) == {1}
 
 
 def test_streaming_and_precision_change_nothing():

@@ -299,7 +299,8 @@ class OutputChannel:
 
         Along a straight line in 1/n from the row that is sampled to the limits e^q, e^m and e^Q of n times sum p², p y and y².
         """
-        worst, limits = 0.0, np.exp([q, m, self.label_power])
+        with np.errstate(over="ignore"):  # e^q beyond all numbers is an error beyond all bounds
+            worst, limits = 0.0, np.exp([q, m, self.label_power])
         for row in self.geometry.blocks:
             if not self._lean(row) or row.sampled is row:
                 continue

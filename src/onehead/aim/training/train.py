@@ -34,6 +34,7 @@ from onehead.arguments import an_array, instance, optional, whole
 from onehead.errors import InvalidArgument
 from onehead.measured import spreads
 from onehead.numerics.interrupts import check, heard
+from onehead.numerics.parallel import threads
 
 __all__ = ["train"]
 
@@ -224,7 +225,7 @@ def _all(plan: _Plan, seeds: range, workers: int, progress: Progress | None) -> 
 
     # products that split themselves over cores which other seeds use, and the short vector operations of L-BFGS that
     # split at all, are several times slower
-    one = workers > 1 or plan.dim < MANY
+    one = workers > 1 or plan.dim < MANY or threads() == 1
     try:
         with heard(), threadpool_limits(limits=1 if one else None, user_api="blas"):
             if workers == 1:

@@ -46,7 +46,8 @@ def _aim(
         return Ready(parameters=parameters, solve=solved, unsaid=unsaid(task.target, task, learner, chosen))
 
     words = {**WORDS, **words_of(settings), **(words_of(Samples) if counted else {})}
-    return Call(name=name, words=words, seeded=seeded, prepare=prepare, given=given)
+    # α d² samples are multiplied with d² weights
+    return Call(name=name, words=words, seeded=seeded, prepare=prepare, given=given, growth=4 if seeded else 0)
 
 
 def _bayes(task: Task, _learner: Learner, chosen: Ratio, _: None) -> Answer:

@@ -48,7 +48,8 @@ class Call:
     """A call of the library.
 
     ``words`` are the allowed parameters (None: any), ``seeded`` says whether anything is drawn at random, ``given`` names the
-    parameters that are also results and are therefore called ``given_...`` in a row.
+    parameters that are also results and are therefore called ``given_...`` in a row. The time of a point grows with the dimension to
+    the power ``growth`` (0: not at all, or not known).
     """
 
     name: str
@@ -56,6 +57,7 @@ class Call:
     seeded: bool
     prepare: Callable[[dict[str, Any]], Ready]
     given: tuple[str, ...] = ()
+    growth: int = 0
 
     def whole(self, word: str) -> bool:
         """Whether a word is an integer."""

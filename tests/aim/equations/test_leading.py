@@ -12,6 +12,7 @@ from onehead.aim.equations.emergence import emergence_ratio
 from onehead.aim.equations.head import equations_of
 from onehead.aim.equations.leading import kurtosis_left, leading_count, seen_by
 from onehead.aim.equations.leading_evolution import LeadingEvolution
+from onehead.aim.equations.leading_line import LineLaw
 from onehead.aim.equations.leading_pair import RowLaw, control_means, controls, cross_entropy, squared_error
 from onehead.aim.equations.plateau import plateau_of
 from onehead.aim.equations.unknowns import Hats, LeadingHats
@@ -60,25 +61,27 @@ def test_two_tokens_need_no_sampling(label, own, rest):
     assert np.abs(off).max() < SURE
 
 
+@pytest.mark.parametrize("law_of", [RowLaw, LineLaw])
 @given(
     strengths=st.lists(st.tuples(st.floats(-1.5, 1.5), st.floats(-1.5, 1.5)), min_size=1, max_size=5),
     powers=st.tuples(st.floats(0.1, 2.0), st.floats(0.1, 2.0)),  # less is refused: the law of a logit must be smooth
     cosine=st.floats(-1.0, 1.0),
 )
-def test_errors_of_two_tokens_are_errors(strengths, powers, cosine):
+def test_errors_of_two_tokens_are_errors(law_of, strengths, powers, cosine):
     """Between zero and four (two rows that are sure and wrong), zero for the label itself, and no cross-entropy below that of the label."""
     label, own = np.array(strengths).T
-    law = RowLaw(label, own, *powers, cosine * np.sqrt(powers[0] * powers[1]))
-    same = RowLaw(label, label, powers[0], powers[0], powers[0])
+    law = law_of(label, own, *powers, cosine * np.sqrt(powers[0] * powers[1]))
+    same = law_of(label, label, powers[0], powers[0], powers[0])
     assert -1e-8 < squared_error(law) < 4.0 + 1e-8
     assert abs(squared_error(same)) < 1e-8
     assert cross_entropy(law) > cross_entropy(same) - 1e-7
 
 
-def test_without_directions_errors_are_those_of_gaussian_logits():
-    gaussian = equations_of(POWER, Learner(leading=0)).output
+@pytest.mark.parametrize(("law_of", "attention"), [(RowLaw, "tied"), (LineLaw, "cross")])
+def test_without_directions_errors_are_those_of_gaussian_logits(law_of, attention):
+    gaussian = equations(POWER.changed(attention=attention), 0).output
     for q, m in ((0.8, 0.7), (0.1, 0.25)):
-        law = RowLaw(np.zeros(1), np.zeros(1), gaussian.label_power, q, m)
+        law = law_of(np.zeros(1), np.zeros(1), gaussian.label_power, q, m)
         for name, formula in (("squared", squared_error), ("cross-entropy", cross_entropy)):
             # the lattice is good to 1e-9
             assert formula(law) == pytest.approx(gaussian.fresh_loss(q, m, loss=name), rel=1e-8)

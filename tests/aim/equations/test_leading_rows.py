@@ -4,8 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.optimize import brentq
 
 from onehead.aim import Atoms, Learner, MarchenkoPastur, PowerLaw, Spikes, Task
@@ -67,30 +65,6 @@ def test_two_columns_need_no_sampling(label, own, rest):
     found = line_controls(u[:, None], v[:, None], x**2)
     off = (found.mean(axis=0) - line_control_means(law)) * np.sqrt(size) / found.std(axis=0)
     assert np.abs(off).max() < SURE
-
-
-@given(
-    strengths=st.lists(st.tuples(st.floats(0.0, 1.5), st.floats(-1.5, 1.5)), min_size=1, max_size=5),
-    powers=st.tuples(st.floats(0.1, 2.0), st.floats(0.1, 2.0)),  # less is refused: the law of a logit must be smooth
-    cosine=st.floats(-1.0, 1.0),
-)
-def test_errors_of_two_columns_are_errors(strengths, powers, cosine):
-    """Between zero and four (two rows that are sure and wrong), zero for the label itself, and no cross-entropy below that of the label."""
-    label, own = np.array(strengths).T
-    law = LineLaw(label, own, *powers, cosine * np.sqrt(powers[0] * powers[1]))
-    same = LineLaw(label, label, powers[0], powers[0], powers[0])
-    assert -1e-8 < squared_error(law) < 4.0 + 1e-8
-    assert abs(squared_error(same)) < 1e-8
-    assert cross_entropy(law) > cross_entropy(same) - 1e-7
-
-
-def test_without_directions_errors_are_those_of_gaussian_logits():
-    gaussian = equations(count=0).output
-    for q, m in ((0.8, 0.7), (0.1, 0.25)):
-        law = LineLaw(np.zeros(1), np.zeros(1), gaussian.label_power, q, m)
-        for name, formula in (("squared", squared_error), ("cross-entropy", cross_entropy)):
-            # the lattice is good to 1e-9
-            assert formula(law) == pytest.approx(gaussian.fresh_loss(q, m, loss=name), rel=1e-8)
 
 
 @pytest.mark.parametrize("tokens", [2, 3, 4])

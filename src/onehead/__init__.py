@@ -6,7 +6,7 @@ The public names are listed here and nowhere else. Each room is loaded when it i
 
 from importlib import import_module
 
-__version__ = "2.0.0.dev0"
+__version__ = "2.0.0"
 
 __all__ = ["__version__", "aim", "cite", "errors", "plot", "sparse", "sweep", "weights"]
 

@@ -8,11 +8,11 @@ from onehead.aim.equations import geometry as shapes
 from onehead.aim.equations.averages import of_parts, sliced
 from onehead.aim.equations.geometry import FRESH_KNOTS, KNOTS, geometry_of, tied
 from onehead.aim.equations.kernels import origin_sums
-from onehead.aim.equations.long import limit_of_drawn, limit_of_soft
+from onehead.aim.equations.long import drawn_row, limit_of_soft
 from onehead.aim.equations.nodes import logit_rule
 from onehead.aim.equations.output import OutputChannel
 from onehead.aim.losses import CROSS_ENTROPY, SQUARED, CrossEntropy, HardCrossEntropy, Squared, loss_on
-from onehead.errors import InvalidArgument
+from onehead.errors import InvalidArgument, NotConverged
 from onehead.numerics.softmax import Column, SoftmaxRow
 
 Q = 1.25
@@ -63,8 +63,69 @@ def test_a_drawn_label_pulls_its_own_column_alone():
     q, m, sigma, tokens = 1.24, 0.92, 0.45, 512
     found, error = per_row(channel(HardCrossEntropy(), tokens), q, m, sigma)
     found[6] -= np.log(tokens)
-    gap = found - limit_of_drawn(Q, q, m, sigma)
+    gap = found - drawn_row(Q, q, m, sigma, tokens)
     assert np.all(np.abs(gap) < 4.0 / tokens + 4.0 * error)  # 1/T terms are of order (1 + Sigma) e^q = 5
+
+
+@pytest.mark.parametrize("sigma", [0.3, 20.0, 30_000.0])
+def test_a_drawn_label_is_pulled_no_further_than_to_all_the_weight(sigma):
+    """Sampled rows of 512 columns; a pull of e^Sigma against 512 others saturates, and the closed form of long rows knew nothing of it."""
+    q, m, tokens = 0.3, 0.2, 512
+    found, error = per_row(channel(HardCrossEntropy(), tokens), q, m, sigma)
+    found[6] -= np.log(tokens)
+    expected = drawn_row(Q, q, m, sigma, tokens)
+    # what is left falls as 1/n: the normaliser of 512 columns fluctuates, and others are pushed away by the pull over their number
+    left = (4.0 + expected[5] ** 2) * np.exp(q) / tokens
+    assert np.all(np.abs(found - expected)[:7] < left + 4.0 * error[:7])
+    far = drawn_row(Q, q, m, 0.3, 10**9)  # with very many columns the closed form (L2.5)
+    assert far[:7] == pytest.approx([0.09, 0.3 * (Q - m), 0.3 * (m - q), 0.3, 0.0, 0.3, 0.5 * q - m - 0.3], abs=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("labels", "alpha", "decay"), [("hard", 0.02, 0.03), ("hard", 2.0, 0.03), ("soft", 2.0, 1e-3), ("soft", 0.2, 1e-5)]
+)
+def test_a_row_that_is_continued_states_how_far_off_it_is(labels, alpha, decay, monkeypatch):
+    """1,200 columns, sampled and continued from 240: m was off by up to 800 stated errors before rows were continued from half as many."""
+    tokens, loss = 1200, "cross-entropy"
+    learner = Learner(weight_decay=decay if labels == "hard" else decay / tokens, loss=loss)
+    task = Task(attention="cross", tokens=tokens, labels=labels)
+    whole = predict(task, learner, alpha / tokens)
+    shapes.apart.cache_clear()
+    monkeypatch.setattr(shapes, "LONGEST_ROW", 300)
+    continued = predict(task, learner, alpha / tokens)
+    shapes.apart.cache_clear()
+    for name in ("q", "m", "test_error", "train_loss"):
+        off, stated = (
+            getattr(whole, name) - getattr(continued, name),
+            np.hypot(whole.errors[name], continued.errors[name]),
+        )
+        assert abs(off) < 3.0 * stated, name
+
+
+def test_labels_that_pull_beyond_all_columns_are_solved():
+    """A training loss of -0.45, and q = 2,300, with the closed form; rows of 2,048, which are sampled, have q = 0.102."""
+    task = Task(target=PowerLaw(gamma=0.15732, dim=21), noise=1.02325, attention="cross", labels="hard", tokens=4000)
+    learner = Learner(weight_decay=1.72681e-05, param="direct", loss="cross-entropy", leading=0)
+    point = predict(task, learner, 1.1e-07)
+    assert 0.0 < point.train_loss < 1e-5
+    assert 0.1 < point.q < 0.12
+    assert point.errors["q"] < 0.05 * point.q
+
+
+def test_an_error_beyond_the_answer_is_no_answer(monkeypatch):
+    """Logits so wide that a few columns have all the weight, whatever the length."""
+    shapes.apart.cache_clear()
+    monkeypatch.setattr(shapes, "LONGEST_ROW", 300)
+    task = Task(attention="cross", tokens=1200, labels="hard")
+    with pytest.raises(NotConverged, match="continued from shorter ones"):
+        predict(task, Learner(weight_decay=1e-3, loss="cross-entropy"), 0.2 / 1200)
+    shapes.apart.cache_clear()
+
+
+def test_logits_too_wide_for_a_limit_are_refused_without_warnings():
+    """A search passes by states of q = 10⁴: e^800 is beyond all numbers, its logarithm is not."""
+    with pytest.raises(NotConverged, match="normaliser of a long row"):
+        limit_of_soft(CROSS_ENTROPY, Q, 1e4, 10.0, 0.5)
 
 
 @pytest.mark.parametrize(

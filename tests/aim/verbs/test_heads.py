@@ -5,6 +5,7 @@ import pytest
 from scipy.optimize import brentq
 
 from onehead.aim import Learner, MarchenkoPastur, PowerLaw, Task, predict, thresholds
+from onehead.aim.equations import separability as separable
 from onehead.aim.equations.head import equations_of
 from onehead.aim.targets import Product
 from onehead.errors import OutsideDomain
@@ -229,3 +230,18 @@ def test_tied_and_causal():
     full, causal = thresholds(Task()), thresholds(Task(mask="causal"))
     assert 2 * full.interpolation == pytest.approx(causal.interpolation, rel=1e-12)  # J = 2 and 1
     assert full.direct * 2 == causal.direct == 0.5
+
+
+def test_separability_of_long_rows_keeps_to_its_memory():
+    """Three numbers for each column of 16,384 points took 23 GB at 30,000 tokens; longer rows have fewer points, and then no answer."""
+    task, learner = Task(attention="cross", labels="hard", tokens=30_000), Learner(loss="cross-entropy")
+    found = thresholds(task, learner)
+    assert found.separability is None
+    assert "at most 1024 columns" in found.certificate.status
+    assert np.isfinite(found.emergence)
+    with pytest.raises(OutsideDomain, match="at most 1024 columns"):
+        predict(task, learner.changed(weight_decay="0+"), 1e-3)
+    short, long = (thresholds(task.changed(tokens=n), learner) for n in (100, 800))
+    assert long.separability < short.separability
+    assert 0.0 < long.certificate.errors["separability"] < 0.05 * long.separability
+    assert len(separable._Row(800, 1.0, 0.5)._label) * 3 * 800 <= 2**23

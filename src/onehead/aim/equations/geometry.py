@@ -218,11 +218,15 @@ class Exchanged(Block):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Row(Block):
-    """One row of independent logits; its coordinates are differences from the last one."""
+    """One row of independent logits; its coordinates are differences from the last one.
+
+    ``halved`` rows that are continued are continued from half as many columns.
+    """
 
     columns: tuple[Alike, ...]
     multiplicity: float = 1.0
     on_lattice: bool = False
+    halved: bool = False
 
     @property
     def length(self) -> int:
@@ -279,7 +283,7 @@ class Row(Block):
             return self
         (first, *rest) = self.columns
         long = max(self.length, 2 * LONGEST_ROW)
-        short = max(int(long / (1.0 + (0.5 * long / LONGEST_ROW) ** 2)), LONGEST_ROW // 8)
+        short = max(int(long / (1.0 + (0.5 * long / LONGEST_ROW) ** 2)), LONGEST_ROW // 8) // (2 if self.halved else 1)
         cut = Alike(first.variances, first.count - (self.length - short))
         return replace(self, columns=(cut, *rest))
 
@@ -331,6 +335,16 @@ class Geometry:
     def sampled(self) -> bool:
         """Whether averages are taken over sampled points, which see derivatives better than Stein forms (2.6)."""
         return not all(block.on_lattice for block in self.blocks)
+
+    @property
+    def continued(self) -> bool:
+        """Whether some rows are too long to be sampled (L2)."""
+        return any(isinstance(block, Row) and block.sampled is not block for block in self.blocks)
+
+    @cached_property
+    def halved(self) -> "Geometry":
+        """The same, continued from half as many columns: what is left out of a line in 1/n is seen at least once in the difference (L6)."""
+        return replace(self, blocks=tuple(replace(b, halved=True) if isinstance(b, Row) else b for b in self.blocks))
 
     @property
     def levels(self) -> tuple[int, ...]:

@@ -18,11 +18,12 @@ from onehead.aim.losses import CROSS_ENTROPY, SQUARED
 from onehead.errors import NotConverged
 from onehead.numerics.gaussian import lattice
 
-__all__ = ["Lengthened", "limit_of_drawn", "limit_of_soft"]
+__all__ = ["Lengthened", "drawn_row", "limit_of_soft"]
 
 Array = NDArray[np.float64]
 
 SPACING, RADIUS = 0.25, 8.5  # of label and learner, in deviations
+FINE = 0.1  # spacing for one variable
 EXACT = 1e-11  # of the normaliser
 MOST = 60  # Newton steps
 
@@ -78,7 +79,8 @@ def limit_of_soft(kind: int, Q: float, q: float, m: float, S: float) -> Array:
     z = m / Q * label + np.sqrt(max(q - m * m / Q, 0.0)) * rule.nodes[:, 1]
     Y = np.exp(label)
     Y /= rule.average(Y)
-    phi, s, average = float(np.log(rule.average(np.exp(z)))), 0.0, rule.average
+    top, s, average = float(z.max()), 0.0, rule.average
+    phi = top + float(np.log(average(np.exp(z - top))))
     for _ in range(MOST):
         column = _cross_entropy(z, Y, S, phi) if kind == CROSS_ENTROPY else _squared(z, Y, S, phi, s)
         P, give = column.P, 1.0 / (1.0 + S * column.curvature)
@@ -109,14 +111,36 @@ def limit_of_soft(kind: int, Q: float, q: float, m: float, S: float) -> Array:
     return np.array([*found, loss, 0.0])
 
 
-def limit_of_drawn(Q: float, q: float, m: float, sigma: float) -> Array:
-    """The same of one row with a hard label, whose column is pulled by one and no other feels anything (L2.5)."""
-    along = (sigma**2, sigma * (Q - m), sigma * (m - q), sigma, 0.0, sigma)
-    return np.array([*along, 0.5 * q - m - sigma, 0.0])
+def drawn_row(Q: float, q: float, m: float, sigma: float, columns: int) -> Array:
+    """The same of one row with a hard label, in which the column of the label is the only one that may have much weight (L2.5).
+
+    It is pulled by the weight 1 - p that it does not have yet, which is one only as long as e^Sigma is small beside the number of columns.
+    """
+    from scipy.special import expit  # noqa: PLC0415  (scipy is loaded when first needed)
+
+    rule = lattice(1, spacing=FINE, radius=RADIUS, offset=0.5)
+    start = m + np.sqrt(q) * rule.nodes[:, 0] - np.log(columns) - 0.5 * q  # where p / (1 - p) begins, in logarithms
+    low, high = start, start + sigma
+    odds = low
+    for _ in range(MOST):
+        gap = odds - start - sigma * expit(-odds)
+        low, high = np.where(gap < 0.0, odds, low), np.where(gap < 0.0, high, odds)
+        new = odds - gap / (1.0 + sigma * expit(odds) * expit(-odds))
+        new = np.where((new > low) & (new < high), new, 0.5 * (low + high))
+        if np.max(np.abs(new - odds)) < EXACT * (1.0 + sigma):
+            break
+        odds = new
+    pull = sigma * expit(-odds)
+    give = pull * expit(odds) / (1.0 + pull * expit(odds))
+    far, bent = rule.average(pull), rule.average(give)
+    along = (rule.average(pull**2), Q * far - m * (far + bent), m * far - q * (far + bent))
+    return np.array(
+        [*along, far + bent, rule.average(give**2), far, rule.average(np.logaddexp(0.0, -odds)) - np.log(columns), 0.0]
+    )
 
 
 class Lengthened(NamedTuple):
-    """How averages over a row of one length become those over a longer one, along a straight line in 1/n to the limit.
+    """How averages over a row of one length become those over a longer one: what they have beside the limit falls as 1/n.
 
     ``power`` is that of n in Sigma, at which a column feels as much whatever n.
     """
@@ -138,14 +162,14 @@ class Lengthened(NamedTuple):
     def sums(self, found: Array, Q: float, q: float, m: float, sigma: float) -> Array:
         """Sums over slices of the long row from those of the short one, its largest gradient unchanged."""
         if self.hard:
-            limit = limit_of_drawn(Q, q, m, sigma)
+            limits = [drawn_row(Q, q, m, sigma, columns) for columns in (self.short, self.long)]
         else:
-            limit = limit_of_soft(self.kind, Q, q, m, sigma / self.long**self.power)
+            limits = 2 * [limit_of_soft(self.kind, Q, q, m, sigma / self.long**self.power)]
         growth = np.zeros(8) if self.hard else np.array([*[1.0] * 6, -1.0 if self.kind == SQUARED else 0.0, 0.0])
         offset = np.zeros((2, 8))
         if self.kind == CROSS_ENTROPY:
             offset[:, 6] = np.log([self.short, self.long])
         share, near = 1.0 / len(found), self.short / self.long
         short = (found[:, :8] - share * offset[0]) / self.short**growth
-        long = (share * limit * (1.0 - near) + near * short) * self.long**growth + share * offset[1]
+        long = (share * limits[1] + near * (short - share * limits[0])) * self.long**growth + share * offset[1]
         return np.hstack([long, found[:, 8:]])

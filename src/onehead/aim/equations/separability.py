@@ -20,12 +20,16 @@ __all__ = ["separability"]
 Array = NDArray[np.float64]
 
 POINTS = 14  # log2 of the points of a row of more than two columns, before mirroring
+NUMBERS = 22  # log2 of the numbers that they may have: longer rows have fewer points, and say so by their error
+LONGEST = 1024  # columns
 STEP, RADIUS = 0.1, 8.0  # of the line of two columns: the integrand is analytic, and below 1e-14 beyond
 
 
 @lru_cache(maxsize=64)
-def separability(geometry: Geometry, target_power: float, noise: float) -> tuple[float, float]:
-    """Sample ratio up to which hard labels are fitted, for rows of independent logits, and its error."""
+def separability(geometry: Geometry, target_power: float, noise: float) -> tuple[float, float] | None:
+    """Sample ratio up to which hard labels are fitted, for rows of independent logits that are not too long, and its error."""
+    if max(row.length for row in geometry.rows) > LONGEST:
+        return None
     rows = [(row.multiplicity, _Row(sum(c.count for c in row.columns), target_power, noise)) for row in geometry.rows]
 
     def cost(t: float) -> Array:
@@ -47,7 +51,8 @@ class _Row:
             self._mass = density(self._place) / density(self._place).sum()
             self._chance = _mean_sigmoid(np.sqrt(2.0 * target_power) * self._place, noise)
             return
-        nodes = sobol(3 * n, log2_points=POINTS, seed=0, parts=PARTS).nodes
+        points = min(POINTS, int(NUMBERS - np.log2(3 * n)))
+        nodes = sobol(3 * n, log2_points=points, seed=0, parts=PARTS).nodes
         self._label, self._free = nodes[:, :n], nodes[:, n : 2 * n]
         logits = np.sqrt(target_power) * self._label + np.sqrt(0.5 * noise) * nodes[:, 2 * n :]
         p = np.exp(logits - logits.max(axis=1, keepdims=True))

@@ -151,9 +151,10 @@ class _Looking:
         if not output.geometry.sampled:
             others.append(self._by(output.averages(*at, level=level, detail=detail, twin=True)))
             return Doubt(found, (), tuple(others), jumps=False)
-        off = output.continuation_error(*pair) if len(pair) == 2 else 0.0
-        if off > 0.0:
-            others.append(self._by(attempt.memory.averages.stretched(off)))
+        if output.geometry.continued and len(pair) == 2:
+            others.append(self._by(attempt.memory.averages.stretched(output.continuation_error(*pair))))
+            shorter = replace(output, geometry=output.geometry.halved)
+            others.append(self._by(shorter.averages(*at, level=level, detail=detail)))
         kept = attempt.memory if attempt.memory.follow or output.loss.hard else None
         pieces = attempt.memory.parts or output.parts(*at, level=level, memory=kept)
         parts, jumps, several = [self._by(piece) for piece in pieces], False, False

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from onehead.aim.equations.averages import ProxMemory
+from onehead.aim.equations.geometry import LONGEST_ROW
 from onehead.aim.equations.plateau import plateau_of
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import AnyHats, AnyOverlaps
@@ -25,7 +26,7 @@ VISIBLE_SWITCH = 1e-4  # below this mass the two branches agree within about 2e-
 FAR = (
     2.5  # change of log q or log Sigma between rules that is no quadrature error: the iterate fell to another solution
 )
-NO_ANSWER = 1.0  # relative error of q or m, of proximal points that are let go, at which there is nothing to report
+NO_ANSWER = 1.0  # relative error of q or m, of proximal points that are let go or rows that are continued, at which there is nothing to report
 LAST_KEPT_LEVEL = 2  # where minima compete the theory itself is approximate: the finest rule is not worth its price
 
 
@@ -133,6 +134,12 @@ def _refined(
         doubt = doubt_of(problem, attempt, slopes)
         if attempt.memory.follow and doubt.relative > NO_ANSWER:
             raise _lost(alpha, NotConverged("an error larger than the answer", residual=attempt.residual))
+        if problem.output.geometry.continued and doubt.relative > NO_ANSWER:
+            raise NotConverged(
+                f"rows of {problem.output.geometry.tokens} tokens are continued from shorter ones, which is off by more than the answer "
+                f"at alpha = {alpha:.6g}; raise weight_decay, or take at most {LONGEST_ROW} tokens.",
+                residual=attempt.residual,
+            )
         switch_mass, alone = _switch_mass(problem, attempt), solution is None
         # points that hop between minima: a lattice and its twin may then agree by chance, and a coarser one counts too
         hops = switch_mass is not None and switch_mass > VISIBLE_SWITCH

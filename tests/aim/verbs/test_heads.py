@@ -243,5 +243,5 @@ def test_separability_of_long_rows_keeps_to_its_memory():
         predict(task, learner.changed(weight_decay="0+"), 1e-3)
     short, long = (thresholds(task.changed(tokens=n), learner) for n in (100, 800))
     assert long.separability < short.separability
-    assert 0.0 < long.certificate.errors["separability"] < 0.05 * long.separability
+    assert 0.0 < long.certificate.errors["separability"] < 0.1 * long.separability  # 2,048 points
     assert len(separable._Row(800, 1.0, 0.5)._label) * 3 * 800 <= 2**23

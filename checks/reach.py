@@ -87,7 +87,8 @@ class Reach:
                     self._note(f"{place}:{name}", node)
                 for statement in source.body:
                     if not isinstance(statement, ast.FunctionDef):
-                        self._note(f"{place}:", statement)
+                        for name in _assigned(statement):
+                            self._note(f"{place}:{name}", statement)
 
     def _note(self, user: str, node: ast.AST) -> None:
         for part in ast.walk(node):
@@ -130,6 +131,12 @@ class Reach:
         if name:
             return self.named_by.get(name.split(".")[-1], set())
         return {other for other in self.tests if other.startswith(f"{path}:")}
+
+
+def _assigned(statement: ast.stmt) -> list[str]:
+    """Names that a statement of a module gives to what it makes, of compiled functions among others; no name, where it gives none."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return [target.id for target in targets if isinstance(target, ast.Name)] or [""]
 
 
 def run_tests(reach: Reach, tests: list[str], *, compiling: bool) -> tuple[str, str]:

@@ -158,6 +158,7 @@ def test_knobs_say_what_declarations_say():
         words = words_of(problem)
         assert own == {name: words[name] for name in own}
         assert {name for name, said in words.items() if said.slider} <= set(own)
+        assert all(said.slider.low < said.slider.high for said in words.values() if said.slider)
 
 
 NEW = """

@@ -8,7 +8,7 @@ from scipy.special import ndtr
 from tests.support.problems import SmoothHinge
 from tests.support.problems import sparse_task as task
 
-from onehead.errors import OutsideDomain
+from onehead.errors import InvalidArgument, OutsideDomain
 from onehead.sparse import Hinge, Logistic, Protocol, Square, SquaredHinge, Task, curve, predict, ridgeless
 from onehead.sparse.equations.features import attention_features, pooled_features, vectorised_features, with_gauss
 from onehead.sparse.equations.oracle import linear_error
@@ -377,6 +377,16 @@ def test_a_users_own_loss_goes_all_the_way():
     hinge = predict(Task(), query(2.0, 0.9, 1.5, 0.01, "hinge"))
     assert found.test_error == pytest.approx(hinge.test_error, abs=2e-3)
     assert found.certificate.residual < 1e-8
+
+
+@pytest.mark.parametrize("factor", [0.5, 2.0, -1.0])
+def test_a_loss_with_another_derivative_is_refused(factor):
+    class Wrong(SmoothHinge):
+        def derivative(self, margin):
+            return factor * super().derivative(margin)
+
+    with pytest.raises(InvalidArgument, match="not the slope of its value"):
+        predict(Task(), query(2.0, 0.9, 1.5, 0.01, Wrong(0.5)))
 
 
 def test_unknown_separable_limit_is_refused():

@@ -131,6 +131,8 @@ def test_a_part_without_a_number_makes_the_error_infinite():
     whole, parts = np.array([1.0, 2.0]), np.array([[1.0, 2.1]] * 3 + [[np.nan, 1.9]])
     assert stated_error(whole, parts, sampled=True)[0] == np.inf
     assert 0.05 < stated_error(whole, parts, sampled=True)[1] < 0.1
+    below = np.array([[0.9, 2.0], [1.0, 1.6]])  # interleaved grids: the farthest, over their number, on whichever side
+    assert stated_error(whole, below, sampled=False) == pytest.approx([0.05, 0.2], rel=1e-6)
     assert stated_error(whole, parts[:0], sampled=True) == pytest.approx(1e-8 * whole, rel=1e-3)
 
 

@@ -114,18 +114,54 @@ def test_a_very_soft_prior_counts_the_informative_directions(tokens, informative
     assert a.trace == pytest.approx(informative, rel=2e-3)
 
 
-def test_branches_agree_where_the_prox_is_convex_and_are_counted_where_not():
-    label = OutputChannel(loss=Squared(), geometry=tied(2), label_power=1.75)
-    lowest = OutputChannel(loss=Squared(), geometry=tied(2), label_power=1.75, branch="global")
+@pytest.mark.parametrize(
+    "geometry", [tied(2), geometry_of("cross", "none", 4), tied(4)], ids=["pair", "rows", "coupled"]
+)
+def test_branches_agree_where_the_prox_is_convex_and_are_counted_where_not(geometry):
+    label = OutputChannel(loss=Squared(), geometry=geometry, label_power=1.75)
+    lowest = OutputChannel(loss=Squared(), geometry=geometry, label_power=1.75, branch="global")
     assert label.averages(1.2, 1.3, 0.9, level=0) == lowest.averages(1.2, 1.3, 0.9, level=0)
     assert label.convex_at(0.9)
-    assert not label.convex_at(1.1)
+    assert not label.convex_at(4.5)
     crowded = label.averages(5.2, 1.9, 50.0, level=0, search=True)
     deeper = lowest.averages(5.2, 1.9, 50.0, level=0)
     assert crowded.switch_mass > 1e-3
     assert deeper.switch_mass == pytest.approx(crowded.switch_mass)
     # the lowest minimum has the lower Moreau envelope, by definition
     assert deeper.loss + deeper.distance / 100.0 < crowded.loss + crowded.distance / 100.0
+
+
+def test_an_angle_too_narrow_for_stein_forms_is_seen():
+    output = OutputChannel(loss=Squared(), geometry=tied(2), label_power=1.5)
+    assert output.narrow_angle(1.0, np.sqrt(1.5) * 0.995)  # 1 - cos² = 0.01, 0.02 is the limit
+    assert not output.narrow_angle(1.0, np.sqrt(1.5) * 0.98)
+
+
+@pytest.mark.parametrize(("geometry", "mean"), [(geometry_of("cross", "none", 5), 1 / 5), (tied(4), 2 / 16)])
+def test_a_search_for_other_minima_starts_where_the_learner_is(geometry, mean):
+    """Logits of the learner on a fresh sample: q times the variances of the geometry less that of the mean, which no row sees."""
+    output, block = OutputChannel(loss=Squared(), geometry=geometry, label_power=1.75), geometry.blocks[0]
+    found = np.mean(output._own_logits(block, (0.8, 0.6, 1.0), 3) ** 2, axis=0)
+    assert found == pytest.approx(0.8 * (block.variances - mean), rel=0.02)  # second moments of the points are matched
+
+
+@pytest.mark.parametrize("mask", ["none", "causal"])
+def test_the_same_of_self_attention(mask):
+    """The own logit of a token sees the symmetric part alone; of two tokens with each other it sees both."""
+    geometry = geometry_of("self", mask, 5)
+    output = SectorOutput(loss=Squared(), geometry=geometry, label_power=1.75)
+    block, state = geometry.blocks[-1], (0.9, 0.5, 0.6, 0.3, 1.0, 1.0)
+    own = output._own_logits(block, state, 3)
+    (q, other), *_ = output._powers(block, state)
+    found = np.mean(own**2, axis=0)
+    if mask == "none":
+        found, expected = found.reshape(5, 5), 0.5 * (q + other) * np.ones((5, 5))
+        np.fill_diagonal(expected, q)
+        lean = np.mean(own.reshape(-1, 5, 5)[:, 1, 3] * own.reshape(-1, 5, 5)[:, 3, 1])
+        assert lean == pytest.approx(0.5 * (q - other), abs=0.05)
+    else:
+        expected = np.array([*[q] * (len(found) - 1), other])
+    assert found == pytest.approx(expected, rel=0.08)
 
 
 def test_convexity_bound_of_the_squared_loss():

@@ -309,3 +309,23 @@ def test_directions_need_a_smooth_rest_and_a_few_dimensions():
     with pytest.raises(InvalidArgument, match="leading must be auto, or fewer: noise and all other directions"):
         aim.predict(alone, Learner(leading=2), 1.0)
     assert not aim.predict(Task(target=Spikes(spikes=(2.0,), dim=10)), Learner(), 1.0).directions
+
+
+def test_directions_are_in_the_units_of_the_target():
+    """A target half as large at twice the temperature gives the same labels: its directions are half as large."""
+    task = aim.Task(target=aim.PowerLaw(gamma=0.75, dim=100))
+    halved = aim.Task(target=aim.Atoms(eigenvalues=tuple(0.5 * task.target.values)), beta0=2.0, noise=task.noise / 4.0)
+    learner = aim.Learner(weight_decay=0.1, leading=3)
+    one, other = (aim.predict(problem, learner, 0.5).directions for problem in (task, halved))
+    assert [d.target for d in one] == pytest.approx(np.sort(task.target.values)[::-1][:3])
+    assert [d.target for d in other] == pytest.approx([0.5 * d.target for d in one])
+    assert [d.effective for d in other] == pytest.approx([0.5 * d.effective for d in one], rel=1e-5)
+    assert [d.learned for d in other] == pytest.approx([d.learned for d in one], rel=1e-5)
+
+
+def test_a_bulk_of_equal_eigenvalues_is_no_outlier():
+    """25 of 100 equal eigenvalues, far outside the noise, are a bulk; three of them are outliers."""
+    for count, outliers in ((25, 0), (3, 3)):
+        target = aim.Atoms(eigenvalues=(3.0,) * count + (0.0,) * (100 - count))
+        point = aim.predict(aim.Task(target=target, noise=0.1), aim.Learner(weight_decay=0.1, leading=0), 3.0)
+        assert len(aim.spectrum(point).outliers) == outliers

@@ -112,7 +112,7 @@ def limit_of_soft(kind: int, Q: float, q: float, m: float, S: float) -> Array:
 
 
 def drawn_row(Q: float, q: float, m: float, sigma: float, columns: int) -> Array:
-    """The same of one row with a hard label, in which the column of the label is the only one that may have much weight (L2.5).
+    """The same of one row with a hard label, in which the column of the label is the only one that may have much weight (L2.7).
 
     It is pulled by the weight 1 - p that it does not have yet, which is one only as long as e^Sigma is small beside the number of columns.
     """

@@ -10,7 +10,7 @@ import numpy as np
 from onehead.numerics.interrupts import check
 from onehead.sweep.calls.base import Call
 from onehead.sweep.keys import Point
-from onehead.sweep.solve import solve_point
+from onehead.sweep.solve import Outcome, solve_point
 from onehead.sweep.spec import Spec
 
 __all__ = ["Estimate", "estimate"]
@@ -54,10 +54,7 @@ def estimate(spec: Spec) -> Estimate:
     for at in chosen:
         point = next(islice(points, at - last - 1, None))
         last = at
-        trial = _tried(call, point)
-        if at == chosen[0] and trial.dim is None and trial.seconds < PATIENCE / 2:
-            trial = _tried(call, point)  # the first solve of a process also loads the kernels
-        trials.append(trial)
+        trials.append(_tried(call, point, cold=at == chosen[0]))
         if time.monotonic() - start > PATIENCE:
             break
     seconds, smaller = [trial.seconds for trial in trials], [trial.dim for trial in trials if trial.dim is not None]
@@ -79,17 +76,25 @@ class _Trial(NamedTuple):
     dim: int | None = None
 
 
-def _tried(call: Call, point: Point) -> _Trial:
+def _tried(call: Call, point: Point, *, cold: bool) -> _Trial:
     """Solve a point; in the place of a large training smaller ones, as large as patience allows."""
     own, size = point.parameters.get("dim") or 0, FIRST
     while call.growth and size < own:
-        outcome = solve_point(call, point._replace(parameters={**point.parameters, "dim": size}))
-        check()
+        outcome = _solved(call, point._replace(parameters={**point.parameters, "dim": size}), cold=cold)
+        cold = False
         if outcome.reason is not None:  # a target that has a dimension of its own
             break
         if outcome.duration * LARGER**call.growth > PATIENCE:
             return _Trial(outcome.duration * (own / size) ** call.growth, None, size)
         size = round(LARGER * size)
-    outcome = solve_point(call, point)
-    check()
+    outcome = _solved(call, point, cold=cold)
     return _Trial(outcome.duration, outcome.reason)
+
+
+def _solved(call: Call, point: Point, *, cold: bool) -> Outcome:
+    """Solve a point; twice, where the first time would also be that of loading the kernels."""
+    outcome = solve_point(call, point)
+    if cold and outcome.duration < PATIENCE / 2:
+        outcome = solve_point(call, point)
+    check()
+    return outcome

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from onehead.aim import Learner, Task
+from onehead.aim import Learner, Squared, Task
 from onehead.aim.equations.averages import ProxMemory
 from onehead.aim.equations.geometry import Alike, Geometry, Row, geometry_of
 from onehead.aim.equations.head import equations_of
@@ -164,3 +164,26 @@ def test_consistency_against_the_map_itself():
     assert sizes == pytest.approx(found.pair[:2], rel=0.04)
     assert np.array(overlaps) / power == pytest.approx(found.pair[2:], rel=0.04)
     assert np.mean(np.linalg.svd(S, compute_uv=False) > 1e-9) == pytest.approx(found.rank, abs=0.02)
+
+
+def test_lower_minima_elsewhere_are_counted():
+    """Little weight decay: some samples have a lower minimum than the one near the label, and none where the prox is convex."""
+    output = SectorOutput(loss=Squared(), geometry=geometry_of("self", "none", 2), label_power=1.75)
+    assert output.switch_mass(5.2, 5.2, 1.9, 1.9, 50.0, 50.0, level=1) > 1e-3
+    assert output.switch_mass(5.2, 5.2, 1.9, 1.9, 0.2, 0.2, level=1) == 0.0
+
+
+def test_errors_on_fresh_samples_with_a_formula_have_no_error():
+    output = SectorOutput(loss=Squared(), geometry=geometry_of("self", "none", 3), label_power=1.75)
+    for loss in ("squared", "cross-entropy"):
+        assert output.fresh_loss_error(0.8, 0.5, 0.6, 0.3, loss=loss) == 0.0
+
+
+@pytest.mark.parametrize("param", ["factorised", "direct"])
+def test_without_own_logits_it_is_cross_attention(param):
+    """U5.5: input and output channel of the head that it would be, from which it is solved."""
+    learner = Learner(param=param)
+    found = equations_of(Task(attention="self", tokens=3), learner).isotropic
+    wanted = equations_of(Task(attention="cross", tokens=3), learner)
+    assert type(found.input) is type(wanted.input)
+    assert found.output.geometry is wanted.output.geometry

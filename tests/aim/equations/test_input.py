@@ -257,3 +257,15 @@ def test_no_untied_map_beats_the_best_possible_learner():
         alpha = abar / problem.informative / problem.input.unit
         q, m = problem.input.interpolating(problem.labels, alpha).overlaps[:2]
         assert m**2 / q < bayes_overlap(problem, alpha) < 1.0
+
+
+@pytest.mark.parametrize(("attention", "unit"), [("tied", 2.0), ("cross", 1.0)])
+def test_without_data_weight_decay_alone_holds_a_direct_map(attention, unit):
+    """Sigma is at most 1/(4 λ), 1/(2 λ) untied; where Sigmahat is added it is less (3.1)."""
+    channel = equations_of(Task(attention=attention), Learner(param="direct", weight_decay=0.1)).input
+    assert channel.largest_sigma == pytest.approx(1.0 / (2.0 * unit * channel.decay))
+    assert channel.overlaps(Hats(0.3, 0.2, 0.25)).sigma < channel.largest_sigma
+    assert (
+        equations_of(Task(attention=attention), Learner(param="direct", weight_decay="0+")).input.largest_sigma
+        == INFINITE
+    )

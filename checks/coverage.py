@@ -24,7 +24,7 @@ OUT = ROOT / "out/coverage"
 SOURCE = "src/onehead"
 ROOMS = ("aim", "sparse", "spectra", "numerics", "problem.py", "results.py", "errors.py")
 GOAL = 97.0
-SECONDS = 5.0  # a test without compilation
+SECONDS = 2.0  # a test without compilation; lines of a kernel are reached in its first turns
 
 
 class Run(NamedTuple):

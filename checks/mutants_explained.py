@@ -30,6 +30,6 @@ EXPLAINED: dict[str, str] = {
     "1b62f322b91e04d5": "How early a second minimum is looked for: a tenth earlier.",
     "5ffd173c1d798a97": "Which line of numba's own explanation is quoted to whoever wrote the loss.",
     "d34fe74b1f98d2d7": "The step of a difference; a tenth more gives the same slope to its own error.",
-    "a893fdab36817799": "A step less of a line that ends eight deviations out.",
+    "a893fdab36817799": "The sign of noise, which is as often up as down.",
     "26d7500d5876202e": "The ends of a slider: tests of the explorer, which are not among those that mutants meet, see it.",
 }

@@ -32,4 +32,5 @@ EXPLAINED: dict[str, str] = {
     "d34fe74b1f98d2d7": "The step of a difference; a tenth more gives the same slope to its own error.",
     "a893fdab36817799": "The sign of noise, which is as often up as down.",
     "26d7500d5876202e": "The ends of a slider: tests of the explorer, which are not among those that mutants meet, see it.",
+    "e9c3d23b980912d3": "The slope along a step, by which a shorter one is chosen or not; the end of the search is decided by the gradient, which is checked.",
 }

@@ -8,6 +8,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numba
 import pytest
 from tests.support.programs import run
 
@@ -15,6 +16,8 @@ import onehead
 from onehead.numerics import compiled
 
 SOURCE = Path(onehead.__file__).parent
+
+pytestmark = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="about compilation, which is switched off")
 
 
 @pytest.fixture

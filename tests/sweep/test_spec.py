@@ -183,3 +183,4 @@ def test_large_trainings_are_planned_from_smaller_ones(monkeypatch, fixed, growt
     found = estimate(Spec(call="aim.train", axes={}, fixed=fixed))
     assert (tried, found.tried_dim) == (solved, dim)
     assert found.seconds == pytest.approx(3e-9 * fixed["dim"] ** growth)
+    assert found.seconds_on(2) == found.seconds  # one point, which nobody divides

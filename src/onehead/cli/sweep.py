@@ -61,12 +61,12 @@ def check(spec: str, limit: int | None, as_json: bool) -> None:
     if as_json:
         tried = asdict(found)
         failed = tried.pop("failed")
-        times = {"seconds_inline": found.seconds, "seconds_local": found.seconds / cores(), "cores": cores()}
+        times = {"seconds_inline": found.seconds, "seconds_local": found.seconds_on(cores()), "cores": cores()}
         print_json({"call": read.call, **tried, **times, "failed": failed})
         return
     say(f"{spec}: {found.points} points of {read.call}")
     say(
-        f"about {span(found.seconds)} inline, {span(found.seconds / cores())} on {cores()} local processes: "
+        f"about {span(found.seconds)} inline, {span(found.seconds_on(cores()))} on {cores()} local processes: "
         f"{found.seconds_per_point:.3g} s a point, {found.slowest:.3g} s the slowest of {found.tried} tried"
         + ("" if found.tried_dim is None else f", from dimension {found.tried_dim} on as d^{read.solver.growth}")
     )

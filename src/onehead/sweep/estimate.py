@@ -17,10 +17,8 @@ __all__ = ["Estimate", "estimate"]
 
 TRIED = 5
 PATIENCE = 10.0  # seconds to spend on trying
-FIRST, LARGER = (
-    100,
-    1.5,
-)  # dimension of the first training that is tried in the place of a larger one, and of each next one
+FIRST = 100  # dimension of the first training that is tried in the place of a larger one
+LARGER = 1.5  # times that of the one before, of each next one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +39,10 @@ class Estimate:
     def seconds(self) -> float:
         """All points in one process."""
         return self.points * self.seconds_per_point
+
+    def seconds_on(self, workers: int) -> float:
+        """All points on several processes; a point is not divided."""
+        return max(self.seconds / workers, self.seconds_per_point)
 
 
 def estimate(spec: Spec) -> Estimate:

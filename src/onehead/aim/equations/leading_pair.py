@@ -121,9 +121,8 @@ def _label_product(kind: type[RowLaw], told: tuple[float, ...], rest: float, hig
 def squared_error(law: RowLaw, highest: float = HIGHEST) -> float | None:
     """E |softmax(v) - softmax(u*)|² over both rows, E (tanh(v/2) - tanh(u*/2))²; None where logits are too large for few frequencies."""
     found = _products(law, highest)
-    return (
-        None if found is None else max(found[0] + found[1] - 2.0 * found[2], 0.0)
-    )  # of the label itself it is rounding
+    # of the label itself what is left is rounding, of either sign
+    return None if found is None else max(found[0] + found[1] - 2.0 * found[2], 0.0)
 
 
 def cross_entropy(law: RowLaw, highest: float = HIGHEST) -> float | None:

@@ -15,13 +15,14 @@ from onehead.numerics.gaussian import cumulative, density, sobol
 from onehead.numerics.line import lowest_between
 from onehead.numerics.parts import error_of_parts
 
-__all__ = ["separability"]
+__all__ = ["KNOWN", "separability"]
 
 Array = NDArray[np.float64]
 
 POINTS = 14  # log2 of the points of a row of more than two columns, before mirroring
 NUMBERS = 22  # log2 of the numbers that they may have: longer rows have fewer points, and say so by their error
 LONGEST = 1024  # columns
+KNOWN = f"untied heads of full width (attention cross, or mask strict) and rows of at most {LONGEST} columns"
 STEP, RADIUS = 0.1, 8.0  # of the line of two columns: the integrand is analytic, and below 1e-14 beyond
 
 

@@ -195,7 +195,7 @@ class StateEvolution:
 
     @property
     def separability(self) -> tuple[float, float] | None:
-        """Sample ratio up to which hard labels are separable, and its error, where that is known: untied maps of full width, rows not too long (U7.1)."""
+        """Sample ratio up to which hard labels are separable, and its error, where that is known (U7.1)."""
         geometry, full = self.output.geometry, not self.input.narrow(1.0)
         if not (self.output.loss.hard and geometry.unit == 1.0 and geometry.sectors == 1 and full):
             return None

@@ -10,7 +10,7 @@ from onehead.aim.equations.averages import ProxMemory
 from onehead.aim.equations.emergence import is_zero
 from onehead.aim.equations.leading import kurtosis_left, leading_count
 from onehead.aim.equations.nodes import forget_rules
-from onehead.aim.equations.separability import LONGEST
+from onehead.aim.equations.separability import KNOWN
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import INFINITE, AnyHats, AnyOverlaps, Hats, SpectralMap
 from onehead.aim.solve.doubt import Doubt, doubt_of_limit, doubt_of_zero, stated_errors
@@ -202,8 +202,7 @@ def _check_limit_of_hard_labels(problem: StateEvolution, alpha: float) -> None:
     known = problem.separability
     if known is None:
         raise OutsideDomain(
-            "the limit λ → 0⁺ of hard labels is known for untied heads of full width (attention cross, or mask strict) and rows of at most "
-            f"{LONGEST} columns, alone; give weight_decay a small positive number."
+            f"the limit λ → 0⁺ of hard labels is known for {KNOWN}, alone; give weight_decay a small positive number."
         )
     if alpha <= known[0]:
         raise OutsideDomain(

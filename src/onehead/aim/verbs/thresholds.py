@@ -6,7 +6,7 @@ from typing import ClassVar
 from onehead.aim.equations.emergence import emergence_ratio
 from onehead.aim.equations.head import equations_of
 from onehead.aim.equations.plateau import plateau_of
-from onehead.aim.equations.separability import LONGEST
+from onehead.aim.equations.separability import KNOWN
 from onehead.aim.equations.state_evolution import StateEvolution
 from onehead.aim.equations.unknowns import INFINITE, Interpolating
 from onehead.aim.solve.certificate import NARROW
@@ -114,8 +114,7 @@ def _of_hard_labels(task: Task, learner: Learner, problem: StateEvolution) -> Th
     """Hard labels: separability where it is known, and emergence; a drawn label never tells the target exactly (U7.1)."""
     found = problem.separability
     ratio, error = found if found is not None else (None, None)
-    known = f"untied heads of full width, and rows of at most {LONGEST} columns"
-    unknown = "" if found is not None else f"; separability is known for {known}, alone"
+    unknown = "" if found is not None else f"; separability is known for {KNOWN}, alone"
     return Thresholds(
         interpolation=ratio,
         recovery=INFINITE,

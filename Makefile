@@ -1,5 +1,6 @@
-# make setup | demo | test | quick | lint | docs | figures | gallery | weights-demo          see README.md
-# make bench | bench-compare | soak | faults | hostile | mutants | coverage | regression | compat | audit | real-heads | test-slurm | lock | clean          see CONTRIBUTING.md
+# make setup | demo | test | quick | lint | docs | figures | gallery | weights-demo: see README.md
+# make bench | bench-compare | nightly | soak | faults | hostile | mutants | coverage | regression | compat | audit | real-heads
+#      | test-slurm | lock | clean: see docs/developers.md
 VENV := .venv
 PY := $(VENV)/bin/python
 CORE := $(VENV)/.core
@@ -10,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # theory kernels and BLAS both use threads of their own; in tests the runners are the parallel part
 TEST_ENV := ONEHEAD_THREADS=1 OPENBLAS_NUM_THREADS=1 MPLBACKEND=Agg
 
-.PHONY: setup demo test quick lint bench bench-compare soak faults hostile mutants coverage regression compat audit docs figures gallery test-slurm \
+.PHONY: setup demo test quick nightly lint bench bench-compare soak faults hostile mutants coverage regression compat audit docs figures gallery test-slurm \
 	weights-demo real-heads lock clean clean-cache
 
 setup: $(STAMP)
@@ -37,17 +38,20 @@ demo: $(CORE)
 	$(VENV)/bin/onehead demo
 
 lint: setup
-	$(VENV)/bin/ruff check src tests benchmarks checks studies examples
-	$(VENV)/bin/ruff format --check src tests benchmarks checks studies examples
+	$(VENV)/bin/ruff check src tests benchmarks checks studies examples noxfile.py
+	$(VENV)/bin/ruff format --check src tests benchmarks checks studies examples noxfile.py
 	$(VENV)/bin/mypy
 
 test: setup
 	$(MAKE) --no-print-directory -j2 lint docs
 	# a third runner for two cores: many tests wait for browsers, kills and clusters
-	$(TEST_ENV) $(PY) -m pytest -n 3 --dist worksteal
+	$(TEST_ENV) $(PY) -m pytest -n 3 --dist worksteal -m "not nightly"
 
 quick: setup
-	$(TEST_ENV) $(PY) -m pytest -n 2 -m "not slow"
+	$(TEST_ENV) $(PY) -m pytest -n 2 -m "unit and not slow and not nightly"
+
+nightly: setup
+	$(TEST_ENV) $(PY) -m pytest -n 2 --dist worksteal -m nightly
 
 # every figure of both papers, theory and training, within ten minutes
 figures: setup
@@ -65,9 +69,9 @@ test-slurm: setup
 bench: setup
 	$(PY) -m benchmarks
 
-# what got slower than the stored baseline
+# what is slower or faster than the stored numbers
 bench-compare: setup
-	$(PY) -m benchmarks.compare
+	$(PY) -m benchmarks --compare
 
 # 20,000 random problems of both halves, and stated errors against true ones; both resumable
 soak: setup
@@ -78,28 +82,24 @@ soak: setup
 faults: setup
 	$(TEST_ENV) $(PY) -m checks.faults --store out/faults/trials.jsonl --write
 
-# small wrong changes in the theory, and whether the tests see them; resumable
+# tests, coverage, mutants and audit in environments or with tools of their own: see noxfile.py
+NOX := $(VENV)/bin/nox --reuse-existing-virtualenvs
 mutants: setup
-	$(TEST_ENV) $(PY) -m checks.mutants --count 200 --seed 24
-	$(PY) -m checks.mutants --count 200 --seed 24 --write
+	$(NOX) -s mutants
 
-# lines of the theory that the tests reach, compiled kernels included
 coverage: setup
-	$(TEST_ENV) $(PY) -m checks.coverage --write
+	$(NOX) -s coverage
+
+# every Python that is installed with the newest dependencies, and one with the lowest
+compat: setup
+	$(NOX) -s tests lowest
+
+audit: setup
+	$(NOX) -s audit
 
 # published numbers and their errors
 regression: setup
 	$(TEST_ENV) $(PY) -m checks.regression
-
-# empty environments and the whole suite: this Python with the lowest dependencies, every Python on the path or in PYTHONS with
-# the newest; what passed is not run again
-compat: setup
-	$(PY) -m checks.compat --resume --tests whole --lowest --write
-	$(PY) -m checks.compat --resume --tests whole --newest --every $(PYTHONS:%=--python %) --write
-
-# known vulnerabilities of everything that is pinned
-audit: setup
-	$(PY) -m checks.audit
 
 # 1,600 damaged and malicious checkpoints: no traceback, no hang, no gigabyte
 hostile: setup
@@ -133,4 +133,4 @@ clean-cache:
 	find src -name '*.nb[ic]' -delete
 
 clean: clean-cache
-	rm -rf $(VENV) site out .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .nox site out .pytest_cache .mypy_cache .ruff_cache

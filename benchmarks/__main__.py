@@ -5,21 +5,21 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from checks.tool import ASSETS, parser
 from threadpoolctl import threadpool_limits
 
 from benchmarks.harness import MODULES, USUAL, Entry, Row, judged, load, measure
-from benchmarks.records import BASELINE, RESULTS, identity, markdown, merged, read, sentence, to_json
+from benchmarks.records import RESULTS, changes, identity, markdown, merged, read, sentence, to_json
+
+BUSY = 1.4  # largest over smallest unit of a run from which on a warning is printed
 
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     """What was asked for."""
     made = parser("benchmarks", __doc__, "the numbers into the table of the documentation")
-    made.add_argument("--only", action="append", choices=list(MODULES), metavar="GROUP", help=f"one of {', '.join(MODULES)}; may be repeated  [{', '.join(USUAL)}]")  # fmt: skip
-    made.add_argument("--baseline", action="store_true", help="keep them as what `make bench-compare` compares with")
-    made.add_argument("--json", type=Path, metavar="FILE", help="write the rows as JSON")
+    made.add_argument("--only", action="append", choices=list(MODULES), help="group; may be repeated")
+    made.add_argument("--compare", action="store_true", help="what is slower or faster than the stored numbers")
     return made.parse_args(words)
 
 
@@ -43,30 +43,46 @@ def measured(entries: Sequence[Entry]) -> list[Row]:
                 print(line(row), file=sys.stderr, flush=True)
                 rows.append(row)
         except KeyboardInterrupt:
-            print("interrupted: the rows so far are shown, the page and the baseline stay as they are", file=sys.stderr)
+            print("interrupted: the rows so far are shown, nothing is stored", file=sys.stderr)
             run["interrupted"] = True
     return judged(rows)
 
 
+def compare(entries: Sequence[Entry]) -> int:
+    """Measure rows of ours, and those that look slower once more; print what moved; 1 when something is slower."""
+    old = read(RESULTS)
+    rows = measured([entry for entry in entries if entry.ours])
+    slow = {name for name, text in changes(old, rows).items() if text.startswith("slower")}
+    again = {row.what: row for row in measured([entry for entry in entries if entry.what in slow])} if slow else {}
+    rows = [min(row, again.get(row.what, row), key=lambda one: one.units) for row in rows]
+    moved = sorted(changes(old, rows).values(), reverse=True)
+    print("\n".join([*moved, f"{len(rows) - len(moved)} of {len(rows)} rows as before"]))
+    units = [row.unit for row in rows]
+    if max(units) > BUSY * min(units):
+        print(
+            f"note: the unit grew {max(units) / min(units):.1f} times in this run: the machine was busy",
+            file=sys.stderr,
+        )
+    return int(any(text.startswith("slower") for text in moved))
+
+
 def main(words: Sequence[str] | None = None) -> int:
-    """Measure, print the table, and keep it where that was asked for; 1 when a row failed."""
+    """Measure, print the table, and store it if asked; 1 when a row failed."""
     wanted = arguments(words)
     groups = wanted.only or list(USUAL)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends a long run gets its rows, as with Ctrl-C
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a run that is ended prints its rows, as with Ctrl-C
+    if wanted.compare:
+        return compare(load(groups))
     rows = measured(load(groups))
     print(markdown(rows), end="")
     if rows:
         print(sentence(rows[0].run), file=sys.stderr)
-    if wanted.json:
-        wanted.json.write_text(to_json(rows))
     if rows and rows[0].run.get("interrupted"):
         return 130
     if wanted.write:
         page = merged(read(RESULTS), rows, groups)
         RESULTS.write_text(to_json(page))
         (ASSETS / "benchmarks.md").write_text(markdown(page))
-    if wanted.baseline:
-        BASELINE.write_text(to_json(merged(read(BASELINE), rows, groups)))
     return int(len(rows) == 0 or "failed" in rows[0].run)
 
 

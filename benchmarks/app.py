@@ -1,8 +1,8 @@
 """The explorer: ``python -m benchmarks.app [moves|busy|first|people|fuzz]``, each by itself or all of them.
 
-Slider to picture in every view; the same while exact pictures are being solved; the first picture of a cold browser; ten people at
-once; fuzzed requests. The first three are also rows of `python -m benchmarks --only app`. They measure what people feel, and so mean
-something on a quiet machine alone: the load average is printed first.
+Slider to picture in every view; the same while exact pictures are being solved; the first picture of a cold browser;
+ten people at once; fuzzed requests. The first three are also rows of `python -m benchmarks --only app`. They measure
+what people feel, and so mean something on a quiet machine alone: the load average is printed first.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ DRAGGED = {
 def chromium() -> Iterator[Any]:
     """A browser that has seen nothing yet."""
     try:
-        from playwright.sync_api import sync_playwright  # noqa: PLC0415  (the other measurements need no browser)
+        from playwright.sync_api import sync_playwright
     except ImportError:
         raise Missing("rows of the explorer are left out: pip install 'onehead[dev]'") from None
     if not Path(CHROMIUM).exists():
@@ -91,7 +91,9 @@ OCCUPY = """(n) => { fetch("ask/picture", { method: "POST", headers: { "Content-
 
 
 def busy(address: str) -> list[float]:
-    """Milliseconds of moves on the learning curve while another page's exact picture is being solved, and after rests this one's."""
+    """Milliseconds of moves on the learning curve while another page's exact picture is being solved, and after rests
+    this one's.
+    """
     rng, times = random.Random(1), []
     with chromium() as browser:
         page = browser.new_page(viewport={"width": 1280, "height": 860})
@@ -217,7 +219,8 @@ def main() -> None:
             times = busy(address)
             median, worst = statistics.median(times), max(times)
             print(
-                f"{MOVES} moves while exact pictures run: median {median:.0f} ms, worst {worst:.0f} ms (budget: median 200 ms)"
+                f"{MOVES} moves while exact pictures run: median {median:.0f} ms, worst {worst:.0f} ms (budget: "
+                f"median 200 ms)"
             )
         if "first" in wanted:
             print(f"first picture in a cold browser: {first(address):.1f} s (budget: 2 s)")

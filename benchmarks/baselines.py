@@ -36,7 +36,9 @@ def duration(seconds: float) -> str:
 
 
 def until_ours(seconds: float, error: float, goal: float) -> float:
-    """Seconds a Monte-Carlo method needs for ``goal`` when it reached ``error`` in ``seconds``: the error falls as t^-1/2."""
+    """Seconds a Monte-Carlo method needs for ``goal`` when it reached ``error`` in ``seconds``: the error falls as
+    t^-1/2.
+    """
     return seconds * (error / goal) ** 2
 
 
@@ -137,7 +139,8 @@ def our_spectrum(clock: Clock) -> Finding:
 
 def _readout(problem: Problem) -> None:
     """Our fit and scikit-learn's, on the same data, to the same objective."""
-    name = f"{problem.loss} readout of {problem.model} features, n = {problem.samples}, d = {problem.dim}, ridge {problem.ridge:g}"
+    size = f"n = {problem.samples}, d = {problem.dim}, ridge {problem.ridge:g}"
+    name = f"{problem.loss} readout of {problem.model} features, {size}"
 
     @row("plain", f"{name}: ours", repeats=5)
     def measure(clock: Clock) -> Finding:

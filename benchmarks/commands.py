@@ -1,4 +1,6 @@
-"""Rows of the program as a user meets it: every call is a fresh process, so all times are cold; and all figures, opt-in."""
+"""Rows of the program as a user meets it: every call is a fresh process, so all times are cold; and all figures,
+opt-in.
+"""
 
 import json
 import tempfile

@@ -11,9 +11,9 @@ import onehead
 from benchmarks.harness import Clock, Finding, certified, row
 from benchmarks.training import problem, slope_error, start
 from onehead import aim, sparse
-from onehead.aim.equations.geometry import tied
-from onehead.aim.equations.head import equations_of
-from onehead.aim.equations.nodes import logit_rule
+from onehead.aim.logits.geometry import tied_geometry
+from onehead.aim.logits.quadrature import logit_rule
+from onehead.aim.theory.build import build_state_evolution
 
 STATE = (1.462361, 1.380944, 2.303404)  # (q, m, Σ) at λ = 0.01, α = 0.5 (10)
 
@@ -36,8 +36,8 @@ def growth(name: str, sizes: Sequence[float], seconds: Sequence[float]) -> str:
 
 @row("growth", "averages over the output, T = 2, against quadrature nodes", repeats=5)
 def nodes(clock: Clock) -> Finding:
-    output = equations_of(aim.Task(), aim.Learner(weight_decay=0.01)).output
-    levels = {float(len(logit_rule(tied(2).blocks[0], level, False).weights)): level for level in range(4)}
+    output = build_state_evolution(aim.Task(), aim.Learner(weight_decay=0.01)).output
+    levels = {float(len(logit_rule(tied_geometry(2).blocks[0], level, False).weights)): level for level in range(4)}
     sizes = sorted(levels)
 
     def work(size: float) -> Callable[[], Any]:
@@ -53,10 +53,10 @@ def nodes(clock: Clock) -> Finding:
 def tokens(clock: Clock) -> Finding:
     sizes, seconds, gap = (3, 4, 6, 8, 12), [], 0.0
     for count in sizes:
-        output = equations_of(aim.Task(tokens=count), aim.Learner(weight_decay=0.01)).output
+        output = build_state_evolution(aim.Task(tokens=count), aim.Learner(weight_decay=0.01)).output
         found = clock(lambda output=output: output.averages(1.2, 1.2, 2.0, level=0, detail=2))  # type: ignore[misc]
-        seconds.append(clock.seconds / len(logit_rule(tied(count).blocks[0], 0, False).weights))
-        other = output.averages(1.2, 1.2, 2.0, level=0, twin=True, detail=2)
+        seconds.append(clock.seconds / len(logit_rule(tied_geometry(count).blocks[0], 0, False).weights))
+        other = output.averages(1.2, 1.2, 2.0, level=0, check_rule=True, detail=2)
         gap = max(gap, abs(found.distance / other.distance - 1.0))
     return Finding(f"twin rules within {gap:.0e}", gap, growth("T", sizes, seconds))
 

@@ -6,12 +6,12 @@ A row is a function that is given a `Clock`, lets it time the work, and says how
     def point(clock):
         return Finding(found_error(clock(lambda: aim.predict(task, learner, 0.5))))
 
-A unit is the time of one numpy.exp over ten million doubles on one thread. It is measured between any two rows, so that a
-machine that slows down in the middle of a run slows down both sides of every ratio. Time of the processor is noted beside that of the
-clock on the wall, in units of its own: on a machine that others use too it is the one that means something.
+A unit is the time of one numpy.exp over ten million doubles on one thread. It is measured between any two rows, so that
+a machine that slows down in the middle of a run slows down both sides of every ratio. CPU time is recorded with wall
+time, in units of its own: it is the more reliable one on a shared machine. pytest-benchmark and asv do not fit, since a
+row may time several calls and compares units, not seconds.
 """
 
-import contextlib
 import json
 import os
 import statistics
@@ -52,7 +52,9 @@ class Missing(Exception):
 
 @dataclass(frozen=True)
 class Budget:
-    """At most ``limit`` units, seconds ("s"), or times another row, which is then given; ``name`` is how the table says it."""
+    """At most ``limit`` units, seconds ("s"), or times another row, which is then given; ``name`` is how the table says
+    it.
+    """
 
     limit: float
     of: str = "unit"
@@ -80,7 +82,8 @@ class Finding:
 class Row:
     """One measured row.
 
-    ``spread`` is the distance of the middle repeat from the best, ``drift`` that of the units before and after; both relative.
+    ``spread`` is the distance of the middle repeat from the best, ``drift`` that of the units before and after; both
+    relative.
     """
 
     group: str
@@ -127,7 +130,10 @@ ROWS: dict[str, Entry] = {}
 
 
 def row(group: str, what: str, **words: Any) -> Callable[[Callable[["Clock"], Finding]], None]:
-    """Register a row. ``fresh`` also measures it in a process of its own (cold time, memory); a baseline is not ``ours``."""
+    """Register a row.
+
+    ``fresh`` also measures it in a process of its own (cold time, memory); a baseline is not ``ours``.
+    """
 
     def register(measure: Callable[[Clock], Finding]) -> None:
         if what in ROWS:
@@ -155,29 +161,27 @@ def certified(found: Any, note: str = "") -> Finding:
 class Clock:
     """Times a call: the best of a few repeats after one that is not counted; a single one when ``repeats`` is 1."""
 
-    def __init__(self, repeats: int, patience: float = PATIENCE) -> None:
-        self.repeats, self.patience = repeats, patience
+    def __init__(self, repeats: int) -> None:
+        self.repeats = repeats
         self.seconds = float("nan")
         self.cpu: float | None = None
         self.spread: float | None = None
 
     def __call__(self, work: Callable[[], Any]) -> Any:
-        """Run ``work``, note seconds, those of the processor, and spread, and return what it returned last."""
+        """Run ``work``, note seconds, CPU seconds and spread, and return what it returned last."""
         loops = 1
         if self.repeats > 1:
             first = _timed(work).seconds
             if first < 1.0:  # the first call may have filled caches: the second says how long one takes
                 first = _timed(work).seconds
             loops = max(1, int(WARM_ENOUGH / max(first, 1e-7)))
-        times: list[float] = []
-        self.cpu = None
-        while len(times) < self.repeats and (not times or sum(times) * loops < self.patience):
-            seconds, cpu, answer = _timed(work, loops)
-            times.append(seconds)
-            self.cpu = cpu if self.cpu is None else min(cpu, self.cpu)
-        self.seconds = min(times)
+        found: list[Timed] = []
+        while len(found) < self.repeats and sum(one.seconds for one in found) * loops < PATIENCE:
+            found.append(_timed(work, loops))
+        times = [one.seconds for one in found]
+        self.seconds, self.cpu = min(times), min(one.cpu for one in found)
         self.spread = statistics.median(times) / self.seconds - 1.0 if len(times) > 1 else None
-        return answer
+        return found[-1].answer
 
     def take(self, seconds: float, cpu: float | None = None) -> None:
         """Note a time that something else has measured."""
@@ -218,7 +222,8 @@ def unit() -> tuple[float, float]:
 
 
 def shell(*words: str, **extra: str) -> str:
-    """Run this Python with some words in a fresh process, one thread for BLAS, this project importable; what it printed.
+    """Run this Python with some words in a fresh process, one thread for BLAS, this project importable; what it
+    printed.
 
     Imports are kept compiled, as they are wherever nobody forbids it.
     """
@@ -228,7 +233,9 @@ def shell(*words: str, **extra: str) -> str:
 
 
 def measure(entries: Iterable[Entry], *, run: dict[str, Any] | None = None) -> Iterator[Row]:
-    """Measure rows one by one, the unit before and after each; a row that cannot be measured says why and is left out."""
+    """Measure rows one by one, the unit before and after each; a row that cannot be measured says why and is left
+    out.
+    """
     run = {} if run is None else run
     (before, before_cpu), hints = unit(), set()
     run["unit_ms"] = [1e3 * before]
@@ -294,11 +301,10 @@ def peak_mb() -> float:
 
     Linux keeps the peak of the parent in ru_maxrss of a child, so the peak of the process's own memory is read there.
     """
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) / 1024.0
-    import resource  # noqa: PLC0415  (not on every system)
+    status = Path("/proc/self/status")
+    if status.exists():
+        return int(status.read_text().split("VmHWM:")[1].split()[0]) / 1024.0
+    import resource  # not on every system
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
 

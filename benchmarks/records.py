@@ -1,4 +1,7 @@
-"""What was measured: as JSON, each row with the run it belongs to, so that slow groups keep their last numbers, and as tables."""
+"""Measured rows as JSON, as the tables of the documentation, and compared with those of an earlier run.
+
+Every row keeps the run it belongs to, so that groups that are measured rarely keep their last numbers.
+"""
 
 import json
 import os
@@ -13,8 +16,9 @@ from checks.tool import ROOT, table
 
 from benchmarks.harness import Row
 
-RESULTS = ROOT / "benchmarks" / "results.json"  # behind the page
-BASELINE = ROOT / "benchmarks" / "baseline.json"  # what `make bench-compare` compares with
+RESULTS = ROOT / "benchmarks" / "results.json"  # the numbers of the page, with which `make bench-compare` compares
+SMALLEST_CHANGE = 0.2  # relative
+UNREPEATED = 0.5  # relative spread assumed for a row that was measured once
 TITLES = {
     "theory": "Theory",
     "shell": "From the shell, each in a fresh process",
@@ -108,7 +112,9 @@ FRESH: tuple[tuple[str, Cell], ...] = (
 
 
 def markdown(rows: Iterable[Row]) -> str:
-    """One heading per group, its table, a second one for rows with a process of their own, and the runs they come from."""
+    """One heading per group, its table, a second one for rows with a process of their own, and the runs they come
+    from.
+    """
     rows = list(rows)
     parts = []
     for group, title in TITLES.items():
@@ -137,3 +143,23 @@ def sentence(run: dict[str, Any]) -> str:
         f"One unit was {min(units):.0f} to {max(units):.0f} ms in this run; {run.get('threads')} of {run.get('cores')} "
         f"cores; {versions}."
     )
+
+
+def noise(row: Row) -> float:
+    """How far a row may be off: the spread of its repeats and the drift of its unit."""
+    return (UNREPEATED if row.spread is None else row.spread) + row.drift
+
+
+def changes(old: Iterable[Row], new: Iterable[Row]) -> dict[str, str]:
+    """Rows of ours that moved by more than 20 % and by more than the noise of both runs, in units: name -> what
+    happened.
+    """
+    before = {row.what: row for row in old if row.ours}
+    found = {}
+    for row in new:
+        if row.what in before:
+            start, band = before[row.what].units, max(SMALLEST_CHANGE, noise(before[row.what]) + noise(row))
+            if max(row.units / start, start / row.units) - 1.0 > band:
+                word = "slower" if row.units > start else "faster"
+                found[row.what] = f"{word}: {row.what}: {start:.3g} -> {row.units:.3g} units (noise {band:.0%})"
+    return found

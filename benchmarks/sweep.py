@@ -15,11 +15,11 @@ from unittest.mock import patch
 from tests.support.sweep_cluster import cluster
 
 import onehead
-from onehead.sweep.calls import call_named
 from onehead.sweep.executors.dask import Dask
+from onehead.sweep.registry import call_named
 from onehead.sweep.solve import solve_point
 from onehead.sweep.spec import Spec
-from onehead.sweep.store import Store
+from onehead.sweep.storage.store import Store
 
 POINTS = 10_000
 
@@ -97,7 +97,7 @@ def scheduler(address: str) -> dict[str, Any]:
     class Single(Dask):
         goal = 0.0
 
-    with patch("onehead.sweep.executors.dask.AHEAD", 100):
+    with patch("onehead.sweep.executors.dask.CHUNKS_PER_THREAD", 100):
         seconds = clock(lambda: onehead.sweep("benchmarks.sweep:trivial", spec, on=Single(address)))
     return {"what": "dask, one point a task", "ms a task": 1e3 * seconds / 2000, "tasks/s": 2000 / seconds}
 

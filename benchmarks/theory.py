@@ -7,9 +7,9 @@ import numpy as np
 import onehead
 from benchmarks.harness import Budget, Clock, Finding, certified, row
 from onehead import aim, sparse
-from onehead.sparse.equations.bayes import quadrature
-from onehead.sparse.equations.rule import bayes_error
 from onehead.sparse.solve.bayes import state_equation
+from onehead.sparse.theory.bayes import evidence_by_quadrature
+from onehead.sparse.theory.bayes_rule import bayes_error
 
 TASK = aim.Task()
 HALF, ONE, TWO, TEN = Budget(0.5), Budget(1.0), Budget(2.0), Budget(10.0)
@@ -187,7 +187,7 @@ def _best(words: str, task: sparse.Task, alpha: float, budget: Budget | None) ->
     @row("theory", f"sparse task, the best possible learner, {words}", budget=budget, repeats=5)
     def measure(clock: Clock) -> Finding:
         def anew() -> sparse.Best:
-            for kept in (state_equation, quadrature, bayes_error):
+            for kept in (state_equation, evidence_by_quadrature, bayes_error):
                 kept.cache_clear()
             return sparse.bayes(task, alpha)
 

@@ -13,12 +13,13 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.harness import Budget, Clock, Finding, row
 from onehead.aim.task import Learner, Task
-from onehead.aim.training.amp import pass_messages
+from onehead.aim.training.amp import run_amp
 from onehead.aim.training.instance import Instance
-from onehead.aim.training.minimise import adam, lbfgs
-from onehead.aim.training.objective import Factorised, Objective, OutputLoss, Untied
+from onehead.aim.training.objective import Objective, OutputLoss
+from onehead.aim.training.parametrisation import Factorised, Untied
 from onehead.aim.training.settings import Method
 from onehead.aim.training.train import train
+from onehead.numerics.minimise import adam, lbfgs
 
 LEARNER = Learner(weight_decay=0.01)
 CLOSE = 1e-6  # relative distance from the lowest objective that all must reach
@@ -92,8 +93,8 @@ def _contest(threads: int, adams: str, own: str) -> None:
         _, _, function, lowest = contest()
 
         def work() -> Any:
-            rounded = replace(function, samples=function.samples.rounded())
-            words = {"rough": rounded, "curvature": function.weights.curvature}
+            rounded = replace(function, samples=function.samples.in_single_precision())
+            words = {"low_precision": rounded, "curvature": function.weights.curvature}
             tolerance = Method().tolerance  # that of `train`
             return lbfgs(function, start(function), tolerance=tolerance, max_iterations=LIMIT, **words)
 
@@ -110,7 +111,7 @@ _contest(2, f"{ADAM}, two threads", "training to 1e-6, d = 100, α = 0.5: L-BFGS
 @row("training", "training to 1e-6, d = 100, α = 0.5: message passing", budget=FIFTH, repeats=5)
 def by_messages(clock: Clock) -> Finding:
     task, instance, function, lowest = contest()
-    passed = clock(lambda: pass_messages(task, LEARNER, instance, max_iterations=200, tolerance=LAST_MOVE))
+    passed = clock(lambda: run_amp(task, LEARNER, instance, max_iterations=200, tolerance=LAST_MOVE))
     values, vectors = np.linalg.eigh(passed.map)
     factor = (np.sqrt(np.clip(values, 0.0, None) * DIM) * vectors).T.ravel()
     gap = function(factor)[0] / lowest - 1.0
@@ -144,7 +145,8 @@ def one_pass(clock: Clock) -> Finding:
     return Finding(
         f"gradient off by {off:.0e} from differences",
         off,
-        f"matrix products take {part.seconds / whole:.2f} of it; in single precision {single.seconds / whole:.2f} of the "
+        f"matrix products take {part.seconds / whole:.2f} of it; in single precision {single.seconds / whole:.2f} of "
+        f"the "
         f"time, value off by {abs(rough / value - 1.0):.0e}",
     )
 

@@ -1,6 +1,8 @@
-"""Rows of checkpoints: all heads of a small model with fits, and a file the size of 7 billion parameters, sparse on disk.
+"""Rows of checkpoints: all heads of a small model with fits, and a file the size of 7 billion parameters, sparse on
+disk.
 
-The latter has the shapes of Llama-7B in float16, random numbers in the query and key matrices of the first layers, holes elsewhere.
+The latter has the shapes of Llama-7B in float16, random numbers in the query and key matrices of the first layers,
+holes elsewhere.
 """
 
 import json

@@ -1,1 +1,3 @@
-"""Checks that take longer than `make test` may: random sweeps, mutants, coverage without compilation, other versions."""
+"""Checks that take longer than `make test` may: random sweeps, mutants, coverage without compilation, other
+versions.
+"""

@@ -1,9 +1,10 @@
-"""Stated errors against true ones: ``python -m checks.calibration [--count 400] [--seed 0] [--store FILE] [--workers 1] [--write]``.
+"""Stated errors against true ones: ``python -m checks.calibration [--count 400] [--seed 0] [--store FILE] [--workers 1]
+[--write]``.
 
-Random problems of the soak are solved twice: as users do, and with rules that are finer and have other nodes (the truth, as far as
-this can tell). Every number that states an error is compared. An honest error is exceeded three times in less than one case of a
-hundred; a useful one is not a hundred times too large either. ``--write`` puts the table into docs/assets/calibration.md. The exit
-code is 1 when an error is exceeded more often than that.
+Random problems of the soak are solved twice: as users do, and with rules that are finer and have other nodes (the
+truth, as far as this can tell). Every number that states an error is compared. An honest error is exceeded three times
+in less than one case of a hundred; a useful one is not a hundred times too large either. ``--write`` puts the table
+into docs/assets/calibration.md. The exit code is 1 when an error is exceeded more often than that.
 """
 
 import sys
@@ -20,7 +21,7 @@ from checks.calibration_sparse import said_and_true
 from checks.soak_problems import Problem, draw, problem_of
 from checks.tool import collect, many, parser, table, write
 from onehead import aim
-from onehead.aim.equations import nodes
+from onehead.aim.logits import quadrature as nodes
 from onehead.errors import SolveError
 from onehead.numerics.gaussian import sobol
 
@@ -56,7 +57,7 @@ def _finer(dim: int, *, log2_points: int, seed: int, parts: int = 1) -> Any:
 @contextmanager
 def finer_rules() -> Iterator[None]:
     """Nodes that are more, and others."""
-    caches = (nodes.logit_rule, nodes.row_rule, nodes.column_rule, nodes.pair_rule, nodes.sector_rule)
+    caches = (nodes.logit_rule, nodes.row_rule, nodes.column_rule, nodes.tied_rule, nodes.sector_rule)
     with patch.object(nodes, "LATTICES", FINE), patch.object(nodes, "sobol", _finer):
         for cache in caches:
             cache.cache_clear()
@@ -138,7 +139,8 @@ def report(rows: list[dict[str, Any]]) -> tuple[str, bool]:
         "median stated",
     ]
     share = bad / max(cases, 1)
-    said = f"{cases:,} numbers of {len(rows):,} random problems: {bad} ({share:.2%}) were off by more than {TIMES:g} times their error."
+    said = f"{cases:,} numbers of {len(rows):,} random problems: {bad} ({share:.2%}) were off by more than {TIMES:g} "
+    said += "times their error."
     return f"{said}\n\n{table(head, lines, right=range(1, len(head)))}", share <= ALLOWED
 
 

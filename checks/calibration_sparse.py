@@ -11,8 +11,8 @@ import numpy as np
 
 from checks.soak_problems import Problem, problem_of
 from onehead import sparse
-from onehead.sparse.equations import features as sampling
-from onehead.sparse.equations import oracle as oracles
+from onehead.sparse.theory import features as sampling
+from onehead.sparse.theory import oracle as oracles
 
 __all__ = ["said_and_true"]
 
@@ -23,7 +23,9 @@ WORKING = {name: import_module(f"onehead.sparse.verbs.{name}") for name in ("pre
 
 
 def said_and_true(problem: Problem, accuracy: float | None = None) -> tuple[Any, Any] | None:
-    """The answer that a user gets, and one by a rule of sixteen times as many other points; nothing if that would take minutes."""
+    """The answer that a user gets, and one by a rule of sixteen times as many other points; nothing if that would take
+    minutes.
+    """
     used: list[int] = []
     with _watched(used):
         said = _answer(problem, accuracy, seed=0)
@@ -62,18 +64,18 @@ def _finer(level: int) -> Iterator[None]:
     """Other points and more of them, a finer grid of the Gaussian, more Monte Carlo samples."""
     grid = np.linspace(-9.0, 9.0, FINER * 2000 + 4)
     changes = [
-        (sampling, "MOST", 60),
-        (WORKING["predict"], "FIRST", level),
-        (WORKING["predict"], "FINEST", level),
-        (WORKING["predict"], "COARSE", 0),
-        (WORKING["predict"], "SCRAMBLING", OTHER),
+        (sampling, "MAX_LOG2_NORMALS", 60),
+        (WORKING["predict"], "FIRST_LOG2_POINTS", level),
+        (WORKING["predict"], "MAX_LOG2_POINTS", level),
+        (WORKING["predict"], "LOG2_COARSENING", 0),
+        (WORKING["predict"], "SCRAMBLING_SEED", OTHER),
         (WORKING["predict"], "with_gauss", partial(sampling.with_gauss, grid=grid)),
-        (WORKING["capacity"], "LEVELS", (level,)),
-        (WORKING["capacity"], "SCRAMBLING", OTHER),
-        (oracles, "INVERSION", ((4000, 14.0, 16001),) * 2),
-        (WORKING["oracle"], "MONTE_CARLO", FINER * WORKING["oracle"].MONTE_CARLO),
-        (WORKING["oracle"], "FEWEST", FINER * WORKING["oracle"].FEWEST),
-        (WORKING["oracle"], "MOST", FINER * WORKING["oracle"].MOST),
+        (WORKING["capacity"], "LOG2_POINTS", (level,)),
+        (WORKING["capacity"], "SCRAMBLING_SEED", OTHER),
+        (oracles, "INVERSION_RULES", ((4000, 14.0, 16001),) * 2),
+        (WORKING["oracle"], "NORMALS_PER_CLASS", FINER * WORKING["oracle"].NORMALS_PER_CLASS),
+        (WORKING["oracle"], "MIN_SAMPLES", FINER * WORKING["oracle"].MIN_SAMPLES),
+        (WORKING["oracle"], "MAX_SAMPLES", FINER * WORKING["oracle"].MAX_SAMPLES),
     ]
     with ExitStack() as stack:
         for room, name, value in changes:

@@ -3,7 +3,8 @@
     python -m checks.faults [--scale 1.0] [--seed 0] [--store FILE] [--only KIND] [--write]
 
 Answers go to a file of JSON lines, one per trial; a run that was stopped goes on where it was. ``--scale 0.05`` does a
-twentieth of every kind. ``--write`` writes the report to docs/assets/faults.md. The exit code is 1 when a rule was broken.
+twentieth of every kind. ``--write`` writes the report to docs/assets/faults.md. The exit code is 1 when a rule was
+broken.
 """
 
 import sys
@@ -89,12 +90,15 @@ def report(rows: list[dict[str, Any]]) -> str:
     pressed = sorted(row["seconds"] for row in rows if row["kind"] == "keys" and row["running"])
     told = [
         table(("what was done: what would be wrong", "times", "wrong", "minutes"), lines, right=(1, 2, 3)),
-        f"Of the damaged stores {stores['refused']} were refused and {stores['whole']} read right: the damage lay where nothing is kept.",
+        f"Of the damaged stores {stores['refused']} were refused and {stores['whole']} read right: the damage lay "
+        f"where nothing is kept.",
     ]
     if pressed:
         told.append(
-            f"Ctrl-C reached {len(pressed)} commands while they ran; half of them ended within {pressed[len(pressed) // 2]:.1f} s, "
-            f"the slowest after {pressed[-1]:.1f} s; {sum(row['early'] for row in rows if row['kind'] == 'keys')} were hit before "
+            f"Ctrl-C reached {len(pressed)} commands while they ran; half of them ended within "
+            f"{pressed[len(pressed) // 2]:.1f} s, "
+            f"the slowest after {pressed[-1]:.1f} s; {sum(row['early'] for row in rows if row['kind'] == 'keys')} "
+            f"were hit before "
             "Python had begun to read the program, and ended in its words."
         )
     return "\n\n".join(told)

@@ -17,7 +17,7 @@ import numpy as np
 
 from checks.tool import QUIET
 from onehead.sweep import Spec, Store, drive, executor_named
-from onehead.sweep.failures import BadStore
+from onehead.sweep.errors import BadStore
 
 __all__ = ["COMMANDS", "ctrl_c", "disk", "killed", "twice"]
 
@@ -93,7 +93,7 @@ def whole(path: Path, rows: int) -> bool:
 
 def _checkpoint(path: Path) -> None:
     """Four layers of four small heads."""
-    from safetensors.numpy import save_file  # noqa: PLC0415
+    from safetensors.numpy import save_file
 
     chance = np.random.default_rng(0)
     names = [f"encoder.layer.{k}.attention.self.{side}.weight" for k in range(4) for side in ("query", "key")]

@@ -125,7 +125,9 @@ def _traces(folder: Path) -> dict[str, bytes]:
 
 
 def trial(whole: Path, folder: Path, number: int, seed: int = 0) -> dict[str, Any]:
-    """Damage a copy of a whole store, look at it, and go on with its sweep; says which of the three rules were broken."""
+    """Damage a copy of a whole store, look at it, and go on with its sweep; says which of the three rules were
+    broken.
+    """
     truth = seen(whole)
     store = folder / "s.db"
     shutil.copyfile(whole, store)

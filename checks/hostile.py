@@ -2,9 +2,9 @@
 
     python -m checks.hostile --count 1600 --seed 0
 
-Every case runs as ``onehead weights`` in a process of its own that is forked from this one. Counted are tracebacks, answers that
-take more than five seconds of work, more than a gigabyte of memory, a refusal that is not one line, and output that a terminal would
-obey. Ends with 1 when there is any of these.
+Every case runs as ``onehead weights`` in a process of its own that is forked from this one. Counted are tracebacks,
+answers that take more than five seconds of work, more than a gigabyte of memory, a refusal that is not one line, and
+output that a terminal would obey. Ends with 1 when there is any of these.
 """
 
 import argparse
@@ -45,8 +45,8 @@ KEYS = (
     "new_decoder_architecture", "text_config", "vision_config", "hidden_size",
 )  # fmt: skip
 VALUES: tuple[Any, ...] = (
-    None, True, False, 0, -1, 1, 3, 1.5, 1e308, 10**30, 100_000, 2**63, "", "bert", "\x1b]0;x\x07", "\u202e", [], ["bert"],
-    [[2]], {}, {"num_attention_heads": 2}, {"a": {"b": 1}}, "9" * 5000, int("9" * 4000),
+    None, True, False, 0, -1, 1, 3, 1.5, 1e308, 10**30, 100_000, 2**63, "", "bert", "\x1b]0;x\x07", "\u202e", [],
+    ["bert"], [[2]], {}, {"num_attention_heads": 2}, {"a": {"b": 1}}, "9" * 5000, int("9" * 4000),
 )  # fmt: skip
 NUMBERS: tuple[Any, ...] = (0, -1, 1, 7, 2**31, 2**40, 2**59, 2**63, 2**64, 1.5, 1e300, True, None, "4", [], {}, [4])
 
@@ -262,8 +262,8 @@ def noise(case: Case) -> None:
 
 
 MUTATIONS: tuple[Callable[[Case], None], ...] = (
-    config_value, config_value, config_value, config_whole, config_bytes, shape, offsets, dtype, empty, renamed, many, entry_whole,
-    metadata, header_bytes, length, bits, bits, cut, weights, noise,
+    config_value, config_value, config_value, config_whole, config_bytes, shape, offsets, dtype, empty, renamed, many,
+    entry_whole, metadata, header_bytes, length, bits, bits, cut, weights, noise,
 )  # fmt: skip
 
 

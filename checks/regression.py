@@ -3,16 +3,16 @@
     python -m checks.regression            # recompute and compare
     python -m checks.regression --write    # write tests/regression/table.json anew
 
-**How a change is caught.** The tests recompute every row and fail when a number has moved by more than its stated error.
-Writing the table keeps every old number that has not moved, so its hash changes only when a published number did, or when
-rows were added; and it refuses to store moved numbers until `NUMERICAL` in `onehead/sweep/version.py` is raised. A second
-test demands that the newest hash named in a "Numerical changes" section of CHANGELOG.md, written `table 0123456789ab`, is
-that of the table. So a moved number fails the tests until somebody has raised the numerical version, written the table
-and said so in the changelog.
+**How a change is caught.** The tests recompute every row and fail when a number has moved by more than its stated
+error. Writing the table keeps every old number that has not moved, so its hash changes only when a published number
+did, or when rows were added; and it refuses to store moved numbers until `NUMERICAL` in
+`onehead/sweep/storage/version.py` is raised. A second test demands that the newest hash named in a "Numerical changes"
+section of CHANGELOG.md, written `table 0123456789ab`, is that of the table. So a moved number fails the tests until
+somebody has raised the numerical version, written the table and said so in the changelog.
 
 **Errors.** Every number is computed by two rules: the one users get, and a second one (the finest lattice, other panels
-and points). Its error is twice their difference, plus its relative share of the certificate's own estimate, plus 1e-6 of
-itself for the residual at which solvers stop.
+and points). Its error is twice their difference, plus its relative share of the certificate's own estimate, plus 1e-6
+of itself for the residual at which solvers stop.
 """
 
 import hashlib
@@ -29,19 +29,20 @@ from unittest import mock
 import onehead
 from checks.regression_rows import GROUPS, Numbers
 from checks.tool import ROOT, parser
-from onehead.aim.equations import plateau, ridgeless
-from onehead.aim.equations.geometry import Geometry
+from onehead.aim.logits.geometry import Geometry
+from onehead.aim.theory.limits import infinite_data as plateau
+from onehead.aim.theory.limits import ridgeless
 from onehead.sparse.verbs import predict as sparse_theory
 from onehead.spectra import atoms, marchenko_pastur
-from onehead.sweep.version import NUMERICAL
+from onehead.sweep.storage.version import NUMERICAL
 
 TABLE = ROOT / "tests" / "regression" / "table.json"
 CHANGELOG = ROOT / "CHANGELOG.md"
 VERSION = 1  # of the format of the table
 STOPPED = 1e-6  # relative: residuals of 3e-7, times the inverse of 1 - F'
 OTHERS = 1e-3  # the largest share of the certificate's relative error that counts for numbers it does not speak of
-# Another processor or another version of the linear algebra rounds differently, and a solver that stops one step earlier or
-# later ends elsewhere within its residual.
+# Another processor or another version of the linear algebra rounds differently, and a solver that stops one step
+# earlier or later ends elsewhere within its residual.
 SLACK = 2e-6
 SMALL = 1e-11  # absolute: a number that is zero but for rounding
 
@@ -58,10 +59,10 @@ def second_rule() -> Iterator[None]:
     """Other quadrature everywhere: the finest lattice or another count, other panels, other scramblings."""
     changes = [
         (Geometry, "levels", property(_other_levels)),
-        (marchenko_pastur, "NODES", 90),
-        (atoms, "NODES", 24),
-        (sparse_theory, "SCRAMBLING", 1000),
-        (import_module("onehead.sparse.verbs.capacity"), "SCRAMBLING", 1000),  # the name is also that of the verb
+        (marchenko_pastur, "NODES_PER_PANEL", 90),
+        (atoms, "NODES_PER_PANEL", 24),
+        (sparse_theory, "SCRAMBLING_SEED", 1000),
+        (import_module("onehead.sparse.verbs.capacity"), "SCRAMBLING_SEED", 1000),  # the name is also that of the verb
     ]
     with ExitStack() as stack:
         for room, name, value in changes:
@@ -169,7 +170,9 @@ def write() -> int:
         groups[group] = rows
         changed += names
     if changed and old["numerical"] == NUMERICAL:
-        print("These numbers moved; raise NUMERICAL in src/onehead/sweep/version.py first:", *changed, sep="\n  ")
+        print(
+            "These numbers moved; raise NUMERICAL in src/onehead/sweep/storage/version.py first:", *changed, sep="\n  "
+        )
         return 1
     table: dict[str, Any] = {
         "version": VERSION,
@@ -182,7 +185,8 @@ def write() -> int:
     TABLE.write_text(_text(table), encoding="utf-8")
     count = sum(len(rows) for rows in groups.values())
     print(
-        f"{count} rows; CHANGELOG.md, under Numerical changes: - Regression table: `table {table['table']}`, {count} rows."
+        f"{count} rows; CHANGELOG.md, under Numerical changes: - Regression table: `table {table['table']}`, {count} "
+        f"rows."
     )
     return 0
 

@@ -143,7 +143,9 @@ def aim_tokens() -> Iterator[Row]:
 
 
 def aim_targets() -> Iterator[Row]:
-    """Targets with a dimension: scaling laws with their four parts, features, phases, spikes and lists of eigenvalues."""
+    """Targets with a dimension: scaling laws with their four parts, features, phases, spikes and lists of
+    eigenvalues.
+    """
     law = aim.Task(target=aim.PowerLaw(gamma=0.75, dim=200))
     parts = ("excess_error", "local_exponent", "underfitting", "approximation", "overfitting", "mismatch", "rank")
     for decay in (1.0 / 200.0, 1.0):
@@ -166,7 +168,9 @@ def aim_targets() -> Iterator[Row]:
 
 
 def aim_leading() -> Iterator[Row]:
-    """Targets with leading directions, averaged exactly: power laws and spikes, other losses, the limit 0+, plateaus and emergence."""
+    """Targets with leading directions, averaged exactly: power laws and spikes, other losses, the limit 0+, plateaus
+    and emergence.
+    """
     law, sharp = (aim.Task(target=aim.PowerLaw(gamma=gamma, dim=100)) for gamma in (0.75, 1.25))
     for words, task, learner, alpha in [
         ("γ=0.75 λ=1", law, {"weight_decay": 1.0}, 0.3981),
@@ -326,8 +330,8 @@ def sparse_others() -> Iterator[Row]:
             found = sparse.align(sparse.Task(**problem), sparse.Protocol(alpha0=2.0, beta=1.0, loss=loss))
             yield f"sparse.align {words} {loss}", _numbers(found, aligned), 1e-10
     for L, R, theta, rate, s, kappa in [
-        (10, 1, 2.0, 0.5, 0.5, 1.0), (6, 2, 3.0, 0.3, -0.5, 1.5), (10, 1, 5.0, 0.5, 0.0, 1.0), (10, 1, 5.0, 0.5, 0.7, 2.0),
-        (20, 3, 2.0, 0.2, 0.8, 1.0),
+        (10, 1, 2.0, 0.5, 0.5, 1.0), (6, 2, 3.0, 0.3, -0.5, 1.5), (10, 1, 5.0, 0.5, 0.0, 1.0),
+        (10, 1, 5.0, 0.5, 0.7, 2.0), (20, 3, 2.0, 0.2, 0.8, 1.0),
     ]:  # fmt: skip
         task = sparse.Task(length=L, signal_tokens=R, strength=theta, positive_rate=rate)
         plan = sparse.Protocol(cos_query=s, sharpness=kappa)
@@ -350,7 +354,9 @@ def sparse_others() -> Iterator[Row]:
 
 
 def sparse_bayes() -> Iterator[Row]:
-    """The best possible learner of sparse tokens: one signal token and several, both branches, and where the hard phase begins and ends."""
+    """The best possible learner of sparse tokens: one signal token and several, both branches, and where the hard phase
+    begins and ends.
+    """
     problems: dict[str, tuple[sparse.Task, tuple[float, ...]]] = {
         "L=10 θ=5": (sparse.Task(), (0.1, 0.5, 2.0, 8.0)),
         "L=30 θ=4": (sparse.Task(length=30, strength=4.0), (0.5, 2.0)),
@@ -391,7 +397,9 @@ def sparse_maps() -> Iterator[Row]:
 
 
 def heads_of_files() -> Iterator[Row]:
-    """What is measured of the heads of a checkpoint: random, with a feature, of low rank; and the symmetric share that theory predicts."""
+    """What is measured of the heads of a checkpoint: random, with a feature, of low rank; and the symmetric share that
+    theory predicts.
+    """
     rng = np.random.default_rng(7)
     query, key = rng.standard_normal((2, 48, 256))
     feature = query.copy()

@@ -5,10 +5,11 @@
     python -m checks.soak --best --count 2000
     python -m checks.soak --only 137
 
-Answers go to a file of JSON lines, one per problem; a run that was stopped goes on where it was. Problems are numbered and
-the number decides the problem, so that pieces, order and workers change nothing. ``--write`` writes the report to
+Answers go to a file of JSON lines, one per problem; a run that was stopped goes on where it was. Problems are numbered
+and the number decides the problem, so that pieces, order and workers change nothing. ``--write`` writes the report to
 docs/assets/soak.md. Heads of every kind, untied, masked, with hard labels, are a list of their own (``--heads``),
-and so are sparse tokens beside the best possible learner, whom nobody may beat (``--best``). The exit code is 1 when an answer is wrong, or when something else than a refusal was raised.
+and so are sparse tokens beside the best possible learner, whom nobody may beat (``--best``). The exit code is 1 when an
+answer is wrong, or when something else than a refusal was raised.
 """
 
 import json

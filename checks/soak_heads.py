@@ -1,4 +1,6 @@
-"""Random problems over all kinds of heads: tied, self and cross, every mask, soft and hard labels, long rows, other tokens."""
+"""Random problems over all kinds of heads: tied, self and cross, every mask, soft and hard labels, long rows, other
+tokens.
+"""
 
 from typing import Any
 

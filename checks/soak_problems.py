@@ -1,7 +1,7 @@
 """Random problems of both halves, and what must be true of every answer.
 
-The number of a problem and the seed of the sweep decide everything about it, so that pieces of a sweep may be run in any
-order. A problem is plain data: a verb, its keyword arguments and the region it lies in.
+The number of a problem and the seed of the sweep decide everything about it, so that pieces of a sweep may be run in
+any order. A problem is plain data: a verb, its keyword arguments and the region it lies in.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from onehead import aim, sparse
-from onehead.aim.equations.bayes import bayes_overlap
-from onehead.aim.equations.geometry import geometry_of
-from onehead.sparse.equations.oracle import linear_error
+from onehead.aim.logits.geometry import geometry_of
+from onehead.aim.theory.bayes import bayes_overlap
+from onehead.sparse.theory.oracle import linear_error
 
 __all__ = [
     "MIX",
@@ -305,10 +305,11 @@ def check_prediction(point: aim.Prediction) -> str:
     task, learner = point.task, point.learner
     most = 2.0 * task.tokens  # two rows of probabilities are at most a squared distance of two apart
     equations = point.equations
-    nothing = point.alpha * equations.output.fresh_loss(*equations.zero.pair)  # what the zero map costs
+    nothing = point.alpha * equations.output.fresh_loss(*equations.zero.values)  # what the zero map costs
     width = learner.width if learner.param == "factorised" else 1.0
-    reach = equations.input.reachable_power / task.beta0**2
-    # no map has a lower test error than the plateau if that is what is minimised, but for the sampling error of many tokens
+    reach = equations.input.representable_power / task.beta0**2
+    # no map has a lower test error than the plateau if that is what is minimised, but for the sampling error of many
+    # tokens
     floored = str(learner.loss) == "squared" and task.tokens == 2 and point.sectors is None
     return _first(
         *_general(point),
@@ -340,8 +341,10 @@ def _sectors(point: aim.Prediction) -> Iterator[tuple[bool, str]]:
 
 
 def _beaten(point: aim.Prediction) -> Iterator[tuple[bool, str]]:
-    """No head beats the best possible learner, beyond the errors of its overlaps (A.4), which is known of Gaussian logits."""
-    if point.directions or point.task.sees_kurtosis:
+    """No head beats the best possible learner, beyond the errors of its overlaps (A.4), which is known of Gaussian
+    logits.
+    """
+    if point.directions or point.task.depends_on_kurtosis:
         return
     if point.q > 0.0 and point.sectors is None:
         equations, errors = point.equations, point.errors
@@ -350,7 +353,7 @@ def _beaten(point: aim.Prediction) -> Iterator[tuple[bool, str]]:
         room = 1.0 + 3.0 * (errors.get("q", 0.0) / point.q + 2.0 * errors.get("m", 0.0) / point.m) + 1e-6
         share = point.m**2 / point.q
         yield share > most * room, f"m²/q = {share!r} beats the best possible learner, {most!r}"
-    if point.task.best_known:
+    if point.task.bayes_known:
         best, error = aim.bayes(point.task, point.alpha).head_error, point.test_error + 3.0 * point.test_error_err
         yield error < best - QUADRATURE * best, f"test error {point.test_error!r} below the best possible, {best!r}"
 
@@ -369,8 +372,8 @@ def check_spectrum(point: aim.Prediction) -> str:
             abs(float(law.cdf(np.array([np.inf]))[0]) - 1.0) > 2e-3,
             f"cdf ends at {float(law.cdf(np.array([np.inf]))[0])!r}",
         ),
-        # q comes from hats that differ from the final ones by the residual; two sectors that cannot be made consistent say so in
-        # the error of q
+        # q comes from hats that differ from the final ones by the residual; two sectors that cannot be made consistent
+        # say so in the error of q
         (
             abs(law.second_moment - point.q) > 1e-5 * point.q + (point.errors["q"] if point.sectors else 0.0),
             f"second moment {law.second_moment!r}, q {point.q!r}",

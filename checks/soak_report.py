@@ -14,7 +14,9 @@ SHOWN = 20  # unexplained problems that are listed
 
 
 def report(rows: list[Row], seed: int, count: int) -> str:
-    """Markdown: totals, statuses, regions, refusals, times, and every unexplained problem with one line to repeat it."""
+    """Markdown: totals, statuses, regions, refusals, times, and every unexplained problem with one line to repeat
+    it.
+    """
     rows = sorted(rows, key=lambda row: row["number"])
     if not rows:
         return "No problem solved yet."
@@ -22,7 +24,8 @@ def report(rows: list[Row], seed: int, count: int) -> str:
     bad = [row for row in rows if row["end"] in ("wrong", "raised")]
     done = "" if len(rows) == count else f" of {count:,} (the sweep is not finished)"
     parts = [
-        f"{len(rows):,} random problems{done}, seed {seed}: {ends['solved']:,} solved ({ends['solved'] / len(rows):.2%}), "
+        f"{len(rows):,} random problems{done}, seed {seed}: {ends['solved']:,} solved "
+        f"({ends['solved'] / len(rows):.2%}), "
         f"{ends['refused']:,} refused with a reason, {len(bad)} unexplained.",
         _statuses(rows),
         _regions(rows),
@@ -107,7 +110,8 @@ def _unexplained(bad: list[Row], seed: int) -> str:
     if not bad:
         return "Unexplained: none."
     lines = [
-        f"- `python -m checks.soak --seed {seed} --only {row['number']}` {row['status']}: {row['reason']}\n  `{row['call']}`"
+        f"- `python -m checks.soak --seed {seed} --only {row['number']}` {row['status']}: {row['reason']}\n  "
+        f"`{row['call']}`"
         for row in bad[:SHOWN]
     ]
     more = [] if len(bad) <= SHOWN else [f"- and {len(bad) - SHOWN} more"]

@@ -1,22 +1,16 @@
-"""What checks and benchmarks share: places, tables of the documentation, stores, the command line, and child processes.
-
-Needs the standard library only, since `checks.compat` runs under any interpreter.
-"""
+"""What checks, studies and benchmarks share: places, tables of the documentation, stores and the command line."""
 
 import argparse
 import json
-import os
-import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-__all__ = ["ASSETS", "QUIET", "ROOT", "Ended", "append", "child", "collect", "many", "parser", "read", "table", "write"]
+__all__ = ["ASSETS", "QUIET", "ROOT", "append", "collect", "many", "parser", "read", "table", "write"]
 
 ROOT = Path(__file__).parents[1]
 ASSETS = ROOT / "docs" / "assets"
@@ -41,8 +35,10 @@ def write(name: str, text: str, *, wanted: bool) -> None:
 
 
 def parser(module: str, doc: str | None, write: str) -> argparse.ArgumentParser:
-    """The command line of a module, described by the first line of its docstring; ``--write`` makes what ``write`` names."""
-    made = argparse.ArgumentParser(prog=f"python -m {module}", description=(doc or "").split("\n", 1)[0])
+    """The command line of a module, described by the first line of its docstring; ``--write`` makes what ``write``
+    names.
+    """
+    made = argparse.ArgumentParser(prog=f"python -m {module}", description=(doc or "").split("\n\n", 1)[0])
     made.add_argument("--write", action="store_true", help=f"write {write}")
     return made
 
@@ -78,7 +74,8 @@ def collect(
     workers: int,
     seconds: float,
 ) -> dict[int, dict[str, Any]]:
-    """Solve the numbers below ``count`` that the store lacks, until done, interrupted or out of time; return all rows by number.
+    """Solve the numbers below ``count`` that the store lacks, until done, interrupted or out of time; return all rows
+    by number.
 
     Rows of the store count that hold what is ``known``: a store may have rows of other seeds.
     """
@@ -112,35 +109,3 @@ def _answers(
         return
     with ProcessPoolExecutor(workers) as pool:
         yield from pool.map(solve, missing, chunksize=CHUNK)
-
-
-class Ended(NamedTuple):
-    """Exit code of a child, or None if it ran out of time; and what it printed."""
-
-    code: int | None
-    out: str
-    err: str = ""
-
-
-def child(
-    command: Sequence[str | Path], *, seconds: float | None = None, cwd: Path | None = None, **environment: str
-) -> Ended:
-    """Run a command in a process group of its own, all of which is ended when the command is or its time is over."""
-    process = subprocess.Popen(
-        [str(word) for word in command],
-        cwd=cwd,
-        env={**os.environ, **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        out, err = process.communicate(timeout=seconds)
-        return Ended(process.returncode, out, err)
-    except subprocess.TimeoutExpired as over:  # its output comes as bytes, or as nothing
-        return Ended(None, (over.stdout or b"").decode(errors="replace"))
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()

@@ -1,7 +1,7 @@
-"""Build hook: runs every text notebook of ``docs/notebooks`` and adds it to the site with what it printed and drew.
+"""Build hook: run every text notebook of ``docs/notebooks`` and add it to the site with its output.
 
-A notebook is a Python file in cells: ``# %% [markdown]`` starts a cell of text, ``# %%`` one of code. The last expression
-of a code cell is shown; axes and figures as pictures, results as their own small table. A cell that fails fails the build.
+A notebook is a Python file in cells: ``# %% [markdown]`` starts a cell of text, ``# %%`` one of code. The last
+expression of a code cell is shown: axes and figures as pictures, results as tables. A cell that fails fails the build.
 """
 
 import ast
@@ -51,7 +51,7 @@ def cells(text: str) -> list[tuple[str, str]]:
 
 
 def run(text: str, space: dict[str, Any], name: str) -> str:
-    """Execute a cell; what it printed, then its last expression."""
+    """Execute a cell; return what it printed, then its last expression, as Markdown."""
     tree = ast.parse(text, filename=name)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     printed = io.StringIO()
@@ -65,7 +65,7 @@ def run(text: str, space: dict[str, Any], name: str) -> str:
 
 
 def show(value: Any) -> str:
-    """A value as a reader wants to see it."""
+    """Markdown or HTML of a value: pictures for figures, tables for results, text for the rest."""
     figure = getattr(value, "figure", None) or (value if hasattr(value, "savefig") else None)
     if figure is not None:
         picture = io.StringIO()

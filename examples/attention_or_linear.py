@@ -1,4 +1,4 @@
-"""When does attention beat a linear classifier, and when does a wrong query make it lose?"""
+"""When attention beats a linear classifier, and how its error depends on the direction of the query."""
 
 import onehead as oh
 

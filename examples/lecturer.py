@@ -1,4 +1,4 @@
-"""A lecturer: one slide with three panels, in the colours of the slide, as a file that can be edited."""
+"""One slide with three panels, in given colours, saved as an SVG file whose text can be edited."""
 
 import matplotlib.pyplot as plt
 import numpy as np

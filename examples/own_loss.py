@@ -1,4 +1,4 @@
-"""A loss of your own in one small class: the Kullback-Leibler divergence from the label to the output."""
+"""A user-defined loss in one small class: the Kullback-Leibler divergence of the output from the label."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from onehead.aim import Learner, Loss, Task, predict, softmax
 
 
 class ReverseKL(Loss):
-    """sum_b p_b log(p_b / y_b) with p the softmax of the logits: punishes mass where the label has none."""
+    """sum_b p_b log(p_b / y_b) with p the softmax of the logits: it penalises mass where the label has none."""
 
     name = "reverse-kl"
 

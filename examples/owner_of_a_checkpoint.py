@@ -1,4 +1,4 @@
-"""The owner of a checkpoint: which heads learned something, how do I sort them, and what changed since the last step?"""
+"""A checkpoint: which heads learned something, sorted by strength, and what changed since the last step?"""
 
 import numpy as np
 

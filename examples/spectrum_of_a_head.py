@@ -1,4 +1,4 @@
-"""Which spectrum do the trained weights have? The law, an eigenvalue sample from it, and a picture."""
+"""Spectrum of the trained map: its law, sampled eigenvalues, and a picture."""
 
 import numpy as np
 
@@ -7,12 +7,13 @@ import onehead as oh
 if __name__ == "__main__":
     point = oh.aim.predict(oh.aim.Task(), oh.aim.Learner(weight_decay=0.01), alpha=0.5)
     law = oh.aim.spectrum(point)
-    drawn = law.sample(np.random.default_rng(0), 100_000)
+    sampled = law.sample(np.random.default_rng(0), 100_000)
     print(
         f"{law.zero_mass:.0%} of the eigenvalues are exactly zero, the others lie in {np.round(law.edges, 2).tolist()}"
     )
     print(
-        f"second moment {law.second_moment:.4f} from the law, {np.mean(drawn**2):.4f} from a sample, {point.q:.4f} from q"
+        f"second moment {law.second_moment:.4f} from the law, {np.mean(sampled**2):.4f} from a sample, {point.q:.4f} "
+        f"from q"
     )
     axes = oh.plot.spectrum(law)
     oh.plot.save(axes, "spectrum.png")

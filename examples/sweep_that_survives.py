@@ -1,4 +1,4 @@
-"""A grid of problems in a store: stop it with Ctrl-C, start it again, and nothing is solved twice."""
+"""A sweep over a grid with a store: it can be interrupted and continued, and no point is solved twice."""
 
 import onehead as oh
 

@@ -1,4 +1,4 @@
-"""A prediction, and a real head trained on real samples beside it: the same task, the same learner."""
+"""A prediction compared with a trained head of finite size: the same task and the same learner."""
 
 import onehead as oh
 
@@ -11,5 +11,6 @@ if __name__ == "__main__":
         runs = oh.aim.train(task, head, dim=40, alpha=alpha, seeds=3)
         error = runs.spread["test_error_err"]
         print(
-            f"alpha {alpha}: predicted {predicted.test_error:.4f}, trained at d = 40 {runs.test_error:.4f} +- {error:.4f}"
+            f"alpha {alpha}: predicted {predicted.test_error:.4f}, trained at d = 40 {runs.test_error:.4f} +- "
+            f"{error:.4f}"
         )

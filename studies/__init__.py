@@ -1,1 +1,1 @@
-"""Measurements made once, whose results stand in the documentation; see README.md beside this file."""
+"""Measurements that were made once and whose results are in the documentation; see README.md in this folder."""

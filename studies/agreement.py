@@ -1,8 +1,8 @@
-"""Twelve settings: training at d = 100, 150, 200, extrapolated in 1/d, beside the prediction.
+"""Twelve settings: training at d = 100, 150, 200, extrapolated in 1/d, compared with the prediction.
 
-`python -m studies.agreement` prints a row per setting as it is done; `python -m studies.agreement 0 3` runs a few.
-The aim: |z| of the extrapolated test error below 3 in at least 11 of 12. About 20 minutes on one core.
-Settings share the seeds of their instances, so their z-scores are not independent.
+`python -m studies.agreement` prints a row per setting as soon as it is finished; `python -m studies.agreement 0 3` runs
+only some settings. The goal is |z| < 3 for the extrapolated test error in at least 11 of 12. About 20 minutes on one
+core. Settings share the seeds of their instances, so their z-scores are not independent.
 """
 
 import json
@@ -16,7 +16,7 @@ from onehead.aim.training.compare import compare
 from onehead.aim.training.settings import Method
 
 DIMS, SEEDS = (100, 150, 200), (12, 6, 4)
-# single precision moves a test error by 1e-5, a hundredth of the standard errors here, and takes half of the time
+# single precision changes a test error by 1e-5, a hundredth of the standard errors here, and halves the time
 METHOD = Method(dtype="float32", test_samples=60_000)
 
 SETTINGS: tuple[tuple[Task, Learner, float], ...] = (
@@ -35,7 +35,8 @@ SETTINGS: tuple[tuple[Task, Learner, float], ...] = (
 )
 
 
-def name(task: Task, learner: Learner, alpha: float) -> str:
+def setting_name(task: Task, learner: Learner, alpha: float) -> str:
+    """Return the parameters of a setting in one line."""
     target = task.target
     kappa0 = target.kappa0 if isinstance(target, MarchenkoPastur) else "-"
     return (
@@ -45,12 +46,13 @@ def name(task: Task, learner: Learner, alpha: float) -> str:
 
 
 def measure(task: Task, learner: Learner, alpha: float) -> dict[str, Any]:
+    """Train at all dimensions, extrapolate, and return the comparison with the prediction."""
     clock = time.perf_counter()
     point = compare(task, learner, [alpha], DIMS, SEEDS, method=METHOD).points[0]
     limits = {limit.quantity: limit for limit in point.limits}
     test, train = limits["test_error"], limits["train_loss"]
     return {
-        "name": name(task, learner, alpha),
+        "name": setting_name(task, learner, alpha),
         "seconds": time.perf_counter() - clock,
         "theory": test.predicted,
         **{f"d={run.dim}": (run.test_error, run.spread["test_error_err"]) for run in point.runs},
@@ -64,17 +66,17 @@ def measure(task: Task, learner: Learner, alpha: float) -> dict[str, Any]:
     }
 
 
-def run(which: tuple[int, ...] = tuple(range(len(SETTINGS)))) -> list[dict[str, Any]]:
-    """Rows of the study."""
+def run(settings: tuple[int, ...] = tuple(range(len(SETTINGS)))) -> list[dict[str, Any]]:
+    """Measure and print the settings with these numbers, and return their rows."""
     rows = []
-    for k in which:
+    for k in settings:
         rows.append(measure(*SETTINGS[k]))
         print(json.dumps({"setting": k, **rows[-1]}, ensure_ascii=False), flush=True)
     return rows
 
 
 if __name__ == "__main__":
-    chosen = tuple(int(word) for word in sys.argv[1:])
+    chosen = tuple(int(number) for number in sys.argv[1:])
     done = run(chosen) if chosen else run()
-    quiet = sum(abs(row["z"]) < 3.0 for row in done)
-    print(f"{quiet} of {len(done)} settings have |z| < 3")
+    agreeing = sum(abs(row["z"]) < 3.0 for row in done)
+    print(f"{agreeing} of {len(done)} settings have |z| < 3")

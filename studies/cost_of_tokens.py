@@ -1,7 +1,8 @@
-"""Error against cost of a prediction, by the number of tokens: tied, self and cross heads, squared loss, cross-entropy, hard labels (L6, L7).
+"""Error and cost of a prediction against the number of tokens, for all kinds of heads, losses and labels (L6, L7).
 
-`python -m studies.cost_of_tokens [--most T] [--write]` solves one point of every kind at 3 to 64 tokens, in processor seconds of one thread, and
-prints the table; with ``--write`` it goes into docs/assets/cost-of-tokens.md. ``--growth`` adds 128 to 4,096 tokens of cross-attention.
+`python -m studies.cost_of_tokens [--most T] [--write]` solves one point of every kind for 3 to 64 tokens and prints the
+table, with CPU seconds of one thread; with ``--write`` it goes into docs/assets/cost-of-tokens.md. ``--growth`` adds
+128 to 4,096 tokens of cross-attention.
 """
 
 import time
@@ -28,7 +29,7 @@ KINDS = (
 
 
 def problem(kind: tuple[str, str, str, float], tokens: int) -> tuple[Task, Learner, float]:
-    """The head whose samples and weight decay are the same in units of its length (L1)."""
+    """Return the head with samples and weight decay fixed in units of its length (L1)."""
     attention, loss, labels, decay = kind
     task = Task(attention=attention, tokens=tokens, labels=labels)
     if labels == "hard":
@@ -37,30 +38,30 @@ def problem(kind: tuple[str, str, str, float], tokens: int) -> tuple[Task, Learn
 
 
 def cell(kind: tuple[str, str, str, float], tokens: int) -> str:
-    """Stated relative error of the test error, and processor seconds."""
-    asked = problem(kind, tokens)
-    began = time.process_time()
-    point: Any = predict(*asked)
-    spent = time.process_time() - began
-    return f"{point.errors['test_error'] / point.test_error:.0e}, {spent:.2g} s"
+    """Return the stated relative error of the test error, and CPU seconds."""
+    arguments = problem(kind, tokens)
+    start = time.process_time()
+    point: Any = predict(*arguments)
+    seconds = time.process_time() - start
+    return f"{point.errors['test_error'] / point.test_error:.0e}, {seconds:.2g} s"
 
 
 def main() -> None:
-    """Run from the shell."""
-    words = parser("studies.cost_of_tokens", __doc__, f"docs/assets/{ASSET}")
-    words.add_argument("--most", type=int, default=64, help="tokens of heads whose rows share logits")
-    words.add_argument("--growth", action="store_true")
-    asked = words.parse_args()
-    lengths = (*LENGTHS, *(LONGER if asked.growth else ()))
+    """Run the study from the command line."""
+    options = parser("studies.cost_of_tokens", __doc__, f"docs/assets/{ASSET}")
+    options.add_argument("--most", type=int, default=64, help="tokens of heads whose rows share logits")
+    options.add_argument("--growth", action="store_true")
+    arguments = options.parse_args()
+    lengths = (*LENGTHS, *(LONGER if arguments.growth else ()))
     for kind in KINDS:
-        cell(kind, 6)  # compiled before it is timed
+        cell(kind, 6)  # compiles the kernels before anything is timed
     rows = []
     for tokens in lengths:
-        found = [cell(kind, tokens) if kind[0] == "cross" or tokens <= asked.most else "" for kind in KINDS]
+        found = [cell(kind, tokens) if kind[0] == "cross" or tokens <= arguments.most else "" for kind in KINDS]
         rows.append([str(tokens), *found])
         print(*rows[-1], sep="; ", flush=True)
     heads = [f"{attention}, {'hard labels' if labels == 'hard' else loss}" for attention, loss, labels, _ in KINDS]
-    write(ASSET, table(("T", *heads), rows), wanted=asked.write)
+    write(ASSET, table(("T", *heads), rows), wanted=arguments.write)
 
 
 if __name__ == "__main__":

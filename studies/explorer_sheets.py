@@ -1,4 +1,7 @@
-"""Every view of the explorer, light and dark, wide, narrow and projected, as sheets: ``python -m studies.explorer_sheets OUT``."""
+"""Screenshots of every view of the explorer on sheets, light and dark, wide, narrow and projected.
+
+Run it with ``python -m studies.explorer_sheets OUT``.
+"""
 
 import io
 import sys
@@ -11,13 +14,13 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 from tests.support.explorer import CHROMIUM, FLAGS, running_server, until
 
-# name -> width, height, columns of the sheet, width of one picture on it
+# name -> width, height, columns of the sheet, width of one screenshot on it
 SIZES = {"wide": (1280, 860, 3, 520), "narrow": (390, 1100, 9, 170), "projected": (1280, 800, 3, 520)}
 PAGES = (
     "view=head", "view=curve", "view=spectrum", "view=decay", "view=map", "view=scaling", "view=sparse",
     "view=sparse&sparse_panel=hard-phase&length=300&strength=8&alpha0=0.0125&alpha1=0.0125", "view=checkpoint",
 )  # fmt: skip
-ALONE = {  # single pictures of the documentation: query, theme, width
+SINGLE = {  # single screenshots of the documentation: query, theme, width
     "head-light": ("view=head", "light", 1280),
     "curve-light": ("view=curve", "light", 1280),
     "spectrum-dark": ("view=spectrum&alpha=1.5&kappa0=0.2&noise=0.1", "dark", 1280),
@@ -44,15 +47,15 @@ def shot(page: Any, address: str, query: str, *, projected: bool = False) -> byt
     if "train_dim" in query:
         page.click("#train")
         until(page, "onehead.trained && onehead.trained.total > 0 && !onehead.trained.running", 240.0)
-    until(page, "onehead.machine().word !== 'drawing' && onehead.exact === onehead.asked", 90.0)
+    until(page, "onehead.machine().status !== 'drawing' && onehead.exact === onehead.asked", 90.0)
     page.wait_for_timeout(700)
-    taken: bytes = page.screenshot()
-    return taken
+    screenshot: bytes = page.screenshot()
+    return screenshot
 
 
-def sheet(pictures: list[bytes], width: int, height: int, columns: int, shown: int) -> Image.Image:
-    """Pictures side by side, in few colours: they are flat."""
-    rows, scale = -(-len(pictures) // columns), shown / width
+def sheet(pictures: list[bytes], width: int, height: int, columns: int, shown_width: int) -> Image.Image:
+    """Return screenshots on one sheet, reduced to 256 colours."""
+    rows, scale = -(-len(pictures) // columns), shown_width / width
     figure = Figure(figsize=(columns * width * scale / 100, rows * height * scale / 100))
     axes = figure.subplots(rows, columns).ravel()
     for one in axes:
@@ -60,29 +63,29 @@ def sheet(pictures: list[bytes], width: int, height: int, columns: int, shown: i
     for one, picture in zip(axes, pictures, strict=False):
         one.imshow(imread(io.BytesIO(picture)), interpolation="lanczos")
     figure.subplots_adjust(0, 0, 1, 1, 0.01, 0.01)
-    drawn = io.BytesIO()
-    figure.savefig(drawn, dpi=100)
-    return Image.open(drawn).convert("RGB").quantize(256, kmeans=1)
+    content = io.BytesIO()
+    figure.savefig(content, dpi=100)
+    return Image.open(content).convert("RGB").quantize(256, kmeans=1)
 
 
 def main() -> None:
-    """Write the sheets and the single pictures."""
+    """Write the sheets and the single screenshots."""
     out = Path(sys.argv[1])
     with running_server() as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        for name, (query, theme, width) in ALONE.items():
+        for name, (query, theme, width) in SINGLE.items():
             context = browser.new_context(viewport={"width": width, "height": 860}, color_scheme=theme)
-            few = (
+            reduced = (
                 Image.open(io.BytesIO(shot(context.new_page(), address, query))).convert("RGB").quantize(256, kmeans=1)
             )
-            few.save(out / f"explorer-{name}.png", optimize=True)
+            reduced.save(out / f"explorer-{name}.png", optimize=True)
             context.close()
-        for size, (width, height, columns, shown) in SIZES.items():
+        for size, (width, height, columns, shown_width) in SIZES.items():
             for theme in ("light", "dark"):
                 context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme)
                 page = context.new_page()
                 pictures = [shot(page, address, query, projected=size == "projected") for query in PAGES]
-                sheet(pictures, width, height, columns, shown).save(
+                sheet(pictures, width, height, columns, shown_width).save(
                     out / f"explorer-sheet-{size}-{theme}.png", optimize=True
                 )
                 context.close()

@@ -1,8 +1,8 @@
-"""How far a run of dimension d lies from its limit: training at d = 50, 100, 200 over sample ratios, in per cent.
+"""Relative distance of a run of dimension d from its limit: training at d = 50, 100, 200 for several sample ratios.
 
-`python -m studies.finite_size FILE` writes one row of CSV per setting and dimension, as soon as it is measured, with the relative
-deviation of test error, training loss, q and m from the prediction and its standard error. A deviation of order 1/d halves from
-one dimension to the next. About 15 minutes on one core.
+`python -m studies.finite_size FILE` writes one CSV row per setting and dimension, as soon as it is measured, with the
+relative deviation of test error, training loss, q and m from the prediction and its standard error. A deviation of
+order 1/d halves from one dimension to the next. About 15 minutes on one core.
 """
 
 import csv
@@ -16,7 +16,7 @@ from onehead.aim.verbs.predict import predict
 
 DIMS, SEEDS = (50, 100, 200), (48, 24, 8)
 QUANTITIES = ("test_error", "train_loss", "q", "m")
-# single precision moves a test error by 1e-5, far below the standard errors here, and takes half of the time
+# single precision changes a test error by 1e-5, far below the standard errors here, and halves the time
 METHOD = Method(dtype="float32", starts=1)
 
 ALPHAS = (0.03, 0.1, 0.5)
@@ -25,7 +25,7 @@ SETTINGS: dict[str, tuple[Task, Learner, tuple[float, ...]]] = {
     "factorised": (Task(), Learner(weight_decay=0.01), ALPHAS),
     "little noise": (Task(target=MarchenkoPastur(kappa0=0.2), noise=0.1), Learner(weight_decay=0.01), ALPHAS),
     "direct": (Task(), Learner(weight_decay=0.01, param="direct"), ALPHAS),
-    # as many combinations of logits as two tokens have at the first two
+    # as many informative combinations of logits as two tokens have at the first two ratios
     "three tokens": (Task(tokens=3), Learner(weight_decay=0.01), (0.012, 0.04)),
 }
 

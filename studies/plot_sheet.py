@@ -1,4 +1,4 @@
-"""Every function of pictures on one sheet, overlays included: ``python -m studies.plot_sheet OUT.png``."""
+"""All plotting functions on one sheet, overlays included: ``python -m studies.plot_sheet OUT.png``."""
 
 import sys
 import tempfile
@@ -20,7 +20,7 @@ SIGNAL, PLAN = sparse.Task(), sparse.Protocol(loss="square", ridge=0.1)
 
 
 def theory(draw: dict[str, Any]) -> None:
-    """The attention-indexed model."""
+    """Add the figures of the attention-indexed model."""
     curve = aim.curve(TASK, HEAD, RATIOS, bayes=True)
     runs = [aim.train(TASK, HEAD, dim=30, alpha=a, seeds=3) for a in (0.2, 0.8, 3.0)]
     draw["learning_curve"] = lambda ax: plot.learning_curve(curve, runs, thresholds=aim.thresholds(TASK, HEAD), ax=ax)
@@ -34,7 +34,7 @@ def theory(draw: dict[str, Any]) -> None:
         plot.learning_curve(curve, quantity="rank", label="theory", color="k", ax=ax)
         plot.training_points(runs, quantity="rank", ax=ax)
 
-    draw["learning_curve, three laid over each other"] = overlay
+    draw["learning_curve, three overlaid"] = overlay
     draw["learning_curve, quantity='rank'"] = one
     draw["training_points"] = lambda ax: plot.training_points(runs, ax=ax)
     draw["best_possible"] = lambda ax: plot.best_possible(aim.bayes_curve(TASK, RATIOS), ax=ax)
@@ -45,7 +45,7 @@ def theory(draw: dict[str, Any]) -> None:
         for law in laws:
             plot.spectrum(law, label=f"α = {law.point.alpha:g}", ax=ax)
 
-    draw["spectrum, two laid over each other"] = two
+    draw["spectrum, two overlaid"] = two
     draw["trained_spectrum"] = lambda ax: plot.trained_spectrum(
         aim.train(TASK, HEAD, dim=60, alpha=4.0, seeds=4), laws[0], ax=ax
     )
@@ -58,7 +58,7 @@ def theory(draw: dict[str, Any]) -> None:
 
 
 def scaling(draw: dict[str, Any]) -> None:
-    """Power laws."""
+    """Add the figures of power laws."""
     counts = np.geomspace(100, 3e5, 20)
     law = aim.scaling(POWER, HEAD, counts)
     draw["scaling"] = lambda ax: plot.scaling(law, ax=ax)
@@ -69,7 +69,7 @@ def scaling(draw: dict[str, Any]) -> None:
 
 
 def tokens(draw: dict[str, Any]) -> None:
-    """Sparse tokens."""
+    """Add the figures of sparse tokens."""
     x = np.geomspace(0.3, 8.0, 13)
     curves = [
         sparse.curve(SIGNAL, PLAN, x, model=model, bayes=model == "attention") for model in ("attention", "pooled")
@@ -102,9 +102,9 @@ def tokens(draw: dict[str, Any]) -> None:
 
 
 def checkpoints(draw: dict[str, Any], folder: Path) -> None:
-    """Heads of checkpoints."""
+    """Add the figures of checkpoints."""
     steps = training_steps(folder)
-    survey, course = weights.survey(steps[0]), weights.compare(steps)
+    survey, training = weights.survey(steps[0]), weights.compare(steps)
     heads = list(survey)
     draw["head_spectrum"] = lambda ax: plot.head_spectrum(heads[1], ax=ax)
 
@@ -114,19 +114,19 @@ def checkpoints(draw: dict[str, Any], folder: Path) -> None:
 
     draw["head_spectrum, two heads"] = two
     draw["survey_map, quantity='strength'"] = lambda ax: plot.survey_map(heads, quantity="strength", ax=ax)
-    draw["course, quantity='outliers'"] = lambda ax: plot.course(course, quantity="outliers", ax=ax)
+    draw["trajectory, quantity='outliers'"] = lambda ax: plot.trajectory(training, quantity="outliers", ax=ax)
     pages = {
         "head_page": lambda: plot.head_page(heads[1]),
         "head_pages": lambda: next(plot.head_pages(heads)),
         "survey_map": lambda: plot.survey_map(heads),
-        "course": lambda: plot.course(course),
+        "trajectory": lambda: plot.trajectory(training),
     }
     for name, page in pages.items():
-        draw[name] = lambda ax, name=name, page=page: _framed(ax, page(), folder / f"{name}.png")
+        draw[name] = lambda ax, name=name, page=page: _draw_page(ax, page(), folder / f"{name}.png")
 
 
-def _framed(ax: Any, page: Any, path: Path) -> None:
-    """A page of its own, as a picture within the sheet."""
+def _draw_page(ax: Any, page: Any, path: Path) -> None:
+    """Draw a page with several panels as an image on the sheet."""
     plot.save(page, path)
     ax.imshow(imread(path), interpolation="lanczos")
     ax.set_axis_off()

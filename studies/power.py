@@ -1,9 +1,10 @@
-"""Heads trained on power laws beside both theories: ``python -m studies.power WHAT FOLDER [dim seeds]``.
+"""Heads trained on power laws compared with both theories: ``python -m studies.power WHAT FOLDER [dim seeds]``.
 
-training: the places of `studies.scaling` with seeds of our own, at one dimension. extensions: other losses and parametrisations.
-directions: what trained maps have in their leading directions, at one dimension. cross: heads whose keys are other tokens than
-their queries. Each writes a CSV into FOLDER, one row per setting as soon as it is done. tables: the tables of the documentation, from these.
-published: the rows of `studies.scaling` again, without training.
+training: the settings of `studies.scaling` with other seeds, at one dimension. extensions: other losses and
+parametrisations. directions: components of trained maps along their leading directions, at one dimension. cross:
+cross-attention, with separate key tokens. Each writes a CSV into FOLDER, one row per setting as soon as it is finished.
+tables: the tables of the documentation, from these files. published: predictions for the rows of `studies.scaling`,
+without training.
 """
 
 import csv
@@ -16,16 +17,15 @@ import numpy as np
 from checks import tool
 
 from onehead import aim
-from onehead.aim.equations.leading_block import BlockEvolution
-from onehead.aim.equations.leading_evolution import LeadingEvolution
+from onehead.aim.theory.output.leading_noise import DirectionNoiseEvolution
 
 SEED = 2300
-PLACES = [(0.75, -1.0, x) for x in (1.3, 1.6, 1.9)] + [(1.25, -1.0, x) for x in (1.3, 1.6)]
-PLACES += [(0.75, 0.0, x) for x in (1.8, 2.0)] + [(1.25, 0.0, 1.8)]
-BLOCKS = [(-1.0, x) for x in (1.3, 1.6, 1.9, 2.15)] + [(0.0, x) for x in (1.8, 2.0)]
-SHOWN = 3  # leading directions
+SETTINGS = [(0.75, -1.0, x) for x in (1.3, 1.6, 1.9)] + [(1.25, -1.0, x) for x in (1.3, 1.6)]
+SETTINGS += [(0.75, 0.0, x) for x in (1.8, 2.0)] + [(1.25, 0.0, 1.8)]
+DIRECTION_SETTINGS = [(-1.0, x) for x in (1.3, 1.6, 1.9, 2.15)] + [(0.0, x) for x in (1.8, 2.0)]
+LEADING = 3  # directions
 METHOD = aim.Method(test_samples=100_000)
-NUMBERS = ("test_error", "q", "m", "train_loss")
+QUANTITIES = ("test_error", "q", "m", "train_loss")
 LEARNERS: dict[str, dict[str, Any]] = {
     "cross-entropy": {"loss": "cross-entropy"},
     "direct": {"param": "direct"},
@@ -46,15 +46,15 @@ CROSS: list[tuple[int, str, float, float]] = [
 ]
 
 
-def beside(task: aim.Task, learner: aim.Learner, dim: int, alpha: float, seeds: int) -> dict[str, Any]:
-    """Training, the Gaussian theory and the one with leading directions, number by number."""
+def compare(task: aim.Task, learner: aim.Learner, dim: int, alpha: float, seeds: int) -> dict[str, Any]:
+    """Return quantities of training, of the Gaussian theory and of the theory with leading directions."""
     runs = aim.train(task, learner, dim=dim, alpha=alpha, seeds=seeds, seed=SEED, method=METHOD)
     own, head, ratio = runs.trained
     theories = {"gaussian": aim.predict(own, head.gaussian, ratio), "leading": aim.predict(own, head, ratio)}
     first = [_learned(run.target, run.map) for run in runs.runs]
     row: dict[str, Any] = {"samples": runs.samples, "seeds": seeds, "theta": float(np.mean(first))}
     row["theta_leading"] = theories["leading"].directions[0].learned if theories["leading"].directions else np.nan
-    for name in NUMBERS:
+    for name in QUANTITIES:
         row |= {name: getattr(runs, name), f"{name}_err": runs.spread[f"{name}_err"]}
         row |= {f"{name}_{theory}": getattr(point, name) for theory, point in theories.items()}
     for theory, point in theories.items():
@@ -63,30 +63,30 @@ def beside(task: aim.Task, learner: aim.Learner, dim: int, alpha: float, seeds: 
 
 
 def _learned(target: np.ndarray[Any, Any], trained: np.ndarray[Any, Any]) -> float:
-    """What a map has along the first singular vectors of its target; of a tied one along the first eigenvector."""
+    """Return the component of a map along the first singular vectors of its target (tied: its first eigenvector)."""
     left, _, right = np.linalg.svd(target)
     return float(left[:, 0] @ trained @ right[0])
 
 
 def training(dim: int = 50, seeds: int = 16) -> Iterator[dict[str, Any]]:
-    """The eight places of the agreement table at one dimension."""
-    for gamma, log_lambda, log_n in PLACES:
+    """Yield the eight settings of the agreement table at one dimension."""
+    for gamma, log_lambda, log_n in SETTINGS:
         task = aim.Task(target=aim.PowerLaw(gamma=gamma, dim=dim))
         learner = aim.Learner(weight_decay=float(dim**log_lambda))
-        row = beside(task, learner, dim, float(dim ** (log_n - 2.0)), seeds)
+        row = compare(task, learner, dim, float(dim ** (log_n - 2.0)), seeds)
         yield {"gamma": gamma, "dim": dim, "log_lambda": log_lambda, "log_n": log_n, **row}
 
 
 def directions(dim: int = 50, seeds: int = 12) -> Iterator[dict[str, Any]]:
-    """Trained maps in the basis of their target, beside the theory without and with the noise of leading directions (P10)."""
-    for log_lambda, log_n in BLOCKS:
+    """Yield trained maps in the basis of their target, with the theory without and with leading noise (P10)."""
+    for log_lambda, log_n in DIRECTION_SETTINGS:
         task = aim.Task(target=aim.PowerLaw(gamma=0.75, dim=dim))
-        learner = aim.Learner(weight_decay=float(dim**log_lambda), leading=SHOWN)
+        learner = aim.Learner(weight_decay=float(dim**log_lambda), leading=LEADING)
         runs = aim.train(
             task, learner, dim=dim, alpha=float(dim ** (log_n - 2.0)), seeds=seeds, seed=SEED, method=METHOD
         )
         point = aim.predict(*runs.trained)
-        found, plain = aim.directions(point), _without(point)
+        found, plain = aim.directions(point), _without_noise(point)
         row: dict[str, Any] = {"dim": dim, "log_lambda": log_lambda, "samples": runs.samples, "seeds": seeds}
         for name, values in _measured(runs).items():
             row |= {name: float(np.mean(values)), f"{name}_err": float(np.std(values, ddof=1) / np.sqrt(seeds))}
@@ -95,7 +95,7 @@ def directions(dim: int = 50, seeds: int = 12) -> Iterator[dict[str, Any]]:
 
 
 def _measured(runs: aim.TrainingResult) -> dict[str, list[float]]:
-    """q, m, and of every leading direction its element, the squares of its row, and the overlap of its eigenvector, run by run."""
+    """Return q, m, and for each leading direction its element, the squares of its row, and its overlap, run by run."""
     found: dict[str, list[float]] = {}
     for run in runs.runs:
         _, basis = np.linalg.eigh(run.target)
@@ -103,7 +103,7 @@ def _measured(runs: aim.TrainingResult) -> dict[str, list[float]]:
         vectors = np.linalg.eigh(run.map)[1]
         found.setdefault("q", []).append(run.q)
         found.setdefault("m", []).append(run.m)
-        for k in range(1, SHOWN + 1):
+        for k in range(1, LEADING + 1):
             found.setdefault(f"theta_{k}", []).append(float(own[-k, -k]))
             found.setdefault(f"scatter_{k}", []).append(float(own[-k] @ own[-k] - own[-k, -k] ** 2))
             found.setdefault(f"overlap_{k}", []).append(float((vectors[:, -k] @ basis[:, -k]) ** 2))
@@ -111,7 +111,7 @@ def _measured(runs: aim.TrainingResult) -> dict[str, list[float]]:
 
 
 def _block(found: aim.LearnedDirections) -> dict[str, float]:
-    """The same numbers of the theory."""
+    """Return these quantities in the theory with noise of leading directions."""
     row = {"q": found.q, "m": found.m}
     for k, one in enumerate(found.directions, 1):
         row |= {f"theta_{k}": one.learned, f"scatter_{k}": one.scatter}
@@ -119,41 +119,40 @@ def _block(found: aim.LearnedDirections) -> dict[str, float]:
     return row
 
 
-def _without(point: aim.Prediction) -> dict[str, float]:
-    """The same numbers of a prediction, whose leading directions have the noise of all others."""
+def _without_noise(point: aim.Prediction) -> dict[str, float]:
+    """Return these quantities in a prediction, whose leading directions have the noise of all others."""
     problem = point.equations
-    assert isinstance(problem, LeadingEvolution)
-    hats = problem.hats_of(point.q_hat, point.m_hat, point.sigma_hat, [one.effective for one in point.directions])
-    equations = BlockEvolution(problem, point.alpha)
+    hats = problem.hats(point.q_hat, point.m_hat, point.sigma_hat, tuple(one.effective for one in point.directions))
+    equations = DirectionNoiseEvolution(problem, point.alpha)
     start = equations.start(problem.overlaps_of(hats))
     row = {"q": point.q, "m": point.m}
     for k, (one, vector) in enumerate(zip(point.directions, equations.eigenvectors(start), strict=True), 1):
-        row |= {f"theta_{k}": one.learned, f"scatter_{k}": problem.root**2 * float(start.scatter[k - 1])}
+        row |= {f"theta_{k}": one.learned, f"scatter_{k}": problem.directions.length**2 * float(start.scatter[k - 1])}
         row[f"overlap_{k}"] = np.nan if vector is None else vector.overlap
     return row
 
 
 def extensions(dim: int = 50, seeds: int = 10) -> Iterator[dict[str, Any]]:
-    """What is not worked out in so many words: the same equations with another loss, input channel or limit."""
-    for name, words in LEARNERS.items():
+    """Yield the same equations with another loss, input channel or limit."""
+    for name, parameters in LEARNERS.items():
         for gamma in (0.75, 1.25):
             for alpha in (0.2, 1.0):
                 task = aim.Task(target=aim.PowerLaw(gamma=gamma, dim=dim))
-                row = beside(task, aim.Learner(**({"weight_decay": 0.05} | words)), dim, alpha, seeds)
+                row = compare(task, aim.Learner(**({"weight_decay": 0.05} | parameters)), dim, alpha, seeds)
                 yield {"learner": name, "gamma": gamma, "dim": dim, "alpha": alpha, **row}
 
 
 def cross(dim: int = 50, seeds: int = 8) -> Iterator[dict[str, Any]]:
-    """Cross-attention at one dimension: few and many samples, little and much weight decay, two to four tokens (P15)."""
+    """Yield cross-attention at one dimension: few and many samples, weak and strong decay, two to four tokens (P15)."""
     for tokens, loss, alpha, decay in CROSS:
         for gamma in (0.75, 1.25):
             task = aim.Task(target=aim.PowerLaw(gamma=gamma, dim=dim), attention="cross", tokens=tokens)
-            row = beside(task, aim.Learner(weight_decay=decay, loss=loss), dim, alpha, seeds)
+            row = compare(task, aim.Learner(weight_decay=decay, loss=loss), dim, alpha, seeds)
             yield {"tokens": tokens, "loss": loss, "gamma": gamma, "dim": dim, "alpha": alpha, "lambda": decay, **row}
 
 
 def published(folder: Path) -> None:
-    """Gaps of the test error in the rows of `studies.scaling` (docs/assets/scaling-training.md), by the number of directions."""
+    """Write the gaps of the test error in the rows of `studies.scaling`, by the number of directions."""
     gaps: dict[tuple[str, ...], list[list[float]]] = {}
     for line in (tool.ASSETS / "scaling-training.md").read_text(encoding="utf-8").splitlines()[2:]:
         tokens, dim, gamma, decay, _, samples, _, trained, *_ = (cell.strip() for cell in line.strip("| ").split("|"))
@@ -163,29 +162,29 @@ def published(folder: Path) -> None:
             aim.predict(task, aim.Learner(weight_decay=own, leading=count), int(samples) / int(dim) ** 2)
             for count in (0, 1, 3)
         ]
-        floor = points[0].test_error - points[0].excess_error  # over which the excess of the table was taken
+        floor = points[0].test_error - points[0].excess_error  # from which the excess in the table was computed
         run = float(trained.split("±")[0]) + floor
         found = [100.0 * (point.test_error / run - 1.0) for point in points]
         gaps.setdefault((tokens, gamma if tokens == "2" else "both", dim), []).append(found)
         print(tokens, dim, gamma, decay, samples, f"{run:.4f}", *(f"{gap:+.1f}" for gap in found), flush=True)
     lines = [
         [
-            *place,
+            *key,
             str(len(rows)),
             *(f"{np.mean(np.abs(gap)):.1f} ({np.max(np.abs(gap)):.1f})" for gap in zip(*rows, strict=True)),
         ]
-        for place, rows in gaps.items()
+        for key, rows in gaps.items()
     ]
     head = ["T", "γ", "d", "rows", "Gaussian", "one direction", "three directions"]
     (folder / "power-published.md").write_text(tool.table(head, lines) + "\n", encoding="utf-8")
 
 
 def tables(folder: Path) -> None:
-    """The tables of the page, from the CSV files of a folder."""
+    """Write the tables of the page from the CSV files of a folder."""
     rows = [row for path in sorted(folder.glob("power-training-*.csv")) for row in csv.DictReader(path.open())]
     rows.sort(key=lambda row: (float(row["gamma"]), int(row["dim"])))
     head = ["γ", "d", "λ", "n", "seeds", "trained", "Gaussian", "gap", "leading directions", "gap"]
-    lines = [[row["gamma"], row["dim"], "1/d" if row["log_lambda"] == "-1" else "1", *_told(row)] for row in rows]
+    lines = [[row["gamma"], row["dim"], "1/d" if row["log_lambda"] == "-1" else "1", *_columns(row)] for row in rows]
     for gamma in ("0.75", "1.25"):
         own = [row for row in rows if row["gamma"] == gamma]
         for dim in (*sorted({int(row["dim"]) for row in own}), "all"):
@@ -194,20 +193,20 @@ def tables(folder: Path) -> None:
             lines.append([gamma, str(dim), "mean size", "", "", "", "", f"{gaps[0]:.1f}%", "", f"{gaps[1]:.2f}%"])
     (folder / "power-training.md").write_text(tool.table(head, lines) + "\n", encoding="utf-8")
     rows = [row for path in sorted(folder.glob("power-extensions-*.csv")) for row in csv.DictReader(path.open())]
-    lines = [[row["learner"], row["gamma"], row["alpha"], *_told(row)[2:]] for row in rows]
+    lines = [[row["learner"], row["gamma"], row["alpha"], *_columns(row)[2:]] for row in rows]
     (folder / "power-extensions.md").write_text(
         tool.table(["learner", "γ", "α", *head[5:]], lines) + "\n", encoding="utf-8"
     )
     _cross_table(folder, head[4:])
-    _of_directions(folder)
+    _directions_table(folder)
 
 
 def _cross_table(folder: Path, head: list[str]) -> None:
-    """Cross-attention, one line per setting and dimension."""
+    """Write the table of cross-attention, one line per setting and dimension."""
     rows = [row for path in sorted(folder.glob("power-cross-*.csv")) for row in csv.DictReader(path.open())]
     names = ("tokens", "loss", "gamma", "alpha", "lambda", "dim")
     rows.sort(key=lambda row: (int(row["tokens"]), row["loss"] != "squared", *(float(row[name]) for name in names[2:])))
-    lines = [[*(row[name] for name in names), *_told(row)[1:]] for row in rows]
+    lines = [[*(row[name] for name in names), *_columns(row)[1:]] for row in rows]
     for dim in (*sorted({int(row["dim"]) for row in rows}), "all"):
         some = [row for row in rows if dim in ("all", int(row["dim"]))]
         gaps = [np.mean([abs(float(row[name])) for row in some]) for name in ("gap_gaussian", "gap_leading")]
@@ -216,8 +215,8 @@ def _cross_table(folder: Path, head: list[str]) -> None:
     (folder / "power-cross.md").write_text(table + "\n", encoding="utf-8")
 
 
-def _of_directions(folder: Path) -> None:
-    """Trained / a prediction / with the noise of leading directions, number by number."""
+def _directions_table(folder: Path) -> None:
+    """Write the table of directions: trained / prediction / theory with noise of leading directions."""
     names = {"q": "q", "m": "m", "theta_1": "θ₁"} | {f"scatter_{k}": f"v{'₁₂₃'[k - 1]}" for k in (1, 2, 3)}
     names |= {"overlap_1": "overlap₁"}
     paths = sorted(folder.glob("power-directions-*.csv"), key=lambda path: int(path.stem.split("-")[-1]))
@@ -240,8 +239,8 @@ def _of_directions(folder: Path) -> None:
     (folder / "power-directions.md").write_text(tool.table(head, lines) + "\n", encoding="utf-8")
 
 
-def _told(row: dict[str, str]) -> list[str]:
-    """Samples, seeds, the trained test error and both theories."""
+def _columns(row: dict[str, str]) -> list[str]:
+    """Return samples, seeds, the trained test error and both theories as text."""
     number = {name: float(value) for name, value in row.items() if name.startswith(("test_error", "gap"))}
     theories = (
         text
@@ -252,7 +251,7 @@ def _told(row: dict[str, str]) -> list[str]:
 
 
 def main() -> None:
-    """Write one CSV, row by row, or the tables of all."""
+    """Write one CSV file, row by row, or the tables."""
     name, folder, *sizes = sys.argv[1:]
     if name in ("tables", "published"):
         {"tables": tables, "published": published}[name](Path(folder))

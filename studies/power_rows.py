@@ -1,7 +1,8 @@
-"""Single rows of power laws in every theory: ``python -m studies.power_rows FOLDER``. Nothing is trained; a minute.
+"""Power laws in all theories at single settings: ``python -m studies.power_rows FOLDER``, a minute without training.
 
-power-rows.md: nine settings at d = 100, Gaussian logits, leading directions, and these with the noise of their own rows.
-power-count.md: the same numbers by how many directions are averaged exactly. power-auto.md: both sides of where `auto` takes one more.
+power-rows.md: nine settings at d = 100 with Gaussian logits, with leading directions, and with the noise of these
+directions. power-count.md: dependence on the number of directions that are averaged exactly. power-auto.md: test errors
+on both sides of the values of γ at which `auto` takes one direction more.
 """
 
 import sys
@@ -13,10 +14,11 @@ from checks import tool
 from scipy.optimize import brentq
 
 from onehead import aim
-from onehead.aim.equations.leading import SMALL_SHARE
+from onehead.aim.theory.input.leading import SMALL_SHARE
 
 DIM, GAMMA, LEADING = 100, 0.75, 3
-# weight decay, samples, and what trained heads had there: test error, q, m, training loss, element and eigenvalue of the first direction
+# weight decay, samples, and measurements of trained heads: test error, q, m, training loss, element and eigenvalue of
+# the first direction
 ROWS = (
     (0.01, 398, (0.2961, 0.306, 0.315, 2.24e-3, 2.58, 3.27)),
     (0.01, 1585, (0.2093, 0.801, 0.729, 5.48e-3, 4.99, 5.16)),
@@ -29,17 +31,17 @@ ROWS = (
     (10.0, 40_000, (0.2843, 0.0307, 0.130, 1.366, 1.65, 1.65)),
 )
 COUNTS = (1, 2, 3, 5, 8)
-PLACES = ((0.01, 1585), (1.0, 3981), (1.0, 20_000))
+COUNT_SETTINGS = ((0.01, 1585), (1.0, 3981), (1.0, 20_000))
 
 
 def predicted(decay: float, samples: int, leading: int | str, gamma: float = GAMMA) -> aim.Prediction:
-    """A prediction at d = 100."""
+    """Return the prediction at d = 100."""
     task = aim.Task(target=aim.PowerLaw(gamma=gamma, dim=DIM))
     return aim.predict(task, aim.Learner(weight_decay=decay, leading=leading), samples / DIM**2)
 
 
 def rows() -> str:
-    """Trained / Gaussian / leading directions / with their own noise, number by number."""
+    """Return the table trained / Gaussian / leading directions / with noise of these directions."""
     lines = []
     for decay, samples, trained in ROWS:
         gaussian, point = (predicted(decay, samples, count) for count in (0, LEADING))
@@ -54,7 +56,11 @@ def rows() -> str:
             (*top, first.position),
         ]
         lines.append(
-            [f"{decay:g}", str(samples), *(_cell(was, *row) for was, row in zip(trained, columns, strict=True))]
+            [
+                f"{decay:g}",
+                str(samples),
+                *(_cell(measured, *row) for measured, row in zip(trained, columns, strict=True)),
+            ]
         )
     head = ["λ", "n", "test error", "q", "m", "training loss", "θ₁", "largest eigenvalue"]
     return tool.table(head, lines)
@@ -65,9 +71,9 @@ def _cell(*values: float | None) -> str:
 
 
 def counts() -> str:
-    """By the number of directions, with errors of quadrature."""
+    """Return the table by number of directions, with quadrature errors."""
     lines = []
-    for decay, samples in PLACES:
+    for decay, samples in COUNT_SETTINGS:
         for count in COUNTS:
             point = predicted(decay, samples, count)
             found = aim.directions(point)
@@ -88,8 +94,8 @@ def counts() -> str:
     )
 
 
-def sides() -> str:
-    """Test errors just below and above a power at which `auto` takes one direction more or less."""
+def auto_steps() -> str:
+    """Return test errors just below and above values of γ at which `auto` takes one direction more or less."""
     lines = []
     for number in (2, 3, 4):
 
@@ -100,12 +106,12 @@ def sides() -> str:
         grid = np.linspace(0.5, 2.5, 201)
         crossed = [pair for pair in pairwise(grid) if share(pair[0]) * share(pair[1]) < 0.0]
         for low, high in crossed:
-            place = float(brentq(share, low, high))
-            both = [predicted(1.0, 3981, "auto", place + step) for step in (-1e-4, 1e-4)]
+            crossing = float(brentq(share, low, high))
+            both = [predicted(1.0, 3981, "auto", crossing + step) for step in (-1e-4, 1e-4)]
             jump = 100.0 * (both[1].test_error / both[0].test_error - 1.0)
             taken = [str(len(side.directions)) for side in both]
             errors = [f"{side.test_error:.5f} ± {side.errors['test_error']:.1g}" for side in both]
-            lines.append([f"{place:.3f}", " → ".join(taken), *errors, f"{jump:+.2f}%"])
+            lines.append([f"{crossing:.3f}", " → ".join(taken), *errors, f"{jump:+.2f}%"])
     return tool.table(["γ", "K", "test error below", "test error above", "difference"], lines)
 
 
@@ -113,7 +119,7 @@ def main() -> None:
     """Write and print the tables."""
     (folder,) = sys.argv[1:]
     Path(folder).mkdir(parents=True, exist_ok=True)
-    for name, make in (("rows", rows), ("count", counts), ("auto", sides)):
+    for name, make in (("rows", rows), ("count", counts), ("auto", auto_steps)):
         text = make()
         print(text, flush=True)
         (Path(folder) / f"power-{name}.md").write_text(text + "\n", encoding="utf-8")

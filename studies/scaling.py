@@ -1,9 +1,9 @@
 """Three measurements about power-law targets: ``python -m studies.scaling exponents|tokens|training FOLDER``.
 
-exponents: do local exponents approach 1 - 1/(2 gamma) and 2 - 1/gamma as d grows, at a fixed place of their window?
+exponents: do local exponents approach 1 - 1/(2 gamma) and 2 - 1/gamma as d grows, at a fixed log_d n?
 tokens: does the sequence length change exponents, or only the scale alpha (T² + T - 2)/2?
-training: real heads over theory at several d, and how the gap closes.
-Each writes a CSV into FOLDER, one row per solve as soon as it is done.
+training: trained heads compared with theory at several d.
+Each writes a CSV into FOLDER, one row per solution as soon as it is finished.
 """
 
 import csv
@@ -16,34 +16,34 @@ from typing import Any
 import numpy as np
 
 from onehead import aim
-from onehead.aim.verbs.response import local_exponent
+from onehead.aim.verbs.implicit_derivatives import local_exponent
 
 GAMMAS = (0.75, 1.0, 1.25, 1.5)
 DIMS = (100, 200, 400, 800, 1600, 3200)
 
 
 def exponents() -> Iterator[dict[str, Any]]:
-    """Local exponents and parts of the error at fixed log_d n, for growing d (7).
+    """Yield local exponents and parts of the error at fixed log_d n, for growing d (7).
 
-    Weight decay sqrt(d): features emerge at n = d², the last one is passed at d^(2 + gamma), noise takes over at d³. Weight
-    decay 1/d: noise uncovers the first feature at n = d, interpolation comes at about d²/7.
+    With weight decay sqrt(d), features emerge from n = d² to d^(2 + gamma), and noise dominates from d³ on. With weight
+    decay 1/d the first feature emerges from the noise at n = d, and the interpolation threshold is at about d²/7.
     """
     for gamma in GAMMAS:
-        for log_lambda, places in ((0.5, np.arange(2.2, 2.71, 0.1)), (-1.0, np.arange(1.1, 1.71, 0.1))):
+        for log_lambda, log_samples in ((0.5, np.arange(2.2, 2.71, 0.1)), (-1.0, np.arange(1.1, 1.71, 0.1))):
             for dim in DIMS:
                 task = aim.Task(target=aim.PowerLaw(gamma=gamma, dim=dim))
                 learner = aim.Learner(weight_decay=float(dim**log_lambda))
                 start = time.perf_counter()
-                law = aim.scaling(task, learner, [float(dim**x) for x in places])
-                seconds = (time.perf_counter() - start) / len(places)
-                for x, row in zip(places, law.to_rows(), strict=True):
+                law = aim.scaling(task, learner, [float(dim**x) for x in log_samples])
+                seconds = (time.perf_counter() - start) / len(log_samples)
+                for x, row in zip(log_samples, law.to_rows(), strict=True):
                     names = ("excess_error", "local_exponent", "underfitting", "overfitting", "approximation", "status")
                     own = {"gamma": gamma, "log_lambda": log_lambda, "dim": dim, "log_n": float(x)}
                     yield {**own, **{name: row[name] for name in names}, "seconds": seconds}
 
 
 def tokens() -> Iterator[dict[str, Any]]:
-    """Excess and exponents for T = 2, 3, 5 at equal alpha (T² + T - 2)/2 and equal weight decay."""
+    """Yield excess error and exponents for T = 2, 3, 5 at equal alpha (T² + T - 2)/2 and equal weight decay."""
     for count in (2, 3, 5):
         informative = (count * count + count - 2) / 2
         for decay in (1.0 / 200.0, 1.0):
@@ -64,12 +64,12 @@ def tokens() -> Iterator[dict[str, Any]]:
 
 
 def training() -> Iterator[dict[str, Any]]:
-    """Trained heads beside theory; same target spectrum, fresh eigenbasis and data for every seed."""
-    plan = [(0.75, -1.0, x) for x in (1.3, 1.6, 1.9)] + [(1.25, -1.0, x) for x in (1.3, 1.6)]
-    plan += [(0.75, 0.0, x) for x in (1.8, 2.0)] + [(1.25, 0.0, 1.8)]
+    """Yield trained heads and theory; seeds share the spectrum of the target, and differ in eigenbasis and data."""
+    settings = [(0.75, -1.0, x) for x in (1.3, 1.6, 1.9)] + [(1.25, -1.0, x) for x in (1.3, 1.6)]
+    settings += [(0.75, 0.0, x) for x in (1.8, 2.0)] + [(1.25, 0.0, 1.8)]
     sizes = ((2, 50, 12), (2, 100, 8), (2, 200, 3), (3, 50, 6), (5, 50, 4))
     for count, dim, seeds in sizes:
-        for gamma, log_lambda, log_n in plan:
+        for gamma, log_lambda, log_n in settings:
             informative = (count * count + count - 2) / 2
             task = aim.Task(target=aim.PowerLaw(gamma=gamma, dim=dim), tokens=count)
             learner = aim.Learner(weight_decay=float(dim**log_lambda))
@@ -95,7 +95,7 @@ def training() -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
-    """Write one CSV, row by row."""
+    """Write one CSV file, row by row."""
     name, folder = sys.argv[1], Path(sys.argv[2])
     rows = {"exponents": exponents, "tokens": tokens, "training": training}[name]()
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,9 @@
-"""Does `onehead weights` say the right word? Random heads, heads planted by us, and heads trained by `aim.train`.
+"""Verdicts of `onehead weights` on random heads, on planted ones, and on heads trained by `aim.train`.
 
-`python -m studies.verdicts [--write]` prints the tables, and with ``--write`` puts them into docs/assets/verdicts.md. Counted are words
-of 2,000 random heads of six shapes (anything but noise is a false alarm), of heads with a planted or trained truth, and how many stated
-errors the fitted parameters of trained heads are from those they were trained with. About ten minutes on one core.
+`python -m studies.verdicts [--write]` prints the tables, and with ``--write`` puts them into docs/assets/verdicts.md.
+The tables count verdicts on 2,000 random heads of six shapes (any other than noise is a false alarm) and on heads with
+a known truth, and give the distance of fitted parameters of trained heads from the theory, in stated errors. About ten
+minutes on one core.
 """
 
 import sys
@@ -18,7 +19,7 @@ from onehead.aim.task import Learner, Task
 from onehead.aim.training.settings import Method
 from onehead.aim.training.train import train
 from onehead.aim.verbs.predict import predict
-from onehead.weights import WORDS, HeadReport, head_report
+from onehead.weights import VERDICTS, HeadReport, head_report
 
 Array = NDArray[np.float64]
 Pair = tuple[Array, Array]
@@ -26,14 +27,14 @@ Rng = np.random.Generator
 
 ASSET = "verdicts.md"
 SHAPES = ((16, 128), (32, 384), (64, 512), (64, 768), (64, 64), (128, 1024))  # head_dim, hidden
-RANDOM = 2000
-PLANTED = 40  # heads of each kind
+RANDOM = 2000  # random heads
+PLANTED = 40  # planted heads of each kind
 METHOD = Method(starts=1, test_samples=100)
 PARAMETERS = ("kappa0", "spread", "threshold", "slope")
 
 
 def random_pair(rng: Rng, kind: str, head_dim: int, hidden: int) -> Pair:
-    """Query and key before training: normal, uniform (Xavier, Kaiming) or normal without what lies beyond two deviations."""
+    """Return query and key before training: normal, uniform (Xavier, Kaiming) or normal truncated at two deviations."""
     if kind == "uniform":
         query, key = rng.uniform(-1.0, 1.0, (2, head_dim, hidden)) / hidden**0.5
         return query, key
@@ -44,45 +45,45 @@ def random_pair(rng: Rng, kind: str, head_dim: int, hidden: int) -> Pair:
 
 
 def directions(rng: Rng, head_dim: int, hidden: int, count: int) -> Array:
-    """A matrix of some orthogonal directions."""
+    """Return a matrix with ``count`` singular values 1 in random directions."""
     left = np.linalg.qr(rng.standard_normal((head_dim, count)))[0]
     return np.asarray(left @ np.linalg.qr(rng.standard_normal((hidden, count)))[0].T)
 
 
 def low_rank_plus_noise(rng: Rng, strength: float, count: int = 4) -> Pair:
-    """Four directions common to query and key, on random ones; singular values of these are 1 ± 0.3."""
+    """Return random factors, with singular values 1 ± 0.3, plus directions common to query and key."""
     query, key = random_pair(rng, "normal", 32, 384)
     common = strength * directions(rng, 32, 384, count)
     return query + common, key + common
 
 
 def low_rank(rng: Rng) -> Pair:
-    """Twenty of 64 directions, and nothing else."""
+    """Return factors of rank 20 of 64."""
     query, key = (rng.standard_normal((64, 20)) @ rng.standard_normal((20, 512)) for _ in range(2))
     return query, key
 
 
-def alike(rng: Rng) -> Pair:
-    """A key that is in part the query: no direction stands out, but the head is not random."""
+def correlated(rng: Rng) -> Pair:
+    """Return a key that contains part of the query: no direction stands out, but the head is not random."""
     query, key = random_pair(rng, "normal", 32, 384)
     return query, key + 0.3 * query
 
 
 def decayed(rng: Rng) -> Pair:
-    """A spectrum that has been squeezed towards its large values."""
+    """Return a query whose large singular values are enhanced."""
     query, key = random_pair(rng, "normal", 64, 512)
     left, values, right = np.linalg.svd(query, full_matrices=False)
     return (left * values**2) @ right, key
 
 
-PLANTS: dict[str, tuple[str, Callable[[Rng], Pair]]] = {  # what it is -> the word it should get
+PLANTS: dict[str, tuple[str, Callable[[Rng], Pair]]] = {  # kind of head -> expected verdict and its construction
     "random, 32 x 384": ("noise", lambda rng: random_pair(rng, "normal", 32, 384)),
     "4 directions of strength 0.5 in bulks of 1": ("noise", lambda rng: low_rank_plus_noise(rng, 0.5)),
     "4 directions of strength 1": ("features", lambda rng: low_rank_plus_noise(rng, 1.0)),
     "4 directions of strength 2": ("features", lambda rng: low_rank_plus_noise(rng, 2.0)),
     "1 direction of strength 8": ("features", lambda rng: low_rank_plus_noise(rng, 8.0, 1)),
     "rank 20 of 64": ("low rank", low_rank),
-    "key in part the query": ("deformed", alike),
+    "key in part the query": ("deformed", correlated),
     "squeezed query": ("deformed", decayed),
 }
 TRAINED: dict[str, tuple[str, Task, Learner]] = {
@@ -96,7 +97,7 @@ TRAINED: dict[str, tuple[str, Task, Learner]] = {
 
 
 def factors(S: Array, tied: bool, width: float) -> Pair:
-    """Query and key of a trained map: W with W'W = S, or both halves of its singular values; width x d rows."""
+    """Return query and key of a trained map, with width x d rows; for a tied head both are W with W'W = S."""
     rows = max(1, round(min(width, 1.0) * len(S)))
     if tied:
         values, vectors = np.linalg.eigh(S)
@@ -108,13 +109,13 @@ def factors(S: Array, tied: bool, width: float) -> Pair:
 
 
 def trained_heads(task: Task, learner: Learner, dim: int, alpha: float, seeds: int) -> Iterator[HeadReport]:
-    """Reports of heads trained for real, with fits."""
+    """Yield reports, with fits, on trained heads."""
     for run in train(task, learner, dim=dim, alpha=alpha, seeds=seeds, method=METHOD).runs:
         yield head_report(*factors(run.map, task.tied, learner.width))
 
 
 def grouped(rng: Rng) -> list[HeadReport]:
-    """Four queries on one key that has a direction of its own; the last query has one too."""
+    """Return reports on four queries that share a key with a direction of its own; the last query has one too."""
     _, key = random_pair(rng, "normal", 32, 384)
     key = key + 8.0 * directions(rng, 32, 384, 1)
     queries = [random_pair(rng, "normal", 32, 384)[0] for _ in range(4)]
@@ -123,7 +124,7 @@ def grouped(rng: Rng) -> list[HeadReport]:
 
 
 def false_alarms(count: int) -> list[tuple[str, str, int, int]]:
-    """Shape, kind, heads, and how many of them got another word than noise."""
+    """Return shape, kind, number of heads, and how many of them got a verdict other than noise."""
     rng, rows = np.random.default_rng(1), []
     kinds = ("normal", "uniform", "truncated")
     each = -(-count // (len(SHAPES) * len(kinds)))
@@ -136,13 +137,13 @@ def false_alarms(count: int) -> list[tuple[str, str, int, int]]:
 
 
 def confusion(count: int, seeds: int) -> list[tuple[str, str, Counter[str | None]]]:
-    """What it is, the word it should get, and the words it got."""
+    """Return kind of head, expected verdict, and the verdicts it got."""
     rng, rows = np.random.default_rng(2), []
-    for name, (word, make) in PLANTS.items():
-        rows.append((name, word, Counter(head_report(*make(rng), fit=False).verdict for _ in range(count))))
-    for name, (word, task, learner) in TRAINED.items():
+    for name, (expected, make) in PLANTS.items():
+        rows.append((name, expected, Counter(head_report(*make(rng), fit=False).verdict for _ in range(count))))
+    for name, (expected, task, learner) in TRAINED.items():
         found = trained_heads(task, learner, 80, 1.0, seeds)
-        rows.append((name, word, Counter(head.verdict for head in found)))
+        rows.append((name, expected, Counter(head.verdict for head in found)))
     shared = [grouped(rng) for _ in range(count)]
     rows.append(("grouped: only the key has a direction", "noise", Counter(h.verdict for g in shared for h in g[:3])))
     rows.append(("grouped: the query has one too", "features", Counter(g[3].verdict for g in shared)))
@@ -150,7 +151,7 @@ def confusion(count: int, seeds: int) -> list[tuple[str, str, Counter[str | None
 
 
 def recovered(seeds: int) -> list[tuple[str, str, float, list[tuple[float, float]]]]:
-    """Setting, parameter, truth, and what was fitted with its stated error."""
+    """Return setting, parameter, value in theory, and the fitted values with their stated errors."""
     rows = []
     for name, (_, task, learner) in list(TRAINED.items())[:3]:
         point = predict(task, learner, alpha=1.0)
@@ -169,30 +170,37 @@ def recovered(seeds: int) -> list[tuple[str, str, float, list[tuple[float, float
 
 
 def report(count: int, planted: int, seeds: int) -> str:
-    """All tables."""
+    """Return all tables."""
     alarms = false_alarms(count)
     heads, wrong = sum(row[2] for row in alarms), sum(row[3] for row in alarms)
-    words = confusion(planted, seeds)
+    verdicts = confusion(planted, seeds)
     fits = recovered(seeds)
-    far = max(abs(value - truth) / error for _, _, truth, found in fits for value, error in found)
+    farthest = max(abs(value - truth) / error for _, _, truth, found in fits for value, error in found)
     return "\n\n".join(
         [
-            f"**False alarms.** {wrong} of {heads} random heads ({wrong / heads:.2%}) got another word than noise.",
+            f"**False alarms.** {wrong} of {heads} random heads ({wrong / heads:.2%}) got a verdict other than noise.",
             table(
                 ["head_dim x hidden", "entries", "heads", "false alarms"],
                 [[shape, kind, str(number), str(bad)] for shape, kind, number, bad in alarms],
                 (2, 3),
             ),
-            "**Words.** Each row is a kind of head, in bold the word it should get.",
+            "**Verdicts.** Each row is a kind of head; the expected verdict is in bold.",
             table(
-                ["heads", *WORDS],
+                ["heads", *VERDICTS],
                 [
-                    [name, *(f"**{found[word]}**" if word == right else str(found[word] or "") for word in WORDS)]
-                    for name, right, found in words
+                    [
+                        name,
+                        *(
+                            f"**{found[verdict]}**" if verdict == expected else str(found[verdict] or "")
+                            for verdict in VERDICTS
+                        ),
+                    ]
+                    for name, expected, found in verdicts
                 ],
-                range(1, 1 + len(WORDS)),
+                range(1, 1 + len(VERDICTS)),
             ),
-            f"**Parameters** of trained heads (d = 80, α = 1), fitted from their weights alone. The farthest is {far:.1f} stated errors off.",
+            f"**Parameters** of trained heads (d = 80, α = 1), fitted from their weights alone. "
+            f"The farthest is {farthest:.1f} stated errors off.",
             table(
                 ["heads", "parameter", "theory", "fitted"],
                 [
@@ -207,12 +215,12 @@ def report(count: int, planted: int, seeds: int) -> str:
 
 def main() -> int:
     """Print the tables."""
-    made = parser("studies.verdicts", __doc__, f"docs/assets/{ASSET}")
-    made.add_argument("--count", type=int, default=RANDOM)
-    made.add_argument("--planted", type=int, default=PLANTED)
-    made.add_argument("--seeds", type=int, default=3)
-    asked = made.parse_args()
-    write(ASSET, report(asked.count, asked.planted, asked.seeds), wanted=asked.write)
+    options = parser("studies.verdicts", __doc__, f"docs/assets/{ASSET}")
+    options.add_argument("--count", type=int, default=RANDOM)
+    options.add_argument("--planted", type=int, default=PLANTED)
+    options.add_argument("--seeds", type=int, default=3)
+    arguments = options.parse_args()
+    write(ASSET, report(arguments.count, arguments.planted, arguments.seeds), wanted=arguments.write)
     return 0
 
 

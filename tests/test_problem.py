@@ -1,4 +1,4 @@
-"""A problem is a document: it reads back equal, wherever it was written; and a word is declared once."""
+"""Problems survive serialisation, and every parameter is declared once, with a description."""
 
 import json
 
@@ -6,8 +6,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from onehead import aim, sparse
-from onehead.aim.words import WORDS, problem_from_words, words_from_problem
-from onehead.fields import words_of
+from onehead.aim.flat_parameters import PARAMETERS, parameters_from_problem, problem_from_parameters
+from onehead.fields import parameters_of
 from onehead.sweep import read_spec
 
 eigenvalues = st.lists(st.floats(0.1, 5.0), min_size=1, max_size=5)
@@ -29,52 +29,52 @@ learners = st.builds(
 
 
 @given(tasks, learners)
-def test_aim_reads_back_equal_from_json_and_from_words(task, learner):
+def test_aim_problems_read_back_equal_from_json_and_from_flat_parameters(task, learner):
     assert aim.Task.read(task.model_dump_json()) == task
     assert aim.Learner.read(json.loads(learner.model_dump_json())) == learner
-    assert problem_from_words(words_from_problem(task, learner)) == (task, learner, {})
+    assert problem_from_parameters(parameters_from_problem(task, learner)) == (task, learner, {})
 
 
 @given(task=tasks, learner=learners)
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_aim_reads_back_equal_from_a_sweep_file(task, learner, tmp_path):
-    """Words as TOML, read by the sweep, made into a problem by its call."""
-    words = {**words_from_problem(task, learner), "alpha": 0.5}
-    lines = [f"{name} = {json.dumps(value)}" for name, value in words.items()]
+def test_aim_problems_read_back_equal_from_a_sweep_file(task, learner, tmp_path):
+    """Parameters are written as TOML, read by the sweep, and converted to a problem by its call."""
+    parameters = {**parameters_from_problem(task, learner), "alpha": 0.5}
+    lines = [f"{name} = {json.dumps(value)}" for name, value in parameters.items()]
     (tmp_path / "sweep.toml").write_text("\n".join(['call = "aim.predict"', "[fixed]", *lines]))
     (point,) = read_spec(tmp_path / "sweep.toml").points()
-    assert problem_from_words(point.parameters) == (task, learner, {"alpha": 0.5})
+    assert problem_from_parameters(point.parameters) == (task, learner, {"alpha": 0.5})
 
 
 @given(
     st.sampled_from(["logistic", "square", "hinge", "squared-hinge"]), st.one_of(st.just("0+"), st.floats(0.0, 10.0))
 )
-def test_sparse_reads_back_equal(loss, ridge):
+def test_sparse_problems_read_back_equal(loss, ridge):
     plan = sparse.Protocol(loss=loss, ridge=ridge)
     assert sparse.Protocol.read(plan.model_dump_json()) == plan
     task = sparse.Task(length=3, positions=(1.0, 2.0, 3.0))
     assert sparse.Task.read(task.model_dump_json()) == task
 
 
-def test_what_a_result_says_of_its_problem_reads_back_equal():
+def test_the_problem_in_a_result_reads_back_equal():
     task = aim.Task(target=aim.PowerLaw(gamma=1.0, dim=20))
     row = json.loads(aim.predict(task, aim.Learner(), 0.5).to_json())
     assert aim.Task.read(row["task"]) == task
     assert aim.Learner.read(row["learner"]) == aim.Learner()
 
 
-def test_the_schema_knows_every_target():
+def test_the_json_schema_contains_every_target():
     text = json.dumps(aim.Task.model_json_schema())
     assert all(f'"const": "{kind}"' in text for kind in aim.Target.known)
     assert list(aim.Target.known) == ["mp", "product", "power-law", "spikes", "atoms"]
 
 
-def test_no_penalty_is_the_limit_in_both_halves():
+def test_zero_penalty_is_the_limit_in_both_theories():
     assert aim.Learner(weight_decay=0) == aim.Learner(weight_decay="0+")
     assert sparse.Protocol(ridge="0+") == sparse.Protocol(ridge=0.0)
 
 
-def test_every_word_has_a_sentence_and_stands_in_the_docstring_of_its_problem():
+def test_every_parameter_has_a_description_and_is_in_the_docstring_of_its_problem():
     for problem in (
         aim.Task,
         aim.Learner,
@@ -84,9 +84,12 @@ def test_every_word_has_a_sentence_and_stands_in_the_docstring_of_its_problem():
         sparse.Task,
         sparse.Protocol,
     ):
-        for name, said in words_of(problem).items():
+        for name, parameter in parameters_of(problem).items():
             if name != "kind":
-                assert said.sentence.endswith("."), name
-                assert f"    {name} : {said.allowed}" in problem.__doc__
-    assert len({said.flat for said in WORDS.values()}) == len(WORDS)
-    assert words_of(aim.Learner)["width"].help == "Width of the learner over d (κ); 1 and more leave the rank free."
+                assert parameter.sentence.endswith("."), name
+                assert f"    {name} : {parameter.allowed}" in problem.__doc__
+    assert len({parameter.flat for parameter in PARAMETERS.values()}) == len(PARAMETERS)
+    assert (
+        parameters_of(aim.Learner)["width"].help
+        == "Width of the learner divided by d (κ); from 1 on the rank is not limited."
+    )

@@ -1,6 +1,7 @@
 """scikit-learn's solvers of linear readouts, on our data and our objective.
 
-The objective is mean loss + (ridge/2) |w|², bias free: scikit-learn's C is 1/(ridge n), the alpha of its `Ridge` is ridge n.
+The objective is mean loss + (ridge/2) |w|², bias free: scikit-learn's C is 1/(ridge n), the alpha of its `Ridge` is
+ridge n.
 """
 
 import warnings
@@ -16,7 +17,13 @@ from benchmarks.harness import Missing
 from onehead.sparse import Protocol, Task
 from onehead.sparse.training import descent, margin, minimise
 from onehead.sparse.training.minimise import fit
-from onehead.sparse.training.samplers import Query, Readable, attention_sample, pooled_sample, vectorised_sample
+from onehead.sparse.training.samplers import (
+    LabelledFeatures,
+    SampledQuery,
+    attention_sample,
+    pooled_sample,
+    vectorised_sample,
+)
 
 GOAL = 1e-6  # objective above its minimum, relative
 TOLERANCES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-10)
@@ -44,15 +51,15 @@ Search = Callable[[Problem, float], Weights]
 
 
 @lru_cache(maxsize=8)
-def _sample(model: str, samples: int, dim: int) -> Readable:
+def _sample(model: str, samples: int, dim: int) -> LabelledFeatures:
     rng = np.random.default_rng(0)
     if model == "attention":
-        return attention_sample(Task(), Query(0.9, 2.0), samples, dim, rng)
+        return attention_sample(Task(), SampledQuery(0.9, 2.0), samples, dim, rng)
     return (pooled_sample if model == "pooled" else vectorised_sample)(Task(), samples, dim, rng)
 
 
-def sample(problem: Problem) -> Readable:
-    """Labels and features, the same for every solver."""
+def sample(problem: Problem) -> LabelledFeatures:
+    """Return labels and features, the same for every solver."""
     return _sample(problem.model, problem.samples, problem.dim)
 
 
@@ -82,7 +89,7 @@ def ours(problem: Problem) -> Weights:
 
 def _classes() -> Any:
     try:
-        from sklearn import linear_model, svm  # noqa: PLC0415  (an extra; only these rows need it)
+        from sklearn import linear_model, svm
     except ImportError:
         raise Missing("rows of scikit-learn are left out: pip install 'onehead[bench]'") from None
     return linear_model, svm

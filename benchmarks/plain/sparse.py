@@ -36,7 +36,11 @@ def draw(stage: Stage, samples: int, rng: np.random.Generator) -> tuple[Array, A
 
 def prox(t: float, step: float) -> float:
     """argmin_p log(1 + e^-p) + (p - t)² / (2 step)."""
-    found = minimize_scalar(lambda p: np.logaddexp(0.0, -p) + (p - t) ** 2 / (2.0 * step), bounds=(t, t + step), method="bounded", options={"xatol": 1e-9})  # fmt: skip
+
+    def cost(p: float) -> float:
+        return float(np.logaddexp(0.0, -p) + (p - t) ** 2 / (2.0 * step))
+
+    found = minimize_scalar(cost, bounds=(t, t + step), method="bounded", options={"xatol": 1e-9})
     return float(found.x)
 
 

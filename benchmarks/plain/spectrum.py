@@ -21,7 +21,9 @@ def eigenvalues(point: Prediction, dim: int, rng: np.random.Generator) -> Array:
 
 
 def distances(values: Array, cdf: Array, edge: float) -> tuple[float, float]:
-    """Kolmogorov-Smirnov distance of sorted values to a law whose ``cdf`` is given there, and of the largest to the edge."""
+    """Kolmogorov-Smirnov distance of sorted values to a law whose ``cdf`` is given there, and of the largest to the
+    edge.
+    """
     n = len(values)
     steps = np.arange(n + 1) / n
     positive = values > 0.0  # the atom at zero is one step of both

@@ -18,7 +18,7 @@ best
 oh.plot.tuning(best)
 
 # %% [markdown]
-# What it buys, against the value we started from:
+# The improvement over the value we started from:
 
 # %%
 print(f"weight decay {best.weight_decay:.3g} instead of 0.01: test error {best.test_error:.4f}, {best.gain:.4f} less")

@@ -2,7 +2,7 @@
 # # A first learning curve
 #
 # A head with tied queries and keys is trained with weight decay on sequences whose labels come from another head, the
-# target. How well does it do on fresh sequences? No training is needed to know.
+# target. How well does it do on fresh sequences? The theory answers without training.
 
 # %%
 import numpy as np
@@ -15,7 +15,7 @@ oh.aim.predict(task, head, alpha=0.5)
 
 # %% [markdown]
 # `alpha` is the number of samples over d². The badge says how the solve ended and what kind of truth the theory is.
-# In words:
+# As text:
 
 # %%
 print(oh.aim.predict(task, head, alpha=0.5).explain())
@@ -28,7 +28,7 @@ curve = oh.aim.curve(task, head, alphas=np.linspace(0.05, 2.0, 16))
 oh.plot.learning_curve(curve, thresholds=oh.aim.thresholds(task, head))
 
 # %% [markdown]
-# And a real head of dimension 40 beside it. A run at finite size differs from the limit by a few per cent.
+# And a real head of dimension 40. A run at finite size differs from the limit by a few per cent.
 
 # %%
 runs = oh.aim.train(task, head, dim=40, alpha=0.5, seeds=4)

@@ -19,7 +19,7 @@ for feature in law.outliers:
     print(f"target {feature.target:4.1f}   learned {feature.position:5.2f}   squared overlap {feature.overlap:.3f}")
 
 # %% [markdown]
-# The same from a head that was really trained:
+# The same from a trained head:
 
 # %%
 import numpy as np

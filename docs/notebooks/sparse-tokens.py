@@ -19,7 +19,7 @@ for model in ("attention", "pooled", "vectorised"):
 oh.sparse.align(task, plan)
 
 # %% [markdown]
-# What any model could do that knows the signal:
+# The lowest error of each model when the signal is known:
 
 # %%
 best = oh.sparse.oracle(task)

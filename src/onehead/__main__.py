@@ -1,4 +1,4 @@
-"""``python -m onehead``."""
+"""Command line of onehead, started by ``python -m onehead``."""
 
 from onehead.cli.start import run
 

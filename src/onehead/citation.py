@@ -1,6 +1,6 @@
-"""What to cite, ready for a bibliography."""
+"""BibTeX entries of onehead and of the papers whose theory it computes."""
 
-from onehead.text import Bare
+from onehead.sanitize import Unquoted
 
 __all__ = ["cite"]
 
@@ -11,7 +11,7 @@ ENTRIES = (
         {
             "author": "{The onehead developers}",
             "title": "{onehead: one attention head, solved exactly}",
-            "version": "",  # that of the package
+            "version": "",  # filled in by `cite`
             "year": "2026",
         },
     ),
@@ -19,9 +19,11 @@ ENTRIES = (
         "misc",
         "boncoraglio2025singlehead",
         {
-            "author": "Fabrizio Boncoraglio and Vittorio Erba and Emanuele Troiani and Yizhou Xu and Florent Krzakala and "
+            "author": "Fabrizio Boncoraglio and Vittorio Erba and Emanuele Troiani and Yizhou Xu and Florent Krzakala "
+            "and "
             "Lenka Zdeborov{\\'a}",
-            "title": "{Single-Head Attention in High Dimensions: A Theory of Generalization, Weights Spectra, and Scaling Laws}",
+            "title": "{Single-Head Attention in High Dimensions: A Theory of Generalization, Weights Spectra, and "
+            "Scaling Laws}",
             "year": "2025",
             "eprint": "2509.24914",
             "url": "https://arxiv.org/abs/2509.24914",
@@ -44,7 +46,7 @@ ENTRIES = (
 
 
 def cite() -> str:
-    """BibTeX of onehead, and of the two papers whose theory it computes.
+    """Return BibTeX entries of onehead and of the two papers whose theory it computes.
 
     Examples
     --------
@@ -52,10 +54,10 @@ def cite() -> str:
     >>> print(onehead.cite().splitlines()[0])
     @software{onehead,
     """
-    from onehead import __version__  # noqa: PLC0415  (the package that this is a name of)
+    from onehead import __version__  # the package imports this module
 
     texts = []
     for kind, key, fields in ENTRIES:
         lines = [f"  {name} = {{{__version__ if name == 'version' else value}}}," for name, value in fields.items()]
         texts.append("\n".join([f"@{kind}{{{key},", *lines, "}"]))
-    return Bare("\n".join(texts))
+    return Unquoted("\n".join(texts))

@@ -1,7 +1,8 @@
-"""One declaration per word of the user: default, bounds, symbol and sentence stand on the field of the problem it belongs to.
+"""Declarations of parameters: default, bounds, symbol and description of a field of a problem.
 
-Options of the command line, words of sweep files, knobs of the explorer, the glossary, help texts and the sentence that refuses a
-value are all made from it. A new word is one line in `Task`, `Learner`, `Protocol` or another `onehead.problem.Problem`.
+Flags of the command line, parameters of sweep files, knobs of the explorer, the glossary, help texts and the messages
+that refuse a value are all derived from one declaration. A new parameter is one line in `Task`, `Learner`, `Protocol`
+or another `onehead.problem.Problem`.
 """
 
 import re
@@ -14,9 +15,9 @@ from pydantic import BaseModel, Field
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-__all__ = ["LIMIT", "Slider", "Word", "word", "words_of"]
+__all__ = ["ZERO_PLUS", "Parameter", "Slider", "parameter", "parameters_of"]
 
-LIMIT = "0+"  # the word for a penalty that goes to zero from above
+ZERO_PLUS = "0+"  # value of a penalty in the limit from above to zero
 BOUNDS = {"gt": "> {}", "ge": ">= {}", "lt": "< {}", "le": "<= {}"}
 
 Kind = Literal["number", "integer", "choice", "switch", "numbers", "other"]
@@ -24,7 +25,7 @@ KINDS: dict[type, Kind] = {bool: "switch", int: "integer", float: "number", tupl
 
 
 class Slider(NamedTuple):
-    """What is sensible to drag; what may be typed is what the word allows."""
+    """Range and step of a slider in the explorer; any value that the parameter allows may still be typed."""
 
     low: float
     high: float
@@ -32,7 +33,7 @@ class Slider(NamedTuple):
     log: bool = False
 
 
-def word(
+def parameter(
     default: Any,
     symbol: str,
     sentence: str,
@@ -43,43 +44,54 @@ def word(
     allowed: str = "",
     flat: str = "",
     since: str = "",
+    verbs: tuple[str, ...] = (),
     **bounds: Any,
 ) -> Any:
-    """Declare a word on a field of a problem.
+    """Declare a parameter as a field of a problem.
 
     Parameters
     ----------
     default : object
-        What is used when the word is not given; ``...`` where it must be.
+        Value when the parameter is not given; ``...`` for a required parameter.
     symbol, sentence : str
-        The letter on paper, and what the word is, in one sentence with its full stop.
+        Mathematical symbol, and the description: one sentence with its full stop.
     label : str
-        Its name on a knob, if it is not the word itself.
+        Label in the explorer; by default the name of the field.
     slider : Slider, optional
-        With one a number has a knob in the explorer; a choice has one anyway.
+        Gives a number a knob in the explorer; a choice always has one.
     choices : tuple of str
-        The words it takes, where the annotation does not list them.
+        Allowed strings, where the annotation does not list them.
     allowed : str
-        What it takes, in words, where bounds do not say it.
+        Description of the allowed values, where the bounds are not enough.
     flat : str
-        Its name among the flat words of flags and sweep files, if that is another.
+        Name in flags and sweep files; by default the name of the field.
     since : str
-        The version it came with, if that is later than 1.1: at its default it is then no part of the key of a stored point, so
-        that points stored before it existed are still found.
+        Version that introduced the parameter, if later than 1.1. Its default value is then left out of the key of a
+        stored point, so that points stored by older versions are still found.
+    verbs : tuple of str
+        Names of the functions that accept other values than the default; all do if it is empty. The others refuse them.
     **bounds
         ``gt``, ``ge``, ``lt``, ``le``, ``min_length``, ``max_length``.
+
+    Returns
+    -------
+    object
+        A pydantic field.
     """
     extra: dict[str, Any] = {"symbol": symbol} if symbol else {}
     if allowed:
         extra["allowed"] = allowed
-    found = Field(default, description=sentence, json_schema_extra=extra, **bounds)
-    found.metadata.append(_Said(symbol=symbol, label=label, slider=slider, choices=choices, flat=flat, since=since))
-    return found
+    field = Field(default, description=sentence, json_schema_extra=extra, **bounds)
+    declaration = _Declaration(
+        symbol=symbol, label=label, slider=slider, choices=choices, flat=flat, since=since, verbs=verbs
+    )
+    field.metadata.append(declaration)
+    return field
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Said:
-    """What a declaration says beyond pydantic, carried along with its bounds."""
+class _Declaration:
+    """Properties of a parameter that pydantic does not know; stored with the bounds in the metadata of the field."""
 
     symbol: str = ""
     label: str = ""
@@ -87,102 +99,111 @@ class _Said:
     choices: tuple[str, ...] = ()
     flat: str = ""
     since: str = ""
+    verbs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Word(_Said):
-    """A word of the user, read off its declaration."""
+class Parameter(_Declaration):
+    """A parameter with everything its declaration and its annotation say."""
 
     name: str
     kind: Kind
     default: Any
     sentence: str
     bounds: Mapping[str, float]
-    limit: bool  # whether 0+ is one of its values
-    others: tuple[str, ...]  # words that may stand in the place of a number
+    limit: bool  # whether 0+ is allowed
+    special_values: tuple[str, ...]  # strings that are allowed in place of a number
     optional: bool
     allowed: str
 
     @property
     def required(self) -> bool:
-        """Whether it has no default."""
+        """Whether the parameter has no default."""
         return self.default is PydanticUndefined
 
     @property
     def flag(self) -> str:
-        """Its name on the command line."""
+        """Name on the command line."""
         return "--" + self.flat.replace("_", "-")
 
     @property
     def help(self) -> str:
-        """The sentence, with the symbol beside its first part unless it names it already."""
+        """Description for help texts; the symbol follows its first clause, unless the description contains it."""
         if not self.symbol or re.search(rf"(?<!\w){re.escape(self.symbol)}(?!\w)", self.sentence):
             return self.sentence
-        end = min(i for i in (self.sentence.find(mark) for mark in ";:.") if i >= 0)
-        return f"{self.sentence[:end]} ({self.symbol}){self.sentence[end:]}"
+        end = min(i for i in (self.sentence.find(mark) for mark in ";:.(") if i >= 0)
+        clause, rest = self.sentence[:end].rstrip(), self.sentence[end:]
+        return f"{clause} ({self.symbol}){' ' if rest.startswith('(') else ''}{rest}"
 
 
-def words_of(*problems: type[BaseModel]) -> dict[str, Word]:
-    """The words of some problems, by the names of their fields, in the order in which they are declared."""
-    return {name: _read(name, field) for problem in problems for name, field in problem.model_fields.items()}
+def parameters_of(*problems: type[BaseModel]) -> dict[str, Parameter]:
+    """Return the parameters of some problems by the names of their fields, in the order of declaration."""
+    return {name: _parameter_of(name, field) for problem in problems for name, field in problem.model_fields.items()}
 
 
-def _read(name: str, field: FieldInfo) -> Word:
-    said = next((item for item in field.metadata if isinstance(item, _Said)), _Said())
-    kinds, bounds, literals = _parts(field.annotation, field.metadata)
-    choices = said.choices or tuple(value for value in literals if value != LIMIT)
-    kind, limit = _kind(kinds, choices), LIMIT in literals
-    others: tuple[str, ...] = ()
+def _parameter_of(name: str, field: FieldInfo) -> Parameter:
+    """Collect what the metadata and the annotation of a field say."""
+    declaration = next((item for item in field.metadata if isinstance(item, _Declaration)), _Declaration())
+    types, bounds, literals = _resolve(field.annotation, field.metadata)
+    choices = declaration.choices or tuple(value for value in literals if value != ZERO_PLUS)
+    kind, limit = _kind(types, choices), ZERO_PLUS in literals
+    special_values: tuple[str, ...] = ()
     if kind in ("integer", "number"):
-        choices, others = (), choices
+        choices, special_values = (), choices
     extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
-    made = {"choices": choices, "label": said.label or name.replace("_", " ").capitalize(), "flat": said.flat or name}
-    return Word(
+    completed = {
+        "choices": choices,
+        "label": declaration.label or name.replace("_", " ").capitalize(),
+        "flat": declaration.flat or name,
+    }
+    return Parameter(
         name=name,
         kind=kind,
         default=field.get_default(call_default_factory=True),
         sentence=field.description or "",
         bounds=bounds,
         limit=limit,
-        others=others,
-        optional=NoneType in kinds,
-        allowed=str(extra.get("allowed") or _allowed(kind, bounds, choices, limit, others)),
-        **vars(said) | made,
+        special_values=special_values,
+        optional=NoneType in types,
+        allowed=str(extra.get("allowed") or _allowed(kind, bounds, choices, limit, special_values)),
+        **vars(declaration) | completed,
     )
 
 
-def _parts(annotation: Any, metadata: list[Any]) -> tuple[set[Any], dict[str, float], tuple[str, ...]]:
-    """The plain types of an annotation, the bounds on it, and the words it lists."""
+def _resolve(annotation: Any, metadata: list[Any]) -> tuple[set[Any], dict[str, float], tuple[str, ...]]:
+    """Return the plain types in an annotation, the bounds on it, and the strings of its literals."""
     bounds = {key: getattr(mark, key) for mark in metadata for key in BOUNDS if getattr(mark, key, None) is not None}
     origin = get_origin(annotation)
     if origin is Literal:
         return {str}, bounds, tuple(str(value) for value in get_args(annotation))
     if origin in (Union, UnionType) or origin is Annotated:
-        own, *rest = get_args(annotation)
-        members = [(own, list(rest))] if origin is Annotated else [(one, []) for one in get_args(annotation)]
-        kinds: set[Any] = set()
+        first, *marks = get_args(annotation)
+        members = [(first, list(marks))] if origin is Annotated else [(member, []) for member in get_args(annotation)]
+        types: set[Any] = set()
         literals: tuple[str, ...] = ()
-        for member, marks in members:
-            inner = [item for mark in marks for item in (mark.metadata if isinstance(mark, FieldInfo) else [mark])]
-            more, limits, listed = _parts(member, inner)
-            kinds, bounds, literals = kinds | more, {**bounds, **limits}, (*literals, *listed)
-        return kinds, bounds, literals
+        for member, member_marks in members:
+            inner = [
+                item for mark in member_marks for item in (mark.metadata if isinstance(mark, FieldInfo) else [mark])
+            ]
+            member_types, member_bounds, member_literals = _resolve(member, inner)
+            types, bounds, literals = types | member_types, bounds | member_bounds, (*literals, *member_literals)
+        return types, bounds, literals
     return {origin or annotation}, bounds, ()
 
 
-def _kind(kinds: set[Any], choices: tuple[str, ...]) -> Kind:
-    return next((kind for plain, kind in KINDS.items() if plain in kinds), "choice" if choices else "other")
+def _kind(types: set[Any], choices: tuple[str, ...]) -> Kind:
+    return next((kind for plain, kind in KINDS.items() if plain in types), "choice" if choices else "other")
 
 
 def _allowed(
-    kind: Kind, bounds: Mapping[str, float], choices: tuple[str, ...], limit: bool, others: tuple[str, ...]
+    kind: Kind, bounds: Mapping[str, float], choices: tuple[str, ...], limit: bool, special_values: tuple[str, ...]
 ) -> str:
-    """Say in words which values there are."""
+    """Describe the allowed values in words."""
     if kind == "choice":
         *first, last = choices
         return f"{', '.join(first)} or {last}" if first else last
-    called = {"integer": "an integer", "number": "a number", "switch": "true or false", "numbers": "a list of numbers"}
+    names = {"integer": "an integer", "number": "a number", "switch": "true or false", "numbers": "a list of numbers"}
     limits = " and ".join(pattern.format(f"{bounds[key]:g}") for key, pattern in BOUNDS.items() if key in bounds)
-    text = f"{called.get(kind, 'valid')} {limits}".strip()
-    text = ", or the word ".join([text, *others])
-    return f"{text}, or the word {LIMIT} (the limit from above)" if limit else text
+    text = f"{names.get(kind, 'valid')} {limits}".strip()
+    text = ", or ".join([text, *special_values])
+    return f"{text}, or {ZERO_PLUS} (the limit from above)" if limit else text

@@ -1,7 +1,7 @@
-"""A room whose names are loaded when they are first used.
+"""Packages whose public names are loaded on first use.
 
-The names of a room stand once, in its stub ``__init__.pyi``, where type checkers and the documentation look for them; at run
-time the stub says where each one lives.
+The names of a package are listed once, in its stub ``__init__.pyi``, where type checkers and the documentation look for
+them; at run time the stub also says from which module each name is imported.
 """
 
 import ast
@@ -10,38 +10,50 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-__all__ = ["lazy_room"]
+__all__ = ["attach_stub"]
 
 
-def lazy_room(
-    package: str, file: str, *, old_names: Mapping[str, str] | None = None
+def attach_stub(
+    package: str, file: str, *, old_names: Mapping[str, str | tuple[str, str]] | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """``__getattr__``, ``__dir__`` and ``__all__`` of a package, from the stub beside its ``__init__.py``.
+    """Make ``__getattr__``, ``__dir__`` and ``__all__`` of a package from the stub next to its ``__init__.py``.
 
-    ``old_names`` maps names of 1.x to those they have now: they go on working through 2.x, with a warning.
+    Parameters
+    ----------
+    package, file : str
+        ``__name__`` and ``__file__`` of the package.
+    old_names : mapping, optional
+        Deprecated names, which still work with a warning: old name -> new name where the old one is removed in 4.0, or
+        old name -> (new name, version in which the old one is removed).
+
+    Returns
+    -------
+    tuple
+        The functions ``__getattr__`` and ``__dir__``, and the list ``__all__``.
     """
-    old = old_names or {}
+    old = {name: (new, "4.0") if isinstance(new, str) else new for name, new in (old_names or {}).items()}
     stub = ast.parse(Path(file).with_suffix(".pyi").read_text(encoding="utf-8"))
-    places = {
+    sources = {
         alias.asname or alias.name: (node.module or "", alias.name)
         for node in stub.body
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    names = sorted(places)
+    names = sorted(sources)
 
     def load(name: str) -> Any:
         if name in old:
-            from onehead.renamed import renamed  # noqa: PLC0415  (a room loads nothing before it is used)
+            from onehead.deprecation import warn_renamed  # a package loads nothing before it is used
 
-            renamed(f"{package}.{name}", f"{package}.{old[name]}")
-            return load(old[name])
-        if name not in places:
-            from onehead.text import likely  # noqa: PLC0415
+            new, removed_in = old[name]
+            warn_renamed(f"{package}.{name}", f"{package}.{new}", removed_in=removed_in)
+            return load(new)
+        if name not in sources:
+            from onehead.sanitize import did_you_mean
 
-            close = likely(name, names)
+            close = did_you_mean(name, names)
             raise AttributeError(f"module {package!r} has no attribute {name!r}{close}; it has {', '.join(names)}")
-        module, own = places[name]
-        return getattr(import_module(module), own)
+        module, attribute = sources[name]
+        return getattr(import_module(module), attribute)
 
     return load, lambda: list(names), names

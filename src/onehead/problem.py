@@ -1,6 +1,7 @@
-"""Frozen descriptions of problems: documents that read back equal, and the one sentence a bad value gets."""
+"""Immutable, serialisable descriptions of problems, and the messages that refuse invalid values."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from textwrap import fill
@@ -9,26 +10,26 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
-from onehead.arguments import called
 from onehead.errors import InvalidArgument, Unchangeable, WrongCall
-from onehead.fields import word, words_of
-from onehead.text import Bare
+from onehead.fields import parameter, parameters_of
+from onehead.sanitize import Unquoted
+from onehead.validation import describe_class
 
 __all__ = ["Accuracy", "Problem"]
 
-LARGEST = 10**18 - 1
+MAX_INTEGER = 10**18 - 1
 NUMERIC = ("number", "integer", "numbers")
-FEW = 8  # numbers of a list that are written out
+REPR_LENGTH = 8  # longest list that repr() writes out
 
 
 class Problem(BaseModel):
-    """A frozen, validated description; two equal descriptions are the same problem.
+    """Base class of immutable, validated descriptions of problems.
 
-    The allowed set of a field is read off its own declaration (`onehead.fields.word`), so the sentence that refuses a value
-    cannot drift from the check; the parameters in the docstring of a problem are made from the same declarations.
+    Each field is declared once with `onehead.fields.parameter`. The check of a value, the message that refuses it and
+    the section "Parameters" in the docstring of a problem are derived from this declaration.
     """
 
-    NATURAL: ClassVar[tuple[str, ...]] = ()  # fields that may be given without their names, in this order
+    POSITIONAL: ClassVar[tuple[str, ...]] = ()  # fields that may be given as positional arguments, in this order
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, arbitrary_types_allowed=True, validate_default=True
@@ -36,68 +37,71 @@ class Problem(BaseModel):
 
     if not TYPE_CHECKING:  # keep the signature that the type checker derives from the fields
 
-        def __init__(self, *natural: Any, **data: Any) -> None:
+        def __init__(self, *positional: Any, **data: Any) -> None:
             try:
-                super().__init__(**self._named(natural, data))
+                super().__init__(**self._with_names(positional, data))
             except ValidationError as failure:
-                raise _sentence(type(self), failure) from None
+                raise _refusal(type(self), failure) from None
 
         def __setattr__(self, name: str, value: Any) -> None:
             if name not in type(self).model_fields:
                 super().__setattr__(name, value)
                 return
             raise Unchangeable(
-                f"{name} of {called(type(self))} cannot be set, because problems do not change; make another one with "
-                f"changed({name}=...)."
+                f"{name} of {describe_class(type(self))} cannot be set, because problems are immutable; "
+                f"changed({name}=...) returns a modified copy."
             )
 
     @classmethod
-    def _named(cls, natural: tuple[Any, ...], data: dict[str, Any]) -> dict[str, Any]:
-        """The fields of a call, those given without a name included."""
-        if len(natural) > len(cls.NATURAL):
-            few = f"{' and '.join(cls.NATURAL)} alone" if cls.NATURAL else "nothing"
-            shown = next(name for name in cls.model_fields if name != "kind")
-            raise WrongCall(f"{cls.__name__} takes {few} without a name; write {cls.__name__}({shown}=...).")
-        places = dict(zip(cls.NATURAL, natural, strict=False))
-        for name in places:
+    def _with_names(cls, positional: tuple[Any, ...], data: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields of a call by name, positional arguments included."""
+        if len(positional) > len(cls.POSITIONAL):
+            count = len(cls.POSITIONAL)
+            accepted = f"at most {count} positional argument{'s' if count > 1 else ''} ({', '.join(cls.POSITIONAL)})"
+            example = next(name for name in cls.model_fields if name != "kind")
+            raise WrongCall(
+                f"{cls.__name__} takes {accepted if count else 'keyword arguments only'}; "
+                f"write {cls.__name__}({example}=...)."
+            )
+        named = dict(zip(cls.POSITIONAL, positional, strict=False))
+        for name in named:
             if name in data:
                 raise WrongCall(f"{cls.__name__} is given {name} twice.")
-        return {**places, **data}
+        return {**named, **data}
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        """Say in the docstring what each field is, from its declaration."""
-        words = [said for name, said in words_of(cls).items() if said.sentence and name != "kind"]
-        own = (cls.__doc__ or "").rstrip()
-        if words and "Parameters\n" not in own:
+        """Add the section "Parameters" to the docstring, from the declarations of the fields."""
+        declared = [field for name, field in parameters_of(cls).items() if field.sentence and name != "kind"]
+        docstring = (cls.__doc__ or "").rstrip()
+        if declared and "Parameters\n" not in docstring:
             lines = [
-                f"    {said.name} : {said.allowed}"
-                + ("" if said.required else f", default {_shown(said.default)}")
+                f"    {field.name} : {field.allowed}"
+                + ("" if field.required else f", default {_default_text(field.default)}")
                 + "\n"
-                + fill(said.help, width=110, initial_indent=" " * 8, subsequent_indent=" " * 8)
-                for said in words
+                + fill(field.help, width=110, initial_indent=" " * 8, subsequent_indent=" " * 8)
+                for field in declared
             ]
-            before, examples, after = own.partition("    Examples\n")
-            cls.__doc__ = "\n".join([before.rstrip(), "", "    Parameters", "    ----------", *lines, ""]) + (
-                f"\n{examples}{after}\n    " if examples else "\n    "
-            )
+            summary, *sections = re.split(r"^(?=    (?:Raises|Examples)\n)", docstring, maxsplit=1, flags=re.MULTILINE)
+            parts = [summary.rstrip(), "", "    Parameters", "    ----------", *lines, ""]
+            cls.__doc__ = "\n".join([*parts, *sections, "    "])
 
     @model_validator(mode="before")
     @classmethod
-    def _numbers_are_numbers(cls, data: Any) -> Any:
-        """Refuse what pydantic would take: true and false for 1 and 0, and integers that nothing can count."""
+    def _check_numbers(cls, data: Any) -> Any:
+        """Refuse values that pydantic would accept: booleans as numbers, and integers of more than 18 digits."""
         for name, allowed in _numeric(cls).items():
             value = data.get(name) if isinstance(data, dict) else None
-            several = value if isinstance(value, (list, tuple, np.ndarray)) else (value,)
-            if any(isinstance(one, (bool, np.bool_)) for one in several):
+            items = value if isinstance(value, (list, tuple, np.ndarray)) else (value,)
+            if any(isinstance(item, (bool, np.bool_)) for item in items):
                 raise InvalidArgument(name, value, allowed)
-            if isinstance(value, int) and abs(value) > LARGEST:
+            if isinstance(value, int) and abs(value) > MAX_INTEGER:
                 raise InvalidArgument(name, value, f"{allowed}, of at most 18 digits")
         return data
 
     @classmethod
     def read(cls, document: "str | bytes | Mapping[str, Any]") -> Self:
-        """The problem that a document describes: JSON text, or a dict of plain values such as `to_dict` of a result holds.
+        """Read a problem from JSON text, or from a dict of plain values such as `to_dict` of a result returns.
 
         Examples
         --------
@@ -116,45 +120,64 @@ class Problem(BaseModel):
         return cls(**{str(key): value for key, value in document.items()})
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        """Fields as they are shown; of a long list the ends."""
+        """Yield the fields for repr(); of a long list only the first and the last number are written."""
         for name, value in super().__repr_args__():
-            long = isinstance(value, tuple) and len(value) > FEW
-            yield name, Bare(f"({value[0]}, ..., {value[-1]}; {len(value)} numbers)") if long else value
+            long = isinstance(value, tuple) and len(value) > REPR_LENGTH
+            yield name, Unquoted(f"({value[0]}, ..., {value[-1]}; {len(value)} numbers)") if long else value
+
+    def check_verb(self, verb: str) -> None:
+        """Refuse parameters that the function ``verb`` does not support.
+
+        Raises
+        ------
+        InvalidArgument
+            If a parameter whose declaration lists the functions that support it has another value than its default.
+        """
+        for name, declared in parameters_of(type(self)).items():
+            if declared.verbs and verb not in declared.verbs and getattr(self, name) != declared.default:
+                supported = f"{', '.join(declared.verbs[:-1])} and {declared.verbs[-1]}"
+                raise InvalidArgument(
+                    name, getattr(self, name), f"{declared.default:g} for {verb}; {supported} take other values"
+                )
 
     def changed(self, **changes: Any) -> Self:
-        """A copy with some fields changed, checked again."""
+        """Return a copy with some fields changed; the copy is validated."""
         return type(self)(**{**{name: getattr(self, name) for name in type(self).model_fields}, **changes})
 
 
 @cache
 def _numeric(problem: type[Problem]) -> dict[str, str]:
-    """The words of a problem that are numbers, and what each takes."""
-    return {name: said.allowed for name, said in words_of(problem).items() if said.kind in NUMERIC}
+    """Return the numeric parameters of a problem, each with the description of its allowed values."""
+    return {name: field.allowed for name, field in parameters_of(problem).items() if field.kind in NUMERIC}
 
 
-def _sentence(problem: type[Problem], failure: ValidationError) -> InvalidArgument:
-    """Turn the first complaint of pydantic into a name, a value and an allowed set."""
+def _refusal(problem: type[Problem], failure: ValidationError) -> InvalidArgument:
+    """Convert the first error of pydantic into one that names the parameter, its value and the allowed values."""
     first = failure.errors(include_url=False)[0]
     raised = first.get("ctx", {}).get("error")
-    if isinstance(raised, InvalidArgument):  # a check of several fields at once has its own sentence
+    if isinstance(raised, InvalidArgument):  # a check of several fields at once has its own message
         return raised
     name = str(first["loc"][0]) if first["loc"] else problem.__name__
-    words = words_of(problem)
-    if first["type"] == "extra_forbidden" or name not in words:
-        return InvalidArgument(f"argument of {problem.__name__}", name, f"one of {', '.join(words)}", words)
+    declared = parameters_of(problem)
+    if first["type"] == "extra_forbidden" or name not in declared:
+        return InvalidArgument(f"argument of {problem.__name__}", name, f"one of {', '.join(declared)}", declared)
     if first["type"] == "missing":
-        return InvalidArgument(name, None, f"given: {words[name].allowed}")
-    return InvalidArgument(name, first["input"], words[name].allowed, words[name].choices)
+        return InvalidArgument(name, None, f"given: {declared[name].allowed}")
+    return InvalidArgument(name, first["input"], declared[name].allowed, declared[name].choices)
 
 
-def _shown(default: Any) -> str:
-    """A default as a reader writes it."""
+def _default_text(default: Any) -> str:
+    """Write a default value for a docstring."""
     return f"{default:g}" if isinstance(default, float) else str(default)
 
 
 class Accuracy(Problem):
-    """How exact an answer should be: a word of both halves."""
+    """Wanted accuracy of an answer, a parameter of both theories."""
 
-    accuracy: float = word(
-        1e-4, "", "Wanted error of the test error, relative; a finer rule is used until it is met.", gt=0.0, le=1.0
+    accuracy: float = parameter(
+        1e-4,
+        "",
+        "Relative error wanted for the test error; finer quadrature rules are used until it is met.",
+        gt=0.0,
+        le=1.0,
     )

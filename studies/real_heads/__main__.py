@@ -1,8 +1,9 @@
-"""Real heads: small transformers trained on Python's own sources, and what becomes of their query and key.
+"""Real heads: query and key weights of small transformers trained on the sources of Python.
 
-    python -m studies.real_heads [--write]      train what is missing, measure, and with --write make the files in docs/assets
+    python -m studies.real_heads [--write]      train the missing runs, measure, and with --write make the files in
+    docs/assets
 
-Needs PyTorch for the training alone. Stopped, it goes on where it was; what is finished is not trained again.
+Only the training needs PyTorch. After an interruption the same command continues; finished runs are not trained again.
 """
 
 import sys
@@ -25,15 +26,15 @@ MISSING = f"This study trains with PyTorch, which is not installed: {sys.executa
 
 
 def train_one(run: Run, store: Path) -> Run:
-    """In a process of its own."""
-    from studies.real_heads.training import train  # noqa: PLC0415  (analysis and tests do without PyTorch)
+    """Train one run; called in a separate process."""
+    from studies.real_heads.training import train
 
     train(run, store)
     return run
 
 
 def train_all(runs: tuple[Run, ...], store: Path, workers: int) -> None:
-    """All runs that have not ended; stopped, the next call goes on."""
+    """Train all runs that are not finished, in parallel processes."""
     missing = [run for run in runs if not finished(run, store)]
     if not missing:
         return
@@ -41,26 +42,26 @@ def train_all(runs: tuple[Run, ...], store: Path, workers: int) -> None:
         raise SystemExit(MISSING)
     start, pool = time.monotonic(), ProcessPoolExecutor(workers)
     try:
-        for number, ended in enumerate(as_completed([pool.submit(train_one, run, store) for run in missing]), 1):
+        for number, done in enumerate(as_completed([pool.submit(train_one, run, store) for run in missing]), 1):
             seconds = time.monotonic() - start
-            print(f"{number} of {len(missing)}, {seconds:.0f} s: {ended.result().name}", file=sys.stderr, flush=True)
+            print(f"{number} of {len(missing)}, {seconds:.0f} s: {done.result().name}", file=sys.stderr, flush=True)
     except KeyboardInterrupt:
-        raise SystemExit("Stopped; the next call goes on.") from None
+        raise SystemExit("Interrupted; run the same command to continue.") from None
     finally:
         pool.shutdown(cancel_futures=True)
 
 
 def main() -> int:
-    """Train, measure, show."""
-    made = parser("studies.real_heads", __doc__, "docs/assets/real-heads*")
-    made.add_argument("--store", type=Path, default=STORE)
-    made.add_argument("--workers", type=int, default=2)
-    asked = made.parse_args()
-    train_all(RUNS, asked.store, asked.workers)
-    folder = ASSETS if asked.write else asked.store
-    save(collect(RUNS, asked.store), folder)
+    """Train, measure and write the report."""
+    options = parser("studies.real_heads", __doc__, "docs/assets/real-heads*")
+    options.add_argument("--store", type=Path, default=STORE)
+    options.add_argument("--workers", type=int, default=2)
+    arguments = options.parse_args()
+    train_all(RUNS, arguments.store, arguments.workers)
+    folder = ASSETS if arguments.write else arguments.store
+    save(collect(RUNS, arguments.store), folder)
     data = load(folder)
-    write(ASSET, report(data), wanted=asked.write)
+    write(ASSET, report(data), wanted=arguments.write)
     draw(data, folder)
     return 0
 

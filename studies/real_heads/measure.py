@@ -1,15 +1,18 @@
-"""From checkpoints to numbers: every head at every step with its word, and at the end the laws, the pull of the loss and the tokens.
+"""Measurements on checkpoints: verdicts of all heads at all steps, and at the end laws, gradients and token statistics.
 
-Needs no PyTorch. Of a head A = W_Q'W_K = Σ σᵢ uᵢvᵢ' the following are numbers of this study alone:
+PyTorch is not needed. For a head A = W_Q'W_K = Σ σᵢ uᵢvᵢ' the columns of this study are:
 
-* ``left``, directions that decay has left: values above a twentieth of the median value at step 0; ``traced``, above a hundredth.
-* ``pull``, uᵢ'(-∂L/∂A)vᵢ, the mean of those left. The minimum of L + λ(‖W_Q‖² + ‖W_K‖²)/2, which is L + λ‖A‖_* (U1), has pull λ in
-  every direction that is left and at most λ in all others; ``most`` is the strongest pull of any direction, found on one half of the
-  text and measured on the other.
+* ``left``, number of directions that decay has left: singular values above a twentieth of the median one at step 0;
+  ``traced``, above a hundredth.
+* ``pull``, mean of uᵢ'(-∂L/∂A)vᵢ over the directions left. At the minimum of L + λ(‖W_Q‖² + ‖W_K‖²)/2, which is L +
+  λ‖A‖_* (U1), the pull is λ in every direction left and at most λ in all others; ``most`` is the strongest pull of any
+  direction, found on one half of the text and measured on the other.
 * ``imbalance``, ‖W_QW_Q' - W_KW_K'‖/‖W_QW_Q' + W_KW_K'‖, zero at that minimum.
-* ``unasked``, the part of the variance of logits in a row that is the same for every query, zero for tokens of mean zero.
-* ``even_share``, the symmetric share of C^½ A C^½, the map of tokens made isotropic (C is their covariance), as those of the theory are.
-* ``mean_overlap``, the squared cosine between u₁ and the mean token; ``dimension``, the effective dimension of the tokens, (Tr C)²/Tr C².
+* ``unasked``, share of the variance of the logits in a row that is common to all queries, zero for tokens of mean zero.
+* ``even_share``, symmetric share of C^½ A C^½, the map for tokens made isotropic as in the theory (C is their
+  covariance).
+* ``mean_overlap``, squared cosine between u₁ and the mean token; ``dimension``, effective dimension of the tokens, (Tr
+  C)²/Tr C².
 """
 
 from collections.abc import Iterator
@@ -25,24 +28,24 @@ from onehead.weights import HeadReport, compare, open_checkpoint, survey
 from studies.real_heads.runs import Run
 from studies.real_heads.store import MOMENTS, log
 
-__all__ = ["directions", "ending", "head_numbers", "steps"]
+__all__ = ["directions", "final_heads", "steps", "text_columns"]
 
 Array = NDArray[np.float64]
 Row = dict[str, Any]
 
-CUT = 0.05  # of the median value at the start: what is below is taken for zero
-TRACE = 0.2  # of that: how much depends on where the cut is
-RUN = ("width", "tokens", "penalty", "decay", "seed")
+CUT = 0.05  # ratio to the median value at step 0 below which a value counts as zero
+TRACE = 0.2  # ratio of a second, lower cut to the first, to test how much depends on it
+RUN_COLUMNS = ("width", "tokens", "penalty", "decay", "seed")
 
 
 def steps(run: Run, store: Path) -> list[Row]:
-    """A row per step and head: word, outliers, ranks, symmetric share."""
+    """Return a row per step and head: verdict, outliers, ranks, symmetric share."""
     found = compare([run.file(store, step) for step in run.checkpoints])
     rows = []
     for change in found:
         limit = CUT * float(np.median(_values(change.heads[0])))
         for step, head in zip(change.steps, change.heads, strict=True):
-            rows.append({name: asdict(run)[name] for name in RUN} | {"step": step} | _short(head, limit))
+            rows.append({name: asdict(run)[name] for name in RUN_COLUMNS} | {"step": step} | _head_columns(head, limit))
     return rows
 
 
@@ -50,7 +53,7 @@ def _values(head: HeadReport) -> Array:
     return head.singular_values[: head.head_dim]
 
 
-def _short(head: HeadReport, limit: float) -> Row:
+def _head_columns(head: HeadReport, limit: float) -> Row:
     return {
         "layer": head.layer,
         "head": head.head,
@@ -65,8 +68,8 @@ def _short(head: HeadReport, limit: float) -> Row:
     }
 
 
-def ending(run: Run, store: Path) -> list[Row]:
-    """A row per head at the end: the best law, and what the loss and the tokens have to do with it; losses and times of the run."""
+def final_heads(run: Run, store: Path) -> list[Row]:
+    """Return a row per head at the end: best law, gradients, token statistics, and losses and times of the run."""
     last = log(run, store)[-1]
     first = survey(run.file(store, 0), fit=False)
     found = survey(run.file(store, run.steps))
@@ -78,21 +81,21 @@ def ending(run: Run, store: Path) -> list[Row]:
         query, key = _pair(run, weights[layer], number)
         gradient = moments[f"{layer}.gradient"][:, number]
         rows.append(
-            {name: asdict(run)[name] for name in RUN}
+            {name: asdict(run)[name] for name in RUN_COLUMNS}
             | {"train": last["train"], "held": last["held"], "gradient": last["gradient"]}
             | {"wall": last["wall"], "cpu": last["cpu"], "head_dim": head.head_dim}
-            | _short(head, limit)
+            | _head_columns(head, limit)
             | {"first_norm": old.norm, "first_rank": old.effective_rank_nuclear}
             | {"law": head.best_law, "margin": head.bic_margin, "bulk_share": head.bulk_symmetric_share}
-            | head_numbers(query, key, gradient, moments[f"{layer}.mean"], moments[f"{layer}.second"], limit)
+            | text_columns(query, key, gradient, moments[f"{layer}.mean"], moments[f"{layer}.second"], limit)
         )
     return rows
 
 
-def head_numbers(
+def text_columns(
     query: Array, key: Array, gradient: Array, mean: Array, second: Array, limit: float
 ) -> dict[str, float]:
-    """Numbers of a head that need its text: see the head of this file. ``gradient`` has two halves."""
+    """Return the columns that need the text (see the docstring of the module); ``gradient`` has two halves."""
     U, values, V = _decomposed(query, key)
     pulls = -np.einsum("di,hde,ei->hi", U, gradient, V)
     left = values > limit
@@ -107,35 +110,36 @@ def head_numbers(
         "most": 0.5 * (_strongest(*gradient) + _strongest(*gradient[::-1])),
         "imbalance": float(np.linalg.norm(products[0] - products[1]) / np.linalg.norm(products[0] + products[1])),
         "unasked": common / max(common + own, 1e-300),
-        "even_share": _even_share(map_, covariance),
+        "even_share": _isotropic_share(map_, covariance),
         "mean_overlap": float((U[:, 0] @ mean) ** 2 / max(mean @ mean, 1e-300)),
         "dimension": float(np.trace(covariance) ** 2 / np.sum(covariance**2)),
         "mean_part": float(mean @ mean / np.trace(second)),
     }
 
 
-def _even_share(map_: Array, covariance: Array) -> float:
+def _isotropic_share(map_: Array, covariance: Array) -> float:
+    """Return the symmetric share of the map for tokens made isotropic."""
     sizes, vectors = np.linalg.eigh(covariance)
     root = (vectors * np.sqrt(np.clip(sizes, 0.0, None))) @ vectors.T
-    even = root @ map_ @ root
-    return float(0.5 * (1.0 + np.sum(even * even.T) / max(np.sum(even**2), 1e-300)))
+    isotropic = root @ map_ @ root
+    return float(0.5 * (1.0 + np.sum(isotropic * isotropic.T) / max(np.sum(isotropic**2), 1e-300)))
 
 
 def _strongest(found: Array, measured: Array) -> float:
-    """The pull of one gradient along the strongest direction of another."""
+    """Return the pull of one gradient along the strongest direction of another."""
     U, _, Vt = np.linalg.svd(found)
     return float(U[:, 0] @ measured @ Vt[0])
 
 
 def directions(run: Run, store: Path) -> Iterator[Row]:
-    """A row per direction of every head at the end: its singular value and the pull of the loss along it, with its own noise."""
+    """Yield a row per direction of every final head: its singular value, and the pull of the loss with its noise."""
     weights, moments = _read(run, store)
     for layer in range(run.layers):
         for head in range(run.heads):
             U, values, V = _decomposed(*_pair(run, weights[layer], head))
             pulls = -np.einsum("di,hde,ei->hi", U, moments[f"{layer}.gradient"][:, head], V)
             for place, (value, pull) in enumerate(zip(values, pulls.T, strict=True)):
-                row = {name: asdict(run)[name] for name in RUN} | {"layer": layer, "head": head, "place": place}
+                row = {name: asdict(run)[name] for name in RUN_COLUMNS} | {"layer": layer, "head": head, "place": place}
                 yield row | {"value": value, "pull": pull.mean(), "noise": 0.5 * abs(pull[0] - pull[1])}
 
 
@@ -148,13 +152,13 @@ def _read(run: Run, store: Path) -> tuple[list[Array], dict[str, Array]]:
 
 
 def _pair(run: Run, fused: Array, head: int) -> tuple[Array, Array]:
-    """W_Q and W_K of one head; rows are all queries, all keys, all values."""
+    """Return W_Q and W_K of one head; rows are all queries, all keys, all values."""
     query, key, _ = fused.reshape(3, run.heads, -1, run.width)[:, head]
     return query, key
 
 
 def _decomposed(query: Array, key: Array) -> tuple[Array, Array, Array]:
-    """Left vectors, values and right vectors of W_Q'W_K, as many as the head has dimensions, vectors as columns."""
+    """Return left vectors, values and right vectors of W_Q'W_K, head_dim of each, with vectors as columns."""
     U, values, Vt = np.linalg.svd(query.T @ key)
     rows = len(query)
     return U[:, :rows], values[:rows], Vt[:rows].T

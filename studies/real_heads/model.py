@@ -1,7 +1,7 @@
-"""A small decoder-only transformer in PyTorch: what is usual, without anything that could dodge weight decay on query and key.
+"""A small decoder-only transformer in PyTorch without parameters that could compensate weight decay on query and key.
 
-Normalisations have no scale of their own (a larger one would undo the decay of the weights behind it), positions are learned vectors
-that are added to the tokens (so W_Q'W_K holds all of a logit), and nothing has a bias.
+Normalisations have no scale (a larger one would undo the decay of the weights after it), positions are learned vectors
+that are added to the tokens (so W_Q'W_K determines the logits), and there are no biases.
 """
 
 import torch
@@ -22,9 +22,8 @@ class Attention(nn.Module):
         self.heads = heads
         self.c_attn = nn.Linear(width, 3 * width, bias=False)
         self.c_proj = nn.Linear(width, width, bias=False)
-        self.added: Tensor | None = (
-            None  # to W_Q'W_K of every head, (heads, width, width); its gradient is that of the map
-        )
+        # added to W_Q'W_K of every head, (heads, width, width), because its gradient is that of the map
+        self.added: Tensor | None = None
 
     def forward(self, x: Tensor) -> Tensor:
         batch, length, width = x.shape
@@ -38,7 +37,7 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and two layers, each beside the stream and behind a normalisation."""
+    """Pre-normalised residual block of attention and a two-layer perceptron."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -53,7 +52,7 @@ class Block(nn.Module):
 
 
 class Transformer(nn.Module):
-    """From tokens to logits of the next one."""
+    """Decoder-only transformer that maps tokens to the logits of the next token."""
 
     def __init__(self, run: Run) -> None:
         super().__init__()
@@ -70,11 +69,11 @@ class Transformer(nn.Module):
         return self.out(self.norm(x))
 
     def query_and_key(self) -> list[Tensor]:
-        """W_Q above W_K of every layer."""
+        """Return W_Q and W_K, stacked, of every layer."""
         return [block.attn.c_attn.weight[: 2 * block.attn.c_attn.in_features] for block in self.h]
 
 
 def loss(model: Transformer, windows: Tensor) -> Tensor:
-    """Mean cross-entropy in nats of the next token, over windows that are one longer than the context."""
+    """Return the mean cross-entropy in nats of the next token, over windows one token longer than the context."""
     logits = model(windows[:, :-1])
     return functional.cross_entropy(logits.reshape(-1, VOCABULARY), windows[:, 1:].reshape(-1))

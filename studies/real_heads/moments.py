@@ -1,4 +1,4 @@
-"""What a trained transformer is measured for on its own text: its tokens in front of attention, and the gradient of every head's map."""
+"""Moments of the tokens that enter attention, and gradients of the loss with respect to the map of every head."""
 
 from functools import partial
 
@@ -12,19 +12,19 @@ from studies.real_heads.runs import Run
 
 __all__ = ["moments", "windows"]
 
-AT_ONCE = 64  # windows
+WINDOWS_PER_BATCH = 64
 
 
 def windows(run: Run, tokens: Tokens) -> Tensor:
-    """Windows, one longer than the context, that cover the tokens once."""
+    """Return windows, one token longer than the context, that cover the tokens once."""
     count = (len(tokens) - 1) // run.context
     return torch.from_numpy(tokens[run.context * np.arange(count)[:, None] + np.arange(run.context + 1)])
 
 
 def moments(model: Transformer, run: Run, tokens: Tokens) -> dict[str, Tensor]:
-    """Of every layer: mean and second moment of the tokens that attention sees, and the gradient of the mean loss by W_Q'W_K.
+    """Return mean and second moment of the tokens that enter attention, and the gradient ∂L/∂(W_Q'W_K), by layer.
 
-    The gradient is (2, heads, width, width), of both halves of the text, so that its own noise is known.
+    The gradient has shape (2, heads, width, width), one for each half of the text, so that its noise can be estimated.
     """
     sums = {
         layer: {"mean": torch.zeros(run.width), "second": torch.zeros(run.width, run.width)}
@@ -49,11 +49,12 @@ def moments(model: Transformer, run: Run, tokens: Tokens) -> dict[str, Tensor]:
 
 
 def _gradients(model: Transformer, run: Run, half: Tensor) -> list[Tensor]:
+    """Return the gradient of the mean loss with respect to the map of every head, for every layer."""
     added = [torch.zeros(run.heads, run.width, run.width, requires_grad=True) for _ in range(run.layers)]
     for block, zero in zip(model.h, added, strict=True):
         block.attn.added = zero
     totals = [torch.zeros_like(zero) for zero in added]
-    for part in half.split(AT_ONCE):
+    for part in half.split(WINDOWS_PER_BATCH):
         for total, gradient in zip(totals, torch.autograd.grad(loss(model, part), added), strict=True):
             total.add_(gradient, alpha=len(part) / len(half))
     for block in model.h:

@@ -1,18 +1,19 @@
-"""Which transformers are trained, and where each of them lies on disk."""
+"""The transformers that are trained, and their files."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["MOST", "RUNS", "WIDTH", "Run"]
+__all__ = ["FEWER_TOKENS", "MOST_TOKENS", "RUNS", "WIDTH", "Run"]
 
 
 @dataclass(frozen=True)
 class Run:
     """One transformer and its training.
 
-    ``penalty`` is the λ of λ(‖W_Q‖² + ‖W_K‖²)/2 in the loss, that of the theory; ``decay`` is the weight decay of AdamW, which takes
-    ``rate`` x ``decay`` of every matrix off at every step. ``tokens`` are those of the text to train on: with all of them each is seen once.
+    ``penalty`` is the λ of the penalty λ(‖W_Q‖² + ‖W_K‖²)/2 of the theory; ``decay`` is the weight decay of AdamW,
+    which shrinks every matrix by the fraction ``rate`` x ``decay`` at every step. ``tokens`` is the length of the text
+    to train on; with the default each token is used once on average.
     """
 
     width: int = 128
@@ -29,41 +30,41 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The name of its folder."""
+        """Name of the folder of the run."""
         return f"d{self.width}-n{self.tokens}-penalty{self.penalty:g}-decay{self.decay:g}-seed{self.seed}"
 
     @property
     def checkpoints(self) -> tuple[int, ...]:
-        """Steps at which the weights are written down: 0, then twice as late each time, and the end."""
+        """Steps at which checkpoints are written: 0, powers of two up to the end, and three in the second half."""
         early = [step for k in range(5, -1, -1) if (step := self.steps // 2**k)]
         late = [self.steps * 5 // 8, self.steps * 3 // 4, self.steps * 7 // 8]
         return tuple(sorted({0, *early, *late}))
 
     @property
     def config(self) -> dict[str, Any]:
-        """What is written beside the checkpoints: what `onehead weights` asks for, and the run itself."""
+        """Contents of ``config.json``: the counts that `onehead weights` needs, and the run itself."""
         counts = {"n_head": self.heads, "n_embd": self.width, "n_layer": self.layers}
         return {"model_type": "nanogpt", **counts, "run": asdict(self)}
 
     def folder(self, store: Path) -> Path:
-        """Where its checkpoints lie."""
+        """Return the folder of its checkpoints."""
         return store / self.name
 
     def file(self, store: Path, step: int) -> Path:
-        """One of its checkpoints."""
+        """Return the path of the checkpoint at this step."""
         return self.folder(store) / f"step-{step:05d}.safetensors"
 
 
-WIDTH, MOST = Run.width, Run.tokens  # of the runs that the others are compared with
-FEW = (WIDTH**2, 4 * WIDTH**2, 16 * WIDTH**2)  # tokens of the others
+WIDTH, MOST_TOKENS = Run.width, Run.tokens  # of the runs with which the others are compared
+FEWER_TOKENS = (WIDTH**2, 4 * WIDTH**2, 16 * WIDTH**2)
 
 RUNS = (
     *(Run(penalty=penalty) for penalty in (0.0, 3e-4, 1e-3, 1e-4, 3e-3)),
-    *(Run(tokens=FEW[0], penalty=penalty) for penalty in (0.0, 3e-4, 1e-3)),
+    *(Run(tokens=FEWER_TOKENS[0], penalty=penalty) for penalty in (0.0, 3e-4, 1e-3)),
     *(Run(decay=decay) for decay in (1.0, 0.1)),
-    *(Run(tokens=tokens, penalty=penalty) for tokens in FEW[1:] for penalty in (0.0, 3e-4)),
+    *(Run(tokens=tokens, penalty=penalty) for tokens in FEWER_TOKENS[1:] for penalty in (0.0, 3e-4)),
     *(Run(width=64, penalty=penalty) for penalty in (0.0, 3e-4)),
     *(Run(width=96, penalty=penalty) for penalty in (0.0, 3e-4)),
     Run(decay=0.3),
-    *(Run(tokens=tokens, penalty=1e-3) for tokens in FEW[1:]),
+    *(Run(tokens=tokens, penalty=1e-3) for tokens in FEWER_TOKENS[1:]),
 )

@@ -1,7 +1,8 @@
-"""What a run leaves on disk, and how far it has come. Needs no PyTorch.
+"""Files of a run, and its progress. PyTorch is not needed.
 
-Beside its checkpoints a run has ``config.json`` (the run itself; `onehead weights` reads the number of heads there), ``log.jsonl`` (a
-line per checkpoint), ``rest.safetensors`` (all that is needed to go on) and, at its end, ``moments.safetensors``.
+In addition to its checkpoints a run has ``config.json`` (the run itself, with the number of heads for `onehead
+weights`), ``log.jsonl`` (a line per checkpoint), ``rest.safetensors`` (the state from which training can continue) and,
+at its end, ``moments.safetensors``.
 """
 
 import json
@@ -14,30 +15,33 @@ from safetensors import SafetensorError, safe_open
 
 from studies.real_heads.runs import Run
 
-__all__ = ["MOMENTS", "REST", "finished", "log", "note", "progress", "renew"]
+__all__ = ["MOMENTS", "STATE", "finished", "log", "note", "progress", "renew"]
 
-REST = "rest.safetensors"
+STATE = "rest.safetensors"
 MOMENTS = "moments.safetensors"
 LOG = "log.jsonl"
 CONFIG = "config.json"
 
 
 def log(run: Run, store: Path) -> list[dict[str, Any]]:
-    """A row per checkpoint, in order; of rows that were written twice, the last."""
+    """Return a row per checkpoint, in order; of rows that were written twice, the last."""
     rows = {row["step"]: row for row in read(run.folder(store) / LOG)}
     return [rows[step] for step in sorted(rows)]
 
 
 def finished(run: Run, store: Path) -> bool:
-    """Whether a run of just these settings has reached its end."""
+    """Return whether a run with exactly these settings is finished."""
     rows = log(run, store)
     return _same(run, store) and bool(rows) and rows[-1]["step"] == run.steps
 
 
 def progress(run: Run, store: Path) -> dict[str, Any] | None:
-    """The row of the step from which a run of just these settings can go on, added to the log if a stop came before that."""
+    """Return the row of the step from which a run with exactly these settings can continue, or None.
+
+    The row is added to the log if training was interrupted before it was.
+    """
     try:
-        with safe_open(run.folder(store) / REST, "np") as file:
+        with safe_open(run.folder(store) / STATE, "np") as file:
             row: dict[str, Any] = json.loads(file.metadata()["row"])
     except (OSError, SafetensorError, KeyError, TypeError, ValueError):
         return None
@@ -49,7 +53,7 @@ def progress(run: Run, store: Path) -> dict[str, Any] | None:
 
 
 def renew(run: Run, store: Path) -> None:
-    """An empty folder for a run that begins; a run of other settings that lay there is gone."""
+    """Create an empty folder for a new run; a run with other settings in this folder is deleted."""
     folder = run.folder(store)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

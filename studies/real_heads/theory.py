@@ -1,9 +1,10 @@
-"""What the theory says beside the runs: how weight decay cuts rank, how many outliers there are, and symmetric shares.
+"""Predictions for the runs: reduction of the rank by weight decay, number of outliers, and symmetric shares.
 
-The theory has one head, Gaussian tokens and a target; a token of the text is taken for a sample. The theory adds λ d‖S‖_* to the sum of all
-losses, S = A (width/head_dim)^½ (U1); here λ‖A‖_* is added to their mean, so that the λ of the theory is ``unit`` times that of a run. What
-the theory cannot know is how strongly the loss of a transformer depends on the attention of one head. It shows as one factor on λ, the
-``scale``, chosen such that half of the directions are cut at the same λ.
+The theory has one head, Gaussian tokens and a target; a token of the text counts as a sample. The theory adds λ d‖S‖_*
+to the sum of all losses, S = A (width/head_dim)^½ (U1); here λ‖A‖_* is added to their mean, so that the λ of the theory
+is ``unit`` times that of a run. The theory does not know how strongly the loss of a transformer depends on the
+attention of one head. This is one factor on λ, the ``scale``, chosen such that half of the directions are cut at the
+same λ.
 """
 
 from collections.abc import Sequence
@@ -13,53 +14,55 @@ import numpy as np
 
 from onehead.aim import Learner, PowerLaw, Task, predict, scaling
 from onehead.weights import predicted_share
-from studies.real_heads.runs import FEW, MOST, WIDTH, Run
+from studies.real_heads.runs import FEWER_TOKENS, MOST_TOKENS, WIDTH, Run
 
 __all__ = ["predictions", "unit"]
 
 HEADS = Run.heads
-TARGET = PowerLaw(gamma=0.75, dim=WIDTH)  # features of all sizes
-LAMBDAS = np.geomspace(0.3, 8.0, 16)  # of the theory, over α
+TARGET = PowerLaw(gamma=0.75, dim=WIDTH)  # a target with features of all sizes
+LAMBDAS = np.geomspace(0.3, 8.0, 16)  # λ of the theory over α
 HARD: dict[str, Any] = {"labels": "hard"}
 ENTROPY: dict[str, Any] = {"loss": "cross-entropy"}
-TOKENS = (*FEW, MOST)
-PENALTIES = (3e-4, 1e-3)  # at which directions are counted for every number of tokens
-SHARED = 3e-4  # at which shares are predicted
+TOKENS = (*FEWER_TOKENS, MOST_TOKENS)
+PENALTIES = (3e-4, 1e-3)  # for which directions are counted at every number of tokens
+SHARE_PENALTY = 3e-4  # for which symmetric shares are predicted
 
 
 def unit(tokens: int) -> float:
-    """The λ of the theory over that of a run at the usual width."""
+    """Return the λ of the theory over that of a run of the default width."""
     return tokens / WIDTH / HEADS**0.5
 
 
 def used(tokens: int, decay: float) -> float:
-    """Part of the directions of a narrow head that are not zero."""
+    """Return the share of the directions of a narrow head that are not zero."""
     task = Task(attention="cross", target=TARGET, **HARD)
     return predict(task, Learner(weight_decay=decay, width=1 / HEADS, **ENTROPY), alpha=tokens / WIDTH**2).rank * HEADS
 
 
 def share(tokens: int) -> float:
-    """The symmetric share of a head that sees itself and one token before."""
+    """Return the symmetric share of a causal head with two tokens."""
     task = Task(attention="self", mask="causal", **HARD)
-    learner = Learner(weight_decay=SHARED * unit(tokens), **ENTROPY)
+    learner = Learner(weight_decay=SHARE_PENALTY * unit(tokens), **ENTROPY)
     return predicted_share(predict(task, learner, alpha=tokens / WIDTH**2))
 
 
 def half(x: Sequence[float], y: Sequence[float]) -> float:
-    """Where a falling curve passes one half, by a line in log x."""
+    """Return where a decreasing curve crosses one half, interpolated in log x."""
     return float(np.exp(np.interp(-0.5, -np.array(y), np.log(x))))
 
 
 def predictions(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Everything, with the scale of λ that fits these rows of heads at their end."""
-    lambdas = LAMBDAS * MOST / WIDTH**2 / unit(MOST)
-    curve = [used(MOST, float(x * unit(MOST))) for x in lambdas]
-    kept: dict[float, list[float]] = {}
+    """Return all predictions, with the scale of λ fitted to these rows of final heads."""
+    lambdas = LAMBDAS * MOST_TOKENS / WIDTH**2 / unit(MOST_TOKENS)
+    curve = [used(MOST_TOKENS, float(x * unit(MOST_TOKENS))) for x in lambdas]
+    shares_left: dict[float, list[float]] = {}
     for row in rows:
-        if row["penalty"] and (row["width"], row["tokens"]) == (WIDTH, MOST):
-            kept.setdefault(row["penalty"], []).append(row["left"] / row["head_dim"])
-    known = sorted(kept)
-    scale = half(known, [float(np.mean(kept[penalty])) for penalty in known]) / half(lambdas.tolist(), curve)
+        if row["penalty"] and (row["width"], row["tokens"]) == (WIDTH, MOST_TOKENS):
+            shares_left.setdefault(row["penalty"], []).append(row["left"] / row["head_dim"])
+    penalties = sorted(shares_left)
+    scale = half(penalties, [float(np.mean(shares_left[penalty])) for penalty in penalties]) / half(
+        lambdas.tolist(), curve
+    )
     narrow, weak = (
         Task(attention="cross", target=TARGET, **HARD),
         Learner(weight_decay=0.001, width=1 / HEADS, **ENTROPY),

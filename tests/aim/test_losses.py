@@ -1,4 +1,4 @@
-"""The two losses that ship, and the sentence a wrong one gets."""
+"""The built-in losses, a loss of one's own, and refusals of wrong ones."""
 
 from functools import cache
 
@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from onehead.aim import CrossEntropy, Learner, Loss, Squared, Task, predict
-from onehead.aim.losses import _check, _response_of_row, softmax
+from onehead.aim.kernels.losses import softmax
+from onehead.aim.losses import _check_row, _response_of_row
 from onehead.errors import InvalidArgument
 
 logits = st.integers(2, 5).flatmap(lambda T: arrays(float, T, elements=st.floats(-30.0, 30.0)))
@@ -23,32 +24,32 @@ def test_softmax_keeps_relative_precision(x):
     assert np.allclose(p, np.float64(exact / exact.sum()), rtol=1e-13, atol=0.0)
 
 
-@pytest.mark.parametrize("channel", [Squared(), CrossEntropy()])
+@pytest.mark.parametrize("loss", [Squared(), CrossEntropy()])
 @given(x=logits, seed=st.integers(0, 1000))
-def test_symmetries_and_derivatives(channel, x, seed):
+def test_symmetries_and_derivatives(loss, x, seed):
     T = len(x)
     rng = np.random.default_rng(seed)
     label = rng.dirichlet(np.ones(T))
     gradient, hessian = np.empty(T), np.empty((T, T))
-    value = channel.compiled(x, label, gradient, hessian)
+    value = loss.compiled(x, label, gradient, hessian)
     g, H = gradient.copy(), hessian.copy()
     assert value >= 0.0
     assert abs(g.sum()) < 1e-12  # adding a constant to all logits changes nothing
     assert np.allclose(H, H.T, atol=1e-12)
     assert np.allclose(H.sum(axis=0), 0.0, atol=1e-12)
     order = rng.permutation(T)
-    assert channel.compiled(x[order], label[order], gradient, hessian) == pytest.approx(value, abs=1e-12)
+    assert loss.compiled(x[order], label[order], gradient, hessian) == pytest.approx(value, abs=1e-12)
     step = 1e-5
     for k in range(T):
         ahead, behind = x.copy(), x.copy()
         ahead[k] += step
         behind[k] -= step
-        up = channel.compiled(ahead, label, gradient, hessian)
-        above = gradient.copy()
-        down = channel.compiled(behind, label, gradient, hessian)
+        value_ahead = loss.compiled(ahead, label, gradient, hessian)
+        gradient_ahead = gradient.copy()
+        value_behind = loss.compiled(behind, label, gradient, hessian)
         # central differences: step² times the third derivative, plus rounding of values up to 60 over the step
-        assert g[k] == pytest.approx((up - down) / (2 * step), abs=3e-9)
-        assert H[:, k] == pytest.approx((above - gradient) / (2 * step), abs=1e-9)
+        assert g[k] == pytest.approx((value_ahead - value_behind) / (2 * step), abs=3e-9)
+        assert H[:, k] == pytest.approx((gradient_ahead - gradient) / (2 * step), abs=1e-9)
 
 
 def test_cross_entropy_is_smallest_at_the_label():
@@ -59,7 +60,7 @@ def test_cross_entropy_is_smallest_at_the_label():
     assert value == pytest.approx(-(np.exp(x) * x).sum())  # the entropy of the label
 
 
-class Brier4(Loss):
+class TwiceSquared(Loss):
     """Twice the squared loss, written by a user."""
 
     name = "twice squared"
@@ -83,10 +84,10 @@ class Brier4(Loss):
         return value
 
 
-def test_a_users_channel_needs_only_one_class():
+def test_a_loss_of_ones_own_is_one_class():
     # twice the loss with twice the weight decay is the same problem, with twice the objective
     plain = predict(Task(), Learner(weight_decay=0.01), 0.5)
-    own = predict(Task(), Learner(weight_decay=0.02, loss=Brier4()), 0.5)
+    own = predict(Task(), Learner(weight_decay=0.02, loss=TwiceSquared()), 0.5)
     assert own.test_error == pytest.approx(plain.test_error, abs=1e-6)
     assert own.train_loss == pytest.approx(2.0 * plain.train_loss, rel=1e-5)
     assert own.test_loss == pytest.approx(2.0 * plain.test_loss, rel=1e-5)
@@ -94,7 +95,7 @@ def test_a_users_channel_needs_only_one_class():
     assert own.to_dict()["learner"]["loss"] == "twice squared"
 
 
-def test_wrong_channels_are_refused():
+def test_wrong_derivatives_and_symmetries_are_refused():
     base = Squared().compiled
 
     def broken(fault):
@@ -115,35 +116,37 @@ def test_wrong_channels_are_refused():
 
         return row
 
-    _check("good", broken("none"))
+    _check_row("good", broken("none"))
     for fault in ("gradient", "Hessian", "constant", "renamed"):
         with pytest.raises(InvalidArgument, match=fault):
-            _check("own", broken(fault))
+            _check_row("own", broken(fault))
 
 
-response_by_differences = cache(_response_of_row)  # compiled once a channel, not once an example
+response_by_differences = cache(_response_of_row)  # compiled once per loss, not once per example
 
 
-@pytest.mark.parametrize("channel", [Squared(), CrossEntropy()])
+@pytest.mark.parametrize("loss", [Squared(), CrossEntropy()])
 @given(x=logits, seed=st.integers(0, 1000))
-def test_response_to_the_label_is_the_slope_of_the_gradient(channel, x, seed):
+def test_response_to_the_label_is_the_slope_of_the_gradient(loss, x, seed):
     T = len(x)
     label = np.random.default_rng(seed).dirichlet(np.ones(T))
     exact, by_differences = np.empty((T, T)), np.empty((T, T))
-    channel.compiled_response(x, label, exact)
-    response_by_differences(channel.compiled)(x, label, by_differences)
-    # central differences with a step of 1e-5: its square times a third derivative of order one, and rounding over the step
+    loss.compiled_response(x, label, exact)
+    response_by_differences(loss.compiled)(x, label, by_differences)
+    # central differences with a step of 1e-5: its square times a third derivative of order one, and rounding over the
+    # step
     assert np.allclose(exact, by_differences, atol=1e-9)
     assert np.allclose(exact.sum(axis=1), 0.0, atol=1e-12)  # adding a constant to the label logits changes no label
     assert np.allclose(exact.sum(axis=0), 0.0, atol=1e-12)
 
 
-@pytest.mark.parametrize("channel", [Squared(), CrossEntropy()])
+@pytest.mark.parametrize("loss", [Squared(), CrossEntropy()])
 @given(v=st.floats(-40.0, 40.0), t=st.floats(-40.0, 40.0))
-def test_many_rows_of_two_columns_at_once(channel, v, t):
+def test_vectorised_losses_of_two_columns_match_the_row_function(loss, v, t):
     label, gradient, hessian = np.empty(2), np.empty(2), np.empty((2, 2))
     softmax(np.array([t, 0.0]), label)
-    one = channel.compiled(np.array([v, 0.0]), label, gradient, hessian)
-    many = type(channel).line(np.array([v, 0.3]), np.array([t, 0.7]))
-    # probabilities close to one are rounded at 1e-16 before they are subtracted, and a label so rounded is multiplied with v
+    one = loss.compiled(np.array([v, 0.0]), label, gradient, hessian)
+    many = type(loss).pair_losses(np.array([v, 0.3]), np.array([t, 0.7]))
+    # probabilities close to one are rounded at 1e-16 before they are subtracted, and a label so rounded is multiplied
+    # with v
     assert many[0] == pytest.approx(one, rel=1e-9, abs=1e-14 * (1.0 + abs(v)))

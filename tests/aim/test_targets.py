@@ -1,4 +1,4 @@
-"""Targets with a dimension: their spectra, their words, and every verb of the learning curve on them."""
+"""Targets with a dimension: their spectra, their flat parameters, and predictions and training with them."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from onehead import aim
 from onehead.aim import Atoms, Learner, MarchenkoPastur, PowerLaw, Spikes, Task
-from onehead.aim.words import decay_from_word, problem_from_words
+from onehead.aim.flat_parameters import parse_decay, problem_from_parameters
 
 
 @given(gamma=st.floats(0.0, 3.0), dim=st.integers(2, 400))
@@ -19,7 +19,7 @@ def test_power_law_is_normalised_and_decays(gamma, dim):
     np.testing.assert_allclose(values / values[0], np.arange(1.0, dim + 1.0) ** -gamma, rtol=1e-12)
 
 
-def test_spikes_are_what_was_given():
+def test_spikes_have_the_given_eigenvalues():
     target = Spikes(spikes=(3.0, 6.0, -1.0), dim=50)
     np.testing.assert_allclose(target.values, [6.0, 3.0, *[0.0] * 47, -1.0])
     assert target.edges == (-1.0, 6.0)
@@ -45,26 +45,28 @@ def test_arrays_are_accepted_and_targets_are_values():
 
 @pytest.mark.parametrize("kappa0", [0.2, 1.0, 1.7])
 @pytest.mark.parametrize("share", [0.05, 0.15, 0.6, 1.0])
-def test_what_a_narrow_map_loses_of_a_law_is_what_it_loses_of_its_quantiles(kappa0, share):
-    """The smallest eigenvalues, beyond the share that is kept: integrals of the density against a list of 4000 (8.1)."""
+def test_unrepresentable_spectrum_of_a_law_matches_that_of_its_quantiles(kappa0, share):
+    """The smallest eigenvalues beyond the allowed rank: integrals of the density against a list of 4000 (8.1)."""
     law = MarchenkoPastur(kappa0=kappa0)
     listed = Spikes(spikes=(law.edges[1],), dim=4000, bulk=law)
-    (x, mass), (y, parts) = law.lost(share), listed.lost(share)
+    (x, mass), (y, shares) = law.unrepresentable_spectrum(share), listed.unrepresentable_spectrum(share)
     assert mass.sum() == pytest.approx(max(law.rank - share, 0.0), abs=1e-12)
-    assert parts.sum() == pytest.approx(mass.sum(), abs=1e-3)  # one eigenvalue in 4000 is a spike
-    assert mass @ x**2 == pytest.approx(parts @ y**2, abs=3e-3)
+    assert shares.sum() == pytest.approx(mass.sum(), abs=1e-3)  # one eigenvalue in 4000 is a spike
+    assert mass @ x**2 == pytest.approx(shares @ y**2, abs=3e-3)
     assert law.mean == pytest.approx(np.sqrt(kappa0), rel=1e-12)
 
 
-def test_what_no_map_without_negative_eigenvalues_holds():
+def test_negative_and_smallest_eigenvalues_are_unrepresentable():
     target = Atoms(eigenvalues=(3.0, 1.0, 1.0, 0.0, -2.0, -2.0, 0.0, 0.0))
-    places, shares = target.atoms
-    np.testing.assert_allclose((places, shares), ([3.0, 1.0, -2.0], [0.125, 0.25, 0.25]))
-    assert (target.mean, target.apart) == pytest.approx((0.125, 1.0 - 0.125**2 - 2 * 0.25**2 - 0.375**2))
-    for share, lost in ((1.0, [0.25]), (0.3, [0.075, 0.25]), (0.05, [0.075, 0.25, 0.25])):
-        np.testing.assert_allclose(target.lost(share)[1], lost)
-    assert not PowerLaw(dim=10).lost(1.0)[0].size
-    assert not MarchenkoPastur(kappa0=0.3).lost(0.3)[0].size
+    values, shares = target.atoms
+    np.testing.assert_allclose((values, shares), ([3.0, 1.0, -2.0], [0.125, 0.25, 0.25]))
+    assert (target.mean, target.free_eigenvector_share) == pytest.approx(
+        (0.125, 1.0 - 0.125**2 - 2 * 0.25**2 - 0.375**2)
+    )
+    for share, masses in ((1.0, [0.25]), (0.3, [0.075, 0.25]), (0.05, [0.075, 0.25, 0.25])):
+        np.testing.assert_allclose(target.unrepresentable_spectrum(share)[1], masses)
+    assert not PowerLaw(dim=10).unrepresentable_spectrum(1.0)[0].size
+    assert not MarchenkoPastur(kappa0=0.3).unrepresentable_spectrum(0.3)[0].size
 
 
 TARGETS = (
@@ -75,7 +77,7 @@ TARGETS = (
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: type(target).__name__)
-def test_every_verb_works(target):
+def test_predictions_thresholds_and_training_work_for_every_target(target):
     task, learner = Task(target=target), Learner(weight_decay=0.02)
     point = aim.predict(task, learner, 0.5)
     assert point.status == "converged"
@@ -96,7 +98,7 @@ def test_every_verb_works(target):
     assert steps[-1]["q"] == pytest.approx(steps[-1]["q_theory"], rel=0.3)
 
 
-def test_the_limit_of_no_noise_recovers_atoms_exactly():
+def test_the_ridgeless_limit_without_noise_recovers_atoms_exactly():
     task = Task(target=Spikes(spikes=(6.0, 3.0), dim=50), noise=0.0)
     point = aim.predict(task, Learner(weight_decay="0+"), 1.0)
     assert point.status.startswith("perfect recovery")
@@ -105,24 +107,24 @@ def test_the_limit_of_no_noise_recovers_atoms_exactly():
     assert law.x.size == 0
 
 
-def test_words_leave_the_rest_alone():
-    task, learner, rest = problem_from_words({"kappa0": 0.3, "seeds": 4, "dim": 80, "alpha": 0.5, "beta": None})
+def test_parameters_of_neither_task_nor_learner_are_returned():
+    task, learner, others = problem_from_parameters({"kappa0": 0.3, "seeds": 4, "dim": 80, "alpha": 0.5, "beta": None})
     assert task.target == MarchenkoPastur(kappa0=0.3)
     assert learner == Learner()
-    assert rest == {"seeds": 4, "dim": 80, "alpha": 0.5}
+    assert others == {"seeds": 4, "dim": 80, "alpha": 0.5}
 
 
 @given(power=st.floats(-3.0, 3.0).map(lambda x: round(x, 3)), dim=st.integers(2, 5000))
-def test_powers_of_the_dimension(power, dim):
-    assert decay_from_word(f"d^{power}", dim) == pytest.approx(dim**power, rel=1e-12)
-    assert decay_from_word("1/d", dim) == pytest.approx(1.0 / dim)
-    assert decay_from_word("sqrt(d)", dim) == pytest.approx(np.sqrt(dim))
-    assert decay_from_word("0.25", dim) == 0.25
-    assert decay_from_word("0+", dim) == "0+"
+def test_weight_decay_as_a_power_of_the_dimension(power, dim):
+    assert parse_decay(f"d^{power}", dim) == pytest.approx(dim**power, rel=1e-12)
+    assert parse_decay("1/d", dim) == pytest.approx(1.0 / dim)
+    assert parse_decay("sqrt(d)", dim) == pytest.approx(np.sqrt(dim))
+    assert parse_decay("0.25", dim) == 0.25
+    assert parse_decay("0+", dim) == "0+"
 
 
 @pytest.mark.parametrize("gamma", [0.75, 1.25])
-def test_kurtosis_of_the_logits_stays_at_any_dimension(gamma):
+def test_kurtosis_of_the_logits_does_not_vanish_with_the_dimension(gamma):
     # the theory takes logits as Gaussian; a power law with mean square one has a top eigenvalue of order sqrt(d)
     small, large = (PowerLaw(gamma=gamma, dim=dim).excess_kurtosis for dim in (200, 5000))
     assert large == pytest.approx(small, rel=0.15)

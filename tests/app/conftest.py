@@ -1,20 +1,20 @@
-"""The explorer three ways: in this process with a client, as a program with an address, and on a page of a browser."""
+"""Fixtures of the explorer: a Flask client in this process, a server with an address, and a page of a browser."""
 
 import pytest
 from flask.testing import FlaskClient
 from tests.support.browser import quiet_page
 from tests.support.explorer import running_server
 
-from onehead.app.server import Explorer
+from onehead.app.server.application import Explorer
 
-HERE = {"Host": "127.0.0.1:1"}
+LOCAL_HOST = {"Host": "127.0.0.1:1"}
 
 
-class Neighbour(FlaskClient):
-    """Asks as the page itself does, unless told otherwise."""
+class LocalClient(FlaskClient):
+    """A client that names the server's own host in every request, as the page does, unless ``headers`` has another."""
 
-    def open(self, *given, headers=None, **words):
-        return super().open(*given, headers={**HERE, **(headers or {})}, **words)
+    def open(self, *args, headers=None, **options):
+        return super().open(*args, headers={**LOCAL_HOST, **(headers or {})}, **options)
 
 
 @pytest.fixture(scope="module")
@@ -26,12 +26,12 @@ def explorer(tmp_path_factory):
 
 @pytest.fixture
 def client(explorer):
-    return Neighbour(explorer.application, explorer.application.response_class)
+    return LocalClient(explorer.application, explorer.application.response_class)
 
 
 @pytest.fixture(scope="session")
 def address():
-    """One program for all tests of a worker; what a test leaves in its memory must not matter to the next."""
+    """One server for all tests of a pytest worker; tests must not depend on what earlier ones left in its caches."""
     with running_server() as found:
         yield found
 

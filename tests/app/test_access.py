@@ -1,4 +1,4 @@
-"""The page for everybody: axe-core (vendored for tests alone) finds nothing serious; names, alternatives, sizes, focus."""
+"""Accessibility of the page: axe-core (vendored for tests) reports nothing; alternative texts, focus order, sizes."""
 
 from pathlib import Path
 
@@ -18,12 +18,13 @@ RUN = """async () => {
 PAGES = ["view=head", "view=curve", "view=spectrum", "view=map", "view=sparse", "view=checkpoint"]
 
 
-def test_an_engine_finds_nothing_serious(page, address):
+def test_axe_core_reports_no_violations(page, address):
     for i, query in enumerate(PAGES):
         page.set_viewport_size({"width": 390, "height": 844} if i % 3 == 2 else {"width": 1280, "height": 860})
         visit(page, address, query)
         page.evaluate(
-            f"document.documentElement.dataset.theme !== '{'dark' if i % 2 else 'light'}' && document.getElementById('theme').click()"
+            f"document.documentElement.dataset.theme !== '{'dark' if i % 2 else 'light'}' && "
+            f"document.getElementById('theme').click()"
         )
         if query == "view=curve":
             page.click("[data-tour='0']")
@@ -32,22 +33,26 @@ def test_an_engine_finds_nothing_serious(page, address):
         assert page.evaluate(RUN) == [], query
 
 
-def test_every_picture_says_what_it_shows(page, address):
-    for query, words in (
+def test_every_picture_has_an_alternative_text(page, address):
+    for query, phrases in (
         ("view=curve", ("error against sample ratio", "test error (factorised): from", "best possible")),
         ("view=spectrum", ("density against eigenvalue", "zero eigenvalues")),
         (
             "view=head",
-            ("map of the teacher: 24 by 24 cells", "attention of the learner: 8 by 8 cells", "Drawn, not trained"),
+            (
+                "map of the teacher: 24 by 24 cells",
+                "attention of the learner: 8 by 8 cells",
+                "Sampled from the theory, not trained",
+            ),
         ),
     ):
         visit(page, address, query)
         until(page, "onehead.exact === onehead.asked", 150.0)
         text = page.get_attribute("#picture", "aria-label")
-        assert all(word in text for word in words), text
+        assert all(phrase in text for phrase in phrases), text
 
 
-def test_a_keyboard_reaches_everything_in_the_order_of_the_page(page, address):
+def test_keyboard_focus_follows_the_order_of_the_page(page, address):
     visit(page, address, "view=curve")
     page.keyboard.press("Tab")
     assert page.inner_text(":focus") == "Skip to the picture"
@@ -55,13 +60,13 @@ def test_a_keyboard_reaches_everything_in_the_order_of_the_page(page, address):
     for _ in range(60):
         page.keyboard.press("Tab")
         order.append(page.evaluate("document.activeElement.id || document.activeElement.className"))
-    places = [
+    positions = [
         order.index(name) for name in ("reset", "tab-curve", "grip", "train", "slide-alpha", "slide-weight_decay")
     ]
-    assert places == sorted(places)
+    assert positions == sorted(positions)
 
 
-def test_what_is_touched_is_large_enough(page, address):
+def test_controls_and_letters_are_large_enough_on_a_phone(page, address):
     page.set_viewport_size({"width": 390, "height": 844})
     visit(page, address, "view=curve")
     small = page.evaluate(

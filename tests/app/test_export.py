@@ -1,4 +1,4 @@
-"""The explorer as one file: recorded answers are the library's, and the page asks nobody."""
+"""The explorer as one file: recorded answers equal those of the library, and the page sends no request."""
 
 import base64
 import gzip
@@ -22,13 +22,13 @@ SMALL = Grid(stops={"alpha": (0.1, 0.5, 1.0), "kappa0": (0.5,), "noise": (0.5,),
 def written(tmp_path_factory):
     folder = tmp_path_factory.mktemp("export")
     steps = []
-    told = export(folder, grid=SMALL, base="https://example.org/onehead/", progress=lambda: steps.append(1))
-    assert len(steps) == told["points"] == SMALL.total == 6
-    return folder, told
+    summary = export(folder, grid=SMALL, base="https://example.org/onehead/", progress=lambda: steps.append(1))
+    assert len(steps) == summary["points"] == SMALL.total == 6
+    return folder, summary
 
 
-def test_what_is_recorded_is_the_library_s(written):
-    folder, told = written
+def test_recorded_answers_equal_those_of_the_library(written):
+    folder, summary = written
     page = (folder / "index.html").read_text(encoding="utf-8")
     packed = re.search(r'<script id="recorded" type="application/octet-stream">([^<]*)</script>', page)[1]
     table = json.loads(gzip.decompress(base64.b64decode(packed)))
@@ -38,26 +38,26 @@ def test_what_is_recorded_is_the_library_s(written):
     drawing = table["draw"]["curve 0.5 0.5 0.5 0.03"]
     assert drawing["at"] == 0.5
     curve = table["figures"][drawing["drawing"]]["figure"]["data"][0]
-    # the stated error holds at points that were not looked at for it
+    # the stated interpolation error also holds at points that were not used to measure it
     for share in (0.2, 0.5, 0.8):
-        place = float(np.exp(np.interp(share * 30, range(31), np.log(curve["x"]))))
-        line = float(np.interp(np.log(place), np.log(curve["x"]), curve["y"]))
-        true = aim.predict(aim.Task(), aim.Learner(weight_decay=0.03), place).test_error
-        assert abs(line - true) / true <= told["interpolation_error"] + 1e-4
-    assert 0.0 < told["interpolation_error"] < 0.02
+        alpha = float(np.exp(np.interp(share * 30, range(31), np.log(curve["x"]))))
+        line = float(np.interp(np.log(alpha), np.log(curve["x"]), curve["y"]))
+        true = aim.predict(aim.Task(), aim.Learner(weight_decay=0.03), alpha).test_error
+        assert abs(line - true) / true <= summary["interpolation_error"] + 1e-4
+    assert 0.0 < summary["interpolation_error"] < 0.02
     assert (folder / "card.png").read_bytes().startswith(b"\x89PNG")
-    # links of the page lead to where it will be found, and so does the picture of those who share it
+    # links of the page and the address of its preview image use the published address
     assert '"base": "https://example.org/onehead/"' in page and 'content="https://example.org/onehead/card.png"' in page
     assert '"base": "https://example.org/x"' in index_page(base="https://example.org/x")
 
 
 @needs_chromium
-def test_it_opens_from_a_file_without_any_request(written, browser):
+def test_the_exported_page_opens_from_a_file_without_any_request(written, browser):
     folder, _ = written
     address = (folder / "index.html").as_uri()
-    asked = []
+    requests = []
     with quiet_page(browser, address, viewport={"width": 1280, "height": 860}) as page:
-        page.on("request", lambda request: asked.append(request.url))
+        page.on("request", lambda request: requests.append(request.url))
         page.goto(f"{address}?view=curve&weight_decay=0.1&alpha=0.5")
         until(page, DRAWN)
         until(page, "onehead.reported === onehead.asked")
@@ -81,13 +81,13 @@ def test_it_opens_from_a_file_without_any_request(written, browser):
         page.context.grant_permissions(["clipboard-read", "clipboard-write"])
         page.click("#link")
         until(page, "document.getElementById('link').textContent !== 'Copy link'")
-        assert [url for url in asked if not url.startswith((address, "data:", "blob:"))] == []
-        assert len([url for url in asked if url.startswith("file:")]) == 1  # the page itself
+        assert [url for url in requests if not url.startswith((address, "data:", "blob:"))] == []
+        assert len([url for url in requests if url.startswith("file:")]) == 1  # the page itself
 
 
-def test_bad_addresses_and_folders_get_one_line(tmp_path):
+def test_bad_addresses_and_folders_give_one_line(tmp_path):
     (tmp_path / "file").write_text("x")
-    for words, sentence in (
+    for arguments, sentence in (
         (
             ("app", "export", str(tmp_path), "--base", "example.org"),
             "onehead: --base must be an address that begins with",
@@ -95,6 +95,6 @@ def test_bad_addresses_and_folders_get_one_line(tmp_path):
         (("app", "export", str(tmp_path / "file")), "onehead: FOLDER must be"),
         (("app", "--base", "javascript:alert(1)"), "onehead: --base must be an address that begins with"),
     ):
-        done = program(*words)
+        done = program(*arguments)
         assert done.returncode == 2 and done.stdout == ""
         assert done.stderr.splitlines()[-1].startswith(sentence) and len(done.stderr.splitlines()) == 1

@@ -1,4 +1,4 @@
-"""Papers, pages of the documentation and code are one click away, by addresses that are declared once."""
+"""Links to papers, documentation pages and code use addresses that are declared once."""
 
 import re
 from pathlib import Path
@@ -14,22 +14,22 @@ from onehead.app.views import VIEWS
 ROOT = Path(__file__).parents[2]
 
 
-def test_every_view_leads_to_pages_that_there_are():
-    nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    assert set(links.READING) == set(VIEWS)
-    for pages, room in links.READING.values():
-        assert (Path(onehead.__file__).parent / room).is_dir()
-        for page, title in (pages | links.EVERYWHERE).items():
+def test_every_view_links_to_existing_pages():
+    nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").replace('"', "")
+    assert set(links.READING_LIST) == set(VIEWS)
+    for pages, package in links.READING_LIST.values():
+        assert (Path(onehead.__file__).parent / package).is_dir()
+        for page, title in (pages | links.ON_EVERY_VIEW).items():
             assert (ROOT / "docs" / f"{page}.md").is_file()
             assert f"- {title}: {page}.md" in nav
 
 
-def test_papers_are_those_that_are_cited():
+def test_the_papers_are_those_of_the_citation():
     assert set(links.papers().values()) == set(re.findall(r"url = \{([^}]*)\}", citation.cite()))
 
 
 @pytest.mark.parametrize("declared", [True, False])
-def test_the_project_s_own_addresses_come_from_its_metadata(declared, monkeypatch):
+def test_addresses_of_the_project_come_from_its_metadata(declared, monkeypatch):
     urls = {"documentation": "https://example.org/docs/", "source": "https://example.org/code"} if declared else {}
     monkeypatch.setattr(links, "project_urls", lambda: urls)
     page = index_page()
@@ -45,7 +45,7 @@ def test_the_project_s_own_addresses_come_from_its_metadata(declared, monkeypatc
         assert "<code>docs/guides/decay.md</code>" in page
 
 
-def test_only_secure_addresses_are_taken(monkeypatch):
+def test_only_https_addresses_are_used(monkeypatch):
     lines = ["Documentation, https://example.org/d", "Source, javascript:alert(1)"]
-    monkeypatch.setattr(links, "metadata", lambda _: type("Told", (), {"get_all": lambda *_: lines})())
+    monkeypatch.setattr(links, "metadata", lambda _: type("Metadata", (), {"get_all": lambda *_: lines})())
     assert links.project_urls() == {"documentation": "https://example.org/d"}

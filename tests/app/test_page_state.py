@@ -1,4 +1,4 @@
-"""What the page may say: the machine of states by itself, and the page over a server that is busy, slow or dead."""
+"""What the page shows: the state machine alone, and the page with a server that is busy, slow or dead."""
 
 import json
 import os
@@ -19,50 +19,50 @@ pytestmark = needs_chromium
 STATE = "document.getElementById('state').textContent"
 
 
-# a long walk through the machine: any event at any moment, answers late, doubled and out of order
-WALK = """(seed) => {
+# random events for the state machine: any event at any moment, answers late, doubled and out of order
+RANDOM_EVENTS = """(seed) => {
   let x = seed, wrong = [];
   const M = oneheadMachine, any = (n) => (x = (x * 48271) % 2147483647) % n;
-  let state = M.fresh("k0", 0), keys = ["k0"], now = 0;
+  let state = M.initial("k0", 0), keys = ["k0"], now = 0;
   for (let i = 0; i < 20000; i++) {
     now += any(400);
-    const key = keys[any(keys.length)], part = ["sketch", "report", "picture"][any(3)];
+    const key = keys[any(keys.length)], part = ["draft", "report", "picture"][any(3)];
     const value = { figure: any(4) ? { of: key } : undefined, badge: ["converged", key, []], numbers: [["of", "", key, ""]],
       refusal: any(9) ? "" : "no", exact: part === "picture", caption: key };
     const event = [
-      { kind: "move", key: "k" + any(7), now: now }, { kind: "rest", key: key, now: now }, { kind: "answer", part: part, key: key, value: value },
-      { kind: "answer", part: part, key: key, value: value }, { kind: "refuse", key: key, sentence: key }, { kind: "alive" }, { kind: "silent" },
+      { kind: "move", key: "k" + any(7), now: now }, { kind: "solve", key: key, now: now }, { kind: "answer", part: part, key: key, value: value },
+      { kind: "answer", part: part, key: key, value: value }, { kind: "refuse", key: key, sentence: key }, { kind: "connected" }, { kind: "disconnected" },
     ][any(7)];
     const before = state.key;
     state = M.step(state, event);
     if (event.kind === "move" && !keys.includes(event.key)) keys.push(event.key);
-    const seen = M.look(state, now);
-    const mine = state.key;
-    if (seen.badge && seen.badge[1] !== mine) wrong.push("badge");
-    if (seen.numbers && seen.numbers.some((line) => line[2] !== mine)) wrong.push("numbers");
-    if (seen.shown && (seen.shown.key !== mine || seen.shown.caption !== mine)) wrong.push("picture");
-    if (seen.stale !== !seen.shown) wrong.push("stale");
-    if (seen.word === "exact" && !(seen.shown && seen.shown.exact && state.alive)) wrong.push("exact");
-    if (!state.alive && (seen.word !== "no connection" || seen.badge)) wrong.push("dead");
-    if (seen.seconds < 0) wrong.push("seconds");
-    if (event.kind === "move" && before !== mine && (seen.badge || seen.numbers || seen.shown)) wrong.push("moved");
+    const page = M.present(state, now);
+    const current = state.key;
+    if (page.badge && page.badge[1] !== current) wrong.push("badge");
+    if (page.numbers && page.numbers.some((row) => row[2] !== current)) wrong.push("numbers");
+    if (page.shown && (page.shown.key !== current || page.shown.caption !== current)) wrong.push("picture");
+    if (page.stale !== !page.shown) wrong.push("stale");
+    if (page.status === "exact" && !(page.shown && page.shown.exact && state.connected)) wrong.push("exact");
+    if (!state.connected && (page.status !== "no connection" || page.badge)) wrong.push("connection");
+    if (page.seconds < 0) wrong.push("seconds");
+    if (event.kind === "move" && before !== current && (page.badge || page.numbers || page.shown)) wrong.push("moved");
   }
   return wrong;
 }"""
 
 
-def test_nothing_that_is_shown_belongs_to_another_question(page, address):
+def test_everything_shown_belongs_to_the_current_question(page, address):
     visit(page, address, "view=sparse&sparse_panel=alignment")
     for seed in (1, 12, 123, 1234, 12345):
-        assert page.evaluate(WALK, seed) == []
+        assert page.evaluate(RANDOM_EVENTS, seed) == []
 
 
-def test_a_move_takes_badge_and_numbers_off_the_page(page, address):
+def test_moving_a_knob_removes_badge_and_numbers_at_once(page, address):
     visit(page, address, "view=curve")
     until(page, "onehead.reported === onehead.asked")
     assert page.inner_text("#badge").startswith("Converged")
-    # in the same moment, before anything is answered
-    told = page.evaluate(
+    # in the same moment, before any answer arrives
+    texts = page.evaluate(
         """() => {
       const slide = document.getElementById("slide-noise");
       slide.value = Number(slide.value) + 20;
@@ -71,13 +71,13 @@ def test_a_move_takes_badge_and_numbers_off_the_page(page, address):
         document.getElementById("frame").className, [...document.querySelectorAll("#numbers td")].map((td) => td.textContent)];
     }"""
     )
-    assert told[:3] == ["…", "drawing", "stale"]
-    assert set(told[3]) == {"…"}
+    assert texts[:3] == ["…", "drawing", "stale"]
+    assert set(texts[3]) == {"…"}
     until(page, "onehead.reported === onehead.asked")
     assert page.evaluate("onehead.machine().badge[0]") == "converged"
 
 
-SIGHT = """() => {
+OUT_OF_SIGHT = """() => {
   const full = document.getElementById("picture")._fullLayout, lost = [];
   document.getElementById("picture")._fullData.forEach((trace) => {
     if (trace.type !== "scatter" || trace.visible === false) return;
@@ -117,7 +117,7 @@ def test_every_change_of_view_keeps_the_data_in_sight(page, address):
     for tab in TABS:
         page.click(f"#tab-{tab}")
         until(page, f"{DRAWN} && onehead.machine().key.startsWith('view={tab}')")
-        assert page.evaluate(SIGHT) == [], tab
+        assert page.evaluate(OUT_OF_SIGHT) == [], tab
     for panel in ("alignment", "capacity", "tuning", "hard-phase", "error"):
         page.goto(f"{address}/?view=sparse&sparse_panel=capacity")
         until(page, DRAWN)
@@ -125,23 +125,24 @@ def test_every_change_of_view_keeps_the_data_in_sight(page, address):
         until(page, f"{DRAWN} && onehead.machine().key.includes('{panel}')")
         if panel == "hard-phase":
             until(page, EXACT)
-        assert page.evaluate(SIGHT) == [], panel
+        assert page.evaluate(OUT_OF_SIGHT) == [], panel
 
 
-# a question of another page, whose answer nobody waits for
-OTHER = """(key) => { window.busy = fetch("ask/picture", { method: "POST", headers: { "Content-Type": "application/json" },
+# a question of another page, whose answer is not awaited
+OTHER_PAGE_ASKS = """(key) => { window.busy = fetch("ask/picture", { method: "POST", headers: { "Content-Type": "application/json" },
     body: JSON.stringify({ key: key, page: "other" }) }); }"""
 
 
-def test_thirty_moves_while_an_exact_picture_runs(page, address):
-    """The sketch answers while another page keeps a worker busy with a long solve, and after every rest this page starts one too.
+def test_drafts_stay_fast_while_exact_pictures_are_solved(page, address):
+    """Another page keeps a worker busy with a long solve, and after every pause this page starts one too.
 
-    A move is measured in the browser, from the input event to the picture on the screen. On an idle machine the median is below 200 ms;
-    this one may be shared, so the allowance is 200 ms times the load per core, where that is more than one, as the kernel counts it
-    while the moves are made. What a quiet machine needs is a row of the benchmarks (`python -m benchmarks.app busy first`).
+    A move is measured in the browser, from the input event to the picture on the screen. On an idle machine the median
+    is below 200 ms; this one may be shared, so the limit is 200 ms times the load per core, where that is more than
+    one, as the kernel counts it while the moves are made. The time on a quiet machine is a row of the benchmarks
+    (`python -m benchmarks.app busy first`).
     """
     visit(page, address, "view=curve&tokens=2&best=1")
-    page.evaluate(OTHER, "view=curve&tokens=8")
+    page.evaluate(OTHER_PAGE_ASKS, "view=curve&tokens=8")
     until(page, f"{STATE}.includes('solving')")
     rng, times = random.Random(1), []
     loads = [os.getloadavg()[0]]
@@ -149,15 +150,17 @@ def test_thirty_moves_while_an_exact_picture_runs(page, address):
         times.append(
             page.evaluate(DRAG, [("kappa0", "noise", "weight_decay", "alpha")[i % 4], rng.choice((1, 2, 3, 5))])
         )
-        page.wait_for_timeout(rng.choice((20, 60, 150, 700)))  # the long rests start exact work again
+        page.wait_for_timeout(rng.choice((20, 60, 150, 700)))  # the long pauses start exact work again
         loads.append(os.getloadavg()[0])
     allowed = 200.0 * max(1.0, max(loads) / (os.cpu_count() or 1))
-    page.evaluate(OTHER, "view=sparse&sparse_panel=alignment")  # which ends the long solve, for whoever comes next
+    page.evaluate(
+        OTHER_PAGE_ASKS, "view=sparse&sparse_panel=alignment"
+    )  # ends the long solve, so that it does not slow later tests
     assert statistics.median(times) < allowed, f"median {statistics.median(times):.0f} ms, load {max(loads):.1f}"
     assert page.evaluate(STATE) != "no connection"
 
 
-def test_a_superseded_job_is_stopped(page, address):
+def test_superseded_work_is_stopped(page, address):
     visit(page, address, "view=curve&tokens=6")  # half a minute of work
     until(page, f"{STATE}.includes('solving')")
     page.wait_for_timeout(1500)
@@ -165,10 +168,10 @@ def test_a_superseded_job_is_stopped(page, address):
     until(page, f"{DRAWN} && onehead.machine().key.startsWith('view=sparse')")
     start = time.monotonic()
     until(page, "onehead.reported === onehead.asked", 30.0)
-    assert time.monotonic() - start < 20.0  # it did not wait for the work of the view before
+    assert time.monotonic() - start < 20.0  # it does not wait for the work of the previous view
 
 
-def test_undo_and_redo_also_for_reset(page, address):
+def test_undo_and_redo_cover_knobs_views_and_reset(page, address):
     visit(page, address, "view=curve&kappa0=0.3&noise=0.2")
     page.fill("#knob-noise", "0.4")
     page.keyboard.press("Enter")
@@ -203,7 +206,7 @@ def test_theme_and_last_view_are_kept(page, address):
     assert page.input_value("#knob-noise") == "0.7"
 
 
-def test_the_marked_line_is_dragged_and_a_curve_clicked(page, address):
+def test_the_marked_line_can_be_dragged_and_curves_clicked(page, address):
     visit(page, address, "view=curve")
     grip = page.locator("#grip").bounding_box()
     x, y = grip["x"] + grip["width"] / 2, grip["y"] + grip["height"] / 2
@@ -227,18 +230,20 @@ def test_the_marked_line_is_dragged_and_a_curve_clicked(page, address):
     )
 
 
-def test_symbols_lead_to_their_knobs(page, address):
+def test_symbols_below_the_formula_focus_their_knobs(page, address):
     visit(page, address, "view=curve")
     page.click("#symbols .chip:has-text('weight decay')")
     assert page.evaluate("document.activeElement.id") == "slide-weight_decay"
 
 
-def test_attention_changes_as_alpha_is_dragged(page, address):
+def test_attention_approaches_the_teacher_as_alpha_grows(page, address):
     visit(page, address, "view=head&alpha=0.02&weight_decay=0.3")
-    # a first sketch in a new corner may not be ready in its time, and workers may still be busy for a page that was closed
+    # a first draft far from earlier ones may not be ready in time, and workers may still be busy for a closed page
     until(page, EXACT, 120.0)
     flat = page.evaluate("document.getElementById('picture').data[5].z")
-    assert all(value == pytest.approx(1 / 8, abs=1e-4) for row in flat for value in row)  # nothing learned: all alike
+    assert all(
+        value == pytest.approx(1 / 8, abs=1e-4) for row in flat for value in row
+    )  # nothing learned: uniform attention
     teacher = page.evaluate("document.getElementById('picture').data[2].z")
     page.evaluate(DRAG, ["alpha", 150])
     until(page, EXACT, 120.0)
@@ -255,7 +260,7 @@ def test_attention_changes_as_alpha_is_dragged(page, address):
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_a_tour_from_start_to_end(page, address, which):
+def test_a_tour_runs_from_start_to_end(page, address, which):
     visit(page, address, "view=decay&noise=0.7")
     page.click(f"[data-tour='{which}']")
     steps = page.evaluate(f"JSON.parse(document.getElementById('settings').textContent).tours[{which}].steps")
@@ -270,14 +275,14 @@ def test_a_tour_from_start_to_end(page, address, which):
         page.click("#tour-next")
     assert page.locator("#tour").is_hidden()
     page.click(f"[data-tour='{which}']")
-    page.keyboard.press("Escape")  # it can be left at any point
+    page.keyboard.press("Escape")  # it can be left at any time
     assert page.locator("#tour").is_hidden()
     while not page.is_disabled("#undo"):
         page.click("#undo")
-    assert (page.inner_text("h1"), page.input_value("#knob-noise")) == ("Weight decay", "0.7")  # and taken back
+    assert (page.inner_text("h1"), page.input_value("#knob-noise")) == ("Weight decay", "0.7")  # and undone
 
 
-def test_a_projector_has_large_letters_and_is_kept(page, address):
+def test_projector_mode_has_large_letters_and_is_remembered(page, address):
     visit(page, address, "view=curve")
     page.click("#projector")
     until(page, "document.getElementById('picture').layout.font.size === 20")
@@ -287,7 +292,7 @@ def test_a_projector_has_large_letters_and_is_kept(page, address):
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-# pairs of names in the legend that touch each other
+# pairs of names in the legend that overlap
 TOUCHING = """() => {
   const boxes = [...document.querySelectorAll("#picture .legend .traces")].map((e) => [e.textContent, e.querySelector("text").getBoundingClientRect(),
     e.querySelector(".layers").getBoundingClientRect()]).map(([name, a, b]) => ({ name: name, left: Math.min(a.left, b.left), right: Math.max(a.right, b.right),
@@ -315,7 +320,7 @@ def test_names_in_a_legend_do_not_touch(page, address):
 
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 860), (640, 430), (390, 844)])  # 640 x 430: 1280 x 860 at 200 %
-def test_the_picture_stays_in_sight(page, address, width, height):
+def test_the_picture_stays_visible_while_knobs_are_dragged(page, address, width, height):
     page.set_viewport_size({"width": width, "height": height})
     visit(page, address, "view=curve")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -326,13 +331,13 @@ def test_the_picture_stays_in_sight(page, address, width, height):
     assert 0 <= slide["y"] <= height
 
 
-def test_a_sample_checkpoint_can_be_looked_at(page, address):
+def test_the_sample_checkpoint_shows_random_and_trained_heads(page, address):
     visit(page, address, "view=checkpoint")
     page.click("#sample")
-    until(page, "document.getElementById('file-says').textContent.includes('6 heads in 2 layers')", 120.0)
+    until(page, "document.getElementById('file-message').textContent.includes('6 heads in 2 layers')", 120.0)
     until(page, f"{DRAWN} && onehead.machine().key.includes('file=')")
     until(page, "onehead.reported === onehead.asked")
-    assert page.locator('td[data-number="Verdict"]').inner_text() == "noise"  # as it was initialised
+    assert page.locator('td[data-number="Verdict"]').inner_text() == "noise"  # a head at its initialisation
     page.fill("#knob-layer", "1")
     page.fill("#knob-head", "2")
     page.keyboard.press("Enter")
@@ -340,7 +345,7 @@ def test_a_sample_checkpoint_can_be_looked_at(page, address):
     assert page.locator('td[data-number="Verdict"]').inner_text() == "features"
 
 
-def test_a_dead_server_is_seen_within_three_seconds(browser, tmp_path):
+def test_a_dead_server_is_noticed_within_three_seconds(browser, tmp_path):
     command = [sys.executable, "-m", "onehead", "app", "--port", "0", "--store", str(tmp_path / "runs.sqlite")]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
@@ -348,13 +353,13 @@ def test_a_dead_server_is_seen_within_three_seconds(browser, tmp_path):
         made = browser.new_page()
         made.goto(f"http://{found}/?view=sparse&sparse_panel=alignment")
         until(made, "window.onehead && onehead.reported > 0 && onehead.reported === onehead.asked")
-        process.send_signal(signal.SIGSTOP)  # silent, not gone: the harder case
+        process.send_signal(signal.SIGSTOP)  # stopped, not ended: the harder case
         start = time.monotonic()
         until(made, f"{STATE} === 'no connection'", 10.0)
         silent = time.monotonic() - start
         assert made.inner_text("#badge").startswith("Failed")
         process.send_signal(signal.SIGCONT)
-        until(made, f"{STATE} === 'exact'", 20.0)  # it goes on by itself
+        until(made, f"{STATE} === 'exact'", 20.0)  # the page continues by itself
         process.kill()
         process.wait(10)
         start = time.monotonic()
@@ -369,7 +374,7 @@ def test_a_dead_server_is_seen_within_three_seconds(browser, tmp_path):
 
 
 def test_page_weight_and_first_picture(browser, address):
-    """A cold cache: what is sent over the wire, and the time until the first picture; 2 s on an idle machine."""
+    """With an empty cache: bytes transferred, and the time until the first picture; 2 s on an idle machine."""
     context = browser.new_context()
     made, sizes = context.new_page(), {}
     made.on("requestfinished", lambda r: sizes.__setitem__(r.url, r.sizes()["responseBodySize"]))
@@ -383,8 +388,8 @@ def test_page_weight_and_first_picture(browser, address):
     assert took < 2.0 * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
-def test_a_tour_goes_on_from_where_it_stands(page, address):
-    """The second step begins where the first has ended: a question that is answered already is no reason to wait."""
+def test_a_tour_step_that_starts_at_the_current_setting_runs(page, address):
+    """The second step begins at the setting where the first has ended, whose picture is on the screen already."""
     visit(page, address, "view=head")
     page.click("[data-tour='0']")
     until(page, f"{DRAWN} && {EXACT}")
@@ -393,10 +398,11 @@ def test_a_tour_goes_on_from_where_it_stands(page, address):
     until(page, f"!oneheadTour.moving() && {DRAWN} && Number(oneheadKnobs.values.alpha) === 0.5", 120.0)
 
 
-def test_what_has_no_sketch_says_so(page, address):
+def test_the_status_tells_where_there_is_no_draft(page, address):
     visit(page, address, "view=sparse&sparse_panel=hard-phase&length=40&signal_tokens=2")
-    assert page.evaluate(STATE).startswith(("no sketch · solving", "exact"))
-    told = page.evaluate(
-        "oneheadMachine.look({ key: 'k', alive: true, rested: 0, refusal: null, sketch: { key: 'k', empty: true } }, 2500)"
+    assert page.evaluate(STATE).startswith(("no draft · solving", "exact"))
+    shown = page.evaluate(
+        "oneheadMachine.present({ key: 'k', connected: true, solvingSince: 0, refusal: null, draft: { key: 'k', "
+        "empty: true } }, 2500)"
     )
-    assert (told["word"], told["seconds"]) == ("no sketch", 2)
+    assert (shown["status"], shown["seconds"]) == ("no draft", 2)

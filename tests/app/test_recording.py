@@ -1,4 +1,4 @@
-"""What an exported page knows beside its grid: presets, tours and tables; and that nothing is recorded twice."""
+"""An exported page beyond its grid: presets, tours and tables; recordings that are interrupted and continued."""
 
 import csv
 import os
@@ -17,9 +17,9 @@ from tests.support.explorer import until
 
 from onehead import aim
 from onehead.app import recording
-from onehead.app.export import KEPT, export
+from onehead.app.export import PARTIAL_FOLDER, export
 from onehead.app.presets import PRESETS
-from onehead.app.recording import GRID, Grid, places, run_of
+from onehead.app.recording import GRID, Grid, knob_run, off_grid_settings
 from onehead.app.tours import TOURS
 from onehead.app.views import curve
 from onehead.app.views.base import Picture
@@ -31,26 +31,30 @@ DRAWN = "window.onehead && onehead.drawn > 0 && onehead.drawn === onehead.asked"
 RUNNING = "oneheadTour.moving()"
 
 
-def some_places():
-    """The first tour, and a preset of another view that costs nothing."""
+def some_settings():
+    """The settings of the first tour, and a preset of another view that takes no time."""
     found = [
-        p for p in places(ALPHAS) if p.view in Grid.views and any(p.values == step.values for step in TOURS[0].steps)
+        s
+        for s in off_grid_settings(ALPHAS)
+        if s.view in Grid.views and any(s.values == step.values for step in TOURS[0].steps)
     ]
     align = next(
-        p for p in places(ALPHAS) if p.values.get("sparse_panel") == "alignment" and "signal_tokens" in p.values
+        s
+        for s in off_grid_settings(ALPHAS)
+        if s.values.get("sparse_panel") == "alignment" and "signal_tokens" in s.values
     )
     return (*found, align)
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    folder, kept = tmp_path_factory.mktemp("tours"), dict(curve.POINTS)
-    curve.POINTS.update({2: 5})  # fewer points of every curve: what is looked at is the page
+    folder, points = tmp_path_factory.mktemp("tours"), dict(curve.EXACT_POINTS)
+    curve.EXACT_POINTS.update({2: 5})  # fewer points of every curve, because only the page is tested
     try:
-        export(folder, grid=Grid(stops=STOPS, places=some_places()))
+        export(folder, grid=Grid(stops=STOPS, settings=some_settings()))
     finally:
-        curve.POINTS.update(kept)
-    assert not (folder / KEPT).exists()
+        curve.EXACT_POINTS.update(points)
+    assert not (folder / PARTIAL_FOLDER).exists()
     return folder
 
 
@@ -63,13 +67,13 @@ def opened(written):
 
 
 def test_every_preset_and_every_step_of_a_tour_is_recorded():
-    names, recorded = GRID.off_grid(), {GRID.name(s) for chain in GRID.chains for point in chain for s in point}
+    names, recorded = GRID.off_grid_names(), {GRID.name(s) for chain in GRID.chains for point in chain for s in point}
     assert set(names) <= recorded
     for preset in PRESETS:
         assert GRID.name(recording._state(preset.view, preset.values)) in recorded, preset.name
     for tour in TOURS:
         for step in tour.steps:
-            knob, stops = run_of(step, recording.ALPHAS)
+            knob, stops = knob_run(step, recording.ALPHAS)
             assert (knob, [stops[0], stops[-1]] if stops else []) == next(
                 ((name, list(ends)) for name, ends in step.runs.items()), ("", [])
             )
@@ -85,22 +89,22 @@ def test_a_tour_runs_without_a_server(opened):
     page.goto(address)
     until(page, DRAWN)
     page.click("[data-tour='0']")
-    seen = []
+    texts = []
     for step in TOURS[0].steps:
         until(page, f"document.getElementById('tour-title').textContent === {step.title!r} && !{RUNNING} && {DRAWN}")
         until(page, "onehead.reported === onehead.asked")
-        assert page.evaluate("onehead.machine().word") == "exact", step.title
+        assert page.evaluate("onehead.machine().status") == "exact", step.title
         assert page.inner_text("#badge").startswith(("Converged", "Approximate"))
-        at = page.evaluate("oneheadKnobs.values.alpha")
-        assert float(at) == (step.runs["alpha"][1] if step.runs else step.values["alpha"])
-        seen.append(page.inner_text("#tour-text"))
+        alpha = page.evaluate("oneheadKnobs.values.alpha")
+        assert float(alpha) == (step.runs["alpha"][1] if step.runs else step.values["alpha"])
+        texts.append(page.inner_text("#tour-text"))
         page.click("#tour-next")
     assert page.locator("#tour").is_hidden()
-    assert seen[-1] == TOURS[0].steps[-1].recorded and "onehead app" in seen[-1]
+    assert texts[-1] == TOURS[0].steps[-1].recorded and "onehead app" in texts[-1]
 
 
 @needs_chromium
-def test_presets_tables_and_knobs_off_the_grid(opened, tmp_path):
+def test_presets_tables_and_knobs_work_off_the_grid(opened, tmp_path):
     page, address = opened
     page.goto(f"{address}?view=curve")
     until(page, DRAWN)
@@ -112,16 +116,16 @@ def test_presets_tables_and_knobs_off_the_grid(opened, tmp_path):
     assert len(first) == 5 and len({row["curve"] for row in rows}) > 3
     for row in first:
         true = aim.predict(aim.Task(), aim.Learner(), float(row["sample ratio α = n/d²"])).test_error
-        assert float(row["error"]) == pytest.approx(true, rel=1e-4)  # five digits, of the ratio too
+        assert float(row["error"]) == pytest.approx(true, rel=1e-4)  # both numbers are recorded with five digits
     page.select_option("#preset", label="Sparse: alignment of the query (L 10, R 3, θ 6, π 0.2)")
     until(page, f"{DRAWN} && onehead.machine().key.startsWith('view=sparse')")
     until(page, "onehead.reported === onehead.asked")
-    assert page.evaluate("onehead.machine().word") == "exact"
+    assert page.evaluate("onehead.machine().status") == "exact"
     link = page.url
-    page.goto(link)  # which leads to the same place, though it is not on the grid
+    page.goto(link)  # reopens the same setting, though it is not on the grid
     until(page, DRAWN)
-    assert page.evaluate("oneheadKnobs.values.strength") == "6" and page.evaluate("onehead.machine().word") == "exact"
-    # a step of the tour: its curve may be moved along, another knob leads back to the grid
+    assert page.evaluate("oneheadKnobs.values.strength") == "6" and page.evaluate("onehead.machine().status") == "exact"
+    # a step of the tour: α may be moved along its curve, another knob leads back to the grid
     page.goto(f"{address}?view=curve&noise=0&weight_decay=0.001&kappa0=0.3&direct=0&alpha=0.05")
     until(page, DRAWN)
     assert page.evaluate("oneheadKnobs.values.noise") == "0"
@@ -132,40 +136,40 @@ def test_presets_tables_and_knobs_off_the_grid(opened, tmp_path):
     until(page, DRAWN)
     knobs = ("noise", "weight_decay", "kappa0", "alpha")
     assert [page.evaluate(f"Number(oneheadKnobs.values.{knob})") for knob in knobs] == [0.5, 0.01, 0.2, 0.5]
-    assert page.evaluate("onehead.machine().word") == "exact"
+    assert page.evaluate("onehead.machine().status") == "exact"
 
 
-def test_what_was_recorded_is_not_recorded_again(tmp_path, monkeypatch):
+def test_an_interrupted_recording_is_continued(tmp_path, monkeypatch):
     grid = Grid(views=("spectrum",), stops={**STOPS, "alpha": (0.5, 1.0)})
     monkeypatch.setattr("onehead.app.export._card", lambda: b"")
     steps = []
 
-    def until_second():
+    def interrupt_second_chain():
         steps.append(1)
         if len(steps) == 3:  # in the second chain
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        export(tmp_path, grid=grid, progress=until_second)
-    kept = list((tmp_path / KEPT).iterdir())
-    assert len(kept) == 1 and not (tmp_path / "index.html").exists()
-    solved = []
-    real = recording._record_chain
-    monkeypatch.setattr(recording, "_record_chain", lambda *given: solved.append(1) or real(*given))
+        export(tmp_path, grid=grid, progress=interrupt_second_chain)
+    saved = list((tmp_path / PARTIAL_FOLDER).iterdir())
+    assert len(saved) == 1 and not (tmp_path / "index.html").exists()
+    recorded = []
+    record_chain = recording._record_chain
+    monkeypatch.setattr(recording, "_record_chain", lambda *args: recorded.append(1) or record_chain(*args))
     steps.clear()
-    told = export(tmp_path, grid=grid, progress=lambda: steps.append(1))
-    assert len(solved) == 1 and len(steps) == told["points"] == 4
+    summary = export(tmp_path, grid=grid, progress=lambda: steps.append(1))
+    assert len(recorded) == 1 and len(steps) == summary["points"] == 4
     assert sorted(path.name for path in tmp_path.iterdir()) == ["card.png", "index.html"]
     # a damaged file is recorded again
-    (tmp_path / KEPT).mkdir()
-    for name in {path.name for path in kept}:
-        (tmp_path / KEPT / name).write_bytes(b"\x1f\x8bno")
+    (tmp_path / PARTIAL_FOLDER).mkdir()
+    for name in {path.name for path in saved}:
+        (tmp_path / PARTIAL_FOLDER / name).write_bytes(b"\x1f\x8bno")
     export(tmp_path, grid=grid)
-    assert len(solved) == 3
+    assert len(recorded) == 3
 
 
-def test_a_ctrl_c_that_vanishes_is_heard_at_the_next_point(tmp_path):
-    """On its way through compiled code the exception may be lost."""
+def test_a_swallowed_ctrl_c_ends_the_recording_at_the_next_point(tmp_path):
+    """Compiled code may swallow the exception."""
     steps, before = [], signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def swallow():
@@ -181,51 +185,51 @@ def test_a_ctrl_c_that_vanishes_is_heard_at_the_next_point(tmp_path):
     assert len(steps) == 1
 
 
-def test_a_gap_without_an_answer_is_left_out(monkeypatch):
-    """Near the peak, with little weight decay, the theory breaks down between two points that are solved."""
+def test_a_gap_without_a_solution_is_left_out_of_the_interpolation_error(monkeypatch):
+    """Near the peak, with little weight decay, the theory may have no solution between two solved points."""
     state = recording._state("curve", {})
     alphas, errors = [0.1, 0.2, 0.4, 0.8, 1.6], [0.5, 0.4, 0.1, 0.05, 0.04]
     picture = Picture({"data": [{"x": alphas, "y": errors}]}, "")
-    asked = []
+    predicted = []
 
     def predict(task, learner, alpha):
-        asked.append(alpha)
-        if len(asked) == 1:
+        predicted.append(alpha)
+        if len(predicted) == 1:
             raise OneheadError("no solution found here.")
         return SimpleNamespace(test_error=0.08)
 
     monkeypatch.setattr(recording.aim, "predict", predict)
-    assert recording._interpolation(state, picture) == pytest.approx(
+    assert recording._interpolation_error(state, picture) == pytest.approx(
         abs(0.45 - 0.08) / 0.08
-    )  # of the gap from 0.5 to 0.4
-    assert len(asked) == 3
+    )  # the gap between the errors 0.5 and 0.4
+    assert len(predicted) == 3
 
 
-def test_ctrl_c_keeps_what_is_done(tmp_path):
+def test_ctrl_c_keeps_finished_recordings(tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-m", "onehead", "app", "export", str(tmp_path / "page")], stderr=subprocess.PIPE, text=True
     )
-    kept, end = tmp_path / "page" / KEPT, time.monotonic() + 240.0
+    partial, end = tmp_path / "page" / PARTIAL_FOLDER, time.monotonic() + 240.0
     try:
-        while not (kept.is_dir() and any(kept.glob("*.json.gz"))):
+        while not (partial.is_dir() and any(partial.glob("*.json.gz"))):
             assert process.poll() is None and time.monotonic() < end
             time.sleep(0.2)
         os.kill(process.pid, signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+        _, messages = process.communicate(timeout=60)
     finally:
         process.kill()
         process.wait()
     assert process.returncode == 130
-    assert re.search(r"interrupted; what is recorded is kept in .*; run the same command to go on\.$", said.strip())
-    assert any(kept.glob("*.json.gz"))
+    assert re.search(r"interrupted; recorded points are kept in .*; run the same command to go on\.$", messages.strip())
+    assert any(partial.glob("*.json.gz"))
 
 
 PREPARED = Path(__file__).parents[2] / "docs" / "assets" / "explorer" / "index.html"
 
 
 @needs_chromium
-def test_the_page_of_the_documentation_is_small_and_true():
-    """What `python -m studies.explorer_page` wrote: it opens, tours and presets are there, and a number is the library's."""
+def test_the_recorded_page_of_the_documentation_works():
+    """The file written by `python -m studies.explorer_page` is small, and has tours, presets and correct numbers."""
     assert PREPARED.stat().st_size < 2.2e6
     address = PREPARED.as_uri()
     with chromium() as browser, quiet_page(browser, address, viewport={"width": 1280, "height": 860}) as page:
@@ -235,7 +239,7 @@ def test_the_page_of_the_documentation_is_small_and_true():
         point = aim.predict(aim.Task(), aim.Learner(weight_decay=0.1), 1.0)
         assert page.locator('td[data-number="Test error"]').inner_text() == f"{point.test_error:.5g}"
         assert page.locator("[data-tour]:visible").count() == 2 and page.locator("#preset option").count() > 10
-        places = page.evaluate(
+        links = page.evaluate(
             "[...document.querySelectorAll('#papers li:not([hidden]) a')].map((a) => a.getAttribute('href'))"
         )
-        assert "../../aim.html" in places
+        assert "../../aim.html" in links

@@ -1,4 +1,4 @@
-"""The explorer answers nobody else, limits what it reads, and shows text as text."""
+"""Security of the explorer: foreign hosts and origins are refused, input is limited, and text of files stays text."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from onehead.errors import InvalidArgument, OneheadError
 from onehead.weights import open_checkpoint
 
 SOURCE = Path(onehead.__file__).parent
-UPDATE, QUESTION = "/ask/draw", question({"view": "sparse", "sparse_panel": "alignment"})
+DRAW, QUESTION = "/ask/draw", question({"view": "sparse", "sparse_panel": "alignment"})
 
 
 @pytest.fixture(scope="module")
@@ -31,12 +31,12 @@ def port(explorer):
 
 
 def raw(port, data, seconds=10.0):
-    """Send a request, return everything that comes back until the server closes, with or without a farewell."""
-    with socket.create_connection(("127.0.0.1", port), timeout=seconds) as wire:
-        wire.sendall(data.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))
+    """Send a request and return everything that comes back until the server closes or resets the connection."""
+    with socket.create_connection(("127.0.0.1", port), timeout=seconds) as connection:
+        connection.sendall(data.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))
         parts = []
         with suppress(ConnectionResetError):
-            while part := wire.recv(65536):
+            while part := connection.recv(65536):
                 parts.append(part)
     return b"".join(parts)
 
@@ -48,11 +48,11 @@ def raw(port, data, seconds=10.0):
         "[::1].evil.example", "[::ffff:127.0.0.1]", "0.0.0.0", "127.1", "2130706433", "LOCALHOST.", "localhost,evil.example",
     ],
 )  # fmt: skip
-def test_only_its_own_names_are_answered(client, host):
-    # a page whose name was made to lead here (DNS rebinding) sends its own name
+def test_requests_under_foreign_host_names_are_refused(client, host):
+    # a page whose name resolves to this machine (DNS rebinding) sends its own host name
     for path in ("/", "/data.csv", "/assets/explorer.js", "/alive"):
         assert client.get(path, headers={"Host": host}).status_code in (400, 403)
-    assert client.post(UPDATE, json=QUESTION, headers={"Host": host}).status_code in (400, 403)
+    assert client.post(DRAW, json=QUESTION, headers={"Host": host}).status_code in (400, 403)
 
 
 @pytest.mark.parametrize(
@@ -64,21 +64,21 @@ def test_pages_of_other_origins_may_not_post(client, origin):
     for path in ("/ask/draw", "/checkpoint", "/"):
         answer = client.post(path, data=b"{}", headers={"Host": "127.0.0.1:1", "Origin": origin})
         assert answer.status_code == 403
-    assert client.post(UPDATE, json=QUESTION, headers={"Origin": origin}).status_code == 403
+    assert client.post(DRAW, json=QUESTION, headers={"Origin": origin}).status_code == 403
     own = {"Host": "localhost:1", "Origin": "http://localhost:1"}
-    assert client.post(UPDATE, json=QUESTION, headers=own).status_code == 200
+    assert client.post(DRAW, json=QUESTION, headers=own).status_code == 200
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-def test_pages_of_other_origins_may_not_make_it_work(client, site):
-    here = {"Host": "127.0.0.1:1", "Sec-Fetch-Site": site}
-    assert client.get("/data.csv?view=sparse&sparse_panel=alignment", headers=here).status_code == 403
-    assert client.get("/", headers=here).status_code == 200  # a link to the page itself is welcome
-    assert client.get("/alive", headers=here | {"Sec-Fetch-Site": "same-origin"}).status_code == 204
+def test_pages_of_other_sites_may_not_start_work(client, site):
+    headers = {"Host": "127.0.0.1:1", "Sec-Fetch-Site": site}
+    assert client.get("/data.csv?view=sparse&sparse_panel=alignment", headers=headers).status_code == 403
+    assert client.get("/", headers=headers).status_code == 200  # a link to the page itself is allowed
+    assert client.get("/alive", headers=headers | {"Sec-Fetch-Site": "same-origin"}).status_code == 204
 
 
 def test_the_body_of_a_refused_request_is_never_a_request(port):
-    # a page elsewhere can choose the body of its request; were it read as the next one, it would choose its headers too
+    # a foreign page chooses the body of its request; read as the next request, it would also choose its headers
     inner = b"GET /alive HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     for start in (b"POST /checkpoint", b"POST /nowhere", b"GET /", b"DELETE /", b"POST /ask/draw"):
         length = str(len(inner)).encode()
@@ -92,7 +92,8 @@ def test_the_body_of_a_refused_request_is_never_a_request(port):
     ("request_", "codes"),
     [
         (
-            b"POST /checkpoint HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+            b"POST /checkpoint HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: "
+            b"chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
             (411,),
         ),
         (b"POST /checkpoint HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99999999999\r\n\r\n", (413,)),
@@ -103,7 +104,7 @@ def test_the_body_of_a_refused_request_is_never_a_request(port):
             (411,),
         ),
         (b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", (431,)),
-        (b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 200 + b"\r\n", (403,)),  # it names no host
+        (b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 200 + b"\r\n", (403,)),  # without a host
         (b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"a" * 70_000 + b"\r\n\r\n", (431,)),
         (b"TRACE / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", (405, 501)),
         (b"GET http://evil.example/ HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", (200, 400, 403)),
@@ -121,8 +122,8 @@ def test_requests_are_limited_before_they_are_read(port, request_, codes):
     assert b"Traceback" not in answer and b"def " not in answer and b"root:" not in answer
 
 
-def test_many_questions_at_once_wait_and_leave_no_process_behind(explorer):
-    # 24 people ask for long work at once: each gets an answer or a sentence in time, and no more than two processes work
+def test_many_questions_at_once_wait_for_two_workers(explorer):
+    # 24 pages ask for long work at once: each gets an answer or a sentence in time, and at most two processes work
     from onehead.app.state import read_state
 
     slow, _ = read_state({"view": "curve", "best": "1", "tokens": "8"})
@@ -142,19 +143,19 @@ def test_many_questions_at_once_wait_and_leave_no_process_behind(explorer):
     for thread in threads:
         thread.join(60.0)
     assert len(ended) == 24
-    # 3 s, and up to 10 s more for ending and replacing the workers that took longer
+    # 3 s, and up to 10 s more to end and replace workers that took longer
     assert max(seconds for _, seconds in ended) < 15.0
-    assert all(told == "answer" or "busy" in told or "within" in told for told, _ in ended)
+    assert all(outcome == "answer" or "busy" in outcome or "within" in outcome for outcome, _ in ended)
     assert len(explorer.workers._idle) == 2 and explorer.workers._busy == []
     assert explorer.workers._newest == {}
 
 
-def test_files_are_taken_two_at_a_time(client, tmp_path):
-    from onehead.app import server
+def test_at_most_two_files_are_read_at_once(client, tmp_path):
+    from onehead.app.server.application import UPLOAD_SLOTS
 
     checkpoint(tmp_path / "model.safetensors", size=16)
     data = (tmp_path / "model.safetensors").read_bytes()
-    with server.UPLOADS, server.UPLOADS:
+    with UPLOAD_SLOTS, UPLOAD_SLOTS:
         refused = client.post("/checkpoint?heads=1", data=data)
     assert refused.status_code == 503
     taken = client.post("/checkpoint?heads=1", data=data)
@@ -162,23 +163,23 @@ def test_files_are_taken_two_at_a_time(client, tmp_path):
     assert json.loads(taken.get_data())["heads"] == 1
 
 
-def test_text_of_a_file_is_text_on_the_page(client, tmp_path):
+def test_text_of_a_file_never_becomes_markup(client, tmp_path):
     checkpoint(tmp_path / "model.safetensors", "evil_name.", size=16)
     name = "<img src=x onerror=alert(1)><b>&{}$"
     answer = client.post(
         "/checkpoint", query_string={"heads": "1", "name": name}, data=(tmp_path / "model.safetensors").read_bytes(),
     )  # fmt: skip
     body = question({"view": "checkpoint", "file": json.loads(answer.get_data())["file"]})
-    shown = client.post("/ask/draw", json=body)
-    assert shown.mimetype == "application/json"
-    response = json.loads(shown.get_data())
-    # plotly understands some markup, so nothing of a file may reach a figure; the caption is set as text, see below
+    drawn = client.post("/ask/draw", json=body)
+    assert drawn.mimetype == "application/json"
+    response = json.loads(drawn.get_data())
+    # plotly interprets some markup, so no text of a file may reach a figure; the caption is set as text (next test)
     assert "onerror" not in json.dumps(response["figure"])
     assert "evil_name" not in json.dumps(response["figure"])
     assert name in response["caption"]
 
 
-def test_the_page_makes_no_markup_from_text():
+def test_the_scripts_of_the_page_set_text_and_not_html():
     script = "".join(path.read_text() for path in sorted((SOURCE / "app" / "assets").glob("*.js")))
     for word in (
         "innerHTML",
@@ -192,13 +193,13 @@ def test_the_page_makes_no_markup_from_text():
     ):
         assert word not in script, word
     katex = [line for line in script.splitlines() if "katex.render" in line]
-    assert all("(formula, " in line for line in katex)  # formulas are the views' own
+    assert all("(formula, " in line for line in katex)  # formulas come from the views only
     formulas = [line for line in script.splitlines() if "formula] =" in line]
     assert len(formulas) == 1 and "own.formula" in formulas[0] and "own.heads" in formulas[0]
     assert "trust" not in "".join(katex)
 
 
-def test_addresses_are_data(client):
+def test_values_in_addresses_are_not_interpreted(client):
     for value in (
         "<script>alert(1)</script>",
         '"><svg onload=alert(1)>',
@@ -218,8 +219,8 @@ def test_addresses_are_data(client):
                 assert answer.mimetype in ("application/json", "text/csv")
 
 
-def test_open_checkpoint_names_no_other_file(tmp_path):
-    # what a sentence says of a file is its name, so that a page or a log does not learn the folders of this machine
+def test_errors_of_open_checkpoint_do_not_reveal_folders(tmp_path):
+    # a sentence gives only the name of a file, so that neither page nor log reveals the folders of this machine
     (tmp_path / "bad.safetensors").write_bytes(b"\xff" * 64)
     with pytest.raises(InvalidArgument) as failure:
         open_checkpoint(tmp_path / "bad.safetensors")
@@ -229,7 +230,7 @@ def test_open_checkpoint_names_no_other_file(tmp_path):
 # --- the server itself
 
 
-def test_no_answer_says_what_the_server_is_made_of(port):
+def test_answers_do_not_name_the_server_software(port):
     for request in (
         b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -241,28 +242,28 @@ def test_no_answer_says_what_the_server_is_made_of(port):
         assert not re.search(rb"waitress|werkzeug|flask|python/", answer.split(b"<html")[0].lower())
     refused = raw(port, b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n")
     assert b"403 Forbidden" in refused and b"Content-Security-Policy" in refused
-    assert json.loads(refused.split(b"\r\n\r\n")[1])["sentence"].startswith("this explorer answers only")
+    assert json.loads(refused.split(b"\r\n\r\n")[1])["sentence"].startswith("This explorer answers only")
 
 
-def test_silent_connections_cost_no_threads(port):
+def test_idle_connections_need_no_threads(port):
     before = threading.active_count()
-    silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(400)]  # files of this process: two of each
-    for number, wire in enumerate(silent):
+    idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(400)]  # two open files each
+    for number, connection in enumerate(idle):
         if number % 2:
-            wire.sendall(b"POST /ask/draw HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 60000\r\n\r\n{")
+            connection.sendall(b"POST /ask/draw HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 60000\r\n\r\n{")
     start = time.monotonic()
     try:
         assert b" 204 " in raw(port, b"GET /alive HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         assert time.monotonic() - start < 5.0
         assert threading.active_count() <= before
     finally:
-        for wire in silent:
-            wire.close()
+        for connection in idle:
+            connection.close()
 
 
 def test_many_questions_wait_for_a_fixed_number_of_threads(port, explorer, monkeypatch):
-    # questions that take long each hold a thread; one more waits for its turn, and all are answered
-    from onehead.app import wire
+    # every slow question occupies a thread; the others wait for their turn, and all are answered
+    from onehead.app.server.http_server import THREADS
 
     busy, most, lock = [], [], threading.Lock()
 
@@ -275,21 +276,21 @@ def test_many_questions_wait_for_a_fixed_number_of_threads(port, explorer, monke
             busy.pop()
         return {"n": 0}
 
-    monkeypatch.setattr(explorer.trainer, "look", lambda: slow(None))
+    monkeypatch.setattr(explorer.trainer, "status", lambda: slow(None))
     body = json.dumps(question({"view": "curve"})).encode()
     head = b"POST /ask/train HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: "
     answers = []
     threads = [
         threading.Thread(target=lambda: answers.append(raw(port, head + str(len(body)).encode() + b"\r\n\r\n" + body)))
-        for _ in range(3 * wire.THREADS)
+        for _ in range(3 * THREADS)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(30.0)
-    assert len(answers) == 3 * wire.THREADS
+    assert len(answers) == 3 * THREADS
     assert all(b" 200 OK" in answer for answer in answers)
-    assert 2 <= max(most) <= wire.THREADS
+    assert 2 <= max(most) <= THREADS
 
 
 def test_a_third_file_is_refused_before_it_is_sent(port):
@@ -308,39 +309,39 @@ def test_a_third_file_is_refused_before_it_is_sent(port):
     assert b" 413 " in answer
 
 
-def test_a_question_may_come_in_pieces(port):
+def test_a_question_may_arrive_in_pieces(port):
     body = json.dumps(QUESTION).encode()
     head = b"POST /ask/draw HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nConnection: close\r\n"
     data = head + f"Content-Length: {len(body)}\r\n\r\n".encode() + body
-    with socket.create_connection(("127.0.0.1", port), timeout=20.0) as wire:
+    with socket.create_connection(("127.0.0.1", port), timeout=20.0) as connection:
         for start in range(0, len(data), 97):
-            wire.sendall(data[start : start + 97])
+            connection.sendall(data[start : start + 97])
             time.sleep(0.002)
-        assert b" 200 OK" in wire.recv(4096)
+        assert b" 200 OK" in connection.recv(4096)
 
 
-def test_ctrl_c_ends_the_explorer_while_it_works(tmp_path):
+def test_ctrl_c_ends_the_explorer_during_work(tmp_path):
     import http.client
     import signal
     import subprocess
     import sys
     import urllib.request
 
-    words = [sys.executable, "-m", "onehead", "app", "--port", "0", "--store", str(tmp_path / "runs.sqlite")]
-    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", "onehead", "app", "--port", "0", "--store", str(tmp_path / "runs.sqlite")]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     lines = []
     try:
         for line in process.stderr:
             lines.append(line)
             if found := re.search(r"http://\S+/", line):
                 break
-        asked = question({"view": "curve", "tokens": "8", "best": "1"})
+        slow = question({"view": "curve", "tokens": "8", "best": "1"})
         request = urllib.request.Request(
-            f"{found[0]}ask/picture", json.dumps(asked).encode(), {"Content-Type": "application/json"}
+            f"{found[0]}ask/picture", json.dumps(slow).encode(), {"Content-Type": "application/json"}
         )
 
         def ask():
-            with suppress(OSError, http.client.HTTPException):  # a last sentence, or nobody answers any more
+            with suppress(OSError, http.client.HTTPException):  # a last sentence, or a closed connection
                 urllib.request.urlopen(request, timeout=60).close()
 
         thread = threading.Thread(target=ask)
@@ -348,9 +349,9 @@ def test_ctrl_c_ends_the_explorer_while_it_works(tmp_path):
         time.sleep(1.5)
         start = time.monotonic()
         process.send_signal(signal.SIGINT)
-        rest = process.communicate(timeout=30)[1]
+        output = process.communicate(timeout=30)[1]
         assert process.returncode == 0
-        assert rest.splitlines() == ["ended."]
+        assert output.splitlines() == ["ended."]
         assert time.monotonic() - start < 12.0
         thread.join(30.0)
     finally:

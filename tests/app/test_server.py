@@ -1,4 +1,4 @@
-"""The server without a browser: limits, sentences, workers, training, fuzzed requests."""
+"""The server without a browser: limits, refusals, workers, training jobs, fuzzed requests."""
 
 import csv
 import io
@@ -14,25 +14,26 @@ import pytest
 from tests.support.explorer import checkpoint_file, fuzz_request, question
 
 from onehead import aim
-from onehead.app.safety import BODY_LIMIT
+from onehead.app.server.request_guard import BODY_LIMIT
+from onehead.app.server.training_jobs import Trainer, realised_widths, training_sweep
+from onehead.app.server.workers import Superseded, Workers
 from onehead.app.state import read_state
-from onehead.app.training import Trainer, rounded, training_axes
-from onehead.app.work import Stopped, Workers
 from onehead.errors import MissingExtra, OneheadError
 
-UPDATE = "/ask/draw"
+DRAW = "/ask/draw"
 
 
 def ask(client, kind, **query):
+    """The figure of an answer, and the whole answer."""
     asked = question(query)
-    answer = client.post(f"/ask/{kind}", json=asked)
-    assert answer.status_code == 200, answer.get_data(as_text=True)
-    told = json.loads(answer.get_data())
-    assert told["key"] == asked["key"]
-    return told.get("figure"), told
+    response = client.post(f"/ask/{kind}", json=asked)
+    assert response.status_code == 200, response.get_data(as_text=True)
+    answer = json.loads(response.get_data())
+    assert answer["key"] == asked["key"]
+    return answer.get("figure"), answer
 
 
-def test_every_answer_forbids_what_comes_from_elsewhere(client):
+def test_every_answer_forbids_content_from_other_hosts(client):
     for path in ("/", "/assets/explorer.js", "/nowhere", "/data.csv?noise=-1"):
         with client.get(path) as answer:
             headers = answer.headers
@@ -44,13 +45,13 @@ def test_every_answer_forbids_what_comes_from_elsewhere(client):
         assert headers["X-Frame-Options"] == "DENY"
 
 
-def test_the_page_names_no_other_machine(client):
+def test_the_page_loads_nothing_from_other_hosts(client):
     page = client.get("/").get_data(as_text=True)
     assert "http://" not in page
     papers = re.findall(r'<a href="(https://[^"]*)" target="_blank" rel="noopener noreferrer">', page)
     assert len(papers) == 2 and all(
         link.startswith("https://arxiv.org/abs/") for link in papers
-    )  # links, fetched by nobody
+    )  # links, not loaded by the page
     assert page.count("https://") == len(papers)
 
 
@@ -67,49 +68,49 @@ def test_the_page_names_no_other_machine(client):
         (b'{"key": "view=curve", "page": 7}', 400),
     ],
 )
-def test_a_malformed_question_gets_a_sentence(client, body, code):
-    answer = client.post(UPDATE, data=body, content_type="application/json")
+def test_a_malformed_question_is_refused_with_a_sentence(client, body, code):
+    answer = client.post(DRAW, data=body, content_type="application/json")
     assert answer.status_code == code
     assert json.loads(answer.get_data())["sentence"].endswith(".")
 
 
-def test_a_bad_value_is_refused_by_its_sentence_and_keeps_the_picture(client):
-    figure, told = ask(client, "draw", view="curve", noise="-1")
+def test_a_refused_value_gives_a_sentence_and_no_picture(client):
+    figure, answer = ask(client, "draw", view="curve", noise="-1")
     assert figure is None
-    assert told["wrong"] == {"noise": "noise must be a number >= 0 and <= 1000; got -1.0."}
-    _, told = ask(client, "report", view="curve", noise="-1")
-    assert told["badge"][0] == "failed"
+    assert answer["wrong"] == {"noise": "Noise Δ must be at least 0 and at most 1,000 (you entered -1)."}
+    _, answer = ask(client, "report", view="curve", noise="-1")
+    assert answer["badge"][0] == "failed"
 
 
-def test_a_refusal_of_the_library_is_the_picture(client):
+def test_a_refusal_of_the_library_takes_the_place_of_the_picture(client):
     head = {"view": "scaling", "scaling_panel": "decomposition", "attention": "self", "mask": "causal", "dim": "30"}
-    _, told = ask(client, "draw", **head)
-    sentence = told["refusal"]
+    _, answer = ask(client, "draw", **head)
+    sentence = answer["refusal"]
     assert "is not split" in sentence
-    figure, told = ask(client, "draw", **head)
+    figure, answer = ask(client, "draw", **head)
     assert figure["layout"]["annotations"][0]["text"].replace("<br>", " ") == sentence
-    assert figure["data"] == [] and "--attention self" in told["shell"] and told["refusal"] == sentence
-    _, told = ask(client, "picture", **head)
-    assert told["sentence"] == told["instead"]["refusal"] == sentence and told["instead"]["empty"]
+    assert figure["data"] == [] and "--attention self" in answer["shell"] and answer["refusal"] == sentence
+    _, answer = ask(client, "picture", **head)
+    assert answer["sentence"] == answer["instead"]["refusal"] == sentence and answer["instead"]["empty"]
 
 
-def test_knobs_that_made_room_are_told(client):
-    _, told = ask(client, "draw", view="spectrum", mask="strict", labels="hard")
-    assert told["moved"] == {"tokens": 3, "loss": "cross-entropy"} and told["wrong"] == {}
+def test_adjusted_knobs_are_part_of_the_answer(client):
+    _, answer = ask(client, "draw", view="spectrum", mask="strict", labels="hard")
+    assert answer["adjusted"] == {"tokens": 3, "loss": "cross-entropy"} and answer["wrong"] == {}
 
 
-def test_a_question_is_answered_by_the_library_s_numbers(client):
-    figure, told = ask(client, "draw", view="curve", kappa0="0.4")
-    assert figure["layout"]["meta"] == {"by": "alpha", "at": 0.5} and not told["exact"]
-    assert told["alt"].startswith("error against sample ratio α = n/d². test error (factorised): ")
-    assert "kappa0=0.4" in told["python"]
-    _, told = ask(client, "report", view="curve", kappa0="0.4")
+def test_reports_have_the_numbers_of_the_library(client):
+    figure, answer = ask(client, "draw", view="curve", kappa0="0.4")
+    assert figure["layout"]["meta"] == {"by": "alpha", "at": 0.5} and not answer["exact"]
+    assert answer["alt"].startswith("error against sample ratio α = n/d². test error (factorised): ")
+    assert "kappa0=0.4" in answer["python"]
+    _, answer = ask(client, "report", view="curve", kappa0="0.4")
     state, _ = read_state({"kappa0": "0.4"})
     point = aim.predict(state.task, state.learner, 0.5)
-    assert ["Test error", "", f"{point.test_error:.5g}"] == told["numbers"][0][:3]
+    assert ["Test error", "", f"{point.test_error:.5g}"] == answer["numbers"][0][:3]
 
 
-def test_rows_come_as_csv(client):
+def test_the_rows_of_a_picture_are_available_as_csv(client):
     answer = client.get("/data.csv?view=sparse&sparse_panel=alignment")
     rows = list(csv.DictReader(io.StringIO(answer.get_data(as_text=True))))
     assert len(rows) == 61
@@ -118,46 +119,46 @@ def test_rows_come_as_csv(client):
     assert client.get("/data.csv?noise=-1").status_code == 400
 
 
-def test_a_checkpoint_is_read_and_leaves_nothing_behind(client, explorer, tmp_path, monkeypatch):
+def test_a_checkpoint_is_measured_and_deleted(client, explorer, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     folder = tmp_path / "own"
     folder.mkdir()
     data = Path(checkpoint_file(str(folder))).read_bytes()
     answer = client.post("/checkpoint?heads=12&name=../../evil.safetensors", data=data)
-    told = json.loads(answer.get_data())
-    assert told["heads"] == 144
-    assert told["layers"] == 12
+    file = json.loads(answer.get_data())
+    assert file["heads"] == 144
+    assert file["layers"] == 12
     assert [path.name for path in tmp_path.iterdir()] == ["own"]  # the temporary folder is gone
-    figure, _ = ask(client, "draw", view="checkpoint", layer="3", head="2", file=told["file"])
+    figure, _ = ask(client, "draw", view="checkpoint", layer="3", head="2", file=file["file"])
     assert np.shape(figure["data"][0]["z"]) == (12, 12)
     rng = np.random.default_rng(0)
     first = {side: rng.standard_normal((384, 384), dtype=np.float32) for side in ("query", "key")}
     A = first["query"][:32].astype(float).T @ first["key"][:32]
-    stored = explorer.answers._files[told["file"]]["heads"][0]["singular_values"]
+    stored = explorer.handlers._files[file["file"]]["heads"][0]["singular_values"]
     assert max(stored) == pytest.approx(np.linalg.norm(A, 2), rel=1e-6)
 
 
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
-        (b"\xff" * 100, "cannot read"),
-        (b"PK\x03\x04" + b"\x00" * 100, "cannot read"),
-        (b"\x80\x04\x95" + b"\x00" * 60, "cannot read"),  # a pickle
+        (b"\xff" * 100, "Cannot read"),
+        (b"PK\x03\x04" + b"\x00" * 100, "Cannot read"),
+        (b"\x80\x04\x95" + b"\x00" * 60, "Cannot read"),  # a pickle
     ],
 )
-def test_a_file_that_is_no_checkpoint_gets_a_sentence(client, data, sentence):
+def test_a_file_that_is_not_a_checkpoint_is_refused_with_a_sentence(client, data, sentence):
     answer = client.post("/checkpoint", data=data)
     assert json.loads(answer.get_data())["sentence"].startswith(sentence)
 
 
-def test_an_upload_is_limited(client, monkeypatch):
-    monkeypatch.setattr("onehead.app.server.UPLOAD_LIMIT", 1000)
+def test_the_size_of_an_upload_is_limited(client, monkeypatch):
+    monkeypatch.setattr("onehead.app.server.application.UPLOAD_LIMIT", 1000)
     answer = client.post("/checkpoint", data=b"x" * 1001)
     assert answer.status_code == 413
     assert client.post("/checkpoint", data=b"x").status_code == 413
 
 
-def test_fuzzed_requests_never_break_it(client):
+def test_fuzzed_requests_never_cause_a_server_error(client):
     rng = random.Random(11)
     for _ in range(500):
         method, path, body, headers = fuzz_request(rng)
@@ -175,15 +176,15 @@ def test_a_worker_that_takes_too_long_is_ended_and_replaced():
     workers = Workers(1)
     try:
         state, _ = read_state({"view": "curve", "tokens": "16"})  # minutes
-        with pytest.raises(OneheadError, match="no answer within 2 s"):
+        with pytest.raises(OneheadError, match="No answer within 2 s"):
             workers.ask("report", ("curve", state.values, {}), page="a", limit=2.0)
         quick, _ = read_state({"view": "sparse", "sparse_panel": "alignment"})
-        assert workers.ask("report", ("sparse", quick.values, {}), page="a", limit=60.0).badge.text == "aligned"
+        assert workers.ask("report", ("sparse", quick.values, {}), page="a", limit=60.0).badge.text == "Aligned."
     finally:
         workers.close()
 
 
-def test_a_newer_question_of_the_same_page_stops_the_older(explorer):
+def test_a_newer_question_of_the_same_page_supersedes_the_older(explorer):
     slow, _ = read_state({"view": "curve", "best": "1"})
     quick, _ = read_state({"view": "sparse", "sparse_panel": "alignment"})
     ended = []
@@ -191,15 +192,15 @@ def test_a_newer_question_of_the_same_page_stops_the_older(explorer):
     def first():
         try:
             explorer.workers.ask("picture", ("curve", slow.values, {}), page="same")
-        except Stopped:
-            ended.append("stopped")
+        except Superseded:
+            ended.append("superseded")
 
     thread = threading.Thread(target=first)
     thread.start()
     time.sleep(0.5)
     answer = explorer.workers.ask("picture", ("sparse", quick.values, {}), page="same")
     thread.join(30.0)
-    assert ended == ["stopped"]
+    assert ended == ["superseded"]
     assert answer.exact
 
 
@@ -218,64 +219,64 @@ def test_training_fills_the_store_and_agrees_with_the_library(tmp_path):
     state, _ = read_state(
         {"train_dim": "20", "train_points": "2", "train_seeds": "2", "alpha_from": "0.3", "alpha_to": "2"}
     )
-    assert trainer.runs(state) == []
+    assert trainer.trained_points(state) == []
     assert trainer.start(state) == ""
-    assert "under way" in trainer.start(state)
-    wait(lambda: not trainer.look()["running"])
-    assert trainer.look()["done"] == trainer.look()["total"] == 4
-    runs = trainer.runs(state)
-    axes, _, _ = training_axes(state)
-    assert [run.alpha for run in runs] == [round(400 * alpha) / 400 for alpha in axes["alpha"]]  # whole samples
-    assert all(run.seeds == 2 and run.error["test_error"] > 0.0 for run in runs)
+    assert "is running" in trainer.start(state)
+    wait(lambda: not trainer.status()["running"])
+    assert trainer.status()["done"] == trainer.status()["total"] == 4
+    points = trainer.trained_points(state)
+    axes, _, _ = training_sweep(state)
+    assert [point.alpha for point in points] == [round(400 * alpha) / 400 for alpha in axes["alpha"]]  # whole samples
+    assert all(point.seeds == 2 and point.error["test_error"] > 0.0 for point in points)
     again = Trainer(tmp_path / "runs.sqlite")  # another start of the program
-    assert again.runs(state) == runs
-    assert again.runs(state.changed(noise=0.7)) == []
+    assert again.trained_points(state) == points
+    assert again.trained_points(state.changed(noise=0.7)) == []
     assert again.start(state) == ""
-    wait(lambda: not again.look()["running"])
-    assert again.look()["done"] == 4
+    wait(lambda: not again.status()["running"])
+    assert again.status()["done"] == 4
 
 
-def test_runs_of_one_head_are_not_those_of_another(tmp_path):
+def test_runs_of_different_heads_are_kept_separate(tmp_path):
     trainer = Trainer(tmp_path / "runs.sqlite")
-    words = {"train_dim": "14", "train_points": "1", "train_seeds": "2", "alpha": "2"}
+    training = {"train_dim": "14", "train_points": "1", "train_seeds": "2", "alpha": "2"}
     heads = [
         {"attention": "cross"},
         {"attention": "self", "mask": "causal"},
         {"attention": "cross", "labels": "hard", "weight_decay": "0.1"},
     ]
-    states = [read_state(words | head)[0] for head in heads]
+    states = [read_state(training | head)[0] for head in heads]
     for count, state in enumerate(states, 1):
         assert trainer.start(state) == ""
-        wait(lambda: not trainer.look()["running"])
-        assert trainer.look()["sentence"] == "2 runs are in the store."
-        assert [len(trainer.runs(other)) for other in states] == [1] * count + [0] * (len(states) - count)
-    assert trainer.runs(read_state(words)[0]) == []
-    assert rounded(read_state({"attention": "cross", "kappa0": "0.16"})[0], 20) == "κ₀ = 0.15, "
+        wait(lambda: not trainer.status()["running"])
+        assert trainer.status()["sentence"] == "Training finished; 2 runs stored."
+        assert [len(trainer.trained_points(other)) for other in states] == [1] * count + [0] * (len(states) - count)
+    assert trainer.trained_points(read_state(training)[0]) == []
+    assert realised_widths(read_state({"attention": "cross", "kappa0": "0.16"})[0], 20) == "κ₀ = 0.15, "
 
 
-def test_runs_stand_where_their_whole_numbers_put_them():
-    """A run of d = 20 has three rows where κ₀ = .16 asks for 3.2, and one where κ = .01 asks for a fifth."""
+def test_widths_are_rounded_to_whole_rows():
+    """At d = 20, κ₀ = 0.16 means 3.2 rows and becomes 3; κ = 0.01 means 0.2 rows and becomes 1."""
     state = read_state({"kappa0": "0.16", "width": "0.01"})[0]
-    assert rounded(state, 20) == "κ₀ = 0.15, κ = 0.05, "
-    assert rounded(read_state({})[0], 50) == ""
+    assert realised_widths(state, 20) == "κ₀ = 0.15, κ = 0.05, "
+    assert realised_widths(read_state({})[0], 50) == ""
 
 
-def test_cancelled_training_keeps_what_is_done(tmp_path):
+def test_cancelled_training_keeps_finished_runs(tmp_path):
     trainer = Trainer(tmp_path / "runs.sqlite")
     state, _ = read_state({"train_dim": "30", "train_points": "12", "train_seeds": "10"})
     assert trainer.start(state) == ""
-    wait(lambda: trainer.look()["done"] >= 1)
+    wait(lambda: trainer.status()["done"] >= 1)
     trainer.cancel()
-    told = trainer.look()
-    assert not told["running"]
-    assert told["sentence"].startswith("cancelled after")
-    assert 1 <= len(trainer.runs(state)) <= 12
-    assert told["done"] < told["total"]
+    status = trainer.status()
+    assert not status["running"]
+    assert status["sentence"] == f"Cancelled. Finished runs are kept ({status['done']} of {status['total']})."
+    assert 1 <= len(trainer.trained_points(state)) <= 12
+    assert status["done"] < status["total"]
 
 
 def test_without_flask_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "flask", None)
-    from onehead.app.server import _flask
+    from onehead.app.server.application import _flask
 
     with pytest.raises(MissingExtra, match=r"pip install 'onehead\[app\]'"):
         _flask()

@@ -1,4 +1,4 @@
-"""Views without a browser: sketches near the library, numbers equal to it, code that gives the same."""
+"""Views without a browser: drafts close to the exact results, numbers and code equal to those of the library."""
 
 import contextlib
 import io
@@ -13,17 +13,18 @@ import pytest
 from tests.support.programs import program
 
 from onehead import aim, sparse
-from onehead.aim.sketch.curves import dot, sketch_decays, sketch_plateau, sketch_ratios
-from onehead.aim.sketch.derived import sketch_law, sketch_parts
+from onehead.aim.draft.curves import draft_curve, draft_decay_curve, draft_plateau, draft_point
+from onehead.aim.draft.derived import draft_decomposition, draft_spectrum
 from onehead.app import VIEWS, read_state
-from onehead.app.drawing import PAINTS, described, show
+from onehead.app.drawing import THEME_COLOURS, alt_text, format_value
 from onehead.app.presets import PRESETS
 from onehead.app.views import curve
-from onehead.app.views.base import badge_of
-from onehead.app.views.scaling import PHASE, POWER, _phase_figure
+from onehead.app.views.base import badge_from
+from onehead.app.views.scaling import PHASE_GRID, POWER, _phase_figure
 from onehead.errors import OneheadError
+from onehead.numerics.time_budget import stopwatch
 from onehead.results import Certificate
-from onehead.sparse.solve.sketch import capacities, errors
+from onehead.sparse.solve.draft import capacities, errors
 
 PAGES = [
     {"view": "head"},
@@ -67,12 +68,12 @@ PAGES = [
 
 
 def paint(value, theme):
-    """Colours in place of their names, as the page puts them."""
+    """Replace symbolic colours by those of a theme, as the page does."""
     if isinstance(value, dict):
         return {key: paint(item, theme) for key, item in value.items()}
     if isinstance(value, list):
         return [paint(item, theme) for item in value]
-    return PAINTS[theme].get(value, value) if isinstance(value, str) else value
+    return THEME_COLOURS[theme].get(value, value) if isinstance(value, str) else value
 
 
 def state_of(**raw):
@@ -82,27 +83,25 @@ def state_of(**raw):
 
 
 @pytest.mark.parametrize("raw", PAGES, ids=lambda raw: " ".join(raw.values()))
-def test_every_sketch_is_a_valid_figure_in_both_themes(raw):
+def test_every_draft_is_a_valid_figure_in_both_themes(raw):
     state = state_of(**raw)
-    picture = VIEWS[state.view].sketch(state)
+    picture = VIEWS[state.view].draft(state)
     figure = picture.figure
-    assert described(figure, picture.caption) != "."  # every picture has a text that says what it shows
-    for theme in PAINTS:
+    assert alt_text(figure, picture.caption) != "."  # every picture has an alternative text
+    for theme in THEME_COLOURS:
         painted = paint(figure, theme)
         go.Figure(painted)  # plotly checks every name and value
         text = json.dumps(painted, allow_nan=False)
         assert '"@' not in text  # no symbolic colour is left
 
 
-def test_a_sketch_of_the_curve_is_within_half_a_per_cent_of_the_axis(monkeypatch):
-    monkeypatch.setattr(
-        "onehead.aim.sketch.curves._recent", deque()
-    )  # whatever was drawn before, and how much of it in time
+def test_a_draft_of_the_curve_is_within_half_a_per_cent_of_the_axis(monkeypatch):
+    monkeypatch.setattr("onehead.aim.draft.curves._recent", deque())  # independent of earlier drafts
     # residual 3e-3 in log q on the coarsest rule: the test error moves by less than that; two pixels of 400
     alphas = [0.05, 0.12, 0.3, 0.8, 2.0]
     for changes in ({}, {"param": "direct"}, {"weight_decay": 0.2}):
         head = aim.Learner(**changes)
-        drawn = sketch_ratios(aim.Task(), head, alphas, patience=60.0)
+        drawn = draft_curve(aim.Task(), head, alphas, seconds=60.0)
         exact = aim.curve(aim.Task(), head, alphas)
         assert drawn.x == pytest.approx(alphas)
         for name in ("test_error", "test_error_clean", "train_loss"):
@@ -127,19 +126,20 @@ def head_of(task, **changes):
     return aim.Learner(weight_decay=0.05, loss="cross-entropy" if task.labels == "hard" else "squared", **changes)
 
 
-@pytest.mark.parametrize("words", HEADS, ids=lambda words: " ".join(map(str, words.values())))
-def test_a_sketch_of_every_head_is_near_the_library(words, monkeypatch):
-    monkeypatch.setattr("onehead.aim.sketch.curves._recent", deque())
-    # residual 3e-3 in log q on the coarsest rule, as above; without curvature at the label, as hard ones are, the error moves as much
-    task, alphas = aim.Task(**words), [0.6, 2.0]
+@pytest.mark.parametrize("parameters", HEADS, ids=lambda parameters: " ".join(map(str, parameters.values())))
+def test_a_draft_of_every_kind_of_head_is_close_to_the_exact_result(parameters, monkeypatch):
+    monkeypatch.setattr("onehead.aim.draft.curves._recent", deque())
+    # residual 3e-3 in log q on the coarsest rule, as above; hard labels have no curvature at the label, and the error
+    # moves by the same amount
+    task, alphas = aim.Task(**parameters), [0.6, 2.0]
     for head in (head_of(task), head_of(task, param="direct")):
-        drawn, exact = sketch_ratios(task, head, alphas, patience=60.0), aim.curve(task, head, alphas)
+        drawn, exact = draft_curve(task, head, alphas, seconds=60.0), aim.curve(task, head, alphas)
         assert drawn.x == pytest.approx(alphas)
         top = np.max(exact.column("test_error"))
         for name in ("test_error", "test_error_clean", "train_loss"):
             assert np.allclose(drawn.column(name), exact.column(name), rtol=2e-3, atol=6e-3 * top), name
         assert np.allclose(drawn.column("rank"), exact.column("rank"), rtol=0.0, atol=5e-3)
-        zero, bulks = sketch_law(task, head, dot(task, head, 2.0, patience=60.0))
+        zero, bulks = draft_spectrum(task, head, draft_point(task, head, 2.0, seconds=60.0))
         law = aim.spectrum(exact.points[1])
         assert len(bulks) == len(law.edges)
         # trapezia over 140 points that crowd at the edges; a density moves by what its edges move
@@ -149,20 +149,20 @@ def test_a_sketch_of_every_head_is_near_the_library(words, monkeypatch):
             assert np.allclose(y[inner], law.density(x[inner]), rtol=0.0, atol=1e-2 * np.max(y[inner]))
 
 
-def test_sketches_of_different_heads_do_not_start_from_each_other(monkeypatch):
+def test_drafts_of_different_heads_do_not_start_from_each_other(monkeypatch):
     kept = deque()
-    monkeypatch.setattr("onehead.aim.sketch.curves._recent", kept)
-    for words in HEADS:
-        task = aim.Task(**words)
-        sketch_ratios(task, head_of(task), [0.6, 1.0, 2.0], full=False, patience=60.0)
-    kinds = [old.kin for old in kept if old.kin != ("twin",)]
+    monkeypatch.setattr("onehead.aim.draft.curves._recent", kept)
+    for parameters in HEADS:
+        task = aim.Task(**parameters)
+        draft_curve(task, head_of(task), [0.6, 1.0, 2.0], full=False, seconds=60.0)
+    kinds = [old.cache_key for old in kept if old.cache_key != ("independent",)]
     assert len(set(kinds)) == len(kinds) == len(HEADS)
 
 
-def test_the_parts_of_a_sketch_sum_to_its_excess():
+def test_the_parts_of_a_draft_are_close_to_the_exact_ones():
     task, head = aim.Task(target=aim.PowerLaw(dim=40), attention="cross"), aim.Learner()
     samples = [500.0, 2000.0, 8000.0]
-    at, table = sketch_parts(task, head, samples)
+    at, table = draft_decomposition(task, head, samples)
     exact = aim.scaling(task, head, at)
     for i, name in enumerate(("underfitting", "approximation", "overfitting", "mismatch")):
         # one derivative half way for the average over the segment: a few per cent of the excess
@@ -170,16 +170,16 @@ def test_the_parts_of_a_sketch_sum_to_its_excess():
             [row[i] for row in table], exact.column(name), rtol=0.0, atol=0.1 * exact.column("excess_error")
         )
     with pytest.raises(OneheadError, match="two sectors"):
-        sketch_parts(task.changed(attention="self"), head, samples)
+        draft_decomposition(task.changed(attention="self"), head, samples)
 
 
-def test_other_sketches_are_near_the_library():
+def test_other_drafts_are_close_to_the_exact_results():
     task, head = aim.Task(), aim.Learner()
-    drawn = sketch_decays(task, head, 0.5, [0.003, 0.03, 0.3], patience=60.0)
+    draft = draft_decay_curve(task, head, 0.5, [0.003, 0.03, 0.3], seconds=60.0)
     exact = [aim.predict(task, head.changed(weight_decay=d), 0.5).test_error for d in (0.003, 0.03, 0.3)]
-    assert drawn.column("test_error") == pytest.approx(exact, rel=5e-3)
-    assert dot(task, head, 0.5, patience=60.0).rank == pytest.approx(aim.predict(task, head, 0.5).rank, abs=3e-3)
-    assert sketch_plateau(task, head).test_error == pytest.approx(aim.plateau(task, head).test_error, rel=5e-3)
+    assert draft.column("test_error") == pytest.approx(exact, rel=5e-3)
+    assert draft_point(task, head, 0.5, seconds=60.0).rank == pytest.approx(aim.predict(task, head, 0.5).rank, abs=3e-3)
+    assert draft_plateau(task, head).test_error == pytest.approx(aim.plateau(task, head).test_error, rel=5e-3)
     for model in ("attention", "pooled", "vectorised"):
         found = errors(sparse.Task(), [sparse.Protocol()], model, patience=60.0)[0]
         # 2^9 points: measured below 5e-3
@@ -190,9 +190,9 @@ def test_other_sketches_are_near_the_library():
     assert near == pytest.approx(sparse.capacity(sparse.Task(), sparse.Protocol()).attention, rel=0.1)
 
 
-def test_a_sketch_stops_when_its_time_is_up():
-    drawn = sketch_ratios(aim.Task(tokens=5), aim.Learner(), np.geomspace(0.1, 2.0, 30), patience=0.05)
-    assert len(drawn.dots) < 30
+def test_a_draft_stops_at_its_time_limit():
+    drawn = draft_curve(aim.Task(tokens=5), aim.Learner(), np.geomspace(0.1, 2.0, 30), seconds=0.05)
+    assert len(drawn.points) < 30
 
 
 def numbers_of(state):
@@ -200,7 +200,7 @@ def numbers_of(state):
     return report.badge, {number.name: number.value for number in report.numbers}
 
 
-def test_the_numbers_are_the_library_s():
+def test_the_numbers_equal_those_of_the_library():
     state = state_of(view="curve", kappa0="0.3", alpha="0.7")
     badge, shown = numbers_of(state)
     point = aim.predict(state.task, state.learner, 0.7)
@@ -216,7 +216,7 @@ def test_the_numbers_are_the_library_s():
         assert shown[f"Test error, {model}"] == f"{exact:.5g}"
 
 
-def test_words_and_numbers_are_those_of_the_head():
+def test_names_and_numbers_follow_the_kind_of_head():
     _, tied = numbers_of(state_of(view="spectrum"))
     badge, untied = numbers_of(state_of(view="spectrum", attention="cross"))
     assert "Zero eigenvalues" in tied and "Zero singular values" in untied
@@ -224,9 +224,9 @@ def test_words_and_numbers_are_those_of_the_head():
     for view in ("curve", "spectrum", "decay", "scaling"):
         state = state_of(view=view, attention="self", mask="causal", alpha="2", dim="30")
         report = VIEWS[view].report(state)
-        assert report.badge.level == "approximate"  # expectation consistency is not exact, and says so
-        said = " ".join(f"{number.name} {number.meaning}" for number in report.numbers)
-        assert "singular value" in said and "eigenvalue" not in said
+        assert report.badge.level == "approximate"  # expectation consistency is an approximation
+        texts = " ".join(f"{number.name} {number.meaning}" for number in report.numbers)
+        assert "singular value" in texts and "eigenvalue" not in texts
     _, shown = numbers_of(state_of(view="curve", attention="cross", labels="hard", alpha="2", weight_decay="0.1"))
     assert float(shown["0/1 error"]) == pytest.approx(0.5 * 0.7169150, abs=1e-5)  # (U10), a row of two
     assert float(shown["Test cross-entropy"]) == pytest.approx(1.546466, abs=1e-4)
@@ -239,42 +239,42 @@ def test_words_and_numbers_are_those_of_the_head():
     [
         (
             {"view": "curve", "attention": "self", "weight_decay": "0+", "alpha_to": "0.4"},
-            "below alpha = 0.5 the limit",
+            "Below alpha = 0.5 the limit",
         ),
         (
             {"view": "spectrum", "attention": "self", "weight_decay": "0+", "alpha": "0.3"},
-            "below alpha = 0.5 the limit",
+            "Below alpha = 0.5 the limit",
         ),
-        ({"view": "spectrum", "labels": "hard", "weight_decay": "0+"}, "the limit λ → 0⁺ of hard labels"),
+        ({"view": "spectrum", "labels": "hard", "weight_decay": "0+"}, "The limit λ → 0⁺ of hard labels"),
     ],
 )
-def test_what_the_library_refuses_stands_in_the_picture(raw, sentence, monkeypatch):
-    monkeypatch.setitem(curve.POINTS, 3, 2)
+def test_a_refusal_of_the_library_is_shown_in_the_picture(raw, sentence, monkeypatch):
+    monkeypatch.setitem(curve.EXACT_POINTS, 3, 2)
     state = state_of(**raw, direct="0")
     figure = VIEWS[state.view].picture(state).figure
-    told = figure["layout"]["annotations"][0]["text"].replace("<br>", " ")
-    assert told.startswith(sentence) and told.endswith(".")
+    text = figure["layout"]["annotations"][0]["text"].replace("<br>", " ")
+    assert text.startswith(sentence) and text.endswith(".")
     go.Figure(paint(figure, "dark"))
 
 
-def test_a_sketch_without_points_says_so(monkeypatch):
-    monkeypatch.setattr("onehead.aim.sketch.curves._solve", lambda *_, **__: None)
+def test_a_draft_without_points_shows_that_solving_goes_on(monkeypatch):
+    monkeypatch.setattr("onehead.aim.draft.curves._solve", lambda *_, **__: None)
     for raw in (
         {"view": "curve"},
         {"view": "decay"},
         {"view": "scaling"},
         {"view": "scaling", "scaling_panel": "decomposition"},
     ):
-        figure = VIEWS[raw["view"]].sketch(state_of(**raw)).figure
+        figure = VIEWS[raw["view"]].draft(state_of(**raw)).figure
         assert figure["data"] == [] and figure["layout"]["annotations"][0]["text"] == "Solving …"
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3])
-def test_a_scaling_law_of_too_few_points_is_not_drawn(count, monkeypatch):
-    """Without an exponent the lower panel has no scale, of which the browser makes NaN."""
+def test_a_scaling_law_with_too_few_points_is_not_drawn(count, monkeypatch):
+    """Without an exponent the lower panel has no scale, and the browser would compute NaN."""
     few = [300.0, 900.0, 2700.0][:count], [0.3, 0.2, 0.1][:count], ()
-    monkeypatch.setattr("onehead.aim.sketch.derived.sketch_excess", lambda *_: few)
-    figure = VIEWS["scaling"].sketch(state_of(view="scaling", attention="self")).figure
+    monkeypatch.setattr("onehead.aim.draft.derived.draft_excess", lambda *_: few)
+    figure = VIEWS["scaling"].draft(state_of(view="scaling", attention="self")).figure
     if count < 3:
         assert figure["data"] == [] and figure["layout"]["annotations"][0]["text"] == "Solving …"
     else:
@@ -282,44 +282,44 @@ def test_a_scaling_law_of_too_few_points_is_not_drawn(count, monkeypatch):
         assert None not in figure["data"][1]["y"]
 
 
-def test_a_phase_diagram_without_cells_says_so(monkeypatch):
-    monkeypatch.setattr("onehead.aim.sketch.curves._solve", lambda *_, **__: None)
-    figure = VIEWS["scaling"].sketch(state_of(view="scaling", scaling_panel="phase", attention="self", dim="30")).figure
+def test_a_phase_diagram_without_cells_shows_that_solving_goes_on(monkeypatch):
+    monkeypatch.setattr("onehead.aim.draft.curves._solve", lambda *_, **__: None)
+    figure = VIEWS["scaling"].draft(state_of(view="scaling", scaling_panel="phase", attention="self", dim="30")).figure
     assert figure["data"] == [] and figure["layout"]["annotations"][0]["text"] == "Solving …"
 
 
-def test_a_law_without_any_answer_says_why():
+def test_a_law_without_a_solution_gives_the_reason():
     state = state_of(view="scaling", labels="hard", loss="cross-entropy", weight_decay="0+", dim="20")
     with pytest.raises(OneheadError, match="the limit λ → 0⁺ of hard labels"):
         VIEWS["scaling"].picture(state)
 
 
-def test_the_highest_density_stands_in_its_panel():
+def test_the_panel_is_higher_than_the_highest_density():
     for raw in ({"attention": "cross", "alpha": "2"}, {"alpha": "2"}):
         picture = VIEWS["spectrum"].picture(state_of(view="spectrum", **raw))
         highest = max(row["density"] for row in picture.rows)
         assert 1.2 * highest < picture.figure["layout"]["yaxis"]["range"][1]
-        assert "beyond the panel" not in picture.caption
+        assert "higher than the panel" not in picture.caption
     narrow = VIEWS["spectrum"].picture(state_of(view="spectrum", attention="cross", alpha="100", weight_decay="0.01"))
     assert max(row["density"] for row in narrow.rows) > narrow.figure["layout"]["yaxis"]["range"][1]
-    assert narrow.caption.endswith("Its peak rises beyond the panel.")
+    assert narrow.caption.endswith("Its peak is higher than the panel.")
 
 
-def test_hard_labels_have_one_threshold_of_separability():
+def test_hard_labels_have_a_separability_threshold():
     state = state_of(
         view="curve", attention="cross", labels="hard", loss="cross-entropy", alpha_from="0.5", alpha_to="2"
     )
     view = VIEWS["curve"]
-    marks = [note["text"] for note in view.sketch(state).figure["layout"]["annotations"]]
+    marks = [note["text"] for note in view.draft(state).figure["layout"]["annotations"]]
     assert marks == ["separability"]
     _, shown = numbers_of(state)
     assert float(shown["Separability"]) == pytest.approx(1.2178426, abs=1e-4)
     assert "Interpolation" not in shown and "Direct interpolation" not in shown
 
 
-def test_two_sectors_have_no_parts():
+def test_the_error_of_two_sectors_is_not_decomposed():
     state = state_of(view="scaling", scaling_panel="decomposition", attention="self", mask="causal", dim="30")
-    for job in (VIEWS["scaling"].sketch, VIEWS["scaling"].picture):
+    for job in (VIEWS["scaling"].draft, VIEWS["scaling"].picture):
         with pytest.raises(OneheadError, match="depends on two sectors of the map and is not split"):
             job(state)
     _, shown = numbers_of(state)
@@ -327,23 +327,23 @@ def test_two_sectors_have_no_parts():
     assert float(shown["Excess error"]) > 0.0
 
 
-def test_formulas_follow_the_head():
+def test_formulas_follow_the_kind_of_head():
     assert all(set(VIEWS[view].heads) == {"self", "cross"} for view in ("curve", "spectrum", "scaling"))
     assert "2\\lambda" in VIEWS["spectrum"].formula and "2\\lambda" not in VIEWS["spectrum"].heads["cross"][1]
     assert all("eigenvalue" not in text for view in VIEWS.values() for text, _ in view.heads.values())
 
 
-def test_badges_say_how_far_to_trust():
+def test_badges_follow_the_certificate():
     assert numbers_of(state_of(view="curve", weight_decay="0.0001", alpha="0.2"))[0].level == "approximate"
     assert numbers_of(state_of(view="sparse", sparse_panel="capacity"))[0].level == "conjecture"
     badge, _ = numbers_of(state_of(view="curve", weight_decay="0+", param="direct", alpha="0.25"))
     assert badge.level == "failed"
     assert "infinite test error" in badge.text
-    assert badge_of(Certificate(status="converged", kind="claim")).level == "converged"
+    assert badge_from(Certificate(status="converged", kind="claim")).level == "converged"
 
 
 def test_numbers_are_written_with_five_digits():
-    assert [show(v) for v in (0.1359874, 3, None, float("inf"), float("nan"), True, "x")] == [
+    assert [format_value(v) for v in (0.1359874, 3, None, float("inf"), float("nan"), True, "x")] == [
         "0.13599", "3", "–", "∞", "–", "yes", "x",
     ]  # fmt: skip
 
@@ -364,16 +364,18 @@ shown_code = pytest.mark.parametrize(
 
 
 @shown_code
-def test_the_python_shown_gives_the_number_shown(raw, name, key):
+def test_the_python_code_of_a_page_gives_its_number(raw, name, key):
     state = state_of(**raw)
     code = VIEWS[state.view].code(state)
-    # the curve with two points and the law left out: the words are what is tested, not the patience
+    # the curve with two points and the law left out, to save time
     python = re.sub(r", (31|15)\)", ", 2)", code.python).split("\nlaw = oh.aim.scaling")[0]
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         exec(compile(python, "<as code>", "exec"), {})
     printed = [
-        show(float(word)) for word in out.getvalue().replace("(", " ").replace(",", " ").split() if _is_number(word)
+        format_value(float(word))
+        for word in out.getvalue().replace("(", " ").replace(",", " ").split()
+        if _is_number(word)
     ]
     assert numbers_of(state)[1][name] in printed
 
@@ -387,20 +389,20 @@ def _is_number(word):
 
 
 @shown_code
-def test_the_command_shown_gives_the_number_shown(raw, name, key):
+def test_the_shell_command_of_a_page_gives_its_number(raw, name, key):
     state = state_of(**raw)
     command = VIEWS[state.view].code(state).shell.splitlines()[0]
-    words = shlex.split(command)
-    assert words[0] == "onehead"
-    done = program(*words[1:])
+    arguments = shlex.split(command)
+    assert arguments[0] == "onehead"
+    done = program(*arguments[1:])
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
     answer = answer[0] if isinstance(answer, list) else answer
-    assert show(answer[key]) == numbers_of(state)[1][name]
+    assert format_value(answer[key]) == numbers_of(state)[1][name]
 
 
 def test_the_exact_picture_has_the_rows_of_the_library(monkeypatch):
-    monkeypatch.setitem(curve.POINTS, 2, 5)
+    monkeypatch.setitem(curve.EXACT_POINTS, 2, 5)
     state = state_of(view="curve", alpha_from="0.5", alpha_to="1", tokens="2", direct="0")
     picture = VIEWS["curve"].picture(state)
     assert picture.exact
@@ -413,7 +415,7 @@ def test_the_exact_picture_has_the_rows_of_the_library(monkeypatch):
 
 
 def test_best_weight_decay_lies_below_every_fixed_one(monkeypatch):
-    monkeypatch.setitem(curve.POINTS, 2, 3)
+    monkeypatch.setitem(curve.EXACT_POINTS, 2, 3)
     monkeypatch.setattr(curve, "TUNED_POINTS", 3)
     state = state_of(view="curve", best="1", direct="0", alpha_from="0.3", alpha_to="1")
     rows = VIEWS["curve"].picture(state).rows
@@ -423,8 +425,8 @@ def test_best_weight_decay_lies_below_every_fixed_one(monkeypatch):
     assert all(row["test_error"] < fixed[round(row["alpha"], 9)] for row in best)
 
 
-def test_presets_show_what_their_names_say():
-    """The interpolation peak is one, inside the range; no two presets have the same name."""
+def test_the_preset_of_the_interpolation_peak_shows_a_peak():
+    """Its error rises and falls inside the range; and no two presets have the same name."""
     assert len({preset.name for preset in PRESETS}) == len(PRESETS)
     (peak,) = (preset for preset in PRESETS if "peak" in preset.name)
     state = state_of(view=peak.view, **{name: str(value) for name, value in peak.values.items()})
@@ -433,20 +435,18 @@ def test_presets_show_what_their_names_say():
     assert rises.any() and errors[-1] < 0.9 * errors[np.flatnonzero(rises)[-1] + 1]  # up, and down again
 
 
-def test_lines_of_sketches_are_no_polygons():
-    """They are drawn as splines; the formula has the sign of the table."""
+def test_lines_of_drafts_are_splines(monkeypatch):
+    """Drafts are drawn as splines; the exponent in the formula has the sign of the table."""
+    monkeypatch.setattr("onehead.aim.draft.curves.stopwatch", lambda _: stopwatch(60.0))  # also on a busy machine
     for raw in ({"view": "decay"}, {"view": "scaling", "dim": "50"}):
-        for _ in range(5):  # a busy machine may give a sketch no time for points; the next goes on from it
-            data = VIEWS[raw["view"]].sketch(state_of(**raw)).figure["data"]
-            lines = [trace for trace in data if trace.get("mode") == "lines" and len(trace["x"]) > 2]
-            if lines:
-                break
+        data = VIEWS[raw["view"]].draft(state_of(**raw)).figure["data"]
+        lines = [trace for trace in data if trace.get("mode") == "lines" and len(trace["x"]) > 2]
         assert lines and all(trace["line"].get("shape") == "spline" for trace in lines)
     assert r"n^{\text{exponent}}" in POWER and r"n^{-\text" not in POWER
 
 
-def test_a_phase_diagram_is_not_made_of_blocks():
-    """Seven by thirteen blocks were seen as such: colours between the centres of cells are interpolated."""
-    columns, rows = PHASE
-    drawn = _phase_figure(state_of(view="scaling"), columns, rows, [[-1.0] * len(columns)] * len(rows))
-    assert (drawn["data"][0]["type"], drawn["data"][0]["contours"]["coloring"]) == ("contour", "heatmap")
+def test_colours_of_a_phase_diagram_are_interpolated():
+    """Colours between the centres of the seven by thirteen cells are interpolated."""
+    columns, rows = PHASE_GRID
+    chart = _phase_figure(state_of(view="scaling"), columns, rows, [[-1.0] * len(columns)] * len(rows))
+    assert (chart["data"][0]["type"], chart["data"][0]["contours"]["coloring"]) == ("contour", "heatmap")

@@ -1,4 +1,4 @@
-"""The command line beyond its JSON, which the golden file holds: words, exit codes, files on request."""
+"""``onehead aim``: tables, explanations, exit codes and files; the golden file checks the JSON."""
 
 import csv
 import json
@@ -7,7 +7,7 @@ import pytest
 from tests.support.programs import program
 
 
-def test_predict(onehead):
+def test_predict_prints_json_a_table_or_an_explanation(onehead):
     code, out, err = onehead("aim", "predict", "--alpha", 0.5, "--json")
     assert (code, err) == (0, "")
     assert json.loads(out)["test_error"] == pytest.approx(0.13599, abs=1e-5)
@@ -18,7 +18,7 @@ def test_predict(onehead):
     assert "fresh sample" in out
 
 
-def test_curve(onehead, tmp_path):
+def test_curve_writes_a_table_and_a_picture(onehead, tmp_path):
     table, picture = tmp_path / "c.csv", tmp_path / "c.png"
     code, out, err = onehead("aim", "curve", "--alphas", "1,0.5", "--json", "--csv", table, "--plot", picture)
     rows = json.loads(out)
@@ -32,24 +32,26 @@ def test_curve(onehead, tmp_path):
     assert "test_error" in out
 
 
-def test_a_curve_says_how_many_of_its_points_carry_a_note(onehead):
-    words = ("aim", "curve", "--attention", "self", "--mask", "causal", "--weight-decay", 0.3, "--alphas", "0.05,2,3")
-    code, _, err = onehead(*words)  # the map is zero at the first
+def test_a_curve_counts_the_points_with_a_note(onehead):
+    command = ("aim", "curve", "--attention", "self", "--mask", "causal", "--weight-decay", 0.3, "--alphas", "0.05,2,3")
+    code, _, err = onehead(*command)  # the map is zero at the first point, which has no note
     assert code == 0
     note = "note: 2 of 3 points carry a note, which --json holds; the first: the two sectors of self-attention"
     assert note in " ".join(err.split())
-    rows = json.loads(onehead(*words, "--json")[1])
+    rows = json.loads(onehead(*command, "--json")[1])
     assert ["the two sectors" in " ".join(row["warnings"]) for row in rows] == [False, True, True]
     assert "carry a note" not in onehead("aim", "curve", "--alphas", "0.5,1")[2]
 
 
-def test_thresholds(onehead):
+def test_thresholds_that_are_not_known_have_a_dash(onehead):
     code, out, _ = onehead("aim", "thresholds", "--noise", 0)
     assert code == 0
     assert "interpolation" in out
+    separability = next(line for line in out.splitlines() if "separability" in line)
+    assert separability.split("│")[2].strip() == "-"  # known for other heads only
 
 
-def test_spectrum(onehead, tmp_path):
+def test_spectrum_writes_a_picture_and_a_table(onehead, tmp_path):
     picture, table = tmp_path / "s.pdf", tmp_path / "s.csv"
     code, _, _ = onehead("aim", "spectrum", "--alpha", 4, "--json", "--plot", picture, "--csv", table)
     assert code == 0
@@ -58,7 +60,7 @@ def test_spectrum(onehead, tmp_path):
 
 
 @pytest.mark.slow
-def test_tune(onehead, tmp_path):
+def test_tune_finds_the_best_weight_decay(onehead, tmp_path):
     code, out, _ = onehead(
         "aim", "tune", "--alpha", 1, "--json", "--plot", tmp_path / "t.svg", "--csv", tmp_path / "t.csv"
     )
@@ -69,33 +71,33 @@ def test_tune(onehead, tmp_path):
 
 
 def test_a_failed_solve_exits_with_one(onehead, monkeypatch):
-    import onehead.aim as room
+    import onehead.aim as module
     from onehead.errors import NotConverged
 
     def fail(*_, **__):
         raise NotConverged("the residual stopped at 1e-3.")
 
-    monkeypatch.setattr(room, "predict", fail)
+    monkeypatch.setattr(module, "predict", fail)
     code, out, err = onehead("aim", "predict", "--alpha", "1")
     assert (code, out) == (1, "")
     assert err == "onehead: the residual stopped at 1e-3.\n"
 
 
-def test_interrupt_is_one_line(onehead, monkeypatch):
-    import onehead.aim as room
+def test_ctrl_c_prints_one_line(onehead, monkeypatch):
+    import onehead.aim as module
 
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(room, "predict", stop)
+    monkeypatch.setattr(module, "predict", stop)
     code, _, err = onehead("aim", "predict", "--alpha", "1")
     assert code == 130
     assert "interrupted" in err
 
 
-@pytest.mark.parametrize("words", [["aim", "curve", "-h"], ["--version"]])
-def test_help(onehead, words):
-    code, out, err = onehead(*words)
+@pytest.mark.parametrize("arguments", [["aim", "curve", "-h"], ["--version"]])
+def test_help_and_version_go_to_standard_output(onehead, arguments):
+    code, out, err = onehead(*arguments)
     assert code == 0
     assert err == ""
     assert "onehead" in out.lower()
@@ -105,7 +107,7 @@ def test_the_program_is_installed():
     assert program("--version").stdout.startswith("onehead ")
 
 
-def test_demo(onehead, tmp_path):
+def test_demo_writes_its_pictures(onehead, tmp_path):
     code, out, _ = onehead("demo", "--out", tmp_path, "--json")
     paths = json.loads(out)
     assert code == 0

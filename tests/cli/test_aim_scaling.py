@@ -8,7 +8,7 @@ import pytest
 from onehead.aim import Learner, PowerLaw, Task, predict
 
 
-def test_scaling(onehead, tmp_path):
+def test_scaling_keeps_the_order_of_the_samples(onehead, tmp_path):
     table, picture = tmp_path / "s.csv", tmp_path / "s.png"
     flags = ("--gamma", 0.75, "--dim", 60, "--samples", "1e5,2e3", "--weight-decay", "1/d")
     code, out, err = onehead("aim", "scaling", *flags, "--json", "--csv", table, "--plot", picture)
@@ -24,14 +24,14 @@ def test_scaling(onehead, tmp_path):
     assert "underfitting" in out
 
 
-def test_optimal_scaling(onehead):
+def test_optimal_scaling_has_a_lower_error(onehead):
     flags = ("--dim", 40, "--samples", 2000, "--json")
     best, plain = (json.loads(onehead("aim", "scaling", *flags, *more)[1])[0] for more in (("--optimal",), ()))
     assert best["excess_error"] < plain["excess_error"]
     assert best["weight_decay"] != plain["weight_decay"]
 
 
-def test_features(onehead, tmp_path):
+def test_features_are_listed_in_order(onehead, tmp_path):
     picture = tmp_path / "f.svg"
     flags = ("--dim", 60, "--samples", "log:300:3e4:6", "--weight-decay", 1)
     code, out, _ = onehead("aim", "features", *flags, "--json", "--plot", picture)
@@ -42,7 +42,7 @@ def test_features(onehead, tmp_path):
     assert "leave the noise" in onehead("aim", "features", *flags)[1]
 
 
-def test_phase_diagram(onehead, tmp_path):
+def test_phase_diagram_has_a_row_for_every_cell(onehead, tmp_path):
     picture = tmp_path / "p.png"
     flags = ("--gamma", 1, "--dim", 50, "--log-n", "1:3:3", "--log-lambda", "-1,0", "--json", "--plot", picture)
     code, out, _ = onehead("aim", "phase-diagram", *flags)
@@ -54,7 +54,7 @@ def test_phase_diagram(onehead, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "words",
+    "command",
     [
         ("predict", "--samples", 2000),
         ("curve", "--samples", "2000,4000"),
@@ -63,15 +63,15 @@ def test_phase_diagram(onehead, tmp_path):
     ],
 )
 @pytest.mark.parametrize("target", ["power-law", "spikes", "atoms"])
-def test_every_command_takes_every_target(onehead, tmp_path, words, target):
+def test_every_command_takes_every_target(onehead, tmp_path, command, target):
     file = tmp_path / "values.txt"
     file.write_text("# eigenvalues\n6, 3\n1.8 " + "0 " * 37)
     more = {"power-law": (), "spikes": ("--spikes", "6,3,1.8"), "atoms": ("--atoms", file)}[target]
     dim = () if target == "atoms" else ("--dim", 40)
-    code, out, err = onehead("aim", *words, "--target", target, *more, *dim, "--json")
+    code, out, err = onehead("aim", *command, "--target", target, *more, *dim, "--json")
     assert (code, err) == (0, "")
     row = json.loads(out)
-    if words[0] == "spectrum":
+    if command[0] == "spectrum":
         assert row["outliers"]
         assert set(row["outliers"][0]) >= {"position", "overlap"}
 
@@ -83,14 +83,14 @@ def test_atoms_from_an_array_file(onehead, tmp_path):
     assert json.loads(out)["task"]["target"]["eigenvalues"] == [3.0, 1.0, 0.0, 0.0]
 
 
-def test_train_knows_the_dimension_of_its_target(onehead):
+def test_train_takes_the_dimension_of_its_target(onehead):
     flags = ("--dim", 20, "--target", "power-law", "--samples", 200, "--weight-decay", "1/d", "--seeds", 1, "--json")
     code, out, _ = onehead("aim", "train", *flags)
     assert code == 0
     assert json.loads(out)["alpha"] == 0.5
 
 
-def test_a_text_file_that_is_not_numbers(onehead, tmp_path):
+def test_a_text_file_without_numbers_is_refused(onehead, tmp_path):
     file = tmp_path / "x.txt"
     file.write_text("one two")
     code, _, err = onehead("aim", "predict", "--alpha", 1, "--target", "atoms", "--atoms", file)

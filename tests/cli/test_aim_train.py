@@ -7,7 +7,7 @@ import numpy as np
 SMALL = ("--dim", 20, "--alpha", 1)
 
 
-def test_train_command(onehead, tmp_path):
+def test_train_writes_runs_and_a_picture(onehead, tmp_path):
     files = ("--csv", tmp_path / "r.csv", "--plot", tmp_path / "p.png")
     assert json.loads(onehead("aim", "train", *SMALL, "--seeds", 2, "--json", *files).stdout)["seconds"] > 0.0
     assert len((tmp_path / "r.csv").read_text().splitlines()) == 3
@@ -17,18 +17,18 @@ def test_train_command(onehead, tmp_path):
     assert "untied" in text
 
 
-def test_train_predicts_for_the_width_that_it_trains(onehead):
-    """Width .01 at d = 20 is one row, κ = .05: that is what the prediction is for, and what the answer says."""
-    words = ("aim", "train", "--width", 0.01, "--dim", 20, "--alpha", 0.333, "--seeds", 2)
-    found = json.loads(onehead(*words, "--json").stdout)
+def test_train_predicts_for_the_width_that_was_trained(onehead):
+    """Width 0.01 at d = 20 is rounded to one row, κ = 0.05; the prediction is for this width."""
+    command = ("aim", "train", "--width", 0.01, "--dim", 20, "--alpha", 0.333, "--seeds", 2)
+    found = json.loads(onehead(*command, "--json").stdout)
     assert (found["trained_width"], found["trained_alpha"], found["trained_kappa0"]) == (0.05, 133 / 400, 0.5)
     predicted = {item["quantity"]: item["predicted"] for item in found["agreement"]}
     own = json.loads(onehead("aim", "predict", "--width", 0.05, "--alpha", 133 / 400, "--json").stdout)
     assert predicted["test_error"] == own["test_error"]
-    assert "width 0.05 (a whole number of rows" in " ".join(onehead(*words).stdout.split())
+    assert "width 0.05 (a whole number of rows" in " ".join(onehead(*command).stdout.split())
 
 
-def test_train_command_with_rows_of_a_file(onehead, refused, tmp_path):
+def test_train_takes_tokens_from_a_file(onehead, refused, tmp_path):
     path = tmp_path / "tokens.npy"
     np.save(path, np.random.default_rng(0).standard_normal((300, 20)))
     answer = onehead("aim", "train", *SMALL, "--seeds", 1, "--token-law", path, "--float32", "--json")
@@ -39,24 +39,24 @@ def test_train_command_with_rows_of_a_file(onehead, refused, tmp_path):
     assert "npy file of numbers" in refused("aim", "train", *SMALL, "--token-law", path)
 
 
-def test_amp_command(onehead, tmp_path):
+def test_amp_has_a_row_for_every_iteration(onehead, tmp_path):
     answer = onehead("aim", "amp", *SMALL, "--iterations", 4, "--json", "--plot", tmp_path / "p.png")
     assert len(json.loads(answer.stdout)) == 5
     assert "q_theory" in onehead("aim", "amp", *SMALL, "--iterations", 2, "--csv", tmp_path / "r.csv").stdout
 
 
-def test_compare_command(onehead, tmp_path):
-    words = ("aim", "compare", "--alphas", "1,2", "--dims", "16,20", "--seeds", 2)
-    rows = json.loads(onehead(*words, "--json", "--csv", tmp_path / "r.csv").stdout)
+def test_compare_has_a_row_for_every_dimension_and_the_limit(onehead, tmp_path):
+    command = ("aim", "compare", "--alphas", "1,2", "--dims", "16,20", "--seeds", 2)
+    rows = json.loads(onehead(*command, "--json", "--csv", tmp_path / "r.csv").stdout)
     assert [row["dim"] for row in rows] == [16, 20, None] * 2
-    assert "∞" in onehead(*words, "--plot", tmp_path / "p.png").stdout
+    assert "∞" in onehead(*command, "--plot", tmp_path / "p.png").stdout
 
 
-def test_trained_heads_of_one_dimension_lie_on_a_learning_curve(onehead, tmp_path):
-    """There is no limit to draw against 1/d; an SVG says in words what is on it."""
-    words = ("aim", "compare", "--alphas", "0.5,1,2", "--seeds", 2, "--plot", tmp_path / "p.svg")
+def test_trained_heads_of_one_dimension_are_drawn_on_a_learning_curve(onehead, tmp_path):
+    """A picture over 1/d needs several dimensions; the legend of the SVG tells the two apart."""
+    command = ("aim", "compare", "--alphas", "0.5,1,2", "--seeds", 2, "--plot", tmp_path / "p.svg")
     drawn = {}
     for dims in ("16", "16,20"):
-        assert onehead(*words, "--dims", dims).returncode == 0
+        assert onehead(*command, "--dims", dims).returncode == 0
         drawn[dims] = (tmp_path / "p.svg").read_text()
     assert "trained (d = 16, 2 seeds)" in drawn["16"] and "trained (d" not in drawn["16,20"]

@@ -1,4 +1,4 @@
-"""Flags come from the declarations: every word has one, with its bounds, its sentence and the default that is used."""
+"""Flags are made from the declarations: every parameter has one, with its bounds, its description and its default."""
 
 import json
 
@@ -8,13 +8,14 @@ from click.testing import CliRunner
 from tests.support.programs import python
 
 from onehead import aim, fields
-from onehead.aim import words
+from onehead.aim import flat_parameters
 from onehead.aim.training.settings import Variant
-from onehead.cli import aim_flags, sparse_flags
-from onehead.cli.aim import command as aim_commands
-from onehead.cli.frame import Answer, answered, report
-from onehead.cli.sparse import command as sparse_commands
-from onehead.cli.values import Number, Range, type_of
+from onehead.cli.aim import flags as aim_flags
+from onehead.cli.aim.commands import command as aim_commands
+from onehead.cli.parsing.values import Number, Range, type_of
+from onehead.cli.rendering.render import CommandResult, output_options, render
+from onehead.cli.sparse import flags as sparse_flags
+from onehead.cli.sparse.commands import command as sparse_commands
 from onehead.errors import SolveError
 
 AIM, SPARSE = (
@@ -24,116 +25,118 @@ AIM, SPARSE = (
 
 
 @pytest.mark.parametrize("name", AIM)
-def test_every_word_of_aim_is_a_flag_of_every_command(name):
+def test_every_aim_parameter_is_a_flag_of_every_command(name):
     flags = {param.opts[0]: param for param in AIM[name]}
-    for said in words.WORDS.values():
-        assert flags[said.flag].help.startswith(said.help)
-        assert flags[said.flag].default is None  # the declaration fills it in
-        if said.flat not in ("target", "dim", "atoms") and not said.required:
-            shown = f"{said.default:g}" if isinstance(said.default, float) else said.default
-            assert flags[said.flag].help.endswith(f"[default: {shown}]")
+    for declared in flat_parameters.PARAMETERS.values():
+        flag = flags[declared.flag]
+        assert flag.help.startswith(declared.help)
+        assert flag.default is None  # the problem fills it in
+        if declared.flat not in ("target", "dim", "atoms") and not declared.required:
+            default = f"{declared.default:g}" if isinstance(declared.default, float) else declared.default
+            assert flag.help.endswith(f"[default: {default}]")
 
 
 @pytest.mark.parametrize("name", SPARSE)
-def test_every_word_of_sparse_is_a_flag_of_every_command(name):
+def test_every_sparse_parameter_is_a_flag_of_every_command(name):
     flags = {param.opts[0] for param in SPARSE[name]}
-    assert {said.flag for said in sparse_flags.WORDS.values()} <= flags
-    assert set(sparse_flags.WORDS) == {*fields.words_of(sparse_flags.Task, sparse_flags.Protocol)} - {"positions"}
+    assert {declared.flag for declared in sparse_flags.PARAMETERS.values()} <= flags
+    declared = {*fields.parameters_of(sparse_flags.Task, sparse_flags.Protocol)}
+    assert set(sparse_flags.PARAMETERS) == declared - {"positions"}
 
 
-def test_every_word_of_a_variant_is_a_flag_of_training():
+def test_every_parameter_of_a_variant_is_a_flag_of_train():
     names = {param.name for param in AIM["train"]}
     assert set(Variant.model_fields) <= names
     assert names >= {"optimiser", "dtype"}
 
 
-def test_a_new_field_of_a_learner_is_a_flag_at_once(monkeypatch):
+def test_a_new_field_of_a_learner_is_a_flag(monkeypatch):
     class Wider(aim.Learner):
-        dropout: float = fields.word(0.25, "p", "Share of the weights left out; none by default.", ge=0.0, lt=0.5)
-        frozen: bool = fields.word(False, "", "Leave the weights alone.")
+        dropout: float = fields.parameter(0.25, "p", "Share of the weights left out; none by default.", ge=0.0, lt=0.5)
+        frozen: bool = fields.parameter(False, "", "Leave the weights alone.")
 
-    more = {**words.WORDS, **fields.words_of(Wider)}
-    monkeypatch.setattr(aim_flags, "WORDS", more)
-    seen = {}
+    more = {**flat_parameters.PARAMETERS, **fields.parameters_of(Wider)}
+    monkeypatch.setattr(aim_flags, "PARAMETERS", more)
+    received = {}
 
-    def problem(given):
-        seen.update(given)
+    def problem(values):
+        received.update(values)
         return aim.Task(), aim.Learner(), {}
 
-    monkeypatch.setattr(aim_flags, "problem_from_words", problem)
+    monkeypatch.setattr(aim_flags, "problem_from_parameters", problem)
     command = click.command()(aim_flags.aim_options()(lambda task, learner: None))
     shown = " ".join(CliRunner().invoke(command, ["--help"]).output.split())
     assert "Share of the weights left out (p); none by default. [default: 0.25]" in shown
     assert CliRunner().invoke(command, ["--dropout", "0.4", "--frozen"]).exit_code == 0
-    assert (seen["dropout"], seen["frozen"], seen["noise"]) == (0.4, True, None)
+    assert (received["dropout"], received["frozen"], received["noise"]) == (0.4, True, None)
     refused = CliRunner().invoke(command, ["--dropout", "0.5"])
     assert "must be a number >= 0 and < 0.5; got '0.5'" in refused.output
 
 
-def test_ends_of_an_interval_are_those_of_the_declaration():
-    rate = type_of(sparse_flags.WORDS["positive_rate"], ranged=True)
+def test_bounds_are_open_or_closed_as_declared():
+    rate = type_of(sparse_flags.PARAMETERS["positive_rate"], ranged=True)
     assert rate.convert("0.5,0.25", None, None) == (0.5, 0.25)
     for end in ("0", "1", "0.1:1:3"):
         with pytest.raises(click.BadParameter, match=r"each a number > 0 and < 1"):
             rate.convert(end, None, None)
-    assert type_of(words.WORDS["beta"]).convert("100", None, None) == 100.0
+    assert type_of(flat_parameters.PARAMETERS["beta"]).convert("100", None, None) == 100.0
     with pytest.raises(click.BadParameter, match=r"a number < 1; got '1'"):
         Number(lt=1.0).convert("1", None, None)
 
 
-def test_ranges_of_whole_numbers_and_of_penalties():
-    whole = Range(whole=True, ge=1)
-    assert whole.convert("log:1:1000:4", None, None) == (1, 10, 100, 1000)
-    assert whole.convert("1:4:3", None, None) == (1, 2, 4)
-    assert [type(value) for value in whole.convert("3,1e2", None, None)] == [int, int]
+def test_ranges_of_integers_and_of_penalties():
+    integers = Range(integer=True, ge=1)
+    assert integers.convert("log:1:1000:4", None, None) == (1, 10, 100, 1000)
+    assert integers.convert("1:4:3", None, None) == (1, 2, 4)
+    assert [type(value) for value in integers.convert("3,1e2", None, None)] == [int, int]
     with pytest.raises(click.BadParameter, match="each an integer >= 1"):
-        whole.convert("2.5", None, None)
-    assert type_of(sparse_flags.WORDS["ridge"], ranged=True).convert("0+,1", None, None) == (0.0, 1.0)
+        integers.convert("2.5", None, None)
+    assert type_of(sparse_flags.PARAMETERS["ridge"], ranged=True).convert("0+,1", None, None) == (0.0, 1.0)
     with pytest.raises(click.BadParameter):
         Range(ge=0.0).convert("0+", None, None)
 
 
-@pytest.mark.parametrize("words", [("aim", "curve", "--alphas", "1"), ("sparse", "align", "--beta", "1,2")])
+@pytest.mark.parametrize("command", [("aim", "curve", "--alphas", "1"), ("sparse", "align", "--beta", "1,2")])
 @pytest.mark.parametrize(("flag", "name"), [("--csv", "no/such/x.csv"), ("--plot", "no/such/x.png")])
-def test_files_are_refused_before_any_work(refused, monkeypatch, words, flag, name):
+def test_output_files_are_refused_before_any_work(refused, monkeypatch, command, flag, name):
     from onehead import aim, sparse
 
-    for room in (aim, sparse):
+    for package in (aim, sparse):
         for verb in ("curve", "align"):
-            monkeypatch.setattr(room, verb, lambda *_, **__: pytest.fail("work was done"), raising=False)
-    assert refused(*words, flag, name) == f"onehead: {flag} must be in a folder that exists; got {name!r}.\n"
+            monkeypatch.setattr(package, verb, lambda *_, **__: pytest.fail("work was done"), raising=False)
+    assert refused(*command, flag, name) == f"onehead: {flag} must be in a folder that exists; got {name!r}.\n"
 
 
-def test_one_frame_shows_an_answer_in_every_form(capsys, tmp_path):
-    seen = []
-    answer = Answer(
+def test_a_result_is_rendered_in_every_form(capsys, tmp_path):
+    drawn = []
+    result = CommandResult(
         value=[{"a": 1.0, "list": [1, 2]}, {"a": float("inf"), "b": "x"}],
         columns=("a", "b"),
-        draw=lambda: seen.append("drawn"),
+        draw=lambda: drawn.append("picture"),
         notes=["always."],
         warnings=["below a table"],
-        failed="1 of 2 points failed; the first: no",
+        failure="1 of 2 points failed; the first: no",
     )
     table = tmp_path / "t.csv"
     with pytest.raises(SolveError, match="1 of 2"):
-        report(answer, as_json=True, csv_file=str(table), plot="x.png")
+        render(result, as_json=True, csv_file=str(table), plot="x.png")
     out, err = capsys.readouterr()
     assert json.loads(out) == [{"a": 1.0, "list": [1, 2]}, {"a": None, "b": "x"}]
     assert "note: always.\n" in err
     assert "below" not in err
     assert table.read_text().splitlines() == ["a,b", "1.0,", ",x"]
-    assert seen == ["drawn"]
+    assert drawn == ["picture"]
     with pytest.raises(SolveError):
-        report(answer, as_json=False, csv_file=None, plot=None)
+        render(result, as_json=False, csv_file=None, plot=None)
     out, err = capsys.readouterr()
-    assert "inf" in out  # a table can say what JSON cannot
+    assert "inf" in out  # a table can show what JSON cannot
     assert "note: below a table.\n" in err
-    assert seen == ["drawn"]
+    assert drawn == ["picture"]
 
 
 def test_a_command_without_rows_has_no_flag_for_them():
     command = click.command()(
-        answered(csv_rows=False, picture=False)(lambda: Answer(value={"a": 1}, columns={"a": "one"}))
+        output_options(csv_rows=False, picture=False)(lambda: CommandResult(value={"a": 1}, columns={"a": "one"}))
     )
     assert [param.name for param in command.params] == ["as_json"]
     assert json.loads(CliRunner().invoke(command, ["--json"]).output) == {"a": 1}
@@ -141,7 +144,7 @@ def test_a_command_without_rows_has_no_flag_for_them():
 
 
 @pytest.mark.parametrize(
-    ("words", "heavy"),
+    ("command", "heavy"),
     [
         ("aim predict --help", "numba,scipy,pandas,matplotlib,rich,dash"),
         ("sparse predict --help", "numba,scipy,pandas,matplotlib,rich,dash"),
@@ -150,9 +153,9 @@ def test_a_command_without_rows_has_no_flag_for_them():
         ("sparse align --json", "pandas,matplotlib,rich,dash"),
     ],
 )
-def test_commands_load_what_they_use(words, heavy):
+def test_commands_import_only_what_they_use(command, heavy):
     code = (
         "import sys; from onehead.cli.main import cli; cli.main(sys.argv[2].split(), standalone_mode=False);"
         "print(sorted({m.split('.')[0] for m in sys.modules} & set(sys.argv[1].split(','))))"
     )
-    assert python(code, heavy, words).splitlines()[-1] == "[]"
+    assert python(code, heavy, command).splitlines()[-1] == "[]"

@@ -1,4 +1,4 @@
-"""Files that commands write: refused before the work, never torn, never a part of an answer under the name of a whole one."""
+"""Output files: checked before the work, written completely or not at all; partial results get another name."""
 
 import csv
 import json
@@ -21,7 +21,7 @@ PHASES = ("aim", "phase-diagram", "--dim", "40", "--log-n", "1.5,2,2.5", "--log-
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    """Tests may be started deaf to Ctrl-C; one thread, so that the order of points is known."""
+    """Work in a temporary folder, with Ctrl-C enabled and one thread, so that the order of points is known."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ONEHEAD_THREADS", "1")
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -29,43 +29,44 @@ def folder(tmp_path, monkeypatch):
     signal.signal(signal.SIGINT, before)
 
 
-def press():
-    """Ctrl-C, whose exception is raised here at once."""
+def press_ctrl_c():
+    """Send Ctrl-C to this process; the exception is raised here."""
     os.kill(os.getpid(), signal.SIGINT)
     for _ in range(100_000):
         pass
 
 
-def interrupt_point(monkeypatch, room, number):
-    """Press Ctrl-C within one of the points of a verb."""
-    module, calls = import_module(room), []
+def interrupt_point(monkeypatch, name, number):
+    """Send Ctrl-C during one of the predictions that a module makes."""
+    module, calls = import_module(name), []
     real = module.predict
 
-    def sometimes(*args, **words):
+    def interrupted(*args, **arguments):
         calls.append(1)
         if len(calls) == number:
-            press()
-        return real(*args, **words)
+            press_ctrl_c()
+        return real(*args, **arguments)
 
-    monkeypatch.setattr(module, "predict", sometimes)
+    monkeypatch.setattr(module, "predict", interrupted)
     return calls
 
 
 def rows(path):
+    """Rows of a CSV file."""
     with path.open() as file:
         return list(csv.DictReader(file))
 
 
 @pytest.mark.parametrize(
-    ("words", "room"),
+    ("command", "module"),
     [(CURVE, "onehead.aim.verbs.curve"), (PHASES, "onehead.aim.verbs.phases")],
     ids=["curve", "phases"],
 )
-def test_ctrl_c_leaves_older_files_alone(onehead, folder, monkeypatch, words, room):
+def test_ctrl_c_does_not_replace_existing_files(onehead, folder, monkeypatch, command, module):
     for name in ("c.csv", "c.png"):
         (folder / name).write_text(OLD)
-    interrupt_point(monkeypatch, room, 3)
-    found = onehead(*words)
+    interrupt_point(monkeypatch, module, 3)
+    found = onehead(*command)
     assert found.returncode == 130 and "Traceback" not in found.stderr
     assert found.stderr.endswith("onehead: interrupted; 2 finished rows are in c.partial.csv, not in c.csv.\n")
     assert (folder / "c.csv").read_text() == (folder / "c.png").read_text() == OLD
@@ -74,14 +75,14 @@ def test_ctrl_c_leaves_older_files_alone(onehead, folder, monkeypatch, words, ro
     assert "interrupted" not in found.stdout
 
 
-def test_ctrl_c_before_the_first_point(onehead, folder, monkeypatch):
+def test_ctrl_c_before_the_first_point_writes_no_file(onehead, folder, monkeypatch):
     interrupt_point(monkeypatch, "onehead.aim.verbs.curve", 1)
     found = onehead(*CURVE)
     assert found == (130, "", "onehead: interrupted; 0 finished rows, no file was written.\n")
     assert not list(folder.iterdir())
 
 
-def test_ctrl_c_and_json(onehead, monkeypatch):
+def test_ctrl_c_prints_finished_rows_as_json(onehead, monkeypatch):
     interrupt_point(monkeypatch, "onehead.aim.verbs.curve", 3)
     found = onehead(*CURVE[:4], "--json")
     assert found.returncode == 130 and [row["alpha"] for row in json.loads(found.stdout)] == [2.0, 3.0]
@@ -91,23 +92,23 @@ def test_ctrl_c_that_compiled_code_swallowed_ends_a_command(onehead, folder, mon
     module = import_module("onehead.aim.verbs.tune")
     real, calls = module.predict, []
 
-    def swallow(*args, **words):
+    def swallow(*args, **arguments):
         calls.append(1)
         if len(calls) == 2:
             with suppress(KeyboardInterrupt):
-                press()
-        return real(*args, **words)
+                press_ctrl_c()
+        return real(*args, **arguments)
 
     monkeypatch.setattr(module, "predict", swallow)
     found = onehead("aim", "tune", "--alpha", "0.5", "--csv", "c.csv")
     assert found.returncode == 130 and found.stdout == "" and not list(folder.iterdir())
-    assert len(calls) < 6  # not after all of them
+    assert len(calls) < 6  # it did not go on to the end
 
 
-def test_ctrl_c_as_another_error_is_ctrl_c(onehead, monkeypatch):
+def test_ctrl_c_that_became_another_error_is_reported_as_ctrl_c(onehead, monkeypatch):
     def disguise(*_, **__):
         try:
-            press()
+            press_ctrl_c()
         except KeyboardInterrupt:
             raise ImportError("numba is half loaded") from None
 
@@ -118,7 +119,7 @@ def test_ctrl_c_as_another_error_is_ctrl_c(onehead, monkeypatch):
 
 def test_ctrl_c_ends_the_demo_at_once(onehead, folder, monkeypatch):
     interrupt_point(monkeypatch, "onehead.aim.verbs.curve", 2)
-    monkeypatch.setattr(aim, "compare", lambda *_, **__: pytest.fail("it goes on"), raising=False)
+    monkeypatch.setattr(aim, "compare", lambda *_, **__: pytest.fail("it went on"), raising=False)
     found = onehead("demo", "--out", "new")
     assert found.returncode == 130 and found.stdout == "" and not list((folder / "new").iterdir())
 
@@ -127,13 +128,13 @@ def test_ctrl_c_within_a_comparison_ends_it_there(monkeypatch):
     module = import_module("onehead.aim.training.compare")
     real, dims = module.train, []
 
-    def second(*args, dim, seeds, **words):
+    def interrupt_third(*args, dim, seeds, **arguments):
         dims.append(dim)
         if len(dims) == 3:
-            words["progress"] = lambda _: press()
-        return real(*args, dim=dim, seeds=seeds, **words)
+            arguments["progress"] = lambda _: press_ctrl_c()
+        return real(*args, dim=dim, seeds=seeds, **arguments)
 
-    monkeypatch.setattr(module, "train", second)
+    monkeypatch.setattr(module, "train", interrupt_third)
     table = aim.compare(aim.Task(), aim.Learner(), [1.0, 2.0, 3.0], dims=[10, 12], seeds=2)
     assert dims == [10, 12, 10]
     assert [(row["alpha"], row["dim"]) for row in table.to_rows()] == [(1.0, 10), (1.0, 12), (1.0, None), (2.0, 10)]
@@ -155,40 +156,41 @@ run()
 
 
 @pytest.mark.parametrize(
-    "name", ["click", "onehead.errors", "onehead.cli.main", "onehead.cli.aim", "numba", "onehead.aim.solve.solver"]
+    "name",
+    ["click", "onehead.errors", "onehead.cli.main", "onehead.cli.aim.commands", "numba", "onehead.aim.solve.solver"],
 )
-def test_ctrl_c_while_the_program_is_loading(name):
+def test_ctrl_c_while_the_program_is_loading_prints_one_line(name):
     found = python("-c", LOADING.format(name))
     assert found.returncode == 130 and found.stdout == ""
-    told = found.stderr.strip()  # click ends the line on which the terminal shows ^C
-    assert told.startswith("onehead: interrupted") and "\n" not in told
+    line = found.stderr.strip()  # click prints a line break after the ^C of the terminal
+    assert line.startswith("onehead: interrupted") and "\n" not in line
 
 
 @pytest.mark.parametrize("flag", ["--csv", "--plot"])
-def test_files_are_looked_at_before_the_work(refused, folder, monkeypatch, flag):
+def test_output_files_are_checked_before_the_work(refused, folder, monkeypatch, flag):
     for verb in ("curve", "train", "phase_diagram"):
-        monkeypatch.setattr(aim, verb, lambda *_, **__: pytest.fail("it works already"), raising=False)
+        monkeypatch.setattr(aim, verb, lambda *_, **__: pytest.fail("work was done"), raising=False)
     os.mkfifo(folder / "pipe.png")
     (folder / "dir.png").mkdir()
-    for words in (CURVE[:4], PHASES[:8], ("aim", "train", "--dim", "20", "--alpha", "1")):
-        assert "in a folder that exists" in refused(*words, flag, "no/where.png")
+    for command in (CURVE[:4], PHASES[:8], ("aim", "train", "--dim", "20", "--alpha", "1")):
+        assert "in a folder that exists" in refused(*command, flag, "no/where.png")
         for name in ("pipe.png", "dir.png"):
-            assert f"{flag} must be a regular file or a new name" in refused(*words, flag, name)
+            assert f"{flag} must be a regular file or a new name" in refused(*command, flag, name)
     assert stat.S_ISFIFO((folder / "pipe.png").stat().st_mode)
 
 
-def test_what_a_command_reads_it_does_not_replace(refused, folder):
+def test_a_command_does_not_replace_its_input(refused, folder):
     checkpoint(folder / "model.safetensors")
     (folder / "link.safetensors").symlink_to("model.safetensors")
     before = (folder / "model.safetensors").read_bytes()
     for file in ("model.safetensors", "link.safetensors", "."):
         for target in ("model.safetensors", "link.safetensors"):
-            told = refused("weights", file, "--heads", "1", "--no-fit", "--csv", target)
-            assert "--csv must be another file than a store or one that is read" in told
+            line = refused("weights", file, "--heads", "1", "--no-fit", "--csv", target)
+            assert "--csv must be a file other than a store or an input file" in line
     assert (folder / "model.safetensors").read_bytes() == before
     (folder / "atoms.txt").write_text("2\n1\n0\n")
-    words = ("aim", "curve", "--alphas", "1", "--target", "atoms", "--atoms", "atoms.txt")
-    assert "one that is read" in refused(*words, "--csv", "atoms.txt")
+    command = ("aim", "curve", "--alphas", "1", "--target", "atoms", "--atoms", "atoms.txt")
+    assert "an input file" in refused(*command, "--csv", "atoms.txt")
     assert "another file than that of --csv" in refused(*CURVE[:4], "--csv", "a.png", "--plot", "a.png")
 
 
@@ -199,22 +201,26 @@ def test_no_command_replaces_a_store(onehead, refused, folder):
     before = (folder / "s.db").read_bytes()
     for target in ("s.db", "link.db"):
         for flag in ("--csv", "--parquet"):
-            assert f"{flag} must be another file" in refused("sweep", "export", "--store", "s.db", flag, target)
-        assert "--csv must be another file" in refused(*CURVE[:4], "--csv", target)
+            assert f"{flag} must be a file other than a store or an input file" in refused(
+                "sweep", "export", "--store", "s.db", flag, target
+            )
+        assert "--csv must be a file other than a store or an input file" in refused(*CURVE[:4], "--csv", target)
     os.link(folder / "s.db", folder / "hard.db")
-    assert "--csv must be another file" in refused("sweep", "export", "--store", "s.db", "--csv", "hard.db")
+    assert "--csv must be a file other than a store or an input file" in refused(
+        "sweep", "export", "--store", "s.db", "--csv", "hard.db"
+    )
     assert (folder / "s.db").read_bytes() == before and (folder / "link.db").is_symlink()
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
-def test_standard_output_that_is_full(folder):
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device of Linux")
+def test_a_full_standard_output_is_reported_in_one_line(folder):
     code = "import os, sys; os.dup2(os.open('/dev/full', os.O_WRONLY), 1); from onehead.cli.start import run; run()"
     found = python("-c", f"import sys; sys.argv = ['onehead', 'cite']; {code}")
     assert found.returncode == 1
     assert found.stderr == "onehead: the answer could not be printed (No space left on device).\n"
 
 
-def test_next_to_nothing_is_loaded_before_ctrl_c_is_ours():
+def test_the_entry_point_imports_next_to_nothing():
     code = "import sys; before = set(sys.modules); import onehead.cli.start; print(*set(sys.modules) - before)"
-    light = {"importlib", "types", "warnings", "onehead"}  # a millisecond
+    light = {"importlib", "types", "warnings", "onehead"}  # load in a millisecond
     assert {name.split(".")[0] for name in python("-c", code).stdout.split()} <= light

@@ -1,4 +1,4 @@
-"""``onehead sparse`` beyond the JSON that the golden file holds: tables, ranges, files."""
+"""``onehead sparse``: tables, ranges and files; the golden file checks the JSON."""
 
 import csv
 import json
@@ -9,17 +9,19 @@ import pytest
 
 @pytest.fixture
 def onehead(onehead):
+    """Run a ``sparse`` command."""
     return partial(onehead, "sparse")
 
 
-def answer(onehead, *words):
-    code, out, _ = onehead(*words, "--json")
+def answer(onehead, *arguments):
+    """Parsed JSON of a command."""
+    code, out, _ = onehead(*arguments, "--json")
     assert code == 0
     return json.loads(out)
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
+    ("name", "quantities"),
     [
         ("align", "cos_query cos_readout norm_query norm_readout overlap_query overlap_readout"),
         ("predict", "test_error train_loss train_error cos_query sharpness residual status"),
@@ -27,11 +29,11 @@ def answer(onehead, *words):
         ("oracle", "softmax hardmax elementwise pooled vectorised bayes"),
     ],
 )
-def test_tables(onehead, name, words):
+def test_tables_list_every_quantity(onehead, name, quantities):
     assert onehead(name, "--json", "--strength", 3)[::2] == (0, "")
     code, out, _ = onehead(name, "--strength", 3)
     assert code == 0
-    assert all(word in out for word in words.split())
+    assert all(quantity in out for quantity in quantities.split())
 
 
 def test_flags_reach_the_theory(onehead):
@@ -66,14 +68,14 @@ def test_ranges_keep_their_order(onehead, tmp_path):
     assert "alpha" in out
 
 
-def test_a_failed_point_in_a_range_is_a_row(onehead):
-    """At ridge 0 an anti-aligned logistic point just above capacity may fail; a collapse is an answer."""
+def test_a_collapsed_point_in_a_range_is_a_row(onehead):
+    """A readout that collapses to zero is a result with this status, not an error."""
     flags = ["--strength", 0.5, "--positive-rate", 0.15, "--loss", "hinge", "--model", "pooled", "--ridge", 0.001]
     rows = answer(onehead, "predict", *flags, "--alpha", "2,40")
     assert [row["status"].split(":")[0] for row in rows] == ["converged", "collapsed"]
 
 
-def test_oracle_at_a_billion_tokens_and_growth(onehead):
+def test_oracle_at_a_billion_tokens_and_with_growing_strength(onehead):
     row = answer(onehead, "oracle", "--length", 10**9, "--strength", 1.2, "--growth", "log")
     assert row["hardmax"] == pytest.approx(0.412, abs=6e-4)
     assert row["softmax"] is None
@@ -83,7 +85,7 @@ def test_oracle_at_a_billion_tokens_and_growth(onehead):
     assert answer(onehead, "oracle", "--activation", "power")["activation"] == "power"
 
 
-def test_the_best_possible_learner(onehead, tmp_path):
+def test_bayes_reports_the_hard_phase(onehead, tmp_path):
     hard = ["--length", 300, "--strength", 8]
     row = answer(onehead, "bayes", *hard, "--alpha", 0.035)
     keys = "alpha overlap test_error overlap_amp test_error_amp hard status kind floor spinodal information_threshold"
@@ -101,7 +103,7 @@ def test_the_best_possible_learner(onehead, tmp_path):
     assert phases.stat().st_size > 1000
 
 
-def test_the_best_possible_beside_predictions(onehead):
+def test_predict_with_bayes_adds_the_best_possible_error(onehead):
     rows = answer(onehead, "predict", "--model", "pooled", "--alpha", "1,4", "--bayes")
     best = answer(onehead, "bayes", "--alpha", "1,4")
     assert [row["bayes_test_error"] for row in rows] == [row["test_error"] for row in best]
@@ -109,7 +111,7 @@ def test_the_best_possible_beside_predictions(onehead):
     assert "bayes_test_error" not in answer(onehead, "predict", "--model", "pooled")
 
 
-def test_the_search_for_the_signal(onehead, tmp_path):
+def test_amp_agrees_with_its_theory(onehead, tmp_path):
     flags = ["--strength", 3, "--dim", 100, "--trials", 4, "--iterations", 20]
     row = answer(onehead, "amp", *flags, "--alpha", 1)
     assert row["overlap_theory"] == pytest.approx(0.7762, abs=1e-4)
@@ -122,7 +124,7 @@ def test_the_search_for_the_signal(onehead, tmp_path):
     assert picture.stat().st_size > 1000
 
 
-def test_train_beside_predict(onehead):
+def test_train_agrees_with_predict(onehead):
     flags = ["--loss", "square", "--ridge", 0.1]
     row = answer(onehead, "train", *flags, "--dim", 100, "--trials", 6, "--seed", 1)
     assert row["kind"] == "measurement"
@@ -135,19 +137,19 @@ def test_train_beside_predict(onehead):
     assert "mean of 2 trials at d = 60" in out
 
 
-def test_finite_dimension(onehead):
+def test_predict_at_finite_dimension_is_a_heuristic(onehead):
     row = answer(onehead, "predict", "--loss", "square", "--alpha0", 0.3, "--dim", 200, "--trials", 4)
     assert row["kind"] == "heuristic"
     assert row["dim"] == 200
 
 
-def test_length_generalisation(onehead):
+def test_longer_test_sequences_have_a_larger_error(onehead):
     same = answer(onehead, "predict", "--loss", "square")
     longer = answer(onehead, "predict", "--loss", "square", "--test-length", 40)
     assert longer["test_error"] > same["test_error"]
 
 
-def test_map(onehead, tmp_path):
+def test_map_varies_x_fastest(onehead, tmp_path):
     table = tmp_path / "map.csv"
     flags = ["--positive-rate", 0.2, "--loss", "square"]
     rows = answer(onehead, "map", *flags, "--x", "eta-b=0,4", "--y", "split=0.3:0.7:2", "--csv", table)
@@ -159,7 +161,7 @@ def test_map(onehead, tmp_path):
 
 
 @pytest.mark.slow
-def test_tune(onehead):
+def test_tune_keeps_the_total_number_of_samples(onehead):
     row = answer(onehead, "tune", "--alpha", 2, "--loss", "square")
     assert row["alpha0"] + row["alpha1"] == pytest.approx(2.0)
     code, out, _ = onehead("tune", "--alpha", 2, "--loss", "square")
@@ -167,8 +169,8 @@ def test_tune(onehead):
     assert "pooled model with its own best ridge" in out
 
 
-def test_pictures(onehead, tmp_path):
-    for k, words in enumerate(
+def test_every_command_draws_a_picture(onehead, tmp_path):
+    for k, command in enumerate(
         [
             ["align", "--alpha0", "log:0.1:10:5"],
             ["predict", "--alpha", "1,2", "--model", "all", "--loss", "square"],
@@ -178,16 +180,16 @@ def test_pictures(onehead, tmp_path):
         ]
     ):
         picture = tmp_path / f"{k}.png"
-        code, out, err = onehead(*words, "--json", "--plot", picture)
+        code, out, err = onehead(*command, "--json", "--plot", picture)
         assert code == 0
         json.loads(out)
         assert picture.read_bytes()[:4] == b"\x89PNG"
         assert "wrote" in err
 
 
-def test_compare(onehead, tmp_path):
-    words = ["--model", "pooled", "--alphas", "1,2", "--dims", "30,40", "--trials", 2]
-    rows = answer(onehead, "compare", *words, "--plot", tmp_path / "p.png")
+def test_compare_has_a_row_for_every_dimension_and_the_limit(onehead, tmp_path):
+    flags = ["--model", "pooled", "--alphas", "1,2", "--dims", "30,40", "--trials", 2]
+    rows = answer(onehead, "compare", *flags, "--plot", tmp_path / "p.png")
     assert [(row["alpha"], row["dim"]) for row in rows] == [(a, d) for a in (1, 2) for d in (30, 40, None)]
     assert all({"test_error", "test_error_theory", "test_error_z"} <= set(row) for row in rows)
     assert (tmp_path / "p.png").exists()

@@ -1,4 +1,4 @@
-"""``onehead sweep`` from the shell: one line when something is wrong, exit codes, files, Ctrl-C."""
+"""``onehead sweep`` from the shell: refusals in one line, exit codes, files, Ctrl-C."""
 
 import csv
 import json
@@ -27,17 +27,19 @@ eta_b = [0.5, 1.0, 2.0, 4.0]
 
 @pytest.fixture
 def onehead(onehead):
+    """Run a ``sweep`` command."""
     return partial(onehead, "sweep")
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
+    """Working folder with a sweep file."""
     (tmp_path / "spec.toml").write_text(SPEC)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def test_example_check_run_status_export(onehead, folder):
+def test_example_check_run_status_and_export_of_one_sweep(onehead, folder):
     text = onehead("example").stdout
     (folder / "example.toml").write_text(text)
     assert onehead("example", "learning-curve").stdout == text
@@ -75,12 +77,13 @@ def test_parquet_holds_the_same_rows(onehead, folder):
     assert list(frame["cos_query"]) == [row["cos_query"] for row in rows] and "finished_at" in frame
 
 
-def test_one_line_when_something_is_wrong(onehead, refused, folder):
+def test_mistakes_are_refused_in_one_line(onehead, refused, folder):
     store = ("--store", "points.db")
     (folder / "bad.toml").write_text('call = "aim.predict"\n[grid]\nalpha = 1\nnoise = -1\n')
     assert "bad.toml, line 4: noise must be a number >= 0" in refused("run", "bad.toml", *store)
     assert "bad.toml, line 4" in refused("check", "bad.toml")
-    assert "spec must be a sweep file that can be read" in refused("run", "none.toml", *store)
+    missing = "Cannot read none.toml: no such file (`onehead sweep example > none.toml` writes one)."
+    assert missing in refused("run", "none.toml", *store)
     assert "example must be one of learning-curve" in refused("example", "nothing")
     assert "store must be a file that exists" in refused("status", "--store", "none.db")
     assert "store must be a file that exists" in refused("export", "--store", "none.db")
@@ -100,7 +103,7 @@ def test_one_line_when_something_is_wrong(onehead, refused, folder):
     assert "written by a newer onehead" in refused("run", "spec.toml", *store)
 
 
-def test_failed_points_are_told_and_kept(onehead, refused, folder):
+def test_failed_points_are_reported_and_kept(onehead, refused, folder):
     (folder / "failing.toml").write_text(
         'call = "aim.train"\n[fixed]\ndim = 10\nweight_decay = "0+"\n[grid]\nalpha = [0.5, 1.0]\n'
     )
@@ -113,7 +116,7 @@ def test_failed_points_are_told_and_kept(onehead, refused, folder):
     assert "stopped at the first failed point: weight_decay must be" in stopped
 
 
-def test_the_job_script_needs_no_slurm(folder):
+def test_the_job_script_is_printed_without_slurm(folder):
     pytest.importorskip("dask_jobqueue")
     found = program(
         *("sweep", "run", "spec.toml", "--store", "points.db", "--on", "slurm", "--dry-run", "--partition", "compute"),
@@ -129,7 +132,7 @@ def test_the_job_script_needs_no_slurm(folder):
 
 
 def start_long_run(folder):
-    """A run of about two minutes on a terminal; gives its process and the terminal."""
+    """Start a run of about two minutes on a terminal; return its process and the terminal."""
     (folder / "long.toml").write_text('call = "aim.predict"\n[grid]\nalpha = "0.3:2:1000"\n')
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
@@ -142,18 +145,19 @@ def start_long_run(folder):
     return process, ours
 
 
-def said(terminal):
+def printed_on(terminal):
+    """Everything printed on a terminal until it is closed."""
     text = b""
     try:
         while piece := os.read(terminal, 4096):
             text += piece
-    except OSError:  # the other end was closed
+    except OSError:  # closed at the other end
         pass
     os.close(terminal)
     return text.decode()
 
 
-def test_ctrl_c_keeps_what_is_finished(onehead, folder):
+def test_ctrl_c_keeps_finished_points(onehead, folder):
     process, terminal = start_long_run(folder)
     for _ in range(300):
         status = onehead("status", "--store", "points.db", "--json")
@@ -163,7 +167,7 @@ def test_ctrl_c_keeps_what_is_finished(onehead, folder):
     running = json.loads(status.stdout)
     assert running["running"] and running["done"] + running["missing"] == 1000 and running["process"] == process.pid
     process.send_signal(signal.SIGINT)
-    screen = said(terminal)
+    screen = printed_on(terminal)
     out, _ = process.communicate(timeout=30)
     assert process.returncode == 130 and out == b""
     assert "points are kept in points.db; run the same command to go on." in screen

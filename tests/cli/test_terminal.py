@@ -1,4 +1,4 @@
-"""Text of others reaches a terminal written out, whatever it is and whichever way it comes."""
+"""Control characters in text of others are escaped before they reach a terminal, whatever the source."""
 
 import ast
 import json
@@ -8,37 +8,38 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.support.checkpoints import KEY, QUERY, written
+from tests.support.checkpoints import KEY, QUERY, safetensors_bytes
 from tests.support.programs import program, python
 
 import onehead
-from onehead.cli.output import print_rows, print_table
-from onehead.cli.terminal import note, say
+from onehead.cli.rendering.output import print_rows, print_table
+from onehead.cli.rendering.terminal import note, print_lines
 from onehead.errors import InvalidArgument, OneheadError, SolveError
+from onehead.sanitize import quoted, visible
 from onehead.sweep import sweep
-from onehead.text import quoted, visible
 
 SOURCE = Path(onehead.__file__).parent
 EVIL = "\x1b]0;owned\x07\x9b31m\x7f\u202egpj\u2066\u200b\u2028\r\x08"
-OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
+INTERPRETED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
 
 
-def harmless(*texts):
+def assert_harmless(*texts):
+    """Texts contain nothing that a terminal would interpret."""
     for text in texts:
-        assert not OBEYED.search(text), OBEYED.search(text)
+        assert not INTERPRETED.search(text), INTERPRETED.search(text)
 
 
-def test_everything_that_moves_hides_or_reorders_is_written_out():
+def test_control_characters_are_escaped():
     shown = visible(EVIL)
     assert shown == r"\x1b]0;owned\x07\x9b31m\x7f\u202egpj\u2066\u200b\u2028\r\x08"
     for code in range(0x11000):
-        harmless(visible(chr(code)).replace("\t", ""))
+        assert_harmless(visible(chr(code)).replace("\t", ""))
     assert visible("κ₀ = ½ ± 1 × 10⁻³, 日本, é\tx") == "κ₀ = ½ ± 1 × 10⁻³, 日本, é\tx"
-    assert visible("a\nb") == r"a\nb"  # a name cannot begin a line of its own
-    assert visible("\udcff") == r"\udcff"  # a name that is no text
+    assert visible("a\nb") == r"a\nb"  # a file name cannot start a line of its own
+    assert visible("\udcff") == r"\udcff"  # a file name that is not valid text
 
 
-def test_values_stand_in_a_sentence_on_one_line_and_not_for_pages():
+def test_quoted_values_fit_on_one_line_and_are_cut():
     import numpy as np
 
     assert quoted(np.eye(3)).count("\n") == 0
@@ -48,27 +49,27 @@ def test_values_stand_in_a_sentence_on_one_line_and_not_for_pages():
     for _ in range(100_000):
         deep = [deep]
     assert quoted(deep) == "a list that cannot be written out"
-    while deep:  # taken apart here: some versions of Python cannot do it in one go
+    while deep:  # some versions of Python cannot delete such a list at once
         deep = deep.pop()
 
 
 @pytest.mark.parametrize("failure", [OneheadError(EVIL), SolveError(EVIL), InvalidArgument(EVIL, EVIL, EVIL)])
 def test_errors_are_harmless_as_text(failure):
-    harmless(str(failure))
+    assert_harmless(str(failure))
     assert "\n" not in str(failure)
 
 
-def test_whatever_is_printed_passes_one_door(capsys):
-    say(EVIL, "second")
+def test_everything_printed_is_escaped(capsys):
+    print_lines(EVIL, "second")
     note(EVIL)
     print_rows([{EVIL: EVIL, "status": EVIL}], [EVIL, "status"], EVIL)
     print_table([(EVIL, EVIL, EVIL)], EVIL)
     print_table([("list", [EVIL], "")], "")
-    harmless(*capsys.readouterr())
+    assert_harmless(*capsys.readouterr())
 
 
-def test_no_other_file_prints():
-    for path in sorted((SOURCE / "cli").glob("*.py")):
+def test_only_the_terminal_module_prints():
+    for path in sorted((SOURCE / "cli").rglob("*.py")):
         names = {
             f"{getattr(node.func.value, 'id', '')}.{node.func.attr}" if isinstance(node.func, ast.Attribute) else
             getattr(node.func, "id", "")
@@ -80,7 +81,7 @@ def test_no_other_file_prints():
 
 
 def poisoned_store(path):
-    """A store with foreign words in every column of text."""
+    """Write a store with control characters in every column of text."""
     sweep("sparse.align", {"alpha0": [1.0, 2.0]}, store=path)
     with closing(sqlite3.connect(path)) as database, database:
         for table in ("sweeps", "points"):
@@ -91,20 +92,20 @@ def poisoned_store(path):
     database.close()
 
 
-def test_no_store_is_obeyed(tmp_path):
+def test_text_of_a_store_is_escaped(tmp_path):
     name = f"s{EVIL}.db".replace("/", "")
     poisoned_store(tmp_path / name)
     (tmp_path / "s.toml").write_text('call = "sparse.align"\n[grid]\nalpha0 = [1.0, 2.0]\n')
-    for words in (
+    for command in (
         ["status"],
         ["status", "--json"],
         ["export"],
         ["export", "--json"],
         ["export", "--csv", f"{name}.csv"],
     ):
-        done = program("sweep", *words, "--store", name, cwd=tmp_path)
+        done = program("sweep", *command, "--store", name, cwd=tmp_path)
         assert "Traceback" not in done.stderr
-        harmless(done.stdout, done.stderr)
+        assert_harmless(done.stdout, done.stderr)
 
 
 @pytest.mark.parametrize(
@@ -121,16 +122,16 @@ def test_no_store_is_obeyed(tmp_path):
     ],
     ids=range(8),
 )
-def test_no_sweep_file_is_obeyed(tmp_path, onehead, monkeypatch, text):
+def test_text_of_a_sweep_file_is_escaped(tmp_path, onehead, monkeypatch, text):
     monkeypatch.chdir(tmp_path)
     name = f"s{EVIL}.toml"
     inside = r"\u001b]0;owned\u0007\u009b31m\u202e" if '"{}"' in text else "\u202e\u200bé"
     (tmp_path / name).write_text(text.replace("{}", inside), encoding="utf-8")
-    for words in (["check", name], ["check", name, "--json"], ["run", name, "--store", f"{name}.db"]):
-        harmless(*onehead("sweep", *words)[1:])
+    for command in (["check", name], ["check", name, "--json"], ["run", name, "--store", f"{name}.db"]):
+        assert_harmless(*onehead("sweep", *command)[1:])
 
 
-def test_no_checkpoint_is_obeyed(tmp_path, onehead):
+def test_text_of_a_checkpoint_is_escaped(tmp_path, onehead):
     import numpy as np
 
     folder = tmp_path / f"model{EVIL}"
@@ -146,16 +147,16 @@ def test_no_checkpoint_is_obeyed(tmp_path, onehead):
     }
     for name, (tensors, config) in files.items():
         file = folder / f"{name}{EVIL}.safetensors"
-        file.write_bytes(written(tensors, "F32"))
+        file.write_bytes(safetensors_bytes(tensors, "F32"))
         (folder / "config.json").write_text(json.dumps(config))
-        for words in ([], ["--json"], ["--layout", EVIL], ["--layout", f"separate:{{layer}}{EVIL}:{{layer}}{EVIL}"]):
-            harmless(*onehead("weights", file, "--no-fit", *words)[1:])
-    harmless(*onehead("weights", folder)[1:])  # several files
-    harmless(*onehead("weights", folder / EVIL)[1:])
+        for flags in ([], ["--json"], ["--layout", EVIL], ["--layout", f"separate:{{layer}}{EVIL}:{{layer}}{EVIL}"]):
+            assert_harmless(*onehead("weights", file, "--no-fit", *flags)[1:])
+    assert_harmless(*onehead("weights", folder)[1:])  # several files
+    assert_harmless(*onehead("weights", folder / EVIL)[1:])
 
 
-def test_no_word_of_the_command_line_is_obeyed(tmp_path, onehead):
-    for words in (
+def test_text_of_the_command_line_is_escaped(tmp_path, onehead):
+    for command in (
         [EVIL],
         ["aim", EVIL],
         ["aim", "predict", f"--{EVIL}"],
@@ -171,23 +172,23 @@ def test_no_word_of_the_command_line_is_obeyed(tmp_path, onehead):
         ["sweep", "example", EVIL],
         ["app", "--store", tmp_path / EVIL / EVIL],
     ):
-        harmless(*onehead(*words)[1:])
+        assert_harmless(*onehead(*command)[1:])
 
 
-def test_paths_of_figures_are_written_out(tmp_path, onehead, monkeypatch):
+def test_paths_of_figures_are_escaped(tmp_path, onehead, monkeypatch):
     from onehead.figures.make import Made
 
     made = Made(name="x", paths=(tmp_path / EVIL,), seconds=1.0, points=1, failed=[EVIL])
     monkeypatch.setattr("onehead.figures.make", lambda *_, on_figure, **__: [on_figure(made), made][1:])
-    for words in ([], ["--json"]):
-        found = onehead("figures", "make", "aim-thresholds", "--out", tmp_path, *words)
+    for flags in ([], ["--json"]):
+        found = onehead("figures", "make", "aim-thresholds", "--out", tmp_path, *flags)
         assert found.returncode == 0
-        harmless(*found[1:])
+        assert_harmless(*found[1:])
 
 
-def test_a_terminal_without_our_letters_gets_them_written_out(tmp_path):
+def test_characters_that_a_terminal_lacks_are_escaped(tmp_path):
     (tmp_path / "κ₀.toml").write_text('call = "sparse.align"\n[grid]\nalpha0 = [1.0]\n')
-    for words, code in (
+    for command, code in (
         (["sparse", "align"], 0),
         (["aim", "predict", "--alpha", "0.5"], 0),
         (["sparse", "align", "--help"], 0),
@@ -195,15 +196,13 @@ def test_a_terminal_without_our_letters_gets_them_written_out(tmp_path):
         (["sweep", "check", "κ₀.toml"], 0),
         (["sweep", "check", "κ₁.toml"], 2),
     ):
-        done = program(*words, cwd=tmp_path, LC_ALL="C", PYTHONUTF8="0", PYTHONIOENCODING="ascii")
+        done = program(*command, cwd=tmp_path, LC_ALL="C", PYTHONUTF8="0", PYTHONIOENCODING="ascii")
         assert done.returncode == code, done.stderr
         assert "Traceback" not in done.stderr and "Unicode" not in done.stderr
-        assert (
-            done.stdout + done.stderr
-        ).isascii() or "--help" in words  # click writes help as UTF-8 whatever the stream says
+        assert (done.stdout + done.stderr).isascii() or "--help" in command  # click writes help as UTF-8 in any case
 
 
-def test_warnings_are_one_line(tmp_path):
+def test_a_warning_is_printed_on_one_line(tmp_path):
     code = "import warnings; from onehead.cli.main import cli, run; import click\n"
     code += "cli.get_command = lambda *_: click.Command('x', callback=lambda: warnings.warn('so \\x1b it is', RuntimeWarning))\n"
     code += "import sys; sys.stderr = sys.stdout\nrun(['x'])"

@@ -1,4 +1,4 @@
-"""Figures from the shell: the list, one figure end to end, a second call that computes nothing, refusals."""
+"""Making of figures: the list, the files of one figure, a second call that computes nothing, refusals, interruption."""
 
 import csv
 import json
@@ -34,7 +34,7 @@ def test_the_list_names_every_figure_with_its_time():
     assert shown.returncode == 0 and all(name in shown.stdout for name in NAMES)
 
 
-def test_every_figure_is_named_as_its_module_and_says_where_it_comes_from():
+def test_every_figure_is_found_by_name_and_has_a_source():
     for figure in figures():
         assert figure_named(figure.name) is figure
         assert figure.source.startswith({"aim": "arXiv 2509.24914", "sparse": "arXiv 2509.25153", "own": "onehead"}[
@@ -44,19 +44,19 @@ def test_every_figure_is_named_as_its_module_and_says_where_it_comes_from():
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """One cheap figure with training."""
+    """Folder and result of making one fast figure with training."""
     folder = tmp_path_factory.mktemp("figures")
     return folder, make([CHEAP], folder, quick=True, workers=1)[0]
 
 
-def test_a_figure_leaves_four_files(made):
+def test_a_figure_has_four_files(made):
     one = made[1]
     assert {path.name for path in one.paths} == {f"{CHEAP}{ending}" for ending in (".png", ".pdf", ".csv", ".json")}
     assert all(path.stat().st_size > 500 for path in one.paths)
     assert not one.failed
 
 
-def test_the_picture_is_not_empty_and_has_both_colours(made):
+def test_the_picture_has_the_colours_of_theory_and_training(made):
     from matplotlib.image import imread
 
     pixels = (255 * imread(made[0] / f"{CHEAP}.png")[:, :, :3]).round().astype(int)
@@ -65,7 +65,7 @@ def test_the_picture_is_not_empty_and_has_both_colours(made):
         assert np.any(np.all(pixels == colour, axis=2))
 
 
-def test_the_data_hold_what_is_drawn(made):
+def test_the_data_file_contains_what_is_drawn(made):
     with (made[0] / f"{CHEAP}.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert {"series", "alpha0", "cos_query", "cos_query_err"} <= set(rows[0])
@@ -75,13 +75,13 @@ def test_the_data_hold_what_is_drawn(made):
     assert len(trained) == 7 and all(0.0 < float(row["cos_query"]) < 1.0 for row in trained)
 
 
-def test_the_note_has_parameters_versions_and_the_worst_deviation(made):
+def test_the_note_contains_parameters_versions_and_agreement(made):
     note = json.loads((made[0] / f"{CHEAP}.json").read_text())
     assert {"name", "title", "source", "caption", "version", "numerical_version", "sweeps", "agreement"} <= set(note)
     assert note["sweeps"]["trained"]["fixed"]["strength"] == 6.0
     found = note["agreement"]
     assert found["pairs"] == 7
-    # a sound theory: the largest of seven deviations stays below the bound of pure noise, finite size aside
+    # the largest of seven deviations stays below the bound of pure noise, or finite size explains it
     assert abs(found["worst"]) < found["bound"] or found["open"] == 0
 
 
@@ -90,16 +90,16 @@ def test_a_second_call_computes_nothing_and_writes_the_same_bytes(made):
     before = {path: path.read_bytes() for path in one.paths}
     with Store.reading(folder / "figures.sqlite") as store:
         stored = store.stored()
-    told = []
-    make([CHEAP], folder, quick=True, workers=1, progress=lambda *step: told.append(step))
-    # each sweep tells once, at its start, that everything is there
-    assert [counts.missing for _, _, counts in told] == [0] * len({sweep for _, sweep, _ in told}) != []
+    reported = []
+    make([CHEAP], folder, quick=True, workers=1, progress=lambda *step: reported.append(step))
+    # each sweep reports once, at its start, that no point is missing
+    assert [counts.missing for _, _, counts in reported] == [0] * len({sweep for _, sweep, _ in reported}) != []
     with Store.reading(folder / "figures.sqlite") as store:
         assert store.stored() == stored
     assert {path: path.read_bytes() for path in one.paths} == before
 
 
-def test_theory_alone_trains_nothing(tmp_path):
+def test_with_theory_alone_nothing_is_trained(tmp_path):
     names = [CHEAP, "own-length"]
     for one in make(names, tmp_path, quick=True, theory=True, workers=1):
         note = json.loads((tmp_path / f"{one.name}.json").read_text())
@@ -109,17 +109,17 @@ def test_theory_alone_trains_nothing(tmp_path):
         assert not any(row["kind"] == "measurement" for row in store.rows())
 
 
-def test_the_shell_makes_a_figure_with_processes_and_prints_json(tmp_path):
+def test_the_command_makes_a_figure_and_prints_json(tmp_path):
     done = program("make", CHEAP, "--quick", "--theory", "--out", str(tmp_path / "new"), "--json")
     assert done.returncode == 0, done.stderr
     (row,) = json.loads(done.stdout)
     assert row["name"] == CHEAP and row["failed"] == 0
     assert all(Path(path).is_file() for path in row["paths"])
-    assert CHEAP in done.stderr  # progress is told there
+    assert CHEAP in done.stderr  # progress is printed to stderr
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "messages"),
     [
         (("make", "no-such-figure", "--out", "out"), ("no-such-figure", "aim-rates")),
         (("make", "--out", "out"), ("all or one of",)),
@@ -127,22 +127,22 @@ def test_the_shell_makes_a_figure_with_processes_and_prints_json(tmp_path):
         (("make", CHEAP, "--out", "out", "--checkpoint", "nowhere"), ("--checkpoint", "nowhere")),
     ],
 )
-def test_a_bad_argument_is_one_sentence(arguments, words, tmp_path):
+def test_an_invalid_argument_is_refused_in_one_sentence(arguments, messages, tmp_path):
     done = program(*arguments, cwd=tmp_path)
     assert done.returncode == 2 and done.stdout == ""
     assert len(done.stderr.splitlines()) == 1
-    assert all(word in done.stderr for word in words)
+    assert all(text in done.stderr for text in messages)
     assert not (tmp_path / "out").exists()
 
 
-def test_a_folder_that_is_a_file_is_refused(tmp_path):
+def test_an_output_folder_that_is_a_file_is_refused(tmp_path):
     (tmp_path / "out").write_text("")
     done = program("make", CHEAP, "--out", "out", cwd=tmp_path)
     assert done.returncode == 2 and "--out" in done.stderr
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
-def test_an_interruption_keeps_what_is_finished_and_leaves_no_process(tmp_path):
+def test_an_interruption_keeps_finished_points_and_leaves_no_process(tmp_path):
     command = [
         sys.executable,
         "-m",
@@ -162,14 +162,14 @@ def test_an_interruption_keeps_what_is_finished_and_leaves_no_process(tmp_path):
     deadline = time.monotonic() + 60.0
     while time.monotonic() < deadline and not _stored(store):
         time.sleep(0.2)
-    kept = _stored(store)
-    assert kept > 0
+    finished = _stored(store)
+    assert finished > 0
     family = _family(running.pid)
     running.send_signal(signal.SIGINT)
-    _, said = running.communicate(timeout=30)
+    _, message = running.communicate(timeout=30)
     assert running.returncode == 130
-    assert "interrupted" in said and len(said.splitlines()) == 1
-    assert _stored(store) >= kept
+    assert "interrupted" in message and len(message.splitlines()) == 1
+    assert _stored(store) >= finished
     deadline = time.monotonic() + 10.0
     while family & set(_parents()) and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -177,7 +177,7 @@ def test_an_interruption_keeps_what_is_finished_and_leaves_no_process(tmp_path):
 
 
 def _parents():
-    """Who started each process that runs; one that ended and was not yet collected does not."""
+    """Return the parent of each running process; zombies are left out."""
     found = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -190,42 +190,43 @@ def _parents():
 
 
 def _family(process):
-    """A process and those that it started."""
+    """Return a process and its children."""
     return {process} | {child for child, parent in _parents().items() if parent == process}
 
 
 def _stored(path):
+    """Return the number of stored points, 0 while the store is being created."""
     if not path.is_file():
         return 0
     try:
         with Store.reading(path) as store:
             return store.stored()
     except Exception:
-        return 0  # it is being created
+        return 0
 
 
-def test_names_are_checked_before_anything_is_made(tmp_path):
+def test_names_are_checked_before_the_folder_is_created(tmp_path):
     with pytest.raises(InvalidArgument, match="figure must be all or one of"):
         make([CHEAP, "nothing"], tmp_path / "x")
     assert not (tmp_path / "x").exists()
 
 
-def test_a_figure_that_lacks_its_numbers_says_which(tmp_path, monkeypatch):
+def test_a_figure_whose_points_failed_reports_the_first_reason(tmp_path, monkeypatch):
     from onehead.errors import NotConverged, SolveError
-    from onehead.figures import calls
+    from onehead.figures import sweep_calls as calls
 
-    def fails(words, seed):
+    def fails(parameters, seed):
         raise NotConverged("it did not converge.")
 
     monkeypatch.setattr(calls, "counting", fails)
     monkeypatch.setattr(calls, "scaling_point", fails)
-    from onehead.sweep.calls import _own
+    from onehead.sweep.registry import _import_call
 
-    _own.cache_clear()
+    _import_call.cache_clear()
     try:
         with pytest.raises(
             SolveError, match=r"aim-decomposition cannot be drawn: \d+ points failed, the first: it did not"
         ):
             make(["aim-decomposition"], tmp_path, quick=True, theory=True, workers=1)
     finally:
-        _own.cache_clear()
+        _import_call.cache_clear()

@@ -1,4 +1,4 @@
-"""The driver: converges where it should, and fails with the right name where it should not."""
+"""The fixed-point solver converges where it should, and raises the right exception where it cannot."""
 
 import numpy as np
 import pytest
@@ -52,14 +52,14 @@ def test_secants_of_a_similar_map_save_evaluations():
 
 
 def test_restart_survives_a_bad_extrapolation():
-    # a kink sends the first extrapolations far away
+    # the kink makes the first extrapolations overshoot
     def kinked(y):
         return np.where(y > 0.4, 0.5 + 0.2 * (y - 0.5), 0.5 - 9.0 * (y - 0.5))
 
     assert abs(fixed_point(kinked, np.array([0.39]), tolerance=1e-9).value[0] - 0.5) < 1e-8
 
 
-def test_typed_failures():
+def test_failures_raise_the_exception_of_their_kind():
     with pytest.raises(NonFinite):
         fixed_point(lambda y: y * np.nan, np.ones(2), tolerance=1e-6)
     with pytest.raises(Diverged, match="start closer"):
@@ -71,11 +71,11 @@ def test_typed_failures():
 
 
 def test_projection_keeps_iterates_inside():
-    seen = []
+    iterates = []
 
     def root(y):
-        seen.append(float(y[0]))
+        iterates.append(float(y[0]))
         return np.sqrt(y + 1.0)
 
     fixed_point(root, np.array([5.0]), tolerance=1e-10, project=lambda y: np.maximum(y, 0.0))
-    assert min(seen) >= 0.0
+    assert min(iterates) >= 0.0

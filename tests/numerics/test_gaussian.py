@@ -1,4 +1,4 @@
-"""Averages against known moments and against each other."""
+"""Quadrature rules for Gaussian averages, against known moments and against each other."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from onehead.numerics.gaussian import lattice, sobol
 def test_lattice_moments(dim, offset):
     rule = lattice(dim, spacing=0.6, radius=6.0, offset=offset)
     assert rule.weights.sum() == pytest.approx(1.0, abs=1e-14)
-    # the cut at radius 6 leaves out about one layer of nodes: its mass times the size of the integrand there
+    # the cut at radius 6 omits about one layer of nodes: its mass times the size of the integrand there
     layer = 1.5 * 0.6 * stats.chi.pdf(6.0, dim)
     assert rule.average(rule.nodes[:, 0] ** 2) == pytest.approx(1.0, abs=36.0 * layer)
     assert rule.average(rule.nodes[:, -1] ** 4) == pytest.approx(3.0, abs=1296.0 * layer)
@@ -24,13 +24,13 @@ def test_folding_changes_nothing_for_even_functions():
         return np.cos(x[:, 0] * x[:, 2]) + (x[:, 1] + 2.0 * x[:, 3]) ** 2
 
     for offset in (0.0, 0.5):
-        whole = lattice(4, spacing=0.8, radius=5.0, offset=offset)
+        full = lattice(4, spacing=0.8, radius=5.0, offset=offset)
         half = lattice(4, spacing=0.8, radius=5.0, offset=offset, folded=2)
-        assert len(half.weights) < 0.4 * len(whole.weights)
-        assert half.average(f(half.nodes)) == pytest.approx(whole.average(f(whole.nodes)), abs=1e-12)
+        assert len(half.weights) < 0.4 * len(full.weights)
+        assert half.average(f(half.nodes)) == pytest.approx(full.average(f(full.nodes)), abs=1e-12)
 
 
-def test_two_offsets_bracket_the_truth():
+def test_two_offsets_bracket_the_integral():
     def f(x):
         return 1.0 / (1.0 + np.exp(-3.0 * x[:, 0] + x[:, 1])) ** 2
 
@@ -42,7 +42,7 @@ def test_two_offsets_bracket_the_truth():
         rule = lattice(2, spacing=1.2, radius=7.0, offset=offset)
         values.append(rule.average(f(rule.nodes)))
     assert min(values) - 1e-9 <= truth <= max(values) + 1e-9
-    assert abs(values[0] - values[1]) > 1e-5  # otherwise the bracket shows nothing
+    assert abs(values[0] - values[1]) > 1e-5  # otherwise the test is empty
 
 
 def test_sobol_is_reproducible_and_matches_second_moments():
@@ -54,7 +54,7 @@ def test_sobol_is_reproducible_and_matches_second_moments():
     assert np.allclose(one.weights @ one.nodes, 0.0, atol=1e-14)  # antithetic
 
 
-def test_two_scrambles_show_the_error():
+def test_the_spread_over_scrambles_estimates_the_error():
     def f(x):
         return np.exp(0.3 * x.sum(axis=1))
 

@@ -1,4 +1,4 @@
-"""Ctrl-C reaches whoever promised to listen, also when compiled code swallows its exception or makes another of it."""
+"""Ctrl-C stops code inside `record_interrupts`, also when compiled code swallows or replaces its exception."""
 
 import os
 import signal
@@ -10,13 +10,13 @@ import pytest
 
 import onehead
 from onehead import aim, sparse
-from onehead.numerics.interrupts import check, heard
+from onehead.numerics.interrupts import raise_if_interrupted, record_interrupts
 from onehead.sweep import Store
 
 
 @pytest.fixture(autouse=True)
-def listening():
-    """Tests may be started deaf to Ctrl-C, or by a program with a handler of its own."""
+def default_handler():
+    """Install the default handler: the program that runs the tests may ignore Ctrl-C or handle it itself."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -24,82 +24,83 @@ def listening():
 
 
 def press():
-    """Ctrl-C, whose exception is raised here at once."""
+    """Press Ctrl-C; the exception is raised here."""
     os.kill(os.getpid(), signal.SIGINT)
-    for _ in range(100_000):  # a moment in which the interpreter runs the handler
+    for _ in range(100_000):  # gives the interpreter time to run the handler
         pass
 
 
 def swallow():
-    """What compiled code may do to it."""
+    """Press Ctrl-C and lose its exception, as compiled code may."""
     with suppress(KeyboardInterrupt):
         press()
 
 
-def disguise():
+def replace():
+    """Press Ctrl-C and raise another exception in its place, as compiled code may."""
     try:
         press()
     except KeyboardInterrupt:
-        raise ValueError("what compiled code made of it") from None
+        raise ValueError("raised by compiled code") from None
 
 
 def swallow_and_check():
     swallow()
-    check()
+    raise_if_interrupted()
 
 
 def test_nothing_happens_without_ctrl_c():
-    with heard():
-        check()
-    with pytest.raises(SystemError), heard():
-        raise SystemError("our own")
+    with record_interrupts():
+        raise_if_interrupted()
+    with pytest.raises(SystemError), record_interrupts():
+        raise SystemError("unrelated")
 
 
-def test_a_swallowed_one_is_found_by_the_next_check():
-    with pytest.raises(KeyboardInterrupt), heard():
+def test_a_swallowed_interrupt_is_raised_by_the_next_check():
+    with pytest.raises(KeyboardInterrupt), record_interrupts():
         swallow_and_check()
-    with heard():
-        check()  # it is told once
+    with record_interrupts():
+        raise_if_interrupted()  # it is raised once
 
 
-def test_one_in_disguise_gets_its_name_back():
-    with pytest.raises(KeyboardInterrupt), heard():
-        disguise()
+def test_a_replaced_interrupt_is_raised_as_keyboard_interrupt():
+    with pytest.raises(KeyboardInterrupt), record_interrupts():
+        replace()
 
 
-def test_blocks_may_be_nested_and_the_inner_one_hears_first():
-    with heard():
-        with pytest.raises(KeyboardInterrupt), heard():
+def test_in_nested_blocks_the_inner_one_raises_first():
+    with record_interrupts():
+        with pytest.raises(KeyboardInterrupt), record_interrupts():
             swallow_and_check()
-        check()
-        with pytest.raises(KeyboardInterrupt), heard():
+        raise_if_interrupted()
+        with pytest.raises(KeyboardInterrupt), record_interrupts():
             press()
-        check()
+        raise_if_interrupted()
 
 
 def test_other_handlers_and_other_threads_are_left_alone():
-    seen = []
-    signal.signal(signal.SIGINT, lambda *_: seen.append(1))
-    with heard():
+    handled = []
+    signal.signal(signal.SIGINT, lambda *_: handled.append(1))
+    with record_interrupts():
         press()
-        check()
-    assert seen == [1]
+        raise_if_interrupted()
+    assert handled == [1]
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def work():
-        with heard():
-            seen.append(signal.getsignal(signal.SIGINT))
+        with record_interrupts():
+            handled.append(signal.getsignal(signal.SIGINT))
 
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    assert seen[-1] is signal.default_int_handler
+    assert handled[-1] is signal.default_int_handler
 
 
-@pytest.mark.parametrize("trick", [swallow, disguise])
-def test_curves_keep_what_is_solved(monkeypatch, trick):
+@pytest.mark.parametrize("trick", [swallow, replace])
+def test_curves_keep_the_points_solved_before_an_interrupt(monkeypatch, trick):
     monkeypatch.setenv("ONEHEAD_THREADS", "1")
-    for room, found in (
+    for module, solve in (
         (import_module("onehead.aim.verbs.curve"), lambda: aim.curve(aim.Task(), aim.Learner(), [0.5, 1.0, 2.0])),
         (
             import_module("onehead.sparse.verbs.curve"),
@@ -107,31 +108,31 @@ def test_curves_keep_what_is_solved(monkeypatch, trick):
         ),
     ):
         calls = []
-        real = room.predict
+        predict = module.predict
 
-        def sometimes(*args, real=real, calls=calls, **words):
+        def interrupted_predict(*args, predict=predict, calls=calls, **keywords):
             calls.append(1)
             if len(calls) == 2:
                 trick()
-            return real(*args, **words)
+            return predict(*args, **keywords)
 
-        monkeypatch.setattr(room, "predict", sometimes)
-        lost = [failure.reason for failure in found().failures]
+        monkeypatch.setattr(module, "predict", interrupted_predict)
+        reasons = [failure.reason for failure in solve().failures]
         monkeypatch.undo()
         monkeypatch.setenv("ONEHEAD_THREADS", "1")
-        assert len(calls) == 2  # nothing was begun after it
-        assert lost == ["interrupted before it was solved."] * (2 if trick is disguise else 1)
+        assert len(calls) == 2  # no further point was begun
+        assert reasons == ["interrupted before it was solved."] * (2 if trick is replace else 1)
 
 
-def interrupted(words, _seed):
-    """A point of a sweep, the third of which is interrupted."""
-    if words["x"] == 2:
-        {"swallow": swallow, "disguise": disguise}[words["trick"]]()
-    return {"square": words["x"] ** 2}
+def interrupted(parameters, _seed):
+    """Point of a sweep; the third one is interrupted."""
+    if parameters["x"] == 2:
+        {"swallow": swallow, "replace": replace}[parameters["trick"]]()
+    return {"square": parameters["x"] ** 2}
 
 
-@pytest.mark.parametrize("trick", ["swallow", "disguise"])
-def test_a_sweep_stops_and_no_point_is_called_failed(tmp_path, trick):
+@pytest.mark.parametrize("trick", ["swallow", "replace"])
+def test_an_interrupted_sweep_stops_without_failed_points(tmp_path, trick):
     with pytest.raises(KeyboardInterrupt):
         onehead.sweep(
             "tests.numerics.test_interrupts:interrupted",
@@ -141,7 +142,7 @@ def test_a_sweep_stops_and_no_point_is_called_failed(tmp_path, trick):
         )
     with Store.reading(tmp_path / "s.db") as store:
         rows = list(store.rows())
-    assert [row["square"] for row in rows if row["state"] == "done"] == ([0, 1] if trick == "disguise" else [0, 1, 4])
+    assert [row["square"] for row in rows if row["state"] == "done"] == ([0, 1] if trick == "replace" else [0, 1, 4])
     assert not any(row["state"] == "failed" for row in rows)
 
 
@@ -150,7 +151,7 @@ def test_a_check_in_another_thread_raises_nothing():
 
     def work():
         try:
-            check()
+            raise_if_interrupted()
         except KeyboardInterrupt:
             raised.append(1)
 
@@ -159,8 +160,8 @@ def test_a_check_in_another_thread_raises_nothing():
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()
-        check()
+        raise_if_interrupted()
 
-    with pytest.raises(KeyboardInterrupt), heard():
+    with pytest.raises(KeyboardInterrupt), record_interrupts():
         swallow_and_work()
     assert raised == []

@@ -1,4 +1,4 @@
-"""Rules, fixed points, proximal points and threads: what any of them must obey."""
+"""Invariants of quadrature rules, fixed points, proximal points and threads."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onehead.aim import CrossEntropy
-from onehead.aim.equations.geometry import tied
+from onehead.aim.logits.geometry import tied_geometry
 from onehead.errors import SolveError
 from onehead.numerics.fixed_point import fixed_point
 from onehead.numerics.gaussian import lattice, sobol
@@ -40,7 +40,7 @@ def test_sobol_points_have_exact_second_moments(dim, seed):
     centre=st.floats(-3.0, 3.0),
     away=st.floats(-1.0, 1.0),
 )
-def test_fixed_points_of_bent_contractions(slopes, centre, away):
+def test_fixed_points_of_nonlinear_contractions(slopes, centre, away):
     """y = c + a tanh(y - c) has the one solution c when |a| < 1, whatever the start."""
     a = np.array(slopes)
     found = fixed_point(lambda y: centre + a * np.tanh(y - centre), np.full(a.size, centre + away), tolerance=1e-10)
@@ -55,10 +55,10 @@ def test_a_map_without_fixed_point_is_refused():
 
 @given(seed=st.integers(0, 1000), log_step=st.floats(-3.0, 3.0), tokens=st.integers(2, 4))
 @settings(max_examples=15)
-def test_proximal_points_of_a_convex_loss_never_move_apart(seed, log_step, tokens):
+def test_the_prox_of_a_convex_loss_is_nonexpansive(seed, log_step, tokens):
     """In the metric of the step, |prox(v) - prox(w)| ≤ |v - w| (cross-entropy is convex)."""
     rng = np.random.default_rng(seed)
-    shape, step = tied(tokens).blocks[0], float(np.exp(log_step))
+    shape, step = tied_geometry(tokens).blocks[0], float(np.exp(log_step))
     label = rng.dirichlet(np.ones(tokens), size=(2, tokens))
     label[1] = label[0]
     centre = rng.normal(size=(2, shape.dim))

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize
 
-from onehead.aim.equations.geometry import tied
+from onehead.aim.logits.geometry import tied_geometry
 from onehead.aim.losses import CrossEntropy, Squared
 from onehead.errors import NotConverged
 from onehead.numerics.prox import (
@@ -54,7 +54,7 @@ def test_quadratic_loss_has_a_closed_form():
 @pytest.mark.parametrize("channel", [Squared(), CrossEntropy()])
 @pytest.mark.parametrize("step", [0.3, 5.0, 300.0])
 def test_against_scipy_from_the_same_start(tokens, channel, step):
-    shape = tied(tokens).blocks[0]
+    shape = tied_geometry(tokens).blocks[0]
     rng = np.random.default_rng(tokens)
     target, centre = rng.normal(size=(2, 6, shape.dim)) * 1.5
     label = np.empty((6, tokens, tokens))
@@ -79,7 +79,7 @@ def test_against_scipy_from_the_same_start(tokens, channel, step):
 
 def test_badly_scaled_points_converge():
     # labels saturated to 1e-6: the curvature of one coordinate is a millionth of the other's
-    shape = tied(2).blocks[0]
+    shape = tied_geometry(2).blocks[0]
     rng = np.random.default_rng(1)
     target = np.column_stack([rng.normal(size=400), rng.uniform(4.0, 9.0, 400)])
     centre = target + rng.normal(size=(400, 2)) * 4.0

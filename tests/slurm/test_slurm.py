@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.support.sweeps import swept
+from tests.support.sweeps import run_sweep
 
 from onehead.sweep import Store
 from onehead.sweep.executors.slurm import Slurm
@@ -66,7 +66,7 @@ def test_a_cancelled_job_loses_nothing(slurm, tmp_path):
             cancelled.extend(jobs()[:1])
             subprocess.run(["scancel", "--full", "--signal=KILL", *cancelled], check=True)
 
-    table = swept(
+    table = run_sweep(
         "sleep",
         {"x": list(range(POINTS))},
         fixed={"seconds": 0.1},

@@ -1,4 +1,4 @@
-"""The two gradient steps: a table (S9) row by row, limits, signs, and the samplers (S1.5)."""
+"""The two gradient steps: reference values (S9), limits, signs, and the samplers (S1.5)."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ SECTION_9 = [
 
 
 @pytest.mark.parametrize(("problem", "expected"), SECTION_9)
-def test_every_row_of_the_table(problem, expected):
+def test_alignment_matches_every_row_of_the_reference_table(problem, expected):
     a0, L, R, theta, pi, eta_w, eta_b, loss = problem
     found = align(task(L, R, theta, pi), Protocol(alpha0=a0, beta=1, eta_w=eta_w, eta_b=eta_b, loss=loss))
     names = ["overlap_readout", "norm_readout", "overlap_query", "norm_query", "cos_query", "query_readout"]
@@ -41,21 +41,21 @@ def test_every_row_of_the_table(problem, expected):
         (16, 0.9876, 0.9767),
     ],
 )
-def test_alignment_figure(alpha0, query, readout):
+def test_cosines_match_the_alignment_figure(alpha0, query, readout):
     found = align(task(10, 3, 6, 0.2), Protocol(alpha0=alpha0))
     assert (found.cos_query, found.cos_readout) == pytest.approx((query, readout), abs=6e-5)
 
 
 @pytest.mark.parametrize(
     ("problem", "norm", "cos"),
-    [  # settings where omitting the self term would be visible, anti-aligned ones, and a hard hinge one (S3)
+    [  # settings that are sensitive to the self term, anti-aligned ones, and a difficult hinge setting (S3)
         ((0.5, 5, 1, 4, 0.5, 5, 0.5, "logistic"), 0.3757, 0.4448),
         ((4, 10, 1, 3, 0.8, 0.5, 12, "logistic"), None, -0.7333),
         ((2, 8, 2, 2, 0.2, 1, 0.5, "square"), 0.0785, -0.0768),
         ((0.5, 5, 1, 4, 0.3, 8, 1, "hinge"), 1.1610, None),
     ],
 )
-def test_other_settings_of_section_3(problem, norm, cos):
+def test_alignment_matches_other_reference_settings(problem, norm, cos):
     a0, L, R, theta, pi, eta_w, eta_b, loss = problem
     found = align(task(L, R, theta, pi), Protocol(alpha0=a0, beta=1, eta_w=eta_w, eta_b=eta_b, loss=loss))
     if norm is not None:
@@ -91,7 +91,7 @@ def test_query_changes_sign_at_the_critical_bias_rate(L, theta, pi, loss):
     plan = Protocol(alpha0=1e6, eta_w=1e-6, loss=loss)  # the formula is for small eta_w
     critical = critical_bias_rate(task(L, 1, theta, pi), plan)
     if critical < 0.02:
-        return  # every rate allowed lies on one side
+        return  # all allowed rates lie on one side
     below, above = (
         align(task(L, 1, theta, pi), plan.changed(eta_b=factor * critical)).cos_query for factor in (0.98, 1.02)
     )
@@ -99,7 +99,7 @@ def test_query_changes_sign_at_the_critical_bias_rate(L, theta, pi, loss):
     assert (below < 0 < above) if pi < 0.5 else (below > 0 > above)
 
 
-def test_anti_alignment_is_said_in_words():
+def test_anti_alignment_is_reported_with_advice():
     found = align(task(10, 1, 4, 0.2), Protocol(alpha0=4, eta_b=0))
     assert found.certificate.status == "anti-aligned"
     assert "flip the sign of eta_q" in found.certificate.warnings[0]
@@ -120,8 +120,8 @@ def test_anti_alignment_is_said_in_words():
     beta=st.floats(0.0, 20.0),
     loss=st.sampled_from(["logistic", "square", "hinge", "squared-hinge"]),
 )
-def test_limits_are_vectors(L, R, theta, pi, alpha0, eta_w, eta_b, beta, loss):
-    """Cauchy-Schwarz for three vectors: all cosines within one, and their Gram matrix positive."""
+def test_limits_satisfy_cauchy_schwarz(L, R, theta, pi, alpha0, eta_w, eta_b, beta, loss):
+    """Cosines are at most one, and the Gram matrix of signal, query and readout is positive."""
     found = align(
         task(L, min(R, L), theta, pi), Protocol(alpha0=alpha0, eta_w=eta_w, eta_b=eta_b, beta=beta, loss=loss)
     )
@@ -144,7 +144,7 @@ def test_temperature_and_query_rate_only_scale_the_query():
     assert other.sharpness == pytest.approx(2.0 * 9.0 * base.norm_query)
 
 
-def test_no_signal_and_single_token():
+def test_alignment_is_zero_without_signal_or_with_a_single_token():
     assert align(Task(strength=0.0), Protocol()).cos_query == 0.0
     alone = align(Task(length=1), Protocol())
     assert (alone.cos_query, alone.sharpness) == (0.0, 0.0)
@@ -172,7 +172,7 @@ def test_token_level_steps_have_the_same_law():
 
 
 @pytest.mark.parametrize("loss", [Hinge(), Square()])
-def test_closed_moments_agree_with_a_fine_grid(loss):
+def test_closed_form_slope_moments_agree_with_a_fine_grid(loss):
     z = np.linspace(-10, 10, 400_001)
     weight = np.exp(-0.5 * z**2) / np.exp(-0.5 * z**2).sum()
     for mean, spread in ((0.3, 0.7), (-2.0, 1.5), (1.0, 0.1)):

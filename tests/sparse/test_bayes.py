@@ -1,4 +1,4 @@
-"""The best possible learner of sparse tokens (B.1 to B.4, B.6): published figures, identities, limits, and nobody beats it."""
+"""The best possible learner of sparse tokens (B.1 to B.4, B.6): printed values, identities, limits and bounds."""
 
 import math
 from itertools import combinations
@@ -10,18 +10,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.special import ndtr
-from tests.support.problems import between
+from tests.support.problems import log_uniform
 
 from onehead import sparse
 from onehead.errors import InvalidArgument, SolveError
 from onehead.sparse import Protocol, Task, bayes, data_for
-from onehead.sparse.equations import rule
-from onehead.sparse.equations.bayes import closed, quadrature, sampled, seen
-from onehead.sparse.equations.draws import draws
-from onehead.sparse.equations.oracle import hardmax_error, linear_error
-from onehead.sparse.equations.rule import bayes_error, log_ratio, mixture_error
-from onehead.sparse.kernels import marginals, place, subsets
+from onehead.sparse.kernels import marginals, sample_subsets, subset_statistics
 from onehead.sparse.solve.bayes import state_equation
+from onehead.sparse.theory import bayes_rule as rule
+from onehead.sparse.theory.bayes import (
+    evidence_by_quadrature,
+    evidence_by_sampling,
+    evidence_closed_form,
+    token_evidence,
+)
+from onehead.sparse.theory.bayes_rule import bayes_error, bayes_error_by_sampling, log_likelihood_ratio
+from onehead.sparse.theory.oracle import hardmax_error, linear_error
+from onehead.sparse.theory.token_samples import token_sample
 
 SHORT = Task(length=10, strength=5.0)
 SEVERAL = Task(length=10, signal_tokens=3, strength=3.0, positive_rate=0.2)
@@ -34,40 +39,43 @@ SEVERAL = Task(length=10, signal_tokens=3, strength=3.0, positive_rate=0.2)
     ("gamma", "found", "information"),
     [(1, 0.209668006, 0.076092362), (4, 0.553120271, 0.659868879), (16, 0.974647044, 5.747176621)],
 )
-def test_figures_of_one_place(gamma, found, information):
-    here = quadrature(10, float(gamma))
-    assert here.found == pytest.approx(found, abs=6e-10)  # the printed digits
+def test_evidence_of_one_signal_token_matches_printed_values(gamma, found, information):
+    here = evidence_by_quadrature(10, float(gamma))
+    assert here.found_positions == pytest.approx(found, abs=6e-10)  # the printed digits
     assert here.information == pytest.approx(information, abs=6e-10)
-    assert quadrature(10, 25.0).found == pytest.approx(0.997453316, abs=6e-10)
+    assert evidence_by_quadrature(10, 25.0).found_positions == pytest.approx(0.997453316, abs=6e-10)
 
 
-@given(length=st.integers(2, 10**9), gamma=between(1e-3, 200.0))
+@given(length=st.integers(2, 10**9), gamma=log_uniform(1e-3, 200.0))
 @settings(max_examples=40)
-def test_the_slope_of_the_information_is_half_of_what_is_found(length, gamma):
+def test_derivative_of_the_information_is_half_the_found_positions(length, gamma):
     step = 1e-3 * gamma
-    slope = (quadrature(length, gamma + step).information - quadrature(length, gamma - step).information) / (2 * step)
-    here = quadrature(length, gamma)
+    slope = (
+        evidence_by_quadrature(length, gamma + step).information
+        - evidence_by_quadrature(length, gamma - step).information
+    ) / (2 * step)
+    here = evidence_by_quadrature(length, gamma)
     # central differences err by step² M''/12, and by the rounding of Psi over the step
-    assert 2 * slope == pytest.approx(here.found, rel=2e-5, abs=1e-5 / length + 1e-12 / step)
-    assert 1 / length <= here.found <= 1.0 + 1e-12
+    assert 2 * slope == pytest.approx(here.found_positions, rel=2e-5, abs=1e-5 / length + 1e-12 / step)
+    assert 1 / length <= here.found_positions <= 1.0 + 1e-12
 
 
-def test_both_ways_to_average_meet():
-    """Narrow Gaussians are summed, wide ones convolved; the rule changes at gamma = 1."""
-    below, above = quadrature(50, 1.0 - 1e-12), quadrature(50, 1.0)
-    assert below.found == pytest.approx(above.found, abs=1e-11)
+def test_summation_and_convolution_agree_where_the_rule_changes():
+    """Narrow Gaussians are summed, wide ones convolved; the switch is at gamma = 1."""
+    below, above = evidence_by_quadrature(50, 1.0 - 1e-12), evidence_by_quadrature(50, 1.0)
+    assert below.found_positions == pytest.approx(above.found_positions, abs=1e-11)
     assert below.information == pytest.approx(above.information, abs=1e-11)
 
 
 @pytest.mark.parametrize(("length", "gamma"), [(2, 3.0), (10, 4.0), (100, 10.0)])
 def test_sampling_agrees_with_quadrature(length, gamma):
-    """The kernel for several places takes one place as well."""
-    exact, drawn = quadrature(length, gamma), sampled(draws(length, 1, 13), gamma)
-    assert abs(drawn.found - exact.found) < 3 * drawn.found_err  # stated errors
+    """The kernel for several signal tokens also works for one."""
+    exact, drawn = evidence_by_quadrature(length, gamma), evidence_by_sampling(token_sample(length, 1, 13), gamma)
+    assert abs(drawn.found_positions - exact.found_positions) < 3 * drawn.found_positions_err  # stated errors
     assert abs(drawn.information - exact.information) < 3 * drawn.information_err
 
 
-def test_several_places_against_plain_sampling():
+def test_evidence_of_several_signal_tokens_agrees_with_plain_sampling():
     L, R, gamma = 5, 2, 2.0
     rng = np.random.default_rng(0)
     x = rng.standard_normal((100_000, L))
@@ -75,17 +83,19 @@ def test_several_places_against_plain_sampling():
     sets = np.array([[place in chosen for place in range(L)] for chosen in combinations(range(L), R)], dtype=float)
     weight = np.exp(np.sqrt(gamma) * x @ sets.T)
     found = (weight @ sets[:, :R].sum(axis=1)) / weight.sum(axis=1)
-    here = seen(L, R, gamma)
-    assert here.found == pytest.approx(found.mean(), abs=4 * found.std() / np.sqrt(1e5) + 3 * here.found_err)
+    here = token_evidence(L, R, gamma)
+    assert here.found_positions == pytest.approx(
+        found.mean(), abs=4 * found.std() / np.sqrt(1e5) + 3 * here.found_positions_err
+    )
     logs = np.log(weight.mean(axis=1)) - 0.5 * gamma * R
     assert here.information == pytest.approx(logs.mean(), abs=4 * logs.std() / np.sqrt(1e5) + 3 * here.information_err)
 
 
-def test_no_place_to_find_and_every_place_found():
-    assert closed(4, 4, 3.0)[:2] == (4.0, 6.0)
-    assert seen(10, 3, 0.0)[:2] == (0.9, 0.0)
-    late = quadrature(10, 160.0)
-    assert late[:2] == pytest.approx(closed(10, 1, 160.0)[:2], rel=1e-12)
+def test_closed_forms_of_the_evidence_at_both_ends():
+    assert evidence_closed_form(4, 4, 3.0)[:2] == (4.0, 6.0)
+    assert token_evidence(10, 3, 0.0)[:2] == (0.9, 0.0)
+    late = evidence_by_quadrature(10, 160.0)
+    assert late[:2] == pytest.approx(evidence_closed_form(10, 1, 160.0)[:2], rel=1e-12)
 
 
 @given(
@@ -93,8 +103,8 @@ def test_no_place_to_find_and_every_place_found():
     st.integers(1, 2),
 )
 @settings(max_examples=60)
-def test_sets_of_places_against_enumeration(logits, R):
-    """Weights of any size: nothing overflows."""
+def test_subset_kernels_agree_with_enumeration(logits, R):
+    """Subsets with weights of any size; none overflows."""
     x = np.array([logits])
     sets = np.array([[place in chosen for place in range(x.size)] for chosen in combinations(range(x.size), R)])
     energy = x @ sets.T.astype(float)
@@ -103,19 +113,19 @@ def test_sets_of_places_against_enumeration(logits, R):
     out = np.empty_like(x)
     marginals(x, R, out)
     assert out[0] == pytest.approx(expected, abs=1e-9)
-    found, logs = subsets(x, 1.0, R)
+    found, logs = subset_statistics(x, 1.0, R)
     assert found[0] == pytest.approx(expected[:R].sum(), abs=1e-9)
     assert logs[0] == pytest.approx(energy.max() + np.log(weight.sum()), abs=1e-8)
 
 
-def test_drawn_places_have_their_probabilities():
+def test_sampled_subsets_have_the_right_marginals():
     rng = np.random.default_rng(0)
     x = np.repeat(rng.standard_normal((1, 7)) * 2.0, 20_000, axis=0)
     out, expected = np.empty_like(x), np.empty((1, 7))
-    place(x, 3, rng.random(x.shape), out)
+    sample_subsets(x, 3, rng.random(x.shape), out)
     marginals(x[:1], 3, expected)
     assert set(out.sum(axis=1)) == {3.0}
-    assert out.mean(axis=0) == pytest.approx(expected[0], abs=4 * np.sqrt(0.25 / 20_000))  # of a share
+    assert out.mean(axis=0) == pytest.approx(expected[0], abs=4 * np.sqrt(0.25 / 20_000))  # standard error of a share
 
 
 # the error of the best rule (B.3)
@@ -130,15 +140,15 @@ def test_drawn_places_have_their_probabilities():
         (Task(length=6, signal_tokens=2, strength=1.2, positive_rate=0.3), 100_000),
     ],
 )
-def test_error_of_the_best_rule_against_plain_sampling(problem, samples):
-    """min(p, 1 - p) over both classes, drawn without any trick."""
+def test_bayes_error_agrees_with_plain_sampling(problem, samples):
+    """Mean of min(p, 1 - p) over plain samples of both classes."""
     R, theta, rate = problem.signal_tokens, problem.strength, problem.positive_rate
     minus = np.random.default_rng(1).standard_normal((samples, problem.length))
     plus = minus.copy()
     plus[:, :R] += theta
     values = np.zeros(samples)
     for x, weight in ((plus, rate), (minus, 1 - rate)):
-        logit = log_ratio(x, theta, R, 0.5 * theta**2 * R) + np.log(rate / (1 - rate))
+        logit = log_likelihood_ratio(x, theta, R, 0.5 * theta**2 * R) + np.log(rate / (1 - rate))
         values += weight * np.exp(-np.logaddexp(0.0, np.abs(logit)))
     error, stated = bayes_error(problem)
     assert error == pytest.approx(values.mean(), abs=4 * values.std() / np.sqrt(samples) + 3 * stated)
@@ -153,8 +163,8 @@ def test_error_of_the_best_rule_against_plain_sampling(problem, samples):
 def test_inversion_agrees_with_sampled_sequences(length, strength, rate):
     problem = Task(length=length, strength=strength, positive_rate=rate)
     error, _ = bayes_error(problem)
-    other, stated = mixture_error(problem, draws(length, 1, 12))
-    # 16 parts: four stated errors, and rare events that 4096 points may miss
+    other, stated = bayes_error_by_sampling(problem, token_sample(length, 1, 12))
+    # 16 replicates: four stated errors, and rare events that 4096 points may miss
     assert abs(error - other) < 4 * stated + 4096**-1.5
     assert 0.0 <= error <= min(rate, 1 - rate, hardmax_error(problem), linear_error(problem.linear_snr, rate)) + 1e-8
 
@@ -170,32 +180,41 @@ def test_inversion_agrees_with_sampled_sequences(length, strength, rate):
         (10**8, 6.4, 0.01),
     ],
 )
-def test_inversion_with_other_nodes(length, strength, rate, monkeypatch):
-    """Another line in the complex plane, finer quadrature, fewer averaged terms: up to a billion tokens."""
+def test_inversion_does_not_depend_on_its_nodes(length, strength, rate, monkeypatch):
+    """Another line in the complex plane, finer quadrature and fewer averaged terms, up to a billion tokens."""
     problem = Task(length=length, strength=strength, positive_rate=rate)
     found, stated = bayes_error.__wrapped__(problem)
-    for name, value in {"DECAY": 21.0, "STEP": 0.13, "NARROW": 0.05, "LEFT": 11.0, "RIGHT": 16.0, "TAIL": 20}.items():
+    for name, value in {
+        "INVERSION_DECAY": 21.0,
+        "STEP": 0.13,
+        "NARROW_STEP": 0.05,
+        "LEFT_RANGE": 11.0,
+        "RIGHT_RANGE": 16.0,
+        "AVERAGED_TERMS": 20,
+    }.items():
         monkeypatch.setattr(rule, name, value)
     assert bayes_error.__wrapped__(problem)[0] == pytest.approx(found, abs=stated)
     assert stated < 2e-8
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_errors_of_samples_are_honest(seed):
+def test_stated_errors_of_samples_cover_finer_samples(seed):
     rng = np.random.default_rng(seed)
     L = int(rng.integers(4, 15))
     problem = Task(length=L, signal_tokens=2, strength=rng.uniform(0.3, 6), positive_rate=rng.uniform(0.1, 0.9))
-    coarse, fine = draws(L, 2, 11), draws(L, 2, 14)
+    coarse, fine = token_sample(L, 2, 11), token_sample(L, 2, 14)
     gamma = 0.5 * problem.strength**2
-    few, many = sampled(coarse, gamma), sampled(fine, gamma)
-    assert abs(few.found - many.found) < 3 * np.hypot(few.found_err, many.found_err)
+    few, many = evidence_by_sampling(coarse, gamma), evidence_by_sampling(fine, gamma)
+    assert abs(few.found_positions - many.found_positions) < 3 * np.hypot(
+        few.found_positions_err, many.found_positions_err
+    )
     assert abs(few.information - many.information) < 3.5 * np.hypot(few.information_err, many.information_err)
-    first, again = mixture_error(problem, coarse), mixture_error(problem, fine)
+    first, again = bayes_error_by_sampling(problem, coarse), bayes_error_by_sampling(problem, fine)
     assert abs(first[0] - again[0]) < 3 * np.hypot(first[1], again[1])
 
 
-def test_the_rule_has_its_limits():
-    """Two tokens with R = 2 are one Gaussian; a long weak sequence, too; without a signal everybody guesses."""
+def test_limits_of_the_bayes_error():
+    """R = L and long weak sequences are Gaussian; without a signal the error is that of guessing."""
     assert bayes_error(Task(length=4, signal_tokens=4, strength=1.0))[0] == pytest.approx(ndtr(-1.0))
     assert bayes_error(Task(strength=0.0, positive_rate=0.3))[0] == 0.3
     assert bayes_error(Task(length=10**9, strength=1.0))[0] == pytest.approx(0.5, abs=1e-4)
@@ -211,10 +230,10 @@ def test_the_rule_has_its_limits():
     [(0.1, 0.54381576, 0.084859), (0.5, 0.86132716, 0.028703), (1, 0.92564310, 0.02302), (2, 0.96141736, 0.02037),
      (4, 0.98033644, 0.01909), (8, 0.99007, 0.01847), (100, 0.99919859, 0.017901)],
 )  # fmt: skip
-def test_figures_of_a_short_sequence(alpha, overlap, error):
+def test_short_sequence_matches_printed_values(alpha, overlap, error):
     found = bayes(SHORT, alpha)
     assert found.overlap == pytest.approx(overlap, abs=6e-9 if alpha != 8 else 6e-6)  # the printed digits
-    # the table's own points had an error in common; plain sampling (above) is on our side
+    # the points of the table share an error; plain sampling (above) supports these values
     assert found.test_error == pytest.approx(error, abs=8e-5)
     assert not found.hard and found.algorithmic_threshold is None
     assert found.overlap_amp == found.overlap
@@ -237,7 +256,7 @@ def test_figures_of_a_short_sequence(alpha, overlap, error):
         (Task(length=100, strength=5.0), 0.25, 0.7434, None),
     ],
 )
-def test_figures_of_other_problems(problem, alpha, overlap, error):
+def test_other_problems_match_printed_values(problem, alpha, overlap, error):
     """Theory columns of B.5 and B.6."""
     found = bayes(problem, alpha)
     assert found.overlap == pytest.approx(overlap, abs=6e-5)  # printed digits, and 2e-5 of several places
@@ -267,11 +286,11 @@ def test_short_sequences_have_no_hard_phase(problem):
     assert state_equation(problem).thresholds is None
 
 
-def test_three_roots_and_which_is_which():
+def test_best_and_lowest_of_three_roots():
     problem = Task(length=1000, strength=8.0)
     roots = state_equation(problem).roots(0.05)
     assert [root.value for root in roots.all] == pytest.approx([0.00179085, 0.0691323, 0.6145181], rel=3e-6)
-    assert (roots.best, roots.reached) == (roots.all[2], roots.all[0])
+    assert (roots.best, roots.lowest) == (roots.all[2], roots.all[0])
     found = bayes(problem, 0.05)
     assert found.hard and found.overlap_amp == roots.all[0].value
     below = bayes(problem, 0.017)  # three roots, but the lower one is the best
@@ -281,7 +300,7 @@ def test_three_roots_and_which_is_which():
     assert not above.hard and above.overlap > 0.8
 
 
-def test_the_jump_is_where_both_branches_are_equally_good():
+def test_potentials_are_equal_at_the_information_threshold():
     equation = state_equation(Task(length=300, strength=8.0))
     first, *_, last = equation.roots(equation.thresholds.information[0]).all
     assert last.potential == pytest.approx(first.potential, abs=1e-12)
@@ -297,35 +316,37 @@ def test_roots_are_stationary_points_of_the_potential():
 
 
 @pytest.mark.slow
-def test_several_places_have_a_hard_phase_too():
+def test_several_signal_tokens_have_a_hard_phase():
     found = state_equation(Task(length=200, signal_tokens=2, strength=6.0)).thresholds
     assert found.algorithmic[0] == pytest.approx(0.0308, rel=0.01)  # L/(e pi theta^4 R^2) is 0.0284
     assert found.spinodal[0] < found.information[0] < found.algorithmic[0]
     assert state_equation(Task(length=60, signal_tokens=3, strength=4.0)).thresholds is None
 
 
-def test_long_sequences_approach_their_formulas():
+def test_algorithmic_threshold_approaches_its_long_sequence_formula():
     long = state_equation(Task(length=10**7, strength=12.0)).thresholds
     assert long.algorithmic[0] == pytest.approx(1e7 / (np.e * 0.5 * 12.0**4), rel=0.01)
 
 
-# the verb (B.1, B.6)
+# the public functions (B.1, B.6)
 
 
-def test_a_signal_too_weak_for_any_number():
+def test_vanishing_signal_gives_zero_overlap():
     found = bayes(SHORT.changed(strength=1e-160), 1.0)
     assert (found.overlap, found.test_error, found.hard) == (0.0, 0.5, False)
 
 
-def test_more_than_a_double_holds():
+def test_extreme_strengths_and_sample_ratios_stay_in_bounds():
     for strength, alpha in ((1e4, 1e9), (30.0, 5.0), (0.1415, 1e9), (0.2, 1e-9), (1e-30, 1.0)):
         found = bayes(SHORT.changed(strength=strength), alpha)
         assert 0.0 <= found.overlap <= 1.0 and 0.0 <= found.test_error <= 0.5 and not found.hard
 
 
-def test_limits_of_many_and_few_samples():
+def test_overlap_in_the_limits_of_many_and_few_samples():
     many = bayes(SHORT, 1e4)
-    assert 1 - many.overlap == pytest.approx(1 / (1e4 * 0.5 * 25 * quadrature(10, 25.0).found), rel=1e-3)
+    assert 1 - many.overlap == pytest.approx(
+        1 / (1e4 * 0.5 * 25 * evidence_by_quadrature(10, 25.0).found_positions), rel=1e-3
+    )
     assert many.test_error == pytest.approx(sparse.oracle(SHORT).bayes, abs=1e-5)
     few = bayes(SHORT, 1e-6)
     assert few.overlap == pytest.approx(1e-6 * 0.5 * 25 / 10, rel=1e-3)
@@ -334,9 +355,11 @@ def test_limits_of_many_and_few_samples():
     assert 1 - hundred.overlap == pytest.approx(8.014e-4, rel=1e-3)
 
 
-@given(length=st.integers(1, 20), strength=st.floats(0.1, 5.0), rate=st.floats(0.05, 0.95), alpha=between(1e-2, 1e2))
+@given(
+    length=st.integers(1, 20), strength=st.floats(0.1, 5.0), rate=st.floats(0.05, 0.95), alpha=log_uniform(1e-2, 1e2)
+)
 @settings(max_examples=30)
-def test_without_places_to_find_it_is_closed(length, strength, rate, alpha):
+def test_all_signal_tokens_give_a_closed_form(length, strength, rate, alpha):
     """R = L: q = aR/(1 + aR) and the error of a linear rule at delta sqrt(q)."""
     problem = Task(length=length, signal_tokens=length, strength=strength, positive_rate=rate)
     a = alpha * rate * strength**2 * length
@@ -345,7 +368,7 @@ def test_without_places_to_find_it_is_closed(length, strength, rate, alpha):
     assert found.test_error == pytest.approx(linear_error(problem.linear_snr * np.sqrt(a / (1 + a)), rate), abs=1e-8)
 
 
-def test_who_does_not_know_that_negatives_are_centred_pays():
+def test_pooled_ridge_has_a_lower_overlap_than_the_best_learner():
     """R = L: pooled ridge averages both classes and has q = 2/3 where the best has 4/5."""
     problem = Task(length=4, signal_tokens=4, strength=1.0)
     assert bayes(problem, 2.0).test_error == pytest.approx(0.1855, abs=6e-5)
@@ -356,11 +379,11 @@ def test_who_does_not_know_that_negatives_are_centred_pays():
     length=st.integers(1, 400),
     strength=st.floats(0.0, 10.0),
     rate=st.floats(0.03, 0.97),
-    alpha=between(1e-3, 30.0),
+    alpha=log_uniform(1e-3, 30.0),
     factor=st.floats(1.01, 10.0),
 )
 @settings(max_examples=40)
-def test_more_samples_never_hurt(length, strength, rate, alpha, factor):
+def test_more_samples_never_lower_the_overlap(length, strength, rate, alpha, factor):
     problem = Task(length=length, strength=strength, positive_rate=rate)
     few, many = bayes(problem, alpha), bayes(problem, factor * alpha)
     assert many.overlap >= few.overlap - 1e-9 and many.overlap_amp >= few.overlap_amp - 1e-9
@@ -373,13 +396,13 @@ def test_more_samples_never_hurt(length, strength, rate, alpha, factor):
     length=st.integers(1, 30),
     strength=st.floats(0.0, 7.0),
     rate=st.floats(0.05, 0.95),
-    alpha0=between(0.1, 20.0),
-    alpha1=between(0.1, 20.0),
-    ridge=between(1e-5, 10.0),
+    alpha0=log_uniform(0.1, 20.0),
+    alpha1=log_uniform(0.1, 20.0),
+    ridge=log_uniform(1e-5, 10.0),
     model=st.sampled_from(["attention", "pooled", "vectorised"]),
 )
 @settings(max_examples=25)
-def test_nobody_beats_the_best_possible_learner(length, strength, rate, alpha0, alpha1, ridge, model):
+def test_no_model_beats_the_best_possible_learner(length, strength, rate, alpha0, alpha1, ridge, model):
     problem = Task(length=length, strength=strength, positive_rate=rate)
     plan = Protocol(alpha0=alpha0, alpha1=alpha1, ridge=ridge)
     try:
@@ -389,25 +412,25 @@ def test_nobody_beats_the_best_possible_learner(length, strength, rate, alpha0, 
     assert beaten(point, bayes(problem, plan.alpha)) == ""
 
 
-def test_a_soak_problem_says_how_it_ended():
+def test_soak_problem_reports_its_status():
     problem = draw_best(0, 6)
     assert "cos_query" not in problem.learner
     assert solve_best(problem) == ("one root", "")
 
 
-def test_data_for_an_error():
+def test_data_for_inverts_the_test_error():
     alpha = 0.7
     error = bayes(SHORT, alpha).test_error
     assert data_for(SHORT, error) == pytest.approx(alpha, rel=1e-5)
     assert data_for(SHORT, 0.5) == 0.0
-    assert data_for(SHORT, 0.01) == math.inf  # below the error of who knows the signal
+    assert data_for(SHORT, 0.01) == math.inf  # below the error for a known signal
     hard = Task(length=300, strength=8.0)
     jump = bayes(hard, 0.035).information_threshold
-    assert data_for(hard, 0.3) == pytest.approx(jump)  # nobody errs on 30 percent: one jumps over it
+    assert data_for(hard, 0.3) == pytest.approx(jump)  # the error jumps over 30 per cent
     assert bayes(hard, 1.001 * jump).test_error < 0.3 < bayes(hard, 0.999 * jump).test_error
 
 
-def test_words_of_the_result():
+def test_explanation_and_row_of_the_result():
     found = bayes(Task(length=300, strength=8.0), 0.035)
     text = found.explain()
     assert "Hard phase" in text and "0.05564" in text and "2.10%" in text
@@ -418,7 +441,7 @@ def test_words_of_the_result():
     assert bayes(SEVERAL, 1.0).errors["overlap"] == pytest.approx(2e-5, rel=0.7)
 
 
-def test_refusals():
+def test_invalid_arguments_are_refused():
     with pytest.raises(InvalidArgument, match="positions must be None for the best learner"):
         bayes(Task(length=2, positions=(1.0, 2.0)), 1.0)
     for ask in (lambda task: bayes(task, 1.0), lambda task: data_for(task, 0.1)):
@@ -428,33 +451,33 @@ def test_refusals():
         bayes(SHORT, 0.0)
 
 
-def test_the_best_possible_stands_beside_curves_and_comparisons():
+def test_curves_and_comparisons_can_include_the_best_learner():
     plan = Protocol(ridge=1e-2)
     found = sparse.curve(SHORT, plan, [1.0, 4.0], model="pooled", bayes=True)
-    beside = [bayes(SHORT, alpha).test_error for alpha in (1.0, 4.0)]
-    assert found.column("bayes_test_error").tolist() == beside
-    assert [row["bayes_test_error"] for row in found.to_rows()] == beside
+    expected = [bayes(SHORT, alpha).test_error for alpha in (1.0, 4.0)]
+    assert found.column("bayes_test_error").tolist() == expected
+    assert [row["bayes_test_error"] for row in found.to_rows()] == expected
     assert "bayes_test_error" not in sparse.curve(SHORT, plan, [1.0], model="pooled").to_rows()[0]
     table = sparse.compare(SHORT, plan, [1.0], dims=[60], trials=2, model="pooled", bayes=True)
-    assert table.to_rows()[0]["bayes_test_error"] == beside[0]
+    assert table.to_rows()[0]["bayes_test_error"] == expected[0]
 
 
-def test_tune_says_what_the_best_learner_needs():
+def test_tune_reports_the_gap_to_the_best_learner():
     found = sparse.tune(SHORT, Protocol(loss="square"), alpha=2.0, bayes=True)
     assert found.bayes_test_error == bayes(SHORT, 2.0).test_error
     assert found.gap == pytest.approx(found.test_error / found.bayes_test_error - 1)
     assert found.data_multiple == pytest.approx(2.0 / data_for(SHORT, found.test_error))
-    assert found.explain().endswith("yours n = 2 d.")
+    assert found.explain().endswith("instead of n = 2 d samples.")
 
 
 @pytest.mark.parametrize("strength", [1.5, 3.0, 5.0, 7.0, 9.0, 9.9, 9.967, 10.0, 11.0])
-def test_two_places_by_an_integral_over_one(strength):
-    """P(e^(θ x) + e^(θ y) < c) is an integral over x of the normal distribution of y, which ends steeply but continuously."""
+def test_bayes_error_of_two_tokens_agrees_with_an_integral(strength):
+    """P(e^(θ x) + e^(θ y) < c) is an integral over x of the normal distribution of y."""
     top = np.log(2.0) + 0.5 * strength**2  # log c, of balanced classes
 
     def height(x, mean):
-        room = top + np.log1p(-np.exp(strength * x - top)) if strength * x < top else -np.inf
-        return np.exp(-0.5 * (x - mean) ** 2) / np.sqrt(2.0 * np.pi) * ndtr(room / strength)
+        remaining = top + np.log1p(-np.exp(strength * x - top)) if strength * x < top else -np.inf
+        return np.exp(-0.5 * (x - mean) ** 2) / np.sqrt(2.0 * np.pi) * ndtr(remaining / strength)
 
     def below(mean):
         return quad(height, mean - 12.0, min(top / strength, mean + 12.0), args=(mean,), epsabs=1e-12, limit=500)[0]
@@ -464,8 +487,8 @@ def test_two_places_by_an_integral_over_one(strength):
     assert found == pytest.approx(exact, abs=error)
 
 
-def test_what_is_refused_is_refused_before_the_work():
-    """Places that are not alike have no best learner: said at once, not after the curve, the search or the training."""
+def test_invalid_problems_are_refused_before_any_computation():
+    """Weighted positions have no best learner; this is refused before the curve, the search or the training."""
     task, plan = Task(length=4, positions=(0.4, 0.3, 0.2, 0.1)), Protocol()
     done = []
     calls = (

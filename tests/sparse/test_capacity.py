@@ -1,4 +1,4 @@
-"""Capacity and hinge collapse: closed values (S6, S9), linear programs at finite size."""
+"""Capacity and hinge collapse: reference values (S6, S9), and linear programs at finite size."""
 
 import numpy as np
 import pytest
@@ -7,10 +7,10 @@ from tests.support.problems import sparse_task as task
 
 from onehead.errors import NotConverged
 from onehead.sparse import Protocol, Task, capacity, predict, separable_share
-from onehead.sparse.equations.features import attention_features, vectorised_features
 from onehead.sparse.solve.hinge import collapsed, solve_hinge
 from onehead.sparse.solve.readout import COLLAPSED
 from onehead.sparse.solve.separability import separable_ratio
+from onehead.sparse.theory.features import attention_features, vectorised_features
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from onehead.sparse.solve.separability import separable_ratio
     [(5 / 10**0.5, 0.5, 2.950075), (9 / 10**0.5, 0.2, 8.775582), (1, 0.5, 2.341184), (0, 0.2, 2.667595), (0, 0.5, 2.0)],
 )
 def test_linear_capacity(delta, pi, ratio):
-    """A single token with R = 1 has delta = theta; without signal and balanced it is Cover's 2."""
+    """A single token has delta = theta; without signal and with balanced classes the capacity is Cover's 2."""
     assert separable_ratio(vectorised_features(task(1, 1, delta, pi))) == pytest.approx(ratio, abs=6e-7)
 
 
@@ -33,7 +33,7 @@ def test_linear_capacity(delta, pi, ratio):
 )
 def test_attention_capacity(problem, kappa, s, ratio, error):
     found = capacity(task(*problem), Protocol(cos_query=s, sharpness=kappa))
-    # the table's error, ours (half the difference of two scramblings), four times; rounding of 1e-4 relative
+    # four times the errors of the table and of this value, and rounding of 1e-4 relative
     tolerance = 4 * np.hypot(error, found.certificate.quadrature_error) + 1e-4 * ratio
     assert found.attention == pytest.approx(ratio, abs=tolerance)
     assert found.certificate.kind == "conjecture"
@@ -70,8 +70,8 @@ def test_without_sharpness_attention_has_the_capacity_of_pooling():
     assert found.pooled == pytest.approx(2.95008, abs=1e-5)
 
 
-def test_capacity_depends_on_the_products_only():
-    """theta s and theta sqrt(1 - s^2) fixed is theta and s fixed; the sign of K is a reflection."""
+def test_capacity_does_not_depend_on_the_sign_of_the_signal():
+    """Changing the sign of K is a reflection of the signal direction."""
     f = attention_features(Task(), cos_query=0.5, sharpness=1.0, log2_points=10, seed=0)
     mirrored = f.design.copy()
     mirrored[:, 1] *= -1
@@ -122,7 +122,7 @@ def test_linear_collapse_thresholds(delta, pi, ratio):
 
 @pytest.mark.parametrize(("pi", "delta"), [(0.1, 1.705), (0.2, 1.271), (0.3, 0.916), (0.4, 0.545)])
 def test_population_collapse_threshold(pi, delta):
-    """alpha = infinity: collapsed iff delta < (1-pi) phi(Phi^-1(pi/(1-pi)))/pi; alpha = 1e7 stands for it."""
+    """At alpha = infinity, here 1e7, the readout has collapsed iff delta < (1-pi) phi(Phi^-1(pi/(1-pi)))/pi."""
     z = ndtri(pi / (1 - pi))
     exact = (1 - pi) * np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi) / pi
     assert exact == pytest.approx(delta, abs=6e-4)
@@ -134,8 +134,8 @@ def test_balanced_classes_never_collapse():
     assert not collapsed(vectorised_features(task(1, 1, 0.0, 0.5)), alpha=100.0)
 
 
-def test_solver_and_criterion_agree_across_the_threshold():
-    """Just below the threshold the equations have a solution, with small weights; above they have none."""
+def test_hinge_equations_have_a_solution_below_the_collapse_threshold_only():
+    """Just below the collapse threshold the equations have a solution; above it they have none."""
     f = vectorised_features(task(1, 1, 0.8, 0.2))
     found = solve_hinge(f, alpha=9.9, ridge=1e-3)
     assert found.residual < 1e-8
@@ -145,7 +145,7 @@ def test_solver_and_criterion_agree_across_the_threshold():
 
 @pytest.mark.parametrize("model", ["attention", "pooled"])
 @pytest.mark.parametrize("ridge", [0.0, 1e-3, 1.0])
-def test_collapse_is_said_in_words_at_every_ridge(model, ridge):
+def test_collapse_is_reported_at_every_ridge(model, ridge):
     plan = Protocol(alpha0=10, alpha1=20, cos_query=0.0, sharpness=1.0, ridge=ridge, loss="hinge")
     found = predict(task(10, 1, 0.5, 0.15), plan, model=model)
     assert found.certificate.status == COLLAPSED

@@ -1,4 +1,4 @@
-"""L-BFGS for readouts: at the minimum that scipy finds, with few products with the data, and honest where it stalls."""
+"""L-BFGS for readouts: the minimum found by scipy, few products with the data, and a report where it stalls."""
 
 import numpy as np
 import pytest
@@ -6,9 +6,9 @@ from scipy.optimize import minimize
 
 from onehead.sparse.losses import Logistic, SquaredHinge
 from onehead.sparse.training import descent
-from onehead.sparse.training.descent import descended
+from onehead.sparse.training.descent import minimise_smooth
 from onehead.sparse.training.minimise import fit
-from onehead.sparse.training.samplers import Readable
+from onehead.sparse.training.samplers import LabelledFeatures
 
 
 def data(samples, dim):
@@ -29,9 +29,9 @@ def slope(X, y, loss, ridge, v):
 @pytest.mark.parametrize("loss", [Logistic(), SquaredHinge()], ids=str)
 @pytest.mark.parametrize(("samples", "dim"), [(120, 30), (60, 200)])
 @pytest.mark.parametrize("ridge", [1e-1, 1e-3, 1e-5])
-def test_it_is_the_minimum(loss, samples, dim, ridge):
+def test_smooth_minimiser_reaches_the_minimum(loss, samples, dim, ridge):
     X, y = data(samples, dim)
-    found = fit(Readable(y, X), loss, ridge)
+    found = fit(LabelledFeatures(y, X), loss, ridge)
     v = np.append(found.weights, found.bias)
     gradient = slope(X, y, loss, ridge, v)
     assert found.residual == pytest.approx(np.max(np.abs(gradient)), rel=1e-3, abs=1e-14)
@@ -46,27 +46,27 @@ def test_it_is_the_minimum(loss, samples, dim, ridge):
     assert objective(X, y, loss, ridge, v) <= other.fun * (1.0 + 1e-12)
 
 
-def test_few_products_with_the_data_are_enough(monkeypatch):
-    """Two a step, half of them in single precision; what fits without a Hessian never has one."""
+def test_smooth_minimiser_needs_few_products_with_the_data(monkeypatch):
+    """Two products per step, nearly half of them in single precision, and no Hessian."""
     X, y = data(300, 400)
-    seen = []
-    product = descent._Data.seen
+    dtypes = []
+    product = descent._Data.logits
 
     def counted(self, v):
-        seen.append(self.X.dtype)
+        dtypes.append(self.X.dtype)
         return product(self, v)
 
-    monkeypatch.setattr(descent._Data, "seen", counted)
+    monkeypatch.setattr(descent._Data, "logits", counted)
     monkeypatch.setattr(np.linalg, "solve", None)
     monkeypatch.setattr(np.linalg, "qr", None)
-    fit(Readable(y, X), Logistic(), 1e-3)
-    assert len(seen) < 80
-    assert seen.count(np.dtype(np.float32)) >= 0.4 * len(seen)
+    fit(LabelledFeatures(y, X), Logistic(), 1e-3)
+    assert len(dtypes) < 80
+    assert dtypes.count(np.dtype(np.float32)) >= 0.4 * len(dtypes)
 
 
-def test_it_says_where_it_has_not_arrived(monkeypatch):
+def test_smooth_minimiser_reports_that_it_has_not_converged(monkeypatch):
     X, y = data(120, 30)
-    monkeypatch.setattr(descent, "STEPS", 3)
-    assert not descended(X, y, Logistic(), 1e-3).arrived
-    found = fit(Readable(y, X), Logistic(), 1e-3)  # by Newton's method from there
+    monkeypatch.setattr(descent, "MAX_STEPS", 3)
+    assert not minimise_smooth(X, y, Logistic(), 1e-3).converged
+    found = fit(LabelledFeatures(y, X), Logistic(), 1e-3)  # continued by Newton's method
     assert np.max(np.abs(slope(X, y, Logistic(), 1e-3, np.append(found.weights, found.bias)))) < 1e-10

@@ -1,6 +1,6 @@
-"""Jacobians and gradients of the sparse theory against differences, and the steps that Newton's method takes.
+"""Jacobians and gradients of the sparse theory compared with finite differences, and the steps of Newton's method.
 
-Newton's method forgives a wrong Jacobian by taking more steps, so every Jacobian is held against differences here.
+Newton's method converges with a wrong Jacobian in more steps, so that every Jacobian is compared with differences here.
 """
 
 import sys
@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 from onehead.sparse import Logistic, Protocol, Square, SquaredHinge, Task, predict
-from onehead.sparse.equations.features import attention_features
-from onehead.sparse.equations.order import Stationarity
 from onehead.sparse.solve import hinge
 from onehead.sparse.solve.hinge import first_order_cost
-from onehead.sparse.solve.saddle import _averages, _system
+from onehead.sparse.solve.proximal import _averages, _system
 from onehead.sparse.solve.separability import _violation
-from onehead.sparse.solve.stationarity import _first_guess, _sweeps, polish
+from onehead.sparse.solve.stationarity import _first_guess, _sweeps, newton_refine
+from onehead.sparse.theory.features import attention_features
+from onehead.sparse.theory.order_parameters import Stationarity
 
 TASK = Task(length=5, signal_tokens=2, strength=2.5, positive_rate=0.35)
 FEATURES = attention_features(TASK, cos_query=0.6, sharpness=1.2, log2_points=9, seed=0)
-PLACES = np.array([[0.4, 0.7, -0.3, 0.2, -0.5], [-0.2, 1.3, 0.1, -0.6, 0.4], [0.0, 0.3, 0.5, 0.1, 1.2]])
+POINTS = np.array([[0.4, 0.7, -0.3, 0.2, -0.5], [-0.2, 1.3, 0.1, -0.6, 0.4], [0.0, 0.3, 0.5, 0.1, 1.2]])
 
 
 def slopes(function, x, step=1e-5):
@@ -31,8 +31,8 @@ def slopes(function, x, step=1e-5):
 def assert_jacobian(make, u):
     """Central differences: the error is step^2 of the third derivative, and rounding over the step, both below 1e-8.
 
-    The rows of x are forces over rms, and the Jacobian leaves out the change of rms, which the residual multiplies; 1/rms
-    is what a change of the ridge shows in the row of the query.
+    The rows of x are divided by rms(h), and the Jacobian leaves out the change of rms, which multiplies the residual;
+    1/rms follows from the effect of the ridge on the row of the query.
     """
 
     def log_rms(u):
@@ -44,29 +44,29 @@ def assert_jacobian(make, u):
     assert slope == pytest.approx(jacobian, rel=1e-6, abs=1e-7)
 
 
-@pytest.mark.parametrize("u", PLACES[:2])
+@pytest.mark.parametrize("u", POINTS[:2])
 def test_hinge_jacobian(u):
     assert_jacobian(lambda ridge: hinge._system(FEATURES, alpha=2.0, ridge=ridge), u)
 
 
 @pytest.mark.parametrize("loss", [Logistic(), SquaredHinge(), Square()])
-@pytest.mark.parametrize("u", PLACES[:2])
-def test_saddle_jacobian(u, loss):
+@pytest.mark.parametrize("u", POINTS[:2])
+def test_proximal_jacobian(u, loss):
     assert_jacobian(lambda ridge: _system(FEATURES, loss, alpha=2.0, ridge=ridge), u)
 
 
 def test_hard_margin_jacobian(monkeypatch):
-    kept = []
+    calls = []
 
     def catch(system, start):
-        kept.append((system, start))
-        return polish(system, start)
+        calls.append((system, start))
+        return newton_refine(system, start)
 
-    monkeypatch.setattr(hinge, "polish", catch)
+    monkeypatch.setattr(hinge, "newton_refine", catch)
     solution = hinge.solve_hard_margin(FEATURES, alpha=0.8)
-    system, _ = kept[0]
+    system, _ = calls[0]
     u = np.append(solution.x, [np.log(solution.rp), -1.0])
-    found, _, evaluations = polish(system, u)
+    found, _, evaluations = newton_refine(system, u)
     # at the solution the residual vanishes, and with it the change of the scale that the rows of x are divided by
     residual, jacobian = system(found)
     assert np.abs(residual).max() < 1e-9
@@ -74,15 +74,15 @@ def test_hard_margin_jacobian(monkeypatch):
     assert evaluations <= 15
 
 
-@pytest.mark.parametrize("x", PLACES[:, :3])
-def test_gradients_of_the_collapse_and_of_the_violation(x):
+@pytest.mark.parametrize("x", POINTS[:, :3])
+def test_gradients_of_the_collapse_cost_and_the_violation(x):
     for function in (lambda x: first_order_cost(FEATURES, x, alpha=2.0), lambda x: _violation(FEATURES, x)):
         # the inner maximum of the first is found to 1e-10, which the envelope theorem squares
         assert slopes(lambda x, f=function: f(x)[0], x) == pytest.approx(function(x)[1], rel=1e-6, abs=1e-7)
 
 
 def test_newton_from_the_sweeps_needs_few_steps():
-    """Quadratic convergence: from a point good to a per cent or so five steps reach 1e-9, halved ones not counted."""
+    """Quadratic convergence: from an error of about a per cent five full steps reach 1e-9."""
     loss = Logistic()
     equations = Stationarity(
         features=FEATURES,
@@ -92,14 +92,14 @@ def test_newton_from_the_sweeps_needs_few_steps():
         curvature=0.25,
     )
     near = _sweeps(equations, 0.1, _first_guess(equations, 0.1), 40)
-    exact, residual, evaluations = polish(equations.system(0.1), near)
+    exact, residual, evaluations = newton_refine(equations.system(0.1), near)
     assert residual < 1e-9
     assert evaluations <= 6
     assert near == pytest.approx(exact, abs=0.02)  # damped by 0.6 per sweep, forty of them
 
 
-def test_points_are_doubled_only_until_their_parts_agree(monkeypatch):
-    """One sample where the wish is modest, larger ones where it is not."""
+def test_points_are_doubled_only_until_the_accuracy_is_met(monkeypatch):
+    """One sample for a modest accuracy, larger ones for a higher one."""
     theory, sizes = sys.modules["onehead.sparse.verbs.predict"], []
     make = theory.attention_features
 

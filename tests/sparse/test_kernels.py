@@ -1,11 +1,11 @@
-"""Compiled kernels of the sparse task against numpy and the equations they solve."""
+"""Compiled kernels of the sparse task compared with numpy and with the equations they solve."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onehead.sparse.kernels import _start, gram, logistic_prox, moment, project
+from onehead.sparse.kernels import _first_guess, gram, logistic_prox, moment, project
 
 
 @given(st.floats(-60.0, 60.0), st.floats(-12.0, 14.0))
@@ -24,12 +24,12 @@ def test_the_first_guess_of_the_logistic_prox_is_close():
     t, log_c = (part.ravel() for part in np.meshgrid(np.linspace(-30.0, 30.0, 61), np.linspace(-8.0, 10.0, 37)))
     c, out = np.exp(log_c), np.empty(t.size)
     logistic_prox(t, c, out)
-    guess = np.array([_start(float(a), float(b)) for a, b in zip(t, c, strict=True)])
+    guess = np.array([_first_guess(float(a), float(b)) for a, b in zip(t, c, strict=True)])
     assert (guess >= t).all()
     assert np.median(np.abs(guess - out) / (1.0 + np.abs(out))) < 0.01
 
 
-def test_thin_sums_are_matrix_products():
+def test_weighted_sums_are_matrix_products():
     rng = np.random.default_rng(1)
     left, right, weight, values = (
         rng.normal(size=(40, 3)),

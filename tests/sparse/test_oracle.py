@@ -8,7 +8,7 @@ from scipy.special import ndtr
 from scipy.stats import hypergeom
 
 from onehead.sparse import Task, grow, oracle
-from onehead.sparse.equations.oracle import (
+from onehead.sparse.theory.oracle import (
     ACTIVATIONS,
     _hypergeometric,
     best_linear_error,
@@ -28,7 +28,7 @@ def log_task(c, L, pi=0.5):
     ("problem", "expected"),
     [(Task(length=10, strength=5), 0.017833), (Task(length=100, strength=5), 0.043056), (log_task(2, 100), 0.097363)],
 )
-def test_hardmax_values_of_section_9(problem, expected):
+def test_hardmax_matches_printed_values(problem, expected):
     assert hardmax_error(problem) == pytest.approx(expected, abs=6e-7)
 
 
@@ -47,7 +47,7 @@ def test_hardmax_values_of_section_9(problem, expected):
         (1.2, 10000, 0.4927, 0.3678),
     ],
 )
-def test_exact_columns_of_the_sweep(c, L, pooled, hardmax):
+def test_exact_columns_of_the_reference_table(c, L, pooled, hardmax):
     problem = log_task(c, L)
     assert linear_error(problem.linear_snr, 0.5) == pytest.approx(pooled, abs=6e-5)
     assert hardmax_error(problem) == pytest.approx(hardmax, abs=6e-5)
@@ -62,10 +62,10 @@ def test_exact_columns_of_the_sweep(c, L, pooled, hardmax):
         (1.2, 10, 0.3249, 0.3240, 0.3521, 0.3489, 0.3272, 0.001),
     ],
 )
-def test_sampled_columns_of_the_sweep(c, L, soft, bayes, step, sigmoid, power, error):
+def test_sampled_columns_of_the_reference_table(c, L, soft, bayes, step, sigmoid, power, error):
     problem = log_task(c, L)
     found = oracle(problem)
-    # the table's error, and about as much of our own
+    # the error of the table, and about as much of the sampled values
     assert found.softmax == pytest.approx(soft, abs=2 * error)
     assert found.bayes == pytest.approx(bayes, abs=2 * error)
     assert found.elementwise == pytest.approx(sigmoid, abs=2 * error)
@@ -78,8 +78,8 @@ def test_sampled_columns_of_the_sweep(c, L, soft, bayes, step, sigmoid, power, e
 
 
 @pytest.mark.parametrize("activation", ["sigmoid", "step", "power"])
-def test_characteristic_function_against_sampling(activation):
-    """The same threshold in both: its error by inversion and by 40,000 samples per class."""
+def test_inverted_characteristic_function_agrees_with_sampling(activation):
+    """Error of the best threshold by inversion and by 40,000 samples per class."""
     problem = Task(length=60, signal_tokens=2, strength=2.5, positive_rate=0.4)
     exact, off = elementwise_error(problem, activation)
     assert off < 1e-5
@@ -91,12 +91,12 @@ def test_characteristic_function_against_sampling(activation):
     T_plus, T_minus = psi(plus).sum(axis=1), psi(minus).sum(axis=1)
     grid = np.quantile(T_minus, np.linspace(0.02, 0.999, 300))
     errors = [0.4 * (T_plus < t).mean() + 0.6 * (T_minus > t).mean() for t in grid]
-    # standard error of a share of 40,000, and the luck of the best of 300 thresholds
+    # standard error of a share of 40,000, and the bias of the best of 300 thresholds
     assert min(errors) == pytest.approx(exact, abs=4 * np.sqrt(0.25 / 40_000))
 
 
 @pytest.mark.parametrize(("activation", "constant"), [("step", 1 / 0.583819), ("sigmoid", 1 / 0.559538)])
-def test_gates_gain_a_constant_only(activation, constant):
+def test_elementwise_gates_gain_a_constant_only(activation, constant):
     problem = Task(length=10**8, strength=1e4)
     assert elementwise_snr(problem, activation) == pytest.approx(constant, abs=1e-3)
 
@@ -117,7 +117,7 @@ def test_hypergeometric_weights_match_scipy():
         assert got == pytest.approx(hypergeom.pmf(np.arange(5), 20, 4, places), abs=1e-12)
 
 
-def test_slow_approach_to_the_limit_up_to_a_billion_tokens():
+def test_oracles_up_to_a_billion_tokens():
     errors = [hardmax_error(log_task(1.2, L)) for L in (10, 10**4, 10**9)]
     assert errors == pytest.approx([0.33, 0.368, 0.412], abs=6e-4)
     long = oracle(log_task(1.2, 10**9))
@@ -128,10 +128,8 @@ def test_slow_approach_to_the_limit_up_to_a_billion_tokens():
     assert long.elementwise == pytest.approx(ndtr(-elementwise_snr(log_task(1.2, 10**9), "sigmoid") / 2), abs=1e-6)
 
 
-def test_separation_of_the_scalings():
-    """theta = 2.5 sqrt(log L): hardmax falls to zero, linear rules climb to one half; theta = sqrt(L): linear
-    stay.
-    """
+def test_hardmax_and_linear_errors_separate_with_the_length():
+    """theta = 2.5 sqrt(log L): hardmax tends to zero, linear rules to one half; theta = sqrt(L): linear rules stay."""
     log = grow(Task(strength=2.5), [10, 1000, 10**5, 10**7], "log")
     assert np.all(np.diff([hardmax_error(t) for t in log]) < 0)
     assert np.all(np.diff([linear_error(t.linear_snr, 0.5) for t in log]) > 0)
@@ -140,7 +138,7 @@ def test_separation_of_the_scalings():
     assert hardmax_error(root[1]) < 1e-6
 
 
-def test_detection_boundary():
+def test_signal_dominates_above_the_detection_boundary():
     assert signal_dominates(1.5, np.sqrt(2))
     assert signal_dominates(1.5, 100.0)
     assert not signal_dominates(1.4, np.sqrt(2))
@@ -150,7 +148,7 @@ def test_detection_boundary():
 
 @settings(max_examples=60, deadline=None)
 @given(L=st.integers(1, 10**6), R=st.integers(1, 4), theta=st.floats(0.0, 12.0), pi=st.floats(0.02, 0.98))
-def test_exact_oracles_are_errors_in_order(L, R, theta, pi):
+def test_exact_oracles_are_bounded_and_fall_with_the_strength(L, R, theta, pi):
     problem = Task(length=L, signal_tokens=min(R, L), strength=theta, positive_rate=pi)
     floor = min(pi, 1 - pi)
     symmetric = linear_error(problem.linear_snr, pi)
@@ -167,5 +165,5 @@ def test_all_signal_tokens_make_pooling_optimal():
     assert found.bayes == pytest.approx(found.pooled, abs=0.003)  # 100,000 samples per class, control variate
 
 
-def test_same_seed_same_bits():
+def test_same_seed_gives_the_same_result():
     assert oracle(Task(), seed=3) == oracle(Task(), seed=3)

@@ -6,15 +6,15 @@ import pytest
 from onehead import sparse
 from onehead.errors import InvalidArgument
 from onehead.sparse import Task, amp
-from onehead.sparse.equations.rule import bayes_error
+from onehead.sparse.theory.bayes_rule import bayes_error
 from onehead.sparse.training import posterior
-from onehead.sparse.training.posterior import _fresh_error, state_evolution
+from onehead.sparse.training.posterior import _test_error, state_evolution
 
 WEAK = Task(length=10, strength=3.0)
 
 
 def test_message_passing_follows_state_evolution():
-    """Iteration by iteration; published are 0.310, 0.658, 0.761 and 0.7745 at alpha = 1."""
+    """Every iteration at alpha = 1, for which 0.310, 0.658, 0.761 and 0.7745 were published."""
     assert state_evolution(WEAK, 1.0, 4) == pytest.approx([0.310, 0.658, 0.761, 0.7745], abs=6e-4)
     found = amp(WEAK, 1.0, dim=400, iterations=6, trials=20)
     for step in found.steps:
@@ -32,7 +32,7 @@ def test_message_passing_follows_state_evolution():
         (Task(length=3, signal_tokens=3, strength=1.0), 2.0),
     ],
 )
-def test_runs_lie_on_the_theory(problem, alpha, method):
+def test_runs_agree_with_the_theory(problem, alpha, method):
     found = amp(problem, alpha, dim=300, method=method, iterations=80, trials=12)
     # standard errors of 12 runs (Student), and the finite size of a run
     assert abs(found.overlap - found.overlap_theory) < 4.5 * found.overlap_err + 3.0 / 300
@@ -40,7 +40,7 @@ def test_runs_lie_on_the_theory(problem, alpha, method):
     assert found.trials == 12 and found.kind == "measurement"
 
 
-def test_both_branches_of_a_hard_phase():
+def test_gibbs_samples_stay_on_their_branch_in_a_hard_phase():
     """Samples of the exact posterior stay on the branch they start on."""
     hard = Task(length=300, strength=8.0)
     truth, nothing = (
@@ -55,34 +55,34 @@ def test_both_branches_of_a_hard_phase():
     assert truth.test_error < 0.1
 
 
-def test_the_estimate_of_message_passing_is_that_of_the_posterior():
-    """The same data, both ways: fixed points of one are means of the other, up to 1/d and few sweeps."""
+def test_message_passing_and_gibbs_samples_give_the_same_estimate():
+    """On the same data, fixed points of message passing are posterior means, up to 1/d and few sweeps."""
     runs = [amp(WEAK, 1.5, dim=300, method=method, iterations=200, trials=3) for method in ("amp", "gibbs")]
     one, two = ([run.overlap for run in found.runs] for found in runs)
     assert one == pytest.approx(two, abs=0.02)
 
 
-def test_the_fresh_error_of_an_ideal_estimate_is_the_theory():
+def test_error_of_an_ideal_estimate_is_the_theory():
     for problem, q in ((WEAK, 0.7762), (Task(length=10, signal_tokens=3, strength=3.0, positive_rate=0.2), 0.82)):
         error, stated = bayes_error(problem.changed(strength=problem.strength * np.sqrt(q)))
-        assert _fresh_error(problem, q, q) == pytest.approx(error, abs=3e-4 + 3 * stated)  # 2^15 points per class
+        assert _test_error(problem, q, q) == pytest.approx(error, abs=3e-4 + 3 * stated)  # 2^15 points per class
 
 
-def test_no_positive_sequence_says_nothing():
+def test_no_positive_sequence_gives_zero_overlap():
     rare = Task(length=5, positive_rate=1e-9)
     for method in ("amp", "gibbs"):
         found = amp(rare, 0.1, dim=20, method=method, iterations=3, trials=2)
         assert found.overlap == 0.0 and found.test_error == pytest.approx(1e-9)
 
 
-def test_the_same_seed_gives_the_same_runs():
+def test_same_seed_gives_the_same_runs():
     first, again = (amp(WEAK, 1.0, dim=60, iterations=5, trials=2, seed=4) for _ in range(2))
     assert first.overlap == again.overlap
     assert first.overlap != amp(WEAK, 1.0, dim=60, iterations=5, trials=2, seed=5).overlap
 
 
 def test_interrupted_runs_are_returned(monkeypatch):
-    """Ctrl-C after two of five."""
+    """Ctrl-C after two of five runs."""
     done = []
 
     def press():
@@ -100,7 +100,7 @@ def test_interrupted_runs_are_returned(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("arguments", "sentence"),
     [
         ({"method": "em"}, "method must be amp or gibbs"),
         ({"start": "near"}, "start must be uninformed or truth"),
@@ -108,12 +108,12 @@ def test_interrupted_runs_are_returned(monkeypatch):
         ({"dim": 10**5}, "dim must be such that all tokens have at most 200,000,000 entries"),
     ],
 )
-def test_refusals(words, sentence):
+def test_invalid_arguments_are_refused(arguments, sentence):
     with pytest.raises(InvalidArgument, match=sentence):
-        amp(WEAK, 1.0, **words)
+        amp(WEAK, 1.0, **arguments)
 
 
-def test_refused_tasks():
+def test_unsuitable_tasks_are_refused():
     with pytest.raises(InvalidArgument, match="strength must be a number > 0"):
         amp(Task(strength=0.0), 1.0)
     with pytest.raises(InvalidArgument, match="positions must be None"):

@@ -1,15 +1,15 @@
-"""Sparse-token classification over its whole range: bounds, order, symmetry, limits and other routes."""
+"""Sparse-token classification over its full range: bounds, order, symmetry, limits and alternative computations."""
 
 import numpy as np
 import pytest
 from checks.soak_problems import check_readout
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.support.problems import between
+from tests.support.problems import log_uniform
 
 from onehead import sparse
 from onehead.errors import SolveError
-from onehead.sparse.equations.oracle import best_linear_error, hardmax_error, linear_error
+from onehead.sparse.theory.oracle import best_linear_error, hardmax_error, linear_error
 
 LOSSES = ["logistic", "square", "hinge", "squared-hinge"]
 
@@ -27,20 +27,20 @@ def tasks(draw, least=0.0, most=6.0, rate=None):
 
 protocols = st.builds(
     sparse.Protocol,
-    alpha0=between(0.1, 20.0),
-    alpha1=between(0.1, 20.0),
+    alpha0=log_uniform(0.1, 20.0),
+    alpha1=log_uniform(0.1, 20.0),
     beta=st.floats(0.0, 15.0),
-    eta_w=between(0.01, 3.0),
+    eta_w=log_uniform(0.01, 3.0),
     eta_b=st.floats(0.0, 8.0),
     loss=st.sampled_from(LOSSES),
-    ridge=st.one_of(st.just(0.0), between(1e-5, 10.0)),
+    ridge=st.one_of(st.just(0.0), log_uniform(1e-5, 10.0)),
 )
 
 
 @given(task=tasks(), protocol=protocols, model=st.sampled_from(["attention", "pooled", "vectorised"]))
 @settings(max_examples=20)
 def test_every_readout_is_bounded(task, protocol, model):
-    """Finite; errors are probabilities; no linear model beats the best linear rule; training costs less than a constant."""
+    """Errors are probabilities, and no linear model beats the best linear rule."""
     try:
         point = sparse.predict(task, protocol, model=model, accuracy=1e-2)
     except SolveError:
@@ -51,7 +51,7 @@ def test_every_readout_is_bounded(task, protocol, model):
 
 @given(task=tasks(least=0.1), more=st.floats(0.1, 3.0))
 @settings(max_examples=20)
-def test_knowing_the_signal_helps_more_when_it_is_stronger(task, more):
+def test_oracle_errors_fall_with_the_strength(task, more):
     """Hardmax, uniform linear and best linear errors fall with the strength and never exceed guessing (S2.1, S2.2)."""
     strong = task.changed(strength=task.strength + more)
     rate = task.positive_rate
@@ -61,14 +61,14 @@ def test_knowing_the_signal_helps_more_when_it_is_stronger(task, more):
     assert best_linear_error(task) <= linear_error(task.linear_snr, rate) + 1e-12
 
 
-@given(snr=between(1e-3, 8.0), rate=st.floats(0.01, 0.99))
-def test_linear_error_does_not_know_which_class_is_positive(snr, rate):
+@given(snr=log_uniform(1e-3, 8.0), rate=st.floats(0.01, 0.99))
+def test_linear_error_is_symmetric_in_the_classes(snr, rate):
     assert linear_error(snr, rate) == pytest.approx(linear_error(snr, 1.0 - rate), rel=1e-9)
 
 
 @given(task=tasks(least=0.5))
 @settings(max_examples=3)
-def test_oracle_is_in_order(task):
+def test_oracle_errors_are_ordered(task):
     """Bayes ≤ softmax ≤ hardmax; Bayes ≤ every other rule, up to Monte-Carlo noise (S2.2)."""
     best = sparse.oracle(task)
     assert isinstance(best, sparse.Oracle)
@@ -79,8 +79,8 @@ def test_oracle_is_in_order(task):
 
 @given(
     task=tasks(least=0.5, rate=0.5),
-    eta_w=between(1e-5, 1e-3),
-    alpha0=between(0.1, 100.0),
+    eta_w=log_uniform(1e-5, 1e-3),
+    alpha0=log_uniform(0.1, 100.0),
     loss=st.sampled_from(LOSSES[:2]),
 )
 def test_balanced_classes_always_align(task, eta_w, alpha0, loss):
@@ -95,7 +95,7 @@ def test_balanced_classes_always_align(task, eta_w, alpha0, loss):
     assert flipped.cos_query == pytest.approx(-found.cos_query)
 
 
-@given(task=tasks(least=1.0), eta_w=between(0.01, 1.0), eta_b=st.floats(0.0, 5.0), loss=st.sampled_from(LOSSES))
+@given(task=tasks(least=1.0), eta_w=log_uniform(0.01, 1.0), eta_b=st.floats(0.0, 5.0), loss=st.sampled_from(LOSSES))
 def test_misalignment_vanishes_as_one_over_the_samples(task, eta_w, eta_b, loss):
     """|cos| → 1 - C/α₀, the constant from its own formula (S3)."""
     plan = sparse.Protocol(eta_w=eta_w, eta_b=eta_b, loss=loss)
@@ -110,21 +110,21 @@ def test_misalignment_vanishes_as_one_over_the_samples(task, eta_w, eta_b, loss)
 @given(
     task=tasks(least=0.5, most=2.5),
     s=st.floats(-0.9, 0.9),
-    kappa=between(0.2, 3.0),
+    kappa=log_uniform(0.2, 3.0),
     loss=st.sampled_from(["logistic", "hinge", "squared-hinge"]),
 )
 @settings(max_examples=3)
 def test_capacity_is_where_training_errors_begin(task, s, kappa, loss):
     """Without ridge the training error is zero below the capacity and positive above; α* is at least two (S6)."""
     plan = sparse.Protocol(cos_query=s, sharpness=kappa, ridge=0.0, loss=loss)
-    room = sparse.capacity(task, plan)
-    assert isinstance(room, sparse.Capacity)
-    assert min(room.attention, room.pooled) >= 2.0 - 1e-9
-    assert room.vectorised == task.length * room.pooled
-    below = sparse.predict(task, plan.changed(alpha1=0.9 * room.attention), accuracy=1e-2)
+    found = sparse.capacity(task, plan)
+    assert isinstance(found, sparse.Capacity)
+    assert min(found.attention, found.pooled) >= 2.0 - 1e-9
+    assert found.vectorised == task.length * found.pooled
+    below = sparse.predict(task, plan.changed(alpha1=0.9 * found.attention), accuracy=1e-2)
     assert (below.train_error, below.train_loss) == (0.0, 0.0)
     try:
-        above = sparse.predict(task, plan.changed(alpha1=1.2 * room.attention), accuracy=1e-2)
+        above = sparse.predict(task, plan.changed(alpha1=1.2 * found.attention), accuracy=1e-2)
     except SolveError:
         assume(False)
     assert above.train_error > 0.0
@@ -132,7 +132,7 @@ def test_capacity_is_where_training_errors_begin(task, s, kappa, loss):
 
 @pytest.mark.parametrize("model", ["attention", "pooled"])
 def test_finite_samples_separate_below_capacity(model):
-    """Linear programs at twice under and over the predicted ratio; at d = 30 the transition is about a fifth wide (S6)."""
+    """Linear programs at half and at twice the predicted ratio; at d = 30 the transition is about a fifth wide (S6)."""
     task = sparse.Task(length=4, strength=1.5)
     plan = sparse.Protocol(cos_query=0.5, sharpness=1.0)
     ratio = getattr(sparse.capacity(task, plan), model)
@@ -146,10 +146,12 @@ def test_finite_samples_separate_below_capacity(model):
     assert share == [1.0, 0.0]
 
 
-@given(task=tasks(least=0.5), sign=st.sampled_from([-1.0, 1.0]), kappa=between(0.2, 4.0), loss=st.sampled_from(LOSSES))
+@given(
+    task=tasks(least=0.5), sign=st.sampled_from([-1.0, 1.0]), kappa=log_uniform(0.2, 4.0), loss=st.sampled_from(LOSSES)
+)
 @settings(max_examples=6)
 def test_perfect_alignment_is_reached_continuously(task, sign, kappa, loss):
-    """s → ±1: the signal component beside the query fades as sqrt(1 - s²), and nothing jumps (S4.1)."""
+    """s → ±1: the signal component orthogonal to the query vanishes as sqrt(1 - s²) (S4.1)."""
 
     def error(s):
         plan = sparse.Protocol(cos_query=s, sharpness=kappa, alpha1=3.0, ridge=0.1, loss=loss)
@@ -161,10 +163,10 @@ def test_perfect_alignment_is_reached_continuously(task, sign, kappa, loss):
     assert near.signal_weight == pytest.approx(limit.signal_weight, abs=1e-2)
 
 
-@given(task=tasks(least=0.5, most=4.0), rate=between(1e-4, 1e-2), loss=st.sampled_from(LOSSES))
+@given(task=tasks(least=0.5, most=4.0), rate=log_uniform(1e-4, 1e-2), loss=st.sampled_from(LOSSES))
 @settings(max_examples=6)
-def test_rare_positives_cost_no_more_than_their_share(task, rate, loss):
-    """π → 0: with enough ridge the readout says no to all, and the error tends to π itself."""
+def test_error_of_rare_positives_is_at_most_their_share(task, rate, loss):
+    """π → 0: with a large ridge the readout answers negative always, and the error tends to π."""
     rare = task.changed(positive_rate=rate)
     for model in ("pooled", "vectorised"):
         point = sparse.predict(rare, sparse.Protocol(ridge=10.0, alpha1=5.0, loss=loss), model=model)
@@ -173,7 +175,7 @@ def test_rare_positives_cost_no_more_than_their_share(task, rate, loss):
 
 @given(task=tasks(least=0.3), model=st.sampled_from(["pooled", "vectorised"]))
 @settings(max_examples=10)
-def test_ridgeless_expansion_is_the_tail_of_predict(task, model):
+def test_ridgeless_expansion_agrees_with_predict_at_many_samples(task, model):
     """E0 + C1/α against the closed form at α = 1e5 (S5.1)."""
     limit, slope = sparse.ridgeless(task, sparse.Protocol(), model=model)
     alpha = 1e5 * task.length
@@ -185,10 +187,10 @@ def test_ridgeless_expansion_is_the_tail_of_predict(task, model):
 
 
 @given(length=st.integers(2, 10**6), strength=st.floats(0.0, 5.0))
-def test_growth_keeps_what_it_promises(length, strength):
-    """sqrt: the linear signal stays; log: the strength over sqrt(log L) stays; fixed: the strength."""
+def test_growth_scales_the_strength(length, strength):
+    """Constant are the linear signal (sqrt), the strength over sqrt(log L) (log), or the strength (fixed)."""
     task = sparse.Task(length=10, strength=strength)
-    root, slow, same = (sparse.grow(task, [length], word)[0] for word in ("sqrt", "log", "fixed"))
+    root, slow, same = (sparse.grow(task, [length], growth)[0] for growth in ("sqrt", "log", "fixed"))
     assert root.linear_snr == pytest.approx(strength)
     assert slow.strength == pytest.approx(strength * np.sqrt(np.log(length)))
     assert same.strength == strength
@@ -196,7 +198,7 @@ def test_growth_keeps_what_it_promises(length, strength):
 
 
 @given(task=tasks(), samples=st.integers(1, 50), dim=st.integers(1, 6), seed=st.integers(0, 99))
-def test_drawn_samples_have_the_form_of_the_task(task, samples, dim, seed):
+def test_sampled_sequences_have_the_shape_of_the_task(task, samples, dim, seed):
     first, again = (sparse.draw(task, np.random.default_rng(seed), samples=samples, dim=dim) for _ in range(2))
     assert first.tokens.shape == (samples, task.length, dim)
     assert set(np.unique(first.label)) <= {-1.0, 1.0}
@@ -204,8 +206,8 @@ def test_drawn_samples_have_the_form_of_the_task(task, samples, dim, seed):
     assert np.array_equal(first.tokens, again.tokens)
 
 
-def test_maps_curves_and_tuning_are_predictions():
-    """`map`, `curve`, `tune` and `finite_size` call `predict`: the same number at the same place."""
+def test_maps_curves_and_finite_size_agree_with_predict():
+    """`map` and `finite_size` call `predict` and return its numbers; a `curve` falls."""
     task, plan = sparse.Task(strength=4.0), sparse.Protocol(loss="square", ridge=0.1)
     spots = sparse.map(task, plan, x=("beta", [2.0, 8.0]), y=("ridge", [0.1, 1.0]), accuracy=5e-3)
     assert isinstance(spots, sparse.SparseMap)
@@ -221,7 +223,7 @@ def test_maps_curves_and_tuning_are_predictions():
     assert finite.limit == sparse.predict(task, plan).test_error
 
 
-def test_tuning_never_makes_it_worse():
+def test_tuning_does_not_raise_the_error():
     best = sparse.tune(sparse.Task(strength=4.0), sparse.Protocol(loss="square"), alpha=2.0)
     assert isinstance(best, sparse.Tuned)
     # the search looks at errors of accuracy 1e-3 at worst
@@ -232,7 +234,7 @@ def test_tuning_never_makes_it_worse():
 @given(seed=st.integers(0, 10**6), model=st.sampled_from(["attention", "pooled", "vectorised"]))
 @settings(max_examples=4)
 def test_trained_readouts_stay_within_bounds(seed, model):
-    """A measurement has errors between zero and one, and `compare` a finite distance from theory."""
+    """Measured errors lie between zero and one, and `compare` gives finite z-scores."""
     task, plan = sparse.Task(length=5, strength=3.0), sparse.Protocol(loss="square", ridge=0.1)
     both = sparse.compare(task, plan, dims=[60], model=model, trials=3, seed=seed)
     assert isinstance(both, sparse.Comparison)
@@ -247,10 +249,10 @@ def test_trained_readouts_stay_within_bounds(seed, model):
 @given(
     loss=st.sampled_from([sparse.Logistic(), sparse.Square(), sparse.Hinge(), sparse.SquaredHinge()]),
     margins=st.lists(st.floats(-50.0, 50.0), min_size=2, max_size=2),
-    step=between(1e-4, 1e4),
+    step=log_uniform(1e-4, 1e4),
 )
-def test_proximal_points_never_move_apart(loss, margins, step):
-    """The prox of a convex loss is increasing and not expanding, and never above the margin it costs less to have."""
+def test_proximal_operator_is_increasing_and_nonexpansive(loss, margins, step):
+    """The prox of a convex loss is increasing and nonexpansive, and does not raise the cost."""
     assert isinstance(loss, sparse.Loss)
     low, high = sorted(margins)
     p, q = loss.prox(np.array([low, high]), np.full(2, step))

@@ -1,4 +1,4 @@
-"""Stage four: invariants and closed forms, then a table (S9) row by row."""
+"""The trained readout: invariants and closed forms, then reference values (S9)."""
 
 import numpy as np
 import pytest
@@ -10,13 +10,13 @@ from tests.support.problems import sparse_task as task
 
 from onehead.errors import InvalidArgument, OutsideDomain
 from onehead.sparse import Hinge, Logistic, Protocol, Square, SquaredHinge, Task, curve, predict, ridgeless
-from onehead.sparse.equations.features import attention_features, pooled_features, vectorised_features, with_gauss
-from onehead.sparse.equations.oracle import linear_error
-from onehead.sparse.equations.order import radius
 from onehead.sparse.solve.hinge import solve_hard_margin, solve_hinge
+from onehead.sparse.solve.proximal import solve_proximal
 from onehead.sparse.solve.readout import errors_of, solve_readout
-from onehead.sparse.solve.saddle import solve_saddle
 from onehead.sparse.solve.square import ridgeless_limit, solve_square
+from onehead.sparse.theory.features import attention_features, pooled_features, vectorised_features, with_gauss
+from onehead.sparse.theory.oracle import linear_error
+from onehead.sparse.theory.order_parameters import radius
 
 LOSSES = {"logistic": Logistic(), "square": Square(), "hinge": Hinge(), "squared-hinge": SquaredHinge()}
 
@@ -29,8 +29,8 @@ def query(kappa, s, alpha1, ridge, loss="logistic", **more):
 
 
 @pytest.mark.parametrize("loss", list(LOSSES))
-def test_without_sharpness_attention_is_pooling(loss):
-    """kappa = 0 weighs all tokens alike; the direction of the query, one of d, does not count."""
+def test_attention_without_sharpness_is_pooling(loss):
+    """kappa = 0 weights all tokens equally; the direction of the query is one of d and has no effect."""
     problem = task(10, 2, 4, 0.4)
     attention = predict(problem, query(0.0, 0.6, 2.0, 0.01, loss))
     pooled = predict(problem, Protocol(alpha0=1.0, alpha1=1.0, ridge=0.01, loss=loss), model="pooled")
@@ -50,19 +50,19 @@ def test_pooled_is_the_vectorised_problem_at_another_ridge(loss):
 
 @pytest.mark.parametrize("loss", ["square", "hinge"])
 def test_closed_forms_solve_the_general_equations(loss):
-    """The general solver uses the proximal operator only; it must land on the closed form."""
+    """The general solver, which uses the proximal operator only, agrees with the closed form."""
     f = attention_features(task(6, 2, 3, 0.4), cos_query=0.4, sharpness=1.5, log2_points=15, seed=3)
     solve, same = (solve_square, Square()) if loss == "square" else (solve_hinge, SmoothHinge(1e-3))
     closed = solve(f, alpha=1.7, ridge=0.05)
     start = np.append(closed.x, np.log([closed.rp, closed.chi]))
-    general = solve_saddle(f, same, alpha=1.7, ridge=0.05, start=start)
+    general = solve_proximal(f, same, alpha=1.7, ridge=0.05, start=start)
     noise = 2e-2  # the closed form has integrated over the Gaussian, the general one samples it (2^16 points)
     assert general.x == pytest.approx(closed.x, rel=noise, abs=noise * 0.2)
     assert (general.rp, general.chi) == pytest.approx((closed.rp, closed.chi), rel=noise)
 
 
-def test_linear_square_closed_form_of_section_5():
-    """ae > 1 and ae < 1 formulas of 5.1 against the general code."""
+def test_linear_square_loss_matches_its_closed_form():
+    """Formulas of S5.1 for ae > 1 and ae < 1 compared with the general solver."""
     delta, pi = 5 / np.sqrt(10), 0.3
     P = pi * (1 - pi)
     problem = task(10, 1, 5, pi)
@@ -80,7 +80,7 @@ def test_linear_square_closed_form_of_section_5():
         assert found.test_error == pytest.approx(expected, abs=1e-12)
 
 
-def test_square_interpolation_peak_is_said_in_words():
+def test_square_interpolation_peak_is_reported():
     found = predict(Task(), Protocol(alpha0=0.5, alpha1=0.5, ridge=0, loss="square"), model="pooled")
     assert found.test_error == 0.5
     assert found.certificate.status.startswith("interpolation peak")
@@ -89,7 +89,7 @@ def test_square_interpolation_peak_is_said_in_words():
 
 @pytest.mark.parametrize("loss", list(LOSSES))
 def test_small_ridge_tends_to_the_ridgeless_limit(loss):
-    """Above capacity ridge 0 is reached smoothly; hinge and squared hinge reach it below capacity, too."""
+    """Above capacity the limit is smooth; for hinge and square loss below capacity, too."""
     problem = task(10, 1, 2, 0.5)
     for alpha1 in (4.0, 0.8) if loss in {"hinge", "square"} else (4.0,):
         limit, near = (predict(problem, query(1.0, 0.5, alpha1, r, loss), accuracy=1.0) for r in (0.0, 1e-7))
@@ -135,8 +135,8 @@ def test_no_signal_means_guessing():
         assert found.test_error == pytest.approx(0.5, abs=2e-4)
 
 
-def test_only_the_products_theta_s_and_theta_gamma_count():
-    """At s = 1 and s = -1 nothing of the signal is left across the query."""
+def test_signal_weight_vanishes_at_perfect_alignment():
+    """At s = 1 and s = -1 the signal has no component orthogonal to the query."""
     for s in (1.0, -1.0):
         found = predict(task(10, 1, 5, 0.5), query(1.0, s, 2.0, 0.01))
         assert found.signal_weight == pytest.approx(0.0, abs=1e-12)
@@ -153,8 +153,8 @@ def test_more_data_and_no_ridge_approach_the_population_optimum_from_above(loss)
     assert errors[-1] == pytest.approx(linear_error(problem.linear_snr, 0.5), abs=0.01)  # C1/alpha, C1 about 0.5
 
 
-def test_rotation_of_positions_leaves_uniform_weights_alone():
-    """Equal weights per place are the uniform law, solved with one direction instead of L."""
+def test_equal_position_weights_are_the_uniform_law():
+    """Equal weights of the positions are the uniform law, which is solved with one signal direction."""
     plain = predict(task(5, 1, 4, 0.4), Protocol(ridge=0.02), model="vectorised")
     listed = Task(length=5, strength=4, positive_rate=0.4, positions=(1, 1, 1, 1, 1))
     assert predict(listed, Protocol(ridge=0.02), model="vectorised").test_error == pytest.approx(
@@ -162,8 +162,8 @@ def test_rotation_of_positions_leaves_uniform_weights_alone():
     )
 
 
-def test_one_sure_position_is_a_shorter_task():
-    """Nearly all weight on one place of L: the other places are noise dimensions of the ratio only."""
+def test_a_certain_position_is_a_shorter_task():
+    """With nearly all weight on one position the others only add noise dimensions."""
     sure = Task(length=4, strength=3, positions=(1.0, 1e-12, 1e-12, 1e-12))
     found = predict(sure, Protocol(alpha0=4, alpha1=4, ridge=0.05, loss="square"), model="vectorised")
     alone = predict(task(1, 1, 3, 0.5), Protocol(alpha0=1, alpha1=1, ridge=0.05, loss="square"), model="vectorised")
@@ -180,7 +180,7 @@ def test_length_generalisation_at_the_same_length_changes_nothing():
 def test_training_error_formula_against_the_proximal_points():
     """E Phi(-(y c + c0 chi tau^2)/(tau r)) equals the share of negative proximal points, one g at a time."""
     f = with_gauss(pooled_features(task(10, 1, 5, 0.5)))
-    found = solve_saddle(f, Logistic(), alpha=4.0, ridge=1e-5)
+    found = solve_proximal(f, Logistic(), alpha=4.0, ridge=1e-5)
     r = radius(f, found.x, found.rp)
     p = Logistic().prox(f.label * (f.logit(found.x) + f.noise * r * f.gauss), found.chi * f.noise**2)
     counted = f.average((p < 0).astype(float))
@@ -221,7 +221,7 @@ def row_name(row):
 
 
 @pytest.mark.parametrize("row", SECTION_9, ids=row_name)
-def test_default_accuracy_meets_the_table(row):
+def test_reference_values_at_default_accuracy(row):
     loss, problem, (kappa, s), alpha1, ridge, expected, _ = row
     found = predict(task(*problem), query(kappa, s, alpha1, ridge, loss))
     # predict promises 2e-4, estimated from two point sets; twice that covers a lucky estimate
@@ -233,7 +233,7 @@ def test_default_accuracy_meets_the_table(row):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("row", SECTION_9, ids=row_name)
-def test_every_row_of_section_9_to_its_error(row):
+def test_reference_values_to_their_errors(row):
     loss, problem, (kappa, s), alpha1, ridge, expected, errors = row
     answers, start = [], None
     for seed in range(6):
@@ -266,7 +266,7 @@ def test_every_row_of_section_9_to_its_error(row):
         (6, 0.0409, 0.2648, 0.1594, 0.3684),
     ],
 )
-def test_end_to_end(alpha, attention, pooled, pooled_train, vectorised):
+def test_predictions_of_all_models_match_printed_values(alpha, attention, pooled, pooled_train, vectorised):
     plan = Protocol(alpha0=alpha / 2, alpha1=alpha / 2, ridge=1e-5)
     found = {model: predict(Task(), plan, model=model) for model in ("attention", "pooled", "vectorised")}
     # three stated errors, and the 2e-4 of the table's own points
@@ -286,7 +286,7 @@ def test_end_to_end(alpha, attention, pooled, pooled_train, vectorised):
         ((6, 1, 5, 0.5), {"loss": "hinge", "beta": 4, "ridge": 1e-2, "alpha0": 1, "alpha1": 2}, 0.9181, 0.0451, 0.2554),
     ],
 )
-def test_theory_columns_of_section_8(problem, plan, s, test, pooled):
+def test_predictions_match_the_theory_columns_of_the_training_table(problem, plan, s, test, pooled):
     found = predict(task(*problem), Protocol(**plan))
     assert found.cos_query == pytest.approx(s, abs=6e-5)
     assert found.test_error == pytest.approx(test, abs=4e-4)
@@ -309,7 +309,7 @@ def test_theory_columns_of_section_8(problem, plan, s, test, pooled):
         ("squared-hinge", (6, 2, 3, 0.3), 1.5, -0.5, 2, 1e-2, 0.4033),
     ],
 )
-def test_theory_columns_of_section_4_8(loss, problem, kappa, s, alpha1, ridge, test):
+def test_predictions_match_the_theory_columns_of_the_readout_table(loss, problem, kappa, s, alpha1, ridge, test):
     found = predict(task(*problem), query(kappa, s, alpha1, ridge, loss))
     assert found.test_error == pytest.approx(test, abs=5e-4)  # 2e-4 of accuracy twice, and half a printed digit
 
@@ -347,7 +347,7 @@ def test_linear_ridgeless_limit(delta, pi, limit, slope):
     assert ridgeless(problem, Protocol(), model="vectorised") == pytest.approx((limit, 10 * slope), abs=6e-6)
 
 
-def test_linear_ridgeless_errors_beside_the_peak():
+def test_linear_ridgeless_errors_next_to_the_peak():
     for ae, expected in ((2, 0.338461), (0.5, 0.392514)):
         plan = Protocol(alpha0=ae / 2, alpha1=ae / 2, ridge=0, loss="square")
         assert predict(Task(), plan, model="pooled").test_error == pytest.approx(expected, abs=6e-7)
@@ -372,7 +372,7 @@ def test_proximal_points_are_stationary(loss, margin, log_step):
     assert abs(gap[0]) < 1e-9 * (1 + (abs(margin) + abs(p[0])) / c[0])
 
 
-def test_a_users_own_loss_goes_all_the_way():
+def test_a_loss_of_the_user_works_in_theory_and_training():
     found = predict(Task(), query(2.0, 0.9, 1.5, 0.01, SmoothHinge(0.02)))
     hinge = predict(Task(), query(2.0, 0.9, 1.5, 0.01, "hinge"))
     assert found.test_error == pytest.approx(hinge.test_error, abs=2e-3)
@@ -380,7 +380,7 @@ def test_a_users_own_loss_goes_all_the_way():
 
 
 @pytest.mark.parametrize("factor", [0.5, 2.0, -1.0])
-def test_a_loss_with_another_derivative_is_refused(factor):
+def test_a_loss_with_a_wrong_derivative_is_refused(factor):
     class Wrong(SmoothHinge):
         def derivative(self, margin):
             return factor * super().derivative(margin)
@@ -401,7 +401,9 @@ def test_features_have_unit_weight_and_the_right_means():
     assert f.noise == pytest.approx(7**-0.5)
     positive = f.label > 0
     assert f.design[positive, 1] == pytest.approx(3 * np.sqrt(0.75) * 2 / 7)
-    spread = np.std([part.average(part.design[:, 0]) for part in f.split()]) / 4  # of the mean of sixteen parts
+    spread = (
+        np.std([part.average(part.design[:, 0]) for part in f.replicates()]) / 4
+    )  # of the mean of sixteen replicates
     assert f.average(f.design[:, 0]) == pytest.approx(0.3 * 3 * 0.5 * 2 / 7, abs=4 * spread)
     assert spread < 5e-4
     assert vectorised_features(task(7, 2, 3, 0.3)).design[0, 0] == pytest.approx(6 / 7**0.5)

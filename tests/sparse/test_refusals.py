@@ -8,15 +8,15 @@ from tests.support.refusals import refusal
 from onehead import sparse
 from onehead.sparse import Protocol, Task, compare, finite_size, grow, oracle, predict, train, tune
 
-ASKED = partial(predict, Task(), Protocol())
-TRAINED = partial(train, Task(), Protocol(), dim=20, trials=1)
-COMPARED = partial(compare, Task(), Protocol(loss="square"), dims=[20, 30])
-MAPPED = partial(sparse.map, Task(), Protocol())
-GIVEN = Protocol(cos_query=0.5, sharpness=1.0)
+PREDICT = partial(predict, Task(), Protocol())
+TRAIN = partial(train, Task(), Protocol(), dim=20, trials=1)
+COMPARE = partial(compare, Task(), Protocol(loss="square"), dims=[20, 30])
+MAP = partial(sparse.map, Task(), Protocol())
+FIXED_QUERY = Protocol(cos_query=0.5, sharpness=1.0)
 
 
 @pytest.mark.parametrize(
-    ("call", "words", "name"),
+    ("call", "arguments", "name"),
     [
         (Task, {"length": 0}, "length"),
         (Task, {"length": 2.5}, "length"),
@@ -39,31 +39,31 @@ GIVEN = Protocol(cos_query=0.5, sharpness=1.0)
         (Protocol, {"cos_query": 1.5, "sharpness": 1.0}, "cos_query"),
         (Protocol, {"cos_query": 0.5}, "sharpness"),
         (Protocol, {"sharpness": 0.5}, "cos_query"),
-        (ASKED, {"model": "transformer"}, "model"),
-        (ASKED, {"test_length": 0}, "test_length"),
-        (ASKED, {"test_length": 20, "model": "vectorised"}, "test_length"),
-        (ASKED, {"accuracy": 0.0}, "accuracy"),
-        (TRAINED, {"dim": 2}, "dim"),
-        (TRAINED, {"trials": 0}, "trials"),
-        (TRAINED, {"mode": "magic"}, "mode"),
-        (TRAINED, {"mode": "joint", "model": "pooled"}, "model"),
-        (TRAINED, {"model": "mean"}, "model"),
-        (TRAINED, {"test_length": 5, "model": "vectorised"}, "test_length"),
-        (partial(train, Task(), GIVEN), {"dim": 20, "trials": 1, "mode": "joint"}, "cos_query"),
-        (partial(finite_size, Task(), GIVEN), {"dim": 20}, "cos_query"),
+        (PREDICT, {"model": "transformer"}, "model"),
+        (PREDICT, {"test_length": 0}, "test_length"),
+        (PREDICT, {"test_length": 20, "model": "vectorised"}, "test_length"),
+        (PREDICT, {"accuracy": 0.0}, "accuracy"),
+        (TRAIN, {"dim": 2}, "dim"),
+        (TRAIN, {"trials": 0}, "trials"),
+        (TRAIN, {"mode": "magic"}, "mode"),
+        (TRAIN, {"mode": "joint", "model": "pooled"}, "model"),
+        (TRAIN, {"model": "mean"}, "model"),
+        (TRAIN, {"test_length": 5, "model": "vectorised"}, "test_length"),
+        (partial(train, Task(), FIXED_QUERY), {"dim": 20, "trials": 1, "mode": "joint"}, "cos_query"),
+        (partial(finite_size, Task(), FIXED_QUERY), {"dim": 20}, "cos_query"),
         (partial(finite_size, Task(), Protocol()), {"dim": 20, "trials": 1}, "trials"),
-        (COMPARED, {"alphas": []}, "alphas"),
-        (COMPARED, {"dims": []}, "trials"),
-        (COMPARED, {"trials": [2]}, "trials"),
-        (COMPARED, {"dims": [2]}, "dims"),
-        (MAPPED, {"x": ("colour", [1.0]), "y": ("beta", [1.0])}, "x"),
-        (MAPPED, {"x": ("beta", []), "y": ("ridge", [1.0])}, "x"),
-        (MAPPED, {"x": ("beta", [1.0]), "y": ("beta", [2.0])}, "y"),
-        (MAPPED, {"x": ("split", [1.5]), "y": ("beta", [2.0])}, "split"),
-        (MAPPED, {"x": ("ridge", [-1.0]), "y": ("beta", [2.0])}, "ridge"),
-        (MAPPED, {"x": ("alpha", [1.0]), "y": ("alpha0", [2.0])}, "y"),
-        (MAPPED, {"x": ("beta", [1.0]), "y": ("ridge", [0.1]), "of": "test_eror"}, "of"),
-        (partial(tune, Task(), GIVEN), {}, "cos_query"),
+        (COMPARE, {"alphas": []}, "alphas"),
+        (COMPARE, {"dims": []}, "trials"),
+        (COMPARE, {"trials": [2]}, "trials"),
+        (COMPARE, {"dims": [2]}, "dims"),
+        (MAP, {"x": ("colour", [1.0]), "y": ("beta", [1.0])}, "x"),
+        (MAP, {"x": ("beta", []), "y": ("ridge", [1.0])}, "x"),
+        (MAP, {"x": ("beta", [1.0]), "y": ("beta", [2.0])}, "y"),
+        (MAP, {"x": ("split", [1.5]), "y": ("beta", [2.0])}, "split"),
+        (MAP, {"x": ("ridge", [-1.0]), "y": ("beta", [2.0])}, "ridge"),
+        (MAP, {"x": ("alpha", [1.0]), "y": ("alpha0", [2.0])}, "y"),
+        (MAP, {"x": ("beta", [1.0]), "y": ("ridge", [0.1]), "of": "test_eror"}, "of"),
+        (partial(tune, Task(), FIXED_QUERY), {}, "cos_query"),
         (partial(tune, Task(), Protocol()), {"alpha": 0.0}, "alpha"),
         (partial(tune, Task(), Protocol(eta_q=0.0)), {}, "eta_q"),
         (partial(oracle, Task()), {"activation": "tanh"}, "activation"),
@@ -71,5 +71,5 @@ GIVEN = Protocol(cos_query=0.5, sharpness=1.0)
         (partial(grow, Task(), [10]), {"growth": "cubic"}, "growth"),
     ],
 )
-def test_a_wrong_argument_is_named(call, words, name):
-    assert refusal(call, **words).name == name
+def test_refusals_name_the_argument(call, arguments, name):
+    assert refusal(call, **arguments).name == name

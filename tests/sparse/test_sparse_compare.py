@@ -1,4 +1,4 @@
-"""Repeats and comparisons: the same in both halves."""
+"""Comparisons of theory and training, and the result classes that aim and sparse share."""
 
 import json
 from dataclasses import replace
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from onehead import aim, sparse
-from onehead.measured import Measured, SideBySide
+from onehead.results.replicates import Measured, TheoryComparison
 
 PLAN = sparse.Protocol(alpha0=1.5, alpha1=1.5, beta=5.0, ridge=0.1, loss="square")
 
@@ -34,7 +34,7 @@ def test_a_comparison_has_a_row_per_dimension_and_a_limit(table):
     json.dumps(table.to_dict(), allow_nan=False)
 
 
-def test_ratios_are_split_as_the_protocol_splits_them(table):
+def test_sample_ratios_are_split_as_in_the_protocol(table):
     own = sparse.compare(sparse.Task(length=5), PLAN, dims=[60], trials=6)
     assert own.points[0].alpha == 3.0
     assert own.points[0].runs[0].protocol == PLAN
@@ -42,8 +42,8 @@ def test_ratios_are_split_as_the_protocol_splits_them(table):
     assert table.points[1].runs[0].test_error == own.points[0].runs[0].test_error  # the same instances
 
 
-def test_both_halves_share_repeats_and_tables(table):
-    assert isinstance(table, SideBySide) and issubclass(aim.Comparison, SideBySide)
+def test_aim_and_sparse_share_the_result_classes(table):
+    assert isinstance(table, TheoryComparison) and issubclass(aim.Comparison, TheoryComparison)
     assert issubclass(sparse.TrainingResult, Measured) and issubclass(aim.TrainingResult, Measured)
     runs = table.points[0].runs[0]
     values = [run.test_error for run in runs.runs]
@@ -56,7 +56,7 @@ def test_both_halves_share_repeats_and_tables(table):
 
 
 def test_the_limit_weighs_dimensions_by_their_spread(table):
-    """n ~ d samples: one trial spreads as 1/sqrt(d), so that two dimensions give the error of the intercept in closed form."""
+    """The spread of a trial falls as 1/sqrt(d): two dimensions give the error of the intercept in closed form."""
     limit = table.points[0].limits[0]
     (a, n), (b, m) = ((run.dim, run.trials) for run in table.points[0].runs)
     stds = [run.spread["test_error_std"] for run in table.points[0].runs]
@@ -83,7 +83,7 @@ def test_a_loss_that_is_zero_agrees_with_one_of_1e_67():
         assert item.z == pytest.approx(z, nan_ok=True) and item.verdict == verdict
 
 
-def test_what_does_not_vary_is_not_compared():
+def test_a_fixed_query_is_not_compared():
     given = PLAN.changed(cos_query=0.8, sharpness=2.0)
     names = [item.quantity for item in sparse.train(sparse.Task(), given, dim=40, trials=2).against(
         sparse.predict(sparse.Task(), given))]  # fmt: skip
@@ -92,11 +92,13 @@ def test_what_does_not_vary_is_not_compared():
     assert row["cos_query"] is row["cos_query_std"] is row["cos_query_err"] is None
 
 
-def test_the_form_before_2_still_works():
+def test_deprecated_arguments_and_attributes_of_compare_still_work():
     task = sparse.Task(length=5)
-    with pytest.warns(DeprecationWarning, match=r"compare\(dim=60\) is now compare\(dims=\[60\]\)") as heard:
+    with pytest.warns(
+        DeprecationWarning, match=r"compare\(dim=60\) is now compare\(dims=\[60\]\)"
+    ) as record_interrupts:
         found = sparse.compare(task, PLAN, dim=60, trials=4, seed=3)
-    assert heard[0].filename == __file__
+    assert record_interrupts[0].filename == __file__
     with pytest.warns(DeprecationWarning, match="Comparison.measurement is now"):
         measured = found.measurement
     assert measured.test_error == sparse.train(task, PLAN, dim=60, trials=4, seed=3).test_error

@@ -1,4 +1,4 @@
-"""Stated errors are honest: a finer rule with other points lies within three of them, and every number has one."""
+"""Stated errors: a finer rule with other points lies within three of them, and every number has one."""
 
 from contextlib import suppress
 
@@ -12,23 +12,23 @@ from scipy.special import ndtr
 from onehead import sparse
 from onehead.errors import SolveError
 from onehead.sparse import Protocol, Task
-from onehead.sparse.equations.features import (
-    PARTS,
+from onehead.sparse.losses import named
+from onehead.sparse.solve.readout import solve_readout
+from onehead.sparse.solve.replicate_error import solve_replicates
+from onehead.sparse.theory.features import (
+    REPLICATES,
     attention_features,
-    draw_tokens,
     pooled_features,
+    sample_sorted_tokens,
     stated_error,
     with_gauss,
 )
-from onehead.sparse.losses import named
-from onehead.sparse.solve.parts import solve_parts
-from onehead.sparse.solve.readout import solve_readout
 
 TASK = Task(length=6, signal_tokens=2, strength=3.0, positive_rate=0.4)
 
 
 def test_finer_rules_lie_within_three_stated_errors():
-    """Of one scrambling's gap to a second a quarter of deviations exceeded three."""
+    """Fewer than 4 per cent of the deviations exceed three stated errors."""
     usual = [draw(3, number, {"sparse.predict": 1.0}) for number in range(130)]
     short = [p for p in usual if p.options["model"] == "attention" and p.task["length"] < 15]
     ratios = []
@@ -38,8 +38,8 @@ def test_finer_rules_lie_within_three_stated_errors():
             ratios += [off / stated for stated, off, _ in compared(*both).values()] if both else []
     ratios = np.array(ratios)
     assert len(ratios) > 50
-    assert np.mean(ratios > TIMES) < 0.04  # one in a hundred is the promise; these are about seventy
-    assert 0.1 < np.median(ratios[ratios > 1e-3]) < 1.0  # an error that is never reached would be no use
+    assert np.mean(ratios > TIMES) < 0.04  # the promise is one in a hundred; this sample has about seventy
+    assert 0.1 < np.median(ratios[ratios > 1e-3]) < 1.0  # an error estimate that is never reached would be useless
 
 
 def test_every_number_of_every_verb_has_an_error():
@@ -58,8 +58,8 @@ def test_every_number_of_every_verb_has_an_error():
 
 
 @pytest.mark.parametrize("strength", [1.0, 8.0])
-def test_accuracy_is_a_share_of_the_test_error_as_in_the_other_half(strength):
-    """From chance to one mistake in thousands; who does not ask gets an error of 2e-4, and of 1e-3 in a map."""
+def test_accuracy_is_relative_to_the_test_error(strength):
+    """From errors near chance to one in thousands; without ``accuracy`` the absolute error is 2e-4, in a map 1e-3."""
     task, plan = Task(strength=strength), Protocol(loss="square", ridge=0.1, cos_query=0.95, sharpness=6.0)
     usual, asked = (sparse.predict(task, plan, accuracy=accuracy) for accuracy in (None, 2e-3))
     assert usual.errors["test_error"] <= 2e-4
@@ -71,11 +71,11 @@ def test_accuracy_is_a_share_of_the_test_error_as_in_the_other_half(strength):
     assert cell.test_error == asked.test_error
 
 
-def test_who_asks_for_more_than_there_is_reads_a_warning():
+def test_an_accuracy_that_is_not_reached_gives_a_warning():
     plan = Protocol(cos_query=0.9, sharpness=2.0, loss="square")
-    asked = 1e-9
-    point = sparse.predict(TASK, plan, accuracy=asked)
-    assert point.errors["test_error"] > asked
+    wanted = 1e-9
+    point = sparse.predict(TASK, plan, accuracy=wanted)
+    assert point.errors["test_error"] > wanted
     assert point.certificate.warnings[-1].endswith("relative, not to 1e-09.")
     strong = sparse.capacity(Task(length=40, strength=8.0), Protocol(cos_query=0.98, sharpness=5.0))
     assert strong.errors["attention"] > 1e-3 * strong.attention
@@ -84,22 +84,22 @@ def test_who_asks_for_more_than_there_is_reads_a_warning():
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "squared-hinge", "square"])
 @pytest.mark.parametrize("ridge", [0.05, 0.0])
-def test_a_part_moves_the_solution_as_solving_it_would(loss, ridge):
+def test_newton_step_on_a_replicate_agrees_with_its_solution(loss, ridge):
     f = attention_features(TASK, cos_query=0.6, sharpness=1.0, log2_points=13, seed=0)
     alpha = 2.0 if ridge else 1.2  # separable at ridge 0
     whole = solve_readout(f, named(loss), alpha=alpha, ridge=ridge)
-    moved = solve_parts(f, named(loss), whole, alpha=alpha, ridge=ridge)
-    assert len(moved) == PARTS
-    for part, guess in list(zip(f.split(), moved, strict=True))[:3]:
+    moved = solve_replicates(f, named(loss), whole, alpha=alpha, ridge=ridge)
+    assert len(moved) == REPLICATES
+    for part, guess in list(zip(f.replicates(), moved, strict=True))[:3]:
         exact = solve_readout(part, named(loss), alpha=alpha, ridge=ridge)
         here = np.append(exact.x, exact.rp)
         distance = np.max(np.abs(here - np.append(whole.x, whole.rp)))
-        # what is left is of second order
+        # the remaining difference is of second order
         assert np.max(np.abs(here - np.append(guess.x, guess.rp))) < 0.2 * distance + 1e-12
 
 
-def test_a_kink_on_a_grid_is_seen():
-    """A squared hinge on the grid of a linear model, against a grid that is sixteen times as fine."""
+def test_error_of_a_kink_on_a_grid_is_estimated():
+    """A squared hinge on the grid of a linear model, compared with a grid sixteen times as fine."""
     plan = Protocol(loss="squared-hinge", ridge=0.1)
     found, fine = (
         sparse.predict(TASK, plan, model="pooled"),
@@ -110,9 +110,9 @@ def test_a_kink_on_a_grid_is_seen():
     assert 1e-9 < off < found.errors["rest_norm"] < 100 * off
 
 
-def test_tokens_are_drawn_from_their_law():
-    """Weighted means of the largest noise token and of the signal against their own integrals."""
-    parts = [draw_tokens(6, 2, 9, 0, part) for part in range(PARTS)]
+def test_sampled_tokens_follow_their_law():
+    """Weighted moments of the largest token of each kind agree with their integrals."""
+    parts = [sample_sorted_tokens(6, 2, 9, 0, part) for part in range(REPLICATES)]
     x = np.linspace(-9.0, 9.0, 20001)
     for drawn, weight, count in (
         ("minus", "weight_minus", 6),
@@ -127,22 +127,22 @@ def test_tokens_are_drawn_from_their_law():
         assert (np.diff(getattr(parts[0], drawn), axis=1) <= 0.0).all()
 
 
-def test_a_part_without_a_number_makes_the_error_infinite():
+def test_a_replicate_without_a_value_makes_the_error_infinite():
     whole, parts = np.array([1.0, 2.0]), np.array([[1.0, 2.1]] * 3 + [[np.nan, 1.9]])
     assert stated_error(whole, parts, sampled=True)[0] == np.inf
     assert 0.05 < stated_error(whole, parts, sampled=True)[1] < 0.1
-    below = np.array([[0.9, 2.0], [1.0, 1.6]])  # interleaved grids: the farthest, over their number, on whichever side
+    below = np.array([[0.9, 2.0], [1.0, 1.6]])  # interleaved grids: the largest deviation over their number
     assert stated_error(whole, below, sampled=False) == pytest.approx([0.05, 0.2], rel=1e-6)
     assert stated_error(whole, parts[:0], sampled=True) == pytest.approx(1e-8 * whole, rel=1e-3)
 
 
 @pytest.mark.parametrize(("model", "ridge"), [("pooled", 10.0), ("vectorised", 100.0), ("attention", 100.0)])
-def test_a_bias_that_nothing_determines_is_said_to_be_free(model: str, ridge: float) -> None:
-    """Balanced classes and every margin below one: hinge losses of the two classes change alike, whatever the bias."""
+def test_an_undetermined_bias_is_reported(model: str, ridge: float) -> None:
+    """Balanced classes and every margin below one: the hinge loss does not depend on the bias."""
     task = Task()
     point = sparse.predict(task, Protocol(loss="hinge", ridge=ridge), model=model)
     assert "nothing determines the bias" in point.certificate.warnings[0]
     assert point.errors["bias"] > 1.0 and point.errors["test_error"] > 0.05
-    # with unequal classes the rarer one is paid for, and the bias is known again
+    # with unequal classes the bias is determined
     other = sparse.predict(Task(positive_rate=0.4), Protocol(loss="hinge", ridge=0.1), model=model)
     assert not other.certificate.warnings and other.errors["bias"] < 0.01

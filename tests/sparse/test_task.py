@@ -1,4 +1,4 @@
-"""Tasks, protocols, losses, tuning, maps, pictures, and what importing the room loads."""
+"""Tasks, protocols, losses, tuning, maps and plots."""
 
 import numpy as np
 import pytest
@@ -48,7 +48,7 @@ def test_curvature_is_the_derivative_of_the_derivative(loss):
 # ---- tuning and maps
 
 
-def test_best_bias_rate_of_section_7():
+def test_best_bias_rate_matches_printed_values():
     task = Task(positive_rate=0.2)
     rate = best_bias_rate(task, Protocol(alpha0=2))
     assert rate == pytest.approx(5.5, abs=0.3)
@@ -59,7 +59,7 @@ def test_best_bias_rate_of_section_7():
     ("eta_b", "s", "error"),
     [(0, -0.071, 0.3200), (0.5, 0.007, 0.3034), (2, 0.358, 0.1390), (5.5, 0.850, 0.0324), (9, 0.820, 0.0334)],
 )
-def test_bias_rates_of_section_7(eta_b, s, error):
+def test_cosine_and_error_along_the_bias_rate(eta_b, s, error):
     task = Task(positive_rate=0.2)
     found = align(task, Protocol(alpha0=2, eta_b=eta_b))
     assert found.cos_query == pytest.approx(s, abs=6e-4)
@@ -68,7 +68,7 @@ def test_bias_rates_of_section_7(eta_b, s, error):
     assert predict(task, plan, accuracy=5e-5).test_error == pytest.approx(error, abs=4e-4)
 
 
-def test_ridge_of_section_7():
+def test_error_along_the_ridge():
     """kappa 1.5, s .9, alpha1 2: logistic .0415 at 1e-5, .0332 at 1e-2, .0302 near .1; square .0364 at 1."""
     plan = Protocol(alpha1=2, cos_query=0.9, sharpness=1.5)
     got = [predict(Task(), plan.changed(ridge=ridge)).test_error for ridge in (1e-5, 1e-2, 0.1)]
@@ -122,7 +122,7 @@ def test_best_ridge_is_the_lowest_in_its_range():
         assert error <= min(others)
 
 
-def test_map_marks_both_bad_regions():
+def test_map_marks_anti_aligned_and_worse_than_pooled_cells():
     task = Task(positive_rate=0.2)
     found = sparse.map(task, Protocol(), x=("eta_b", [0.0, 6.0]), y=("beta", [8.0]))
     assert [spot.anti_aligned for spot in found] == [True, False]
@@ -135,10 +135,10 @@ def test_map_marks_both_bad_regions():
     assert split.test_error == pytest.approx(predict(task, direct).test_error, abs=2e-3)
 
 
-# ---- pictures and imports ---------------------------------------------------------------------------------------
+# ---- plots ---------------------------------------------------------------------------------------
 
 
-def test_pictures_draw_what_they_are_given(tmp_path):
+def test_plots_show_the_given_results(tmp_path):
     from onehead import plot
 
     x = [0.5, 2.0, 20.0]
@@ -159,7 +159,7 @@ def test_pictures_draw_what_they_are_given(tmp_path):
     assert (tmp_path / "map.png").stat().st_size > 5000
 
 
-def test_pictures_of_the_best_possible_learner():
+def test_plots_of_the_best_possible_learner():
     from onehead import plot
 
     hard = Task(length=300, strength=8.0)

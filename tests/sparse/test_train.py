@@ -1,4 +1,4 @@
-"""Real samples: solvers at their minimum, samplers with the right law, theory within three standard errors."""
+"""Training on finite samples: minimisers, laws of the samplers, and agreement with theory."""
 
 from types import SimpleNamespace
 
@@ -9,15 +9,21 @@ from tests.support.problems import sparse_task as task
 from onehead.sparse import Protocol, Task, draw, finite_size, predict, separable_share, train
 from onehead.sparse.losses import LOSSES
 from onehead.sparse.task import place_signal
-from onehead.sparse.training.minimise import _objective, descend, fit, separable
-from onehead.sparse.training.samplers import Readable, attend, attention_sample, pooled_sample, vectorised_sample
-from onehead.sparse.training.train import Query
+from onehead.sparse.training.minimise import _objective, fit, separable, train_jointly
+from onehead.sparse.training.samplers import (
+    LabelledFeatures,
+    attend,
+    attention_sample,
+    pooled_sample,
+    vectorised_sample,
+)
+from onehead.sparse.training.train import SampledQuery
 
 
-def compare(task, plan, *, model="attention", test_length=None, **words):
-    """Theory and training at one dimension, and their distance in standard errors."""
+def compare(task, plan, *, model="attention", test_length=None, **options):
+    """Theory and training at one dimension, and their difference in standard errors."""
     theory = predict(task, plan, model=model, test_length=test_length)
-    runs = train(task, plan, model=model, test_length=test_length, **words)
+    runs = train(task, plan, model=model, test_length=test_length, **options)
     distances = {f"{item.quantity}_deviation": item.z for item in runs.against(theory)}
     return SimpleNamespace(prediction=theory, measurement=runs, **distances)
 
@@ -28,9 +34,9 @@ def compare(task, plan, *, model="attention", test_length=None, **words):
 @pytest.mark.parametrize("loss", list(LOSSES))
 @pytest.mark.parametrize(("samples", "dim"), [(60, 20), (20, 60)])
 def test_readout_is_at_its_minimum(loss, samples, dim):
-    """No small random move lowers the objective, in more or fewer dimensions than samples."""
+    """No small random step lowers the objective, with more or fewer dimensions than samples."""
     rng = np.random.default_rng(1)
-    sample = Readable(np.where(rng.random(samples) < 0.4, 1.0, -1.0), rng.standard_normal((samples, dim)))
+    sample = LabelledFeatures(np.where(rng.random(samples) < 0.4, 1.0, -1.0), rng.standard_normal((samples, dim)))
     found = fit(sample, LOSSES[loss], 0.05)
 
     def objective(w, b):
@@ -45,7 +51,7 @@ def test_readout_is_at_its_minimum(loss, samples, dim):
 
 def test_ridgeless_square_interpolates_with_the_smallest_norm():
     rng = np.random.default_rng(0)
-    sample = Readable(np.sign(rng.standard_normal(10)), rng.standard_normal((10, 30)))
+    sample = LabelledFeatures(np.sign(rng.standard_normal(10)), rng.standard_normal((10, 30)))
     found = fit(sample, LOSSES["square"], 0.0)
     assert sample.features @ found.weights + found.bias == pytest.approx(sample.label)
     for ridge in (1e-6, 1e-7):
@@ -55,7 +61,7 @@ def test_ridgeless_square_interpolates_with_the_smallest_norm():
 
 def test_hard_margin_touches_one_and_has_the_smallest_norm():
     rng = np.random.default_rng(2)
-    sample = Readable(np.sign(rng.standard_normal(15)), rng.standard_normal((15, 30)))
+    sample = LabelledFeatures(np.sign(rng.standard_normal(15)), rng.standard_normal((15, 30)))
     found = fit(sample, LOSSES["hinge"], 0.0)
     margins = sample.label * (sample.features @ found.weights + found.bias)
     assert margins.min() == pytest.approx(1.0, abs=1e-4)
@@ -69,7 +75,7 @@ def test_hard_margin_touches_one_and_has_the_smallest_norm():
 
 def test_hinge_program_and_interior_point_agree():
     rng = np.random.default_rng(3)
-    sample = Readable(np.sign(rng.standard_normal(80)), rng.standard_normal((80, 6)))
+    sample = LabelledFeatures(np.sign(rng.standard_normal(80)), rng.standard_normal((80, 6)))
     assert not separable(sample)
     program, interior = fit(sample, LOSSES["hinge"], 0.0), fit(sample, LOSSES["hinge"], 1e-6)
 
@@ -79,12 +85,12 @@ def test_hinge_program_and_interior_point_agree():
     assert cost(program) == pytest.approx(cost(interior), abs=1e-5)
 
 
-def test_separability():
+def test_separable_detects_separable_labels():
     rng = np.random.default_rng(4)
     X = rng.standard_normal((50, 3))
-    assert separable(Readable(np.sign(X @ [1.0, 2.0, -1.0] + 0.3), X))
-    assert not separable(Readable(np.sign(rng.standard_normal(50)), X))
-    assert separable(Readable(np.sign(rng.standard_normal(3)), X[:3]))
+    assert separable(LabelledFeatures(np.sign(X @ [1.0, 2.0, -1.0] + 0.3), X))
+    assert not separable(LabelledFeatures(np.sign(rng.standard_normal(50)), X))
+    assert separable(LabelledFeatures(np.sign(rng.standard_normal(3)), X[:3]))
     assert separable_share(Task(), Protocol(alpha0=0.2, alpha1=0.2), model="vectorised", dim=20, trials=2) == 1.0
 
 
@@ -92,15 +98,15 @@ def test_separability():
 
 
 def test_reduced_features_have_the_law_of_tokens():
-    """First two moments of f_q(X), reduced against token by token; 4 standard errors of 20,000 samples."""
-    problem, query = task(5, 2, 3, 0.4), Query(0.6, 1.5)
+    """First two moments of f_q(X) by both samplers agree within 4 standard errors of 20,000 samples."""
+    problem, query = task(5, 2, 3, 0.4), SampledQuery(0.6, 1.5)
     rng = np.random.default_rng(5)
     reduced = attention_sample(problem, query, 20_000, 4, rng)
     tokens = draw(problem, rng, samples=20_000, dim=4)
     unit = np.array([0.6, 0.8, 0.0, 0.0])
-    seen = attend(tokens.tokens, 1.5 * unit, 1.0)
+    features = attend(tokens.tokens, 1.5 * unit, 1.0)
     across = np.array([0.8, -0.6, 0.0, 0.0])  # rest of the signal, e1 - .6 q = .8 across
-    columns = np.column_stack([seen @ unit, seen @ across, seen[:, 2]])
+    columns = np.column_stack([features @ unit, features @ across, features[:, 2]])
     for y in (1.0, -1.0):
         a, b = reduced.features[reduced.label == y][:, :3], columns[tokens.label == y]
         spread = np.sqrt(a.var(axis=0) / len(a) + b.var(axis=0) / len(b))
@@ -127,17 +133,17 @@ def test_positions_are_drawn_with_their_weights():
     problem = Task(length=3, signal_tokens=2, strength=1.0, positive_rate=0.99, positions=(4, 2, 1))
     masks, odds = problem.patterns()
     assert odds == pytest.approx(np.array([8, 4, 2]) / 14)
-    seen = place_signal(problem, np.random.default_rng(0), np.ones(20_000))
-    assert seen.mean(axis=0) == pytest.approx(odds @ masks, abs=4 * 0.5 / np.sqrt(20_000))
+    sampled = place_signal(problem, np.random.default_rng(0), np.ones(20_000))
+    assert sampled.mean(axis=0) == pytest.approx(odds @ masks, abs=4 * 0.5 / np.sqrt(20_000))
 
 
-def test_pooled_sample_moments():
+def test_pooled_sample_has_the_right_mean():
     sample = pooled_sample(task(9, 3, 6, 0.5), 40_000, 3, np.random.default_rng(7))
     positive = sample.features[sample.label > 0]
     assert positive.mean(axis=0) == pytest.approx([2.0, 0, 0], abs=4 / 3 / np.sqrt(len(positive)))
 
 
-def test_same_seed_same_bits_whatever_the_workers(monkeypatch):
+def test_result_does_not_depend_on_the_number_of_threads(monkeypatch):
     plan = Protocol(loss="square")
     monkeypatch.setenv("ONEHEAD_THREADS", "1")
     one = train(Task(), plan, dim=60, trials=5, seed=3)
@@ -166,7 +172,7 @@ SETTINGS = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("model", "problem", "plan", "dim", "trials"), SETTINGS)
-def test_theory_within_three_standard_errors(model, problem, plan, dim, trials):
+def test_training_agrees_with_theory_within_three_standard_errors(model, problem, plan, dim, trials):
     found = compare(task(*problem), Protocol(**plan), model=model, dim=dim, trials=trials)
     assert abs(found.test_error_deviation) < 3.0
     assert abs(found.train_loss_deviation) < 3.0
@@ -176,11 +182,10 @@ def test_theory_within_three_standard_errors(model, problem, plan, dim, trials):
 
 
 @pytest.mark.parametrize("loss", ["logistic", "square", "hinge"])
-def test_non_uniform_positions(loss):
-    """One signal direction per place (S4.6): theory against the vectorised model
-    trained.
+def test_weighted_positions_agree_with_theory(loss):
+    """One signal direction per position (S4.6): theory compared with the trained vectorised model.
 
-    The weights differ a lot, so that the uniform theory is more than five standard errors away.
+    The weights differ so much that the uniform theory is more than five standard errors away.
     """
     problem = Task(length=5, strength=4, positions=(8, 4, 2, 1, 1))
     plan = Protocol(ridge=1e-2, alpha0=3, alpha1=3, loss=loss)
@@ -191,7 +196,7 @@ def test_non_uniform_positions(loss):
 
 
 TOKENS = Protocol(alpha0=1.5, alpha1=1.5, beta=5.0, ridge=0.1, loss="square")
-PLACES = Task(length=4, signal_tokens=2, strength=2.0, positive_rate=0.4, positions=(6, 3, 1, 1))
+WEIGHTED_POSITIONS = Task(length=4, signal_tokens=2, strength=2.0, positive_rate=0.4, positions=(6, 3, 1, 1))
 
 
 @pytest.mark.parametrize(
@@ -201,10 +206,10 @@ PLACES = Task(length=4, signal_tokens=2, strength=2.0, positive_rate=0.4, positi
         ("pooled", task(5, 1, 5, 0.5), TOKENS, 150, 10),
         ("vectorised", task(5, 1, 5, 0.5), TOKENS, 150, 10),
         ("attention", task(5, 1, 4, 0.5), TOKENS.changed(cos_query=0.8, sharpness=2.0, alpha1=2.0), 150, 10),
-        ("vectorised", PLACES, Protocol(ridge=0.05, alpha0=3, alpha1=3, loss="square"), 60, 12),
+        ("vectorised", WEIGHTED_POSITIONS, Protocol(ridge=0.05, alpha0=3, alpha1=3, loss="square"), 60, 12),
     ],
 )
-def test_token_level_mode(model, problem, plan, dim, trials):
+def test_training_on_stored_tokens_agrees_with_theory(model, problem, plan, dim, trials):
     found = compare(problem, plan, model=model, dim=dim, trials=trials, mode="tokens")
     # ten trials: t distribution rather than normal; d = 60: a little finite-size bias on top
     assert abs(found.test_error_deviation) < 3.5
@@ -212,8 +217,8 @@ def test_token_level_mode(model, problem, plan, dim, trials):
 
 @pytest.mark.parametrize("mode", ["reduced", "tokens"])
 @pytest.mark.parametrize("model", ["attention", "pooled"])
-def test_length_generalisation(model, mode):
-    """Trained on 5 tokens, tested on 15: theory against both samplers."""
+def test_length_generalisation_agrees_with_theory(model, mode):
+    """Trained on 5 tokens, tested on 15: theory compared with both samplers."""
     found = compare(task(5, 1, 5, 0.5), TOKENS, model=model, dim=150, trials=10, mode=mode, test_length=15)
     assert abs(found.test_error_deviation) < 3.5
     assert found.prediction.test_error > predict(task(5, 1, 5, 0.5), TOKENS, model=model).test_error + 0.005
@@ -255,7 +260,7 @@ def test_joint_training_lowers_the_objective_and_finds_the_signal():
     assert runs.cos_query > 0.4
     assert runs.test_error < predict(task(6, 1, 5, 0.5), plan, model="pooled").test_error
     sample = draw(task(6, 1, 5, 0.5), np.random.default_rng(0), samples=200, dim=60)
-    q, readout = descend(sample.label, sample.tokens, plan)
+    q, readout = train_jointly(sample.label, sample.tokens, plan)
     assert _objective(sample.label, sample.tokens, plan, q, readout.weights, readout.bias)[0] < np.log(2)
 
 
@@ -263,10 +268,10 @@ def test_joint_training_lowers_the_objective_and_finds_the_signal():
 @pytest.mark.parametrize("spread", [1.0, 1e-5])
 def test_square_readout_is_the_minimum_to_rounding(ridge, spread):
     rng = np.random.default_rng(0)
-    # with the smaller spread a factor in single precision does not know the last features
+    # with the smaller spread a factor in single precision does not resolve the last features
     X = (rng.standard_normal((60, 20)) + 2.0) * np.geomspace(1.0, spread, 20)
     y = np.sign(rng.standard_normal(60))
-    found = fit(Readable(y, X), LOSSES["square"], ridge)
+    found = fit(LabelledFeatures(y, X), LOSSES["square"], ridge)
     left = X.T @ (X @ found.weights + found.bias - y) / 60 + ridge * found.weights
     assert np.max(np.abs(left)) < 1e-11  # rounding of sums of terms of order one
     assert found.bias == pytest.approx(np.mean(y - X @ found.weights), abs=1e-12)

@@ -14,9 +14,11 @@ SPECTRA = {
     "power law": POWER / np.sqrt(np.mean(POWER**2)),
     "one atom": np.zeros(SIZE),
     "two atoms": np.repeat([0.0, 1.0], SIZE // 2),
-    "even": np.linspace(-1.0, 3.0, SIZE),
+    "uniform": np.linspace(-1.0, 3.0, SIZE),
     "spikes": np.concatenate([[6.0, 3.0, 1.8], np.zeros(SIZE - 3)]),
-    "near twins": np.sort(np.concatenate([np.linspace(0.0, 2.0, SIZE // 2), np.linspace(0.0, 2.0, SIZE // 2) + 1e-9])),
+    "nearly equal pairs": np.sort(
+        np.concatenate([np.linspace(0.0, 2.0, SIZE // 2), np.linspace(0.0, 2.0, SIZE // 2) + 1e-9])
+    ),
 }
 SPREADS = (1e-8, 1e-5, 1e-3, 0.02, 0.2499, 0.2501, 1.0, 30.0, 1e4)
 
@@ -28,7 +30,7 @@ def test_moments_and_mass(name, s):
     law = AtomsSemicircle(atoms, s)
     x, mass, hilbert = law.nodes()
     second = np.mean(atoms**2) + s
-    # 16 nodes per panel; worst where a weak atom hangs on a long thin tail or two bulks are about to merge
+    # 16 nodes per panel; the worst cases are a weak atom in a thin tail, and two bulks that are about to merge
     assert abs(mass.sum() - 1.0) < 1e-6
     assert abs(mass @ x - atoms.mean()) < 1e-6 * np.sqrt(second)
     assert abs(mass @ x**2 - second) < 1e-6 * second
@@ -49,7 +51,7 @@ def test_one_atom_is_the_semicircle():
     assert law.mass_above(2.0) == pytest.approx(0.5, abs=1e-12)
 
 
-def test_many_atoms_reach_the_marchenko_pastur_law():
+def test_many_atoms_converge_to_the_marchenko_pastur_law():
     # quantiles of the target as atoms: the distance of the two laws falls as 1/size
     size, kappa0, s = 800, 0.5, 0.3
     target = MarchenkoPasturSemicircle(kappa0, 1e-6)
@@ -72,7 +74,7 @@ def test_derivatives_of_the_integrals():
     assert 0.5 * (up - down) / step == pytest.approx(here.A, abs=1e-5)
 
 
-def test_sampled_matrices_have_this_spectrum():
+def test_spectra_of_sampled_matrices():
     atoms, s, eps, draws = SPECTRA["power law"], 0.5, 0.3, 40
     rng = np.random.default_rng(0)
     found = []
@@ -100,8 +102,8 @@ def test_weights_and_bad_input():
         AtomsSemicircle([1.0, 2.0], 0.1, weights=[1.0, 1.0])
 
 
-def test_gaps_are_found_where_they_are():
-    # two equal atoms at distance one: sum w/(a - λ)² is least, 4, half way, so they part when 1/s > 4
+def test_two_atoms_have_a_gap_below_the_critical_variance():
+    # two equal atoms at distance one: sum w/(a - λ)² is least, 4, half way, so that the bulks separate when 1/s > 4
     assert len(AtomsSemicircle([0.0, 1.0], 0.2499).edges) == 2
     assert len(AtomsSemicircle([0.0, 1.0], 0.2501).edges) == 1
     gap = AtomsSemicircle([0.0, 1.0], 0.1)
@@ -116,40 +118,40 @@ def test_five_thousand_atoms(s):
     atoms /= np.sqrt(np.mean(atoms**2))
     law = AtomsSemicircle(atoms, s)
     x, mass, hilbert = law.nodes()
-    # a panel is halved until its mass is right to 1e-9; hundreds of them add up
+    # every panel has its mass to 1e-9, and there are hundreds of panels
     assert mass.sum() == pytest.approx(1.0, abs=1e-7)
     assert mass @ x == pytest.approx(atoms.mean(), rel=1e-6)
     assert mass @ x**2 == pytest.approx(np.mean(atoms**2) + s, rel=1e-6)
     assert 2.0 * mass @ (x * hilbert) == pytest.approx(1.0, abs=2e-6)
-    # edges: the map z + s g(z) turns there, sum w / (a - λ)² = 1/s
+    # at an edge the map a + s g(a) is stationary, sum w / (a - λ)² = 1/s
     top = law.edges[-1][1]
     a = np.linspace(atoms[0] + 1e-9, top, 200_001)[1:]
     step = slice(None, None, 100)
-    places = [float(point + s * np.mean(1.0 / (point - atoms))) for point in a[step]]
-    assert min(places) == pytest.approx(top, rel=1e-4)  # the smallest value outside the support, on a grid
+    values = [float(point + s * np.mean(1.0 / (point - atoms))) for point in a[step]]
+    assert min(values) == pytest.approx(top, rel=1e-4)  # the smallest value outside the support, on a grid
 
 
 @pytest.mark.parametrize("gamma", [0.5, 1.25])
 @pytest.mark.parametrize("s", [0.1, 10.0])
-def test_clusters_do_as_well_as_their_atoms(gamma, s, monkeypatch):
+def test_merged_clusters_agree_with_their_atoms(gamma, s, monkeypatch):
     atoms = np.arange(1.0, 601.0) ** -gamma
     atoms /= np.sqrt(np.mean(atoms**2))
     clustered = AtomsSemicircle(atoms, s)
-    monkeypatch.setattr("onehead.spectra.atoms._clustered", lambda s, atoms, weights: (atoms, weights))
+    monkeypatch.setattr("onehead.spectra.atoms._merge_clusters", lambda s, atoms, weights: (atoms, weights))
     plain = AtomsSemicircle(atoms, s)
-    assert len(clustered._atoms) < 0.7 * len(plain._atoms)  # otherwise there is nothing to compare
+    assert len(clustered._atoms) < 0.7 * len(plain._atoms)  # otherwise the test is empty
     assert len(clustered.edges) == len(plain.edges)
     np.testing.assert_allclose(np.ravel(clustered.edges), np.ravel(plain.edges), atol=5e-7 * np.sqrt(s))
     for eps in (0.0, 0.3 * plain.edges[-1][1]):
         one, other = threshold_integrals(clustered, eps), threshold_integrals(plain, eps)
-        # four moments agree: what is left is of the order of (width / distance)^4
+        # four moments agree: the error is of the order of (width / distance)^4
         assert pytest.approx(other.J, rel=1e-6) == one.J
         assert pytest.approx(other.A, abs=1e-6) == one.A
         assert one.rank == pytest.approx(other.rank, abs=1e-6)
 
 
-def test_a_light_atom_about_to_leave_the_bulk():
-    # branch points close to the axis: a rule of fixed order missed 2e-5 of the mass here
+def test_mass_with_a_light_atom_that_is_about_to_leave_the_bulk():
+    # branch points close to the real axis: a rule of fixed order had an error of 2e-5 in the mass
     atoms = np.arange(1.0, 1001.0) ** -1.25
     atoms /= np.sqrt(np.mean(atoms**2))
     law = AtomsSemicircle(atoms, 100.0)

@@ -1,4 +1,4 @@
-"""Spectral laws against the equations that define them, at the ends of every range."""
+"""Spectral laws solve their defining equations, up to the edges."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from onehead.spectra.atoms import AtomsSemicircle
 from onehead.spectra.marchenko_pastur import MarchenkoPasturSemicircle, _transforms
 
-PLACES = np.concatenate([10.0 ** np.arange(-8.0, 0.0), np.linspace(0.2, 0.8, 7), 1.0 - 10.0 ** np.arange(-8.0, 0.0)])
+UNIT_POINTS = np.concatenate(
+    [10.0 ** np.arange(-8.0, 0.0), np.linspace(0.2, 0.8, 7), 1.0 - 10.0 ** np.arange(-8.0, 0.0)]
+)
 
 
 @given(st.floats(-4.0, 3.0), st.floats(-16.0, 9.0))
@@ -17,7 +19,7 @@ def test_the_transform_solves_its_cubic_up_to_the_edges(log_kappa0, log_s):
     kappa0, s = float(np.exp(log_kappa0)), float(np.exp(log_s))
     k = np.sqrt(kappa0)
     for low, high in MarchenkoPasturSemicircle(kappa0, s).edges:
-        x = low + (high - low) * PLACES
+        x = low + (high - low) * UNIT_POINTS
         rho, hilbert = _transforms(x, k, s)
         g = hilbert - 1j * np.pi * rho
         terms = np.array([s * g, k / (1.0 - g / k), 1.0 / g, -x])

@@ -1,4 +1,6 @@
-"""The blurred Marchenko-Pastur law: invariants over the whole range, then sampled matrices."""
+"""The Marchenko-Pastur law convolved with a semicircle: invariants over the range of parameters, and sampled
+matrices.
+"""
 
 import numpy as np
 import pytest
@@ -6,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onehead.aim.targets import MarchenkoPastur
-from onehead.spectra.law import Scaled, replicon_integral, threshold_integrals
+from onehead.spectra.law import ScaledLaw, replicon_integral, threshold_integrals
 from onehead.spectra.marchenko_pastur import MarchenkoPasturSemicircle
 
 ratios = st.floats(np.log(0.01), np.log(30.0)).map(np.exp)
@@ -35,7 +37,8 @@ def test_derivatives_of_the_integrals(kappa0, s, share):
     step = 1e-4
     up, down = (threshold_integrals(MarchenkoPasturSemicircle(kappa0, s * (1.0 + d)), eps).J for d in (step, -step))
     high, low = (threshold_integrals(law, eps * (1.0 + d)).J for d in (step, -step))
-    # central differences of relative step h: error h² times the third derivative, bounded by J over the distance to the edge
+    # central differences of relative step h: error h² times the third derivative, bounded by J over the distance to the
+    # edge
     rough = 1e-5 * (1.0 + part.J)
     assert pytest.approx((up - down) / (2.0 * step * s), abs=rough / s + 1e-6) == part.A
     assert pytest.approx(-0.5 * (high - low) / (2.0 * step * eps), abs=rough / eps + 1e-6) == part.B
@@ -54,15 +57,17 @@ def test_density_is_positive_inside_and_zero_outside(kappa0, s):
 
 
 @pytest.mark.parametrize(("kappa0", "split"), [(0.2, 0.357875), (0.5, 0.017560), (0.8, 0.000460)])
-def test_two_bulks_below_the_split(kappa0, split):
+def test_there_are_two_bulks_below_the_critical_variance(kappa0, split):
     # published values are rounded to six decimals
     assert len(MarchenkoPasturSemicircle(kappa0, split - 1e-6).edges) == 2
     assert len(MarchenkoPasturSemicircle(kappa0, split + 1e-6).edges) == 1
     law = MarchenkoPasturSemicircle(kappa0, 0.5 * split)
-    assert law.mass_above(law.edges[1][0]) == pytest.approx(kappa0, abs=1e-9)  # the upper bulk holds the target
+    assert law.mass_above(law.edges[1][0]) == pytest.approx(
+        kappa0, abs=1e-9
+    )  # the mass of the upper bulk is the rank of the target
 
 
-def test_sampled_matrices():
+def test_spectra_of_sampled_matrices():
     kappa0, s, d, draws = 0.5, 0.4, 400, 4
     rng = np.random.default_rng(5)
     values = []
@@ -97,7 +102,7 @@ def test_width_keeps_the_top_of_the_spectrum():
     assert law.mass_above(narrow.cut) == pytest.approx(0.3, abs=1e-9)
     assert narrow.J < free.J
     assert threshold_integrals(law, 0.1, width=0.99).cut == 0.1
-    # dJ/ds = A holds under the cut as well
+    # dJ/ds = A holds with the cut as well
     step = 1e-4
     up, down = (threshold_integrals(MarchenkoPasturSemicircle(0.5, 0.3 + d), 0.1, width=0.3).J for d in (step, -step))
     assert pytest.approx((up - down) / (2.0 * step), abs=1e-6) == narrow.A
@@ -105,7 +110,7 @@ def test_width_keeps_the_top_of_the_spectrum():
 
 def test_scaled_law_is_the_law_of_scaled_eigenvalues():
     base, scale = MarchenkoPasturSemicircle(0.5, 0.3), 2.5
-    law = Scaled(base, scale)
+    law = ScaledLaw(base, scale)
     assert law.edges[0][1] == scale * base.edges[0][1]
     nodes = law.nodes(1.0)
     assert nodes.mass.sum() == pytest.approx(base.mass_above(1.0 / scale), abs=1e-12)

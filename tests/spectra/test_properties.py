@@ -1,22 +1,22 @@
-"""Spectral laws over their whole range: what any of them must obey."""
+"""Invariants of all spectral laws over their range of parameters."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.problems import between
+from tests.support.problems import log_uniform
 
 from onehead.aim import MarchenkoPastur, Spikes
 from onehead.spectra.atoms import AtomsSemicircle
-from onehead.spectra.law import Scaled, gauss_legendre, replicon_integral, threshold_integrals
+from onehead.spectra.law import ScaledLaw, gauss_legendre, replicon_integral, threshold_integrals
 from onehead.spectra.marchenko_pastur import MarchenkoPasturSemicircle
 
 laws = st.one_of(
-    st.builds(MarchenkoPasturSemicircle, between(1e-2, 1e2), between(1e-4, 1e3)),
+    st.builds(MarchenkoPasturSemicircle, log_uniform(1e-2, 1e2), log_uniform(1e-4, 1e3)),
     st.builds(
         AtomsSemicircle,
         st.lists(st.floats(-2.0, 5.0).map(lambda x: round(x, 3)), min_size=1, max_size=12),
-        between(1e-4, 1e3),
+        log_uniform(1e-4, 1e3),
     ),
 )
 
@@ -29,12 +29,14 @@ def test_integrals_fall_as_the_threshold_rises(law, share, step):
     size = high - low
     eps = low + share * size
     here, there = threshold_integrals(law, eps), threshold_integrals(law, eps + step * size)
-    slack = 1e-7 * (1.0 + size**2)  # panels of the quadrature end at the threshold, and so change with it
+    slack = 1e-7 * (1.0 + size**2)  # the panels of the quadrature end at the threshold and change with it
     for name in ("J", "B", "A", "rank"):
         assert getattr(there, name) <= getattr(here, name) + slack
         assert getattr(there, name) >= -slack
     assert here.A <= 1.0 + 1e-6
-    assert -1e-9 <= replicon_integral(law, eps) <= here.A + 1e-6  # quotients between 0 and 1 are above their squares
+    assert (
+        -1e-9 <= replicon_integral(law, eps) <= here.A + 1e-6
+    )  # quotients are between 0 and 1, at least their squares
     h = 1e-4 * size
     slope = (threshold_integrals(law, eps + h).J - threshold_integrals(law, eps - h).J) / (2.0 * h)
     assert pytest.approx(-0.5 * slope, abs=1e-3 * size) == here.B
@@ -42,7 +44,7 @@ def test_integrals_fall_as_the_threshold_rises(law, share, step):
 
 @given(law=laws, mass=st.floats(0.001, 0.999), width=st.floats(0.05, 1.0))
 @settings(max_examples=25)
-def test_quantiles_undo_masses_and_width_cuts_the_rank(law, mass, width):
+def test_quantiles_invert_masses_and_width_limits_the_rank(law, mass, width):
     assert law.mass_above(law.quantile_above(mass)) == pytest.approx(mass, abs=1e-6)
     low = law.edges[0][0]
     assert threshold_integrals(law, low - 1.0, width).rank == pytest.approx(width, abs=1e-6)
@@ -50,7 +52,7 @@ def test_quantiles_undo_masses_and_width_cuts_the_rank(law, mass, width):
     assert law.mass_above(law.edges[-1][1]) == 0.0
 
 
-@given(law=laws, scale=between(0.1, 10.0), share=st.floats(-0.2, 1.2))
+@given(law=laws, scale=log_uniform(0.1, 10.0), share=st.floats(-0.2, 1.2))
 @settings(max_examples=25)
 def test_density_is_positive_and_scales(law, scale, share):
     low, high = law.edges[0][0], law.edges[-1][1]
@@ -59,23 +61,23 @@ def test_density_is_positive_and_scales(law, scale, share):
     density = law.density(x)
     assert density >= 0.0
     assert inside or density == 0.0
-    wide = Scaled(law, scale)
-    # at an edge a density rises like a square root: a rounding of x by 1e-16 there is one of 1e-8 here
+    wide = ScaledLaw(law, scale)
+    # at an edge the density is a square root: a rounding error of 1e-16 in x becomes 1e-8
     assert wide.density(scale * x) * scale == pytest.approx(density, rel=1e-9, abs=1e-7)
     assert wide.edges[-1][1] == pytest.approx(scale * high)
 
 
-@given(kappa0=between(0.05, 5.0), s=between(0.01, 10.0), share=st.floats(0.0, 0.8))
+@given(kappa0=log_uniform(0.05, 5.0), s=log_uniform(0.01, 10.0), share=st.floats(0.0, 0.8))
 @settings(max_examples=6)
-def test_many_atoms_blur_to_the_law_of_their_density(kappa0, s, share):
-    """The cubic equation against subordination of 600 quantiles: two codes for one law."""
+def test_many_atoms_converge_to_the_law_of_their_density(kappa0, s, share):
+    """The cubic equation against subordination of 600 quantiles: two methods for one law."""
     bulk = MarchenkoPastur(kappa0=kappa0)
     values = np.sort(Spikes(spikes=(bulk.edges[1],), dim=600, bulk=bulk).values)
     law, listed = MarchenkoPasturSemicircle(kappa0, s), AtomsSemicircle(values, s)
     eps = share * law.edges[-1][1]
     exact, found = threshold_integrals(law, eps), threshold_integrals(listed, eps)
     size = law.edges[-1][1]
-    # one eigenvalue in 600 sits at the edge, the others at midpoints of equal mass
+    # one of 600 eigenvalues is at the edge, the others are at midpoints of equal mass
     assert pytest.approx(exact.J, abs=4e-3 * size**2) == found.J
     assert pytest.approx(exact.B, abs=4e-3 * size) == found.B
     assert pytest.approx(exact.A, abs=1e-2) == found.A

@@ -1,4 +1,4 @@
-"""Laws of singular values: invariants over the whole range, the equations that define them, sampled matrices."""
+"""Laws of singular values: invariants over the range of parameters, defining equations, sampled matrices."""
 
 import numpy as np
 import pytest
@@ -8,21 +8,24 @@ from hypothesis import strategies as st
 from onehead.aim import Learner, Task, predict
 from onehead.aim.targets import Atoms, MarchenkoPastur, PowerLaw, Product
 from onehead.spectra.atoms import AtomsSemicircle
-from onehead.spectra.law import Scaled, gauss_legendre, replicon_integral, threshold_integrals
+from onehead.spectra.law import ScaledLaw, gauss_legendre, replicon_integral, threshold_integrals
 from onehead.spectra.product import ProductSemicircle
 from onehead.spectra.symmetrised import SymmetrisedMarchenkoPastur
 
 ratios = st.floats(-3.0, 3.0).map(lambda x: 10.0**x)
 blurs = st.floats(-12.0, 12.0).map(lambda x: 10.0**x)  # s over Q0
 LAWS = {ProductSemicircle: (lambda kappa0: 1.0, 1e-12), SymmetrisedMarchenkoPastur: (lambda kappa0: 1.0 + kappa0, 1e-8)}
-# 60 nodes of the first are good to rounding; panels of the second are halved until their mass is right to 1e-11
+# errors: 60 nodes of the first law are exact to rounding; panels of the second are halved until their mass is exact to
+# 1e-11
 
 laws = pytest.mark.parametrize("kind", LAWS)
 
 
 @laws
 @given(kappa0=ratios, blur=blurs)
-@example(kappa0=0.9999999999999994, blur=10.0**0.1875)  # the law dips at 1e-31: no panel ends there
+@example(
+    kappa0=0.9999999999999994, blur=10.0**0.1875
+)  # the minimum of the density is at 1e-31, and no panel ends there
 @settings(max_examples=80, deadline=None)
 def test_mass_and_moments(kind, kappa0, blur):
     power, error = LAWS[kind]
@@ -49,15 +52,15 @@ def product_above(kappa0, s, rho, hilbert):
 
 @given(kappa0=ratios, blur=blurs, share=st.floats(0.01, 0.99))
 @settings(max_examples=150, deadline=None)
-def test_the_product_law_solves_its_equation_and_has_the_mass_of_its_potential(kappa0, blur, share):
-    """x = s g + 1/g + g/(1 - g²/κ₀) at any place of the support, to rounding of the largest term (U3)."""
+def test_the_product_law_solves_its_equation_and_its_mass_follows_from_the_potential(kappa0, blur, share):
+    """x = s g + 1/g + g/(1 - g²/κ₀) at any point of the support, to rounding of the largest term (U3)."""
     law = ProductSemicircle(kappa0, blur)
-    for low, high in law.half:
+    for low, high in law.positive_support:
         nodes = law.nodes(low + (high - low) * share)
         x, real, rho = float(nodes.x[0]), nodes.hilbert[0], law.density(nodes.x[:1])[0]
         g = real - 1j * np.pi * rho
         terms = np.array([blur * g, 1.0 / g, g / (1.0 - g * g / kappa0), -x])
-        # the place of a node and the root found there agree to rounding in log y, which can be 1e-3 of that in x
+        # a node and the root found there agree to rounding in log y, which can be 1e-3 of that in x
         assert abs(terms.sum()) < 1e-11 * np.abs(terms).max()
         assert law.mass_above(x) == pytest.approx(product_above(kappa0, blur, rho, real), abs=1e-10)
 
@@ -78,14 +81,14 @@ def test_density_of_a_product_against_the_roots_of_its_quartic(kappa0, s):
 @settings(max_examples=60, deadline=None)
 def test_symmetrised_marchenko_pastur_solves_its_own_equation(kappa0, blur, share):
     """g(x) = ∫ rho_0(t) x' / (x'² - t²) + zeros/x' with x' = x - s g, the target's density with both signs."""
-    assume(abs(np.log10(kappa0)) > 0.1)  # a hard edge at zero is too much for the rule below
+    assume(abs(np.log10(kappa0)) > 0.1)  # the rule below is not accurate for a hard edge at zero
     s, target = blur * (1.0 + kappa0), MarchenkoPastur(kappa0=kappa0)
     law = SymmetrisedMarchenkoPastur(kappa0, s)
-    low, high = law.half[-1]
+    low, high = law.positive_support[-1]
     here = low + (high - low) * share
     g = law.nodes(here).hilbert[0] - 1j * np.pi * law.density(law.nodes(here).x[:1])[0]
     w = law.nodes(here).x[0] - s * g
-    # a rule fine enough for the distance of w from the support: it is what limits the range of s here
+    # the rule must be fine compared to the distance of w from the support, which limits the range of s
     unit, weight = gauss_legendre(300)
     bottom, top = target.edges
     t = bottom + (top - bottom) * np.sin(0.5 * np.pi * unit) ** 2
@@ -119,8 +122,8 @@ def test_derivatives_of_the_integrals(kind, kappa0, s):
 
 @laws
 @pytest.mark.parametrize(("kappa0", "s"), CASES)
-def test_no_threshold_keeps_everything(kind, kappa0, s):
-    """eps = 0: J = Q0 + s, A = 1, rank 1, A2 = 1 (U2.2): no sign is ruled out."""
+def test_a_zero_threshold_keeps_all_singular_values(kind, kappa0, s):
+    """eps = 0: J = Q0 + s, A = 1, rank 1, A2 = 1 (U2.2)."""
     power, error = LAWS[kind]
     law = kind(kappa0, s)
     part = threshold_integrals(law, 0.0)
@@ -129,19 +132,19 @@ def test_no_threshold_keeps_everything(kind, kappa0, s):
 
 
 @pytest.mark.parametrize(("kappa0", "split"), [(0.2, 0.708728), (0.5, 0.066447), (0.8, 0.004878)])
-def test_the_signal_stands_apart_below_the_split(kappa0, split):
+def test_the_signal_has_a_bulk_of_its_own_below_the_critical_variance(kappa0, split):
     # published values are rounded to six decimals
     assert len(ProductSemicircle(kappa0, split - 1e-6).edges) == 3
     assert len(ProductSemicircle(kappa0, split + 1e-6).edges) == 1
     law = ProductSemicircle(kappa0, 0.5 * split)
     low = law.edges[2][0]
-    assert 2.0 * law.mass_above(low) == pytest.approx(kappa0, abs=1e-12)  # it holds the target
+    assert 2.0 * law.mass_above(low) == pytest.approx(kappa0, abs=1e-12)  # its mass is the rank of the target
     assert law.density(np.array([0.5 * (law.edges[1][1] + low)]))[0] == 0.0
     assert law.nodes(law.edges[1][1], low).x.size == 0
 
 
 def singular_values(target, s, size, rng):
-    """Of a sampled target plus Gaussian noise."""
+    """Singular values of a sampled target plus Gaussian noise."""
     m = round(target.kappa0 * size)
     query = rng.standard_normal((m, size))
     key = rng.standard_normal((m, size)) if isinstance(target, Product) else query
@@ -150,7 +153,7 @@ def singular_values(target, s, size, rng):
 
 
 @pytest.mark.parametrize("target", [Product(kappa0=0.5), MarchenkoPastur(kappa0=0.5)], ids=["product", "mp"])
-def test_sampled_matrices(target):
+def test_spectra_of_sampled_matrices(target):
     s, size, draws = 0.3, 400, 4
     rng = np.random.default_rng(11)
     values = [singular_values(target, s, size, rng) for _ in range(draws)]
@@ -180,7 +183,7 @@ def test_integrals_of_a_product_against_published_ones():
 
 
 @laws
-def test_width_keeps_the_largest(kind):
+def test_width_keeps_the_largest_singular_values(kind):
     law = kind(0.5, 0.3)
     free, narrow = threshold_integrals(law, 0.1), threshold_integrals(law, 0.1, width=0.3)
     assert free.rank > narrow.rank == 0.3
@@ -188,11 +191,11 @@ def test_width_keeps_the_largest(kind):
     assert narrow.J < free.J
     step = 1e-4
     up, down = (threshold_integrals(kind(0.5, 0.3 + d), 0.1, width=0.3).J for d in (step, -step))
-    assert pytest.approx((up - down) / (2.0 * step), abs=1e-6) == narrow.A  # dJ/ds = A holds under the cut as well
+    assert pytest.approx((up - down) / (2.0 * step), abs=1e-6) == narrow.A  # dJ/ds = A holds with the cut as well
     assert threshold_integrals(law, 0.0, width=1.0).cut == 0.0
 
 
-def test_a_wide_product_is_a_semicircle():
+def test_a_wide_product_converges_to_a_semicircle():
     """κ₀ → ∞: of variance 1 + s, up to O(1/κ₀) (U3)."""
     law = ProductSemicircle(1e3, 0.5)
     x = np.linspace(-2.0, 2.0, 9)
@@ -200,7 +203,7 @@ def test_a_wide_product_is_a_semicircle():
 
 
 def test_atoms_with_both_signs():
-    """Each singular value has half its weight at either sign, and a zero its whole weight at zero."""
+    """Each singular value has half its weight at each sign, and a zero has all its weight at zero."""
     law, same = (
         AtomsSemicircle([2.0, -1.0, 0.0, 0.0], 0.01, sides=2),
         AtomsSemicircle([-2.0, 1.0, 0.0, 0.0], 0.01, sides=2),
@@ -214,12 +217,12 @@ def test_atoms_with_both_signs():
     assert part.rank == pytest.approx(0.5, abs=1e-9)
     # little noise: singular values x + s (Re G of the rest), J to first order in s by dJ/ds = A
     assert pytest.approx((1.5**2 + 0.5**2) / 4.0 + 0.01 * part.A, abs=1e-3) == part.J
-    assert (Scaled(law, 2.0).sides, Scaled(ProductSemicircle(0.5, 1.0), 2.0).sides) == (2, 2)
+    assert (ScaledLaw(law, 2.0).sides, ScaledLaw(ProductSemicircle(0.5, 1.0), 2.0).sides) == (2, 2)
 
 
 @pytest.mark.parametrize("target", [Product(kappa0=0.5), Product(kappa0=1.5), MarchenkoPastur(kappa0=0.5)], ids=repr)
-def test_many_atoms_reach_the_law(target):
-    """800 quantiles of the target in its place: the two differ as 1/size (U3)."""
+def test_many_atoms_converge_to_the_law(target):
+    """The law of 800 quantiles of the target differs from that of the target by O(1/size) (U3)."""
     size, s = 800, 0.3
     low, high = target.edges
     angle = np.linspace(0.0, np.pi, 20_001)
@@ -243,11 +246,11 @@ def test_singular_law_of_a_power_law_has_its_moments():
 
 
 @pytest.mark.parametrize(("kappa0", "s"), [(0.2, 0.1), (0.5, 0.3), (0.5, 0.01), (2.0, 5.0), (0.05, 1e-3)])
-def test_a_tabulated_law_is_the_law(kappa0, s):
+def test_a_tabulated_law_agrees_with_the_density(kappa0, s):
     """One bulk or two: density by Newton's method at the same points, half of the mass, and the second moment 1 + s."""
     law = ProductSemicircle(kappa0, s)
     x, density, mass = law.tabulated(160)
-    assert (np.diff(x) > 0.0).all() and law.half[0][0] <= x[0] and x[-1] < law.half[-1][1]
+    assert (np.diff(x) > 0.0).all() and law.positive_support[0][0] <= x[0] and x[-1] < law.positive_support[-1][1]
     np.testing.assert_allclose(density, law.density(x), rtol=1e-8)
     assert mass.sum() == pytest.approx(0.5, rel=1e-6)  # midpoints in an angle: analytic and periodic
     assert 2.0 * mass @ x**2 == pytest.approx(1.0 + s, rel=1e-6)
@@ -257,18 +260,21 @@ def test_a_tabulated_law_is_the_law(kappa0, s):
     ("kappa0", "scale", "s"),
     [(0.0287021, 0.481197, 4.0), (0.0441206, 0.833529, 11.0), (0.5, 1.0, 0.3), (0.02, 0.7, 40.0)],
 )
-def test_nothing_lies_above_the_upper_edge(kappa0, scale, s):
-    """A threshold at the edge itself, or a rounding below it, leaves an empty panel and no mass: not a number was met there."""
-    for law in (Scaled(SymmetrisedMarchenkoPastur(kappa0, s), scale), Scaled(ProductSemicircle(kappa0, s), scale)):
+def test_all_integrals_vanish_above_the_upper_edge(kappa0, scale, s):
+    """A threshold at the edge itself, or a rounding below it, leaves an empty panel and no mass; it once gave nan."""
+    for law in (
+        ScaledLaw(SymmetrisedMarchenkoPastur(kappa0, s), scale),
+        ScaledLaw(ProductSemicircle(kappa0, s), scale),
+    ):
         top = law.edges[-1][1]
         for eps in (top, np.nextafter(top, 0.0), top * (1.0 - 1e-15), top * (1.0 - 4e-15)):
             part = threshold_integrals(law, float(eps))
             assert [part.J, part.B, part.A, part.rank] == pytest.approx([0.0] * 4, abs=1e-12)
 
 
-def test_heads_with_next_to_no_target_width_are_solved():
-    """Met among random problems: the search for the interpolating limit ended at the upper edge of its law."""
-    for words, learner, alpha in (
+def test_heads_with_a_very_small_target_width_are_solved():
+    """Found among random problems: the search for the interpolating limit ended at the upper edge of its law."""
+    for task, learner, alpha in (
         (
             {"kappa0": 0.0287021, "noise": 0.899929, "beta0": 0.481197, "mask": "causal"},
             {"weight_decay": 8.0603e-4, "loss": "cross-entropy"},
@@ -276,9 +282,9 @@ def test_heads_with_next_to_no_target_width_are_solved():
         ),
         ({"kappa0": 0.0441206, "noise": 0.0601582, "beta0": 0.833529}, {"weight_decay": 9.66525e-5}, 0.0181628),
     ):
-        kappa0 = words.pop("kappa0")
-        attention = "cross" if "mask" in words else "self"
+        kappa0 = task.pop("kappa0")
+        attention = "cross" if "mask" in task else "self"
         found = predict(
-            Task(target=MarchenkoPastur(kappa0=kappa0), attention=attention, **words), Learner(**learner), alpha
+            Task(target=MarchenkoPastur(kappa0=kappa0), attention=attention, **task), Learner(**learner), alpha
         )
         assert np.isfinite(found.test_error)

@@ -1,4 +1,4 @@
-"""A transformer of the study, trained for a few steps; skipped where PyTorch is missing."""
+"""Training of a small transformer of the study for a few steps; skipped without PyTorch."""
 
 import numpy as np
 import pytest
@@ -21,51 +21,52 @@ def text():
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory, text):
+def store(tmp_path_factory, text):
+    """Store of a run that was trained without interruption."""
     from studies.real_heads.training import train
 
-    store = tmp_path_factory.mktemp("whole")
-    train(TINY, store, text)
-    return store
+    folder = tmp_path_factory.mktemp("complete")
+    train(TINY, folder, text)
+    return folder
 
 
-def test_checkpoints_are_read_by_onehead(whole):
-    assert finished(TINY, whole)
-    found = compare([TINY.file(whole, step) for step in TINY.checkpoints])
+def test_checkpoints_are_read_by_onehead(store):
+    assert finished(TINY, store)
+    found = compare([TINY.file(store, step) for step in TINY.checkpoints])
     assert found.steps == TINY.checkpoints and len(found) == 8
     assert {head.verdict for head in found.surveys[0]} == {"noise"}  # PyTorch's own initialisation
     assert all(change.moved[-1] > 0.01 for change in found)
 
 
-def test_a_run_that_was_stopped_goes_on_with_the_very_numbers_of_one_that_was_not(whole, text, tmp_path, monkeypatch):
+def test_an_interrupted_run_ends_with_identical_files(store, text, tmp_path, monkeypatch):
     from studies.real_heads.training import Trainer, train
 
     advance = Trainer.advance
 
-    def stopped(self, step):
+    def interrupted(self, step):
         if step == 6:
             raise KeyboardInterrupt
         return advance(self, step)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Trainer, "advance", stopped)
+        patched.setattr(Trainer, "advance", interrupted)
         with pytest.raises(KeyboardInterrupt):
             train(TINY, tmp_path, text)
     assert not finished(TINY, tmp_path) and log(TINY, tmp_path)[-1]["step"] == 6
     train(TINY, tmp_path, text)
     for step in TINY.checkpoints:
-        assert TINY.file(tmp_path, step).read_bytes() == TINY.file(whole, step).read_bytes()
-    assert [row["held"] for row in log(TINY, tmp_path)] == [row["held"] for row in log(TINY, whole)]
+        assert TINY.file(tmp_path, step).read_bytes() == TINY.file(store, step).read_bytes()
+    assert [row["held"] for row in log(TINY, tmp_path)] == [row["held"] for row in log(TINY, store)]
 
 
-def test_what_has_ended_is_not_trained_again(whole, text, monkeypatch):
+def test_a_finished_run_is_not_trained_again(store, text, monkeypatch):
     from studies.real_heads import training
 
     monkeypatch.setattr(training, "Trainer", None)
-    training.train(TINY, whole, text)
+    training.train(TINY, store, text)
 
 
-def test_the_gradient_of_a_map_is_that_of_its_factors():
+def test_gradients_of_the_map_agree_with_those_of_its_factors():
     # W_K (∂L/∂A)' is the gradient of W_Q, and W_Q (∂L/∂A) that of W_K
     from studies.real_heads.model import Transformer, loss
     from studies.real_heads.moments import moments, windows
@@ -81,15 +82,13 @@ def test_the_gradient_of_a_map_is_that_of_its_factors():
         for head in range(2):
             query, key = (slice(16 * side + 8 * head, 16 * side + 8 * head + 8) for side in (0, 1))
             G = found[f"{layer}.gradient"].mean(0)[head]
-            assert torch.allclose(
-                weight[key] @ G.T, slope[query], atol=1e-8
-            )  # gradients are added up in single precision
+            # gradients are summed in single precision
+            assert torch.allclose(weight[key] @ G.T, slope[query], atol=1e-8)
             assert torch.allclose(weight[query] @ G, slope[key], atol=1e-7)
 
 
-def test_moments_are_those_of_normalised_tokens(whole):
-    found = load_file(TINY.folder(whole) / MOMENTS)
-    for layer in range(
-        TINY.layers
-    ):  # a normalised token has the squared length of its width, up to the 1e-5 of the normalisation
+def test_second_moments_have_the_trace_of_normalised_tokens(store):
+    found = load_file(TINY.folder(store) / MOMENTS)
+    # a normalised token has the squared length of its width, up to the 1e-5 in the normalisation
+    for layer in range(TINY.layers):
         assert np.trace(found[f"{layer}.second"]) == pytest.approx(TINY.width, rel=1e-3)

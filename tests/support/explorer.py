@@ -1,4 +1,4 @@
-"""The explorer as a program of its own, what its page sends, and requests from nearly right to nonsense; benchmarks use them too."""
+"""The explorer as a separate program, requests that its page sends, and random requests; also used by benchmarks."""
 
 import json
 import random
@@ -19,6 +19,7 @@ from safetensors.numpy import save_file
 from onehead.app.knobs import KNOBS
 from onehead.app.views import VIEWS
 from tests.support.checkpoints import attention_layers
+from tests.support.machine import scaled_seconds
 
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = [
@@ -29,7 +30,7 @@ FLAGS = [
 
 @contextmanager
 def running_server() -> Iterator[str]:
-    """Start the program on a free port; its address."""
+    """Start the program on a free port and yield its address."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "onehead", "app", "--port", "0", "--store", f"{folder}/runs.sqlite"]
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
@@ -37,7 +38,7 @@ def running_server() -> Iterator[str]:
         try:
             for line in process.stderr:
                 if found := re.search(r"http://\S+", line):
-                    time.sleep(4.0)  # the workers load their compiled code
+                    time.sleep(4.0)  # until the workers have loaded their compiled code
                     yield found.group().rstrip("/")
                     break
         finally:
@@ -47,32 +48,33 @@ def running_server() -> Iterator[str]:
 
 
 def checkpoint_file(folder: str) -> str:
-    """A small file with 12 layers of 12 heads."""
+    """Write a small checkpoint with 12 layers of 12 heads, and return its path."""
     path = str(Path(folder) / "model.safetensors")
     save_file(attention_layers(12, 384, np.random.default_rng(0)), path)
     return path
 
 
+# conditions in the page: the last question is drawn, with a draft or exactly
 DRAWN = "window.onehead && onehead.drawn > 0 && onehead.drawn === onehead.asked"
 EXACT = "onehead.exact === onehead.asked"
 
 
 def visit(page: Any, address: str, query: str) -> None:
-    """Open a view, and wait for its first picture."""
+    """Open a view and wait for its first figure."""
     page.goto(f"{address}/?{query}")
     until(page, DRAWN)
 
 
 def until(page: Any, expression: str, seconds: float = 60.0) -> None:
-    """Wait for an expression in the page to become true."""
-    end = time.monotonic() + seconds
+    """Wait for an expression in the page to become true, ``seconds`` on an idle machine."""
+    end = time.monotonic() + scaled_seconds(seconds)
     while not page.evaluate(expression):
         if time.monotonic() > end:
             raise TimeoutError(expression)
         time.sleep(0.02)
 
 
-# one move: drag the slider a step, and note when the figure of that question is on the screen
+# moves a slider by some steps, and returns the milliseconds until the figure for its new position is drawn
 DRAG = """([name, steps]) => new Promise((done) => {
   const slide = document.getElementById("slide-" + name), max = Number(slide.max);
   let to = Number(slide.value) + steps;
@@ -91,7 +93,7 @@ DRAG = """([name, steps]) => new Promise((done) => {
 
 
 def question(query: dict[str, Any], page: str = "bench", **more: Any) -> dict[str, Any]:
-    """What the page itself sends."""
+    """Return the request body that the page sends for a query."""
     return {"key": urlencode(query), "page": page, **more}
 
 
@@ -102,7 +104,7 @@ VALUES = [
 
 
 def fuzz_request(rng: random.Random) -> tuple[str, str, bytes, dict[str, str]]:
-    """A method, a path, a body and headers: from nearly right to nonsense."""
+    """Return method, path, body and headers of a random request, from nearly valid to nonsense."""
     kind = rng.choice(["draw"] * 6 + ["report", "train", "shape", "path", "bytes", "csv", "file", "headers"])
     names = [*KNOBS, "view", "nothing", "file"]
     query = {rng.choice(names): rng.choice(VALUES) for _ in range(rng.randrange(6))}

@@ -1,4 +1,4 @@
-"""Folders in which something is not allowed."""
+"""Folders without write permission."""
 
 import os
 import shutil
@@ -8,8 +8,10 @@ from pathlib import Path
 
 
 @contextmanager
-def folder_that_cannot_be_written(content=None):
-    """A folder without write permission; root, whom permissions do not stop, becomes nobody for the time being."""
+def read_only_folder(content=None):
+    """Yield a folder without write permission; root, for whom permissions do not count, acts as user nobody
+    meanwhile.
+    """
     folder = Path(tempfile.mkdtemp())
     user = os.geteuid()
     try:

@@ -1,7 +1,7 @@
-"""What people and programs see of onehead, written down: every help text, the JSON of every command, knobs, keys of stored points.
+"""Golden files of the interface: every help text, the JSON of every command, knobs, and keys of stored points.
 
-`python -m tests.support.golden` says what differs from the files in ``tests/golden``, to the last bit; with ``--write`` it makes
-them anew. Whoever changes one of them on purpose reads the difference in review.
+`python -m tests.support.golden` lists the differences from the files in ``tests/golden``, to the last bit; with
+``--write`` it writes the files anew. An intended change is then visible as a difference in review.
 """
 
 import json
@@ -18,13 +18,13 @@ import numpy as np
 from click.testing import CliRunner
 
 from onehead.cli.main import cli
-from tests.support.checkpoints import written
+from tests.support.checkpoints import safetensors_bytes
 
 HERE = Path(__file__).parents[1] / "golden"
 NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w])")
 VOLATILE = {"finished_at", "duration", "host", "version", "started_at", "slowest", "process"}
 
-# one line per command, small problems: what is compared are names, order, words and numbers of the answer
+# one line per command, for small problems; names, order, texts and numbers of the answers are compared
 COMMANDS = """
 aim predict --alpha 0.5
 aim predict --alpha 0.5 --param direct
@@ -93,7 +93,7 @@ alpha = "0.5:1:2"
 noise = 0.5
 """
 
-# every call of a sweep at settings that are not all defaults; the third is the answer of 1.1.0 for both ways of writing it
+# calls of sweeps with their parameters and seed, mostly not at the defaults; the third spells out defaults of the first
 POINTS: tuple[tuple[str, dict[str, Any], int | None], ...] = (
     ("aim.predict", {"alpha": 0.5}, None),
     ("aim.predict", {"alpha": 0.5, "weight_decay": "0+", "param": "direct", "loss": "cross-entropy"}, None),
@@ -123,7 +123,7 @@ POINTS: tuple[tuple[str, dict[str, Any], int | None], ...] = (
 
 
 def helps() -> str:
-    """The help text of every command, one after the other."""
+    """Return the help texts of all commands."""
     return "\n".join(f"$ onehead {' '.join(path)} --help\n{text}" for path, text in _walk(cli, ()))
 
 
@@ -138,7 +138,7 @@ def _walk(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[tuple
 
 
 def answers() -> dict[str, Any]:
-    """The JSON of every command."""
+    """Return the JSON answers of all commands."""
     with TemporaryDirectory() as folder, chdir(folder):
         Path("atoms.txt").write_text("2 1 0.5 0.5 0 0 0 0\n")
         Path("sweep.toml").write_text(SWEEP)
@@ -147,49 +147,51 @@ def answers() -> dict[str, Any]:
 
 
 def _answer(line: str) -> Any:
-    words = line.split()
+    arguments = line.split()
     found = CliRunner().invoke(
-        cli, words if words[:2] == ["sweep", "example"] or "--json" in words else [*words, "--json"]
+        cli, arguments if arguments[:2] == ["sweep", "example"] or "--json" in arguments else [*arguments, "--json"]
     )
     if found.exit_code != 0:
         return {"exit_code": found.exit_code, "error": str(found.exception), "output": found.output}
-    if words[:2] == ["sweep", "example"]:
+    if arguments[:2] == ["sweep", "example"]:
         return found.stdout.splitlines()
-    return _steady(json.loads(found.stdout))
+    return _without_volatile(json.loads(found.stdout))
 
 
-def _steady(value: Any) -> Any:
-    """Without what differs from run to run."""
+def _without_volatile(value: Any) -> Any:
+    """Remove values that differ from run to run."""
     if isinstance(value, dict):
         return {
-            key: _steady(item) for key, item in value.items() if key not in VOLATILE and not key.startswith("seconds")
+            key: _without_volatile(item)
+            for key, item in value.items()
+            if key not in VOLATILE and not key.startswith("seconds")
         }
-    return [_steady(item) for item in value] if isinstance(value, list) else value
+    return [_without_volatile(item) for item in value] if isinstance(value, list) else value
 
 
 def _checkpoint(path: Path) -> None:
-    """Two heads of a small random layer, as safetensors writes them."""
+    """Write a checkpoint with one small random layer of two heads."""
     rng, names = np.random.default_rng(0), ("q_proj", "k_proj")
     tensors = {f"model.layers.0.self_attn.{n}.weight": rng.standard_normal((16, 16)).astype(np.float32) for n in names}
-    path.write_bytes(written(tensors, "F32"))
+    path.write_bytes(safetensors_bytes(tensors, "F32"))
 
 
 def knobs() -> dict[str, Any]:
-    """Every knob of the explorer."""
+    """Return all knobs of the explorer."""
     from onehead.app.knobs import KNOBS
 
     return {
         name: {
-            "word": knob.said.name,
-            "label": knob.said.label,
+            "word": knob.parameter.name,
+            "label": knob.parameter.label,
             "symbol": knob.symbol,
-            "help": knob.said.sentence,
+            "help": knob.parameter.sentence,
             "group": knob.group,
-            "kind": knob.said.kind,
+            "kind": knob.parameter.kind,
             "default": knob.default,
-            "slider": knob.said.slider and knob.said.slider._asdict(),
+            "slider": knob.parameter.slider and knob.parameter.slider._asdict(),
             "choices": [list(pair) for pair in knob.choices],
-            "allowed": knob.said.allowed,
+            "allowed": knob.parameter.allowed,
             "limits": list(knob.limits),
         }
         for name, knob in KNOBS.items()
@@ -197,14 +199,14 @@ def knobs() -> dict[str, Any]:
 
 
 def keys() -> list[list[Any]]:
-    """The key under which each point is stored, and its words."""
-    from onehead.sweep.calls import call_named
+    """Return each call with its parameters and the key of the stored point."""
+    from onehead.sweep.registry import call_named
 
     rows = []
-    for name, words, seed in POINTS:
+    for name, parameters, seed in POINTS:
         call = call_named(name)
-        ready = call.ready(words)
-        rows.append([name, json.loads(json.dumps(ready.parameters)), call.key(ready, seed)])
+        prepared = call.prepare(parameters)
+        rows.append([name, json.loads(json.dumps(prepared.parameters)), call.key(prepared, seed)])
     return rows
 
 
@@ -212,21 +214,22 @@ FILES = {"help.txt": helps, "answers.json": answers, "knobs.json": knobs, "keys.
 
 
 def text_of(value: Any) -> str:
-    """A golden file as it is written."""
+    """Return the text of a golden file."""
     return value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False) + "\n"
 
 
 def stored(name: str) -> Any:
-    """What a golden file holds."""
+    """Return the content of a golden file."""
     text = (HERE / name).read_text()
     return json.loads(text) if name.endswith(".json") else text
 
 
 def differences(old: Any, new: Any, *, close: float = 0.0, where: str = "") -> Iterator[str]:
-    """Every place where two values differ; numbers by more than ``close``, relative, errors by more than a factor of two.
+    """Yield every difference of two values: numbers by more than ``close``, relative, and errors by more than a factor
+    of two.
 
-    An error is a difference of numbers that nearly agree: where those may be off by ``close``, it has no digits to compare. A sentence says
-    an error with two digits, of which the last may then be another one.
+    An error is a difference of numbers that nearly agree: if those may differ by ``close``, it has no digits to
+    compare. In a sentence an error has two digits, of which the last may then differ.
     """
     if isinstance(old, dict) and isinstance(new, dict):
         for key in [*old, *(key for key in new if key not in old)]:
@@ -245,14 +248,14 @@ def differences(old: Any, new: Any, *, close: float = 0.0, where: str = "") -> I
         allowed = max(0.5 * max(abs(old), abs(new)), 1e-9) if close and is_error else close * max(abs(old), abs(new))
         if old != new and not abs(old - new) <= allowed:
             yield f"{where}: {old!r} became {new!r}"
-    elif close and isinstance(old, str) and isinstance(new, str) and _same_words(old, new):
+    elif close and isinstance(old, str) and isinstance(new, str) and _same_sentence(old, new):
         return
     elif old != new or type(old) is not type(new):
         yield f"{where}: {_short(old)} became {_short(new)}"
 
 
-def _same_words(old: str, new: str) -> bool:
-    """Whether two sentences differ in the last digit of their numbers alone."""
+def _same_sentence(old: str, new: str) -> bool:
+    """Whether two sentences differ only in the last digit of their numbers."""
     if NUMBER.split(old) != NUMBER.split(new):
         return False
     pairs = zip(map(float, NUMBER.findall(old)), map(float, NUMBER.findall(new)), strict=True)
@@ -265,7 +268,7 @@ def _short(value: Any) -> str:
 
 
 def main() -> None:
-    """Compare, or write."""
+    """Compare the golden files, or write them."""
     wrong = 0
     for name, make in FILES.items():
         value = make()

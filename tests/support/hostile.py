@@ -1,35 +1,35 @@
-"""What hostile input looks like: poisoned stores, marks left by unpickling, small checkpoints with strange names."""
+"""Hostile input: tampered stores, pickles with side effects, checkpoints with unusual tensor names."""
 
 import os
 import sqlite3
 
 import numpy as np
 
-from onehead.sweep.schema import SEAL_POINTS, fingerprint
+from onehead.sweep.storage.schema import SET_POINT_HASHES, fingerprint
 from tests.support import programs
-from tests.support.checkpoints import KEY, QUERY, written
+from tests.support.checkpoints import KEY, QUERY, safetensors_bytes
 
 
 def poison(path, **columns):
-    """Change the first row of a store as an attacker would, who knows how its hash is made."""
+    """Change the first row of a store and recompute its hash, as an attacker would."""
     database = sqlite3.connect(path)
     database.create_function("fingerprint", -1, fingerprint)
     for name, value in columns.items():
         database.execute(f"UPDATE points SET {name} = ? WHERE id = 1", (value,))
-    database.execute(SEAL_POINTS)
+    database.execute(SET_POINT_HASHES)
     database.commit()
     database.close()
 
 
-def program(*words, cwd):
-    """Exit code, standard output and standard error of the program, without a traceback."""
-    run = programs.program(*words, cwd=cwd)
+def program(*arguments, cwd):
+    """Run the program; return exit code, standard output and standard error, which must not contain a traceback."""
+    run = programs.program(*arguments, cwd=cwd)
     assert "Traceback" not in run.stderr, run.stderr[-600:]
     return run.returncode, run.stdout, run.stderr
 
 
-class Mark:
-    """Leaves a folder when it is unpickled."""
+class UnpicklingMark:
+    """Object that creates a folder when it is unpickled, so that unpickling can be detected."""
 
     def __init__(self, path):
         self.path = path
@@ -39,7 +39,7 @@ class Mark:
 
 
 def checkpoint(path, prefix="", more=(), size=4):
-    """A small file whose tensors have these names."""
+    """Write a small checkpoint file with query and key weights under a prefix, and tensors named ``more``."""
     names = [f"{prefix}{QUERY}", f"{prefix}{KEY}", *more]
     values = np.random.default_rng(0).standard_normal((len(names), size, size)).astype("<f4")
-    path.write_bytes(written(dict(zip(names, values, strict=True)), "F32"))
+    path.write_bytes(safetensors_bytes(dict(zip(names, values, strict=True)), "F32"))

@@ -1,4 +1,4 @@
-"""Numbers and problems that tests of several rooms draw."""
+"""Numbers and problems for tests of several packages."""
 
 import numpy as np
 from hypothesis import strategies as st
@@ -6,22 +6,23 @@ from hypothesis import strategies as st
 from onehead import aim, sparse
 
 
-def between(low, high):
-    """Numbers spread evenly over decades."""
+def log_uniform(low, high):
+    """Strategy for numbers that are uniform in the logarithm."""
     return st.floats(np.log(low), np.log(high)).map(lambda x: float(np.exp(x)))
 
 
-def mp(kappa0, noise=0.5, **rest):
+def mp(kappa0, noise=0.5, **parameters):
     """A task with a Marchenko-Pastur target."""
-    return aim.Task(target=aim.MarchenkoPastur(kappa0=kappa0), noise=noise, **rest)
+    return aim.Task(target=aim.MarchenkoPastur(kappa0=kappa0), noise=noise, **parameters)
 
 
 def sparse_task(L, R, theta, pi):
+    """A sparse task by the symbols of the paper."""
     return sparse.Task(length=L, signal_tokens=R, strength=theta, positive_rate=pi)
 
 
 def sampled_eigenvalues(rng, dim, kappa0, spread, threshold, slope):
-    """Non-zero eigenvalues of slope (S* + GOE - threshold)_+: the law by its definition (5)."""
+    """Return the non-zero eigenvalues of slope (S* + GOE - threshold)_+ of a sampled matrix (5)."""
     W = rng.standard_normal((round(kappa0 * dim), dim))
     G = rng.standard_normal((dim, dim))
     x = np.linalg.eigvalsh(W.T @ W / np.sqrt(len(W) * dim) + np.sqrt(spread / (2.0 * dim)) * (G + G.T))
@@ -30,7 +31,9 @@ def sampled_eigenvalues(rng, dim, kappa0, spread, threshold, slope):
 
 
 class SmoothHinge(sparse.Loss):
-    """A user's own loss: the hinge with a quadratic corner of this width; its limit of no width is the hinge."""
+    """Loss of a user: the hinge with a quadratic corner of this width, which becomes the hinge as the width
+    vanishes.
+    """
 
     name = "smooth hinge"
 

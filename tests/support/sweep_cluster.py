@@ -1,4 +1,4 @@
-"""A Dask scheduler and workers as separate processes on loopback, to be killed."""
+"""A Dask scheduler and workers as separate local processes, which tests may kill."""
 
 import socket
 import subprocess
@@ -16,10 +16,11 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def start(*words):
+def start(*arguments):
+    """Start a module of Dask as a process."""
     return subprocess.Popen(
-        [sys.executable, "-m", *words, "--no-dashboard"],
-        cwd=ROOT,  # where `python -m` finds the calls of the tests,
+        [sys.executable, "-m", *arguments, "--no-dashboard"],
+        cwd=ROOT,  # where workers can import the functions of `tests.support.sweep_calls`
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -27,7 +28,7 @@ def start(*words):
 
 @contextmanager
 def cluster(workers=2):
-    """Gives the address, the scheduler's process and the workers' processes."""
+    """Yield the address, the process of the scheduler and the processes of the workers."""
     port = free_port()
     address = f"tcp://127.0.0.1:{port}"
     scheduler = start("distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", str(port))

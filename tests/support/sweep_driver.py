@@ -1,4 +1,7 @@
-"""A driver to be killed: python -m tests.support.sweep_driver STORE ON POINTS SECONDS; says after every commit how many points it has."""
+"""Driver of a sweep that tests kill; prints the number of finished points after every commit.
+
+Usage: python -m tests.support.sweep_driver STORE ON POINTS SECONDS
+"""
 
 import sys
 

@@ -1,8 +1,9 @@
-"""Where a sweep of a test is kept."""
+"""Fixtures of the sweep tests."""
 
 import pytest
 
 
 @pytest.fixture
 def store(tmp_path):
+    """Path of a new store."""
     return tmp_path / "points.db"

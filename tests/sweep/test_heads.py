@@ -25,14 +25,14 @@ weight_decay = 0.05
 """
 
 
-def unwanted():
-    pytest.fail("a stored point is solved again")
+def fail_if_solved():
+    pytest.fail("a stored point was solved again")
 
 
 def test_a_sweep_over_attention_and_mask_runs_exports_and_reads_back(tmp_path, store):
     assert len(list(parse_spec(HEADS).points())) == 6
-    told = tomllib.loads(HEADS)
-    table = onehead.sweep(told["call"], told["grid"], fixed=told["fixed"], store=store)
+    file = tomllib.loads(HEADS)
+    table = onehead.sweep(file["call"], file["grid"], fixed=file["fixed"], store=store)
     assert not table.failed
     assert [(row["attention"], row["mask"]) for row in table] == [
         (head, mask) for head in ("tied", "self", "cross") for mask in ("none", "causal")
@@ -51,7 +51,7 @@ def test_a_sweep_over_attention_and_mask_runs_exports_and_reads_back(tmp_path, s
         assert {row["key"]: row["test_error"] for row in opened.rows()} == {
             row["key"]: row["test_error"] for row in table
         }
-    again = onehead.sweep(told["call"], told["grid"], fixed=told["fixed"], store=store, progress=unwanted)
+    again = onehead.sweep(file["call"], file["grid"], fixed=file["fixed"], store=store, progress=fail_if_solved)
     assert again.rows == table.rows
     assert write_csv(str(tmp_path / "heads.csv"), table) == 6
     with (tmp_path / "heads.csv").open() as opened:
@@ -60,7 +60,7 @@ def test_a_sweep_over_attention_and_mask_runs_exports_and_reads_back(tmp_path, s
     assert [json.loads(row["sectors"]) if row["sectors"] else None for row in read] == [row["sectors"] for row in table]
 
 
-def test_hard_labels_have_a_row_of_their_own():
+def test_hard_labels_report_their_own_errors_and_threshold():
     fixed = {"attention": "cross", "labels": "hard", "loss": "cross-entropy", "weight_decay": 0.1}
     (row,) = onehead.sweep("aim.predict", {"alpha": [2.0]}, fixed=fixed)
     # (U10): cross2 hard 2 .1, to the digits of the table, which counts both rows
@@ -70,11 +70,11 @@ def test_hard_labels_have_a_row_of_their_own():
     assert row["separability"] == row["interpolation"] > 0.0
 
 
-def test_a_word_at_its_default_leaves_the_key_as_it_was():
+def test_a_parameter_at_its_default_does_not_change_the_key():
     call = CALLS["aim.predict"]
 
-    def key(**words):
-        return call.key(call.ready({"alpha": 0.5, **words}), None)
+    def key(**values):
+        return call.key(call.prepare({"alpha": 0.5, **values}), None)
 
     assert key() == key(attention="tied", mask="none", labels="soft") == key(target="mp")
     assert (
@@ -93,14 +93,14 @@ def test_a_word_at_its_default_leaves_the_key_as_it_was():
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("fixed", "sentence"),
     [
         ({"attention": "both"}, "attention must be tied, self or cross; got 'both'."),
         ({"mask": "strict"}, "tokens must be an integer >= 3 with a strict mask: a choice needs two columns; got 2."),
         ({"target": "product"}, "target must be symmetric for a tied head; a product needs attention self or cross"),
     ],
 )
-def test_heads_that_do_not_fit_are_refused_before_a_point_is_solved(words, sentence):
-    with pytest.raises(InvalidArgument) as told:
-        onehead.sweep("aim.predict", {"alpha": [0.5]}, fixed=words)
-    assert str(told.value).startswith(sentence)
+def test_inconsistent_heads_are_refused_before_a_point_is_solved(fixed, sentence):
+    with pytest.raises(InvalidArgument) as caught:
+        onehead.sweep("aim.predict", {"alpha": [0.5]}, fixed=fixed)
+    assert str(caught.value).startswith(sentence)

@@ -1,4 +1,4 @@
-"""Points stored once are found again: by the same version, by the next one, and when a problem has got another word."""
+"""Stored points are found again: by the same version, by a later one, and after a problem got a new parameter."""
 
 import json
 import shutil
@@ -9,11 +9,11 @@ import pytest
 import onehead
 from onehead.aim.targets import PowerLaw, Target
 from onehead.aim.task import Learner, Task
-from onehead.fields import word, words_of
+from onehead.fields import parameter, parameters_of
 from onehead.problem import Problem
 from onehead.sweep import CALLS, Store
-from onehead.sweep.calls.base import Call, Ready, unsaid
-from onehead.sweep.version import NUMERICAL
+from onehead.sweep.registry.base import Call, PreparedCall, omitted_from_key
+from onehead.sweep.storage.version import NUMERICAL
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SWEEPS = (
@@ -27,34 +27,34 @@ SWEEPS = (
 )
 
 
-def test_a_store_of_the_first_version_is_found_point_by_point(tmp_path, store, monkeypatch):
+def test_every_point_of_a_store_of_version_1_1_is_found(tmp_path, store, monkeypatch):
     shutil.copy(GOLDEN / "store-1.1.0.db", store)
     shutil.copytree(GOLDEN / "store-1.1.0.db.arrays", tmp_path / "points.db.arrays")
     with Store.reading(store) as opened:
         before = {row["key"]: row for row in opened.rows()}
         rows = {row[0]: row for row in opened._connection.execute("SELECT key, parameters, results FROM points")}
     monkeypatch.setattr(
-        "onehead.sweep.executors.inline.solve_point", lambda *_: pytest.fail("a stored point is solved again")
+        "onehead.sweep.executors.inline.solve_point", lambda *_: pytest.fail("a stored point was solved again")
     )
-    monkeypatch.setattr("onehead.sweep.keys.NUMERICAL", "2")  # that of 1.1.0: nothing else may change a key
+    monkeypatch.setattr("onehead.sweep.storage.keys.NUMERICAL", "2")  # as in 1.1.0; nothing else may change a key
     found = {}
     for call, axes, fixed, seeds in SWEEPS:
         table = onehead.sweep(call, axes, fixed=fixed, seeds=seeds, store=store)
         assert not table.failed
         found |= {row["key"]: row for row in table}
-    # every column: words, numbers, and when and by which version they were found; later words are at their defaults
-    later = {"attention": "tied", "mask": "none", "labels": "soft", "kurtosis": 3.0, "leading": "auto"}
+    # all columns are equal; parameters added later are at their defaults
+    later = {"attention": "tied", "mask": "none", "labels": "soft", "kurtosis": 3.0, "unasked": 0.0, "leading": "auto"}
     assert found == {key: row | (later if row["call"].startswith("aim") else {}) for key, row in before.items()}
     with Store.reading(store) as opened:
         after = {row[0]: row for row in opened._connection.execute("SELECT key, parameters, results FROM points")}
     assert {key: row[2] for key, row in after.items()} == {key: row[2] for key, row in rows.items()}
-    for key, row in after.items():  # words that came later are written down when a sweep asks for a point again
+    for key, row in after.items():  # parameters added later are stored when a sweep asks for a point again
         assert {name: value for name, value in json.loads(row[1]).items() if name not in later} == json.loads(
             rows[key][1]
         )
 
 
-def test_points_of_an_older_numerical_version_are_kept_and_solved_again(tmp_path, store):
+def test_points_of_an_older_numerical_version_are_kept_but_solved_again(tmp_path, store):
     shutil.copy(GOLDEN / "store-1.1.0.db", store)
     shutil.copytree(GOLDEN / "store-1.1.0.db.arrays", tmp_path / "points.db.arrays")
     with Store.reading(store) as opened:
@@ -70,72 +70,73 @@ def test_points_of_an_older_numerical_version_are_kept_and_solved_again(tmp_path
 class NewLearner(Learner):
     """A learner of a later version."""
 
-    momentum: float = word(0.0, "", "A word that 1.1 did not have.", ge=0.0, since="2.0")
+    momentum: float = parameter(0.0, "", "A parameter that 1.1 did not have.", ge=0.0, since="2.0")
 
 
 class NewLaw(PowerLaw):
     """A target of a later version, which has its own dimension."""
 
     kind: str = "new-law"
-    dim: int = word(200, "d", "Dimension of a token.", ge=2, since="2.0")
+    dim: int = parameter(200, "d", "Dimension of a token.", ge=2, since="2.0")
 
 
-Target.known.pop("new-law")  # it is a word in this file only
+Target.known.pop("new-law")  # known in this file only
 
 
 def learner_key(learner, target=None):
-    """The key of a prediction, made as a call makes it."""
+    """Key of a prediction, computed as a call computes it."""
     task = Task() if target is None else Task(target=target)
     parameters = {"target": "mp", **{name: getattr(learner, name) for name in type(learner).model_fields}}
-    ready = Ready(
-        parameters=parameters, solve=lambda _: pytest.fail("solved"), unsaid=unsaid(task.target, task, learner)
-    )
-    call = Call(name="aim.predict", words=None, seeded=False, prepare=lambda _: ready)
-    return call.key(ready, None)
+    omitted = omitted_from_key(task.target, task, learner)
+    prepared = PreparedCall(parameters=parameters, solve=lambda _: pytest.fail("solved"), omitted_from_key=omitted)
+    call = Call(name="aim.predict", parameters=None, seeded=False, build=lambda _: prepared)
+    return call.key(prepared, None)
 
 
-def test_a_new_word_changes_no_key_at_its_default():
+def test_a_new_parameter_at_its_default_changes_no_key():
     assert learner_key(NewLearner()) == learner_key(Learner())
     assert learner_key(NewLearner(momentum=0.5)) != learner_key(Learner())
     assert learner_key(NewLearner(weight_decay=0.5)) == learner_key(Learner(weight_decay=0.5)) != learner_key(Learner())
 
 
-def test_a_word_is_judged_where_it_is_declared():
-    # the dimension of a later target is new, that of a power law is as old as its keys
-    assert unsaid(NewLaw()) == {"dim"} and unsaid(NewLaw(dim=100)) == unsaid(PowerLaw()) == frozenset()
+def test_the_version_of_a_parameter_is_read_from_its_own_declaration():
+    # the dimension of the later target is new; that of a power law entered keys from the start
+    assert (
+        omitted_from_key(NewLaw()) == {"dim"}
+        and omitted_from_key(NewLaw(dim=100)) == omitted_from_key(PowerLaw()) == frozenset()
+    )
 
 
-class OldWords(Problem):
-    """Words of a call."""
+class OldSettings(Problem):
+    """Settings of a call in version 1.1."""
 
-    old: float = word(1.0, "", "A word of 1.1.", ge=0.0)
-
-
-class Words(OldWords):
-    """Words of the same call in a later version."""
-
-    new: float = word(0.0, "", "A word that came later.", ge=0.0, since="2.0")
+    old: float = parameter(1.0, "", "A parameter of 1.1.", ge=0.0)
 
 
-def test_a_stored_row_learns_the_words_it_was_solved_with(store, monkeypatch):
-    def prepare(words):
-        chosen = Words(**words)
+class NewSettings(OldSettings):
+    """Settings of the call in a later version."""
+
+    new: float = parameter(0.0, "", "A parameter added later.", ge=0.0, since="2.0")
+
+
+def test_a_stored_row_gets_the_defaults_of_parameters_added_later(store, monkeypatch):
+    def build(values):
+        chosen = NewSettings(**values)
         parameters = {"old": chosen.old, "new": chosen.new}
-        solve = CALLS["sparse.align"].ready({"strength": 1.0 + chosen.old + chosen.new}).solve
-        return Ready(parameters=parameters, solve=solve, unsaid=unsaid(chosen))
+        solve = CALLS["sparse.align"].prepare({"strength": 1.0 + chosen.old + chosen.new}).solve
+        return PreparedCall(parameters=parameters, solve=solve, omitted_from_key=omitted_from_key(chosen))
 
-    def first(words):
-        ready = prepare(words)
-        return Ready(parameters={"old": ready.parameters["old"]}, solve=ready.solve)
+    def build_old(values):
+        prepared = build(values)
+        return PreparedCall(parameters={"old": prepared.parameters["old"]}, solve=prepared.solve)
 
-    monkeypatch.setitem(
-        CALLS, "test.words", Call(name="test.words", words=words_of(OldWords), seeded=False, prepare=first)
-    )
-    before = onehead.sweep("test.words", {"old": [1.0]}, store=store)
-    monkeypatch.setitem(
-        CALLS, "test.words", Call(name="test.words", words=words_of(Words), seeded=False, prepare=prepare)
-    )
-    table = onehead.sweep("test.words", {"new": [0.0, 2.0]}, fixed={"old": 1.0}, store=store)
+    name = "test.parameters"
+    old = Call(name=name, parameters=parameters_of(OldSettings), seeded=False, build=build_old)
+    monkeypatch.setitem(CALLS, name, old)
+    before = onehead.sweep(name, {"old": [1.0]}, store=store)
+    new = Call(name=name, parameters=parameters_of(NewSettings), seeded=False, build=build)
+    monkeypatch.setitem(CALLS, name, new)
+    table = onehead.sweep(name, {"new": [0.0, 2.0]}, fixed={"old": 1.0}, store=store)
     assert table.column("new").tolist() == [0.0, 2.0]
     assert table[0]["key"] == before[0]["key"] and table[0]["finished_at"] == before[0]["finished_at"]
     assert table[0]["cos_query"] != table[1]["cos_query"]

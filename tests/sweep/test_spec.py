@@ -1,4 +1,4 @@
-"""What a sweep is: axes, points, keys, files and their mistakes."""
+"""Definition of a sweep: axes, points, keys, sweep files and their mistakes."""
 
 import numpy as np
 import pytest
@@ -7,19 +7,19 @@ from tests.support.refusals import refusal
 from onehead.errors import InvalidArgument
 from onehead.sweep import CALLS, Spec
 from onehead.sweep.axes import axis_values
+from onehead.sweep.errors import BadSpec
 from onehead.sweep.estimate import estimate
 from onehead.sweep.examples import EXAMPLES, example
-from onehead.sweep.failures import BadSpec
 from onehead.sweep.solve import Outcome
 from onehead.sweep.spec_file import parse_spec, read_spec
 
 
-def test_ranges_read_as_on_the_command_line():
-    from onehead.cli.values import Range
+def test_ranges_are_read_as_on_the_command_line():
+    from onehead.cli.parsing.values import Range
 
     for text in ("0.05:2:46", "log:1e-3:1:7", "0.5,1,2", "3"):
         assert tuple(axis_values("alpha", text)) == Range().convert(text, None, None)
-    assert axis_values("dim", "10:20:4", whole=True) == [10, 13, 17, 20]
+    assert axis_values("dim", "10:20:4", integer=True) == [10, 13, 17, 20]
     assert axis_values("alpha", np.array([1.0, 2.0])) == [1.0, 2.0]
     assert axis_values("loss", "squared") == ["squared"]
     for bad in ("1:2", "log:0:1:3", "1:2:0", "1:2:x", "a:b:c", "1:2:3:4", []):
@@ -43,11 +43,12 @@ def test_points_are_every_combination_in_order():
     assert points[4].parameters["weight_decay"] == 0.02
 
 
-def key(call="aim.predict", **words):
-    return next(Spec(call=call, axes={}, fixed=words).points()).key
+def key(call="aim.predict", **fixed):
+    """Key of the only point of a sweep without axes."""
+    return next(Spec(call=call, axes={}, fixed=fixed).points()).key
 
 
-def test_one_problem_has_one_key():
+def test_equal_problems_have_one_key():
     assert key(alpha=1) == key(alpha=1.0, noise=0.5) == key(alpha=1.0, kappa0=0.5, tokens=2.0, target="mp")
     assert key(alpha=1.0) != key(alpha=1.0 + 1e-15)
     law = {"target": "power-law", "gamma": 0.75, "dim": 100}
@@ -59,27 +60,27 @@ def test_one_problem_has_one_key():
 
 def test_numerical_version_is_part_of_the_key(monkeypatch):
     before = key(alpha=1.0)
-    monkeypatch.setattr("onehead.sweep.keys.NUMERICAL", "next")
+    monkeypatch.setattr("onehead.sweep.storage.keys.NUMERICAL", "next")
     assert key(alpha=1.0) != before
 
 
 @pytest.mark.parametrize("name", sorted(CALLS))
-def test_words_of_a_problem_describe_it_again(name):
+def test_the_parameters_of_a_problem_describe_it_again(name):
     call, needed = CALLS[name], {"alpha": 0.5, "dim": 20} if name.startswith("aim") else {"dim": 30}
     if name == "aim.scaling":  # its target has a dimension
         needed["target"] = "power-law"
     elif name in ("aim.predict", "aim.spectrum", "aim.tune", "aim.thresholds", "aim.bayes"):
         del needed["dim"]
-    ready = call.ready({word: value for word, value in needed.items() if word in call.words})
-    assert call.ready(ready.parameters).parameters == ready.parameters
-    assert set(ready.parameters) <= set(call.words)
+    prepared = call.prepare({name: value for name, value in needed.items() if name in call.parameters})
+    assert call.prepare(prepared.parameters).parameters == prepared.parameters
+    assert set(prepared.parameters) <= set(call.parameters)
 
 
 ONE = {"alpha": [1.0]}
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("arguments", "sentence"),
     [
         ({"axes": ONE, "fixed": {"noise": -1}}, "noise must be a number >= 0 and <= 1000; got -1"),
         ({"axes": ONE, "fixed": {"nose": 1}}, "parameter of aim.predict must be one of "),
@@ -88,17 +89,20 @@ ONE = {"alpha": [1.0]}
             {"call": "aim.train", "axes": {}, "fixed": {"alpha": 1, "dim": 10, "optimiser": "sgd"}},
             "optimiser must be lbfgs, adam or amp; got 'sgd'",
         ),
-        ({"axes": ONE, "seeds": 3}, "seeds must be left out: aim.predict draws nothing at random"),
+        ({"axes": ONE, "seeds": 3}, "seeds must be left out: aim.predict uses no random numbers"),
         ({"axes": ONE, "repeats": 3}, "repeats must be left out"),
-        ({"axes": {"noise": [1.0]}, "fixed": {"noise": 1.0}}, "axes must be words that are not set twice; got 'noise'"),
+        (
+            {"axes": {"noise": [1.0]}, "fixed": {"noise": 1.0}},
+            "axes must be parameters that are not set twice; got 'noise'",
+        ),
         (
             {"call": "aim.train", "axes": {}, "seeds": [-1]},
             "seeds must be an integer from 1 to 1000000 or a list of integers from 0 to 2^63 - 1",
         ),
     ],
 )
-def test_bad_words_get_the_sentence_of_the_library(words, sentence):
-    assert str(refusal(lambda: list(Spec(**{"call": "aim.predict", **words}).points()))).startswith(sentence)
+def test_bad_arguments_get_the_message_of_the_library(arguments, sentence):
+    assert str(refusal(lambda: list(Spec(**{"call": "aim.predict", **arguments}).points()))).startswith(sentence)
 
 
 @pytest.mark.parametrize("name", sorted(EXAMPLES))
@@ -122,13 +126,13 @@ MISTAKES = {
     'call = "aim.predict"\n[grid]\nalpha = 1\n[run]\nplace = "here"\n': (5, "'place' is not known in [run]"),
     'call = "aim.predict"\nfixed = {noise = -1}\n[grid]\nalpha = 1\n': (2, "noise must be"),
     'call = "aim.predict"\ngrid.alpha = 1\ngrid.noise = -1\n': (3, "noise must be"),
-    'call = "aim.predict"\nfixed = 3\n': (2, "fixed must be a table of words"),
+    'call = "aim.predict"\nfixed = 3\n': (2, "fixed must be a table of parameters"),
     'call = "os:system"\n[fixed]\nx = 1\n': (1, "call must be one of"),
 }
 
 
 @pytest.mark.parametrize("text", MISTAKES, ids=[sentence for _, sentence in MISTAKES.values()])
-def test_a_mistake_has_its_line_and_its_sentence(text, tmp_path):
+def test_a_mistake_is_reported_with_its_line(text, tmp_path):
     line, sentence = MISTAKES[text]
     file = tmp_path / "spec.toml"
     file.write_text(text)
@@ -139,25 +143,31 @@ def test_a_mistake_has_its_line_and_its_sentence(text, tmp_path):
     assert "\n" not in str(caught.value)
 
 
-def test_a_large_sweep_is_checked_axis_by_axis_and_registered_all_or_none(tmp_path, monkeypatch):
+def test_a_large_sweep_is_checked_by_axis_and_registered_completely_or_not_at_all(tmp_path, monkeypatch):
     from onehead.sweep import Inline, Store, drive
 
     text = 'call = "sparse.align"\n[grid]\nlength = [4, 9]\nsignal_tokens = [1, 2, 6]\n'
     with pytest.raises(BadSpec, match=r"line 4: signal_tokens must be at most length = 4; got 6"):
         parse_spec(text)
-    monkeypatch.setattr("onehead.sweep.spec.CHECKED", 5)
+    monkeypatch.setattr("onehead.sweep.spec.MAX_POINTS_CHECKED_FIRST", 5)
     with pytest.raises(BadSpec, match=r"line 4: signal_tokens must be at most length = 4; got 6"):
-        parse_spec(text)  # the value meets the first length
-    spec = parse_spec(text.replace("[4, 9]", "[9, 4]"))  # only the combination is wrong
+        parse_spec(text)  # the bad value is combined with the first length
+    spec = parse_spec(text.replace("[4, 9]", "[9, 4]"))  # only another combination is wrong
     with Store.writing(tmp_path / "points.db") as store:
         with pytest.raises(BadSpec, match=r"line 4: signal_tokens must be at most length = 4; got 6"):
             drive(spec, store, Inline())
         assert store.latest() == (0, {}) and store.counts().total == 0
 
 
-def test_a_file_that_cannot_be_read(tmp_path):
-    with pytest.raises(InvalidArgument, match="spec must be a sweep file that can be read"):
-        read_spec(str(tmp_path / "none.toml"))
+def test_a_file_that_cannot_be_read_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidArgument) as caught:
+        read_spec("none.toml")
+    assert str(caught.value) == (
+        "Cannot read none.toml: no such file (`onehead sweep example > none.toml` writes one)."
+    )
+    with pytest.raises(InvalidArgument, match=r"Cannot read .*: it is not a regular file"):
+        read_spec(str(tmp_path))
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InvalidArgument, match="it is not text"):
         read_spec(str(tmp_path / "binary.toml"))
@@ -166,13 +176,15 @@ def test_a_file_that_cannot_be_read(tmp_path):
 @pytest.mark.parametrize(
     ("fixed", "growth", "solved", "dim"),
     [
-        ({"alpha": 0.1, "dim": 1000}, 4, [100, 100, 150, 225], 225),  # 7.7 s, and 26 s would be too long
+        ({"alpha": 0.1, "dim": 1000}, 4, [100, 100, 150, 225], 225),  # 7.7 s; the next size would take 26 s
         ({"alpha": 0.1, "dim": 200}, 4, [100, 100, 150, 200], None),  # the first solve also loads kernels
         ({"alpha": 0.1, "dim": 30}, 4, [30, 30], None),
     ],
 )
-def test_large_trainings_are_planned_from_smaller_ones(monkeypatch, fixed, growth, solved, dim):
-    """One training at d = 1,000 takes half an hour: the plan of it takes seconds, and says from where it was continued."""
+def test_the_time_of_a_large_training_is_extrapolated_from_smaller_ones(monkeypatch, fixed, growth, solved, dim):
+    """One training at d = 1,000 takes half an hour, its estimate seconds; the result says from which size it is
+    extrapolated.
+    """
     tried = []
 
     def solve(call, point):
@@ -183,4 +195,4 @@ def test_large_trainings_are_planned_from_smaller_ones(monkeypatch, fixed, growt
     found = estimate(Spec(call="aim.train", axes={}, fixed=fixed))
     assert (tried, found.tried_dim) == (solved, dim)
     assert found.seconds == pytest.approx(3e-9 * fixed["dim"] ** growth)
-    assert found.seconds_on(2) == found.seconds  # one point, which nobody divides
+    assert found.seconds_on(2) == found.seconds  # a single point runs in one process

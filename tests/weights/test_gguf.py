@@ -1,4 +1,4 @@
-"""GGUF files written by the reference package, whole and quantised, damaged and hostile."""
+"""GGUF files written by the reference package: plain, quantised, damaged and hostile."""
 
 import struct
 
@@ -7,7 +7,7 @@ import pytest
 
 from onehead.errors import InvalidArgument
 from onehead.weights import survey
-from onehead.weights.gguf import open_gguf
+from onehead.weights.checkpoint.gguf import open_gguf
 
 gguf = pytest.importorskip("gguf")
 
@@ -20,8 +20,8 @@ def weights(seed=0):
     return rng.standard_normal((H * P, D)).astype(np.float32), rng.standard_normal((K * P, D)).astype(np.float32)
 
 
-def written(path, kind="F32", counts=True, tensors=None):
-    """A file of the reference writer; gives what it holds after rounding."""
+def write_gguf(path, kind="F32", counts=True, tensors=None):
+    """Write a file with the reference package and return its tensors as rounded by the format."""
     kind = gguf.GGMLQuantizationType[kind]
     writer = gguf.GGUFWriter(str(path), "llama")
     if counts:
@@ -30,24 +30,24 @@ def written(path, kind="F32", counts=True, tensors=None):
         writer.add_key_length(P)
     writer.add_array("tokenizer.ggml.tokens", ["a", "é", "word"] * 200)
     writer.add_array("tokenizer.ggml.scores", [0.5] * 600)
-    held = {}
+    rounded = {}
     for name, values in (tensors or dict(zip(NAMES, weights(), strict=True))).items():
         data = gguf.quants.quantize(values, kind)
-        held[name] = gguf.quants.dequantize(data, kind)
+        rounded[name] = gguf.quants.dequantize(data, kind)
         writer.add_tensor(name, data, raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    return held
+    return rounded
 
 
 @pytest.mark.parametrize("kind", ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q5_1"])
-def test_heads_are_those_of_the_reference(tmp_path, kind):
-    held = written(tmp_path / "m.gguf", kind)
+def test_heads_agree_with_the_reference_package(tmp_path, kind):
+    rounded = write_gguf(tmp_path / "m.gguf", kind)
     table = survey(tmp_path / "m.gguf", fit=False)
     assert len(table) == H and table.layouts == ("gguf",)
-    query, key = (np.asarray(held[name], dtype=float) for name in NAMES)
+    query, key = (np.asarray(rounded[name], dtype=float) for name in NAMES)
     for row in table:
         A = query[row.head * P : (row.head + 1) * P].T @ key[row.kv_head * P : (row.kv_head + 1) * P]
         np.testing.assert_allclose(row.singular_values[:P], np.linalg.svd(A, compute_uv=False)[:P], rtol=1e-5)
@@ -55,35 +55,35 @@ def test_heads_are_those_of_the_reference(tmp_path, kind):
     assert any("quantised" in text for text in table[0].notes) == kind.startswith("Q")
 
 
-def test_fused_rows(tmp_path):
+def test_a_fused_tensor_is_split_into_heads(tmp_path):
     query, key = weights()
     fused = np.concatenate([query, key, 100.0 * key])
-    written(tmp_path / "m.gguf", tensors={"blk.0.attn_qkv.weight": fused})
+    write_gguf(tmp_path / "m.gguf", tensors={"blk.0.attn_qkv.weight": fused})
     table = survey(tmp_path / "m.gguf", fit=False)
     assert table.layouts == ("gguf-fused",) and [row.status for row in table] == ["ok"] * H
 
 
-def test_a_file_that_says_no_counts_asks_for_them(tmp_path):
-    written(tmp_path / "m.gguf", counts=False)
+def test_head_counts_are_requested_if_the_file_has_none(tmp_path):
+    write_gguf(tmp_path / "m.gguf", counts=False)
     with pytest.raises(InvalidArgument, match=r"head_count must be given.*attn_q"):
         survey(tmp_path / "m.gguf")
     assert len(survey(tmp_path / "m.gguf", head_count=H, fit=False)) == H
 
 
-def test_without_the_package_quantised_tensors_are_rows_with_a_reason(tmp_path, monkeypatch):
-    written(tmp_path / "m.gguf", "Q8_0")
-    monkeypatch.setattr("onehead.weights.gguf.find_spec", lambda name: None)
+def test_without_the_gguf_package_quantised_tensors_are_reported_with_a_reason(tmp_path, monkeypatch):
+    write_gguf(tmp_path / "m.gguf", "Q8_0")
+    monkeypatch.setattr("onehead.weights.checkpoint.gguf.find_spec", lambda name: None)
     table = survey(tmp_path / "m.gguf", fit=False)
     assert all(
         row.status == "unsupported" and "onehead[gguf]" in row.reason and NAMES[0] in row.reason for row in table
     )
-    written(tmp_path / "plain.gguf")
+    write_gguf(tmp_path / "plain.gguf")
     assert survey(tmp_path / "plain.gguf", fit=False)[0].status == "ok"
 
 
-def test_damaged_files_get_a_sentence(tmp_path):
+def test_damaged_files_are_refused_in_one_sentence(tmp_path):
     path = tmp_path / "m.gguf"
-    written(path)
+    write_gguf(path)
     good = path.read_bytes()
     size = len(good)
     rng = np.random.default_rng(0)
@@ -95,18 +95,18 @@ def test_damaged_files_get_a_sentence(tmp_path):
         for place in rng.integers(0, min(size, 9000), rng.integers(1, 6)):
             content[place] ^= 1 << int(rng.integers(0, 8))
         damaged.append(bytes(content))
-    said = []
+    messages = []
     for content in damaged:
         path.write_bytes(content)
         try:
             survey(path, fit=False)
         except InvalidArgument as failure:
-            said.append(str(failure))
-    assert len(said) >= 14 and all("\n" not in text and len(text) < 1000 for text in said)
+            messages.append(str(failure))
+    assert len(messages) >= 14 and all("\n" not in text and len(text) < 1000 for text in messages)
 
 
-def test_claims_cost_nothing(tmp_path):
-    """An array of arrays of arrays, lengths of 2^60, names of a gigabyte: all end with the bytes that are there."""
+def test_false_sizes_in_the_header_do_not_allocate_memory(tmp_path):
+    """Nested arrays, lengths of 2^60 and names of a gigabyte: reading stops at the end of the file."""
     begin = b"GGUF" + struct.pack("<IQQ", 3, 0, 1)
     key = struct.pack("<Q", 1) + b"x"
     for value in (

@@ -1,12 +1,12 @@
-"""Numbers of one head: algebra against dense matrices, the edge and its false alarms, the tail."""
+"""Measurements of one head: spectra against dense matrices, the bulk edge and its false alarms, the tail, the rank."""
 
 import numpy as np
 import pytest
 
 from onehead.errors import InvalidArgument
 from onehead.weights import bulk_edge, head_report, power_tail
-from onehead.weights.edge import BEYOND
-from onehead.weights.heads import effective_ranks, spectra
+from onehead.weights.edge import OUTLIER_DISTANCE
+from onehead.weights.head_spectrum import effective_ranks, spectra
 
 
 def noise_values(rng, head_dim, hidden):
@@ -37,8 +37,8 @@ def test_tied_and_antisymmetric_heads():
     assert tied.symmetric_share == pytest.approx(1.0) and tied.negative_share == pytest.approx(0.0, abs=1e-12)
     np.testing.assert_allclose(tied.overlaps, 1.0)
     np.testing.assert_allclose(tied.singular_values, np.linalg.eigvalsh(W @ W.T)[::-1])
-    turn = np.kron(np.eye(3), [[0.0, 1.0], [-1.0, 0.0]])  # W'JW is antisymmetric
-    other = head_report(W, turn @ W, fit=False)
+    J = np.kron(np.eye(3), [[0.0, 1.0], [-1.0, 0.0]])  # W'JW is antisymmetric
+    other = head_report(W, J @ W, fit=False)
     assert other.symmetric_share == pytest.approx(0.0, abs=1e-12) and other.antisymmetric_share == pytest.approx(1.0)
 
 
@@ -50,7 +50,7 @@ def test_effective_ranks_of_known_spectra():
     assert two == pytest.approx({"nuclear": 9 / 5, "stable": 5 / 4, "entropy": entropy})
 
 
-def test_rank_counts_what_the_shape_allows():
+def test_rank_is_a_share_of_hidden_and_used_a_share_of_head_dim():
     rng = np.random.default_rng(1)
     Q, K = rng.standard_normal((2, 8, 40))
     Q[6:] = 0.0
@@ -60,7 +60,7 @@ def test_rank_counts_what_the_shape_allows():
 
 
 @pytest.mark.parametrize("scale", [1e-60, 1e-3, 1e40])
-def test_numbers_do_not_depend_on_the_scale(scale):
+def test_results_do_not_depend_on_the_scale(scale):
     rng = np.random.default_rng(2)
     Q, K = rng.standard_normal((2, 20, 60))
     one, other = head_report(Q, K, bootstrap=0), head_report(scale * Q, K, bootstrap=0)
@@ -70,7 +70,7 @@ def test_numbers_do_not_depend_on_the_scale(scale):
     assert other.best_law == one.best_law and other.bic_margin == pytest.approx(one.bic_margin, abs=0.2)
 
 
-def test_bad_arrays_are_refused():
+def test_invalid_arrays_are_refused():
     good = np.ones((2, 3))
     for query, key in (
         (good, np.ones((3, 2))),
@@ -82,8 +82,8 @@ def test_bad_arrays_are_refused():
             head_report(query, key)
 
 
-def test_noise_has_no_outliers():
-    # 1,000 heads of usual shapes; the edge allows one false alarm in a hundred and has far fewer (docs/checkpoints.md)
+def test_random_heads_have_no_outliers():
+    # 1,000 heads of common shapes; at most one false alarm in a hundred is allowed
     rng = np.random.default_rng(5)
     shapes = [(32, 384)] * 500 + [(64, 512)] * 350 + [(96, 768)] * 150
     alarms = sum(bulk_edge(noise_values(rng, *shape)).outliers > 0 for shape in shapes)
@@ -102,18 +102,20 @@ def test_planted_directions_are_found():
         for outlier in report.outliers:  # shared by query and key, up to the noise of the other 31 directions
             assert outlier["overlap"] == pytest.approx(1.0, abs=0.15)
             assert outlier["position"] == pytest.approx(5.0, rel=0.2)
-            assert outlier["position"] > report.bulk_edge + BEYOND * report.edge_width
+            assert outlier["position"] > report.bulk_edge + OUTLIER_DISTANCE * report.edge_width
 
 
-def test_a_smooth_tail_is_no_row_of_outliers():
-    # quantiles of a power law and of an exponential: long tails without a gap, of which a few last values may stand out
+def test_a_smooth_tail_has_few_outliers():
+    # quantiles of a power law and of an exponential: long tails without a gap, of which only the last few values may
+    # stand out
     share = (np.arange(64) + 0.5) / 64
     for values in (-np.log(share), share**-0.25):
         assert bulk_edge(values).outliers <= 3
 
 
 def test_edge_and_width_are_those_of_random_matrix_theory():
-    # GOE of size n: edge 2, Tracy-Widom scale n^(-2/3). A third of the values bends the line; its bias is a few widths
+    # GOE of size n: edge 2, Tracy-Widom scale n^(-2/3). The line through a third of the values is biased by a few
+    # widths
     rng = np.random.default_rng(7)
     n = 300
     edges, widths = [], []
@@ -127,7 +129,7 @@ def test_edge_and_width_are_those_of_random_matrix_theory():
     assert np.mean(widths) == pytest.approx(n ** (-2 / 3), rel=0.15)
 
 
-def test_few_values_have_no_edge():
+def test_too_few_values_have_no_edge():
     assert bulk_edge(np.linspace(2.0, 1.0, 15)) is None
     assert power_tail(np.linspace(2.0, 1.0, 9)) is None
     report = head_report(*np.random.default_rng(8).standard_normal((2, 4, 30)))
@@ -143,14 +145,14 @@ def test_tail_exponent_is_recovered():
         tail = power_tail(values)
         assert tail.window[0] >= values[-1] and tail.count >= 10
         hits += abs(tail.exponent - 3.5) < 2.0 * tail.error
-    assert hits >= 32  # below 95 %: choosing the window adds a little that the error does not know of
+    assert hits >= 32  # below 95 %: the stated error does not include the choice of the window
 
 
-# ---- the rank is decided by the spectrum, not by the largest value
+# ---- the rank depends on the spectrum and not on its largest value
 
 
 def planted(seed=0, noise=0.1, features=4, strength=3.0, head_dim=64, hidden=384):
-    """Gaussian factors and a few features common to both, far above them."""
+    """Return Gaussian factors with a few common features far above the noise."""
     rng = np.random.default_rng(seed)
     left = np.linalg.qr(rng.standard_normal((head_dim, features)))[0]
     right = np.linalg.qr(rng.standard_normal((hidden, features)))[0]
@@ -159,7 +161,7 @@ def planted(seed=0, noise=0.1, features=4, strength=3.0, head_dim=64, hidden=384
 
 
 def bfloat16(matrix):
-    """Rounded to eight bits, ties aside."""
+    """Round a matrix to bfloat16, ties aside."""
     bits = np.ascontiguousarray(matrix, dtype=np.float32).view(np.uint32).astype(np.uint64)
     return ((bits + 0x8000) & 0xFFFF0000).astype(np.uint32).view(np.float32)
 
@@ -173,7 +175,7 @@ FORMATS = {
 
 
 @pytest.mark.parametrize("store", FORMATS.values(), ids=FORMATS)
-def test_features_do_not_make_zeros_of_a_bulk(store):
+def test_features_do_not_turn_the_bulk_into_zeros(store):
     for noise in (0.1, 0.05):  # 22 and 60 of the 64 values lie below a thousandth of the largest
         query, key = (store(matrix) for matrix in planted(noise=noise))
         report = head_report(query, key, fit=False)
@@ -182,7 +184,7 @@ def test_features_do_not_make_zeros_of_a_bulk(store):
 
 
 def test_the_bulk_is_judged_without_the_features():
-    """Common features make the head look tied, and two random matrices are no rival of a tied head."""
+    """With common features the whole head looks tied, for which the law of two random matrices would not be fitted."""
     report = head_report(*planted(seed=1), bootstrap=0)
     assert report.symmetric_share > 0.99
     assert report.best_law == "noise"
@@ -190,7 +192,7 @@ def test_the_bulk_is_judged_without_the_features():
 
 
 @pytest.mark.parametrize("store", FORMATS.values(), ids=FORMATS)
-def test_rounding_adds_no_rank(store):
+def test_rounding_does_not_add_rank(store):
     rng = np.random.default_rng(3)
     query, key = (store(rng.standard_normal((64, 4)) @ rng.standard_normal((4, 384))) for _ in range(2))
     report = head_report(query, key, fit=False)
@@ -201,9 +203,9 @@ def test_rounding_adds_no_rank(store):
 
 
 @pytest.mark.parametrize("scale", [1e-40, 1e-12, 1.0])
-def test_one_huge_value_hides_nothing(scale):
+def test_one_huge_value_does_not_reduce_the_rank(scale):
     rng = np.random.default_rng(4)
-    for head_dim in (8, 32):  # also where there are too few values for an edge
+    for head_dim in (8, 32):  # the first has too few values for an edge
         left, right = (
             np.linalg.qr(rng.standard_normal((head_dim, 1)))[0],
             np.linalg.qr(rng.standard_normal((100, 1)))[0],
@@ -214,20 +216,20 @@ def test_one_huge_value_hides_nothing(scale):
         assert values[1] < 1e-5 and report.rank == pytest.approx(head_dim / 100)
 
 
-def test_what_weight_decay_leaves_is_zero():
-    """Twenty values and what is left of forty others, over many decades, as training with weight decay leaves them."""
+def test_values_left_by_weight_decay_count_as_zero():
+    """Twenty values, and forty small ones over many decades, as after training with weight decay."""
     rng = np.random.default_rng(5)
     values = np.concatenate([np.linspace(1.0, 0.05, 20), np.geomspace(5e-4, 1e-11, 40)])
-    turn, base = (np.linalg.qr(rng.standard_normal((60, 60)))[0] for _ in range(2))
-    W = turn @ (np.sqrt(values)[:, None] * base)
+    left, right = (np.linalg.qr(rng.standard_normal((60, 60)))[0] for _ in range(2))
+    W = left @ (np.sqrt(values)[:, None] * right)
     assert head_report(W, W, fit=False).rank == pytest.approx(20 / 60)
     few = np.concatenate([np.linspace(1.0, 0.5, 5), np.geomspace(1e-4, 1e-12, 55)])
-    W = turn @ (np.sqrt(few)[:, None] * base)
+    W = left @ (np.sqrt(few)[:, None] * right)
     assert head_report(W, W, fit=False).rank == pytest.approx(5 / 60)
 
 
 def test_square_factors_keep_their_smallest_values():
     rng = np.random.default_rng(6)
     ranks = [head_report(*rng.standard_normal((2, 40, 40)), fit=False).rank for _ in range(20)]
-    # a thousandth of the largest took one value of forty away in most; the very smallest may still lie alone, ten times below the next
+    # only the smallest value of a head may still count as zero, if it is ten times below the next
     assert np.mean(ranks) > 0.99

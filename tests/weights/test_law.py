@@ -1,4 +1,4 @@
-"""The laws: each wins on its own ground, and the laws of heads give back the parameters of heads trained with known ones."""
+"""The laws: each fits spectra sampled from it best, and the laws of heads recover the parameters of trained heads."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from onehead.errors import InvalidArgument
 from onehead.weights import fit_laws, head_report
 
 TRUTH = {"kappa0": 0.2, "spread": 0.25, "threshold": 0.14, "slope": 0.86}
-FAR = 4.0  # stated errors: with four parameters and a dozen draws, three are exceeded now and then
+MAX_DEVIATION = 4.0  # in stated errors: with four parameters and a dozen samples, three are exceeded occasionally
 
 
 def best(fits):
@@ -18,28 +18,28 @@ def best(fits):
 
 
 def factor(S):
-    """W with W'W = S."""
+    """Return W with W'W = S."""
     values, vectors = np.linalg.eigh(S)
     return (np.sqrt(np.clip(values, 0.0, None)) * vectors).T
 
 
-def test_parameters_come_back_from_sampled_matrices():
+def test_parameters_are_recovered_from_sampled_matrices():
     rng = np.random.default_rng(0)
     for _ in range(6):
         values = sampled(rng, 150, **TRUTH)
         fits = fit_laws(values, dim=150, tied=True)
         trained = fits[0]
-        # the untied law has as many parameters and bends as well (U8): by shape alone it may come out ahead, not by much
-        ahead = min(fits, key=lambda fit: fit.bic)
-        assert ahead.law in ("tied", "untied") and trained.bic - ahead.bic < 10.0
+        # the untied law has as many parameters and is as flexible (U8): by shape alone it may fit slightly better
+        lowest = min(fits, key=lambda fit: fit.bic)
+        assert lowest.law in ("tied", "untied") and trained.bic - lowest.bic < 10.0
         for name, truth in TRUTH.items():
-            assert abs(trained.parameters[name] - truth) < FAR * trained.errors[name], name
-        assert trained.errors["spread"] < 0.15  # and the errors are small enough to say something
-        assert trained.ks * len(values) < 5.0  # a spectrum is rigid: it stays within a few places of its law
+            assert abs(trained.parameters[name] - truth) < MAX_DEVIATION * trained.errors[name], name
+        assert trained.errors["spread"] < 0.15  # the errors are small enough to be informative
+        assert trained.ks * len(values) < 5.0  # a spectrum is rigid: each value stays within a few ranks of its law
 
 
-def test_parameters_of_an_untied_head_come_back():
-    """Singular values of a product target plus noise, thresholded (U3): one law, two ways to it."""
+def test_parameters_of_an_untied_head_are_recovered():
+    """Singular values of a product target plus noise, thresholded (U3)."""
     rng, dim = np.random.default_rng(7), 150
     truth = {"kappa0": 0.3, "spread": 0.3, "threshold": 0.4, "slope": 0.9}
     for _ in range(4):
@@ -50,23 +50,22 @@ def test_parameters_of_an_untied_head_come_back():
         fits = fit_laws(values[values > 0.0], dim=dim)
         assert fits[0].law == "untied" == best(fits)
         for name, value in truth.items():
-            assert abs(fits[0].parameters[name] - value) < FAR * fits[0].errors[name], name
+            assert abs(fits[0].parameters[name] - value) < MAX_DEVIATION * fits[0].errors[name], name
         assert fits[0].errors["spread"] < 0.15
-        # theory's own spectrum at these parameters: its share of non-zero values
         assert fits[0].rank == pytest.approx(np.mean(values > 0.0), abs=3.0 / dim)
 
 
-def test_parameters_come_back_from_a_head_that_keeps_the_top_of_the_law():
-    # width 0.25 of 160: the zeros are forced by the shape, and only the largest 40 values are seen
+def test_parameters_are_recovered_from_the_largest_values_of_the_law():
+    # width 0.25 of 160: the shape forces zeros, and only the largest 40 values are known
     rng = np.random.default_rng(1)
     values = sampled(rng, 160, **TRUTH)[:40]
     trained = fit_laws(values, dim=160, width=40, tied=True)[0]
     for name, truth in TRUTH.items():
-        assert abs(trained.parameters[name] - truth) < FAR * trained.errors[name], name
+        assert abs(trained.parameters[name] - truth) < MAX_DEVIATION * trained.errors[name], name
 
 
 @pytest.mark.slow
-def test_trained_heads_give_back_what_they_were_trained_with():
+def test_parameters_of_trained_heads_agree_with_the_theory():
     task, learner, dim = Task(target=MarchenkoPastur(kappa0=0.2)), Learner(weight_decay=0.03), 100
     point = predict(task, learner, alpha=0.5)
     truth = {"kappa0": 0.2, "spread": point.spread, "threshold": point.threshold, "slope": point.slope}
@@ -77,10 +76,12 @@ def test_trained_heads_give_back_what_they_were_trained_with():
         trained = report.fit("tied")
         for name, value in truth.items():
             # 3/d of the value is the finite-size bias of a run (1.8)
-            assert abs(trained.parameters[name] - value) < FAR * trained.errors[name] + 3.0 / dim * value, name
+            assert abs(trained.parameters[name] - value) < MAX_DEVIATION * trained.errors[name] + 3.0 / dim * value, (
+                name
+            )
         assert report.rank == pytest.approx(point.rank, abs=3.0 / dim)
         assert report.outliers == ()
-        # ahead of every law of random matrices; by shape alone the untied law is as good (U8)
+        # a better fit than every law of random matrices; by shape alone the untied law is as good (U8)
         rivals = [fit.bic for fit in report.fits if fit.law not in ("tied", "untied")]
         assert trained.bic < min(rivals) - 2.0
 
@@ -94,7 +95,8 @@ def test_trained_outliers_are_where_the_theory_puts_them():
     run = train(task, learner, dim=dim, alpha=0.5, method=Method(starts=1, test_samples=100)).runs[0]
     W = factor(run.map)
     report = head_report(W, W, fit=False)
-    # the theory of d given eigenvalues lists those of its bulk as well where they stand apart
+    # the theory of d given eigenvalues also lists eigenvalues of the bulk of the target that are separated from the
+    # noise
     expected = sorted((outlier.position for outlier in law.outliers if outlier.target >= 7.0), reverse=True)
     assert len(expected) == 2
     # an outlier of a d x d matrix moves by about sqrt(2 s/d) c: 0.07 here, and the run has a bias of 3 %
@@ -102,23 +104,23 @@ def test_trained_outliers_are_where_the_theory_puts_them():
     assert all(outlier["overlap"] == pytest.approx(1.0) for outlier in report.outliers)
 
 
-def test_rivals_win_on_their_own_ground():
+def test_rival_laws_fit_their_own_samples_best():
     rng = np.random.default_rng(2)
     wins = {"noise": 0, "marchenko-pastur": 0, "power-law": 0}
     for _ in range(4):
         Q, K = rng.standard_normal((2, 64, 512))
         wins["noise"] += head_report(Q, K, bootstrap=0).best_law == "noise"
         wins["marchenko-pastur"] += head_report(Q, Q, bootstrap=0).best_law == "marchenko-pastur"
-        # a power law with the spacings of a matrix, exponent 3
-        steps = np.cumsum(rng.rayleigh(np.sqrt(2.0 / np.pi), 65))
+        # a power law of exponent 3 with the spacings of a random matrix
+        levels = np.cumsum(rng.rayleigh(np.sqrt(2.0 / np.pi), 65))
         wins["power-law"] += (
-            best(fit_laws((1.0 - steps[:-1] / steps[-1]) ** -0.5, dim=512, width=64, bootstrap=0)) == "power-law"
+            best(fit_laws((1.0 - levels[:-1] / levels[-1]) ** -0.5, dim=512, width=64, bootstrap=0)) == "power-law"
         )
     assert min(wins.values()) >= 3, wins
 
 
 def test_noise_law_is_that_of_random_products():
-    # expected values against the mean over 60 products; the spread of a mean is about half a level over sqrt(60)
+    # expected values against the mean over 60 products, whose standard error is about half a level / sqrt(60)
     rng = np.random.default_rng(3)
     for head_dim, hidden in ((40, 160), (60, 60)):
         values = np.mean(
@@ -127,11 +129,11 @@ def test_noise_law_is_that_of_random_products():
         )  # fmt: skip
         fit = next(f for f in fit_laws(values, dim=hidden, width=head_dim, bootstrap=0) if f.law == "noise")
         np.testing.assert_allclose(fit.expected[2:], values[2:], atol=0.02 * values[0])
-        # scale: W_Q'W_K has entries of variance head_dim, and t = 1 stands for hidden
+        # W_Q'W_K has entries of variance head_dim, and t = 1 corresponds to a singular value of hidden
         assert fit.parameters["scale"] == pytest.approx(hidden, rel=0.03)
 
 
-def test_marchenko_pastur_parameters_come_back():
+def test_parameters_of_marchenko_pastur_are_recovered():
     rng = np.random.default_rng(4)
     W = rng.standard_normal((60, 240))
     fit = fit_laws(np.linalg.svd(W, compute_uv=False) ** 2, dim=240, width=60, bootstrap=0)[2]
@@ -139,17 +141,17 @@ def test_marchenko_pastur_parameters_come_back():
     assert fit.parameters["scale"] == pytest.approx(240.0, rel=0.05)
 
 
-def test_the_same_spectrum_in_other_units():
+def test_a_change_of_units_changes_only_scales():
     values = sampled(np.random.default_rng(5), 120, **TRUTH)
     one, other = fit_laws(values, dim=120, bootstrap=3), fit_laws(1e6 * values, dim=120, bootstrap=3)
     for a, b in zip(one, other, strict=True):
-        # a change of units shifts ln L by n ln(1e6); ties in the search end within its tolerance
+        # a change of units shifts ln L by n ln(1e6); the rest agrees to the tolerance of the search
         assert b.log_likelihood == pytest.approx(a.log_likelihood - len(values) * np.log(1e6), abs=0.05)
         assert b.ks == pytest.approx(a.ks, abs=1e-3)
     assert other[0].parameters["slope"] == pytest.approx(1e6 * one[0].parameters["slope"], rel=1e-3)
 
 
-def test_bad_values_are_refused():
+def test_invalid_values_are_refused():
     for values, dim in (
         ([1.0, 2.0], 5),
         ([1.0] * 8 + [-1.0], 20),
@@ -161,13 +163,13 @@ def test_bad_values_are_refused():
 
 
 @pytest.mark.parametrize("values", [np.full(20, 3.0), np.geomspace(1e-9, 1e9, 40), np.r_[np.full(39, 1.0), 1e6]])
-def test_odd_spectra_do_not_break_the_fit(values):
+def test_degenerate_spectra_are_fitted(values):
     fits = fit_laws(values, dim=100, width=values.size, bootstrap=2)
     assert all(np.isfinite(fit.bic) for fit in fits)
 
 
 @pytest.mark.slow
-def test_an_untied_head_is_said_to_be_untied():
+def test_an_untied_head_gets_a_warning_that_it_is_not_tied():
     run = train(
         Task(target=MarchenkoPastur(kappa0=0.2)), Learner(weight_decay=0.03), dim=50, alpha=0.5,
         variant=Variant(tied=False), method=Method(starts=1, test_samples=100),

@@ -1,4 +1,4 @@
-"""Every layout against a dense computation: per-head weights are drawn first and then packed as the model's code unpacks them."""
+"""Every layout against a dense computation: weights are sampled per head and packed as the model unpacks them."""
 
 import json
 from itertools import pairwise
@@ -6,17 +6,17 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
-from tests.support.checkpoints import written
+from tests.support.checkpoints import safetensors_bytes
 
 from onehead.errors import InvalidArgument
 from onehead.weights import open_checkpoint, survey
-from onehead.weights.layouts import find_layers
+from onehead.weights.checkpoint.layouts import find_layers
 
 HIDDEN, HEADS, LAYERS = 24, 6, 2
 
 
-def draw(layers=LAYERS, heads=HEADS, groups=HEADS, size=4, hidden=HIDDEN, seed=0):
-    """Query (heads, size, hidden) and key (groups, size, hidden) of every layer."""
+def sample_weights(layers=LAYERS, heads=HEADS, groups=HEADS, size=4, hidden=HIDDEN, seed=0):
+    """Return query (heads, size, hidden) and key (groups, size, hidden) of every layer."""
     rng = np.random.default_rng(seed)
     return [
         (rng.standard_normal((heads, size, hidden)), rng.standard_normal((groups, size, hidden))) for _ in range(layers)
@@ -24,12 +24,12 @@ def draw(layers=LAYERS, heads=HEADS, groups=HEADS, size=4, hidden=HIDDEN, seed=0
 
 
 def value_like(key, seed=9):
-    """Values that would spoil every number if they were taken for keys."""
+    """Return values so large that every result would be wrong if they were taken for keys."""
     return 100.0 * np.random.default_rng(seed).standard_normal(key.shape)
 
 
 def packing(matrices, *names):
-    """A function from the weights of all layers to named tensors, of which ``matrices`` makes those of one layer."""
+    """Return a function from the weights of all layers to named tensors; ``matrices`` makes those of one layer."""
     return lambda weights: {
         name.format(i): matrix
         for i, layer in enumerate(weights)
@@ -38,31 +38,31 @@ def packing(matrices, *names):
 
 
 def separate(*names):
-    """Query, key and perhaps value, one matrix each."""
+    """Pack query, key and value as one matrix each."""
     return packing(lambda query, key: [p.reshape(-1, p.shape[-1]) for p in (query, key, value_like(key))], *names)
 
 
 def sections(name, transposed=False):
-    def whole(query, key):
+    def fused(query, key):
         rows = np.concatenate([part.reshape(-1, part.shape[-1]) for part in (query, key, value_like(key))])
         return [np.ascontiguousarray(rows.T) if transposed else rows]
 
-    return packing(whole, name)
+    return packing(fused, name)
 
 
 def interleaved(name):
-    """(groups, share + 2, size, hidden): the queries of a group, its key, its value."""
+    """Pack as (groups, share + 2, size, hidden): the queries of a group, its key, its value."""
 
-    def whole(query, key):
+    def fused(query, key):
         by_group = query.reshape(len(key), len(query) // len(key), *query.shape[1:])
         parts = np.concatenate([by_group, key[:, None], value_like(key)[:, None]], axis=1)
         return [parts.reshape(-1, query.shape[-1])]
 
-    return packing(whole, name)
+    return packing(fused, name)
 
 
 def attention(prefix, q="q_proj", k="k_proj", v="v_proj"):
-    return separate(*(f"{prefix}.{{}}.self_attn.{word}.weight" for word in (q, k, v)))
+    return separate(*(f"{prefix}.{{}}.self_attn.{part}.weight" for part in (q, k, v)))
 
 
 def bert(prefix="", own="self"):
@@ -81,8 +81,10 @@ CASES = {  # case -> (layout, packing, shapes, config)
     ),
     "llama": ("llama", attention("model.layers"), {}, {"model_type": "llama"}),
     "llama without prefix": ("llama", attention("layers"), {}, {}),
-    "mistral, grouped": ("llama", attention("model.layers"), {"groups": 2}, {"model_type": "mistral", "num_key_value_heads": 2}),
-    "qwen2, multi-query": ("llama", attention("model.layers"), {"groups": 1}, {"model_type": "qwen2", "num_key_value_heads": 1}),
+    "mistral, grouped": ("llama", attention("model.layers"), {"groups": 2},
+                         {"model_type": "mistral", "num_key_value_heads": 2}),
+    "qwen2, multi-query": ("llama", attention("model.layers"), {"groups": 1},
+                           {"model_type": "qwen2", "num_key_value_heads": 1}),
     "qwen3, wide heads": (
         "llama", attention("model.layers"), {"groups": 3, "size": 7},
         {"model_type": "qwen3", "num_key_value_heads": 3, "head_dim": 7},
@@ -111,10 +113,12 @@ CASES = {  # case -> (layout, packing, shapes, config)
     "mpt": ("mpt", sections("transformer.blocks.{}.attn.Wqkv.weight"), {},
             {"model_type": "mpt", "num_attention_heads": None, "n_heads": HEADS}),
     "timm": ("timm-vit", sections("blocks.{}.attn.qkv.weight"), {}, {}),
-    "gpt-neox": ("gpt-neox", interleaved("gpt_neox.layers.{}.attention.query_key_value.weight"), {}, {"model_type": "gpt_neox"}),
+    "gpt-neox": ("gpt-neox", interleaved("gpt_neox.layers.{}.attention.query_key_value.weight"), {},
+                 {"model_type": "gpt_neox"}),
     "bloom": ("bloom", interleaved("h.{}.self_attention.query_key_value.weight"), {},
               {"model_type": "bloom", "num_attention_heads": None, "n_head": HEADS}),
-    "falcon, multi-query": ("falcon", interleaved("transformer.h.{}.self_attention.query_key_value.weight"), {"groups": 1},
+    "falcon, multi-query": ("falcon", interleaved("transformer.h.{}.self_attention.query_key_value.weight"),
+                            {"groups": 1},
                             {"model_type": "falcon", "multi_query": True, "num_kv_heads": HEADS}),
     "falcon, grouped": ("falcon", interleaved("transformer.h.{}.self_attention.query_key_value.weight"), {"groups": 3},
                         {"model_type": "falcon", "new_decoder_architecture": True, "num_kv_heads": 3}),
@@ -131,7 +135,7 @@ def store(folder, tensors, config, dtype=np.float32):
 
 
 def check(table, weights, tolerance=1e-5):
-    """Every number of every head against numpy on the full hidden x hidden matrix."""
+    """Compare the report on every head with numpy on the full hidden x hidden matrix."""
     heads = len(weights[0][0])
     assert [(row.layer, row.head) for row in table] == [(i, h) for i in range(len(weights)) for h in range(heads)]
     for row in table:
@@ -152,17 +156,17 @@ def check(table, weights, tolerance=1e-5):
         U, s, Vt = np.linalg.svd(A)
         rank = min(len(query[row.head]), len(A))
         overlaps = np.sum(U[:, :rank] * Vt[:rank].T, axis=0)
-        apart = (
+        separated = (
             np.array([min(abs(a - b) for j, b in enumerate(s) if j != i) for i, a in enumerate(s[:rank])]) > 1e-3 * s[0]
         )
-        np.testing.assert_allclose(row.overlaps[:rank][apart], overlaps[apart], atol=100 * tolerance)
+        np.testing.assert_allclose(row.overlaps[:rank][separated], overlaps[separated], atol=100 * tolerance)
         assert row.rank == pytest.approx(np.mean(s > 1e-3 * s[0])) and row.zero_mass == pytest.approx(1.0 - row.rank)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_every_layout_equals_the_dense_computation(tmp_path, case):
     layout, pack, shapes, config = CASES[case]
-    weights = draw(**shapes)
+    weights = sample_weights(**shapes)
     store(tmp_path, pack(weights), config)
     table = survey(tmp_path, fit=False)
     assert table.layouts == (layout,)
@@ -170,25 +174,25 @@ def test_every_layout_equals_the_dense_computation(tmp_path, case):
 
 
 @pytest.mark.parametrize("dtype", ["F16", "BF16"])
-def test_half_precision_is_widened_before_any_product(tmp_path, dtype):
-    weights = draw()
+def test_half_precision_is_converted_before_any_product(tmp_path, dtype):
+    weights = sample_weights()
     if dtype == "F16":
         weights = [tuple(part.astype(np.float16).astype(float) for part in pair) for pair in weights]
         store(tmp_path, BERT(weights), {}, np.float16)
     else:
-        words = lambda x: (x.astype(np.float32).view(np.uint32) >> 16).astype("<u2")  # noqa: E731
+        to_bits = lambda x: (x.astype(np.float32).view(np.uint32) >> 16).astype("<u2")  # noqa: E731
         weights = [
-            tuple((words(part).astype(np.uint32) << 16).view(np.float32).astype(float) for part in pair)
+            tuple((to_bits(part).astype(np.uint32) << 16).view(np.float32).astype(float) for part in pair)
             for pair in weights
         ]
-        tensors = {name: words(tensor) for name, tensor in BERT(weights).items()}
-        (tmp_path / "model.safetensors").write_bytes(written(tensors, "BF16"))
+        tensors = {name: to_bits(tensor) for name, tensor in BERT(weights).items()}
+        (tmp_path / "model.safetensors").write_bytes(safetensors_bytes(tensors, "BF16"))
         (tmp_path / "config.json").write_text(json.dumps({"num_attention_heads": HEADS}))
     check(survey(tmp_path, fit=False), weights, 1e-10)
 
 
-def test_grouped_queries_by_hand(tmp_path):
-    # four queries, two keys of one row each: query h reads input h, key g reads input g with weight 10 (g + 1);
+def test_grouped_queries_of_a_worked_example(tmp_path):
+    # four queries and two keys of one row each: query h is e_h, key g is 10 (g + 1) e_g;
     # heads 0 and 1 share key 0, heads 2 and 3 key 1, so A_h = e_h (10 (g + 1) e_g)'
     query, key = np.eye(4, dtype=np.float32), np.diag([10.0, 20.0, 0.0, 0.0]).astype(np.float32)[:2]
     tensors = {"model.layers.0.self_attn.q_proj.weight": query, "model.layers.0.self_attn.k_proj.weight": key}
@@ -201,8 +205,8 @@ def test_grouped_queries_by_hand(tmp_path):
     assert [float(row.overlaps[0]) for row in table] == pytest.approx([1.0, 0.0, 0.0, 0.0])
 
 
-def test_two_towers_have_their_own_counts(tmp_path):
-    text, vision = draw(heads=3, groups=3, size=8, seed=1), draw(heads=2, groups=2, size=12, seed=2)
+def test_text_and_vision_towers_have_separate_head_counts(tmp_path):
+    text, vision = sample_weights(heads=3, groups=3, size=8, seed=1), sample_weights(heads=2, groups=2, size=12, seed=2)
     tensors = attention("text_model.encoder.layers")(text) | attention("vision_model.encoder.layers")(vision)
     config = {"text_config": {"num_attention_heads": 3}, "vision_config": {"num_attention_heads": 2}}
     store(tmp_path, tensors, config | {"model_type": "clip", "num_attention_heads": None})
@@ -222,7 +226,7 @@ def test_two_towers_have_their_own_counts(tmp_path):
     ],
 )
 def test_a_layout_can_be_spelled_out(tmp_path, layout, pack):
-    weights = draw(groups=3)
+    weights = sample_weights(groups=3)
     store(tmp_path, pack(weights), {"num_key_value_heads": 3})
     check(survey(tmp_path, layout=layout, fit=False), weights)
     with pytest.raises(InvalidArgument, match="none of the"):
@@ -233,21 +237,21 @@ def test_a_layout_can_be_spelled_out(tmp_path, layout, pack):
     "layout", ["nonsense", "separate:a.{layer}", "sections:x", "separate:a:b", "interleaved:{layer}{layer}", ""]
 )
 def test_a_wrong_layout_is_refused(tmp_path, layout):
-    store(tmp_path, BERT(draw()), {})
+    store(tmp_path, BERT(sample_weights()), {})
     with pytest.raises(InvalidArgument, match="layout must be"):
         survey(tmp_path, layout=layout)
 
 
-def test_a_named_layout_overrules_an_unknown_model_type(tmp_path):
-    weights = draw()
+def test_a_given_layout_overrides_an_unknown_model_type(tmp_path):
+    weights = sample_weights()
     store(tmp_path, attention("model.layers")(weights), {"model_type": "somebody_elses"})
     with pytest.raises(InvalidArgument, match="model_type 'somebody_elses'"):
         survey(tmp_path)
     check(survey(tmp_path, layout="llama", fit=False), weights)
 
 
-def test_head_counts_are_asked_for_and_may_not_contradict(tmp_path):
-    weights = draw()
+def test_a_missing_or_contradictory_head_count_is_refused(tmp_path):
+    weights = sample_weights()
     store(tmp_path, BERT(weights), {"num_attention_heads": None})
     with pytest.raises(InvalidArgument, match="head_count must be given"):
         survey(tmp_path)
@@ -258,7 +262,7 @@ def test_head_counts_are_asked_for_and_may_not_contradict(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("shapes", "config", "word"),
+    ("shapes", "config", "message"),
     [
         ({}, {"num_attention_heads": 5}, "cannot be divided"),
         ({"groups": 2}, {"num_key_value_heads": 3}, "are not"),
@@ -267,19 +271,19 @@ def test_head_counts_are_asked_for_and_may_not_contradict(tmp_path):
         ({}, {"head_dim": 2}, "are not"),
     ],
 )
-def test_shapes_that_do_not_fit_give_rows_with_a_reason(tmp_path, shapes, config, word):
-    store(tmp_path, attention("model.layers")(draw(**shapes)), config)
+def test_inconsistent_shapes_are_reported_with_a_reason(tmp_path, shapes, config, message):
+    store(tmp_path, attention("model.layers")(sample_weights(**shapes)), config)
     table = survey(tmp_path, fit=False)
     assert len(table) == LAYERS * config.get("num_attention_heads", HEADS)
-    assert all(row.status == "unsupported" and word in row.reason for row in table)
+    assert all(row.status == "unsupported" and message in row.reason for row in table)
 
 
-def test_fused_rows_that_do_not_fit(tmp_path):
-    """A fused matrix with rows to spare, or with no room for keys."""
-    weights = sections("h.{}.attn.c_attn.weight", transposed=True)(draw())
+def test_inconsistent_fused_shapes_are_reported_with_a_reason(tmp_path):
+    """A fused matrix with too many rows, or with too few for keys."""
+    weights = sections("h.{}.attn.c_attn.weight", transposed=True)(sample_weights())
     store(tmp_path, {name: np.ascontiguousarray(tensor[:, :30]) for name, tensor in weights.items()}, {})
     assert all(row.status == "unsupported" and "c_attn" in row.reason for row in survey(tmp_path, fit=False))
-    weights = interleaved("gpt_neox.layers.{}.attention.query_key_value.weight")(draw())
+    weights = interleaved("gpt_neox.layers.{}.attention.query_key_value.weight")(sample_weights())
     store(tmp_path, {name: tensor[:-1] for name, tensor in weights.items()}, {})
     assert all(row.status == "unsupported" for row in survey(tmp_path, fit=False))
 
@@ -287,8 +291,8 @@ def test_fused_rows_that_do_not_fit(tmp_path):
 def test_latent_attention_is_refused_by_name(tmp_path):
     tensors = {}
     for i in range(2):
-        for word, shape in {"q_proj": (24, 8), "kv_a_proj_with_mqa": (10, 8), "kv_b_proj": (24, 6)}.items():
-            tensors[f"model.layers.{i}.self_attn.{word}.weight"] = np.ones(shape)
+        for part, shape in {"q_proj": (24, 8), "kv_a_proj_with_mqa": (10, 8), "kv_b_proj": (24, 6)}.items():
+            tensors[f"model.layers.{i}.self_attn.{part}.weight"] = np.ones(shape)
     store(tmp_path, tensors, {"model_type": "deepseek_v3", "num_attention_heads": 3})
     table = survey(tmp_path)
     assert len(table) == 6 and all(row.status == "unsupported" and "latent attention" in row.reason for row in table)
@@ -296,21 +300,21 @@ def test_latent_attention_is_refused_by_name(tmp_path):
     assert [row.head for row in survey(tmp_path)] == [None, None]
 
 
-def test_missing_and_quantised_tensors_are_rows(tmp_path):
-    tensors = BERT(draw())
+def test_missing_and_quantised_tensors_are_reported_with_a_reason(tmp_path):
+    tensors = BERT(sample_weights())
     del tensors["encoder.layer.1.attention.self.key.weight"]
     store(tmp_path, tensors, {})
     table = survey(tmp_path, fit=False)
     assert [row.status for row in table] == ["ok"] * HEADS + ["unsupported"] * HEADS
     assert "no tensor" in table[HEADS].reason
     assert table.certificate.status == "6 of 12 heads gave no numbers"
-    packed = {name: np.zeros(tensor.shape) for name, tensor in BERT(draw()).items()}
+    packed = {name: np.zeros(tensor.shape) for name, tensor in BERT(sample_weights()).items()}
     store(tmp_path, packed, {}, np.int8)
     assert all("quantised" in row.reason for row in survey(tmp_path))
 
 
-def test_what_is_left_out_is_said(tmp_path):
-    tensors = attention("model.layers")(draw(layers=1))
+def test_notes_name_what_the_map_leaves_out(tmp_path):
+    tensors = attention("model.layers")(sample_weights(layers=1))
     tensors["model.layers.0.self_attn.q_proj.bias"] = np.ones(HIDDEN)
     tensors["model.layers.0.self_attn.q_norm.weight"] = np.ones(4)
     store(tmp_path, tensors, {"model_type": "qwen3"})
@@ -318,8 +322,8 @@ def test_what_is_left_out_is_said(tmp_path):
     assert "rotary" in notes and "biases" in notes and "normalisation" in notes
 
 
-def test_layers_and_heads_are_chosen_and_ordered(tmp_path):
-    weights = draw(layers=12)
+def test_layers_and_heads_can_be_selected_and_are_ordered(tmp_path):
+    weights = sample_weights(layers=12)
     store(tmp_path, BERT(weights), {})
     layers = [layer.layer for layer in find_layers(open_checkpoint(tmp_path))]
     assert all(a < b for a, b in pairwise(layers))  # 2 before 10

@@ -1,63 +1,65 @@
-"""One word for a head: planted heads get theirs, random heads none, and a survey says it in one sentence."""
+"""Verdicts: planted and trained heads get the right one, random heads get noise, and a survey summarises them."""
 
 import numpy as np
 import pytest
 from studies.verdicts import SHAPES, confusion, false_alarms, grouped, low_rank_plus_noise, random_pair, recovered
 from tests.support.checkpoints import attention_layers
 
+from onehead import weights
 from onehead.aim import Learner, Task, predict
-from onehead.weights import WORDS, head_report, predicted_share, survey
-from onehead.weights.shared import belongs_to_key
+from onehead.weights import VERDICTS, head_report, predicted_share, survey
+from onehead.weights.shared_keys import belongs_to_key
 from onehead.weights.verdict import Evidence, judge_head
 
 QUIET = Evidence(32, 32, (), 0, 1.0, 1.0, 0.0, 0.5, 30.7, 30.7)
 
 
-def test_random_heads_are_noise():
-    # `studies/verdicts.py` has 2,000 of them, below one in a hundred; of 180, five or more would come once in 30,000 times then
+def test_random_heads_get_the_verdict_noise():
+    # in `studies/verdicts.py` fewer than one in a hundred of 2,000 heads are false alarms; at that rate, five or more
+    # of 180 would occur once in 30,000 times
     found = false_alarms(180)
     assert len(found) == 3 * len(SHAPES)
     assert sum(alarms for *_, alarms in found) < 5
 
 
 @pytest.mark.slow
-def test_planted_and_trained_heads_get_their_words():
-    for name, word, counts in confusion(10, 1):
+def test_planted_and_trained_heads_get_the_right_verdict():
+    for name, verdict, counts in confusion(10, 1):
         total = sum(counts.values())
-        # the weakest features are below the edge, where theory says that nothing stands out; a squeezed bulk may seem to have one
-        assert counts[word] >= 0.7 * total, (name, counts)
+        # the weakest features are below the edge, where by theory none is visible; a squeezed bulk may seem to have one
+        assert counts[verdict] >= 0.7 * total, (name, counts)
 
 
 @pytest.mark.slow
-def test_parameters_of_trained_heads_come_back():
+def test_parameters_of_trained_heads_are_recovered():
     for name, parameter, truth, found in recovered(1):
         for value, error in found:
             assert abs(value - truth) < 3.0 * error, (name, parameter)
 
 
 @pytest.mark.parametrize(
-    ("changes", "word"),
+    ("changes", "verdict"),
     [
         ({}, "noise"),
         ({"nonzero": 31}, "noise"),  # a square random head may lose its smallest value
         ({"nonzero": 29}, "low rank"),
-        ({"strengths": (2.0,), "whole": 9.0}, "features"),
-        ({"strengths": (2.0,), "whole": 3.0}, "noise"),  # a value beyond the edge that the spread does not feel
-        ({"shared": 1, "whole": 90.0}, "noise"),
-        ({"bulk": 5.0}, "deformed"),
-        ({"share": -5.0}, "deformed"),
-        ({"nonzero": 5, "strengths": (2.0,), "whole": 9.0, "share": 9.0}, "low rank"),
-        ({"nonzero": 8, "possible": 8, "bulk": None, "whole": None}, None),
-        ({"nonzero": 3, "possible": 8, "bulk": None, "whole": None}, "low rank"),
+        ({"outlier_strengths": (2.0,), "full_deviation": 9.0}, "features"),
+        ({"outlier_strengths": (2.0,), "full_deviation": 3.0}, "noise"),  # the full spread does not show the outlier
+        ({"shared_outliers": 1, "full_deviation": 90.0}, "noise"),
+        ({"bulk_deviation": 5.0}, "deformed"),
+        ({"share_deviation": -5.0}, "deformed"),
+        ({"nonzero": 5, "outlier_strengths": (2.0,), "full_deviation": 9.0, "share_deviation": 9.0}, "low rank"),
+        ({"nonzero": 8, "possible": 8, "bulk_deviation": None, "full_deviation": None}, None),
+        ({"nonzero": 3, "possible": 8, "bulk_deviation": None, "full_deviation": None}, "low rank"),
     ],
 )
-def test_the_strongest_word_counts(changes, word):
+def test_the_first_verdict_that_applies_is_given(changes, verdict):
     found = judge_head(QUIET._replace(**changes))
-    assert found.word == word and found.evidence
-    assert word is None or word in WORDS
+    assert found.name == verdict and found.evidence
+    assert verdict is None or verdict in VERDICTS
 
 
-def test_evidence_is_in_numbers():
+def test_evidence_gives_numbers():
     rng = np.random.default_rng(0)
     report = head_report(*low_rank_plus_noise(rng, 8.0, 1), fit=False)
     strength = report.singular_values[0] / report.bulk_edge
@@ -75,17 +77,16 @@ def test_the_symmetric_share_of_a_head_without_features_is_evidence():
     assert report.verdict == "deformed" and report.share_deviation > 10.0 and "symmetric share" in report.evidence
 
 
-def test_what_belongs_to_a_shared_key_is_said_once():
+def test_a_direction_of_a_shared_key_does_not_count_for_its_queries():
     reports = grouped(np.random.default_rng(2))
     assert [report.verdict for report in reports] == ["noise"] * 3 + ["features"]
     assert all([outlier["shared"] for outlier in report.outliers] == [True] for report in reports[:3])
     assert "of the shared key" in reports[0].evidence and reports[0].own_outliers == ()
-    # a direction of the query may by chance amplify that of the key as well, and both are then its own
+    # the direction of the query may by chance amplify that of the key as well; then both count as its own
     assert len(reports[3].own_outliers) in (1, 2) and len(reports[3].outliers) == 2
 
 
-def test_a_direction_of_both_factors_is_the_heads_own():
-    """Query and key amplify the same direction of the head's space: the key's share of it is not all."""
+def test_a_direction_of_both_factors_belongs_to_the_head():
     rng = np.random.default_rng(3)
     query, key = low_rank_plus_noise(rng, 8.0, 1)
     assert belongs_to_key(query, key, 1) == (False,)
@@ -95,7 +96,7 @@ def test_a_direction_of_both_factors_is_the_heads_own():
 
 @pytest.fixture(scope="module")
 def found():
-    """Two layers of four heads, hidden 128: a feature in one head, a key that is its query in another."""
+    """Survey of two layers of four heads, hidden 128: a feature in one head, a key equal to its query in another."""
     rng = np.random.default_rng(4)
     tensors = attention_layers(2, 128, rng)
     query, key = (
@@ -107,7 +108,7 @@ def found():
     return survey(tensors, head_count=4, fit=False)
 
 
-def test_a_survey_says_it_in_one_sentence(found):
+def test_a_survey_is_summarised_in_one_sentence(found):
     assert found.verdicts == {"features": 1, "deformed": 1, "noise": 6}
     assert found.summary.startswith("6 of 8 heads cannot be told from their initialisation; 1 has features;")
     assert "layer 1 head 1 has 1 direction" in found.summary and found.summary.count(".") >= 1
@@ -138,3 +139,9 @@ def test_predicted_shares_are_those_of_the_sectors():
     assert predicted_share(causal) == pytest.approx(0.9983356 / (0.9983356 + 1.135861), abs=1e-4)
     assert predicted_share(predict(Task(), Learner(weight_decay=0.02), alpha=1.0)) == 1.0
     assert predicted_share(predict(Task(attention="cross"), Learner(weight_decay=0.05), alpha=1.0)) == 0.5
+
+
+@pytest.mark.parametrize(("old", "new"), [("WORDS", "VERDICTS"), ("Course", "Trajectory")])
+def test_old_names_work_with_a_warning(old, new):
+    with pytest.warns(DeprecationWarning, match=rf"onehead\.weights\.{old}\b.*onehead\.weights\.{new}\b"):
+        assert getattr(weights, old) is getattr(weights, new)

@@ -1,5 +1,5 @@
 """The attention-indexed model: an attention head trained with weight decay on synthetic sequences."""
 
-from onehead.lazy import lazy_room
+from onehead.lazy import attach_stub
 
-__getattr__, __dir__, __all__ = lazy_room(__name__, __file__, old_names={"Channel": "Loss"})
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__, old_names={"Channel": ("Loss", "3.0")})

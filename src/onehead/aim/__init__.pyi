@@ -1,7 +1,7 @@
+from onehead.aim.kernels.losses import softmax as softmax
 from onehead.aim.losses import CrossEntropy as CrossEntropy
 from onehead.aim.losses import Loss as Loss
 from onehead.aim.losses import Squared as Squared
-from onehead.aim.losses import softmax as softmax
 from onehead.aim.targets import Atoms as Atoms
 from onehead.aim.targets import MarchenkoPastur as MarchenkoPastur
 from onehead.aim.targets import PowerLaw as PowerLaw

@@ -1,35 +1,38 @@
-"""Task and Learner: what is learned, and who learns it. The same two objects drive theory and training."""
+"""Task and Learner: what is learned, and the head that learns it; theory and training both start from them."""
 
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, SerializeAsAny, model_validator
 
-from onehead.aim.targets import MarchenkoPastur, Product, Target, target_of
-from onehead.errors import InvalidArgument
-from onehead.fields import LIMIT, Slider, word
+from onehead.aim.targets import MarchenkoPastur, Product, Target, target_from_document
+from onehead.errors import InvalidArgument, WrongCall
+from onehead.fields import ZERO_PLUS, Slider, parameter
 from onehead.problem import Problem
 
-__all__ = ["Learner", "Ratio", "Task", "check_alpha"]
+__all__ = ["GAUSSIAN_KURTOSIS", "Learner", "Ratio", "Task", "check_alpha"]
 
-BY_DIMENSION = r"^(1/d|sqrt\(d\)|d|d\^.+)$"  # weight decays that need a dimension
+GAUSSIAN_KURTOSIS = 3.0  # kurtosis of a Gaussian entry of a token
+DECAY_BY_DIMENSION = r"^(1/d|sqrt\(d\)|d|d\^.+)$"  # weight decays that become a number once d is known
 
-
-MOST_TOKENS = 100_000
-MOST_SHARED = 64  # without a mask, where rows share logits, or know of each other's: a proximal step costs T³ (L7)
-MOST_SECTORS = 2048  # of self-attention with a causal mask, which sees its own logit: rows of two sectors (U5, L6)
-GAUSSIAN = 3.0  # kurtosis of Gaussian entries
-MOST_DRAWN = 16  # of the same with hard labels, each of which has a prox of its own
+# Largest number of tokens that is solved, by kind of head.
+MAX_TOKENS = 100_000  # heads whose rows have independent logits
+MAX_TOKENS_SHARED_LOGITS = 64  # without a mask, where rows share logits: a proximal step costs T³ (L7)
+MAX_TOKENS_TWO_SECTORS = 2048  # causal self-attention: a row mixes the two sectors of the map (U5, L6)
+MAX_TOKENS_TWO_SECTORS_HARD = 16  # causal self-attention with hard labels: one prox per possible label
 
 
 class Task(Problem):
     """A synthetic sequence task whose labels come from a target attention map (1.1, U1).
 
-    One sample is T tokens, each N(0, I_d); its label is softmax_rows(β₀ (h(S*) + noise)) over the columns that a row sees, with
-    logits h_ab(S) = (x_a' S x_b - δ_ab Tr S) / sqrt d and symmetric Gaussian noise of variance Δ (Δ/2 off the diagonal).
+    One sample is T tokens, each N(0, I_d). Its label is softmax_rows(β₀ (h(S*) + noise)) over the columns that the mask
+    allows, with logits h_ab(S) = (x_a' S x_b - δ_ab Tr S) / sqrt d and symmetric Gaussian noise of variance Δ (Δ/2 off
+    the diagonal).
 
-    Untied, ``attention="self"``, the map has no symmetry and every logit a noise of its own, of variance Δ/2; with
-    ``attention="cross"`` keys are other tokens than queries, h_ab = x_a' S y_b / sqrt d. The target of an untied head is a `Product`,
-    if none is given; other targets say its singular values.
+    With ``attention="self"`` the map is not symmetric (untied) and each logit has independent noise of variance Δ/2.
+    With ``attention="cross"`` keys are other tokens than queries, h_ab = x_a' S y_b / sqrt d. The default target of an
+    untied head is a `Product`; the eigenvalues of other targets are then read as singular values.
+
+    Invalid values raise `onehead.errors.InvalidArgument`.
 
     Examples
     --------
@@ -41,31 +44,32 @@ class Task(Problem):
     onehead.errors.InvalidArgument: noise must be a number >= 0 and <= 1000; got -1.
     """
 
-    NATURAL = ("target",)
+    POSITIONAL = ("target",)
 
-    target: Annotated[SerializeAsAny[Target], BeforeValidator(target_of)] = word(
+    target: Annotated[SerializeAsAny[Target], BeforeValidator(target_from_document)] = parameter(
         MarchenkoPastur(), "S*", "Spectrum of the target.", allowed="a target, such as MarchenkoPastur(kappa0=0.5)"
     )
-    noise: float = word(
+    noise: float = parameter(
         0.5, "Δ", "Variance of the noise on the labels before the softmax.", ge=0.0, le=1e3, slider=Slider(0.0, 3.0)
     )
-    tokens: int = word(2, "T", "Tokens in a sequence.", ge=2, le=MOST_TOKENS, slider=Slider(2, 8, 1))
-    attention: Literal["tied", "self", "cross"] = word(
+    tokens: int = parameter(2, "T", "Number of tokens in a sequence.", ge=2, le=MAX_TOKENS, slider=Slider(2, 8, 1))
+    attention: Literal["tied", "self", "cross"] = parameter(
         "tied",
         "",
-        "Head: query and key tied, untied on the same tokens (self), or untied with key tokens of their own (cross).",
+        "Kind of head: query and key weights tied; untied, on the same tokens (self); untied, with separate key "
+        "tokens (cross).",
         since="2.0",
     )
-    mask: Literal["none", "causal", "strict"] = word(
+    mask: Literal["none", "causal", "strict"] = parameter(
         "none",
         "",
-        "Columns a row sees: all, itself and those before (causal), or those before alone (strict).",
+        "Which tokens a token may attend to: all (none); itself and earlier ones (causal); only earlier ones (strict).",
         since="2.0",
     )
-    labels: Literal["soft", "hard"] = word(
-        "soft", "y", "Labels: the target's attention (soft), or one token drawn from it (hard).", since="2.0"
+    labels: Literal["soft", "hard"] = parameter(
+        "soft", "y", "Labels: the target's attention (soft), or one token sampled from it (hard).", since="2.0"
     )
-    beta0: float = word(
+    beta0: float = parameter(
         1.0,
         "β₀",
         "Inverse temperature of the target's softmax.",
@@ -74,41 +78,60 @@ class Task(Problem):
         le=100.0,
         slider=Slider(0.1, 10.0, log=True),
     )
-    kurtosis: float = word(
-        GAUSSIAN,
+    kurtosis: float = parameter(
+        GAUSSIAN_KURTOSIS,
         "κ₄",
-        "Kurtosis of the entries of a token; 3 is that of Gaussian ones, 1 that of signs and of tokens on a sphere.",
+        "Kurtosis of the entries of a token: 3 for Gaussian entries, 1 for signs and for tokens on a sphere.",
         since="2.0",
         ge=1.0,
         le=1e3,
         slider=Slider(1.0, 9.0, 0.1),
     )
 
+    unasked: float = parameter(
+        0.0,
+        "f",
+        "Share of the target's logit variance within a row that is the same for every query: tokens with a mean.",
+        label="Unasked share",
+        since="3.0",
+        verbs=("predict", "curve", "map", "tune", "thresholds", "plateau", "spectrum"),
+        ge=0.0,
+        lt=1.0,
+    )
+
     @model_validator(mode="before")
     @classmethod
-    def _target_of_the_head(cls, data: Any) -> Any:
-        """An untied head learns a product, unless told otherwise."""
-        if isinstance(data, dict) and data.get("target") is None and data.get("attention", "tied") != "tied":
-            return {**data, "target": Product()}
-        return data
+    def _set_default_target(cls, data: Any) -> Any:
+        """Give an untied head a `Product` as its default target; refuse parameters of a target given to the task."""
+        if not isinstance(data, dict):
+            return data
+        untied = data.get("attention", "tied") != "tied"
+        for name in data:
+            if name not in (*cls.model_fields, "kind") and (owner := _target_with(name, untied)):
+                raise WrongCall(
+                    f"{name} is a parameter of the target: write Task(target={owner}({name}={data[name]!r}))."
+                )
+        return {**data, "target": Product()} if untied and data.get("target") is None else data
 
     @model_validator(mode="after")
-    def _fits(self) -> "Task":
+    def _check_combination(self) -> "Task":
         if self.tied and not self.target.symmetric:
             raise InvalidArgument(
                 "target", self.target, "symmetric for a tied head; a product needs attention self or cross"
             )
-        if self.tokens > (most := self._most_tokens):
+        if self.tokens > (largest := self._max_tokens):
             kind = "a tied head without a mask" if self.tied else "self-attention that sees its own logit"
-            freed = "any mask" if self.tied else "mask strict"
+            unlimited = "any mask" if self.tied else "mask strict"
             raise InvalidArgument(
-                "tokens", self.tokens, f"at most {most} for {kind}; attention cross, or {freed}, takes {MOST_TOKENS}"
+                "tokens",
+                self.tokens,
+                f"at most {largest} for {kind}; attention cross, or {unlimited}, takes {MAX_TOKENS}",
             )
         if self.mask == "strict" and self.tokens < 3:
             raise InvalidArgument(
                 "tokens", self.tokens, "an integer >= 3 with a strict mask: a choice needs two columns"
             )
-        if self.sees_kurtosis and not self.knows_kurtosis:
+        if self.depends_on_kurtosis and not self.kurtosis_supported:
             raise InvalidArgument(
                 "kurtosis",
                 self.kurtosis,
@@ -117,13 +140,13 @@ class Task(Problem):
         return self
 
     @property
-    def _most_tokens(self) -> int:
-        """Tokens up to which such heads are solved."""
-        if self.rows_apart:
-            return MOST_TOKENS
+    def _max_tokens(self) -> int:
+        """Largest number of tokens that is solved for this kind of head."""
+        if self.rows_independent:
+            return MAX_TOKENS
         if self.mask == "none":
-            return MOST_SHARED
-        return MOST_DRAWN if self.labels == "hard" else MOST_SECTORS
+            return MAX_TOKENS_SHARED_LOGITS
+        return MAX_TOKENS_TWO_SECTORS_HARD if self.labels == "hard" else MAX_TOKENS_TWO_SECTORS
 
     @property
     def tied(self) -> bool:
@@ -131,44 +154,48 @@ class Task(Problem):
         return self.attention == "tied"
 
     @property
-    def rows_apart(self) -> bool:
-        """Whether no two rows share a logit, and all logits see the map alike: rows of any length are then solved (U2.1, L6)."""
-        return self.alike and (self.attention == "cross" or self.mask != "none")
+    def rows_independent(self) -> bool:
+        """Whether rows share no logit and the map has one sector: rows of any length are then solved (U2.1, L6)."""
+        return self.single_sector and (self.attention == "cross" or self.mask != "none")
 
     @property
-    def alike(self) -> bool:
-        """Whether all logits see the map alike; that of a token with itself sees only the symmetric part of an untied one (U5)."""
+    def single_sector(self) -> bool:
+        """Whether all logits depend on the map in the same way.
+
+        False for untied self-attention without a strict mask: the logit of a token with itself depends on the symmetric
+        part of the map only, so that the symmetric and the antisymmetric part are two sectors (U5).
+        """
         return self.attention != "self" or self.mask == "strict"
 
     @property
     def own_logit(self) -> bool:
-        """Whether a token sees its logit with itself, which knows the kurtosis of its entries (P11)."""
+        """Whether a token attends to itself; that logit depends on the kurtosis of the entries (P11)."""
         return self.attention != "cross" and self.mask != "strict"
 
     @property
-    def sees_kurtosis(self) -> bool:
-        """Whether tokens have another kurtosis than Gaussian ones, and the head sees it."""
-        return self.own_logit and self.kurtosis != GAUSSIAN
+    def depends_on_kurtosis(self) -> bool:
+        """Whether the tokens have a kurtosis other than 3 and the head depends on it."""
+        return self.own_logit and self.kurtosis != GAUSSIAN_KURTOSIS
 
     @property
-    def knows_kurtosis(self) -> bool:
-        """Whether the theory of another kurtosis covers the head (P11)."""
-        two = self.tied and self.tokens == 2 and self.mask == "none"
-        return not self.own_logit or (two and self.labels == "soft")
+    def kurtosis_supported(self) -> bool:
+        """Whether the theory covers this head for a kurtosis other than 3 (P11)."""
+        two_tokens = self.tied and self.tokens == 2 and self.mask == "none"
+        return not self.own_logit or (two_tokens and self.labels == "soft")
 
     @property
-    def best_known(self) -> bool:
-        """Whether the best possible learner is known: with soft labels, where all logits see the map alike (A.1, A.10)."""
-        return self.labels == "soft" and self.alike and not self.sees_kurtosis
+    def bayes_known(self) -> bool:
+        """Whether the Bayes-optimal learner is known: soft labels, one sector, Gaussian tokens (A.1, A.10)."""
+        return self.labels == "soft" and self.single_sector and not (self.depends_on_kurtosis or self.unasked)
 
     @property
-    def value(self) -> str:
-        """What the spectrum of a map consists of: eigenvalues, or singular values of one without symmetry."""
+    def spectral_value(self) -> str:
+        """Name of a value in the spectrum of a map: "eigenvalue", or "singular value" for an untied head."""
         return "eigenvalue" if self.tied else "singular value"
 
     @property
     def columns(self) -> tuple[int, ...]:
-        """How many columns each row sees: the first so many.
+        """Number of columns that each row attends to; they are the first ones.
 
         Examples
         --------
@@ -181,29 +208,38 @@ class Task(Problem):
         return tuple(row + own for row in range(self.tokens))
 
 
-def _loss(value: Any) -> Any:
-    """Keep a known word; check anything else, which needs the compiled losses."""
+def _target_with(name: str, untied: bool) -> str:
+    """Name of the first kind of target that has this parameter, or an empty string."""
+    kinds: list[type[Target]] = [*([Product] if untied else []), *Target.known.values()]
+    return next((kind.__name__ for kind in kinds if name in kind.model_fields), "")
+
+
+def _check_loss(value: Any) -> Any:
+    """Return the name of a built-in loss unchanged; look up any other value, which loads the compiled losses."""
     if isinstance(value, str) and value in ("squared", "cross-entropy"):
         return value
-    from onehead.aim.losses import loss_named  # noqa: PLC0415  (loads numba)
+    from onehead.aim.losses import loss_by_name  # loads numba
 
-    return loss_named(value)
+    return loss_by_name(value)
 
 
-def _limit(value: Any) -> Any:
-    """No weight decay at all is the limit of little."""
-    return LIMIT if value == 0.0 and isinstance(value, (int, float)) and not isinstance(value, bool) else value
+def _zero_to_limit(value: Any) -> Any:
+    """Read a weight decay of zero as the limit 0+."""
+    return ZERO_PLUS if value == 0.0 and isinstance(value, (int, float)) and not isinstance(value, bool) else value
 
 
 class Learner(Problem):
     """A single head, S = W'W / sqrt(m d) with W an m x d matrix, trained with weight decay (1.2).
 
-    The objective is the sum over samples of the loss plus λ d Tr S, that is (λ / sqrt κ) |W|^2; trained directly
-    (``param="direct"``) S is any symmetric matrix and the penalty is λ d |S|^2. On an untied task S = W_Q'W_K / sqrt(m d), and the
-    penalty is that of both factors, λ d times the sum of the singular values of S (U1). A loss may be a `Loss` of your own. Where
-    the proximal operator has several minima (2.7), ``branch`` "label" follows the one reached from the label, as an optimiser
-    would, "global" the lowest. Where a few eigenvalues of the target carry much of it, ``leading`` directions are told apart (P8). Where
-    a dimension d is known, the weight decay may be written 1/d, sqrt(d) or d^x.
+    The objective is the sum over samples of the loss plus λ d Tr S, that is (λ / sqrt κ) |W|^2. Trained directly
+    (``param="direct"``), S is any symmetric matrix and the penalty is λ d |S|^2. On an untied task
+    S = W_Q'W_K / sqrt(m d), and the penalty of both factors is λ d times the sum of the singular values of S (U1).
+
+    ``loss`` may be a `Loss` of your own. Where the proximal operator has several minima (2.7), ``branch="label"``
+    follows the one reached from the label, as an optimiser would, and ``branch="global"`` the lowest. Where a few
+    eigenvalues of the target carry much of its power, ``leading`` directions are averaged exactly (P8). For targets
+    with a dimension d the weight decay may be written 1/d, sqrt(d) or d^x. Invalid values raise
+    `onehead.errors.InvalidArgument`.
 
     Examples
     --------
@@ -212,28 +248,31 @@ class Learner(Problem):
     """
 
     weight_decay: Annotated[
-        Annotated[float, Field(gt=0.0, le=1e6)] | Literal["0+"] | Annotated[str, Field(pattern=BY_DIMENSION)],
-        BeforeValidator(_limit),
-    ] = word(
+        Annotated[float, Field(gt=0.0, le=1e6)] | Literal["0+"] | Annotated[str, Field(pattern=DECAY_BY_DIMENSION)],
+        BeforeValidator(_zero_to_limit),
+    ] = parameter(
         0.01,
         "λ",
-        "Weight decay on the factors of S, penalty λ d Tr S, untied λ d |S|_*; 0+ is the limit λ → 0⁺.",
-        allowed="a number > 0 and <= 1e+06, or the word 0+ (the limit λ → 0⁺)",
+        "Weight decay. Adds λ d Tr S to the loss (untied heads: λ d ‖S‖∗). Write 0+ for the limit of no weight decay.",
+        allowed="a number > 0 and <= 1e+06, or 0+ (the limit λ → 0⁺)",
         slider=Slider(1e-4, 3.0, log=True),
     )
-    width: float = word(
+    width: float = parameter(
         1.0,
         "κ",
-        "Width of the learner over d; 1 and more leave the rank free.",
+        "Width of the learner divided by d; from 1 on the rank is not limited.",
         label="Learner width",
         gt=0.0,
         le=1e3,
         slider=Slider(0.05, 2.0, log=True),
     )
-    param: Literal["factorised", "direct"] = word(
-        "factorised", "W or S", "Train W or S: the factor, or the map itself.", label="Parameters"
+    param: Literal["factorised", "direct"] = parameter(
+        "factorised",
+        "W or S",
+        "What is trained: the factor W (factorised), or the map S itself (direct).",
+        label="Parameters",
     )
-    beta: float = word(
+    beta: float = parameter(
         1.0,
         "β",
         "Inverse temperature of the learner's softmax.",
@@ -242,59 +281,67 @@ class Learner(Problem):
         le=100.0,
         slider=Slider(0.1, 10.0, log=True),
     )
-    loss: Annotated[Any, BeforeValidator(_loss), PlainSerializer(str)] = word(
+    loss: Annotated[Any, BeforeValidator(_check_loss), PlainSerializer(str)] = parameter(
         "squared",
         "ℓ",
         "Loss that is minimised on the training set.",
         choices=("squared", "cross-entropy"),
         allowed="squared or cross-entropy, or a Loss object",
     )
-    branch: Literal["label", "global"] = word(
+    branch: Literal["label", "global"] = parameter(
         "label",
         "prox",
-        "Minimum of the output layer's prox to follow where it has several.",
+        "Which minimum of the output layer's prox to take where it has several: the one reached from the label, or "
+        "the global one.",
         label="Which minimum",
     )
 
-    leading: Annotated[int, Field(ge=0, le=64)] | Literal["auto"] = word(
+    leading: Annotated[int, Field(ge=0, le=64)] | Literal["auto"] = parameter(
         "auto",
         "K",
-        "Leading directions of the target that are averaged exactly; 0 takes all logits as Gaussian.",
+        "Number of leading directions of the target that are averaged exactly; 0 treats all logits as Gaussian.",
         label="Leading directions",
         since="2.0",
     )
 
     @property
-    def by_dimension(self) -> bool:
-        """Whether the weight decay is said by d, as 1/d is: verbs that know d turn it into a number."""
-        return isinstance(self.weight_decay, str) and self.weight_decay != LIMIT
+    def decay_needs_dimension(self) -> bool:
+        """Whether the weight decay is written in terms of d, such as 1/d, and needs a dimension to become a number."""
+        return isinstance(self.weight_decay, str) and self.weight_decay != ZERO_PLUS
 
     @property
     def decay(self) -> float:
-        """λ as a number, zero standing for the limit."""
+        """The weight decay λ as a number; 0.0 stands for the limit 0+."""
         if isinstance(self.weight_decay, float):
             return self.weight_decay
-        if self.by_dimension:
+        if self.decay_needs_dimension:
             raise InvalidArgument("weight_decay", self.weight_decay, "a number, or 0+: no dimension d is known here")
         return 0.0
 
     @property
     def gaussian(self) -> "Learner":
-        """The same with all logits taken as Gaussian, as the theory of the paper does."""
+        """Copy with ``leading=0``: all logits are treated as Gaussian, as in the paper."""
         return self if self.leading == 0 else self.changed(leading=0)
 
     @property
-    def splitting(self) -> "Learner":
-        """The same for what splits an error into parts: Gaussian logits, unless leading directions are asked for (P8)."""
+    def for_decomposition(self) -> "Learner":
+        """Learner used by `decompose` and `scaling`: ``leading="auto"`` is replaced by 0 (P8)."""
         return self.gaussian if self.leading == "auto" else self
 
 
 class Ratio(Problem):
-    """How much data there is."""
+    """Amount of training data, as a sample ratio."""
 
-    alpha: float = word(..., "α = n/d²", "Samples over squared dimension.", label="Sample ratio", gt=0.0, le=1e6)
+    alpha: float = parameter(
+        ...,
+        "α = n/d²",
+        "Sample ratio: number of samples divided by the squared dimension.",
+        label="Sample ratio",
+        gt=0.0,
+        le=1e6,
+    )
 
 
 def check_alpha(alpha: float) -> float:
-    """Return the sample ratio α = n/d² if it is allowed."""
+    """Return the sample ratio α = n/d² if it is allowed, else raise `InvalidArgument`."""
     return Ratio(alpha=alpha).alpha

@@ -1,7 +1,8 @@
-"""The explorer: a page in the browser where a knob is turned and the exact prediction changes at once.
+"""The explorer: a web page on which parameters are set with knobs and predictions are redrawn at once.
 
-`onehead app` starts it. A view (`onehead.app.views`) is a few pure functions of the state of the page; the state itself, its
-bounds and its address are in `onehead.app.state`; everything that belongs to the browser is in `onehead.app.server`.
+`onehead app` starts it. A view (`onehead.app.views`) is a set of pure functions of the state of the page; the state,
+its bounds and its address are in `onehead.app.state`; the web server is in `onehead.app.server`, scripts and styles in
+``assets``. No theory belongs here: every number comes from `onehead.aim`, `onehead.sparse` or `onehead.weights`.
 """
 
 from onehead.app.state import State, read_state

@@ -1,4 +1,4 @@
-"""Plotly figures as plain values, in symbolic colours that the page paints for its theme."""
+"""Plotly figures as plain dictionaries, with symbolic colours (``@theory``) that the page replaces by its theme's."""
 
 import math
 from collections.abc import Sequence
@@ -7,24 +7,24 @@ from textwrap import wrap
 from typing import Any
 
 __all__ = [
-    "PAINTS",
+    "THEME_COLOURS",
     "Figure",
+    "add_vertical_mark",
+    "alt_text",
+    "contour_levels",
     "contours",
-    "described",
     "figure",
+    "format_value",
     "heatmap",
-    "levels",
     "line",
-    "mark",
-    "marked",
     "points",
-    "said",
-    "show",
+    "text_figure",
+    "with_marked_point",
 ]
 
 Figure = dict[str, Any]
 
-# the same roles as in onehead.plot: theory solid, training orange markers, target and helpers grey; light, then dark
+# role -> colour in the light and in the dark theme; the roles are those of onehead.plot
 COLOURS = {
     "@theory": ("#1f4e9c", "#8ab0f5"),
     "@soft": ("rgba(31,78,156,0.12)", "rgba(138,176,245,0.16)"),
@@ -39,17 +39,17 @@ COLOURS = {
     "@paper": ("rgba(0,0,0,0)", "rgba(0,0,0,0)"),
     "@label": ("#ffffff", "#1a1e24"),
 }
-PAINTS = {theme: {role: pair[i] for role, pair in COLOURS.items()} for i, theme in enumerate(("light", "dark"))}
-LINE = 44  # characters of a sentence in a picture: as many as a narrow screen holds
+THEME_COLOURS = {theme: {role: pair[i] for role, pair in COLOURS.items()} for i, theme in enumerate(("light", "dark"))}
+MAX_LINE_LENGTH = 44  # characters per line of a sentence in a picture, so that it fits a narrow screen
 FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
 
 
-def show(value: Any) -> str:
-    """A number as the page shows it: five digits, the same as ``f"{value:.5g}"``.
+def format_value(value: Any) -> str:
+    """Format a value for the page: a number with five digits, as ``f"{value:.5g}"``; None and NaN as a dash.
 
     Examples
     --------
-    >>> show(0.135987), show(None), show(float("inf"))
+    >>> format_value(0.135987), format_value(None), format_value(float("inf"))
     ('0.13599', '–', '∞')
     """
     if value is None:
@@ -71,19 +71,20 @@ def line(
     colour: str = "@theory",
     dash: str = "solid",
     width: float = 2.2,
-    panel: str = "",
     smooth: bool = False,
     dots: bool = False,
     **more: Any,
 ) -> Figure:
-    """A curve; values that are not finite are gaps. ``smooth`` bends it between its points, ``dots`` also shows them."""
+    """Return a curve; values that are not finite are gaps.
+
+    ``smooth`` draws a spline through the points, ``dots`` also marks them; ``more`` are other properties of a plotly
+    trace, such as ``yaxis``.
+    """
     trace = _trace("lines", x, y, name, line={"color": colour, "dash": dash, "width": width}, **more)
     if dots:
         trace |= {"mode": "lines+markers", "marker": {"color": colour, "size": 5}}
     if smooth or dots:
         trace["line"] |= {"shape": "spline", "smoothing": 0.6}
-    if panel:
-        trace["yaxis"] = panel
     return trace
 
 
@@ -98,7 +99,7 @@ def points(
     error: Sequence[float] | None = None,
     **more: Any,
 ) -> Figure:
-    """Markers, with error bars where there are any."""
+    """Return markers, with error bars of half length ``error`` if given."""
     trace = _trace("markers", x, y, name, marker={"color": colour, "symbol": symbol, "size": size}, **more)
     if error is not None:
         bars = [_finite(v) or 0.0 for v in error]
@@ -114,18 +115,18 @@ def _trace(mode: str, x: Sequence[float], y: Sequence[float], name: str, **more:
 def heatmap(
     x: Sequence[Any], y: Sequence[Any], z: Any, colours: tuple[str, ...], bar: Figure | None, **more: Any
 ) -> Figure:
-    """A table in colours from low to high, with a bar that says which is which, if there is one."""
+    """Return a table drawn in colours from low to high; ``bar`` describes the colour bar, None leaves it out."""
     scale = [[i / (len(colours) - 1), colour] for i, colour in enumerate(colours)]
     key = {"colorbar": bar} if bar is not None else {"showscale": False}
     return {"type": "heatmap", "x": x, "y": y, "z": z, "colorscale": scale, **key, **more}
 
 
-def levels(z: Sequence[Sequence[float | None]]) -> Figure:
-    """Round heights that divide what a table holds into a dozen parts at most.
+def contour_levels(z: Sequence[Sequence[float | None]]) -> Figure:
+    """Return round contour levels that divide the range of a table into at most twelve parts.
 
     Examples
     --------
-    >>> levels([[0.08, 0.3], [None, 0.21]])
+    >>> contour_levels([[0.08, 0.3], [None, 0.21]])
     {'start': 0.08, 'end': 0.3, 'size': 0.02}
     """
     cells = [cell for row in z for cell in row if cell is not None]
@@ -138,11 +139,11 @@ def levels(z: Sequence[Sequence[float | None]]) -> Figure:
 
 
 def contours(
-    x: Sequence[float], y: Sequence[float], z: Any, name: str, hover: str, at: Figure | None = None, **more: Any
+    x: Sequence[float], y: Sequence[float], z: Any, name: str, hover: str, levels: Figure | None = None, **more: Any
 ) -> Figure:
-    """A table as lines of equal height, with colours between the values at its places; ``at`` says at which heights."""
+    """Return contour lines of a table over interpolated colours; without ``levels`` there are about twelve."""
     scale = [[0.0, "@theory"], [1.0, "@pale"]]
-    lines = {"showlabels": True, "coloring": "heatmap", "labelfont": {"size": 10, "color": "@ink"}, **(at or {})}
+    lines = {"showlabels": True, "coloring": "heatmap", "labelfont": {"size": 10, "color": "@ink"}, **(levels or {})}
     bar = {"title": {"text": name, "side": "right"}, "thickness": 12}
     found = {
         "type": "contour",
@@ -157,15 +158,15 @@ def contours(
     return {
         **found,
         "line": {"width": 0.7, "color": "@ink"},
-        **({"autocontour": False} if at else {"ncontours": 12}),
+        **({"autocontour": False} if levels else {"ncontours": 12}),
         "hovertemplate": hover,
         **more,
     }
 
 
-def mark(layout: Figure, x: float, text: str, *, row: int = 0) -> None:
-    """A thin vertical line with its name at the top, each name on its own height; the axis is logarithmic."""
-    _vertical(layout, x, line={"color": "@grey", "width": 1, "dash": "dot"})
+def add_vertical_mark(layout: Figure, x: float, text: str, *, row: int = 0) -> None:
+    """Add a thin dotted vertical line at ``x`` of a logarithmic axis, with its name at the top, ``row`` lines down."""
+    _add_vertical_line(layout, x, line={"color": "@grey", "width": 1, "dash": "dot"})
     layout.setdefault("annotations", []).append(
         {
             "x": math.log10(x),
@@ -184,24 +185,24 @@ def mark(layout: Figure, x: float, text: str, *, row: int = 0) -> None:
     )
 
 
-def marked(drawn: Figure, x: float, ends: tuple[float, float] = (0.0, math.inf), *, by: str) -> Figure:
-    """The figure with a solid line at the marked point, if that lies between the ends of the axis.
+def with_marked_point(chart: Figure, x: float, ends: tuple[float, float] = (0.0, math.inf), *, by: str) -> Figure:
+    """Add a solid vertical line at the marked point to a figure, if it lies between the ends of the axis.
 
-    ``by`` names the knob that the line moves when it is dragged; for "alpha0 alpha1" both grow alike.
+    ``by`` names the knob that dragging the line moves; with several names, as in "alpha0 alpha1", their ratio is kept.
     """
-    drawn["layout"]["meta"] = {"by": by, "at": x}
+    chart["layout"]["meta"] = {"by": by, "at": x}
     if ends[0] <= x <= ends[1]:
-        _vertical(drawn["layout"], x, line={"color": "@theory", "width": 1.2}, opacity=0.55)
-    return drawn
+        _add_vertical_line(chart["layout"], x, line={"color": "@theory", "width": 1.2}, opacity=0.55)
+    return chart
 
 
-def _vertical(layout: Figure, x: float, **style: Any) -> None:
+def _add_vertical_line(layout: Figure, x: float, **style: Any) -> None:
     ends = {"x0": x, "x1": x, "y0": 0.0, "y1": 1.0, "yref": "paper"}
     layout.setdefault("shapes", []).append({"type": "line", **ends, **style})
 
 
 def figure(data: list[Figure], *, x: str, y: str, log_x: bool = False, log_y: bool = False, **layout: Any) -> Figure:
-    """A figure in the style of the explorer."""
+    """Return a figure in the style of the explorer; ``layout`` are plotly properties that extend or replace its own."""
     axis = {
         "gridcolor": "@grid",
         "zerolinecolor": "@grid",
@@ -230,35 +231,35 @@ def figure(data: list[Figure], *, x: str, y: str, log_x: bool = False, log_y: bo
             base[name] = {**axis, **extra}
     for trace in data:
         if trace["type"] == "scatter":
-            trace.setdefault("hovertemplate", _hover(trace, base))
+            trace.setdefault("hovertemplate", _hover_template(trace, base))
     return {"data": data, "layout": base}
 
 
-def _hover(trace: Figure, layout: Figure) -> str:
-    """What stands beside the pointer: the name of the curve, and both values with what they are."""
-    across = layout["xaxis"]["title"]["text"]
-    up = layout["yaxis" + trace.get("yaxis", "y")[1:]].get("title", {}).get("text", "")
-    return f"<b>{trace['name']}</b><br>{across}: %{{x:.4g}}<br>{up}: %{{y:.5g}}<extra></extra>"
+def _hover_template(trace: Figure, layout: Figure) -> str:
+    """Return the text beside the pointer: the name of the curve, and both values with the titles of their axes."""
+    x_title = layout["xaxis"]["title"]["text"]
+    y_title = layout["yaxis" + trace.get("yaxis", "y")[1:]].get("title", {}).get("text", "")
+    return f"<b>{trace['name']}</b><br>{x_title}: %{{x:.4g}}<br>{y_title}: %{{y:.5g}}<extra></extra>"
 
 
-def described(drawn: Figure, caption: str) -> str:
-    """What a picture shows, in words: its axes, where every curve begins and ends, and its sentence.
+def alt_text(chart: Figure, caption: str) -> str:
+    """Describe a figure in words: its axes, where each curve begins and ends, its notes, and the caption.
 
     Examples
     --------
-    >>> described(figure([line([1.0, 2.0], [0.5, 0.25], "test error")], x="samples", y="error"), "Two points.")
+    >>> alt_text(figure([line([1.0, 2.0], [0.5, 0.25], "test error")], x="samples", y="error"), "Two points.")
     'error against samples. test error: from 0.5 at 1 to 0.25 at 2, falling. Two points.'
     """
-    layout = drawn["layout"]
-    across, up = (layout[axis].get("title", {}).get("text", "") for axis in ("xaxis", "yaxis"))
+    layout = chart["layout"]
+    x_title, y_title = (layout[axis].get("title", {}).get("text", "") for axis in ("xaxis", "yaxis"))
     notes = [note["text"].replace("<br>", " ") for note in layout.get("annotations", []) if "xref" in note]
-    parts = [f"{up} against {across}"] if across and up else []
-    parts += [_told(trace) for trace in drawn["data"]]
+    parts = [f"{y_title} against {x_title}"] if x_title and y_title else []
+    parts += [_describe_trace(trace) for trace in chart["data"]]
     return " ".join(f"{part.rstrip('.')}." for part in (*parts, *notes, caption) if part)
 
 
-def _told(trace: Figure) -> str:
-    """One curve, table or bar in words."""
+def _describe_trace(trace: Figure) -> str:
+    """Describe one curve, table or bar in words."""
     name = trace.get("name", "")
     if trace["type"] != "scatter":
         shape = " by ".join(str(len(trace[axis])) for axis in ("y", "x") if axis in trace)
@@ -268,27 +269,27 @@ def _told(trace: Figure) -> str:
         return f"{name}: nothing to draw"
     (x0, y0), (x1, y1) = pairs[0], pairs[-1]
     if len(pairs) == 1:
-        return f"{name}: {show(y0)} at {show(x0)}"
+        return f"{name}: {format_value(y0)} at {format_value(x0)}"
     low, high = min(y for _, y in pairs), max(y for _, y in pairs)
-    ends = f"from {show(y0)} at {show(x0)} to {show(y1)} at {show(x1)}"
+    ends = f"from {format_value(y0)} at {format_value(x0)} to {format_value(y1)} at {format_value(x1)}"
     edge = 0.02 * (high - low)
     if high > max(y0, y1) + edge:
-        return f"{name}: {ends}, highest {show(high)} at {show(next(x for x, y in pairs if y == high))}"
+        return f"{name}: {ends}, highest {format_value(high)} at {format_value(next(x for x, y in pairs if y == high))}"
     if low < min(y0, y1) - edge:
-        return f"{name}: {ends}, lowest {show(low)} at {show(next(x for x, y in pairs if y == low))}"
+        return f"{name}: {ends}, lowest {format_value(low)} at {format_value(next(x for x, y in pairs if y == low))}"
     return f"{name}: {ends}, {'level' if y0 == y1 else 'falling' if y1 < y0 else 'rising'}"
 
 
-def said(sentence: str) -> Figure:
-    """A sentence in place of a picture.
+def text_figure(sentence: str) -> Figure:
+    """Return a figure that shows only a sentence, in place of a picture.
 
     Examples
     --------
-    >>> said("there is nothing to see here.")["layout"]["annotations"][0]["text"]
-    'there is nothing to see here.'
+    >>> text_figure("The solver did not converge.")["layout"]["annotations"][0]["text"]
+    'The solver did not converge.'
     """
     hidden, middle = {"visible": False}, {"xref": "paper", "yref": "paper", "x": 0.5, "y": 0.5, "showarrow": False}
-    text = "<br>".join(escape(line, quote=False) for line in wrap(sentence, LINE, break_on_hyphens=False))
+    text = "<br>".join(escape(line, quote=False) for line in wrap(sentence, MAX_LINE_LENGTH, break_on_hyphens=False))
     return figure(
         [],
         x="",
@@ -300,8 +301,8 @@ def said(sentence: str) -> Figure:
 
 
 def _logarithmic(data: list[Figure], axis: str) -> Figure:
-    """A logarithmic axis: as many ticks as its decades have room for."""
-    own = [trace for trace in data if f"{axis}axis" not in trace]  # the others have an axis of their own
+    """Return the properties of a logarithmic axis, with fewer ticks per decade the more decades it covers."""
+    own = [trace for trace in data if f"{axis}axis" not in trace]  # others are drawn on a second axis
     values = [v for trace in own for v in trace.get(axis, []) if v is not None and v > 0.0]
     decades = math.log10(max(values) / min(values)) if values else 1.0
     step = "D1" if decades < 0.9 else "D2" if decades < 2.6 else 1
@@ -309,6 +310,6 @@ def _logarithmic(data: list[Figure], axis: str) -> Figure:
 
 
 def _finite(value: Any) -> float | None:
-    """JSON has no infinity: what is not finite is a gap."""
+    """Return a number that JSON can hold; None, a gap in a curve, where it is not finite."""
     number = float(value) if value is not None else math.nan
     return number if math.isfinite(number) else None

@@ -1,4 +1,4 @@
-"""The explorer as one file: a page with its styles, fonts, scripts and answers inside, which asks nobody."""
+"""Export of the explorer as one file: a page with styles, fonts, scripts and recorded answers, without a server."""
 
 import base64
 import gzip
@@ -15,18 +15,21 @@ from typing import Any
 import numpy as np
 
 from onehead import aim
-from onehead.app.page import ASSETS, PURPOSE, SCRIPTS, STYLES, filled
-from onehead.app.recording import GRID, Grid, Recording, record, run_of
+from onehead.app.page import ASSETS, PURPOSE, SCRIPTS, STYLES, render_page
+from onehead.app.recording import GRID, Grid, Recording, knob_run, record
 from onehead.app.tours import TOURS
-from onehead.files import write_whole
+from onehead.atomic_io import write_atomically
 
-__all__ = ["GRID", "KEPT", "Grid", "export"]
+__all__ = ["GRID", "PARTIAL_FOLDER", "Grid", "export"]
 
-KEPT = "recording"  # folder in which answers are kept until all are there
-POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; font-src data:; img-src data: blob:"  # asks nobody
-CARD = (1200, 630)  # pixels
+PARTIAL_FOLDER = "recording"  # subfolder with the answers recorded so far, removed at the end
+# the page may run its own scripts and styles, and send no request
+CONTENT_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; font-src data:; img-src data: blob:"
+)
+CARD_SIZE = (1200, 630)  # pixels
 PLOTLY = SCRIPTS[-1]
-# what is packed into the page is unpacked by the browser; scripts run in the order they are in
+# scripts and answers are compressed in the page; the browser unpacks them and runs the scripts in their order
 LOADER = """
 window.oneheadUnpack = async (id) => {
   const packed = Uint8Array.from(atob(document.getElementById(id).textContent.trim()), (c) => c.charCodeAt(0));
@@ -46,23 +49,22 @@ def export(
     grid: Grid = GRID,
     progress: Callable[[], None] | None = None,
 ) -> dict[str, Any]:
-    """Write ``index.html`` and ``card.png`` into a folder; what was recorded, and how far the lines between solved points are off.
+    """Write ``index.html`` and ``card.png`` into a folder, and return a summary of what was written.
 
-    ``base`` is the address under which the folder will be found, ``documentation`` that of the pages it leads to, which may be
-    relative.
-
-    It may be interrupted: what is recorded by then is kept in the folder, and the next call goes on from there.
+    ``base`` is the address under which the folder will be published, ``documentation`` that of the documentation pages,
+    which may be relative. ``progress`` is called once for every recorded point. An interrupted export leaves the
+    answers recorded so far in the folder, and the next call continues from there.
     """
-    found = record(grid, folder / KEPT, progress or (lambda: None))
+    found = record(grid, folder / PARTIAL_FOLDER, progress or (lambda: None))
     page = _page(grid, found, base, documentation)
     card = _card()
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / "index.html", page, "FOLDER")
-    write_whole(folder / "card.png", card, "FOLDER")
-    for kept in (folder / KEPT).glob("*.json.gz"):
-        kept.unlink()
-    with suppress(OSError):  # something in it is not ours
-        (folder / KEPT).rmdir()
+    write_atomically(folder / "index.html", page, "FOLDER")
+    write_atomically(folder / "card.png", card, "FOLDER")
+    for part in (folder / PARTIAL_FOLDER).glob("*.json.gz"):
+        part.unlink()
+    with suppress(OSError):  # the folder contains files that were not written here
+        (folder / PARTIAL_FOLDER).rmdir()
     return {
         "page": str(folder / "index.html"),
         "card": str(folder / "card.png"),
@@ -76,39 +78,44 @@ def export(
 
 
 def _page(grid: Grid, found: Recording, base: str, documentation: str) -> str:
-    """One file: styles, fonts, scripts and answers inside."""
+    """Return the page with styles, fonts, scripts and answers inside."""
     table = {**found.table, "picture": found.table["draw"]}
     alphas = tuple(grid.stops["alpha"])
     recorded = {
-        "views": sorted({*grid.views, *(place.view for place in grid.places)}),
+        "views": sorted({*grid.views, *(setting.view for setting in grid.settings)}),
         "grid": list(grid.views),
         "stops": {name: list(values) for name, values in grid.stops.items()},
-        "places": grid.off_grid(),
-        "runs": [[run_of(step, alphas)[1] for step in tour.steps] for tour in TOURS],
-        "note": f"Recorded at {grid.total} points; knobs stop at them.",
+        "offGrid": grid.off_grid_names(),
+        "runs": [[knob_run(step, alphas)[1] for step in tour.steps] for tour in TOURS],
+        "note": f"This page holds {grid.total} precomputed settings; sliders snap to them.",
     }
-    styles = "".join(f"<style>{_inlined(ASSETS / name)}</style>\n" for name in STYLES)
+    styles = "".join(f"<style>{_style_with_fonts(ASSETS / name)}</style>\n" for name in STYLES)
     scripts = [(ASSETS / name).read_text(encoding="utf-8") for name in (PLOTLY, *SCRIPTS[:-1])]
-    data = _packed("scripts", scripts) + _packed("recorded", table) + f"<script>{LOADER}</script>\n"
-    place = base.rstrip("/") + "/" if base else ""
-    card = (
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
+    data = (
+        _compressed_element("scripts", scripts)
+        + _compressed_element("recorded", table)
+        + f"<script>{LOADER}</script>\n"
+    )
+    address = base.rstrip("/") + "/" if base else ""
+    head = (
+        f'<meta http-equiv="Content-Security-Policy" content="{CONTENT_POLICY}">\n'
         f'<meta property="og:title" content="onehead: one attention head, solved exactly">\n'
         f'<meta property="og:description" content="{escape(PURPOSE)}">\n'
-        f'<meta property="og:image" content="{escape(place)}card.png">\n<meta name="twitter:card" content="summary_large_image">\n'
+        f'<meta property="og:image" content="{escape(address)}card.png">\n<meta name="twitter:card" '
+        f'content="summary_large_image">\n'
     )
-    page = filled(card + styles, base=base, documentation=documentation, recorded=recorded)
+    page = render_page(head + styles, base=base, documentation=documentation, recorded=recorded)
     return page.replace("</body>", f"{data}</body>")
 
 
-def _packed(name: str, value: Any) -> str:
-    """A value as an element of the page, compressed."""
+def _compressed_element(name: str, value: Any) -> str:
+    """Return an element of the page that holds a value, compressed."""
     packed = gzip.compress(json.dumps(value, separators=(",", ":")).encode(), 9, mtime=0)
     return f'<script id="{name}" type="application/octet-stream">{base64.b64encode(packed).decode()}</script>\n'
 
 
-def _inlined(path: Path) -> str:
-    """A style sheet with its fonts inside."""
+def _style_with_fonts(path: Path) -> str:
+    """Return a style sheet with its fonts as data addresses."""
 
     def data(found: re.Match[str]) -> str:
         file = path.parent / found[1]
@@ -119,12 +126,12 @@ def _inlined(path: Path) -> str:
 
 
 def _card() -> bytes:
-    """A picture for those who share the page: the learning curve of the default head."""
-    from matplotlib.figure import Figure  # noqa: PLC0415
+    """Return the preview image of the page (PNG): the learning curve of the default head."""
+    from matplotlib.figure import Figure
 
     task, learner = aim.Task(), aim.Learner()
     found = aim.curve(task, learner, np.geomspace(0.03, 4.0, 25))
-    figure = Figure(figsize=(CARD[0] / 100, CARD[1] / 100), dpi=100, facecolor="white")
+    figure = Figure(figsize=(CARD_SIZE[0] / 100, CARD_SIZE[1] / 100), dpi=100, facecolor="white")
     axes = figure.add_axes((0.09, 0.14, 0.86, 0.58))
     axes.semilogx(found.column("alpha"), found.column("test_error"), color="#1f4e9c", lw=4, label="trained head")
     ratios = np.geomspace(0.03, 4.0, 15)

@@ -1,8 +1,8 @@
-"""The knobs of the explorer, made from the declarations of the words they turn.
+"""The knobs of the explorer, derived from the declarations of the parameters they set.
 
-A number of `Task`, `Learner` or `Protocol` has a knob if its declaration has a slider, a choice and a switch always; label, symbol,
-help, range and what may be typed are those of the declaration. Said here are only the words of the page itself and the few
-limits of the explorer.
+A number of `Task`, `Learner` or `Protocol` has a knob if its declaration has a slider; a choice or a switch always has
+one. Label, symbol, help text, range and bounds come from the declaration. This module declares only the parameters of
+the page itself, and limits and defaults that differ from those of the library.
 """
 
 from dataclasses import dataclass
@@ -13,91 +13,98 @@ from pydantic import model_validator
 from onehead.aim.targets import MarchenkoPastur, PowerLaw
 from onehead.aim.task import Learner, Ratio, Task
 from onehead.errors import InvalidArgument
-from onehead.fields import Slider, Word, word, words_of
+from onehead.fields import Parameter, Slider, parameter, parameters_of
 from onehead.problem import Problem
 from onehead.sparse.task import Protocol
 from onehead.sparse.task import Task as SparseTask
 
-__all__ = ["GROUPS", "KNOBS", "PROBLEMS", "RARE", "Axis", "Checkpoint", "Knob", "Page", "Training", "Value"]
+__all__ = ["GROUPS", "KNOBS", "PROBLEMS", "RARELY_USED", "Axis", "Checkpoint", "Knob", "Page", "Training", "Value"]
 
 Value = float | int | str | bool
-MapWord = Literal["alpha", "weight_decay", "noise", "kappa0", "width"]
+MapParameter = Literal["alpha", "weight_decay", "noise", "kappa0", "width"]
 
-RATIO: dict[str, Any] = dict(words_of(Ratio)["alpha"].bounds)
-
-
-def _ratio(default: float, label: str, sentence: str, low: float, high: float) -> Any:
-    """A place on the α axis, with the ends of its slider."""
-    return word(default, "α", sentence, label=label, slider=Slider(low, high, log=True), **RATIO)
+ALPHA_BOUNDS: dict[str, Any] = dict(parameters_of(Ratio)["alpha"].bounds)
 
 
-def _count(
-    default: int, symbol: str, sentence: str, may: tuple[int, int], drag: tuple[int, int], label: str = ""
+def _sample_ratio(default: float, label: str, sentence: str, low: float, high: float) -> Any:
+    """Declare a sample ratio whose slider runs from ``low`` to ``high``."""
+    return parameter(default, "α", sentence, label=label, slider=Slider(low, high, log=True), **ALPHA_BOUNDS)
+
+
+def _integer(
+    default: int, symbol: str, sentence: str, bounds: tuple[int, int], slider: tuple[int, int], label: str = ""
 ) -> Any:
-    """A whole number: what may be typed, and what is sensible to drag."""
-    return word(default, symbol, sentence, label=label, ge=may[0], le=may[1], slider=Slider(*drag, 1))
+    """Declare an integer with its bounds and the range of its slider."""
+    return parameter(default, symbol, sentence, label=label, ge=bounds[0], le=bounds[1], slider=Slider(*slider, 1))
 
 
 class Axis(Problem):
-    """The α axis and the point that is marked on it."""
+    """Parameters of the α axis and of the point marked on it."""
 
-    alpha: float = _ratio(0.5, "Sample ratio", "Samples over squared dimension, n/d²; the marked point.", 0.01, 10.0)
-    alpha_from: float = _ratio(0.03, "Axis from", "Left end of the α axis.", 0.01, 1.0)
-    alpha_to: float = _ratio(4.0, "Axis to", "Right end of the α axis.", 0.5, 20.0)
+    alpha: float = _sample_ratio(
+        0.5, "Sample ratio", "Samples divided by squared dimension, n/d²: the marked point.", 0.01, 10.0
+    )
+    alpha_from: float = _sample_ratio(0.03, "Axis from", "Left end of the α axis.", 0.01, 1.0)
+    alpha_to: float = _sample_ratio(4.0, "Axis to", "Right end of the α axis.", 0.5, 20.0)
 
     @model_validator(mode="after")
     def _ordered(self) -> "Axis":
         if not 1.2 * self.alpha_from <= self.alpha_to <= 1e4 * self.alpha_from:
-            allowed = f"between 1.2 and 10000 times alpha_from = {self.alpha_from:g}"
+            allowed = f"between 1.2 and 10,000 times the left end, {self.alpha_from:g}"
             raise InvalidArgument("alpha_to", self.alpha_to, allowed)
         return self
 
 
 class Page(Problem):
-    """What is drawn."""
+    """Parameters of the picture: what is shown, and over which axes."""
 
-    scaling_panel: Literal["excess", "decomposition", "phase"] = word(
-        "excess", "", "Which picture of the power-law target.", label="Show"
+    scaling_panel: Literal["excess", "decomposition", "phase"] = parameter(
+        "excess", "", "Which picture of the power-law target to show.", label="Show"
     )
-    sparse_panel: Literal["error", "alignment", "capacity", "tuning", "hard-phase"] = word(
-        "error", "", "Which picture of the sparse-token task.", label="Show"
+    sparse_panel: Literal["error", "alignment", "capacity", "tuning", "hard-phase"] = parameter(
+        "error", "", "Which picture of the sparse-token task to show.", label="Show"
     )
-    map_x: MapWord = word("alpha", "", "The word across.", label="Across")
-    map_y: MapWord = word("weight_decay", "", "The word upwards.", label="Upwards")
-    map_of: Literal["test_error", "above_best", "rank", "train_loss"] = word(
-        "test_error", "", "What the colours say.", label="Colours"
+    map_x: MapParameter = parameter("alpha", "", "Parameter on the horizontal axis.", label="Horizontal axis")
+    map_y: MapParameter = parameter("weight_decay", "", "Parameter on the vertical axis.", label="Vertical axis")
+    map_of: Literal["test_error", "above_best", "rank", "train_loss"] = parameter(
+        "test_error", "", "Quantity shown in colour.", label="Colours"
     )
-    samples: float = word(
-        5000.0, "n", "Training sequences; the marked point.", ge=1.0, le=1e9, slider=Slider(100.0, 1e6, log=True)
+    samples: float = parameter(
+        5000.0,
+        "n",
+        "Number of training sequences: the marked point.",
+        ge=1.0,
+        le=1e9,
+        slider=Slider(100.0, 1e6, log=True),
     )
-    direct: bool = word(True, "S", "Draw also the head whose map S is trained itself.", label="Direct training")
-    best: bool = word(False, "λ*", "Draw also the curve with the best λ at every α.", label="Best weight decay")
+    direct: bool = parameter(True, "S", "Also draw a head whose map S is trained directly.", label="Direct training")
+    best: bool = parameter(False, "λ*", "Also draw the curve with the best λ at every α.", label="Best weight decay")
 
 
 class Checkpoint(Problem):
-    """Which head of a file is shown."""
+    """Parameters that choose a head of a checkpoint file."""
 
-    layer: int = _count(0, "", "Which layer of the file, from 0.", (0, 1000), (0, 48))
-    head: int = _count(0, "", "Which head of the layer, from 0.", (0, 1000), (0, 32))
-    heads: int = _count(
-        0, "H", "Heads per layer, if the file does not say; 0 to look it up.", (0, 1024), (0, 64), "Query heads"
+    layer: int = _integer(0, "", "Layer of the file, counted from 0.", (0, 1000), (0, 48))
+    head: int = _integer(0, "", "Head of the layer, counted from 0.", (0, 1000), (0, 32))
+    heads: int = _integer(
+        0, "H", "Query heads per layer; 0 takes the number from the file.", (0, 1024), (0, 64), "Query heads"
     )
 
 
 class Training(Problem):
-    """Real runs over the curve."""
+    """Parameters of the training runs drawn over the learning curve."""
 
-    train_dim: int = _count(50, "d", "Dimension of a token in the real run.", (10, 200), (20, 150), "Dimension")
-    train_points: int = _count(
-        6, "#α", "Sample ratios at which to train, spread over the axis.", (1, 20), (1, 12), "Points"
+    train_dim: int = _integer(50, "d", "Dimension of a token in the training runs.", (10, 200), (20, 150), "Dimension")
+    train_points: int = _integer(
+        6, "#α", "Number of sample ratios at which to train, spread over the axis.", (1, 20), (1, 12), "Points"
     )
-    train_seeds: int = _count(
-        4, "#", "Independent runs per point; their spread is the error bar.", (1, 20), (1, 10), "Seeds"
+    train_seeds: int = _integer(
+        4, "#", "Independent runs per sample ratio; their spread gives the error bar.", (1, 20), (1, 10), "Seeds"
     )
 
 
 GROUPS = {"picture": "Picture", "task": "Task", "learner": "Learner", "protocol": "Protocol", "training": "Train it"}
-# problem -> its group; a name that an earlier problem has already gets the room before it: sparse_beta
+# problem -> its group on the page; a name that an earlier problem uses gets the package as a prefix: sparse_beta
 PROBLEMS: dict[type[Problem], str] = {
     Axis: "picture",
     Page: "picture",
@@ -110,35 +117,35 @@ PROBLEMS: dict[type[Problem], str] = {
     Protocol: "protocol",
     Training: "training",
 }
-# where the explorer allows less than the library, so that pictures stay quick and finite
-LIMITS: dict[str, tuple[float | None, float]] = {
+# bounds tighter than those of the library, so that pictures stay fast and finite
+EXPLORER_LIMITS: dict[str, tuple[float | None, float]] = {
     "dim": (10, 1000), "length": (None, 1000), "strength": (None, 100),
     "sparse_beta": (None, 1e3), "eta_b": (None, 1e3), "eta_q": (-1e3, 1e3),
 }  # fmt: skip
-# knobs that are folded away until somebody wants them
-RARE = (
+# knobs folded away under "More"
+RARELY_USED = (
     "alpha_from", "alpha_to", "direct", "best", "beta0", "width", "param", "beta", "loss", "branch",
     "positive_rate", "eta_w", "eta_b", "eta_q", "sparse_loss",
 )  # fmt: skip
-DEFAULTS: dict[str, Value] = {"dim": 100}  # the library's 200 are too slow to drag
-TEXTS = {
-    "excess": "excess error and exponent",
+EXPLORER_DEFAULTS: dict[str, Value] = {"dim": 100}  # the library's 200 are too slow for a slider
+CHOICE_LABELS = {
+    "excess": "excess and exponent",
     "phase": "phase diagram",
-    "error": "test error of three models",
+    "error": "test error",
     "alignment": "alignment of the query",
-    "hard-phase": "the hard phase",
-    "label": "nearest to the label",
+    "hard-phase": "hard phase",
+    "label": "near the label",
     "global": "lowest",
     "tied": "query = key (tied)",
     "self": "self-attention",
     "cross": "cross-attention",
-    "none": "sees all tokens",
+    "none": "none (all tokens)",
     "causal": "causal",
-    "strict": "causal, without itself",
-    "soft": "the target's attention",
-    "hard": "one token drawn from it",
-    "factorised": "the factors W",
-    "direct": "the map S itself",
+    "strict": "strict (earlier only)",
+    "soft": "soft (weights)",
+    "hard": "hard (one token)",
+    "factorised": "factorised (W)",
+    "direct": "direct (S)",
     "alpha": "sample ratio α",
     "weight_decay": "weight decay λ",
     "noise": "noise Δ",
@@ -147,62 +154,63 @@ TEXTS = {
     "test_error": "test error",
     "above_best": "error above the best",
     "train_loss": "training loss",
-}  # of choices whose word says too little
+}  # labels on the page of choices that do not explain themselves
 
 
 @dataclass(frozen=True, kw_only=True)
 class Knob:
-    """A knob: its ``name`` in the address, and the declaration of the word that it turns."""
+    """A knob: its ``name`` in the address of the page, and the declaration of the ``parameter`` that it sets."""
 
     name: str
     problem: type[Problem]
-    said: Word
+    parameter: Parameter
 
     @property
     def group(self) -> str:
-        """The heading it stands under."""
+        """The group of knobs that it belongs to, a key of ``GROUPS``."""
         return PROBLEMS[self.problem]
 
     @property
     def default(self) -> Value:
-        """Where it stands when nobody has turned it."""
-        own = self.said.default
-        return DEFAULTS.get(self.name, own if isinstance(own, (float, int, str)) else str(own))
+        """The value of the knob on a page whose address does not set it."""
+        own = self.parameter.default
+        return EXPLORER_DEFAULTS.get(self.name, own if isinstance(own, (float, int, str)) else str(own))
 
     @property
     def symbol(self) -> str:
-        """The letter beside the label, without the ratio that it stands for: there is no room. Choices have words instead."""
-        return "" if self.said.kind == "choice" else self.said.symbol.partition(" = ")[0]
+        """The symbol beside the label, without its definition (α, not α = n/d²); empty for a choice."""
+        return "" if self.parameter.kind == "choice" else self.parameter.symbol.partition(" = ")[0]
 
     @property
     def slider(self) -> Slider:
-        """What is sensible to drag."""
-        return self.said.slider or Slider(0.0, 1.0)
+        """The range of the slider."""
+        return self.parameter.slider or Slider(0.0, 1.0)
 
     @property
     def limits(self) -> tuple[float | None, float | None]:
-        """Least and most in the explorer, where the library allows more."""
-        return LIMITS.get(self.name, (None, None))
+        """Lower and upper bound in the explorer, where tighter than in the library; None where not."""
+        return EXPLORER_LIMITS.get(self.name, (None, None))
 
     @property
     def choices(self) -> tuple[tuple[str, str], ...]:
-        """The words it takes, and what the page calls them."""
-        return tuple((choice, TEXTS.get(choice, choice)) for choice in self.said.choices)
+        """The values of a choice, each with its label on the page."""
+        return tuple((choice, CHOICE_LABELS.get(choice, choice)) for choice in self.parameter.choices)
 
 
-def _turns(said: Word) -> bool:
-    """Whether a word has a knob."""
-    return said.slider is not None or said.kind == "switch" or (said.kind == "choice" and len(said.choices) > 1)
+def _has_knob(declared: Parameter) -> bool:
+    """Return whether a parameter has a knob."""
+    several = declared.kind == "choice" and len(declared.choices) > 1
+    return declared.slider is not None or declared.kind == "switch" or several
 
 
 def _knobs() -> dict[str, Knob]:
     found: dict[str, Knob] = {}
     for problem in PROBLEMS:
-        room = problem.__module__.split(".")[1]
-        for said in words_of(problem).values():
-            if _turns(said):
-                name = f"{room}_{said.name}" if said.name in found else said.name
-                found[name] = Knob(name=name, problem=problem, said=said)
+        package = problem.__module__.split(".")[1]
+        for declared in parameters_of(problem).values():
+            if _has_knob(declared):
+                name = f"{package}_{declared.name}" if declared.name in found else declared.name
+                found[name] = Knob(name=name, problem=problem, parameter=declared)
     return found
 
 

@@ -1,7 +1,7 @@
-"""Where to read on: papers, pages of the documentation, code.
+"""Links to papers, documentation pages and source code.
 
-Every address is declared once: those of the papers where they are cited, those of the project in its metadata (``project.urls`` of
-``pyproject.toml``: Documentation, Source). Where the project has none, its files are named instead.
+Addresses of papers come from `onehead.citation`, those of the project from its metadata (``project.urls`` of
+``pyproject.toml``: Documentation, Source). Where the project declares none, the file is named instead.
 """
 
 from collections.abc import Iterator
@@ -10,24 +10,24 @@ from importlib.metadata import PackageNotFoundError, metadata
 
 from onehead.citation import ENTRIES
 
-__all__ = ["READING", "papers", "project_urls", "reading_list"]
+__all__ = ["READING_LIST", "papers", "project_urls", "reading_list"]
 
-# view -> pages of the documentation that belong to it, with their titles, and the code behind it
-READING: dict[str, tuple[dict[str, str], str]] = {
-    "head": ({"start": "Start here", "theory": "The attention-indexed model"}, "aim"),
-    "curve": ({"aim": "Learning curves", "best": "How far from the best?"}, "aim"),
-    "spectrum": ({"guides/spectrum": "Reading a spectrum", "theory": "The attention-indexed model"}, "aim"),
+# view -> documentation pages that belong to it, with their titles, and the subpackage that computes it
+READING_LIST: dict[str, tuple[dict[str, str], str]] = {
+    "head": ({"start": "Start here", "theory": "Theory: the basic model"}, "aim"),
+    "curve": ({"aim": "Learning curves", "best": "The best possible learner"}, "aim"),
+    "spectrum": ({"guides/spectrum": "Reading a spectrum", "theory": "Theory: the basic model"}, "aim"),
     "decay": ({"guides/decay": "How much weight decay"}, "aim"),
     "map": ({"guides/data": "How much data", "guides/decay": "How much weight decay"}, "aim"),
     "scaling": ({"scaling": "Scaling laws", "theory-power": "When logits are not Gaussian"}, "aim"),
     "sparse": ({"sparse": "Sparse tokens", "theory-sparse": "Sparse tokens"}, "sparse"),
     "checkpoint": ({"checkpoints": "Real checkpoints", "real-heads": "Real heads"}, "weights"),
 }
-EVERYWHERE = {"explorer": "The explorer"}
+ON_EVERY_VIEW = {"explorer": "The explorer"}
 
 
 def papers() -> dict[str, str]:
-    """The papers whose theory this is, and their addresses.
+    """Return the papers that the theory comes from, title -> address.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def papers() -> dict[str, str]:
 
 
 def project_urls() -> dict[str, str]:
-    """The addresses that the project declares, by their names in small letters."""
+    """Return the addresses that the project declares, by their names in lower case."""
     try:
         declared = metadata("onehead").get_all("Project-URL") or []
     except PackageNotFoundError:
@@ -49,7 +49,7 @@ def project_urls() -> dict[str, str]:
 
 
 def reading_list(documentation: str = "") -> str:
-    """The list of the page; ``documentation`` is where its pages are found, if not where the project says."""
+    """Return the list items of the page; ``documentation`` is the address of the pages, by default the declared one."""
     urls = project_urls()
     return "".join(_items(documentation or urls.get("documentation", ""), urls.get("source", "")))
 
@@ -57,21 +57,21 @@ def reading_list(documentation: str = "") -> str:
 def _items(documentation: str, source: str) -> Iterator[str]:
     for title, address in papers().items():
         yield _item(title, address)
-    shown: dict[tuple[str, str], list[str]] = {}
-    for view, (pages, room) in READING.items():
-        for page, title in (pages | EVERYWHERE).items():
-            shown.setdefault((page, title), []).append(view)
-        shown.setdefault((f"src/onehead/{room}", "Code"), []).append(view)
-    for (place, title), views in shown.items():
-        code = place.startswith("src/")
-        base, name = (source, place) if code else (documentation, f"{place}.html")
-        file = place if code else f"docs/{place}.md"
-        told = f"Theory: {title}" if place.startswith("theory") else title
-        yield _item(told, f"{base.rstrip('/')}/{name}" if base else "", file, " ".join(views))
+    views_of: dict[tuple[str, str], list[str]] = {}
+    for view, (pages, package) in READING_LIST.items():
+        for page, title in (pages | ON_EVERY_VIEW).items():
+            views_of.setdefault((page, title), []).append(view)
+        views_of.setdefault((f"src/onehead/{package}", "Code"), []).append(view)
+    for (path, title), views in views_of.items():
+        code = path.startswith("src/")
+        base, name = (source, path) if code else (documentation, f"{path}.html")
+        file = path if code else f"docs/{path}.md"
+        text = title if "Theory" in title or not path.startswith("theory") else f"Theory: {title}"
+        yield _item(text, f"{base.rstrip('/')}/{name}" if base else "", file, " ".join(views))
 
 
 def _item(title: str, address: str, file: str = "", views: str = "") -> str:
-    """A link, or the name of a file where there is no address."""
+    """Return a list item with a link, or with the name of a file where there is no address."""
     own = f' data-views="{views}"' if views else ""
     if not address:
         return f"<li{own}>{escape(title)}: <code>{escape(file)}</code></li>"

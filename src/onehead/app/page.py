@@ -1,4 +1,4 @@
-"""The page around the pictures: tabs, knobs, numbers, buttons. Plain HTML, made once from the table of knobs."""
+"""The HTML of the page: tabs, knobs, table of numbers and buttons, generated from the declarations of the knobs."""
 
 import json
 from collections.abc import Mapping
@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from onehead import __version__
-from onehead.app.drawing import PAINTS
-from onehead.app.knobs import GROUPS, KNOBS, RARE, Knob
+from onehead.app.drawing import THEME_COLOURS
+from onehead.app.knobs import GROUPS, KNOBS, RARELY_USED, Knob
 from onehead.app.links import reading_list
 from onehead.app.presets import PRESETS
 from onehead.app.tours import TOURS
 from onehead.app.views import VIEWS
 
-__all__ = ["ASSETS", "PURPOSE", "SCRIPTS", "STYLES", "filled", "index_page"]
+__all__ = ["ASSETS", "PURPOSE", "SCRIPTS", "STYLES", "index_page", "render_page"]
 
 ASSETS = Path(__file__).parent / "assets"
 STYLES = ("katex/katex.min.css", "explorer.css")
@@ -22,12 +22,15 @@ SCRIPTS = (
     "katex/katex.min.js", "machine.js", "knobs.js", "drawing.js", "network.js", "panel.js", "tour.js", "explorer.js",
     "plotly/plotly-cartesian.min.js",
 )  # fmt: skip
-PURPOSE = "One attention head, solved exactly: turn a knob and see what a head trained on that much data would do, without training it."
+PURPOSE = (
+    "One attention head, solved exactly: move a knob and see what a head trained on that much data would do, "
+    "without training it."
+)
 
 
 def _knob(knob: Knob) -> str:
-    """A label, a control and its help; the sentence of a bad value has its own place."""
-    name, title, said = escape(knob.name), escape(knob.said.label), knob.said
+    """Return the HTML of a knob: label, control, help text, and an element for the sentence that refuses its value."""
+    name, title, parameter = escape(knob.name), escape(knob.parameter.label), knob.parameter
     views = " ".join(view.name for view in VIEWS.values() if knob.name in view.knobs)
     symbol = f'<span class="symbol">{escape(knob.symbol)}</span>' if knob.symbol else ""
     own = f'id="knob-{name}" data-knob="{name}" aria-describedby="help-{name} wrong-{name}"'
@@ -35,10 +38,10 @@ def _knob(knob: Knob) -> str:
     def label(before: str = "") -> str:
         return f'<label for="knob-{name}">{before}{title} {symbol}</label>'
 
-    if said.kind == "switch":
+    if parameter.kind == "switch":
         head = label(f'<input type="checkbox" {own}> ')
-    elif said.kind == "choice":
-        options = "".join(f'<option value="{escape(word)}">{escape(text)}</option>' for word, text in knob.choices)
+    elif parameter.kind == "choice":
+        options = "".join(f'<option value="{escape(value)}">{escape(text)}</option>' for value, text in knob.choices)
         head = label() + f"<select {own}>{options}</select>"
     else:
         head = label() + (
@@ -47,43 +50,43 @@ def _knob(knob: Knob) -> str:
             f'aria-label="{title}, slider">'
         )
     return (
-        f'<div class="knob {said.kind}" data-views="{views}">{head}'
-        f'<p class="help" id="help-{name}">{escape(said.sentence)}</p>'
+        f'<div class="knob {parameter.kind}" data-views="{views}">{head}'
+        f'<p class="help" id="help-{name}">{escape(parameter.sentence)}</p>'
         f'<p class="wrong" id="wrong-{name}" role="alert" hidden></p></div>'
     )
 
 
 def _steps(knob: Knob) -> int:
-    """Positions of a slider."""
+    """Return the number of steps of a slider."""
     low, high, step, log = knob.slider
     return 200 if log else max(1, round((high - low) / step))
 
 
 def _groups() -> str:
-    """The knobs, group by group; those that are rarely turned are folded away."""
+    """Return the HTML of all knobs, group by group, with rarely used ones folded away."""
     parts = []
     for group, title in GROUPS.items():
         own = [knob for knob in KNOBS.values() if knob.group == group]
-        first = "".join(_knob(knob) for knob in own if knob.name not in RARE)
-        rest = "".join(_knob(knob) for knob in own if knob.name in RARE)
-        more = f'<details class="rare"><summary>More</summary>{rest}</details>' if rest else ""
+        first = "".join(_knob(knob) for knob in own if knob.name not in RARELY_USED)
+        folded = "".join(_knob(knob) for knob in own if knob.name in RARELY_USED)
+        more = f'<details class="rare"><summary>More</summary>{folded}</details>' if folded else ""
         parts.append(f'<fieldset data-group="{group}"><legend>{escape(title)}</legend>{first}{more}</fieldset>')
     return "".join(parts)
 
 
-UPLOAD = """
+UPLOAD_FORM = """
 <section id="drop" data-views="checkpoint" aria-label="A checkpoint" hidden>
 <label for="file">Drop a safetensors file here, or choose one</label>
 <input type="file" id="file" accept=".safetensors">
 <button type="button" id="sample">Show me a sample</button>
 <progress id="sent" max="1" value="0" hidden aria-label="Upload progress"></progress>
-<p class="help" id="file-says" role="status">It is read once, in a temporary folder, and deleted; at most 1 GB.</p>
+<p class="help" id="file-message" role="status">The file (at most 1 GB) is read in a temporary folder and then deleted.</p>
 </section>
 """
 
-HEAD = """
-<svg id="head-drawing" data-views="head" viewBox="0 0 640 118" role="img" aria-labelledby="head-drawing-says">
-<title id="head-drawing-says">The head: a sequence of tokens x; the query-key map S compares every token with every other; softmax
+HEAD_DIAGRAM = """
+<svg id="head-drawing" data-views="head" viewBox="0 0 640 118" role="img" aria-labelledby="head-drawing-title">
+<title id="head-drawing-title">The head: a sequence of tokens x; the query-key map S compares every token with every other; softmax
 turns each row of scores into attention, weights that sum to one.</title>
 <g class="tokens"><rect x="10" y="14" width="14" height="72" rx="3"/><rect x="30" y="14" width="14" height="72" rx="3"/>
 <rect x="50" y="14" width="14" height="72" rx="3"/><rect x="70" y="14" width="14" height="72" rx="3"/></g>
@@ -107,51 +110,57 @@ turns each row of scores into attention, weights that sum to one.</title>
 
 
 def _settings(base: str, recorded: Mapping[str, Any] | None) -> str:
-    """What the script of the page has to know, as JSON."""
+    """Return the settings that the scripts of the page read, as JSON."""
     knobs = {
         name: {
-            "kind": knob.said.kind,
+            "kind": knob.parameter.kind,
             **knob.slider._asdict(),
             "default": knob.default,
             "steps": _steps(knob),
-            "label": knob.said.label,
+            "label": knob.parameter.label,
             "symbol": knob.symbol,
-            "rare": name in RARE,
+            "rare": name in RARELY_USED,
         }
         for name, knob in KNOBS.items()
     }
-    told = ("title", "about", "formula", "heads", "knobs", "plays", "trains")
-    views = {name: {word: getattr(view, word) for word in told} for name, view in VIEWS.items()}
-    told_all = {
+    fields = ("title", "about", "formula", "heads", "knobs", "plays", "trains")
+    views = {name: {field: getattr(view, field) for field in fields} for name, view in VIEWS.items()}
+    settings = {
         "knobs": knobs,
         "views": views,
         "presets": [preset._asdict() for preset in PRESETS],
-        "tours": [tour.told() for tour in TOURS],
-        "paints": PAINTS,
+        "tours": [tour.to_dict() for tour in TOURS],
+        "colours": THEME_COLOURS,
         "base": base,
         "recorded": recorded,
     }
-    return json.dumps(told_all).replace("<", "\\u003c")  # nothing in it may end the script element
+    return json.dumps(settings).replace("<", "\\u003c")  # no text may end the script element
 
 
-def _tags(tags: Mapping[str, str]) -> str:
-    """Styles and scripts by their addresses; a new version of a file has a new one."""
+def _asset_tags(tags: Mapping[str, str]) -> str:
+    """Return the elements that load styles and scripts; the tag in an address changes with the content of the file."""
     styles = (f'<link rel="stylesheet" href="assets/{name}?v={tags.get(name, "0")}">' for name in STYLES)
     scripts = (f'<script defer src="assets/{name}?v={tags.get(name, "0")}"></script>' for name in SCRIPTS)
     return "\n".join((*styles, *scripts))
 
 
 def index_page(*, base: str = "", tags: Mapping[str, str] | None = None) -> str:
-    """The page that the server sends; ``base`` is where "Copy link" points to, ``tags`` tell versions of a file apart."""
-    return filled(_tags(tags or {}), base=base)
+    """Return the page that the server sends; "Copy link" uses the address ``base``, ``tags`` are versions of assets."""
+    return render_page(_asset_tags(tags or {}), base=base)
 
 
-def filled(files: str, *, base: str = "", documentation: str = "", recorded: Mapping[str, Any] | None = None) -> str:
-    """The page with its styles and scripts; ``recorded`` says what there is, where no server answers."""
+def render_page(
+    files: str, *, base: str = "", documentation: str = "", recorded: Mapping[str, Any] | None = None
+) -> str:
+    """Return the page with the given elements for styles and scripts.
+
+    ``recorded`` lists the recorded answers of a page without a server.
+    """
     presets = "".join(f'<option value="{i}">{escape(preset.name)}</option>' for i, preset in enumerate(PRESETS))
     shown = [view for view in VIEWS.values() if recorded is None or view.name in recorded["views"]]
     tabs = "".join(
-        f'<a href="?view={view.name}" id="tab-{view.name}" data-view="{view.name}" role="tab" aria-controls="picture-area">'
+        f'<a href="?view={view.name}" id="tab-{view.name}" data-view="{view.name}" role="tab" '
+        f'aria-controls="picture-area">'
         f"{escape(view.title)}</a>"
         for view in shown
     )
@@ -186,14 +195,14 @@ def filled(files: str, *, base: str = "", documentation: str = "", recorded: Map
 <nav role="tablist" aria-label="Views">{tabs}</nav>
 <div class="row tours" role="group" aria-label="Guided tours">{tours}</div>
 </header>
-<div id="job" role="status" hidden><span id="job-says"></span>
+<div id="job" role="status" hidden><span id="job-message"></span>
 <progress id="trained" max="1" value="0" aria-label="Training progress"></progress>
 <button type="button" id="cancel">Cancel</button></div>
 <main>
 <section id="picture-area" role="tabpanel" aria-labelledby="title" tabindex="-1">
-<div class="lead"><h1 id="title"></h1><p id="about"></p>{HEAD}<div id="formula" role="img" aria-label="formula"></div>
+<div class="lead"><h1 id="title"></h1><p id="about"></p>{HEAD_DIAGRAM}<div id="formula" role="img" aria-label="formula"></div>
 <div id="symbols" class="row" role="group" aria-label="Symbols of the formula: go to the knob"></div></div>
-{UPLOAD}
+{UPLOAD_FORM}
 <div id="frame"><div id="state" class="drawing" role="status">drawing</div>
 <div id="stage"><div id="picture" role="img" aria-label="The picture is being drawn."></div>
 <div id="grip" role="slider" tabindex="0" aria-label="Marked point" aria-valuenow="0" hidden></div></div></div>
@@ -205,7 +214,7 @@ def filled(files: str, *, base: str = "", documentation: str = "", recorded: Map
 <button type="button" id="svg">SVG</button>
 <a class="button" id="csv" href="data.csv" download="onehead.csv">CSV</a>
 <button type="button" id="link">Copy link</button>
-<p class="help" id="training-says" role="status"></p>
+<p class="help" id="training-message" role="status"></p>
 </div>
 </section>
 <form id="knobs" aria-label="Knobs">{_groups()}</form>

@@ -1,4 +1,4 @@
-"""Presets: the settings of the papers' figures, and some heads that people have, by name."""
+"""Presets: named settings, among them those of the papers' figures and of some common kinds of heads."""
 
 from typing import NamedTuple
 
@@ -8,14 +8,15 @@ __all__ = ["PRESETS", "Preset"]
 
 
 class Preset(NamedTuple):
-    """A named setting: the view and the knobs that differ from their defaults."""
+    """A named setting: a view and the knobs that differ from their defaults."""
 
     name: str
     view: str
     values: dict[str, Value]
 
 
-# 2509.24914 is the attention-indexed model, 2509.25153 the sparse-token task; what the papers leave open has its default
+# figures of arXiv:2509.24914 (attention-indexed model) and 2509.25153 (sparse tokens); parameters that the papers do
+# not give are at their defaults
 PRESETS = (
     Preset("Figure 1: learning curve (κ₀ 0.5, Δ 0.5, λ 0.01)", "curve", {}),
     Preset("Figure 1: a narrow head (κ 0.75)", "curve", {"width": 0.75, "kappa0": 0.5}),
@@ -48,9 +49,7 @@ PRESETS = (
     Preset("The bulk splits (α 4)", "spectrum", {"alpha": 4.0, "kappa0": 0.2, "noise": 0.1}),
     Preset("Best weight decay (κ₀ 0.05, Δ 0.05)", "decay", {"kappa0": 0.05, "noise": 0.05, "alpha": 0.15}),
     Preset("Figure 4: power law, excess error (λ 1)", "scaling", {"weight_decay": 1.0}),
-    Preset(
-        "Power law: where the error comes from", "scaling", {"scaling_panel": "decomposition", "weight_decay": 0.01}
-    ),
+    Preset("Power law: parts of the error", "scaling", {"scaling_panel": "decomposition", "weight_decay": 0.01}),
     Preset("Figure 5: rate diagram", "scaling", {"scaling_panel": "phase"}),
     Preset("Sparse: test error against α", "sparse", {"ridge": 1e-5}),
     Preset(
@@ -61,7 +60,7 @@ PRESETS = (
     Preset("Sparse: capacity", "sparse", {"sparse_panel": "capacity"}),
     Preset("Sparse: tuning (α 2)", "sparse", {"sparse_panel": "tuning"}),
     Preset(
-        "Sparse: the hard phase (L 300, θ 8)",
+        "Sparse: hard phase (L 300, θ 8)",
         "sparse",
         {"sparse_panel": "hard-phase", "length": 300, "strength": 8.0, "alpha0": 0.0125, "alpha1": 0.0125},
     ),

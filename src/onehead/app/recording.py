@@ -1,4 +1,4 @@
-"""What a page without a server knows: answers recorded over a grid of knobs, and at the places of presets and tours."""
+"""Recorded answers for a page without a server: over a grid of knobs, and at the settings of presets and tours."""
 
 import gzip
 import hashlib
@@ -14,31 +14,32 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onehead import __version__, aim
-from onehead.app.answers import drawn, told_numbers
 from onehead.app.knobs import KNOBS, Value
 from onehead.app.presets import PRESETS
+from onehead.app.refusals import explain
+from onehead.app.server.handlers import number_rows, picture_answer
 from onehead.app.state import State, read_state
 from onehead.app.tours import TOURS, Step
 from onehead.app.views import VIEWS
-from onehead.app.views.base import Picture, failed, refused
+from onehead.app.views.base import Picture, failure_report, refusal_picture
+from onehead.atomic_io import write_atomically
 from onehead.errors import OneheadError
-from onehead.files import write_whole
-from onehead.numerics.interrupts import check, entire, heard
+from onehead.numerics.interrupts import raise_if_interrupted, record_interrupts, require_complete
 from onehead.results import plain
-from onehead.sweep.version import NUMERICAL
+from onehead.sweep.storage.version import NUMERICAL
 
-__all__ = ["GRID", "Grid", "Place", "Recording", "places", "record", "run_of"]
+__all__ = ["GRID", "Grid", "Recording", "Setting", "knob_run", "off_grid_settings", "record"]
 
-OFF = "Between its solved points a line is at most {:.2%} off, looked at where it bends most."
-CHECKED = 3  # gaps of a curve that are looked into: those where it bends most
-RUN = 7  # stops of a knob that a tour runs along, unless it is that of the samples, which has stops already
+INTERPOLATION_NOTE = "Between computed points the line is off by at most {:.2g} %, measured where it curves most."
+CHECKED_GAPS = 3  # gaps between points of a curve in which the line is checked, those where it curves most
+RUN_STOPS = 7  # stops of a knob that a tour moves, other than α, which has stops of its own
 ALPHAS = (0.03, 0.045, 0.07, 0.1, 0.15, 0.2, 0.28, 0.38, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0)
 
 Table = dict[str, dict[str, Any]]
 
 
-class Place(NamedTuple):
-    """A setting off the grid: a view, knobs that are not at their defaults, and a knob with several values."""
+class Setting(NamedTuple):
+    """A setting off the grid: a view, knobs that differ from their defaults, and one knob with several values."""
 
     view: str
     values: Mapping[str, Value]
@@ -46,14 +47,14 @@ class Place(NamedTuple):
     stops: tuple[float, ...] = ()
 
     def states(self) -> list[State]:
-        """The states of the page there."""
-        along = [{self.runs: value} for value in self.stops] if self.runs else [{}]
-        return [_state(self.view, {**self.values, **moved}) for moved in along]
+        """Return the states of the page, one for each stop of the knob that runs."""
+        stops = [{self.runs: value} for value in self.stops] if self.runs else [{}]
+        return [_state(self.view, {**self.values, **stop}) for stop in stops]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Grid:
-    """What is recorded: views over the stops of knobs, and places off the grid."""
+    """What is recorded: some views at every combination of the stops of knobs, and settings off this grid."""
 
     views: tuple[str, ...] = ("head", "curve", "spectrum")
     stops: Mapping[str, tuple[float, ...]] = field(
@@ -64,57 +65,61 @@ class Grid:
             "weight_decay": (0.003, 0.01, 0.03, 0.1, 0.3),
         }
     )
-    places: tuple[Place, ...] = ()
+    settings: tuple[Setting, ...] = ()
 
     @property
     def total(self) -> int:
-        """Points that are recorded."""
+        """Number of points that are recorded."""
         return sum(len(chain) for chain in self.chains)
 
     @cached_property
     def chains(self) -> list[list[list[State]]]:
-        """Points that are recorded together, each with the states of its views; nothing twice."""
-        seen: set[str] = set()
+        """Lists of points that are recorded together; a point is a list of states, and no state occurs twice."""
+        names: set[str] = set()
 
-        def fresh(states: list[State]) -> list[State]:
-            new = [state for state in states if self.name(state) not in seen]
-            seen.update(self.name(state) for state in new)
-            return new
+        def new(states: list[State]) -> list[State]:
+            found = [state for state in states if self.name(state) not in names]
+            names.update(self.name(state) for state in found)
+            return found
 
-        points = [[fresh(point) for point in chain] for chain in (*self._on_grid(), *self._off_grid())]
-        return [kept for chain in points if (kept := [point for point in chain if point])]
+        chains = [[new(point) for point in chain] for chain in (*self._on_grid(), *self._off_grid())]
+        return [points for chain in chains if (points := [point for point in chain if point])]
 
     def _on_grid(self) -> Iterator[list[list[State]]]:
         others = [name for name in self.stops if name != "alpha"]
         for combination in product(*(self.stops[name] for name in others)):
-            words = dict(zip(others, combination, strict=True))
-            yield [[_state(view, {**words, "alpha": a}) for view in self.views] for a in self.stops["alpha"]]
+            values = dict(zip(others, combination, strict=True))
+            yield [[_state(view, {**values, "alpha": a}) for view in self.views] for a in self.stops["alpha"]]
 
     def _off_grid(self) -> Iterator[list[list[State]]]:
-        for place in self.places:
-            yield [[state] for state in place.states()]
+        for setting in self.settings:
+            yield [[state] for state in setting.states()]
 
     def name(self, state: State) -> str:
-        """What an answer is found by: the view, the values of the grid's knobs, and others that are not at their defaults."""
+        """Return the name of a recorded answer.
+
+        It consists of the view, the knobs of the grid, and other knobs that differ from their defaults. ``recordName``
+        in ``assets/knobs.js`` computes the same name.
+        """
         own = VIEWS[state.view].knobs
         first = (_text(state[name]) for name in self.stops if name in own)
-        rest = [name for name in own if name not in self.stops and state[name] != KNOBS[name].default]
-        return " ".join([state.view, *first, *(f"{name}={_text(state[name])}" for name in rest)])
+        others = [name for name in own if name not in self.stops and state[name] != KNOBS[name].default]
+        return " ".join([state.view, *first, *(f"{name}={_text(state[name])}" for name in others)])
 
-    def off_grid(self) -> list[str]:
-        """The names of the places."""
-        return [self.name(state) for place in self.places for state in place.states()]
+    def off_grid_names(self) -> list[str]:
+        """Return the names of the answers at the settings off the grid."""
+        return [self.name(state) for setting in self.settings for state in setting.states()]
 
 
 def _state(view: str, values: Mapping[str, Value]) -> State:
     state, wrong = read_state({"view": view, **{name: _text(value) for name, value in values.items()}})
-    refused_or_moved = {**wrong, **state.moved}
-    assert refused_or_moved == {}, refused_or_moved
+    refused_or_adjusted = {**wrong, **state.adjusted}
+    assert refused_or_adjusted == {}, refused_or_adjusted
     return state
 
 
 def _text(value: Value) -> str:
-    """A value as JavaScript writes it.
+    """Return a value as JavaScript writes it.
 
     Examples
     --------
@@ -126,63 +131,64 @@ def _text(value: Value) -> str:
     return np.format_float_positional(value, trim="-") if isinstance(value, float) else str(value)
 
 
-# --- places
+# --- settings off the grid
 
 
-def run_of(step: Step, alphas: tuple[float, ...]) -> tuple[str, tuple[float, ...]]:
-    """The knob that a step of a tour runs, and where it stops on its way; nothing where it runs none."""
+def knob_run(step: Step, alphas: tuple[float, ...]) -> tuple[str, tuple[float, ...]]:
+    """Return the knob that a step of a tour moves and the values it passes; an empty name if it moves none."""
     for name, (start, end) in step.runs.items():
         low, high = sorted((start, end))
-        between = [a for a in alphas if low < a < high] if name == "alpha" else np.geomspace(low, high, RUN)[1:-1]
-        way = [low, *(float(f"{v:.3g}") for v in between), high]
-        return name, tuple(way if start < end else way[::-1])
+        between = [a for a in alphas if low < a < high] if name == "alpha" else np.geomspace(low, high, RUN_STOPS)[1:-1]
+        stops = [low, *(float(f"{v:.3g}") for v in between), high]
+        return name, tuple(stops if start < end else stops[::-1])
     return "", ()
 
 
-def places(alphas: tuple[float, ...] = ALPHAS) -> tuple[Place, ...]:
-    """Every panel as it is at first, every preset and every step of a tour; a marked α has its stops there too."""
-    found = [Place(view.name, {view.panel: name} if name else {}) for view in VIEWS.values() for name in view.panels]
-    found += [Place(preset.view, preset.values) for preset in PRESETS]
-    found += [Place(step.view, step.values, *run_of(step, alphas)) for tour in TOURS for step in tour.steps]
-    return tuple(_along(place, alphas) for place in found if place.view != "checkpoint")
+def off_grid_settings(alphas: tuple[float, ...] = ALPHAS) -> tuple[Setting, ...]:
+    """Return the settings of every panel at its defaults, every preset and every step of a tour."""
+    found = [Setting(view.name, {view.panel: name} if name else {}) for view in VIEWS.values() for name in view.panels]
+    found += [Setting(preset.view, preset.values) for preset in PRESETS]
+    found += [Setting(step.view, step.values, *knob_run(step, alphas)) for tour in TOURS for step in tour.steps]
+    return tuple(_with_alpha_stops(setting, alphas) for setting in found if setting.view != "checkpoint")
 
 
-def _along(place: Place, alphas: tuple[float, ...]) -> Place:
-    """A place where the marked α can be moved, if it has one: on its axis."""
-    if place.runs or place.view not in Grid.views:
-        return place
-    own = _state(place.view, place.values)
-    low, high = (own["alpha_from"], own["alpha_to"]) if place.view == "curve" else (0.0, np.inf)
-    return place._replace(runs="alpha", stops=tuple(sorted({own["alpha"], *(a for a in alphas if low <= a <= high)})))
+def _with_alpha_stops(setting: Setting, alphas: tuple[float, ...]) -> Setting:
+    """Return a setting whose marked α, if it has one and no other knob runs, can be moved along its axis."""
+    if setting.runs or setting.view not in Grid.views:
+        return setting
+    state = _state(setting.view, setting.values)
+    low, high = (state["alpha_from"], state["alpha_to"]) if setting.view == "curve" else (0.0, np.inf)
+    stops = sorted({state["alpha"], *(a for a in alphas if low <= a <= high)})
+    return setting._replace(runs="alpha", stops=tuple(stops))
 
 
-GRID = Grid(places=places())
+GRID = Grid(settings=off_grid_settings())
 
 
 # --- recording
 
 
 class Recording(NamedTuple):
-    """Answers by their kind and name, and how far the lines between solved points of a curve are off at most."""
+    """Recorded answers by kind and name, and the largest relative interpolation error of a learning curve."""
 
     table: Table
     error: float
 
 
 def record(grid: Grid, folder: Path, progress: Callable[[], None]) -> Recording:
-    """Record a grid. What is finished is kept in a folder, whatever happens, and is not recorded again.
+    """Record a grid. Finished chains are saved in a folder, so that an interrupted recording can be continued.
 
     ``progress`` is called once for every point.
     """
     table, worst = _empty(), 0.0
     for chain in grid.chains:
-        kept = folder / f"{_mark(grid, chain)}.json.gz"
-        found = _read(kept)
+        path = folder / f"{_file_name(grid, chain)}.json.gz"
+        found = _read(path)
         if found is None:
-            with heard(), entire():
+            with record_interrupts(), require_complete():
                 found = _record_chain(grid, chain, progress)
             folder.mkdir(parents=True, exist_ok=True)
-            write_whole(kept, gzip.compress(json.dumps(found).encode(), 6, mtime=0))
+            write_atomically(path, gzip.compress(json.dumps(found).encode(), 6, mtime=0))
         else:
             for _ in chain:
                 progress()
@@ -196,14 +202,14 @@ def _empty() -> Table:
     return {"figures": {}, "draw": {}, "report": {}}
 
 
-def _mark(grid: Grid, chain: list[list[State]]) -> str:
-    """The name of a chain's file: another one for other points and other versions."""
+def _file_name(grid: Grid, chain: list[list[State]]) -> str:
+    """Return the name of the file of a chain, which depends on its points and on the version."""
     names = [grid.name(state) for point in chain for state in point]
     return hashlib.sha256(json.dumps([__version__, NUMERICAL, names]).encode()).hexdigest()[:24]
 
 
 def _read(path: Path) -> Recording | None:
-    """A chain that was recorded before; none if its file is not there, or damaged."""
+    """Return a chain recorded before, or None if its file is missing or damaged."""
     try:
         return Recording(*json.loads(gzip.decompress(path.read_bytes())))
     except (OSError, EOFError, ValueError, TypeError, zlib.error):
@@ -211,22 +217,22 @@ def _read(path: Path) -> Recording | None:
 
 
 def _record_chain(grid: Grid, chain: list[list[State]], progress: Callable[[], None]) -> Recording:
-    """Every point of a chain; pictures that differ in their marked line alone are kept once."""
+    """Record every point of a chain; pictures that differ only in their marked line are stored once."""
     table, worst, shared = _empty(), 0.0, dict[str, str]()
-    runs = _moving(chain)
+    runs = _varying_knob(chain)
     for point in chain:
         for state in point:
             name, own = grid.name(state), VIEWS[state.view]
-            report = _reported(state)
-            table["report"][name] = {"badge": plain(list(report.badge)), "numbers": told_numbers(report.numbers)}
+            report = _report_or_failure(state)
+            table["report"][name] = {"badge": plain(list(report.badge)), "numbers": number_rows(report.numbers)}
             code: dict[str, Any] = own.code(state)._asdict()
             if state.view not in shared:
-                picture = _pictured(state)
-                figure = _rounded(drawn(state, picture, picture.figure))
+                picture = _picture_or_refusal(state)
+                figure = _rounded(picture_answer(state, picture, picture.figure))
                 if state.view == "curve":
-                    off = _interpolation(state, picture)
-                    figure["note"] = OFF.format(max(off, 1e-4))
-                    worst = max(worst, off)
+                    error = _interpolation_error(state, picture)
+                    figure["note"] = INTERPOLATION_NOTE.format(100.0 * max(error, 1e-4))
+                    worst = max(worst, error)
                 if picture.figure["layout"].get("meta", {}).get("by") == runs:
                     shared[state.view] = name
                     table["figures"][name] = figure
@@ -235,33 +241,33 @@ def _record_chain(grid: Grid, chain: list[list[State]], progress: Callable[[], N
             if state.view in shared:
                 code |= {"drawing": shared[state.view], "at": state[runs]}
             table["draw"][name] = code
-            check()
+            raise_if_interrupted()
         progress()
     return Recording(table, worst)
 
 
-def _moving(chain: list[list[State]]) -> str:
-    """The knob that differs from point to point."""
+def _varying_knob(chain: list[list[State]]) -> str:
+    """Return the knob that differs from point to point of a chain."""
     first, last = chain[0][0], chain[-1][0]
     return next((name for name in KNOBS if first[name] != last[name]), "")
 
 
-def _pictured(state: State) -> Picture:
+def _picture_or_refusal(state: State) -> Picture:
     try:
         return VIEWS[state.view].picture(state)
     except OneheadError as error:
-        return refused(str(error))
+        return refusal_picture(explain(error))
 
 
-def _reported(state: State) -> Any:
+def _report_or_failure(state: State) -> Any:
     try:
         return VIEWS[state.view].report(state)
     except OneheadError as error:
-        return failed(error)
+        return failure_report(error)
 
 
 def _rounded(value: Any) -> Any:
-    """Five digits are more than a screen shows."""
+    """Round every number of a nested value to five digits, more than a screen resolves."""
     if isinstance(value, float):
         return float(f"{value:.5g}")
     if isinstance(value, dict):
@@ -269,8 +275,8 @@ def _rounded(value: Any) -> Any:
     return [_rounded(item) for item in value] if isinstance(value, list) else value
 
 
-def _interpolation(state: State, picture: Picture) -> float:
-    """How far the line between solved points of a curve is off, over the error itself, half way across the gaps where it bends most."""
+def _interpolation_error(state: State, picture: Picture) -> float:
+    """Return the largest relative error of the line between computed points, in the middle of its most curved gaps."""
     if picture.refusal:
         return 0.0
     first = picture.figure["data"][0]
@@ -280,10 +286,10 @@ def _interpolation(state: State, picture: Picture) -> float:
     for k in np.argsort(np.abs(np.diff(errors, 2)))[::-1]:
         try:
             true = aim.predict(state.task, state.learner, float(np.sqrt(alphas[k] * alphas[k + 1]))).test_error
-        except OneheadError:  # nothing is known there: the next gap
+        except OneheadError:  # no solution there: check the next gap
             continue
-        if true > 1e-3 * errors.max():  # where nothing is left of an error, it has no relative one
+        if true > 1e-3 * errors.max():  # a relative error means nothing where the test error vanishes
             found.append(abs(0.5 * (errors[k] + errors[k + 1]) - true) / true)
-        if len(found) == CHECKED:
+        if len(found) == CHECKED_GAPS:
             break
     return float(max(found, default=0.0))

@@ -1,4 +1,4 @@
-"""Guided tours: what to look at, in order; the page sets the knobs, runs one of them, and says what is seen."""
+"""Guided tours: lists of steps, each of which sets knobs, may move one of them, and explains the picture."""
 
 from typing import Any, NamedTuple
 
@@ -8,14 +8,14 @@ __all__ = ["TOURS", "Step", "Tour"]
 
 
 class Step(NamedTuple):
-    """One thing to see: where, with which knobs, and which knob runs from where to where."""
+    """One step of a tour: a view, the values of its knobs, and a knob that is moved from one value to another."""
 
     title: str
     text: str
     view: str
-    values: dict[str, Value] = {}  # noqa: RUF012  (nobody changes it)
+    values: dict[str, Value] = {}  # noqa: RUF012  (it is never changed)
     runs: dict[str, tuple[float, float]] = {}  # noqa: RUF012
-    recorded: str = ""  # what a page without a server says instead
+    recorded: str = ""  # the text on a page without a server
 
 
 class Tour(NamedTuple):
@@ -24,8 +24,8 @@ class Tour(NamedTuple):
     name: str
     steps: tuple[Step, ...]
 
-    def told(self) -> dict[str, Any]:
-        """As plain values for the page."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the tour as plain values for the page."""
         return {"name": self.name, "steps": [step._asdict() for step in self.steps]}
 
 
@@ -34,58 +34,60 @@ HEAD = Tour(
     (
         Step(
             "Nothing learned",
-            "With hardly any samples weight decay keeps the whole map S at zero: the learner attends to every token alike, whatever "
-            "the teacher looks at.",
+            "With very few samples, weight decay keeps the whole map S at zero: the learner attends to all tokens "
+            "equally, whatever the teacher attends to.",
             "head",
             {"kappa0": 0.2, "noise": 0.5, "weight_decay": 0.3, "alpha": 0.02},
         ),
         Step(
             "Features emerge",
-            "As samples come in, the strongest features of the teacher rise above the threshold ε one after the other, and the learner "
-            "begins to look where the teacher looks.",
+            "As samples come in, the strongest features of the teacher rise above the threshold ε one after another, "
+            "and the learner begins to attend to the same tokens as the teacher.",
             "head",
             {"kappa0": 0.2, "noise": 0.5, "weight_decay": 0.3},
             {"alpha": (0.02, 0.5)},
         ),
         Step(
             "Labels are fitted",
-            "Below the interpolation threshold the head can fit every label, noise included. The dotted line marks where it no longer can.",
+            "Below the interpolation threshold the head can fit every label, noise included. The dotted line marks "
+            "where it no longer can.",
             "curve",
             {"noise": 1.0, "weight_decay": 0.001, "alpha_from": 0.03, "alpha_to": 4.0, "direct": False},
             {"alpha": (0.03, 0.145)},
         ),
         Step(
             "The peak",
-            "Just beyond it the error goes up before it comes down: with little weight decay the head has spent its freedom on the "
-            "noise of the labels. More weight decay makes the peak vanish.",
+            "Just beyond it the error rises before it falls: with little weight decay the head has spent its capacity "
+            "on the noise of the labels. More weight decay removes the peak.",
             "curve",
             {"noise": 1.0, "weight_decay": 0.001, "alpha_from": 0.03, "alpha_to": 4.0, "direct": False},
             {"alpha": (0.145, 0.28)},
         ),
         Step(
             "Recovery",
-            "Without noise on the labels the error falls to nothing at a finite number of samples: the teacher's map is recovered. The "
-            "dotted curve is the best that anybody could do.",
+            "Without noise on the labels the error reaches zero at a finite number of samples: the teacher's map is "
+            "recovered. The dotted curve is the lowest error that any learner can reach.",
             "curve",
             {"noise": 0.0, "weight_decay": 0.001, "kappa0": 0.3, "direct": False},
             {"alpha": (0.05, 1.0)},
         ),
         Step(
             "The bulk splits",
-            "With more samples still, what was learned from noise shrinks towards zero and parts from the features: two bulks, and a "
-            "spectrum from which you can read how many features there are.",
+            "With even more samples, what was learned from noise shrinks towards zero and separates from the "
+            "features: the spectrum has two bulks, and you can read off how many features there are.",
             "spectrum",
             {"kappa0": 0.2, "noise": 0.1},
             {"alpha": (0.15, 1.5)},
         ),
         Step(
             "Now train it",
-            "All of this was computed, not trained. Press “Train it” under the picture: real heads are trained on real samples, and their "
-            "errors laid over the curve.",
+            "All of this was computed, not trained. Press “Train it” under the picture: heads are trained on sampled "
+            "data, and their errors are drawn over the curve.",
             "curve",
             {"alpha": 0.5},
-            recorded="All of this was computed, not trained. This page is a recording; in the explorer itself (onehead app) “Train it” stands under "
-            "the picture, and real heads that are trained on real samples are laid over the curve.",
+            recorded="All of this was computed, not trained. This page is a recording; in the explorer itself "
+            "(onehead app) the button “Train it” "
+            "trains heads on sampled data and draws their errors over the curve.",
         ),
     ),
 )
@@ -94,38 +96,40 @@ SPARSE = Tour(
     (
         Step(
             "A needle in a sequence",
-            "One token of ten carries a weak signal, the others are noise. Pooling averages them all and drowns it; a vectorised classifier "
-            "must learn every position by itself; attention can look for it.",
+            "One token of ten carries a weak signal, the others are noise. Pooling averages over all of them and "
+            "dilutes the signal; a vectorised classifier must learn every position separately; attention can search "
+            "for it.",
             "sparse",
             {"ridge": 1e-5},
         ),
         Step(
             "Two steps find the query",
-            "Attention needs a query that points along the signal. Two gradient steps on α₀ d samples turn it: too few, and it points "
-            "nowhere.",
+            "Attention needs a query that points along the signal. Two gradient steps on α₀ d samples align it; with "
+            "too few samples it stays random.",
             "sparse",
             {"sparse_panel": "alignment"},
             {"alpha0": (0.1, 8.0)},
         ),
         Step(
             "A stronger signal",
-            "As the signal grows, attention leaves the linear models behind: its error falls with the signal itself, theirs with the "
-            "signal diluted by the length of the sequence.",
+            "As the signal grows, attention outperforms the linear models: its error depends on the signal itself, "
+            "theirs on the signal diluted by the length of the sequence.",
             "sparse",
             {"ridge": 1e-3},
             {"strength": (2.0, 6.0)},
         ),
         Step(
             "How much it can store",
-            "Sharper attention (larger β) can separate more samples; the linear models do not care about β at all.",
+            "Sharper attention (larger β) can separate more samples; the capacity of the linear models does not "
+            "depend on β.",
             "sparse",
             {"sparse_panel": "capacity"},
             {"sparse_beta": (0.5, 12.0)},
         ),
         Step(
             "The hard phase",
-            "In long sequences the best possible learner can find the signal where no quick algorithm is known to: between the dashed line "
-            "and the end of the shaded part finding it is possible in principle, and hard in practice.",
+            "In long sequences the best possible learner finds the signal where no fast algorithm is known to: in the "
+            "shaded range this is possible in principle and hard in practice.",
             "sparse",
             {"sparse_panel": "hard-phase", "length": 300, "strength": 8.0, "alpha0": 0.0125, "alpha1": 0.0125},
         ),

@@ -1,1 +1,1 @@
-"""Thin commands: parse, call, print."""
+"""The command line: commands parse flags, call the library and render its results; they compute nothing."""

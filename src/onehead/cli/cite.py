@@ -1,17 +1,17 @@
-"""``onehead cite``: what to cite, ready for a bibliography."""
+"""``onehead cite``: references as BibTeX."""
 
 import click
 
 from onehead.citation import cite
-from onehead.cli.terminal import say
+from onehead.cli.rendering.terminal import print_lines
 
 __all__ = ["command"]
 
 
 @click.command()
 def command() -> None:
-    """What to cite, as BibTeX: onehead, and the two papers whose theory it computes.
+    """References to cite, as BibTeX: onehead, and the two papers whose theory it computes.
 
     Example: onehead cite >> references.bib
     """
-    say(*cite().splitlines())
+    print_lines(*cite().splitlines())

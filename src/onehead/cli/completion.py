@@ -1,13 +1,13 @@
-"""``onehead completion``: the script that lets a shell complete commands and flags."""
+"""``onehead completion``: script with which a shell completes commands and flags."""
 
 import click
 from click.shell_completion import get_completion_class
 
-from onehead.cli.terminal import say
+from onehead.cli.rendering.terminal import print_lines
 
 __all__ = ["command"]
 
-WHERE = {
+INSTALL_LINES = {
     "bash": 'eval "$(onehead completion bash)"    in ~/.bashrc',
     "zsh": 'eval "$(onehead completion zsh)"    in ~/.zshrc',
     "fish": "onehead completion fish > ~/.config/fish/completions/onehead.fish",
@@ -15,13 +15,13 @@ WHERE = {
 
 
 @click.command(
-    help="A script for the shell, so that Tab completes commands and flags.\n\n\b\nPut one of these lines where your shell starts:\n  "
-    + "\n  ".join(WHERE.values()),
+    help="Script for the shell, so that Tab completes commands and flags.\n\n\b\nAdd the line of your shell:\n  "
+    + "\n  ".join(INSTALL_LINES.values()),
 )
-@click.argument("shell", type=click.Choice(list(WHERE)))
+@click.argument("shell", type=click.Choice(list(INSTALL_LINES)))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
-    """Print the script of one shell."""
-    found = get_completion_class(shell)
-    assert found is not None
-    say(*found(ctx.find_root().command, {}, "onehead", "_ONEHEAD_COMPLETE").source().splitlines())
+    """Print the completion script of one shell."""
+    completion = get_completion_class(shell)
+    assert completion is not None
+    print_lines(*completion(ctx.find_root().command, {}, "onehead", "_ONEHEAD_COMPLETE").source().splitlines())

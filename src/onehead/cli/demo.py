@@ -1,19 +1,20 @@
-"""``onehead demo``: the main job from start to end, theory over real training, with pictures."""
+"""``onehead demo``: a learning curve and a spectrum, from theory and from training, with pictures."""
 
 from typing import Any
 
 import click
 import numpy as np
 
-from onehead.cli.output import note, print_json, print_rows, progress, save_figure
-from onehead.files import check_file, check_folder
-from onehead.numerics.interrupts import entire
+from onehead.atomic_io import check_file, check_folder
+from onehead.cli.rendering.output import note, print_json, print_rows, progress, save_figure
+from onehead.numerics.interrupts import require_complete
 
 __all__ = ["command"]
 
-RATIOS = (0.1, 0.2, 0.4, 0.8, 1.4, 2.0)
-DIM, SEEDS, WIDE = 60, 4, 100
-SHOWN = {"test_error": ("_theory", "", "_err"), "train_loss": ("_theory", ""), "rank": ("_theory", "")}
+ALPHAS = (0.1, 0.2, 0.4, 0.8, 1.4, 2.0)
+DIM, SEEDS = 60, 4
+SPECTRUM_DIM = 100
+COLUMN_ENDINGS = {"test_error": ("_theory", "", "_err"), "train_loss": ("_theory", ""), "rank": ("_theory", "")}
 
 
 @click.command()
@@ -31,26 +32,27 @@ def command(out: str, as_json: bool) -> None:
         check_file("--out", path)
     task, learner = aim.Task(), aim.Learner(weight_decay=0.01)
     alphas = np.linspace(0.05, 2.0, 46)
-    with progress("theory", len(alphas)) as step, entire():
+    with progress("theory", len(alphas)) as step, require_complete():
         curve = aim.curve(task, learner, alphas, progress=step)
-    marks = aim.thresholds(task, learner)
-    with progress("training", SEEDS * (len(RATIOS) + 1)) as step:
-        words: dict[str, Any] = {"seeds": SEEDS, "workers": threads(), "progress": lambda _: step()}
-        with entire():
-            table = aim.compare(task, learner, RATIOS, dims=(DIM,), **words)
-        with entire():
-            wide = aim.train(task, learner, dim=WIDE, alpha=0.5, **words)
+    thresholds = aim.thresholds(task, learner)
+    with progress("training", SEEDS * (len(ALPHAS) + 1)) as step:
+        settings: dict[str, Any] = {"seeds": SEEDS, "workers": threads(), "progress": lambda _: step()}
+        with require_complete():
+            table = aim.compare(task, learner, ALPHAS, dims=(DIM,), **settings)
+        with require_complete():
+            spectrum_run = aim.train(task, learner, dim=SPECTRUM_DIM, alpha=0.5, **settings)
     law = aim.spectrum(aim.predict(task, learner, alpha=0.5))
-    axes = plot.learning_curve(curve, thresholds=marks)
+    axes = plot.learning_curve(curve, thresholds=thresholds)
     trained = [point.runs[0] for point in table.points]
     save_figure(paths["curve"], plot.training_points(trained, ax=axes))
-    save_figure(paths["spectrum"], plot.trained_spectrum(wide, law))
+    save_figure(paths["spectrum"], plot.trained_spectrum(spectrum_run, law))
     if as_json:
         print_json(paths)
         return
-    columns = ["alpha", *(name + end for name in SHOWN for end in SHOWN[name])]
+    columns = ["alpha", *(name + end for name in COLUMN_ENDINGS for end in COLUMN_ENDINGS[name])]
     title = f"one attention head: theory, and {SEEDS} heads of dimension {DIM} trained on real samples"
     print_rows(table.to_rows(), columns, title)
     note(
-        f"every label can be fitted up to alpha = {marks.interpolation:.4f}; open {paths['curve']}, {paths['spectrum']}"
+        f"all labels can be fitted up to alpha = {thresholds.interpolation:.4f}; open {paths['curve']}, "
+        f"{paths['spectrum']}"
     )

@@ -1,6 +1,8 @@
-"""Every figure of the two papers and our own, theory and training, one module each.
+"""Figures of the two papers and further ones, each in a module of its own that computes nothing itself.
 
-A module asks its `Lab` for numbers, which come through sweeps into one store, and draws them; it computes nothing itself.
+A figure requests its numbers from a `DataSource`, which runs sweeps into one store, and draws them. Figures of the
+first paper are in `aim`, those of the second in `sparse`, further ones in `own`; plotting functions for users belong
+to `onehead.plot`.
 """
 
 from onehead.figures.make import make

@@ -1,4 +1,4 @@
-"""Making figures: numbers through sweeps, drawing, four files each."""
+"""Making of figures: the numbers are computed by sweeps, drawn, and written to four files per figure."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -7,11 +7,11 @@ from os import PathLike
 from pathlib import Path
 from time import perf_counter
 
+from onehead.atomic_io import check_file, check_folder
 from onehead.errors import InvalidArgument, OneheadError, SolveError
-from onehead.figures.lab import Lab
-from onehead.figures.registry import Drawing, Figure, chosen
+from onehead.figures.data_source import DataSource
+from onehead.figures.registry import Drawing, Figure, select_figures
 from onehead.figures.save import files_of, save
-from onehead.files import check_file, check_folder
 from onehead.numerics.parallel import cores
 from onehead.sweep import Counts, Executor, Inline
 from onehead.sweep.executors import Local
@@ -23,7 +23,7 @@ STORE = "figures.sqlite"
 
 @dataclass(frozen=True, kw_only=True)
 class Made:
-    """A figure that was made: its files, how long it took, and the points without an answer."""
+    """Result of making one figure: its files, time, number of points, and the reasons of those that failed."""
 
     name: str
     paths: tuple[Path, ...]
@@ -50,20 +50,32 @@ def make(
     names : sequence of str
         Names from `NAMES`, or "all".
     out : path
-        Folder for the files; made if it does not exist. Its store keeps every number, so that a second call computes
-        nothing, and Ctrl-C loses nothing that was finished.
+        Folder for the files, created if necessary. It contains the store of all points, so that a second call computes
+        nothing and Ctrl-C loses no finished point.
     quick : bool
-        Small dimensions and few seeds: all figures within ten minutes on two cores.
+        Whether to use small dimensions and few seeds: all figures within ten minutes on two cores.
     theory : bool
-        Theory alone, no training: all figures within two minutes.
+        Whether to leave out training: all figures within two minutes.
     checkpoint : path, optional
-        Weights for ``own-checkpoint``; without them it shows heads that we train ourselves.
+        Weights for ``own-checkpoint``; without them it shows only heads trained by `onehead.aim.train`.
     workers : int, optional
-        Processes; all cores if not given, and with one everything is computed in this process.
+        Number of processes, by default that of the cores; with one, everything is computed in this process.
     progress : callable, optional
-        Called with the figure, the sweep and how far it is, at its start and whenever points are finished.
+        Called with the name of the figure, the name of the sweep and its counts, at its start and whenever points are
+        finished.
     on_figure : callable, optional
         Called with every finished figure.
+
+    Returns
+    -------
+    list of Made
+
+    Raises
+    ------
+    InvalidArgument
+        If a figure does not exist or the folder cannot be used.
+    SolveError
+        If so many points failed that a figure cannot be drawn.
 
     Examples
     --------
@@ -73,7 +85,7 @@ def make(
     ...     sorted(path.suffix for path in made[0].paths)
     ['.csv', '.json', '.pdf', '.png']
     """
-    wanted = chosen(names)
+    wanted = select_figures(names)
     if not wanted:
         raise InvalidArgument("names", list(names), "at least one figure")
     folder = check_folder("out", out)
@@ -82,7 +94,7 @@ def make(
         for file in files_of(figure, folder):
             check_file("out", file)
     made = []
-    with _place(workers) as executor:
+    with _executor(workers) as executor:
         for figure in wanted:
             clock = perf_counter()
 
@@ -90,7 +102,7 @@ def make(
                 if progress is not None:
                     progress(name, sweep, counts)
 
-            lab = Lab(
+            source = DataSource(
                 quick=quick,
                 training=not theory,
                 store=folder / STORE,
@@ -98,10 +110,10 @@ def make(
                 progress=step,
                 checkpoint=checkpoint,
             )
-            drawing = _drawn(figure, lab)
-            paths = save(figure, drawing, lab, folder)
-            failed = lab.failures
-            points = sum(asked["points"] for asked in lab.asked.values())
+            drawing = _draw(figure, source)
+            paths = save(figure, drawing, source, folder)
+            failed = source.failures
+            points = sum(sweep["points"] for sweep in source.sweeps.values())
             made.append(
                 Made(
                     name=figure.name,
@@ -116,19 +128,19 @@ def make(
     return made
 
 
-def _drawn(figure: Figure, lab: Lab) -> Drawing:
-    """Draw; where numbers are missing that a figure cannot do without, say which."""
+def _draw(figure: Figure, source: DataSource) -> Drawing:
+    """Draw a figure; raise SolveError with the first reason if it cannot be drawn because points failed."""
     try:
-        return figure.draw(lab)
+        return figure.draw(source)
     except OneheadError:
         raise
     except Exception as failure:
-        if not lab.failures:
+        if not source.failures:
             raise
-        count, first = len(lab.failures), lab.failures[0]
+        count, first = len(source.failures), source.failures[0]
         raise SolveError(f"{figure.name} cannot be drawn: {count} points failed, the first: {first}") from failure
 
 
-def _place(workers: int | None) -> AbstractContextManager[Executor]:
-    """Processes that outlive a sweep, for a figure makes several short ones; with one core none."""
+def _executor(workers: int | None) -> AbstractContextManager[Executor]:
+    """Return an executor whose processes serve all sweeps of a figure, or one in this process for a single core."""
     return nullcontext(Inline()) if (cores() if workers is None else workers) == 1 else Local(workers)

@@ -1,4 +1,4 @@
-"""The list of figures: what one is, where it lives, and how it is found by name."""
+"""Registry of the figures: name, title, source and measured times of each, and lookup by name."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 from onehead.errors import InvalidArgument
 from onehead.figures.agreement import Pair
-from onehead.figures.lab import Lab
+from onehead.figures.data_source import DataSource
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
-__all__ = ["NAMES", "SOURCES", "Drawing", "Figure", "chosen", "figure_named", "figures"]
+__all__ = ["NAMES", "SOURCES", "Drawing", "Figure", "figure_named", "figures", "select_figures"]
 
 SOURCES = {"aim": "arXiv 2509.24914", "sparse": "arXiv 2509.25153", "own": "onehead"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Drawing:
-    """What a figure module hands back: the picture, what is seen in it, and theory beside training."""
+    """Result of the function ``draw`` of a figure module: picture, caption, and pairs of theory and training."""
 
     picture: "Picture"
     caption: str
@@ -28,10 +28,11 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure; its name is that of its module with dashes, and begins with its source.
+    """Entry of the registry; "aim-learning-curve", for example, is drawn by ``onehead.figures.aim.learning_curve``.
 
     ``seconds_quick`` and ``seconds_full`` are its shares of the measured times of ``figures make all`` with and without
-    ``--quick`` on two cores, ``number`` is its number in the paper, where it has one.
+    ``--quick`` on two cores. ``number`` is the number of the figure in the paper, None if it is not one of its numbered
+    figures.
     """
 
     name: str
@@ -42,22 +43,23 @@ class Figure:
 
     @property
     def source(self) -> str:
-        """The paper and its figure."""
-        paper = SOURCES[self.name.split("-", maxsplit=1)[0]]
+        """The paper and the number of the figure in it."""
+        paper = SOURCES[self.name.partition("-")[0]]
         return paper if self.number is None else f"{paper}, Figure {self.number}"
 
     @property
-    def outliers(self) -> str:
-        """Why points may lie beyond noise and finite size, where a reason is known."""
-        return OUTLIERS.get(self.name, "")
+    def known_deviation(self) -> str:
+        """Why points may deviate by more than noise and finite size; empty if no reason is known."""
+        return KNOWN_DEVIATIONS.get(self.name, "")
 
-    def draw(self, lab: Lab) -> Drawing:
-        """Ask for the numbers and draw them."""
-        drawing: Drawing = import_module(f"onehead.figures.{self.name.replace('-', '_')}").draw(lab)
+    def draw(self, source: DataSource) -> Drawing:
+        """Compute or load the numbers of the figure and draw them."""
+        folder, _, module = self.name.partition("-")
+        drawing: Drawing = import_module(f"onehead.figures.{folder}.{module.replace('-', '_')}").draw(source)
         return drawing
 
 
-# the order is that of the papers
+# in the order of the papers
 FIGURES = (
     Figure(
         "aim-learning-curve",
@@ -106,20 +108,20 @@ FIGURES = (
     Figure("own-heads", "Tied, self- and cross-attention against samples per informative combination", 32.0, 180.0),
     Figure("own-heads-spectra", "Singular values of untied heads: cross, causal self, hard labels", 3.0, 52.0),
     Figure("own-hard-labels", "Soft against hard labels, and the separability threshold", 5.0, 148.0),
-    Figure("own-many-tokens", "Many tokens: what is left of the length, soft and hard labels", 60.0, 400.0),
+    Figure("own-many-tokens", "Many tokens: effect of the length with soft and hard labels", 60.0, 400.0),
     Figure("own-sectors", "Symmetric and antisymmetric part of a self-attention map", 4.0, 73.0),
-    Figure("own-hard-phase", "Long sequences: impossible, hard and easy to find the signal", 9.6, 57.0),
-    Figure("own-sparse-gap", "What two-step attention pays against the best possible learner", 19.6, 100.0),
-    Figure("own-checkpoint", "What a real checkpoint looks like beside the law", 8.1, 47.0),
+    Figure("own-hard-phase", "Long sequences: where finding the signal is impossible, hard or easy", 9.6, 57.0),
+    Figure("own-sparse-gap", "Two-step attention compared with the best possible learner", 19.6, 100.0),
+    Figure("own-checkpoint", "Heads of a real checkpoint compared with the laws of trained heads", 8.1, 47.0),
 )
 NAMES = tuple(figure.name for figure in FIGURES)
 
-# why points may lie beyond noise and finite size, where a reason is known
 FEW_EIGENVALUES = (
     "finite size with only κ₀ d = 3 target eigenvalues; the gap was 20 % at d = 40, 11 % at 80 and 1 % at 160"
 )
-QUERY = "the query varies between trials at finite d, and the error is convex in its alignment"
-OUTLIERS = {
+VARYING_QUERY = "the query varies between trials at finite d, and the error is convex in its alignment"
+# known reasons why points of a figure deviate by more than noise and finite size
+KNOWN_DEVIATIONS = {
     "aim-factorised-direct": FEW_EIGENVALUES,
     "aim-six-decays": "small λ near the interpolation peak: the proximal operator jumps there, both branches of the "
     "theory are approximate, and the training loss converges slowly in d (12 % at λ = 1e-5 and d = 100)",
@@ -131,16 +133,16 @@ OUTLIERS = {
     "sparse-errors": "at small α the spread of the alignment between trials raises the mean error, a convex "
     "function of it",
     "sparse-capacity": "the transition is wide at finite d and shifts its middle by a few percent",
-    "sparse-bias-rate": QUERY,
+    "sparse-bias-rate": VARYING_QUERY,
     "own-best-decay": FEW_EIGENVALUES,
     "own-bayes-amp": "finite size, about 4.5/d: the gap was 7 % at d = 60, 4 % at 120 and 2 % at 240",
     "own-universality": "the squared length of tokens with heavy tails or many zeros is far from Gaussian at this d",
-    "own-length": QUERY,
+    "own-length": VARYING_QUERY,
 }
 
 
 def figure_named(name: str) -> Figure:
-    """The figure of this name.
+    """Return the figure of this name, or raise InvalidArgument if there is none.
 
     Examples
     --------
@@ -153,11 +155,14 @@ def figure_named(name: str) -> Figure:
 
 
 def figures() -> tuple[Figure, ...]:
-    """All figures in order."""
+    """Return all figures in order."""
     return FIGURES
 
 
-def chosen(names: Sequence[str]) -> tuple[Figure, ...]:
-    """The figures asked for, ``all`` standing for every one; each once, in the order of the list."""
-    asked = {figure_named(name) for name in names if name != "all"}
-    return FIGURES if "all" in names else tuple(figure for figure in FIGURES if figure in asked)
+def select_figures(names: Sequence[str]) -> tuple[Figure, ...]:
+    """Return the figures of these names in the order of the registry, without repetition.
+
+    ``all`` selects every figure.
+    """
+    wanted = {figure_named(name) for name in names if name != "all"}
+    return FIGURES if "all" in names else tuple(figure for figure in FIGURES if figure in wanted)

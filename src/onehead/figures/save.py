@@ -1,4 +1,4 @@
-"""What a figure leaves behind: a picture in two formats, its data, and a note of parameters and versions."""
+"""Files of a figure: the picture in two formats, its data, and a note with parameters and versions."""
 
 import json
 import sys
@@ -7,49 +7,51 @@ from pathlib import Path
 from typing import Any
 
 from onehead import __version__
-from onehead.figures.agreement import judge
-from onehead.figures.lab import Lab
+from onehead.atomic_io import write_atomically
+from onehead.figures.agreement import assess_agreement
+from onehead.figures.data_source import DataSource
 from onehead.figures.registry import Drawing, Figure
-from onehead.files import write_whole
 from onehead.plot.style import write_picture
 from onehead.results import plain
 from onehead.sweep import NUMERICAL
 from onehead.sweep.export import write_csv
 
-__all__ = ["DATA", "files_of", "save"]
+__all__ = ["SUFFIXES", "files_of", "save"]
 
-DATA = (".png", ".pdf", ".csv", ".json")
+SUFFIXES = (".png", ".pdf", ".csv", ".json")
 DPI = 110
 LIBRARIES = ("numpy", "scipy", "numba", "matplotlib")
 
 
-def save(figure: Figure, drawing: Drawing, lab: Lab, folder: Path) -> list[Path]:
-    """Write the four files of a figure and return their paths; the same numbers give the same bytes."""
+def save(figure: Figure, drawing: Drawing, source: DataSource, folder: Path) -> list[Path]:
+    """Write the four files of a figure and return their paths; equal numbers give identical files."""
     paths = files_of(figure, folder)
     write_picture(drawing.picture, paths[0], dpi=DPI, metadata={"Software": None})
     write_picture(drawing.picture, paths[1], metadata={"CreationDate": None})
-    write_csv(str(paths[2]), map(plain, lab.rows))
-    write_whole(paths[3], json.dumps(plain(note(figure, drawing, lab)), indent=1, ensure_ascii=False, allow_nan=False))
+    write_csv(str(paths[2]), map(plain, source.rows))
+    write_atomically(
+        paths[3], json.dumps(plain(note(figure, drawing, source)), indent=1, ensure_ascii=False, allow_nan=False)
+    )
     return paths
 
 
 def files_of(figure: Figure, folder: Path) -> list[Path]:
-    """The four files of a figure."""
-    return [folder / f"{figure.name}{ending}" for ending in DATA]
+    """Return the paths of the four files of a figure."""
+    return [folder / f"{figure.name}{suffix}" for suffix in SUFFIXES]
 
 
-def note(figure: Figure, drawing: Drawing, lab: Lab) -> dict[str, Any]:
-    """Parameters, versions, caption, and how well theory and training agree."""
-    found = judge(drawing.pairs, figure.outliers)
+def note(figure: Figure, drawing: Drawing, source: DataSource) -> dict[str, Any]:
+    """Return parameters, versions, caption, and the agreement of theory and training."""
+    found = assess_agreement(drawing.pairs, figure.known_deviation)
     return {
         "name": figure.name,
         "title": figure.title,
         "source": figure.source,
         "caption": " ".join(drawing.caption.split()),
-        "scale": "quick" if lab.quick else "full",
-        "training": lab.training,
+        "scale": "quick" if source.quick else "full",
+        "training": source.training,
         "agreement": None if found is None else found.to_dict(),
-        "sweeps": lab.asked,
+        "sweeps": source.sweeps,
         "version": __version__,
         "numerical_version": NUMERICAL,
         "python": ".".join(map(str, sys.version_info[:2])),

@@ -1,1 +1,5 @@
-"""Fixed points, batched Newton proximal steps and Gaussian averages. No physics in here."""
+"""Numerical methods without physics: fixed points, roots, quadrature, proximal operators, compilation and threads.
+
+Nothing here knows of attention, tasks or learners; equations of the theories belong to `onehead.aim` and
+`onehead.sparse`.
+"""

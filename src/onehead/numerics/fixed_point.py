@@ -1,4 +1,4 @@
-"""One fixed-point driver for every set of self-consistent equations."""
+"""Fixed points y = F(y) by damped Anderson acceleration: the solver of all self-consistent equations."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,14 +12,28 @@ __all__ = ["FixedPoint", "fixed_point"]
 
 Vector = NDArray[np.float64]
 
-GROWTH = 20.0  # a residual this many times the best one means the extrapolation failed: go back
+RESTART_GROWTH = 20.0  # residual over the best one, above which the best iterate is restored
 MAX_RESTARTS = 6
-PROGRESS = 0.9  # the best residual must shrink by this factor within `patience` evaluations
+REQUIRED_PROGRESS = 0.9  # factor by which the best residual must shrink within `patience` evaluations
 
 
 @dataclass(frozen=True, kw_only=True)
 class FixedPoint:
-    """A solution of y = F(y) with its undamped residual ``max |F(y) - y|``."""
+    """Solution of y = F(y).
+
+    Attributes
+    ----------
+    value : array of shape (n,)
+        The solution y.
+    residual : float
+        Undamped residual max |F(y) - y|.
+    evaluations, restarts : int
+        Evaluations of F, and returns to the best iterate after a failed extrapolation.
+    secants : tuple of pairs
+        Last differences of iterates and of residuals, from which a similar map can be solved faster.
+    history : tuple of pairs
+        All iterates with their residuals, if asked for.
+    """
 
     value: Vector
     residual: float
@@ -55,25 +69,41 @@ def fixed_point(
     function : callable
         The map F. It may raise a `SolveError` of its own, which is passed on.
     start : array of shape (n,)
+        First iterate.
     tolerance : float
-        Converged when the undamped residual is below it.
+        Largest undamped residual of a converged solution.
+    max_evaluations : int
+        Largest number of evaluations of F.
+    damping : float
+        Factor on the residual in a step without extrapolation.
+    memory : int
+        Number of differences in the extrapolation.
     max_step : float
-        Largest change of any component in one step; use variables (logarithms) where 1 is large.
+        Largest change of any component in one step; variables should be scaled (logarithms) so that 1 is large.
     patience : int
         Stagnation guard: evaluations allowed without the best residual shrinking by a tenth.
     limit : float
-        Iterates with a component beyond it have diverged.
+        Largest absolute value of a component; beyond it the iteration has diverged.
     project : callable, optional
-        Brings an extrapolated iterate back into the domain.
+        Maps an extrapolated iterate back into the domain.
     secants : sequence of pairs, optional
-        Differences of iterates and residuals from the solve of a similar map, such as a cheaper quadrature of the same
-        one: the first step is then already a good one.
+        Differences of iterates and residuals from the solution of a similar map, such as the same one with a cheaper
+        quadrature; the first step is then already an extrapolation.
     keep_history : bool
-        Keep every iterate and residual.
+        Whether to return every iterate and residual.
+
+    Returns
+    -------
+    FixedPoint
 
     Raises
     ------
-    NotConverged, Diverged, NonFinite
+    NotConverged
+        If the residual stops improving or the evaluations are used up.
+    Diverged
+        If an iterate exceeds ``limit``.
+    NonFinite
+        If F returns a value that is not finite.
 
     Examples
     --------
@@ -82,14 +112,14 @@ def fixed_point(
     >>> round(float(found.value[0]), 9)
     0.739085133
     """
-    inside = project if project is not None else _unchanged
-    y = inside(np.array(start, dtype=float))
+    to_domain = project if project is not None else _unchanged
+    y = to_domain(np.array(start, dtype=float))
     best_y, best = y, np.inf
-    mark, marked_at = np.inf, 0
+    reference, reference_at = np.inf, 0  # residual, and evaluation, since which progress is measured
     previous: tuple[Vector, Vector] | None = None
     differences = list(secants)[-memory:]
     history: list[tuple[Vector, float]] = []
-    restarts, gain = 0, damping
+    restarts, factor = 0, damping
     for evaluation in range(1, max_evaluations + 1):
         r = function(y) - y
         residual = float(np.max(np.abs(r)))
@@ -108,30 +138,30 @@ def fixed_point(
                 secants=tuple(differences),
                 history=tuple(history),
             )
-        if best < PROGRESS * mark:
-            mark, marked_at = best, evaluation
-        elif evaluation - marked_at > patience:
+        if best < REQUIRED_PROGRESS * reference:
+            reference, reference_at = best, evaluation
+        elif evaluation - reference_at > patience:
             break
-        if residual > GROWTH * best:
+        if residual > RESTART_GROWTH * best:
             restarts += 1
             if restarts > MAX_RESTARTS:
                 break
-            # the best residual is measured again: a map with memory may not reproduce it
-            y, best, gain, previous = best_y, np.inf, 0.5 * gain, None
+            # a map with internal state may not reproduce the best residual: it is measured again
+            y, best, factor, previous = best_y, np.inf, 0.5 * factor, None
             differences.clear()
             continue
         if previous is not None:
             differences.append((y - previous[0], r - previous[1]))
             del differences[:-memory]
         previous = (y, r)
-        # a residual that did not change says nothing about the map
+        # differences without a change of the residual carry no information about the map
         useful = [pair for pair in differences if np.max(np.abs(pair[1])) > 1e-10 * residual]
-        step = _anderson_step(r, useful) if useful else gain * r
+        step = _anderson_step(r, useful) if useful else factor * r
         size = float(np.max(np.abs(step)))
-        y = inside(y + step * min(1.0, max_step / size) if size > 0.0 else y)
+        y = to_domain(y + step * min(1.0, max_step / size) if size > 0.0 else y)
         if np.max(np.abs(y)) > limit:
             raise Diverged(
-                f"the iteration ran away after {evaluation} evaluations (best residual {best:.1e}); "
+                f"the iteration diverged after {evaluation} evaluations (best residual {best:.1e}); "
                 "start closer to the solution.",
                 residual=best,
             )
@@ -142,10 +172,10 @@ def fixed_point(
 
 
 def _anderson_step(r: Vector, differences: list[tuple[Vector, Vector]]) -> Vector:
-    """Anderson's step from the stored differences of iterates and residuals."""
+    """Return the step of Anderson acceleration from the stored differences of iterates and residuals."""
     dY = np.array([pair[0] for pair in differences]).T
     dR = np.array([pair[1] for pair in differences]).T
-    # directions seen only in rounding noise are cut, or they throw the iterate far away
+    # directions that are known only up to rounding errors are cut off: they would give huge steps
     weights = np.linalg.lstsq(dR, r, rcond=1e-8)[0]
     return np.asarray(r - (dY + dR) @ weights)
 

@@ -1,10 +1,11 @@
-"""Ctrl-C that is never lost.
+"""Reliable handling of Ctrl-C around compiled code.
 
-Python tells of Ctrl-C by an exception that may be raised anywhere, also on the way into compiled code. There it can vanish, or
-come out as another error. Who promises to stop on Ctrl-C therefore works inside `heard` and asks `check` after every step.
+Python reports Ctrl-C by an exception that can be raised anywhere, also on the way into compiled code, where it may be
+lost or turned into another exception. Code that must stop on Ctrl-C therefore runs inside `record_interrupts` and calls
+`raise_if_interrupted` after every step.
 
-A verb with many points answers Ctrl-C by returning those it has. Who needs all of them asks within `entire`; who shows what
-there is compares `presses` before and after.
+A function with many points handles Ctrl-C by returning the points it has. A caller that needs all of them uses
+`require_complete`; a caller that accepts some of them compares `interrupt_count` before and after.
 """
 
 import signal
@@ -13,79 +14,80 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["check", "entire", "heard", "presses"]
+__all__ = ["interrupt_count", "raise_if_interrupted", "record_interrupts", "require_complete"]
 
-_pressed = threading.Event()  # Ctrl-C was pressed, and nobody has seen the exception yet
-_presses: list[int] = []  # one entry for every Ctrl-C of this process
+_pending = threading.Event()  # set by Ctrl-C until its exception has been handled
+_interrupts: list[int] = []  # one entry per Ctrl-C of this process
 
 
-def _remember(number: int, frame: Any) -> None:
-    _pressed.set()
-    _presses.append(number)
+def _record(number: int, frame: Any) -> None:
+    _pending.set()
+    _interrupts.append(number)
     signal.default_int_handler(number, frame)
 
 
 @contextmanager
-def heard() -> Iterator[None]:
-    """Remember Ctrl-C while this block runs, and give back its true name to an error that it became.
+def record_interrupts() -> Iterator[None]:
+    """Record Ctrl-C during a block, and re-raise as KeyboardInterrupt an exception that a swallowed Ctrl-C turned into.
 
-    Blocks may be nested. Threads other than the main one, and programs with a way of their own to treat Ctrl-C, are left alone.
+    Blocks may be nested. Threads other than the main one, and programs with a signal handler of their own, are not
+    affected.
 
     Examples
     --------
-    >>> with heard():
-    ...     check()  # nobody pressed anything
+    >>> with record_interrupts():
+    ...     raise_if_interrupted()  # Ctrl-C was not pressed
     """
     handler = signal.getsignal(signal.SIGINT)
     outermost = handler is signal.default_int_handler and threading.current_thread() is threading.main_thread()
     if outermost:
-        _pressed.clear()
-        signal.signal(signal.SIGINT, _remember)
+        _pending.clear()
+        signal.signal(signal.SIGINT, _record)
     try:
         yield
     except KeyboardInterrupt:
-        _pressed.clear()
+        _pending.clear()
         raise
-    except Exception:  # on its way through compiled code it has become many things
-        check()
+    except Exception:  # compiled code may have replaced the exception of Ctrl-C by any other
+        raise_if_interrupted()
         raise
     finally:
         if outermost:
             signal.signal(signal.SIGINT, handler)
 
 
-def check() -> None:
-    """Raise the exception of a Ctrl-C that nobody has seen; in the main thread, where Python raises it too."""
-    if _pressed.is_set() and threading.current_thread() is threading.main_thread():
-        _pressed.clear()
+def raise_if_interrupted() -> None:
+    """Raise KeyboardInterrupt, in the main thread only, if Ctrl-C was pressed and its exception was lost."""
+    if _pending.is_set() and threading.current_thread() is threading.main_thread():
+        _pending.clear()
         raise KeyboardInterrupt
 
 
-def presses() -> int:
-    """How often Ctrl-C was pressed in a `heard` block of this process, whatever became of it.
+def interrupt_count() -> int:
+    """Return how often Ctrl-C was pressed inside a `record_interrupts` block of this process.
 
     Examples
     --------
-    >>> presses() >= 0
+    >>> interrupt_count() >= 0
     True
     """
-    return len(_presses)
+    return len(_interrupts)
 
 
 @contextmanager
-def entire() -> Iterator[None]:
-    """A block whose answers must be whole: raise the exception again that somebody in it answered with a part of them.
+def require_complete() -> Iterator[None]:
+    """Raise KeyboardInterrupt at the end of a block in which Ctrl-C made a function return an incomplete answer.
 
-    Ctrl-C whose exception nobody saw has cut nothing short; it is left to `check`.
+    A Ctrl-C whose exception was lost has cut nothing short; it is left to `raise_if_interrupted`.
 
     Examples
     --------
-    >>> with entire():
-    ...     pass  # nobody pressed anything
+    >>> with require_complete():
+    ...     pass  # Ctrl-C was not pressed
     """
-    before = presses()
+    before = interrupt_count()
     try:
         yield
     finally:
-        if presses() > before and not _pressed.is_set():
+        if interrupt_count() > before and not _pending.is_set():
             raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""What a quasi-Newton search remembers: its last steps, and how the gradient changed along them."""
+"""History of a limited-memory BFGS minimisation: the last steps and the changes of the gradient along them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,77 +6,88 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.numerics.compiled import njit
+from onehead.numerics.jit import njit
 
-__all__ = ["Memory"]
+__all__ = ["LbfgsHistory"]
 
 Array = NDArray[np.float64]
 
-GROWN = 1e-12  # cosine of step and change below which nothing is learned
+MINIMUM_COSINE = 1e-12  # of step and gradient change; pairs below it would make the inverse Hessian indefinite
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _before(steps, changes, count, shares, out):  # type: ignore[no-untyped-def]
-    """The first of the two loops of Nocedal: from the last of ``count`` steps to the first one kept; the scale that the last shows."""
+def _first_loop(steps, changes, count, coefficients, out):  # type: ignore[no-untyped-def]
+    """First loop of the two-loop recursion of Nocedal, from the last of ``count`` steps to the oldest stored one."""
     rows, size = steps.shape
     for k in range(count - 1, max(count - rows, 0) - 1, -1):
         s, y = steps[k % rows], changes[k % rows]
-        grown, share = 0.0, 0.0
+        curvature, product = 0.0, 0.0
         for i in range(size):
-            grown += s[i] * y[i]
-            share += s[i] * out[i]
-        shares[k % rows] = share / grown
+            curvature += s[i] * y[i]
+            product += s[i] * out[i]
+        coefficients[k % rows] = product / curvature
         for i in range(size):
-            out[i] -= share / grown * y[i]
+            out[i] -= product / curvature * y[i]
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _after(steps, changes, count, shares, out):  # type: ignore[no-untyped-def]
-    """The second loop, in the order of the steps."""
+def _second_loop(steps, changes, count, coefficients, out):  # type: ignore[no-untyped-def]
+    """Second loop of the two-loop recursion, from the oldest stored step to the last."""
     rows, size = steps.shape
     for k in range(max(count - rows, 0), count):
         s, y = steps[k % rows], changes[k % rows]
-        grown, share = 0.0, 0.0
+        curvature, product = 0.0, 0.0
         for i in range(size):
-            grown += s[i] * y[i]
-            share += y[i] * out[i]
-        move = shares[k % rows] - share / grown
+            curvature += s[i] * y[i]
+            product += y[i] * out[i]
+        move = coefficients[k % rows] - product / curvature
         for i in range(size):
             out[i] += move * s[i]
 
 
-class Memory:
-    """The last steps of a search, and how the gradient changed along them.
+class LbfgsHistory:
+    """Last steps of a minimisation and the changes of the gradient along them.
+
+    Parameters
+    ----------
+    size : int
+        Number of variables.
+    pairs : int
+        Number of steps to store.
+    dtype : type
+        Precision of the stored steps.
 
     Examples
     --------
-    >>> memory = Memory(2, pairs=5)
-    >>> memory.add(np.array([1.0, 0.0]), np.array([4.0, 0.0]))
+    >>> history = LbfgsHistory(2, pairs=5)
+    >>> history.add(np.array([1.0, 0.0]), np.array([4.0, 0.0]))
     True
-    >>> memory.turned(np.array([4.0, 0.0])).tolist()
+    >>> history.apply_inverse_hessian(np.array([4.0, 0.0])).tolist()
     [1.0, 0.0]
     """
 
-    def __init__(self, size: int, pairs: int, kind: Any = np.float64) -> None:
-        self.steps, self.changes, self.count = np.empty((pairs, size), kind), np.empty((pairs, size), kind), 0
+    def __init__(self, size: int, pairs: int, dtype: Any = np.float64) -> None:
+        self.steps, self.changes, self.count = np.empty((pairs, size), dtype), np.empty((pairs, size), dtype), 0
 
     def add(self, step: Array, change: Array) -> bool:
-        """Learn from a step, if the gradient has grown along it."""
-        if not step @ change > GROWN * np.sqrt((step @ step) * (change @ change)):
+        """Store a step and the change of the gradient, if the gradient grew along it; return whether it did."""
+        if not step @ change > MINIMUM_COSINE * np.sqrt((step @ step) * (change @ change)):
             return False
         k = self.count % len(self.steps)
         self.steps[k], self.changes[k], self.count = step, change, self.count + 1
         return True
 
-    def turned(self, gradient: Array, rough: Callable[[Array], Array] | None = None) -> Array:
-        """The inverse Hessian, as the steps show it, times the gradient; ``rough`` is what is known of it without them, up to a scale."""
-        out, shares = np.array(gradient, dtype=np.float64), np.empty(len(self.steps))
-        _before(self.steps, self.changes, self.count, shares, out)
-        if rough is not None:
-            out = rough(out)
+    def apply_inverse_hessian(self, gradient: Array, preconditioner: Callable[[Array], Array] | None = None) -> Array:
+        """Apply the two-loop recursion; ``preconditioner`` is the initial inverse Hessian up to a scale."""
+        out, coefficients = np.array(gradient, dtype=np.float64), np.empty(len(self.steps))
+        _first_loop(self.steps, self.changes, self.count, coefficients, out)
+        if preconditioner is not None:
+            out = preconditioner(out)
         if self.count > 0:
             k = (self.count - 1) % len(self.steps)
             last = self.changes[k].astype(np.float64)
-            out *= float(self.steps[k] @ last) / float(last @ (last if rough is None else rough(last)))
-        _after(self.steps, self.changes, self.count, shares, out)
+            out *= float(self.steps[k] @ last) / float(
+                last @ (last if preconditioner is None else preconditioner(last))
+            )
+        _second_loop(self.steps, self.changes, self.count, coefficients, out)
         return out

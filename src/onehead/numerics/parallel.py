@@ -1,4 +1,4 @@
-"""Threads for compiled kernels that release the interpreter lock; the result never depends on their number."""
+"""Threads for compiled kernels that release the interpreter lock; results do not depend on the number of threads."""
 
 import os
 import threading
@@ -7,36 +7,36 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import TypeVar
 
-from onehead.numerics.interrupts import check, heard
+from onehead.numerics.interrupts import raise_if_interrupted, record_interrupts
 
-__all__ = ["cores", "thread_map", "threads", "walk_chains"]
+__all__ = ["cores", "map_chains", "thread_map", "threads"]
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
-Near = TypeVar("Near")
+Start = TypeVar("Start")
 
 
 def threads() -> int:
-    """Threads to use: ``ONEHEAD_THREADS`` if set, else the cores this process may run on."""
-    wish = os.environ.get("ONEHEAD_THREADS", "")
-    if wish.isdigit():
-        return max(1, int(wish))
+    """Number of threads to use: ``ONEHEAD_THREADS`` if set, else `cores`."""
+    setting = os.environ.get("ONEHEAD_THREADS", "")
+    if setting.isdigit():
+        return max(1, int(setting))
     return cores()
 
 
 def cores() -> int:
-    """Cores this process may run on."""
+    """Number of cores that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @lru_cache(maxsize=4)
 def _pool(workers: int, name: str, process: int) -> ThreadPoolExecutor:
-    # the process number is part of the key: threads do not survive a fork
+    # threads do not survive a fork: the process number is part of the cache key
     return ThreadPoolExecutor(workers, thread_name_prefix=name)
 
 
 def thread_map(function: Callable[[Item], Answer], items: Sequence[Item], *, level: str = "kernel") -> list[Answer]:
-    """Apply a function to every item on all threads, answers in the order of the items.
+    """Apply a function to every item on all threads, and return the answers in the order of the items.
 
     ``level`` names the pool: work that itself uses threads must not wait in the pool it uses.
     """
@@ -46,37 +46,50 @@ def thread_map(function: Callable[[Item], Answer], items: Sequence[Item], *, lev
     futures = [_pool(threads(), level, os.getpid()).submit(function, item) for item in items]
     try:
         return [future.result() for future in futures]
-    except BaseException:  # Ctrl-C included: what has not begun must not keep the program alive
+    except BaseException:  # also after Ctrl-C, tasks that have not begun must not keep the program alive
         for future in futures:
             future.cancel()
         raise
 
 
-def walk_chains(
-    step: Callable[[Item, Near | None], tuple[Answer, Near | None]],
+def map_chains(
+    step: Callable[[Item, Start | None], tuple[Answer, Start | None]],
     chains: Sequence[Sequence[Item]],
     progress: Callable[[], None] | None = None,
 ) -> dict[Item, Answer]:
-    """Answer every item of every chain, chains side by side, each item with what the one before it left for its neighbour.
+    """Solve chains of items: chains in parallel, the items of a chain in order, each starting from the one before.
 
-    Ctrl-C ends the work and returns the answers there are.
+    Parameters
+    ----------
+    step : callable
+        Takes an item and the start that the previous item of the chain left (None for the first), and returns its
+        answer and the start for the next item.
+    chains : sequence of sequences
+        Items; each must be hashable.
+    progress : callable, optional
+        Called after every item.
+
+    Returns
+    -------
+    dict
+        Answers by item. After Ctrl-C those of the items solved so far.
     """
-    found: dict[Item, Answer] = {}
+    answers: dict[Item, Answer] = {}
     stop = threading.Event()
 
-    def walk(chain: Sequence[Item]) -> None:
-        near: Near | None = None
+    def solve_chain(chain: Sequence[Item]) -> None:
+        start: Start | None = None
         for item in chain:
             if stop.is_set():
                 return
-            found[item], near = step(item, near)
-            check()
+            answers[item], start = step(item, start)
+            raise_if_interrupted()
             if progress is not None:
                 progress()
 
     try:
-        with heard():
-            thread_map(walk, chains, level="curve")
+        with record_interrupts():
+            thread_map(solve_chain, chains, level="curve")
     except KeyboardInterrupt:
         stop.set()
-    return found
+    return answers

@@ -17,7 +17,7 @@ from numba import float64, int64, types
 from numpy.typing import NDArray
 
 from onehead.errors import NotConverged
-from onehead.numerics.compiled import compile_pointer, njit
+from onehead.numerics.jit import compile_pointer, njit
 
 __all__ = [
     "PAIR",
@@ -352,14 +352,16 @@ def newton_prox(row, select, metric, step, v, label, u, w):  # type: ignore[no-u
             for i in range(n):
                 trial[i] = u[i] + length * move[i]
             new = _objective(
-                row, select, metric, inverse_step, v, label, trial, gradient, hessian, row_x, row_label, row_gradient, row_hessian
+                row, select, metric, inverse_step, v, label, trial, gradient, hessian,
+                row_x, row_label, row_gradient, row_hessian,
             )  # fmt: skip
             if new <= value + ARMIJO * length * slope + SLACK * (1.0 + abs(value)):
                 break
             length *= 0.5
             if length < 1e-12:  # only rounding is left to gain: put the derivatives at u back
                 return _objective(
-                    row, select, metric, inverse_step, v, label, u, gradient, hessian, row_x, row_label, row_gradient, row_hessian
+                    row, select, metric, inverse_step, v, label, u, gradient, hessian,
+                    row_x, row_label, row_gradient, row_hessian,
                 )  # fmt: skip
         for i in range(n):
             u[i] = trial[i]

@@ -1,5 +1,10 @@
-"""Pictures of results. Every function takes results and axes, computes nothing, and returns the axes."""
+"""Figures of results, drawn with matplotlib.
 
-from onehead.lazy import lazy_room
+Every function takes results and axes, computes nothing, and returns the axes.
+"""
 
-__getattr__, __dir__, __all__ = lazy_room(__name__, __file__, old_names={"landscape": "heat_map"})
+from onehead.lazy import attach_stub
+
+__getattr__, __dir__, __all__ = attach_stub(
+    __name__, __file__, old_names={"course": "trajectory", "landscape": ("heat_map", "3.0")}
+)

@@ -1,4 +1,4 @@
-"""Pictures of sparse-token results: each function takes results and axes, computes nothing, returns the axes."""
+"""Figures of the sparse-token model: alignment, error curves, capacity, tuning."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -6,46 +6,31 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onehead.errors import InvalidArgument
-from onehead.plot._call import drawing, on, pen
-from onehead.plot._maps import SPARSE
-from onehead.plot.style import ACCENT, GREY, THEORY, TRAINING, dress, guide
+from onehead.plot._axes import accept_axes_keyword, line_style, resolve_axes
+from onehead.plot._grids import SPARSE_LABELS
+from onehead.plot._sparse_best import draw_best
+from onehead.plot._sparse_lines import MODEL_COLOURS, MODEL_DASHES, draw_lines, finish_parameter_axes, marker_of
+from onehead.plot.style import TRAINING, finish_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from onehead.sparse import (
         Alignment,
-        AmpResult,
         Best,
         Capacity,
         Curve,
-        Oracle,
         Prediction,
         TrainingResult,
         Tuned,
     )
 
-__all__ = ["alignment", "best_error", "capacity", "error_curve", "hard_phase", "oracle", "tuned"]
+__all__ = ["alignment", "capacity", "error_curve", "tuned"]
 
-COLOURS = {"attention": THEORY, "pooled": TRAINING, "vectorised": ACCENT}
-STYLES = {"attention": "-", "pooled": "--", "vectorised": ":"}
-RATES = ("test_error", "train_error", "train_loss")  # numbers that are not negative
+NONNEGATIVE = ("test_error", "train_error", "train_loss")
 
 
-def _spread_out(values: Sequence[float]) -> bool:
-    """Whether an axis reads better in logarithms."""
-    return len(values) > 0 and min(values) > 0.0 and max(values) / min(values) >= 20.0
-
-
-def _finish(
-    axes: "Axes", name: str, values: Sequence[float], ylabel: str, ylim: tuple[float, None] | None = None
-) -> "Axes":
-    axes.grid(alpha=0.25, linewidth=0.6)
-    log = "x" if _spread_out(values) else ""
-    return dress(axes, SPARSE.get(name, name.replace("_", " ")), ylabel, log=log, ylim=ylim, fontsize=10.0)
-
-
-@drawing
+@accept_axes_keyword
 def alignment(
     results: "Sequence[Alignment]",
     x: Sequence[float],
@@ -56,49 +41,53 @@ def alignment(
     label: str | None = None,
     color: Any = None,
 ) -> "Axes":
-    """Cosines of query and first readout with the signal, against ``x``; ``quantity`` draws one of them alone."""
-    axes = on(ax)
+    """Draw the cosines of query and first readout with the signal against a parameter.
+
+    Parameters
+    ----------
+    results : sequence of Alignment
+        Results of `onehead.sparse.align`.
+    x : sequence of float
+        Value of the parameter for each result.
+    name : str
+        Name of the parameter.
+    ax : matplotlib Axes, optional
+        Axes to draw on; a new figure by default.
+    quantity : str, optional
+        One of "cos_query" and "cos_readout" to draw alone.
+    label : str, optional
+        Label of the first line in the legend.
+    color : matplotlib color, optional
+        Colour of the lines.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    InvalidArgument
+        If ``ax`` is not a matplotlib Axes, or ``quantity`` is not one of the two.
+
+    Examples
+    --------
+    >>> from onehead import plot, sparse
+    >>> task, protocol, ratios = sparse.Task(), sparse.Protocol(), [0.5, 2.0]
+    >>> results = [sparse.align(task, protocol.changed(alpha0=ratio)) for ratio in ratios]
+    >>> plot.alignment(results, ratios).get_ylabel()
+    'cosine with the signal'
+    """
+    axes = resolve_axes(ax)
     lines = {
-        "cos_query": ("query", COLOURS["attention"], "-"),
-        "cos_readout": ("first readout", COLOURS["pooled"], "--"),
+        "cos_query": ("query", MODEL_COLOURS["attention"], "-"),
+        "cos_readout": ("first readout", MODEL_COLOURS["pooled"], "--"),
     }
-    _lines(axes, x, results, lines, quantity, label, color)
+    draw_lines(axes, x, results, lines, quantity, label, color)
     axes.axhline(0.0, color="0.6", linewidth=0.8)
-    return _finish(axes, name, x, "cosine with the signal")
+    return finish_parameter_axes(axes, name, x, "cosine with the signal")
 
 
-def _lines(
-    axes: "Axes",
-    x: Sequence[float],
-    results: Sequence[Any],
-    lines: Mapping[str, tuple[str, Any, Any]],
-    quantity: str | None,
-    label: str | None,
-    color: Any,
-) -> None:
-    """A line for every number, or for one of them; what a result does not have is left out."""
-    if quantity is not None and quantity not in lines:
-        raise InvalidArgument("quantity", quantity, " or ".join(lines), lines)
-    look, shown = pen(axes, label, color), [*lines] if quantity is None else [quantity]
-    for name in shown:
-        text, colour, dash = lines[name]
-        points = [(a, b) for a, b in zip(x, [getattr(r, name) for r in results], strict=True) if b is not None]
-        if not points:
-            continue
-        words = look.main(text, text) if name == shown[0] else {"label": text}
-        width = 4.0 if name == "bayes" and look.first else 1.5  # what lies on it stays visible
-        usual = look.colour(colour)
-        axes.plot(
-            *zip(*points, strict=True), linestyle=dash, color=usual, linewidth=width, marker=_dot(points), **words
-        )
-
-
-def _dot(points: Sequence[Any]) -> str:
-    """One point has no line."""
-    return "o" if len(points) == 1 else ""
-
-
-@drawing
+@accept_axes_keyword
 def error_curve(
     curves: "Curve | Sequence[Curve] | Mapping[str, Curve | tuple[Sequence[float], Sequence[Prediction]]]",
     name: str = "alpha",
@@ -110,49 +99,68 @@ def error_curve(
     label: str | None = None,
     color: Any = None,
 ) -> "Axes":
-    """Predicted test errors against α, or another word, with measurements and the best possible learner laid over them.
+    """Draw predicted test errors against α or another parameter, with trained models and the best possible learner.
 
     Parameters
     ----------
     curves : Curve, sequence of Curve, or mapping
-        Answers of ``curve``; or labels with such answers, or with values of a word and the predictions there.
+        Results of `onehead.sparse.curve`; or a mapping from labels to such results, or to pairs of parameter values and
+        predictions.
     name : str
-        The word across.
+        Name of the parameter on the horizontal axis.
     ax : matplotlib Axes, optional
-        Where to draw; else a new figure. Further curves are laid over it by calling again with the same axes.
-    runs : TrainingResult, sequence of them, or mapping, optional
-        Trained models; or labels with values of the word and the runs there.
-    best : pair of values and answers of ``bayes``, optional
-        A curve that was made with ``bayes=True`` has its own.
+        Axes to draw on; a new figure by default. To overlay further curves, call again with the same axes.
+    runs : TrainingResult, sequence of TrainingResult, or mapping, optional
+        Trained models; or a mapping from labels to pairs of parameter values and results.
+    best : pair of parameter values and results of `onehead.sparse.bayes`, optional
+        The best possible learner; a curve computed with ``bayes=True`` contains it already.
     quantity : str
-        The number that is drawn.
-    label, color : optional
-        Of a single curve.
+        Name of the quantity to draw.
+    label : str, optional
+        Label of a single curve in the legend.
+    color : matplotlib color, optional
+        Colour of a single curve.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    InvalidArgument
+        If ``ax`` is not a matplotlib Axes, or ``curves`` are not results of `onehead.sparse.curve`.
+
+    Examples
+    --------
+    >>> from onehead import plot, sparse
+    >>> task, protocol = sparse.Task(), sparse.Protocol(loss="square", ridge=0.1)
+    >>> plot.error_curve(sparse.curve(task, protocol, [0.5, 2.0], model="pooled")).get_ylabel()
+    'test error'
     """
-    axes, seen = on(ax), list[float]()
+    axes, values = resolve_axes(ax), list[float]()
     if best is not None:
-        _best_line(axes, *best)
-    for told, x, y, beside in _series(curves, quantity):
-        look = pen(axes, label if label is not None or told in COLOURS else told, color)
-        words = look.main(told, told)
-        plain = told in COLOURS and color is None and label is None
-        dash, colour = (STYLES[told], COLOURS[told]) if plain else ("-", look.color)
-        if beside is not None and best is None:
-            axes.plot(x, beside, color="0.75", linewidth=4.0, label="best possible learner")
-        axes.plot(x, y, color=colour, linestyle=dash, marker=_dot(y), **words)
-        seen += list(x)
-    for told, x, measured in _runs(runs):
-        means, errors = ([f(r, quantity) for r in measured] for f in (getattr, _error))
-        usual = COLOURS.get(told, TRAINING) if color is None else color
-        own = told if label is None else label
-        axes.errorbar(x, means, errors, fmt="o", ms=4, color=usual, label=f"{own}, trained", zorder=5)
-        seen += list(x)
-    ylim = (0.0, None) if quantity in RATES else None
-    return _finish(axes, name, seen, quantity.replace("_", " "), ylim)
+        draw_best(axes, *best)
+    for text, x, y, best_errors in _series(curves, quantity):
+        look = line_style(axes, label if label is not None or text in MODEL_COLOURS else text, color)
+        entry = look.legend_entry(text, text)
+        by_model = text in MODEL_COLOURS and color is None and label is None
+        dash, colour = (MODEL_DASHES[text], MODEL_COLOURS[text]) if by_model else ("-", look.color)
+        if best_errors is not None and best is None:
+            axes.plot(x, best_errors, color="0.75", linewidth=4.0, label="best possible learner")
+        axes.plot(x, y, color=colour, linestyle=dash, marker=marker_of(y), **entry)
+        values += list(x)
+    for text, x, results in _grouped_runs(runs):
+        means, errors = ([f(result, quantity) for result in results] for f in (getattr, _standard_error))
+        colour = MODEL_COLOURS.get(text, TRAINING) if color is None else color
+        group = text if label is None else label
+        axes.errorbar(x, means, errors, fmt="o", ms=4, color=colour, label=f"{group}, trained", zorder=5)
+        values += list(x)
+    ylim = (0.0, None) if quantity in NONNEGATIVE else None
+    return finish_parameter_axes(axes, name, values, quantity.replace("_", " "), ylim)
 
 
-def _error(run: Any, name: str) -> float:
-    """The standard error of a mean, nothing where a single run has none."""
+def _standard_error(run: Any, name: str) -> float:
+    """Return the standard error of a mean, zero for a single run, which has none."""
     return float(np.nan_to_num(run.errors.get(name, 0.0)))
 
 
@@ -160,14 +168,14 @@ Line = tuple[str, Sequence[float], Sequence[float], Any]
 
 
 def _series(curves: Any, quantity: str) -> Iterator[Line]:
-    """Label, places and heights of every curve, and the best possible learner where it has one."""
+    """Yield label, parameter values, quantity, and errors of the best possible learner or None, for every curve."""
     if isinstance(curves, Mapping):
-        for told, given in curves.items():
+        for text, given in curves.items():
             if isinstance(given, tuple):
                 x, results = given
-                yield told, x, [getattr(r, quantity) for r in results], None
+                yield text, x, [getattr(r, quantity) for r in results], None
             else:
-                yield (told, *_columns(given, quantity))
+                yield (text, *_columns(given, quantity))
         return
     for given in curves if isinstance(curves, (list, tuple)) else [curves]:
         if not hasattr(given, "column"):
@@ -176,7 +184,7 @@ def _series(curves: Any, quantity: str) -> Iterator[Line]:
 
 
 def _columns(curve: Any, quantity: str) -> tuple[Any, Any, Any]:
-    """Sample ratios in order, the number there, and that of the best possible learner."""
+    """Return ascending sample ratios, the quantity there, and the errors of the best possible learner or None."""
     alpha = curve.column("alpha")
     order = np.argsort(alpha)
     best = (
@@ -185,74 +193,18 @@ def _columns(curve: Any, quantity: str) -> tuple[Any, Any, Any]:
     return alpha[order], curve.column(quantity)[order], best
 
 
-def _runs(runs: Any) -> Iterator[tuple[str, Sequence[float], Sequence[Any]]]:
-    """Label, places and results of every group of trained models; those of one model belong together."""
+def _grouped_runs(runs: Any) -> Iterator[tuple[str, Sequence[float], Sequence[Any]]]:
+    """Yield label, parameter values and results of every group of trained models, by default grouped by model."""
     if isinstance(runs, Mapping):
-        yield from ((told, *given) for told, given in runs.items())
+        yield from ((text, *given) for text, given in runs.items())
         return
     several = list(runs) if isinstance(runs, (list, tuple)) else [runs] if runs is not None else []
     for model in dict.fromkeys(run.model for run in several):
-        own = [run for run in several if run.model == model]
-        yield model, [run.protocol.alpha for run in own], own
+        group = [run for run in several if run.model == model]
+        yield model, [run.protocol.alpha for run in group], group
 
 
-def _best_line(axes: "Axes", x: Sequence[float], results: "Sequence[Best]") -> None:
-    """The best possible learner, wide and grey as any rule is elsewhere; message passing where it stays behind."""
-    axes.plot(x, [r.test_error for r in results], color="0.75", linewidth=4.0, label="best possible learner")
-    if any(r.hard for r in results):
-        behind = [r.test_error_amp if r.hard else np.nan for r in results]
-        axes.plot(x, behind, color=GREY, linestyle=(0, (1, 1.2)), linewidth=1.8, label="message passing, hard phase")
-
-
-@drawing
-def best_error(
-    results: "Sequence[Best]",
-    x: Sequence[float],
-    name: str = "alpha",
-    ax: "Axes | None" = None,
-    runs: "tuple[Sequence[float], Sequence[AmpResult]] | None" = None,
-) -> "Axes":
-    """Error of the best possible learner against ``x``; against length or strength the phases, where there are any.
-
-    Measurements, with standard errors, are laid over the errors; ``ax`` is where to draw.
-    """
-    if runs is None and name in ("length", "strength") and any(r.algorithmic_threshold is not None for r in results):
-        return hard_phase(results, x, name, ax)
-    axes = on(ax)
-    _best_line(axes, x, results)
-    axes.plot(x, [r.floor for r in results], color=THEORY, linestyle="--", linewidth=1.2, label="signal known")
-    if runs is not None:
-        where, found = runs
-        label = f"{found[0].method}, d = {found[0].dim}" if found else ""
-        means, errors = [r.test_error for r in found], [r.errors["test_error"] for r in found]
-        axes.errorbar(where, means, errors, fmt="o", ms=4, color=TRAINING, label=label)
-    if name == "alpha" and results and results[0].algorithmic_threshold is not None:
-        guide(axes, x=results[0].information_threshold, text="possible from here on", at=0.6)
-        guide(axes, x=results[0].algorithmic_threshold, text="easy from here on", at=0.6)
-    return _finish(axes, name, x, "test error", (0.0, None))
-
-
-@drawing
-def hard_phase(results: "Sequence[Best]", x: Sequence[float], name: str = "length", ax: "Axes | None" = None) -> "Axes":
-    """Samples from which the signal can be found, and found quickly, against ``x``; for balanced classes those of the two steps, too."""
-    axes = on(ax)
-    kept = [(at, r) for at, r in zip(x, results, strict=True) if r.algorithmic_threshold is not None]
-    where = [at for at, _ in kept]
-    possible, easy = (
-        [float(getattr(r, key)) for _, r in kept] for key in ("information_threshold", "algorithmic_threshold")
-    )
-    axes.plot(where, easy, color=THEORY, label="message passing finds it")
-    axes.plot(where, possible, color=ACCENT, linestyle="--", label="anybody could find it")
-    axes.fill_between(where, possible, easy, color=TRAINING, alpha=0.18, linewidth=0.0, label="hard")
-    if all(r.task.positive_rate == 0.5 for _, r in kept):
-        steps = [4.0 * r.task.length / (r.task.strength**3 * r.task.signal_tokens**2) for _, r in kept]
-        axes.plot(where, steps, color=TRAINING, linestyle="-.", label="two gradient steps")
-    _finish(axes, name, where, SPARSE["alpha"])
-    axes.set_yscale("log")
-    return axes
-
-
-@drawing
+@accept_axes_keyword
 def capacity(
     results: "Sequence[Capacity]",
     x: Sequence[float],
@@ -263,46 +215,79 @@ def capacity(
     label: str | None = None,
     color: Any = None,
 ) -> "Axes":
-    """Largest separable sample ratios of the three models, against ``x``; ``quantity`` draws one model alone."""
-    axes = on(ax)
-    _lines(
-        axes, x, results, {model: (model, COLOURS[model], STYLES[model]) for model in STYLES}, quantity, label, color
-    )
+    """Draw the largest separable sample ratios of the three models against a parameter.
+
+    Parameters
+    ----------
+    results : sequence of Capacity
+        Results of `onehead.sparse.capacity`.
+    x : sequence of float
+        Value of the parameter for each result.
+    name : str
+        Name of the parameter.
+    ax : matplotlib Axes, optional
+        Axes to draw on; a new figure by default.
+    quantity : str, optional
+        Model to draw alone: "attention", "pooled" or "vectorised".
+    label : str, optional
+        Label of the first line in the legend.
+    color : matplotlib color, optional
+        Colour of the lines.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    InvalidArgument
+        If ``ax`` is not a matplotlib Axes, or ``quantity`` is not a model.
+
+    Examples
+    --------
+    >>> from onehead import plot, sparse
+    >>> cosines = [0.2, 0.8]
+    >>> results = [sparse.capacity(sparse.Task(), sparse.Protocol(cos_query=s, sharpness=2.0)) for s in cosines]
+    >>> plot.capacity(results, cosines).get_ylabel()
+    'largest separable sample ratio'
+    """
+    axes = resolve_axes(ax)
+    lines = {model: (model, MODEL_COLOURS[model], dash) for model, dash in MODEL_DASHES.items()}
+    draw_lines(axes, x, results, lines, quantity, label, color)
     axes.set_yscale("log")
-    for write in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
-        write("{x:g}")
-    return _finish(axes, name, x, "largest separable sample ratio")
+    for set_formatter in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
+        set_formatter("{x:g}")
+    return finish_parameter_axes(axes, name, x, "largest separable sample ratio")
 
 
-@drawing
-def oracle(
-    results: "Sequence[Oracle]",
-    x: Sequence[float],
-    name: str = "length",
-    ax: "Axes | None" = None,
-    *,
-    quantity: str | None = None,
-    label: str | None = None,
-    color: Any = None,
-) -> "Axes":
-    """Best achievable errors against ``x``; ``quantity`` draws one rule alone."""
-    axes = on(ax)
-    lines = {
-        "bayes": ("any rule", "0.8", "-"),
-        "softmax": ("softmax attention", COLOURS["attention"], "-"),
-        "hardmax": ("hardmax attention", COLOURS["attention"], "--"),
-        "elementwise": ("element-wise attention", "#7a4b9a", "-"),
-        "pooled": ("pooled", COLOURS["pooled"], "-"),
-        "vectorised": ("best linear", COLOURS["vectorised"], ":"),
-    }
-    _lines(axes, x, results, lines, quantity, label, color)
-    return _finish(axes, name, x, "lowest test error", (0.0, None))
-
-
-@drawing
+@accept_axes_keyword
 def tuned(found: "Tuned", ax: "Axes | None" = None) -> "Axes":
-    """Predicted test error over split and sharpness, each at its best ridge, with the optimum marked."""
-    axes = on(ax)
+    """Draw the predicted test error over split and sharpness, at the best ridge for each, with the optimum marked.
+
+    Parameters
+    ----------
+    found : Tuned
+        Result of `onehead.sparse.tune`.
+    ax : matplotlib Axes, optional
+        Axes to draw on; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    InvalidArgument
+        If ``ax`` is not a matplotlib Axes.
+
+    Examples
+    --------
+    >>> from onehead import plot, sparse
+    >>> found = sparse.tune(sparse.Task(), sparse.Protocol(loss="square"), alpha=2.0)
+    >>> plot.tuned(found).get_yscale()
+    'log'
+    """
+    axes = resolve_axes(ax)
     splits, sharpnesses = (sorted({row[i] for row in found.scan}) for i in (0, 1))
     best: dict[tuple[float, float], float] = {}
     for split, sharpness, _, error in found.scan:
@@ -314,7 +299,8 @@ def tuned(found: "Tuned", ax: "Axes | None" = None) -> "Axes":
     axes.plot([found.alpha0 / found.alpha], [found.sharpness], "o", color=TRAINING, ms=8, label="best")
     errors = f"{found.test_error:.4f}, {found.given_test_error:.4f} as given, {found.pooled_test_error:.4f} pooled"
     title = rf"$\alpha={found.alpha:g}$: test error {errors}"
-    dress(axes, SPARSE["split"], SPARSE["sharpness"], title, log="y", legend="upper right", frameon=True)
+    xlabel, ylabel = SPARSE_LABELS["split"], SPARSE_LABELS["sharpness"]
+    finish_axes(axes, xlabel, ylabel, title, log="y", legend="upper right", frameon=True)
     axes.set_yticks(sharpnesses, [f"{value:g}" for value in sharpnesses])
     axes.minorticks_off()
     return axes

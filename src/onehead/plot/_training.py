@@ -1,4 +1,4 @@
-"""Pictures of training: markers over theory. Each takes results and axes and returns the axes."""
+"""Figures of training compared with theory: trained heads, their spectra, message passing, extrapolations in 1/d."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -7,8 +7,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onehead.errors import InvalidArgument
-from onehead.plot._call import drawing, on
-from onehead.plot.style import ACCENT, ALPHA, GREY, OVERLAPS, SERIES, THEORY, TRAINING, bulks, dress
+from onehead.plot._axes import accept_axes_keyword, resolve_axes
+from onehead.plot.style import (
+    ACCENT,
+    ALPHA_LABEL,
+    GREY,
+    OVERLAP_LABELS,
+    SERIES_STYLES,
+    THEORY,
+    TRAINING,
+    finish_axes,
+    split_bulks,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,11 +33,11 @@ if TYPE_CHECKING:
 __all__ = ["comparison", "message_passing", "trained_spectrum", "training_points"]
 
 MARKERS = "osD^vP*X"
-MARKS = "onehead-marks"  # what the markers of every call are marked with, so that the next ones look different
-BARS: dict[str, Any] = {"ls": "none", "ms": 5.0, "lw": 1.2, "capsize": 2.5}
+MARKER_GID = "onehead-marks"  # group of the markers of every call; the next call takes another style
+ERROR_BARS: dict[str, Any] = {"ls": "none", "ms": 5.0, "lw": 1.2, "capsize": 2.5}
 
 
-@drawing
+@accept_axes_keyword
 def training_points(
     results: "TrainingResult | Sequence[TrainingResult]",
     *,
@@ -36,20 +46,50 @@ def training_points(
     color: Any = None,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Test errors of trained heads, noisy and clean, with standard errors, to lay over a learning curve.
+    """Draw the test errors of trained heads on noisy and clean labels, with standard errors.
 
-    ``quantity`` draws one number alone, such as "rank"; ``label`` and ``color`` are those of the markers, ``ax`` is where to draw.
+    Drawn on the axes of a learning curve, they show how well training agrees with theory.
+
+    Parameters
+    ----------
+    results : TrainingResult or sequence of TrainingResult
+        Results of `onehead.aim.train`.
+    quantity : str, optional
+        Name of a quantity to draw alone, such as "rank".
+    label : str, optional
+        Label of the markers in the legend.
+    color : matplotlib color, optional
+        Colour of the markers.
+    ax : matplotlib Axes, optional
+        Axes to draw on; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    InvalidArgument
+        If there are no results, if ``ax`` is not a matplotlib Axes, or if ``quantity`` is not a number of a training
+        result.
+
+    Examples
+    --------
+    >>> from onehead import aim, plot
+    >>> run = aim.train(aim.Task(), aim.Learner(), dim=12, alpha=1.0, seeds=2)
+    >>> plot.training_points(run).get_legend_handles_labels()[1]
+    ['trained (d = 12, 2 seeds)', 'trained, clean labels']
     """
-    axes, runs = on(ax), list(results) if isinstance(results, Sequence) else [results]
+    axes, runs = resolve_axes(ax), list(results) if isinstance(results, Sequence) else [results]
     if not runs:
         raise InvalidArgument("results", results, "at least one answer of train")
-    before = sum(line.get_gid() == MARKS for line in axes.get_lines())
-    look = SERIES[before % len(SERIES)]
+    earlier = sum(line.get_gid() == MARKER_GID for line in axes.get_lines())
+    look = SERIES_STYLES[earlier % len(SERIES_STYLES)]
     colour = look.marks if color is None else color
-    told = f"trained (d = {runs[0].dim}, {runs[0].seeds} seeds)" if label is None else label
-    shown = ("test_error", "test_error_clean") if quantity is None else (quantity,)
-    for name in shown:
-        clean = len(shown) > 1 and name == "test_error_clean"
+    text = f"trained (d = {runs[0].dim}, {runs[0].seeds} seeds)" if label is None else label
+    quantities = ("test_error", "test_error_clean") if quantity is None else (quantity,)
+    for name in quantities:
+        clean = len(quantities) > 1 and name == "test_error_clean"
         bars = axes.errorbar(
             [result.trained_alpha for result in runs],
             [_number(result, name) for result in runs],
@@ -57,17 +97,17 @@ def training_points(
             marker="s" if clean else look.marker,
             color=colour,
             markerfacecolor="white" if clean or not look.filled else colour,
-            label=f"{label or 'trained'}, clean labels" if clean else told,
+            label=f"{label or 'trained'}, clean labels" if clean else text,
             zorder=5,
-            **BARS,
+            **ERROR_BARS,
         )
-        bars.lines[0].set_gid(None if clean else MARKS)
-    up = axes.get_ylabel() or ("error" if quantity is None else quantity.replace("_", " "))
-    return dress(axes, ALPHA, up, legend="upper right" if quantity is None else "best")
+        bars.lines[0].set_gid(None if clean else MARKER_GID)
+    ylabel = axes.get_ylabel() or ("error" if quantity is None else quantity.replace("_", " "))
+    return finish_axes(axes, ALPHA_LABEL, ylabel, legend="upper right" if quantity is None else "best")
 
 
 def _number(result: "TrainingResult", name: str) -> float:
-    """A number of a run."""
+    """Return a number of a training result, or raise InvalidArgument if it has none of this name."""
     value = getattr(result, name, None)
     if not isinstance(value, (int, float)):
         known = ", ".join(result.errors)
@@ -75,7 +115,7 @@ def _number(result: "TrainingResult", name: str) -> float:
     return float(value)
 
 
-@drawing
+@accept_axes_keyword
 def trained_spectrum(
     result: "TrainingResult",
     law: "Spectrum",
@@ -84,43 +124,72 @@ def trained_spectrum(
     color: Any = None,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Histogram of the non-zero eigenvalues of trained maps over the predicted density.
+    """Draw a histogram of the non-zero eigenvalues of trained maps and the predicted density.
 
-    ``label`` and ``color`` are those of the histogram, ``ax`` is where to draw.
+    Parameters
+    ----------
+    result : TrainingResult
+        Result of `onehead.aim.train`.
+    law : Spectrum
+        Result of `onehead.aim.spectrum` for the same problem.
+    label : str, optional
+        Label of the histogram in the legend.
+    color : matplotlib color, optional
+        Colour of the histogram.
+    ax : matplotlib Axes, optional
+        Axes to draw on; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    InvalidArgument
+        If ``ax`` is not a matplotlib Axes.
+
+    Examples
+    --------
+    >>> from onehead import aim, plot
+    >>> task, learner = aim.Task(), aim.Learner()
+    >>> law = aim.spectrum(aim.predict(task, learner, alpha=1.0))
+    >>> run = aim.train(task, learner, dim=12, alpha=1.0, seeds=2)
+    >>> plot.trained_spectrum(run, law).get_ylabel()
+    'density'
     """
-    axes = on(ax)
+    axes = resolve_axes(ax)
     values = result.eigenvalues
     cut = 1e-3 * float(np.abs(values).max())
-    kept = values[np.abs(values) > cut]
-    bins = _bins(kept, law.edges)
-    width = np.diff(bins)[np.clip(np.searchsorted(bins, kept, side="right") - 1, 0, len(bins) - 2)]
+    nonzero = values[np.abs(values) > cut]
+    bins = _bins(nonzero, law.edges)
+    width = np.diff(bins)[np.clip(np.searchsorted(bins, nonzero, side="right") - 1, 0, len(bins) - 2)]
     # heights are shares of all eigenvalues, so that the histogram and the density have the same area
     axes.hist(
-        kept,
+        nonzero,
         bins=list(bins),
         weights=1.0 / (values.size * width),
         color=TRAINING if color is None else color,
         alpha=0.45,
         label=f"trained, d = {result.dim}, {result.seeds} seeds" if label is None else label,
     )
-    for i, (x, height) in enumerate(bulks(law.x, law.density_values, len(law.edges))):
+    for i, (x, height) in enumerate(split_bulks(law.x, law.density_values, len(law.edges))):
         axes.plot(x, height, color=THEORY, lw=1.9, label=None if i else "theory")
-    value = law.point.task.value
-    title = f"zero {value}s: {1.0 - kept.size / values.size:.1%} trained, {law.zero_mass:.1%} theory"
+    value = law.point.task.spectral_value
+    title = f"zero {value}s: {1.0 - nonzero.size / values.size:.1%} trained, {law.zero_mass:.1%} theory"
     inner = law.density_values[law.x > 0.1 * float(law.x.max(initial=0.0))]
     top, peak = 1.6 * float(inner.max(initial=0.0)) or None, float(law.density_values.max(initial=0.0))
     if top is not None and top < peak < 2.0 * top:
         top = 1.1 * peak
-    elif top is not None and peak > top:  # it would hide all others
+    elif top is not None and peak > top:  # a peak this high is cut off and its height written, to keep the rest visible
         at = float(law.x[law.density_values >= top].max())
         axes.annotate(
             f"\u2191 {peak:.2g}", (at, 0.97 * top), xytext=(6, 0), textcoords="offset points", fontsize=8.5, va="top"
         )
-    return dress(axes, f"{value} of S", "density", title, ylim=(0.0, top))
+    return finish_axes(axes, f"{value} of S", "density", title, ylim=(0.0, top))
 
 
 def _bins(values: "NDArray[np.float64]", edges: "Sequence[Sequence[float]]") -> "NDArray[np.float64]":
-    """Borders of a histogram: as many in every bulk as its share of the values deserves, so that a narrow bulk is seen too."""
+    """Return the bin edges of a histogram: separate bins in every bulk, so that a narrow bulk is resolved too."""
     gaps = [0.5 * (left[1] + right[0]) for left, right in pairwise(edges)]
     low, high = float(values.min()), float(values.max())
     borders = [low, *(gap for gap in gaps if low < gap < high), high]
@@ -133,56 +202,105 @@ def _bins(values: "NDArray[np.float64]", edges: "Sequence[Sequence[float]]") -> 
     return np.unique(np.concatenate(parts))
 
 
-@drawing
+@accept_axes_keyword
 def message_passing(result: "AmpResult", *, quantity: str | None = None, ax: "Axes | None" = None) -> "Axes":
-    """Overlaps of every iterate (markers) over state evolution (lines); ``quantity`` is one of q, m and sigma, drawn alone."""
-    axes = on(ax)
+    """Draw the overlaps of every iterate of message passing (markers) and of state evolution (lines).
+
+    Parameters
+    ----------
+    result : AmpResult
+        Result of `onehead.aim.amp`.
+    quantity : str, optional
+        One of "q", "m" and "sigma" to draw alone.
+    ax : matplotlib Axes, optional
+        Axes to draw on; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    InvalidArgument
+        If ``ax`` is not a matplotlib Axes, or ``quantity`` is not one of the three.
+
+    Examples
+    --------
+    >>> from onehead import aim, plot
+    >>> found = aim.amp(aim.Task(), aim.Learner(), dim=20, alpha=0.5, iterations=3)
+    >>> plot.message_passing(found, quantity="q").get_legend_handles_labels()[1]
+    ['q = |S|²/d, state evolution', 'q, message passing']
+    """
+    axes = resolve_axes(ax)
     steps = [step.iteration for step in result.steps]
     styles = (("q", THEORY, "-", "o"), ("m", ACCENT, "--", "s"), ("sigma", GREY, "-.", "^"))
-    if quantity is not None and quantity not in OVERLAPS:
-        raise InvalidArgument("quantity", quantity, " or ".join(OVERLAPS), OVERLAPS)
+    if quantity is not None and quantity not in OVERLAP_LABELS:
+        raise InvalidArgument("quantity", quantity, " or ".join(OVERLAP_LABELS), OVERLAP_LABELS)
     for name, colour, line, marker in styles:
         if quantity not in (None, name):
             continue
-        label = OVERLAPS[name]
+        label = OVERLAP_LABELS[name]
         theory = [float(getattr(step, f"{name}_theory")) for step in result.steps]
         axes.plot(steps, theory, color=colour, ls=line, lw=1.5, label=f"{label}, state evolution")
         found = [float(getattr(step, name)) for step in result.steps]
         axes.plot(steps, found, marker, color=TRAINING, ms=3.5, mfc="none", label=f"{label[0]}, message passing")
     title = f"d = {result.dim}, α = {result.alpha:g}, damping {result.damping:g}"
-    return dress(axes, "iteration", "overlap", title, ylim=(0.0, None), fontsize=8.0, ncols=2)
+    return finish_axes(axes, "iteration", "overlap", title, ylim=(0.0, None), fontsize=8.0, ncols=2)
 
 
-@drawing
+@accept_axes_keyword
 def comparison(
     table: "Comparison | SparseComparison", *, quantity: str = "test_error", ax: "Axes | None" = None
 ) -> "Axes":
-    """A number of training over theory against 1/d, with the extrapolation at 1/d = 0, one marker per α.
+    """Draw the ratio of training to theory against 1/d, with the extrapolation to 1/d = 0, one marker style per α.
 
-    ``quantity`` is the number, the test error unless another one is asked for, ``ax`` where to draw.
+    Parameters
+    ----------
+    table : Comparison
+        Result of `onehead.aim.compare` or `onehead.sparse.compare`.
+    quantity : str
+        Name of the compared quantity; the test error by default.
+    ax : matplotlib Axes, optional
+        Axes to draw on; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    InvalidArgument
+        If ``ax`` is not a matplotlib Axes, or ``quantity`` is not compared.
+
+    Examples
+    --------
+    >>> from onehead import aim, plot
+    >>> table = aim.compare(aim.Task(), aim.Learner(), alphas=[1.0], dims=[10, 14], seeds=2)
+    >>> plot.comparison(table).get_ylabel()
+    'test error, training over theory'
     """
-    axes = on(ax)
+    axes = resolve_axes(ax)
     if quantity not in (known := table.points[0].runs[0].errors):
         raise InvalidArgument("quantity", quantity, f"a number that is compared: {', '.join(known)}", known)
-    points: Any = table.points  # of either half
+    points: Any = table.points
     best = tuple(table.best or ())
     widest = max(1.0 / run.dim for point in points for run in point.runs)
     for k, point in enumerate(points):
         theory = float(getattr(point.prediction, quantity))
-        own = np.array([float(getattr(beside, quantity)) for beside in point.beside])
+        own = np.array([float(getattr(prediction, quantity)) for prediction in point.beside])
         inverse = np.array([1.0 / run.dim for run in point.runs])
         ratio = np.array([float(getattr(run, quantity)) for run in point.runs]) / own
         error = np.nan_to_num([run.errors[quantity] for run in point.runs]) / own
         colour, marker = f"C{k}", MARKERS[k % len(MARKERS)]
-        shift = 0.008 * widest * (k - 0.5 * (len(points) - 1))  # so that error bars do not hide each other
+        shift = 0.008 * widest * (k - 0.5 * (len(points) - 1))  # small offsets, so that error bars do not overlap
         axes.errorbar(
-            inverse + shift, ratio, error, color=colour, marker=marker, label=f"α = {point.alpha:.3g}", **BARS
+            inverse + shift, ratio, error, color=colour, marker=marker, label=f"α = {point.alpha:.3g}", **ERROR_BARS
         )
         for limit in point.limits:
             if limit.quantity == quantity:
                 axes.errorbar(
                     [shift], [limit.value / theory], yerr=[limit.standard_error / theory],
-                    color=colour, marker=marker, markerfacecolor="white", **BARS,
+                    color=colour, marker=marker, markerfacecolor="white", **ERROR_BARS,
                 )  # fmt: skip
                 line = np.array([0.0, float(inverse.max())])
                 axes.plot(line + shift, (limit.value + limit.slope * line) / theory, color=colour, lw=0.9, ls=":")
@@ -192,5 +310,5 @@ def comparison(
     axes.axhline(1.0, color=THEORY, lw=1.9, label="theory")
     axes.axvline(0.0, color=GREY, lw=0.8)
     axes.set_xlim(-0.06 * widest, 1.08 * widest)
-    across = "1/d (open markers: extrapolated to infinite dimension)"
-    return dress(axes, across, f"{quantity.replace('_', ' ')}, training over theory", table.setting)
+    xlabel = "1/d (open markers: extrapolated to infinite dimension)"
+    return finish_axes(axes, xlabel, f"{quantity.replace('_', ' ')}, training over theory", table.setting)

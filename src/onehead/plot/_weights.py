@@ -1,4 +1,4 @@
-"""Pictures of a checkpoint: every head as a small panel with its laws, a page of one head, and a map of all."""
+"""Figures of a checkpoint: spectra of heads with the fitted laws, pages of small panels, and maps of all heads."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onehead.errors import InvalidArgument
-from onehead.plot._call import drawing, on
-from onehead.plot.style import LAWS, TRAINING, VERDICTS, dress, panels
+from onehead.plot._axes import accept_axes_keyword, resolve_axes
+from onehead.plot.style import LAW_STYLES, TRAINING, VERDICT_COLOURS, finish_axes, panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from onehead.weights.report import HeadReport
 
-__all__ = ["head_page", "head_pages", "head_spectrum", "survey_map"]
+__all__ = ["head_page", "head_pages", "head_spectrum", "set_map_ticks", "survey_map"]
 
-COLUMNS, ROWS = 12, 8
-DECADE = 30.0  # a larger range needs a logarithm
-WORD = 1.35  # inches of an entry of a legend
-MAPS = {
+PAGE_COLUMNS, PAGE_ROWS = 12, 8
+LOG_SCALE_RATIO = 30.0  # largest over smallest value from which on an axis is logarithmic
+LEGEND_ENTRY_WIDTH = 1.35  # inches
+MAP_TITLES = {
     "verdict": "verdict",
     "strength": "largest outlier over the bulk edge",
     "effective_rank": "effective rank over head_dim",
@@ -27,7 +27,7 @@ MAPS = {
 }
 
 
-@drawing
+@accept_axes_keyword
 def head_spectrum(
     head: "HeadReport",
     *,
@@ -36,11 +36,39 @@ def head_spectrum(
     ax: "Axes | None" = None,
     small: bool = False,
 ) -> "Axes":
-    """Singular values of one head by rank (dots, outliers as triangles), what each law expects, and the bulk edge.
+    """Draw the singular values of one head by rank (dots, outliers as triangles), the fitted laws, and the bulk edge.
 
-    ``label`` and ``color`` are those of the dots; with one of them the laws are left out, so that heads can be laid over each other.
+    Parameters
+    ----------
+    head : HeadReport
+        Result of `onehead.weights.head_report`, or an element of a survey.
+    label : str, optional
+        Label of the values in the legend.
+    color : matplotlib color, optional
+        Colour of the values. With a label or a colour the laws are left out, so that several heads can be drawn on the
+        same axes.
+    ax : matplotlib Axes, optional
+        Axes to draw on; a new figure by default.
+    small : bool
+        Whether to draw for a small panel: without labels, and with the best law and that of random heads only.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    InvalidArgument
+        If ``ax`` is not a matplotlib Axes.
+
+    Examples
+    --------
+    >>> from onehead import plot, weights
+    >>> Q, K = np.random.default_rng(0).standard_normal((2, 32, 64))
+    >>> plot.head_spectrum(weights.head_report(Q, K, fit=False)).get_legend_handles_labels()[1]
+    ['singular values', 'bulk edge']
     """
-    axes, alone = on(ax), label is None and color is None
+    axes, alone = resolve_axes(ax), label is None and color is None
     colour = TRAINING if color is None else color
     values, beyond = head.singular_values, len(head.outliers)
     values = values[: round((head.rank or 0.0) * head.hidden)]
@@ -49,7 +77,7 @@ def head_spectrum(
     for fit in head.fits if alone else ():
         if small and fit.law not in (head.best_law, "noise"):
             continue
-        colour, line, text = LAWS[fit.law]
+        colour, line, text = LAW_STYLES[fit.law]
         axes.plot(ranks[beyond:], fit.expected, color=colour, ls=line, lw=0.9 if small else 1.6, label=text)
     axes.plot(ranks[beyond:], values[beyond:], "o", color=colour, ms=size, mew=0.0, label=label or "singular values")
     if beyond:
@@ -57,25 +85,52 @@ def head_spectrum(
     if head.bulk_edge is not None:
         axes.axhline(head.bulk_edge, color="#333333" if alone else colour, lw=0.5, ls=(0, (6, 3)), label="bulk edge")
     top, right = 1.06 * max(float(values[0]), head.bulk_edge or 0.0), values.size + 1.0
-    if not small and values[0] > DECADE * (head.bulk_edge or values[0]):  # the bulk would be a line at zero
+    # with a very large outlier the bulk would be a line at zero
+    if not small and values[0] > LOG_SCALE_RATIO * (head.bulk_edge or values[0]):
         axes.set_yscale("log")
-    elif axes.get_yscale() == "linear":  # another head may have made it logarithmic
+    elif axes.get_yscale() == "linear":  # an earlier head on the same axes may have made it logarithmic
         axes.set_ylim(0.0, top if alone else max(top, axes.get_ylim()[1]))
     axes.set_xlim(0.0, right if alone else max(right, axes.get_xlim()[1]))
     if not small:
-        title = f"layer {head.layer}, head {head.head}: {head.verdict or 'no verdict'}" if alone else ""
-        dress(axes, "rank", r"singular value of $W_Q^\top W_K$", title, title_size=8.5, fontsize=8.0)
+        finish_axes(axes, "rank", r"singular value of $W_Q^\top W_K$", fontsize=8.0)
+        if alone:
+            title = f"layer {head.layer}, head {head.head}: {head.verdict or 'no verdict'}"
+            axes.set_title(title, fontsize=8.5, loc="left", color="#333333")
     return axes
 
 
 def head_pages(heads: "Sequence[HeadReport]") -> "Iterator[Axes]":
-    """All heads as small multiples, one layer to a row where it fits; gives one of the axes of each page."""
+    """Draw all heads as small panels on pages of up to 12 x 8, with one layer per row if it fits.
+
+    Parameters
+    ----------
+    heads : sequence of HeadReport
+        Heads of a survey.
+
+    Yields
+    ------
+    matplotlib Axes
+        The first panel of each page; its ``figure`` is the page.
+
+    Raises
+    ------
+    ValueError
+        If there are no heads.
+
+    Examples
+    --------
+    >>> from onehead import plot, weights
+    >>> Q, K = np.random.default_rng(0).standard_normal((2, 32, 64))
+    >>> pages = list(plot.head_pages([weights.head_report(Q, K, fit=False)]))
+    >>> len(pages)
+    1
+    """
     from matplotlib.figure import Figure
 
-    columns = min(COLUMNS, max(_widest(heads), 1))
-    page = columns * ROWS
-    for start in range(0, len(heads), page):
-        part = heads[start : start + page]
+    columns = min(PAGE_COLUMNS, max(_heads_per_module(heads), 1))
+    page_size = columns * PAGE_ROWS
+    for start in range(0, len(heads), page_size):
+        part = heads[start : start + page_size]
         rows = -(-len(part) // columns)
         figure = Figure(figsize=(1.25 * columns + 0.5, 1.1 * rows + 0.8), layout="constrained")
         grid = figure.subplots(rows, columns, squeeze=False)
@@ -83,39 +138,39 @@ def head_pages(heads: "Sequence[HeadReport]") -> "Iterator[Axes]":
             axes.axis("off")
         for head, axes in zip(part, grid.ravel(), strict=False):
             axes.axis("on")
-            _panel(head, axes)
-        _legend(figure, part, grid.ravel().tolist())
+            _draw_panel(head, axes)
+        _add_page_legend(figure, part, grid.ravel().tolist())
         yield grid[0, 0]
 
 
-def _widest(heads: "Sequence[HeadReport]") -> int:
-    """Most heads of one module."""
+def _heads_per_module(heads: "Sequence[HeadReport]") -> int:
+    """Return the largest number of heads of one module."""
     modules = [head.module for head in heads]
     return max(modules.count(module) for module in set(modules))
 
 
-def _panel(head: "HeadReport", axes: "Axes") -> None:
+def _draw_panel(head: "HeadReport", axes: "Axes") -> None:
     head_spectrum(head, ax=axes, small=True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=5, length=1.5, pad=1)
     axes.locator_params(nbins=3)
-    colour = VERDICTS.get(head.verdict or "", "#333333")
+    colour = VERDICT_COLOURS.get(head.verdict or "", "#333333")
     axes.set_title(f"L{head.layer} H{head.head}  {head.verdict or ''}", fontsize=6, pad=2, color=colour)
 
 
-def _legend(figure: Any, heads: "Sequence[HeadReport]", grid: "Sequence[Axes]") -> None:
-    """One legend for the page, with whatever some panel shows."""
+def _add_page_legend(figure: Any, heads: "Sequence[HeadReport]", grid: "Sequence[Axes]") -> None:
+    """Add one legend for the page, with all entries that occur in its panels."""
     entries = {
         label: handle
         for axes in grid[: len(heads)]
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
-    fit = max(1, int(figure.get_figwidth() / WORD))  # side by side
+    columns = max(1, int(figure.get_figwidth() / LEGEND_ENTRY_WIDTH))
     figure.legend(
         entries.values(),
         entries.keys(),
         loc="outside upper center",
-        ncols=min(fit, len(entries)),
+        ncols=min(columns, len(entries)),
         frameon=False,
         fontsize=7,
     )
@@ -124,16 +179,40 @@ def _legend(figure: Any, heads: "Sequence[HeadReport]", grid: "Sequence[Axes]") 
 
 
 def head_page(head: "HeadReport") -> "Axes":
-    """One head on a page: singular values with every law, the same over those of random heads, and the evidence in words."""
+    """Draw a page about one head: its spectrum with all laws, its spectrum relative to random heads, and the evidence.
+
+    Parameters
+    ----------
+    head : HeadReport
+        Result of `onehead.weights.head_report`, or an element of a survey.
+
+    Returns
+    -------
+    matplotlib Axes
+        The left of the two panels.
+
+    Raises
+    ------
+    IndexError
+        If the head was not measured, so that it has no singular values.
+
+    Examples
+    --------
+    >>> from onehead import plot, weights
+    >>> Q, K = np.random.default_rng(0).standard_normal((2, 32, 64))
+    >>> axes = plot.head_page(weights.head_report(Q, K, fit=False))
+    >>> len(axes.figure.axes)
+    2
+    """
     figure, (left, right) = panels(1, 2, width=5.2, height=3.9)
     head_spectrum(head, ax=left)
-    _against_random(head, right)
+    _draw_ratio_to_random(head, right)
     lines = [f"layer {head.layer}, head {head.head}: {head.verdict or 'no verdict'}", head.evidence]
     if head.comparison:
         lines.append(head.comparison)
     if head.false_alarm is not None:
         lines.append(
-            f"random heads of this shape get another word than noise in at most {head.false_alarm:.1%} of cases"
+            f"random heads of this shape get a verdict other than noise in at most {head.false_alarm:.1%} of cases"
         )
     left.set_title("", loc="left")
     figure.suptitle("\n".join(lines), fontsize=8.5, x=0.01, ha="left", color="#333333")
@@ -141,9 +220,9 @@ def head_page(head: "HeadReport") -> "Axes":
     return first
 
 
-def _against_random(head: "HeadReport", axes: "Axes") -> None:
-    """Singular values over what the law of two random matrices of the shape expects at each rank, at equal medians."""
-    from onehead.weights.initial import product_law
+def _draw_ratio_to_random(head: "HeadReport", axes: "Axes") -> None:
+    """Draw the singular values over those expected for two random matrices of the same shape and median."""
+    from onehead.weights.null_model import product_law
 
     possible = min(head.head_dim, head.hidden)
     values = head.singular_values[:possible]
@@ -151,88 +230,114 @@ def _against_random(head: "HeadReport", axes: "Axes") -> None:
     share = 1.0 - (np.arange(possible) + 0.5) / possible
     expected = np.sqrt(np.interp(share, np.cumsum(mass) - 0.5 * mass, t))
     ratio = values / expected
-    kept = ratio > 0.0
-    ratio = ratio[kept] / np.median(ratio[kept])
-    axes.plot(np.arange(1, possible + 1)[kept], ratio, "o", color=TRAINING, ms=3.0, mew=0.0)
-    axes.axhline(1.0, color=LAWS["noise"][0], lw=1.2, ls=LAWS["noise"][1])
-    dress(
+    nonzero = ratio > 0.0
+    ratio = ratio[nonzero] / np.median(ratio[nonzero])
+    axes.plot(np.arange(1, possible + 1)[nonzero], ratio, "o", color=TRAINING, ms=3.0, mew=0.0)
+    axes.axhline(1.0, color=LAW_STYLES["noise"][0], lw=1.2, ls=LAW_STYLES["noise"][1])
+    finish_axes(
         axes,
         "rank",
         "value over that of random weights",
         "",
-        log="y" if ratio.max() > DECADE * ratio.min() else "",
+        log="y" if ratio.max() > LOG_SCALE_RATIO * ratio.min() else "",
         legend=None,
     )
 
 
-@drawing
+@accept_axes_keyword
 def survey_map(heads: "Sequence[HeadReport]", *, quantity: str | None = None, ax: "Axes | None" = None) -> "Axes":
-    """Four maps, layers down and heads across: verdict, strength of the largest outlier, effective rank, symmetric share.
+    """Draw four maps of layers by heads: verdict, strength of the largest outlier, effective rank and symmetric share.
 
-    ``quantity`` draws one of them alone, on ``ax``: verdict, strength, effective_rank or symmetric_share.
+    Parameters
+    ----------
+    heads : sequence of HeadReport
+        Heads of a survey.
+    quantity : str, optional
+        Map to draw alone: "verdict", "strength", "effective_rank" or "symmetric_share".
+    ax : matplotlib Axes, optional
+        Axes to draw one map on, by default that of the verdicts; a new figure with four maps by default.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes of the map, or of the first of four.
+
+    Raises
+    ------
+    InvalidArgument
+        If ``ax`` is not a matplotlib Axes, or ``quantity`` is not the name of a map.
+
+    Examples
+    --------
+    >>> from onehead import plot, weights
+    >>> Q, K = np.random.default_rng(0).standard_normal((2, 32, 64))
+    >>> plot.survey_map([weights.head_report(Q, K, fit=False)], quantity="strength").get_xlabel()
+    'head'
     """
     from matplotlib.colors import ListedColormap
     from matplotlib.figure import Figure
 
-    if quantity is not None and quantity not in MAPS:
-        raise InvalidArgument("quantity", quantity, " or ".join(MAPS), MAPS)
+    if quantity is not None and quantity not in MAP_TITLES:
+        raise InvalidArgument("quantity", quantity, " or ".join(MAP_TITLES), MAP_TITLES)
     stacks = [head.module.replace(f".{head.layer}.", ".*.") for head in heads]
-    places = sorted({(stack, head.layer) for stack, head in zip(stacks, heads, strict=True)})
+    rows = sorted({(stack, head.layer) for stack, head in zip(stacks, heads, strict=True)})
     columns = sorted({int(head.head or 0) for head in heads})
-    words = [*VERDICTS]
-    numbers: dict[str, tuple[Any, list[Any], float | None, float | None]] = {
+    verdicts = [*VERDICT_COLOURS]
+    # colour map, values, and the limits of the colours
+    maps: dict[str, tuple[Any, list[Any], float | None, float | None]] = {
         "verdict": (
-            ListedColormap([*VERDICTS.values()]),
-            [words.index(h.verdict) if h.verdict else np.nan for h in heads],
+            ListedColormap([*VERDICT_COLOURS.values()]),
+            [verdicts.index(h.verdict) if h.verdict else np.nan for h in heads],
             -0.5,
-            len(words) - 0.5,
+            len(verdicts) - 0.5,
         ),
         "strength": ("OrRd", [max(h.strength, 1.0) for h in heads], 1.0, None),
-        "effective_rank": ("viridis", [_effective(head) for head in heads], 0.0, 1.0),
+        "effective_rank": ("viridis", [_relative_effective_rank(head) for head in heads], 0.0, 1.0),
         "symmetric_share": ("RdBu_r", [head.symmetric_share for head in heads], 0.0, 1.0),
     }
     if quantity is not None or ax is not None:
-        shown, grid = [quantity or "verdict"], [on(ax)]
+        names, grid = [quantity or "verdict"], [resolve_axes(ax)]
         figure: Any = grid[0].figure
     else:
-        shown, size = [*MAPS], (4 * max(0.9 + 0.17 * len(columns), 2.6), 1.6 + 0.2 * len(places))
+        names, size = [*MAP_TITLES], (4 * max(0.9 + 0.17 * len(columns), 2.6), 1.6 + 0.2 * len(rows))
         figure = Figure(figsize=size, layout="constrained")
         grid = figure.subplots(1, 4).tolist()
-    for axes, name in zip(grid, shown, strict=True):
-        look, values, low, high = numbers[name]
-        table = np.full((len(places), len(columns)), np.nan)
+    for axes, name in zip(grid, names, strict=True):
+        colours, values, low, high = maps[name]
+        table = np.full((len(rows), len(columns)), np.nan)
         for head, stack, number in zip(heads, stacks, values, strict=True):
-            table[places.index((stack, head.layer)), columns.index(int(head.head or 0))] = number
-        image = axes.imshow(table, cmap=look, vmin=low, vmax=high, aspect="auto", interpolation="nearest")
+            table[rows.index((stack, head.layer)), columns.index(int(head.head or 0))] = number
+        image = axes.imshow(table, cmap=colours, vmin=low, vmax=high, aspect="auto", interpolation="nearest")
         if name != "verdict":
             figure.colorbar(image, ax=axes, shrink=0.9).ax.tick_params(labelsize=6)
-        axes.set_title(MAPS[name], fontsize=8, loc="left")
+        axes.set_title(MAP_TITLES[name], fontsize=8, loc="left")
         axes.set_xlabel("head", fontsize=7)
         axes.set_ylabel("layer", fontsize=7)
         axes.tick_params(labelsize=6, length=2)
-        _ticks(axes, columns, [layer for _, layer in places])
-    if "verdict" in shown:
-        _words(figure if ax is None else grid[0], outside=ax is None)
+        set_map_ticks(axes, columns, [layer for _, layer in rows])
+    if "verdict" in names:
+        _add_verdict_legend(figure if ax is None else grid[0], outside=ax is None)
     return grid[0]
 
 
-def _words(place: Any, *, outside: bool) -> None:
-    """What the colours of verdicts mean."""
+def _add_verdict_legend(owner: Any, *, outside: bool) -> None:
+    """Add a legend of the colours of the verdicts to a figure or to axes."""
     from matplotlib.patches import Patch
 
-    patches = [Patch(color=colour, label=word) for word, colour in VERDICTS.items()]
-    where: dict[str, Any] = (
+    patches = [Patch(color=colour, label=verdict) for verdict, colour in VERDICT_COLOURS.items()]
+    position: dict[str, Any] = (
         {"loc": "outside lower left"} if outside else {"loc": "upper left", "bbox_to_anchor": (0.0, -0.14)}
     )
-    place.legend(handles=patches, ncols=len(patches), frameon=False, fontsize=7, **where)
+    owner.legend(handles=patches, ncols=len(patches), frameon=False, fontsize=7, **position)
 
 
-def _effective(head: "HeadReport") -> float:
+def _relative_effective_rank(head: "HeadReport") -> float:
+    """Return the effective rank over the largest rank that the shape allows."""
     return (head.effective_rank_nuclear or np.nan) / max(min(head.head_dim, head.hidden), 1)
 
 
-def _ticks(axes: "Axes", columns: list[int], layers: list[int]) -> None:
-    """Whole numbers, not more than fit."""
-    across, down = max(1, -(-len(columns) // 16)), max(1, -(-len(layers) // 16))
-    axes.set_xticks(range(0, len(columns), across), [str(number) for number in columns[::across]])
-    axes.set_yticks(range(0, len(layers), down), [str(number) for number in layers[::down]])
+def set_map_ticks(axes: "Axes", columns: list[int], layers: list[int]) -> None:
+    """Set the ticks of a map of layers by heads; at most 16 of each are labelled."""
+    every_column, every_row = max(1, -(-len(columns) // 16)), max(1, -(-len(layers) // 16))
+    axes.set_xticks(range(0, len(columns), every_column), [str(number) for number in columns[::every_column]])
+    axes.set_yticks(range(0, len(layers), every_row), [str(number) for number in layers[::every_row]])

@@ -1,8 +1,8 @@
-"""One visual language for every picture.
+"""Colours, line styles and helpers that all figures share.
 
-Theory is a solid blue line, training are orange markers with error bars, the target is grey; every pair is told apart by
-shape as well as by colour, and series of one panel by dash and marker as well as by shade, so that the pictures can be
-read in grey.
+Theory is drawn as a solid blue line, training as orange markers with error bars, the target in grey. Theory and
+training differ by shape as well as by colour, and the series of one panel by dash and marker as well as by shade, so
+that the figures can be read without colours.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onehead.files import Name, check_file, whole_file
+from onehead.atomic_io import Name, atomic_file, check_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from onehead.aim.task import Task
 
 __all__ = [
-    "ACCENT", "ALPHA", "BEST", "GREY", "LAWS", "OVERLAPS", "SERIES", "THEORY", "TRAINING", "VERDICTS", "bare", "bulks",
-    "cell_edges",
-    "dress", "finish", "fresh_axes", "guide", "histogram", "panels", "save", "theory_line", "training_marks", "unusual",
+    "ACCENT", "ALPHA_LABEL", "BEST", "GREY", "LAW_STYLES", "OVERLAP_LABELS", "SERIES_GID", "SERIES_STYLES", "THEORY",
+    "TRAINING", "VERDICT_COLOURS", "cell_edges", "despine", "finish_axes", "finish_panel", "fresh_axes", "guide",
+    "histogram", "nondefault_settings", "panels", "save", "split_bulks", "theory_line", "training_marks",
     "write_picture",
 ]  # fmt: skip
 
@@ -31,28 +31,25 @@ THEORY = "#1f4e9c"
 ACCENT = "#3a8f8f"
 TRAINING = "#d1641d"
 GREY = "#7a7a7a"
-BEST = "#2d2d2d"  # the best possible learner, dotted wherever it stands beside others
-OVERLAPS = {"q": "q = |S|²/d", "m": "m = Tr S'S*/d", "sigma": "Σ"}
-LAWS = {  # of singular values: colour, line, legend
+BEST = "#2d2d2d"  # the best possible learner, always dotted
+OVERLAP_LABELS = {"q": "q = |S|²/d", "m": "m = Tr S'S*/d", "sigma": "Σ"}
+LAW_STYLES = {  # laws of singular values: colour, dash, label
     "untied": (THEORY, "-", "untied head"),
     "tied": ("#5b8fd6", (0, (5, 1.2)), "tied head"),
     "marchenko-pastur": (ACCENT, "--", "Marchenko-Pastur"),
     "noise": (GREY, ":", "two random matrices"),
     "power-law": ("#9467bd", "-.", "power law"),
 }
-VERDICTS = {"low rank": "#6a3d9a", "features": TRAINING, "deformed": ACCENT, "noise": "#c9c9c9"}  # colour of each word
-SHORT = 2.5  # decades of an axis that has numbers within them
-SERIES_MARK = "onehead-series"  # what the main line of every call is marked with
-JOURNAL: dict[Any, Any] = {
-    "pdf.fonttype": 42,
-    "ps.fonttype": 42,
-    "svg.fonttype": "none",
-}  # text stays text, in fonts that journals take
-ALPHA = r"samples per squared dimension, $\alpha = n/d^2$"
+VERDICT_COLOURS = {"low rank": "#6a3d9a", "features": TRAINING, "deformed": ACCENT, "noise": "#c9c9c9"}
+SHORT_AXIS_DECADES = 2.5  # logarithmic axes shorter than this have labels between powers of ten
+SERIES_GID = "onehead-series"  # group of the main line of every call
+# text in vector files stays text, in TrueType fonts, which journals accept
+JOURNAL_FONTS: dict[Any, Any] = {"pdf.fonttype": 42, "ps.fonttype": 42, "svg.fonttype": "none"}
+ALPHA_LABEL = r"samples per squared dimension, $\alpha = n/d^2$"
 
 
-class Series(NamedTuple):
-    """How the k-th series of a panel looks."""
+class SeriesStyle(NamedTuple):
+    """Style of one series of a panel: colour and dash of its line, colour, shape and filling of its markers."""
 
     line: str
     dash: Any
@@ -61,56 +58,77 @@ class Series(NamedTuple):
     filled: bool
 
 
-SERIES = (
-    Series(THEORY, "-", TRAINING, "o", True),
-    Series("#5b8fd6", "--", "#e39a5c", "s", False),
-    Series("#0c2a57", "-.", "#8f3f0c", "^", True),
-    Series("#8fb4e8", (0, (1, 1.2)), "#f0b98c", "D", False),
-    Series("#3f6fb5", (0, (5, 1.2, 1, 1.2, 1, 1.2)), "#c9822f", "v", True),
-    Series("#16407f", (0, (8, 2)), "#a8551c", "P", False),
+SERIES_STYLES = (
+    SeriesStyle(THEORY, "-", TRAINING, "o", True),
+    SeriesStyle("#5b8fd6", "--", "#e39a5c", "s", False),
+    SeriesStyle("#0c2a57", "-.", "#8f3f0c", "^", True),
+    SeriesStyle("#8fb4e8", (0, (1, 1.2)), "#f0b98c", "D", False),
+    SeriesStyle("#3f6fb5", (0, (5, 1.2, 1, 1.2, 1, 1.2)), "#c9822f", "v", True),
+    SeriesStyle("#16407f", (0, (8, 2)), "#a8551c", "P", False),
 )
 
 
 def fresh_axes(width: float = 6.4, height: float = 4.0) -> "Axes":
-    """Axes on a new figure, without a window."""
+    """Return axes on a new figure, without opening a window.
+
+    Parameters
+    ----------
+    width, height : float
+        Size of the figure in inches, both positive.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ValueError
+        If a size is not finite or negative.
+
+    Examples
+    --------
+    >>> axes = fresh_axes(5.0, 3.0)
+    >>> [float(size) for size in axes.figure.get_size_inches()]
+    [5.0, 3.0]
+    """
     from matplotlib.figure import Figure
 
     axes = Figure(figsize=(width, height), layout="constrained").subplots()
-    bare(axes, label_size=10.0)
+    despine(axes, label_size=10.0)
     return axes
 
 
 def panels(rows: int = 1, columns: int = 1, *, width: float = 4.3, height: float = 3.5) -> "tuple[Figure, list[Axes]]":
-    """A new figure with a grid of panels, in reading order."""
+    """Return a new figure with a grid of panels, in reading order; the size is that of one panel in inches."""
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     figure = Figure(figsize=(width * columns, height * rows), layout=ConstrainedLayoutEngine(wspace=0.06))
     found = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
     for axes in found:
-        bare(axes)
+        despine(axes)
     return figure, found
 
 
-def bare(axes: "Axes", label_size: float = 8.5) -> None:
-    """No frame on top and right."""
+def despine(axes: "Axes", label_size: float = 8.5) -> None:
+    """Remove the frame at the top and on the right, and set the size of the tick labels."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(direction="out", length=3, labelsize=label_size)
 
 
 def theory_line(axes: "Axes", x: ArrayLike, y: ArrayLike, label: str | None = None, k: int = 0, **style: Any) -> None:
-    """A predicted curve; points without an answer leave a gap."""
+    """Draw a predicted curve in the style of the k-th series; missing values (NaN) leave a gap."""
     a, b = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     order = np.argsort(a)
-    look = SERIES[k % len(SERIES)]
+    look = SERIES_STYLES[k % len(SERIES_STYLES)]
     axes.plot(a[order], b[order], **{"color": look.line, "ls": look.dash, "lw": 1.8, "label": label, **style})
 
 
 def training_marks(
     axes: "Axes", x: ArrayLike, y: ArrayLike, error: ArrayLike, label: str | None = None, k: int = 0, **style: Any
 ) -> None:
-    """Measured means with standard errors."""
-    look = SERIES[k % len(SERIES)]
+    """Draw measured means with standard errors in the style of the k-th series."""
+    look = SERIES_STYLES[k % len(SERIES_STYLES)]
     axes.errorbar(
         np.asarray(x, dtype=float),
         np.asarray(y, dtype=float),
@@ -131,7 +149,7 @@ def training_marks(
 
 
 def histogram(axes: "Axes", values: ArrayLike, *, share: float = 1.0, bins: int = 30, label: str | None = None) -> None:
-    """Histogram of measured values whose area is ``share``."""
+    """Draw a histogram of measured values with area ``share``."""
     found = np.asarray(values, dtype=float)
     if not found.size:
         return
@@ -155,13 +173,24 @@ def guide(
     at: float = 0.98,
     before: bool = False,
 ) -> None:
-    """A thin grey dotted line across the panel, named; ``at`` places the name along it, ``before`` left of it."""
+    """Draw a thin dotted line at ``x`` or ``y`` across the panel, with a text at the fraction ``at`` of its length.
+
+    ``before`` places the text of a vertical line on its left.
+    """
     if x is not None:
         axes.axvline(x, color=GREY, lw=0.9, ls=":", zorder=1)
         axes.annotate(
-            text, (x, at), xycoords=("data", "axes fraction"), xytext=(-2 if before else 3, 0), textcoords="offset points",
-            fontsize=7.5, color="#444444", va="top", ha="right" if before else "left", rotation=90,
-        )  # fmt: skip
+            text,
+            (x, at),
+            xycoords=("data", "axes fraction"),
+            xytext=(-2 if before else 3, 0),
+            textcoords="offset points",
+            fontsize=7.5,
+            color="#444444",
+            va="top",
+            ha="right" if before else "left",
+            rotation=90,
+        )
     if y is not None:
         axes.axhline(y, color=GREY, lw=0.9, ls=":", zorder=1)
         axes.annotate(
@@ -176,10 +205,10 @@ def guide(
             va="bottom",
             bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.6},
             zorder=4,
-        )  # fmt: skip  (a light ground: curves may pass behind the words)
+        )  # fmt: skip  (with a light background, because curves may pass behind the text)
 
 
-def dress(
+def finish_axes(
     axes: "Axes",
     xlabel: str,
     ylabel: str,
@@ -189,96 +218,122 @@ def dress(
     legend: str | None = "best",
     ylim: Sequence[float | None] | None = None,
     label_size: float = 10.0,
-    title_size: float = 9.5,
     **options: Any,
 ) -> "Axes":
-    """Labels, scales (``log`` names the axes with a logarithm), limits and legend of a picture, and the axes back.
+    """Set labels, scales, limits and legend of axes, and return them.
 
-    ``legend`` says where it stands; ``options`` are its own.
+    ``log`` contains the letters of the logarithmic axes, ``legend`` is the location of the legend or None, and
+    ``options`` are passed to it.
     """
     axes.set_xlabel(xlabel, fontsize=label_size)
     axes.set_ylabel(ylabel, fontsize=label_size)
     if title:
-        axes.set_title(title, fontsize=title_size, loc="left", color="#333333")
+        axes.set_title(title, fontsize=9.5, loc="left", color="#333333")
     if "x" in log:
         axes.set_xscale("log")
     if "y" in log:
         axes.set_yscale("log")
     if ylim is not None:
-        if ylim[1] is None:  # as high as what is drawn, also by calls before
+        if ylim[1] is None:  # include the lines of earlier calls
             axes.autoscale(axis="y")
         axes.set_ylim(*ylim)
     for axis in (axes.xaxis, axes.yaxis):
-        _ticks(axis)
-    once: dict[str, Any] = {}  # what several curves have in common is said once, and after them
+        _set_log_ticks(axis)
+    # labels that several curves share appear once, after the labels of the curves themselves
+    unique: dict[str, Any] = {}
     entries = [*zip(*axes.get_legend_handles_labels(), strict=True)]
-    main = [pair for pair in entries if getattr(pair[0], "get_gid", str)() == SERIES_MARK]
+    main = [pair for pair in entries if getattr(pair[0], "get_gid", str)() == SERIES_GID]
     for handle, name in (*main, *entries) if len(main) > 1 else entries:
-        once.setdefault(name, handle)
-    if legend is not None and once:
-        look: dict[str, Any] = {"frameon": False, "fontsize": 8.5, "loc": legend, **options}
-        axes.legend([*once.values()], [*once], **look)
+        unique.setdefault(name, handle)
+    if legend is not None and unique:
+        style: dict[str, Any] = {"frameon": False, "fontsize": 8.5, "loc": legend, **options}
+        axes.legend([*unique.values()], [*unique], **style)
     return axes
 
 
-def _ticks(axis: Any) -> None:
-    """Numbers on a logarithmic axis that do not meet: at 1, 2, 5 where it is short, at powers of ten where it is long."""
+def _set_log_ticks(axis: Any) -> None:
+    """Label a logarithmic axis without overlaps: at 1, 2, 5 if it is short, at powers of ten if it is long."""
     if axis.get_scale() != "log":
         return
     from matplotlib.ticker import LogLocator, NullFormatter
 
     low, high = axis.get_view_interval()
     decades = np.log10(high / low) if low > 0.0 else np.inf
-    if decades < SHORT:
+    if decades < SHORT_AXIS_DECADES:
         axis.set_major_locator(LogLocator(subs=[1.0, 2.0, 5.0] if decades > 0.7 else [float(i) for i in range(1, 10)]))
         axis.set_major_formatter("{x:g}")
     axis.set_minor_formatter(NullFormatter())
 
 
-def finish(axes: "Axes", xlabel: str, ylabel: str, title: str = "", **options: Any) -> None:
-    """The same for a panel of several, in smaller letters."""
-    dress(axes, xlabel, ylabel, title, **{"label_size": 9.5, "fontsize": 7.8, **options})
+def finish_panel(axes: "Axes", xlabel: str, ylabel: str, title: str = "", **options: Any) -> None:
+    """Set labels, scales, limits and legend of one of several panels, in smaller letters than `finish_axes`."""
+    finish_axes(axes, xlabel, ylabel, title, **{"label_size": 9.5, "fontsize": 7.8, **options})
 
 
-def bulks(x: NDArray[Any], density: NDArray[Any], count: int) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-    """The parts of a density that belong to each of its bulks, which have as many points each."""
+def split_bulks(x: NDArray[Any], density: NDArray[Any], count: int) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+    """Yield the parts of a tabulated density that belong to each of its ``count`` bulks, which have equal sizes."""
     size = len(x) // max(count, 1)
     for start in range(0, count * size, max(size, 1)):
         yield x[start : start + size], density[start : start + size]
 
 
-def unusual(task: "Task") -> list[str]:
-    """What is not usual about a head, in words.
+def nondefault_settings(task: "Task") -> list[str]:
+    """Return short descriptions of the settings of a head that are not the default, for titles.
 
     Examples
     --------
     >>> from onehead.aim import Task
-    >>> unusual(Task()), unusual(Task(attention="cross", mask="causal", labels="hard"))
+    >>> nondefault_settings(Task()), nondefault_settings(Task(attention="cross", mask="causal", labels="hard"))
     ([], ['cross', 'causal mask', 'hard labels'])
     """
-    words = {"attention": "{}", "mask": "{} mask", "labels": "{} labels"}
-    defaults = {name: type(task).model_fields[name].default for name in words}
-    return [text.format(own) for name, text in words.items() if (own := getattr(task, name)) != defaults[name]]
+    texts = {"attention": "{}", "mask": "{} mask", "labels": "{} labels"}
+    defaults = {name: type(task).model_fields[name].default for name in texts}
+    return [text.format(value) for name, text in texts.items() if (value := getattr(task, name)) != defaults[name]]
 
 
 def cell_edges(centres: ArrayLike) -> NDArray[np.float64]:
-    """Borders of cells half-way between their centres; a single cell is one wide."""
+    """Return the edges of cells, half-way between their centres; a single cell has width one."""
     x = np.asarray(centres, dtype=float)
     half = 0.5 * np.diff(x) if x.size > 1 else np.array([0.5])
     return np.concatenate([[x[0] - half[0]], x[:-1] + half[: x.size - 1], [x[-1] + half[-1]]])
 
 
 def save(axes: "Axes", path: Name) -> None:
-    """Write the figure of the axes to a file, as PNG unless its name ends otherwise; an older file stays until it is whole."""
+    """Write the figure of the axes to a file; an existing file is replaced only once the new one is complete.
+
+    Parameters
+    ----------
+    axes : matplotlib Axes
+        Axes of the figure.
+    path : str or Path
+        File to write; its suffix gives the format, PNG if it has none.
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    InvalidArgument
+        If the format is unknown or the file cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(fresh_axes(), f"{folder}/empty.svg")
+    ...     Path(folder, "empty.svg").exists()
+    True
+    """
     named = Path(path)
     write_picture(axes.figure, named if named.suffix else named.with_name(f"{named.name}.png"), dpi=160)
 
 
 def write_picture(figure: Any, path: Path, **options: Any) -> None:
-    """Write a figure in the format that the name of its file ends in."""
+    """Write a figure in the format given by the suffix of its file; ``options`` are those of ``savefig``."""
     formats = [f".{ending}" for ending in figure.canvas.get_supported_filetypes()]
     check_file("path", path, endings=formats)
     import matplotlib
 
-    with whole_file(path, "path") as part, matplotlib.rc_context(JOURNAL):
+    with atomic_file(path, "path") as part, matplotlib.rc_context(JOURNAL_FONTS):
         figure.savefig(part, format=path.suffix[1:].lower(), **options)

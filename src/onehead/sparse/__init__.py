@@ -1,10 +1,12 @@
 """Sparse-token classification (arXiv 2509.25153): attention against pooled and vectorised linear classifiers.
 
-A positive sequence carries a weak signal in a few random tokens. `predict` gives the errors of the three
-models without training, `train` measures them; `align`, `oracle`, `capacity`, `tune` and `map` answer
-the questions around them.
+A positive sequence carries a weak signal in a few random tokens. `predict` computes the errors of the three models
+without training, `train` measures them on finite samples. `align`, `oracle`, `capacity`, `bayes`, `tune` and `map`
+answer further questions. Names are loaded on first use.
 """
 
-from onehead.lazy import lazy_room
+from onehead.lazy import attach_stub
 
-__getattr__, __dir__, __all__ = lazy_room(__name__, __file__, old_names={"landscape": "map", "Landscape": "SparseMap"})
+__getattr__, __dir__, __all__ = attach_stub(
+    __name__, __file__, old_names={"landscape": ("map", "3.0"), "Landscape": ("SparseMap", "3.0")}
+)

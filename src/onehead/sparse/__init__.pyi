@@ -1,5 +1,3 @@
-from onehead.sparse.equations.alignment import critical_bias_rate as critical_bias_rate
-from onehead.sparse.equations.alignment import misalignment_constant as misalignment_constant
 from onehead.sparse.losses import Hinge as Hinge
 from onehead.sparse.losses import Logistic as Logistic
 from onehead.sparse.losses import Loss as Loss
@@ -8,6 +6,8 @@ from onehead.sparse.losses import SquaredHinge as SquaredHinge
 from onehead.sparse.task import Protocol as Protocol
 from onehead.sparse.task import Task as Task
 from onehead.sparse.task import draw as draw
+from onehead.sparse.theory.alignment import critical_bias_rate as critical_bias_rate
+from onehead.sparse.theory.alignment import misalignment_constant as misalignment_constant
 from onehead.sparse.training.compare import Comparison as Comparison
 from onehead.sparse.training.compare import compare as compare
 from onehead.sparse.training.finite import FiniteSize as FiniteSize

@@ -1,7 +1,6 @@
-"""Convex losses of the margin: what a readout minimises.
+"""Convex losses of the margin, which the readout minimises (S1.3).
 
-A loss is a small class with three methods, each of arrays: ``value``, ``derivative`` and ``prox``. Your own
-one is
+A loss is a class with three methods on arrays: ``value``, ``derivative`` and ``prox``. A loss of your own looks like
 
     class Exponential(Loss):
         name = "exponential"
@@ -9,7 +8,7 @@ one is
         def derivative(self, margin): return -np.exp(-margin)
         def prox(self, margin, step): ...   # argmin over p of value(p) + (p - margin)**2 / (2 step)
 
-Everything else (curvature, averages over Gaussian margins) has a default that follows from these three.
+Curvature and averages over Gaussian margins have defaults that follow from these three.
 """
 
 from abc import ABC, abstractmethod
@@ -21,57 +20,72 @@ from numpy.typing import NDArray
 
 from onehead.errors import InvalidArgument
 from onehead.numerics.gaussian import cumulative, density
-from onehead.text import Bare
+from onehead.sanitize import Unquoted
 
 __all__ = ["LOSSES", "Array", "Hinge", "Logistic", "Loss", "Square", "SquaredHinge", "named"]
 
 Array = NDArray[np.float64]
 
-_WIDE = np.linspace(-10.0, 10.0, 401)  # standard deviations: the trapezoid rule is exact to 1e-12 for smooth losses
+_WIDE = np.linspace(-10.0, 10.0, 401)  # in standard deviations; the trapezoidal rule errs by 1e-12 for smooth losses
 _WIDE_WEIGHT = np.exp(-0.5 * _WIDE**2) / np.exp(-0.5 * _WIDE**2).sum()
 
 
 class Loss(ABC):
-    """A convex loss l(t) of the margin t = y * logit (S1.3).
+    """Base class of a convex loss l(t) of the margin t = y * logit (S1.3).
 
-    ``separable`` says what minimising it does, without ridge, on data that a hyperplane separates: the
-    weights run away along the maximum-margin direction, or stop at the hard-margin solution, or it is not
-    known.
+    ``separable`` is the limit of vanishing ridge on separable data: the weights diverge along the maximum-margin
+    ``"direction"``, or tend to the ``"hard margin"`` solution, or the limit is ``"unknown"``.
+
+    Examples
+    --------
+    >>> class Exponential(Loss):
+    ...     def value(self, margin):
+    ...         return np.exp(-margin)
+    ...
+    ...     def derivative(self, margin):
+    ...         return -np.exp(-margin)
+    ...
+    ...     def prox(self, margin, step):  # root of p = t + c e^-p
+    ...         from scipy.special import lambertw
+    ...
+    ...         return margin + lambertw(step * np.exp(-margin)).real
+    >>> str(Exponential()), Exponential().first_slope
+    ('Exponential', 1.0)
     """
 
-    name: ClassVar[str]  # that of the class, unless it says another
+    name: ClassVar[str]  # by default the name of the class
     separable: ClassVar[Literal["direction", "hard margin", "unknown"]] = "unknown"
 
-    def __init_subclass__(cls, **words: Any) -> None:
-        super().__init_subclass__(**words)
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
         if getattr(cls, "name", None) in (None, *(base.__name__ for base in cls.__mro__)):
             cls.name = cls.__name__
 
     @abstractmethod
     def value(self, margin: Array) -> Array:
-        """The loss l(t)."""
+        """Return the loss l(t)."""
 
     @abstractmethod
     def derivative(self, margin: Array) -> Array:
-        """Its derivative l'(t), at most zero where the loss falls."""
+        """Return the derivative l'(t), negative where the loss decreases."""
 
     @abstractmethod
     def prox(self, margin: Array, step: Array) -> Array:
-        """Proximal point argmin_p l(p) + (p - t)^2 / (2 c), t the margin and c the step."""
+        """Return the proximal point argmin_p l(p) + (p - t)^2 / (2 c) of margin t and step c."""
 
     def curvature(self, margin: Array) -> Array:
-        """Second derivative l''(t); by central differences unless a loss knows better."""
+        """Return the second derivative l''(t), by central differences unless overridden."""
         width = 1e-5 * (1.0 + np.abs(margin))
         return np.asarray((self.derivative(margin + width) - self.derivative(margin - width)) / (2.0 * width))
 
     def slope_moments(self, mean: float, spread: float) -> tuple[float, float]:
-        """E l'(t) and E l'(t)^2 for t ~ N(mean, spread^2)."""
+        """Return E l'(t) and E l'(t)^2 for t ~ N(mean, spread^2)."""
         slope = self.derivative(mean + spread * _WIDE)
         return float(_WIDE_WEIGHT @ slope), float(_WIDE_WEIGHT @ slope**2)
 
     @property
     def first_slope(self) -> float:
-        """Return c0 = -l'(0), the size of the first gradient step."""
+        """Slope c0 = -l'(0), which sets the size of the first gradient step."""
         return -float(self.derivative(np.zeros(1))[0])
 
     def __str__(self) -> str:
@@ -88,29 +102,29 @@ class Loss(ABC):
 
 
 class Logistic(Loss):
-    """l(t) = log(1 + e^-t)."""
+    """Logistic loss l(t) = log(1 + e^-t)."""
 
     name = "logistic"
     separable = "direction"
 
     def value(self, margin: Array) -> Array:
-        """log(1 + e^-t)."""
+        """Return log(1 + e^-t)."""
         return np.logaddexp(0.0, -margin)
 
     def derivative(self, margin: Array) -> Array:
-        """-sig(-t)."""
-        from scipy.special import expit  # noqa: PLC0415  (scipy is loaded when first needed)
+        """Return -sig(-t)."""
+        from scipy.special import expit  # scipy is loaded when first needed
 
         return np.asarray(-expit(-margin))
 
     def curvature(self, margin: Array) -> Array:
-        """sig(t) sig(-t)."""
+        """Return sig(t) sig(-t)."""
         s = self.derivative(margin)
         return -s * (1.0 + s)
 
     def prox(self, margin: Array, step: Array) -> Array:
-        """Root of p = t + c sig(-p)."""
-        from onehead.sparse.kernels import logistic_prox  # noqa: PLC0415  (numba is loaded when first needed)
+        """Return the root of p = t + c sig(-p)."""
+        from onehead.sparse.kernels import logistic_prox  # numba is loaded when first needed
 
         margin, step = np.broadcast_arrays(np.asarray(margin, dtype=float), np.asarray(step, dtype=float))
         out = np.empty(margin.size)
@@ -119,79 +133,79 @@ class Logistic(Loss):
 
 
 class Square(Loss):
-    """l(t) = (1 - t)^2 / 2."""
+    """Square loss l(t) = (1 - t)^2 / 2."""
 
     name = "square"
 
     def value(self, margin: Array) -> Array:
-        """(1 - t)^2 / 2."""
+        """Return (1 - t)^2 / 2."""
         return 0.5 * (1.0 - margin) ** 2
 
     def derivative(self, margin: Array) -> Array:
-        """t - 1."""
+        """Return t - 1."""
         return margin - 1.0
 
     def curvature(self, margin: Array) -> Array:
-        """One."""
+        """Return one."""
         return np.ones_like(margin)
 
     def prox(self, margin: Array, step: Array) -> Array:
-        """(t + c) / (1 + c)."""
+        """Return (t + c) / (1 + c)."""
         return (margin + step) / (1.0 + step)
 
 
 class Hinge(Loss):
-    """l(t) = max(1 - t, 0)."""
+    """Hinge loss l(t) = max(1 - t, 0)."""
 
     name = "hinge"
     separable = "hard margin"
 
     def value(self, margin: Array) -> Array:
-        """max(1 - t, 0)."""
+        """Return max(1 - t, 0)."""
         return np.maximum(1.0 - margin, 0.0)
 
     def derivative(self, margin: Array) -> Array:
-        """-1 below the kink, 0 above it."""
+        """Return -1 below the kink and 0 above it."""
         return -(margin < 1.0).astype(float)
 
     def curvature(self, margin: Array) -> Array:
-        """Zero away from the kink."""
+        """Return zero, the second derivative away from the kink."""
         return np.zeros_like(margin)
 
     def prox(self, margin: Array, step: Array) -> Array:
-        """t above the kink, t + c well below it, 1 between."""
+        """Return t above the kink, t + c below 1 - c, and 1 between."""
         return np.maximum(margin, np.minimum(margin + step, 1.0))
 
     def slope_moments(self, mean: float, spread: float) -> tuple[float, float]:
-        """-P(t < 1) and P(t < 1): a step function defeats any quadrature rule."""
+        """Return -P(t < 1) and P(t < 1); a step function is not suited to quadrature."""
         share = float(cumulative((1.0 - mean) / spread)) if spread > 0.0 else float(mean < 1.0)
         return -share, share
 
 
 class SquaredHinge(Loss):
-    """l(t) = max(1 - t, 0)^2 / 2."""
+    """Squared hinge loss l(t) = max(1 - t, 0)^2 / 2."""
 
     name = "squared-hinge"
     separable = "hard margin"
 
     def value(self, margin: Array) -> Array:
-        """max(1 - t, 0)^2 / 2."""
+        """Return max(1 - t, 0)^2 / 2."""
         return 0.5 * np.maximum(1.0 - margin, 0.0) ** 2
 
     def derivative(self, margin: Array) -> Array:
-        """-max(1 - t, 0)."""
+        """Return -max(1 - t, 0)."""
         return -np.maximum(1.0 - margin, 0.0)
 
     def curvature(self, margin: Array) -> Array:
-        """One below the kink, zero above it."""
+        """Return one below the kink and zero above it."""
         return (margin < 1.0).astype(float)
 
     def prox(self, margin: Array, step: Array) -> Array:
-        """t above the kink, (t + c) / (1 + c) below it."""
+        """Return t above the kink and (t + c) / (1 + c) below it."""
         return np.where(margin >= 1.0, margin, (margin + step) / (1.0 + step))
 
     def slope_moments(self, mean: float, spread: float) -> tuple[float, float]:
-        """First two moments of a Gaussian cut at the kink."""
+        """Return the first two moments of a Gaussian truncated at the kink."""
         gap = 1.0 - mean
         if spread == 0.0:
             return -max(gap, 0.0), max(gap, 0.0) ** 2
@@ -205,7 +219,7 @@ LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Logistic(), Square(), Hi
 
 
 def named(loss: object) -> Loss:
-    """A loss given by its name, or a loss object itself.
+    """Return a loss by its name, or check and return a loss object.
 
     >>> named("hinge")
     Hinge()
@@ -215,7 +229,7 @@ def named(loss: object) -> Loss:
             raise InvalidArgument("loss", loss, "a Loss with value, derivative and prox")
         loss = loss()
     if isinstance(loss, Loss):
-        if type(loss).__module__ != __name__ and loss not in _CHECKED:  # those that ship are checked by the tests
+        if type(loss).__module__ != __name__ and loss not in _CHECKED:  # built-in losses are checked by the tests
             _check(loss)
             _CHECKED.add(loss)
         return loss
@@ -225,43 +239,44 @@ def named(loss: object) -> Loss:
 
 
 def _check(loss: Loss) -> None:
-    """Refuse a loss whose derivative or proximal point is wrong, with a sentence that says which.
+    """Refuse a loss whose derivative or proximal point is wrong, with a message that says which.
 
-    At a kink the slope of a difference lies between those on both sides: a derivative may be off at one place of many.
+    A central difference across a kink lies between the slopes on its two sides, so that the derivative may differ from
+    it at one of the test points.
     """
     margin, width = np.linspace(-3.03, 3.17, 41), 1e-5
     step = np.full_like(margin, 0.7)
     with np.errstate(all="ignore"):
-        value, slope, near = (np.asarray(found, dtype=float) for found in _numbers(loss, margin, step))
-        rise = (np.asarray(loss.value(margin + width)) - np.asarray(loss.value(margin - width))) / (2.0 * width)
-        around = near + np.linspace(-0.2, 0.2, 41)[:, None]
+        value, slope, prox = (np.asarray(found, dtype=float) for found in _numbers(loss, margin, step))
+        difference = (np.asarray(loss.value(margin + width)) - np.asarray(loss.value(margin - width))) / (2.0 * width)
+        around = prox + np.linspace(-0.2, 0.2, 41)[:, None]
         costs = np.asarray(loss.value(around), dtype=float) + (around - margin) ** 2 / (2.0 * step)
-        there = np.asarray(loss.value(near), dtype=float) + (near - margin) ** 2 / (2.0 * step)
-    rounding = 1e-5 * (1.0 + np.abs(value))  # central differences with this width are good to about 1e-9
+        cost = np.asarray(loss.value(prox), dtype=float) + (prox - margin) ** 2 / (2.0 * step)
+    rounding = 1e-5 * (1.0 + np.abs(value))  # central differences with this width have errors of about 1e-9
     faults = {
-        "value, derivative or prox that are not finite": not np.isfinite([*value, *slope, *near]).all(),
-        "a derivative that is not the slope of its value": np.sum(np.abs(rise - slope) > rounding) > 1,
+        "value, derivative or prox that are not finite": not np.isfinite([*value, *slope, *prox]).all(),
+        "a derivative that is not the slope of its value": np.sum(np.abs(difference - slope) > rounding) > 1,
         "a prox that is not where value(p) + (p - margin)^2/(2 step) is smallest": np.any(
-            there > costs.min(axis=0) + rounding
+            cost > costs.min(axis=0) + rounding
         ),
     }
     for fault, wrong in faults.items():
         if wrong:
             raise InvalidArgument(
-                f"loss {loss.name!r}", Bare(fault), "a convex function of the margin, with its derivative and prox"
+                f"loss {loss.name!r}", Unquoted(fault), "a convex function of the margin, with its derivative and prox"
             )
 
 
 def _numbers(loss: Loss, margin: Array, step: Array) -> tuple[Any, Any, Any]:
-    """Value, derivative and prox on arrays, as the theory calls them."""
+    """Return value, derivative and prox on arrays; refuse a loss that fails on them or changes their shape."""
     try:
         found = loss.value(margin), loss.derivative(margin), loss.prox(margin, step)
     except (TypeError, ValueError, ArithmeticError, NameError, AttributeError) as failure:
         raise InvalidArgument(
-            f"loss {loss.name!r}", Bare(str(failure).rstrip(".")), "made of functions of arrays"
+            f"loss {loss.name!r}", Unquoted(str(failure).rstrip(".")), "made of functions of arrays"
         ) from failure
     if any(np.shape(one) != margin.shape for one in found):
         raise InvalidArgument(
-            f"loss {loss.name!r}", Bare("another shape"), "made of functions that keep the shape of an array"
+            f"loss {loss.name!r}", Unquoted("another shape"), "made of functions that keep the shape of an array"
         )
     return found

@@ -1,4 +1,4 @@
-"""The task and the protocol: what is learned, and how (S1)."""
+"""Task and protocol: the data of the classification problem, and how a classifier is trained on them (S1)."""
 
 from dataclasses import dataclass
 from itertools import combinations
@@ -8,12 +8,12 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema, model_validator
 
-from onehead.arguments import checked, generator, instance, whole
 from onehead.errors import InvalidArgument
-from onehead.fields import LIMIT, Slider, word
+from onehead.fields import ZERO_PLUS, Slider, parameter
 from onehead.problem import Problem
 from onehead.results import Result
 from onehead.sparse.losses import LOSSES, Array, Loss, named
+from onehead.validation import checked, generator, instance, integer
 
 __all__ = [
     "MODELS",
@@ -22,10 +22,10 @@ __all__ = [
     "Answer",
     "Mode",
     "Model",
+    "PosteriorMethod",
+    "PosteriorStart",
     "Protocol",
     "Sample",
-    "Search",
-    "Start",
     "Task",
     "check_model",
     "check_test_length",
@@ -34,27 +34,30 @@ __all__ = [
 ]
 
 Model = Literal["attention", "pooled", "vectorised"]
-Search = Literal["amp", "gibbs"]  # for the signal: message passing, or samples of the exact posterior
-Start = Literal["uninformed", "truth"]  # of such a search
+PosteriorMethod = Literal["amp", "gibbs"]  # message passing, or samples of the exact posterior
+PosteriorStart = Literal["uninformed", "truth"]  # starting point of such a method
 Activation = Literal["sigmoid", "step", "relu", "power"]  # gate of element-wise attention
-Mode = Literal[
-    "reduced", "tokens", "joint"
-]  # of training: what matters of tokens, all tokens, query and readout at once
+Mode = Literal["reduced", "tokens", "joint"]  # training on exact features, on stored tokens, or of query and readout
 MODELS: tuple[Model, ...] = ("attention", "pooled", "vectorised")
 
-MAX_PATTERNS = 2000  # sets of signal positions that are listed one by one when they are not all alike
+MAX_PATTERNS = 2000  # upper limit of the sets of signal positions that are enumerated
 
 
 class Task(Problem):
-    """A sequence of noise tokens; a positive one carries a weak signal in a few random places.
+    """Sequences of noise tokens, of which positive ones carry a weak signal in a few random positions (S1.1).
 
     y = +1 with probability ``positive_rate`` (pi): X = theta v xi^T + Z, where v has ``signal_tokens`` (R)
-    ones among ``length`` (L) places, theta is the ``strength`` and xi a unit vector; y = -1: X = Z. Z has iid
+    ones among ``length`` (L) positions, theta is the ``strength`` and xi a unit vector; y = -1: X = Z. Z has iid
     N(0, 1) entries.
 
-    ``positions`` (optional, L weights w_l > 0) makes some places likelier: a set S of R places then has
+    ``positions`` (optional, L weights w_l > 0) makes some positions more likely: a set S of R positions then has
     probability proportional to the product of its weights; with R = 1 the weights are the probabilities. Only
-    the vectorised classifier notices.
+    the vectorised classifier depends on them.
+
+    Raises
+    ------
+    InvalidArgument
+        If a value is out of range.
 
     Examples
     --------
@@ -62,16 +65,16 @@ class Task(Problem):
     1.5811388300841895
     """
 
-    length: int = word(10, "L", "Tokens in a sequence.", ge=1, le=10**9, slider=Slider(2, 100, 1, log=True))
-    signal_tokens: int = word(
+    length: int = parameter(10, "L", "Tokens in a sequence.", ge=1, le=10**9, slider=Slider(2, 100, 1, log=True))
+    signal_tokens: int = parameter(
         1, "R", "Tokens of a positive sequence that carry the signal.", ge=1, slider=Slider(1, 20, 1)
     )
-    strength: float = word(
+    strength: float = parameter(
         5.0, "θ", "Strength of the signal in a token that carries it.", ge=0.0, slider=Slider(0.0, 12.0, 0.05)
     )
-    positive_rate: float = word(0.5, "π", "Share of positive samples.", gt=0.0, lt=1.0, slider=Slider(0.05, 0.95))
-    positions: tuple[float, ...] | None = word(
-        None, "w", "Weights of the places where a signal may stand.", allowed="L positive weights, or None"
+    positive_rate: float = parameter(0.5, "π", "Share of positive samples.", gt=0.0, lt=1.0, slider=Slider(0.05, 0.95))
+    positions: tuple[float, ...] | None = parameter(
+        None, "w", "Weights of the positions that may carry the signal.", allowed="L positive weights, or None"
     )
 
     @model_validator(mode="after")
@@ -88,39 +91,48 @@ class Task(Problem):
 
     @property
     def linear_snr(self) -> float:
-        """delta = theta R / sqrt(L), what a linear classifier sees of the signal."""
+        """Signal-to-noise ratio delta = theta R / sqrt(L) of a linear classifier."""
         return float(self.strength * self.signal_tokens / np.sqrt(self.length))
 
     @property
     def mask_variance(self) -> float:
-        """nu = R (1 - R / L), the squared norm of the centred signal mask."""
+        """Squared norm nu = R (1 - R / L) of the centred signal mask."""
         return self.signal_tokens * (1.0 - self.signal_tokens / self.length)
 
     def patterns(self) -> tuple[Array, Array]:
-        """Every set of signal places as rows of zeros and ones, and the probability of each."""
+        """Return all sets of signal positions as rows of zeros and ones, and the probability of each."""
         weights = np.full(self.length, 1.0) if self.positions is None else np.array(self.positions)
         sets = list(combinations(range(self.length), self.signal_tokens))
         masks = np.zeros((len(sets), self.length))
-        for row, places in zip(masks, sets, strict=True):
-            row[list(places)] = 1.0
+        for row, positions in zip(masks, sets, strict=True):
+            row[list(positions)] = 1.0
         odds = np.exp(masks @ np.log(weights / weights.max()))
         return masks, odds / odds.sum()
 
 
 def _limit(value: Any) -> Any:
-    """The word 0+ is the number zero, which stands for the limit."""
-    return 0.0 if value == LIMIT else value
+    """Convert the text 0+ to zero, which stands for the limit from above."""
+    return 0.0 if value == ZERO_PLUS else value
 
 
 class Protocol(Problem):
-    """Two gradient steps find the query on one half of the data, the readout is then trained on the other half.
+    """Training protocol: two gradient steps find the query, then the readout is trained on a second sample (S1.4).
 
-    The readout minimises (1/n1) sum_i l(y_i logit_i) + (lambda/2) |w|^2; a loss may be a `Loss` of your own. ``cos_query`` and
-    ``sharpness``, given together, fix the query directly and skip the two steps. The linear models are trained on all the data,
-    ``alpha`` = alpha0 + alpha1.
+    The readout minimises (1/n1) sum_i l(y_i logit_i) + (lambda/2) |w|^2. ``cos_query`` and ``sharpness``, given
+    together, fix the query and skip the two steps. The linear models are trained on all data, alpha0 + alpha1.
+
+    Raises
+    ------
+    InvalidArgument
+        If a value is out of range, or only one of ``cos_query`` and ``sharpness`` is given.
+
+    Examples
+    --------
+    >>> Protocol(alpha0=0.5, alpha1=1.5).alpha
+    2.0
     """
 
-    alpha0: float = word(
+    alpha0: float = parameter(
         1.0,
         "α₀ = n₀/d",
         "Samples for the query over dimension.",
@@ -129,7 +141,7 @@ class Protocol(Problem):
         le=1e9,
         slider=Slider(0.1, 20.0, log=True),
     )
-    alpha1: float = word(
+    alpha1: float = parameter(
         1.0,
         "α₁ = n₁/d",
         "Samples for the readout over dimension.",
@@ -138,7 +150,7 @@ class Protocol(Problem):
         le=1e9,
         slider=Slider(0.1, 20.0, log=True),
     )
-    beta: float = word(
+    beta: float = parameter(
         8.0,
         "β",
         "Inverse temperature of the attention.",
@@ -146,7 +158,7 @@ class Protocol(Problem):
         ge=0.0,
         slider=Slider(0.0, 30.0, 0.1),
     )
-    eta_w: float = word(
+    eta_w: float = parameter(
         0.5,
         "η_w",
         "Rate of the first step of the readout.",
@@ -154,62 +166,68 @@ class Protocol(Problem):
         gt=0.0,
         slider=Slider(0.01, 10.0, log=True),
     )
-    eta_b: float = word(
+    eta_b: float = parameter(
         0.5, "η_b", "Rate of the first step of the bias.", label="Bias rate", ge=0.0, slider=Slider(0.0, 10.0, 0.05)
     )
-    eta_q: float = word(
+    eta_q: float = parameter(
         1.0,
         "η_q",
-        "Rate of the step of the query; its sign turns the query round.",
+        "Rate of the step of the query; a negative rate reverses the query.",
         label="Query rate",
         slider=Slider(-3.0, 3.0, 0.05),
     )
     loss: Annotated[
         Loss, BeforeValidator(named), PlainSerializer(str), WithJsonSchema({"type": "string", "enum": list(LOSSES)})
-    ] = word(
-        "logistic", "ℓ", "Loss of the readout.", choices=tuple(LOSSES), allowed=f"{', '.join(LOSSES)}, or a Loss object"
+    ] = parameter(
+        "logistic",
+        "ℓ",
+        "Loss of the readout.",
+        choices=tuple(LOSSES),
+        allowed=f"{', '.join(LOSSES)}, or a Loss object",
     )
-    ridge: Annotated[float, BeforeValidator(_limit)] = word(
+    ridge: Annotated[float, BeforeValidator(_limit)] = parameter(
         1e-3,
         "λ",
-        "Penalty of the readout; 0 or 0+ is the limit from above.",
+        "Ridge penalty of the readout; 0 or 0+ is the limit from above.",
         ge=0.0,
-        allowed="a number >= 0, or the word 0+ (the limit λ → 0⁺)",
+        allowed="a number >= 0, or 0+ (the limit λ → 0⁺)",
         slider=Slider(1e-6, 10.0, log=True),
     )
-    cos_query: float | None = word(
-        None, "s", "Cosine of the query with the signal, given directly with sharpness.", ge=-1.0, le=1.0
+    cos_query: float | None = parameter(
+        None, "s", "Cosine of the query with the signal; give it together with sharpness.", ge=-1.0, le=1.0
     )
-    sharpness: float | None = word(None, "β|q|", "Sharpness of the attention, given directly with cos_query.", ge=0.0)
+    sharpness: float | None = parameter(
+        None, "β|q|", "Sharpness of the attention; give it together with cos_query.", ge=0.0
+    )
 
     @model_validator(mode="after")
     def _fields_fit(self) -> Self:
         if (self.cos_query is None) != (self.sharpness is None):
             missing = "sharpness" if self.sharpness is None else "cos_query"
-            raise InvalidArgument(missing, None, "given whenever the other of cos_query and sharpness is")
+            raise InvalidArgument(missing, None, "given together with the other of cos_query and sharpness")
         return self
 
     @property
     def alpha(self) -> float:
-        """All samples over dimension, what the linear models are trained on."""
+        """All samples over dimension, alpha0 + alpha1, on which the linear models are trained."""
         return self.alpha0 + self.alpha1
 
     def with_alpha(self, alpha: float, share: float | None = None) -> Self:
-        """The same with ``alpha`` samples over dimension in all, a ``share`` of them for the query; as before without it."""
+        """Return a copy with ``alpha`` samples over dimension, a ``share`` of them (default: as now) for the query."""
         share = self.alpha0 / self.alpha if share is None else share
         return self.changed(alpha0=share * alpha, alpha1=(1.0 - share) * alpha)
 
     def readout_samples(self, model: str) -> float:
-        """Samples over dimension that the readout of a model is trained on: a linear one has no query to find first."""
+        """Return the samples over dimension for the readout: alpha1 for attention, alpha for a linear model."""
         return self.alpha1 if model == "attention" else self.alpha
 
 
-PROBLEM = {"task": instance(Task, "Task()"), "protocol": instance(Protocol, "Protocol()")}  # for `checked`
+PROBLEM = {"task": instance(Task, "Task()"), "protocol": instance(Protocol, "Protocol()")}  # arguments of `checked`
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer(Result):
-    """Base of every result about one task and one protocol."""
+    """Base class of the results for one task and one protocol."""
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("protocol",)
 
@@ -218,7 +236,7 @@ class Answer(Result):
 
 
 class Sample(NamedTuple):
-    """Labels (n,), tokens (n, L, d) and the signal direction (d,)."""
+    """Labels (n,), tokens (n, L, d) and the signal direction (d,) of a sample."""
 
     label: Array
     tokens: Array
@@ -227,11 +245,32 @@ class Sample(NamedTuple):
 
 @checked(
     task=instance(Task, "Task()"),
-    samples=whole(1),
-    dim=whole(1),
+    samples=integer(1),
+    dim=integer(1),
 )
 def draw(task: Task, rng: np.random.Generator | int, *, samples: int, dim: int) -> Sample:
-    """Draw labelled sequences, token by token, from a generator or a seed; the signal direction is the first basis vector.
+    """Sample labelled sequences token by token; the signal direction is the first basis vector (S1.1).
+
+    Parameters
+    ----------
+    task : Task
+        Data of the classification problem.
+    rng : numpy.random.Generator or int
+        Random generator, or a seed.
+    samples : int
+        Number of sequences.
+    dim : int
+        Dimension d of a token.
+
+    Returns
+    -------
+    Sample
+        Labels (n,), tokens (n, L, d) and the signal direction (d,).
+
+    Raises
+    ------
+    InvalidArgument
+        If an argument is out of range.
 
     Examples
     --------
@@ -248,7 +287,7 @@ def draw(task: Task, rng: np.random.Generator | int, *, samples: int, dim: int) 
 
 
 def place_signal(task: Task, rng: np.random.Generator, label: Array) -> Array:
-    """Masks v (n, L): R random ones on positive samples, none on negative ones."""
+    """Return signal masks v (n, L): R random ones on positive samples, zeros on negative ones."""
     if task.positions is None:
         order = np.argsort(rng.random((len(label), task.length)), axis=1)
         mask = (order < task.signal_tokens).astype(float)
@@ -266,7 +305,7 @@ def check_model(model: str) -> Model:
 
 
 def check_test_length(task: Task, model: str, length: int | None) -> None:
-    """Refuse a length of test sequences that the signal does not fit into, or that a model cannot take."""
+    """Refuse a test length below the number of signal tokens, or any for the vectorised model."""
     if length is not None and (model == "vectorised" or length < task.signal_tokens):
         allowed = f"an integer >= signal_tokens = {task.signal_tokens}, and only for attention and pooled"
         raise InvalidArgument("test_length", length, allowed)

@@ -1,28 +1,28 @@
-"""Panels of nodes that are halved until they have their exact mass: what the laws found by subordination share."""
+"""Storage of panels of quadrature nodes, which laws found by subordination halve until each has its exact mass."""
 
 import numpy as np
 
-from onehead.numerics.compiled import njit
+from onehead.numerics.jit import njit
 
-__all__ = ["columns", "halve", "with_room"]
+__all__ = ["flatten_nodes", "grow_if_full", "push_halves"]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def with_room(nodes, used):  # type: ignore[no-untyped-def]
-    """The same panels of nodes, with room for at least one more."""
+def grow_if_full(nodes, used):  # type: ignore[no-untyped-def]
+    """Return the array of panels with space for at least one more panel, doubled if it was full."""
     return np.concatenate((nodes, np.empty_like(nodes))) if used == nodes.shape[0] else nodes
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def halve(stack, waiting, low, middle, high):  # type: ignore[no-untyped-def]
-    """Put both halves of a panel on the stack, the lower one on top; return how many wait there."""
-    stack[waiting, 0], stack[waiting, 1] = middle, high
-    stack[waiting + 1, 0], stack[waiting + 1, 1] = low, middle
-    return waiting + 2
+def push_halves(stack, height, low, middle, high):  # type: ignore[no-untyped-def]
+    """Push both halves of a panel onto a stack, the lower half on top, and return the new height of the stack."""
+    stack[height, 0], stack[height, 1] = middle, high
+    stack[height + 1, 0], stack[height + 1, 1] = low, middle
+    return height + 2
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def columns(nodes, used):  # type: ignore[no-untyped-def]
-    """x, masses and Re g of the nodes of all panels."""
+def flatten_nodes(nodes, used):  # type: ignore[no-untyped-def]
+    """Return x, mass and Re g of the nodes of all panels as flat arrays."""
     flat = nodes[:used].copy().reshape((used * nodes.shape[1], nodes.shape[2]))
     return flat[:, 0].copy(), flat[:, 1].copy(), flat[:, 2].copy()

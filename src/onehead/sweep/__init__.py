@@ -1,22 +1,24 @@
-"""Sweeps: many points, on this machine or on a cluster, that survive whatever dies.
+"""Parameter sweeps: many points solved on this machine or on a cluster, each kept on disk as soon as it is finished.
 
-``onehead.sweep(call, axes, ...)`` runs one and returns a table; `Spec`, `Store` and the executors are its parts.
+``onehead.sweep(call, axes, ...)`` runs a sweep and returns a `Table`; `Spec`, `Store` and the executors are its
+parts. What a single point computes belongs to `onehead.aim` and `onehead.sparse`; `onehead.sweep.registry` lists
+the calls.
 """
 
 import sys
 from types import ModuleType
 from typing import Any
 
-from onehead.lazy import lazy_room
+from onehead.lazy import attach_stub
 
-__getattr__, __dir__, __all__ = lazy_room(__name__, __file__)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)
 
 
-class _Room(ModuleType):
-    """A room that is itself the verb: ``onehead.sweep(...)``."""
+class _CallableModule(ModuleType):
+    """Module type that makes ``onehead.sweep(...)`` the same as ``onehead.sweep.sweep(...)``."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.sweep(*args, **kwargs)
 
 
-sys.modules[__name__].__class__ = _Room
+sys.modules[__name__].__class__ = _CallableModule

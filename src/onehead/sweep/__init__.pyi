@@ -1,12 +1,12 @@
 from onehead.sweep.api import drive as drive
 from onehead.sweep.api import sweep as sweep
-from onehead.sweep.calls import CALLS as CALLS
 from onehead.sweep.executors import Executor as Executor
 from onehead.sweep.executors import Inline as Inline
 from onehead.sweep.executors import executor_named as executor_named
+from onehead.sweep.registry import CALLS as CALLS
 from onehead.sweep.spec import Spec as Spec
 from onehead.sweep.spec_file import read_spec as read_spec
-from onehead.sweep.store import Counts as Counts
-from onehead.sweep.store import Store as Store
+from onehead.sweep.storage.store import Counts as Counts
+from onehead.sweep.storage.store import Store as Store
+from onehead.sweep.storage.version import NUMERICAL as NUMERICAL
 from onehead.sweep.table import Table as Table
-from onehead.sweep.version import NUMERICAL as NUMERICAL

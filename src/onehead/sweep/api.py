@@ -1,4 +1,4 @@
-"""The one way to run a sweep, from Python, from the shell and for figures: points in, rows in a store."""
+"""Running a sweep, from Python, from the shell and for figures: points in, rows in a store."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -6,15 +6,15 @@ from os import PathLike
 from typing import Any
 
 from onehead.errors import InvalidArgument
-from onehead.numerics.interrupts import heard
-from onehead.sweep.executors import Executor, Run, executor_named
-from onehead.sweep.executors.feed import Feed
-from onehead.sweep.failures import PointFailed, PointsMissing
-from onehead.sweep.spec import POINTS, Spec
-from onehead.sweep.store import Counts, Store
+from onehead.numerics.interrupts import record_interrupts
+from onehead.sweep.errors import PointFailed, PointsMissing
+from onehead.sweep.executors import Executor, RunSettings, executor_named
+from onehead.sweep.executors.chunking import PointQueue
+from onehead.sweep.spec import DEFAULT_POINT_LIMIT, Spec
+from onehead.sweep.storage.store import Counts, Store
 from onehead.sweep.table import Table
 
-__all__ = ["drive", "executor_for", "solved", "sweep"]
+__all__ = ["drive", "executor_for", "solved_sweep", "sweep"]
 
 Progress = Callable[[Counts], None]
 
@@ -31,7 +31,7 @@ def sweep(
     workers: int | None = None,
     retry: bool = False,
     on_error: str = "keep",
-    limit: int = POINTS,
+    limit: int = DEFAULT_POINT_LIMIT,
     progress: Callable[[], None] | None = None,
 ) -> Table:
     """Solve every combination of some axes and return one tidy row per point.
@@ -41,33 +41,43 @@ def sweep(
     call : str
         "aim.predict", "aim.train", "sparse.predict", ... (see `onehead.sweep.CALLS`).
     axes : mapping
-        Word to values: a list, one value, or a range as on the command line, such as "0.05:2:46". A tuple of words with
-        a list of tuples moves them together.
+        From the name of a parameter to its values: a list, one value, or a range as on the command line, such as
+        "0.05:2:46". A tuple of names with a list of tuples varies several parameters together.
     fixed : mapping, optional
-        Words that do not change; what is not given has its default.
+        Parameters that do not change; those not given have their defaults.
     seeds : int or list of int, optional
-        Roots of the random numbers, for calls that draw at random; an integer n stands for 0 .. n-1.
+        Seeds, for calls that use random numbers; an integer n stands for 0 .. n-1.
     repeats : int
         How often each seed is repeated with fresh random numbers.
     store : path, optional
-        File that keeps every finished point; what it holds already is not solved again. Without it, memory.
+        File that keeps every finished point; points it holds already are not solved again. Without it the rows are
+        kept in memory only.
     on : str or Executor
         "inline", "local" (processes), "slurm", the address of a Dask scheduler, or an executor (see `executor_named`).
     workers : int, optional
-        Processes of "local"; all cores if not given.
+        Number of processes of "local"; all cores if not given.
     retry : bool
-        Solve failed points of the store again.
+        Whether to solve failed points of the store again.
     on_error : {"keep", "stop"}
-        Keep a failed point as a row with a reason and go on, or stop at the first.
+        Keep a failed point as a row with a reason and go on, or stop at the first failure.
     limit : int
-        Points that the sweep may have; more are refused before any work.
+        Largest number of points; a larger sweep is refused before any work.
     progress : callable, optional
         Called once for every finished point.
 
     Returns
     -------
     Table
-        Rows in the order of the points. Ctrl-C leaves every finished point in the store.
+        Rows in the order of the points. After Ctrl-C every finished point is in the store.
+
+    Raises
+    ------
+    InvalidArgument
+        If a name or a value is not allowed, or the store cannot be used; nothing is solved then.
+    PointFailed
+        If a point fails and ``on_error`` is "stop".
+    OneheadError
+        If the store, the workers or the scheduler fail while points are solved; finished points are kept.
 
     Examples
     --------
@@ -77,13 +87,13 @@ def sweep(
     (4, [0.541, 0.753, 0.842, 0.887])
     """
     spec = Spec(call=call, axes=axes, fixed=fixed or {}, seeds=seeds, repeats=repeats, own=True, limit=limit)
-    told = _steps(progress)
-    with solved(spec, store, on=on, workers=workers, retry=retry, on_error=on_error, progress=told) as (opened, number):
+    settings: dict[str, Any] = {"on": on, "workers": workers, "retry": retry, "on_error": on_error}
+    with solved_sweep(spec, store, progress=_per_point(progress), **settings) as (opened, number):
         return opened.table(number)
 
 
 @contextmanager
-def solved(
+def solved_sweep(
     spec: Spec,
     store: str | PathLike[str] | None = None,
     *,
@@ -91,14 +101,14 @@ def solved(
     retry: bool = False,
     on_error: str = "keep",
     progress: Progress | None = None,
-    **needs: Any,
+    **settings: Any,
 ) -> Iterator[tuple[Store, int]]:
-    """Solve what is missing of a sweep, and hand over the open store and the number of the sweep in it.
+    """Context manager that solves the missing points of a sweep and gives the open store and the sweep's number in it.
 
-    ``progress`` is called with the counts at the start and after every batch that is on disk; for ``on`` and ``needs`` see
-    `executor_for`.
+    ``progress`` is called with the counts at the start and after every batch on disk; ``on`` and ``settings``
+    choose the executor, as in `executor_for`.
     """
-    executor = executor_for(spec, on, **needs)
+    executor = executor_for(spec, on, **settings)
     with Store.writing(store) as opened:
         yield opened, drive(spec, opened, executor, retry=retry, on_error=on_error, progress=progress)
 
@@ -112,26 +122,57 @@ def drive(
     on_error: str = "keep",
     progress: Progress | None = None,
 ) -> int:
-    """Solve what is missing of a sweep and return its number in the store.
+    """Solve the missing points of a sweep with an executor, and write the answers to a store.
 
-    ``progress`` is called with the counts at the start and after every batch that is on disk. With ``on_error="stop"``
-    the first failed point ends the sweep; everything finished is kept. When this returns, no point is missing.
+    Parameters
+    ----------
+    spec : Spec
+        The sweep.
+    store : Store
+        A store that is open for writing.
+    executor : Executor
+        Where points are solved (see `executor_named`).
+    retry : bool
+        Whether to solve failed points of the store again.
+    on_error : {"keep", "stop"}
+        Keep a failed point as a row with a reason and go on, or stop at the first failure.
+    progress : callable, optional
+        Called with the `Counts` of the sweep at the start and after every batch on disk.
+
+    Returns
+    -------
+    int
+        Number of the sweep in the store; no point of it is missing.
+
+    Raises
+    ------
+    PointFailed
+        If a point fails and ``on_error`` is "stop"; finished points are kept.
+    PointsMissing
+        If the executor ended before every point had an answer.
+
+    Examples
+    --------
+    >>> from onehead.sweep import Inline, Spec, Store, drive
+    >>> with Store.writing(None) as store:
+    ...     number = drive(Spec(call="sparse.align", axes={"alpha0": [1.0, 2.0]}), store, Inline())
+    ...     print(store.counts(number))
+    Counts(done=2, failed=0, missing=0)
     """
     if on_error not in ("keep", "stop"):
         raise InvalidArgument("on_error", on_error, "keep or stop")
-    chunk = Run(chunk=spec.run.get("chunk")).chunk
+    chunk = RunSettings(chunk=spec.run.get("chunk")).chunk
     sweep = store.begin(spec.call, spec.points(), retry=retry)
     counts = store.counts(sweep)
     if progress is not None:
         progress(counts)
-    feed = Feed(store.missing(sweep), counts.missing, goal=executor.goal, size=chunk)
-    batches = executor.run(spec.call, feed)
+    batches = executor.run(spec.call, PointQueue(store.missing(sweep), counts.missing, goal=executor.goal, size=chunk))
     try:
-        with heard():
+        with record_interrupts():
             for outcomes in batches:
                 try:
                     store.save(outcomes)
-                except KeyboardInterrupt:  # what is finished is kept; saving twice changes nothing
+                except KeyboardInterrupt:  # finished points are kept; saving twice changes nothing
                     store.save(outcomes)
                     raise
                 failed = [outcome for outcome in outcomes if outcome.reason is not None]
@@ -147,33 +188,33 @@ def drive(
     finally:
         close = getattr(batches, "close", None)
         if close is not None:
-            close()  # ends workers before the store is closed
-    left = counts.total - store.counts(sweep).finished
-    if left:
-        raise PointsMissing(f"{left} of {counts.total} points are missing; run the same sweep again to go on.")
+            close()  # ends the workers before the store is closed
+    unfinished = counts.total - store.counts(sweep).finished
+    if unfinished:
+        raise PointsMissing(f"{unfinished} of {counts.total} points are missing; run the same sweep again to go on.")
     return sweep
 
 
-def executor_for(spec: Spec, on: str | Executor | None = None, **needs: Any) -> Executor:
-    """Where a sweep is solved: what is asked for, else what its file says, else in this process."""
+def executor_for(spec: Spec, on: str | Executor | None = None, **settings: Any) -> Executor:
+    """Executor of a sweep: the one asked for by ``on`` and ``settings``, else that of its file, else `Inline`."""
     if on is not None and not isinstance(on, str):
         return on
-    asked = {name: value for name, value in needs.items() if value is not None}
-    words = {"on": "dask" if "address" in asked else "inline", **spec.run, **spec.slurm, **asked}
-    said = words.pop("on")
-    return executor_named(on or said, **words)
+    given = {name: value for name, value in settings.items() if value is not None}
+    chosen = {"on": "dask" if "address" in given else "inline", **spec.run, **spec.slurm, **given}
+    default = chosen.pop("on")
+    return executor_named(on or default, **chosen)
 
 
-def _steps(progress: Callable[[], None] | None) -> Progress | None:
-    """Turn counts into one call per point finished since the last."""
+def _per_point(progress: Callable[[], None] | None) -> Progress | None:
+    """Function of counts that calls ``progress`` once for every point finished since its last call."""
     if progress is None:
         return None
-    seen: list[int] = []
+    last: int | None = None
 
     def step(counts: Counts) -> None:
-        finished = counts.finished
-        for _ in range(finished - seen[-1] if seen else 0):
+        nonlocal last
+        for _ in range(0 if last is None else counts.finished - last):
             progress()
-        seen[:] = [finished]
+        last = counts.finished
 
     return step

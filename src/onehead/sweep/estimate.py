@@ -1,4 +1,4 @@
-"""How long a sweep will take, from a few of its points."""
+"""Estimate of the duration of a sweep, from a few of its points."""
 
 import time
 from dataclasses import dataclass
@@ -7,25 +7,25 @@ from typing import NamedTuple
 
 import numpy as np
 
-from onehead.numerics.interrupts import check
-from onehead.sweep.calls.base import Call
-from onehead.sweep.keys import Point
+from onehead.numerics.interrupts import raise_if_interrupted
+from onehead.sweep.registry.base import Call
 from onehead.sweep.solve import Outcome, solve_point
 from onehead.sweep.spec import Spec
+from onehead.sweep.storage.keys import Point
 
 __all__ = ["Estimate", "estimate"]
 
-TRIED = 5
-PATIENCE = 10.0  # seconds to spend on trying
-FIRST = 100  # dimension of the first training that is tried in the place of a larger one
-LARGER = 1.5  # times that of the one before, of each next one
+TRIAL_POINTS = 5
+TRIAL_SECONDS = 10.0  # time to spend on trial points
+FIRST_TRIAL_DIM = 100  # dimension of the first training that is tried in place of a larger one
+TRIAL_DIM_FACTOR = 1.5  # ratio of the dimensions of successive trials
 
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """Points of a sweep and the seconds one takes: the mean and the slowest of those tried.
+    """Number of points of a sweep, and mean and largest duration of the points that were tried.
 
-    Trainings that would take too long are tried in a smaller dimension, ``tried_dim``, and continued from there.
+    Trainings that would take too long are tried in smaller dimensions and extrapolated from the largest, ``tried_dim``.
     """
 
     points: int
@@ -37,66 +37,67 @@ class Estimate:
 
     @property
     def seconds(self) -> float:
-        """All points in one process."""
+        """Estimated duration of all points in one process."""
         return self.points * self.seconds_per_point
 
     def seconds_on(self, workers: int) -> float:
-        """All points on several processes; a point is not divided."""
+        """Estimated duration of all points on several processes; a single point runs in one process."""
         return max(self.seconds / workers, self.seconds_per_point)
 
 
 def estimate(spec: Spec) -> Estimate:
-    """Solve a few points spread evenly over the sweep and time them; nothing is kept."""
+    """Solve a few points spread evenly over the sweep and time them; nothing is stored."""
     call, total = spec.solver, len(spec)
-    chosen = sorted({round(at) for at in np.linspace(0, total - 1, min(TRIED, total))})
+    positions = sorted({round(at) for at in np.linspace(0, total - 1, min(TRIAL_POINTS, total))})
     trials: list[_Trial] = []
     start = time.monotonic()
     points = spec.points()
     last = -1
-    for at in chosen:
+    for at in positions:
         point = next(islice(points, at - last - 1, None))
         last = at
-        trials.append(_tried(call, point, cold=at == chosen[0]))
-        if time.monotonic() - start > PATIENCE:
+        trials.append(_trial(call, point, first=at == positions[0]))
+        if time.monotonic() - start > TRIAL_SECONDS:
             break
-    seconds, smaller = [trial.seconds for trial in trials], [trial.dim for trial in trials if trial.dim is not None]
+    seconds = [trial.seconds for trial in trials]
+    smaller_dims = [trial.dim for trial in trials if trial.dim is not None]
     return Estimate(
         points=total,
         tried=len(trials),
         seconds_per_point=float(np.mean(seconds)),
         slowest=max(seconds),
         failed=tuple(trial.failed for trial in trials if trial.failed is not None),
-        tried_dim=min(smaller) if smaller else None,
+        tried_dim=min(smaller_dims) if smaller_dims else None,
     )
 
 
 class _Trial(NamedTuple):
-    """Seconds that a point takes, why it fails, and the dimension it was tried in, if that was smaller than its own."""
+    """Duration of a point, the reason if it fails, and the dimension of the trial if that was smaller."""
 
     seconds: float
     failed: str | None
     dim: int | None = None
 
 
-def _tried(call: Call, point: Point, *, cold: bool) -> _Trial:
-    """Solve a point; in the place of a large training smaller ones, as large as patience allows."""
-    own, size = point.parameters.get("dim") or 0, FIRST
-    while call.growth and size < own:
-        outcome = _solved(call, point._replace(parameters={**point.parameters, "dim": size}), cold=cold)
-        cold = False
-        if outcome.reason is not None:  # a target that has a dimension of its own
+def _trial(call: Call, point: Point, *, first: bool) -> _Trial:
+    """Time a point; a large training is extrapolated from smaller ones, as large as the time for trials allows."""
+    own_dim, dim = point.parameters.get("dim") or 0, FIRST_TRIAL_DIM
+    while call.growth and dim < own_dim:
+        outcome = _solve_warm(call, point._replace(parameters={**point.parameters, "dim": dim}), first=first)
+        first = False
+        if outcome.reason is not None:  # the target fixes the dimension
             break
-        if outcome.duration * LARGER**call.growth > PATIENCE:
-            return _Trial(outcome.duration * (own / size) ** call.growth, None, size)
-        size = round(LARGER * size)
-    outcome = _solved(call, point, cold=cold)
+        if outcome.duration * TRIAL_DIM_FACTOR**call.growth > TRIAL_SECONDS:
+            return _Trial(outcome.duration * (own_dim / dim) ** call.growth, None, dim)
+        dim = round(TRIAL_DIM_FACTOR * dim)
+    outcome = _solve_warm(call, point, first=first)
     return _Trial(outcome.duration, outcome.reason)
 
 
-def _solved(call: Call, point: Point, *, cold: bool) -> Outcome:
-    """Solve a point; twice, where the first time would also be that of loading the kernels."""
+def _solve_warm(call: Call, point: Point, *, first: bool) -> Outcome:
+    """Solve a point; the first point is solved twice, because its first duration includes loading the kernels."""
     outcome = solve_point(call, point)
-    if cold and outcome.duration < PATIENCE / 2:
+    if first and outcome.duration < TRIAL_SECONDS / 2:
         outcome = solve_point(call, point)
-    check()
+    raise_if_interrupted()
     return outcome

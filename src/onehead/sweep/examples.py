@@ -9,7 +9,7 @@ EXAMPLES = {
 # Learning curves of an attention head at three noise levels, from theory: 60 points.
 call = "aim.predict"
 
-[fixed]                      # words that do not change; what is left out has its default
+[fixed]                      # parameters that do not change; those left out have their defaults
 kappa0 = 0.5
 weight_decay = 0.01
 
@@ -31,7 +31,7 @@ dim = [30, 40]
 alpha = [0.3, 0.5, 1.0]
 """,
     "zip": """\
-# Axes that move together: the weight decay follows the sample ratio.
+# Axes that vary together: the weight decay follows the sample ratio.
 call = "aim.predict"
 
 [fixed]
@@ -66,7 +66,7 @@ model = ["attention", "pooled", "vectorised"]
 alpha = "log:0.5:8:16"
 """,
     "cluster": """\
-# The same kind of file for a SLURM cluster: what to ask for stands in the file, flags override it.
+# A sweep for a SLURM cluster: the file says what to ask for, and flags override it.
 call = "aim.predict"
 
 [grid]
@@ -81,14 +81,14 @@ on = "slurm"
 partition = "compute"
 time = "01:00:00"
 cores = 16                   # worker processes in a job
-memory = "32GB"              # of a job
+memory = "32GB"              # of each job
 jobs = 4
 """,
 }
 
 
 def example(name: str = "learning-curve") -> str:
-    """The text of a working sweep file.
+    """Return the text of a working sweep file.
 
     Examples
     --------

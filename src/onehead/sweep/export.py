@@ -1,4 +1,4 @@
-"""Tidy rows in files: CSV and Parquet."""
+"""Export of tidy rows to CSV and Parquet files."""
 
 import csv
 import json
@@ -6,17 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import IO, Any
 
+from onehead.atomic_io import atomic_file
 from onehead.errors import MissingExtra
-from onehead.files import whole_file
-from onehead.shown import load_pandas
+from onehead.results.formatting import load_pandas
 
 __all__ = ["csv_rows", "write_csv", "write_parquet"]
 
 
 def write_csv(path: str, rows: Iterable[dict[str, Any]]) -> int:
-    """Write rows to a CSV file and return their number; short lists are written as JSON."""
+    """Write rows to a CSV file and return their number; short lists and dicts are written as JSON."""
     found = [_flat(row) for row in rows]
-    with whole_file(path) as part, part.open("w", newline="", encoding="utf-8") as file:
+    with atomic_file(path) as part, part.open("w", newline="", encoding="utf-8") as file:
         csv_rows(file, found)
     return len(found)
 
@@ -31,14 +31,15 @@ def csv_rows(file: IO[str], rows: Sequence[Mapping[str, Any]]) -> None:
 def write_parquet(path: str, rows: Iterable[dict[str, Any]]) -> int:
     """Write rows to a Parquet file and return their number."""
     try:
-        import_module("pyarrow")  # large; only who asks for Parquet pays
+        import_module("pyarrow")  # large, so only imported when it is needed
     except ImportError:
         raise MissingExtra("pyarrow", "cluster") from None
     found = [_flat(row) for row in rows]
-    with whole_file(path) as part:
+    with atomic_file(path) as part:
         load_pandas().DataFrame(found).to_parquet(part, index=False)
     return len(found)
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    """Row with lists and dicts written as JSON."""
     return {key: json.dumps(value) if isinstance(value, (dict, list)) else value for key, value in row.items()}

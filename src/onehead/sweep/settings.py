@@ -1,4 +1,4 @@
-"""What a call needs beyond its problem, each word declared once, for sweeps and for the command line."""
+"""Settings of the calls beyond their problem, each parameter declared once for sweeps and the command line."""
 
 from copy import copy
 from typing import Any, Literal, Self
@@ -8,136 +8,156 @@ from pydantic.fields import FieldInfo
 
 from onehead.aim.task import Ratio
 from onehead.aim.training.settings import Method, Variant
-from onehead.fields import word, words_of
+from onehead.fields import parameter, parameters_of
 from onehead.problem import Problem
-from onehead.sparse.task import Activation, Mode, Search, Start
+from onehead.sparse.task import Activation, Mode, PosteriorMethod, PosteriorStart
 from onehead.sparse.task import Model as ModelName
 
 __all__ = [
-    "Gate", "MessagePassing", "Model", "Nothing", "Posterior", "Queries", "Ratio", "Samples", "Total", "Training", "Trials",
-]  # fmt: skip
+    "MessagePassing",
+    "NoSettings",
+    "Ratio",
+    "SampleCount",
+    "SparseAmp",
+    "SparseFiniteSize",
+    "SparseOracle",
+    "SparsePredict",
+    "SparseTrain",
+    "TotalSamples",
+    "Training",
+]
 
 
-class Nothing(Problem):
-    """A call without arguments beyond the problem."""
+class NoSettings(Problem):
+    """Settings of a call that takes nothing beyond its problem."""
 
 
-class Samples(Problem):
-    """Another word for α, where a dimension is known."""
+class SampleCount(Problem):
+    """Number of samples, which stands for α = n/d² where the dimension is known."""
 
-    samples: float = word(..., "n", "Samples, instead of alpha; where a dimension is known.", gt=0.0)
-
-
-class _Instance(Ratio):
-    """A problem of finite size."""
-
-    dim: int = word(..., "d", "Dimension of a token.", ge=2)
+    samples: float = parameter(..., "n", "Number of samples, in place of alpha; needs a dimension.", gt=0.0)
 
 
-class MessagePassing(_Instance):
+class _FiniteSize(Ratio):
+    """Sample ratio and dimension of a problem of finite size."""
+
+    dim: int = parameter(..., "d", "Dimension of a token.", ge=2)
+
+
+class MessagePassing(_FiniteSize):
     """Arguments of ``aim.amp`` beyond task and learner."""
 
-    iterations: int = word(80, "", "Steps.", ge=1)
-    damping: float = word(0.7, "", "Share of the new estimate in a step; 1 is undamped.", gt=0.0, le=1.0)
-    method: Literal["head", "bayes"] = word(
+    iterations: int = parameter(80, "", "Number of iterations.", ge=1)
+    damping: float = parameter(0.7, "", "Weight of the new estimate in each iteration; 1 is undamped.", gt=0.0, le=1.0)
+    method: Literal["head", "bayes"] = parameter(
         "head", "", "Messages of the trained head, or of the best possible learner.", since="2.0"
     )
 
 
-class _Layer(_Instance):
+class _TrainingBase(_FiniteSize):
     """Arguments of ``aim.train`` beyond task and learner; ``seeds`` instances are averaged into one row."""
 
-    seeds: int = word(1, "", "Independent instances.", ge=1)
+    seeds: int = parameter(1, "", "Number of independent instances.", ge=1)
 
     @model_validator(mode="after")
     def _fields_fit(self) -> Self:
-        _ = self.variant, self.method  # the library's own classes say what is allowed
+        _ = self.variant, self.method  # their constructors validate the fields
         return self
 
     @property
     def variant(self) -> Variant:
-        """Where the layer leaves the assumptions of the theory."""
-        return Variant(**self._own(Variant), tied=not self._said("untied"))
+        """Deviations of the trained layer from the assumptions of the theory."""
+        return Variant(**self._fields_of(Variant), tied=not self._value("untied"))
 
     @property
     def method(self) -> Method:
-        """How to minimise, and how far."""
-        return Method(**self._own(Method), dtype="float32" if self._said("float32") else "float64")
+        """Optimiser and its stopping criteria."""
+        return Method(**self._fields_of(Method), dtype="float32" if self._value("float32") else "float64")
 
-    def _own(self, problem: type[Problem]) -> dict[str, Any]:
-        return {name: self._said(name) for name in problem.model_fields if name in type(self).model_fields}
+    def _fields_of(self, problem: type[Problem]) -> dict[str, Any]:
+        """Values of the fields that these settings share with another problem."""
+        return {name: self._value(name) for name in problem.model_fields if name in type(self).model_fields}
 
-    def _said(self, name: str) -> Any:
+    def _value(self, name: str) -> Any:
+        """Value of a field that only the derived class `Training` declares."""
         return getattr(self, name)
 
 
-def _words_of(problem: type[Problem], **instead: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a problem as words of other settings; ``instead`` of some there are others, or none."""
+def _copied_fields(problem: type[Problem], **replaced: dict[str, Any]) -> dict[str, Any]:
+    """Fields of a problem for `create_model`; those in ``replaced`` are exchanged for others, or dropped."""
     fields: dict[str, Any] = {}
     for name, field in problem.model_fields.items():
-        fields |= instead.get(name, {name: _flat(field, words_of(problem)[name].choices)})
+        fields |= replaced.get(name, {name: _flat_field(field, parameters_of(problem)[name].choices)})
     return fields
 
 
-def _flat(field: FieldInfo, choices: tuple[str, ...]) -> tuple[Any, FieldInfo]:
-    """A field that a word can say: where it also takes objects of Python, its words alone."""
+def _flat_field(field: FieldInfo, choices: tuple[str, ...]) -> tuple[Any, FieldInfo]:
+    """Field restricted to its named choices, where it also takes Python objects; else the field itself."""
     if field.annotation is not Any:
         return field.annotation, field
-    said = copy(field)
-    said.json_schema_extra = None  # it says which objects
-    return Literal[choices], said
+    restricted = copy(field)
+    restricted.json_schema_extra = None  # describes the objects
+    return Literal[choices], restricted
 
 
-Training: type[_Layer] = create_model(
+Training: type[_TrainingBase] = create_model(
     "Training",
-    __base__=_Layer,
+    __base__=_TrainingBase,
     __module__=__name__,
-    __doc__=_Layer.__doc__,
-    **_words_of(Method, dtype={}, memory={}),
-    float32=(bool, word(False, "", "Matrix products in single precision.")),
-    **_words_of(Variant, tied={"untied": (bool, word(False, "", "Query and key have their own weights."))}),
+    __doc__=_TrainingBase.__doc__,
+    **_copied_fields(Method, dtype={}, memory={}),
+    float32=(bool, parameter(False, "", "Matrix products in single precision.")),
+    **_copied_fields(Variant, tied={"untied": (bool, parameter(False, "", "Query and key have their own weights."))}),
 )
 
 
-class Model(Problem):
-    """Which model of the sparse task."""
+class SparsePredict(Problem):
+    """Arguments of ``sparse.predict`` beyond task and protocol."""
 
-    model: ModelName = word("attention", "", "Which model.")
-    test_length: int | None = word(None, "", "Tokens in a test sequence; as in training if not given.", ge=1, le=20_000)
+    model: ModelName = parameter("attention", "", "Model to solve.")
+    test_length: int | None = parameter(
+        None, "", "Tokens in a test sequence; same as in training if not given.", ge=1, le=20_000
+    )
 
 
-class Trials(Model):
+class SparseTrain(SparsePredict):
     """Arguments of ``sparse.train`` beyond task and protocol."""
 
-    dim: int = word(500, "d", "Dimension of a token.", ge=3, le=100_000)
-    trials: int = word(8, "", "Independent runs.", ge=1, le=100_000)
-    mode: Mode = word("reduced", "", "Sufficient statistics, real tokens, or query and readout trained together.")
+    dim: int = parameter(500, "d", "Dimension of a token.", ge=3, le=100_000)
+    trials: int = parameter(8, "", "Number of independent runs.", ge=1, le=100_000)
+    mode: Mode = parameter(
+        "reduced",
+        "",
+        "Sample sufficient statistics (reduced) or real tokens (tokens), or train query and readout together (joint).",
+    )
 
 
-class Posterior(Problem):
+class SparseAmp(Problem):
     """Arguments of ``sparse.amp`` beyond the task and the samples."""
 
-    dim: int = word(500, "d", "Dimension of a token.", ge=3, le=100_000)
-    trials: int = word(8, "", "Independent runs.", ge=1, le=100_000)
-    method: Search = word("amp", "", "Message passing, or Gibbs samples of the exact posterior.")
-    start: Start = word("uninformed", "", "Begin without information, or at the truth.")
-    iterations: int = word(100, "", "Steps, or sweeps.", ge=1, le=1_000_000)
+    dim: int = parameter(500, "d", "Dimension of a token.", ge=3, le=100_000)
+    trials: int = parameter(8, "", "Number of independent runs.", ge=1, le=100_000)
+    method: PosteriorMethod = parameter("amp", "", "Message passing, or Gibbs samples of the exact posterior.")
+    start: PosteriorStart = parameter("uninformed", "", "Start without information, or at the true signal.")
+    iterations: int = parameter(100, "", "Number of iterations, or of Gibbs sweeps.", ge=1, le=1_000_000)
 
 
-class Queries(Problem):
+class SparseFiniteSize(Problem):
     """Arguments of ``sparse.finite_size`` beyond task and protocol."""
 
-    dim: int = word(..., "d", "Dimension of a token.", ge=3)
-    trials: int = word(40, "", "Sampled queries.", ge=2)
+    dim: int = parameter(..., "d", "Dimension of a token.", ge=3)
+    trials: int = parameter(40, "", "Number of sampled queries.", ge=2)
 
 
-class Gate(Problem):
+class SparseOracle(Problem):
     """Arguments of ``sparse.oracle`` beyond the task."""
 
-    activation: Activation = word("sigmoid", "", "Gate of the element-wise attention.")
+    activation: Activation = parameter("sigmoid", "", "Gate of the element-wise attention.")
 
 
-class Total(Problem):
-    """All samples over dimension, for ``sparse.tune``."""
+class TotalSamples(Problem):
+    """Total number of samples over dimension; the only argument of ``sparse.tune`` beyond task and protocol."""
 
-    alpha: float | None = word(None, "α = n/d", "All samples over dimension, split as alpha0 to alpha1.", gt=0.0)
+    alpha: float | None = parameter(
+        None, "α = n/d", "All samples over dimension; they are divided in the proportion of alpha0 to alpha1.", gt=0.0
+    )

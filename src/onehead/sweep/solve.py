@@ -1,4 +1,4 @@
-"""Solving points, wherever that happens: the same few lines inline, in a local process and on a cluster."""
+"""Solving one point, in the same way inline, in a local process and on a cluster."""
 
 import json
 import os
@@ -11,17 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.errors import OneheadError
-from onehead.numerics.interrupts import entire
+from onehead.numerics.interrupts import require_complete
 from onehead.results import plain
-from onehead.sweep.calls import call_named
-from onehead.sweep.calls.base import Call
-from onehead.sweep.keys import Point
-from onehead.sweep.version import NUMERICAL
+from onehead.sweep.registry import call_named
+from onehead.sweep.registry.base import Call
+from onehead.sweep.storage.keys import Point
+from onehead.sweep.storage.version import NUMERICAL
 
-__all__ = ["PINNED", "Outcome", "pin_threads", "solve_chunk", "solve_point"]
+__all__ = ["SINGLE_THREAD_ENVIRONMENT", "Outcome", "pin_threads", "solve_chunk", "solve_point"]
 
-# every worker is one of many: a point uses one thread
-PINNED = dict.fromkeys(
+# environment of a worker process: it is one of many, so each uses one thread
+SINGLE_THREAD_ENVIRONMENT = dict.fromkeys(
     (
         "ONEHEAD_THREADS",
         "OPENBLAS_NUM_THREADS",
@@ -35,7 +35,7 @@ PINNED = dict.fromkeys(
 
 
 class Outcome(NamedTuple):
-    """The answer of a point as it travels to the writer: its row as JSON, its arrays, or the reason of its failure."""
+    """Outcome of a point, as it is sent to the driver: its row as JSON and its arrays, or the reason of its failure."""
 
     key: str
     results: str | None
@@ -48,33 +48,34 @@ class Outcome(NamedTuple):
 
     @classmethod
     def failed(cls, key: str, reason: str, duration: float = 0.0, residual: float | None = None) -> "Outcome":
-        """A row with a reason and no numbers."""
+        """Outcome of a point that failed, with a reason and no numbers."""
         return cls(key, None, {}, "failed", None, residual, reason, duration)
 
 
 def solve_point(call: Call, point: Point) -> Outcome:
-    """Solve one point on its own, never from a neighbour, so that its bits do not depend on where it runs.
+    """Solve one point on its own, never started from a neighbour, so that its bits do not depend on where it runs.
 
-    Its words were checked when the point was made, and are those that its problem gave back.
+    The parameters of a point were validated when it was made, so they are not checked again. An error becomes a
+    failed outcome.
     """
     clock = time.perf_counter()
     try:
-        with entire():  # half an answer is not a point
-            found = call.prepare(point.parameters).solve(_seed(point))
+        with require_complete():  # an answer cut short by Ctrl-C is not stored
+            found = call.build(point.parameters).solve(_seed(point))
         row = plain(found.row)
         results = json.dumps(row, allow_nan=False)
-    except OneheadError as failure:
-        residual = plain(getattr(failure, "residual", None))
-        return Outcome.failed(point.key, str(failure), time.perf_counter() - clock, residual)
-    except Exception as failure:  # a bug in one point must not end the others
-        reason = f"{type(failure).__name__}: {failure}"
+    except OneheadError as error:
+        residual = plain(getattr(error, "residual", None))
+        return Outcome.failed(point.key, str(error), time.perf_counter() - clock, residual)
+    except Exception as error:  # a bug in one point must not end the sweep
+        reason = f"{type(error).__name__}: {error}"
         return Outcome.failed(point.key, reason, time.perf_counter() - clock)
     status, kind, residual = (row.get(name) for name in ("status", "kind", "residual"))
     return Outcome(point.key, results, found.arrays, status, kind, residual, None, time.perf_counter() - clock)
 
 
 def _seed(point: Point) -> int:
-    """The root of a point's random numbers; repeats of a seed draw fresh ones."""
+    """Seed of the random numbers of a point; each repeat of a seed has fresh ones."""
     if point.seed is None:
         return 0
     if point.repeat == 0:
@@ -83,7 +84,7 @@ def _seed(point: Point) -> int:
 
 
 def solve_chunk(name: str, points: Sequence[Point], numerical: str) -> list[Outcome]:
-    """Solve several points on a worker of a cluster, one thread each."""
+    """Solve several points with one thread, on a worker of a cluster that must have the same numerical version."""
     if numerical != NUMERICAL:
         raise RuntimeError(f"the worker has numerical version {NUMERICAL}, the sweep {numerical}: install one onehead")
     pin_threads()
@@ -93,8 +94,8 @@ def solve_chunk(name: str, points: Sequence[Point], numerical: str) -> list[Outc
 
 @cache
 def pin_threads() -> None:
-    """Leave one thread to this process: kernels, BLAS and everything built on them."""
-    os.environ.update(PINNED)
-    from threadpoolctl import threadpool_limits  # noqa: PLC0415
+    """Restrict this process to one thread, in our kernels and in BLAS."""
+    os.environ.update(SINGLE_THREAD_ENVIRONMENT)
+    from threadpoolctl import threadpool_limits
 
     threadpool_limits(limits=1)

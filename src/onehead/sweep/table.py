@@ -1,4 +1,4 @@
-"""The answers of a sweep as a table: one tidy row per point."""
+"""Results of a sweep as a table with one tidy row per point."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -7,21 +7,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.results import FAILED, Rows
-from onehead.shown import load_pandas
+from onehead.results.formatting import load_pandas
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Table"]
 
-SHOWN_COLUMNS = 12
-DULL = ("key", "version", "numerical_version", "finished_at", "duration", "arrays", "call", "status")
+MAX_SHOWN_COLUMNS = 12
+BOOKKEEPING_COLUMNS = ("key", "version", "numerical_version", "finished_at", "duration", "arrays", "call", "status")
 
 
 class Table(Rows):
     """Rows of a sweep in the order of its points: parameters, results, certificate, origin.
 
     A failed point is a row with a ``reason`` and without results.
+
+    Parameters
+    ----------
+    rows : sequence of dict
+        One dict per point.
+    arrays : callable
+        Returns the arrays of a row from the name in its column ``arrays``.
+
+    Examples
+    --------
+    >>> import onehead
+    >>> table = onehead.sweep("sparse.align", {"alpha0": [1.0, 2.0]})
+    >>> table
+    Table(sparse.align: 2 rows, 0 failed)
+    >>> table.column("alpha0").tolist()
+    [1.0, 2.0]
     """
 
     def __init__(
@@ -46,11 +62,11 @@ class Table(Rows):
 
     @property
     def failed(self) -> tuple[dict[str, Any], ...]:
-        """The rows without an answer; each has a ``reason``."""
+        """Rows of the failed points; each has a ``reason``."""
         return tuple(row for row in self.rows if row["state"] == "failed")
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One dict per point, a failed one with its reason as status."""
+        """One dict per point; a failed point has its reason as status."""
         return [
             row | {"status": f"{FAILED}: {row['reason']}"} if row["state"] == "failed" else row for row in self.rows
         ]
@@ -59,9 +75,9 @@ class Table(Rows):
         return tuple(self.telling)
 
     def column(self, name: str) -> NDArray[Any]:
-        """One column; numbers come as floats, not a number where a point failed."""
+        """Values of one column; numbers as floats, with nan where a point failed."""
         if name not in self.columns:
-            raise KeyError(f"{name!r} is not a column; there are {', '.join(self.columns)}")
+            raise KeyError(f"{name!r} is not a column; the columns are {', '.join(self.columns)}")
         values = [row.get(name) for row in self.rows]
         if all(value is None or isinstance(value, (int, float)) for value in values):
             return np.array([np.nan if value is None else value for value in values], dtype=float)
@@ -71,16 +87,18 @@ class Table(Rows):
 
     @property
     def telling(self) -> list[str]:
-        """Names of a few columns worth a look: those that vary."""
-        return [name for name in self.columns if name not in DULL and self._varies(name)][:SHOWN_COLUMNS]
+        """Names of the columns that vary between the rows, at most twelve and without bookkeeping."""
+        return [name for name in self.columns if name not in BOOKKEEPING_COLUMNS and self._varies(name)][
+            :MAX_SHOWN_COLUMNS
+        ]
 
     def arrays(self, index: int) -> dict[str, NDArray[Any]]:
-        """The large arrays of a row, for example ``x`` and ``density`` of a spectrum."""
+        """Large arrays of a row, for example ``x`` and ``density`` of a spectrum."""
         name = self.rows[index]["arrays"]
         return {} if name is None else self._arrays(name)
 
     def to_frame(self) -> "pd.DataFrame":
-        """All rows as a pandas frame."""
+        """All rows as a pandas DataFrame."""
         made: pd.DataFrame = load_pandas().DataFrame(list(self.rows), columns=self.columns)
         return made
 

@@ -1,5 +1,8 @@
-"""Query-key spectra of real checkpoints, laid beside the predicted law of a trained head."""
+"""Query-key spectra of real checkpoints, compared with random heads and with the predicted laws of trained heads.
 
-from onehead.lazy import lazy_room
+Reading of files belongs to `onehead.weights.checkpoint`, drawing to `onehead.plot`.
+"""
 
-__getattr__, __dir__, __all__ = lazy_room(__name__, __file__)
+from onehead.lazy import attach_stub
+
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__, old_names={"Course": "Trajectory", "WORDS": "VERDICTS"})

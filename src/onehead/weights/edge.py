@@ -1,9 +1,9 @@
-"""Where the bulk of a spectrum ends, and what stands beyond it; and the exponent of its tail.
+"""Upper edge of the bulk of a spectrum, the outliers beyond it, and the exponent of its tail.
 
-Near a soft edge E the density of N values is N (a/π) sqrt(E - x), whatever the law. Its scale w = (a N)^(-2/3) is that of the
-Tracy-Widom law: the j-th largest value lies on average at E - w z_j, with z_1 = 1.2065 and z_j close to
-(3π(j - 0.6)/2)^(2/3), and the largest spreads by 1.27 w. A line through the largest values of the bulk against z_j has E as
-its intercept and w as its slope, so no law needs to be assumed.
+Near a soft edge E the density of N values is N (a/π) sqrt(E - x), whatever the law. Its scale w = (a N)^(-2/3) is that
+of the Tracy-Widom law: the j-th largest value lies on average at E - w z_j, with z_1 = 1.2065 and z_j close to
+(3π(j - 0.6)/2)^(2/3), and the standard deviation of the largest is 1.27 w. A straight line fitted to the largest values
+of the bulk against z_j has intercept E and slope -w, so no law needs to be assumed.
 """
 
 from dataclasses import dataclass
@@ -11,19 +11,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BEYOND", "Edge", "Tail", "bulk_edge", "power_tail"]
+__all__ = ["OUTLIER_DISTANCE", "Edge", "Tail", "bulk_edge", "power_tail"]
 
 Array = NDArray[np.float64]
 
-# A value is an outlier beyond E + BEYOND w. Tracy-Widom alone would ask for 2.02 at one per cent; the rest pays for E and w
-# being fitted to few values, and for trying every number of outliers. The rate it leaves is measured in tests and docs.
-BEYOND = 6.0
-FEWEST = 16  # values below which no edge is fitted
-WINDOW = 8  # fewest values of the line
-SHARE = 3  # one third of the bulk makes the line; farther in the density bends away from the square root
-LIMIT = 4  # where one value in four or more lies beyond, it is a second bulk and none are outliers
+# A value is an outlier beyond E + OUTLIER_DISTANCE w. Tracy-Widom alone would need 2.02 for a false-alarm rate of one
+# per cent; the larger distance allows for E and w being fitted to few values, and for trying every number of outliers.
+# The remaining rate of false alarms is measured in the tests and given in docs/checkpoints.md.
+OUTLIER_DISTANCE = 6.0
+MINIMUM_VALUES = 16  # values below which no edge is fitted
+MINIMUM_LINE_VALUES = 8
+LINE_FRACTION = 3  # the line is fitted to one third of the bulk; deeper inside, the density is no longer a square root
+OUTLIER_FRACTION = 4  # if one value in four or more lies beyond the edge, these are a second bulk and not outliers
 
-TAIL = 10  # fewest values of a tail
+MINIMUM_TAIL_VALUES = 10
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,10 @@ class Edge:
 
 @dataclass(frozen=True)
 class Tail:
-    """Density of the largest values ~ σ^-exponent on ``window``: a fit to ``count`` values, with its distance."""
+    """Power law σ^-exponent fitted to the density of the ``count`` largest values, which lie in ``window``.
+
+    ``error`` is the standard error of the exponent and ``ks`` the Kolmogorov-Smirnov distance of the fit.
+    """
 
     exponent: float
     error: float
@@ -47,15 +51,18 @@ class Tail:
 
 
 def _airy_positions(count: int) -> Array:
-    """z_j, the mean distance of the j-th largest value from the edge in units of w (GOE class)."""
+    """Return z_j, the mean distance of the j-th largest value from the edge in units of w (GOE class)."""
     z = np.power(1.5 * np.pi * (np.arange(1.0, count + 1.0) - 0.6), 2.0 / 3.0)
     z[0] = 1.2065
     return z
 
 
-def _line(values: Array) -> tuple[float, float]:
-    """(E, w) from the largest of ``values``, which fall; spacings of outer values are noisier, by z^(-1/2) in variance."""
-    count = max(WINDOW, values.size // SHARE)
+def _fit_edge(values: Array) -> tuple[float, float]:
+    """Return (E, w), fitted to the largest of ``values`` in descending order.
+
+    The variance of the j-th value is proportional to z_j^(-1/2), which sets the weights.
+    """
+    count = max(MINIMUM_LINE_VALUES, values.size // LINE_FRACTION)
     z = _airy_positions(count)
     weight = np.sqrt(z)
     mean_z, mean_y = np.average(z, weights=weight), np.average(values[:count], weights=weight)
@@ -64,10 +71,20 @@ def _line(values: Array) -> tuple[float, float]:
 
 
 def bulk_edge(values: Array) -> Edge | None:
-    """Edge and outliers of positive values in falling order; none for fewer than 16.
+    """Find the upper edge of the bulk of a spectrum and the outliers beyond it.
 
-    From the inside outwards: the largest k such that value k lies beyond the edge of those below it. So one outlier cannot
-    hide another. Of a long smooth tail the last few values may count, not the tail.
+    The number of outliers is the largest k such that value k lies beyond the edge fitted to the values below it, so
+    that one outlier cannot hide another. In a long smooth tail at most the last few values count as outliers.
+
+    Parameters
+    ----------
+    values : array
+        Positive values in descending order.
+
+    Returns
+    -------
+    Edge or None
+        Position E, width w and number of outliers; None for fewer than 16 values.
 
     Examples
     --------
@@ -75,22 +92,35 @@ def bulk_edge(values: Array) -> Edge | None:
     >>> bulk_edge(bulk).outliers, bulk_edge(np.concatenate([[5.0, 4.0], bulk])).outliers
     (0, 2)
     """
-    if values.size < FEWEST:
+    if values.size < MINIMUM_VALUES:
         return None
-    most = values.size // LIMIT
+    most = values.size // OUTLIER_FRACTION
     for k in range(most, 0, -1):
-        edge, width = _line(values[k:])
-        limit = edge + BEYOND * width
-        if values[k - 1] > limit >= values[k]:  # a bulk that breaks its own line is no bulk
-            return Edge(edge, width, k) if k < most else Edge(*_line(values), 0)
-    return Edge(*_line(values), 0)
+        edge, width = _fit_edge(values[k:])
+        limit = edge + OUTLIER_DISTANCE * width
+        # the second condition: the values below must themselves lie inside the edge that was fitted to them
+        if values[k - 1] > limit >= values[k]:
+            return Edge(edge, width, k) if k < most else Edge(*_fit_edge(values), 0)
+    return Edge(*_fit_edge(values), 0)
 
 
 def power_tail(values: Array) -> Tail | None:
-    """Exponent of the tail by maximum likelihood, 1 + n / Σ ln(σ/σ_min), its window by the smallest KS distance.
+    """Fit a power law to the upper tail of a spectrum.
 
-    Its error (exponent - 1)/sqrt(n) takes values as independent; the window is searched over every start that leaves at
-    least 10 values, so a tail of few values says little whatever its error.
+    The exponent is the maximum-likelihood estimate 1 + n / Σ ln(σ/σ_min). The window is the one with the smallest
+    Kolmogorov-Smirnov distance among all that contain at least 10 values, so a tail of few values is weak evidence
+    whatever its error.
+
+    Parameters
+    ----------
+    values : array
+        Values in descending order, the first 10 of them positive.
+
+    Returns
+    -------
+    Tail or None
+        Exponent with its standard error (exponent - 1)/sqrt(n), which assumes independent values; None for fewer than
+        10 positive values or if all are equal.
 
     Examples
     --------
@@ -98,16 +128,16 @@ def power_tail(values: Array) -> Tail | None:
     >>> round(power_tail(values).exponent, 1)
     3.0
     """
-    if values.size < TAIL or values[TAIL - 1] <= 0.0:
+    if values.size < MINIMUM_TAIL_VALUES or values[MINIMUM_TAIL_VALUES - 1] <= 0.0:
         return None
     best: Tail | None = None
-    for count in range(TAIL, values.size + 1):
+    for count in range(MINIMUM_TAIL_VALUES, values.size + 1):
         low = float(values[count - 1])
         logs = np.log(values[:count] / low) if low > 0.0 else np.zeros(1)
         if not logs.sum() > 0.0:
             continue
         exponent = 1.0 + count / float(logs.sum())
-        above = np.exp(-(exponent - 1.0) * logs)  # model share above each value; the data's are 1/n, 2/n, ...
+        above = np.exp(-(exponent - 1.0) * logs)  # share above each value in the model; in the data 1/n, 2/n, ...
         ranks = np.arange(1, count + 1) / count
         ks = float(np.max(np.maximum(np.abs(above - ranks), np.abs(above - ranks + 1.0 / count))))
         if best is None or ks < best.ks:

@@ -1,4 +1,4 @@
-"""What is known of one head: its spectra, edge, outliers, tail, the laws laid beside it, and one word for all of it."""
+"""Report on one head: spectra, bulk edge, outliers, tail, fits of the laws, and verdict."""
 
 from dataclasses import astuple, dataclass, field
 from typing import Any, ClassVar
@@ -6,58 +6,75 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onehead.results import Certificate, Result, in_lines
-from onehead.weights.chain import LawFit
+from onehead.results import Certificate, Result, wrap_sentences
 from onehead.weights.edge import bulk_edge, power_tail
-from onehead.weights.heads import Spectra, check_pair, effective_ranks, numerical_rank, spectra, symmetric_share
-from onehead.weights.initial import bulk_deviation, share_deviation, usual_rank
-from onehead.weights.law import fit_laws, judge
-from onehead.weights.shared import belongs_to_key
+from onehead.weights.head_spectrum import Spectra, check_pair, effective_ranks, numerical_rank, spectra, symmetric_share
+from onehead.weights.law import compare_laws, fit_laws
+from onehead.weights.null_model import bulk_deviation, random_effective_rank, share_deviation
+from onehead.weights.shared_keys import belongs_to_key
+from onehead.weights.spacing_likelihood import LawFit
 from onehead.weights.verdict import Evidence, false_alarm, judge_head
 
-__all__ = ["HeadReport", "head_report", "unread"]
+__all__ = ["HeadReport", "head_report", "unread_head"]
 
 Array = NDArray[np.float64]
 
-FEWEST_TO_FIT = 16  # values below which four parameters cannot be told from noise
-TAIL = ("tail_exponent", "tail_exponent_err", "tail_window", "tail_count", "tail_ks")  # names of what a tail holds
-MEANT = {
+MINIMUM_VALUES_TO_FIT = 16  # values below which four parameters cannot be told from noise
+TAIL_FIELDS = ("tail_exponent", "tail_exponent_err", "tail_window", "tail_count", "tail_ks")  # in the order of `Tail`
+VERDICT_MEANINGS = {
     "low rank": "Its map uses fewer directions than its shape allows.",
     "features": "Some directions stand out far above the bulk.",
     "deformed": "No direction stands out, but the bulk is not that of random weights.",
     "noise": "It cannot be told from its initialisation.",
 }
-TIED = 0.9  # symmetric share above which a head is called tied
+TIED_SHARE = 0.9  # symmetric share above which a head is treated as tied
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class HeadReport(Result):
-    """One head. ``status`` is ok, empty (all weights zero), unsupported or failed; ``reason`` says why it is not ok.
+    """Report on one head, the result of `head_report` and one row of a `Survey`.
 
-    ``rank`` is the share of the d = hidden singular values of A = W_Q'W_K that are not zero (`onehead.weights.heads.numerical_rank`
-    decides), ``zero_mass`` = 1 - rank as in `onehead.aim.verbs.spectrum`, and ``forced_zero_mass`` = 1 - head_dim/hidden the part
-    of it that the shape alone forces; ``used`` is the share of the head_dim possible values that are not zero.
-    ``bulk_edge`` and ``edge_width`` are fitted to the largest values; ``outliers`` lie beyond, each with the cosine ``overlap``
-    of its query and key direction (one for a tied head), its ``strength`` in units of the edge, and whether it belongs to a key that
-    is ``shared``. ``negative_share`` is the part of the symmetric part's squared norm in negative eigenvalues, zero for a tied head.
-
-    ``verdict`` is low rank, features, deformed or noise (`onehead.weights.verdict`), ``evidence`` says why, ``false_alarm`` is how
-    many random heads of this shape get another word than noise. ``bulk_symmetric_share`` leaves out the outliers;
-    ``bulk_deviation`` and ``share_deviation`` are the distances of the bulk and of this share from those of random heads, in standard
-    deviations. ``comparison`` says which law fits best.
+    Attributes
+    ----------
+    status, reason : str
+        Status ok, empty (all weights zero), unsupported or failed, and why it is not ok.
+    rank, zero_mass : float
+        Share of the d = hidden singular values of A = W_Q'W_K that are not zero, as decided by
+        `onehead.weights.head_spectrum.numerical_rank`, and 1 - rank.
+    forced_zero_mass, used : float
+        The part 1 - head_dim/hidden of the zeros that the shape alone forces, and the share of the head_dim possible
+        values that are not zero.
+    bulk_edge, edge_width : float
+        Upper edge of the bulk and its Tracy-Widom scale, fitted to the largest values.
+    outliers : tuple of dict
+        Values beyond the edge, each with ``position``, ``strength`` (in units of the edge), the cosine ``overlap`` of
+        its query and key direction (1 for a tied head), and whether it belongs to a key that is ``shared``.
+    symmetric_share, antisymmetric_share, negative_share : float
+        Parts of the squared norm of A in its symmetric and antisymmetric part, and the part of the squared norm of the
+        symmetric part in negative eigenvalues (0 for a tied head).
+    verdict, evidence : str
+        Verdict low rank, features, deformed or noise (`onehead.weights.verdict`), and the numbers behind it.
+    false_alarm : float
+        Share of random heads of this shape that get a verdict other than noise.
+    bulk_symmetric_share, bulk_deviation, share_deviation : float
+        Symmetric share without the outliers, and the distances of the bulk and of this share from those of random
+        heads, in standard deviations.
+    fits, best_law, bic_margin, comparison
+        Fits of the laws, the best of them, by how much its BIC is lower than the next, and a sentence that compares
+        them.
     """
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("overlaps",)
-    _SHOWN: ClassVar[tuple[str, ...]] = ("layer", "head", "verdict", "evidence", "reason")
+    _SUMMARY_FIELDS: ClassVar[tuple[str, ...]] = ("layer", "head", "verdict", "evidence", "reason")
     MEANINGS: ClassVar[dict[str, str]] = {
         "rank": "share of the hidden singular values that are not zero",
-        "used": "share of those that the shape allows",
-        "effective_rank_nuclear": "(Σσ)²/Σσ², how many directions carry the map",
-        "bulk_edge": "where the bulk of the singular values ends",
+        "used": "share of the singular values that the shape allows which are not zero",
+        "effective_rank_nuclear": "(Σσ)²/Σσ², the number of directions that carry the map, outliers included",
+        "bulk_edge": "upper edge of the bulk of the singular values",
         "bulk_deviation": "distance of the bulk from random heads of this shape, in standard deviations",
         "symmetric_share": "part of the squared norm in (A + A')/2: 1 for a tied head, 1/2 for random ones",
         "share_deviation": "distance of the bulk's symmetric share from random heads, in standard deviations",
-        "false_alarm": "share of random heads of this shape that get another word than noise",
+        "false_alarm": "share of random heads of this shape that get a verdict other than noise",
     }
 
     layer: int
@@ -104,44 +121,47 @@ class HeadReport(Result):
     certificate: Certificate
 
     def fit(self, law: str) -> LawFit | None:
-        """The fit of one law by its name."""
+        """Return the fit of the law of this name, or None if it was not fitted."""
         return next((fit for fit in self.fits if fit.law == law), None)
 
     @property
     def own_outliers(self) -> tuple[dict[str, Any], ...]:
-        """Outliers that are not those of a key shared with other queries."""
+        """Outliers of the head itself, without those of a key that it shares with other queries."""
         return tuple(outlier for outlier in self.outliers if not outlier["shared"])
 
     @property
     def strength(self) -> float:
-        """How far the largest outlier of its own stands above the bulk, in units of the edge; one where there is none."""
+        """Largest of the head's own outliers in units of the bulk edge; 1 if it has none."""
         return max((float(outlier["strength"]) for outlier in self.own_outliers), default=1.0)
 
     def explain(self) -> str:
-        """Say what is known of the head, its verdict first."""
+        """Return a description of the head, its verdict first."""
         if self.verdict is None:
-            return in_lines(
+            return wrap_sentences(
                 [f"Layer {self.layer}, head {self.head}: {self.reason or self.evidence}.", *self._closing()]
             )
         first = (
-            f"Layer {self.layer}, head {self.head}: {self.verdict}. {MEANT[self.verdict]} Evidence: {self.evidence}."
+            f"Layer {self.layer}, head {self.head}: {self.verdict}. {VERDICT_MEANINGS[self.verdict]} "
+            f"Evidence: {self.evidence}."
         )
         laws = [f"Of the laws, {self.comparison}."] if self.comparison else []
         numbers = self._numbers()
-        known = [f"{name} = {self._said(name)}: {text}." for name, text in self.MEANINGS.items() if name in numbers]
-        return in_lines([first, *laws, *known, *(f"Note: {text}." for text in self.notes), *self._closing()])
+        known = [
+            f"{name} = {self._value_text(name)}: {text}." for name, text in self.MEANINGS.items() if name in numbers
+        ]
+        return wrap_sentences([first, *laws, *known, *(f"Note: {text}." for text in self.notes), *self._closing()])
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ``status`` and ``reason`` beside the place of the head."""
+        """Return plain values; layer, head, status and reason come first."""
         row = super().to_dict()
         row["fits"] = [fit.to_dict() for fit in self.fits]
         first = {key: row.pop(key) for key in ("layer", "head", "status", "reason")}
         return first | row
 
 
-def unread(status: str, reason: str, **place: Any) -> HeadReport:
-    """The row of a head that gave no numbers."""
-    return HeadReport(reason=reason, certificate=Certificate(status=status, kind="measurement"), **place)
+def unread_head(status: str, reason: str, **fields: Any) -> HeadReport:
+    """Return the report on a head that could not be measured."""
+    return HeadReport(reason=reason, certificate=Certificate(status=status, kind="measurement"), **fields)
 
 
 def head_report(
@@ -153,9 +173,9 @@ def head_report(
     seed: int = 0,
     shared_key: bool = False,
     adapter_rank: int | None = None,
-    **place: Any,
+    **location: Any,
 ) -> HeadReport:
-    """Measure one head from its query and key weights, and lay the laws beside it.
+    """Measure one head from its query and key weights, judge it, and fit the laws of heads to it.
 
     Parameters
     ----------
@@ -164,15 +184,24 @@ def head_report(
     fit : bool
         Whether to fit the law of an untied head and its rivals.
     bootstrap : int
-        Spectra drawn from the fitted law for the errors of its parameters.
+        Number of spectra sampled from the fitted law to estimate the errors of its parameters.
     seed : int
-        Of these draws.
+        Seed of these samples.
     shared_key : bool
         Whether other queries use the same key, as in grouped-query attention.
     adapter_rank : int, optional
-        The rank of both factors, where they are low-rank adapters.
-    **place
-        Fields of the report that say where the head is: layer, head, module.
+        Rank of both factors, if they are low-rank adapters.
+    **location
+        Fields of the report that locate the head: layer, head, module.
+
+    Returns
+    -------
+    HeadReport
+
+    Raises
+    ------
+    InvalidArgument
+        If the weights are not two finite real matrices of the same shape.
 
     Examples
     --------
@@ -183,11 +212,11 @@ def head_report(
     (0.0833, 0.5, 0)
     """
     Q, K = check_pair(query, key)
-    place = {"layer": 0, "head": 0, "head_dim": Q.shape[0], "hidden": Q.shape[1]} | place
+    location = {"layer": 0, "head": 0, "head_dim": Q.shape[0], "hidden": Q.shape[1]} | location
     found = spectra(Q, K) if Q.any() and K.any() else None
     d = Q.shape[1]
     if found is None or not found.singular_values[0] > 0.0:
-        return unread("empty", "query or key weights are all zero", rank=0.0, zero_mass=1.0, **place)
+        return unread_head("empty", "query or key weights are all zero", rank=0.0, zero_mass=1.0, **location)
     values = found.singular_values
     count = numerical_rank(Q, K, values)
     edge, tail = bulk_edge(values[:count]), power_tail(values[:count])
@@ -197,14 +226,14 @@ def head_report(
     if edge is not None:
         row |= {"bulk_edge": edge.position, "edge_width": edge.width}
     if tail is not None:
-        row |= dict(zip(TAIL, astuple(tail), strict=True))
+        row |= dict(zip(TAIL_FIELDS, astuple(tail), strict=True))
     share = symmetric_share(Q, K, without=beyond) if beyond else found.symmetric_share
-    if fit and count - beyond >= FEWEST_TO_FIT:
-        tied, width = share > TIED, len(Q) - beyond
+    if fit and count - beyond >= MINIMUM_VALUES_TO_FIT:
+        tied, width = share > TIED_SHARE, len(Q) - beyond
         fits = fit_laws(values[beyond:count], dim=d - beyond, width=width, tied=tied, bootstrap=bootstrap, seed=seed)
-        row |= {"fits": fits} | judge(fits, count - beyond)
+        row |= {"fits": fits} | compare_laws(fits, count - beyond)
     outliers = _outliers(found, row.get("bulk_edge"), belongs_to_key(Q, K, beyond) if shared_key else (False,) * beyond)
-    row |= _judged(Q.shape, values, count, outliers, share, adapter_rank)
+    row |= _verdict_fields(Q.shape, values, count, outliers, share, adapter_rank)
     return HeadReport(
         rank=count / d,
         zero_mass=1.0 - count / d,
@@ -217,12 +246,12 @@ def head_report(
         certificate=Certificate(status="ok", kind="measurement", warnings=_warnings(Q.shape, share, count, fit)),
         **vars(found),
         **row,
-        **place,
+        **location,
     )
 
 
 def _outliers(found: Spectra, edge: float | None, shared: tuple[bool, ...]) -> tuple[dict[str, Any], ...]:
-    """The largest values, as many as ``shared`` has words for."""
+    """Return the largest values as outliers; ``shared`` says for each of them whether it belongs to a shared key."""
     return tuple(
         {
             "position": float(found.singular_values[i]),
@@ -234,7 +263,7 @@ def _outliers(found: Spectra, edge: float | None, shared: tuple[bool, ...]) -> t
     )
 
 
-def _judged(
+def _verdict_fields(
     shape: tuple[int, ...],
     values: Array,
     count: int,
@@ -242,30 +271,34 @@ def _judged(
     share: float,
     adapter: int | None,
 ) -> dict[str, Any]:
-    """The verdict on values of which ``count`` are not zero and the largest are outliers, and on the symmetric share of the others."""
+    """Return the verdict and its evidence as fields of a report.
+
+    ``count`` of the singular ``values`` are not zero, the largest of them are the ``outliers``, and ``share`` is the
+    symmetric share of the others.
+    """
     p, d, beyond = shape[0], shape[1], len(outliers)
     possible = min(p, d, adapter or p)
-    known = adapter is None and possible >= FEWEST_TO_FIT
+    covered = adapter is None and possible >= MINIMUM_VALUES_TO_FIT  # by the null model
     found = Evidence(
         nonzero=count,
         possible=possible,
-        strengths=tuple(outlier["strength"] for outlier in outliers if not outlier["shared"]),
-        shared=sum(outlier["shared"] for outlier in outliers),
-        bulk=bulk_deviation(values[beyond:possible], p - beyond, d - beyond) if known else None,
-        whole=bulk_deviation(values[:possible], p, d) if known else None,
-        share=share_deviation(share, d),
+        outlier_strengths=tuple(outlier["strength"] for outlier in outliers if not outlier["shared"]),
+        shared_outliers=sum(outlier["shared"] for outlier in outliers),
+        bulk_deviation=bulk_deviation(values[beyond:possible], p - beyond, d - beyond) if covered else None,
+        full_deviation=bulk_deviation(values[:possible], p, d) if covered else None,
+        share_deviation=share_deviation(share, d),
         symmetric_share=share,
-        usual_rank=usual_rank(p - beyond, d - beyond),
+        random_rank=random_effective_rank(p - beyond, d - beyond),
         effective_rank=effective_ranks(values[beyond:possible])["nuclear"],
     )
-    word, evidence = judge_head(found)
+    verdict, evidence = judge_head(found)
     return {
-        "verdict": word,
+        "verdict": verdict,
         "evidence": evidence,
-        "false_alarm": false_alarm(p, d) if word is not None else None,
+        "false_alarm": false_alarm(p, d) if verdict is not None else None,
         "bulk_symmetric_share": share,
-        "bulk_deviation": found.bulk if word != "low rank" else None,
-        "share_deviation": found.share,
+        "bulk_deviation": found.bulk_deviation if verdict != "low rank" else None,
+        "share_deviation": found.share_deviation,
     }
 
 
@@ -273,14 +306,14 @@ def _warnings(shape: tuple[int, ...], share: float, count: int, fit: bool) -> tu
     texts = []
     if shape[0] > shape[1]:
         texts.append(
-            f"the factors are {shape[0]} x {shape[1]}, with more rows (head_dim) than columns (hidden); if they are transposed, give "
-            "query.T and key.T"
+            f"the factors are {shape[0]} x {shape[1]}, with more rows (head_dim) than columns (hidden); if they are "
+            "transposed, give query.T and key.T"
         )
-    if fit and share < TIED:
+    if fit and share < TIED_SHARE:
         texts.append(
-            f"this head is not tied (symmetric share {share:.2f}): its singular values are laid beside the law of an untied head, "
-            "which holds for Gaussian tokens"
+            f"this head is not tied (symmetric share {share:.2f}): its singular values are compared with the law of an "
+            "untied head, which holds for Gaussian tokens"
         )
-    if fit and count < FEWEST_TO_FIT:
+    if fit and count < MINIMUM_VALUES_TO_FIT:
         texts.append(f"{count} non-zero singular values are too few to fit a law")
     return tuple(texts)

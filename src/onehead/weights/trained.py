@@ -1,8 +1,9 @@
 """Laws of trained heads, tied (5) and untied (U3), fitted to a spectrum.
 
-Values are c (x - ε), where x > ε follows the law of a target of relative rank κ₀ freely convolved with a semicircle of variance s:
-eigenvalues over a Marchenko-Pastur target for a tied head, singular values over a product of two random matrices for an untied one.
-A head of width κ = head_dim/hidden keeps at most the top share κ of them (3, U2.5): this is how zeros that the shape forces enter.
+Values are c (x - ε), where x > ε follows the law of a target of relative rank κ₀ freely convolved with a semicircle of
+variance s: eigenvalues of a Marchenko-Pastur target for a tied head, singular values of a product of two random
+matrices for an untied one. A head of width κ = head_dim/hidden keeps at most the largest share κ of them (3, U2.5), so
+that the law contains the zeros that the shape forces.
 """
 
 from collections.abc import Callable
@@ -12,138 +13,167 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.numerics.compiled import njit
+from onehead.numerics.jit import njit
 from onehead.spectra.marchenko_pastur import MarchenkoPasturSemicircle
 from onehead.spectra.product import ProductSemicircle
-from onehead.weights import chain
-from onehead.weights.chain import Data, LawFit, Table, chain_likelihood
+from onehead.weights.spacing_likelihood import (
+    POINTS_PER_BULK,
+    SPACING_VARIANCE,
+    LawFit,
+    SpectrumData,
+    TabulatedLaw,
+    angle_grid,
+    fitted_law,
+    midpoint_cdf,
+    rank_log_likelihood,
+    spacing_log_likelihood,
+    spectrum_data,
+)
 
-__all__ = ["BULK", "bootstrap_errors", "fit_trained", "trained_starts"]
+__all__ = ["MINIMUM_BULK_VALUES", "bootstrap_errors", "fit_trained", "starting_points"]
 
 Array = NDArray[np.float64]
 
-KAPPA0 = (1e-2, 8.0)
-SPREAD = (1e-4, 30.0)
-BULK = 5  # fewest values that a target may have: fewer are outliers, not a bulk
-STARTS = 2
-REFUSED = 1e12  # minus log-likelihood of parameters without meaning
-NAMES = {True: "tied", False: "untied"}
+KAPPA0_RANGE = (1e-2, 8.0)
+SPREAD_RANGE = (1e-4, 30.0)
+MINIMUM_BULK_VALUES = 5  # values of a target: fewer are outliers, not a bulk
+DEFAULT_STARTS = 2
+INADMISSIBLE_COST = 1e12  # negative log-likelihood of parameters outside their domain
+LAW_OF_TIED = {True: "tied", False: "untied"}
 PARAMETERS = ("kappa0", "spread", "threshold", "slope")
 
 
-class _Blurred(NamedTuple):
-    """The law of a target plus semicircle, tabulated: points, density, mass below, upper edge.
+class _NoisyTarget(NamedTuple):
+    """Tabulated law of a target plus semicircle: points, density, distribution function and upper edge.
 
-    Points lie densest at the edges, so that straight lines between them follow the square root there.
+    The points are densest at the edges, where the density behaves like a square root, so that linear interpolation is
+    accurate there.
     """
 
     kappa0: float
     spread: float
     x: Array
     density: Array
-    below: Array
+    cdf: Array
     top: float
 
     def quantile_above(self, mass: float) -> float:
-        return float(np.interp(1.0 - mass, self.below, self.x))
+        """Return the point with this share of the law above it."""
+        return float(np.interp(1.0 - mass, self.cdf, self.x))
 
 
-def _tabulated(tied: bool, kappa0: float, spread: float) -> tuple[Array, Array, Array, float]:
-    """Points, density and mass of the blurred law, and its upper edge; both in rising order."""
-    if not tied:  # singular values are half of a law with both signs
-        both = ProductSemicircle(kappa0, spread)
-        x, density, mass = both.tabulated(chain.POINTS)
-        return x, 2.0 * density, mass, both.half[-1][1]
+def _tabulate(tied: bool, kappa0: float, spread: float) -> tuple[Array, Array, Array, float]:
+    """Return points in ascending order, density and mass of the law of a noisy target, and its upper edge."""
+    if not tied:  # singular values are the positive half of a symmetric law
+        symmetric = ProductSemicircle(kappa0, spread)
+        x, density, mass = symmetric.tabulated(POINTS_PER_BULK)
+        return x, 2.0 * density, mass, symmetric.positive_support[-1][1]
     law = MarchenkoPasturSemicircle(kappa0, spread)
-    grids = [chain.angle_grid(low, high) for low, high in law.edges]
+    grids = [angle_grid(low, high) for low, high in law.edges]
     x, widths = (np.concatenate(parts) for parts in zip(*grids, strict=True))
     density = law.density(x)
     return x, density, density * widths, law.edges[-1][1]
 
 
-def _blurred(tied: bool, kappa0: float, spread: float) -> _Blurred:
-    x, density, mass, top = _tabulated(tied, kappa0, spread)
+def _noisy_target(tied: bool, kappa0: float, spread: float) -> _NoisyTarget:
+    x, density, mass, top = _tabulate(tied, kappa0, spread)
     low = max(x[0] - 0.5 * (x[1] - x[0]), 0.0) if not tied else x[0] - 0.5 * (x[1] - x[0])
-    below = chain.cumulate(mass)
-    return _Blurred(
+    return _NoisyTarget(
         kappa0,
         spread,
         np.concatenate([[low], x, [top]]),
         np.concatenate([[0.0 if low > 0.0 or tied else density[0]], density, [0.0]]),
-        np.concatenate([[0.0], below, [1.0]]),
+        np.concatenate([[0.0], midpoint_cdf(mass), [1.0]]),
         top,
     )
 
 
-_blurred_once = lru_cache(maxsize=512)(_blurred)
+_cached_noisy_target = lru_cache(maxsize=512)(_noisy_target)
 
 
-class _Place(NamedTuple):
-    """The trained law at one set of parameters."""
+class _TrainedLaw(NamedTuple):
+    """Law of a trained head: values c (x - ε) of a noisy target above ``cut``, a share ``rank`` of all values."""
 
-    blurred: _Blurred
+    target: _NoisyTarget
     threshold: float
     slope: float
     cut: float
     rank: float
 
     def density(self, y: Array) -> Array:
-        """Density of the non-zero values, normalised to one."""
+        """Return the density of the non-zero values, normalised to one."""
         x = y / self.slope + self.threshold
-        density = np.interp(x, self.blurred.x, self.blurred.density, left=0.0, right=0.0)
+        density = np.interp(x, self.target.x, self.target.density, left=0.0, right=0.0)
         return np.where(x > self.cut, density, 0.0) / (self.slope * self.rank)
 
-    def share_below(self, y: Array) -> Array:
-        """F(y)."""
+    def cdf(self, y: Array) -> Array:
+        """Return the distribution function of the non-zero values."""
         x = y / self.slope + self.threshold
-        below = np.interp(x, self.blurred.x, self.blurred.below)
-        return np.clip((below - 1.0 + self.rank) / self.rank, 0.0, 1.0)
+        cdf = np.interp(x, self.target.x, self.target.cdf)
+        return np.clip((cdf - 1.0 + self.rank) / self.rank, 0.0, 1.0)
 
     @property
-    def table(self) -> Table:
-        """Tabulated between its ends."""
-        inside = self.blurred.x > self.cut
-        x = np.concatenate([[self.cut], self.blurred.x[inside]])
+    def tabulated(self) -> TabulatedLaw:
+        """The law on the points of its target above the cut."""
+        inside = self.target.x > self.cut
+        x = np.concatenate([[self.cut], self.target.x[inside]])
         y = self.slope * (x - self.threshold)
-        below = self.share_below(y)
-        below[0] = 0.0
-        return Table(self.density, y, below)
+        cdf = self.cdf(y)
+        cdf[0] = 0.0
+        return TabulatedLaw(self.density, y, cdf)
+
+    @property
+    def parameters(self) -> tuple[float, float, float, float]:
+        """κ₀, s, ε and c, in the order of `PARAMETERS`."""
+        return self.target.kappa0, self.target.spread, self.threshold, self.slope
 
 
-def _place(
-    data: Data, theta: Array, tied: bool, make: Callable[[bool, float, float], _Blurred] = _blurred
-) -> _Place | None:
-    """Parameters from coordinates in which the likelihood is round: ln κ₀, ln s, ln of the upper edge, and the lower end.
+def _law_at(
+    data: SpectrumData,
+    theta: Array,
+    tied: bool,
+    noisy_target: Callable[[bool, float, float], _NoisyTarget] = _noisy_target,
+) -> _TrainedLaw | None:
+    """Return the law at the coordinates of the search, or None outside the domain of its parameters.
 
-    The upper edge Y is c (x₊ - ε). The last coordinate is the share of non-zero values if the data have zeros to spare, and
-    otherwise the lower end c (x_κ - ε), x_κ being the point with the share κ of the law above it.
+    The coordinates are chosen such that the likelihood has no narrow valleys: ln κ₀, ln s, ln of the upper edge Y = c
+    (x₊ - ε), and a number for the lower end. If the data have more zeros than the shape forces, it is the share of
+    non-zero values; otherwise it is the lower end c (x_κ - ε), where x_κ is the point with the share κ of the law above
+    it.
     """
     kappa0, spread, top = np.exp(theta[:3])
-    low_kappa0 = max(KAPPA0[0], BULK / data.dim)
-    if not (low_kappa0 <= kappa0 <= KAPPA0[1] and SPREAD[0] <= spread <= SPREAD[1]):
+    smallest_kappa0 = max(KAPPA0_RANGE[0], MINIMUM_BULK_VALUES / data.dim)
+    if not (smallest_kappa0 <= kappa0 <= KAPPA0_RANGE[1] and SPREAD_RANGE[0] <= spread <= SPREAD_RANGE[1]):
         return None
-    blurred = make(tied, float(kappa0), float(spread))
+    target = noisy_target(tied, float(kappa0), float(spread))
     if data.saturated:
         rank, bottom = data.values.size / data.dim, theta[3]
-        cut = blurred.quantile_above(rank)
+        cut = target.quantile_above(rank)
         if not 0.0 <= bottom < top:
             return None
-        slope = (top - bottom) / (blurred.top - cut)
-        threshold = blurred.top - top / slope
+        slope = (top - bottom) / (target.top - cut)
+        threshold = target.top - top / slope
     else:
         rank = theta[3]
         if not 0.0 < rank < 1.0:
             return None
-        cut = threshold = blurred.quantile_above(rank)
-        slope = top / (blurred.top - threshold)
+        cut = threshold = target.quantile_above(rank)
+        slope = top / (target.top - threshold)
     if threshold < 0.0 or not np.isfinite(slope):
         return None
-    return _Place(blurred, float(threshold), float(slope), float(cut), float(rank))
+    return _TrainedLaw(target, float(threshold), float(slope), float(cut), float(rank))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _likelihood(values, stray, stray_below, x, density, below, threshold, slope, cut, rank):  # type: ignore[no-untyped-def]
-    """The likelihood of falling values under the law (x, density, below) at one place: one walk down both tables."""
+def _log_likelihood(data, target, law):  # type: ignore[no-untyped-def]
+    """Return ln L of descending values under a trained law, in one pass down the values and the table of the target.
+
+    ``data`` are values, background density and background distribution function; ``target`` are points, density and
+    distribution function of the noisy target; ``law`` are threshold, slope, cut and rank.
+    """
+    values, background_density, background_cdf = data
+    x, density, cdf = target
+    threshold, slope, cut, rank = law
     count, j = values.shape[0], x.shape[0] - 1
     f, share = np.zeros(count), np.zeros(count)
     for i in range(count):
@@ -156,62 +186,62 @@ def _likelihood(values, stray, stray_below, x, density, below, threshold, slope,
         elif at < x[-1]:
             part = (at - x[j]) / (x[j + 1] - x[j])
             height = density[j] + part * (density[j + 1] - density[j])
-            mass = below[j] + part * (below[j + 1] - below[j])
+            mass = cdf[j] + part * (cdf[j + 1] - cdf[j])
         f[i] = height / (slope * rank) if at > cut else 0.0
         share[i] = min(max((mass - 1.0 + rank) / rank, 0.0), 1.0)
-    return chain_likelihood(f, share, stray, stray_below)
+    return spacing_log_likelihood(f, share, background_density, background_cdf)
 
 
-def _trained_cost(data: Data, place: _Place | None) -> float:
-    if place is None:
-        return REFUSED
-    law = place.blurred
-    likelihood = _likelihood(
-        data.values, data.stray, data.stray_below, law.x, law.density, law.below, place.threshold, place.slope, place.cut, place.rank
-    )  # fmt: skip
-    return -float(likelihood) - chain.count_likelihood(data, place.rank)
+def _negative_log_likelihood(data: SpectrumData, law: _TrainedLaw | None) -> float:
+    if law is None:
+        return INADMISSIBLE_COST
+    likelihood = _log_likelihood(
+        (data.values, data.background_density, data.background_cdf),
+        (law.target.x, law.target.density, law.target.cdf),
+        (law.threshold, law.slope, law.cut, law.rank),
+    )
+    return -float(likelihood) - rank_log_likelihood(data, law.rank)
 
 
-def _grid(data: Data, tied: bool) -> list[tuple[float, Array, _Place]]:
-    """Minus log-likelihood on a coarse grid over κ₀ and s, ends set by the data, most likely first."""
+def _grid(data: SpectrumData, tied: bool) -> list[tuple[float, Array, _TrainedLaw]]:
+    """Return cost, coordinates and law on a coarse grid over κ₀ and s, with ends set by the data, most likely first."""
     top = np.log(1.02 * data.values[0])
     last = 0.98 * data.values[-1] if data.saturated else data.values.size / data.dim
-    low = max(1.001 * BULK / data.dim, 0.02)
+    low = max(1.001 * MINIMUM_BULK_VALUES / data.dim, 0.02)
     found = []
     for kappa0 in np.geomspace(low, max(3.0, 2.0 * low), 9):
         for spread in np.geomspace(3e-4, 30.0, 13):
             theta = np.array([np.log(kappa0), np.log(spread), top, last])
-            place = _place(data, theta, tied, _blurred_once)
-            if place is not None:
-                found.append((_trained_cost(data, place), theta, place))
+            law = _law_at(data, theta, tied, _cached_noisy_target)
+            if law is not None:
+                found.append((_negative_log_likelihood(data, law), theta, law))
     return sorted(found, key=lambda item: item[0])
 
 
-def trained_starts(data: Data, tied: bool, count: int = STARTS) -> list[Array]:
-    """The best points of the grid."""
+def starting_points(data: SpectrumData, tied: bool, count: int = DEFAULT_STARTS) -> list[Array]:
+    """Return the most likely points of a coarse grid, as coordinates of the search."""
     return [theta for _, theta, _ in _grid(data, tied)[:count]]
 
 
-def _ambiguity(data: Data, tied: bool, fitted: Array) -> Array:
-    """How far from the fit far away laws are, over the grid, each point weighed by its likelihood."""
+def _grid_deviation(data: SpectrumData, tied: bool, fitted: Array) -> Array:
+    """Return root mean square deviations of parameters and rank from the fit, over the grid weighted by likelihood."""
     grid = _grid(data, tied)
     if not grid:
         return np.zeros(len(PARAMETERS) + 1)
     weight = np.exp([grid[0][0] - cost for cost, _, _ in grid])
-    table = np.array([[*_numbers(place), place.rank] for _, _, place in grid])
+    table = np.array([[*law.parameters, law.rank] for _, _, law in grid])
     return np.sqrt(np.average((table - fitted) ** 2, axis=0, weights=weight))
 
 
-def _numbers(place: _Place) -> tuple[float, float, float, float]:
-    return place.blurred.kappa0, place.blurred.spread, place.threshold, place.slope
+def fit_trained(data: SpectrumData, tied: bool, starts: list[Array], evaluations: int = 300) -> LawFit:
+    """Fit the law of a trained head by Nelder-Mead from each start.
 
-
-def fit_trained(data: Data, tied: bool, starts: list[Array], evaluations: int = 300) -> LawFit:
-    """Nelder-Mead from each start; the likelihood has kinks where a value crosses an end of the law."""
-    from scipy.optimize import minimize  # noqa: PLC0415
+    Derivative-free, because the likelihood has kinks where a value crosses an end of the law.
+    """
+    from scipy.optimize import minimize
 
     def cost(theta: Array) -> float:
-        return _trained_cost(data, _place(data, theta, tied))
+        return _negative_log_likelihood(data, _law_at(data, theta, tied))
 
     minima: list[Any] = []
     for start in starts:
@@ -220,46 +250,47 @@ def fit_trained(data: Data, tied: bool, starts: list[Array], evaluations: int = 
         options: Any = {"maxfev": evaluations, "xatol": 1e-3, "fatol": 1e-3, "initial_simplex": simplex}
         minima.append(minimize(cost, start, method="Nelder-Mead", options=options))
     best = min(minima, key=lambda found: float(found.fun), default=None)
-    place = _place(data, best.x, tied) if best is not None else None
-    if place is None:  # no start had a meaning: say so by a likelihood that cannot win
-        table = Table(np.zeros_like, np.array([0.0, 1.0]), np.array([0.0, 1.0]))
-        return chain.finish(NAMES[tied], data, table, dict.fromkeys(PARAMETERS, np.nan), np.nan)
-    parameters = dict(zip(PARAMETERS, _numbers(place), strict=True))
-    return chain.finish(NAMES[tied], data, place.table, parameters, place.rank)
+    law = _law_at(data, best.x, tied) if best is not None else None
+    if law is None:  # no start was admissible: return a fit whose likelihood is lower than that of any other law
+        flat = TabulatedLaw(np.zeros_like, np.array([0.0, 1.0]), np.array([0.0, 1.0]))
+        return fitted_law(LAW_OF_TIED[tied], data, flat, dict.fromkeys(PARAMETERS, np.nan), np.nan)
+    parameters = dict(zip(PARAMETERS, law.parameters, strict=True))
+    return fitted_law(LAW_OF_TIED[tied], data, law.tabulated, parameters, law.rank)
 
 
-def bootstrap_errors(data: Data, fit: LawFit, count: int, rng: np.random.Generator) -> dict[str, float]:
-    """Standard deviations of the parameters over spectra drawn from the fitted law and refitted.
+def bootstrap_errors(data: SpectrumData, fit: LawFit, count: int, rng: np.random.Generator) -> dict[str, float]:
+    """Return standard errors of parameters and rank, from ``count`` spectra sampled from the fitted law and refitted.
 
-    Drawn are chains of Wigner spacings, as in the likelihood. Added in quadrature is the distance to far away laws that fit the
-    data as well, which draws from one fitted law do not see: κ₀, s and ε can trade off, above all where a narrow head shows only
-    the top of its law.
+    The samples are chains of Wigner spacings, as in the likelihood. The distance to distant laws that fit the data as
+    well is added in quadrature, because samples from one fitted law do not show it: κ₀, s and ε can compensate each
+    other, above all where a narrow head shows only the largest values of its law.
     """
     if count < 2 or not all(np.isfinite(list(fit.parameters.values()))):
         return {}
     kappa0, spread, threshold, slope = fit.parameters.values()
-    tied = fit.law == NAMES[True]
-    blurred = _blurred(tied, kappa0, spread)
-    cut = max(threshold, blurred.quantile_above(fit.rank))
-    place = _Place(blurred, threshold, slope, cut, fit.rank)
+    tied = fit.law == LAW_OF_TIED[True]
+    target = _noisy_target(tied, kappa0, spread)
+    cut = max(threshold, target.quantile_above(fit.rank))
+    law = _TrainedLaw(target, threshold, slope, cut, fit.rank)
     last = slope * (cut - threshold) if data.saturated else fit.rank
-    start = np.array([np.log(kappa0), np.log(spread), np.log(slope * (blurred.top - threshold)), last])
+    fitted_start = np.array([np.log(kappa0), np.log(spread), np.log(slope * (target.top - threshold)), last])
     found = []
     for _ in range(count):
         size = data.values.size
         if not data.saturated:
-            noise = np.sqrt(chain.SPACING_VARIANCE * data.dim * fit.rank * (1.0 - fit.rank)) * rng.standard_normal()
-            size = int(np.clip(round(fit.rank * data.dim + noise), BULK, min(data.dim, data.width) - 1))
-        steps = np.cumsum(rng.rayleigh(np.sqrt(2.0 / np.pi), size + 1))
-        steps -= 0.5 * steps[0]  # the outer gaps are half a spacing on average
-        share = steps[:-1] / (steps[-1] - 0.5 * (steps[-1] - steps[-2]))
-        values = np.maximum(place.table.quantile(share)[::-1], 1e-9)
-        drawn = chain.describe(values, data.dim, values.size if data.saturated else data.width)
-        # from the fit or from a far start that is more likely: parameters that trade off may jump, and that is their error
-        begins = [start, *trained_starts(drawn, tied, 1)]
-        begin = min(begins, key=lambda theta: _trained_cost(drawn, _place(drawn, theta, tied)))
-        again = fit_trained(drawn, tied, [begin], 70)
-        found.append([*again.parameters.values(), again.rank])
-    far = _ambiguity(data, tied, np.array([*fit.parameters.values(), fit.rank]))
-    spreads = np.hypot(np.nanstd(np.array(found), axis=0, ddof=1), far)
-    return dict(zip((*PARAMETERS, "rank"), (float(value) for value in spreads), strict=True))
+            noise = np.sqrt(SPACING_VARIANCE * data.dim * fit.rank * (1.0 - fit.rank)) * rng.standard_normal()
+            size = int(np.clip(round(fit.rank * data.dim + noise), MINIMUM_BULK_VALUES, min(data.dim, data.width) - 1))
+        levels = np.cumsum(rng.rayleigh(np.sqrt(2.0 / np.pi), size + 1))
+        levels -= 0.5 * levels[0]  # the outer gaps are half a spacing on average
+        share = levels[:-1] / (levels[-1] - 0.5 * (levels[-1] - levels[-2]))
+        values = np.maximum(law.tabulated.quantile(share)[::-1], 1e-9)
+        sampled = spectrum_data(values, data.dim, values.size if data.saturated else data.width)
+        # start from the fit, or from a distant point if it is more likely: jumps of parameters that compensate each
+        # other are part of their error
+        starts = [fitted_start, *starting_points(sampled, tied, 1)]
+        start = min(starts, key=lambda theta: _negative_log_likelihood(sampled, _law_at(sampled, theta, tied)))
+        refit = fit_trained(sampled, tied, [start], 70)
+        found.append([*refit.parameters.values(), refit.rank])
+    distant = _grid_deviation(data, tied, np.array([*fit.parameters.values(), fit.rank]))
+    errors = np.hypot(np.nanstd(np.array(found), axis=0, ddof=1), distant)
+    return dict(zip((*PARAMETERS, "rank"), (float(value) for value in errors), strict=True))

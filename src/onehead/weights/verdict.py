@@ -1,89 +1,99 @@
-"""One word for a head, and the evidence for it: can it be told from its initialisation, and by what?
+"""Verdict on a head: whether it differs from random weights, and by which property of its spectrum.
 
-* ``low rank``: the spectrum has zeros that the shape does not force.
-* ``features``: some singular values stand beyond the edge of the bulk.
-* ``deformed``: the bulk is wider or narrower than that of random heads, or query and key have to do with each other.
+* ``low rank``: some singular values are zero although the shape does not force them to be.
+* ``features``: some singular values lie beyond the edge of the bulk.
+* ``deformed``: the bulk is wider or narrower than that of random heads, or query and key are correlated.
 * ``noise``: none of these; the head cannot be told from its initialisation.
 
-The strongest that applies is the word. Limits are such that random heads of the same shape get another word than noise in fewer than
-one case in a hundred; `FALSE_ALARMS` is the rate that was measured.
+The verdict is the first of these that applies. The limits below are chosen such that fewer than one random head in a
+hundred of the same shape gets a verdict other than noise; `FALSE_ALARM_RATES` holds the measured rates. The
+measurements themselves are made in `onehead.weights.report`.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["WORDS", "Evidence", "Verdict", "false_alarm", "judge_head"]
+__all__ = ["VERDICTS", "Evidence", "Verdict", "false_alarm", "judge_head"]
 
-WORDS = ("low rank", "features", "deformed", "noise")  # strongest first
+VERDICTS = ("low rank", "features", "deformed", "noise")  # in the order in which they are tried
 
-FEWEST = 16  # values below which neither edge nor spread says anything
-MISSING = 0.05  # share of the possible values that must be zero: a square random head may lose its smallest one
-WHOLE_LIMIT = 3.5  # standard deviations of the spread with the outliers: what stands out must be seen in it too
-BULK_LIMIT = 4.5  # standard deviations of the spread, two numbers at once
-SHARE_LIMIT = 4.0  # of the symmetric share
+MINIMUM_VALUES = 16  # singular values below which neither the edge nor the spread is informative
+# share of the possible values that must be zero for low rank: a square random head may lose its smallest value
+MINIMUM_ZERO_SHARE = 0.05
+# limits in standard deviations of random heads
+FULL_SPREAD_LIMIT = 3.5  # spread of the whole spectrum: outliers count only if it shows them too
+BULK_SPREAD_LIMIT = 4.5  # spread of the bulk, a distance in two numbers
+SYMMETRIC_SHARE_LIMIT = 4.0
 
-# number of possible values up to which it holds, and the largest share of random heads that got another word than noise: over shapes
-# with 3,000 to 5,000 heads each, `python -m studies.initial_heads --alarms`
-FALSE_ALARMS: tuple[tuple[float, float], ...] = ((24, 0.0024), (np.inf, 0.002))
+# (largest number of possible values, rate): largest share of random heads of such shapes with a verdict other than
+# noise, from 3,000 to 5,000 heads per shape; measured by `python -m studies.initial_heads --alarms`
+FALSE_ALARM_RATES: tuple[tuple[float, float], ...] = ((24, 0.0024), (np.inf, 0.002))
 
 
 class Evidence(NamedTuple):
-    """What is known of a head: non-zero values out of those possible, its outliers in units of the edge, and deviations.
+    """Measurements of a head on which its verdict is based.
 
-    ``strengths`` are those of outliers of its own, ``shared`` counts those of a key that several queries share. ``bulk`` and
-    ``whole`` are deviations of the spread without outliers and with them, none where the shape has no table.
+    ``nonzero`` of the ``possible`` singular values are not zero. ``outlier_strengths`` are the outliers of the head
+    itself over the bulk edge, largest first; ``shared_outliers`` counts those of a key that several queries share.
+    ``bulk_deviation`` and ``full_deviation`` are deviations of the spread from random heads, without and with the
+    outliers, None for a shape that the null model does not cover. ``symmetric_share``, ``share_deviation``,
+    ``effective_rank`` and ``random_rank`` (the effective rank of random heads) are those of the bulk.
     """
 
     nonzero: int
     possible: int
-    strengths: tuple[float, ...]
-    shared: int
-    bulk: float | None
-    whole: float | None
-    share: float
+    outlier_strengths: tuple[float, ...]
+    shared_outliers: int
+    bulk_deviation: float | None
+    full_deviation: float | None
+    share_deviation: float
     symmetric_share: float
-    usual_rank: float
+    random_rank: float
     effective_rank: float
 
 
 class Verdict(NamedTuple):
-    """The word, or none where there are too few values, and a sentence with the numbers behind it."""
+    """One of `VERDICTS`, or None where there are too few values, and a sentence with the numbers behind it."""
 
-    word: str | None
+    name: str | None
     evidence: str
 
 
 def judge_head(found: Evidence) -> Verdict:
-    """The word of a head and its evidence.
+    """Return the verdict on a head and the evidence for it.
 
     Examples
     --------
     >>> quiet = Evidence(32, 32, (), 0, 1.2, 1.2, -0.3, 0.501, 30.7, 30.6)
-    >>> judge_head(quiet).word, judge_head(quiet._replace(strengths=(57.0,), whole=900.0)).word
+    >>> judge_head(quiet).name, judge_head(quiet._replace(outlier_strengths=(57.0,), full_deviation=900.0)).name
     ('noise', 'features')
     """
-    low = found.possible - found.nonzero >= max(2.0, MISSING * found.possible)
-    bulk = found.bulk is not None and found.bulk > BULK_LIMIT and not low
-    sides = abs(found.share) > SHARE_LIMIT
-    strengths = found.strengths if low or found.whole is None or found.whole > WHOLE_LIMIT else ()
-    word = "low rank" if low else "features" if strengths else "deformed" if bulk or sides else "noise"
-    if word != "low rank" and found.possible < FEWEST:
+    low_rank = found.possible - found.nonzero >= max(2.0, MINIMUM_ZERO_SHARE * found.possible)
+    wide_bulk = found.bulk_deviation is not None and found.bulk_deviation > BULK_SPREAD_LIMIT and not low_rank
+    correlated = abs(found.share_deviation) > SYMMETRIC_SHARE_LIMIT
+    visible = low_rank or found.full_deviation is None or found.full_deviation > FULL_SPREAD_LIMIT
+    strengths = found.outlier_strengths if visible else ()
+    name = "low rank" if low_rank else "features" if strengths else "deformed" if wide_bulk or correlated else "noise"
+    if name != "low rank" and found.possible < MINIMUM_VALUES:
         return Verdict(None, f"{found.possible} singular values are too few for a verdict")
-    texts = [f"rank {found.nonzero} of {found.possible}"] if low else []
+    of_bulk = " of the bulk" if found.outlier_strengths or found.shared_outliers else ""
+    texts = [f"rank {found.nonzero} of {found.possible}"] if low_rank else []
     if strengths:
         texts.append(_directions(strengths))
-    if bulk:
-        texts.append(f"effective rank {found.effective_rank:.1f}, random {found.usual_rank:.1f} ({found.bulk:.3g} sd)")
-    if sides:
-        whose = " of the bulk" if found.strengths or found.shared else ""
-        texts.append(f"symmetric share{whose} {found.symmetric_share:.2f} ({found.share:+.3g} sd)")
-    if word == "noise":
-        texts.append("" if found.bulk is None else f"bulk {found.bulk:.1f} sd, ")
-        texts[-1] += f"symmetric share {found.share:+.1f} sd from random"
-    if found.shared:
-        texts.append(f"{found.shared} direction{'s' * (found.shared > 1)} of the shared key")
-    return Verdict(word, "; ".join(texts))
+    if wide_bulk:
+        texts.append(
+            f"effective rank{of_bulk} {found.effective_rank:.1f}, random {found.random_rank:.1f} "
+            f"({found.bulk_deviation:.3g} sd)"
+        )
+    if correlated:
+        texts.append(f"symmetric share{of_bulk} {found.symmetric_share:.2f} ({found.share_deviation:+.3g} sd)")
+    if name == "noise":
+        spread = "" if found.bulk_deviation is None else f"bulk {found.bulk_deviation:.1f} sd, "
+        texts.append(f"{spread}symmetric share {found.share_deviation:+.1f} sd from random")
+    if found.shared_outliers:
+        texts.append(f"{found.shared_outliers} direction{'s' * (found.shared_outliers > 1)} of the shared key")
+    return Verdict(name, "; ".join(texts))
 
 
 def _directions(strengths: tuple[float, ...]) -> str:
@@ -93,5 +103,5 @@ def _directions(strengths: tuple[float, ...]) -> str:
 
 
 def false_alarm(head_dim: int, hidden: int) -> float:
-    """Share of random heads of about this shape that get another word than noise, as measured."""
-    return next(rate for most, rate in FALSE_ALARMS if min(head_dim, hidden) <= most)
+    """Return the measured share of random heads of about this shape that get a verdict other than noise."""
+    return next(rate for most, rate in FALSE_ALARM_RATES if min(head_dim, hidden) <= most)

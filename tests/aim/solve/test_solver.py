@@ -1,18 +1,20 @@
 """The solver: its rules, its routes through Sigma, and what it says when nothing works."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from onehead.aim import Learner, Task, predict
-from onehead.aim.equations.averages import ProxMemory
-from onehead.aim.equations.head import equations_of
-from onehead.aim.equations.output import OutputChannel
-from onehead.aim.equations.unknowns import Hats, Overlaps
 from onehead.aim.solve import solver
-from onehead.aim.solve.continuation import _positive, relax, walk
-from onehead.aim.solve.doubt import Alternative, Doubt, Slopes
-from onehead.aim.solve.iterate import Attempt, turn_once
-from onehead.aim.verbs.predict import _start, _state_of
+from onehead.aim.solve.continuation import _positive, continue_in_decay, continue_in_sigma
+from onehead.aim.solve.error_estimate import Alternative, ErrorEstimate, Linearisation
+from onehead.aim.solve.fixed_sample_ratio import Iterate, state_evolution_step
+from onehead.aim.theory.build import build_state_evolution
+from onehead.aim.theory.order_parameters import Hats, Overlaps
+from onehead.aim.theory.output.averages import ProxCache
+from onehead.aim.theory.output.one_sector import OneSectorOutput
+from onehead.aim.verbs.predict import _start, overlaps_of
 from onehead.errors import NotConverged, OutsideDomain, SolveError
 
 
@@ -20,33 +22,35 @@ def test_a_problem_that_no_rule_solves_fails_with_a_solve_error(monkeypatch):
     def fail(*_):
         raise NotConverged("made to fail.", residual=1.0)
 
-    monkeypatch.setattr(solver, "_at_level", fail)
+    monkeypatch.setattr(solver, "_solve_at_level", fail)
     with pytest.raises(SolveError, match="made to fail"):
-        solver.solve(equations_of(Task(), Learner()), 0.5)
+        solver.solve(build_state_evolution(Task(), Learner()), 0.5)
 
 
 def test_a_point_continues_in_reduced_units_whatever_its_temperatures():
     """The state handed to a neighbour solves the equations of the point itself."""
     task, learner = Task(noise=0.5, beta0=0.5), Learner(beta=2.0, weight_decay=0.02)
-    point, problem = predict(task, learner, 0.6), equations_of(task, learner)
-    state = _state_of(problem, point)
-    turned = turn_once(problem, 0.6, state, 1)[1].logs
+    point, problem = predict(task, learner, 0.6), build_state_evolution(task, learner)
+    state = overlaps_of(problem, point).coordinates
+    turned = state_evolution_step(problem, 0.6, state, 1)[1].coordinates
     assert turned == pytest.approx(state, abs=1e-3)  # the rules of the solution and of this turn differ by about 1e-4
     assert predict(task, learner, 0.6, near=point).certificate.evaluations < point.certificate.evaluations
 
 
 def test_beside_a_neighbour_the_first_step_is_newtons():
-    """The start is off by the square of the distance: a quarter at half of it, in the sample ratio and in the weight decay."""
+    """The start is off by the square of the distance: a quarter at half of it, in the sample ratio and in the weight
+    decay.
+    """
     task, learner = Task(), Learner(weight_decay=0.02)
     point = predict(task, learner, 0.6)
     for alphas, decays in (((0.66, 0.63), (0.02, 0.02)), ((0.6, 0.6), (0.024, 0.022))):
         off = []
         for alpha, decay in zip(alphas, decays, strict=True):
             head = learner.changed(weight_decay=decay)
-            start = _start(equations_of(task, head), point, task, head, alpha)
+            start = _start(build_state_evolution(task, head), point, task, head, alpha)
             there = predict(task, head, alpha)
-            off.append(np.abs(start.state - np.log([there.q, there.m, there.sigma])).max())
-            assert start.turn is not None
+            off.append(np.abs(start.coordinates - np.log([there.q, there.m, there.sigma])).max())
+            assert start.jacobian is not None
         # F' is known to a few per cent: a little of the error is linear
         assert off[1] < 0.4 * off[0]
         assert off[0] < 1e-2
@@ -56,23 +60,23 @@ def test_another_task_is_no_neighbour_for_newton():
     task, learner = Task(), Learner(weight_decay=0.02)
     point = predict(task, learner, 0.6)
     for other, head in ((Task(noise=0.4), learner), (task, learner.changed(branch="global"))):
-        assert _start(equations_of(other, head), point, other, head, 0.6).turn is None
+        assert _start(build_state_evolution(other, head), point, other, head, 0.6).jacobian is None
     far = learner.changed(weight_decay=2.0)
-    start = _start(equations_of(task, far), point, task, far, 0.6)
-    assert start.turn is None
+    start = _start(build_state_evolution(task, far), point, task, far, 0.6)
+    assert start.jacobian is None
 
 
 def test_a_neighbour_needs_no_coarse_rule(monkeypatch):
     """On the coarsest one nothing but the slopes and the share of switching samples; few turns on the next."""
     task, learner = Task(), Learner(weight_decay=0.05)
     near = predict(task, learner, 0.6)
-    rules, averages = [], OutputChannel.averages
+    rules, averages = [], OneSectorOutput.averages
 
-    def counted(self, *state, level, twin=False, **words):
-        rules.append((level, twin))
-        return averages(self, *state, level=level, twin=twin, **words)
+    def counted(self, *state, level, check_rule=False, **words):
+        rules.append((level, check_rule))
+        return averages(self, *state, level=level, check_rule=check_rule, **words)
 
-    monkeypatch.setattr(OutputChannel, "averages", counted)
+    monkeypatch.setattr(OneSectorOutput, "averages", counted)
     point = predict(task, learner, 0.65, near=near)
     assert point.certificate.evaluations <= 4
     assert rules.count((0, False)) <= 5
@@ -85,9 +89,9 @@ def test_a_neighbour_needs_no_coarse_rule(monkeypatch):
 def test_the_route_through_sigma_finds_the_ratio_and_the_decay_of_a_solution(param):
     """At fixed Sigma the sample ratio, or the weight decay, that belongs to the hats of a solution is its own (2.8)."""
     learner = Learner(param=param, weight_decay=0.03)
-    point, problem = predict(Task(noise=0.4), learner, 0.4), equations_of(Task(noise=0.4), learner)
+    point, problem = predict(Task(noise=0.4), learner, 0.4), build_state_evolution(Task(noise=0.4), learner)
     hats = Hats(point.q_hat, point.m_hat, point.sigma_hat)
-    unit = Hats(*(hat / 0.4 for hat in hats))
+    unit = hats.times(1.0 / 0.4)
     # the residual of a solution is below 1e-6, and both depend smoothly on it
     assert problem.input.ratio_at_sigma(unit, point.sigma) == pytest.approx(0.4, rel=1e-5)
     assert problem.input.decay_at_sigma(hats, point.sigma) == pytest.approx(0.03, rel=1e-4)
@@ -104,19 +108,19 @@ def test_the_route_through_sigma_finds_the_ratio_and_the_decay_of_a_solution(par
 
 def _levels_tried(monkeypatch, *, follow, error, hops=False):
     """The quadrature rules that `solve` goes through when every solve succeeds and the error seen is the given one."""
-    levels, overlaps = [], Overlaps(q=0.5, m=0.5, sigma=0.5, tau=0.0, rank=1.0, map=None)
+    levels, overlaps = [], Overlaps(0.5, 0.5, 0.5, tau=0.0, rank=1.0, map=None)
 
     def at_level(problem, alpha, state, level, secants):
         levels.append(level)
-        return Attempt(overlaps, Hats(1.0, 1.0, 1.0), 0.0, 1, level, alpha, ProxMemory(follow=follow), ())
+        return Iterate(overlaps, Hats(1.0, 1.0, 1.0), 0.0, 1, level, alpha, ProxCache(track_minimum=follow), ())
 
-    monkeypatch.setattr(solver, "_coarse", lambda *_: (np.zeros(3), (), 0))
-    monkeypatch.setattr(solver, "_at_level", at_level)
-    monkeypatch.setattr(solver, "slopes_at", lambda *_: Slopes(np.zeros((3, 3)), np.zeros((3, 3)), np.zeros(3)))
-    found, other = (Alternative(overlaps._replace(q=0.5 * np.exp(shift)), None, 0.0) for shift in (0.0, error))
-    monkeypatch.setattr(solver, "doubt_of", lambda *_: Doubt(found, (), (other,), jumps=False))
+    monkeypatch.setattr(solver, "_solve_coarsely", lambda *_: (np.zeros(3), (), 0))
+    monkeypatch.setattr(solver, "_solve_at_level", at_level)
+    monkeypatch.setattr(solver, "linearise", lambda *_: Linearisation(np.zeros((3, 3)), np.zeros((3, 3)), np.zeros(3)))
+    found, other = (Alternative(replace(overlaps, q_sectors=0.5 * np.exp(shift)), None, 0.0) for shift in (0.0, error))
+    monkeypatch.setattr(solver, "estimate_errors", lambda *_: ErrorEstimate(found, (), (other,), prox_jumps=False))
     monkeypatch.setattr(solver, "_switch_mass", lambda *_: 1.0 if hops else 0.0)
-    assert solver.solve(equations_of(Task(), Learner()), 0.5).level == levels[-1]
+    assert solver.solve(build_state_evolution(Task(), Learner()), 0.5).level == levels[-1]
     return levels
 
 
@@ -136,13 +140,17 @@ def test_where_points_hop_a_rule_and_its_twin_may_agree_by_chance():
 
 
 def test_two_ways_through_sigma_lead_to_the_solution():
-    """`walk` from a small Sigma at fixed λ, `relax` from emergence at fixed α: both end close to the solution."""
+    """`continue_in_sigma` from a small Sigma at fixed λ, `continue_in_decay` from emergence at fixed α: both end close
+    to the solution.
+    """
     task, learner = Task(noise=0.4), Learner(weight_decay=0.03)
-    problem, point = equations_of(task, learner), predict(task, learner, 0.4)
+    problem, point = build_state_evolution(task, learner), predict(task, learner, 0.4)
     state = np.log([point.q, point.m, point.sigma])
     # a coarse rule and a loose end: within a few per cent
-    assert walk(problem, 0.4, 0) == pytest.approx(state, abs=0.05)
-    assert relax(problem, 0.4, 0) == pytest.approx(state, abs=0.05)
+    assert continue_in_sigma(problem, 0.4, 0) == pytest.approx(state, abs=0.05)
+    assert continue_in_decay(problem, 0.4, 0) == pytest.approx(state, abs=0.05)
     direct = Learner(param="direct", weight_decay=0.03)
     point = predict(task, direct, 0.4)
-    assert walk(equations_of(task, direct), 0.4, 0) == pytest.approx(np.log([point.q, point.m, point.sigma]), abs=0.05)
+    assert continue_in_sigma(build_state_evolution(task, direct), 0.4, 0) == pytest.approx(
+        np.log([point.q, point.m, point.sigma]), abs=0.05
+    )

@@ -1,10 +1,10 @@
-"""Message passing (9): its figures, agreement with L-BFGS, state evolution, the direct variant."""
+"""Message passing (9): published numbers, agreement with L-BFGS, state evolution, direct training."""
 
 import numpy as np
 import pytest
 
 from onehead.aim import Learner, Task, predict
-from onehead.aim.training.amp import amp, pass_messages, state_evolution
+from onehead.aim.training.amp import amp, run_amp, state_evolution
 from onehead.aim.training.instance import Instance
 from onehead.aim.training.settings import Method
 from onehead.aim.training.train import train
@@ -35,25 +35,25 @@ def test_fixed_point_of_state_evolution_is_the_prediction():
 
 
 @pytest.mark.parametrize(
-    ("words", "close"),
+    ("arguments", "tolerance"),
     [
-        # the theory uses the instance's own spectrum: what is left is O(1/d), a few percent at d = 120 (9)
+        # the theory uses the spectrum of the instance: the remaining difference is O(1/d), a few percent at d = 120 (9)
         pytest.param({"dim": 120, "iterations": 24, "damping": 1.0, "first_sigma": 3.0}, 0.04, marks=pytest.mark.slow),
-        # the O(1/d) of an undamped run, and 2 % for the one noise direction that damping is followed with
+        # the O(1/d) of an undamped run, and 2 % because damping is described with one noise direction
         ({"dim": 100, "iterations": 20}, 0.06),
     ],
 )
-def test_iterates_follow_state_evolution(words, close):
-    for step in amp(Task(), Learner(), alpha=0.5, **words).steps:
+def test_iterates_follow_state_evolution(arguments, tolerance):
+    for step in amp(Task(), Learner(), alpha=0.5, **arguments).steps:
         theory = (step.q_theory, step.m_theory, step.sigma_theory)
-        assert (step.q, step.m, step.sigma) == pytest.approx(theory, rel=close)
+        assert (step.q, step.m, step.sigma) == pytest.approx(theory, rel=tolerance)
 
 
 @pytest.mark.slow
-def test_converges_to_the_minimum_of_lbfgs():
+def test_message_passing_converges_to_the_minimum_of_lbfgs():
     dim, seed = 120, np.random.SeedSequence(0, spawn_key=(0,))
     instance = Instance.draw(Task(), dim, dim**2 // 2, seed)
-    passed = pass_messages(Task(), Learner(weight_decay=0.01), instance, max_iterations=80, tolerance=1e-7)
+    found = run_amp(Task(), Learner(weight_decay=0.01), instance, max_iterations=80, tolerance=1e-7)
     trained = train(
         Task(),
         Learner(weight_decay=0.01),
@@ -62,7 +62,7 @@ def test_converges_to_the_minimum_of_lbfgs():
         method=Method(starts=1, tolerance=1e-5, test_samples=100),
     )
     exact = trained.runs[0].map
-    assert np.linalg.norm(passed.map - exact) < 1e-4 * np.linalg.norm(exact)
+    assert np.linalg.norm(found.map - exact) < 1e-4 * np.linalg.norm(exact)
     run = amp(Task(), Learner(weight_decay=0.01), dim=dim, alpha=0.5)  # the same seed: the same instance
     assert np.linalg.norm(run.map - exact) < 1e-4 * np.linalg.norm(exact)
 
@@ -73,7 +73,7 @@ def test_converges_to_the_minimum_of_lbfgs():
     ids=str,
 )
 @pytest.mark.parametrize("tokens", [2, 3])
-def test_every_variant_ends_at_a_stationary_point(learner, tokens):
+def test_every_learner_ends_at_a_stationary_point(learner, tokens):
     method = Method(optimiser="amp", tolerance=1e-6, max_iterations=400, test_samples=100)
     result = train(Task(tokens=tokens), learner, dim=30, alpha=0.8, method=method)
     assert result.status == "converged"
@@ -81,7 +81,7 @@ def test_every_variant_ends_at_a_stationary_point(learner, tokens):
     assert result.certificate.residual < 1e-3
 
 
-def test_zero_is_reached_below_emergence():
+def test_the_map_is_zero_below_emergence():
     result = train(
         Task(), Learner(weight_decay=50.0), dim=20, alpha=0.5, method=Method(optimiser="amp", test_samples=100)
     )
@@ -89,7 +89,7 @@ def test_zero_is_reached_below_emergence():
     assert result.q == 0.0
 
 
-def test_rows():
+def test_rows_have_measured_and_predicted_overlaps_of_every_iteration():
     run = amp(Task(), Learner(), dim=20, alpha=1.0, iterations=5)
     rows = run.to_rows()
     assert [row["iteration"] for row in rows] == list(range(6))
@@ -99,17 +99,17 @@ def test_rows():
     assert rows == same.to_rows()
 
 
-def test_interruption_keeps_the_last_map():
+def test_interruption_returns_the_last_map():
     instance = Instance.draw(Task(), 20, 400, np.random.SeedSequence(0))
-    asked = []
+    calls = []
 
     def stop():
-        asked.append(1)
-        return len(asked) > 4
+        calls.append(1)
+        return len(calls) > 4
 
-    passed = pass_messages(Task(), Learner(), instance, max_iterations=50, stop=stop)
-    assert passed.iterations == 4
-    assert passed.status.startswith("interrupted")
+    found = run_amp(Task(), Learner(), instance, max_iterations=50, stop=stop)
+    assert found.iterations == 4
+    assert found.status.startswith("interrupted")
 
 
 @pytest.mark.parametrize(
@@ -127,18 +127,18 @@ def test_interruption_keeps_the_last_map():
     ],
     ids=str,
 )
-def test_heads_whose_rows_share_no_logit_end_at_the_minimum_of_lbfgs(task, learner, alpha):
-    passed, minimum = (
+def test_heads_with_masks_or_untied_weights_end_at_the_minimum_of_lbfgs(task, learner, alpha):
+    found, minimum = (
         train(
             task, learner, dim=30, alpha=alpha, method=Method(optimiser=name, tolerance=1e-6, starts=1, test_samples=9)
         )
         for name in ("amp", "lbfgs")
     )
-    assert passed.status == "converged"
+    assert found.status == "converged"
     # both stop at 1e-6, of a move and of the stationarity, which leaves the square of that in the objective
-    assert passed.train_loss == pytest.approx(minimum.train_loss, rel=1e-9)
+    assert found.train_loss == pytest.approx(minimum.train_loss, rel=1e-9)
     exact = minimum.runs[0].map
-    assert np.linalg.norm(passed.runs[0].map - exact) < 1e-4 * np.linalg.norm(exact)
+    assert np.linalg.norm(found.runs[0].map - exact) < 1e-4 * np.linalg.norm(exact)
 
 
 @pytest.mark.parametrize(
@@ -150,13 +150,13 @@ def test_heads_whose_rows_share_no_logit_end_at_the_minimum_of_lbfgs(task, learn
     ],
     ids=["cross", "self strict", "tied causal"],
 )
-def test_their_iterates_follow_state_evolution(task, learner):
+def test_iterates_of_masked_and_untied_heads_follow_state_evolution(task, learner):
     for step in amp(task, learner, dim=80, alpha=1.0, iterations=16, damping=1.0).steps:
         theory = (step.q_theory, step.m_theory, step.sigma_theory)
         # the O(1/d) of an undamped run, as above
         assert (step.q, step.m, step.sigma) == pytest.approx(theory, rel=4.0 / 80)
 
 
-def test_heads_that_message_passing_does_not_know():
+def test_heads_without_a_message_passing_algorithm_are_refused():
     with pytest.raises(InvalidArgument, match="attention must be tied or cross for message passing"):
         amp(Task(attention="self"), Learner(), dim=20, alpha=1.0)

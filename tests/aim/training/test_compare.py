@@ -11,8 +11,8 @@ from onehead.aim.training.amp import amp
 from onehead.aim.training.compare import compare
 from onehead.aim.training.settings import Method
 from onehead.aim.training.train import train
-from onehead.measured import extrapolate
 from onehead.plot import learning_curve, save
+from onehead.results.replicates import extrapolate
 
 QUICK = Method(starts=1, test_samples=2000)
 
@@ -35,7 +35,7 @@ def test_table_has_a_row_per_dimension_and_a_limit(table):
 
 def test_extrapolation_is_exact_on_a_line(table):
     class Fake:
-        _FALL = 1.0
+        _SPREAD_EXPONENT = 1.0
 
         def __init__(self, dim):
             self.dim, self.repeats, self.test_error = dim, 4, 0.1 + 3.0 / dim
@@ -51,8 +51,8 @@ def test_extrapolation_is_exact_on_a_line(table):
     assert found.standard_error == pytest.approx(np.sqrt(np.linalg.inv(design.T @ design)[0, 0]))
 
 
-def test_every_run_stands_beside_the_prediction_for_what_it_trained():
-    """Samples, rows of the factor and of the target are whole numbers: at d = 10, .33 is three rows and 33 samples."""
+def test_every_run_is_compared_with_the_prediction_for_its_integer_sizes():
+    """Samples, rows of the factor and of the target are integers: at d = 10, .33 is three rows and 33 samples."""
     task, learner = Task(target=MarchenkoPastur(kappa0=0.33)), Learner(width=0.33, weight_decay=0.05)
     point = compare(task, learner, [0.333], dims=[10, 15], seeds=2, method=QUICK).points[0]
     for run, theory, (kappa0, width, count) in zip(
@@ -68,20 +68,20 @@ def test_every_run_stands_beside_the_prediction_for_what_it_trained():
     assert last["test_error_theory"] == point.prediction.test_error  # the limit of what was asked for
 
 
-def test_extrapolation_takes_off_what_rounding_did():
+def test_extrapolation_corrects_for_the_rounding_of_sizes():
     class Fake:
-        _FALL, repeats, spread = 1.0, 4, {"test_error_std": 0.01}
+        _SPREAD_EXPONENT, repeats, spread = 1.0, 4, {"test_error_std": 0.01}
 
         def __init__(self, dim, rounding):
             self.dim, self.test_error = dim, 0.1 + 3.0 / dim + rounding
 
-    off = (0.02, -0.01, 0.005)
-    runs = [Fake(dim, rounding) for dim, rounding in zip((50, 100, 200), off, strict=True)]
-    found = extrapolate("test_error", runs, 0.1, [0.1 + rounding for rounding in off])
+    rounding_errors = (0.02, -0.01, 0.005)
+    runs = [Fake(dim, rounding) for dim, rounding in zip((50, 100, 200), rounding_errors, strict=True)]
+    found = extrapolate("test_error", runs, 0.1, [0.1 + rounding for rounding in rounding_errors])
     assert (found.value, found.slope) == pytest.approx((0.1, 3.0))
 
 
-def test_the_allowance_for_finite_size_grows_where_samples_are_few():
+def test_the_finite_size_allowance_grows_with_few_samples():
     """(3 + 1/(α J_T))/d: 20 % at α = .03 and d = 100, where q was measured 15 % off; 4 % at α = .5 (1.8)."""
     runs = [
         train(Task(tokens=t), Learner(), dim=20, alpha=a, method=QUICK) for t, a in ((2, 0.5), (2, 0.05), (3, 0.02))
@@ -89,7 +89,7 @@ def test_the_allowance_for_finite_size_grows_where_samples_are_few():
     assert [20 * run.finite_size for run in runs] == pytest.approx([4.0, 13.0, 13.0])
 
 
-def test_hard_labels_are_compared_by_what_they_have():
+def test_hard_labels_are_compared_by_zero_one_error_and_cross_entropy():
     task = Task(attention="cross", mask="causal", tokens=3, labels="hard")
     learner = Learner(weight_decay=0.1, loss="cross-entropy")
     table = compare(task, learner, [1.0], dims=[16, 24], seeds=3, method=QUICK)
@@ -100,7 +100,7 @@ def test_hard_labels_are_compared_by_what_they_have():
 
 
 @pytest.mark.slow
-def test_extrapolated_training_meets_theory():
+def test_extrapolated_training_agrees_with_theory():
     found = compare(Task(), Learner(), [0.5], dims=[40, 60, 90], seeds=[10, 8, 6], method=Method(test_samples=20_000))
     for limit in found.points[0].limits:
         if limit.quantity in ("test_error", "test_error_clean", "train_loss", "q", "m"):
@@ -108,7 +108,7 @@ def test_extrapolated_training_meets_theory():
             assert abs(limit.value - limit.predicted) < 3.0 * limit.standard_error + 1e-3 * limit.predicted
 
 
-def test_pictures_draw(table, tmp_path):
+def test_pictures_of_training_are_drawn(table, tmp_path):
     theory = predict(Task(), Learner(), 0.5)
     run = train(Task(), Learner(), dim=30, alpha=0.5, seeds=2, method=QUICK)
     axes = learning_curve(curve(Task(), Learner(), [0.4, 0.5, 0.6]))

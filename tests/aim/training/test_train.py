@@ -1,4 +1,4 @@
-"""Trained heads beside the prediction; seeds, workers, precision, interruption, bad arguments."""
+"""Trained heads against predictions; seeds, workers, precision, interruption, bad arguments."""
 
 import os
 import signal
@@ -10,9 +10,10 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from onehead.aim import Learner, Task, predict, spectrum
 from onehead.aim.targets import Atoms, Product
-from onehead.aim.training.instance import Instance, as_trained
-from onehead.aim.training.nuclear import cut_singular_values, nuclear_equivalence, over_product
-from onehead.aim.training.objective import Objective, OutputLoss, Untied
+from onehead.aim.training.instance import Instance, problem_as_trained
+from onehead.aim.training.nuclear import minimise_over_map, nuclear_equivalence, soft_threshold_singular_values
+from onehead.aim.training.objective import Objective, OutputLoss
+from onehead.aim.training.parametrisation import Untied
 from onehead.aim.training.settings import Method, Variant
 from onehead.aim.training.train import train
 from onehead.errors import InvalidArgument
@@ -20,9 +21,9 @@ from onehead.errors import InvalidArgument
 QUICK = Method(starts=1, test_samples=4000)
 
 
-def small(**rest):
-    rest = {"task": Task(), "learner": Learner(), "dim": 20, "alpha": 1.0, "method": QUICK} | rest
-    return train(rest.pop("task"), rest.pop("learner"), **rest)
+def train_small(**changes):
+    arguments = {"task": Task(), "learner": Learner(), "dim": 20, "alpha": 1.0, "method": QUICK} | changes
+    return train(arguments.pop("task"), arguments.pop("learner"), **arguments)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,7 @@ def small(**rest):
     ],
     ids=str,
 )
-def test_training_meets_the_prediction(task, learner, alpha):
+def test_training_agrees_with_the_prediction(task, learner, alpha):
     dim = 50
     result = train(task, learner, dim=dim, alpha=alpha, seeds=6, method=Method(starts=1, test_samples=10_000))
     theory = predict(task, learner, alpha)
@@ -55,8 +56,8 @@ def test_training_meets_the_prediction(task, learner, alpha):
         assert abs(item.difference) < allowed, item
 
 
-def test_result_carries_everything():
-    result = small(seeds=3)
+def test_a_result_has_means_spreads_runs_and_a_certificate():
+    result = train_small(seeds=3)
     row = result.to_dict()
     for key in ("test_error", "test_error_clean", "train_loss", "rank", "q", "m", "seconds"):
         assert key in row
@@ -71,39 +72,39 @@ def test_result_carries_everything():
     assert run.q == pytest.approx(np.sum(run.eigenvalues**2) / 20)
     assert run.m == pytest.approx(np.sum(run.map * run.target) / 20)
     assert "test_error=" in repr(result)
-    assert small(seeds=1).to_dict()["test_error_err"] is None
-    assert small(seeds=1).against(predict(Task(), Learner(), 1.0))[0].verdict.startswith("unknown")
+    assert train_small(seeds=1).to_dict()["test_error_err"] is None
+    assert train_small(seeds=1).against(predict(Task(), Learner(), 1.0))[0].verdict.startswith("unknown")
 
 
-def test_same_seed_same_bits_whatever_the_workers():
-    one, other, fewer = small(seeds=3), small(seeds=3, workers=3), small(seeds=2)
+def test_equal_seeds_give_equal_bits_for_any_number_of_workers():
+    one, other, fewer = train_small(seeds=3), train_small(seeds=3, workers=3), train_small(seeds=2)
     for a, b in zip(one.runs, other.runs, strict=True):
         assert a.test_error == b.test_error
         assert np.array_equal(a.map, b.map)
     assert np.array_equal(one.runs[1].map, fewer.runs[1].map)
-    assert not np.array_equal(one.runs[0].map, small(seed=1).runs[0].map)
+    assert not np.array_equal(one.runs[0].map, train_small(seed=1).runs[0].map)
 
 
-def test_a_wish_for_one_thread_holds_for_large_matrix_products(monkeypatch):
-    """Products that split themselves over cores which others use took five times as long at d = 400."""
-    monkeypatch.setattr("onehead.aim.training.train.MANY", 10)
+def test_one_thread_means_one_blas_thread_for_large_matrix_products(monkeypatch):
+    """Products split over cores that other processes use took five times as long at d = 400."""
+    monkeypatch.setattr("onehead.aim.training.train.BLAS_THREADS_FROM_DIM", 10)
     monkeypatch.setenv("ONEHEAD_THREADS", "1")
-    seen = []
+    counts = []
 
-    def look(_):
-        seen.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
+    def record(_):
+        counts.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
 
     with threadpool_limits(limits=2, user_api="blas"):
-        small(seeds=1, progress=look)
-    assert seen and set(seen) == {1}
+        train_small(seeds=1, progress=record)
+    assert counts and set(counts) == {1}
 
 
-def test_streaming_and_precision_change_nothing():
-    plain = small(dim=40)
-    streamed = small(dim=40, method=Method(starts=1, test_samples=4000, memory=1.0))
-    assert plain.test_error == streamed.test_error
-    assert np.array_equal(plain.runs[0].map, streamed.runs[0].map)
-    single = small(dim=40, method=Method(starts=1, test_samples=4000, dtype="float32"))
+def test_memory_limit_and_precision_do_not_change_results():
+    plain = train_small(dim=40)
+    resampled = train_small(dim=40, method=Method(starts=1, test_samples=4000, memory=1.0))
+    assert plain.test_error == resampled.test_error
+    assert np.array_equal(plain.runs[0].map, resampled.runs[0].map)
+    single = train_small(dim=40, method=Method(starts=1, test_samples=4000, dtype="float32"))
     assert single.status.startswith("converged")
     # stationarity 1e-2 in single precision leaves 1e-5 of the objective
     assert single.train_loss == pytest.approx(plain.train_loss, rel=1e-5)
@@ -112,27 +113,27 @@ def test_streaming_and_precision_change_nothing():
 
 def test_optimisers_and_starts_find_the_same_minimum():
     values = [
-        small(dim=30, method=Method(optimiser=name, starts=1, tolerance=1e-4, test_samples=100)).train_loss
+        train_small(dim=30, method=Method(optimiser=name, starts=1, tolerance=1e-4, test_samples=100)).train_loss
         for name in ("lbfgs", "adam", "amp")
     ]
     np.testing.assert_allclose(values, values[0], rtol=1e-6)
-    several = small(dim=30, method=Method(starts=3, tolerance=1e-5, test_samples=100))
+    several = train_small(dim=30, method=Method(starts=3, tolerance=1e-5, test_samples=100))
     assert several.certificate.starts_gap is not None
     assert several.certificate.starts_gap < 1e-6
     assert several.certificate.residual <= 1e-5
     assert several.certificate.warnings == ()
 
 
-def test_narrow_heads_report_several_minima():
-    result = small(dim=30, alpha=0.3, learner=Learner(width=0.1), method=Method(starts=4, test_samples=100))
+def test_narrow_heads_report_different_minima():
+    result = train_small(dim=30, alpha=0.3, learner=Learner(width=0.1), method=Method(starts=4, test_samples=100))
     assert result.certificate.starts_gap is not None
     if result.certificate.starts_gap > 1e-5:
         assert "not unique" in result.certificate.warnings[0]
 
 
 def test_sequence_output_has_the_same_errors():
-    words = {"dim": 50, "alpha": 0.5, "seeds": 3, "method": Method(starts=1, test_samples=10_000)}
-    label, sequence = (small(**words, variant=Variant(output=output)) for output in ("label", "sequence"))
+    arguments = {"dim": 50, "alpha": 0.5, "seeds": 3, "method": Method(starts=1, test_samples=10_000)}
+    label, sequence = (train_small(**arguments, variant=Variant(output=output)) for output in ("label", "sequence"))
     error = np.hypot(label.spread["test_error_err"], sequence.spread["test_error_err"])
     # the same instances: only the O(1/sqrt d) of X X'/d differs; three errors and the stated bias
     assert abs(label.test_error - sequence.test_error) < 3.0 * error + 3.0 / 50 * label.test_error
@@ -153,8 +154,8 @@ def test_sequence_output_has_the_same_errors():
     ],
     ids=str,
 )
-def test_beyond_the_theory_prints_its_distance(variant):
-    result = small(variant=variant, seeds=2)
+def test_variants_beyond_the_theory_report_their_difference_from_it(variant):
+    result = train_small(variant=variant, seeds=2)
     assert result.status.startswith("converged")
     assert 0.0 < result.test_error < 1.0
     rows = result.against(predict(Task(), Learner(), 1.0))
@@ -163,11 +164,11 @@ def test_beyond_the_theory_prints_its_distance(variant):
     assert result.setting == str(variant)
 
 
-def test_distance_from_the_theory_is_seen_where_it_must_be():
+def test_sparse_tokens_differ_from_the_theory_of_gaussian_ones():
     # the kurtosis of an entry moves the variance of a diagonal logit by (kurtosis - 3)(Tr S/d)²: far more than noise
     theory = predict(Task(), Learner(), 1.0)
     verdicts = {
-        law: small(dim=40, seeds=4, variant=Variant(token_law=law)).against(theory)[0].verdict
+        law: train_small(dim=40, seeds=4, variant=Variant(token_law=law)).against(theory)[0].verdict
         for law in ("gaussian", "sparse")
     }
     assert verdicts["gaussian"].startswith("agrees")
@@ -177,10 +178,10 @@ def test_distance_from_the_theory_is_seen_where_it_must_be():
 def test_targets_from_a_list_and_from_a_matrix():
     values = tuple(np.linspace(0.0, 2.0, 20).tolist())
     task = Task(target=Atoms(eigenvalues=values))
-    result = small(task=task)
+    result = train_small(task=task)
     np.testing.assert_allclose(np.linalg.eigvalsh(result.runs[0].target), values, atol=1e-12)
     matrix = np.diag(values)
-    assert np.array_equal(small(target_map=matrix).runs[0].target, matrix)
+    assert np.array_equal(train_small(target_map=matrix).runs[0].target, matrix)
     theory = predict(task, Learner(), 1.0)
     assert theory.status == "converged"
 
@@ -208,8 +209,8 @@ def test_ctrl_c_stops_every_worker_and_returns_the_best_weights_so_far(workers):
     timer = threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()
     try:
-        words = {"dim": 80, "alpha": 1.0, "seeds": 5, "workers": workers, "method": Method(tolerance=1e-9)}
-        result = train(Task(), Learner(weight_decay=1e-4), **words)
+        arguments = {"dim": 80, "alpha": 1.0, "seeds": 5, "workers": workers, "method": Method(tolerance=1e-9)}
+        result = train(Task(), Learner(weight_decay=1e-4), **arguments)
     finally:
         timer.cancel()
     assert result.status.startswith("interrupted")
@@ -218,9 +219,9 @@ def test_ctrl_c_stops_every_worker_and_returns_the_best_weights_so_far(workers):
 
 
 def test_progress_is_called_for_every_run():
-    seen = []
-    small(seeds=3, progress=seen.append)
-    assert [run.seed for run in seen] == [0, 1, 2]
+    finished = []
+    train_small(seeds=3, progress=finished.append)
+    assert [run.seed for run in finished] == [0, 1, 2]
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -245,7 +246,7 @@ HARD = Task(attention="cross", labels="hard")
 @pytest.mark.parametrize(
     ("task", "learner", "alpha", "dim", "seeds", "runs", "measured"),
     [
-        # means of other people's runs (another program, other seeds): U2.6 first and second last row, U5.4 third
+        # means of runs of an independent program with other seeds: U2.6 first and second last row, U5.4 third
         (
             CROSS,
             Learner(weight_decay=0.05),
@@ -283,22 +284,22 @@ HARD = Task(attention="cross", labels="hard")
     ],
     ids=["cross", "self causal", "hard"],
 )
-def test_untied_heads_meet_the_runs_of_the_theory(task, learner, alpha, dim, seeds, runs, measured):
+def test_untied_heads_agree_with_runs_of_an_independent_program(task, learner, alpha, dim, seeds, runs, measured):
     result = train(task, learner, dim=dim, alpha=alpha, seeds=seeds, method=Method(starts=1, test_samples=10_000))
     assert result.status == "converged"
     sectors = result.sectors or {}
-    for name, theirs in measured.items():
-        paired = isinstance(theirs, list)
+    for name, expected in measured.items():
+        paired = isinstance(expected, list)
         ours, error = (
             (sectors[name], sectors[f"{name}_err"]) if paired else (getattr(result, name), result.errors[name])
         )
         # four standard errors of the difference of two means over independent targets, the spread of a run being ours
-        z = (np.array(ours) - theirs) / (np.array(error) * np.sqrt(1.0 + seeds / runs))
-        assert np.all(np.abs(z) < 4.0), (name, ours, theirs, z)
+        z = (np.array(ours) - expected) / (np.array(error) * np.sqrt(1.0 + seeds / runs))
+        assert np.all(np.abs(z) < 4.0), (name, ours, expected, z)
 
 
-def test_numbers_of_an_untied_head():
-    result = small(task=Task(attention="self", tokens=3), seeds=3)
+def test_overlaps_and_sectors_of_an_untied_head():
+    result = train_small(task=Task(attention="self", tokens=3), seeds=3)
     run, d = result.runs[0], 20
     assert not np.allclose(run.map, run.map.T)
     np.testing.assert_allclose(run.eigenvalues, np.linalg.svd(run.map, compute_uv=False), atol=1e-12)
@@ -313,45 +314,51 @@ def test_numbers_of_an_untied_head():
     np.testing.assert_allclose(result.sectors["m_err"], values.std(axis=0, ddof=1) / np.sqrt(3.0))
     assert result.zero_one_error is None
     assert result.setting == "gaussian tokens, untied query and key, 1 head"
-    assert small(task=CROSS).sectors is None
-    tied = small(learner=Learner(loss="cross-entropy"))
+    assert train_small(task=CROSS).sectors is None
+    tied = train_small(learner=Learner(loss="cross-entropy"))
     assert tied.test_cross_entropy == tied.test_loss
     assert tied.sectors is None
 
 
 @pytest.mark.parametrize("mask", ["none", "causal", "strict"])
-def test_errors_on_fresh_samples_by_a_dense_loop(mask):
-    """Cross-entropy in nats, and the chance that the most attended token is not the label, of every row with a choice."""
+def test_errors_on_fresh_samples_match_a_plain_loop(mask):
+    """Cross-entropy in nats, and the probability that the most attended token is not the label, of rows with two
+    columns or more.
+    """
     task = Task(attention="self", labels="hard", tokens=4, mask=mask)
     method = Method(starts=1, test_samples=200)
-    run = small(task=task, learner=Learner(loss="cross-entropy", weight_decay=0.05, beta=1.3), method=method).runs[0]
+    run = train_small(
+        task=task, learner=Learner(loss="cross-entropy", weight_decay=0.05, beta=1.3), method=method
+    ).runs[0]
     test = Instance.draw(task, 20, 400, np.random.SeedSequence(0, spawn_key=(0,)), method=method).test
-    nats, missed, squared = 0.0, [], 0.0
+    cross_entropy, wrong, squared = 0.0, [], 0.0
     for chunk in test:
         for i in range(chunk.tokens.shape[1]):
             X = chunk.tokens[:, i]
             h = 1.3 * (X @ run.map @ X.T - np.trace(run.map) * np.eye(4)) / np.sqrt(20)
             for a in range(4):
-                seen = {"none": 4, "causal": a + 1, "strict": a}[mask]
-                if seen > 1:
-                    p, y = np.exp(h[a, :seen]) / np.exp(h[a, :seen]).sum(), chunk.labels[i, a, :seen]
-                    nats -= np.sum(y * np.log(p))
+                length = {"none": 4, "causal": a + 1, "strict": a}[mask]
+                if length > 1:
+                    p, y = np.exp(h[a, :length]) / np.exp(h[a, :length]).sum(), chunk.labels[i, a, :length]
+                    cross_entropy -= np.sum(y * np.log(p))
                     squared += np.sum((p - y) ** 2)
-                    missed.append(1.0 - y[np.argmax(p)])
-    assert run.test_cross_entropy == pytest.approx(nats / 200, rel=1e-10)
-    assert run.test_loss == pytest.approx(nats / 200, rel=1e-10)
+                    wrong.append(1.0 - y[np.argmax(p)])
+    assert run.test_cross_entropy == pytest.approx(cross_entropy / 200, rel=1e-10)
+    assert run.test_loss == pytest.approx(cross_entropy / 200, rel=1e-10)
     assert run.test_error == pytest.approx(squared / 200, rel=1e-10)
-    assert run.zero_one_error == pytest.approx(np.mean(missed), rel=1e-10)
+    assert run.zero_one_error == pytest.approx(np.mean(wrong), rel=1e-10)
 
 
 def test_proximal_steps_make_the_rank_exact():
-    """The same map, with the same zeros, as a solver that knows nothing of factors and starts at zero."""
+    """The map has the same zeros as that of a solver without factors that starts at zero."""
     learner = Learner(loss="cross-entropy", weight_decay=0.1)
-    run = small(task=CROSS, learner=learner).runs[0]
+    run = train_small(task=CROSS, learner=learner).runs[0]
     instance = Instance.draw(CROSS, 20, 400, np.random.SeedSequence(0, spawn_key=(0,)), method=QUICK)
     loss = OutputLoss(loss="cross-entropy", columns=CROSS.columns)
     objective = Objective(samples=instance.train, weights=Untied(20, 20), loss=loss, decay=learner.decay)
-    exact = over_product(objective, cut_singular_values, np.zeros((20, 20)), tolerance=1e-9, max_iterations=3000)
+    exact = minimise_over_map(
+        objective, soft_threshold_singular_values, np.zeros((20, 20)), tolerance=1e-9, max_iterations=3000
+    )
     assert run.rank == np.mean(np.linalg.svd(exact.map, compute_uv=False) > 1e-9)
     assert 0.0 < run.rank < 1.0
     assert np.all((run.eigenvalues > 1e-4) | (run.eigenvalues < 1e-12))
@@ -360,10 +367,10 @@ def test_proximal_steps_make_the_rank_exact():
     assert run.train_loss == pytest.approx(exact.value, rel=1e-8)
 
 
-def test_untied_heads_of_any_width_and_directly():
+def test_untied_heads_of_any_width_and_trained_directly():
     full, wide, narrow, direct = (
-        small(task=CROSS, learner=Learner(weight_decay=0.05, **words))
-        for words in ({}, {"width": 1.5}, {"width": 0.2}, {"param": "direct"})
+        train_small(task=CROSS, learner=Learner(weight_decay=0.05, **options))
+        for options in ({}, {"width": 1.5}, {"width": 0.2}, {"param": "direct"})
     )
     assert wide.train_loss == pytest.approx(full.train_loss, rel=1e-6)  # width above one changes nothing (U2.5)
     assert narrow.rank == 0.2
@@ -378,37 +385,37 @@ def test_untied_heads_of_any_width_and_directly():
 )
 @pytest.mark.parametrize("task", [CROSS, SELF], ids=["cross", "self"])
 def test_untied_heads_beyond_the_theory(task, variant):
-    result = small(task=task, learner=Learner(weight_decay=0.05), variant=variant)
+    result = train_small(task=task, learner=Learner(weight_decay=0.05), variant=variant)
     assert result.status.startswith("converged")
     assert 0.0 < result.test_error < 1.0
     assert result.setting == str(variant.changed(tied=False))
 
 
-def test_what_untied_heads_refuse():
+def test_unsupported_arguments_of_untied_heads_are_refused():
     with pytest.raises(InvalidArgument, match="loss must be cross-entropy with hard labels; got 'squared'"):
-        small(task=HARD)
+        train_small(task=HARD)
     with pytest.raises(InvalidArgument, match="loss must be cross-entropy with hard labels"):
         nuclear_equivalence(HARD, Learner(), dim=10, alpha=1.0)
     with pytest.raises(InvalidArgument, match="output must be label with hard labels; got 'sequence'"):
-        small(task=HARD, learner=Learner(loss="cross-entropy"), variant=Variant(output="sequence"))
+        train_small(task=HARD, learner=Learner(loss="cross-entropy"), variant=Variant(output="sequence"))
     with pytest.raises(InvalidArgument, match="tied must be true for direct training"):
-        small(learner=Learner(param="direct"), variant=Variant(tied=False))
+        train_small(learner=Learner(param="direct"), variant=Variant(tied=False))
     with pytest.raises(InvalidArgument, match="attention must be tied or cross for message passing, or self with mask"):
-        small(task=SELF, method=Method(optimiser="amp"))
+        train_small(task=SELF, method=Method(optimiser="amp"))
     with pytest.raises(InvalidArgument, match="target_map must be symmetric"):
-        small(target_map=np.eye(20, k=1))
-    assert np.array_equal(small(task=CROSS, target_map=np.eye(20, k=1)).runs[0].target, np.eye(20, k=1))
+        train_small(target_map=np.eye(20, k=1))
+    assert np.array_equal(train_small(task=CROSS, target_map=np.eye(20, k=1)).runs[0].target, np.eye(20, k=1))
 
 
 def test_product_targets_are_rounded_to_whole_rows():
-    task, _, _ = as_trained(CROSS.changed(target=Product(kappa0=0.33)), Learner(), 1.0, 10)
+    task, _, _ = problem_as_trained(CROSS.changed(target=Product(kappa0=0.33)), Learner(), 1.0, 10)
     assert task.target == Product(kappa0=0.3)
-    result = small(task=CROSS.changed(target=Product(kappa0=0.33)), dim=10)
+    result = train_small(task=CROSS.changed(target=Product(kappa0=0.33)), dim=10)
     assert result.trained_kappa0 == 0.3
     assert np.linalg.matrix_rank(result.runs[0].target) == 3
 
 
-def test_the_allowance_for_finite_size_knows_who_sees_whom():
+def test_the_finite_size_allowance_depends_on_attention_and_mask():
     """(3 + 1/(α J))/d with the combinations J of U1.1, at T = 4."""
     counted = {
         ("tied", "none"): 9,
@@ -419,7 +426,7 @@ def test_the_allowance_for_finite_size_knows_who_sees_whom():
         ("cross", "strict"): 3,
     }
     for (attention, mask), combinations in counted.items():
-        result = small(task=Task(attention=attention, mask=mask, tokens=4), dim=10, alpha=0.2)
+        result = train_small(task=Task(attention=attention, mask=mask, tokens=4), dim=10, alpha=0.2)
         assert 10 * result.finite_size == pytest.approx(3.0 + 1.0 / (0.2 * combinations))
 
 

@@ -1,4 +1,4 @@
-"""The best possible learner: published values, identities, limits, and that nobody does better."""
+"""The best possible learner: values of the derivation, identities, limits, and that no trained head does better."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ from onehead.aim import (
     predict,
     tune,
 )
-from onehead.aim.verbs.bayes import Yardstick
+from onehead.aim.verbs.bayes import BayesReference
 from onehead.errors import InvalidArgument, SolveError
 
 NARROW, FULL = MarchenkoPastur(kappa0=0.05), MarchenkoPastur(kappa0=1.0)
@@ -30,7 +30,7 @@ TARGETS = {
     "full": Task(target=FULL),
     "power law": Task(target=PowerLaw(gamma=0.75, dim=200)),
 }
-# target, alpha: mmse, bayes, best head, plug-in, clean (A.7)
+# target, alpha, mmse, test error, error of the best head, plug-in error, clean test error (A.7)
 TABLE = [
     ("narrow, little noise", 0.02, 0.53555, 0.19325, 0.19327, 0.20032, 0.18689),
     ("narrow, little noise", 0.1, 0.00803, 0.01238, 0.01238, 0.01242, 0.00305),
@@ -48,7 +48,7 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("name", "alpha", "mmse", "best", "head", "plugin", "clean"), TABLE)
-def test_errors_of_the_derivation(name, alpha, mmse, best, head, plugin, clean):
+def test_errors_match_the_table_of_the_derivation(name, alpha, mmse, best, head, plugin, clean):
     found = bayes(TARGETS[name], alpha)
     wanted = {
         "mmse": mmse,
@@ -71,16 +71,16 @@ def test_errors_of_the_derivation(name, alpha, mmse, best, head, plugin, clean):
         ("power law", 0.0848356, 0.304390, 0.382586),
     ],
 )
-def test_both_ends_and_no_map_at_all(name, floor, empty, zero):
+def test_errors_of_infinitely_many_samples_of_almost_none_and_of_the_zero_map(name, floor, empty, zero):
     """Infinitely many samples, next to none (the trace is known), and S = 0."""
-    yardstick = Yardstick(TARGETS[name])
-    assert yardstick.at(1.0).floor == pytest.approx(floor, abs=6e-8)
-    assert yardstick.test_error(yardstick.posterior.known) == pytest.approx(empty, abs=6e-7)
-    assert yardstick.plugin(0.0) == pytest.approx(zero, abs=6e-7)
+    reference = BayesReference(TARGETS[name])
+    assert reference.at(1.0).floor == pytest.approx(floor, abs=6e-8)
+    assert reference.test_error(reference.posterior.known) == pytest.approx(empty, abs=6e-7)
+    assert reference.plugin_error(0.0) == pytest.approx(zero, abs=6e-7)
 
 
 @pytest.mark.parametrize(
-    ("words", "alpha", "wanted", "close"),
+    ("arguments", "alpha", "wanted", "close"),
     [
         ({"tokens": 3}, 0.05, {"mmse": 0.499569, "test_error": 0.34762, "test_error_clean": 0.25236}, 1.5e-4),
         ({"tokens": 5}, 0.05, {"mmse": 0.168368, "test_error": 0.32989, "plugin_error": 0.33829}, 1.5e-4),
@@ -90,19 +90,19 @@ def test_both_ends_and_no_map_at_all(name, floor, empty, zero):
         ({"beta0": 2.0}, 0.2, {"mmse": 0.319055, "test_error": 0.276193, "plugin_error": 0.314424}, 1e-6),
     ],
 )
-def test_more_tokens_and_other_temperatures(words, alpha, wanted, close):
+def test_more_tokens_and_other_temperatures(arguments, alpha, wanted, close):
     """Values of A.9; those of more than two tokens were sampled there, to 1.5e-4."""
-    found = bayes(Task(**words), alpha)
+    found = bayes(Task(**arguments), alpha)
     for key, value in wanted.items():
         assert getattr(found, key) == pytest.approx(value, abs=close), key
 
 
-@pytest.mark.parametrize("words", [{}, {"tokens": 4}, {"tokens": 3, "mask": "causal"}, {"attention": "cross"}])
-def test_the_best_answer_is_the_mean_of_labels_given_the_estimate(words):
-    """By sampling, with no replica of a label: the answer p(ω) is a mean over labels, and the error its squared distance."""
-    task, alpha, rng = Task(**words), 0.3, np.random.default_rng(5)
+@pytest.mark.parametrize("arguments", [{}, {"tokens": 4}, {"tokens": 3, "mask": "causal"}, {"attention": "cross"}])
+def test_the_optimal_output_is_the_mean_of_labels_given_the_estimate(arguments):
+    """Monte Carlo without replicas: the output p(ω) is a mean over labels, and the error its mean squared distance."""
+    task, alpha, rng = Task(**arguments), 0.3, np.random.default_rng(5)
     found, T = bayes(task, alpha), task.tokens
-    q, spare = found.overlap, task.target.second_moment + 0.5 * task.noise - found.overlap
+    q, remaining = found.overlap, task.target.second_moment + 0.5 * task.noise - found.overlap
     count, labels = 1500, 400
 
     def logits(power, shape):
@@ -112,13 +112,13 @@ def test_the_best_answer_is_the_mean_of_labels_given_the_estimate(words):
         return h
 
     def softmax(h):
-        for row, seen in enumerate(task.columns):
-            h[..., row, seen:] = -np.inf
+        for row, length in enumerate(task.columns):
+            h[..., row, length:] = -np.inf
         y = np.exp(h - h.max(axis=-1, keepdims=True))
         return y / y.sum(axis=-1, keepdims=True)
 
     estimate = logits(q, (count, 1))
-    y = softmax(estimate + logits(spare, (count, labels)))
+    y = softmax(estimate + logits(remaining, (count, labels)))
     errors = ((y - y.mean(axis=1, keepdims=True)) ** 2).sum(axis=(1, 2, 3)) / (labels - 1)
     assert abs(errors.mean() - found.test_error) < 4.0 * errors.std() / np.sqrt(count)  # sampling
 
@@ -134,22 +134,22 @@ def test_the_best_answer_is_the_mean_of_labels_given_the_estimate(words):
         ("power law", 0.1, 0.174, 6e-4),
     ],
 )
-def test_weight_decay_on_logits(name, alpha, error, close):
+def test_error_of_weight_decay_on_logits(name, alpha, error, close):
     """Values of A.8, to the last digit given."""
-    assert Yardstick(TARGETS[name]).logit_nuclear(alpha) == pytest.approx(error, abs=close)
+    assert BayesReference(TARGETS[name]).logit_nuclear(alpha) == pytest.approx(error, abs=close)
 
 
-def test_data_for_an_error_is_the_inverse_of_the_error_for_data():
+def test_data_for_inverts_the_test_error():
     for task in (Task(), Task(tokens=3), Task(attention="cross"), TARGETS["power law"], Task(noise=0.0)):
         for alpha in (0.03, 0.15, 0.7) if task.noise else (0.03, 0.15):
             assert data_for(task, bayes(task, alpha).test_error) == pytest.approx(alpha, rel=1e-6)
     assert data_for(Task(), 0.33) == 0.0  # above the error with next to no samples, .3273
     assert data_for(Task(), 0.07) == np.inf  # below the floor, .0741
-    # the rest of a curve without noise is one jump: any error but zero needs less than what recovers the target
+    # without noise the error jumps to zero at recovery: any positive error needs fewer samples than that
     assert 0.18 < data_for(Task(noise=0.0), 1e-4) < 0.1875
 
 
-def test_without_noise_the_target_is_found():
+def test_without_noise_the_target_is_recovered_exactly():
     found = bayes(Task(noise=0.0), 0.19)
     assert found.test_error == found.mmse == found.head_error == 0.0
     assert found.status.startswith("perfect recovery")
@@ -167,7 +167,7 @@ def test_without_noise_the_target_is_found():
     step=st.floats(0.01, 0.5),
 )
 @settings(max_examples=40, deadline=None)
-def test_order_of_errors_and_more_data_never_hurt(kappa0, noise, tokens, head, beta0, ratio, step):
+def test_errors_are_ordered_and_do_not_grow_with_more_data(kappa0, noise, tokens, head, beta0, ratio, step):
     task = Task(
         attention=head[0],
         mask=head[1],
@@ -208,12 +208,12 @@ def test_no_trained_head_has_a_smaller_error(kappa0, noise, decay, ratio, attent
     assert point.test_error + 3.0 * point.test_error_err >= bayes(task, alpha).head_error - 1e-12
 
 
-def test_the_end_of_the_best_head_is_the_plateau_of_a_trained_one():
+def test_the_best_head_with_many_samples_reaches_the_plateau_of_a_trained_one():
     assert bayes(Task(), 1e5).head_error == pytest.approx(plateau(Task()).test_error, rel=1e-5)
 
 
-def test_stated_errors_are_those_of_the_rule():
-    """A power law has the largest: one way to F against the other, seen in every number; and none is zero by mistake."""
+def test_stated_errors_are_positive_and_small():
+    """A power law has the largest ones, from two ways to compute F; none is zero by mistake."""
     found = bayes(TARGETS["power law"], 0.02)
     for name in ("mmse", "overlap", "test_error", "test_error_clean", "head_error", "plugin_error"):
         assert 1e-12 < found.errors[name] < 1e-6, name
@@ -221,45 +221,45 @@ def test_stated_errors_are_those_of_the_rule():
     assert "6 %" in found.certificate.warnings[0]
 
 
-@pytest.mark.parametrize("words", [{}, {"tokens": 4}, {"attention": "cross"}, {"beta0": 3.0}])
-def test_the_error_of_the_best_head_covers_how_far_its_scale_was_looked_for(words, monkeypatch):
-    rough = {alpha: bayes(Task(**words), alpha) for alpha in (0.05, 0.4)}
-    monkeypatch.setattr("onehead.aim.verbs.bayes.CLOSE", 1e-10)
+@pytest.mark.parametrize("arguments", [{}, {"tokens": 4}, {"attention": "cross"}, {"beta0": 3.0}])
+def test_stated_error_of_the_best_head_covers_the_tolerance_of_its_scale(arguments, monkeypatch):
+    rough = {alpha: bayes(Task(**arguments), alpha) for alpha in (0.05, 0.4)}
+    monkeypatch.setattr("onehead.aim.verbs.bayes.HEAD_SCALE_TOLERANCE", 1e-10)
     for alpha, found in rough.items():
-        assert abs(found.head_error - bayes(Task(**words), alpha).head_error) < found.errors["head_error"]
+        assert abs(found.head_error - bayes(Task(**arguments), alpha).head_error) < found.errors["head_error"]
         assert found.errors["floor"] > 0.0
 
 
-def test_beside_a_curve_a_tuned_head_and_a_comparison():
+def test_curve_tune_and_compare_report_the_best_possible_error():
     task, learner = Task(), Learner(weight_decay=0.05)
-    beside = curve(task, learner, [0.5, 1.0], bayes=True)
-    assert beside.column("bayes_test_error") == pytest.approx([0.10496, 0.08850], abs=6e-6)
-    assert [round(row["bayes_test_error"], 4) for row in beside.to_rows()] == [0.105, 0.0885]
+    found = curve(task, learner, [0.5, 1.0], bayes=True)
+    assert found.column("bayes_test_error") == pytest.approx([0.10496, 0.08850], abs=6e-6)
+    assert [round(row["bayes_test_error"], 4) for row in found.to_rows()] == [0.105, 0.0885]
     tuned = tune(task, learner, 0.5, bayes=True)
     assert tuned.gap == pytest.approx(0.155, abs=1e-3)  # 15 %, and 1.45 times the data (A.7)
     assert tuned.data_multiple == pytest.approx(1.45, abs=6e-3)
     assert tuned.logit_nuclear == pytest.approx(0.10619, abs=6e-6)
-    assert "needs 0.345 d² samples for this error; yours 0.5 d²." in tuned.explain().replace("\n  ", " ")
+    assert "needs 0.345 d² samples for this error; you have 0.5 d²." in tuned.explain().replace("\n  ", " ")
     table = compare(task, learner, [1.0], dims=[12], seeds=2, bayes=True)
     assert table.to_rows()[0]["bayes_test_error"] == pytest.approx(0.08850, abs=6e-6)
 
 
-def test_the_words_say_how_much_data_the_best_needs():
-    told = predict(Task(), Learner(weight_decay=0.048), 0.5).explain().replace("\n  ", " ")
-    assert "has 0.105 here, and needs 0.345 d² samples for this error; yours 0.5 d²." in told
-    lost = predict(Task(), Learner(), 0.02).explain().replace("\n  ", " ")
-    assert "needs next to no samples for this error" in lost
+def test_explain_says_how_much_data_the_best_possible_learner_needs():
+    text = predict(Task(), Learner(weight_decay=0.048), 0.5).explain().replace("\n  ", " ")
+    assert "has 0.105 here, and needs 0.345 d² samples for this error; you have 0.5 d²." in text
+    few_samples = predict(Task(), Learner(), 0.02).explain().replace("\n  ", " ")
+    assert "needs next to no samples for this error" in few_samples
     hard = predict(Task(labels="hard", attention="cross"), Learner(loss="cross-entropy", weight_decay=0.1), 1.0)
     assert "best possible" not in hard.explain()
 
 
 @pytest.mark.parametrize(
-    ("words", "named"),
+    ("arguments", "message"),
     [({"labels": "hard"}, "labels must be soft"), ({"attention": "self"}, "attention must be tied or cross")],
 )
-def test_what_is_not_known_is_refused(words, named):
-    task = Task(**words)
-    assert not task.best_known
+def test_tasks_without_a_known_bayes_optimal_learner_are_refused(arguments, message):
+    task = Task(**arguments)
+    assert not task.bayes_known
     for call in (lambda: bayes(task, 0.5), lambda: curve(task, Learner(), [0.5], bayes=True)):
-        with pytest.raises(InvalidArgument, match=named):
+        with pytest.raises(InvalidArgument, match=message):
             call()

@@ -1,4 +1,4 @@
-"""Curves, spectra and tuning."""
+"""Curves, spectra and tuned weight decays."""
 
 import sys
 
@@ -10,7 +10,7 @@ from onehead.aim import Learner, MarchenkoPastur, Task, curve, predict, spectrum
 from onehead.errors import InvalidArgument, NotConverged
 
 
-def test_curve_keeps_the_order_and_matches_single_points():
+def test_a_curve_has_the_order_asked_for_and_matches_single_points():
     alphas = [0.8, 0.3, 2.0, 0.3]
     calls = []
     found = curve(Task(), Learner(), alphas, progress=lambda: calls.append(1))
@@ -22,7 +22,7 @@ def test_curve_keeps_the_order_and_matches_single_points():
     assert [row["alpha"] for row in found.to_rows()] == alphas
 
 
-def test_curve_falls_and_rank_grows_with_weight_decay_on():
+def test_error_falls_and_rank_grows_with_samples_at_fixed_weight_decay():
     found = curve(Task(), Learner(), np.geomspace(0.03, 20.0, 12))
     assert (np.diff(found.column("test_error")) < 0.0).all()
     assert (np.diff(found.column("rank")) > 0.0).all()
@@ -30,14 +30,14 @@ def test_curve_falls_and_rank_grows_with_weight_decay_on():
 
 def test_a_failed_point_is_a_row_with_a_reason(monkeypatch):
     module = sys.modules["onehead.aim.verbs.curve"]
-    real = module.predict
+    predict_all = module.predict
 
-    def sometimes(task, learner, alpha, near=None, **how):
+    def predict_some(task, learner, alpha, near=None, **options):
         if alpha == 1.0:
             raise NotConverged("no solution at alpha = 1; try another.")
-        return real(task, learner, alpha, near=near, **how)
+        return predict_all(task, learner, alpha, near=near, **options)
 
-    monkeypatch.setattr(module, "predict", sometimes)
+    monkeypatch.setattr(module, "predict", predict_some)
     found = curve(Task(), Learner(), [0.5, 1.0, 2.0])
     assert len(found.failures) == 1
     row = found.to_rows()[1]
@@ -51,7 +51,7 @@ def test_a_failed_point_is_a_row_with_a_reason(monkeypatch):
 
 
 @pytest.mark.parametrize("count", ["1", "2"])
-def test_an_interrupt_keeps_the_points_solved_so_far(monkeypatch, count):
+def test_an_interrupt_returns_the_points_solved_so_far(monkeypatch, count):
     monkeypatch.setenv("ONEHEAD_THREADS", count)
     done = []
 
@@ -87,7 +87,7 @@ def test_spectrum_agrees_with_the_scalars(learner, alpha):
     assert law.cdf(x)[0] == pytest.approx(1.0, abs=2e-6)  # trapezoidal rule in the angle
     assert (law.density_values >= 0.0).all()
     values = law.sample(np.random.default_rng(0), 200_000)
-    # sampling error of a mean over 2e5 draws, four of them
+    # four standard errors of a mean over 2e5 samples
     assert np.mean(values) == pytest.approx(law.mean, abs=4.0 * np.std(values) / np.sqrt(2e5))
     assert np.mean(values**2) == pytest.approx(law.second_moment, abs=4.0 * np.std(values**2) / np.sqrt(2e5))
     if learner.param == "factorised":
@@ -108,7 +108,7 @@ def test_sampled_eigenvalues_follow_the_spectrum():
     assert np.abs(1.0 - law.cdf(values + 0.5) - above).max() > 0.1
 
 
-def test_spectrum_splits_into_two_bulks():
+def test_the_spectrum_splits_into_two_bulks_at_the_published_ratio():
     split = 6.147  # for λ = 0.01, Δ = κ₀ = 0.5, quoted to four digits
     assert len(spectrum(predict(Task(), Learner(), split * 0.998)).edges) == 1
     two = spectrum(predict(Task(), Learner(), split * 1.01))
@@ -117,10 +117,10 @@ def test_spectrum_splits_into_two_bulks():
 
 
 def test_spectrum_before_emergence_and_after_recovery():
-    nothing = spectrum(predict(Task(), Learner(weight_decay=10.0), 0.01))
-    assert nothing.zero_mass == 1.0
-    assert nothing.edges == ()
-    assert (nothing.sample(np.random.default_rng(0), 10) == 0.0).all()
+    zero = spectrum(predict(Task(), Learner(weight_decay=10.0), 0.01))
+    assert zero.zero_mass == 1.0
+    assert zero.edges == ()
+    assert (zero.sample(np.random.default_rng(0), 10) == 0.0).all()
     target = MarchenkoPastur(kappa0=0.5)
     found = spectrum(predict(Task(target=target, noise=0.0), Learner(weight_decay="0+"), 0.3))
     assert found.edges == (target.edges,)
@@ -134,7 +134,7 @@ def test_spectrum_before_emergence_and_after_recovery():
     [("factorised", 0.1, 0.02063), ("factorised", 0.5, 0.01132), ("direct", 0.25, 0.0765), ("direct", 0.5, 0.0233)],
 )
 @pytest.mark.slow
-def test_best_weight_decay(param, alpha, test):
+def test_tune_finds_the_published_minimum(param, alpha, test):
     task = Task(target=MarchenkoPastur(kappa0=0.05), noise=0.05)
     best = tune(task, Learner(param=param), alpha)
     # quoted to three or four digits
@@ -154,16 +154,16 @@ def test_boundary_optima_are_reported_as_such():
     assert best.weight_decay == 0.0
     assert "boundary" in best.certificate.status
     assert best.test_error == pytest.approx(0.0479, abs=1e-4)
-    # with overwhelming noise and few samples nothing is better than nothing
-    nothing = tune(Task(noise=300.0), Learner(), 0.02)
-    assert nothing.test_error <= predict(Task(noise=300.0), Learner(weight_decay=100.0), 0.02).test_error
+    # with very strong noise and few samples no map is better than the zero map
+    found = tune(Task(noise=300.0), Learner(), 0.02)
+    assert found.test_error <= predict(Task(noise=300.0), Learner(weight_decay=100.0), 0.02).test_error
 
 
-@pytest.mark.parametrize("words", [{"param": "direct"}, {"weight_decay": 0.05}, {}])
-def test_a_tabulated_density_ends_at_zero(words):
-    """At an edge it is nothing, not the root of a rounding error that the next machine has not."""
+@pytest.mark.parametrize("options", [{"param": "direct"}, {"weight_decay": 0.05}, {}])
+def test_the_density_is_zero_at_the_edges(options):
+    """At an edge it is exactly zero, not the square root of a rounding error that differs between machines."""
     for task in (Task(), Task(attention="cross")):
-        law = spectrum(predict(task, Learner(**words), 0.5))
+        law = spectrum(predict(task, Learner(**options), 0.5))
         for low, high in law.edges:
             ends = law.density(np.array([high * (1.0 - 1e-15), high, high * (1.0 + 1e-15), low]))
             assert ends[:3].tolist() == [0.0, 0.0, 0.0]

@@ -1,13 +1,15 @@
-"""Heads people have: published figures of every kind, limits in which one kind becomes another, and identities (U1 to U7)."""
+"""Untied, masked and hard-label heads: published numbers, limits in which one kind becomes another, and identities (U1
+to U7).
+"""
 
 import numpy as np
 import pytest
 from scipy.optimize import brentq
 
 from onehead.aim import Learner, MarchenkoPastur, PowerLaw, Task, predict, thresholds
-from onehead.aim.equations import separability as separable
-from onehead.aim.equations.head import equations_of
 from onehead.aim.targets import Product
+from onehead.aim.theory.build import build_state_evolution
+from onehead.aim.theory.limits import separability as separable
 from onehead.errors import OutsideDomain
 
 NUMBERS = ["q", "m", "sigma", "q_hat", "m_hat", "sigma_hat", "train_loss", "test_error", "test_cross_entropy", "rank"]
@@ -55,7 +57,7 @@ SECTORS = [
 
 
 @pytest.mark.parametrize(("head", "learner", "alpha", "numbers", "error"), ISOTROPIC)
-def test_cross_attention(head, learner, alpha, numbers, error):
+def test_published_numbers_of_cross_attention(head, learner, alpha, numbers, error):
     point = predict(Task(attention="cross", **head), Learner(**learner), alpha)
     for name, value in zip(NUMBERS, map(float, numbers.split()), strict=True):
         # published to seven digits at most; our own error is stated
@@ -65,14 +67,14 @@ def test_cross_attention(head, learner, alpha, numbers, error):
 
 
 @pytest.mark.parametrize(("weight_decay", "alpha", "both_rows"), [(0.1, 2.0, 0.7169150), (0.02, 4.0, 0.6611723)])
-def test_the_most_attended_token(weight_decay, alpha, both_rows):
+def test_published_zero_one_errors(weight_decay, alpha, both_rows):
     head = Task(attention="cross", labels="hard")
     point = predict(head, Learner(weight_decay=weight_decay, loss="cross-entropy"), alpha)
     assert point.zero_one_error == pytest.approx(both_rows / 2, rel=1e-6)  # a share of rows, of which there are two
 
 
 @pytest.mark.parametrize(("head", "learner", "alpha", "sectors", "numbers", "error"), SECTORS)
-def test_self_attention(head, learner, alpha, sectors, numbers, error):
+def test_published_numbers_of_self_attention(head, learner, alpha, sectors, numbers, error):
     point = predict(Task(attention="self", **head), Learner(**learner), alpha)
     assert point.kind == "heuristic" and "expectation consistency" in point.certificate.warnings[0]
     for name, values in sectors.items():
@@ -85,8 +87,8 @@ def test_self_attention(head, learner, alpha, sectors, numbers, error):
 
 
 @pytest.mark.parametrize("labels", ["soft", "hard"])
-def test_a_causal_pair_is_half_of_a_pair(labels):
-    """Two tokens: the first row sees nothing to choose from, so that α samples are those of α/2 without a mask (U1.1)."""
+def test_two_causal_tokens_equal_an_unmasked_pair_at_half_the_sample_ratio(labels):
+    """The first row has a single column, so that α with a mask corresponds to α/2 without (U1.1)."""
     learner = Learner(weight_decay=0.05, loss="cross-entropy" if labels == "hard" else "squared")
     causal = predict(Task(attention="cross", mask="causal", labels=labels), learner, 2.0)
     full = predict(Task(attention="cross", labels=labels), learner, 1.0)
@@ -99,15 +101,17 @@ def test_a_causal_pair_is_half_of_a_pair(labels):
     assert causal.test_cross_entropy == pytest.approx(full.test_cross_entropy / 2, rel=1e-5)
 
 
-def test_without_its_own_logit_self_attention_is_cross_attention_of_one_token_less():
+def test_strict_self_attention_equals_causal_cross_attention_of_one_token_less():
     own = predict(Task(attention="self", mask="strict", tokens=4), Learner(weight_decay=0.05), 1.0)
     cross = predict(Task(attention="cross", mask="causal", tokens=3), Learner(weight_decay=0.05), 1.0)
     assert own.sectors is None
     assert (own.q, own.m, own.test_error) == (cross.q, cross.m, cross.test_error)
 
 
-def test_one_target_seen_by_a_tied_and_an_untied_head():
-    """The singular values of a positive target are its eigenvalues; untied, twice as many numbers are to be learned."""
+def test_an_untied_head_needs_more_samples_for_the_same_target():
+    """The singular values of a positive target are its eigenvalues; an untied map has twice as many numbers to
+    learn.
+    """
     target = MarchenkoPastur(kappa0=0.5)
     tied, untied = (
         predict(Task(target=target, attention=attention), Learner(weight_decay=0.05), 1.0)
@@ -117,7 +121,7 @@ def test_one_target_seen_by_a_tied_and_an_untied_head():
     assert predict(Task(target=target, attention="cross"), Learner(weight_decay=0.05), 1.0).q == untied.q
 
 
-def test_emergence():
+def test_published_emergence_of_cross_attention():
     """U4: S = 0 up to these ratios, product(.5), Q = 1.25."""
     for decay, ratio in ((0.05, 0.0020040), (0.5, 0.1506002), (1.0, 0.3889585)):
         found = thresholds(Task(attention="cross"), Learner(weight_decay=decay))
@@ -139,11 +143,13 @@ def top_edge(s, kappa0):
 @pytest.mark.parametrize("decay", [0.3, 1.0])
 @pytest.mark.parametrize(("kappa0", "tokens"), [(0.5, 2), (0.2, 2), (0.5, 3)])
 def test_emergence_of_hard_labels(kappa0, tokens, decay):
-    """qhat = (T - 1) α: a drawn label is as far from equal attention as any other; mhat is that of soft labels (U4)."""
+    """qhat = (T - 1) α, because all hard labels are equally far from uniform attention; mhat is that of soft labels
+    (U4).
+    """
     head = {"attention": "cross", "tokens": tokens, "target": Product(kappa0=kappa0)}
     learner = Learner(weight_decay=decay, loss="cross-entropy")
     hard, soft = Task(labels="hard", **head), Task(**head)
-    m0 = equations_of(soft, learner).output.at_origin(2)[1]
+    m0 = build_state_evolution(soft, learner).output.at_origin(2).m
     if tokens == 2:  # 4 E sig'(u), u ~ N(0, 2 Q) with Q = 1.25
         x, w = np.polynomial.hermite_e.hermegauss(60)
         u = np.sqrt(2.5) * x
@@ -161,7 +167,7 @@ def test_emergence_of_hard_labels(kappa0, tokens, decay):
 
 
 @pytest.mark.parametrize(("attention", "value"), [("tied", "eigenvalues"), ("cross", "singular values")])
-def test_the_caution_about_power_laws_names_what_the_map_has(attention, value):
+def test_the_warning_about_power_laws_names_eigenvalues_or_singular_values(attention, value):
     point = predict(
         Task(attention=attention, target=PowerLaw(gamma=1.2, dim=60)), Learner(weight_decay=0.1, leading=0), 0.5
     )
@@ -177,7 +183,7 @@ def test_emergence_of_self_attention(mask):
     assert 0.0 < above.rank < 0.2
 
 
-def test_separability():
+def test_published_separability():
     """U7.1: two columns in closed form, three by Monte Carlo (1 %)."""
     for power, noise, ratio in (
         (1.0, 0.0, 1.2545563),
@@ -194,7 +200,7 @@ def test_separability():
         assert abs(found.separability - ratio) < 0.01 * ratio + 3.0 * found.errors["separability"]
 
 
-def test_beyond_separability_the_limit_exists_and_below_it_is_refused():
+def test_the_ridgeless_limit_of_hard_labels_exists_only_above_separability():
     head, learner = Task(attention="cross", labels="hard"), Learner(loss="cross-entropy", weight_decay="0+")
     with pytest.raises(OutsideDomain, match=r"separable, as they are up to 1[.]218"):
         predict(head, learner, 1.1)
@@ -204,7 +210,7 @@ def test_beyond_separability_the_limit_exists_and_below_it_is_refused():
     assert limit.q == pytest.approx(close.q, rel=0.05) and limit.q > close.q
 
 
-def test_what_is_not_known_of_self_attention_is_refused():
+def test_limits_of_self_attention_without_theory_are_refused():
     with pytest.raises(OutsideDomain, match="the limit λ → 0⁺ of self-attention"):
         predict(Task(attention="self"), Learner(weight_decay="0+"), 0.3)
     found = thresholds(Task(attention="self", noise=0.0))
@@ -213,7 +219,7 @@ def test_what_is_not_known_of_self_attention_is_refused():
 
 
 @pytest.mark.parametrize("share", [0.2, 0.6, 0.9])
-def test_without_weight_decay_labels_are_fitted(share):
+def test_published_numbers_of_the_ridgeless_limit(share):
     """U4, the table of the limit: (q, m, rank) at αJ."""
     table = {
         0.2: (0.494306, 0.240683, 0.332998),
@@ -225,15 +231,17 @@ def test_without_weight_decay_labels_are_fitted(share):
     assert point.train_loss == 0.0
 
 
-def test_tied_and_causal():
+def test_thresholds_of_tied_causal_heads():
     """U6: rows decouple; a map so large that every label is fitted ends interpolation at αJ/2 as without a mask."""
     full, causal = thresholds(Task()), thresholds(Task(mask="causal"))
     assert 2 * full.interpolation == pytest.approx(causal.interpolation, rel=1e-12)  # J = 2 and 1
     assert full.direct * 2 == causal.direct == 0.5
 
 
-def test_separability_of_long_rows_keeps_to_its_memory():
-    """Three numbers for each column of 16,384 points took 23 GB at 30,000 tokens; longer rows have fewer points, and then no answer."""
+def test_separability_of_long_rows_is_limited_in_memory():
+    """Three numbers for each column of 16,384 points took 23 GB at 30,000 tokens; longer rows get fewer points, and
+    very long ones none.
+    """
     task, learner = Task(attention="cross", labels="hard", tokens=30_000), Learner(loss="cross-entropy")
     found = thresholds(task, learner)
     assert found.separability is None

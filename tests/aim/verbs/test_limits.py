@@ -1,4 +1,4 @@
-"""Limits of the attention-indexed model are continuous, and other routes lead to the same numbers."""
+"""Limits of the attention-indexed model are continuous, and different routes of the solver agree."""
 
 import time
 from contextlib import suppress
@@ -8,24 +8,24 @@ import numpy as np
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from tests.support.problems import between
+from tests.support.problems import log_uniform
 from tests.support.problems import mp as any_mp
 
 from onehead import aim
-from onehead.aim.equations.head import equations_of
-from onehead.aim.solve.continuation import polish, relax
-from onehead.aim.solve.iterate import at_alpha
+from onehead.aim.solve.continuation import continue_in_decay, refine
+from onehead.aim.solve.fixed_sample_ratio import solve_at_alpha
 from onehead.aim.solve.solver import solve
+from onehead.aim.theory.build import build_state_evolution
 from onehead.errors import InvalidArgument, SolveError
 
-kappas, mp = between(0.05, 2.0), partial(any_mp, noise=0.3)
+kappas, mp = log_uniform(0.05, 2.0), partial(any_mp, noise=0.3)
 
 
 @given(
     kappa0=kappas, noise=st.floats(0.1, 0.6), alpha=st.floats(1.5, 6.0), param=st.sampled_from(["factorised", "direct"])
 )
 @settings(max_examples=3)
-def test_vanishing_weight_decay_above_interpolation(kappa0, noise, alpha, param):
+def test_small_weight_decay_approaches_the_ridgeless_limit_above_interpolation(kappa0, noise, alpha, param):
     """λ = 1e-8 against the route of 0+: the shift is first order in λ, the quadrature the same."""
     small, limit = (
         aim.predict(mp(kappa0, noise=noise), aim.Learner(weight_decay=decay, param=param), alpha)
@@ -38,12 +38,14 @@ def test_vanishing_weight_decay_above_interpolation(kappa0, noise, alpha, param)
 
 @given(kappa0=kappas, noise=st.floats(0.1, 1.0), share=st.floats(0.1, 0.9))
 @settings(max_examples=4)
-def test_interpolating_limit_solves_its_equations(kappa0, noise, share):
-    """A = 2 α J_T and J + 2 ε B = Q + 2 α J_T s; the spectrum has q for its second moment; training fits exactly (4.1)."""
+def test_the_interpolating_limit_solves_its_equations(kappa0, noise, share):
+    """A = 2 α J_T and J + 2 ε B = Q + 2 α J_T s; the spectrum has q for its second moment; training fits exactly
+    (4.1).
+    """
     task, learner = mp(kappa0, noise=noise), aim.Learner(weight_decay="0+")
     alpha = share * aim.thresholds(task).interpolation
     point = aim.predict(task, learner, alpha)
-    part = equations_of(task, learner).input.integrals(point.spread, point.threshold)
+    part = build_state_evolution(task, learner).input.integrals(point.spread, point.threshold)
     assert part.A / (4.0 * alpha) == pytest.approx(1.0, rel=1e-8)
     labels = task.target.second_moment + 0.5 * noise
     assert part.J + 2.0 * point.threshold * part.B == pytest.approx(labels + 4.0 * alpha * point.spread, rel=1e-8)
@@ -54,7 +56,7 @@ def test_interpolating_limit_solves_its_equations(kappa0, noise, share):
 
 @given(kappa0=kappas, alpha=st.floats(0.3, 5.0), decay=st.floats(0.005, 0.1))
 @settings(max_examples=3)
-def test_vanishing_noise(kappa0, alpha, decay):
+def test_small_noise_approaches_no_noise(kappa0, alpha, decay):
     """Δ = 1e-9 against Δ = 0: all numbers are smooth in Δ at λ > 0."""
     learner = aim.Learner(weight_decay=decay)
     small, none = (
@@ -69,19 +71,19 @@ def test_vanishing_noise(kappa0, alpha, decay):
 @given(kappa0=kappas, alpha=st.floats(0.2, 2.0), decay=st.floats(0.005, 0.05), param=st.just("factorised"))
 @settings(max_examples=3)
 def test_width_matters_only_below_the_rank(kappa0, alpha, decay, param):
-    """κ above the rank that is chosen changes nothing; just below it hardly anything; far below the error grows (3)."""
+    """κ above the rank changes nothing; just below it hardly anything; far below it the error grows (3)."""
     task = mp(kappa0)
     full = aim.predict(task, aim.Learner(weight_decay=decay), alpha)
     assume(0.05 < full.rank < 0.95)
-    roomy, tight, narrow = (
+    wide, close, narrow = (
         aim.predict(task, aim.Learner(weight_decay=decay, width=width, param=param), alpha)
         for width in (min(full.rank + 0.02, 0.999), full.rank - 1e-4, 0.5 * full.rank)
     )
-    assert roomy.test_error == pytest.approx(full.test_error, rel=1e-6)
-    assert tight.test_error == pytest.approx(full.test_error, rel=1e-3)
-    assert tight.rank == pytest.approx(full.rank, abs=2e-4)
+    assert wide.test_error == pytest.approx(full.test_error, rel=1e-6)
+    assert close.test_error == pytest.approx(full.test_error, rel=1e-3)
+    assert close.rank == pytest.approx(full.rank, abs=2e-4)
     assert narrow.rank <= 0.5 * full.rank + 1e-9
-    assert narrow.train_loss > full.train_loss  # fewer maps to choose from
+    assert narrow.train_loss > full.train_loss  # the minimum is over fewer maps
 
 
 class PlainSquared(aim.Loss):
@@ -92,7 +94,7 @@ class PlainSquared(aim.Loss):
 
 
 @pytest.mark.parametrize(("alpha", "decay"), [(0.2, 0.02), (3.0, 0.005)])
-def test_two_tokens_are_a_case_of_many(alpha, decay):
+def test_the_kernel_of_two_tokens_agrees_with_the_general_one(alpha, decay):
     """The pair kernel of T = 2 and the row function of any T give the same prediction."""
     short, general = (
         aim.predict(mp(0.5), aim.Learner(weight_decay=decay, loss=loss), alpha) for loss in ("squared", PlainSquared())
@@ -107,32 +109,32 @@ def test_two_tokens_are_a_case_of_many(alpha, decay):
 @example(kappa0=1.0, noise=0.5, alpha=0.125, decay=0.03125)  # with α unknown this one leaves the domain
 def test_every_route_of_the_solver_ends_at_the_same_state(kappa0, noise, alpha, decay):
     """At fixed α; at fixed Sigma with α unknown; at fixed Sigma with λ unknown; from emergence down in λ (2.8)."""
-    problem = equations_of(mp(kappa0, noise=noise), aim.Learner(weight_decay=decay))
+    problem = build_state_evolution(mp(kappa0, noise=noise), aim.Learner(weight_decay=decay))
     try:
         found = solve(problem, alpha)
     except SolveError:
         assume(False)
-    assume(found.overlaps.sigma < 30.0)  # beyond, proximal points compete and the routes keep different minima
+    assume(found.overlaps.sigma < 30.0)  # beyond, the prox has several minima, and routes may follow different ones
     assume(found.level == 1)
-    near = found.state + np.array([0.02, 0.01, -0.03])
+    near = found.overlaps.coordinates + np.array([0.02, 0.01, -0.03])
     routes = (
-        lambda: polish(problem, alpha, near, 1),
-        lambda: polish(problem, alpha, near, 1, by_decay=True),
-        lambda: at_alpha(problem, alpha, relax(problem, alpha, 0), 1),
+        lambda: refine(problem, alpha, near, 1),
+        lambda: refine(problem, alpha, near, 1, by_decay=True),
+        lambda: solve_at_alpha(problem, alpha, continue_in_decay(problem, alpha, 0), 1),
     )
     states = []
     for route in routes:
-        with suppress(SolveError):  # one may leave the domain of the equations; the solver then takes the next
-            states.append(route().state)
+        with suppress(SolveError):  # a route may leave the domain of the equations; the solver then takes the next
+            states.append(route().coordinates)
     assert len(states) >= 2
     for state in states:
-        # kept minima differ from chosen ones by the mass of the points that would switch, below 1e-4 here
-        assert state == pytest.approx(found.state, abs=2e-3)
+        # routes that track minima differ from the others by the mass of points that would switch, below 1e-4 here
+        assert state == pytest.approx(found.overlaps.coordinates, abs=2e-3)
 
 
 @given(kappa0=st.floats(0.1, 1.5), alpha=st.floats(0.3, 3.0))
 @settings(max_examples=2)
-def test_many_atoms_act_as_the_law_they_are_drawn_from(kappa0, alpha):
+def test_many_atoms_agree_with_their_limiting_law(kappa0, alpha):
     """Eigenvalues at the quantiles of Marchenko-Pastur against its cubic equation: two codes, one prediction."""
     task, bulk = mp(kappa0), aim.MarchenkoPastur(kappa0=kappa0)
     listed = aim.Spikes(spikes=(bulk.edges[1],), dim=800, bulk=bulk)
@@ -151,14 +153,14 @@ def test_more_tokens_need_fewer_samples():
 
 
 def test_no_narrow_learner_fits_more_than_direct_training():
-    """A narrow map is a map: its interpolation threshold cannot lie above that of training S itself (found by random problems)."""
+    """Direct training can represent every narrow map, so its interpolation threshold is an upper bound."""
     task = aim.Task(target=aim.MarchenkoPastur(kappa0=2.88325), noise=0.0)
     found = aim.thresholds(task, aim.Learner(weight_decay=1e-3, width=0.6))
     assert found.interpolation <= found.direct
     assert any("narrow" in text for text in found.certificate.warnings)
 
 
-def test_an_iterate_that_underflows_is_refused_or_solved_but_never_divides_by_zero():
+def test_an_iterate_that_underflows_does_not_divide_by_zero():
     task = aim.Task(target=aim.MarchenkoPastur(kappa0=159.819), noise=0.00760146)
     try:
         point = aim.predict(task, aim.Learner(weight_decay=9.40071e-07), 1.17386e-05)
@@ -167,8 +169,8 @@ def test_an_iterate_that_underflows_is_refused_or_solved_but_never_divides_by_ze
     assert point.certificate.residual < 1e-6
 
 
-def test_width_means_nothing_to_direct_training():
-    """A map that is trained itself has no factor whose width could be short: it recovers as `thresholds` says (4.4, 6)."""
+def test_direct_training_does_not_depend_on_the_width():
+    """A directly trained map has no factor: it recovers the target where `thresholds` says (4.4, 6)."""
     task, narrow = mp(0.5, noise=0.0), aim.Learner(param="direct", width=0.3, weight_decay="0+")
     ratio = aim.thresholds(task, narrow).recovery
     point = aim.predict(task, narrow, 1.01 * ratio)
@@ -177,18 +179,18 @@ def test_width_means_nothing_to_direct_training():
 
 
 @pytest.mark.parametrize(
-    ("learner", "alpha", "said"),
+    ("learner", "alpha", "message"),
     [
         (aim.Learner(width=0.5), 1.0, "factorised, width 0.5, weight decay 0.01"),
         (aim.Learner(), 1e-4, "alpha must be at least 2/dim"),
     ],
 )
-def test_the_other_minimiser_says_what_it_refuses(learner, alpha, said):
-    with pytest.raises(InvalidArgument, match=said):
+def test_nuclear_equivalence_says_what_it_refuses(learner, alpha, message):
+    with pytest.raises(InvalidArgument, match=message):
         aim.nuclear_equivalence(aim.Task(), learner, dim=16, alpha=alpha)
 
 
-def test_a_narrow_learner_is_answered_or_refused_in_time():
+def test_a_narrow_learner_is_solved_or_refused_in_bounded_time():
     """Where the theory breaks down one solve took 105 seconds of processor time; now about four."""
     task, head = aim.Task(beta0=2.5), aim.Learner(width=0.41, weight_decay=4e-4)
     for alpha in (0.3, 1.0):
@@ -199,7 +201,9 @@ def test_a_narrow_learner_is_answered_or_refused_in_time():
 
 
 def test_a_refusal_just_above_interpolation_is_quick():
-    """Direct training, λ → 0⁺, α a little above 1/4: nothing is found there, which took 16 to 26 seconds to say; now about one."""
+    """Direct training, λ → 0⁺, α a little above 1/4: no solution is found, which once took 16 to 26 seconds and now
+    about one.
+    """
     head = aim.Learner(param="direct", weight_decay="0+")
     aim.predict(aim.Task(), head, 1.0)  # compiles
     start = time.process_time()

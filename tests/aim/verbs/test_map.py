@@ -1,4 +1,6 @@
-"""Maps over two words: every cell is the prediction of its own problem, lines lie where they should, and bad words are refused."""
+"""Maps over two parameters: cells are predictions of their own problems, lines are at the right values, bad axes are
+refused.
+"""
 
 import numpy as np
 import pytest
@@ -6,8 +8,8 @@ import pytest
 from onehead import aim, plot
 from onehead.aim import Learner, MarchenkoPastur, PowerLaw, Task
 from onehead.errors import InvalidArgument, OutsideDomain
-from onehead.maps import MapCell, mapped
 from onehead.results import Result
+from onehead.results.grids import MapCell, solve_grid
 
 
 def test_cells_are_predictions_of_their_own_problems():
@@ -22,7 +24,7 @@ def test_cells_are_predictions_of_their_own_problems():
     assert list(found.to_frame()["alpha"]) == [2.0, 2.0, 0.3, 0.3, 1.0, 1.0]
 
 
-def test_words_of_every_object_move_and_whole_numbers_stay_whole():
+def test_axes_may_be_parameters_of_target_task_and_learner_and_integers_stay_integers():
     cross = Task(attention="cross", target={"kind": "product", "kappa0": 0.5})
     found = aim.map(cross, Learner(), 1.0, x=("tokens", [2.0, 3]), y=("width", [0.5, 1.0]))
     assert [cell.point.task.tokens for cell in found] == [2, 3, 2, 3]
@@ -32,7 +34,7 @@ def test_words_of_every_object_move_and_whole_numbers_stay_whole():
     assert law.cells[0].point.task.target == PowerLaw(gamma=0.8, dim=50)
 
 
-def test_the_best_weight_decay_and_thresholds_lie_on_lines():
+def test_lines_of_the_best_weight_decay_and_of_thresholds():
     decays = np.geomspace(0.01, 0.3, 12)
     found = aim.map(Task(), Learner(), x=("weight_decay", decays), y=("alpha", [0.5, 1.0]))
     lines = found.lines()
@@ -57,12 +59,12 @@ def test_tuned_maps_and_curves_have_the_best_weight_decay_everywhere():
     assert found.grid("weight_decay")[0] == pytest.approx([0.023, 0.048, 0.062, 0.088], rel=0.05)
     curve = aim.curve(Task(), Learner(), alphas, tuned=True)
     assert curve.column("test_error") == pytest.approx(wanted, abs=6e-6)
-    # the error is flat at its bottom: two searches stop within a percent of each other
+    # the error is flat at its minimum: two searches end within a percent of each other
     decays = [row["weight_decay"] for row in curve.to_rows()]
     assert decays == pytest.approx(list(found.grid("weight_decay")[0]), rel=1e-2)
 
 
-def test_a_followed_valley_is_the_one_that_a_search_finds():
+def test_following_a_neighbour_finds_the_same_minimum_as_a_search():
     from onehead.aim.verbs.tune import best_decay
 
     task, learner = Task(target=MarchenkoPastur(kappa0=0.05), noise=0.05), Learner()
@@ -72,39 +74,42 @@ def test_a_followed_valley_is_the_one_that_a_search_finds():
     assert followed.learner.decay == pytest.approx(0.0092, abs=6e-5)  # A.7
 
 
-def test_a_cell_without_an_answer_keeps_its_reason():
+def test_a_failed_cell_has_its_reason():
     task = Task(labels="hard", attention="cross", target={"kind": "product", "kappa0": 0.5})
     learner = Learner(loss="cross-entropy", weight_decay="0+")
     found = aim.map(task, learner, x=("alpha", [0.2, 3.0]), y=("noise", [0.5]))
-    lost, kept = found.cells
-    assert lost.point is None and kept.point is not None
+    failed, solved = found.cells
+    assert failed.point is None and solved.point is not None
     assert len(found.failures) == 1 and np.isnan(found.grid("test_error")[0, 0])
     assert "separable" in found.to_rows()[0]["status"]
     assert plot.heat_map(found) is not None
 
 
 @pytest.mark.parametrize(
-    ("words", "named"),
+    ("arguments", "message"),
     [
-        ({"x": ("alpha", [1.0]), "y": ("alpha", [2.0])}, "y must be a word other than that of x, alpha"),
+        ({"x": ("alpha", [1.0]), "y": ("alpha", [2.0])}, "y must be a parameter other than that of x \\(alpha\\)"),
         ({"x": ("attention", [1.0]), "y": ("alpha", [2.0])}, "x must be alpha or kappa0"),
-        ({"x": ("gamma", [1.0]), "y": ("alpha", [2.0])}, "x must be a word of the target, which has kappa0"),
+        ({"x": ("gamma", [1.0]), "y": ("alpha", [2.0])}, "x must be a parameter of the target, which has kappa0"),
         ({"x": ("noise", []), "y": ("alpha", [2.0])}, "x must be at least one value"),
-        ({"x": ("noise", [1.0]), "y": ("kappa0", [0.5])}, "alpha must be given, or one of the two words"),
-        ({"x": ("noise", [1.0]), "y": ("alpha", [0.5]), "alpha": 1.0}, "alpha must be given, or one of the two words"),
+        ({"x": ("noise", [1.0]), "y": ("kappa0", [0.5])}, "alpha must be given, or one of the two parameters"),
+        (
+            {"x": ("noise", [1.0]), "y": ("alpha", [0.5]), "alpha": 1.0},
+            "alpha must be given, or one of the two parameters",
+        ),
         ({"x": ("noise", [-1.0]), "y": ("alpha", [0.5])}, "noise must be a number >= 0"),
         ({"x": ("tokens", [2.5]), "y": ("alpha", [0.5])}, "tokens must be an integer"),
         ({"x": ("noise", [0.1]), "y": ("alpha", [0.5]), "of": "speed"}, "of must be alpha or test_error"),
         ({"x": ("weight_decay", [0.1]), "y": ("alpha", [0.5]), "tuned": True}, "tuned must be left out"),
-        ({"x": "alpha", "y": ("alpha", [0.5])}, "x must be a pair of a word and its values"),
+        ({"x": "alpha", "y": ("alpha", [0.5])}, "x must be a pair of a parameter and its values"),
     ],
 )
-def test_bad_words_get_one_sentence(words, named):
-    with pytest.raises(InvalidArgument, match=named):
-        aim.map(Task(), Learner(), **words)
+def test_bad_arguments_get_one_sentence(arguments, message):
+    with pytest.raises(InvalidArgument, match=message):
+        aim.map(Task(), Learner(), **arguments)
 
 
-def test_unknown_numbers_and_words_of_a_map():
+def test_unknown_quantities_and_axes_of_a_map_are_refused():
     found = aim.map(Task(), Learner(), x=("alpha", [1.0]), y=("noise", [0.5]))
     with pytest.raises(InvalidArgument, match="a number of the points"):
         found.grid("speed")
@@ -113,15 +118,15 @@ def test_unknown_numbers_and_words_of_a_map():
 
 
 def test_chains_run_from_large_to_small_and_an_interrupted_map_says_so():
-    seen = []
+    calls = []
 
     def solve(a, b, near):
-        seen.append((a, b, near))
+        calls.append((a, b, near))
         if b == 2.0:
             raise OutsideDomain("not here.")
         return Result(), {"sum": a + b}
 
-    cells = mapped(("p", [1, 3, 2]), ("alpha", [1, 2, 5]), solve, ("alpha", "p"), None)
-    assert [(a, b) for a, b, _ in seen] == [(a, b) for a in (1, 3, 2) for b in (5, 2, 1)]
+    cells = solve_grid(("p", [1, 3, 2]), ("alpha", [1, 2, 5]), solve, ("alpha", "p"), None)
+    assert [(a, b) for a, b, _ in calls] == [(a, b) for a in (1, 3, 2) for b in (5, 2, 1)]
     assert [cell.value("sum") for cell in cells] == [2, 4, 3, None, None, None, 6, 8, 7]
     assert MapCell(x=1.0, y=1.0).to_dict()["status"] == "failed: interrupted before it was solved."

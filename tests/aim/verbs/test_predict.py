@@ -1,21 +1,21 @@
-"""predict: limits, identities and properties over the whole range; other routes to the same numbers."""
+"""predict: limits, identities and properties over the whole range of parameters."""
 
 import json
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.problems import between, mp
+from tests.support.problems import log_uniform, mp
 
 from onehead.aim import Learner, Task, plateau, predict, thresholds
 from onehead.errors import SolveError
 
 
 @given(
-    kappa0=between(0.01, 3.0),
+    kappa0=log_uniform(0.01, 3.0),
     noise=st.one_of(st.just(0.0), st.floats(0.0, 2.0)),
-    alpha=between(0.01, 50.0),
-    decay=between(1e-5, 1.0),
+    alpha=log_uniform(0.01, 50.0),
+    decay=log_uniform(1e-5, 1.0),
     loss=st.sampled_from(["squared", "cross-entropy"]),
     param=st.sampled_from(["factorised", "direct"]),
 )
@@ -29,7 +29,7 @@ def test_certificates_hold_everywhere(kappa0, noise, alpha, decay, loss, param):
         sentence = str(error)
     else:
         sentence = ""
-    if sentence:  # a typed error that says what to change is an answer too
+    if sentence:  # a refusal is allowed if it says what to change
         assert "weight_decay" in sentence or "alpha" in sentence
         return
     assert point.certificate.residual < 1e-6
@@ -71,7 +71,7 @@ def test_plateau_without_noise_is_the_target():
     assert (end.shrinkage, end.test_error) == pytest.approx((1.0, 0.0), abs=1e-12)
 
 
-def test_temperatures_reduce_exactly():
+def test_temperatures_only_rescale_the_map():
     # beta = beta0 with noise and weight decay rescaled is the problem with both one: S is the same
     warm = predict(mp(0.5, noise=0.5, beta0=2.0), Learner(weight_decay=0.02, beta=2.0), 0.5)
     assert warm.q > 0.0
@@ -93,11 +93,11 @@ def test_small_weight_decay_approaches_the_limit(alpha):
     limit = predict(Task(), Learner(weight_decay="0+"), alpha)
     gaps = [abs(predict(Task(), Learner(weight_decay=d), alpha).q / limit.q - 1.0) for d in (1e-3, 1e-5, 1e-6)]
     assert gaps[0] > gaps[1] > gaps[2]
-    assert gaps[2] < 0.05  # logarithmically slow: saturated labels are never fitted
+    assert gaps[2] < 0.05  # logarithmically slow, because saturated labels are not fitted
 
 
 @pytest.mark.slow
-def test_limit_is_continuous_across_interpolation():
+def test_the_ridgeless_limit_is_continuous_across_interpolation():
     edge = thresholds(Task()).interpolation
     below, at, above = (predict(Task(), Learner(weight_decay="0+"), a) for a in (edge * (1 - 1e-8), edge, 0.1545))
     # the peak is a cusp: the error falls off like the square root of the distance, here 1e-4
@@ -113,9 +113,9 @@ def test_limit_is_continuous_across_interpolation():
     [(0.5, 0.1577), (0.4625, 0.1699), (0.425, 0.1860), (0.3876, 0.2081), (0.3501, 0.2401), (0.3126, 0.2884)],
 )
 @pytest.mark.slow
-def test_vanishing_weight_decay_above_interpolation(alpha, test):
+def test_published_errors_of_the_ridgeless_limit_above_interpolation(alpha, test):
     point = predict(Task(), Learner(weight_decay="0+"), alpha)
-    # the figures are quoted to four digits; near the peak proximal points hop, and the certificate says by how much
+    # the figures are quoted to four digits; near the peak proximal points jump, and the certificate states the error
     assert point.test_error == pytest.approx(test, abs=1e-4 + point.certificate.quadrature_error)
     assert point.threshold == 0.0
 
@@ -131,7 +131,7 @@ def test_perfect_recovery_without_noise():
     assert predict(task, Learner(weight_decay="0+"), 0.6 * ratio).test_error > 0.01
 
 
-def test_nothing_is_learned_before_emergence():
+def test_the_map_is_zero_below_emergence():
     task, learner = Task(), Learner(weight_decay=1.0)
     edge = thresholds(task, learner).emergence
     before, after = predict(task, learner, 0.99 * edge), predict(task, learner, 1.02 * edge)
@@ -143,7 +143,7 @@ def test_nothing_is_learned_before_emergence():
     assert after.test_error < before.test_error
 
 
-def test_direct_training():
+def test_direct_training_matches_closed_forms_and_training():
     # closed forms below interpolation at vanishing weight decay (6)
     point = predict(Task(), Learner(weight_decay="0+", param="direct"), 0.1)
     assert point.m == pytest.approx(0.4 * 1.5)
@@ -159,7 +159,7 @@ def test_direct_training():
         assert found.certificate.train_loss_gap < 1e-6  # both forms of the training loss
 
 
-def test_narrow_learner():
+def test_a_narrow_learner_matches_published_numbers():
     found = predict(Task(), Learner(width=0.3), 0.5)
     assert (found.q, found.m, found.test_error, found.train_loss) == pytest.approx(
         (1.378, 1.310, 0.1526, 0.0311), rel=1e-3
@@ -174,12 +174,12 @@ def test_narrow_learner():
     assert wide.test_error == free.test_error
 
 
-def test_branches_differ_near_the_peak_and_say_so():
+def test_a_warning_near_the_peak_says_that_branches_differ():
     point = predict(Task(), Learner(weight_decay=1e-5), 0.256)
     assert point.certificate.switch_mass > 1e-3
     assert point.kind == "heuristic"
     assert "branch" in point.certificate.warnings[0]
-    # label branch 0.378, q 5.22 in the theory file, quoted with that many digits
+    # published for the label branch: test error 0.378, q 5.22
     assert point.test_error == pytest.approx(0.378, abs=0.002)
     assert point.q == pytest.approx(5.22, abs=0.06)
 
@@ -203,10 +203,10 @@ def test_a_neighbour_changes_the_start_and_not_the_answer():
     assert continued.certificate.evaluations < fresh.certificate.evaluations
 
 
-def test_explain_speaks_of_every_symbol():
+def test_explain_mentions_every_symbol():
     text = predict(Task(), Learner(), 0.5).explain()
-    for word in ("q =", "m =", "Sigma", "Rank", "Replicon", "claim", "fresh sample"):
-        assert word in text
+    for expected in ("q =", "m =", "Sigma", "Rank", "Replicon", "claim", "fresh sample"):
+        assert expected in text
     zero = predict(Task(), Learner(weight_decay=10.0), 0.01).explain()
     assert "too few samples" in zero
     limit = predict(Task(), Learner(weight_decay="0+"), 0.1).explain()

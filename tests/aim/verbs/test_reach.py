@@ -1,17 +1,19 @@
-"""What a map can hold of a target: recovery, the plateau, the law of a recovered map, and who is said to be narrow."""
+"""Representable part of a target: recovery, the plateau, the law of a recovered map, and warnings about narrow
+learners.
+"""
 
 import numpy as np
 import pytest
 from checks.soak_problems import check_prediction, check_spectrum
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.support.problems import between, mp
+from tests.support.problems import log_uniform, mp
 
 from onehead import aim, plot
-from onehead.aim.equations.head import equations_of
-from onehead.aim.sketch.curves import dot, sketch_marks, sketch_plateau
-from onehead.aim.sketch.derived import sketch_law
-from onehead.aim.verbs.response import local_exponent
+from onehead.aim.draft.curves import draft_plateau, draft_point, draft_thresholds
+from onehead.aim.draft.derived import draft_spectrum
+from onehead.aim.theory.build import build_state_evolution
+from onehead.aim.verbs.implicit_derivatives import local_exponent
 from onehead.errors import SolveError
 
 LIMIT = aim.Learner(weight_decay="0+")
@@ -23,7 +25,7 @@ NARROW = [
     pytest.param(aim.Task(target=aim.PowerLaw()), aim.Learner(width=0.1, leading=0), id="power law"),
     pytest.param(aim.Task(beta0=1.7), aim.Learner(width=0.2, beta=0.6), id="temperatures"),
 ]
-OUT_OF_REACH = [
+UNREPRESENTABLE = [
     *NARROW,
     pytest.param(aim.Task(target=INDEFINITE), aim.Learner(), id="indefinite"),
     pytest.param(aim.Task(target=INDEFINITE, noise=0.0), aim.Learner(width=0.1), id="indefinite and narrow"),
@@ -44,7 +46,7 @@ targets = st.one_of(
 
 
 def solved(task, learner, alpha):
-    """A prediction; a problem refused with a reason is not what these tests are about."""
+    """Prediction; problems that are refused with a reason are skipped."""
     try:
         return aim.predict(task, learner, alpha)
     except SolveError:
@@ -52,7 +54,9 @@ def solved(task, learner, alpha):
 
 
 def test_factors_never_recover_an_indefinite_target():
-    """Half positive, half negative eigenvalues, no noise: .161 at α = 1 (training at d = 100: .158(1)), and no recovery."""
+    """Half positive, half negative eigenvalues, no noise: .161 at α = 1 (training at d = 100: .158(1)), and no
+    recovery.
+    """
     task = aim.Task(target=INDEFINITE, noise=0.0)
     point = aim.predict(task, LIMIT, 1.0)
     assert point.test_error == pytest.approx(0.16077, abs=2e-5)
@@ -62,10 +66,10 @@ def test_factors_never_recover_an_indefinite_target():
     assert marks.peak_test_error == pytest.approx(aim.thresholds(task.changed(noise=1e-6)).peak_test_error, rel=1e-5)
     assert marks.to_dict()["recovery"] is None
     assert "the target has negative eigenvalues, and a map W'W has none" in marks.status
-    assert sketch_marks(task, LIMIT).recovery == np.inf
+    assert draft_thresholds(task, LIMIT).recovery == np.inf
 
 
-def test_a_map_that_is_trained_itself_recovers_an_indefinite_target():
+def test_direct_training_recovers_an_indefinite_target():
     task = aim.Task(target=INDEFINITE, noise=0.0)
     point = aim.predict(task, DIRECT, 0.3)
     assert point.status.startswith("perfect recovery")
@@ -75,17 +79,19 @@ def test_a_map_that_is_trained_itself_recovers_an_indefinite_target():
 
 
 @given(
-    target=st.one_of(targets, st.builds(aim.MarchenkoPastur, kappa0=between(0.1, 2.0))),
+    target=st.one_of(targets, st.builds(aim.MarchenkoPastur, kappa0=log_uniform(0.1, 2.0))),
     width=st.one_of(st.just(1.0), st.floats(0.15, 0.9)),
     param=st.sampled_from(["factorised", "factorised", "direct"]),
-    place=between(0.2, 8.0),
+    ratio=log_uniform(0.2, 8.0),
 )
 @settings(max_examples=6)
-def test_no_noise_is_the_limit_of_little(target, width, param, place):
-    """λ → 0⁺ at Δ = 0 and Δ = 1e-6, 1e-8, below interpolation and beyond: errors move by a power of Δ not below 1/2 (4.2, A.3)."""
+def test_small_noise_approaches_no_noise(target, width, param, ratio):
+    """λ → 0⁺ at Δ = 0 and Δ = 1e-6, 1e-8, below interpolation and beyond: errors move by a power of Δ not below 1/2
+    (4.2, A.3).
+    """
     task, learner = aim.Task(target=target, noise=0.0), LIMIT.changed(width=width, param=param)
-    alpha = place * aim.thresholds(task, learner).interpolation
-    assume(abs(place - 1.0) > 0.05)  # at the threshold of direct training the error is infinite for any noise
+    alpha = ratio * aim.thresholds(task, learner).interpolation
+    assume(abs(ratio - 1.0) > 0.05)  # at the threshold of direct training the error is infinite for any noise
     none = solved(task, learner, alpha)
     for noise in (1e-6, 1e-8):
         little = solved(task.changed(noise=noise), learner, alpha)
@@ -93,9 +99,11 @@ def test_no_noise_is_the_limit_of_little(target, width, param, place):
         assert little.test_error == pytest.approx(none.test_error, abs=allowed + 3.0 * noise**0.5)
 
 
-@pytest.mark.parametrize(("task", "learner"), OUT_OF_REACH)
+@pytest.mark.parametrize(("task", "learner"), UNREPRESENTABLE)
 def test_the_plateau_is_where_the_curve_ends(task, learner):
-    """The excess falls as 1/α to the true plateau: at α = 1000 it is a thousandth of what it is of order at α = 1 (8.1)."""
+    """The excess falls as 1/α to the true plateau: at α = 1000 it is a thousandth of what it is of order at α = 1
+    (8.1).
+    """
     far, farther = (aim.predict(task, learner, alpha) for alpha in (300.0, 1200.0))
     end = aim.plateau(task, learner).test_error
     assert far.test_error - far.excess_error == pytest.approx(end, rel=1e-12)
@@ -103,36 +111,38 @@ def test_the_plateau_is_where_the_curve_ends(task, learner):
     # the next order is 1/α², below a per cent here, and the quadrature error is a few 1e-8
     assert far.excess_error == pytest.approx(4.0 * farther.excess_error, rel=2e-2)
     assert local_exponent(farther) == pytest.approx(-1.0, abs=0.02)
-    assert sketch_plateau(task, learner).test_error == pytest.approx(end, rel=2e-3)  # on the coarsest rule
+    assert draft_plateau(task, learner).test_error == pytest.approx(end, rel=2e-3)  # on the coarsest rule
 
 
-def test_the_plateau_of_the_findings():
+def test_the_plateau_of_a_narrow_learner():
     """Width .2 of a target of width .5: not .0741, which is that of full width."""
     assert aim.plateau(aim.Task(), aim.Learner(width=0.2)).test_error == pytest.approx(0.1287, abs=5e-5)
     assert aim.plateau(aim.Task(), aim.Learner(width=0.2, param="direct")).test_error == pytest.approx(0.0741, abs=5e-5)
 
 
-@pytest.mark.parametrize(("task", "learner"), [NARROW[2].values, OUT_OF_REACH[4].values, OUT_OF_REACH[5].values])
+@pytest.mark.parametrize(("task", "learner"), [NARROW[2].values, UNREPRESENTABLE[4].values, UNREPRESENTABLE[5].values])
 def test_no_map_does_better_than_the_plateau(task, learner):
-    """Random maps without negative eigenvalues, of the learner's width, scaled as well as can be: m² <= q P² (8.1)."""
+    """Random maps without negative eigenvalues, of the learner's width, with the best scale: m² <= q P² (8.1)."""
     rng, values = np.random.default_rng(0), task.target.values
-    channel = equations_of(task, learner).input
+    channel = build_state_evolution(task, learner).input
     rows = round(min(learner.width, 1.0) * len(values))
     for spread in (0.0, 0.05, 0.3, 2.0):
         noise = rng.standard_normal((len(values), len(values))) * np.sqrt(0.5 * spread / len(values))
         eigenvalues, basis = np.linalg.eigh(np.diag(values) + noise + noise.T)
-        kept = np.clip(eigenvalues, 0.0, None) * (np.arange(len(values)) >= len(values) - rows)
-        S = (basis * kept) @ basis.T
-        q, m = np.mean(kept**2), np.mean(np.diag(S) * values)
-        assert m**2 <= q * channel.reachable_power * (1.0 + 1e-12)
+        clipped = np.clip(eigenvalues, 0.0, None) * (np.arange(len(values)) >= len(values) - rows)
+        S = (basis * clipped) @ basis.T
+        q, m = np.mean(clipped**2), np.mean(np.diag(S) * values)
+        assert m**2 <= q * channel.representable_power * (1.0 + 1e-12)
         if spread == 0.0:  # the truncated target itself
-            assert m**2 == pytest.approx(q * channel.reachable_power, rel=1e-12)
+            assert m**2 == pytest.approx(q * channel.representable_power, rel=1e-12)
 
 
-@pytest.mark.parametrize(("task", "learner"), OUT_OF_REACH)
+@pytest.mark.parametrize(("task", "learner"), UNREPRESENTABLE)
 @pytest.mark.parametrize("alpha", [0.6, 30.0])
-def test_the_parts_of_the_excess_are_above_the_true_plateau(task, learner, alpha):
-    """They sum to the excess and none is negative: what cannot be held is in the plateau, not in underfitting (8.2)."""
+def test_the_parts_of_the_excess_do_not_include_the_plateau(task, learner, alpha):
+    """They sum to the excess and none is negative: what cannot be represented is in the plateau, not in underfitting
+    (8.2).
+    """
     point = aim.predict(task, learner, alpha)
     split = aim.decompose(point)
     parts = (split.underfitting, split.approximation, split.overfitting)
@@ -143,7 +153,7 @@ def test_the_parts_of_the_excess_are_above_the_true_plateau(task, learner, alpha
     assert end in " ".join(point.explain().split())
 
 
-def test_scaling_laws_end_at_the_true_plateau():
+def test_scaling_laws_of_a_narrow_learner_end_at_its_plateau():
     task, learner = aim.Task(target=aim.PowerLaw(dim=60)), aim.Learner(width=0.1)
     row = aim.scaling(task, learner, [60**2 * 300.0]).points[0]
     assert row.local_exponent == pytest.approx(-1.0, abs=0.02)
@@ -175,10 +185,10 @@ def test_the_law_of_a_recovered_map_is_that_of_the_target(task, learner, zeros):
     assert law.cdf(np.array([-np.inf, np.inf])) == pytest.approx([0.0, 1.0], abs=1e-5)
     assert law.mean == pytest.approx(scale * task.target.mean, rel=1e-12)
     assert law.second_moment == pytest.approx(point.q, rel=1e-12)
-    drawn = law.sample(np.random.default_rng(1), 200_000)
-    error = np.sqrt(law.second_moment / len(drawn))
-    assert drawn.mean() == pytest.approx(law.mean, abs=5.0 * error)
-    assert np.mean(drawn == 0.0) == pytest.approx(zeros, abs=5e-3)
+    sampled = law.sample(np.random.default_rng(1), 200_000)
+    error = np.sqrt(law.second_moment / len(sampled))
+    assert sampled.mean() == pytest.approx(law.mean, abs=5.0 * error)
+    assert np.mean(sampled == 0.0) == pytest.approx(zeros, abs=5e-3)
     assert np.isfinite(law.density(np.linspace(-3.0, 3.0, 7))).all()
     assert check_spectrum(point) == ""
     values = getattr(task.target, "values", None)
@@ -189,7 +199,7 @@ def test_the_law_of_a_recovered_map_is_that_of_the_target(task, learner, zeros):
 
 
 @pytest.mark.parametrize(("task", "learner", "zeros"), RECOVERED)
-def test_the_law_of_a_recovered_map_can_be_drawn(task, learner, zeros, tmp_path):
+def test_the_law_of_a_recovered_map_can_be_plotted(task, learner, zeros, tmp_path):
     """Shares of a list of eigenvalues, the density of a law; everything inside the axes."""
     law = aim.spectrum(aim.predict(task, learner, 5.0))
     axes = plot.spectrum(law)
@@ -200,19 +210,19 @@ def test_the_law_of_a_recovered_map_can_be_drawn(task, learner, zeros, tmp_path)
     assert any(f"{zeros:.1%} of the eigenvalues" in text.get_text() for text in axes.texts) == (zeros > 0.0)
 
 
-def test_a_sketch_knows_recovered_maps():
-    """Beyond recovery the quick picture shows the target: no error, its zeros, its density."""
+def test_a_draft_beyond_recovery_is_the_target():
+    """Beyond recovery a draft has no error, and the zeros and the density of the target."""
     task = mp(0.3, noise=0.0)
     for learner in (LIMIT, DIRECT):
-        found = dot(task, learner, 1.0, patience=60.0)
+        found = draft_point(task, learner, 1.0, seconds=60.0)
         assert found.test_error == pytest.approx(0.0, abs=1e-12)
-        zero, bulks = sketch_law(task, learner, found)
+        zero, bulks = draft_spectrum(task, learner, found)
         assert zero == pytest.approx(0.7)
         assert len(bulks) == 1
 
 
 @pytest.mark.parametrize(
-    ("target", "apart"),
+    ("target", "share"),
     [
         (aim.Atoms(eigenvalues=(2.0,) * 40 + (0.0,) * 40), 0.5),
         (INDEFINITE, 1.0 - 0.25**2 - 0.25**2 - 0.5**2),
@@ -223,16 +233,18 @@ def test_a_sketch_knows_recovered_maps():
         (aim.MarchenkoPastur(kappa0=2.0), 1.0),
     ],
 )
-def test_bayes_optimal_recovery_counts_the_eigenvectors_to_tell_apart(target, apart):
+def test_bayes_optimal_recovery_counts_distinguishable_eigenvectors(target, share):
     """(1 - Σ w²)/(2 J): 40 twos and 40 zeros are recovered from .125 on, not from .1875 (4.5)."""
     task = aim.Task(target=target, noise=0.0, tokens=3)
-    assert target.apart == pytest.approx(apart)
-    assert aim.thresholds(task).bayes_optimal == pytest.approx(apart / 10.0)
-    assert sketch_marks(task, aim.Learner()).bayes_optimal == aim.thresholds(task).bayes_optimal
+    assert target.free_eigenvector_share == pytest.approx(share)
+    assert aim.thresholds(task).bayes_optimal == pytest.approx(share / 10.0)
+    assert draft_thresholds(task, aim.Learner()).bayes_optimal == aim.thresholds(task).bayes_optimal
 
 
-def test_every_answer_that_the_width_limits_is_a_heuristic():
-    """With weight decay, interpolating, recovering; of one point, of a curve, a law, a threshold and a tuned weight decay."""
+def test_every_result_limited_by_the_width_is_a_heuristic():
+    """With weight decay, interpolating, recovering; of one point, of a curve, a law, a threshold and a tuned weight
+    decay.
+    """
     task, narrow = mp(1.5, noise=1.0), aim.Learner(width=0.3)
     point = aim.predict(task, narrow, 0.6)
     found = [
@@ -264,17 +276,19 @@ def test_full_width_is_never_narrow():
     noise=st.sampled_from([0.0, 0.0, 0.3]),
     learner=st.builds(
         aim.Learner,
-        weight_decay=st.one_of(st.just("0+"), between(0.01, 0.5)),
+        weight_decay=st.one_of(st.just("0+"), log_uniform(0.01, 0.5)),
         width=st.one_of(st.just(1.0), st.floats(0.15, 1.0)),
         param=st.sampled_from(["factorised", "direct"]),
         loss=st.sampled_from(["squared", "cross-entropy"]),
-        leading=st.just(0),  # as what splits the error below has it
+        leading=st.just(0),  # as in the decomposition below
     ),
-    alpha=between(0.03, 20.0),
+    alpha=log_uniform(0.03, 20.0),
 )
 @settings(max_examples=15)
-def test_targets_of_both_signs_go_through_every_verb(target, noise, learner, alpha):
-    """No number is NaN, no error below the plateau, m² <= q P², rank <= width; laws have mass one, parts sum to the excess."""
+def test_targets_of_both_signs_work_in_every_function(target, noise, learner, alpha):
+    """No number is NaN, no error below the plateau, m² <= q P², rank <= width; laws have mass one, parts sum to the
+    excess.
+    """
     task = aim.Task(target=target, noise=noise)
     marks, end = aim.thresholds(task, learner), aim.plateau(task, learner)
     assert not np.isnan([marks.interpolation, marks.recovery, marks.bayes_optimal, marks.peak_test_error]).any()

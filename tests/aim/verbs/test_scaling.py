@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from onehead import aim
 from onehead.aim import PowerLaw, Spikes, Task
+from onehead.aim.verbs.implicit_derivatives import decay_slope, local_exponent
 from onehead.aim.verbs.phases import region_of
-from onehead.aim.verbs.response import decay_slope, local_exponent
 from onehead.aim.verbs.tune import best_decay
 from onehead.errors import NotConverged
 
@@ -19,9 +19,9 @@ POWER = Task(target=PowerLaw(gamma=0.75, dim=DIM))
 ONE_OVER_D = 1.0 / DIM
 
 
-def Learner(**words):
-    """What is tested here is the theory of Gaussian logits."""
-    return aim.Learner(leading=0, **words)
+def Learner(**options):
+    """Learner with Gaussian logits, which are tested here."""
+    return aim.Learner(leading=0, **options)
 
 
 # (10): samples, weight decay | q m sigma, test or excess, rank times d; stated error 1e-5
@@ -49,7 +49,7 @@ def test_published_rows(samples, decay, q, m, sigma, test, excess, rank):
     assert point.rank * DIM == pytest.approx(rank, abs=0.006)
 
 
-def test_plateau_and_emergence():
+def test_published_plateau_and_emergence():
     # both ends of the curve (8.1, 4.6)
     end = aim.plateau(POWER, Learner())
     assert end.shrinkage == pytest.approx(0.8742973, abs=1e-6)
@@ -114,14 +114,14 @@ def test_parts_sum_to_the_excess(log_n, log_decay, gamma, noise):
     ],
     ids=["plain", "direct", "narrow", "0+", "temperatures", "cross-entropy", "no noise", "not emerged"],
 )
-def test_the_decomposition_holds_everywhere(task, learner, alpha):
+def test_parts_sum_to_the_excess_for_every_learner(task, learner, alpha):
     point = aim.predict(task, learner, alpha)
     parts = aim.decompose(point)
     total = parts.underfitting + parts.approximation + parts.overfitting + parts.mismatch
     assert total == pytest.approx(point.excess_error, rel=1e-4)
 
 
-def test_perfect_recovery_has_nothing_to_split():
+def test_the_parts_are_zero_at_perfect_recovery():
     parts = aim.decompose(aim.predict(Task(noise=0.0), Learner(weight_decay="0+"), 1.0))
     assert parts.excess_error == pytest.approx(0.0, abs=1e-12)
     assert parts.underfitting == parts.overfitting == parts.mismatch == 0.0
@@ -130,7 +130,7 @@ def test_perfect_recovery_has_nothing_to_split():
 @pytest.mark.parametrize(
     ("decay", "samples"), [(ONE_OVER_D, 1e3), (ONE_OVER_D, 1e5), (1.0, 2e4), (1.0, 1e6), (DIM**0.5, 4e5)]
 )
-def test_exponents_by_two_routes(decay, samples):
+def test_exponents_match_finite_differences(decay, samples):
     learner, alpha, step = Learner(weight_decay=decay), samples / DIM**2, 0.004
     point = aim.predict(POWER, learner, alpha)
     sides = [aim.predict(POWER, learner, alpha * np.exp(d)).excess_error for d in (-step, step)]
@@ -139,19 +139,19 @@ def test_exponents_by_two_routes(decay, samples):
     decays = [learner.changed(weight_decay=decay * float(np.exp(d))) for d in (-step, step)]
     errors = [aim.predict(POWER, each, alpha).test_error for each in decays]
     slope = (errors[1] - errors[0]) / (2.0 * step)
-    # a small difference of what q and m contribute: the same error counts for more
+    # a small difference of the contributions of q and m, with a larger relative error
     assert decay_slope(point) == pytest.approx(slope, rel=0.03, abs=1e-6)
 
 
-def test_an_exponent_where_the_equations_bend():
+def test_an_exponent_where_proximal_points_are_about_to_jump():
     learner, alpha, step = Learner(weight_decay=ONE_OVER_D), 1e4 / DIM**2, 0.02
     sides = [aim.predict(POWER, learner, alpha * np.exp(d)).excess_error for d in (-step, step)]
     found = local_exponent(aim.predict(POWER, learner, alpha))
-    # as above, twice: points are about to hop here; steps ten times as long were off by 0.07
+    # twice the error above, because proximal points are about to jump; steps ten times as long were off by 0.07
     assert found == pytest.approx(np.log(sides[1] / sides[0]) / (2.0 * step), abs=1e-2)
 
 
-def test_the_parametric_rate_at_the_end():
+def test_the_excess_ends_at_the_parametric_rate():
     law = aim.scaling(POWER, Learner(weight_decay=ONE_OVER_D), [1e8])
     assert law.points[0].local_exponent == pytest.approx(-1.0, abs=2e-3)
 
@@ -168,16 +168,16 @@ def test_features_emerge_in_order_and_agree_with_the_spectrum():
         assert below.outliers < item.feature <= above.outliers
 
 
-def test_a_feature_placed_across_a_hole_says_so(monkeypatch):
+def test_a_feature_interpolated_across_a_failed_point_has_a_warning(monkeypatch):
     module, samples = sys.modules["onehead.aim.verbs.curve"], np.geomspace(3e3, 3e5, 6)
-    real = module.predict
+    predict_all = module.predict
 
-    def sometimes(task, learner, alpha, near=None, **how):
+    def predict_some(task, learner, alpha, near=None, **options):
         if abs(alpha * DIM**2 / samples[3] - 1.0) < 1e-9:
             raise NotConverged("no solution here; try another.")
-        return real(task, learner, alpha, near=near, **how)
+        return predict_all(task, learner, alpha, near=near, **options)
 
-    monkeypatch.setattr(module, "predict", sometimes)
+    monkeypatch.setattr(module, "predict", predict_some)
     found = aim.features(POWER, Learner(weight_decay=1.0), samples)
     across = [item for item in found if samples[2] < item.samples < samples[4]]
     assert across and [item for item in found if item.warning] == across
@@ -194,7 +194,7 @@ def test_the_best_weight_decay_is_a_minimum():
     assert law.points[0].excess_error == pytest.approx(best.excess_error, rel=1e-6)
 
 
-def test_phase_diagram_has_no_silent_hole():
+def test_a_phase_diagram_solves_every_cell():
     count = []
     log_n, log_lambda = np.arange(0.8, 3.21, 0.4), (-1.5, -0.5, 0.5)
     found = aim.phase_diagram(
@@ -220,8 +220,9 @@ def test_regions_of_clear_cases():
     assert region_of(aim.predict(Task(), Learner(param="direct"), 4.0)) == "noise"
 
 
-def test_spikes_are_found_one_by_one():
-    # a spike over zeros leaves the noise when it exceeds sqrt(s), s falling as 1/n: sample sizes go as the inverse square
+def test_spikes_emerge_one_by_one():
+    # a spike over zeros leaves the noise when it exceeds sqrt(s), s falling as 1/n: sample sizes go as the inverse
+    # square
     task = Task(target=Spikes(spikes=(16.0, 8.0), dim=400), noise=0.5)
     found = aim.features(task, Learner(weight_decay=1e-4), np.geomspace(30.0, 3e3, 9))
     assert [item.target for item in found] == [16.0, 8.0]
@@ -230,20 +231,20 @@ def test_spikes_are_found_one_by_one():
 
 @pytest.mark.parametrize(("dim", "draws"), [(400, 10), (1000, 3)])
 def test_outliers_against_sampled_matrices(dim, draws):
-    # S has the eigenvalues slope (x - eps)_+ of R = S* + sqrt(s) GOE: draw R itself
+    # S has the eigenvalues slope (x - eps)_+ of R = S* + sqrt(s) GOE, which is sampled here
     spikes = (9.0, 4.5, 2.7)
     task = Task(target=Spikes(spikes=spikes, dim=dim))
     point = aim.predict(task, Learner(weight_decay=0.01), 0.3)
     law = aim.spectrum(point)
     assert [item.target for item in law.outliers] == list(spikes)
-    rng, places, overlaps = np.random.default_rng(0), [], []
+    rng, positions, overlaps = np.random.default_rng(0), [], []
     for _ in range(draws):
         noise = rng.standard_normal((dim, dim)) * np.sqrt(point.spread / (2.0 * dim))
         values, vectors = np.linalg.eigh(np.diag(np.pad(spikes, (0, dim - 3))) + noise + noise.T)
-        places.append(point.slope * (values[:-4:-1] - point.threshold))
+        positions.append(point.slope * (values[:-4:-1] - point.threshold))
         overlaps.append(np.diag(vectors[:3, :-4:-1]) ** 2)
     predicted = np.array([(item.position, item.overlap) for item in law.outliers]).T
-    for measured, expected in zip((places, overlaps), predicted, strict=True):
+    for measured, expected in zip((positions, overlaps), predicted, strict=True):
         error = np.std(measured, axis=0, ddof=1) / np.sqrt(draws)
         # four standard errors, and the O(1/d) that the limit leaves out
         assert (np.abs(np.mean(measured, axis=0) - expected) < 4.0 * error + 3.0 / dim).all()
@@ -252,8 +253,8 @@ def test_outliers_against_sampled_matrices(dim, draws):
     assert bulk.max() < law.edges[-1][1] + 5.0 * point.slope * np.sqrt(point.spread) * dim ** (-2 / 3)  # Tracy-Widom
 
 
-def test_twins_share_their_overlap():
-    # two equal spikes: the span is found as well as one spike alone would be
+def test_equal_spikes_share_their_overlap():
+    # the overlap with the span of two equal spikes is that of a single spike
     point = aim.predict(Task(target=Spikes(spikes=(6.0, 6.0), dim=300)), Learner(weight_decay=0.01), 0.5)
     law = aim.spectrum(point)
     assert [item.group for item in law.outliers] == [2, 2]
@@ -261,7 +262,7 @@ def test_twins_share_their_overlap():
     assert law.outliers[0].overlap == pytest.approx(alone, rel=1e-9)
 
 
-def test_an_interrupted_search_keeps_what_is_done_and_never_guesses(monkeypatch):
+def test_an_interrupted_search_returns_what_is_done_without_guessing(monkeypatch):
     done = []
 
     def stop_after_two(task, learner, alpha):
@@ -280,9 +281,9 @@ def test_an_interrupted_search_keeps_what_is_done_and_never_guesses(monkeypatch)
     assert len(law.failures) == 2
     assert all(row["weight_decay"] is None for row in law.to_rows()[2:])
 
-    def cut(*_, **__):
+    def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sys.modules["onehead.aim.verbs.curve"], "predict", cut)
-    with pytest.raises(KeyboardInterrupt):  # a range with holes would put features at the wrong place
+    monkeypatch.setattr(sys.modules["onehead.aim.verbs.curve"], "predict", interrupt)
+    with pytest.raises(KeyboardInterrupt):  # features interpolated across missing points would be wrong
         aim.features(task, Learner(weight_decay=1.0), [1e3, 1e4, 1e5])

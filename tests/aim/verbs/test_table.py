@@ -5,7 +5,8 @@ import pytest
 
 from onehead.aim import Learner, MarchenkoPastur, Task, predict, thresholds
 
-# kappa0, noise, alpha, weight decay | q m sigma q_hat m_hat sigma_hat test test_clean train rank replicon | error of q, hats, test
+# kappa0, noise, alpha, weight decay | q m sigma q_hat m_hat sigma_hat test test_clean train rank replicon | error of q,
+# hats, test
 ROWS = """
 .5 .5 .05 .01    .3826149 .3637092 20.13659 2.943769e-4 6.06083e-3 8.241528e-3 .388117 .3472044 2.890792e-3 .2307988 .5463  2e-6 7e-6 1e-6
 .5 .5 .1 .01     .6369793 .6601704 18.9314 5.230772e-4 .01306688 .01675646 .2982557 .2481995 4.578668e-3 .3531187 .6117  1e-5 2e-5 1e-6
@@ -24,8 +25,8 @@ ROWS = """
 
 
 @pytest.mark.parametrize("row", ROWS.strip().splitlines())
-def test_row(row):
-    kappa0, noise, alpha, decay, *numbers = (float(word) for word in row.split())
+def test_row_of_the_table(row):
+    kappa0, noise, alpha, decay, *numbers = (float(text) for text in row.split())
     q, m, sigma, q_hat, m_hat, sigma_hat, test, clean, train, rank, replicon, of_q, of_hats, of_test = numbers
     point = predict(Task(target=MarchenkoPastur(kappa0=kappa0), noise=noise), Learner(weight_decay=decay), alpha)
     # errors are stated to one digit: half a unit more, and the seven digits of the table
@@ -56,7 +57,7 @@ def test_row(row):
         (0.14, 2.388547, 0.384254, 2.368453, 1.390433, 0.538379, 0.337694),
     ],
 )
-def test_vanishing_weight_decay(alpha, s, eps, q, m, rank, test):
+def test_values_of_the_ridgeless_limit(alpha, s, eps, q, m, rank, test):
     point = predict(Task(), Learner(weight_decay="0+"), alpha)
     got = (point.spread, point.threshold, point.q, point.m, point.rank, point.test_error)
     assert got == pytest.approx((s, eps, q, m, rank, test), abs=1e-6)
@@ -70,7 +71,7 @@ def test_vanishing_weight_decay(alpha, s, eps, q, m, rank, test):
     [(0.5, 0.5, 0.30696420572), (0.5, 0.1, 0.34499980), (0.5, 0.01, 0.38751649), (0.25, 0.5, 0.28156066),
      (0.75, 0.5, 0.32763674), (0.1, 0.5, 0.26347075)],
 )  # fmt: skip
-def test_interpolation(kappa0, noise, ratio):
+def test_values_of_interpolation(kappa0, noise, ratio):
     found = thresholds(Task(target=MarchenkoPastur(kappa0=kappa0), noise=noise))
     assert 2.0 * found.interpolation == pytest.approx(ratio, abs=1e-7)
 
@@ -78,14 +79,14 @@ def test_interpolation(kappa0, noise, ratio):
 @pytest.mark.parametrize(
     ("kappa0", "ratio"), [(0.01, 0.023142), (0.1, 0.157572), (0.25, 0.293942), (0.5, 0.422175), (0.75, 0.482761)]
 )
-def test_perfect_recovery(kappa0, ratio):
+def test_values_of_recovery(kappa0, ratio):
     found = thresholds(Task(target=MarchenkoPastur(kappa0=kappa0), noise=0.0))
     assert 2.0 * found.recovery == pytest.approx(ratio, abs=1e-6)
     k = kappa0
     assert 2.0 * found.interpolation == pytest.approx((1.0 + 2.0 * k - k * k) / 4.0, abs=1e-6)
 
 
-def test_other_thresholds():
+def test_values_of_other_thresholds():
     found = thresholds(Task())
     assert found.emergence == pytest.approx(6.756e-5, rel=1e-4)
     assert found.peak_test_error == pytest.approx(0.501098, abs=1e-6)
@@ -103,7 +104,7 @@ def test_other_thresholds():
                          "test_error": (0.4333, 0.0015), "train_loss": (8.908e-3, 1.2e-5)}),
     ],
 )  # fmt: skip
-def test_more_tokens(tokens, alpha, decay, expected):
+def test_values_for_more_tokens(tokens, alpha, decay, expected):
     point = predict(Task(tokens=tokens), Learner(weight_decay=decay), alpha)
     for name, (value, deviation) in expected.items():
         # the table quotes the deviation of one of four scrambles: three standard errors of their mean, plus our own

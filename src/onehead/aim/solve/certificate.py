@@ -1,34 +1,37 @@
-"""The numbers of a solution in reduced units, and how far they can be trusted."""
+"""The numbers of a solution in reduced units and their certificate: errors, kind of truth, warnings."""
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.equations.averages import ProxMemory
-from onehead.aim.equations.emergence import is_zero
-from onehead.aim.equations.leading import kurtosis_left, leading_count
-from onehead.aim.equations.nodes import forget_rules
-from onehead.aim.equations.separability import KNOWN
-from onehead.aim.equations.state_evolution import StateEvolution
-from onehead.aim.equations.unknowns import INFINITE, AnyHats, AnyOverlaps, Hats, SpectralMap
-from onehead.aim.solve.doubt import Doubt, doubt_of_limit, doubt_of_zero, stated_errors
-from onehead.aim.solve.iterate import Start
-from onehead.aim.solve.solver import FINE_ENOUGH, VISIBLE_SWITCH, Solution, solve
+from onehead.aim.logits.quadrature import clear_rules
+from onehead.aim.solve.branches import SMALL_WEIGHTS, TARGET, coarse_branches, is_distinct, may_have_several
+from onehead.aim.solve.error_estimate import ErrorEstimate, limit_error_estimate, stated_errors, zero_map_error_estimate
+from onehead.aim.solve.fixed_sample_ratio import Start
+from onehead.aim.solve.solver import FINE_ENOUGH, VISIBLE_SWITCH_MASS, Solution, solve
 from onehead.aim.task import Learner, Task
-from onehead.errors import OutsideDomain
-from onehead.results import Certificate, Kind
+from onehead.aim.theory.input.leading import excess_kurtosis, leading_count
+from onehead.aim.theory.limits.emergence import is_zero
+from onehead.aim.theory.limits.separability import KNOWN
+from onehead.aim.theory.order_parameters import INFINITE, Hats, Overlaps, SpectralMap
+from onehead.aim.theory.output.averages import ProxCache
+from onehead.aim.theory.state_evolution import StateEvolution
+from onehead.errors import OutsideDomain, SolveError
+from onehead.results import Certificate, Kind, Result
 
 __all__ = ["ACCURACY", "NARROW", "AimCertificate", "Numbers", "numbers_at", "with_caution"]
 
-ORIGIN = 1  # level of the rule at the zero map
-ACCURACY = 1e-4  # relative error of the test error that an answer should have
-ROUNDING = 1e-12  # of a test error that is zero
-FAR_FROM_GAUSSIAN = 0.5  # excess kurtosis of a logit; a single instance of a limiting law at d = 100 has about 0.2
-MANY_TOKENS, VISIBLE_SHARE = 16, 0.05  # tokens, and tokens over dimension, from which on that is said
+ZERO_MAP_LEVEL = 1  # quadrature level at the zero map
+ACCURACY = 1e-4  # relative error of the test error that a result should have
+ROUNDING = 1e-12  # absolute error of a test error that is zero
+LARGE_EXCESS_KURTOSIS = 0.5  # of a logit; a single instance of a limiting law at d = 100 has about 0.2
+MANY_TOKENS, MANY_TOKENS_PER_DIMENSION = 16, 0.05  # from which on a warning is given
 NARROW = (
-    "the learner is narrower than the rank it would choose; the theory of this case is a heuristic, and its gap to training, "
+    "the learner is narrower than the rank it would choose; the theory of this case is a heuristic, and its gap to "
+    "training, "
     "up to 6 % of the test error and 19 % of q in what was tried, may not shrink as d grows"
 )
 
@@ -49,64 +52,140 @@ class AimCertificate(Certificate):
     replicon: float | None = None
 
 
-class Numbers(NamedTuple):
-    """What a sample ratio gives, in reduced units."""
+@dataclass(frozen=True, kw_only=True)
+class OtherSolution(Result):
+    """A local minimum of the objective that is not the lowest one.
 
-    overlaps: AnyOverlaps
-    hats: AnyHats
+    Attributes
+    ----------
+    test_error : float
+        Test error, labels with noise.
+    train_loss : float
+        Objective over d².
+    q : float
+        |S|²/d in the learner's own units.
+    reached_from : str
+        Start from which training reaches it: "small weights" or "the target".
+    """
+
+    test_error: float
+    train_loss: float
+    q: float
+    reached_from: str
+
+
+class Numbers(NamedTuple):
+    """Order parameters, hats, training loss, certificate and Jacobian at one sample ratio, in reduced units."""
+
+    overlaps: Overlaps
+    hats: Hats
     train: float
     certificate: AimCertificate
     jacobian: NDArray[np.float64] | None = None
+    others: tuple[OtherSolution, ...] = ()
 
 
 def numbers_at(
     problem: StateEvolution, alpha: float, start: Start | None = None, accuracy: float | None = None
 ) -> Numbers:
-    """The numbers at one sample ratio: a limit where there is one, else a solve, from a neighbouring state if one is given.
+    """Return the numbers at one sample ratio: a limit where there is one, else a solution of the equations.
 
-    ``accuracy`` is the relative error that the test error should have, `ACCURACY` if nobody asks; a warning says where it is not
-    reached. Whoever asks gets as many sampled points as it takes.
+    Parameters
+    ----------
+    problem : StateEvolution
+    alpha : float
+        Sample ratio.
+    start : Start, optional
+        A neighbouring state.
+    accuracy : float, optional
+        Wanted relative error of the test error, for which finer rules are used until it is met; `ACCURACY` with the
+        default rules if not given. A warning of the certificate says where it is not met.
     """
-    if problem.decay == 0.0:
-        found = _limit(problem, alpha)
-    else:
-        found = _not_emerged(problem, alpha) if is_zero(problem, alpha) else None
-    if found is None:  # errors of q and m are about half as large as that of the test error
-        try:
-            fine_enough = FINE_ENOUGH * ((accuracy or ACCURACY) / ACCURACY)
-            found = _solved(problem, solve(problem, alpha, start, fine_enough, accuracy))
-        finally:
-            if accuracy and problem.output.geometry.sampled:
-                forget_rules()
-    return found._replace(certificate=_held(problem, found, accuracy or ACCURACY))
+    found = _limit(problem, alpha) if problem.decay == 0.0 else None
+    if found is None and problem.decay > 0.0 and is_zero(problem, alpha):
+        found = _not_emerged(problem, alpha)
+    if found is None:
+        found = _solve(problem, alpha, start, accuracy)
+    if may_have_several(problem):
+        found = _lowest(problem, alpha, found, accuracy)
+    return found._replace(certificate=_with_accuracy_warning(problem, found, accuracy or ACCURACY))
 
 
-def _held(problem: StateEvolution, found: Numbers, accuracy: float) -> AimCertificate:
-    """The certificate, with a warning where the error of the test error is larger than it should be."""
-    test = problem.output.fresh_loss(*found.overlaps.pair, loss="squared")
+def _solve(problem: StateEvolution, alpha: float, start: Start | None, accuracy: float | None) -> Numbers:
+    """Solve the equations, on rules that are fine enough for the wanted accuracy of the test error."""
+    # relative errors of q and m are about half as large as that of the test error
+    fine_enough = FINE_ENOUGH * ((accuracy or ACCURACY) / ACCURACY)
+    try:
+        return _solved(problem, solve(problem, alpha, start, fine_enough, accuracy))
+    finally:
+        if accuracy and problem.output.geometry.sampled:
+            clear_rules()
+
+
+def _lowest(problem: StateEvolution, alpha: float, found: Numbers, accuracy: float | None) -> Numbers:
+    """Return the solution with the lowest objective among those reached from small weights and from the target.
+
+    ``found`` is one of them. The others are kept with it.
+    """
+    small = SMALL_WEIGHTS if found.overlaps.q == 0.0 else ""
+    solutions = [(found, small)]
+    for branch in coarse_branches(problem, alpha):
+        at = problem.zero.at(branch.coordinates)
+        same = next((k for k, (known, _) in enumerate(solutions) if not is_distinct(at, known.overlaps)), None)
+        if same is not None:
+            solutions[same] = solutions[same][0], solutions[same][1] or branch.reached_from
+            continue
+        with suppress(SolveError):
+            other = _solve(problem, alpha, Start(branch.coordinates), accuracy)
+            if all(is_distinct(other.overlaps, known.overlaps) for known, _ in solutions):
+                solutions.append((other, branch.reached_from))
+    solutions.sort(key=lambda solution: solution[0].train)
+    (best, reached), *others = solutions
+    if not others:
+        return best
+    listed = tuple(_other_solution(problem, other, start or TARGET) for other, start in others)
+    warning = (
+        f"the objective has {len(others) + 1} minima: this is the lowest, reached from {reached or TARGET}; "
+        + "; ".join(f"training from {other.reached_from} ends at test error {other.test_error:.4g}" for other in listed)
+    )
+    certificate = replace(best.certificate, warnings=(*best.certificate.warnings, warning))
+    return best._replace(certificate=certificate, others=listed)
+
+
+def _other_solution(problem: StateEvolution, numbers: Numbers, reached_from: str) -> OtherSolution:
+    """Return a solution with a higher objective, in the learner's own units."""
+    test = problem.output.fresh_loss(*numbers.overlaps.values, loss="squared")
+    q, _ = problem.units.own(numbers.overlaps.q, numbers.overlaps.m)
+    return OtherSolution(test_error=test, train_loss=numbers.train, q=q, reached_from=reached_from)
+
+
+def _with_accuracy_warning(problem: StateEvolution, found: Numbers, accuracy: float) -> AimCertificate:
+    """Return the certificate, with a warning where the error of the test error is larger than wanted."""
+    test = problem.output.fresh_loss(*found.overlaps.values, loss="squared")
     certificate, error = found.certificate, found.certificate.errors["test_error"]
     if error <= accuracy * test + ROUNDING:
         return certificate
-    told = f"the test error is good to {error / test:.1e}, relative, not to {accuracy:g}"
-    return replace(certificate, warnings=(*certificate.warnings, told))
+    warning = f"numerical error of the test error: {error / test:.1e}, relative (wanted: {accuracy:g})"
+    return replace(certificate, warnings=(*certificate.warnings, warning))
 
 
 def _solved(problem: StateEvolution, solution: Solution) -> Numbers:
-    """Numbers and certificate of a converged solution."""
+    """Return numbers and certificate of a converged solution."""
     overlaps, hats, alpha = solution.overlaps, solution.hats, solution.alpha
-    output = replace(problem.output, steady=solution.steady)
+    output = replace(problem.output, single_minimum=solution.single_minimum)
     state, sigma = overlaps.state, overlaps.sigma
-    there = ProxMemory(follow=True, points=solution.memory.points)  # every prox is at its minimum already
-    full = solution.memory.averages
-    if not solution.memory.whole:
-        full = output.averages(*state, level=solution.level, detail=2, memory=there)
+    full = solution.cache.averages
+    if not solution.cache.has_second_moments:
+        at_minimum = ProxCache(track_minimum=True, points=solution.cache.points)
+        full = output.averages(*state, level=solution.level, detail=2, cache=at_minimum)
     penalty = problem.input.penalty(overlaps)
     train = alpha * full.loss + penalty
-    # the same by the other form (2.4): the Moreau envelope plus a combination of the six scalars, which equals half of
-    # Tr S grad(penalty) at a fixed point: the penalty times its degree in S
+    # second form of the training loss (2.4): the Moreau envelope plus a combination of the order parameters, which
+    # equals half of
+    # Tr S grad(penalty) at a fixed point, that is the penalty times its degree in S
     other = alpha * full.envelope(sigma) + overlaps.balance(hats) / output.geometry.unit
     other -= (problem.input.degree - 1) * penalty
-    switch = 0.0 if solution.steady else solution.switch_mass
+    switch = 0.0 if solution.single_minimum else solution.switch_mass
     if switch is None:
         switch = output.switch_mass(*state, level=solution.level)
     stein, from_trace = (output.hats_of(full, *state, derivative=derivative).sigma for derivative in (False, True))
@@ -126,28 +205,30 @@ def _solved(problem: StateEvolution, solution: Solution) -> Numbers:
         switch_mass=switch,
         replicon=replicon,
     )
-    certificate = _with_errors(problem, certificate, alpha, solution.doubt)
+    certificate = _with_errors(problem, certificate, alpha, solution.error_estimate)
     return Numbers(overlaps, hats, train, certificate, solution.jacobian)
 
 
-def _with_errors(problem: StateEvolution, certificate: AimCertificate, alpha: float, doubt: Doubt) -> AimCertificate:
-    """The error of every number."""
-    errors = stated_errors(problem, alpha, doubt)
+def _with_errors(
+    problem: StateEvolution, certificate: AimCertificate, alpha: float, error_estimate: ErrorEstimate
+) -> AimCertificate:
+    """Return the certificate with the error of every number."""
+    errors = stated_errors(problem, alpha, error_estimate)
     return replace(certificate, errors=errors, quadrature_error=errors["test_error"])
 
 
 def _judged(
     problem: StateEvolution, rank: float, switch: float, replicon: float | None
 ) -> tuple[str, Kind, tuple[str, ...]]:
-    """Status, kind of truth and warnings of a converged solution."""
+    """Return status, kind of truth and warnings of a converged solution."""
     warnings, status, kind = [], "converged", problem.output.loss.kind
-    if switch > VISIBLE_SWITCH:
+    if switch > VISIBLE_SWITCH_MASS:
         status, kind = "converged, approximate: the two branches differ", "heuristic"
         warnings.append(
             f"for {switch:.1%} of the samples the output layer has a lower minimum than the one near the label, so the "
             "theory is approximate here; compare branch='label' with branch='global'"
         )
-    for text in (NARROW if problem.input.narrow(rank) else None, problem.input.heuristic):
+    for text in (NARROW if problem.input.rank_limited(rank) else None, problem.input.heuristic):
         if text is not None:
             kind = "heuristic"
             warnings.append(text)
@@ -158,18 +239,20 @@ def _judged(
 
 
 def _not_emerged(problem: StateEvolution, alpha: float) -> Numbers:
-    """S = 0: weight decay keeps the map at zero (4.6)."""
-    s, hats = problem.at_origin(alpha, ORIGIN)
-    eps = problem.input.unit * problem.decay / hats.m - problem.channel_at(hats).lift
-    overlaps = problem.zero_at(hats)._replace(map=SpectralMap(s, eps, eps, 0.0))
+    """Return the numbers of S = 0, at which weight decay keeps the map (4.6)."""
+    s, hats = problem.at_origin(alpha, ZERO_MAP_LEVEL)
+    eps = problem.input.unit * problem.decay / hats.m - problem.channel_at(hats).spectral_shift
+    overlaps = replace(problem.zero_at(hats), map=SpectralMap(s, eps, eps, 0.0))
     hats = Hats(hats.q, hats.m, INFINITE)
     certificate = AimCertificate(status="not emerged: S = 0 is the minimum", kind=problem.output.loss.kind)
-    certificate = _with_errors(problem, certificate, alpha, doubt_of_zero(problem, alpha, ORIGIN, overlaps, hats))
-    return Numbers(overlaps, hats, alpha * problem.output.fresh_loss(*overlaps.pair), certificate)
+    certificate = _with_errors(
+        problem, certificate, alpha, zero_map_error_estimate(problem, alpha, ZERO_MAP_LEVEL, overlaps, hats)
+    )
+    return Numbers(overlaps, hats, alpha * problem.output.fresh_loss(*overlaps.values), certificate)
 
 
 def _limit(problem: StateEvolution, alpha: float) -> Numbers | None:
-    """The limit λ → 0⁺ where it needs no proximal operator: interpolation (4.1) and perfect recovery (4.4)."""
+    """Return the limit λ → 0⁺ where it needs no proximal operator: interpolation (4.1) and perfect recovery (4.4)."""
     if problem.output.loss.hard:
         _check_limit_of_hard_labels(problem, alpha)
         return None
@@ -177,85 +260,96 @@ def _limit(problem: StateEvolution, alpha: float) -> Numbers | None:
         if alpha > problem.interpolation:
             return None
         raise OutsideDomain(
-            f"below alpha = {problem.interpolation:.4g} the limit λ → 0⁺ of self-attention that sees its own logit is not known; give "
+            f"below alpha = {problem.interpolation:.4g} the limit λ → 0⁺ of self-attention that sees its own logit is "
+            f"not known; give "
             "weight_decay a small positive number, or use attention cross or mask strict."
         )
-    floor = alpha * problem.output.fresh_loss(*problem.output.label)
+    floor = alpha * problem.output.fresh_loss(*problem.output.label_values())
     if alpha >= problem.recovery:
         status = "perfect recovery: S equals the target; sigma and the hats have no finite limit"
         kind, warnings = _narrow(problem.output.loss.kind, narrow=problem.narrow_recovery)
         certificate = AimCertificate(status=status, kind=kind, warnings=warnings)
-        return _of_limit(problem, alpha, problem.limit(problem.input.recovered), floor, certificate)
+        return _of_limit(problem, alpha, problem.interpolating(problem.input.recovered), floor, certificate)
     threshold, state = problem.input.interpolation(problem.labels)
     if alpha > threshold * (1.0 + 1e-12):
         return None
     if state is None or alpha <= threshold * (1.0 - 1e-9):  # at the threshold itself, the state that was found with it
         state = problem.input.interpolating(problem.labels, alpha)
     status = "interpolating: every training label is fitted; sigma is infinite and the hats vanish"
-    kind, warnings = _narrow(problem.output.loss.kind, narrow=problem.input.narrow(state.overlaps.rank))
+    kind, warnings = _narrow(problem.output.loss.kind, narrow=problem.input.rank_limited(state.overlaps.rank))
     certificate = AimCertificate(status=status, kind=kind, residual=state.residual, warnings=warnings)
-    return _of_limit(problem, alpha, problem.limit(state.overlaps), floor, certificate)
+    return _of_limit(problem, alpha, problem.interpolating(state.overlaps), floor, certificate)
 
 
 def _check_limit_of_hard_labels(problem: StateEvolution, alpha: float) -> None:
-    """Where hard labels are separable the map grows without bound as λ → 0⁺ (U7.1); beyond, it is solved for."""
+    """Refuse the limit λ → 0⁺ where hard labels are separable, and the map grows without bound (U7.1)."""
     known = problem.separability
     if known is None:
         raise OutsideDomain(
-            f"the limit λ → 0⁺ of hard labels is known for {KNOWN}, alone; give weight_decay a small positive number."
+            f"the limit λ → 0⁺ of hard labels is computed only for {KNOWN}; give weight_decay a small positive number."
         )
     if alpha <= known[0]:
         raise OutsideDomain(
-            f"at alpha = {alpha:.4g} the hard labels are separable, as they are up to {known[0]:.4g}: as λ → 0⁺ the map grows without "
+            f"at alpha = {alpha:.4g} the hard labels are separable, as they are up to {known[0]:.4g}: as λ → 0⁺ the "
+            f"map grows without "
             "bound; give weight_decay a positive number."
         )
 
 
 def _of_limit(
-    problem: StateEvolution, alpha: float, overlaps: AnyOverlaps, train: float, certificate: AimCertificate
+    problem: StateEvolution, alpha: float, overlaps: Overlaps, train: float, certificate: AimCertificate
 ) -> Numbers:
-    """Numbers of a limit in which the hats have none, with their errors."""
-    lost = Hats(INFINITE, INFINITE, INFINITE)
-    doubt = doubt_of_limit(overlaps, lost, certificate.residual)
-    return Numbers(overlaps, lost, train, _with_errors(problem, certificate, alpha, doubt))
+    """Return the numbers of a limit in which the hats diverge, with their errors."""
+    infinite = Hats(INFINITE, INFINITE, INFINITE)
+    error_estimate = limit_error_estimate(overlaps, infinite, certificate.residual)
+    return Numbers(overlaps, infinite, train, _with_errors(problem, certificate, alpha, error_estimate))
 
 
 def _narrow(kind: Kind, *, narrow: bool) -> tuple[Kind, tuple[str, ...]]:
-    """Kind of truth and warning of a map that the width of the learner limits (3)."""
+    """Return kind of truth and warning of a map that the width of the learner limits (3)."""
     return ("heuristic", (NARROW,)) if narrow else (kind, ())
 
 
 def with_caution(certificate: AimCertificate, task: Task, leading: int = 0) -> AimCertificate:
-    """Say when the target itself breaks an assumption: many tokens beside its dimension, or logits that are not Gaussian."""
+    """Return the certificate with a warning where the task breaks an assumption: many tokens, or logits that are not
+    Gaussian.
+    """
     return _with_kurtosis(_with_length(certificate, task), task, leading)
 
 
 def _with_length(certificate: AimCertificate, task: Task) -> AimCertificate:
-    """Soft labels of many tokens: so few samples of T tokens each that these are not all independent directions (L5)."""
+    """Return the certificate with a warning for soft labels of many tokens, which are not all independent directions
+    (L5).
+    """
     share = task.tokens / getattr(task.target, "dim", np.inf)
-    if task.labels == "hard" or task.tokens < MANY_TOKENS or share < VISIBLE_SHARE:
+    if task.labels == "hard" or task.tokens < MANY_TOKENS or share < MANY_TOKENS_PER_DIMENSION:
         return certificate
     caution = (
-        f"the theory needs far fewer tokens than dimensions: at T/d = {share:.2g} expect trained heads to have a q lower by about "
+        f"the theory needs far fewer tokens than dimensions: at T/d = {share:.2g} expect trained heads to have a q "
+        f"lower by about "
         f"{0.14 * share:.2g} (0.14 T/d was measured with cross-entropy)"
     )
     return replace(certificate, warnings=(*certificate.warnings, caution))
 
 
 def _with_kurtosis(certificate: AimCertificate, task: Task, leading: int) -> AimCertificate:
-    """Say when the target breaks the assumption of Gaussian logits beyond its leading directions; what remains is a conjecture.
+    """Return the certificate with a warning where logits are far from Gaussian beyond the leading directions.
 
-    So is what leading directions, or tokens of another kurtosis, make of the claims of the paper: derived, and held against training.
+    A claim of the paper becomes a conjecture there, and with leading directions or tokens that are not Gaussian, where
+    the theory is derived here and compared with training.
     """
-    kurtosis = kurtosis_left(task, leading)
+    kurtosis = excess_kurtosis(task, leading)
     kind: Kind = "conjecture" if certificate.kind == "claim" else certificate.kind
-    if kurtosis < FAR_FROM_GAUSSIAN:
-        return replace(certificate, kind=kind) if leading or task.sees_kurtosis else certificate
+    if kurtosis < LARGE_EXCESS_KURTOSIS:
+        return replace(certificate, kind=kind) if leading or task.depends_on_kurtosis else certificate
     more = leading_count(task, Learner()) > leading
     advice = (
-        f"leading auto averages the largest directions exactly, which training agrees with, and this has {leading}"
+        f"here leading={leading}; leading=auto averages the largest directions exactly and agrees with training"
         if more
         else "heads trained on power laws had an excess error 6 to 36 % above the prediction, at every dimension tried"
     )
-    caution = f"a few large {task.value}s make single logits far from Gaussian (excess kurtosis {kurtosis:.2g}, at any dimension); {advice}"
+    caution = (
+        f"a few large {task.spectral_value}s make single logits far from Gaussian "
+        f"(excess kurtosis {kurtosis:.2g}, at any dimension); {advice}"
+    )
     return replace(certificate, kind=kind, warnings=(*certificate.warnings, caution))

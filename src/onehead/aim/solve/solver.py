@@ -1,4 +1,4 @@
-"""Solves the equations (2) at one sample ratio: cheap quadrature first, finer only where it matters."""
+"""Solves the equations (2) at one sample ratio: cheap quadrature first, finer rules only where they matter."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -6,54 +6,90 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from onehead.aim.equations.averages import ProxMemory
-from onehead.aim.equations.geometry import LONGEST_ROW
-from onehead.aim.equations.plateau import plateau_of
-from onehead.aim.equations.state_evolution import StateEvolution
-from onehead.aim.equations.unknowns import AnyHats, AnyOverlaps
-from onehead.aim.solve.continuation import polish, relax, walk
-from onehead.aim.solve.doubt import Doubt, Slopes, doubt_of, error_on_fresh, slopes_at
-from onehead.aim.solve.iterate import Attempt, Opposed, Secants, Start, Vector, at_alpha, secants_of
+from onehead.aim.logits.geometry import LONGEST_ROW
+from onehead.aim.solve.continuation import continue_in_decay, continue_in_sigma, refine
+from onehead.aim.solve.error_estimate import ErrorEstimate, Linearisation, error_on_fresh, estimate_errors, linearise
+from onehead.aim.solve.fixed_sample_ratio import (
+    Iterate,
+    NegativeOverlap,
+    Secants,
+    Start,
+    Vector,
+    secants_of,
+    solve_at_alpha,
+)
+from onehead.aim.solve.strategy import can_continue_in_decay, can_fix_sigma, isotropic_coordinates, project
+from onehead.aim.theory.build import gaussian_independent_head
+from onehead.aim.theory.limits.infinite_data import plateau_of
+from onehead.aim.theory.order_parameters import Hats, Overlaps
+from onehead.aim.theory.output.averages import ProxCache
+from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.errors import NotConverged, OutsideDomain, SolveError
 
-__all__ = ["FINE_ENOUGH", "VISIBLE_SWITCH", "Solution", "guesses", "solve"]
+__all__ = [
+    "COARSE_TOLERANCE",
+    "FINE_ENOUGH",
+    "VISIBLE_SWITCH_MASS",
+    "Solution",
+    "initial_guesses",
+    "plateau_guess",
+    "solve",
+]
 
-COARSE_TOLERANCE = 1e-4  # on the coarsest rule; its own quadrature error is larger
-NEIGHBOUR = 3e-2  # of a state of Gaussian logits, which differs from the one looked for by more
-SLOPED = 1e-2  # on the coarsest rule where a Newton step follows, its slopes being needed anyway
+COARSE_TOLERANCE = 1e-4  # residual on the coarsest rule, whose own quadrature error is larger
+EASIER_HEAD_TOLERANCE = 3e-2  # residual of a Gaussian head that only serves as a start for leading directions
+BEFORE_NEWTON_TOLERANCE = 1e-2  # residual on the coarsest rule where a Newton step follows
 FINE_ENOUGH = 5e-5  # relative error of q and m at which no finer rule is tried: about as much in the test error
-VISIBLE_SWITCH = 1e-4  # below this mass the two branches agree within about 2e-4 (2.7)
-FAR = (
-    2.5  # change of log q or log Sigma between rules that is no quadrature error: the iterate fell to another solution
-)
-NO_ANSWER = 1.0  # relative error of q or m, of proximal points that are let go or rows that are continued, at which there is nothing to report
-LAST_KEPT_LEVEL = 2  # where minima compete the theory itself is approximate: the finest rule is not worth its price
+VISIBLE_SWITCH_MASS = 1e-4  # below this mass the two branches agree within about 2e-4 (2.7)
+MAXIMUM_RULE_SHIFT = 2.5  # of a coordinate between rules; a larger one means another solution, not a quadrature error
+MAXIMUM_RELATIVE_ERROR = 1.0  # of q or m, beyond which there is nothing to report
+LAST_TRACKED_LEVEL = 2  # where minima compete the theory is approximate, and the finest rule not worth its cost
 
 
 @dataclass(frozen=True, kw_only=True)
 class Solution:
-    """A solution in reduced units, with the quadrature rule it was found on and what else it could be.
+    """A solution in reduced units.
 
-    ``jacobian`` is F', the derivative of one turn of the equations in (log q, log m, log Sigma). ``switch_mass`` is the share of
-    samples with a lower minimum than the one near the label, where it was needed.
+    Attributes
+    ----------
+    alpha : float
+        Sample ratio.
+    overlaps, hats : Overlaps, Hats
+        Order parameters and their conjugate fields.
+    residual : float
+        Residual of the fixed point.
+    evaluations : int
+        Evaluations of the equations.
+    level : int
+        Quadrature level of the solution.
+    error_estimate : ErrorEstimate
+        Alternatives to the solution.
+    jacobian : array
+        F', the derivative of one step of the equations in the coordinates of the order parameters.
+    switch_mass : float or None
+        Share of samples with a lower minimum than the one near the label, where it was computed.
+    cache : ProxCache
+        Proximal points of the last evaluation.
+    single_minimum : bool
+        Whether no proximal objective was seen to have several minima.
     """
 
     alpha: float
-    overlaps: AnyOverlaps
-    hats: AnyHats
+    overlaps: Overlaps
+    hats: Hats
     residual: float
     evaluations: int
     level: int
-    doubt: Doubt
+    error_estimate: ErrorEstimate
     jacobian: Vector
     switch_mass: float | None
-    memory: ProxMemory
-    steady: bool
+    cache: ProxCache
+    single_minimum: bool
 
     @property
-    def state(self) -> Vector:
-        """(log q, log m, log Sigma)."""
-        return self.overlaps.logs
+    def coordinates(self) -> Vector:
+        """Coordinates of the order parameters."""
+        return self.overlaps.coordinates
 
 
 def solve(
@@ -61,227 +97,270 @@ def solve(
     alpha: float,
     start: Start | None = None,
     fine_enough: float = FINE_ENOUGH,
-    wanted: float | None = None,
+    accuracy: float | None = None,
 ) -> Solution:
-    """Solve at one sample ratio, from a neighbouring state if one is given, on rules that get finer until one is fine enough.
+    """Solve at one sample ratio, on rules that get finer until one is fine enough.
 
-    ``wanted`` is a relative error of the test error for which rules finer than the usual ones are used.
+    Parameters
+    ----------
+    problem : StateEvolution
+    alpha : float
+        Sample ratio.
+    start : Start, optional
+        A neighbouring state.
+    fine_enough : float
+        Relative error of q and m at which no finer rule is tried.
+    accuracy : float, optional
+        Wanted relative error of the test error, for which levels beyond the default ones are used.
+
+    Raises
+    ------
+    NotConverged
+        If no route leads to a solution.
     """
-    solution = _beside(problem, alpha, start, fine_enough, wanted)
+    solution = _solve_from_neighbour(problem, alpha, start, fine_enough, accuracy)
     if solution is None:
-        near = start.state if start is not None else None
-        coarse = _coarse(problem, alpha, near, SLOPED if problem.output.geometry.sampled else COARSE_TOLERANCE)
-        solution = _refined(_steadied(problem, coarse[0]), alpha, *coarse, fine_enough, wanted)
-    if solution.doubt.several:  # what was taken for granted is not so
-        solution = _refined(problem, alpha, solution.state, (), solution.evaluations, fine_enough, wanted)
-    if solution.doubt.jumps:  # derivatives do not see them: begin again with the forms that do
-        jumping = replace(problem, output=replace(problem.output, jumps=True))
-        return _refined(jumping, alpha, solution.state, (), solution.evaluations, fine_enough, wanted)
+        near = start.coordinates if start is not None else None
+        tolerance = BEFORE_NEWTON_TOLERANCE if problem.output.geometry.sampled else COARSE_TOLERANCE
+        coarse = _solve_coarsely(problem, alpha, near, tolerance)
+        solution = _refine_rules(_with_single_minimum(problem, coarse[0]), alpha, *coarse, fine_enough, accuracy)
+    if solution.error_estimate.multiple_minima:
+        # the single-minimum assumption failed: solve again without it
+        solution = _refine_rules(problem, alpha, solution.coordinates, (), solution.evaluations, fine_enough, accuracy)
+    if solution.error_estimate.prox_jumps:
+        # derivative forms do not see jumps of the prox: solve again with the Stein forms
+        jumping = replace(problem, output=replace(problem.output, prox_jumps=True))
+        return _refine_rules(jumping, alpha, solution.coordinates, (), solution.evaluations, fine_enough, accuracy)
     return solution
 
 
-def _beside(
-    problem: StateEvolution, alpha: float, start: Start | None, fine_enough: float, wanted: float | None
+def _solve_from_neighbour(
+    problem: StateEvolution, alpha: float, start: Start | None, fine_enough: float, accuracy: float | None
 ) -> Solution | None:
-    """From a state that is close and whose F' is known, without the coarsest rule; nothing if that does not lead to a solution."""
-    if start is None or start.turn is None or problem.output.geometry.sampled:
+    """Solve from close coordinates whose F' is known, without the coarsest rule; None if that does not converge."""
+    if start is None or start.jacobian is None or problem.output.geometry.sampled:
         return None
     try:
-        return _refined(problem, alpha, start.state, secants_of(start.turn), 0, fine_enough, wanted)
+        return _refine_rules(problem, alpha, start.coordinates, secants_of(start.jacobian), 0, fine_enough, accuracy)
     except SolveError:
         return None
 
 
-def _steadied(problem: StateEvolution, state: Vector) -> StateEvolution:
-    """The same, with the controls of proximal points that do not jump, where none of a coarse rule has more than one minimum (L6)."""
-    output, at = problem.output, problem.state_of(state)
-    if not output.controlled or output.branch == "global" or output.convex_at(*at[2 * output.geometry.sectors :]):
+def _with_single_minimum(problem: StateEvolution, coordinates: Vector) -> StateEvolution:
+    """Return the equations that assume one minimum of every prox, where a coarse rule sees no second one (L6).
+
+    The assumption gives control variates whose means are known only without jumps.
+    """
+    output, overlaps = problem.output, problem.zero.at(coordinates)
+    if not output.uses_controls or output.branch == "global" or output.convex_at(*overlaps.sigmas):
         return problem
-    if not output.has_one_minimum(*at, level=0):
+    if not output.has_one_minimum(*overlaps.state, level=0):
         return problem
-    return replace(problem, output=replace(output, steady=True))
+    return replace(problem, output=replace(output, single_minimum=True))
 
 
-def _refined(
+def _refine_rules(
     problem: StateEvolution,
     alpha: float,
-    state: Vector,
+    coordinates: Vector,
     secants: Secants,
-    used: int,
+    evaluations: int,
     fine_enough: float,
-    wanted: float | None,
+    accuracy: float | None,
 ) -> Solution:
-    """Finer rules, until one is fine enough."""
+    """Solve on finer and finer rules until one is fine enough."""
     solution: Solution | None = None
-    slopes: Slopes | None = None
-    sampled = problem.output.geometry.sampled
+    linearisation: Linearisation | None = None
+    output, sampled = problem.output, problem.output.geometry.sampled
     if sampled:
-        # one rule follows, whose points are many: with the slopes of the coarse one few turns are enough
-        slopes = slopes_at(problem, alpha, state)
-        state, secants = problem.inside(state + slopes.step), secants_of(slopes.turn)
-    levels = [*problem.output.geometry.levels, *(problem.output.finer if wanted else ())]
+        # one rule of many points follows: with the derivatives of the coarse one few evaluations are enough
+        linearisation = linearise(problem, alpha, coordinates)
+        coordinates = project(problem, coordinates + linearisation.newton_step)
+        secants = secants_of(linearisation.step)
+    levels = [*output.geometry.levels, *(output.extra_levels if accuracy else ())]
     while levels:
         level = levels.pop(0)
         try:
-            attempt = _at_level(problem, alpha, state, level, secants)
+            iterate = _solve_at_level(problem, alpha, coordinates, level, secants)
         except SolveError:
             if solution is None:
                 raise
-            break  # the coarser rule has an answer, and its error estimate
-        used += attempt.evaluations
-        if slopes is None or not sampled:
-            slopes = slopes_at(problem, alpha, attempt.state)
-        doubt = doubt_of(problem, attempt, slopes)
-        if attempt.memory.follow and doubt.relative > NO_ANSWER:
-            raise _lost(alpha, NotConverged("an error larger than the answer", residual=attempt.residual))
-        if problem.output.geometry.continued and doubt.relative > NO_ANSWER:
-            raise NotConverged(
-                f"rows of {problem.output.geometry.tokens} tokens are continued from shorter ones, which is off by more than the answer "
-                f"at alpha = {alpha:.6g}; raise weight_decay, or take at most {LONGEST_ROW} tokens.",
-                residual=attempt.residual,
-            )
-        switch_mass, alone = _switch_mass(problem, attempt), solution is None
-        # points that hop between minima: a lattice and its twin may then agree by chance, and a coarser one counts too
-        hops = switch_mass is not None and switch_mass > VISIBLE_SWITCH
-        if hops and solution is not None:
-            doubt = doubt.beside(solution.doubt.found)
+            break  # the coarser rule has a solution with its error estimate
+        evaluations += iterate.evaluations
+        if linearisation is None or not sampled:
+            linearisation = linearise(problem, alpha, iterate.coordinates)
+        estimate = estimate_errors(problem, iterate, linearisation)
+        if estimate.relative > MAXIMUM_RELATIVE_ERROR:
+            _refuse_large_error(problem, alpha, iterate)
+        switch_mass, first = _switch_mass(problem, iterate), solution is None
+        # where points jump between minima a lattice and its check rule may agree by chance: the coarser rule counts too
+        jumping = switch_mass is not None and switch_mass > VISIBLE_SWITCH_MASS
+        if jumping and solution is not None:
+            estimate = estimate.with_alternative(solution.error_estimate.found)
         solution = Solution(
             alpha=alpha,
-            overlaps=attempt.overlaps,
-            hats=attempt.hats,
-            residual=attempt.residual,
-            evaluations=used,
+            overlaps=iterate.overlaps,
+            hats=iterate.hats,
+            residual=iterate.residual,
+            evaluations=evaluations,
             level=level,
-            doubt=doubt,
-            jacobian=slopes.turn,
+            error_estimate=estimate,
+            jacobian=linearisation.step,
             switch_mass=switch_mass,
-            memory=attempt.memory,
-            steady=problem.output.steady,
+            cache=iterate.cache,
+            single_minimum=output.single_minimum,
         )
-        state = solution.state
-        secants = attempt.secants if sampled else secants_of(slopes.turn)
-        if attempt.memory.follow and level == LAST_KEPT_LEVEL:
+        coordinates = solution.coordinates
+        secants = iterate.secants if sampled else secants_of(linearisation.step)
+        if iterate.cache.track_minimum and level == LAST_TRACKED_LEVEL:
             break
-        if doubt.several or (doubt.jumps and not problem.output.jumps):
+        if estimate.multiple_minima or (estimate.prox_jumps and not output.prox_jumps):
             break
-        if wanted and sampled:
-            skipped = _skipped(problem, doubt, wanted)
+        if accuracy and sampled:
+            skipped = _levels_too_coarse(problem, estimate, accuracy)
             levels = [] if skipped is None else levels[min(skipped, len(levels) - 1) :]
-        elif doubt.relative < fine_enough and not (hops and alone):
+        elif estimate.relative < fine_enough and not (jumping and first):
             break
     assert solution is not None
     return solution
 
 
-def _skipped(problem: StateEvolution, doubt: Doubt, wanted: float) -> int | None:
-    """How many rules, each with twice as many points, are too coarse for the ``wanted`` error; None if this one has it."""
-    test = problem.output.fresh_loss(*doubt.found.overlaps.pair, loss="squared")
-    over = error_on_fresh(problem.output, doubt, loss="squared") / (wanted * test)
-    return None if over <= 1.0 else max(int(np.ceil(2.0 * np.log2(over))) - 1, 0)
+def _refuse_large_error(problem: StateEvolution, alpha: float, iterate: Iterate) -> None:
+    """Raise where the error of a tracked or continued solution exceeds the solution itself."""
+    if iterate.cache.track_minimum:
+        raise _no_solution_error(alpha, NotConverged("an error larger than the answer", residual=iterate.residual))
+    if problem.output.geometry.extrapolates_length:
+        raise NotConverged(
+            f"rows of {problem.output.geometry.tokens} tokens are extrapolated from shorter ones, with an error "
+            f"larger than the answer "
+            f"at alpha = {alpha:.6g}; raise weight_decay, or take at most {LONGEST_ROW} tokens.",
+            residual=iterate.residual,
+        )
 
 
-def _switch_mass(problem: StateEvolution, attempt: Attempt) -> float | None:
-    """Share of samples with a lower minimum than the one near the label; not of sampled points, which show their error themselves."""
+def _levels_too_coarse(problem: StateEvolution, estimate: ErrorEstimate, accuracy: float) -> int | None:
+    """Return how many levels, each with twice as many points, are too coarse for ``accuracy``; None if this one meets
+    it.
+    """
+    test = problem.output.fresh_loss(*estimate.found.overlaps.values, loss="squared")
+    excess = error_on_fresh(problem.output, estimate, loss="squared") / (accuracy * test)
+    return None if excess <= 1.0 else max(int(np.ceil(2.0 * np.log2(excess))) - 1, 0)
+
+
+def _switch_mass(problem: StateEvolution, iterate: Iterate) -> float | None:
+    """Share of samples with a lower minimum than the one near the label; None for sampled points, which show jumps
+    themselves.
+    """
     output = problem.output
-    return None if output.geometry.sampled else output.switch_mass(*attempt.overlaps.state, level=0)
+    return None if output.geometry.sampled else output.switch_mass(*iterate.overlaps.state, level=0)
 
 
-def _coarse(
+def _solve_coarsely(
     problem: StateEvolution, alpha: float, start: Vector | None, tolerance: float
 ) -> tuple[Vector, Secants, int]:
-    """A state close to the solution, on the coarsest rule, by whichever route gets there."""
+    """Return coordinates close to the solution on the coarsest rule, with secants and evaluations, by the first route
+    that works.
+    """
     for guess in _starts(problem, alpha, start):
         try:
-            found = at_alpha(problem, alpha, guess, 0, tolerance=tolerance)
-        except Opposed:
+            found = solve_at_alpha(problem, alpha, guess, 0, tolerance=tolerance)
+        except NegativeOverlap:
             raise
         except SolveError:
             continue
-        return found.state, found.secants, found.evaluations
-    if problem.relaxes:
+        return found.coordinates, found.secants, found.evaluations
+    if can_continue_in_decay(problem):
         with suppress(SolveError):
-            return relax(problem, alpha, 0), (), 0
+            return continue_in_decay(problem, alpha, 0), (), 0
     try:
-        if not problem.by_sigma:
-            raise NotConverged("no start led to one.")
-        return walk(problem, alpha, 0), (), 0
+        if not can_fix_sigma(problem):
+            raise NotConverged("no start led to a solution.")
+        return continue_in_sigma(problem, alpha, 0), (), 0
     except SolveError as failure:
-        raise _lost(alpha, failure) from failure
+        raise _no_solution_error(alpha, failure) from failure
 
 
-def _at_level(problem: StateEvolution, alpha: float, state: Vector, level: int, secants: Secants) -> Attempt:
-    """Solve on one rule: at fixed α, else by way of Sigma with every prox kept in its minimum, α or λ being the unknown."""
-    routes: list[Callable[[], Attempt]] = [lambda: at_alpha(problem, alpha, state, level, secants=secants)]
-    if problem.by_sigma:
-        routes.append(lambda: polish(problem, alpha, state, level))
+def _solve_at_level(
+    problem: StateEvolution, alpha: float, coordinates: Vector, level: int, secants: Secants
+) -> Iterate:
+    """Solve on one rule: at fixed α, else at fixed Sigma with every prox kept in its minimum and α or λ as the
+    unknown.
+    """
+    routes: list[Callable[[], Iterate]] = [lambda: solve_at_alpha(problem, alpha, coordinates, level, secants=secants)]
+    if can_fix_sigma(problem):
+        routes.append(lambda: refine(problem, alpha, coordinates, level))
     else:
-        routes.append(lambda: at_alpha(problem, alpha, state, level, memory=ProxMemory(follow=True)))
-    if problem.relaxes:
-        routes.append(lambda: polish(problem, alpha, state, level, by_decay=True))
+        tracking = ProxCache(track_minimum=True)
+        routes.append(lambda: solve_at_alpha(problem, alpha, coordinates, level, cache=tracking))
+    if can_continue_in_decay(problem):
+        routes.append(lambda: refine(problem, alpha, coordinates, level, by_decay=True))
     failure: SolveError = NotConverged("the equations have several solutions far apart.")
     for route in routes:
         try:
             found = route()
-        except Opposed:
+        except NegativeOverlap:
             raise
         except SolveError as error:
             failure = error
             continue
-        if np.max(np.abs(found.state - state)) < FAR:
+        if np.max(np.abs(found.coordinates - coordinates)) < MAXIMUM_RULE_SHIFT:
             return found
-    raise _lost(alpha, failure) from failure
+    raise _no_solution_error(alpha, failure) from failure
 
 
-def _lost(alpha: float, failure: SolveError) -> NotConverged:
-    """The sentence a user gets when every route has failed."""
+def _no_solution_error(alpha: float, failure: SolveError) -> NotConverged:
+    """Return the error that a user gets when every route has failed."""
     return NotConverged(
-        f"no solution found at alpha = {alpha:.6g} ({str(failure).rstrip('.')}). With noisy labels and so little weight "
+        f"no solution found at alpha = {alpha:.6g} ({str(failure).rstrip('.')}). With noisy labels and so little "
+        f"weight "
         "decay the output layer has many competing minima here, and the theory breaks down; raise weight_decay or move "
         "alpha.",
         residual=failure.residual,
     )
 
 
-def guesses(problem: StateEvolution, alpha: float, shrinkage: float) -> Iterator[Vector]:
-    """Starts without a neighbour: the interpolating limit below interpolation, the plateau, close to emergence (2.8, 4.1)."""
+def initial_guesses(problem: StateEvolution, alpha: float, shrinkage: float) -> Iterator[Vector]:
+    """Yield starts without a neighbour: the interpolating limit, the plateau, the first step from S = 0 (2.8, 4.1)."""
     if problem.input.emerges and not problem.output.loss.hard and alpha < problem.interpolation:
         with suppress(SolveError):  # without noise there is no such state between recovery and interpolation
             near = problem.input.interpolating(problem.labels, alpha, accuracy=0.5).overlaps
-            eps = near.map.eps + problem.channel_at(problem.limit(near)).lift  # that of weight decay
+            # the threshold of weight decay alone, without the shift of the trace
+            eps = near.map.eps + problem.channel_at(problem.interpolating(near)).spectral_shift
             sigma = alpha * problem.informative * eps / problem.decay
             if near.q > 0.0 and near.m > 0.0:  # with next to no samples both may underflow
-                yield problem.even(np.log([near.q, near.m, max(sigma, 1e-3)]))
-    yield _plateau_guess(problem, alpha, shrinkage)
+                yield isotropic_coordinates(problem, np.log([near.q, near.m, max(sigma, 1e-3)]))
+    yield plateau_guess(problem, alpha, shrinkage)
     if problem.input.emerges:  # the map of the first step from S = 0, with its own small Sigma
         with suppress(OutsideDomain):
-            yield problem.overlaps_of(problem.at_origin(alpha, 0)[1]).logs
+            yield problem.overlaps_of(problem.at_origin(alpha, 0)[1]).coordinates
 
 
 def _starts(problem: StateEvolution, alpha: float, start: Vector | None) -> Iterator[Vector]:
-    """A neighbour, guesses, and the end of a long way down from many samples."""
+    """Yield a neighbour, the solution of an easier head, guesses, and the end of a continuation from many samples."""
     if start is not None:
         yield start
-    if problem.isotropic is not None:  # close, and solved by all routes there are
+    easier = gaussian_independent_head(problem)
+    if easier is not None:
         with suppress(SolveError):
-            close = NEIGHBOUR if problem.leading else COARSE_TOLERANCE
-            yield problem.even(_coarse(problem.isotropic, alpha, None, close)[0])
-    yield from guesses(problem, alpha, plateau_of(problem).c)
-    descended = _descend(problem, alpha)
-    if descended is not None:
-        yield descended
+            tolerance = EASIER_HEAD_TOLERANCE if problem.directions.sampled else COARSE_TOLERANCE
+            yield isotropic_coordinates(problem, _solve_coarsely(easier, alpha, None, tolerance)[0])
+    yield from initial_guesses(problem, alpha, plateau_of(problem).c)
+    continued = _continue_from_many_samples(problem, alpha)
+    if continued is not None:
+        yield continued
 
 
-def _descend(problem: StateEvolution, alpha: float) -> Vector | None:
-    """Continuation from many samples, where the plateau is a good start, down to α, on the coarsest rule (2.8)."""
+def _continue_from_many_samples(problem: StateEvolution, alpha: float) -> Vector | None:
+    """Continue on the coarsest rule from many samples, where the plateau is a good start, down to α (2.8)."""
     here = max(4.0, 30.0 * alpha)
     try:
-        easy = _plateau_guess(problem, here, plateau_of(problem).c)
-        state = at_alpha(problem, here, easy, 0, tolerance=COARSE_TOLERANCE).state
+        easy = plateau_guess(problem, here, plateau_of(problem).c)
+        coordinates = solve_at_alpha(problem, here, easy, 0, tolerance=COARSE_TOLERANCE).coordinates
         factor = 2.0
         while here > alpha:
             there = max(alpha, here / factor)
             try:
-                state = at_alpha(problem, there, state, 0, tolerance=COARSE_TOLERANCE).state
+                coordinates = solve_at_alpha(problem, there, coordinates, 0, tolerance=COARSE_TOLERANCE).coordinates
                 here, factor = there, min(2.0, factor**1.5)
             except SolveError:
                 factor = factor**0.5
@@ -289,11 +368,11 @@ def _descend(problem: StateEvolution, alpha: float) -> Vector | None:
                     return None
     except SolveError:
         return None
-    return state
+    return coordinates
 
 
-def _plateau_guess(problem: StateEvolution, alpha: float, c: float) -> Vector:
-    """The plateau c P (8.1), with the Sigma of many samples."""
-    c, power = max(c, 0.05), problem.input.reachable_power or problem.target_power
+def plateau_guess(problem: StateEvolution, alpha: float, c: float) -> Vector:
+    """Return the plateau c P (8.1), with the Sigma of many samples."""
+    c, power = max(c, 0.05), problem.input.representable_power or problem.target_power
     sigma = min(0.6 / alpha, problem.input.largest_sigma)
-    return problem.even(np.log([c * c * power, c * power * (1.0 - 1e-6), sigma]))
+    return isotropic_coordinates(problem, np.log([c * c * power, c * power * (1.0 - 1e-6), sigma]))

@@ -1,1 +1,5 @@
-"""Heads of finite size, trained for real, beside the theory."""
+"""Training of heads of finite size, and its comparison with the theory.
+
+Data (`data`, `instance`), objectives and parametrisations, approximate message passing, and the public functions
+train(), compare(), amp() and nuclear_equivalence(). Predictions belong to `onehead.aim.verbs`.
+"""

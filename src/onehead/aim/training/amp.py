@@ -1,11 +1,12 @@
-"""Approximate message passing on one instance, and its state evolution (9).
+"""amp(): approximate message passing on one instance, and its state evolution (9).
 
-The answer of a sample to v is the proximal point of its loss, and in reduced units
+The output estimate of a trained head is the proximal point of its loss, and in reduced units the denoiser is
 
     S = O (r - 2λ)_+ O' / Σhat,                Σ = [sum_{i≠j} (f_i - f_j)/(r_i - r_j) + 2 rank] / (d² Σhat),
 
-with R = O diag(r) O', f = (r - 2λ)_+. Trained directly, S = R/D and Σ = 1/D with D = Σhat + 4λ; an untied map has singular values
-(U9). A fixed point is a stationary point of the training objective, whatever Σ and Σhat.
+with R = O diag(r) O', f = (r - 2λ)_+. Trained directly, S = R/D and Σ = 1/D with D = Σhat + 4λ; an untied map has
+singular values (U9). A fixed point is a stationary point of the training objective, for any Σ and Σhat. The iteration
+itself is in `message_passing`.
 """
 
 from collections.abc import Callable
@@ -15,32 +16,32 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.equations.head import equations_of
-from onehead.aim.equations.unknowns import Hats
-from onehead.aim.losses import loss_on
+from onehead.aim.flat_parameters import validate_problem
+from onehead.aim.losses import loss_for_labels
 from onehead.aim.targets import Atoms, MarchenkoPastur
 from onehead.aim.task import Learner, Task
+from onehead.aim.theory.build import build_state_evolution
+from onehead.aim.theory.order_parameters import Hats
+from onehead.aim.training.bayes_amp import bayes_amp_evolution, run_bayes_amp
 from onehead.aim.training.data import draw_target
 from onehead.aim.training.instance import Instance, sample_count
-from onehead.aim.training.messages import DAMPING, Answers, Passed, check_geometry, iterate
-from onehead.aim.training.posterior import pass_posterior, posterior_evolution
-from onehead.aim.verbs.bayes import check_known
-from onehead.aim.words import posed
-from onehead.arguments import number, one_of, optional, whole
+from onehead.aim.training.message_passing import DAMPING, AmpRun, ProximalMessages, check_message_passing, iterate
+from onehead.aim.verbs.bayes import check_bayes_known
 from onehead.errors import InvalidArgument, OutsideDomain
 from onehead.results import Certificate, Result
+from onehead.validation import integer, number, one_of, optional
 
-__all__ = ["AmpResult", "AmpStep", "amp", "pass_messages", "state_evolution"]
+__all__ = ["AmpResult", "AmpStep", "amp", "run_amp", "state_evolution"]
 
 Array = NDArray[np.float64]
 
-START = 0.3  # the start is this multiple of a random map with the law of a full-width target
-FIRST_SIGMA = 1.5  # over α: of the order of the fixed point
-SETTLED = 1e-6  # relative move of the last step
-LEVEL = 1  # quadrature of the state evolution; error about 1e-4
+START_SCALE = 0.3  # the start is this multiple of a random map with the law of a full-width target
+FIRST_SIGMA = 1.5  # first Σ times α: of the order of the fixed point
+CONVERGED_CHANGE = 1e-6  # relative change of S in the last step
+QUADRATURE_LEVEL = 1  # of the state evolution; error about 1e-4
 
 
-def pass_messages(
+def run_amp(
     task: Task,
     learner: Learner,
     instance: Instance,
@@ -51,29 +52,30 @@ def pass_messages(
     start: Array | None = None,
     first_sigma: float | None = None,
     stop: Callable[[], bool] = lambda: False,
-) -> Passed:
-    """Iterate on the training samples until S changes by less than ``tolerance`` (relative) in a step; in the learner's own units.
+) -> AmpRun:
+    """Message passing of a trained head on the training samples of an instance, in the learner's units.
 
-    ``damping`` is the share of the new S, Σ and messages in each step. ``start`` is a map, zero if
-    not given; ``first_sigma`` the Σ to begin with, 1.5/α if not given.
+    Stops when S changes by less than ``tolerance`` (relative) in a step. ``damping`` is the share of the new S, Σ and
+    messages in each step; ``start`` is the first map, zero if not given; ``first_sigma`` is the first Σ, 1.5/α if not
+    given.
     """
-    check_geometry(task)
-    problem, samples = equations_of(task, learner.gaussian), instance.train
+    check_message_passing(task)
+    problem, samples = build_state_evolution(task, learner.gaussian), instance.train
     d = samples.dim
     S: Array = np.zeros((d, d)) if start is None else learner.beta * start
-    passed = iterate(
-        Answers(task, samples, problem.output.geometry, loss_on(task.labels, learner.loss).compiled),
-        problem.input.pass_on,
+    run = iterate(
+        ProximalMessages(task, samples, problem.output.geometry, loss_for_labels(task.labels, learner.loss).compiled),
+        problem.input.denoise,
         problem.input.scale * instance.target,
         (S, first_sigma or FIRST_SIGMA / (samples.count / d**2)),
         max_iterations=max_iterations,
         damping=damping,
         tolerance=tolerance,
-        largest=problem.label_power,
+        label_power=problem.label_power,
         stop=stop,
     )
-    own = np.append(1.0 / problem.units.factors, 1.0)
-    return passed._replace(map=passed.map / learner.beta, trace=passed.trace * own)
+    units = np.append(1.0 / problem.units.factors, 1.0)
+    return run._replace(map=run.map / learner.beta, trajectory=run.trajectory * units)
 
 
 def state_evolution(
@@ -85,26 +87,26 @@ def state_evolution(
     iterations: int,
     damping: float = 1.0,
 ) -> Array:
-    """(q, m, Σ) of every iteration, the start first: the map of the equations (2), from the overlaps of the first S.
+    """State evolution of `run_amp`: (q, m, Σ) of every iteration, the given start first (2).
 
-    Exact for undamped message passing as d grows. Damping mixes iterates; it is followed by writing every matrix as
-    x S* + y N with one noise direction N, so that S, the slope of the data and R = Σhat S + slope are mixed like
-    the numbers (x, y). That keeps the fixed point and follows the way to it within a few percent, for
+    Exact for undamped message passing as d grows. Damping mixes iterates; it is described by writing every matrix as
+    x S* + y N with one noise direction N, so that S, the gradient of the data and R = Σhat S + gradient are mixed like
+    the numbers (x, y). This has the right fixed point and follows the transient within a few percent, for
     an untied head within about a tenth.
     """
-    problem = equations_of(task, learner.gaussian)
+    problem = build_state_evolution(task, learner.gaussian)
     Q0 = problem.target_power
     units = problem.units.factors
     q, m, sigma = (float(value) for value in np.asarray(start) * units)
     S = np.array([m / Q0, np.sqrt(max(q - m * m / Q0, 0.0))])
-    slope = np.zeros(2)
+    gradient = np.zeros(2)
     rows = [(q, m, sigma)]
     for step in range(iterations):
-        unit = problem.output.hats(q, m, sigma, level=LEVEL)
-        q_hat, m_hat, sigma_hat = (alpha * hat for hat in unit)
+        hats = problem.output.hats(q, m, sigma, level=QUADRATURE_LEVEL).times(alpha)
+        q_hat, m_hat, sigma_hat = hats.q, hats.m, hats.sigma
         share = damping if step else 1.0
-        slope += share * (np.array([m_hat, np.sqrt(q_hat)]) - sigma_hat * S - slope)
-        field = sigma_hat * S + slope
+        gradient += share * (np.array([m_hat, np.sqrt(q_hat)]) - sigma_hat * S - gradient)
+        field = sigma_hat * S + gradient
         try:
             new = problem.input.overlaps(Hats(float(field[1]) ** 2, float(field[0]), sigma_hat))
         except OutsideDomain:  # the map is zero from here on
@@ -119,7 +121,17 @@ def state_evolution(
 
 @dataclass(frozen=True, kw_only=True)
 class AmpStep(Result):
-    """One iteration: overlaps of the iterate and what state evolution says of them."""
+    """One iteration of message passing, measured and predicted by state evolution.
+
+    Attributes
+    ----------
+    iteration : int
+        Index of the iteration; 0 is the start.
+    q, m, sigma : float
+        |S|²/d, Tr S'S*/d and Σ of the iterate.
+    q_theory, m_theory, sigma_theory : float
+        Predictions of state evolution.
+    """
 
     iteration: int
     q: float
@@ -132,7 +144,29 @@ class AmpStep(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class AmpResult(Result):
-    """Message passing on one instance beside its state evolution, which uses the instance's own spectrum."""
+    """Message passing on one instance, and its state evolution for the spectrum of that instance.
+
+    Attributes
+    ----------
+    alpha : float
+        Sample ratio α = n/d².
+    dim : int
+        Dimension d.
+    damping : float
+        Share of the new iterate in each step.
+    steps : tuple of AmpStep
+        One per iteration, the start first.
+    method : str
+        "head" or "bayes".
+    certificate : Certificate
+        Status, and the relative change of S in the last step as residual.
+    map : ndarray
+        The last map S.
+    instance : Instance
+        Target map and samples.
+    task, learner : Task, Learner
+        The problem.
+    """
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("map", "instance")
 
@@ -152,13 +186,13 @@ class AmpResult(Result):
         return [step.to_dict() for step in self.steps]
 
 
-@posed(
-    dim=whole(2),
-    iterations=whole(1),
+@validate_problem(
+    dim=integer(2),
+    iterations=integer(1),
     damping=number(above=0.0),
     method=one_of(("head", "bayes")),
     first_sigma=optional(number(above=0.0)),
-    seed=whole(0),
+    seed=integer(0),
 )
 def amp(
     task: Task,
@@ -172,10 +206,11 @@ def amp(
     method: Literal["head", "bayes"] = "head",
     seed: int = 0,
 ) -> AmpResult:
-    """Run message passing on one random instance, beside its state evolution.
+    """Run message passing on one random instance, and its state evolution.
 
-    That of a head in training starts from a random map; that of the best possible learner, who knows the spectrum of the target, from
-    what its trace tells, and its Σ is the mean squared error of the map, which is the variance of a logit that is still open.
+    For a trained head the iteration starts from a random map. For the best possible learner, which knows the spectrum
+    of the target, it starts from what the trace reveals, and Σ is the mean squared error of the map, the variance of a
+    logit that is still unknown.
 
     Parameters
     ----------
@@ -184,15 +219,32 @@ def amp(
     learner : Learner
         Of full width, with a positive weight decay.
     dim : int
+        Dimension d of a token.
     alpha : float
+        Sample ratio α = n/d².
     iterations : int
+        Number of iterations.
     damping : float
         Share of the new iterate in each step; 1 is undamped.
     first_sigma : float, optional
-        The Σ to begin with; 1.5/α when not given.
+        First Σ; 1.5/α if not given.
     method : {"head", "bayes"}
-        Whose messages: of the head that is trained (9), or of the best possible learner (A.5), to whom the learner's words are nothing.
+        Message passing of the trained head (9), or of the best possible learner (A.5), which does not depend on
+        ``learner``.
     seed : int
+        Seed of the instance.
+
+    Returns
+    -------
+    AmpResult
+        Measured and predicted overlaps of every iteration.
+
+    Raises
+    ------
+    InvalidArgument
+        If there is no message passing algorithm for this task or learner, or an argument is not allowed.
+    Diverged
+        If the iteration diverged.
 
     Examples
     --------
@@ -203,7 +255,7 @@ def amp(
     True
     """
     if method == "bayes":
-        check_known(task)
+        check_bayes_known(task)
     elif learner.width < 1.0 or learner.decay == 0.0:
         raise InvalidArgument(
             "learner",
@@ -218,12 +270,12 @@ def amp(
     spectrum = np.linalg.eigvalsh(instance.target) if task.tied else np.linalg.svd(instance.target, compute_uv=False)
     own, ratio = task.model_copy(update={"target": Atoms(eigenvalues=tuple(spectrum.tolist()))}), count / dim**2
     if method == "bayes":
-        passed = pass_posterior(own, instance, iterations=iterations, damping=damping)
-        theory = posterior_evolution(own, ratio, iterations=passed.iterations, damping=damping)
+        run = run_bayes_amp(own, instance, iterations=iterations, damping=damping)
+        theory = bayes_amp_evolution(own, ratio, iterations=run.iterations, damping=damping)
     else:
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 4)))
-        start = START * draw_target(MarchenkoPastur(kappa0=0.5), dim, rng, tied=task.tied)
-        passed = pass_messages(
+        start = START_SCALE * draw_target(MarchenkoPastur(kappa0=0.5), dim, rng, tied=task.tied)
+        run = run_amp(
             task,
             learner,
             instance,
@@ -232,23 +284,23 @@ def amp(
             start=start,
             first_sigma=first_sigma,
         )
-        first = (float(passed.trace[0, 0]), float(passed.trace[0, 1]), float(passed.trace[0, 2]))
-        theory = state_evolution(own, learner, ratio, first, iterations=passed.iterations, damping=damping)
+        first = (float(run.trajectory[0, 0]), float(run.trajectory[0, 1]), float(run.trajectory[0, 2]))
+        theory = state_evolution(own, learner, ratio, first, iterations=run.iterations, damping=damping)
     steps = tuple(
         AmpStep(
             iteration=t,
-            q=here[0],
-            m=here[1],
-            sigma=here[2],
-            q_theory=there[0],
-            m_theory=there[1],
-            sigma_theory=there[2],
+            q=measured[0],
+            m=measured[1],
+            sigma=measured[2],
+            q_theory=predicted[0],
+            m_theory=predicted[1],
+            sigma_theory=predicted[2],
         )
-        for t, (here, there) in enumerate(zip(passed.trace.tolist(), theory.tolist(), strict=False))
+        for t, (measured, predicted) in enumerate(zip(run.trajectory.tolist(), theory.tolist(), strict=False))
     )
-    settled = passed.change <= SETTLED and passed.status.startswith("stopped")
-    status = "converged" if settled else passed.status
-    certificate = Certificate(status=status, kind="measurement", residual=passed.change, evaluations=passed.iterations)
+    converged = run.change <= CONVERGED_CHANGE and run.status.startswith("stopped")
+    status = "converged" if converged else run.status
+    certificate = Certificate(status=status, kind="measurement", residual=run.change, evaluations=run.iterations)
     return AmpResult(
         alpha=alpha,
         dim=dim,
@@ -256,7 +308,7 @@ def amp(
         method=method,
         steps=steps,
         certificate=certificate,
-        map=passed.map,
+        map=run.map,
         instance=instance,
         task=task,
         learner=learner,

@@ -1,41 +1,53 @@
-"""compare(): theory beside training at several sizes, z-scores, and the limit of infinite dimension."""
+"""compare(): predictions and trained heads at several dimensions, z-scores, extrapolation to infinite dimension."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from onehead.aim.flat_parameters import validate_problem
 from onehead.aim.task import Learner, Task
 from onehead.aim.training.results import TrainingResult, TrainingRun
 from onehead.aim.training.settings import Method, Variant
 from onehead.aim.training.train import train
-from onehead.aim.verbs.bayes import BestCurve, bayes_curve, check_beside
+from onehead.aim.verbs.bayes import BestCurve, bayes_curve, check_bayes_comparison
 from onehead.aim.verbs.predict import Prediction, predict
-from onehead.aim.words import posed
-from onehead.arguments import numbers, whole, wholes
-from onehead.best import laid_beside
-from onehead.measured import SideBySide, side_by_side
+from onehead.results.bayes_gap import add_bayes_columns
+from onehead.results.replicates import TheoryComparison, compare_with_runs
+from onehead.validation import integer, integers, numbers
 
 __all__ = ["Comparison", "compare"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison(SideBySide[Prediction, TrainingResult]):
-    """Theory and training side by side; ``best`` is the best possible learner at every sample ratio, if asked."""
+class Comparison(TheoryComparison[Prediction, TrainingResult]):
+    """Predictions and trained heads side by side, with z-scores.
+
+    Attributes
+    ----------
+    points : tuple
+        One per sample ratio: prediction, training results at every dimension, and their differences.
+    setting : str
+        The variant, in words.
+    task, learner : Task, Learner
+        The problem.
+    best : BestCurve or None
+        The best possible learner at every sample ratio, if asked for.
+    """
 
     task: Task
     learner: Learner
     best: BestCurve | None = None
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """A row per sample ratio and dimension, and one for the limit of infinite dimension."""
-        return laid_beside(super().to_rows(), self.best or ())
+        """One dict per sample ratio and dimension, and one for the limit of infinite dimension."""
+        return add_bayes_columns(super().to_rows(), self.best or ())
 
 
-@posed(
+@validate_problem(
     alphas=numbers(),
-    dims=wholes(2),
-    seeds=wholes(1, single=True),
-    seed=whole(0),
+    dims=integers(2),
+    seeds=integers(1, single=True),
+    seed=integer(0),
 )
 def compare(
     task: Task,
@@ -51,24 +63,48 @@ def compare(
     workers: int = 1,
     progress: Callable[[TrainingRun], None] | None = None,
 ) -> Comparison:
-    """Train at several dimensions and lay the result over the prediction, with z-scores.
+    """Train at several dimensions and compare the results with predictions, by z-scores.
 
-    Every run stands beside the prediction for the numbers of samples and rows that it had, and for the kurtosis of its tokens. It differs from it by O(1/d); with two dimensions or more the table ends in the
-    extrapolation to 1/d → 0, its standard error, and its distance from theory in standard errors.
+    Every run is compared with the prediction for the integer numbers of samples and rows that it had, and for the
+    kurtosis of its tokens. Differences are O(1/d); with two dimensions or more the table ends in the extrapolation to
+    1/d → 0, its standard error, and its distance from theory in standard errors.
 
     Parameters
     ----------
     task : Task
+        What is learned.
     learner : Learner
+        The head.
     alphas : sequence of float
+        Sample ratios α = n/d².
     dims : sequence of int
-    seeds : int or one per dimension
+        Dimensions d.
+    seeds : int or sequence of int
+        Number of instances, for all dimensions or for each.
     seed : int
-        Root of the random numbers; dimensions get independent instances.
-    variant, method, workers, progress
-        As for `train`.
+        Seed of all random numbers; dimensions get independent instances.
+    variant : Variant, optional
+        Deviations of the layer from the assumptions of the theory.
+    method : Method, optional
+        Optimiser, tolerance, precision, memory.
     bayes : bool
-        Lay the best possible learner beside both.
+        Whether to add the best possible learner.
+    workers : int
+        Number of threads, each of which trains one seed at a time.
+    progress : callable, optional
+        Called with every finished run.
+
+    Returns
+    -------
+    Comparison
+        A row per sample ratio and dimension, and the extrapolation.
+
+    Raises
+    ------
+    InvalidArgument
+        If an argument is not allowed.
+    SolveError
+        If a prediction could not be solved.
 
     Examples
     --------
@@ -78,7 +114,7 @@ def compare(
     [20, 30, None]
     """
 
-    def measured(alpha: float, dim: int, count: int) -> TrainingResult:
+    def measure(alpha: float, dim: int, count: int) -> TrainingResult:
         return train(
             task,
             learner,
@@ -92,22 +128,23 @@ def compare(
             progress=progress,
         )
 
-    def solved(theory: Prediction, run: TrainingResult) -> Prediction:
+    def predict_run(theory: Prediction, run: TrainingResult) -> Prediction:
+        """Prediction for the problem as it was trained."""
         same = run.trained == (theory.task, theory.learner, theory.alpha)
         return theory if same else predict(*run.trained)
 
-    own = (variant or Variant()).told(task)
+    own = (variant or Variant()).task_with_token_kurtosis(task)
     if bayes:
-        check_beside(own, learner)
-    best = bayes_curve(own, alphas) if bayes else None  # first, because it may be refused
-    points = side_by_side(
+        check_bayes_comparison(own, learner)
+    best = bayes_curve(own, alphas) if bayes else None  # before training, because it may be refused
+    points = compare_with_runs(
         alphas,
         dims,
         seeds,
-        called="seeds",
-        predicted=lambda alpha: predict(own, learner, alpha),
-        measured=measured,
-        solved=solved,
+        repeats_name="seeds",
+        predict=lambda alpha: predict(own, learner, alpha),
+        measure=measure,
+        predict_run=predict_run,
     )
-    setting = str((variant or Variant()).of(task))
+    setting = str((variant or Variant()).for_task(task))
     return Comparison(points=points, setting=setting, task=task, learner=learner, best=best)

@@ -1,4 +1,4 @@
-"""Draws what a task describes: a target map, sequences of tokens and their noisy labels, chunk by chunk (1.1, U1)."""
+"""Random data of a task: a target map, sequences of tokens and their noisy labels, chunk by chunk (1.1, U1)."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -14,40 +14,38 @@ from onehead.aim.task import Task
 from onehead.errors import InvalidArgument
 
 __all__ = [
-    "UNSEEN",
     "Chunk",
     "Samples",
     "TokenLaw",
     "Tokens",
-    "check_target",
+    "check_target_map",
     "draw_target",
+    "factor_rows",
     "labels",
-    "law_of",
-    "rows_of",
     "softmax_rows",
-    "unseen",
+    "token_law_with",
 ]
 
 Array = NDArray[np.float64]
 TokenLaw = Literal["gaussian", "rademacher", "sparse", "sphere", "heavy-tailed"]
 
-CHUNK = 2**19  # numbers in the tokens of one chunk: a few megabytes, so that its products stay in the cache
+CHUNK_NUMBERS = 2**19  # numbers in the tokens of one chunk: a few megabytes, so that its products stay in the cache
 SPARSITY = 0.1  # share of non-zero entries of sparse tokens
-UNSEEN = -1e30  # logit of a column that is not seen: its exponential is zero, and no difference of two is not a number
-DEGREES = 5.0  # of freedom of the heavy-tailed tokens: four moments exist, the kurtosis is 9
+MASKED_LOGIT = -1e30  # logit of a masked column: finite, and its exponential is zero
+STUDENT_DEGREES = 5.0  # degrees of freedom of heavy-tailed entries: four moments exist, the kurtosis is 9
 
 
-def rows_of(width: float, dim: int) -> int:
-    """m = κ d rounded, at least one: rows of a factor."""
+def factor_rows(width: float, dim: int) -> int:
+    """Number of rows m = κ d of a factor, rounded, at least one."""
     return max(1, round(width * dim))
 
 
 def draw_target(target: Target, dim: int, rng: np.random.Generator, *, tied: bool = True) -> Array:
-    """Draw the target map S* (1.1), a symmetric dim x dim matrix; untied, one without symmetry (U1).
+    """Sample a target map S* (1.1): a symmetric dim x dim matrix, or for an untied head one without symmetry (U1).
 
-    Marchenko-Pastur: W'W / sqrt(m0 d) with W an m0 x d standard normal matrix, m0 = κ₀ d rounded; a product: W_Q' W_K / sqrt(m0 d)
-    with two of them. A target given by its ``eigenvalues`` gets a uniformly random eigenbasis. The eigenvalues of a symmetric target
-    are the singular values of an untied head, between two independent bases.
+    Marchenko-Pastur: W'W / sqrt(m0 d) with W an m0 x d standard normal matrix, m0 = κ₀ d rounded. Product: W_Q' W_K /
+    sqrt(m0 d) with two of them. A target given by eigenvalues gets a uniformly random eigenbasis. For an untied head
+    the eigenvalues of a symmetric target become singular values, with independent left and right bases.
 
     Examples
     --------
@@ -56,39 +54,39 @@ def draw_target(target: Target, dim: int, rng: np.random.Generator, *, tied: boo
     ((40, 40), 20)
     """
     if isinstance(target, Product):
-        width = rows_of(target.kappa0, dim)
+        width = factor_rows(target.kappa0, dim)
         Q, K = rng.standard_normal((2, width, dim))
         return np.asarray(Q.T @ K / sqrt(width * dim))
     if isinstance(target, MarchenkoPastur):
-        width = rows_of(target.kappa0, dim)
+        width = factor_rows(target.kappa0, dim)
         W = rng.standard_normal((width, dim))
         S: Array = W.T @ W / sqrt(width * dim)
-        return S if tied else _between_bases(np.asarray(np.linalg.eigvalsh(S)), rng)
+        return S if tied else _with_singular_values(np.asarray(np.linalg.eigvalsh(S)), rng)
     assert isinstance(target, Discrete)
     if len(target.values) != dim:
         raise InvalidArgument("dim", dim, f"{len(target.values)}, the number of eigenvalues of the target")
     if not tied:
-        return _between_bases(target.values, rng)
+        return _with_singular_values(target.values, rng)
     basis = _random_basis(dim, rng)
     return np.asarray((basis * target.values) @ basis.T)
 
 
 def _random_basis(dim: int, rng: np.random.Generator) -> Array:
-    """Uniform on the orthogonal group."""
+    """Random orthogonal matrix, uniform on the orthogonal group."""
     basis, upper = np.linalg.qr(rng.standard_normal((dim, dim)))
-    basis *= np.sign(np.diag(upper))  # with positive diagonal the factor is uniform
+    basis *= np.sign(np.diag(upper))  # QR with a positive diagonal gives the uniform measure
     return basis
 
 
-def _between_bases(values: Array, rng: np.random.Generator) -> Array:
-    """A map with these singular values, its left and right vectors independent and uniformly random."""
+def _with_singular_values(values: Array, rng: np.random.Generator) -> Array:
+    """Map with these singular values and independent, uniformly random left and right singular vectors."""
     left, right = _random_basis(len(values), rng), _random_basis(len(values), rng)
     S: Array = (left * values) @ right.T
     return S
 
 
-def check_target(matrix: ArrayLike, dim: int, *, tied: bool = True) -> Array:
-    """Return a user's target map if it is a finite dim x dim array, symmetric for a tied head."""
+def check_target_map(matrix: ArrayLike, dim: int, *, tied: bool = True) -> Array:
+    """Return a target map given by the user if it is a finite dim x dim array, symmetric for a tied head."""
     S: Array = np.asarray(matrix, dtype=np.float64)
     if S.shape != (dim, dim):
         raise InvalidArgument("target_map", S.shape, f"an array of shape ({dim}, {dim})")
@@ -100,28 +98,33 @@ def check_target(matrix: ArrayLike, dim: int, *, tied: bool = True) -> Array:
 
 
 def _gaussian(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Standard normal entries."""
     return rng.standard_normal(shape)
 
 
 def _rademacher(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Random signs."""
     return np.where(rng.random(shape) < 0.5, -1.0, 1.0)
 
 
 def _sparse(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Gaussian entries, of which nine in ten are zero, scaled to unit variance."""
     return rng.standard_normal(shape) * (rng.random(shape) < SPARSITY) / sqrt(SPARSITY)
 
 
 def _sphere(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Tokens uniform on the sphere of radius sqrt d."""
     x = rng.standard_normal(shape)
     x *= sqrt(shape[-1]) / np.linalg.norm(x, axis=-1, keepdims=True)
     return x
 
 
 def _heavy_tailed(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    return rng.standard_t(DEGREES, shape) * sqrt(1.0 - 2.0 / DEGREES)
+    """Student t entries, scaled to unit variance."""
+    return rng.standard_t(STUDENT_DEGREES, shape) * sqrt(1.0 - 2.0 / STUDENT_DEGREES)
 
 
-_LAWS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] = {
+_SAMPLERS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] = {
     "gaussian": _gaussian,
     "rademacher": _rademacher,
     "sparse": _sparse,
@@ -129,34 +132,33 @@ _LAWS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] = {
     "heavy-tailed": _heavy_tailed,
 }
 
-
-# 1 + Var |x|²/d, which is the kurtosis of independent entries; on the sphere the length is fixed
-_KURTOSIS = {
+# 1 + Var |x|²/d of each law: the kurtosis of the entries where these are independent; on the sphere the length is fixed
+_KURTOSES = {
     "gaussian": 3.0,
     "rademacher": 1.0,
     "sparse": 3.0 / SPARSITY,
     "sphere": 1.0,
-    "heavy-tailed": 3.0 + 6.0 / (DEGREES - 4.0),
+    "heavy-tailed": 3.0 + 6.0 / (STUDENT_DEGREES - 4.0),
 }
 
 
-def law_of(kurtosis: float) -> str:
-    """The first law of tokens that has a kurtosis."""
-    known = [name for name, own in _KURTOSIS.items() if isclose(own, kurtosis)]
-    if not known:
-        allowed = ", ".join(f"{own:g}" for own in sorted({*_KURTOSIS.values()}))
+def token_law_with(kurtosis: float) -> str:
+    """Name of the first law of tokens with this kurtosis; refused if there is none."""
+    laws = [name for name, own in _KURTOSES.items() if isclose(own, kurtosis)]
+    if not laws:
+        allowed = ", ".join(f"{own:g}" for own in sorted({*_KURTOSES.values()}))
         raise InvalidArgument("kurtosis", kurtosis, f"one of {allowed} to train with: no law of tokens has another")
-    return known[0]
+    return laws[0]
 
 
 class Tokens:
-    """A law of tokens, every entry of mean zero and variance one.
+    """Law of the tokens; every entry has mean zero and variance one.
 
-    ``law`` is "gaussian" (as in the theory), "rademacher" (signs), "sparse" (one entry in ten), "sphere"
-    (uniform on the sphere of radius sqrt d), "heavy-tailed" (independent Student t, 5 degrees of freedom), or
-    an array whose rows are tokens: its columns are centred and all entries divided by one number, so that the
-    shape of its covariance is kept; rows are drawn with replacement. ``correlation`` c mixes a common token
-    into all of a sequence, x_a = sqrt(c) x_0 + sqrt(1 - c) x_a'.
+    ``law`` is "gaussian" (as in the theory), "rademacher" (signs), "sparse" (one entry in ten is not zero), "sphere"
+    (uniform on the sphere of radius sqrt d), "heavy-tailed" (independent Student t, 5 degrees of freedom), or an array
+    whose rows are tokens. The columns of an array are centred and all entries divided by one number, which preserves
+    the shape of its covariance; its rows are sampled with replacement. ``correlation`` c mixes a common token into all
+    tokens of a sequence, x_a = sqrt(c) x_0 + sqrt(1 - c) x_a'.
     """
 
     def __init__(self, law: TokenLaw | ArrayLike = "gaussian", correlation: float = 0.0) -> None:
@@ -165,7 +167,7 @@ class Tokens:
         self.correlation = float(correlation)
         self.rows: Array | None = None
         if isinstance(law, str):
-            if law not in _LAWS:
+            if law not in _SAMPLERS:
                 raise InvalidArgument("token_law", law, f"{', '.join(get_args(TokenLaw))}, or an array of tokens")
             self.name = law
         else:
@@ -173,19 +175,19 @@ class Tokens:
 
     @property
     def kurtosis(self) -> float | None:
-        """What the theory must know of the law (P11); of a user's own tokens it is not known."""
+        """Kurtosis κ₄ of the law, which the theory depends on (P11); None for an array of tokens."""
         if self.rows is not None:
             return None
         common = self.correlation
-        return 3.0 + (_KURTOSIS[self.name] - 3.0) * (common**2 + (1.0 - common) ** 2)
+        return 3.0 + (_KURTOSES[self.name] - 3.0) * (common**2 + (1.0 - common) ** 2)
 
     def check_dim(self, dim: int) -> None:
-        """Refuse a dimension that is not the user's own."""
+        """Refuse a dimension other than that of the array of tokens."""
         if self.rows is not None and self.rows.shape[1] != dim:
             raise InvalidArgument("dim", dim, f"{self.rows.shape[1]}, the number of columns of the token array")
 
     def draw(self, rng: np.random.Generator, tokens: int, count: int, dim: int) -> Array:
-        """Sequences as an array (tokens, count, dim)."""
+        """Sample ``count`` sequences, as an array of shape (tokens, count, dim)."""
         shape = (tokens, count, dim)
         x = self._independent(rng, shape)
         if self.correlation == 0.0:
@@ -194,14 +196,15 @@ class Tokens:
         return sqrt(self.correlation) * common + sqrt(1.0 - self.correlation) * x
 
     def _independent(self, rng: np.random.Generator, shape: tuple[int, int, int]) -> Array:
+        """Sample independent tokens."""
         if self.rows is None:
-            return _LAWS[self.name](rng, shape)
-        picked: Array = self.rows[rng.integers(0, len(self.rows), shape[:2])]
-        return picked
+            return _SAMPLERS[self.name](rng, shape)
+        sampled: Array = self.rows[rng.integers(0, len(self.rows), shape[:2])]
+        return sampled
 
 
 def _standardised(array: ArrayLike) -> Array:
-    """A user's tokens, centred and with unit mean square."""
+    """Array of tokens, centred and with unit mean square."""
     try:
         rows: Array = np.array(array, dtype=np.float64)
     except (TypeError, ValueError):
@@ -220,22 +223,22 @@ def _standardised(array: ArrayLike) -> Array:
 
 
 @lru_cache(maxsize=64)
-def unseen(columns: tuple[int, ...]) -> NDArray[np.bool_] | None:
-    """Where a row a does not see column b, if it sees the first ``columns[a]``; nothing where all see all."""
-    hidden = np.arange(len(columns)) >= np.array(columns)[:, None]
-    hidden.setflags(write=False)
-    return hidden if hidden.any() else None
+def _masked(columns: tuple[int, ...]) -> NDArray[np.bool_] | None:
+    """Matrix of masked pairs (a, b), b >= columns[a]; None where nothing is masked."""
+    masked = np.arange(len(columns)) >= np.array(columns)[:, None]
+    masked.setflags(write=False)
+    return masked if masked.any() else None
 
 
 def softmax_rows(logits: Array, columns: tuple[int, ...] = ()) -> Array:
-    """Softmax over the last axis, of the columns that a row sees (all if nothing is said); zero where it does not."""
-    hidden = unseen(columns)
-    if hidden is not None:
-        logits = np.where(hidden, UNSEEN, logits)
+    """Softmax over the last axis, over the first ``columns[a]`` entries of row a (all by default); zero elsewhere."""
+    masked = _masked(columns)
+    if masked is not None:
+        logits = np.where(masked, MASKED_LOGIT, logits)
     p: Array = np.exp(logits - logits.max(axis=-1, keepdims=True))
     p /= p.sum(axis=-1, keepdims=True)
-    if hidden is not None:  # a row that sees nothing attends to nothing
-        p[..., hidden] = 0.0
+    if masked is not None:  # also in rows without any column
+        p[..., masked] = 0.0
     return p
 
 
@@ -248,9 +251,9 @@ def labels(
     keys: Array | None = None,
     columns: tuple[int, ...] = (),
 ) -> Array:
-    """y = softmax_rows(β₀ (h(S) + N)) (1.1), shape (count, T, T), for tokens X of shape (T, count, d).
+    """Labels y = softmax_rows(β₀ (h(S) + N)) (1.1), shape (count, T, T), for tokens X of shape (T, count, d).
 
-    With ``keys`` of their own h_ab = x_a' S y_b / sqrt d (U1).
+    With separate ``keys`` the logits are h_ab = x_a' S y_b / sqrt d (U1).
     """
     h: Array = np.einsum("and,bnd->nab", X @ S, X if keys is None else keys, optimize=True)
     if keys is None:
@@ -259,23 +262,23 @@ def labels(
     return softmax_rows(beta0 * (h if noise is None else h + noise), columns)
 
 
-def _noise(rng: np.random.Generator, count: int, task: Task) -> Array:
-    """Symmetric noise of variance Δ on the diagonal and Δ/2 off it (1.1); untied, Δ/2 on every logit by itself (U1)."""
+def _label_noise(rng: np.random.Generator, count: int, task: Task) -> Array:
+    """Symmetric noise of variance Δ on the diagonal and Δ/2 off it (1.1); untied, independent of variance Δ/2 (U1)."""
     N = rng.standard_normal((count, task.tokens, task.tokens)) * sqrt(task.noise)
     return 0.5 * (N + N.transpose(0, 2, 1)) if task.tied else N / sqrt(2.0)
 
 
-def _chosen(rng: np.random.Generator, y: Array, columns: tuple[int, ...]) -> Array:
-    """One token per row, drawn with the probabilities y, as a row that is one there and zero elsewhere (U7)."""
+def _hard_labels(rng: np.random.Generator, y: Array, columns: tuple[int, ...]) -> Array:
+    """One-hot rows: one token per row, sampled with the probabilities y (U7)."""
     above = rng.random((*y.shape[:-1], 1)) >= np.cumsum(y, axis=-1)
-    last = np.array(columns) - 1  # sums may end a rounding below one; a row without columns chooses none
+    last = np.array(columns) - 1  # cumulative sums may end below one by rounding; a row without columns has no label
     token = np.minimum(above.sum(axis=-1), last)
-    chosen: Array = (token[..., None] == np.arange(y.shape[-1])).astype(np.float64)
-    return chosen
+    one_hot: Array = (token[..., None] == np.arange(y.shape[-1])).astype(np.float64)
+    return one_hot
 
 
 class Chunk(NamedTuple):
-    """A few sequences: tokens (T, count, d), labels (count, T, T), labels without noise, and keys if they are other tokens."""
+    """Part of the samples: tokens (T, count, d), labels (count, T, T), clean labels, and keys of cross-attention."""
 
     tokens: Array
     labels: Array
@@ -285,10 +288,10 @@ class Chunk(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Samples:
-    """``count`` labelled sequences of a task, in chunks that each have their own seed.
+    """Labelled sequences of a task, in chunks that each have a seed of their own.
 
-    Tokens that would fill more than ``memory`` bytes are drawn again, chunk by chunk, whenever they are asked
-    for: chunks and their seeds are the same either way, so every result is too, bit for bit. Labels are kept.
+    Tokens that would fill more than ``memory`` bytes are not stored but sampled again in every pass; labels are stored.
+    Chunks and their seeds are the same either way, and so are all results, bit for bit.
     """
 
     task: Task
@@ -298,84 +301,85 @@ class Samples:
     seed: np.random.SeedSequence
     dtype: type[np.floating[Any]] = np.float64
     memory: float = 4e9
-    _kept: dict[int, Chunk] = field(default_factory=dict, repr=False)
+    _stored: dict[int, Chunk] = field(default_factory=dict, repr=False)
 
     @property
     def dim(self) -> int:
-        """d."""
+        """Dimension d of a token."""
         return len(self.target)
 
     @property
     def _numbers(self) -> int:
-        """Numbers in the tokens of one sequence, keys of their own among them."""
+        """Count of numbers in the tokens of one sequence, separate keys included."""
         return self.task.tokens * self.dim * (2 if self.task.attention == "cross" else 1)
 
     @property
-    def rows(self) -> int:
-        """Sequences in a chunk."""
-        return max(16, CHUNK // self._numbers)
+    def chunk_size(self) -> int:
+        """Number of sequences in a chunk."""
+        return max(16, CHUNK_NUMBERS // self._numbers)
 
     @property
-    def streamed(self) -> bool:
-        """Whether tokens are drawn again at every pass."""
+    def resampled(self) -> bool:
+        """Whether tokens are sampled again in every pass."""
         return self._bytes > self.memory
 
     @property
-    def roomy(self) -> bool:
-        """Whether there is room for as much again."""
+    def fits_twice(self) -> bool:
+        """Whether twice the tokens fit into memory."""
         return 2.0 * self._bytes <= self.memory
 
     @property
     def _bytes(self) -> float:
-        """Memory of all tokens."""
+        """Memory of all tokens, in bytes."""
         return float(self.count * self._numbers * np.dtype(self.dtype).itemsize)
 
     def __iter__(self) -> Iterator[Chunk]:
         for i, chunk in self._chunks().items():
             if chunk.tokens.size == 0:
                 X, keys = self._tokens(self._generator(i), len(chunk.labels))
-                yield _typed(chunk._replace(tokens=X, keys=keys), self.dtype)
+                yield _with_dtype(chunk._replace(tokens=X, keys=keys), self.dtype)
             else:
                 yield chunk
 
     def _chunks(self) -> dict[int, Chunk]:
-        """The chunks, drawn when first asked for; chunk i always has the child seed i, whichever thread asks."""
-        if not self._kept:
-            for i, start in enumerate(range(0, self.count, self.rows)):
-                self._kept[i] = self._draw(i, min(self.rows, self.count - start))
-        return self._kept
+        """All chunks, sampled on first use; chunk i has the child seed i in every thread."""
+        if not self._stored:
+            for i, start in enumerate(range(0, self.count, self.chunk_size)):
+                self._stored[i] = self._draw(i, min(self.chunk_size, self.count - start))
+        return self._stored
 
-    def rounded(self) -> "Samples":
-        """The same samples in single precision."""
-        kept = {i: _typed(chunk, np.float32) for i, chunk in self._chunks().items()}
-        return replace(self, dtype=np.float32, _kept=kept)
+    def in_single_precision(self) -> "Samples":
+        """Copy with tokens in single precision."""
+        stored = {i: _with_dtype(chunk, np.float32) for i, chunk in self._chunks().items()}
+        return replace(self, dtype=np.float32, _stored=stored)
 
     def _generator(self, i: int) -> np.random.Generator:
-        entropy = self.seed
-        return np.random.default_rng(np.random.SeedSequence(entropy.entropy, spawn_key=(*entropy.spawn_key, i)))
+        """Random generator of chunk i."""
+        seed = self.seed
+        return np.random.default_rng(np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, i)))
 
     def _tokens(self, rng: np.random.Generator, count: int) -> tuple[Array, Array | None]:
-        """Tokens, and the keys of cross-attention."""
+        """Sample tokens, and the keys of cross-attention."""
         X = self.law.draw(rng, self.task.tokens, count, self.dim)
         return X, self.law.draw(rng, self.task.tokens, count, self.dim) if self.task.attention == "cross" else None
 
     def _draw(self, i: int, count: int) -> Chunk:
-        """Chunk i; when streaming, its tokens are dropped as soon as the labels are known."""
+        """Sample chunk i; tokens that are sampled again in every pass are not stored."""
         rng, task = self._generator(i), self.task
         X, keys = self._tokens(rng, count)
-        noise = _noise(rng, count, task)
+        noise = _label_noise(rng, count, task)
         clean = labels(self.target, X, task.beta0, None, keys=keys, columns=task.columns)
         y = clean
         if task.noise > 0.0:
             y = labels(self.target, X, task.beta0, noise, keys=keys, columns=task.columns)
         if task.labels == "hard":
-            y = _chosen(rng, y, task.columns)
-        if self.streamed:
+            y = _hard_labels(rng, y, task.columns)
+        if self.resampled:
             return Chunk(np.empty(0, self.dtype), y, clean, None)
-        return _typed(Chunk(X, y, clean, keys), self.dtype)
+        return _with_dtype(Chunk(X, y, clean, keys), self.dtype)
 
 
-def _typed(chunk: Chunk, dtype: type[np.floating[Any]]) -> Chunk:
-    """The chunk with tokens of this type."""
+def _with_dtype(chunk: Chunk, dtype: type[np.floating[Any]]) -> Chunk:
+    """Copy of a chunk with tokens of this dtype."""
     keys = None if chunk.keys is None else np.ascontiguousarray(chunk.keys, dtype=dtype)
     return chunk._replace(tokens=np.ascontiguousarray(chunk.tokens, dtype=dtype), keys=keys)

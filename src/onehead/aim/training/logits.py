@@ -1,15 +1,16 @@
-"""Logits of a map on tokens, and the slope of a sum over samples in the map.
+"""Logits of a map on tokens, and the gradient of a sum over samples with respect to the map.
 
-With logits h_ab(S) = (x_a' S x_b - δ_ab Tr S) / sqrt d and slopes G_ab = d loss / d h_ab,
+With logits h_ab(S) = (x_a' S x_b - δ_ab Tr S) / sqrt d and gradients G_ab = d loss / d h_ab,
 
     d loss / d S = sum_samples sum_ab G_ab (x_a x_b' - δ_ab I) / sqrt d = [X' (G X) - I sum G_aa] / sqrt d.
 
-Cross-attention has X' (G Y), with keys Y and nothing to centre (U1). A loss of the softmax does not change when a constant is added to
-a row, so its rows are known by h_ab - h_a0, their slopes add up to zero, and with differences D_b = x_b - x_0
+Cross-attention has X' (G Y), with keys Y and no trace term (U1). A loss of the softmax does not change when a constant
+is added to a row, so its rows may be given by h_ab - h_a0, their gradients sum to zero, and with differences D_b = x_b
+- x_0
 
     h_ab - h_a0 = (x_a' S D_b - (δ_ab - δ_a0) Tr S) / sqrt d,     sum_b G_ab x_b = sum_{b > 0} G_ab D_b:
 
-one product less per sample in either direction, half of them for two tokens.
+one product per sample fewer in either direction, which is half of them for two tokens.
 """
 
 from dataclasses import dataclass
@@ -21,16 +22,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.training.data import Chunk
-from onehead.numerics.compiled import njit
+from onehead.numerics.jit import njit
 
-__all__ = ["Rows", "centred", "data_slope", "gram_matrix", "map_logits", "mix", "pair_products"]
+__all__ = ["Rows", "centre_logits", "gram_matrix", "map_gradient", "map_logits", "mix", "pair_products"]
 
 Array = NDArray[np.float64]
 
 
 @njit(cache=True, nogil=True, fastmath=True)
 def pair_products(left, right, out):  # type: ignore[no-untyped-def]
-    """out[i, a, b] = left[a, i] . right[b, i] for arrays (T, count, k)."""
+    """Fill out[i, a, b] = left[a, i] . right[b, i] for arrays (T, count, k)."""
     tokens, count, size = left.shape
     for a in range(tokens):
         for b in range(tokens):
@@ -43,7 +44,7 @@ def pair_products(left, right, out):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, fastmath=True)
 def mix(weights, right, out):  # type: ignore[no-untyped-def]
-    """out[a, i] = sum_b weights[i, a, b] right[b, i] for arrays (T, count, k)."""
+    """Fill out[a, i] = sum_b weights[i, a, b] right[b, i] for arrays (T, count, k)."""
     tokens, count, size = right.shape
     for a in range(tokens):
         for i in range(count):
@@ -57,12 +58,12 @@ def mix(weights, right, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _row_products(left, right, seen, trace, scale, out):  # type: ignore[no-untyped-def]
-    """out[i, a, b] = (left[a, i] . right[b - 1, i] - (δ_ab - δ_a0) trace) scale for the columns that a row with a choice sees."""
+def _row_products(left, right, lengths, trace, scale, out):  # type: ignore[no-untyped-def]
+    """Fill out[i, a, b] = (left[a, i] . right[b - 1, i] - (δ_ab - δ_a0) trace) scale for 0 < b < lengths[a]."""
     tokens, count, size = left.shape
     for i in range(count):
         for a in range(tokens):
-            for b in range(1, seen[a]):
+            for b in range(1, lengths[a]):
                 total = trace * (a == 0) - trace * (a == b)
                 for k in range(size):
                     total += left[a, i, k] * right[b - 1, i, k]
@@ -70,56 +71,56 @@ def _row_products(left, right, seen, trace, scale, out):  # type: ignore[no-unty
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _row_mix(slopes, left, seen, out):  # type: ignore[no-untyped-def]
-    """out[b - 1, i] = sum_a slopes[i, a, b] left[a, i] over the rows with a choice that see column b."""
+def _row_mix(gradients, left, lengths, out):  # type: ignore[no-untyped-def]
+    """Fill out[b - 1, i] = sum_a gradients[i, a, b] left[a, i] over the rows with lengths[a] > b."""
     columns, count, size = out.shape
     for i in range(count):
         for b in range(1, columns + 1):
             for k in range(size):
                 out[b - 1, i, k] = 0
-            for a in range(len(seen)):
-                if b < seen[a]:
-                    w = slopes[i, a, b]
+            for a in range(len(lengths)):
+                if b < lengths[a]:
+                    w = gradients[i, a, b]
                     for k in range(size):
                         out[b - 1, i, k] += w * left[a, i, k]
 
 
 @dataclass(frozen=True)
 class Rows:
-    """A few sequences as rows of logits relative to their first; ``seen`` is how many columns each row sees."""
+    """Rows of logits of a chunk, relative to the first logit of each row; row a has ``lengths[a]`` columns."""
 
     chunk: Chunk
-    seen: tuple[int, ...]
+    lengths: tuple[int, ...]
 
     @cached_property
-    def steps(self) -> Array:
-        """Tokens that are attended to less the first one of them, shape (columns - 1, count, d)."""
+    def differences(self) -> Array:
+        """Differences x_b - x_0 of the attended tokens, shape (columns - 1, count, d)."""
         attended = self.chunk.tokens if self.chunk.keys is None else self.chunk.keys
-        return attended[1 : max(self.seen)] - attended[:1]
+        return attended[1 : max(self.lengths)] - attended[:1]
 
     def logits(self, S: Array) -> Array:
-        """h_ab - h_a0, shape (count, T, T), zero where a row does not see."""
-        X, steps = self.chunk.tokens, self.steps
+        """Logits h_ab - h_a0, shape (count, T, T), zero for masked columns."""
+        X, differences = self.chunk.tokens, self.differences
         kind, (T, count, d) = X.dtype.type, X.shape
         trace = kind(np.trace(S)) if self.chunk.keys is None else kind(0.0)
         h = np.zeros((count, T, T), X.dtype)
-        _row_products(X, steps @ S.T, np.array(self.seen), trace, kind(1.0 / sqrt(d)), h)
+        _row_products(X, differences @ S.T, np.array(self.lengths), trace, kind(1.0 / sqrt(d)), h)
         return h
 
-    def slope(self, G: Array) -> Array:
-        """d/dS of a sum over samples whose slopes in the logits are G; those of a row add up to zero."""
-        X, steps = self.chunk.tokens, self.steps
+    def gradient(self, G: Array) -> Array:
+        """Gradient in S of a sum over samples, from its gradient G in the logits, whose rows sum to zero."""
+        X, differences = self.chunk.tokens, self.differences
         d = X.shape[-1]
-        mixed = np.empty_like(steps)
-        _row_mix(G, X, np.array(self.seen), mixed)
-        slope = np.asarray(mixed.reshape(-1, d).T @ steps.reshape(-1, d))
+        mixed = np.empty_like(differences)
+        _row_mix(G, X, np.array(self.lengths), mixed)
+        gradient = np.asarray(mixed.reshape(-1, d).T @ differences.reshape(-1, d))
         if self.chunk.keys is None:
-            slope[range(d), range(d)] -= np.einsum("naa->", G)
-        return slope / slope.dtype.type(sqrt(d))
+            gradient[range(d), range(d)] -= np.einsum("naa->", G)
+        return gradient / gradient.dtype.type(sqrt(d))
 
 
 def gram_matrix(X: Array) -> Array:
-    """X X' / d of every sample, shape (count, T, T)."""
+    """Gram matrices X X' / d of the samples, shape (count, T, T)."""
     out = np.empty((X.shape[1], len(X), len(X)), X.dtype)
     pair_products(X, X, out)
     out /= X.shape[-1]
@@ -127,14 +128,16 @@ def gram_matrix(X: Array) -> Array:
 
 
 def map_logits(S: Array, X: Array, keys: Array | None = None) -> Array:
-    """h_ab(S) = (x_a' S x_b - δ_ab Tr S) / sqrt d, shape (count, T, T), for any square S; with keys x_a' S y_b / sqrt d."""
+    """Logits (x_a' S x_b - δ_ab Tr S) / sqrt d, shape (count, T, T), for any square S; with keys, x_a' S y_b / sqrt
+    d.
+    """
     h = np.empty((X.shape[1], len(X), len(X)), X.dtype)
     pair_products(X @ S, X if keys is None else keys, h)
-    return centred(h, np.trace(S) if keys is None else None, X.shape[-1])
+    return centre_logits(h, np.trace(S) if keys is None else None, X.shape[-1])
 
 
-def centred(h: Array, trace: Any, dim: int) -> Array:
-    """Logits from products: own ones less the trace, where there are own ones, over sqrt d."""
+def centre_logits(h: Array, trace: Any, dim: int) -> Array:
+    """Logits from products in place: subtract the trace from the diagonal, unless it is None, and divide by sqrt d."""
     if trace is not None:
         diagonal = np.einsum("naa->na", h)
         diagonal -= trace
@@ -142,14 +145,16 @@ def centred(h: Array, trace: Any, dim: int) -> Array:
     return h
 
 
-def data_slope(G: Array, X: Array, keys: Array | None = None) -> Array:
-    """d/dS of a sum over samples whose slopes in the logits are G: [X' (G X) - I sum G_aa] / sqrt d; with keys X' (G Y) / sqrt d."""
+def map_gradient(G: Array, X: Array, keys: Array | None = None) -> Array:
+    """Gradient [X' (G X) - I sum G_aa] / sqrt d in S, from the gradient G in the logits; with keys, X' (G Y) / sqrt
+    d.
+    """
     T, _, d = X.shape
     mixed = np.empty_like(X)
     mix(np.ascontiguousarray(G.transpose(0, 2, 1)), X, mixed)
-    slope = np.zeros((d, d), X.dtype)
+    gradient = np.zeros((d, d), X.dtype)
     for a in range(T):
-        slope += mixed[a].T @ (X if keys is None else keys)[a]
+        gradient += mixed[a].T @ (X if keys is None else keys)[a]
     if keys is None:
-        slope[range(d), range(d)] -= np.einsum("naa->", G)
-    return slope / slope.dtype.type(sqrt(d))
+        gradient[range(d), range(d)] -= np.einsum("naa->", G)
+    return gradient / gradient.dtype.type(sqrt(d))

@@ -1,10 +1,10 @@
-"""Weight decay on factors is a nuclear norm on their product, shown by an independent solver (1.2).
+"""nuclear_equivalence(): weight decay on factors equals a nuclear norm on their product, by two solvers (1.2).
 
     min_W   data(W'W / sqrt(m d)) + (λ/sqrt κ) |W|²             =  min_{S ⪰ 0}  data(S) + λ d Tr S,    tied
     min_QK  data(Q'K / sqrt(m d)) + (λ/sqrt κ) (|Q|² + |K|²)/2  =  min_S        data(S) + λ d |S|_*,   untied
 
-for factors of full width. The right-hand sides are minimised by accelerated proximal gradient, which knows
-nothing of factors: its proximal step cuts eigenvalues (singular values) by λ d times the step.
+for factors of full width. The right-hand sides are minimised by accelerated proximal gradient, without any factors: its
+proximal step soft-thresholds eigenvalues (singular values) by λ d times the step.
 """
 
 from collections.abc import Callable
@@ -14,34 +14,35 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.losses import loss_on
+from onehead.aim.flat_parameters import validate_problem
+from onehead.aim.losses import loss_for_labels
 from onehead.aim.task import Learner, Task
 from onehead.aim.training.instance import Instance, sample_count
-from onehead.aim.training.minimise import Stopped, lbfgs
-from onehead.aim.training.objective import Factorised, Objective, OutputLoss, Parametrisation, Untied
-from onehead.aim.words import posed
-from onehead.arguments import number, whole
+from onehead.aim.training.objective import Objective, OutputLoss
+from onehead.aim.training.parametrisation import Factorised, Parametrisation, Untied
 from onehead.errors import InvalidArgument
-from onehead.numerics.interrupts import check
+from onehead.numerics.interrupts import raise_if_interrupted
+from onehead.numerics.minimise import Stopped, lbfgs
 from onehead.results import Certificate, Result
+from onehead.validation import integer, number
 
 __all__ = [
     "NuclearEquivalence",
     "ProductMinimum",
-    "cut_eigenvalues",
-    "cut_singular_values",
+    "minimise_over_map",
     "nuclear_equivalence",
-    "over_product",
     "proximal_gradient",
+    "soft_threshold_eigenvalues",
+    "soft_threshold_singular_values",
 ]
 
 Array = NDArray[np.float64]
 
-SHRINK, GROW = 0.5, 1.1  # of the step: after a step that was too long, after one that was not
+STEP_DECREASE, STEP_INCREASE = 0.5, 1.1  # factors of the step size after a rejected and after an accepted step
 
 
 class ProductMinimum(NamedTuple):
-    """The minimiser over the product, its objective over d², the last relative move, the iterations."""
+    """Minimiser over the map, its objective over d², the relative change in the last step, and the iterations."""
 
     map: Array
     value: float
@@ -49,15 +50,15 @@ class ProductMinimum(NamedTuple):
     iterations: int
 
 
-def cut_eigenvalues(S: Array, amount: float) -> tuple[Array, float]:
-    """argmin over PSD matrices of |P - S|²/2 + amount Tr P, and its trace: eigenvalues (r - amount)_+."""
+def soft_threshold_eigenvalues(S: Array, amount: float) -> tuple[Array, float]:
+    """Minimiser over PSD matrices P of |P - S|²/2 + amount Tr P, with eigenvalues (r - amount)_+, and its trace."""
     r, basis = np.linalg.eigh(0.5 * (S + S.T))
     r = np.clip(r - amount, 0.0, None)
     return (basis * r) @ basis.T, float(r.sum())
 
 
-def cut_singular_values(S: Array, amount: float) -> tuple[Array, float]:
-    """argmin of |P - S|²/2 + amount |P|_*, and its nuclear norm: singular values (r - amount)_+."""
+def soft_threshold_singular_values(S: Array, amount: float) -> tuple[Array, float]:
+    """Minimiser of |P - S|²/2 + amount |P|_*, with singular values (r - amount)_+, and its nuclear norm."""
     left, r, right = np.linalg.svd(S, full_matrices=False)
     r = np.clip(r - amount, 0.0, None)
     return (left * r) @ right, float(r.sum())
@@ -65,7 +66,7 @@ def cut_singular_values(S: Array, amount: float) -> tuple[Array, float]:
 
 def proximal_gradient(
     data: Callable[[Array], tuple[float, Array]],
-    cut: Callable[[Array, float], tuple[Array, float]],
+    prox: Callable[[Array, float], tuple[Array, float]],
     start: Array,
     penalty: float,
     *,
@@ -74,8 +75,8 @@ def proximal_gradient(
 ) -> ProductMinimum:
     """Minimise data(S) + penalty |S| by accelerated proximal gradient with backtracking and restarts.
 
-    ``data`` gives value and slope, ``cut`` the proximal step of the norm and the norm of its result. Stops
-    when a step moves S by less than ``tolerance`` of its size.
+    ``data`` returns value and gradient, ``prox`` the proximal point of the norm and its norm. Stops when a step changes
+    S by less than ``tolerance`` (relative).
     """
     S, ahead, momentum, step = start.copy(), start.copy(), 1.0, 1.0 / max(penalty, 1e-12)
     best, norm = np.inf, 0.0
@@ -83,56 +84,74 @@ def proximal_gradient(
     iterations = 0
     while iterations < max_iterations:
         iterations += 1
-        value, slope = data(ahead)
+        value, gradient = data(ahead)
         while True:
-            new, norm = cut(ahead - step * slope, step * penalty)
+            new, norm = prox(ahead - step * gradient, step * penalty)
             move = new - ahead
-            reached, _ = data(new)
-            model = value + float(np.sum(slope * move)) + float(np.sum(move * move)) / (2.0 * step)
-            if reached <= model + 1e-12 * abs(model):
+            new_value, _ = data(new)
+            model = value + float(np.sum(gradient * move)) + float(np.sum(move * move)) / (2.0 * step)
+            if new_value <= model + 1e-12 * abs(model):
                 break
-            step *= SHRINK
-        total = reached + penalty * norm
-        if total > best:  # momentum carried too far: start it again from the best point
+            step *= STEP_DECREASE
+        total = new_value + penalty * norm
+        if total > best:  # momentum overshoots: restart it from the last accepted point
             ahead, momentum, best = S.copy(), 1.0, np.inf
             continue
         change = float(np.linalg.norm(new - S) / max(float(np.linalg.norm(new)), 1e-300))
-        following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
-        ahead = new + (momentum - 1.0) / following * (new - S)
-        S, best, momentum, step = new, total, following, GROW * step
+        next_momentum = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
+        ahead = new + (momentum - 1.0) / next_momentum * (new - S)
+        S, best, momentum, step = new, total, next_momentum, STEP_INCREASE * step
         if change <= tolerance:
             break
     return ProductMinimum(S, best, change, iterations)
 
 
-def over_product(
+def minimise_over_map(
     objective: Objective,
-    cut: Callable[[Array, float], tuple[Array, float]],
+    prox: Callable[[Array, float], tuple[Array, float]],
     start: Array,
     *,
     tolerance: float,
     max_iterations: int,
     stop: Callable[[], bool] = lambda: False,
 ) -> ProductMinimum:
-    """The minimum of a training objective over the map of one head, weight decay being d times the norm that ``cut`` knows."""
+    """Minimise a training objective over the map of one head; the penalty is d times the norm that ``prox`` belongs
+    to.
+    """
     dim = objective.samples.dim
 
     def data(S: Array) -> tuple[float, Array]:
         if stop():
             raise Stopped
-        check()
-        value, slopes = objective.data(S[None])
-        return (value - objective.floor * dim**2) / dim**2, slopes[0] / dim**2
+        raise_if_interrupted()
+        value, gradients = objective.data(S[None])
+        return (value - objective.floor * dim**2) / dim**2, gradients[0] / dim**2
 
     found = proximal_gradient(
-        data, cut, start, objective.decay / dim, tolerance=tolerance, max_iterations=max_iterations
+        data, prox, start, objective.decay / dim, tolerance=tolerance, max_iterations=max_iterations
     )
     return found._replace(value=found.value + objective.floor)
 
 
 @dataclass(frozen=True, kw_only=True)
 class NuclearEquivalence(Result):
-    """Both minima of one instance: objectives over d², their relative gap, the distance of the maps."""
+    """Minima over factors and over the map for one instance, and how far they differ.
+
+    Attributes
+    ----------
+    tied : bool
+        Whether query and key share their weights.
+    factor_objective, product_objective : float
+        Minimum over the factors and over the map, over d².
+    gap : float
+        Relative difference of the two minima.
+    map_distance : float
+        Relative distance of the two maps.
+    certificate : Certificate
+        Status and stationarity.
+    factor_map, product_map : ndarray
+        The two maps.
+    """
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("factor_map", "product_map")
 
@@ -146,11 +165,11 @@ class NuclearEquivalence(Result):
     product_map: Array
 
 
-@posed(
-    dim=whole(2),
-    seed=whole(0),
+@validate_problem(
+    dim=integer(2),
+    seed=integer(0),
     tolerance=number(above=0.0),
-    max_iterations=whole(1),
+    max_iterations=integer(1),
 )
 def nuclear_equivalence(
     task: Task,
@@ -163,10 +182,39 @@ def nuclear_equivalence(
     tolerance: float = 1e-6,
     max_iterations: int = 5000,
 ) -> NuclearEquivalence:
-    """Minimise over factors by L-BFGS and over the product by proximal gradient, on the same instance.
+    """Minimise over factors by L-BFGS and over their product by proximal gradient, on the same instance.
 
-    With cross-entropy the problem over the product is convex and both must agree; with the squared loss they
-    agree when both end in the same minimum.
+    With cross-entropy the problem over the product is convex and both minima must agree; with the squared loss they
+    agree when both searches end in the same minimum.
+
+    Parameters
+    ----------
+    task : Task
+        What is learned.
+    learner : Learner
+        Factorised, of full width, with a positive weight decay.
+    dim : int
+        Dimension d of a token.
+    alpha : float
+        Sample ratio α = n/d².
+    tied : bool
+        Whether query and key share their weights; always false for an untied task.
+    seed : int
+        Seed of the instance and of the start.
+    tolerance : float
+        Relative stationarity, and relative change of S, at which the searches stop.
+    max_iterations : int
+        Largest number of iterations of each search.
+
+    Returns
+    -------
+    NuclearEquivalence
+        Both minima, their gap and the distance of the maps.
+
+    Raises
+    ------
+    InvalidArgument
+        If the learner is direct, narrow or without weight decay, or an argument is not allowed.
 
     Examples
     --------
@@ -181,14 +229,13 @@ def nuclear_equivalence(
     tied = tied and task.tied
     instance = Instance.draw(task, dim, sample_count(alpha, dim), np.random.SeedSequence(seed))
     weights: Parametrisation = Factorised(dim, dim) if tied else Untied(dim, dim)
-    loss = OutputLoss(loss=loss_on(task.labels, learner.loss), beta=learner.beta, columns=task.columns)
+    loss = OutputLoss(loss=loss_for_labels(task.labels, learner.loss), beta=learner.beta, columns=task.columns)
     objective = Objective(samples=instance.train, weights=weights, loss=loss, decay=learner.decay)
     theta = weights.start(np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(3,))))
     factors = lbfgs(objective, theta, tolerance=tolerance, max_iterations=max_iterations)
-
-    product = over_product(
+    product = minimise_over_map(
         objective,
-        cut_eigenvalues if tied else cut_singular_values,
+        soft_threshold_eigenvalues if tied else soft_threshold_singular_values,
         np.zeros((dim, dim)),
         tolerance=tolerance,
         max_iterations=max_iterations,

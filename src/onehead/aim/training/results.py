@@ -1,4 +1,4 @@
-"""What training gave: runs, and averages over them."""
+"""Results of training: single runs, averages over them, and their certificates."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -6,12 +6,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.equations.geometry import geometry_of
+from onehead.aim.logits.geometry import geometry_of
 from onehead.aim.task import Learner, Task
-from onehead.aim.training.instance import as_trained
+from onehead.aim.training.instance import problem_as_trained
 from onehead.aim.training.settings import Method, Variant
-from onehead.measured import FINITE_SIZE, Measured
 from onehead.results import Certificate, Result
+from onehead.results.replicates import FINITE_SIZE_BIAS, Measured
 
 __all__ = ["QUANTITIES", "Sectors", "TrainingCertificate", "TrainingResult", "TrainingRun"]
 
@@ -34,10 +34,16 @@ Sectors = dict[str, list[float]]
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingCertificate(Certificate):
-    """``residual`` is the relative stationarity |gradient| |θ| / objective at the weights returned.
+    """Certificate of a training run; ``residual`` is the relative stationarity |gradient| |θ| / objective.
 
-    ``gradient_norm``: norm of the gradient of objective/d². ``starts_gap``: largest relative gap of the
-    objective between starts, or None when there was one.
+    Attributes
+    ----------
+    gradient_norm : float
+        Norm of the gradient of the objective over d².
+    objective : float
+        Objective over d² at the weights returned.
+    starts_gap : float or None
+        Largest relative difference of the objective between random starts; None if there was one start.
     """
 
     gradient_norm: float
@@ -49,9 +55,36 @@ class TrainingCertificate(Certificate):
 class TrainingRun(Result):
     """One trained head: its errors on fresh samples, its map S, the target map, and the spectrum of S.
 
-    ``eigenvalues`` are those of S, or its singular values when query and key are untied; with several heads S
-    is the mean of their maps. ``zero_one_error`` belongs to hard labels; ``sectors`` to untied self-attention: q = 2|S|²/d and
-    m = 2 Tr S'S*/d of the symmetric and of the antisymmetric part (U5).
+    With several heads S is the mean of their maps.
+
+    Attributes
+    ----------
+    seed : int
+        Index of the run.
+    test_error, test_error_clean : float
+        Mean squared error on fresh samples, labels with and without noise.
+    test_loss : float
+        The learner's own loss on fresh samples.
+    train_loss : float
+        Objective over d² at the minimum, penalty included.
+    rank : float
+        Share of eigenvalues (singular values) of S that are not zero.
+    q, m : float
+        |S|²/d and Tr S'S*/d.
+    seconds : float
+        Wall time of the run.
+    test_cross_entropy : float
+        Cross-entropy on fresh samples, in nats.
+    zero_one_error : float or None
+        Share of rows whose most attended token is not the label; None for soft labels.
+    sectors : dict or None
+        q = 2|S|²/d and m = 2 Tr S'S*/d of the symmetric and of the antisymmetric part, for untied self-attention (U5).
+    certificate : TrainingCertificate
+        Status and stationarity.
+    eigenvalues : ndarray
+        Eigenvalues of S, or its singular values when query and key are untied.
+    map, target : ndarray
+        S and S*.
     """
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("eigenvalues", "map", "target")
@@ -76,14 +109,38 @@ class TrainingRun(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingResult(Measured):
-    """Averages over seeds; ``spread`` has for each its ``_std`` over seeds and the ``_err`` of the mean.
+    """Averages of trained heads over seeds, with their standard deviations and standard errors.
 
-    ``trained_alpha``, ``trained_width`` and ``trained_kappa0`` (of an mp or product target) are n/d², m/d and m₀/d: what was asked
-    for, rounded to whole numbers of samples and rows. ``sectors`` has means and spreads of its own, [symmetric, antisymmetric].
+    Attributes
+    ----------
+    alpha : float
+        Sample ratio α = n/d² asked for.
+    dim : int
+        Dimension d of a token.
+    samples : int
+        Number of samples n.
+    test_error, test_error_clean, test_loss, train_loss, rank, q, m, seconds, test_cross_entropy, zero_one_error : float
+        Means over seeds, see `TrainingRun`.
+    sectors : dict or None
+        Means, ``_std`` and ``_err`` of q and m, each as [symmetric, antisymmetric], for untied self-attention.
+    trained_alpha, trained_width, trained_kappa0 : float
+        n/d², m/d and m₀/d (of an mp or product target) after rounding to whole numbers of samples and rows.
+    spread : dict
+        For every mean its standard deviation over seeds, ``_std``, and its standard error, ``_err``.
+    seeds : int
+        Number of runs.
+    setting : str
+        The variant, in words.
+    certificate : TrainingCertificate
+        The worst of the runs.
+    runs : tuple of TrainingRun
+        The runs.
+    variant, method, task, learner : Variant, Method, Task, Learner
+        The problem.
     """
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("runs", "variant", "method")
-    _SHOWN: ClassVar[tuple[str, ...]] = ("dim", "alpha", "seeds", "test_error", "train_loss", "rank")
+    _SUMMARY_FIELDS: ClassVar[tuple[str, ...]] = ("dim", "alpha", "seeds", "test_error", "train_loss", "rank")
     _COMPARED: ClassVar[tuple[str, ...]] = (
         "test_error",
         "test_error_clean",
@@ -95,8 +152,8 @@ class TrainingResult(Measured):
         "m",
     )
     MEANINGS: ClassVar[dict[str, str]] = {
-        "test_error": "squared error on fresh samples",
-        "test_error_clean": "the same against labels without noise",
+        "test_error": "squared error on fresh samples, labels with noise",
+        "test_error_clean": "squared error on fresh samples, labels without noise",
         "test_loss": "the learner's own loss on fresh samples",
         "test_cross_entropy": "cross-entropy on fresh samples, in nats",
         "zero_one_error": "share of rows whose most attended token is not the label",
@@ -135,17 +192,17 @@ class TrainingResult(Measured):
 
     @property
     def trained(self) -> tuple[Task, Learner, float]:
-        """Task, learner and sample ratio that were trained: the arguments of the prediction to lay beside it."""
-        return as_trained(self.task, self.learner, self.alpha, self.dim, self.variant)
+        """Task, learner and sample ratio as trained: the arguments of `predict` for a comparison."""
+        return problem_as_trained(self.task, self.learner, self.alpha, self.dim, self.variant)
 
     @property
     def finite_size(self) -> float:
-        """(3 + 1/(α J))/d: measured, most of all in q where combinations of logits are few (1.8)."""
+        """Empirical relative finite-size bias (3 + 1/(α J))/d, largest for q at small α J (1.8)."""
         task = self.task
         combinations = self.trained_alpha * geometry_of(task.attention, task.mask, task.tokens).informative
-        return (FINITE_SIZE + 1.0 / combinations) / self.dim
+        return (FINITE_SIZE_BIAS + 1.0 / combinations) / self.dim
 
     @property
     def eigenvalues(self) -> Array:
-        """The spectra of all runs, pooled."""
+        """Eigenvalues (singular values) of all runs, pooled."""
         return np.concatenate([run.eigenvalues for run in self.runs])

@@ -1,4 +1,7 @@
-"""bayes(): the best anybody could do with the same data, one sample ratio or many; and how much data that needs for an error."""
+"""bayes(), bayes_curve(), data_for(): the Bayes-optimal learner, which knows how the data were generated.
+
+The equations are in `onehead.aim.theory.bayes`; here they become errors, certificates and sentences.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,45 +10,68 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.equations.bayes import Posterior, logit_nuclear
-from onehead.aim.equations.head import equations_of
-from onehead.aim.equations.leading import leading_count
-from onehead.aim.equations.unknowns import INFINITE
-from onehead.aim.solve.certificate import FAR_FROM_GAUSSIAN
+from onehead.aim.solve.certificate import LARGE_EXCESS_KURTOSIS
 from onehead.aim.task import Learner, Task, check_alpha
-from onehead.arguments import checked, instance, number, numbers
+from onehead.aim.theory.bayes import Posterior, logit_nuclear
+from onehead.aim.theory.build import build_state_evolution
+from onehead.aim.theory.input.leading import leading_count
+from onehead.aim.theory.order_parameters import INFINITE
 from onehead.errors import InvalidArgument, SolveError
-from onehead.numerics.line import lowest_between, root_between
-from onehead.numerics.parallel import walk_chains
-from onehead.results import INTERRUPTED, Certificate, Kind, NoAnswer, Points, Result, in_lines
+from onehead.numerics.brent import brent_minimum, brent_root
+from onehead.numerics.parallel import map_chains
+from onehead.results import INTERRUPTED, Certificate, FailedPoint, Kind, Points, Result, wrap_sentences
+from onehead.validation import checked, instance, number, numbers
 
-__all__ = ["Best", "BestCurve", "Yardstick", "bayes", "bayes_curve", "beside", "data_for"]
+__all__ = ["BayesReference", "Best", "BestCurve", "bayes", "bayes_curve", "data_for", "describe_bayes_gap"]
 
-SCALES = (0.0, 2.0)  # of the estimate, between which the best head lies
-CLOSE = 1e-4  # of a scale: its error is flat there, to the square of this
-STEP = 1e-6  # of q, over the power of the target: small enough for a slope, and large beside rounding
-FORMULA = 1e-9  # relative error to which averages over more than two tokens were checked (2.9)
+HEAD_SCALE_RANGE = (0.0, 2.0)  # factors c of the estimate Ŝ that are searched for the best head c Ŝ
+HEAD_SCALE_TOLERANCE = 1e-4  # of that search; the error at its minimum is then exact to the square of this
+DIFFERENCE_STEP = 1e-6  # step of q for numerical slopes, over the power of the target: well above rounding
+FORMULA_ERROR = 1e-9  # relative error to which averages over more than two tokens were checked (2.9)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Best(Result):
-    """The best possible learner: it knows the law of the target, noise and temperature, and of the target what the labels say.
+    """The best possible learner, which knows the law of the target, the noise and the temperature.
 
-    ``overlap`` is |Ŝ|²/d of its estimate Ŝ of the target, the posterior mean, and ``mmse`` the mean squared error |Ŝ - S*|²/d, both
-    in the units of S*. ``test_error`` is that of its best answer, which no attention head needs to equal; ``head_error`` that of the
-    best head, Ŝ times ``head_scale``, ``plugin_error`` that of Ŝ itself, and ``floor`` what infinitely many samples leave.
+    Its estimate Ŝ of the target is the posterior mean. Overlap and mean squared error are in the units of S*.
+
+    Attributes
+    ----------
+    alpha : float
+        Sample ratio α = n/d².
+    mmse : float
+        Mean squared error |Ŝ - S*|²/d of the estimate.
+    overlap : float
+        |Ŝ|²/d, which equals the overlap of Ŝ with S*.
+    test_error : float
+        Test error of the optimal output, labels with noise; no attention head needs to reach it.
+    test_error_clean : float
+        Test error of the optimal output, labels without noise.
+    head_error : float
+        Test error of the best attention head, whose map is Ŝ times ``head_scale``.
+    head_scale : float
+        Factor of Ŝ in the map of the best attention head.
+    plugin_error : float
+        Test error of the attention head with the map Ŝ.
+    floor : float
+        Test error in the limit of infinitely many samples.
+    certificate : Certificate
+        Status, kind of truth and numerical errors.
+    task : Task
+        The task.
     """
 
-    _SHOWN: ClassVar[tuple[str, ...]] = ("alpha", "test_error", "head_error", "overlap")
+    _SUMMARY_FIELDS: ClassVar[tuple[str, ...]] = ("alpha", "test_error", "head_error", "overlap")
     MEANINGS: ClassVar[dict[str, str]] = {
-        "test_error": "of the best possible answer, labels with noise",
-        "test_error_clean": "the same, labels without noise",
-        "head_error": "of the best attention head",
-        "head_scale": "of that head, times the best estimate of the target",
-        "plugin_error": "of the best estimate of the target as a head",
-        "floor": "after infinitely many samples",
-        "overlap": "|Ŝ|²/d, what is known of the target",
-        "mmse": "|Ŝ - S*|²/d, what is not",
+        "test_error": "of the best possible output, labels with noise",
+        "test_error_clean": "of the best possible output, labels without noise",
+        "head_error": "test error of the best attention head",
+        "head_scale": "map of that head, over the best estimate of the target",
+        "plugin_error": "test error of the best estimate of the target, used as a head",
+        "floor": "test error with infinitely many samples",
+        "overlap": "|Ŝ|²/d, the part of the target that is known",
+        "mmse": "|Ŝ - S*|²/d, the part that is not known",
     }
 
     alpha: float
@@ -61,31 +87,35 @@ class Best(Result):
     task: Task
 
     def explain(self) -> str:
-        """Say in words what the best possible learner is, and what it can do here.
+        """Explain in sentences what the best possible learner is and which errors it reaches.
 
         Examples
         --------
         >>> from onehead.aim import Task, bayes
         >>> print(bayes(Task(), alpha=0.5).explain().splitlines()[0])
-        Who knows how the data were made (the law of the target, the noise, the temperature)
+        A learner that knows how the data were generated (the law of the target, the noise,
         """
         power = self.task.target.second_moment
         lines = [
-            "Who knows how the data were made (the law of the target, the noise, the temperature) and sees "
-            f"n = {self.alpha:g} d² samples (alpha = {self.alpha:g}) can do no better than a test error of {self.test_error:.4g}; "
-            f"infinitely many would leave {self.floor:.4g}.",
-            f"Against labels without noise the best is {self.test_error_clean:.4g}.",
-            f"The best attention head has {self.head_error:.4g}: the best estimate of the target times {self.head_scale:.3g}. The "
-            f"estimate itself is over-confident and has {self.plugin_error:.4g}.",
-            f"Of the target's mean squared {self.task.value} {power:.4g} the data tell {self.overlap:.4g} and leave "
-            f"{self.mmse:.4g} open.",
+            "A learner that knows how the data were generated (the law of the target, the noise, the temperature) and "
+            "sees "
+            f"n = {self.alpha:g} d² samples (alpha = {self.alpha:g}) cannot get below a test error of "
+            f"{self.test_error:.4g}; "
+            f"with infinitely many samples the floor is {self.floor:.4g}.",
+            f"Against labels without noise its error is {self.test_error_clean:.4g}.",
+            f"The best attention head has a test error of {self.head_error:.4g}: its map is the best estimate of the "
+            f"target times "
+            f"{self.head_scale:.3g}. The estimate itself is over-confident and has {self.plugin_error:.4g}.",
+            f"Of the target's mean squared {self.task.spectral_value} {power:.4g}, the part {self.overlap:.4g} is "
+            f"known from the "
+            f"data and {self.mmse:.4g} is not.",
         ]
-        return in_lines([*lines, *self._closing()])
+        return wrap_sentences([*lines, *self._closing()])
 
 
 @dataclass(frozen=True, kw_only=True)
-class NotSolved(NoAnswer):
-    """A sample ratio at which the equation could not be solved, with the reason."""
+class NotSolved(FailedPoint):
+    """Sample ratio at which the equation could not be solved, with the reason."""
 
     _EMPTY: ClassVar[tuple[str, ...]] = (
         "mmse",
@@ -101,165 +131,209 @@ class NotSolved(NoAnswer):
 
 @dataclass(frozen=True, kw_only=True)
 class BestCurve(Points[Best, NotSolved]):
-    """The best possible learner at many sample ratios, in the order asked for."""
+    """The best possible learner at many sample ratios, in the order asked for.
 
-    _SHOWN: ClassVar[tuple[str, ...]] = ("alpha", "test_error", "test_error_clean", "head_error", "mmse", "status")
+    Attributes
+    ----------
+    task : Task
+        The task.
+    points : tuple of Best or NotSolved
+        One per sample ratio; a failed point has a reason.
+    """
+
+    _SUMMARY_FIELDS: ClassVar[tuple[str, ...]] = (
+        "alpha",
+        "test_error",
+        "test_error_clean",
+        "head_error",
+        "mmse",
+        "status",
+    )
 
     task: Task
     points: tuple[Best | NotSolved, ...]
 
 
-class Yardstick:
-    """Errors of the best possible learner of one task, as functions of what it knows, in reduced units (A.4).
+class BayesReference:
+    """Errors of the Bayes-optimal learner of one task, as functions of its overlap q, in reduced units (A.4).
 
-    A fresh label given the data is Gaussian around the estimate: two labels drawn so have overlap q, and half their distance is the
-    error of the best answer.
+    Given the data, a fresh label is distributed as a label of the estimate with Gaussian noise. Two labels sampled so
+    have overlap q, and half their mean squared distance is the error of the optimal output.
     """
 
     def __init__(self, task: Task) -> None:
-        check_known(task)
-        self.task, self.problem = task, equations_of(task, Learner().gaussian)
+        check_bayes_known(task)
+        self.task, self.problem = task, build_state_evolution(task, Learner().gaussian)
         self.posterior = Posterior(self.problem)
         self.power, self.label_power = self.problem.target_power, self.problem.label_power
-        self._known: dict[tuple[float, float, float | None], float] = {}  # asked for more than once
+        self._fresh_errors: dict[tuple[float, float, float | None], float] = {}  # cache: most are needed several times
 
-    def _fresh(self, q: float, m: float, power: float | None = None) -> float:
-        if (q, m, power) not in self._known:
-            self._known[q, m, power] = self.problem.output.fresh_loss(q, m, loss="squared", power=power)
-        return self._known[q, m, power]
+    def _fresh_error(self, q: float, m: float, power: float | None = None) -> float:
+        """Mean squared distance of the attention of a map with overlaps (q, m) from labels of the given power."""
+        if (q, m, power) not in self._fresh_errors:
+            self._fresh_errors[q, m, power] = self.problem.output.fresh_loss(q, m, loss="squared", power=power)
+        return self._fresh_errors[q, m, power]
 
     def test_error(self, q: float) -> float:
-        """Of the best answer."""
-        return 0.5 * self._fresh(self.label_power, q)
+        """Test error of the optimal output, labels with noise."""
+        return 0.5 * self._fresh_error(self.label_power, q)
 
-    def clean(self, q: float) -> float:
-        """The same against labels without noise."""
-        return 0.5 * self._fresh(self.power, q, self.power)
+    def test_error_clean(self, q: float) -> float:
+        """Test error of the optimal output, labels without noise."""
+        return 0.5 * self._fresh_error(self.power, q, self.power)
 
-    def plugin(self, q: float) -> float:
-        """Of the estimate as a head."""
-        return self._fresh(q, q)
+    def plugin_error(self, q: float) -> float:
+        """Test error of the estimate Ŝ used as a head."""
+        return self._fresh_error(q, q)
 
-    def head(self, q: float, m: float | None = None) -> tuple[float, float]:
-        """Error and scale of the best head c S, S with overlaps (q, m); of the estimate m = q."""
+    def best_head(self, q: float, m: float | None = None) -> tuple[float, float]:
+        """Lowest test error of a head c S over the factor c, and that c; S has overlaps (q, m), by default m = q."""
         m = q if m is None else m
-        scale, error = lowest_between(lambda c: self._fresh(c * c * q, c * m), *SCALES, xatol=CLOSE)
-        # at the end of the range, or where the error has its kink, no step is better
-        return min((error, scale), (self._fresh(q, m), 1.0), (self._fresh(0.0, 0.0), 0.0))
+        scale, error = brent_minimum(
+            lambda c: self._fresh_error(c * c * q, c * m), *HEAD_SCALE_RANGE, xatol=HEAD_SCALE_TOLERANCE
+        )
+        # the search may miss a minimum at the end of the range, or at the kink of the error at c = 1
+        return min((error, scale), (self._fresh_error(q, m), 1.0), (self._fresh_error(0.0, 0.0), 0.0))
 
-    def ratio_for(self, error: float) -> float:
-        """The sample ratio with which the best test error is ``error``: zero if the trace is enough, infinite if none is."""
+    def sample_ratio_for(self, error: float) -> float:
+        """Sample ratio at which the optimal test error is ``error``.
+
+        Zero if the trace of the target is enough, infinite if no number of samples is.
+        """
         known = self.posterior.known
         if error >= self.test_error(known):
             return 0.0
         if error <= self.test_error(self.power):
             return INFINITE
-        q = root_between(lambda q: self.test_error(q) - error, known, self.power, xtol=1e-13 * self.power)
+        q = brent_root(lambda q: self.test_error(q) - error, known, self.power, xtol=1e-13 * self.power)
         s = self.posterior.blur_of(self.power - float(q))
-        if s == 0.0:  # nothing is left open: known exactly from here on
+        if s == 0.0:  # exact recovery from this sample ratio on
             return self.problem.bayes_optimal
         return self.posterior.ratio(s) if s < INFINITE else 0.0
 
     def at(self, alpha: float) -> Best:
-        """All numbers at one sample ratio, with their errors."""
+        """All numbers of `Best` at one sample ratio, with their errors."""
         s, unit = self.posterior.blur(alpha), self.task.beta0**2
-        left, error = self.posterior.left(s), self.posterior.left_error(s)
-        q = max(self.power - left, 0.0)
-        head, scale = self.head(q)
-        clean = (self.label_power, None), (self.power, self.power)
-        rules = [0.5 * self._rule_error(own, q, power) for own, power in clean]
-        of = {"test_error": self.test_error, "test_error_clean": self.clean, "plugin_error": self.plugin}
-        errors = {name: abs(self._slope(f, q)) * error for name, f in of.items()}
-        errors["test_error"] += rules[0]
-        errors["test_error_clean"] += rules[1]
-        errors["plugin_error"] += self._rule_error(q, q)
-        errors["head_error"] = errors["test_error"] + self._rule_error(scale**2 * q, scale * q) + CLOSE**2 * head
-        errors["floor"] = 0.5 * self._rule_error(self.label_power, self.power)
+        mmse, mmse_error = self.posterior.left(s), self.posterior.left_error(s)
+        q = max(self.power - mmse, 0.0)
+        head_error, head_scale = self.best_head(q)
+        functions = {
+            "test_error": self.test_error,
+            "test_error_clean": self.test_error_clean,
+            "plugin_error": self.plugin_error,
+        }
+        errors = {name: abs(self._slope(function, q)) * mmse_error for name, function in functions.items()}
+        errors["test_error"] += 0.5 * self._quadrature_error(self.label_power, q)
+        errors["test_error_clean"] += 0.5 * self._quadrature_error(self.power, q, self.power)
+        errors["plugin_error"] += self._quadrature_error(q, q)
+        errors["head_error"] = (
+            errors["test_error"]
+            + self._quadrature_error(head_scale**2 * q, head_scale * q)
+            + HEAD_SCALE_TOLERANCE**2 * head_error
+        )
+        errors["floor"] = 0.5 * self._quadrature_error(self.label_power, self.power)
         return Best(
             alpha=alpha,
-            mmse=left / unit,
+            mmse=mmse / unit,
             overlap=q / unit,
             test_error=self.test_error(q),
-            test_error_clean=self.clean(q),
-            head_error=head,
-            head_scale=scale,
-            plugin_error=self.plugin(q),
+            test_error_clean=self.test_error_clean(q),
+            head_error=head_error,
+            head_scale=head_scale,
+            plugin_error=self.plugin_error(q),
             floor=self.test_error(self.power),
             certificate=Certificate(
                 status="converged" if s > 0.0 else "perfect recovery: the target is known exactly",
                 kind=_kind(self.task),
                 quadrature_error=errors["test_error"],
-                errors=errors | {"mmse": error / unit, "overlap": error / unit},
-                warnings=_cautions(self.task),
+                errors=errors | {"mmse": mmse_error / unit, "overlap": mmse_error / unit},
+                warnings=_warnings(self.task),
             ),
             task=self.task,
         )
 
-    def _rule_error(self, q: float, m: float, power: float | None = None) -> float:
+    def _quadrature_error(self, q: float, m: float, power: float | None = None) -> float:
+        """Error of `_fresh_error` by its quadrature rule, or by the formula for more than two tokens (2.9)."""
         by_rule = self.problem.output.fresh_loss_error(q, m, power=power, loss="squared")
-        return by_rule + (FORMULA * self._fresh(q, m, power) if self.task.tokens > 2 else 0.0)
+        return by_rule + (FORMULA_ERROR * self._fresh_error(q, m, power) if self.task.tokens > 2 else 0.0)
 
-    def _slope(self, error: Callable[[float], float], q: float) -> float:
-        step = min(STEP * self.power, 0.5 * q)
-        return (error(q) - error(q - step)) / step if step > 0.0 else 0.0
+    def _slope(self, function: Callable[[float], float], q: float) -> float:
+        """Derivative of a function of q by a backward difference."""
+        step = min(DIFFERENCE_STEP * self.power, 0.5 * q)
+        return (function(q) - function(q - step)) / step if step > 0.0 else 0.0
 
     def logit_nuclear(self, alpha: float) -> float:
-        """Test error of least squares on the logits with the best penalty λ Tr S, best scaled (A.8)."""
-        return self.head(*logit_nuclear(self.posterior, alpha))[0]
+        """Test error of least squares on the logits with the best penalty λ Tr S and the best scale (A.8)."""
+        return self.best_head(*logit_nuclear(self.posterior, alpha))[0]
 
 
-def check_known(task: Task) -> None:
-    """Refuse a task whose best possible learner is not known."""
+def check_bayes_known(task: Task) -> None:
+    """Refuse a task whose Bayes-optimal learner is not known."""
     if task.labels == "hard":
-        raise InvalidArgument("labels", "hard", "soft: the best possible learner of drawn labels is not known")
-    if task.sees_kurtosis:
-        raise InvalidArgument("kurtosis", task.kurtosis, "3: the best possible learner on other tokens is not known")
-    if not task.best_known:
+        raise InvalidArgument("labels", "hard", "soft: the best possible learner is not known for hard labels")
+    if task.depends_on_kurtosis:
+        raise InvalidArgument("kurtosis", task.kurtosis, "3: the best possible learner is not known for other tokens")
+    if not task.bayes_known:
         raise InvalidArgument(
             "attention",
             task.attention,
-            "tied or cross, or self with mask strict: the best possible learner of self-attention that sees its own logit is not known",
+            "tied or cross, or self with mask strict: the best possible learner is not known for self-attention that "
+            "sees its own logit",
         )
 
 
-def check_beside(task: Task, learner: Learner) -> None:
-    """Refuse a head whose best possible learner is another one: that of leading directions is not known."""
+def check_bayes_comparison(task: Task, learner: Learner) -> None:
+    """Refuse a comparison with leading directions, for which the Bayes-optimal learner is not known."""
     count = leading_count(task, learner)
     if count > 0:
         raise InvalidArgument(
             "leading",
             learner.leading,
-            f"0 beside the best possible learner, who is not known with {count} directions told apart",
+            f"0 to compare with the best possible learner, which is not known with {count} leading directions",
         )
 
 
-def _cautions(task: Task) -> tuple[str, ...]:
+def _warnings(task: Task) -> tuple[str, ...]:
     kurtosis = task.target.excess_kurtosis
-    if kurtosis < FAR_FROM_GAUSSIAN:
+    if kurtosis < LARGE_EXCESS_KURTOSIS:
         return ()
     return (
-        f"a few large {task.value}s make single logits far from Gaussian (excess kurtosis {kurtosis:.2g}, at any dimension); message "
-        "passing on power laws ended about 6 % above",
+        f"a few large {task.spectral_value}s make single logits far from Gaussian (excess kurtosis {kurtosis:.2g}, at "
+        f"any dimension); "
+        "message passing on power laws ended about 6 % above this error",
     )
 
 
 def _kind(task: Task) -> Kind:
-    return "conjecture" if _cautions(task) else "claim"
+    return "conjecture" if _warnings(task) else "claim"
 
 
 @checked(task=instance(Task, "Task()"))
 def bayes(task: Task, alpha: float) -> Best:
-    """The best anybody could do with n = α d² samples, who knows how they were made (A).
+    """Lowest error that any learner can reach with n = α d² samples, if it knows how they were generated (A).
 
-    A label tells all informative combinations of logits with Gaussian noise, so that learning is denoising a matrix of known law:
-    one equation, F(s) + Δ/(2s) = 2 α J, with one root. The estimate is the posterior mean; heads that are trained never
-    have a larger m²/q, nor a smaller test error.
+    Each label reveals all informative combinations of its logits with Gaussian noise, so that learning is denoising a
+    matrix of known law: one equation, F(s) + Δ/(2s) = 2 α J, with one root. The estimate is the posterior mean; a
+    trained head has neither a larger m²/q nor a smaller test error.
 
     Parameters
     ----------
     task : Task
-        With soft labels; tied, cross-attention, or self-attention with a strict mask.
+        With soft labels and Gaussian tokens; tied, cross-attention, or self-attention with a strict mask.
     alpha : float
+        Sample ratio α = n/d².
+
+    Returns
+    -------
+    Best
+        Errors of the best output and of the best head, overlap and mean squared error of the estimate.
+
+    Raises
+    ------
+    InvalidArgument
+        If the Bayes-optimal learner of the task is not known, or ``alpha`` is not allowed.
+    SolveError
+        If the equation could not be solved.
 
     Examples
     --------
@@ -268,21 +342,33 @@ def bayes(task: Task, alpha: float) -> Best:
     >>> round(best.test_error, 5), round(best.mmse, 5), round(best.floor, 5)
     (0.10496, 0.11139, 0.07406)
     """
-    return Yardstick(task).at(check_alpha(alpha))
+    return BayesReference(task).at(check_alpha(alpha))
 
 
 @checked(task=instance(Task, "Task()"), alphas=numbers(single=True))
 def bayes_curve(
     task: Task, alphas: Sequence[float] | NDArray[np.float64], *, progress: Callable[[], None] | None = None
 ) -> BestCurve:
-    """The best possible learner at many sample ratios.
+    """Lowest error that any learner can reach, at many sample ratios.
 
     Parameters
     ----------
     task : Task
+        As for `bayes`.
     alphas : sequence of float
+        Sample ratios α = n/d²; the points come back in the same order.
     progress : callable, optional
         Called once for every finished point.
+
+    Returns
+    -------
+    BestCurve
+        One point per sample ratio; a point that could not be solved has a reason.
+
+    Raises
+    ------
+    InvalidArgument
+        If the Bayes-optimal learner of the task is not known, or a sample ratio is not allowed.
 
     Examples
     --------
@@ -293,37 +379,53 @@ def bayes_curve(
     ratios = [check_alpha(float(alpha)) for alpha in np.atleast_1d(alphas)]
     if not ratios:
         raise InvalidArgument("alphas", list(alphas), "at least one sample ratio")
-    yardstick = Yardstick(task)
+    reference = BayesReference(task)
 
     def step(i: int, _: None) -> tuple[Best | NotSolved, None]:
         try:
-            return yardstick.at(ratios[i]), None
+            return reference.at(ratios[i]), None
         except SolveError as failure:
             return NotSolved(alpha=ratios[i], reason=str(failure)), None
 
-    points = walk_chains(step, [[i] for i in range(len(ratios))], progress)
-    lost = (NotSolved(alpha=ratio, reason=INTERRUPTED) for ratio in ratios)
-    return BestCurve(task=task, points=tuple(points.get(i, missing) for i, missing in enumerate(lost)))
+    points = map_chains(step, [[i] for i in range(len(ratios))], progress)
+    unsolved = (NotSolved(alpha=ratio, reason=INTERRUPTED) for ratio in ratios)
+    return BestCurve(task=task, points=tuple(points.get(i, missing) for i, missing in enumerate(unsolved)))
 
 
-def beside(task: Task, alpha: float, test_error: float) -> list[str]:
-    """A learner's test error beside the best possible one, in words; nothing where that is not known."""
-    if not task.best_known:
+def describe_bayes_gap(task: Task, alpha: float, test_error: float) -> list[str]:
+    """Sentence that compares a test error with the Bayes-optimal one; empty where that is not known."""
+    if not task.bayes_known:
         return []
-    yardstick = Yardstick(task)
-    best, needed = yardstick.at(alpha).test_error, yardstick.ratio_for(test_error)
+    reference = BayesReference(task)
+    best, needed = reference.at(alpha).test_error, reference.sample_ratio_for(test_error)
     if needed == 0.0:
-        told = "and needs next to no samples for this error: the trace of the target is enough"
+        data = "and needs next to no samples for this error: the trace of the target is enough"
     else:
-        told = f"and needs {needed:.3g} d² samples for this error; yours {alpha:g} d²"
-    return [f"The best possible learner, who knows how the data were made, has {best:.3g} here, {told}."]
+        data = f"and needs {needed:.3g} d² samples for this error; you have {alpha:g} d²"
+    return [f"The best possible learner, which knows how the data were generated, has {best:.3g} here, {data}."]
 
 
 @checked(task=instance(Task, "Task()"), test_error=number(above=0.0))
 def data_for(task: Task, test_error: float) -> float:
-    """The sample ratio with which the best possible learner reaches a test error.
+    """Sample ratio at which the best possible learner reaches a test error.
 
-    Zero if next to no samples are enough, which tell the trace of the target; infinite below the floor.
+    Parameters
+    ----------
+    task : Task
+        As for `bayes`.
+    test_error : float
+        Wanted test error, labels with noise.
+
+    Returns
+    -------
+    float
+        α = n/d²; zero if next to no samples are enough, because they reveal the trace of the target, and infinite for
+        errors below the floor of infinitely many samples.
+
+    Raises
+    ------
+    InvalidArgument
+        If the Bayes-optimal learner of the task is not known, or ``test_error`` is not positive.
 
     Examples
     --------
@@ -331,4 +433,4 @@ def data_for(task: Task, test_error: float) -> float:
     >>> round(data_for(Task(), 0.12121), 3)
     0.345
     """
-    return Yardstick(task).ratio_for(test_error)
+    return BayesReference(task).sample_ratio_for(test_error)

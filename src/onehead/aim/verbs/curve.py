@@ -1,4 +1,4 @@
-"""Learning curves: many sample ratios, each started from its neighbour, on all cores."""
+"""curve(): predictions at many sample ratios, each started from its neighbour, on all cores."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,45 +7,56 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.aim.flat_parameters import validate_problem
 from onehead.aim.task import Learner, Task, check_alpha
-from onehead.aim.verbs.bayes import BestCurve, bayes_curve, check_beside
+from onehead.aim.verbs.bayes import BestCurve, bayes_curve, check_bayes_comparison
 from onehead.aim.verbs.predict import Prediction, predict
 from onehead.aim.verbs.tune import best_decay
-from onehead.aim.words import posed
-from onehead.arguments import number, numbers, optional
-from onehead.best import WithBest
 from onehead.errors import InvalidArgument, SolveError
-from onehead.numerics.parallel import walk_chains
-from onehead.results import INTERRUPTED, NoAnswer
+from onehead.numerics.parallel import map_chains
+from onehead.results import INTERRUPTED, FailedPoint
+from onehead.results.bayes_gap import CurveWithBayes
+from onehead.validation import number, numbers, optional
 
 __all__ = ["Curve", "Failure", "curve"]
 
-STRETCHES = 8
+CHAINS = 8  # chains of neighbouring sample ratios; fixed, so that results do not depend on the number of threads
 DECAY = "weight_decay"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Failure(NoAnswer):
-    """A point of a curve that could not be solved, with the reason."""
+class Failure(FailedPoint):
+    """Point of a curve that could not be solved, with the reason."""
 
     _EMPTY: ClassVar[tuple[str, ...]] = (
-        "alpha", "test_error", "test_error_clean", "train_loss", "rank", "q", "m", "sigma", "q_hat", "m_hat", "sigma_hat",
-        "residual",
+        "alpha", "test_error", "test_error_clean", "train_loss", "rank", "q", "m", "sigma", "q_hat", "m_hat",
+        "sigma_hat", "residual",
     )  # fmt: skip
 
     alpha: float
 
 
 @dataclass(frozen=True, kw_only=True)
-class Curve(WithBest[Prediction, Failure]):
-    """A learning curve: points in the order of the sample ratios asked for.
+class Curve(CurveWithBayes[Prediction, Failure]):
+    """A learning curve: predictions in the order of the sample ratios asked for.
 
-    ``best`` is the best possible learner at each, if asked; its numbers are columns too, ``bayes_test_error`` and the like. So is
-    the ``weight_decay``, which a ``tuned`` curve has chosen at every point.
+    Every number of a `Prediction` is a column, such as ``curve.test_error``; so is ``weight_decay``.
+
+    Attributes
+    ----------
+    task, learner : Task, Learner
+        The problem.
+    points : tuple of Prediction or Failure
+        One per sample ratio; a failed point has a reason.
+    tuned : bool
+        Whether every point has its own best weight decay.
+    best : BestCurve or None
+        The best possible learner at each sample ratio, if asked for; its numbers are the columns ``bayes_test_error``
+        and ``bayes_overlap``.
     """
 
-    _SHOWN: ClassVar[tuple[str, ...]] = ("alpha", "test_error", "train_loss", "rank", "status")
-    _BESIDE: ClassVar[tuple[str, ...]] = ("test_error", "overlap")
+    _SUMMARY_FIELDS: ClassVar[tuple[str, ...]] = ("alpha", "test_error", "train_loss", "rank", "status")
+    _BAYES_COLUMNS: ClassVar[tuple[str, ...]] = ("test_error", "overlap")
 
     task: Task
     learner: Learner
@@ -54,12 +65,13 @@ class Curve(WithBest[Prediction, Failure]):
     best: BestCurve | None = None
 
     def column(self, name: str) -> NDArray[np.float64]:
-        """One quantity along the points; not a number where a point failed, or does not have it."""
+        """One quantity along the points, NaN where a point failed or does not have it."""
         if name == DECAY:
-            return np.array([self._decay(point) for point in self.points], dtype=float)  # None is not a number
+            return np.array([self._decay(point) for point in self.points], dtype=float)  # None becomes NaN
         return super().column(name)
 
     def _decay(self, point: Prediction | Failure) -> float | None:
+        """Weight decay of a point, or None if it failed."""
         return point.learner.decay if isinstance(point, Prediction) else None
 
     def _rows(self) -> list[dict[str, Any]]:
@@ -69,7 +81,7 @@ class Curve(WithBest[Prediction, Failure]):
         return [row | {DECAY: self._decay(point)} for row, point in zip(rows, self.points, strict=True)]
 
 
-@posed(alphas=numbers(single=True), accuracy=optional(number(above=0.0)))
+@validate_problem(alphas=numbers(single=True), accuracy=optional(number(above=0.0)))
 def curve(
     task: Task,
     learner: Learner,
@@ -82,23 +94,35 @@ def curve(
 ) -> Curve:
     """Predict a learning curve by continuation in α, from many samples to few.
 
-    Each core takes one stretch of neighbouring sample ratios. A point that fails is a row with a reason; the others stay.
-    Ctrl-C ends the work and returns the points solved so far, the missing ones as rows that say so.
+    Each core takes chains of neighbouring sample ratios. A point that fails becomes a row with a reason; the others are
+    kept. Ctrl-C ends the work and returns the points solved so far; the missing ones are rows that say so.
 
     Parameters
     ----------
     task : Task
+        What is learned.
     learner : Learner
+        The head that learns it.
     alphas : sequence of float
         Sample ratios α = n/d², in any order; the points come back in the same order.
     tuned : bool
-        Use the best weight decay at every point, found at the first of each stretch and followed from there.
+        Whether to use the best weight decay at every point.
     bayes : bool
-        Lay the best possible learner beside every point.
+        Whether to add the best possible learner at every point.
     accuracy : float, optional
-        Wanted error of the test error, relative, as in `predict`.
+        Wanted relative error of the test error, as in `predict`.
     progress : callable, optional
         Called once for every finished point.
+
+    Returns
+    -------
+    Curve
+        One point per sample ratio.
+
+    Raises
+    ------
+    InvalidArgument
+        If an argument is not allowed.
 
     Examples
     --------
@@ -111,9 +135,8 @@ def curve(
     if not ratios:
         raise InvalidArgument("alphas", list(alphas), "at least one sample ratio")
     order = sorted(range(len(ratios)), key=lambda i: -ratios[i])
-    # short enough to share the hard part; their number is fixed, so that the answer does not depend on that of the threads
-    stretch = max(1, int(np.ceil(len(order) / STRETCHES)))
-    stretches = [order[i : i + stretch] for i in range(0, len(order), stretch)]
+    length = max(1, int(np.ceil(len(order) / CHAINS)))
+    chains = [order[i : i + length] for i in range(0, len(order), length)]
 
     def step(i: int, near: Prediction | None) -> tuple[Prediction | Failure, Prediction | None]:
         try:
@@ -124,9 +147,9 @@ def curve(
         return point, point
 
     if bayes:
-        check_beside(task, learner)
-    best = bayes_curve(task, ratios) if bayes else None  # first, because it may be refused
-    points = walk_chains(step, stretches, progress)
+        check_bayes_comparison(task, learner)
+    best = bayes_curve(task, ratios) if bayes else None  # before the predictions, because it may be refused
+    points = map_chains(step, chains, progress)
     return Curve(
         task=task,
         learner=learner,

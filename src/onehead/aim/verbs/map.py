@@ -1,4 +1,4 @@
-"""map(): predictions over any two words, such as the sample ratio and the weight decay."""
+"""map(): predictions over a grid of any two parameters, such as the sample ratio and the weight decay."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
@@ -6,38 +6,66 @@ from typing import ClassVar
 
 import numpy as np
 
+from onehead.aim.flat_parameters import (
+    LEARNER_PARAMETERS,
+    PARAMETERS,
+    TARGET_PARAMETERS,
+    TASK_PARAMETERS,
+    validate_problem,
+)
 from onehead.aim.task import Learner, Ratio, Task, check_alpha
-from onehead.aim.verbs.bayes import Yardstick, check_beside
+from onehead.aim.verbs.bayes import BayesReference, check_bayes_comparison
 from onehead.aim.verbs.predict import Prediction, predict
 from onehead.aim.verbs.thresholds import thresholds
 from onehead.aim.verbs.tune import best_decay
-from onehead.aim.words import LEARNER, SHAPE, TASK, WORDS, posed
-from onehead.arguments import number, optional
 from onehead.errors import InvalidArgument, SolveError
-from onehead.fields import words_of
-from onehead.maps import Axis, Map, an_axis, check_axes, floats, mapped, setting_of
+from onehead.fields import parameters_of
 from onehead.results import Result
+from onehead.results.grids import Axis, Map, axis_values, check_axes, check_axis, describe_setting, solve_grid
+from onehead.validation import number, optional
 
 __all__ = ["AimMap", "map"]
 
 ALPHA, DECAY = "alpha", "weight_decay"
-KNOWN = {**words_of(Ratio), **WORDS}
+AXIS_PARAMETERS = {**parameters_of(Ratio), **PARAMETERS}
 NUMBERS = tuple(one.name for one in fields(Prediction) if one.type in (float, float | None))
-ALWAYS = ("kappa0", "gamma", "noise", "tokens", "weight_decay")  # words of a setting that is told
-LINES = ("interpolation", "emergence", "recovery")
+ALWAYS_STATED = (
+    "kappa0",
+    "gamma",
+    "noise",
+    "tokens",
+    "weight_decay",
+)  # parameters in the caption even at their defaults
+THRESHOLD_LINES = ("interpolation", "emergence", "recovery")
 
 
 @dataclass(frozen=True, kw_only=True)
 class AimMap(Map):
-    """Predictions over two words, row by row of the second."""
+    """Predictions over a grid of two parameters, row by row of the second.
 
-    _SHOWN: ClassVar[tuple[str, ...]] = ("alpha", "test_error", "rank", "status")
+    Attributes
+    ----------
+    task, learner : Task, Learner
+        The problem; the two parameters of the axes, and ``weight_decay`` of a tuned map, differ from cell to cell.
+    x_name, y_name : str
+        Parameters on the horizontal and on the vertical axis.
+    x_values, y_values : tuple of float
+        Their values.
+    of : str
+        Quantity that pictures show.
+    setting : str
+        The other parameters, as a caption.
+    cells : tuple
+        One cell per pair of values, the horizontal axis running fastest; a failed cell has a reason.
+    """
+
+    _SUMMARY_FIELDS: ClassVar[tuple[str, ...]] = ("alpha", "test_error", "rank", "status")
 
     task: Task
     learner: Learner
 
     def lines(self) -> dict[str, list[tuple[float, float]]]:
-        """Where something changes, as points (x, y): thresholds along the sample ratio, and the best weight decay, where an axis."""
+        """Lines of the map, as points (x, y): thresholds if α is an axis, the best weight decay if λ is an axis."""
         found: dict[str, list[tuple[float, float]]] = {}
         names, values = (self.x_name, self.y_name), (self.x_values, self.y_values)
         if DECAY in names:
@@ -45,55 +73,61 @@ class AimMap(Map):
             found["best weight decay"] = _points(names[0] == DECAY, self.valley("test_error", DECAY), other)
         if ALPHA in names:
             other_name, other = names[1 - names.index(ALPHA)], values[1 - names.index(ALPHA)]
-            known = [self._thresholds(other_name, value) for value in other]
-            for name in LINES:
-                found[name] = _points(names[0] == ALPHA, [row.get(name, float("nan")) for row in known], other)
+            rows = [self._thresholds(other_name, value) for value in other]
+            for name in THRESHOLD_LINES:
+                found[name] = _points(names[0] == ALPHA, [row.get(name, float("nan")) for row in rows], other)
         return {name: points for name, points in found.items() if points}
 
     def _thresholds(self, name: str, value: float) -> dict[str, float]:
-        """Thresholds at one value of the other word."""
+        """Thresholds at one value of the other parameter; empty where they could not be solved."""
         task, learner, _ = _problem(self.task, self.learner, {name: value})
         try:
             row = thresholds(task, learner)
         except SolveError:
             return {}
-        return {key: float(own) for key in LINES if (own := getattr(row, key)) is not None}
+        return {key: float(ratio) for key in THRESHOLD_LINES if (ratio := getattr(row, key)) is not None}
 
 
 def _points(first: bool, along: Sequence[float], other: Sequence[float]) -> list[tuple[float, float]]:
-    """Pairs (x, y) of a line given along one of the words, where it is finite."""
+    """Points (x, y) of a line, from its values along one axis; points that are not positive and finite are left out."""
     pairs = [(a, b) if first else (b, a) for a, b in zip(along, other, strict=True)]
     return [pair for pair in pairs if all(0.0 < value < float("inf") for value in pair)]
 
 
-def _shape(task: Task) -> dict[str, str]:
-    """The words of the target of a task, and what it calls them itself."""
-    return {said.flat: name for name, said in words_of(type(task.target)).items() if name != "kind"}
+def _target_fields(task: Task) -> dict[str, str]:
+    """Fields of the task's target, by flat parameter name."""
+    return {declared.flat: name for name, declared in parameters_of(type(task.target)).items() if name != "kind"}
 
 
 def _setting(task: Task, learner: Learner, moved: Sequence[str]) -> str:
-    """What is the same all over a map, in symbols: what is always said, and what is not as usual."""
-    values = {name: getattr(task.target, own) for name, own in _shape(task).items() if name in SHAPE}
-    values |= {name: getattr(task, name) for name in TASK} | {name: getattr(learner, name) for name in LEARNER}
-    return setting_of(values, KNOWN, always=ALWAYS, moved=moved)
+    """Caption with the parameters equal in all cells: those always stated, and those not at their defaults."""
+    values = {
+        name: getattr(task.target, own) for name, own in _target_fields(task).items() if name in TARGET_PARAMETERS
+    }
+    values |= {name: getattr(task, name) for name in TASK_PARAMETERS} | {
+        name: getattr(learner, name) for name in LEARNER_PARAMETERS
+    }
+    return describe_setting(values, AXIS_PARAMETERS, always=ALWAYS_STATED, moved=moved)
 
 
 def _problem(task: Task, learner: Learner, moved: dict[str, float]) -> tuple[Task, Learner, float | None]:
-    """The problem with some of its words changed, whole numbers being whole; and the sample ratio, if it is one of them."""
-    whole = {
-        name: int(value) if KNOWN[name].kind == "integer" and value == int(value) else value
+    """Task and learner with some parameters changed, and the sample ratio if it is one of them."""
+    values = {
+        name: int(value) if AXIS_PARAMETERS[name].kind == "integer" and value == int(value) else value
         for name, value in moved.items()
     }
-    own = _shape(task)
-    target = task.target.changed(**{own[name]: value for name, value in whole.items() if name in own})
-    of_task = {name: value for name, value in whole.items() if name in TASK}
-    of_learner = {name: value for name, value in whole.items() if name in LEARNER}
-    ratio = float(whole[ALPHA]) if ALPHA in whole else None
+    fields_of_target = _target_fields(task)
+    target = task.target.changed(
+        **{fields_of_target[name]: value for name, value in values.items() if name in fields_of_target}
+    )
+    of_task = {name: value for name, value in values.items() if name in TASK_PARAMETERS}
+    of_learner = {name: value for name, value in values.items() if name in LEARNER_PARAMETERS}
+    ratio = float(values[ALPHA]) if ALPHA in values else None
     return task.changed(target=target, **of_task), learner.changed(**of_learner), ratio
 
 
-@posed(x=an_axis, y=an_axis, accuracy=optional(number(above=0.0)))
-def map(  # noqa: A001  (the word that people use; the builtin is not needed here)
+@validate_problem(x=check_axis, y=check_axis, accuracy=optional(number(above=0.0)))
+def map(  # noqa: A001  (the public name; the builtin is not used here)
     task: Task,
     learner: Learner,
     alpha: float | None = None,
@@ -106,26 +140,38 @@ def map(  # noqa: A001  (the word that people use; the builtin is not needed her
     accuracy: float | None = None,
     progress: Callable[[], None] | None = None,
 ) -> AimMap:
-    """Predict over a grid of any two words that are numbers, each cell started from its neighbour.
+    """Predict over a grid of any two numerical parameters, each cell started from its neighbour.
 
     Parameters
     ----------
     task : Task
+        What is learned.
     learner : Learner
+        The head that learns it.
     alpha : float, optional
-        The sample ratio, unless it is one of the two words.
+        Sample ratio α = n/d², unless it is one of the two parameters.
     x, y : pair of str and sequence of float
-        A word, such as "alpha", "weight_decay", "noise" or "kappa0", and its values.
+        A parameter, such as "alpha", "weight_decay", "noise" or "kappa0", and its values.
     of : str
-        The number that pictures show.
+        Quantity that pictures show.
     bayes : bool
-        Add the best possible learner, ``bayes_test_error``.
+        Whether to add the test error of the best possible learner, ``bayes_test_error``.
     tuned : bool
-        Use the best weight decay in every cell, and add it as ``weight_decay``.
+        Whether to use the best weight decay in every cell, and add it as ``weight_decay``.
     accuracy : float, optional
-        Wanted error of the test error, relative, as in `predict`.
+        Wanted relative error of the test error, as in `predict`.
     progress : callable, optional
         Called once for every finished cell.
+
+    Returns
+    -------
+    AimMap
+        One cell per pair of values; ``grid(name)`` gives a quantity as an array.
+
+    Raises
+    ------
+    InvalidArgument
+        If a parameter or one of its values is not allowed.
 
     Examples
     --------
@@ -134,50 +180,52 @@ def map(  # noqa: A001  (the word that people use; the builtin is not needed her
     >>> found.grid("test_error").round(3).tolist()
     [[0.032, 0.136], [0.06, 0.129]]
     """
-    check_axes(x, y, KNOWN)
+    check_axes(x, y, AXIS_PARAMETERS)
     names = (x[0], y[0])
     for axis, name in zip("xy", names, strict=True):
-        if name in SHAPE and name not in _shape(task):
-            raise InvalidArgument(axis, name, f"a word of the target, which has {' and '.join(_shape(task))}")
+        if name in TARGET_PARAMETERS and name not in _target_fields(task):
+            raise InvalidArgument(
+                axis, name, f"a parameter of the target, which has {' and '.join(_target_fields(task))}"
+            )
     columns = [*([DECAY] if tuned else []), *(["bayes_test_error"] if bayes else [])]
     if of not in (*NUMBERS, *columns):
         raise InvalidArgument("of", of, " or ".join((*NUMBERS, *columns)), (*NUMBERS, *columns))
     if (alpha is None) != (ALPHA in names):
         got = "neither" if alpha is None else "both"
-        raise InvalidArgument(ALPHA, got, "given, or one of the two words; not both")
+        raise InvalidArgument(ALPHA, got, "given, or one of the two parameters; not both")
     if tuned and DECAY in names:
-        raise InvalidArgument("tuned", True, "left out where weight_decay is one of the two words")
+        raise InvalidArgument("tuned", True, "left out where weight_decay is one of the two parameters")
     fixed = {} if alpha is None else {ALPHA: alpha}
     problems = {
-        (a, b): _problem(task, learner, {**fixed, x[0]: a, y[0]: b}) for a in floats(x[1]) for b in floats(y[1])
-    }  # all of them first, because any may be refused
+        (a, b): _problem(task, learner, {**fixed, x[0]: a, y[0]: b})
+        for a in axis_values(x[1])
+        for b in axis_values(y[1])
+    }  # all problems are built before any is solved, because any may be refused
     for own, head, _ in problems.values() if bayes else ():
-        check_beside(own, head)
-    yardsticks = {own: Yardstick(own) for own, _, _ in problems.values()} if bayes else {}
+        check_bayes_comparison(own, head)
+    references = {own: BayesReference(own) for own, _, _ in problems.values()} if bayes else {}
 
     def solve(a: float, b: float, near: Result | None) -> tuple[Result, dict[str, float | None]]:
         own, head, given = problems[a, b]
-        ratio, close = (
-            check_alpha(given if given is not None else np.nan),
-            near if isinstance(near, Prediction) else None,
-        )
-        point = (best_decay if tuned else predict)(own, head, ratio, near=close, accuracy=accuracy)
-        beside: dict[str, float | None] = {}
+        ratio = check_alpha(given if given is not None else np.nan)
+        start = near if isinstance(near, Prediction) else None
+        point = (best_decay if tuned else predict)(own, head, ratio, near=start, accuracy=accuracy)
+        more: dict[str, float | None] = {}
         if tuned:
-            beside[DECAY] = point.learner.decay
+            more[DECAY] = point.learner.decay
         if bayes:
-            beside["bayes_test_error"] = yardsticks[own].at(ratio).test_error
-        return point, beside
+            more["bayes_test_error"] = references[own].at(ratio).test_error
+        return point, more
 
-    cells = mapped(x, y, solve, (ALPHA, DECAY), progress)
+    cells = solve_grid(x, y, solve, (ALPHA, DECAY), progress)
     return AimMap(
         task=task,
         learner=learner,
         setting=_setting(task, learner, (*names, *([DECAY] if tuned else []))),
         x_name=x[0],
         y_name=y[0],
-        x_values=floats(x[1]),
-        y_values=floats(y[1]),
+        x_values=axis_values(x[1]),
+        y_values=axis_values(y[1]),
         of=of,
         cells=cells,
     )

@@ -1,4 +1,4 @@
-"""Eigenvalues, or singular values, that stand apart from the bulk: learned features, positions and overlaps (5, U3)."""
+"""Outliers: eigenvalues or singular values of the trained map above the noise bulk, with their overlaps (5, U3)."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -11,18 +11,28 @@ from onehead.aim.verbs.predict import Prediction
 from onehead.results import Result
 from onehead.spectra.law import Law
 
-__all__ = ["Outlier", "features_apart", "noise_bulk", "outliers_of"]
+__all__ = ["Outlier", "count_features", "noise_bulk", "outliers_of"]
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outlier(Result):
-    """A learned eigenvalue of its own.
+    """An eigenvalue of the trained map outside the bulk: a learned feature.
 
-    ``position`` is the eigenvalue of S, ``target`` the one of S* it comes from, and ``overlap`` the squared overlap of its
-    eigenvector with the target's; where several target eigenvalues share one interval (``group`` > 1), with their span.
-    Untied, read singular values for eigenvalues; ``overlap`` is that of left and of right singular vectors alike.
+    For an untied head, read singular values for eigenvalues; ``overlap`` is then the same for left and right singular
+    vectors.
+
+    Attributes
+    ----------
+    position : float
+        Eigenvalue of S.
+    overlap : float
+        Squared overlap of its eigenvector with that of the target, or, for ``group`` > 1, with the span of the group.
+    target : float
+        Eigenvalue of S* that it comes from.
+    group : int
+        Number of target eigenvalues that share its interval of the support.
     """
 
     position: float
@@ -31,80 +41,82 @@ class Outlier(Result):
     group: int
 
 
-class _Apart(NamedTuple):
-    middle: float  # of the interval of the support, in x
+class _Interval(NamedTuple):
+    """Interval of the support above the noise bulk, and the target eigenvalues in it."""
+
+    middle: float  # in x
     first: int  # index of its largest target eigenvalue, from zero
-    size: int
+    size: int  # number of target eigenvalues
 
 
 def noise_bulk(law: Law) -> tuple[float, float]:
-    """The interval of the support that holds most of the mass; of several, the lowest (8.2). Of singular values, above zero."""
-    edges = _counted(law)
+    """Interval of the support with the largest mass, the lowest of several (8.2); of singular values, above zero."""
+    edges = _support(law)
     above = np.array([law.mass_above(low) for low, _ in edges] + [0.0])
     return edges[int(np.argmax(np.round(above[:-1] - above[1:], 9)))]
 
 
-def _counted(law: Law) -> tuple[tuple[float, float], ...]:
-    """The intervals of the support; of singular values, what they are above zero."""
+def _support(law: Law) -> tuple[tuple[float, float], ...]:
+    """Intervals of the support; for singular values, their parts above zero."""
     if law.sides == 1:
         return law.edges
     return tuple((max(low, 0.0), high) for low, high in law.edges if high > 0.0)
 
 
-def _apart(law: Law, count: int) -> list[_Apart]:
-    """The intervals above the noise bulk, from the top, with the target eigenvalues they hold."""
-    top = noise_bulk(law)[1]
-    found: list[_Apart] = []
+def _intervals_above_bulk(law: Law, count: int) -> list[_Interval]:
+    """Intervals above the noise bulk, in decreasing order, with the target eigenvalues in each."""
+    bulk_edge = noise_bulk(law)[1]
+    found: list[_Interval] = []
     used = 0
-    for low, high in reversed(_counted(law)):
-        if low <= top:
+    for low, high in reversed(_support(law)):
+        if low <= bulk_edge:
             break
-        here = round(law.sides * law.mass_above(low) * count) - used
-        found.append(_Apart(0.5 * (low + high), used, here))
-        used += here
+        size = round(law.sides * law.mass_above(low) * count) - used
+        found.append(_Interval(0.5 * (low + high), used, size))
+        used += size
     return found
 
 
-def features_apart(law: Law, count: int, cut: float) -> int:
-    """How many of ``count`` target eigenvalues have left the noise bulk upwards and pass the threshold."""
-    return sum(part.size for part in _apart(law, count) if part.middle > cut)
+def count_features(law: Law, count: int, cut: float) -> int:
+    """Number of the ``count`` target eigenvalues that lie above the noise bulk and above the cut."""
+    return sum(interval.size for interval in _intervals_above_bulk(law, count) if interval.middle > cut)
 
 
 def outliers_of(point: Prediction) -> tuple[Outlier, ...]:
-    """Outliers of the trained map, from the largest.
+    """Outliers of the trained map, in decreasing order.
 
-    A target eigenvalue λ_0 outside the noise bulk, with μ the law of the other ones, is found at
-    x = λ_0 + s ∫ μ(dt)/(λ_0 - t), learned as slope (x - eps), with squared overlap 1 - s ∫ μ(dt)/(λ_0 - t)².
-    Untied, λ are singular values, and μ has both signs of the others (U3); in leading directions λ_0 is the effective one (P5).
-    Limiting laws have none. Intervals that hold more than sqrt(d) eigenvalues are bulks, not outliers.
+    A target eigenvalue λ_0 outside the noise bulk, with μ the law of the other ones, moves to x = λ_0 + s ∫ μ(dt)/(λ_0
+    - t) and is learned as slope (x - eps), with squared overlap 1 - s ∫ μ(dt)/(λ_0 - t)². For an untied head λ are
+    singular values, and μ has both signs of the others (U3); in leading directions λ_0 is the effective eigenvalue
+    (P5). Limiting laws have no outliers. Intervals with more than sqrt(d) eigenvalues are bulks, not outliers.
     """
     channel, problem, s = point.channel, point.equations, point.spread
     target, own_target = channel.target, problem.input.target
     if not (isinstance(target, Discrete) and isinstance(own_target, Discrete)) or point.rank == 0.0 or s <= 0.0:
         return ()
-    values, true = channel.scale * target.values, own_target.values
-    if point.directions and problem.leading:
-        # effective eigenvalues stand where the leading ones did, and may have changed places
-        true = true[np.argsort(-np.array(target.model_dump()["eigenvalues"]), kind="stable")]
+    values, original = channel.scale * target.values, own_target.values
+    if point.directions and problem.directions.sampled:
+        # effective eigenvalues replace the leading ones in the list, and may be in another order
+        original = original[np.argsort(-np.array(target.model_dump()["eigenvalues"]), kind="stable")]
     found = []
-    for part in _apart(channel.law(s), len(values)):
-        if part.size > np.sqrt(len(values)):
+    for interval in _intervals_above_bulk(channel.law(s), len(values)):
+        if interval.size > np.sqrt(len(values)):
             continue
-        own = slice(part.first, part.first + part.size)
+        own = slice(interval.first, interval.first + interval.size)
         others = np.delete(values, own)
         count = channel.sides * len(values)
         if channel.sides == 2:
             others = np.concatenate([others, -others])
-        for value, first in zip(values[own].tolist(), true[own].tolist(), strict=True):
+        for value, target_value in zip(values[own].tolist(), original[own].tolist(), strict=True):
             x = value + s * float(np.sum(1.0 / (value - others))) / count
-            lost = s * float(np.sum(1.0 / (value - others) ** 2)) / count
+            lost_overlap = s * float(np.sum(1.0 / (value - others) ** 2)) / count
             if x > point.cut:
                 found.append(
                     Outlier(
                         position=point.slope * (x - point.threshold),
-                        overlap=max(1.0 - lost, 0.0),
-                        target=first,
-                        group=part.size,
+                        overlap=max(1.0 - lost_overlap, 0.0),
+                        target=target_value,
+                        group=interval.size,
                     )
                 )
     return tuple(found)

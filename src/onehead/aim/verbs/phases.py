@@ -1,4 +1,4 @@
-"""Phase diagram of the excess error over (log_d n, log_d λ): local exponents and the mechanism behind each (7)."""
+"""phase_diagram(): excess error, local exponent and dominant mechanism over (log_d n, log_d λ) (7)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,15 +6,15 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from onehead.aim.equations.unknowns import INFINITE
+from onehead.aim.flat_parameters import require_dimension
 from onehead.aim.task import Learner, Task
+from onehead.aim.theory.order_parameters import INFINITE
+from onehead.aim.verbs.implicit_derivatives import local_exponent
 from onehead.aim.verbs.predict import Prediction, predict
-from onehead.aim.verbs.response import local_exponent
-from onehead.aim.words import needed_dimension
-from onehead.arguments import checked, instance, numbers, optional
 from onehead.errors import InvalidArgument, SolveError
-from onehead.numerics.parallel import walk_chains
+from onehead.numerics.parallel import map_chains
 from onehead.results import FAILED, INTERRUPTED, Grid, Kind
+from onehead.validation import checked, instance, numbers, optional
 
 __all__ = ["LOG_DECAY", "LOG_SAMPLES", "Cell", "PhaseDiagram", "Region", "phase_diagram", "region_of"]
 
@@ -25,11 +25,11 @@ LOG_DECAY = tuple(float(x) for x in np.round(np.arange(-1.5, 1.51, 0.5), 10))
 
 
 def region_of(point: Prediction) -> Region:
-    """The mechanism that limits a head.
+    """Mechanism that limits a head.
 
-    "not emerged": S = 0. "interpolating": labels are fitted, noise and all; there mhat Σ / (2 α J_T) tends to one (4.1), and
-    one half is where we draw the line. "threshold": what weight decay cuts off dominates, eps² > s with something cut off.
-    "bias": eps² > s, but every eigenvalue passes: what is left is shrinkage. "noise": s > eps².
+    "not emerged": S = 0. "interpolating": labels are fitted including their noise; there mhat Σ / (2 α J_T) tends to
+    one (4.1), and the region starts at one half. "threshold": eigenvalues cut off by weight decay dominate, eps² > s
+    and rank < 1. "bias": eps² > s, but no eigenvalue is cut off, so that only shrinkage remains. "noise": s > eps².
     """
     if point.rank == 0.0:
         return "not emerged"
@@ -42,7 +42,23 @@ def region_of(point: Prediction) -> Region:
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One cell: a value or a reason."""
+    """One cell of a phase diagram: numbers, or a status that says why there are none.
+
+    Attributes
+    ----------
+    log_n, log_lambda : float
+        Exponents log_d n and log_d λ.
+    samples, weight_decay : float
+        n and λ.
+    excess_error : float or None
+        Test error minus its limit for infinitely many samples.
+    local_exponent : float or None
+        d log(excess error) / d log n.
+    region : str or None
+        Mechanism that limits the head, see `region_of`.
+    status, kind : str, str or None
+        Status and kind of truth of the prediction.
+    """
 
     log_n: float
     log_lambda: float
@@ -55,15 +71,32 @@ class Cell:
     kind: Kind | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Cell as a dictionary of plain values."""
         return dict(self.__dict__)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PhaseDiagram(Grid[Cell]):
-    """All cells, row by row of log_d λ, with the exponents that scaling arguments predict."""
+    """Excess errors, local exponents and mechanisms over a grid, row by row of log_d λ.
 
-    _SHOWN: ClassVar[tuple[str, ...]] = ("log_n", "log_lambda", "excess_error", "local_exponent", "region", "status")
+    Attributes
+    ----------
+    task, learner : Task, Learner
+        The problem; the weight decay differs from row to row.
+    log_n, log_lambda : tuple of float
+        Exponents log_d n, across, and log_d λ, down.
+    cells : tuple of Cell
+        One per pair of exponents, ``log_n`` running fastest.
+    """
+
+    _SUMMARY_FIELDS: ClassVar[tuple[str, ...]] = (
+        "log_n",
+        "log_lambda",
+        "excess_error",
+        "local_exponent",
+        "region",
+        "status",
+    )
     _VALUE: ClassVar[str] = "excess_error"
 
     task: Task
@@ -74,7 +107,7 @@ class PhaseDiagram(Grid[Cell]):
 
     @property
     def axes(self) -> dict[str, tuple[float, ...]]:
-        """log_d n across, log_d λ down."""
+        """Values of log_d n, across, and of log_d λ, down."""
         return {"log_n": self.log_n, "log_lambda": self.log_lambda}
 
 
@@ -94,8 +127,31 @@ def phase_diagram(
 ) -> PhaseDiagram:
     """Excess error, local exponent and mechanism for n = d^a samples and weight decay λ = d^b.
 
-    Each row of λ is solved from many samples downwards, each cell from its neighbour; rows run side by side. A cell that
-    cannot be solved keeps its reason. Ctrl-C returns what is solved, the other cells marked.
+    Each row of λ is solved from many samples downwards, each cell started from its neighbour; rows run in parallel. A
+    cell that cannot be solved has a status with the reason. Ctrl-C returns what is solved, the other cells marked.
+
+    Parameters
+    ----------
+    task : Task
+        Its target must have a dimension d: PowerLaw, Spikes or Atoms.
+    learner : Learner, optional
+        The head; its weight decay is not used.
+    log_n : sequence of float
+        Exponents a = log_d n.
+    log_lambda : sequence of float
+        Exponents b = log_d λ.
+    progress : callable, optional
+        Called once for every finished cell.
+
+    Returns
+    -------
+    PhaseDiagram
+        One cell per pair of exponents.
+
+    Raises
+    ------
+    InvalidArgument
+        If the target has no dimension, or an axis is empty.
 
     Examples
     --------
@@ -104,18 +160,18 @@ def phase_diagram(
     >>> [cell.region for cell in found]
     ['not emerged', 'threshold']
     """
-    dim = needed_dimension(task)
+    dim = require_dimension(task)
     if len(log_n) == 0 or len(log_lambda) == 0:
         raise InvalidArgument("log_n" if len(log_n) == 0 else "log_lambda", [], "at least one value")
-    base = (learner if learner is not None else Learner()).splitting
+    base = (learner if learner is not None else Learner()).for_decomposition
     order = sorted(range(len(log_n)), key=lambda i: -log_n[i])
 
-    def step(place: tuple[int, int], near: Prediction | None) -> tuple[Cell, Prediction | None]:
-        row, column = place
+    def step(index: tuple[int, int], near: Prediction | None) -> tuple[Cell, Prediction | None]:
+        row, column = index
         own = base.changed(weight_decay=float(dim ** log_lambda[row]))
         return _cell(task, own, dim, float(log_n[column]), float(log_lambda[row]), near)
 
-    cells = walk_chains(step, [[(row, column) for column in order] for row in range(len(log_lambda))], progress)
+    cells = map_chains(step, [[(row, column) for column in order] for row in range(len(log_lambda))], progress)
     every = [(row, column) for row in range(len(log_lambda)) for column in range(len(log_n))]
     return PhaseDiagram(
         task=task,
@@ -132,7 +188,7 @@ def phase_diagram(
 def _cell(
     task: Task, learner: Learner, dim: int, log_n: float, log_lambda: float, near: Prediction | None
 ) -> tuple[Cell, Prediction | None]:
-    """Solve one cell; the prediction starts the next one."""
+    """Solve one cell; returns also the prediction that the next cell starts from."""
     samples = float(dim**log_n)
     try:
         point = predict(task, learner, samples / dim**2, near=near)
@@ -154,6 +210,7 @@ def _cell(
 
 
 def _failed(dim: int, log_n: float, log_lambda: float, reason: str) -> Cell:
+    """Cell without numbers, with the reason."""
     return Cell(
         log_n=log_n,
         log_lambda=log_lambda,

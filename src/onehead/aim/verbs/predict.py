@@ -1,38 +1,44 @@
-"""predict(): exact learning curve of an attention head, one point at a time."""
+"""predict(): errors, order parameters and spectrum of a trained head at one sample ratio."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from onehead.aim.equations.head import equations_of
-from onehead.aim.equations.input import InputChannel
-from onehead.aim.equations.leading_evolution import LeadingEvolution
-from onehead.aim.equations.plateau import plateau_of
-from onehead.aim.equations.state_evolution import StateEvolution
-from onehead.aim.equations.unknowns import INFINITE, AnyOverlaps, LeadingOverlaps, SectorOverlaps
-from onehead.aim.solve.certificate import AimCertificate, Numbers, numbers_at, with_caution
-from onehead.aim.solve.iterate import Start
+from onehead.aim.flat_parameters import validate_problem
+from onehead.aim.solve.certificate import AimCertificate, Numbers, OtherSolution, numbers_at, with_caution
+from onehead.aim.solve.fixed_sample_ratio import Start
+from onehead.aim.solve.strategy import project
 from onehead.aim.task import Learner, Task, check_alpha
-from onehead.aim.verbs.bayes import beside
-from onehead.aim.words import posed
-from onehead.arguments import instance, number, optional
+from onehead.aim.theory.build import build_state_evolution
+from onehead.aim.theory.input.channel import InputChannel
+from onehead.aim.theory.limits.infinite_data import plateau_of
+from onehead.aim.theory.order_parameters import INFINITE, Hats, Overlaps
+from onehead.aim.theory.state_evolution import StateEvolution
+from onehead.aim.verbs.bayes import describe_bayes_gap
 from onehead.errors import OutsideDomain, SolveError
-from onehead.results import Result, in_lines
+from onehead.results import Result, wrap_sentences
+from onehead.validation import instance, number, optional
 
 __all__ = ["Direction", "Prediction", "overlaps_of", "predict"]
 
-# of a Newton step of log q, log m or log Sigma: what is nearer needs no coarse rule, what is further away is solved from the state as it is
-NEAR, FAR = 0.3, 2.0
+# Largest change of log q, log m or log Σ in the Newton step from a neighbouring solution.
+MAX_LOG_STEP_FINE = 0.3  # up to which the solve starts on the fine quadrature rule
+MAX_LOG_STEP = 2.0  # beyond which the step is not used and the solve starts from the neighbour itself
 
 
 @dataclass(frozen=True, kw_only=True)
 class Direction(Result):
-    """A leading direction of the target, averaged exactly (P3, P4), or the identity, where tokens have another kurtosis (P11).
+    """A leading direction of the target (P3, P4), or the identity for tokens of another kurtosis (P11).
 
-    ``target`` is its eigenvalue there, ``effective`` the one that training sees, and ``learned`` the element of S in it; of the
-    identity these are traces over d.
+    Attributes
+    ----------
+    target : float
+        Eigenvalue of S* in this direction (trace over d for the identity).
+    effective : float
+        Eigenvalue λ_eff that the training data effectively have in this direction.
+    learned : float
+        Element of S in this direction.
     """
 
     target: float
@@ -44,17 +50,67 @@ class Direction(Result):
 class Prediction(Result):
     """What the theory predicts for one task, learner and sample ratio.
 
-    ``q`` = |S|²/d and ``m`` = Tr S'S*/d belong to the learner's own map S; ``sigma`` (Σ) and the hats are in
-    reduced units. The eigenvalues of S, of an untied head its singular values, are slope (x - threshold) with x drawn from the
-    target spectrum blurred by a semicircle of variance ``spread``, for x > ``cut``, and zero below. ``zero_one_error`` is the share of
-    rows whose most attended token is not the label, where labels are hard. ``directions`` are the leading ones of the target that are
-    averaged exactly; in them x is drawn from their effective eigenvalues, blurred like all others. On tokens of another kurtosis it is
-    the identity, and the threshold is less by what its effective trace exceeds that of the target. Of self-attention that sees its own logit q, m and Σ are
-    means of two ``sectors``, the symmetric and the antisymmetric part of the map.
+    The eigenvalues of S, for an untied head its singular values, are slope (x - threshold) for x > cut and zero below,
+    with x sampled from the target spectrum blurred by a semicircle of variance ``spread``. In leading directions x
+    comes from the effective eigenvalue; for tokens of another kurtosis the threshold is lowered by the excess of the
+    effective trace. For self-attention that sees its own logit, q, m and Σ are means over two ``sectors``.
+
+    Attributes
+    ----------
+    alpha : float
+        Sample ratio α = n/d².
+    test_error : float
+        Mean squared error |softmax(β h(S)) - y|² on a fresh sample, labels with noise.
+    test_error_clean : float
+        Mean squared error on a fresh sample, labels without noise.
+    train_loss : float
+        Minimum of the training objective over d², penalty included.
+    rank : float
+        Share of eigenvalues (singular values) of S that are not zero.
+    q : float
+        Size of the map, |S|²/d, in the learner's units.
+    m : float
+        Overlap with the target, Tr S'S*/d, in the learner's units.
+    sigma : float
+        Susceptibility Σ, in reduced units: how far a training sample pulls its own logits.
+    q_hat, m_hat, sigma_hat : float
+        Conjugate fields, in reduced units.
+    certificate : AimCertificate
+        Status, kind of truth, residual, numerical errors and warnings.
+    test_loss : float
+        The learner's own loss on a fresh sample.
+    test_cross_entropy : float
+        Cross-entropy on a fresh sample, in nats.
+    zero_one_error : float or None
+        Share of rows whose most attended token is not the label; None for soft labels.
+    excess_error : float
+        Test error minus its limit for infinitely many samples.
+    spread : float
+        Variance s = q_hat/m_hat² of the semicircle that blurs the target spectrum.
+    threshold : float
+        Soft threshold ε = 2λ/m_hat of the spectrum.
+    cut : float
+        Value of x below which eigenvalues of S are zero; minus infinity where none is.
+    slope : float
+        Shrinkage factor c = m_hat/sigma_hat, in the learner's units.
+    sectors : dict or None
+        q, m and Σ of the symmetric and of the antisymmetric part of the map, where the head has two sectors.
+    directions : tuple of Direction
+        Leading directions of the target that were averaged exactly.
+    other_solutions : tuple of OtherSolution
+        Local minima of the objective above this one, where the loss is not convex; empty if there is one minimum.
+    unasked_scale : float
+        c, the size of the logits that all queries share relative to the target's; zero where the target has none.
+    unasked_share : float
+        Share of these logits in the variance of the head's logits within a row.
+    jacobian : tuple of tuples or None
+        Jacobian of the state evolution in the logarithms of its unknowns; None for limits that need no solve.
+    task, learner : Task, Learner
+        The problem.
     """
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("jacobian",)
-    _SHOWN: ClassVar[tuple[str, ...]] = ("alpha", "test_error", "train_loss", "rank")
+    _SUMMARY_FIELDS: ClassVar[tuple[str, ...]] = ("alpha", "test_error", "train_loss", "rank")
     MEANINGS: ClassVar[dict[str, str]] = {
         "test_error": "on fresh samples, labels with noise",
         "test_error_clean": "on fresh samples, labels without noise",
@@ -64,7 +120,7 @@ class Prediction(Result):
         "rank": "share of eigenvalues, or singular values, of S that are not zero",
         "q": "|S|²/d, size of the map",
         "m": "Tr S'S*/d, overlap with the target",
-        "sigma": "Σ, reaction of the logits to one sample",
+        "sigma": "Σ, how far a training sample pulls its own logits",
     }
 
     alpha: float
@@ -87,27 +143,28 @@ class Prediction(Result):
     threshold: float
     cut: float
     slope: float
-    sectors: dict[str, tuple[float, ...]] | None  # q, m and sigma of the symmetric and of the antisymmetric part
+    sectors: dict[str, tuple[float, ...]] | None
     directions: tuple[Direction, ...]
-    jacobian: (
-        tuple[tuple[float, ...], ...] | None
-    )  # F' in the numbers that are solved for; none where a limit needs no solve
+    other_solutions: tuple[OtherSolution, ...]
+    unasked_scale: float
+    unasked_share: float
+    jacobian: tuple[tuple[float, ...], ...] | None
     task: Task
     learner: Learner
 
     @property
     def equations(self) -> StateEvolution:
-        """The equations that it solves."""
-        return equations_of(self.task, self.learner)
+        """State evolution that this prediction solves."""
+        return build_state_evolution(self.task, self.learner)
 
     @property
     def channel(self) -> InputChannel:
-        """The input channel that it ends in: that of effective eigenvalues in leading directions (P4)."""
+        """Input channel at the solution; with leading directions it has their effective eigenvalues (P4)."""
         problem = self.equations
-        return problem.channel_at(overlaps_of(self)) if self.directions else problem.input
+        return problem.channel_at(_hats_of(problem, self))
 
     def explain(self) -> str:
-        """Say in words what the numbers mean for this head.
+        """Explain in sentences what the numbers mean for this head.
 
         Examples
         --------
@@ -115,22 +172,24 @@ class Prediction(Result):
         >>> print(predict(Task(), Learner(), alpha=0.5).explain().splitlines()[0])
         With n = 0.5 d² samples (alpha = 0.5) the error on a fresh sample is 0.136;
         """
-        target_power, value = self.task.target.second_moment, self.task.value
+        target_power, value = self.task.target.second_moment, self.task.spectral_value
         cosine = self.m / (self.q * target_power) ** 0.5 if self.q > 0.0 else 0.0
-        obstacle = self.equations.input.obstacle
+        reason = self.equations.input.misfit_reason
         lines = [
             f"With n = {self.alpha:g} d² samples (alpha = {self.alpha:g}) the error on a fresh sample is "
             f"{self.test_error:.3g}; infinitely many would give {self.test_error - self.excess_error:.3g}"
-            + (f", not less, because {obstacle}." if obstacle else "."),
+            + (f", not less, because {reason}." if reason else "."),
             f"Against labels without noise the error is {self.test_error_clean:.3g}.",
-            *(() if self.directions else beside(self.task, self.alpha, self.test_error)),
+            *(() if self.directions else describe_bayes_gap(self.task, self.alpha, self.test_error)),
             *(
                 [f"On {self.zero_one_error:.1%} of rows the most attended token is not the label."]
                 if self.zero_one_error is not None
                 else []
             ),
-            f"Size: q = {self.q:.4g} is the mean squared {value} of the trained map S; the target's is {target_power:.4g}.",
+            f"Size: q = {self.q:.4g} is the mean squared {value} of the trained map S; the target's is "
+            f"{target_power:.4g}.",
             f"Overlap: m = {self.m:.4g}, so the cosine between S and the target is {cosine:.3f}.",
+            *self._explain_unasked(),
             *self._explain_sectors(),
             self._explain_rank(),
             self._explain_sigma(),
@@ -139,36 +198,53 @@ class Prediction(Result):
         if replicon is not None:
             verdict = "stable: one well-defined minimum" if replicon < 1.0 else "unstable: many competing minima"
             lines.append(f"Replicon {replicon:.3f} ({'<' if replicon < 1.0 else '>='} 1): the solution is {verdict}.")
-        return in_lines([*lines, *self._closing()])
+        return wrap_sentences([*lines, *self._closing()])
+
+    def _explain_unasked(self) -> list[str]:
+        """Describe the logits that all queries share, where tokens have a mean."""
+        if not self.task.unasked:
+            return []
+        return [
+            f"{self.task.unasked:.0%} of the variance of the target's logits within a row is a preference for keys "
+            f"that all queries "
+            "share; it is learned from n ~ d samples, before anything else. "
+            f"In the head it is {self.unasked_share:.0%}, at {self.unasked_scale:.3g} times the size in the target; "
+            f"q, m and rank "
+            "are those of the rest."
+        ]
 
     def _explain_sectors(self) -> list[str]:
-        """The two parts of the map in words, where there are two."""
+        """Sentence on the symmetric and the antisymmetric part of the map, where the head has two sectors."""
         if self.sectors is None or self.q == 0.0:
             return []
         (q_s, q_a), (m_s, m_a) = self.sectors["q"], self.sectors["m"]
         return [
-            f"A token's logit with itself knows the symmetric part of S alone: size {q_s:.4g} and overlap {m_s:.4g} there, "
-            f"{q_a:.4g} and {m_a:.4g} in the antisymmetric part."
+            f"A token's logit with itself depends on the symmetric part of S only. Size {q_s:.4g} and overlap "
+            f"{m_s:.4g} in the "
+            f"symmetric part, {q_a:.4g} and {m_a:.4g} in the antisymmetric part."
         ]
 
     def _explain_rank(self) -> str:
-        """The rank in words."""
-        value = self.task.value
+        """Sentence on the rank."""
+        value = self.task.spectral_value
         if self.spread == 0.0 and self.rank > 0.0:
             return f"Rank: S is the target itself, and {self.rank:.1%} of its {value}s are not zero."
         if self.cut == -INFINITE:
             half = "; about half of the noise bulk is negative" if self.task.tied else ""
             return f"Rank: direct training sets no {value} to zero{half}."
         if self.rank == 0.0:
-            return f"Rank: 0. Weight decay keeps every {value} at zero: too few samples for this weight decay."
+            return (
+                f"Rank: 0. Weight decay keeps every {value} at zero: there are too few samples for this weight decay."
+            )
         share = f"{self.rank:.1%} of the {value}s of S are not zero (the target has {self.task.target.rank:.1%})"
-        narrow = self.equations.input.narrow(self.rank)
-        return f"Rank: {share}; {'the width of the learner allows no more' if narrow else 'weight decay removes the others'}."
+        limited = self.equations.input.rank_limited(self.rank)
+        reason = "the width of the learner allows no more" if limited else "weight decay removes the others"
+        return f"Rank: {share}; {reason}."
 
     def _explain_sigma(self) -> str:
-        """Sigma in words."""
+        """Sentence on Σ."""
         if self.rank == 0.0:
-            return "Sigma = 0: the logits do not react to a single sample."
+            return "Sigma = 0: the logits do not respond to a single sample."
         if self.sigma == INFINITE:
             return "Sigma is infinite: every training label is fitted exactly, and one sample moves the logits freely."
         return (
@@ -177,8 +253,8 @@ class Prediction(Result):
         )
 
 
-@posed(
-    near=optional(instance(Prediction, "the answer of predict")),
+@validate_problem(
+    near=optional(instance(Prediction, "a result of predict")),
     accuracy=optional(number(above=0.0)),
 )
 def predict(
@@ -186,30 +262,34 @@ def predict(
 ) -> Prediction:
     """Predict errors, overlaps and spectrum of a trained head, without training it.
 
-    Solves the state evolution of the attention-indexed model: six scalars (q, m, Σ and their hats) that describe the
-    minimiser of sum_μ |softmax(β h(S)) - y|² + λ d Tr S as n = α d² and d go to infinity (2, 3, 4, 6).
+    Solves the state evolution of the attention-indexed model: six scalars (q, m, Σ and their conjugate fields) that
+    describe the minimiser of sum_μ |softmax(β h(S)) - y|² + λ d Tr S as n = α d² and d go to infinity (2, 3, 4, 6).
 
     Parameters
     ----------
     task : Task
+        What is learned: target, noise, tokens, kind of attention.
     learner : Learner
+        The head that learns it: weight decay, width, loss.
     alpha : float
-        Samples per squared dimension, α = n/d².
+        Sample ratio α = n/d².
     near : Prediction, optional
-        A neighbouring solution of the same task and learner, to start from.
+        Solution at a neighbouring sample ratio or weight decay, to start from.
     accuracy : float, optional
-        Wanted error of the test error, relative: a finer rule is used until it is met, or a warning says what was reached. If not
-        given it is 1e-4, for which no more than the usual points are sampled.
+        Wanted relative error of the test error. Finer quadrature rules are used until it is met, else a warning says
+        what was reached. If not given, it is 1e-4 with at most the default number of sampled points.
 
     Returns
     -------
     Prediction
-        S = 0 ("not emerged") is an answer, not a failure.
+        The zero map S = 0 (status "not emerged") is a valid prediction, not a failure.
 
     Raises
     ------
+    InvalidArgument
+        If an argument is not allowed, or the theory does not cover this combination of task and learner.
     SolveError
-        When no solution was found to tolerance; the text says what to change.
+        If no solution was found to tolerance; the message says what to change.
 
     Examples
     --------
@@ -220,89 +300,109 @@ def predict(
     (0.136, 0.644, 'converged')
     """
     alpha = check_alpha(alpha)
-    problem = equations_of(task, learner)
+    problem = build_state_evolution(task, learner)
     start = _start(problem, near, task, learner, alpha) if near is not None else None
     return _finish(task, learner, problem, alpha, numbers_at(problem, alpha, start, accuracy))
 
 
 def _start(problem: StateEvolution, near: Prediction, task: Task, learner: Learner, alpha: float) -> Start | None:
-    """Where to begin beside a neighbour: a Newton step from its state, by its own F', to this sample ratio and weight decay.
+    """Start from a neighbouring solution by a Newton step with its Jacobian, to this α and weight decay.
 
-    Only the input channel moves with them, the hats being proportional to α: nothing is averaged.
+    The conjugate fields are proportional to α, so that only the input channel is evaluated and no average is needed.
     """
-    state = _state_of(problem, near)
-    if state is None:
+    overlaps = overlaps_of(problem, near)
+    if overlaps is None:
         return None
+    state = overlaps.coordinates
     same = near.task == task and near.learner.changed(weight_decay=learner.weight_decay) == learner
-    if not same or near.jacobian is None or problem.leading:
+    if not same or near.jacobian is None or problem.directions.sampled:
         return Start(state)
-    turn = np.asarray(near.jacobian)
-    seen = [one.effective for one in near.directions]
-    hats = problem.hats_of(near.q_hat, near.m_hat, near.sigma_hat, seen).times(alpha / near.alpha)
+    jacobian = np.asarray(near.jacobian)
+    hats = _hats_of(problem, near).times(alpha / near.alpha)
     try:
-        step = np.linalg.solve(np.eye(len(turn)) - turn, problem.overlaps_of(hats).logs - state)
-    except (SolveError, np.linalg.LinAlgError):  # the map of these hats is zero
+        step = np.linalg.solve(np.eye(len(jacobian)) - jacobian, problem.overlaps_of(hats).coordinates - state)
+    except (SolveError, np.linalg.LinAlgError):  # the map is zero at these conjugate fields
         return Start(state)
     size = float(np.max(np.abs(step)))
-    if not size < FAR:
+    if not size < MAX_LOG_STEP:
         return Start(state)
-    return Start(problem.inside(state + step), turn if size < NEAR else None)
+    return Start(project(problem, state + step), jacobian if size < MAX_LOG_STEP_FINE else None)
 
 
-def _state_of(problem: StateEvolution, near: Prediction) -> NDArray[np.float64] | None:
-    """The state of a neighbour, in reduced units, if it can be continued."""
-    if not (near.q > 0.0 and near.m > 0.0 and 0.0 < near.sigma < INFINITE):
+def _hats_of(problem: StateEvolution, point: Prediction) -> Hats:
+    """Return the hats of a point, in reduced units."""
+    effective = tuple(direction.effective for direction in point.directions)
+    return problem.hats(point.q_hat, point.m_hat, point.sigma_hat, effective)
+
+
+def overlaps_of(problem: StateEvolution, point: Prediction) -> Overlaps | None:
+    """Return the order parameters of a point as a state of ``problem``; None if it has none to start from.
+
+    The point must have the same number of sectors and of explicit directions.
+    """
+    if not (point.q > 0.0 and point.m > 0.0 and 0.0 < point.sigma < INFINITE):
         return None
-    if near.directions or problem.told:
-        fits = len(near.directions) == problem.told
-        return overlaps_of(near).logs if fits else None
-    if near.sectors is None:
-        return np.log([*problem.units.reduced(near.q, near.m), near.sigma])
-    pairs = [problem.units.reduced(q, m) for q, m in zip(near.sectors["q"], near.sectors["m"], strict=True)]
-    return np.log([*(q for q, _ in pairs), *(m for _, m in pairs), *near.sectors["sigma"]])
-
-
-def overlaps_of(point: Prediction) -> LeadingOverlaps:
-    """The overlaps of a point with leading directions, in reduced units."""
-    problem = point.equations
-    assert isinstance(problem, LeadingEvolution)
-    (q, m), told = problem.units.reduced(point.q, point.m), np.array(problem.output.directions.told)
-    strengths = problem.units.beta * np.array([one.learned for one in point.directions]) / problem.root
-    hats = problem.hats_of(point.q_hat, point.m_hat, point.sigma_hat, [one.effective for one in point.directions])
-    rest = q - float(strengths @ strengths), m - float(strengths @ told)
-    return problem.zero_at(hats).at(*rest, *strengths.tolist(), point.sigma)
-
-
-def _directions(problem: StateEvolution, overlaps: AnyOverlaps) -> tuple[Direction, ...]:
-    """The leading directions of a solution, in the learner's own units."""
-    if not (isinstance(overlaps, LeadingOverlaps) and isinstance(problem, LeadingEvolution)):
-        return ()
-    root, units = problem.root, problem.units
-    return tuple(
-        Direction(
-            target=root * told / units.beta0, effective=root * seen / units.beta0, learned=root * own / units.beta
-        )
-        for told, seen, own in zip(overlaps.directions.told, overlaps.effective, overlaps.strengths, strict=True)
+    units, known, zero = problem.units, problem.directions, problem.zero
+    if len(point.directions) != (0 if known.separate else known.count) or (problem.sectors == 2) != (
+        point.sectors is not None
+    ):
+        return None
+    if point.sectors is not None:
+        values = [units.reduced(q, m) for q, m in zip(point.sectors["q"], point.sectors["m"], strict=True)]
+        q_sectors, m_sectors = (tuple(column) for column in zip(*values, strict=True))
+        return replace(zero, q_sectors=q_sectors, m_sectors=m_sectors, sigma_sectors=point.sectors["sigma"])
+    q, m = units.reduced(point.q, point.m)
+    target, learned = np.array(known.target_eigenvalues), np.array([one.learned for one in point.directions])
+    scale = point.unasked_scale * units.beta / units.beta0
+    learned = scale * target if known.separate else units.beta * learned / known.length
+    inside = not known.separate
+    return replace(
+        zero,
+        q_sectors=q - inside * float(learned @ learned),
+        m_sectors=m - inside * float(learned @ target),
+        sigma_sectors=point.sigma,
+        learned=tuple(learned.tolist()),
+        effective=_hats_of(problem, point).effective,
     )
 
 
-def _sectors(problem: StateEvolution, overlaps: AnyOverlaps) -> dict[str, tuple[float, ...]] | None:
-    """q, m and Sigma of both sectors, in the learner's own units, where there are two."""
-    if not isinstance(overlaps, SectorOverlaps):
+def _directions(problem: StateEvolution, overlaps: Overlaps) -> tuple[Direction, ...]:
+    """Return the explicit directions of a solution, in the learner's own units."""
+    known, units = problem.directions, problem.units
+    if known.separate:
+        return ()
+    return tuple(
+        Direction(
+            target=known.length * target / units.beta0,
+            effective=known.length * effective / units.beta0,
+            learned=known.length * learned / units.beta,
+        )
+        for target, effective, learned in zip(
+            known.target_eigenvalues, overlaps.effective, overlaps.learned, strict=True
+        )
+    )
+
+
+def _sectors(problem: StateEvolution, overlaps: Overlaps) -> dict[str, tuple[float, ...]] | None:
+    """Return q, m and Sigma of both sectors in the learner's own units, where there are two."""
+    if problem.sectors == 1:
         return None
-    pairs = [problem.units.own(q, m) for q, m in zip(overlaps[:2], overlaps[2:4], strict=True)]
-    return {"q": tuple(q for q, _ in pairs), "m": tuple(m for _, m in pairs), "sigma": overlaps.sigmas}
+    values = [problem.units.own(q, m) for q, m in overlaps.sectors[:2].T.tolist()]
+    return {"q": tuple(q for q, _ in values), "m": tuple(m for _, m in values), "sigma": overlaps.sigmas}
 
 
 def _finish(task: Task, learner: Learner, problem: StateEvolution, alpha: float, numbers: Numbers) -> Prediction:
-    """Errors on fresh samples, and back to the learner's own units."""
-    output, (overlaps, hats, train, certificate, jacobian) = problem.output, numbers
-    pair, where = overlaps.pair, overlaps.map
-    test = output.fresh_loss(*pair, loss="squared")
-    clean = output.fresh_loss(*pair, loss="squared", power=problem.target_power)
+    """Assemble the prediction: errors on fresh samples, and overlaps in the learner's units."""
+    output, (overlaps, hats, train, certificate, jacobian, _) = problem.output, numbers
+    values, spectral_map = overlaps.values, overlaps.map
+    test = output.fresh_loss(*values, loss="squared")
+    clean = output.fresh_loss(*values, loss="squared", power=problem.clean_power)
     if not np.isfinite([test, clean, train]).all():
         raise OutsideDomain(f"the errors at alpha = {alpha:g} are not finite; change weight_decay or alpha.")
     own_q, own_m = problem.units.own(overlaps.q, overlaps.m)
+    known = problem.directions
+    field = overlaps.learned[0] / known.target_eigenvalues[0] if known.separate_power else 0.0
+    unasked = field**2 * known.separate_power
     return Prediction(
         alpha=alpha,
         test_error=test,
@@ -315,20 +415,21 @@ def _finish(task: Task, learner: Learner, problem: StateEvolution, alpha: float,
         q_hat=hats.q,
         m_hat=hats.m,
         sigma_hat=hats.sigma,
-        certificate=with_caution(certificate, task, problem.leading),
-        test_loss=test if output.loss.yardstick else output.fresh_loss(*pair),
-        test_cross_entropy=output.fresh_loss(*pair, loss="cross-entropy"),
-        zero_one_error=output.zero_one(*pair) if output.loss.hard else None,
+        certificate=with_caution(certificate, task, problem.directions.count if problem.directions.sampled else 0),
+        test_loss=test if output.loss.is_test_error else output.fresh_loss(*values),
+        test_cross_entropy=output.fresh_loss(*values, loss="cross-entropy"),
+        zero_one_error=output.zero_one(*values) if output.loss.hard else None,
         excess_error=test - plateau_of(problem).test_error,
-        spread=where.s,
-        threshold=where.eps,
-        cut=where.cut,
-        slope=where.slope / learner.beta,
+        spread=spectral_map.s,
+        threshold=spectral_map.eps,
+        cut=spectral_map.cut,
+        slope=spectral_map.slope / learner.beta,
         sectors=_sectors(problem, overlaps),
         directions=_directions(problem, overlaps),
-        jacobian=tuple(map(tuple, jacobian.tolist()))
-        if jacobian is not None and overlaps.sigmas == (overlaps.sigma,)
-        else None,
+        other_solutions=numbers.others,
+        unasked_scale=field * problem.units.beta0 / problem.units.beta,
+        unasked_share=unasked / (overlaps.q + unasked) if unasked > 0.0 else 0.0,
+        jacobian=tuple(map(tuple, jacobian.tolist())) if jacobian is not None and problem.sectors == 1 else None,
         task=task,
         learner=learner,
     )

@@ -1,35 +1,55 @@
-"""Sample ratios where behaviour changes: interpolation, recovery, Bayes-optimal, direct, emergence."""
+"""thresholds(), plateau(): sample ratios where behaviour changes, and the limit of infinitely many samples."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from onehead.aim.equations.emergence import emergence_ratio
-from onehead.aim.equations.head import equations_of
-from onehead.aim.equations.plateau import plateau_of
-from onehead.aim.equations.separability import KNOWN
-from onehead.aim.equations.state_evolution import StateEvolution
-from onehead.aim.equations.unknowns import INFINITE, Interpolating
+from onehead.aim.flat_parameters import validate_problem
+from onehead.aim.solve.branches import transition_ratio
 from onehead.aim.solve.certificate import NARROW
 from onehead.aim.task import Learner, Task
-from onehead.aim.words import posed
-from onehead.arguments import instance, optional
+from onehead.aim.theory.build import build_state_evolution
+from onehead.aim.theory.limits.infinite_data import plateau_of
+from onehead.aim.theory.limits.separability import KNOWN
+from onehead.aim.theory.order_parameters import INFINITE, Interpolating
+from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.results import Certificate, Result
-
-UNKNOWN = "; recovery of self-attention that sees its own logit is not known"
+from onehead.validation import instance, optional
 
 __all__ = ["Plateau", "Thresholds", "plateau", "thresholds"]
+
+RECOVERY_UNKNOWN = "; recovery of self-attention that sees its own logit is not known"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Thresholds(Result):
-    """Values of α = n/d² where something changes, and the test error at the interpolation peak.
+    """Sample ratios α = n/d² where the behaviour of a head changes, and the test error at the interpolation peak.
 
-    ``interpolation``: up to here the labels can be fitted exactly as λ → 0⁺. ``recovery``: from here on λ → 0⁺ finds the
-    target itself (infinite with noise, and for a target that no map of the learner equals). ``bayes_optimal``: the best
-    learner, which knows the spectrum of the target, recovers from here on, without noise.
-    ``direct``: interpolation of direct training. ``emergence``: below it S = 0 at the learner's own weight decay.
-    ``peak_test_error``: test error at interpolation as λ → 0⁺. Hard labels are fitted up to their ``separability``, which is
-    then the interpolation; there is none for soft ones. What is not known of a head is missing, and the status says so.
+    A threshold that is not known for a head is None, and the status says so.
+
+    Attributes
+    ----------
+    interpolation : float or None
+        Up to here all labels can be fitted exactly as λ → 0⁺; for hard labels equal to ``separability``.
+    recovery : float or None
+        From here on λ → 0⁺ gives S = S*; infinite with noise, and for a target that the learner cannot represent.
+    bayes_optimal : float or None
+        From here on the best possible learner, which knows the spectrum of the target, recovers it from labels without
+        noise.
+    direct : float or None
+        Interpolation threshold when S is trained directly.
+    emergence : float
+        Below it S = 0 at the learner's weight decay.
+    emergence_spinodal : float or None
+        Sample ratio at which S = 0 becomes unstable, where the map emerges discontinuously; None where it emerges
+        continuously.
+    peak_test_error : float or None
+        Test error at interpolation as λ → 0⁺; None for hard labels.
+    separability : float or None
+        Up to here hard labels can be fitted; None for soft labels.
+    certificate : Certificate
+        Status, kind of truth and warnings.
+    task, learner : Task, Learner
+        The problem.
     """
 
     MEANINGS: ClassVar[dict[str, str]] = {
@@ -37,7 +57,7 @@ class Thresholds(Result):
         "recovery": "from here on λ → 0⁺ finds the target exactly (no noise)",
         "bayes_optimal": "the best possible learner recovers from here on (no noise)",
         "direct": "interpolation when S is trained directly",
-        "emergence": "below, S = 0 at the weight decay of the learner",
+        "emergence": "below it S = 0 at the weight decay of the learner",
         "peak_test_error": "test error at interpolation (λ → 0⁺)",
         "separability": "up to here hard labels can be fitted",
     }
@@ -47,6 +67,7 @@ class Thresholds(Result):
     bayes_optimal: float | None
     direct: float | None
     emergence: float
+    emergence_spinodal: float | None
     peak_test_error: float | None
     separability: float | None
     certificate: Certificate
@@ -54,15 +75,28 @@ class Thresholds(Result):
     learner: Learner
 
 
-@posed(learner=optional(instance(Learner, "Learner()")))
+@validate_problem(learner=optional(instance(Learner, "Learner()")))
 def thresholds(task: Task, learner: Learner | None = None) -> Thresholds:
     """Sample ratios where the behaviour of a head changes (4).
 
     Parameters
     ----------
     task : Task
+        What is learned.
     learner : Learner, optional
-        Its width and parameterisation set interpolation, its weight decay the emergence.
+        Its width and parametrisation set interpolation, its weight decay emergence.
+
+    Returns
+    -------
+    Thresholds
+        Interpolation, recovery, Bayes-optimal recovery, direct interpolation and emergence.
+
+    Raises
+    ------
+    InvalidArgument
+        If the theory does not cover this combination of task and learner.
+    SolveError
+        If a threshold could not be solved for.
 
     Examples
     --------
@@ -72,33 +106,36 @@ def thresholds(task: Task, learner: Learner | None = None) -> Thresholds:
     (0.1534821, 0.5011)
     """
     learner = learner if learner is not None else Learner()
-    problem = equations_of(task, learner)
+    problem = build_state_evolution(task, learner)
     if problem.output.loss.hard:
-        return _of_hard_labels(task, learner, problem)
+        return _hard_label_thresholds(task, learner, problem)
     ratio, state = problem.input.interpolation(problem.labels)
-    # without a state the ridgeless solution grows without bound, trained directly or to a target of no positive mean: pure noise
+    # without a state (direct training, or a target without positive mean) the ridgeless solution diverges to pure noise
     peak = problem.output.noise_error if state is None else _peak(problem, state)
-    cautions = [NARROW] if problem.narrow_interpolation or problem.narrow_recovery else []
+    warnings = [NARROW] if problem.narrow_interpolation or problem.narrow_recovery else []
     if ratio > problem.direct_interpolation:
-        # the A of a narrow learner can exceed one (3); a narrow map is one that direct training could find as well
+        # A of a narrow learner can exceed one (3); direct training can represent every narrow map and is an upper bound
         ratio = problem.direct_interpolation
-        cautions.append(
-            "interpolation is bounded by that of direct training: the theory of a learner this narrow overshoots"
+        warnings.append(
+            "interpolation is set to that of direct training, an upper bound: the theory of a learner this narrow "
+            "exceeds it"
         )
     known = problem.ridgeless
+    emergence, spinodal = transition_ratio(problem)
     return Thresholds(
         interpolation=ratio,
         recovery=problem.recovery if known else None,
         bayes_optimal=problem.bayes_optimal if known else None,
         direct=problem.direct_interpolation,
-        emergence=emergence_ratio(problem),
+        emergence=emergence,
+        emergence_spinodal=spinodal,
         peak_test_error=peak,
         separability=None,
         certificate=Certificate(
-            status=f"converged{_never(problem) if known else UNKNOWN}",
-            kind="heuristic" if cautions else "conjecture" if task.sees_kurtosis else "claim",
+            status=f"converged{_why_never_recovered(problem) if known else RECOVERY_UNKNOWN}",
+            kind="heuristic" if warnings else "conjecture" if task.depends_on_kurtosis else "claim",
             residual=state.residual if state is not None else 0.0,
-            warnings=tuple(cautions),
+            warnings=tuple(warnings),
         ),
         task=task,
         learner=learner,
@@ -106,21 +143,23 @@ def thresholds(task: Task, learner: Learner | None = None) -> Thresholds:
 
 
 def _peak(problem: StateEvolution, state: Interpolating) -> float:
-    """Test error at interpolation."""
-    return problem.output.fresh_loss(*problem.limit(state.overlaps).pair, loss="squared")
+    """Test error at interpolation, as λ → 0⁺."""
+    return problem.output.fresh_loss(*problem.interpolating(state.overlaps).values, loss="squared")
 
 
-def _of_hard_labels(task: Task, learner: Learner, problem: StateEvolution) -> Thresholds:
-    """Hard labels: separability where it is known, and emergence; a drawn label never tells the target exactly (U7.1)."""
+def _hard_label_thresholds(task: Task, learner: Learner, problem: StateEvolution) -> Thresholds:
+    """Thresholds of hard labels: separability where it is known, and emergence; exact recovery is impossible (U7.1)."""
     found = problem.separability
+    emergence, spinodal = transition_ratio(problem)
     ratio, error = found if found is not None else (None, None)
-    unknown = "" if found is not None else f"; separability is known for {KNOWN}, alone"
+    unknown = "" if found is not None else f"; separability is computed only for {KNOWN}"
     return Thresholds(
         interpolation=ratio,
         recovery=INFINITE,
         bayes_optimal=INFINITE,
         direct=ratio,
-        emergence=emergence_ratio(problem),
+        emergence=emergence,
+        emergence_spinodal=spinodal,
         peak_test_error=None,
         separability=ratio,
         certificate=Certificate(
@@ -133,18 +172,27 @@ def _of_hard_labels(task: Task, learner: Learner, problem: StateEvolution) -> Th
     )
 
 
-def _never(problem: StateEvolution) -> str:
-    """Why the target is never found exactly, if it is not."""
-    why = "the labels are noisy" if problem.noise > 0.0 else problem.input.obstacle
-    return "" if why is None else f"; recovery is infinite: the target is never found exactly, because {why}"
+def _why_never_recovered(problem: StateEvolution) -> str:
+    """End of the status that says why exact recovery is impossible; empty if it is possible."""
+    reason = "the labels are noisy" if problem.noise > 0.0 else problem.input.misfit_reason
+    return "" if reason is None else f"; recovery is infinite: the target is never found exactly, because {reason}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plateau(Result):
-    """The head after infinitely many samples: S = ``shrinkage`` times the target, or the best that it can hold of it.
+    """The head trained on infinitely many samples: S is ``shrinkage`` times the best representable part of the target.
 
-    That is the target without its negative eigenvalues and, below full width, with the largest of the others alone; trained
-    directly a map holds any target.
+    That is the target without its negative eigenvalues and, below full width, with the largest of the others only;
+    direct training can represent any target.
+
+    Attributes
+    ----------
+    shrinkage : float
+        Factor c of the target in S, in the learner's units.
+    test_error : float
+        Test error, labels with noise.
+    task, learner : Task, Learner
+        The problem.
     """
 
     shrinkage: float
@@ -153,9 +201,26 @@ class Plateau(Result):
     learner: Learner
 
 
-@posed(learner=optional(instance(Learner, "Learner()")))
+@validate_problem(learner=optional(instance(Learner, "Learner()")))
 def plateau(task: Task, learner: Learner | None = None) -> Plateau:
-    """Where the learning curve ends: S → c P, P the best that a map can hold of S*, c = argmin_c of the loss there (8.1).
+    """Limit of infinitely many samples: S → c P, P the representable part of S*, c minimising the loss (8.1).
+
+    Parameters
+    ----------
+    task : Task
+        What is learned.
+    learner : Learner, optional
+        The head; its weight decay has no effect in this limit.
+
+    Returns
+    -------
+    Plateau
+        Shrinkage factor c and test error.
+
+    Raises
+    ------
+    InvalidArgument
+        If the theory does not cover this combination of task and learner.
 
     Examples
     --------
@@ -165,6 +230,6 @@ def plateau(task: Task, learner: Learner | None = None) -> Plateau:
     (0.8762, 0.07408)
     """
     learner = learner if learner is not None else Learner()
-    end = plateau_of(equations_of(task, learner))
+    end = plateau_of(build_state_evolution(task, learner))
     shrinkage = end.c * task.beta0 / learner.beta
     return Plateau(shrinkage=shrinkage, test_error=end.test_error, task=task, learner=learner)

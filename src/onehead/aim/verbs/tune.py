@@ -1,4 +1,4 @@
-"""The weight decay with the lowest predicted test error: searched globally, or quickly where there are many to find."""
+"""tune() and best_decay(): the weight decay with the lowest predicted test error, by a global and by a fast search."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -7,50 +7,80 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from onehead.aim.equations.emergence import largest_decay
-from onehead.aim.equations.head import equations_of
+from onehead.aim.flat_parameters import validate_problem
+from onehead.aim.solve.branches import may_have_several
 from onehead.aim.task import Learner, Task, check_alpha
-from onehead.aim.verbs.bayes import Yardstick, beside, check_beside
+from onehead.aim.theory.build import build_state_evolution
+from onehead.aim.theory.limits.emergence import largest_decay
+from onehead.aim.verbs.bayes import BayesReference, check_bayes_comparison, describe_bayes_gap
+from onehead.aim.verbs.implicit_derivatives import decay_slope
 from onehead.aim.verbs.predict import Prediction, predict
-from onehead.aim.verbs.response import decay_slope
-from onehead.aim.words import posed
-from onehead.arguments import number, optional
-from onehead.best import GAP, gap_to
+from onehead.deprecation import warn_renamed
 from onehead.errors import NotConverged, SolveError
-from onehead.results import Certificate, Result, in_lines
+from onehead.results import Certificate, Result, wrap_sentences
+from onehead.results.bayes_gap import GAP_MEANINGS, gap_to_bayes
+from onehead.validation import number, optional
 
-__all__ = ["Tuned", "beside_best", "best_decay", "tune"]
+__all__ = ["Tuned", "bayes_gap_at", "best_decay", "tune"]
 
-DECADES = 6  # scanned, from the largest weight decay that makes a difference downwards; by the quick search with one solve each
-SCANNED = 10  # weight decays of the global search: with their slopes two numbers each, so that a valley between two of them shows
-ROUGH = 1e-3  # accuracy of a scan, relative; what lies close to the best is solved with the one asked for
-ACCURACY = 1e-3  # of log λ; the error is flat there
-STRIDE, STRIDES = 0.1, 8  # of log λ from a neighbour's best, and how many solves before the valley counts as lost
-FARTHEST = 1.0  # of log λ from a neighbour's best
-SAME = 1e-5  # relative difference of test errors below which the root of the slope counts, not the lower error: that is chance
-FLAT = 1e-3  # relative change of the test error that is not worth tuning for
+MAX_TRANSITION_RATIO = (
+    3.0  # weight decay of a discontinuous emergence over that of local stability; 2.9 at T = 64, β₀ = 10
+)
+SCAN_DECADES = 6  # range of the scan in decades of λ, down from the value at which the map vanishes
+SCAN_POINTS = 10  # of the global search; errors and slopes at these show every minimum between two of them
+SCAN_ACCURACY = 1e-3  # relative accuracy of the test error in a scan; near the minimum the accuracy asked for is used
+LOG_DECAY_TOLERANCE = 1e-3  # of log λ at the minimum, where the test error is flat
+FOLLOW_LOG_STEP = 0.1  # first step of log λ from the best weight decay of a neighbour
+FOLLOW_MAX_SOLVES = 8  # after which the minimum of the neighbour is not followed further
+FOLLOW_MAX_LOG_DISTANCE = 1.0  # of log λ from the best weight decay of the neighbour
+REFINE_MAX_SOLVES = 30  # of the secant method inside a bracket
+INDISTINGUISHABLE = (
+    1e-5  # relative difference of test errors below which the root of the slope is preferred to the lower error
+)
+FLAT_TOLERANCE = 1e-3  # relative increase of the test error that still counts as equally good
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tuned(Result):
     """The best weight decay at one sample ratio, and how the search ended.
 
-    ``weight_decay`` is zero when the limit λ → 0⁺ is best. ``flat_from`` and ``flat_to`` bound the weight decays whose test
-    error is within 0.1 % of the best. ``scan`` lists the pairs tried. If asked, the best possible learner stands beside:
-    its ``bayes_test_error``, the ``gap`` to it, and the ``data_multiple``, how many times the samples that it needs for the same
-    error (infinite if next to none are enough). ``logit_nuclear`` is the same penalty on logits, without the softmax in the loss:
-    from it up the loss is what costs, from it down the penalty (A.8).
+    Attributes
+    ----------
+    weight_decay : float
+        λ with the lowest test error; 0.0 if the limit λ → 0⁺ is best.
+    test_error : float
+        Test error at this weight decay.
+    flat_from, flat_to : float
+        Range of weight decays whose test error is within 0.1 % of the lowest.
+    gain : float
+        Test error of the learner's own weight decay minus the lowest; NaN where the former could not be solved.
+    scan : tuple of pairs
+        Weight decays tried and their test errors.
+    certificate : Certificate
+        How the search ended, and the errors of the best point.
+    point : Prediction
+        The prediction at the best weight decay.
+    bayes_test_error : float or None
+        Test error of the best possible learner, if asked for.
+    gap : float or None
+        Relative excess of the test error over ``bayes_test_error``.
+    data_multiple : float or None
+        Number of samples over the number that the best possible learner needs for the same error; infinite if that
+        needs next to none.
+    logit_nuclear : float or None
+        Test error of least squares on the logits with the same penalty. What lies above it is due to the loss, what
+        lies below is due to the penalty (A.8).
     """
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("point",)
     MEANINGS: ClassVar[dict[str, str]] = {
         "weight_decay": "λ with the lowest test error",
-        "test_error": "there",
-        "gain": "over the weight decay of the learner",
+        "test_error": "at this weight decay",
+        "gain": "in test error over the learner's own weight decay",
         "flat_from": "smallest weight decay within 0.1 % of the best",
         "flat_to": "largest weight decay within 0.1 % of the best",
-        **GAP,
-        "logit_nuclear": "test error of the same penalty on logits",
+        **GAP_MEANINGS,
+        "logit_nuclear": "test error of least squares on logits with the same penalty",
     }
 
     weight_decay: float
@@ -68,22 +98,24 @@ class Tuned(Result):
 
     @property
     def beside(self) -> list[str]:
-        """The best possible learner beside it, in words, where that is known."""
-        return [] if self.point.directions else beside(self.point.task, self.point.alpha, self.test_error)
+        """Deprecated: the sentences on the best possible learner, which `explain` includes."""
+        warn_renamed("Tuned.beside", "Tuned.explain()")
+        return [] if self.point.directions else describe_bayes_gap(self.point.task, self.point.alpha, self.test_error)
 
     def explain(self) -> str:
-        """Say in words what was found, and how far the best possible learner is.
+        """Explain in sentences what was found, and how far it is from the best possible learner.
 
         Examples
         --------
         >>> from onehead.aim import Learner, Task, tune
         >>> print(tune(Task(), Learner(), alpha=0.5).explain().splitlines()[-1])
-          needs 0.345 d² samples for this error; yours 0.5 d².
+          and needs 0.345 d² samples for this error; you have 0.5 d².
         """
-        return "\n".join([super().explain(), *([in_lines(self.beside)] if self.beside else [])])
+        gap = [] if self.point.directions else describe_bayes_gap(self.point.task, self.point.alpha, self.test_error)
+        return "\n".join([super().explain(), *([wrap_sentences(gap)] if gap else [])])
 
 
-@posed(accuracy=optional(number(above=0.0)))
+@validate_problem(accuracy=optional(number(above=0.0)))
 def tune(
     task: Task,
     learner: Learner,
@@ -95,22 +127,36 @@ def tune(
 ) -> Tuned:
     """Find the weight decay λ with the lowest predicted test error at sample ratio α.
 
-    The search scans log λ from the value at which the map vanishes (or shrinks to nothing, trained directly) six decades
-    down, errors to 0.1 % and their slopes, which show every valley between two of them; goes to the root of the slope in the lowest
-    one; and adds the limit λ → 0⁺ where it could be better.
+    The search scans log λ over six decades, down from the value at which the map vanishes (or, trained directly,
+    becomes negligible). Errors, to 0.1 %, and slopes at these values show every minimum between two of them. The lowest
+    one is refined by root finding on the slope, and the limit λ → 0⁺ is added where it could be better.
 
     Parameters
     ----------
     task : Task
+        What is learned.
     learner : Learner
-        Everything but its weight decay is kept; its weight decay is what the gain is measured against.
+        The head that learns it; ``gain`` is measured against its weight decay.
     alpha : float
+        Sample ratio α = n/d².
     bayes : bool
-        Lay the best possible learner beside it.
+        Whether to compare with the best possible learner.
     accuracy : float, optional
-        Wanted error of the test error, relative, as in `predict`.
+        Wanted relative error of the test error, as in `predict`.
     progress : callable, optional
         Called once for every weight decay tried.
+
+    Returns
+    -------
+    Tuned
+        Best weight decay, its test error and the range of weight decays that are as good.
+
+    Raises
+    ------
+    InvalidArgument
+        If an argument is not allowed.
+    NotConverged
+        If no weight decay could be solved.
 
     Examples
     --------
@@ -122,44 +168,46 @@ def tune(
     """
     alpha = check_alpha(alpha)
     if bayes:
-        check_beside(task, learner)
-    yardstick = Yardstick(task) if bayes else None  # first, because it may be refused
+        check_bayes_comparison(task, learner)
+    reference = BayesReference(task) if bayes else None  # before the search, because it may be refused
     tried: dict[float, Prediction] = {}
 
     def solve(decay: float, near: Prediction | None, accuracy: float | None) -> Prediction:
-        word = decay if decay > 0.0 else "0+"
+        value = decay if decay > 0.0 else "0+"
         try:
-            tried[decay] = predict(task, learner.changed(weight_decay=word), alpha, near=near, accuracy=accuracy)
+            tried[decay] = predict(task, learner.changed(weight_decay=value), alpha, near=near, accuracy=accuracy)
         finally:
             if progress is not None:
                 progress()
         return tried[decay]
 
-    top, near, rough = _top_decay(task, learner, alpha), None, _rough(task, learner, accuracy)
-    decays = [float(decay) for decay in top * np.logspace(0.0, -DECADES, SCANNED)]
+    top, near = _vanishing_decay(task, learner, alpha), None
+    scan_accuracy = _scan_accuracy(task, learner, accuracy)
+    decays = [float(decay) for decay in top * np.logspace(0.0, -SCAN_DECADES, SCAN_POINTS)]
     for decay in decays:
-        with suppress(SolveError):  # a value that cannot be solved is not the optimum; the scan goes on around it
-            near = solve(decay, near, rough)
-    valley = _lowest_valley([tried[decay] for decay in decays if decay in tried])
+        with suppress(SolveError):  # the scan continues at the other values
+            near = solve(decay, near, scan_accuracy)
     found = None
-    if valley is not None:
-        found = _bottom(lambda x: solve(float(np.exp(x)), valley.near, accuracy), valley)
+    with suppress(SolveError):  # slopes near a perfect recovery may fail; the scan and the limit are left
+        bracket = _lowest_bracket([tried[decay] for decay in decays if decay in tried])
+        if bracket is not None:
+            found = _refine_minimum(lambda x: solve(float(np.exp(x)), bracket.near, accuracy), bracket)
     lowest = min((point.test_error for point in tried.values()), default=np.inf)
     limit = np.inf
-    falling = decays[-1] not in tried or tried[decays[-1]].test_error <= lowest * (1.0 + 10.0 * FLAT)
-    if falling:  # else it cannot be the best
+    falling = decays[-1] not in tried or tried[decays[-1]].test_error <= lowest * (1.0 + 10.0 * FLAT_TOLERANCE)
+    if falling or task.noise == 0.0:  # else the limit cannot be the best; without noise it may recover the target
         with suppress(SolveError):
             limit = solve(0.0, None, accuracy).test_error
     if not tried:
         raise NotConverged(f"no weight decay could be solved at alpha = {alpha:g}.")
     winner = min(tried, key=lambda decay: tried[decay].test_error)
-    if found is not None and found.test_error < tried[winner].test_error * (1.0 + SAME):
+    if found is not None and found.test_error < tried[winner].test_error * (1.0 + INDISTINGUISHABLE):
         winner = found.learner.decay
     point = tried[winner]
-    if winner in decays and rough != accuracy:
+    if winner in decays and scan_accuracy != accuracy:
         point = solve(winner, point, accuracy)
     spread = max(p.test_error for p in tried.values()) - point.test_error
-    if spread < FLAT * point.test_error:
+    if spread < FLAT_TOLERANCE * point.test_error:
         status = "converged: flat, the test error hardly depends on the weight decay"
     elif winner == 0.0 or (limit <= point.test_error * (1.0 + 1e-9) and winner <= decays[-1]):
         status = "converged: boundary, the smaller the weight decay the better (the limit 0+ is best)"
@@ -167,7 +215,7 @@ def tune(
         status = "converged: boundary, the larger the weight decay the better (the zero map is best)"
     else:
         status = "converged: optimum inside the range"
-    slopes = {decay: decay_slope(tried[decay]) for decay in tried if decay > 0.0}
+    slopes = _slopes({decay: point for decay, point in tried.items() if decay > 0.0})
     flat_from, flat_to = _flat_range({decay: tried[decay].test_error for decay in tried}, slopes, winner)
     own = tried[winner] if learner.decay == winner else None
     try:
@@ -184,96 +232,115 @@ def tune(
         scan=tuple((decay, tried[decay].test_error) for decay in sorted(tried)),
         certificate=Certificate.of(point.certificate, status=status, evaluations=len(tried)),
         point=point,
-        **({} if yardstick is None else beside_best(yardstick, alpha, point.test_error)),
+        **({} if reference is None else bayes_gap_at(reference, alpha, point.test_error)),
     )
 
 
-def beside_best(yardstick: Yardstick, alpha: float, test_error: float) -> dict[str, float]:
-    """The best possible learner beside a test error."""
-    best, needed = yardstick.at(alpha).test_error, yardstick.ratio_for(test_error)
-    told = gap_to(best, needed, test_error=test_error, alpha=alpha)
-    return told | {"logit_nuclear": yardstick.logit_nuclear(alpha)}
+def bayes_gap_at(reference: BayesReference, alpha: float, test_error: float) -> dict[str, float]:
+    """Fields of `Tuned` that compare a test error with the Bayes-optimal one."""
+    best, needed = reference.at(alpha).test_error, reference.sample_ratio_for(test_error)
+    gap = gap_to_bayes(best, needed, test_error=test_error, alpha=alpha)
+    return gap | {"logit_nuclear": reference.logit_nuclear(alpha)}
+
+
+def _slopes(tried: dict[float, Prediction]) -> dict[float, float]:
+    """Slopes d(test error)/d log λ by weight decay; by differences of the errors where one cannot be solved for."""
+    decays = sorted(tried)
+    differences = (
+        np.gradient([tried[decay].test_error for decay in decays], np.log(decays)) if len(decays) > 1 else [0.0]
+    )
+    slopes = dict(zip(decays, (float(slope) for slope in differences), strict=True))
+    for decay in decays:
+        with suppress(SolveError):
+            slopes[decay] = decay_slope(tried[decay])
+    return slopes
 
 
 def _flat_range(errors: dict[float, float], slopes: dict[float, float], winner: float) -> tuple[float, float]:
-    """The weight decays around the best whose error is within FLAT of it, read off a curve through those tried with its slopes."""
-    from scipy.interpolate import CubicHermiteSpline  # noqa: PLC0415
+    """Range of weight decays with an error within FLAT_TOLERANCE of the best, by a spline of errors and slopes."""
+    from scipy.interpolate import CubicHermiteSpline
 
     tried = sorted(decay for decay in errors if decay > 0.0)
     x = np.log(tried)
     fine = np.unique(np.concatenate([x, np.linspace(x[0], x[-1], 4001)]))
-    through = CubicHermiteSpline(x, [errors[decay] for decay in tried], [slopes[decay] for decay in tried])
-    good = through(fine) <= errors[winner] * (1.0 + FLAT)
+    spline = CubicHermiteSpline(x, [errors[decay] for decay in tried], [slopes[decay] for decay in tried])
+    good = spline(fine) <= errors[winner] * (1.0 + FLAT_TOLERANCE)
     best = 0 if winner == 0.0 else int(np.argmin(np.abs(fine - np.log(winner))))
-    if not good[best]:  # the limit is best, and the smallest weight decay tried is not as good
+    if not good[best]:  # only the limit is this good, not even the smallest weight decay tried
         return winner, winner
     high = best + int(np.argmin(np.append(good[best:], False))) - 1
     low = best - int(np.argmin(np.append(good[best::-1], False))) + 1
-    reaches_limit = low == 0 and (winner == 0.0 or errors.get(0.0, np.inf) <= errors[winner] * (1.0 + FLAT))
+    reaches_limit = low == 0 and (winner == 0.0 or errors.get(0.0, np.inf) <= errors[winner] * (1.0 + FLAT_TOLERANCE))
     return (0.0 if reaches_limit else float(np.exp(fine[low]))), float(np.exp(fine[high]))
 
 
-def _top_decay(task: Task, learner: Learner, alpha: float) -> float:
-    """The weight decay at which the map vanishes, in the learner's own units."""
-    problem = equations_of(task, learner)
-    return problem.units.own_decay(largest_decay(problem, alpha))
+def _vanishing_decay(task: Task, learner: Learner, alpha: float) -> float:
+    """Weight decay beyond which the map is zero, in the learner's units.
+
+    Where emergence is discontinuous it lies above the weight decay at which S = 0 becomes stable.
+    """
+    problem = build_state_evolution(task, learner)
+    beyond = MAX_TRANSITION_RATIO if may_have_several(problem) else 1.0
+    return beyond * problem.units.own_decay(largest_decay(problem, alpha))
 
 
-def _rough(task: Task, learner: Learner, accuracy: float | None) -> float | None:
-    """The accuracy of a scan: little where a lattice can be coarse, the usual one where points are sampled."""
-    return None if equations_of(task, learner).output.geometry.sampled else max(ROUGH, accuracy or 0.0)
+def _scan_accuracy(task: Task, learner: Learner, accuracy: float | None) -> float | None:
+    """Accuracy of a scan: low on a lattice, which can be coarse; the default for sampled points, which cannot."""
+    return None if build_state_evolution(task, learner).output.geometry.sampled else max(SCAN_ACCURACY, accuracy or 0.0)
 
 
 def best_decay(
     task: Task, learner: Learner, alpha: float, *, near: Prediction | None = None, accuracy: float | None = None
 ) -> Prediction:
-    """The prediction at the weight decay with the lowest test error.
+    """Prediction at the weight decay with the lowest test error, by a faster search than that of `tune`.
 
-    One solve per decade, from where the map vanishes downwards until the error has risen twice, finds the valley, and a root
-    of d(test error)/d log λ its bottom. When the error falls all the way to λ → 0⁺ the limit itself is returned. From a tuned
-    neighbour ``near`` the bottom of its valley is followed. The best is found with the usual accuracy, and solved with that asked for.
+    One solve per decade, down from where the map vanishes until the error has risen twice, brackets the minimum, and a
+    root of d(test error)/d log λ refines it. Where the error decreases down to λ → 0⁺ the prediction of the limit is
+    returned. With a tuned neighbour ``near`` its minimum is followed instead. ``accuracy`` applies to the prediction at
+    the minimum only.
     """
     best = _best_decay(task, learner, alpha, near)
     return best if accuracy is None else predict(task, best.learner, alpha, near=best, accuracy=accuracy)
 
 
 def _best_decay(task: Task, learner: Learner, alpha: float, near: Prediction | None) -> Prediction:
-    """The same with the usual accuracy."""
+    """Prediction at the best weight decay, with the default accuracy."""
     if near is not None and near.learner.decay > 0.0:
         followed = _follow(task, learner, alpha, near)
         if followed is not None:
             return followed
 
-    rough = _rough(task, learner, None)
+    scan_accuracy = _scan_accuracy(task, learner, None)
 
     def solve(decay: float | str, near: Prediction | None, accuracy: float | None = None) -> Prediction:
         return predict(task, learner.changed(weight_decay=decay), alpha, near=near, accuracy=accuracy)
 
     scan: list[Prediction] = []
-    for decay in _top_decay(task, learner, alpha) * np.logspace(-0.5, 0.5 - DECADES, DECADES):
+    for decay in _vanishing_decay(task, learner, alpha) * np.logspace(-0.5, 0.5 - SCAN_DECADES, SCAN_DECADES):
         with suppress(SolveError):
-            scan.append(solve(float(decay), scan[-1] if scan else None, rough))
+            scan.append(solve(float(decay), scan[-1] if scan else None, scan_accuracy))
         errors = [point.test_error for point in scan]
         if len(errors) > 2 and errors[-3] < errors[-2] < errors[-1]:
             break
     if not scan:
         raise NotConverged(f"no weight decay could be solved at alpha = {alpha:g}.")
     best = min(scan, key=lambda point: point.test_error)
-    if best is scan[-1]:
+    if best is scan[-1] or task.noise == 0.0:
         with suppress(SolveError):
             best = min(solve("0+", None), best, key=lambda point: point.test_error)
-    else:
-        valley = _lowest_valley(scan)
-        if valley is not None:
-            return _bottom(lambda x: solve(float(np.exp(x)), valley.near), valley)
+    if best in scan[:-1]:
+        with suppress(SolveError):
+            bracket = _lowest_bracket(scan)
+            if bracket is not None:
+                return _refine_minimum(lambda x: solve(float(np.exp(x)), bracket.near), bracket)
     return solve(best.learner.decay, best) if best.learner.decay > 0.0 else best
 
 
 def _follow(task: Task, learner: Learner, alpha: float, near: Prediction) -> Prediction | None:
-    """The bottom of the valley that the neighbour lies in, a secant on the slope; nothing if it is not found within a few solves."""
+    """Follow the minimum of a tuned neighbour by a secant method on the slope; None if that fails."""
     first = x = float(np.log(near.learner.decay))
     old: tuple[float, float] | None = None
-    for _ in range(STRIDES):
+    for _ in range(FOLLOW_MAX_SOLVES):
         try:
             near = predict(task, learner.changed(weight_decay=float(np.exp(x))), alpha, near=near)
         except SolveError:
@@ -281,85 +348,86 @@ def _follow(task: Task, learner: Learner, alpha: float, near: Prediction) -> Pre
         slope = decay_slope(near)
         if slope == 0.0:  # S = 0 here
             return None
-        move = -float(np.copysign(STRIDE, slope))
+        move = -float(np.copysign(FOLLOW_LOG_STEP, slope))
         if old is not None:
             curvature = (slope - old[1]) / (x - old[0])
             if curvature <= 0.0:
                 return None
             move = -slope / curvature
-        if abs(move) < ACCURACY:
+        if abs(move) < LOG_DECAY_TOLERANCE:
             return near
         old, x = (x, slope), x + move
-        if abs(x - first) > FARTHEST:
+        if abs(x - first) > FOLLOW_MAX_LOG_DISTANCE:
             return None
     return None
 
 
-class _Valley(NamedTuple):
-    """Two values of log λ between which the test error falls and rises again, its slopes there, and where it may be lowest."""
+class _Bracket(NamedTuple):
+    """Bracket of a minimum of the test error in log λ: ends, their slopes, estimated minimum, prediction nearby."""
 
     low: float
     high: float
     slopes: tuple[float, float]
-    bottom: float
+    minimum: float
     near: Prediction
 
 
-def _lowest_valley(points: Sequence[Prediction]) -> _Valley | None:
-    """The valley between neighbours whose bottom is lowest, by a cubic through errors and slopes; nothing if there is none."""
+def _lowest_bracket(points: Sequence[Prediction]) -> _Bracket | None:
+    """Bracket with the lowest minimum, by cubics through errors and slopes of neighbours; None without a minimum."""
     ordered = sorted(points, key=lambda point: point.learner.decay)
     slopes = [decay_slope(point) for point in ordered]
-    found: list[tuple[float, _Valley]] = []
+    brackets: list[tuple[float, _Bracket]] = []
     for i in range(len(ordered) - 1):
         (left, right), ends = ordered[i : i + 2], (slopes[i], slopes[i + 1])
         if not ends[0] < 0.0 <= ends[1]:
             continue
         low, high = (float(np.log(point.learner.decay)) for point in (left, right))
-        share, depth = _cubic_bottom(left.test_error, right.test_error, *((high - low) * end for end in ends))
+        share, lowest = _cubic_minimum(left.test_error, right.test_error, *((high - low) * end for end in ends))
         near = min(left, right, key=lambda point: point.test_error)
-        found.append((depth, _Valley(low, high, ends, low + share * (high - low), near)))
-    return min(found, key=lambda one: one[0])[1] if found else None
+        brackets.append((lowest, _Bracket(low, high, ends, low + share * (high - low), near)))
+    return min(brackets, key=lambda one: one[0])[1] if brackets else None
 
 
-def _cubic_bottom(left: float, right: float, fall: float, rise: float) -> tuple[float, float]:
-    """Where on (0, 1) the cubic with these values and slopes at the ends is lowest, and how low it is.
+def _cubic_minimum(left: float, right: float, slope_left: float, slope_right: float) -> tuple[float, float]:
+    """Position on (0, 1) and value of the minimum of the cubic with these values and slopes at the ends.
 
     Examples
     --------
-    >>> share, depth = _cubic_bottom(1.0, 1.0, -4.0, 4.0)
-    >>> round(share, 3), round(depth, 3)
+    >>> position, value = _cubic_minimum(1.0, 1.0, -4.0, 4.0)
+    >>> round(position, 3), round(value, 3)
     (0.5, 0.0)
     """
     t = np.linspace(0.02, 0.98, 97)
-    bend, twist = 3.0 * (right - left) - 2.0 * fall - rise, 2.0 * (left - right) + fall + rise
-    values = left + t * (fall + t * (bend + t * twist))
-    place = int(np.argmin(values))
-    return float(t[place]), float(values[place])
+    quadratic = 3.0 * (right - left) - 2.0 * slope_left - slope_right
+    cubic = 2.0 * (left - right) + slope_left + slope_right
+    values = left + t * (slope_left + t * (quadratic + t * cubic))
+    lowest = int(np.argmin(values))
+    return float(t[lowest]), float(values[lowest])
 
 
-def _bottom(at: Callable[[float], Prediction], valley: _Valley) -> Prediction:
-    """The bottom of a valley, where the slope is smallest: a secant that never leaves it."""
-    low, high, (falls, rises), x, best = valley
-    least = np.inf
-    old = (low, falls) if -falls < rises or rises == 0.0 else (high, rises)
-    for _ in range(30):
+def _refine_minimum(at: Callable[[float], Prediction], bracket: _Bracket) -> Prediction:
+    """Prediction with the smallest slope inside a bracket, by a secant method that does not leave it."""
+    low, high, (slope_low, slope_high), x, best = bracket
+    smallest = np.inf
+    old = (low, slope_low) if -slope_low < slope_high or slope_high == 0.0 else (high, slope_high)
+    for _ in range(REFINE_MAX_SOLVES):
         try:
             here = at(x)
         except SolveError:
             break
         slope = decay_slope(here)
-        if abs(slope) < least:
-            best, least = here, abs(slope)
+        if abs(slope) < smallest:
+            best, smallest = here, abs(slope)
         if slope < 0.0:
             low = x
         else:
             high = x
-        if slope == 0.0 or high - low < ACCURACY:
+        if slope == 0.0 or high - low < LOG_DECAY_TOLERANCE:
             break
         ahead = x - slope * (x - old[0]) / (slope - old[1]) if slope != old[1] else x
         if not low < ahead < high:
             ahead = 0.5 * (low + high)
-        if abs(ahead - x) < ACCURACY:
+        if abs(ahead - x) < LOG_DECAY_TOLERANCE:
             break
         old, x = (x, slope), ahead
     return best

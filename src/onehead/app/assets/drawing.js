@@ -1,20 +1,21 @@
-// The picture: painted for the theme and the size of the screen, with a line that can be dragged and curves that can be clicked.
+// The picture: coloured for the theme, fitted to the screen, with a marked line that can be dragged and curves that can be clicked.
 (function () {
   "use strict";
   const $ = (id) => document.getElementById(id);
-  let settings, moved = () => {}, current = null, drawing = null, wanted = null, theme = "light";
+  let settings, onMarkedPoint = () => {}, current = null, drawing = null, wanted = null, theme = "light";
 
+  // replace symbolic colours by those of the theme
   function paint(value) {
     if (Array.isArray(value)) return value.some((item) => typeof item === "string" || typeof item === "object") ? value.map(paint) : value;
     if (value && typeof value === "object") return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, paint(item)]));
-    if (typeof value === "string" && value[0] === "@") return settings.paints[theme][value] || value;
+    if (typeof value === "string" && value[0] === "@") return settings.colours[theme][value] || value;
     return value;
   }
 
-  // smaller letters and names further apart on a narrow screen, larger letters and lines on a wall
-  function fitted(figure) {
-    const big = document.body.classList.contains("projector"), narrow = innerWidth < 760;
-    if (!big && !narrow) return figure;
+  // smaller text on a narrow screen; larger text, lines and markers on a projector
+  function fitToScreen(figure) {
+    const projected = document.body.classList.contains("projector"), narrow = innerWidth < 760;
+    if (!projected && !narrow) return figure;
     const layout = figure.layout, size = narrow ? 11 : 20;
     layout.font.size = size;
     layout.legend = Object.assign({}, layout.legend, { font: { size: size - 1 } }, narrow ? {} : { yref: "paper", y: 1.02 });
@@ -29,19 +30,20 @@
     for (const [name, axis] of Object.entries(layout))
       if (/^[xy]axis/.test(name) && axis.tickfont) axis.tickfont = { size: 15 };
     figure.data.forEach((trace) => {
-      if (trace.name) trace.name += "\u2003"; // room between two names of a legend
+      if (trace.name) trace.name += "\u2003"; // space between two names of a legend
       if (trace.line && trace.line.width) trace.line.width *= 1.8;
       if (trace.marker && trace.marker.size) trace.marker.size *= 1.6;
     });
     return figure;
   }
 
+  // draw an answer; while one is being drawn, only the newest of those that follow is kept
   async function draw(answer) {
     wanted = answer;
     if (drawing || !window.Plotly) return drawing;
     drawing = (async () => {
       while (wanted) {
-        const now = wanted, figure = fitted(paint(now.figure));
+        const now = wanted, figure = fitToScreen(paint(now.figure));
         wanted = null;
         figure.layout.meta = Object.assign({}, figure.layout.meta, { key: now.key, exact: now.exact });
         await Plotly.react($("picture"), figure.data, figure.layout, { displaylogo: false, responsive: true, displayModeBar: false });
@@ -62,15 +64,16 @@
 
   // ---- the marked point
 
-  function meta() {
+  // the knob that the marked line moves (`by`) and its value (`at`)
+  function markedPoint() {
     return (current && current.figure.layout.meta) || {};
   }
 
   function placeGrip() {
-    const grip = $("grip"), by = meta().by, full = $("picture")._fullLayout;
+    const grip = $("grip"), by = markedPoint().by, full = $("picture")._fullLayout;
     grip.hidden = !by || !full || !full.xaxis || Boolean(settings.recorded && !settings.knobs[by.split(" ")[0]].stops);
     if (grip.hidden) return;
-    const axis = full.xaxis, at = axis.d2p(meta().at), area = full._size;
+    const axis = full.xaxis, at = axis.d2p(markedPoint().at), area = full._size;
     if (!(at >= -1 && at <= axis._length + 1)) {
       grip.hidden = true;
       return;
@@ -78,12 +81,12 @@
     Object.assign(grip.style, { left: axis._offset + at + "px", top: area.t + "px", height: area.h + "px" });
     const knob = settings.knobs[by.split(" ")[0]];
     grip.setAttribute("aria-label", "Marked point on the axis: " + (by.includes(" ") ? "samples" : knob.label));
-    grip.setAttribute("aria-valuenow", meta().at);
-    grip.setAttribute("aria-valuetext", String(meta().at));
+    grip.setAttribute("aria-valuenow", markedPoint().at);
+    grip.setAttribute("aria-valuetext", String(markedPoint().at));
   }
 
   function moveTo(x) {
-    if (isFinite(x) && x > 0) moved(meta().by, Number(x.toPrecision(3)));
+    if (isFinite(x) && x > 0) onMarkedPoint(markedPoint().by, Number(x.toPrecision(3)));
   }
 
   function valueAt(clientX) {
@@ -96,31 +99,31 @@
     grip.addEventListener("pointerdown", (e) => {
       e.preventDefault();
       grip.setPointerCapture(e.pointerId);
-      grip.classList.add("held");
+      grip.classList.add("dragged");
       grip.focus();
     });
     grip.addEventListener("pointermove", (e) => {
-      if (!grip.classList.contains("held")) return;
+      if (!grip.classList.contains("dragged")) return;
       const axis = $("picture")._fullLayout.xaxis, x = valueAt(e.clientX);
       grip.style.left = axis._offset + axis.d2p(x) + "px";
       moveTo(x);
     });
-    ["pointerup", "pointercancel"].forEach((name) => grip.addEventListener(name, () => grip.classList.remove("held")));
+    ["pointerup", "pointercancel"].forEach((name) => grip.addEventListener(name, () => grip.classList.remove("dragged")));
     grip.addEventListener("keydown", (e) => {
-      const way = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[e.key];
-      if (!way) return;
+      const direction = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[e.key];
+      if (!direction) return;
       e.preventDefault();
-      const axis = $("picture")._fullLayout.xaxis, at = axis.d2p(meta().at) + (way * axis._length) / 100;
+      const axis = $("picture")._fullLayout.xaxis, at = axis.d2p(markedPoint().at) + (direction * axis._length) / 100;
       moveTo(axis.p2d(Math.min(axis._length, Math.max(0, at))));
     });
   }
 
   function listen() {
     $("picture").on("plotly_click", (event) => {
-      if (meta().by && event.points.length) moveTo(event.points[0].x);
+      if (markedPoint().by && event.points.length) moveTo(event.points[0].x);
     });
     ["plotly_relayout", "plotly_afterplot"].forEach((name) => $("picture").on(name, () => {
-      if (!$("grip").classList.contains("held")) placeGrip();
+      if (!$("grip").classList.contains("dragged")) placeGrip();
     }));
   }
 
@@ -133,7 +136,7 @@
     });
   }
 
-  // what is on the screen, as a table: for a page without a server, whose rows are those of its pictures
+  // the figure on the screen as CSV, for a page without a server
   function table() {
     const rows = [["curve", "x", "y", "z"]], layout = current.figure.layout, title = (axis) => ((layout[axis] || {}).title || {}).text || axis[0];
     rows[0][1] = title("xaxis");
@@ -146,9 +149,9 @@
     return rows.map((row) => row.map(cell).join(",")).join("\n") + "\n";
   }
 
-  function begin(found, whenMoved) {
-    settings = found;
-    moved = whenMoved;
+  function begin(pageSettings, markedPointCallback) {
+    settings = pageSettings;
+    onMarkedPoint = markedPointCallback;
     listenGrip();
     new ResizeObserver(() => current && !drawing && Plotly.Plots.resize($("picture"))).observe($("stage"));
   }

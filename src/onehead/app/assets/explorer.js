@@ -1,26 +1,28 @@
-// The page: a knob turns, the machine gets a new key, the network is asked, the screen shows what the machine may say.
+// The page: a changed knob makes a new question, the network is asked, answers go to the state machine, its values to the screen.
 (function () {
   "use strict";
   const $ = (id) => document.getElementById(id);
   const K = oneheadKnobs, machine = oneheadMachine;
-  const quiet = { report: 180, picture: 260 }; // milliseconds of rest before the dearer questions
-  let settings, state, file = "", chosen = null, playing = null, polling = null, flying = null, pending = false, timers = [];
-  const seen = { asked: 0, drawn: 0, reported: 0, exact: 0, trained: null, machine: () => machine.look(state, Date.now()) };
-  window.onehead = seen; // for tests and for the curious
+  const DELAYS = { report: 180, picture: 260 }; // milliseconds without a change before the expensive questions are asked
+  let settings, state, file = "", upload = null, playing = null, polling = null, draftRequested = false, draftPending = false, timers = [];
+  let lastDrawn = null, lastAttention = null, lastHeads = null;
+  // counters: number of the last question, and of the last one that was drawn, reported and drawn exactly; read by tests
+  const progress = { asked: 0, drawn: 0, reported: 0, exact: 0, trained: null, machine: () => machine.present(state, Date.now()) };
+  window.onehead = progress;
 
   function key() {
-    const found = K.query();
-    if (file) found.set("file", file);
-    return found.toString();
+    const query = K.query();
+    if (file) query.set("file", file);
+    return query.toString();
   }
 
-  function tell(event) {
+  function dispatch(event) {
     state = machine.step(state, event);
-    const now = machine.look(state, Date.now());
+    const now = machine.present(state, Date.now());
     oneheadPanel.show(now);
-    if (now.shown && now.shown === oneheadDrawing.current) seen.drawn = seen.asked; // asked again, and on the screen already
-    if (now.shown && now.shown !== oneheadDrawing.current && now.shown !== tell.sent) {
-      tell.sent = now.shown;
+    if (now.shown && now.shown === oneheadDrawing.current) progress.drawn = progress.asked; // the picture is on the screen already
+    if (now.shown && now.shown !== oneheadDrawing.current && now.shown !== lastDrawn) {
+      lastDrawn = now.shown;
       oneheadDrawing.draw(now.shown);
     }
   }
@@ -30,78 +32,80 @@
   function ask(first) {
     timers.forEach(clearTimeout);
     timers = [];
-    seen.asked += 1;
-    const mine = key();
-    tell({ kind: "move", key: mine, now: Date.now() });
-    if (!settings.recorded) $("csv").href = "data.csv?" + mine;
-    sketch(first);
+    progress.asked += 1;
+    const asked = key();
+    dispatch({ kind: "move", key: asked, now: Date.now() });
+    if (!settings.recorded) $("csv").href = "data.csv?" + asked;
+    askDraft(first);
   }
 
-  async function sketch(first) {
-    if (flying) {
-      pending = true; // one sketch at a time: the newest question is asked when the answer is there
+  // one draft at a time: while one is under way, only the newest question is asked after it
+  async function askDraft(first) {
+    if (draftRequested) {
+      draftPending = true;
       return;
     }
-    const mine = state.key, n = seen.asked;
-    flying = mine;
-    const answer = await oneheadNetwork.ask("draw", mine, first ? { first: true } : {});
-    flying = null;
-    if (pending) {
-      pending = false;
-      sketch();
+    const asked = state.key, n = progress.asked;
+    draftRequested = true;
+    const answer = await oneheadNetwork.ask("draw", asked, first ? { first: true } : {});
+    draftRequested = false;
+    if (draftPending) {
+      draftPending = false;
+      askDraft();
     }
-    if (!answer || mine !== state.key) return;
-    take(answer, n);
+    if (!answer || asked !== state.key) return;
+    useDraft(answer, n);
   }
 
-  function take(answer, n) {
+  function useDraft(answer, n) {
     const wrong = answer.wrong || {}, sentence = answer.refused || Object.values(wrong)[0];
     K.showWrong(wrong);
-    if (answer.moved && Object.keys(answer.moved).length && Object.entries(answer.moved).some(([k, v]) => K.text(v) !== K.text(K.values[k]))) {
-      K.set(answer.moved, true); // knobs that made room for another: the question is asked again as it stands now
+    if (Object.entries(answer.adjusted || {}).some(([name, value]) => K.text(value) !== K.text(K.values[name]))) {
+      K.set(answer.adjusted, true); // the server has adjusted knobs to fit others: ask again with these values
       ask();
       return;
     }
-    if (answer.figure) tell({ kind: "answer", part: "sketch", key: answer.key, value: answer });
-    if (sentence) tell({ kind: "refuse", key: answer.key, sentence: sentence });
-    else if (!playing && !oneheadTour.moving()) later("report", quiet.report);
-    seen.drawn = answer.figure ? seen.drawn : n; // a picture counts when it is on the screen
+    if (answer.figure) dispatch({ kind: "answer", part: "draft", key: answer.key, value: answer });
+    if (sentence) dispatch({ kind: "refuse", key: answer.key, sentence: sentence });
+    else if (!playing && !oneheadTour.moving()) askExactLater("report", DELAYS.report);
+    progress.drawn = answer.figure ? progress.drawn : n; // a picture counts when it is on the screen
   }
 
-  function later(kind, wait) {
-    timers.push(setTimeout(() => solve(kind), wait));
+  function askExactLater(kind, delay) {
+    timers.push(setTimeout(() => askExact(kind), delay));
   }
 
-  async function solve(kind) {
-    const mine = state.key, n = seen.asked;
-    if (kind === "report") tell({ kind: "rest", key: mine, now: Date.now() });
-    const answer = await oneheadNetwork.ask(kind, mine);
-    if (!answer || answer.stopped || mine !== state.key) return;
+  async function askExact(kind) {
+    const asked = state.key, n = progress.asked;
+    if (kind === "report") dispatch({ kind: "solve", key: asked, now: Date.now() });
+    const answer = await oneheadNetwork.ask(kind, asked);
+    if (!answer || answer.superseded || asked !== state.key) return;
     if (answer.refused) {
-      tell({ kind: "refuse", key: mine, sentence: answer.refused });
+      dispatch({ kind: "refuse", key: asked, sentence: answer.refused });
       return;
     }
-    // where there is not even a sketch, the sentence stands in its place
-    if (answer.instead && state.sketch && state.sketch.empty) Object.assign(answer, answer.instead);
-    tell({ kind: "answer", part: kind, key: answer.key, value: answer });
+    // without a draft, the reason why there is no exact picture takes its place
+    if (answer.instead && state.draft && state.draft.empty) Object.assign(answer, answer.instead);
+    dispatch({ kind: "answer", part: kind, key: answer.key, value: answer });
     if (kind === "report") {
-      seen.reported = n;
-      later("picture", settings.recorded ? 0 : quiet.picture);
-    } else seen.exact = n;
+      progress.reported = n;
+      askExactLater("picture", settings.recorded ? 0 : DELAYS.picture);
+    } else progress.exact = n;
   }
 
-  function heard(alive) {
-    if (!state || alive === state.alive) return;
-    tell({ kind: alive ? "alive" : "silent" });
-    if (!alive) return;
-    if (!state.sketch) sketch(); // what was lost is asked again
-    else if (!state.report || !state.picture) solve(state.report ? "picture" : "report");
+  function connectionChanged(connected) {
+    if (!state || connected === state.connected) return;
+    dispatch({ kind: connected ? "connected" : "disconnected" });
+    if (!connected) return;
+    if (!state.draft) askDraft(); // ask again what was lost
+    else if (!state.report || !state.picture) askExact(state.report ? "picture" : "report");
   }
 
   // ---- what belongs to a view
 
-  function lead() {
-    const own = settings.views[K.view], [about, formula] = own.heads[K.values.attention] || [own.about, own.formula];
+  function showView() {
+    const own = settings.views[K.view], attention = K.values.attention;
+    const [about, formula] = Object.hasOwn(own.heads, attention) ? own.heads[attention] : [own.about, own.formula];
     $("title").textContent = own.title;
     document.title = own.title + " · onehead explorer";
     $("about").textContent = about;
@@ -109,27 +113,27 @@
     katex.render(formula, $("formula"), { throwOnError: false, displayMode: false });
     const named = own.knobs.filter((name) => settings.knobs[name].symbol && !settings.knobs[name].rare && !name.startsWith("train")
       && (!settings.recorded || settings.recorded.grid.includes(K.view) && settings.knobs[name].stops));
-    $("symbols").replaceChildren(...named.map(chip));
+    $("symbols").replaceChildren(...named.map(symbolButton));
     document.querySelectorAll("nav a").forEach((a) => {
-      const mine = a.dataset.view === K.view;
-      a.setAttribute("aria-selected", mine);
-      a.tabIndex = mine ? 0 : -1;
-      if (mine) a.parentElement.scrollLeft = a.offsetLeft - a.parentElement.offsetLeft - (a.parentElement.clientWidth - a.offsetWidth) / 2;
+      const selected = a.dataset.view === K.view;
+      a.setAttribute("aria-selected", selected);
+      a.tabIndex = selected ? 0 : -1;
+      if (selected) a.parentElement.scrollLeft = a.offsetLeft - a.parentElement.offsetLeft - (a.parentElement.clientWidth - a.offsetWidth) / 2;
     });
     $("picture-area").setAttribute("aria-labelledby", "tab-" + K.view);
-    measure();
+    measureLead();
     $("play").hidden = !own.plays;
     $("train").hidden = !own.trains || Boolean(settings.recorded);
-    $("training-says").hidden = $("train").hidden;
+    $("training-message").hidden = $("train").hidden;
   }
 
-  // how much room the picture has
-  function measure() {
+  // the height of the text above the picture, from which the style sheet computes the height of the picture
+  function measureLead() {
     const height = document.querySelector(".lead").offsetHeight + ($("drop").hidden ? 0 : $("drop").offsetHeight);
     document.documentElement.style.setProperty("--lead", height + 12 + "px");
   }
 
-  function chip(name) {
+  function symbolButton(name) {
     const knob = settings.knobs[name], button = document.createElement("button");
     button.type = "button";
     button.className = "chip";
@@ -144,16 +148,16 @@
     return button;
   }
 
-  function changed(moved) {
-    if (moved) stopPlaying();
-    if (moved || K.values.attention !== changed.attention) lead();
-    changed.attention = K.values.attention;
-    if (K.view === "checkpoint" && chosen && K.text(K.values.heads) !== changed.heads) send(chosen);
+  function knobsChanged(viewChanged) {
+    if (viewChanged) stopPlaying();
+    if (viewChanged || K.values.attention !== lastAttention) showView();
+    lastAttention = K.values.attention;
+    if (K.view === "checkpoint" && upload && K.text(K.values.heads) !== lastHeads) sendFile(upload);
     ask();
   }
 
   // the marked line was dragged, or a curve clicked
-  function marked(by, x) {
+  function moveMarkedPoint(by, x) {
     const names = by.split(" ");
     if (settings.recorded && !settings.knobs[by.split(" ")[0]].stops) return;
     if (names.length === 1) {
@@ -164,22 +168,22 @@
     K.set(Object.fromEntries(names.map((name) => [name, Number(((Number(K.values[name]) / total) * x).toPrecision(4))])));
   }
 
-  // ---- training: one job for the whole program, in sight in every view
+  // ---- training: one job for the whole server, shown in every view
 
-  async function train(wish) {
-    const answer = await oneheadNetwork.ask("train", key(), { do: wish });
+  async function train(command) {
+    const answer = await oneheadNetwork.ask("train", key(), { do: command });
     if (!answer) return;
-    const running = answer.running, before = seen.trained;
-    seen.trained = answer;
+    const running = answer.running, before = progress.trained;
+    progress.trained = answer;
     $("train").disabled = running;
     $("job").hidden = !running;
     $("trained").max = answer.total || 1;
     $("trained").value = answer.done;
-    $("job-says").textContent = "Training: " + answer.done + " of " + answer.total + " runs. They appear on the learning curve.";
-    $("training-says").textContent = running ? "" : answer.sentence || "";
-    if (before && (answer.done !== before.done || running !== before.running)) solve(seen.exact === seen.asked ? "picture" : "report");
+    $("job-message").textContent = "Training: " + answer.done + " of " + answer.total + " runs. They appear on the learning curve.";
+    $("training-message").textContent = running ? "" : answer.sentence || "";
+    if (before && (answer.done !== before.done || running !== before.running)) askExact(progress.exact === progress.asked ? "picture" : "report");
     clearTimeout(polling);
-    if (running) polling = setTimeout(() => train("look"), 700);
+    if (running) polling = setTimeout(() => train("status"), 700);
   }
 
   // ---- play
@@ -203,8 +207,8 @@
     if (at >= k.steps - 1) at = 0;
     $("play").textContent = "❚❚ Pause";
     $("play").setAttribute("aria-pressed", "true");
-    const stepOn = () => {
-      if (seen.drawn === seen.asked) {
+    const advance = () => {
+      if (progress.drawn === progress.asked) {
         at += stride;
         if (at > k.steps) {
           stopPlaying();
@@ -213,20 +217,20 @@
         }
         K.set({ [name]: K.fromPosition(name, at) });
       }
-      playing = setTimeout(stepOn, k.stops ? 160 : 70);
+      playing = setTimeout(advance, k.stops ? 160 : 70);
     };
-    playing = setTimeout(stepOn, 0);
+    playing = setTimeout(advance, 0);
   }
 
   // ---- files
 
-  function opened(answer, name) {
+  function showFile(answer, name) {
     if (!answer.file) {
-      $("file-says").textContent = answer.sentence || "The file could not be read.";
+      $("file-message").textContent = answer.sentence || "The file could not be read.";
       return;
     }
     file = answer.file;
-    $("file-says").textContent = name + ": " + answer.heads + " heads in " + answer.layers + " layers.";
+    $("file-message").textContent = name + ": " + answer.heads + " heads in " + answer.layers + " layers.";
     settings.knobs.layer.high = Math.max(1, answer.layers - 1);
     settings.knobs.head.high = Math.max(1, Math.ceil(answer.heads / answer.layers) - 1);
     for (const knob of ["layer", "head"]) {
@@ -237,37 +241,37 @@
     ask();
   }
 
-  function send(given) {
-    if (!given) return;
-    chosen = given;
-    changed.heads = K.text(K.values.heads);
-    const says = $("file-says"), bar = $("sent"), request = new XMLHttpRequest();
-    says.textContent = "Sending " + given.name + " …";
+  function sendFile(chosen) {
+    if (!chosen) return;
+    upload = chosen;
+    lastHeads = K.text(K.values.heads);
+    const message = $("file-message"), bar = $("sent"), request = new XMLHttpRequest();
+    message.textContent = "Sending " + chosen.name + " …";
     bar.hidden = false;
-    request.open("POST", "checkpoint?" + new URLSearchParams({ name: given.name, heads: K.text(K.values.heads) }));
+    request.open("POST", "checkpoint?" + new URLSearchParams({ name: chosen.name, heads: K.text(K.values.heads) }));
     request.setRequestHeader("Content-Type", "application/octet-stream");
     request.upload.onprogress = (e) => {
       bar.value = e.loaded / e.total;
-      if (e.loaded === e.total) says.textContent = "Reading " + given.name + " …";
+      if (e.loaded === e.total) message.textContent = "Reading " + chosen.name + " …";
     };
     request.onerror = () => {
       bar.hidden = true;
-      says.textContent = "The file could not be sent; it may be larger than 1 GB.";
+      message.textContent = "The file could not be sent; it may be larger than 1 GB.";
     };
     request.onload = () => {
       bar.hidden = true;
       let answer = {};
-      try { answer = JSON.parse(request.responseText); } catch (error) { /* said by opened */ }
-      opened(answer, given.name);
+      try { answer = JSON.parse(request.responseText); } catch (error) { /* showFile reports an answer without a file */ }
+      showFile(answer, chosen.name);
     };
-    request.send(given);
+    request.send(chosen);
   }
 
-  async function sample() {
-    $("file-says").textContent = "Training a few small heads …";
-    chosen = null;
+  async function openSample() {
+    $("file-message").textContent = "Training a few small heads …";
+    upload = null;
     const answer = await oneheadNetwork.ask("sample", key());
-    if (answer) opened(answer, answer.name);
+    if (answer) showFile(answer, answer.name);
   }
 
   // ---- start
@@ -283,17 +287,17 @@
   function setProjector(on) {
     document.body.classList.toggle("projector", on);
     $("projector").setAttribute("aria-pressed", on);
-    measure();
+    measureLead();
     oneheadDrawing.redraw();
   }
 
-  async function copy() {
+  async function copyLink() {
     const base = settings.base ? settings.base.replace(/[?#].*$/, "") : location.href.replace(/[?#].*$/, "");
     try {
       await navigator.clipboard.writeText(base + "?" + K.query());
       $("link").textContent = "Copied";
     } catch (error) {
-      $("link").textContent = "It is in the address bar";
+      $("link").textContent = "Copy it from the address bar";
     }
     setTimeout(() => ($("link").textContent = "Copy link"), 1500);
   }
@@ -305,9 +309,9 @@
         K.go(a.dataset.view, {});
       });
       a.addEventListener("keydown", (e) => {
-        const way = { ArrowRight: 1, ArrowLeft: -1 }[e.key], all = Array.from(document.querySelectorAll("nav a"));
-        if (!way) return;
-        const next = all[(all.indexOf(a) + way + all.length) % all.length];
+        const direction = { ArrowRight: 1, ArrowLeft: -1 }[e.key], all = Array.from(document.querySelectorAll("nav a"));
+        if (!direction) return;
+        const next = all[(all.indexOf(a) + direction + all.length) % all.length];
         K.go(next.dataset.view, {});
         next.focus();
       });
@@ -320,7 +324,7 @@
     });
     $("png").addEventListener("click", () => oneheadDrawing.save("png"));
     $("svg").addEventListener("click", () => oneheadDrawing.save("svg"));
-    $("link").addEventListener("click", copy);
+    $("link").addEventListener("click", copyLink);
     if (settings.recorded) $("csv").addEventListener("click", () => {
       $("csv").href = URL.createObjectURL(new Blob([oneheadDrawing.table()], { type: "text/csv" }));
       $("csv").download = "onehead-" + K.view + ".csv";
@@ -328,8 +332,8 @@
     $("play").addEventListener("click", play);
     $("train").addEventListener("click", () => train("start"));
     $("cancel").addEventListener("click", () => train("cancel"));
-    $("file").addEventListener("change", () => send($("file").files[0]));
-    $("sample").addEventListener("click", sample);
+    $("file").addEventListener("change", () => sendFile($("file").files[0]));
+    $("sample").addEventListener("click", openSample);
     const drop = $("drop");
     ["dragenter", "dragover"].forEach((name) => drop.addEventListener(name, (e) => {
       e.preventDefault();
@@ -339,31 +343,31 @@
     drop.addEventListener("drop", (e) => {
       e.preventDefault();
       drop.classList.remove("over");
-      send(e.dataTransfer.files[0]);
+      sendFile(e.dataTransfer.files[0]);
     });
     document.addEventListener("onehead-drawn", (e) => {
-      if (e.detail.key === state.key) seen.drawn = seen.asked;
+      if (e.detail.key === state.key) progress.drawn = progress.asked;
     });
-    setInterval(() => tell({ kind: "look" }), 500); // the seconds of solving
+    setInterval(() => dispatch({ kind: "tick" }), 500); // update the seconds of solving
   }
 
   function begin() {
     settings = JSON.parse($("settings").textContent);
     window.oneheadNote = settings.recorded ? settings.recorded.note : "";
-    oneheadDrawing.begin(settings, marked);
+    oneheadDrawing.begin(settings, moveMarkedPoint);
     setTheme(K.remember("theme") || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
     setProjector(K.remember("projector") === "1");
-    K.begin(settings, changed);
-    state = machine.fresh(key(), Date.now());
-    oneheadNetwork.begin(settings, heard);
+    K.begin(settings, knobsChanged);
+    state = machine.initial(key(), Date.now());
+    oneheadNetwork.begin(settings, connectionChanged);
     oneheadTour.begin(settings);
-    changed.attention = K.values.attention;
-    lead();
+    lastAttention = K.values.attention;
+    showView();
     listen();
     ask(true);
-    if (!settings.recorded) train("look");
-    // the first answer may be here before the code that draws it
-    addEventListener("load", () => tell.sent && oneheadDrawing.draw(tell.sent));
+    if (!settings.recorded) train("status");
+    // the first answer may arrive before plotly is loaded
+    addEventListener("load", () => lastDrawn && oneheadDrawing.draw(lastDrawn));
   }
 
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", begin);

@@ -1,26 +1,29 @@
-// Knobs, the address that says them, and the way back: what the user wants, and nothing of what the server says.
+// The knobs, the address that stores their values, and undo. Nothing here depends on answers of the server.
 (function () {
   "use strict";
   const $ = (id) => document.getElementById(id);
-  const REST = 700; // milliseconds after which turning a knob is one step for undo
-  let settings, view, values, changed = () => {}, past = [], future = [], resting = null, last = null;
+  const UNDO_PAUSE = 700; // milliseconds without a change after which the changes become one step of undo
+  let settings, view, values, onChange = () => {}, past = [], future = [], undoTimer = null, last = null;
 
+  // a value as the address writes it
   function text(value) {
     return value === true ? "1" : value === false ? "0" : String(value);
   }
 
+  // read, or with a value write, a preference that the browser keeps
   function remember(name, value) {
     try {
       if (value === undefined) return localStorage.getItem("onehead-" + name);
       localStorage.setItem("onehead-" + name, value);
-    } catch (error) { /* a page that may not remember still works */ }
+    } catch (error) { /* the page also works where storage is forbidden */ }
     return null;
   }
 
   // ---- state and address
 
   function read(query) {
-    const known = (name) => name in settings.views && (!settings.recorded || settings.recorded.views.includes(name));
+    // names come from the address: "constructor" is a property of every object, but not a view
+    const known = (name) => Object.hasOwn(settings.views, name) && (!settings.recorded || settings.recorded.views.includes(name));
     view = known(query.get("view")) ? query.get("view") : "head";
     values = {};
     for (const [name, knob] of Object.entries(settings.knobs)) {
@@ -30,52 +33,55 @@
     snap();
   }
 
-  // ---- what was recorded
+  // ---- recorded answers
 
-  // what a recorded answer is found by: the view, the values of the grid's knobs, and others that are not at their defaults
-  function named(where, value) {
-    const own = settings.views[where].knobs, stops = Object.keys(settings.recorded.stops);
-    const rest = own.filter((name) => !stops.includes(name) && text(value(name)) !== text(settings.knobs[name].default));
-    return [where, ...stops.filter((name) => own.includes(name)).map((name) => text(value(name))), ...rest.map((name) => name + "=" + text(value(name)))].join(" ");
+  // name of a recorded answer: the view, the knobs of the grid, and other knobs that differ from their defaults; the method `name`
+  // of `Grid` in recording.py computes the same name
+  function recordName(viewName, value) {
+    const own = settings.views[viewName].knobs, stops = Object.keys(settings.recorded.stops);
+    const onGrid = stops.filter((name) => own.includes(name));
+    const others = own.filter((name) => !stops.includes(name) && text(value(name)) !== text(settings.knobs[name].default));
+    return [viewName, ...onGrid.map((name) => text(value(name))), ...others.map((name) => name + "=" + text(value(name)))].join(" ");
   }
 
-  function has(where, value) {
-    const { grid, stops, places } = settings.recorded, name = named(where, value);
-    const there = Object.keys(stops).every((knob) => stops[knob].map(text).includes(text(value(knob))));
-    return places.includes(name) || (grid.includes(where) && there && !name.includes("="));
+  function isRecorded(viewName, value) {
+    const { grid, stops, offGrid } = settings.recorded, name = recordName(viewName, value);
+    const onStops = Object.keys(stops).every((knob) => stops[knob].map(text).includes(text(value(knob))));
+    return offGrid.includes(name) || (grid.includes(viewName) && onStops && !name.includes("="));
   }
 
-  // whether a setting is recorded: some knobs, all others at their defaults
-  function hasSetting(where, given) {
-    return has(where, (knob) => (knob in given ? given[knob] : settings.knobs[knob].default));
+  // whether a setting is recorded: some knobs as given, all others at their defaults
+  function isSettingRecorded(viewName, given) {
+    return isRecorded(viewName, (knob) => (knob in given ? given[knob] : settings.knobs[knob].default));
   }
 
-  // knobs that a recorded page does not have together go where something was recorded; those just turned stay
-  function snap(turned) {
-    if (!settings.recorded || has(view, (knob) => values[knob])) return;
+  // if the combination of knobs is not recorded, move all but those just changed to the nearest recorded values
+  function snap(changes) {
+    if (!settings.recorded || isRecorded(view, (knob) => values[knob])) return;
     const grid = settings.recorded.grid.includes(view);
     for (const name of settings.views[view].knobs)
-      if (!turned || !(name in turned)) values[name] = grid && settings.knobs[name].stops ? nearest(name, values[name]) : settings.knobs[name].default;
+      if (!changes || !(name in changes)) values[name] = grid && settings.knobs[name].stops ? nearest(name, values[name]) : settings.knobs[name].default;
     showAll();
   }
 
-  function query() {
-    const used = settings.views[view].knobs, out = new URLSearchParams({ view: view });
+  function addressQuery() {
+    const used = settings.views[view].knobs, query = new URLSearchParams({ view: view });
     for (const [name, knob] of Object.entries(settings.knobs))
-      if (used.includes(name) || text(values[name]) !== text(knob.default)) out.set(name, text(values[name]));
-    return out;
+      if (used.includes(name) || text(values[name]) !== text(knob.default)) query.set(name, text(values[name]));
+    return query;
   }
 
   function write() {
-    const found = "?" + query();
-    remember("last", found);
+    const search = "?" + addressQuery();
+    remember("last", search);
     try {
-      history.replaceState(null, "", found);
-    } catch (error) { /* a page from a file may not have an address of its own */ }
+      history.replaceState(null, "", search);
+    } catch (error) { /* a page opened from a file may not change its address */ }
   }
 
   // ---- controls
 
+  // position of a slider that belongs to the value of its knob, and the value that belongs to a position
   function position(name) {
     const k = settings.knobs[name], v = Number(values[name]);
     if (k.stops) {
@@ -135,21 +141,22 @@
     });
   }
 
-  // ---- changes, and the way back
+  // ---- changes and undo
 
   function snapshot() {
     return { view: view, values: Object.assign({}, values) };
   }
 
-  function same(a, b) {
+  function equal(a, b) {
     return a.view === b.view && Object.keys(a.values).every((name) => text(a.values[name]) === text(b.values[name]));
   }
 
+  // finish a step of undo
   function settle() {
-    clearTimeout(resting);
-    resting = null;
+    clearTimeout(undoTimer);
+    undoTimer = null;
     const now = snapshot();
-    if (!same(last, now)) {
+    if (!equal(last, now)) {
       past.push(last);
       if (past.length > 200) past.shift();
       future = [];
@@ -159,7 +166,7 @@
   }
 
   function showUndo() {
-    $("undo").disabled = !past.length && same(last, snapshot());
+    $("undo").disabled = !past.length && equal(last, snapshot());
     $("redo").disabled = !future.length;
   }
 
@@ -168,36 +175,36 @@
     if (!from.length) return;
     to.push(last);
     last = from.pop();
-    const moved = view !== last.view;
+    const viewChanged = view !== last.view;
     view = last.view;
     values = Object.assign({}, last.values);
     showAll();
     write();
     showUndo();
-    changed(moved);
+    onChange(viewChanged);
   }
 
-  // some knobs turn; with `quiet` the server has moved them, which is no step of the user
-  function set(changes, quiet) {
+  // set some knobs; with `byServer` the server has adjusted them, which is not a step of undo
+  function set(changes, byServer) {
     Object.assign(values, changes);
     snap(changes);
     Object.keys(changes).forEach(showKnob);
     write();
-    if (quiet) {
+    if (byServer) {
       last = Object.assign({}, last, { values: Object.assign({}, last.values, changes) });
       return;
     }
-    clearTimeout(resting);
-    resting = setTimeout(settle, REST);
+    clearTimeout(undoTimer);
+    undoTimer = setTimeout(settle, UNDO_PAUSE);
     $("undo").disabled = false;
-    changed(false);
+    onChange(false);
   }
 
-  // another view, with some knobs: one step for undo
+  // go to a view and set some knobs, after resetting those in `clear`: one step of undo
   function go(name, changes, clear) {
     settle();
-    const moved = view !== name;
-    if (moved) {
+    const viewChanged = view !== name;
+    if (viewChanged) {
       try {
         history.pushState(null, "", location.href);
       } catch (error) { /* see write */ }
@@ -209,7 +216,7 @@
     settle();
     showAll();
     write();
-    changed(moved);
+    onChange(viewChanged);
   }
 
   function listen() {
@@ -225,10 +232,10 @@
       });
       if (control.type !== "text") return;
       control.addEventListener("keydown", (e) => {
-        const way = { ArrowUp: 1, ArrowDown: -1 }[e.key], k = settings.knobs[name];
-        if (!way) return;
+        const direction = { ArrowUp: 1, ArrowDown: -1 }[e.key], k = settings.knobs[name];
+        if (!direction) return;
         e.preventDefault();
-        set({ [name]: fromPosition(name, Math.min(k.steps, Math.max(0, position(name) + way))) });
+        set({ [name]: fromPosition(name, Math.min(k.steps, Math.max(0, position(name) + direction))) });
         control.value = text(values[name]);
       });
     });
@@ -253,34 +260,34 @@
       read(new URLSearchParams(location.search));
       settle();
       showAll();
-      changed(true);
+      onChange(true);
     });
   }
 
-  // a recorded page has a few knobs, and each stops where it was recorded; which panel is shown can be chosen everywhere
+  // a recorded page keeps only the knobs of its grid, which snap to recorded values, and those that choose a panel
   function restrict(recorded) {
     document.querySelectorAll("[data-knob]").forEach((control) => {
       const name = control.dataset.knob, stops = recorded.stops[name], box = control.closest(".knob");
       if (name.endsWith("_panel")) return;
-      box.dataset.views = stops ? recorded.grid.filter((where) => settings.views[where].knobs.includes(name)).join(" ") : "";
+      box.dataset.views = stops ? recorded.grid.filter((viewName) => settings.views[viewName].knobs.includes(name)).join(" ") : "";
       if (!stops) return;
       Object.assign(settings.knobs[name], { stops: stops, steps: stops.length - 1, low: stops[0], high: stops[stops.length - 1] });
       $("slide-" + name).max = stops.length - 1;
     });
     document.querySelectorAll("#preset option").forEach((option) => {
       const preset = settings.presets[Number(option.value)];
-      if (option.value !== "" && !hasSetting(preset.view, preset.values)) option.remove();
+      if (option.value !== "" && !isSettingRecorded(preset.view, preset.values)) option.remove();
     });
     $("preset").hidden = $("preset").options.length < 2;
     document.querySelectorAll("[data-tour]").forEach((button) => {
-      const begin = (step) => Object.assign({}, step.values, Object.fromEntries(Object.entries(step.runs).map(([name, ends]) => [name, ends[0]])));
-      button.hidden = !settings.tours[Number(button.dataset.tour)].steps.every((step) => recorded.views.includes(step.view) && hasSetting(step.view, begin(step)));
+      const start = (step) => Object.assign({}, step.values, Object.fromEntries(Object.entries(step.runs).map(([name, ends]) => [name, ends[0]])));
+      button.hidden = !settings.tours[Number(button.dataset.tour)].steps.every((step) => recorded.views.includes(step.view) && isSettingRecorded(step.view, start(step)));
     });
   }
 
-  function begin(found, whenChanged) {
-    settings = found;
-    changed = whenChanged;
+  function begin(pageSettings, changeCallback) {
+    settings = pageSettings;
+    onChange = changeCallback;
     if (settings.recorded) restrict(settings.recorded);
     read(new URLSearchParams(location.search || remember("last") || ""));
     last = snapshot();
@@ -291,8 +298,8 @@
   }
 
   window.oneheadKnobs = {
-    begin: begin, set: set, go: go, query: query, position: position, fromPosition: fromPosition, nearest: nearest, text: text, named: named,
-    showWrong: showWrong, showKnob: showKnob, remember: remember, settle: settle,
+    begin: begin, set: set, go: go, query: addressQuery, position: position, fromPosition: fromPosition, nearest: nearest, text: text,
+    recordName: recordName, showWrong: showWrong, showKnob: showKnob, remember: remember, settle: settle,
     get view() { return view; },
     get values() { return values; },
   };

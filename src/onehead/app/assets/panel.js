@@ -1,21 +1,21 @@
-// Badge, numbers, state and sentences: the screen, from what the machine may say. Everything is set as text.
+// Badge, numbers, status and caption on the screen, from the values of the state machine. Everything is set as text, never as HTML.
 (function () {
   "use strict";
   const $ = (id) => document.getElementById(id);
-  const LOST = "The program behind this page does not answer; start onehead app again, and this page goes on by itself.";
-  const WORDS = {
-    drawing: "drawing", "no sketch": "no sketch · solving", sketch: "sketch", solving: "sketch · solving", "sketch only": "sketch · no exact answer", exact: "exact",
-    refused: "refused", "no connection": "no connection",
+  const DISCONNECTED = "The server of this page does not answer. Start onehead app again; the page then continues by itself.";
+  const STATUS_TEXTS = {
+    drawing: "drawing", "no draft": "no draft · solving", draft: "draft", solving: "draft · solving", "draft only": "draft · no exact answer",
+    exact: "exact", refused: "refused", "no connection": "no connection",
   };
 
   let shownBadge = "";
   function badge(level, sentence, notes) {
     const box = $("badge"), now = JSON.stringify([level, sentence, notes]);
-    if (now === shownBadge) return; // what is said again is not announced again
+    if (now === shownBadge) return; // a repeated badge must not be announced again by screen readers
     shownBadge = now;
     box.className = "badge " + level;
-    box.firstChild.textContent = level === "waiting" ? "…" : level;
-    box.lastChild.textContent = sentence === level ? "" : sentence;
+    box.firstChild.textContent = level === "waiting" ? "…" : sentence ? level + "." : level;
+    box.lastChild.textContent = sentence ? " " + sentence : "";
     $("notes").replaceChildren(...notes.map((note) => Object.assign(document.createElement("li"), { textContent: note })));
   }
 
@@ -37,7 +37,7 @@
     const body = $("numbers").tBodies[0];
     $("numbers").classList.toggle("stale", !rows);
     if (!rows) {
-      // values of another question leave the page; their names keep its shape
+      // remove the values of the previous question, and keep the names so that the layout does not jump
       body.querySelectorAll("td").forEach((td) => (td.textContent = "…"));
       shownNumbers = "";
       return;
@@ -48,25 +48,25 @@
     shownNumbers = now;
   }
 
-  function say(id, words) {
-    if ($(id).textContent !== words) $(id).textContent = words;
+  function setText(id, text) {
+    if ($(id).textContent !== text) $(id).textContent = text;
   }
 
-  function show(seen) {
-    const word = WORDS[seen.word] + (seen.word === "solving" || seen.word === "no sketch" ? " " + seen.seconds + " s" : "");
-    say("state", word);
-    $("state").className = seen.word.split(" ").join("-");
-    $("frame").classList.toggle("stale", seen.stale || seen.word === "refused" && !(seen.shown && seen.shown.refusal));
-    if (seen.word === "no connection") badge("failed", LOST, []);
-    else if (seen.badge) badge(...seen.badge);
-    else if (seen.refusal) badge("failed", seen.refusal, []);
+  function show(page) {
+    const { status, shown } = page, counting = status === "solving" || status === "no draft";
+    setText("state", STATUS_TEXTS[status] + (counting ? " " + page.seconds + " s" : ""));
+    $("state").className = status.split(" ").join("-");
+    $("frame").classList.toggle("stale", page.stale || status === "refused" && !(shown && shown.refusal));
+    if (status === "no connection") badge("failed", DISCONNECTED, []);
+    else if (page.badge) badge(...page.badge);
+    else if (page.refusal) badge("failed", page.refusal, []);
     else badge("waiting", "", []);
-    numbers(seen.numbers);
-    if (seen.shown) {
-      say("caption", [seen.sentence || seen.shown.caption, seen.shown.note, window.oneheadNote].filter(Boolean).join(" "));
-      say("python", seen.shown.python || $("python").textContent);
-      say("shell", seen.shown.shell || $("shell").textContent);
-    } else say("caption", seen.refusal || "");
+    numbers(page.numbers);
+    if (shown) {
+      setText("caption", [page.sentence || shown.caption, shown.note, window.oneheadNote].filter(Boolean).join(" "));
+      setText("python", shown.python || $("python").textContent);
+      setText("shell", shown.shell || $("shell").textContent);
+    } else setText("caption", page.refusal || "");
   }
 
   window.oneheadPanel = { show: show };

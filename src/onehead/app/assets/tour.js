@@ -1,4 +1,4 @@
-// Guided tours: each step sets knobs, may run one of them from here to there, and says what is seen. It can be left at any point.
+// Guided tours: each step sets knobs, may move one of them, and explains the picture. A tour can be left at any time.
 (function () {
   "use strict";
   const $ = (id) => document.getElementById(id);
@@ -13,10 +13,10 @@
     running = null;
   }
 
-  // run a knob through some values, a step whenever the last one is on the screen
-  function walk(name, stops) {
+  // move a knob through recorded values, the next one when the picture of the last is on the screen
+  function runThroughStops(name, stops) {
     let now = 0;
-    const on = () => {
+    const advance = () => {
       if (onehead.drawn === onehead.asked) {
         now += 1;
         const done = now >= stops.length - 1;
@@ -24,32 +24,32 @@
         oneheadKnobs.set({ [name]: stops[now] });
         if (done) return;
       }
-      running = setTimeout(on, 220);
+      running = setTimeout(advance, 220);
     };
-    running = setTimeout(on, 600);
+    running = setTimeout(advance, 600);
   }
 
-  // run a knob along its slider
-  function run(name, from, to) {
-    const K = oneheadKnobs, k = settings.knobs[name], before = K.values[name];
-    const place = (value) => {
+  // move a knob along its slider
+  function runAlongSlider(name, from, to) {
+    const K = oneheadKnobs, before = K.values[name];
+    const positionOf = (value) => {
       K.values[name] = value;
       return K.position(name);
     };
-    const end = place(to), begin = place(from), way = Math.sign(end - begin), stride = Math.max(2, Math.round(Math.abs(end - begin) / 25));
+    const end = positionOf(to), begin = positionOf(from), direction = Math.sign(end - begin), stride = Math.max(2, Math.round(Math.abs(end - begin) / 25));
     K.values[name] = before;
     let now = begin;
-    const on = () => {
+    const advance = () => {
       if (onehead.drawn === onehead.asked) {
-        now += way * stride;
-        const done = way * (now - end) >= 0;
+        now += direction * stride;
+        const done = direction * (now - end) >= 0;
         if (done) running = null;
         K.set({ [name]: done ? to : K.fromPosition(name, now) });
         if (done) return;
       }
-      running = setTimeout(on, 90);
+      running = setTimeout(advance, 90);
     };
-    running = setTimeout(on, 600);
+    running = setTimeout(advance, 600);
   }
 
   function show() {
@@ -60,12 +60,12 @@
     $("tour-text").textContent = settings.recorded && step.recorded ? step.recorded : step.text;
     $("tour-back").disabled = at === 0;
     $("tour-next").textContent = at === tour.steps.length - 1 ? "Done" : "Next";
-    const given = Object.assign({}, step.values);
-    for (const [name, ends] of moves) given[name] = ends[0];
-    K.go(step.view, given, settings.views[step.view].knobs);
+    const values = Object.assign({}, step.values);
+    for (const [name, ends] of moves) values[name] = ends[0];
+    K.go(step.view, values, settings.views[step.view].knobs);
     for (const [name, ends] of moves) {
-      if (settings.recorded) walk(name, settings.recorded.runs[settings.tours.indexOf(tour)][at]);
-      else run(name, ends[0], ends[1]);
+      if (settings.recorded) runThroughStops(name, settings.recorded.runs[settings.tours.indexOf(tour)][at]);
+      else runAlongSlider(name, ends[0], ends[1]);
     }
     document.body.dataset.tour = at;
   }
@@ -78,8 +78,8 @@
     $("picture-area").focus({ preventScroll: true });
   }
 
-  function begin(found) {
-    settings = found;
+  function begin(pageSettings) {
+    settings = pageSettings;
     document.querySelectorAll("[data-tour]").forEach((button) => button.addEventListener("click", () => {
       tour = settings.tours[Number(button.dataset.tour)];
       at = 0;
@@ -100,7 +100,7 @@
     addEventListener("keydown", (e) => {
       if (tour && e.key === "Escape") leave();
     });
-    // whoever turns a knob while it runs has taken over
+    // touching a knob stops the movement
     ["pointerdown", "keydown"].forEach((name) => $("knobs").addEventListener(name, stop));
   }
 

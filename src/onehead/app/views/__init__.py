@@ -1,4 +1,8 @@
-"""The views of the explorer, in the order of the page."""
+"""The views of the explorer, one module each, in the order of the page.
+
+A view turns results of `onehead.aim`, `onehead.sparse` or `onehead.weights` into pictures, numbers and code; it solves
+nothing.
+"""
 
 from onehead.app.views.base import View
 
@@ -6,10 +10,20 @@ __all__ = ["VIEWS", "View"]
 
 
 def _views() -> dict[str, View]:
-    from onehead.app.views import checkpoint, curve, decay, head, pair, scaling, sparse, spectrum  # noqa: PLC0415
+    from onehead.app.views import (
+        checkpoint,
+        curve,
+        head,
+        scaling,
+        sparse,
+        spectrum,
+        two_parameter_map,
+        weight_decay,
+    )
 
     return {
-        module.VIEW.name: module.VIEW for module in (head, curve, spectrum, decay, pair, scaling, sparse, checkpoint)
+        module.VIEW.name: module.VIEW
+        for module in (head, curve, spectrum, weight_decay, two_parameter_map, scaling, sparse, checkpoint)
     }
 
 

@@ -1,4 +1,4 @@
-"""What a view is: a few pure functions of the state of the page."""
+"""Base of the views: pure functions from the state of the page to pictures, numbers, badges and code."""
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -9,35 +9,38 @@ from typing import Any, NamedTuple
 
 from onehead import aim
 from onehead.aim.task import Learner, Task
-from onehead.app.drawing import Figure, said, show
+from onehead.app.drawing import Figure, format_value, text_figure
 from onehead.app.knobs import KNOBS
+from onehead.app.refusals import as_sentence, explain
 from onehead.app.state import State
 from onehead.errors import OneheadError
 from onehead.problem import Problem
 from onehead.results import Certificate
 
 __all__ = [
-    "DOTS", "KNOWN", "POOL", "POSSIBLE", "Badge", "Code", "Line", "Number", "Panel", "Picture", "Report", "View", "answer", "badge_of", "failed",
-    "flat", "numbers", "predicted", "refused", "solved", "span", "waiting", "worded",
+    "BEST_POSSIBLE", "BEST_POSSIBLE_MEANING", "DOTS_NOTE", "DRAFT_POOL", "Badge", "Code", "Line", "Number", "Panel",
+    "Picture", "Report", "View", "badge_from", "failure_report", "fill_placeholders", "format_range", "numbers",
+    "predict_at_knobs", "refusal_picture", "report_from", "scalar_columns", "solved_count", "solving_placeholder",
 ]  # fmt: skip
 
-# name, symbol, where the value stands in the answer or how to get it from there, meaning
+# name, symbol, attribute of the result or a function that computes the value from it, meaning
 Line = tuple[str, str, str | Callable[[Any], Any], str]
 
-POSSIBLE = "best possible (known model)"  # the line of the best possible learner
-DOTS = "Dots are solved; the line between them is bent by eye."
-KNOWN = "by who knows how the data were made"
+BEST_POSSIBLE = "best possible (known model)"  # name of the curve of the Bayes-optimal learner
+DOTS_NOTE = "Dots are computed; the line between them is only a smooth guide."
+BEST_POSSIBLE_MEANING = "for a learner that knows how the data were generated"
 SOLVING = "Solving …"
-TRUTHS = {  # what the word of a certificate means
+TWO_MINIMA = "The solver converged, but the output layer has two competing minima here."
+KIND_MEANINGS = {  # kind of truth of a certificate -> its meaning
     "theorem": "Proved: a theorem.",
     "claim": "Derived by the physicists' replica method and checked against training; not proved.",
     "measurement": "Measured, not predicted.",
 }
-POOL = ThreadPoolExecutor(4, thread_name_prefix="sketch")  # kernels release the interpreter lock
+DRAFT_POOL = ThreadPoolExecutor(4, thread_name_prefix="draft")  # kernels release the interpreter lock
 
 
 class Number(NamedTuple):
-    """A line of the panel of numbers: what it is, its symbol, its value as shown, what it means."""
+    """A row of the table of numbers: name, symbol, formatted value and meaning."""
 
     name: str
     symbol: str
@@ -46,7 +49,11 @@ class Number(NamedTuple):
 
 
 class Badge(NamedTuple):
-    """How far the numbers can be trusted: ``level`` is converged, approximate, conjecture, measured or failed."""
+    """How far the numbers can be trusted.
+
+    ``level`` is converged, approximate, conjecture, measured or failed; ``text`` is a sentence about it (empty if there
+    is nothing to add), ``notes`` are further sentences.
+    """
 
     level: str
     text: str
@@ -54,7 +61,7 @@ class Badge(NamedTuple):
 
 
 class Code(NamedTuple):
-    """The same numbers without the explorer."""
+    """Python code and shell commands that compute the numbers of a page without the explorer."""
 
     python: str
     shell: str
@@ -62,9 +69,10 @@ class Code(NamedTuple):
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure, a sentence under it, and the rows behind it; ``exact`` if it is the library's own answer.
+    """A figure with its caption and the table behind it.
 
-    ``numbers`` are those that only the exact picture knows; ``refusal`` says why there is nothing to draw.
+    ``exact`` tells whether it is the library's own result or a draft; ``numbers`` are those computed only with the
+    exact picture; ``refusal`` is the reason where there is nothing to draw.
     """
 
     figure: Figure
@@ -76,20 +84,21 @@ class Picture:
 
 
 class Report(NamedTuple):
-    """The panel of numbers and its badge."""
+    """The badge and the table of numbers beside a picture."""
 
     badge: Badge
     numbers: tuple[Number, ...] = ()
 
 
 class Panel(NamedTuple):
-    """One picture with its numbers.
+    """One picture of a view with its numbers, as four functions of the state.
 
-    ``sketch`` answers within a tenth of a second and runs in the server itself; ``report`` (the numbers) and ``picture`` (the
-    exact curve) may take seconds and run in a worker; ``code`` gives the same numbers without the explorer.
+    ``draft`` returns a quick preview within a tenth of a second and runs in the server itself; ``report`` (the numbers)
+    and ``picture`` (the exact curve) may take seconds and run in a worker; ``code`` returns the code that computes the
+    same numbers.
     """
 
-    sketch: Callable[[State], Picture]
+    draft: Callable[[State], Picture]
     report: Callable[[State], Report]
     picture: Callable[[State], Picture]
     code: Callable[[State], Code]
@@ -97,11 +106,11 @@ class Panel(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """One view of the explorer, with the knobs of its ``problems`` and ``own`` ones by name.
+    """One view of the explorer, with the knobs of its ``problems`` and those named in ``own``.
 
-    ``panels`` are its pictures, by the value of the knob ``panel``; a view with a single one has it under no name. ``plays`` names
-    the knob that the play button moves; ``trains`` says whether the view can train for real. ``heads`` are other
-    words and another formula for it, by the knob ``attention``.
+    ``panels`` are its pictures by the value of the knob ``panel``; the panel of a view with a single picture has the
+    empty name. ``plays`` names the knob that the play button moves; ``trains`` tells whether the view offers training
+    runs. ``heads`` gives another ``about`` text and ``formula`` for some values of the knob ``attention``.
     """
 
     name: str
@@ -118,32 +127,32 @@ class View:
 
     @cached_property
     def knobs(self) -> tuple[str, ...]:
-        """The knobs of the view, in the order of the page."""
+        """Names of the knobs of the view, in the order of the page."""
         return tuple(name for name, knob in KNOBS.items() if name in self.own or knob.problem in self.problems)
 
-    def shown(self, state: State) -> Panel:
-        """The panel that a page shows."""
+    def panel_of(self, state: State) -> Panel:
+        """Return the panel that the state selects."""
         return self.panels[state[self.panel] if self.panel else ""]
 
-    def sketch(self, state: State) -> Picture:
-        """The picture, for the eye."""
-        return self.shown(state).sketch(state)
+    def draft(self, state: State) -> Picture:
+        """Return a quick preview of the picture."""
+        return self.panel_of(state).draft(state)
 
     def report(self, state: State) -> Report:
-        """The exact numbers."""
-        return self.shown(state).report(state)
+        """Return the badge and the exact numbers."""
+        return self.panel_of(state).report(state)
 
     def picture(self, state: State) -> Picture:
-        """The exact picture."""
-        return self.shown(state).picture(state)
+        """Return the exact picture."""
+        return self.panel_of(state).picture(state)
 
     def code(self, state: State) -> Code:
-        """The same numbers without the explorer."""
-        return self.shown(state).code(state)
+        """Return code that computes the numbers of the page without the explorer."""
+        return self.panel_of(state).code(state)
 
 
-def numbers(found: Any, *lines: Line) -> tuple[Number, ...]:
-    """Lines of the panel, with the values that stand in an answer.
+def numbers(result: Any, *lines: Line) -> tuple[Number, ...]:
+    """Return rows of the table of numbers, with values read from a result.
 
     Examples
     --------
@@ -152,109 +161,110 @@ def numbers(found: Any, *lines: Line) -> tuple[Number, ...]:
     (Number(name='Strength', symbol='θ', value='5', meaning='of the signal'),)
     """
     return tuple(
-        Number(name, symbol, show(attrgetter(key)(found) if isinstance(key, str) else key(found)), meaning)
+        Number(name, symbol, format_value(attrgetter(key)(result) if isinstance(key, str) else key(result)), meaning)
         for name, symbol, key, meaning in lines
     )
 
 
-def answer(solve: Callable[[State], Any], *lines: Line) -> Callable[[State], Report]:
-    """A report: the numbers of an answer with its badge, or the sentence why there is none.
+def report_from(solve: Callable[[State], Any], *lines: Line) -> Callable[[State], Report]:
+    """Return a function that reports the numbers of ``solve(state)`` with their badge, or why solving failed.
 
-    A name and a meaning may name knobs in braces, and {value}: eigenvalue or singular value, whichever the head has.
+    Names and meanings may contain placeholders as in `fill_placeholders`.
     """
 
     def report(state: State) -> Report:
         try:
-            found = solve(state)
+            result = solve(state)
         except OneheadError as error:
-            return failed(error)
-        return Report(badge_of(found.certificate), numbers(found, *worded(state, *lines)))
+            return failure_report(error)
+        return Report(badge_from(result.certificate), numbers(result, *fill_placeholders(state, *lines)))
 
     return report
 
 
-def worded(state: State, *lines: Line) -> list[Line]:
-    """Lines with the words that stand in braces.
+def fill_placeholders(state: State, *lines: Line) -> list[Line]:
+    """Replace placeholders in braces: names of knobs by their values, {value} by "eigenvalue" or "singular value".
 
     Examples
     --------
     >>> from onehead.app import read_state
-    >>> worded(read_state({"attention": "cross"})[0], ("Zero {value}s", "", "zero_mass", ""))
+    >>> fill_placeholders(read_state({"attention": "cross"})[0], ("Zero {value}s", "", "zero_mass", ""))
     [('Zero singular values', '', 'zero_mass', '')]
     """
-    words = {**state.values, "value": state.task.value}
-    return [(name.format(**words), symbol, key, meaning.format(**words)) for name, symbol, key, meaning in lines]
+    texts = {**state.values, "value": state.task.spectral_value}
+    return [(name.format(**texts), symbol, key, meaning.format(**texts)) for name, symbol, key, meaning in lines]
 
 
 @lru_cache(maxsize=512)
-def _predicted(task: Task, learner: Learner, alpha: float) -> Any:
+def _cached_prediction(task: Task, learner: Learner, alpha: float) -> Any:
     return aim.predict(task, learner, alpha)
 
 
-def predicted(state: State) -> Any:
-    """The library's own answer at the marked point; badge, numbers and pictures of a page share it."""
-    return _predicted(state.task, state.learner, state["alpha"])
+def predict_at_knobs(state: State) -> Any:
+    """Return the prediction at the marked point, cached because badge, numbers and picture all use it."""
+    return _cached_prediction(state.task, state.learner, state["alpha"])
 
 
-def span(low: float, high: float) -> str:
-    """A range as the page shows it.
+def format_range(low: float, high: float) -> str:
+    """Format a range for the page.
 
     Examples
     --------
-    >>> span(0.5, 2)
+    >>> format_range(0.5, 2)
     '0.5 … 2'
     """
-    return f"{show(low)} … {show(high)}"
+    return f"{format_value(low)} … {format_value(high)}"
 
 
-def solved(total: int, lost: int, what: str = "points") -> str:
-    """How much of an exact picture there is.
+def solved_count(total: int, failed: int, what: str = "points") -> str:
+    """Return the sentence that says how many points of an exact picture were solved.
 
     Examples
     --------
-    >>> solved(31, 2)
+    >>> solved_count(31, 2)
     '29 exact points; 2 could not be solved and are left out.'
     """
-    return f"{total - lost} exact {what}" + (f"; {lost} could not be solved and are left out." if lost else ".")
+    return f"{total - failed} exact {what}" + (f"; {failed} could not be solved and are left out." if failed else ".")
 
 
-def flat(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row without what does not fit into a cell."""
+def scalar_columns(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row without the dictionaries and lists that do not fit into a cell of a table."""
     return {key: value for key, value in row.items() if not isinstance(value, (dict, list))}
 
 
-def badge_of(certificate: Certificate) -> Badge:
-    """The badge of a certificate.
+def badge_from(certificate: Certificate) -> Badge:
+    """Return the badge of a certificate.
 
     Examples
     --------
     >>> from onehead.results import Certificate
-    >>> badge_of(Certificate(status="converged", kind="conjecture")).level
-    'conjecture'
+    >>> badge_from(Certificate(status="converged", kind="conjecture"))[:2]
+    ('conjecture', 'The solver converged; the formula is conjectured.')
     """
-    notes = tuple(_sentence(warning) for warning in certificate.warnings)
+    notes = tuple(as_sentence(warning) for warning in certificate.warnings)
+    if "branches differ" in certificate.status:
+        return Badge("approximate", TWO_MINIMA, notes)
+    status = as_sentence(certificate.status)
+    solver = "The solver converged" if certificate.converged else status.rstrip(".")
     if "approximate" in certificate.status or certificate.kind == "heuristic":
-        return Badge("approximate", certificate.status, notes)
+        return Badge("approximate", f"{solver}; the formula is an approximation.", notes)
     if certificate.kind == "conjecture":
-        return Badge("conjecture", f"{certificate.status}; a conjecture", notes)
-    return Badge("converged", certificate.status, (*notes, TRUTHS[certificate.kind]))
+        return Badge("conjecture", f"{solver}; the formula is conjectured.", notes)
+    text = "" if certificate.status == "converged" else status
+    return Badge("converged", text, (*notes, KIND_MEANINGS[certificate.kind]))
 
 
-def failed(error: OneheadError) -> Report:
-    """A solve without an answer, with its sentence."""
-    return Report(Badge("failed", str(error)))
+def failure_report(error: OneheadError) -> Report:
+    """Return a report without numbers, whose badge gives the reason."""
+    return Report(Badge("failed", explain(error)))
 
 
-def refused(sentence: str) -> Picture:
-    """A picture of which there is nothing but the sentence why."""
-    return Picture(said(sentence), "", exact=False, refusal=sentence)
+def refusal_picture(sentence: str) -> Picture:
+    """Return a picture that shows only the reason why there is nothing to draw."""
+    sentence = as_sentence(sentence)
+    return Picture(text_figure(sentence), "", exact=False, refusal=sentence)
 
 
-def waiting() -> Picture:
-    """In place of a sketch that took too long."""
-    return Picture(said(SOLVING), "", exact=False)
-
-
-def _sentence(text: str) -> str:
-    text = text[:1].upper() + text[1:]
-    return text if text.endswith(".") else text + "."
+def solving_placeholder() -> Picture:
+    """Return the picture shown in place of a draft that took too long."""
+    return Picture(text_figure(SOLVING), "", exact=False)

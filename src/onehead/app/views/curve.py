@@ -1,4 +1,4 @@
-"""Learning curve: errors, training loss and rank against the sample ratio, thresholds marked."""
+"""Learning curve: errors, training loss and rank against the sample ratio, with the thresholds marked."""
 
 from functools import lru_cache
 from typing import Any
@@ -6,155 +6,161 @@ from typing import Any
 import numpy as np
 
 from onehead import aim
+from onehead.aim.flat_parameters import threshold_marks, threshold_names
 from onehead.aim.targets import MarchenkoPastur
 from onehead.aim.task import Learner, Task
-from onehead.aim.words import threshold_marks, threshold_names
-from onehead.app.drawing import Figure, figure, line, mark, marked
+from onehead.app.drawing import Figure, add_vertical_mark, figure, line, with_marked_point
 from onehead.app.knobs import Axis, Training
+from onehead.app.server.workers import stop_if_superseded
 from onehead.app.state import State
 from onehead.app.views.base import (
-    POOL,
+    DRAFT_POOL,
     Code,
     Panel,
     Picture,
     Report,
     View,
-    answer,
-    flat,
     numbers,
-    predicted,
-    refused,
-    solved,
-    waiting,
+    predict_at_knobs,
+    refusal_picture,
+    report_from,
+    scalar_columns,
+    solved_count,
+    solving_placeholder,
 )
-from onehead.app.views.best import beside_best, best_line, best_numbers
-from onehead.app.views.words import code_of
-from onehead.app.work import pause
+from onehead.app.views.bayes_line import best_line, best_numbers, with_missing_line_note
+from onehead.app.views.code_snippets import code_snippets
 from onehead.errors import OneheadError
 
-__all__ = ["VIEW", "exact_alphas"]
+__all__ = ["VIEW", "exact_sample_ratios"]
 
-QUICK_POINTS = {2: 9, 3: 6}  # of a sketch, by tokens; five from T = 4 on
-POINTS = {2: 31, 3: 15}
-MANY_TOKENS = (5, 9)
-TUNED = np.geomspace(1e-4, 3.0, 14)  # weight decays among which the best is looked for, then refined by a parabola
+DRAFT_POINTS = {2: 9, 3: 6}  # points of a draft by number of tokens
+EXACT_POINTS = {2: 31, 3: 15}
+POINTS_FOR_MANY_TOKENS = (5, 9)  # points of a draft and of an exact curve from four tokens on
+TUNED_DECAYS = np.geomspace(1e-4, 3.0, 14)  # weight decays among which the best is searched, then refined by a parabola
 TUNED_POINTS = 9
-DRAWN = ("test_error", "test_error_clean", "train_loss", "rank")
+QUANTITIES = ("test_error", "test_error_clean", "train_loss", "rank")
 LINES = (
-    ("Test error", "", "test_error", "on fresh samples, labels with noise"),
-    ("Clean test error", "", "test_error_clean", "labels without noise"),
+    ("Test error", "", "test_error", "on fresh samples with noisy labels"),
+    ("Clean test error", "", "test_error_clean", "on fresh samples with labels without noise"),
     ("Test cross-entropy", "", "test_cross_entropy", "on fresh samples, in nats"),
-    ("Excess error", "", "excess_error", "above infinitely many samples"),
-    ("Training loss", "", "train_loss", "objective over d² at the minimum"),
+    ("Excess error", "", "excess_error", "above the error with infinitely many samples"),
+    ("Training loss", "", "train_loss", "objective divided by d², at the minimum"),
     ("Rank", "", "rank", "share of {value}s of S that are not zero"),
     ("Size", "q", "q", "|S|²/d"),
     ("Overlap", "m", "m", "Tr S'S*/d"),
-    ("Reaction", "Σ", "sigma", "of the logits to one sample"),
+    ("Self-response", "Σ", "sigma", "how far a training sample pulls its own logits"),
 )
-DRAWN_LABELS = ("0/1 error", "", "zero_one_error", "share of rows whose most attended token is not the label")
+ZERO_ONE_ERROR = ("0/1 error", "", "zero_one_error", "share of rows whose most attended token is not the label")
 
-CAPTION = "Sketch on a coarse rule; the exact curve follows when the knobs rest. The rank is the share of {}s of S that are not zero."
+DRAFT_CAPTION = (
+    "Draft with a coarse quadrature rule; the exact curve follows when the knobs rest. The rank is the share of {}s "
+    "of S that are not zero."
+)
 
 
 def _alphas(state: State, count: int) -> Any:
     return np.geomspace(state["alpha_from"], state["alpha_to"], count).tolist()
 
 
-def _slow(state: State, points: dict[int, int], many: int) -> int:
-    """How many points: fewer where each takes longer, with many tokens, two sectors, or a label for every choice."""
-    slow = state["labels"] == "hard" or not state.task.alike
+def _point_count(state: State, points: dict[int, int], many: int) -> int:
+    """Return the number of points of a curve: fewer where each takes longer (many tokens, two sectors, hard labels)."""
+    slow = state["labels"] == "hard" or not state.task.single_sector
     return points.get(state["tokens"] + slow, many)
 
 
-def exact_alphas(state: State) -> Any:
-    """The ratios of the exact curve."""
-    return _alphas(state, _slow(state, POINTS, MANY_TOKENS[1]))
+def exact_sample_ratios(state: State) -> Any:
+    """Return the sample ratios of the exact curve."""
+    return _alphas(state, _point_count(state, EXACT_POINTS, POINTS_FOR_MANY_TOKENS[1]))
 
 
 def _other(state: State) -> Learner:
-    """The head trained the other way."""
+    """Return the learner with the other parametrisation, direct or factorised."""
     return state.learner.changed(param="direct" if state["param"] == "factorised" else "factorised")
 
 
 @lru_cache(maxsize=512)
 def _thresholds(task: Any, learner: Any) -> Any:
-    """Thresholds of a problem, or None where there are none."""
+    """Return the thresholds of a problem, or None where they cannot be computed."""
     try:
         return aim.thresholds(task, learner)
     except OneheadError:
         return None
 
 
-def sketch(state: State) -> Picture:
-    """All curves at once, for the eye."""
-    from onehead.aim.sketch.curves import PATIENCE, sketch_marks, sketch_ratios  # noqa: PLC0415  (loads the theory)
+def draft(state: State) -> Picture:
+    """Return a draft of all curves, computed in parallel."""
+    from onehead.aim.draft.curves import DRAFT_SECONDS, draft_curve, draft_thresholds  # loads the theory
 
-    alphas = _alphas(state, _slow(state, QUICK_POINTS, MANY_TOKENS[0]))
-    patience = PATIENCE if len(alphas) == QUICK_POINTS[2] else 2.0 * PATIENCE
-    head = POOL.submit(sketch_ratios, state.task, state.learner, alphas, patience=patience)
+    alphas = _alphas(state, _point_count(state, DRAFT_POINTS, POINTS_FOR_MANY_TOKENS[0]))
+    seconds = DRAFT_SECONDS if len(alphas) == DRAFT_POINTS[2] else 2.0 * DRAFT_SECONDS
+    head = DRAFT_POOL.submit(draft_curve, state.task, state.learner, alphas, seconds=seconds)
     other = None
     if state["direct"]:
         few = _alphas(state, 6)
-        other = POOL.submit(sketch_ratios, state.task, _other(state), few, full=False, patience=patience)
-    possible = POOL.submit(_possible, state)
-    marks = sketch_marks(state.task, state.learner)
-    drawn, caption = head.result(), beside_best(CAPTION.format(state.task.value), state.task, state.learner)
-    if not drawn.dots:
-        return waiting()
-    own = {"alpha": drawn.x} | {name: drawn.column(name) for name in DRAWN}
-    beside = {"alpha": other.result().x, "test_error": other.result().column("test_error")} if other else None
-    return Picture(_draw(state, own, beside, None, possible.result(), marks, smooth=True), caption, exact=False)
+        other = DRAFT_POOL.submit(draft_curve, state.task, _other(state), few, full=False, seconds=seconds)
+    possible = DRAFT_POOL.submit(_best_possible, state)
+    marks = draft_thresholds(state.task, state.learner)
+    curve = head.result()
+    caption = with_missing_line_note(DRAFT_CAPTION.format(state.task.spectral_value), state.task, state.learner)
+    if not curve.points:
+        return solving_placeholder()
+    own = {"alpha": curve.x} | {name: curve.column(name) for name in QUANTITIES}
+    second = {"alpha": other.result().x, "test_error": other.result().column("test_error")} if other else None
+    return Picture(_draw(state, own, second, None, possible.result(), marks, smooth=True), caption, exact=False)
 
 
-def _possible(state: State) -> tuple[list[float], list[float]]:
-    """The best possible learner: it is explicit in the sketch, and exact."""
-    from onehead.aim.sketch.derived import sketch_bayes  # noqa: PLC0415
+def _best_possible(state: State) -> tuple[list[float], list[float]]:
+    """Return sample ratios and errors of the best possible learner, which are exact also in a draft."""
+    from onehead.aim.draft.derived import draft_bayes_curve
 
-    return sketch_bayes(state.task, state["alpha_from"], state["alpha_to"])
+    return draft_bayes_curve(state.task, state["alpha_from"], state["alpha_to"])
 
 
 def picture(state: State) -> Picture:
-    """The library's own curve."""
-    alphas = exact_alphas(state)
-    found = aim.curve(state.task, state.learner, alphas, progress=pause)
-    own = {name: found.column(name).tolist() for name in ("alpha", *DRAWN)}
+    """Return the exact curves."""
+    alphas = exact_sample_ratios(state)
+    found = aim.curve(state.task, state.learner, alphas, progress=stop_if_superseded)
+    own = {name: found.column(name).tolist() for name in ("alpha", *QUANTITIES)}
     if len(found.failures) == len(found):
-        return refused(found.failures[0].reason)
+        return refusal_picture(found.failures[0].reason)
     rows = found.to_rows()
-    beside = best = None
+    second = best = None
     if state["direct"]:
-        there = aim.curve(state.task, _other(state), alphas[::2], progress=pause)
-        beside = {name: there.column(name).tolist() for name in ("alpha", "test_error")}
-        rows += there.to_rows()
+        other = aim.curve(state.task, _other(state), alphas[::2], progress=stop_if_superseded)
+        second = {name: other.column(name).tolist() for name in ("alpha", "test_error")}
+        rows += other.to_rows()
     if state["best"]:
-        from onehead.aim.sketch.derived import sketch_best  # noqa: PLC0415
+        from onehead.aim.draft.derived import draft_best_decays
 
-        best = sketch_best(state.task, state.learner, _alphas(state, TUNED_POINTS), TUNED.tolist(), pause)
+        best = draft_best_decays(
+            state.task, state.learner, _alphas(state, TUNED_POINTS), TUNED_DECAYS.tolist(), stop_if_superseded
+        )
         rows += [{"alpha": a, "weight_decay": w, "test_error": e, "status": "best weight decay"} for a, w, e in best]
-    possible = _possible(state)
+    possible = _best_possible(state)
     rows += [{"alpha": a, "test_error": e, "status": "best possible"} for a, e in zip(*possible, strict=True)]
-    drawn = _draw(state, own, beside, best, possible, _thresholds(state.task, state.learner), smooth=False)
-    caption = beside_best(solved(len(found), len(found.failures)), state.task, state.learner)
-    return Picture(drawn, caption, [_row(row) for row in rows])
+    chart = _draw(state, own, second, best, possible, _thresholds(state.task, state.learner), smooth=False)
+    caption = with_missing_line_note(solved_count(len(found), len(found.failures)), state.task, state.learner)
+    return Picture(chart, caption, [_row(row) for row in rows])
 
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:
-    """A row with the parameters that tell two curves apart."""
+    """Return a row of the table with the parameters in which the two curves differ."""
     head = row.get("learner")
-    return {**({"param": head["param"], "weight_decay": head["weight_decay"]} if head else {}), **flat(row)}
+    return {**({"param": head["param"], "weight_decay": head["weight_decay"]} if head else {}), **scalar_columns(row)}
 
 
-def _draw(state: State, own: Any, beside: Any, best: Any, possible: Any, marks: Any, *, smooth: bool) -> Figure:
-    """Errors above, the rank below, on one axis."""
-    data = _lines(state, own, beside, best, possible, smooth=smooth)
+def _draw(state: State, own: Any, second: Any, best: Any, possible: Any, marks: Any, *, smooth: bool) -> Figure:
+    """Draw errors above and the rank below, on one α axis."""
+    data = _lines(state, own, second, best, possible, smooth=smooth)
     ends = state["alpha_from"], state["alpha_to"]
-    drawn = figure(
+    chart = figure(
         data,
         x="sample ratio α = n/d²",
         y="error",
         log_x=True,
         xaxis={"range": np.log10(ends).tolist(), "anchor": "y2"},
-        yaxis={"domain": [0.36, 1.0], "range": [0.0, 1.12 * _top(data[0]["y"] + data[2]["y"], beside)]},
+        yaxis={"domain": [0.36, 1.0], "range": [0.0, 1.12 * _top(data[0]["y"] + data[2]["y"], second)]},
         yaxis2={
             "domain": [0.0, 0.26],
             "range": [0.0, 1.05],
@@ -164,11 +170,11 @@ def _draw(state: State, own: Any, beside: Any, best: Any, possible: Any, marks: 
     )
     if marks is not None:
         for row, (a, text) in enumerate(threshold_marks(state.task, marks, *ends)):
-            mark(drawn["layout"], a, text, row=row)
-    return marked(drawn, state["alpha"], ends, by="alpha")
+            add_vertical_mark(chart["layout"], a, text, row=row)
+    return with_marked_point(chart, state["alpha"], ends, by="alpha")
 
 
-def _lines(state: State, own: Any, beside: Any, best: Any, possible: Any, *, smooth: bool) -> list[Figure]:
+def _lines(state: State, own: Any, second: Any, best: Any, possible: Any, *, smooth: bool) -> list[Figure]:
     x, other = own["alpha"], _other(state).param
     per_sample = [loss / a for loss, a in zip(own["train_loss"], x, strict=True)]
     thin: dict[str, Any] = {"width": 1.6, "smooth": smooth}
@@ -177,40 +183,48 @@ def _lines(state: State, own: Any, beside: Any, best: Any, possible: Any, *, smo
         line(x, own["test_error_clean"], "clean labels", dash="dash", **thin),
         line(x, per_sample, "objective per sample", colour="@second", dash="dashdot", **thin),
     ]
-    if beside is not None:
-        there = beside["alpha"], beside["test_error"]
-        data.append(line(*there, f"test error ({other})", colour="@third", dash="dot", smooth=smooth))
+    if second is not None:
+        data.append(
+            line(
+                second["alpha"],
+                second["test_error"],
+                f"test error ({other})",
+                colour="@third",
+                dash="dot",
+                smooth=smooth,
+            )
+        )
     if possible[0]:
         data.append(best_line(*possible, smooth=True))
     if best:
         alphas, _, errors = zip(*best, strict=True)
         data.append(line(alphas, errors, "best λ at every α", colour="@grey", dash="longdash"))
     data.append(
-        line(x, own["rank"], "rank", width=1.8, panel="y2", showlegend=False, fill="tozeroy", fillcolor="@soft")
+        line(x, own["rank"], "rank", width=1.8, yaxis="y2", showlegend=False, fill="tozeroy", fillcolor="@soft")
     )
     return data
 
 
-def _top(errors: list[float | None], beside: Any) -> float:
-    """The highest error; the other curve may reach a good deal higher, but not hide the first."""
+def _top(errors: list[float | None], second: Any) -> float:
+    """Return the upper end of the error axis; a much higher second curve is cut off."""
     top = max((e for e in errors if e is not None), default=1.0)
-    others = [] if beside is None else [e for e in beside["test_error"] if np.isfinite(e)]
+    others = [] if second is None else [e for e in second["test_error"] if np.isfinite(e)]
     return max(top, min(2.5 * top, max(others, default=0.0)))
 
 
 def report(state: State) -> Report:
-    """The exact numbers at the marked point, and the thresholds."""
+    """Return the exact numbers at the marked point, the best possible error and the thresholds."""
     marks = _thresholds(state.task, state.learner)
-    own = (DRAWN_LABELS, *LINES) if state["labels"] == "hard" else LINES
-    found = answer(predicted, *own)(state)
+    own = (ZERO_ONE_ERROR, *LINES) if state["labels"] == "hard" else LINES
+    found = report_from(predict_at_knobs, *own)(state)
     best = best_numbers(state.task, state.learner, state["alpha"])
     lines = [(text[0].upper() + text[1:], "α", name, "") for name, text in threshold_names(state.task).items()]
     return Report(found.badge, found.numbers + best + (() if marks is None else numbers(marks, *lines)))
 
 
 def code(state: State) -> Code:
-    """The marked point and the curve, without the explorer."""
-    alphas = exact_alphas(state)
+    """Return code that computes the marked point, the curve and the thresholds."""
+    alphas = exact_sample_ratios(state)
     space = f"np.geomspace({alphas[0]!r}, {alphas[-1]!r}, {len(alphas)})"
     text = (
         "point = oh.aim.predict(task, head, alpha={alpha!r})\n"
@@ -220,17 +234,17 @@ def code(state: State) -> Code:
         "\nmarks = oh.aim.thresholds(task, head)\n"
         "print(marks.interpolation, marks.emergence)"
     )
-    if state.task.best_known:
+    if state.task.bayes_known:
         text += "\n\nbest = oh.aim.bayes(task, alpha={alpha!r})\nprint(best.test_error)"
     if state["direct"]:
         text += f'\n\nother = oh.aim.curve(task, head.changed(param="{_other(state).param}"), alphas={space}[::2])'
     if state["best"]:
         text += "\n\nbest = [oh.aim.tune(task, head, alpha=a) for a in (0.1, 0.5, 2.0)]   # seconds per point"
     axis = f"curve --alphas log:{alphas[0]!r}:{alphas[-1]!r}:{len(alphas)}"
-    return code_of("aim", text, "predict --alpha {alpha!r}", axis, "thresholds")(state)
+    return code_snippets("aim", text, "predict --alpha {alpha!r}", axis, "thresholds")(state)
 
 
-ABOUT = "How the error of a trained attention head falls as samples come in, without training it."
+ABOUT = "How the error of a trained attention head falls with the number of samples, computed without training it."
 OBJECTIVE = (
     r"\min_{%s}\ \sum_{\mu=1}^{n}\ell\big(\mathrm{softmax}(\beta\,h^\mu(S)),\,y^\mu\big)+\lambda d\,%s,"
     r"\qquad S=\frac{%s}{\sqrt{md}},\quad n=\alpha d^2"
@@ -243,6 +257,6 @@ VIEW = View(
     heads=dict.fromkeys(("self", "cross"), (ABOUT, OBJECTIVE % (r"W_Q,W_K", r"\|S\|_*", r"W_Q^\top W_K"))),
     problems=(Axis, MarchenkoPastur, Task, Learner, Training),
     own=("direct", "best"),
-    panels={"": Panel(sketch, report, picture, code)},
+    panels={"": Panel(draft, report, picture, code)},
     trains=True,
 )

@@ -1,4 +1,4 @@
-"""A checkpoint of our own: heads as they were initialised, and heads that were trained, in one small file."""
+"""A small sample checkpoint: one layer of heads at their initialisation, one layer of trained heads."""
 
 import json
 import struct
@@ -16,13 +16,13 @@ __all__ = ["sample_heads", "write_sample"]
 Array = NDArray[np.float64]
 
 DIM, WIDTH, HEADS = 64, 16, 3  # d, rows of a head, heads in a layer
-# features of the task, samples over d², weight decay and noise of the trained heads
+# trained heads: features of the task, sample ratio α, weight decay, noise
 TRAINED = ((4, 0.5, 0.3, 0.2), (3, 2.0, 0.1, 0.2), (2, 1.0, 0.03, 1.0))
 NAMES = "model.layers.{}.self_attn.{}_proj.weight"
 
 
 def write_sample(path: Path) -> None:
-    """Write two layers of heads: random numbers, and heads trained on tasks with a few features."""
+    """Write a safetensors file with a layer of Gaussian heads and a layer of trained heads."""
     rng = np.random.default_rng(0)
     random = [(rng.standard_normal((WIDTH, DIM)), rng.standard_normal((WIDTH, DIM))) for _ in range(HEADS)]
     layers = [random, [_trained(*case) for case in TRAINED]]
@@ -32,17 +32,17 @@ def write_sample(path: Path) -> None:
         for k, side in enumerate("qk")
     }
     header: dict[str, Any] = {}
-    at = 0
+    offset = 0
     for name, tensor in tensors.items():
-        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [at, at + tensor.nbytes]}
-        at += tensor.nbytes
+        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [offset, offset + tensor.nbytes]}
+        offset += tensor.nbytes
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(t.tobytes() for t in tensors.values()))
 
 
 def _trained(features: int, alpha: float, decay: float, noise: float) -> tuple[Array, Array]:
-    """Query and key weights of a trained head: from its map, by its singular vectors."""
+    """Return query and key weights of a trained head, split from its map by singular vectors."""
     task = aim.Task(target=aim.Product(kappa0=features / DIM), attention="cross", noise=noise)
     learner = aim.Learner(width=WIDTH / DIM, weight_decay=decay)
     run = aim.train(task, learner, dim=DIM, alpha=alpha, seeds=1).runs[0]
@@ -52,10 +52,10 @@ def _trained(features: int, alpha: float, decay: float, noise: float) -> tuple[A
 
 
 def sample_heads() -> list[dict[str, Any]]:
-    """The sample, measured as any other file is; runs in a worker."""
-    from onehead.app.views.checkpoint import survey_file  # noqa: PLC0415
+    """Write the sample to a temporary file and measure its heads, as those of any other file; runs in a worker."""
+    from onehead.app.views.checkpoint import survey_heads
 
     with tempfile.TemporaryDirectory(prefix="onehead-") as folder:
         path = Path(folder) / "sample.safetensors"
         write_sample(path)
-        return survey_file(str(path), HEADS)
+        return survey_heads(str(path), HEADS)

@@ -1,4 +1,4 @@
-"""Stage four for the hinge loss, the Gaussian of the logit integrated by hand (S4.4, S4.7).
+"""Readout with the hinge loss, the Gaussian of the logit integrated in closed form (S4.4, S4.7).
 
 Per sample, with t = y c, sg = tau r and step cc = chi tau^2: the margin is t + sg g, |h| is 1 below 1 - cc, 0
 above 1 and falls linearly between, that is for A < g < B with B = (1 - t)/sg and A = B - cc/sg.
@@ -10,7 +10,7 @@ weights away from it costs, to first order and whatever the ridge,
         -E_min[u] - chi E_min[tau^2]/2 + E_maj[M_+(u + tau r g; chi tau^2)] - 1/(2 alpha chi)
 
 with u = -y_maj D.x, rp = 1, E_min and E_maj restricted to the classes, and M_+(t; c) = 0, t^2/(2c), t - c/2
-for t <= 0, 0 < t < c, t >= c. The readout has collapsed if and only if V >= 0.
+for t <= 0, 0 < t < c, t >= c. The readout has collapsed to zero weights if and only if V >= 0.
 """
 
 from dataclasses import replace
@@ -19,29 +19,30 @@ from functools import partial
 import numpy as np
 
 from onehead.errors import NotConverged
+from onehead.numerics.brent import brent_root
 from onehead.numerics.gaussian import cumulative, density
-from onehead.numerics.line import root_between
-from onehead.sparse.equations.features import Features
-from onehead.sparse.equations.order import Averages, Solution, Stationarity, System, penalties, radius, unfold
 from onehead.sparse.losses import Array
-from onehead.sparse.solve.stationarity import TOLERANCE, polish, solve_stationarity
+from onehead.sparse.solve.stationarity import TOLERANCE, newton_refine, solve_stationarity
+from onehead.sparse.theory.features import Features
+from onehead.sparse.theory.order_parameters import Averages, Solution, Stationarity, System, penalties, radius, unfold
 
 __all__ = ["bias_is_free", "collapsed", "first_order_cost", "solve_hard_margin", "solve_hinge"]
 
 Three = tuple[Array, Array, Array]
 
-FREE = 1e-3  # of the bias: an equation that leaves as much of it within its tolerance does not determine it
+# The bias counts as undetermined if a change of this size leaves its equation within the tolerance of the solver.
+FREE_BIAS_TOLERANCE = 1e-3
 
 
 def _band(A: Array, B: Array) -> tuple[Array, Array, Array, Array]:
-    """Phi(A), and the moments 1, g, g^2 of a standard normal between A and B."""
+    """Return Phi(A), and the moments of 1, g, g^2 of a standard normal between A and B."""
     below, fA, fB = cumulative(A), density(A), density(B)
     P0 = cumulative(B) - below
     return below, P0, fA - fB, P0 + A * fA - B * fB
 
 
 def _averages(features: Features, x: Array, rp: float, chi: float) -> Averages:
-    """E h, E h^2 and E dh/dlogit over g, per sample."""
+    """Return E h, E h^2 and E dh/dlogit over g for every sample."""
     f = features
     sg, cc = f.noise * radius(f, x, rp), chi * f.noise**2
     B = (1.0 - f.label * f.logit(x)) / sg
@@ -51,16 +52,19 @@ def _averages(features: Features, x: Array, rp: float, chi: float) -> Averages:
 
 
 def _slopes(B: Array, k: Array, below: Array, P0: Array, P1: Array, P2: Array) -> tuple[Array, Array]:
-    """E |h| and E h^2 over g, with k = sg/cc."""
+    """Return E |h| and E h^2 over g, with k = sg/cc."""
     return below + k * (B * P0 - P1), below + k**2 * (B * B * P0 - 2.0 * B * P1 + P2)
 
 
 def _jacobian(f: Features, dr: Array, *, alpha: float, spread: float, h: Three, h2: Three, share: Three) -> Array:
-    """Rows of -E[y h D_j], -log(E[tau^2 h^2])/2 and alpha E[share] in u, from their derivatives by t, sg and the last of u."""
+    """Return the Jacobian of -E[y h D_j], -log(E[tau^2 h^2])/2 and alpha E[share] in u.
+
+    Each of ``h``, ``h2`` and ``share`` holds the derivatives of this quantity by t, by sg and by the last entry of u.
+    """
     n, one = f.design.shape[1], np.ones_like(f.noise)
 
     def chain(left: Array, by: Three) -> Array:
-        """Gradient of the averages E[left * quantity] in u."""
+        """Return the gradient of the averages E[left * quantity] in u by the chain rule."""
         right = np.column_stack([(by[0] * f.label)[:, None] * f.design, by[1] * f.noise, by[2]])
         gram = f.gram(left, one, right)
         out = np.column_stack([gram[:, :n], np.zeros(len(gram)), gram[:, n + 1]])
@@ -72,7 +76,7 @@ def _jacobian(f: Features, dr: Array, *, alpha: float, spread: float, h: Three, 
 
 
 def _system(features: Features, *, alpha: float, ridge: float) -> System:
-    """Residuals and Jacobian in u = (x, log rp, log chi); the last row is alpha (lambda chi + E[P0]) - 1."""
+    """Return residuals and Jacobian in u = (x, log rp, log chi); the last row is alpha (lambda chi + E[P0]) - 1."""
     f = features
     n = f.design.shape[1]
 
@@ -113,12 +117,12 @@ def _system(features: Features, *, alpha: float, ridge: float) -> System:
 
 
 def solve_hinge(features: Features, *, alpha: float, ridge: float, start: Array | None = None) -> Solution:
-    """Solve the integrated equations.
+    """Return the order parameters of the hinge readout.
 
     Raises
     ------
     NotConverged
-        Also when the solution has collapsed to zero weights; `collapsed` tells.
+        If the residual stays above tolerance, in particular if the readout has collapsed to zero weights (`collapsed`).
     """
     equations = Stationarity(
         features=features,
@@ -131,19 +135,20 @@ def solve_hinge(features: Features, *, alpha: float, ridge: float, start: Array 
 
 
 def bias_is_free(features: Features, solution: Solution) -> bool:
-    """Whether the bias can be moved without a change of the loss: balanced classes, and a ridge that keeps every margin below one.
+    """Return whether the bias can be changed without a change of the loss.
 
-    The equations then hold for every bias between -1 and 1, give or take the weights, and the one found is where the search began.
+    This happens for balanced classes and a ridge so large that every margin stays below one. The equations then hold
+    for every bias in an interval of about (-1, 1), and the bias that was found depends on the starting point.
     """
     if solution.equations is None or solution.unknowns is None:
         return False
     slope = solution.equations(features)(solution.unknowns)[1]
     bias = solution.x.size - 1
-    return bool(FREE * abs(slope[bias, bias]) < TOLERANCE)
+    return bool(FREE_BIAS_TOLERANCE * abs(slope[bias, bias]) < TOLERANCE)
 
 
 def _hard_margin_system(features: Features, *, alpha: float) -> System:
-    """Residuals and Jacobian in u = (x, log rp, log ell).
+    """Return residuals and Jacobian of the hard-margin limit in u = (x, log rp, log ell).
 
     chi grows like 1/lambda. With the multiplier ell = lambda chi and e = chi |h| = (sg/tau^2)(B Phi(B) +
     phi(B)): E[-y e D_j] + penalty_j x_j = 0 with penalty = ell (query), 1/alpha (signal), 0 (bias),
@@ -151,7 +156,7 @@ def _hard_margin_system(features: Features, *, alpha: float) -> System:
     """
     f = features
     n = f.design.shape[1]
-    still = np.zeros_like(f.noise)
+    zeros = np.zeros_like(f.noise)
 
     def system(u: Array) -> tuple[Array, Array]:
         x, ell, r, dr = unfold(f, u)
@@ -167,8 +172,8 @@ def _hard_margin_system(features: Features, *, alpha: float) -> System:
             (-f.moments(f.label * e) + penalty * x) / rms,
             [u[n] - 0.5 * np.log(alpha * spread), alpha * (ell + f.average(P0)) - 1.0],
         )
-        e_by, P0_by = (-P0 / tau2, fB / tau2, still), (-fB / sg, -B * fB / sg, still)
-        e2_by = (-2.0 * e / tau2, 2.0 * sg / tau2**2 * P0, still)
+        e_by, P0_by = (-P0 / tau2, fB / tau2, zeros), (-fB / sg, -B * fB / sg, zeros)
+        e2_by = (-2.0 * e / tau2, 2.0 * sg / tau2**2 * P0, zeros)
         jacobian = _jacobian(f, dr, alpha=alpha, spread=spread, h=e_by, h2=e2_by, share=P0_by)
         jacobian[:n, :n] += np.diag(penalty)
         jacobian[:n, n + 1] += np.where(f.is_query, ell * x, 0.0)
@@ -181,17 +186,17 @@ def _hard_margin_system(features: Features, *, alpha: float) -> System:
 
 
 def solve_hard_margin(features: Features, *, alpha: float) -> Solution:
-    """Smallest weights with all margins at least 1: the limit ridge -> 0+ below capacity."""
+    """Return the smallest weights with all margins at least one: the limit ridge -> 0+ below capacity (S4.7)."""
     near = solve_hinge(features, alpha=alpha, ridge=1e-6)
     start = np.append(near.x, [np.log(near.rp), np.log(1e-6 * near.chi)])
-    u, residual, evaluations = polish(_hard_margin_system(features, alpha=alpha), start)
+    u, residual, evaluations = newton_refine(_hard_margin_system(features, alpha=alpha), start)
     if not residual < TOLERANCE:
         raise NotConverged(
             f"the hard-margin equations stopped at a residual of {residual:.1e}; take ridge > 0.",
             residual=residual,
         )
     total = near.evaluations + evaluations
-    return Solution.at(
+    return Solution.from_unknowns(
         u,
         chi=np.inf,
         residual=residual,
@@ -201,8 +206,8 @@ def solve_hard_margin(features: Features, *, alpha: float) -> Solution:
     )
 
 
-def _lift(u: Array, sg: Array, cc: Array) -> tuple[Array, Array, Array, Array]:
-    """Averages over g of M_+(u + sg g; cc), its slope M', g M' and M'^2."""
+def _positive_part_averages(u: Array, sg: Array, cc: Array) -> tuple[Array, Array, Array, Array]:
+    """Return the averages over g of M_+(u + sg g; cc), of its slope M', of g M' and of M'^2."""
     A, B = -u / sg, (cc - u) / sg
     fA, fB = density(A), density(B)
     above = cumulative(-B)
@@ -218,38 +223,38 @@ def _lift(u: Array, sg: Array, cc: Array) -> tuple[Array, Array, Array, Array]:
 
 
 def first_order_cost(features: Features, x: Array, *, alpha: float) -> tuple[float, Array]:
-    """The inner maximum over chi at given x, and its gradient in x (by the envelope theorem).
+    """Return the inner maximum over chi of V at given x, and its gradient in x by the envelope theorem.
 
     At the maximum alpha chi^2 (E_min[tau^2] + E_maj[tau^2 M'^2]) = 1, whose left side grows with chi.
     """
     f = features
     majority = 1.0 if f.average(f.label) >= 0.0 else -1.0
     is_major = f.label == majority
-    few, many = np.where(is_major, 0.0, 1.0), np.where(is_major, 1.0, 0.0)
+    in_minority, in_majority = np.where(is_major, 0.0, 1.0), np.where(is_major, 1.0, 0.0)
     r = radius(f, x, 1.0)
     u, sg, tau2 = -majority * f.logit(x), f.noise * r, f.noise**2
 
     def excess(log_chi: float) -> float:
         chi = np.exp(log_chi)
-        slope2 = _lift(u, sg, chi * tau2)[3]
+        slope2 = _positive_part_averages(u, sg, chi * tau2)[3]
         return float(np.log(alpha * chi**2 * f.average(np.where(is_major, slope2, 1.0) * tau2)))
 
     low = -0.5 * np.log(alpha * f.average(tau2))
-    high = -0.5 * np.log(alpha * f.average(few * tau2))
-    chi = np.exp(root_between(excess, low - 1e-9, high + 1e-9, xtol=1e-10))
-    cost, slope, slope_g, _ = _lift(u, sg, chi * tau2)
+    high = -0.5 * np.log(alpha * f.average(in_minority * tau2))
+    chi = np.exp(brent_root(excess, low - 1e-9, high + 1e-9, xtol=1e-10))
+    cost, slope, slope_g, _ = _positive_part_averages(u, sg, chi * tau2)
     value = f.average(np.where(is_major, cost, -u - 0.5 * chi * tau2)) - 0.5 / (alpha * chi)
     gradient = -majority * f.moments(np.where(is_major, slope, -1.0))
-    gradient += f.average(many * slope_g * f.noise) * np.where(f.is_signal, x, 0.0) / r
+    gradient += f.average(in_majority * slope_g * f.noise) * np.where(f.is_signal, x, 0.0) / r
     return float(value), gradient
 
 
 def collapsed(features: Features, *, alpha: float) -> bool:
-    """True when the hinge readout is exactly w = 0; never for balanced classes.
+    """Return whether the hinge readout is exactly w = 0, which cannot happen for balanced classes.
 
-    V is homogeneous, so a single negative value decides, and the search stops there.
+    V is homogeneous in x, so that one negative value decides and ends the search.
     """
-    from scipy.optimize import minimize  # noqa: PLC0415
+    from scipy.optimize import minimize
 
     if abs(features.average(features.label)) < 1e-12:
         return False
@@ -257,16 +262,16 @@ def collapsed(features: Features, *, alpha: float) -> bool:
     def cost(x: Array) -> tuple[float, Array]:
         value, gradient = first_order_cost(features, x, alpha=alpha)
         if value < 0.0:
-            raise _Negative
+            raise _NegativeCost
         return value, gradient
 
     try:
         with np.errstate(all="ignore"):
             minimize(cost, np.zeros(features.design.shape[1]), jac=True, method="BFGS", options={"gtol": 1e-9})
-    except _Negative:
+    except _NegativeCost:
         return False
     return True
 
 
-class _Negative(Exception):
-    """A direction in which the loss falls has been found."""
+class _NegativeCost(Exception):
+    """Raised to stop the minimisation when a direction of negative cost is found."""

@@ -1,4 +1,4 @@
-"""Which sample ratios a readout still separates (S6; a conjecture)."""
+"""Separability: the largest sample ratio at which a readout separates the classes (S6; a conjecture)."""
 
 from functools import partial
 
@@ -6,16 +6,16 @@ import numpy as np
 
 from onehead.errors import NotConverged
 from onehead.numerics.gaussian import cumulative, density
-from onehead.sparse.equations.features import Features, stated_error
 from onehead.sparse.losses import Array
+from onehead.sparse.theory.features import Features, stated_error
 
-__all__ = ["separable_ratio", "separates", "with_error"]
+__all__ = ["separable_ratio", "separable_ratio_with_error", "separates"]
 
-FLAT = 1e-5  # slope at which a minimisation has ended
+GRADIENT_TOLERANCE = 1e-5  # largest gradient entry at which the minimisation counts as converged
 
 
 def _violation(features: Features, x: Array) -> tuple[float, Array]:
-    """log E[(y D.x / tau + sqrt(1 + |x_signal|^2) g)_-^2] and its gradient.
+    """Return log E[(y D.x / tau + sqrt(1 + |x_signal|^2) g)_-^2] and its gradient.
 
     With A = y D.x / tau and sg = sqrt(1 + |x_signal|^2) the average over g is
     (A^2 + sg^2) Phi(-A/sg) - A sg phi(A/sg).
@@ -32,43 +32,49 @@ def _violation(features: Features, x: Array) -> tuple[float, Array]:
 
 
 def separable_ratio(features: Features) -> float:
-    """alpha* = 1 / min over x of E[(y D.x / tau + sqrt(1 + |x_signal|^2) g)_-^2]; the minimisation is convex.
+    """Return alpha* = 1 / min over x of E[(y D.x / tau + sqrt(1 + |x_signal|^2) g)_-^2], a convex problem (S6).
 
     Raises
     ------
     NotConverged
-        When the minimiser runs away, that is when the sample itself is separable at any ratio.
+        If the minimiser diverges, that is if the sampled law is separable at any ratio.
     """
     _, ratio, slope = _least_violation(features)
-    _check(slope)
+    _check_minimised(slope)
     return ratio
 
 
-def with_error(features: Features) -> tuple[float, float]:
-    """The separable ratio and its error: at a minimum the violation of every part of the sample is seen at the same x."""
+def separable_ratio_with_error(features: Features) -> tuple[float, float]:
+    """Return the separable ratio and its error from the replicates.
+
+    To first order the minimum of a replicate is its violation at the minimiser of the union.
+    """
     x, ratio, slope = _least_violation(features)
-    _check(slope)
-    violations = np.exp([_violation(part, x)[0] for part in features.split()])
+    _check_minimised(slope)
+    violations = np.exp([_violation(replicate, x)[0] for replicate in features.replicates()])
     return ratio, ratio * float(stated_error(np.ones(1), ratio * violations[:, None], sampled=features.sampled)[0])
 
 
 def separates(features: Features, alpha: float) -> bool:
-    """Whether ``alpha`` samples per dimension are separable: every point of the minimisation bounds alpha* from below."""
+    """Return whether ``alpha`` samples per dimension are separable.
+
+    Every point of the minimisation bounds alpha* from below, so that convergence matters only for a negative answer.
+    """
     _, ratio, slope = _least_violation(features)
     if alpha >= ratio:
-        _check(slope)
+        _check_minimised(slope)
     return alpha < ratio
 
 
-def _check(slope: float) -> None:
-    if not slope < FLAT:
+def _check_minimised(slope: float) -> None:
+    if not slope < GRADIENT_TOLERANCE:
         message = f"the capacity's minimisation stopped at a slope of {slope:.1e}; lower strength or sharpness."
         raise NotConverged(message, residual=slope)
 
 
 def _least_violation(features: Features) -> tuple[Array, float, float]:
-    """Where the violation is smallest, one over it, and the slope there."""
-    from scipy.optimize import minimize  # noqa: PLC0415  (scipy.optimize is loaded when first needed)
+    """Return the minimiser of the violation, the inverse of its minimum, and the largest gradient entry there."""
+    from scipy.optimize import minimize  # scipy.optimize is loaded when first needed
 
     start = np.where(features.is_query | features.is_signal, 0.3, 0.0)
     with np.errstate(all="ignore"):

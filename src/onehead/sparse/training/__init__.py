@@ -1,1 +1,4 @@
-"""The protocol on real samples of finite size, beside the theory."""
+"""The protocol on finite samples: samplers, minimisers, message passing, and the comparison with theory.
+
+Predictions without finite samples are in `verbs`.
+"""

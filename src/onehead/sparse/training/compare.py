@@ -1,25 +1,25 @@
-"""compare(): theory beside training at several dimensions, z-scores, and the limit of infinite dimension."""
+"""Comparison of theory and training at several dimensions: z-scores, and the limit of infinite dimension."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from onehead.arguments import checked, numbers, optional, whole, wholes
-from onehead.best import laid_beside
-from onehead.measured import SideBySide, side_by_side
-from onehead.renamed import renamed
+from onehead.deprecation import warn_renamed
+from onehead.results.bayes_gap import add_bayes_columns
+from onehead.results.replicates import TheoryComparison, compare_with_runs
 from onehead.sparse.task import PROBLEM, Protocol, Task
 from onehead.sparse.training.train import TrainingResult, train
 from onehead.sparse.verbs.bayes import Best
 from onehead.sparse.verbs.bayes import bayes as best_of
 from onehead.sparse.verbs.predict import Prediction, predict
+from onehead.validation import checked, integer, integers, numbers, optional
 
 __all__ = ["Comparison", "compare"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison(SideBySide[Prediction, TrainingResult]):
-    """Theory and training side by side; ``best`` holds the best possible learner of every point, where asked for."""
+class Comparison(TheoryComparison[Prediction, TrainingResult]):
+    """Predictions and training runs at the same sample ratios; ``best`` holds Bayes-optimal learners if requested."""
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("best",)
 
@@ -36,16 +36,16 @@ class Comparison(SideBySide[Prediction, TrainingResult]):
     best: tuple[Best, ...] = ()
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """A row per sample ratio and dimension, and one for the limit of infinite dimension."""
-        return laid_beside(super().to_rows(), self.best)
+        """Return one row per sample ratio and dimension, and one for the limit of infinite dimension."""
+        return add_bayes_columns(super().to_rows(), self.best)
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Names from before 2.0, when a comparison was one point at one dimension."""
+            """Return attributes of 1.x, when a comparison was one point at one dimension, with a warning."""
             if name not in self._OLD:
                 return super().__getattr__(name)
-            renamed(f"Comparison.{name}", f"Comparison.{self._OLD[name]}")
+            warn_renamed(f"Comparison.{name}", f"Comparison.{self._OLD[name]}", removed_in="3.0")
             point = self.points[0]
             if not name.endswith("_deviation"):
                 return point.prediction if name == "prediction" else point.runs[-1]
@@ -56,10 +56,10 @@ class Comparison(SideBySide[Prediction, TrainingResult]):
 @checked(
     **PROBLEM,
     alphas=optional(numbers()),
-    dims=wholes(3),
-    trials=wholes(1, single=True),
-    seed=whole(0),
-    dim=optional(whole(3)),
+    dims=integers(3),
+    trials=integers(1, single=True),
+    seed=integer(0),
+    dim=optional(integer(3)),
 )
 def compare(
     task: Task,
@@ -76,7 +76,7 @@ def compare(
     progress: Callable[[], None] | None = None,
     dim: int | None = None,
 ) -> Comparison:
-    """Train at several dimensions and lay the result over the prediction, with z-scores.
+    """Train at several dimensions and compare the results with the prediction.
 
     A run of size d differs from the limit by O(1/d); with two dimensions or more the table ends in the
     extrapolation to 1/d → 0, its standard error, and its distance from theory in standard errors.
@@ -84,19 +84,36 @@ def compare(
     Parameters
     ----------
     task : Task
+        Data of the classification problem.
     protocol : Protocol
+        Training protocol.
     alphas : sequence of float, optional
-        All samples over dimension, split as the protocol splits them; its own number where none is given.
+        Total samples over dimension, split between query and readout as in the protocol; by default those of the
+        protocol.
     dims : sequence of int
-    trials : int or one per dimension
-    seed : int
-        Root of the random numbers; dimensions get independent instances.
+        Dimensions d to train at, each at least 3.
+    trials : int or sequence of int
+        Number of trials, or one number per dimension.
     model, mode, test_length, progress
-        As for `train`.
+        See `train`.
+    seed : int
+        Seed of the random numbers; dimensions get independent instances.
     bayes : bool
-        Whether to lay the best possible learner of the same data beside every row, as ``bayes_test_error``.
-    dim : int
-        One dimension, as it was called before 2.0.
+        Whether to add the Bayes-optimal learner of the same data to every row, as ``bayes_test_error``.
+    dim : int, optional
+        Deprecated: a single dimension; use ``dims``.
+
+    Returns
+    -------
+    Comparison
+        One point per sample ratio, with its prediction and one run per dimension.
+
+    Raises
+    ------
+    InvalidArgument
+        If an argument is out of range.
+    SolveError
+        If the theory has no solution at a sample ratio.
 
     Examples
     --------
@@ -106,7 +123,7 @@ def compare(
     ([100, 200, None], True)
     """
     if dim is not None:
-        renamed(f"compare(dim={dim})", f"compare(dims=[{dim}])", depth=2)
+        warn_renamed(f"compare(dim={dim})", f"compare(dims=[{dim}])", removed_in="3.0", depth=2)
         dims, seed = [dim], seed - dim
 
     def plan(alpha: float) -> Protocol:
@@ -126,13 +143,15 @@ def compare(
         )
 
     ratios = [protocol.alpha] if alphas is None else alphas
-    best = tuple(best_of(task, alpha) for alpha in ratios) if bayes else ()  # first, because it may be refused
-    points = side_by_side(
+    best = (
+        tuple(best_of(task, alpha) for alpha in ratios) if bayes else ()
+    )  # computed first, so that invalid problems fail before any training
+    points = compare_with_runs(
         ratios,
         dims,
         trials,
-        called="trials",
-        predicted=lambda alpha: predict(task, plan(alpha), model=model, test_length=test_length),
-        measured=measured,
+        repeats_name="trials",
+        predict=lambda alpha: predict(task, plan(alpha), model=model, test_length=test_length),
+        measure=measured,
     )
     return Comparison(points=points, setting=f"{model} model, {mode} samples", task=task, protocol=protocol, best=best)

@@ -1,119 +1,132 @@
-"""L-BFGS for a linear readout: two products with the data a step, the line searched without any, in single precision at first."""
+"""L-BFGS for a linear readout with a smooth loss, first in single, then in double precision.
+
+Each step takes two products with the data; the line search works on the margins and needs none.
+"""
 
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from onehead.numerics.lbfgs import Memory
+from onehead.numerics.lbfgs import LbfgsHistory
 from onehead.sparse.losses import Array
 
-__all__ = ["Descent", "Smooth", "approached", "descended"]
+__all__ = ["SmoothLoss", "SmoothMinimum", "minimise_single_precision", "minimise_smooth"]
 
-MEMORY = 20  # pairs of steps and changes of the gradient
-STEPS = 400
-ROUGH = 1e-5  # of the first gradient: down to here single precision shows the way
-CLOSE = 1e-13  # of the objective above its minimum, relative, which strong convexity bounds by |gradient|² / (2 ridge)
-FLAT = 1e-11  # of the largest entry of the gradient
-ALONG = 8  # Newton steps along a line
-SLOW = 0.4  # share of the slope that may be left there
+HISTORY_PAIRS = 20  # steps and gradient changes that are remembered
+MAX_STEPS = 400
+SINGLE_PRECISION_TOLERANCE = 1e-5  # gradient relative to the first one at which single precision ends
+# Relative distance of the objective from its minimum, which strong convexity bounds by |gradient|² / (2 ridge).
+OBJECTIVE_TOLERANCE = 1e-13
+GRADIENT_TOLERANCE = 1e-11  # largest entry of the gradient
+MAX_LINE_STEPS = 8  # Newton steps of a line search
+LINE_SLOPE_SHARE = 0.4  # share of the initial slope that may remain after a line search
 
 
 class _Data:
-    """Products with the features and a column of ones."""
+    """Products with the feature matrix and a column of ones, in a given precision."""
 
     def __init__(self, X: Array, kind: Any) -> None:
         self.X = X.astype(kind, copy=False)
 
-    def seen(self, v: Array) -> Array:
-        """X w + b."""
+    def logits(self, v: Array) -> Array:
+        """Return X w + b."""
         return np.asarray(self.X @ v[:-1].astype(self.X.dtype) + v[-1], dtype=np.float64)
 
-    def gathered(self, h: Array) -> Array:
-        """X'h, and the sum of h."""
+    def weighted_sum(self, h: Array) -> Array:
+        """Return X'h and the sum of h as one vector."""
         return np.append(h.astype(self.X.dtype) @ self.X, h.sum())
 
 
-class Smooth(Protocol):
+class SmoothLoss(Protocol):
     """A loss of the margin with two derivatives."""
 
     def value(self, margin: Array) -> Array:
-        """l(t)."""
+        """Return the loss l(t)."""
 
     def derivative(self, margin: Array) -> Array:
-        """l'(t)."""
+        """Return the derivative l'(t)."""
 
     def curvature(self, margin: Array) -> Array:
-        """l''(t)."""
+        """Return the second derivative l''(t)."""
 
 
-class Descent(NamedTuple):
-    """Weights and bias as one vector, the gradient there, and whether that is the minimum but for rounding."""
+class SmoothMinimum(NamedTuple):
+    """Weights and bias as one vector, the gradient there, and whether it is the minimum to rounding."""
 
-    place: Array
+    solution: Array
     gradient: Array
-    arrived: bool
+    converged: bool
 
 
-def approached(X: Array, y: Array, loss: Smooth, ridge: float) -> tuple[Array, Memory]:
-    """Near the minimum of mean loss + (ridge/2) |w|², the bias being free, in single precision; and what was learned on the way."""
-    data, memory = _Data(X, np.float32), Memory(X.shape[1] + 1, MEMORY)
-    first = float(np.max(np.abs(data.gathered(y * loss.derivative(np.zeros(len(y))))))) / len(y)
-    return _search(data, y, loss, ridge, np.zeros(X.shape[1] + 1), memory, ROUGH * first).place, memory
+def minimise_single_precision(X: Array, y: Array, loss: SmoothLoss, ridge: float) -> tuple[Array, LbfgsHistory]:
+    """Minimise mean loss + (ridge/2) |w|², with a free bias, in single precision; return the point and the history."""
+    data, history = _Data(X, np.float32), LbfgsHistory(X.shape[1] + 1, HISTORY_PAIRS)
+    first = float(np.max(np.abs(data.weighted_sum(y * loss.derivative(np.zeros(len(y))))))) / len(y)
+    found = _lbfgs(data, y, loss, ridge, np.zeros(X.shape[1] + 1), history, SINGLE_PRECISION_TOLERANCE * first)
+    return found.solution, history
 
 
-def descended(X: Array, y: Array, loss: Smooth, ridge: float) -> Descent:
-    """The minimum itself, or where the search stalls."""
-    start, memory = approached(X, y, loss, ridge)
-    return _search(_Data(X, np.float64), y, loss, ridge, start, memory, FLAT)
+def minimise_smooth(X: Array, y: Array, loss: SmoothLoss, ridge: float) -> SmoothMinimum:
+    """Minimise mean loss + (ridge/2) |w|² in double precision; ``converged`` is False where the search stalls."""
+    start, history = minimise_single_precision(X, y, loss, ridge)
+    return _lbfgs(_Data(X, np.float64), y, loss, ridge, start, history, GRADIENT_TOLERANCE)
 
 
-def _search(data: _Data, y: Array, loss: Smooth, ridge: float, v: Array, memory: Memory, flat: float) -> Descent:
-    """Steps until the gradient is flat, or the objective is at its minimum but for rounding."""
+def _lbfgs(
+    data: _Data, y: Array, loss: SmoothLoss, ridge: float, v: Array, history: LbfgsHistory, tolerance: float
+) -> SmoothMinimum:
+    """Apply L-BFGS steps until the gradient or the distance of the objective from its minimum is below tolerance."""
     penalty = np.append(np.full(len(v) - 1, ridge), 0.0)
-    margin = y * data.seen(v)
+    margin = y * data.logits(v)
     slope = loss.derivative(margin)
-    most = float(loss.value(np.zeros(1))[0])  # the objective at zero, where the first search began
-    gradient = data.gathered(y * slope) / len(y) + penalty * v
-    for _ in range(STEPS):
-        close = 2.0 * CLOSE * ridge
+    initial_objective = float(loss.value(np.zeros(1))[0])  # objective at zero weights, an upper bound
+    gradient = data.weighted_sum(y * slope) / len(y) + penalty * v
+    for _ in range(MAX_STEPS):
+        close = 2.0 * OBJECTIVE_TOLERANCE * ridge
         square = float(gradient @ gradient)
-        if np.max(np.abs(gradient)) < flat:
-            return Descent(v, gradient, True)
-        if square < close * most and square < close * float(loss.value(margin).mean() + 0.5 * penalty @ v**2):
-            return Descent(v, gradient, True)
-        move = -memory.turned(gradient)
-        if memory.count == 0:  # nothing is known yet: a step of length one
+        if np.max(np.abs(gradient)) < tolerance:
+            return SmoothMinimum(v, gradient, True)
+        # the bound is tested first, because the objective itself costs an evaluation of the loss
+        if square < close * initial_objective:
+            objective = float(loss.value(margin).mean() + 0.5 * penalty @ v**2)
+            if square < close * objective:
+                return SmoothMinimum(v, gradient, True)
+        move = -history.apply_inverse_hessian(gradient)
+        if history.count == 0:  # no curvature known yet: start with a step of length one
             move /= max(float(np.linalg.norm(move)), 1e-300)
-        along = y * data.seen(move)
-        length, there, slope = _gone(loss, margin, slope, along, float(penalty @ (v * move)), float(penalty @ move**2))
+        margin_change = y * data.logits(move)
+        length, new_margin, slope = _line_search(
+            loss, margin, slope, margin_change, float(penalty @ (v * move)), float(penalty @ move**2)
+        )
         if length == 0.0:
             break
         step, before = length * move, gradient
-        v, margin = v + step, there
-        gradient = data.gathered(y * slope) / len(y) + penalty * v
-        memory.add(step, gradient - before)
-    return Descent(v, gradient, False)
+        v, margin = v + step, new_margin
+        gradient = data.weighted_sum(y * slope) / len(y) + penalty * v
+        history.add(step, gradient - before)
+    return SmoothMinimum(v, gradient, False)
 
 
-def _gone(
-    loss: Smooth, margin: Array, slope: Array, along: Array, pull: float, bend: float
+def _line_search(
+    loss: SmoothLoss, margin: Array, slope: Array, margin_change: Array, ridge_slope: float, ridge_curvature: float
 ) -> tuple[float, Array, Array]:
-    """How far to go, the margins there and the slopes of the loss.
+    """Return the step length, the margins there and the slopes of the loss.
 
-    Newton's method on the slope of the objective along the line, kept between the ends known so far.
+    Newton's method on the slope of the objective along the line, safeguarded by a bracket. ``ridge_slope`` and
+    ``ridge_curvature`` are the contributions of the ridge.
     """
     n, low, high, t = len(margin), 0.0, np.inf, 1.0
-    start = float(slope @ along) / n + pull
+    start = float(slope @ margin_change) / n + ridge_slope
     if not start < 0.0:
         return 0.0, margin, slope
-    for turn in range(ALONG):
-        there = margin + t * along
-        slope = loss.derivative(there)
-        fall = float(slope @ along) / n + pull + t * bend
-        if abs(fall) <= SLOW * abs(start) or turn == ALONG - 1:
+    for iteration in range(MAX_LINE_STEPS):
+        new_margin = margin + t * margin_change
+        slope = loss.derivative(new_margin)
+        slope_along = float(slope @ margin_change) / n + ridge_slope + t * ridge_curvature
+        if abs(slope_along) <= LINE_SLOPE_SHARE * abs(start) or iteration == MAX_LINE_STEPS - 1:
             break
-        low, high = (t, high) if fall < 0.0 else (low, t)
-        curve = float(loss.curvature(there) @ along**2) / n + bend
-        new = t - fall / curve if curve > 0.0 else np.inf
+        low, high = (t, high) if slope_along < 0.0 else (low, t)
+        curvature = float(loss.curvature(new_margin) @ margin_change**2) / n + ridge_curvature
+        new = t - slope_along / curvature if curvature > 0.0 else np.inf
         t = new if low < new < high else (0.5 * (low + high) if high < np.inf else 2.0 * t)
-    return t, there, slope
+    return t, new_margin, slope

@@ -1,32 +1,34 @@
-"""Small samples for the query: the spread of the alignment between trials, put into the theory (S8).
+"""Prediction at finite dimension: the theory of the readout averaged over sampled queries (S8).
 
-The test error is convex in the alignment, so at small alpha0 and finite dimension the average over trials
-lies above the prediction at the average alignment. The two gradient steps are cheap to sample; stage four is
-predicted for each.
+The test error is convex in the alignment, so that at small alpha0 and finite dimension its mean over trials lies above
+the prediction at the mean alignment. The two gradient steps are cheap to sample; the readout is predicted for each.
 """
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from onehead.arguments import checked, whole
 from onehead.errors import InvalidArgument
-from onehead.measured import Measured, spreads
 from onehead.results import Certificate
+from onehead.results.replicates import Measured, mean_and_spread
 from onehead.sparse.task import PROBLEM, Answer, Protocol, Task
 from onehead.sparse.training.samplers import first_steps, streams
 from onehead.sparse.training.train import QUANTITIES
-from onehead.sparse.verbs.predict import Prediction, predict, roughly
+from onehead.sparse.verbs.predict import Prediction, predict, predict_to_error
+from onehead.validation import checked, integer
 
 __all__ = ["FiniteSize", "finite_size"]
 
-ENOUGH = 1e-3  # error of each stage-four prediction; the spread between trials is larger
+PREDICTION_ERROR = 1e-3  # error of the prediction for each query; the spread between trials is larger
 
 
 @dataclass(frozen=True, kw_only=True)
 class FiniteSize(Answer, Measured):
-    """Attention at dimension ``dim``: prediction averaged over sampled queries; ``limit`` is the one at d -> infinity."""
+    """Prediction of attention at dimension ``dim``, averaged over sampled queries.
 
-    _SHOWN: ClassVar[tuple[str, ...]] = ("dim", "trials", "test_error", "limit")
+    ``limit`` is the test error at d -> infinity; ``spread`` holds standard deviations (``_std``) and errors (``_err``).
+    """
+
+    _SUMMARY_FIELDS: ClassVar[tuple[str, ...]] = ("dim", "trials", "test_error", "limit")
     _REPEATS: ClassVar[str] = "trials"
     MEANINGS: ClassVar[dict[str, str]] = {**Prediction.MEANINGS, "limit": "test error at infinite dimension"}
 
@@ -43,9 +45,34 @@ class FiniteSize(Answer, Measured):
     certificate: Certificate
 
 
-@checked(**PROBLEM, dim=whole(3), trials=whole(2), seed=whole(0))
+@checked(**PROBLEM, dim=integer(3), trials=integer(2), seed=integer(0))
 def finite_size(task: Task, protocol: Protocol, *, dim: int, trials: int = 40, seed: int = 0) -> FiniteSize:
-    """Semi-empirical prediction of attention at finite dimension.
+    """Predict attention at finite dimension: sample the query, predict the readout, and average (S8).
+
+    Parameters
+    ----------
+    task : Task
+        Data of the classification problem.
+    protocol : Protocol
+        Training protocol; its query must come from the two gradient steps.
+    dim : int
+        Dimension d of a token, at least 3.
+    trials : int
+        Number of sampled queries, at least 2.
+    seed : int
+        Seed of the random numbers.
+
+    Returns
+    -------
+    FiniteSize
+        Means and spreads over trials, and the limit of infinite dimension.
+
+    Raises
+    ------
+    InvalidArgument
+        If an argument is out of range, or the protocol fixes ``cos_query``.
+    SolveError
+        If the equations of the readout are not solved for one of the queries.
 
     Examples
     --------
@@ -57,9 +84,10 @@ def finite_size(task: Task, protocol: Protocol, *, dim: int, trials: int = 40, s
         raise InvalidArgument("cos_query", protocol.cos_query, "None: a given query does not vary between trials")
     queries = [first_steps(task, protocol, dim, rng) for rng in streams(seed, trials)]
     points = [
-        roughly(task, protocol.changed(cos_query=query.cos, sharpness=query.sharpness), ENOUGH) for query in queries
+        predict_to_error(task, protocol.changed(cos_query=query.cos, sharpness=query.sharpness), PREDICTION_ERROR)
+        for query in queries
     ]
-    means, spread = spreads(points, QUANTITIES)
+    means, spread = mean_and_spread(points, QUANTITIES)
     limit = predict(task, protocol)
     return FiniteSize(
         task=task,

@@ -1,6 +1,6 @@
-"""amp(): message passing, or samples of the exact posterior, on finite data beside the theory of the best learner (B.5).
+"""Bayes-optimal inference on finite data: message passing, or Gibbs samples of the exact posterior (B.5).
 
-Negative sequences say nothing of the signal; what is kept are the tokens X of the n+ positive ones.
+Negative sequences carry no information about the signal, so that only the tokens X of the n+ positive ones are kept.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,30 +9,30 @@ from typing import Any, ClassVar, NamedTuple, get_args
 
 import numpy as np
 
-from onehead.arguments import checked, instance, number, one_of, whole
 from onehead.errors import InvalidArgument
-from onehead.measured import Measured, spreads
-from onehead.numerics.interrupts import check, heard
+from onehead.numerics.interrupts import raise_if_interrupted, record_interrupts
 from onehead.results import Certificate, Result
-from onehead.sparse.equations.draws import LONGEST, draws
-from onehead.sparse.equations.rule import bayes_error, log_ratio
+from onehead.results.replicates import Measured, mean_and_spread
 from onehead.sparse.losses import Array
 from onehead.sparse.solve.bayes import state_equation
-from onehead.sparse.task import Search, Start, Task, place_signal
+from onehead.sparse.task import PosteriorMethod, PosteriorStart, Task, place_signal
+from onehead.sparse.theory.bayes_rule import bayes_error, log_likelihood_ratio
+from onehead.sparse.theory.token_samples import MAX_LENGTH, token_sample
 from onehead.sparse.training.samplers import streams
-from onehead.sparse.verbs.bayes import check_places
+from onehead.sparse.verbs.bayes import check_exchangeable_positions
+from onehead.validation import checked, instance, integer, number, one_of
 
 __all__ = ["AmpResult", "AmpStep", "amp", "state_evolution"]
 
 
 QUANTITIES = ("overlap", "test_error")
-BURNED = 0.25  # share of the sweeps that are not averaged
-TEST_POINTS = 15  # log2 of the fresh sequences of each class
-MOST = 200_000_000  # numbers of the tokens that are kept
+BURN_IN_SHARE = 0.25  # share of the Gibbs sweeps that are discarded
+TEST_LOG2_POINTS = 15  # log2 of the number of fresh test sequences per class
+MAX_TOKEN_ENTRIES = 200_000_000  # upper limit of the entries of all stored tokens
 
 
-class Trial(NamedTuple):
-    """One run: overlap with the signal, error on fresh sequences, and the overlap of every iteration."""
+class SearchRun(NamedTuple):
+    """One run: final overlap with the signal, test error, and the overlap after every iteration."""
 
     overlap: float
     test_error: float
@@ -41,7 +41,7 @@ class Trial(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class AmpStep(Result):
-    """One iteration: the mean overlap of the runs, its standard error, and what state evolution says."""
+    """One iteration: mean overlap over runs, its standard error, and the overlap predicted by state evolution."""
 
     iteration: int
     overlap: float
@@ -51,22 +51,22 @@ class AmpStep(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class AmpResult(Measured):
-    """Message passing or the sampled posterior at finite dimension: means over runs beside the theory of the same data.
+    """Message passing or Gibbs sampling at finite dimension: means over runs, and the prediction for the same data.
 
-    Theory is the smallest root of the state equation for a start without information, the largest for one at the truth. Samples
-    of the posterior have no state evolution; their ``steps`` hold the overlap with the estimate of each sweep alone.
+    The prediction is the smallest root of the state equation for an uninformed start, the largest for a start at the
+    truth. Gibbs samples have no state evolution; their ``steps`` hold only the overlap of each sweep.
     """
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("runs",)
-    _SHOWN: ClassVar[tuple[str, ...]] = ("method", "dim", "trials", "overlap", "overlap_theory", "test_error")
+    _SUMMARY_FIELDS: ClassVar[tuple[str, ...]] = ("method", "dim", "trials", "overlap", "overlap_theory", "test_error")
     _REPEATS: ClassVar[str] = "trials"
     _COMPARED: ClassVar[tuple[str, ...]] = QUANTITIES
-    _FALL: ClassVar[float] = 0.5
+    _SPREAD_EXPONENT: ClassVar[float] = 0.5
     MEANINGS: ClassVar[dict[str, str]] = {
-        "overlap": "of the estimate with the signal",
-        "overlap_theory": "squared cosine of the best estimate, by the theory",
+        "overlap": "overlap of the estimate with the signal",
+        "overlap_theory": "overlap predicted by the theory",
         "test_error": "share of mistakes on fresh samples",
-        "test_error_theory": "by the theory",
+        "test_error_theory": "test error predicted by the theory",
     }
 
     task: Task
@@ -82,16 +82,16 @@ class AmpResult(Measured):
     test_error_theory: float
     spread: dict[str, float]
     steps: tuple[AmpStep, ...]
-    runs: tuple[Trial, ...]
+    runs: tuple[SearchRun, ...]
     certificate: Certificate
 
 
 def state_evolution(task: Task, alpha: float, iterations: int, start: str = "uninformed") -> Array:
-    """q of every iteration: q/(1-q) = alpha pi theta^2 M(theta^2 q of the one before), from q = 0, or from 1 at the truth."""
+    """Return q after every iteration of q'/(1-q') = alpha pi theta^2 M(theta^2 q), from q = 0 or q = 1 (B.5)."""
     equation, rate = state_equation(task), alpha * task.positive_rate * task.strength**2
     q, trace = 1.0 if start == "truth" else 0.0, []
     for _ in range(iterations):
-        gain = rate * equation.seen(q).found
+        gain = rate * equation.evidence(q).found_positions
         q = gain / (1.0 + gain)
         trace.append(q)
     return np.array(trace)
@@ -100,12 +100,12 @@ def state_evolution(task: Task, alpha: float, iterations: int, start: str = "uni
 @checked(
     task=instance(Task, "Task()"),
     alpha=number(above=0.0),
-    dim=whole(3),
-    method=one_of(get_args(Search)),
-    start=one_of(get_args(Start)),
-    iterations=whole(1),
-    trials=whole(1),
-    seed=whole(0),
+    dim=integer(3),
+    method=one_of(get_args(PosteriorMethod)),
+    start=one_of(get_args(PosteriorStart)),
+    iterations=integer(1),
+    trials=integer(1),
+    seed=integer(0),
 )
 def amp(
     task: Task,
@@ -119,18 +119,40 @@ def amp(
     seed: int = 0,
     progress: Callable[[], None] | None = None,
 ) -> AmpResult:
-    """Look for the signal as the best possible learner would, on ``alpha`` labelled sequences over dimension, several times.
+    """Estimate the signal from sampled data as the Bayes-optimal learner does, in several independent runs (B.5).
+
+    Ctrl-C stops the computation and returns the completed runs.
 
     Parameters
     ----------
+    task : Task
+        Data of the classification problem; its positions must be exchangeable.
+    alpha : float
+        Labelled sequences over dimension.
+    dim : int
+        Dimension d of a token, at least 3.
     method : {"amp", "gibbs"}
         Message passing, or Gibbs samples of the exact posterior.
     start : {"uninformed", "truth"}
-        Where to begin; in a hard phase both ends differ.
+        Starting point; in a hard phase the two lead to different results.
     iterations : int
-        Steps of message passing, or sweeps, the first quarter of which is not averaged.
+        Iterations of message passing, or Gibbs sweeps, of which the first quarter is discarded.
+    trials : int
+        Number of independent runs.
+    seed : int
+        Seed of the random numbers.
     progress : callable, optional
-        Called after each run. Ctrl-C ends the work and returns the runs that are done.
+        Called after each run.
+
+    Returns
+    -------
+    AmpResult
+        Means and spreads over runs, the theory for the same data, and the overlap of every iteration.
+
+    Raises
+    ------
+    InvalidArgument
+        If an argument is out of range, the task has no signal, or the tokens would not fit into memory.
 
     Examples
     --------
@@ -138,45 +160,45 @@ def amp(
     >>> abs(found.overlap - found.overlap_theory) < 4.0 * found.overlap_err + 0.02
     True
     """
-    check_places(task)
+    check_exchangeable_positions(task)
     if task.strength == 0.0:
-        raise InvalidArgument("strength", task.strength, "a number > 0 where a signal is looked for")
-    if task.length > LONGEST:
-        raise InvalidArgument("length", task.length, f"an integer <= {LONGEST} for message passing")
+        raise InvalidArgument("strength", task.strength, "a number > 0; without a signal there is nothing to estimate")
+    if task.length > MAX_LENGTH:
+        raise InvalidArgument("length", task.length, f"an integer <= {MAX_LENGTH} for message passing")
     count = max(1, round(alpha * dim))
-    if count * task.length * dim > MOST:
-        raise InvalidArgument("dim", dim, f"such that all tokens have at most {MOST:,} entries")
-    own, run = count / dim, _amp if method == "amp" else _gibbs
-    found: list[Trial] = []
+    if count * task.length * dim > MAX_TOKEN_ENTRIES:
+        raise InvalidArgument("dim", dim, f"such that all tokens have at most {MAX_TOKEN_ENTRIES:,} entries")
+    ratio, run = count / dim, _amp if method == "amp" else _gibbs
+    found: list[SearchRun] = []
     try:
-        with heard():
+        with record_interrupts():
             for rng in streams(seed, trials):
                 found.append(run(_Data.draw(task, count, dim, rng), start, iterations, rng))
-                check()
+                raise_if_interrupted()
                 if progress is not None:
                     progress()
     except KeyboardInterrupt:
         if not found:
             raise
-    return _result(task, alpha, own, dim, method, start, trials, found)
+    return _result(task, alpha, ratio, dim, method, start, trials, found)
 
 
 def _result(
-    task: Task, alpha: float, own: float, dim: int, method: str, start: str, trials: int, found: Sequence[Trial]
+    task: Task, alpha: float, ratio: float, dim: int, method: str, start: str, trials: int, found: Sequence[SearchRun]
 ) -> AmpResult:
-    """Means beside theory, which is that of the whole number of samples that was drawn."""
-    means, spread = spreads(found, QUANTITIES)
-    root = state_equation(task).roots(own).all[-1 if start == "truth" else 0]
+    """Return means over runs and the theory at the sample ratio that was sampled, a multiple of 1/d."""
+    means, spread = mean_and_spread(found, QUANTITIES)
+    root = state_equation(task).roots(ratio).all[-1 if start == "truth" else 0]
     traces = np.array([one.trace for one in found])
     length = traces.shape[1]
-    theory = state_evolution(task, own, length, start) if method == "amp" else np.full(length, np.nan)
+    theory = state_evolution(task, ratio, length, start) if method == "amp" else np.full(length, np.nan)
     errors = traces.std(axis=0, ddof=1) / np.sqrt(len(found)) if len(found) > 1 else np.full(length, np.nan)
     columns: list[Any] = [traces.mean(axis=0).tolist(), errors.tolist(), theory.tolist()]
     done = f"mean of {len(found)} runs at d = {dim}"
     return AmpResult(
         task=task,
         alpha=float(alpha),
-        samples=round(own * dim),
+        samples=round(ratio * dim),
         method=method,
         start=start,
         dim=dim,
@@ -186,8 +208,8 @@ def _result(
         test_error_theory=bayes_error(task.changed(strength=task.strength * float(np.sqrt(root.value))))[0],
         spread=spread,
         steps=tuple(
-            AmpStep(iteration=t + 1, overlap=q, overlap_err=error, overlap_theory=there)
-            for t, (q, error, there) in enumerate(zip(*columns, strict=True))
+            AmpStep(iteration=t + 1, overlap=q, overlap_err=error, overlap_theory=predicted)
+            for t, (q, error, predicted) in enumerate(zip(*columns, strict=True))
         ),
         runs=tuple(found),
         certificate=Certificate(
@@ -198,7 +220,7 @@ def _result(
 
 @dataclass(frozen=True)
 class _Data:
-    """Tokens (n+ L, d) of the positive sequences, and where their signal stands; its direction is the first basis vector."""
+    """Tokens (n+ L, d) of the positive sequences and their signal masks; the signal is the first basis vector."""
 
     task: Task
     dim: int
@@ -207,7 +229,7 @@ class _Data:
 
     @classmethod
     def draw(cls, task: Task, count: int, dim: int, rng: np.random.Generator) -> "_Data":
-        """The positive ones of ``count`` sequences."""
+        """Sample the positive ones of ``count`` sequences."""
         positive = int(rng.binomial(count, task.positive_rate))
         mask = place_signal(task, rng, np.ones(positive))
         tokens = rng.standard_normal((positive * task.length, dim))
@@ -215,8 +237,8 @@ class _Data:
         return cls(task, dim, tokens, mask)
 
     def marginals(self, logits: Array) -> Array:
-        """Probability of every place to carry the signal, e^logit being the weights of the places of a sequence."""
-        from onehead.sparse.kernels import marginals  # noqa: PLC0415  (numba is loaded when first needed)
+        """Return the probability that each position carries the signal, for weights e^logit of the positions."""
+        from onehead.sparse.kernels import marginals  # numba is loaded when first needed
 
         L, R = self.task.length, self.task.signal_tokens
         if R == L:
@@ -226,39 +248,46 @@ class _Data:
         marginals(rows, R, out)
         return out.ravel()
 
-    def places(self, logits: Array, rng: np.random.Generator) -> Array:
-        """Places drawn with these weights."""
-        from onehead.sparse.kernels import place  # noqa: PLC0415
+    def sample_places(self, logits: Array, rng: np.random.Generator) -> Array:
+        """Sample signal masks with weights e^logit of the positions."""
+        from onehead.sparse.kernels import sample_subsets
 
         L, R = self.task.length, self.task.signal_tokens
         if R == L:
             return np.ones_like(logits)
         rows = np.ascontiguousarray(logits.reshape(-1, L))
         out = np.empty_like(rows)
-        place(rows, R, rng.random(rows.shape), out)
+        sample_subsets(rows, R, rng.random(rows.shape), out)
         return out.ravel()
 
-    def trial(self, estimate: Array, trace: list[float]) -> Trial:
-        """What the mean of the posterior is worth."""
-        own, norm2 = float(estimate[0]), float(estimate @ estimate)
-        return Trial(own, _fresh_error(self.task, own, norm2), np.array(trace))
+    def trial(self, estimate: Array, trace: list[float]) -> SearchRun:
+        """Return overlap and test error of an estimate of the posterior mean."""
+        overlap, norm2 = float(estimate[0]), float(estimate @ estimate)
+        return SearchRun(overlap, _test_error(self.task, overlap, norm2), np.array(trace))
 
 
-def _fresh_error(task: Task, own: float, norm2: float) -> float:
-    """Mistakes of the predictive rule: fresh tokens along the estimate are N(theta <estimate, signal> v_l, |estimate|^2)."""
-    sample, R, rate = draws(task.length, task.signal_tokens, TEST_POINTS), task.signal_tokens, task.positive_rate
+def _test_error(task: Task, overlap: float, norm2: float) -> float:
+    """Return the test error of an estimate with component ``overlap`` along the signal and squared norm ``norm2``.
+
+    Projections of fresh tokens on the estimate are N(theta <estimate, signal> v_l, |estimate|^2).
+    """
+    R, rate = task.signal_tokens, task.positive_rate
+    sample = token_sample(task.length, R, TEST_LOG2_POINTS)
     norm = float(np.sqrt(max(norm2, 1e-300)))
-    shift, root = task.strength * own / norm, task.strength * norm
+    shift, root = task.strength * overlap / norm, task.strength * norm
     prior = float(np.log(rate / (1.0 - rate)))
     plus, minus = (
-        log_ratio(x, root, R, 0.5 * root**2 * R) + prior > 0.0
+        log_likelihood_ratio(x, root, R, 0.5 * root**2 * R) + prior > 0.0
         for x in (np.concatenate([sample.signal + shift, sample.noise], axis=1), sample.minus)
     )
     return float(rate * sample.weight_plus @ ~plus + (1.0 - rate) * sample.weight_minus @ minus)
 
 
-def _amp(data: _Data, start: str, iterations: int, rng: np.random.Generator) -> Trial:
-    """Message passing for u = sqrt(d) times the direction and the marginals v of the places, each step less what it said itself."""
+def _amp(data: _Data, start: str, iterations: int, rng: np.random.Generator) -> SearchRun:
+    """Run message passing for u = sqrt(d) times the direction and the marginals v of the positions (B.5).
+
+    The Onsager terms subtract from each message the contribution of its own previous value.
+    """
     theta, d, R = data.task.strength, data.dim, data.task.signal_tokens
     positives = len(data.mask)
     u = np.zeros(d)
@@ -272,22 +301,25 @@ def _amp(data: _Data, start: str, iterations: int, rng: np.random.Generator) -> 
         spread = 1.0 / (1.0 + theta**2 * power / d)
         u = field * spread
         trace.append(float(u[0] / np.sqrt(d)))
-        check()
+        raise_if_interrupted()
     return data.trial(u / np.sqrt(d), trace)
 
 
-def _gibbs(data: _Data, start: str, iterations: int, rng: np.random.Generator) -> Trial:
-    """Direction given the places (Gaussian), places given the direction; the estimate is the mean of the first given the second."""
+def _gibbs(data: _Data, start: str, iterations: int, rng: np.random.Generator) -> SearchRun:
+    """Run Gibbs sampling: the direction given the signal masks (Gaussian), then the masks given the direction.
+
+    The estimate averages the conditional mean of the direction over sweeps.
+    """
     theta, d = data.task.strength, data.dim
     precision = d + theta**2 * len(data.mask) * data.task.signal_tokens
-    v = data.mask.ravel() if start == "truth" else data.places(np.zeros(len(data.tokens)), rng)
-    total, kept, trace = np.zeros(d), 0, []
+    v = data.mask.ravel() if start == "truth" else data.sample_places(np.zeros(len(data.tokens)), rng)
+    total, averaged, trace = np.zeros(d), 0, []
     for sweep in range(iterations):
         mean = theta * (v @ data.tokens) / precision
         direction = mean + rng.standard_normal(d) / np.sqrt(precision)
-        v = data.places(theta * (data.tokens @ direction), rng)
+        v = data.sample_places(theta * (data.tokens @ direction), rng)
         trace.append(float(mean[0]))
-        if sweep >= int(BURNED * iterations):
-            total, kept = total + mean, kept + 1
-        check()
-    return data.trial(total / kept, trace)
+        if sweep >= int(BURN_IN_SHARE * iterations):
+            total, averaged = total + mean, averaged + 1
+        raise_if_interrupted()
+    return data.trial(total / averaged, trace)

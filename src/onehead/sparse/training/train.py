@@ -1,4 +1,4 @@
-"""The protocol on real samples at finite dimension: trials, standard errors, separability (S1.5, S8)."""
+"""Training of the protocol on finite samples: trials, standard errors, separability (S1.5, S8)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,16 +7,15 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from onehead.arguments import checked, optional, whole
 from onehead.errors import InvalidArgument
-from onehead.measured import Measured, spreads
 from onehead.numerics.gaussian import cumulative
 from onehead.numerics.parallel import thread_map
 from onehead.results import Certificate
-from onehead.sparse.equations.features import affordable, attention_features, pooled_features
+from onehead.results.replicates import Measured, mean_and_spread
 from onehead.sparse.losses import Array
 from onehead.sparse.solve.readout import gaussian_error
 from onehead.sparse.task import (
+    MAX_PATTERNS,
     PROBLEM,
     Answer,
     Mode,
@@ -27,10 +26,11 @@ from onehead.sparse.task import (
     draw,
     place_signal,
 )
-from onehead.sparse.training.minimise import Readout, descend, fit, separable
+from onehead.sparse.theory.features import affordable, attention_features, pooled_features
+from onehead.sparse.training.minimise import Readout, fit, separable, train_jointly
 from onehead.sparse.training.samplers import (
-    Query,
-    Readable,
+    LabelledFeatures,
+    SampledQuery,
     attend,
     attention_sample,
     first_steps,
@@ -40,21 +40,21 @@ from onehead.sparse.training.samplers import (
     vectorised_sample,
 )
 from onehead.sparse.verbs.predict import Prediction
+from onehead.validation import checked, integer, optional
 
 __all__ = ["QUANTITIES", "Mode", "TrainingResult", "Trial", "separable_share", "train"]
 
 MODES: tuple[Mode, ...] = ("reduced", "tokens", "joint")
 
-TEST_POINTS = 13  # log2 of the points of the exact test error in the reduced mode
-TEST_SAMPLES = 4000  # fresh sequences of the token-level modes
-BLOCK = 20_000_000  # numbers held at once while testing on tokens
-MOST_PATTERNS = 2000  # sets of signal places averaged over in the test error of the vectorised model
+TEST_LOG2_POINTS = 13  # log2 of the points per class for the test error of the reduced mode
+TEST_SAMPLES = 4000  # fresh test sequences of the modes that store tokens
+MAX_BLOCK_ENTRIES = 20_000_000  # numbers in memory at once while testing on tokens
 
 QUANTITIES = ("test_error", "train_loss", "train_error", "cos_query", "sharpness")
 
 
 class Trial(NamedTuple):
-    """One run of the protocol."""
+    """Numbers of one run of the protocol."""
 
     test_error: float
     train_loss: float
@@ -66,13 +66,16 @@ class Trial(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingResult(Answer, Measured):
-    """Means over trials; ``spread`` has for each its ``_std`` over trials and the ``_err`` of the mean."""
+    """Means over trials of a trained model.
+
+    ``spread`` holds the standard deviation over trials (``_std``) and the standard error (``_err``) of each mean.
+    """
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("protocol", "runs")
-    _SHOWN: ClassVar[tuple[str, ...]] = ("model", "dim", "trials", "test_error", "train_loss", "cos_query")
+    _SUMMARY_FIELDS: ClassVar[tuple[str, ...]] = ("model", "dim", "trials", "test_error", "train_loss", "cos_query")
     _REPEATS: ClassVar[str] = "trials"
     _COMPARED: ClassVar[tuple[str, ...]] = ("test_error", "train_loss", "cos_query")
-    _FALL: ClassVar[float] = 0.5
+    _SPREAD_EXPONENT: ClassVar[float] = 0.5
     MEANINGS: ClassVar[dict[str, str]] = Prediction.MEANINGS
 
     model: str
@@ -90,16 +93,16 @@ class TrainingResult(Answer, Measured):
 
     @property
     def trial_errors(self) -> tuple[float, ...]:
-        """The test error of every trial."""
+        """Test error of every trial."""
         return tuple(run.test_error for run in self.runs)
 
     def _comparable(self) -> tuple[str, ...]:
-        """A query that is given does not vary."""
+        """Return the quantities to compare with theory, without the query if the protocol fixes it."""
         given = self.protocol.cos_query is not None
         return tuple(name for name in super()._comparable() if name != "cos_query" or not given)
 
 
-@checked(**PROBLEM, dim=whole(3), trials=whole(1), seed=whole(0), test_length=optional(whole(1)))
+@checked(**PROBLEM, dim=integer(3), trials=integer(1), seed=integer(0), test_length=optional(integer(1)))
 def train(
     task: Task,
     protocol: Protocol,
@@ -114,18 +117,41 @@ def train(
 ) -> TrainingResult:
     """Run the protocol ``trials`` times at dimension ``dim`` and average.
 
+    Every trial has its own random stream, so that the result does not depend on the number of threads.
+
     Parameters
     ----------
-    mode : str
-        ``reduced`` draws exactly the law of what matters (S1.5) and needs no test data; ``tokens``
-        stores every token and tests on fresh ones; ``joint`` trains query and readout together on all data by
-        gradient descent (attention only), beside which the staged prediction can be laid.
+    task : Task
+        Data of the classification problem.
+    protocol : Protocol
+        Training protocol.
+    model : {"attention", "pooled", "vectorised"}
+        Model to train; the linear ones are trained on all alpha0 + alpha1.
+    dim : int
+        Dimension d of a token, at least 3.
+    trials : int
+        Number of independent runs.
+    seed : int
+        Seed of the random numbers.
+    mode : {"reduced", "tokens", "joint"}
+        ``reduced`` samples the exact law of the features (S1.5) and needs no test data; ``tokens`` stores every token
+        and tests on fresh ones; ``joint`` trains query and readout together by gradient descent (attention only).
     test_length : int, optional
-        Length of the test sequences, when it differs from the length trained on.
+        Length of the test sequences, if it differs from the training length; not for ``vectorised``.
     progress : callable, optional
-        Called after each trial, for progress.
+        Called after each trial.
 
-    Every trial has its own random stream, so the answer does not depend on how many run at once.
+    Returns
+    -------
+    TrainingResult
+        Means and spreads over trials.
+
+    Raises
+    ------
+    InvalidArgument
+        If an argument is out of range.
+    SolveError
+        If a readout is not trained to its minimum.
 
     Examples
     --------
@@ -148,6 +174,7 @@ def train(
 
 
 def _check(task: Task, protocol: Protocol, model: str, mode: str, test_length: int | None) -> None:
+    """Refuse combinations of arguments that cannot be trained."""
     if mode not in MODES:
         raise InvalidArgument("mode", mode, " or ".join(MODES), MODES)
     if mode == "joint" and model != "attention":
@@ -160,8 +187,8 @@ def _check(task: Task, protocol: Protocol, model: str, mode: str, test_length: i
 def _measurement(
     task: Task, protocol: Protocol, model: str, mode: str, dim: int, found: Sequence[Trial]
 ) -> TrainingResult:
-    """Means and spreads; the linear models have no query."""
-    means, spread = spreads(found, QUANTITIES)
+    """Return means and spreads over trials; the linear models have no query."""
+    means, spread = mean_and_spread(found, QUANTITIES)
     numbers: dict[str, Any] = dict(means)
     if model != "attention":
         for name in ("cos_query", "sharpness"):
@@ -187,7 +214,7 @@ def _measurement(
 
 @dataclass(frozen=True)
 class _Trials:
-    """Trials of one protocol on fresh data, one method per mode."""
+    """Trials of one protocol on fresh data, with one method per mode."""
 
     task: Task
     protocol: Protocol
@@ -197,25 +224,25 @@ class _Trials:
 
     @property
     def samples(self) -> int:
-        """How many the readout is trained on."""
+        """Number of samples that the readout is trained on."""
         return self.count(self.protocol.readout_samples(self.model))
 
     def count(self, alpha: float) -> int:
-        """Samples at this ratio."""
+        """Return the number of samples at a sample ratio."""
         return max(2, round(alpha * self.dim))
 
     def query(
-        self, steps: Callable[[Task, Protocol, int, np.random.Generator], Query], rng: np.random.Generator
-    ) -> Query:
-        """As given, or from two gradient steps; the linear models have none."""
+        self, steps: Callable[[Task, Protocol, int, np.random.Generator], SampledQuery], rng: np.random.Generator
+    ) -> SampledQuery:
+        """Return the query as given, or from two gradient steps; zero for linear models, which have none."""
         if self.model != "attention":
-            return Query(0.0, 0.0)
+            return SampledQuery(0.0, 0.0)
         if self.protocol.cos_query is None or self.protocol.sharpness is None:
             return steps(self.task, self.protocol, self.dim, rng)
-        return Query(self.protocol.cos_query, self.protocol.sharpness)
+        return SampledQuery(self.protocol.cos_query, self.protocol.sharpness)
 
-    def sample(self, rng: np.random.Generator) -> tuple[Readable, Query]:
-        """What the readout sees, exact in law, and the query."""
+    def sample(self, rng: np.random.Generator) -> tuple[LabelledFeatures, SampledQuery]:
+        """Return labels and features of the readout, exact in law, and the query."""
         query = self.query(first_steps, rng)
         if self.model == "attention":
             return attention_sample(self.task, query, self.samples, self.dim, rng), query
@@ -223,62 +250,64 @@ class _Trials:
         return draw_sample(self.task, self.samples, self.dim, rng), query
 
     def reduced(self, rng: np.random.Generator) -> Trial:
-        """Exact in law; the test error is an average over the law of the features."""
+        """Run a trial on features that are exact in law; the test error is an average over their law."""
         sample, query = self.sample(rng)
         readout = fit(sample, self.protocol.loss, self.protocol.ridge)
         return self.trial(sample, readout, self.exact_error(query, readout, rng), query)
 
-    def exact_error(self, query: Query, readout: Readout, rng: np.random.Generator) -> float:
-        """The average over the law of the features."""
+    def exact_error(self, query: SampledQuery, readout: Readout, rng: np.random.Generator) -> float:
+        """Return the test error of a readout as an average over the law of the features."""
         if self.model == "vectorised":
             return _vectorised_error(self.task, readout, rng)
         if self.model == "pooled":
-            law, along, rest = pooled_features(self.task, length=self.test_length), 1, readout.weights
+            law, columns, noise_weights = pooled_features(self.task, length=self.test_length), 1, readout.weights
         else:
             law = attention_features(
                 self.task,
                 cos_query=query.cos,
                 sharpness=query.sharpness,
-                log2_points=affordable(TEST_POINTS, self.test_length or self.task.length),
+                log2_points=affordable(TEST_LOG2_POINTS, self.test_length or self.task.length),
                 seed=0,
                 length=self.test_length,
             )
-            along, rest = 2, readout.weights[1:]
-        return gaussian_error(law, np.append(readout.weights[:along], readout.bias), float(np.linalg.norm(rest)))
+            columns, noise_weights = 2, readout.weights[1:]
+        return gaussian_error(
+            law, np.append(readout.weights[:columns], readout.bias), float(np.linalg.norm(noise_weights))
+        )
 
     def tokens(self, rng: np.random.Generator) -> Trial:
-        """Nothing reduced: tokens are stored, and the test is on fresh ones."""
+        """Run a trial on stored tokens, with a test on fresh ones."""
         query = self.query(token_first_steps, rng)
-        vector = query.vector if query.vector is not None else _vector_of(query, self.protocol.beta, self.dim)
-        see = _eye(self.model, vector, self.protocol.beta)
+        vector = query.vector if query.vector is not None else _query_vector(query, self.protocol.beta, self.dim)
+        features_of = _feature_map(self.model, vector, self.protocol.beta)
         data = draw(self.task, rng, samples=self.samples, dim=self.dim)
-        sample = Readable(data.label, see(data.tokens))
+        sample = LabelledFeatures(data.label, features_of(data.tokens))
         readout = fit(sample, self.protocol.loss, self.protocol.ridge)
-        return self.trial(sample, readout, self.fresh_error(see, readout, rng), query)
+        return self.trial(sample, readout, self.fresh_error(features_of, readout, rng), query)
 
     def joint(self, rng: np.random.Generator) -> Trial:
-        """Query and readout together, on all the data."""
+        """Run a trial that trains query and readout together on all data."""
         data = draw(self.task, rng, samples=self.count(self.protocol.alpha), dim=self.dim)
-        vector, readout = descend(data.label, data.tokens, self.protocol)
-        see = _eye(self.model, vector, self.protocol.beta)
-        error = self.fresh_error(see, readout, rng)
-        query = Query.of(vector, data.signal, self.protocol.beta)
-        return self.trial(Readable(data.label, see(data.tokens)), readout, error, query)
+        vector, readout = train_jointly(data.label, data.tokens, self.protocol)
+        features_of = _feature_map(self.model, vector, self.protocol.beta)
+        error = self.fresh_error(features_of, readout, rng)
+        query = SampledQuery.of(vector, data.signal, self.protocol.beta)
+        return self.trial(LabelledFeatures(data.label, features_of(data.tokens)), readout, error, query)
 
-    def fresh_error(self, see: Callable[[Array], Array], readout: Readout, rng: np.random.Generator) -> float:
-        """Share of mistakes on fresh sequences, drawn in blocks."""
+    def fresh_error(self, features_of: Callable[[Array], Array], readout: Readout, rng: np.random.Generator) -> float:
+        """Return the share of mistakes on fresh sequences, sampled in blocks."""
         task = self.task
         if self.test_length is not None:
             task = task.changed(length=self.test_length, positions=None)
-        block = max(1, min(TEST_SAMPLES, BLOCK // (task.length * self.dim)))
+        block = max(1, min(TEST_SAMPLES, MAX_BLOCK_ENTRIES // (task.length * self.dim)))
         wrong = 0
         for first in range(0, TEST_SAMPLES, block):
             fresh = draw(task, rng, samples=min(block, TEST_SAMPLES - first), dim=self.dim)
-            wrong += int((fresh.label * (see(fresh.tokens) @ readout.weights + readout.bias) < 0.0).sum())
+            wrong += int((fresh.label * (features_of(fresh.tokens) @ readout.weights + readout.bias) < 0.0).sum())
         return wrong / TEST_SAMPLES
 
-    def trial(self, sample: Readable, readout: Readout, test_error: float, query: Query) -> Trial:
-        """What came out."""
+    def trial(self, sample: LabelledFeatures, readout: Readout, test_error: float, query: SampledQuery) -> Trial:
+        """Return the numbers of a trained readout."""
         margin = sample.label * (sample.features @ readout.weights + readout.bias)
         return Trial(
             test_error=test_error,
@@ -291,27 +320,27 @@ class _Trials:
 
 
 def _vectorised_error(task: Task, readout: Readout, rng: np.random.Generator) -> float:
-    """pi mean_v Phi(-(theta <v, w_signal> + b)/|w|) + (1-pi) Phi(b/|w|)."""
-    if comb(task.length, task.signal_tokens) <= MOST_PATTERNS:
+    """Return pi mean_v Phi(-(theta <v, w_signal> + b)/|w|) + (1-pi) Phi(b/|w|), the error of the vectorised model."""
+    if comb(task.length, task.signal_tokens) <= MAX_PATTERNS:
         masks, odds = task.patterns()
     else:
-        masks = place_signal(task, rng, np.ones(MOST_PATTERNS))
-        odds = np.full(MOST_PATTERNS, 1.0 / MOST_PATTERNS)
+        masks = place_signal(task, rng, np.ones(MAX_PATTERNS))
+        odds = np.full(MAX_PATTERNS, 1.0 / MAX_PATTERNS)
     norm = max(float(np.linalg.norm(readout.weights)), 1e-300)
     shift = task.strength * (masks @ readout.weights[: task.length]) + readout.bias
     pi = task.positive_rate
     return float(pi * odds @ cumulative(-shift / norm) + (1.0 - pi) * cumulative(readout.bias / norm))
 
 
-def _vector_of(query: Query, beta: float, dim: int) -> Array:
-    """A query vector with the given cosine and sharpness."""
+def _query_vector(query: SampledQuery, beta: float, dim: int) -> Array:
+    """Return a query vector with the given cosine and sharpness."""
     vector = np.zeros(dim)
     vector[0], vector[1] = query.cos, np.sqrt(max(1.0 - query.cos**2, 0.0))
     return vector * (query.sharpness / beta if beta > 0.0 else 0.0)
 
 
-def _eye(model: str, query: Array, beta: float) -> Callable[[Array], Array]:
-    """What the readout of a model sees of a batch of tokens."""
+def _feature_map(model: str, query: Array, beta: float) -> Callable[[Array], Array]:
+    """Return the map from a batch of tokens to the features of a model."""
     if model == "attention":
         return lambda tokens: attend(tokens, query, beta)
     if model == "pooled":
@@ -319,7 +348,7 @@ def _eye(model: str, query: Array, beta: float) -> Callable[[Array], Array]:
     return lambda tokens: tokens.reshape(len(tokens), -1)
 
 
-@checked(**PROBLEM, dim=whole(3), trials=whole(1), seed=whole(0))
+@checked(**PROBLEM, dim=integer(3), trials=integer(1), seed=integer(0))
 def separable_share(
     task: Task,
     protocol: Protocol,
@@ -329,7 +358,32 @@ def separable_share(
     trials: int = 20,
     seed: int = 0,
 ) -> float:
-    """Share of finite samples that a hyperplane separates, by linear programming; beside `capacity`.
+    """Return the share of finite samples that a hyperplane separates, by linear programming; compare with `capacity`.
+
+    Parameters
+    ----------
+    task : Task
+        Data of the classification problem.
+    protocol : Protocol
+        Training protocol, which sets the sample ratios and the query.
+    model : {"attention", "pooled", "vectorised"}
+        Model whose features are to be separated.
+    dim : int
+        Dimension d of a token, at least 3.
+    trials : int
+        Number of independent samples.
+    seed : int
+        Seed of the random numbers.
+
+    Returns
+    -------
+    float
+        Share of separable samples, between 0 and 1.
+
+    Raises
+    ------
+    InvalidArgument
+        If an argument is out of range.
 
     Examples
     --------
@@ -338,6 +392,6 @@ def separable_share(
     1.0
     """
     check_model(model)
-    draws = _Trials(task, protocol, model, dim)
-    found = thread_map(lambda rng: separable(draws.sample(rng)[0]), streams(seed, trials), level="trial")
+    sampler = _Trials(task, protocol, model, dim)
+    found = thread_map(lambda rng: separable(sampler.sample(rng)[0]), streams(seed, trials), level="trial")
     return float(np.mean(found))

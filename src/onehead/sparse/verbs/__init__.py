@@ -1,1 +1,4 @@
-"""What one can ask of sparse tokens: one file per question."""
+"""Public functions on sparse tokens, one module per question; each solves the theory and returns a typed result.
+
+Functions that sample finite data are in `training`.
+"""

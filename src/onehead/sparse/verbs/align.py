@@ -1,12 +1,12 @@
-"""align(): where the two gradient steps point (S3)."""
+"""Alignment of query and readout with the signal after the two gradient steps (S3)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from onehead.arguments import checked
 from onehead.results import Certificate
-from onehead.sparse.equations.alignment import Steps, critical_bias_rate, misalignment_constant, two_steps
 from onehead.sparse.task import PROBLEM, Answer, Protocol, Task
+from onehead.sparse.theory.alignment import Steps, critical_bias_rate, misalignment_constant, two_steps
+from onehead.validation import checked
 
 __all__ = ["Alignment", "align"]
 
@@ -38,7 +38,24 @@ class Alignment(Answer, Steps):
 
 @checked(**PROBLEM)
 def align(task: Task, protocol: Protocol) -> Alignment:
-    """Where the two gradient steps point, and which way to turn them.
+    """Return the alignment of query and readout with the signal after the two gradient steps (S3).
+
+    Parameters
+    ----------
+    task : Task
+        Data of the classification problem.
+    protocol : Protocol
+        Sample ratios, rates and loss of the two steps.
+
+    Returns
+    -------
+    Alignment
+        Cosines, norms and overlaps; the certificate warns if the query points away from the signal.
+
+    Raises
+    ------
+    InvalidArgument
+        If an argument has the wrong type.
 
     Examples
     --------
@@ -58,7 +75,7 @@ def align(task: Task, protocol: Protocol) -> Alignment:
 
 
 def _certificate(cos_query: float, protocol: Protocol, critical: float | None) -> Certificate:
-    """Say in words which way the query points."""
+    """Return a certificate that says whether the query points to the signal, with advice if it does not."""
     if cos_query > 0.0:
         return Certificate(status="aligned", kind="claim")
     if cos_query == 0.0:

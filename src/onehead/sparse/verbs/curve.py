@@ -1,4 +1,4 @@
-"""Learning curves of a sparse-token classifier: many sample ratios, split as the protocol splits them."""
+"""Learning curves: predictions at many sample ratios, split between query and readout as in the protocol."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,22 +7,22 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.arguments import checked, number, numbers, optional
-from onehead.best import WithBest
 from onehead.errors import InvalidArgument, SolveError
-from onehead.numerics.interrupts import check, heard
-from onehead.results import INTERRUPTED, NoAnswer
+from onehead.numerics.interrupts import raise_if_interrupted, record_interrupts
+from onehead.results import INTERRUPTED, FailedPoint
+from onehead.results.bayes_gap import CurveWithBayes
 from onehead.sparse.task import PROBLEM, Protocol, Task, check_model
 from onehead.sparse.verbs.bayes import Best
 from onehead.sparse.verbs.bayes import bayes as best_of
 from onehead.sparse.verbs.predict import Prediction, predict
+from onehead.validation import checked, number, numbers, optional
 
 __all__ = ["Curve", "Failure", "curve"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Failure(NoAnswer):
-    """A point of a curve that could not be solved, with the reason."""
+class Failure(FailedPoint):
+    """A point of a curve that could not be solved, and the reason."""
 
     _EMPTY: ClassVar[tuple[str, ...]] = (
         "alpha", "test_error", "train_loss", "train_error", "cos_query", "sharpness", "residual",
@@ -32,10 +32,10 @@ class Failure(NoAnswer):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Curve(WithBest[Prediction, Failure]):
-    """A learning curve: points in the order of the sample ratios asked for; ``best`` holds the best possible learner, where asked for."""
+class Curve(CurveWithBayes[Prediction, Failure]):
+    """A learning curve: one point per sample ratio, in the given order; ``best`` holds Bayes-optimal learners."""
 
-    _SHOWN: ClassVar[tuple[str, ...]] = ("alpha", "test_error", "train_loss", "train_error", "status")
+    _SUMMARY_FIELDS: ClassVar[tuple[str, ...]] = ("alpha", "test_error", "train_loss", "train_error", "status")
 
     task: Task
     protocol: Protocol
@@ -45,7 +45,7 @@ class Curve(WithBest[Prediction, Failure]):
     best: tuple[Best, ...] = ()
 
     def column(self, name: str) -> NDArray[np.float64]:
-        """One quantity along the curve; not a number where a point failed."""
+        """Return one quantity along the curve; NaN where a point failed."""
         return np.array(self.alphas) if name == "alpha" else super().column(name)
 
     def _rows(self) -> list[dict[str, Any]]:
@@ -63,23 +63,37 @@ def curve(
     bayes: bool = False,
     progress: Callable[[], None] | None = None,
 ) -> Curve:
-    """Predict a learning curve along ``alphas``, all samples over dimension, split as the protocol splits them.
+    """Predict a learning curve along total sample ratios, split between query and readout as in the protocol.
 
-    A point that fails is a row with a reason; the others stay. Ctrl-C ends the work and returns the points solved so far.
+    A point that cannot be solved becomes a row with the reason. Ctrl-C stops the computation and returns the points
+    solved so far.
 
     Parameters
     ----------
     task : Task
+        Data of the classification problem.
     protocol : Protocol
+        Training protocol.
     alphas : sequence of float
-        Sample ratios α = n/d, in any order; the points come back in the same order.
+        Sample ratios α = n/d in any order; the points are returned in the same order.
     model : {"attention", "pooled", "vectorised"}
+        Model to predict.
     accuracy : float, optional
-        Wanted error of the test error, relative, as in `predict`.
+        Wanted relative error of the test error; see `predict`.
     bayes : bool
-        Whether to lay the best possible learner of the same data beside every point, as ``bayes_test_error``.
+        Whether to add the Bayes-optimal learner of the same data to every point, as ``bayes_test_error``.
     progress : callable, optional
         Called once for every finished point.
+
+    Returns
+    -------
+    Curve
+        One point per sample ratio.
+
+    Raises
+    ------
+    InvalidArgument
+        If an argument is out of range.
 
     Examples
     --------
@@ -92,18 +106,19 @@ def curve(
     ratios = [float(alpha) for alpha in np.atleast_1d(alphas)]
     if not ratios or not all(alpha > 0.0 for alpha in ratios):
         raise InvalidArgument("alphas", ratios, "at least one sample ratio, each > 0")
-    beside = tuple(best_of(task, alpha) for alpha in ratios) if bayes else ()  # first, because it may be refused
+    # computed first, so that invalid problems fail before the curve
+    best = tuple(best_of(task, alpha) for alpha in ratios) if bayes else ()
     points: list[Prediction | Failure] = []
     try:
-        with heard():
+        with record_interrupts():
             for alpha in ratios:
                 try:
                     points.append(predict(task, protocol.with_alpha(alpha), model=model, accuracy=accuracy))
                 except SolveError as failure:
                     points.append(Failure(alpha=alpha, reason=str(failure)))
-                check()
+                raise_if_interrupted()
                 if progress is not None:
                     progress()
     except KeyboardInterrupt:
         points += [Failure(alpha=alpha, reason=INTERRUPTED) for alpha in ratios[len(points) :]]
-    return Curve(task=task, protocol=protocol, model=model, alphas=tuple(ratios), points=tuple(points), best=beside)
+    return Curve(task=task, protocol=protocol, model=model, alphas=tuple(ratios), points=tuple(points), best=best)

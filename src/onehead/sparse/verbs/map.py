@@ -1,4 +1,4 @@
-"""map(): predictions over any two words of the task and the protocol (S7)."""
+"""Maps: predictions over a grid of any two numerical parameters of the task and the protocol (S7)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -7,66 +7,72 @@ from typing import ClassVar
 
 import numpy as np
 
-from onehead.arguments import checked, number, optional
-from onehead.best import BESIDE
+from onehead.deprecation import warn_renamed
 from onehead.errors import InvalidArgument
-from onehead.maps import Axis, Map, MapCell, an_axis, check_axes, floats, mapped, setting_of
-from onehead.renamed import renamed
 from onehead.results import Result
+from onehead.results.bayes_gap import BAYES_TEST_ERROR
+from onehead.results.grids import Axis, Map, MapCell, axis_values, check_axes, check_axis, describe_setting, solve_grid
+from onehead.sparse.flat_parameters import (
+    PARAMETERS,
+    PROTOCOL_PARAMETERS,
+    SPLIT_PARAMETERS,
+    TASK_PARAMETERS,
+    SampleSplit,
+)
 from onehead.sparse.task import PROBLEM, Protocol, Task
 from onehead.sparse.verbs.bayes import bayes as best_of
-from onehead.sparse.verbs.predict import Prediction, predict, roughly
-from onehead.sparse.words import KNOWN, PROTOCOL, SHARES, TASK, Shares
+from onehead.sparse.verbs.predict import Prediction, predict, predict_to_error
+from onehead.validation import checked, number, optional
 
 __all__ = ["SparseMap", "map"]
 
-ENOUGH = 1e-3  # error of the test error: a map is looked at, not read off
-ALWAYS = ("length", "signal_tokens", "strength", "positive_rate")  # words of a setting that is told
-NUMBERS = tuple(one.name for one in fields(Prediction) if one.type in (float, float | None))
-POOLED = ("pooled_test_error", "pooled_test_error_err", "anti_aligned", "worse_than_pooled")
+CELL_ERROR = 1e-3  # wanted error of the test error of a cell
+ALWAYS_SHOWN = ("length", "signal_tokens", "strength", "positive_rate")  # parameters in every description of a map
+PREDICTED_COLUMNS = tuple(one.name for one in fields(Prediction) if one.type in (float, float | None))
+POOLED_COLUMNS = ("pooled_test_error", "pooled_test_error_err", "anti_aligned", "worse_than_pooled")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SparseMap(Map):
-    """Predictions of the attention model over two words, row by row of the second, with the pooled model beside."""
+    """Predictions of the attention and the pooled model over a grid of two parameters, row by row of the second."""
 
-    _SHOWN: ClassVar[tuple[str, ...]] = ("cos_query", "test_error", "pooled_test_error", "status")
+    _SUMMARY_FIELDS: ClassVar[tuple[str, ...]] = ("cos_query", "test_error", "pooled_test_error", "status")
 
     task: Task
     protocol: Protocol
 
     def regions(self) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.bool_]]]:
-        """Cells in which the query points away from the signal, and those in which the pooled model is better."""
+        """Return masks of the cells with an anti-aligned query, and of those where the pooled model is better."""
         names = {"anti_aligned": "anti-aligned", "worse_than_pooled": "worse than pooled"}
         return {text: np.nan_to_num(self.grid(name)) > 0.5 for name, text in names.items()}
 
     def rows(self) -> list[dict[str, object]]:
-        """The rows, by their name before 2.0."""
-        renamed("Landscape.rows()", "SparseMap.to_rows()")
+        """Return the rows; deprecated name of `to_rows` from 1.x."""
+        warn_renamed("Landscape.rows()", "SparseMap.to_rows()", removed_in="3.0")
         return self.to_rows()
 
     @property
     def spots(self) -> tuple[MapCell, ...]:
-        """The cells, by their name before 2.0."""
-        renamed("Landscape.spots", "SparseMap.cells")
+        """Cells of the map; deprecated name of `cells` from 1.x."""
+        warn_renamed("Landscape.spots", "SparseMap.cells", removed_in="3.0")
         return self.cells
 
 
-def _moved(task: Task, protocol: Protocol, moved: Mapping[str, float]) -> tuple[Task, Protocol]:
-    """The problem with some of its words changed, whole numbers being whole; ``alpha`` and ``split`` keep each other."""
-    whole = {
-        name: int(value) if KNOWN[name].kind == "integer" and value == int(value) else value
-        for name, value in moved.items()
+def _problem_at(task: Task, protocol: Protocol, values: Mapping[str, float]) -> tuple[Task, Protocol]:
+    """Return task and protocol with new parameter values; a new ``alpha`` keeps the split, and vice versa."""
+    values = {
+        name: int(value) if PARAMETERS[name].kind == "integer" and value == int(value) else value
+        for name, value in values.items()
     }
-    plan = protocol.changed(**{name: value for name, value in whole.items() if name in PROTOCOL})
-    if shares := {name: value for name, value in whole.items() if name in SHARES}:
-        both = Shares(**{"alpha": plan.alpha, "split": plan.alpha0 / plan.alpha, **shares})
-        plan = plan.with_alpha(both.alpha, both.split)
-    return task.changed(**{name: value for name, value in whole.items() if name in TASK}), plan
+    plan = protocol.changed(**{name: value for name, value in values.items() if name in PROTOCOL_PARAMETERS})
+    if totals := {name: value for name, value in values.items() if name in SPLIT_PARAMETERS}:
+        samples = SampleSplit(**{"alpha": plan.alpha, "split": plan.alpha0 / plan.alpha, **totals})
+        plan = plan.with_alpha(samples.alpha, samples.split)
+    return task.changed(**{name: value for name, value in values.items() if name in TASK_PARAMETERS}), plan
 
 
-@checked(**PROBLEM, x=an_axis, y=an_axis, accuracy=optional(number(above=0.0)))
-def map(  # noqa: A001  (the word that people use; the builtin is not needed here)
+@checked(**PROBLEM, x=check_axis, y=check_axis, accuracy=optional(number(above=0.0)))
+def map(  # noqa: A001  (the usual name of such a plot; the builtin is not needed here)
     task: Task,
     protocol: Protocol,
     *,
@@ -77,23 +83,35 @@ def map(  # noqa: A001  (the word that people use; the builtin is not needed her
     accuracy: float | None = None,
     progress: Callable[[], None] | None = None,
 ) -> SparseMap:
-    """Predict the attention model, and the pooled one beside it, over a grid of any two words that are numbers.
+    """Predict the attention and the pooled model over a grid of any two numerical parameters.
 
     Parameters
     ----------
-    task, protocol
-        What is learned, and how.
+    task : Task
+        Data of the classification problem.
+    protocol : Protocol
+        Training protocol.
     x, y : pair of str and sequence of float
-        A word of the task or of the protocol, such as "eta_b", "beta" or "strength", and its values; "alpha" is the sum of both
-        halves of the data and "split" the share that finds the query.
+        A parameter of the task or of the protocol, such as "eta_b", "beta" or "strength", and its values; "alpha" is
+        alpha0 + alpha1, and "split" is alpha0/alpha.
     of : str
-        The number that pictures show.
+        Quantity shown in colour.
     bayes : bool
-        Add the best possible learner, ``bayes_test_error``.
+        Whether to add the Bayes-optimal learner of the same data, as ``bayes_test_error``.
     accuracy : float, optional
-        Wanted error of the test error, relative, as in `predict`; usually the error itself is below 1e-3.
+        Wanted relative error of the test error, see `predict`; by default its absolute error is below 1e-3.
     progress : callable, optional
         Called once for every finished cell.
+
+    Returns
+    -------
+    SparseMap
+        One cell per pair of values; cells without a solution hold the reason.
+
+    Raises
+    ------
+    InvalidArgument
+        If a parameter does not exist, a value is out of range, or ``of`` is not a quantity of the map.
 
     Examples
     --------
@@ -103,18 +121,21 @@ def map(  # noqa: A001  (the word that people use; the builtin is not needed her
     >>> found.grid("anti_aligned").tolist()
     [[1.0, 0.0]]
     """
-    check_axes(x, y, KNOWN)
+    check_axes(x, y, PARAMETERS)
     names = (x[0], y[0])
-    if set(names) & set(SHARES) and (halves := [name for name in names if name in ("alpha0", "alpha1")]):
+    if set(names) & set(SPLIT_PARAMETERS) and (halves := [name for name in names if name in ("alpha0", "alpha1")]):
         raise InvalidArgument(
-            "xy"[names.index(halves[0])], halves[0], "another word: alpha and split are made of alpha0 and alpha1"
+            "xy"[names.index(halves[0])],
+            halves[0],
+            "another parameter: alpha and split already determine alpha0 and alpha1",
         )
-    columns = (*NUMBERS, *POOLED, *([BESIDE] if bayes else []))
+    columns = (*PREDICTED_COLUMNS, *POOLED_COLUMNS, *([BAYES_TEST_ERROR] if bayes else []))
     if of not in columns:
         raise InvalidArgument("of", of, " or ".join(columns), columns)
+    # all problems are validated before the first one is solved
     problems = {
-        (a, b): _moved(task, protocol, {x[0]: a, y[0]: b}) for a in floats(x[1]) for b in floats(y[1])
-    }  # all of them first, because any may be refused
+        (a, b): _problem_at(task, protocol, {x[0]: a, y[0]: b}) for a in axis_values(x[1]) for b in axis_values(y[1])
+    }
 
     @cache
     def best(own: Task, alpha: float) -> float:
@@ -123,24 +144,24 @@ def map(  # noqa: A001  (the word that people use; the builtin is not needed her
     def solve(a: float, b: float, _: Result | None) -> tuple[Result, dict[str, float | None]]:
         own, plan = problems[a, b]
         pooled = predict(own, plan, model="pooled")
-        point = roughly(own, plan, ENOUGH) if accuracy is None else predict(own, plan, accuracy=accuracy)
-        beside: dict[str, float | None] = {
+        point = predict_to_error(own, plan, CELL_ERROR) if accuracy is None else predict(own, plan, accuracy=accuracy)
+        pooled_columns: dict[str, float | None] = {
             "pooled_test_error": pooled.test_error,
             "pooled_test_error_err": pooled.errors["test_error"],
             "anti_aligned": (point.cos_query or 0.0) < 0.0,
             "worse_than_pooled": point.test_error > pooled.test_error,
         }
-        return point, beside | ({BESIDE: best(own, plan.alpha)} if bayes else {})
+        return point, pooled_columns | ({BAYES_TEST_ERROR: best(own, plan.alpha)} if bayes else {})
 
-    said = {**dict(task), **dict(protocol), "alpha": protocol.alpha}
+    values = {**dict(task), **dict(protocol), "alpha": protocol.alpha}
     return SparseMap(
         task=task,
         protocol=protocol,
-        setting=setting_of(said, KNOWN, always=ALWAYS, moved=(*names, *SHARES)),
+        setting=describe_setting(values, PARAMETERS, always=ALWAYS_SHOWN, moved=(*names, *SPLIT_PARAMETERS)),
         x_name=x[0],
         y_name=y[0],
-        x_values=floats(x[1]),
-        y_values=floats(y[1]),
+        x_values=axis_values(x[1]),
+        y_values=axis_values(y[1]),
         of=of,
-        cells=mapped(x, y, solve, (), progress),
+        cells=solve_grid(x, y, solve, (), progress),
     )

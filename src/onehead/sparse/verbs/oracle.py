@@ -1,4 +1,4 @@
-"""oracle(): the lowest error of each model that knows the signal; grow(): the same task at other lengths."""
+"""Oracle errors: the lowest test error of each model that knows the signal; and tasks of growing length (S2)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,29 +6,29 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from onehead.arguments import checked, instance, one_of, whole, wholes
 from onehead.errors import InvalidArgument
 from onehead.results import Certificate, Result
-from onehead.sparse.equations.oracle import (
+from onehead.sparse.task import Activation, Task
+from onehead.sparse.theory.bayes_rule import bayes_error
+from onehead.sparse.theory.oracle import (
     ACTIVATIONS,
-    LONGEST_GATED,
-    LONGEST_SAMPLED,
-    MONTE_CARLO,
+    MAX_SAMPLED_ELEMENTWISE_LENGTH,
+    MAX_SAMPLED_LENGTH,
+    NORMALS_PER_CLASS,
     best_linear_error,
     elementwise_error,
     hardmax_error,
     linear_error,
     sampled_errors,
 )
-from onehead.sparse.equations.rule import bayes_error
-from onehead.sparse.task import Activation, Task
+from onehead.validation import checked, instance, integer, integers, one_of
 
 __all__ = ["Activation", "Growth", "Oracle", "grow", "oracle"]
 
 Growth = Literal["fixed", "log", "sqrt"]
 
-FEWEST, MOST = 1_000, 100_000  # samples
-CLOSED = 1e-8  # error of a closed form, minimised over a threshold
+MIN_SAMPLES, MAX_SAMPLES = 1_000, 100_000  # bounds of the number of samples per class
+CLOSED_FORM_ERROR = 1e-8  # error of a closed form that is minimised over a threshold
 GROWTHS: dict[str, Callable[[int], float]] = {
     "fixed": lambda _: 1.0,
     "log": lambda length: float(np.sqrt(np.log(length))),
@@ -38,9 +38,9 @@ GROWTHS: dict[str, Callable[[int], float]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Oracle(Result):
-    """Lowest test error of each model that knows the signal direction; ``None`` where nothing is computed.
+    """Lowest test error of each model that knows the signal direction; None where it is not computed.
 
-    ``vectorised`` is the best linear rule, which may look at a few places only; ``vectorised_symmetric`` the
+    ``vectorised`` is the best linear rule, which may use a part of the positions only; ``vectorised_symmetric`` the
     uniform one, which convex training finds. ``bayes`` bounds every classifier from below.
     """
 
@@ -51,7 +51,7 @@ class Oracle(Result):
         "pooled": "mean of the tokens",
         "vectorised": "best linear rule",
         "vectorised_symmetric": "uniform linear rule, which convex training finds",
-        "bayes": "any rule at all",
+        "bayes": "best classifier of any form",
     }
 
     task: Task
@@ -67,14 +67,34 @@ class Oracle(Result):
     certificate: Certificate
 
 
-@checked(task=instance(Task, "Task()"), activation=one_of(ACTIVATIONS), seed=whole(0))
+@checked(task=instance(Task, "Task()"), activation=one_of(ACTIVATIONS), seed=integer(0))
 def oracle(task: Task, *, activation: str = "sigmoid", seed: int = 0) -> Oracle:
-    """Lowest test error of softmax, hardmax, element-wise, pooled and vectorised models, and of any rule.
+    """Return the lowest test errors of softmax, hardmax, element-wise, pooled, vectorised and Bayes classifiers (S2).
 
-    Closed forms for hardmax and the linear models; softmax (best of eight sharpnesses, hardmax among them) by
-    sampling with common noise in both classes, element-wise attention by sampling up to 50 tokens and by its
-    characteristic function beyond. The Bayes rule of one signal token by its Laplace transform, of several by sampling (B.3).
-    Sequences longer than 20,000 tokens are not sampled: softmax is left out, and Bayes where there are several signal tokens.
+    Hardmax and the linear models have closed forms. Softmax (best of eight sharpnesses, hardmax among them) is sampled
+    with common noise in both classes; element-wise attention is sampled up to 50 tokens and computed from its
+    characteristic function beyond. The Bayes rule is computed by a Laplace transform for one signal token and sampled
+    for several (B.3). Sequences longer than 20,000 tokens are not sampled: softmax is then None, and so is Bayes with
+    several signal tokens.
+
+    Parameters
+    ----------
+    task : Task
+        Data of the classification problem; its positions must be exchangeable.
+    activation : {"sigmoid", "step", "relu", "power"}
+        Gate of element-wise attention.
+    seed : int
+        Seed of the random numbers.
+
+    Returns
+    -------
+    Oracle
+        One error per model, with their numerical errors in the certificate.
+
+    Raises
+    ------
+    InvalidArgument
+        If an argument is out of range, or the positions are weighted.
 
     Examples
     --------
@@ -83,30 +103,35 @@ def oracle(task: Task, *, activation: str = "sigmoid", seed: int = 0) -> Oracle:
     (0.2146, 0.017833)
     """
     if task.positions is not None:
-        raise InvalidArgument("positions", task.positions, "None for the oracle, whose places are all alike")
+        raise InvalidArgument(
+            "positions", task.positions, "None for the oracle, which assumes equally likely positions"
+        )
     pi = task.positive_rate
     symmetric, hard = linear_error(task.linear_snr, pi), hardmax_error(task)
-    sampled, errors = None, dict.fromkeys(("hardmax", "pooled", "vectorised", "vectorised_symmetric"), CLOSED)
+    sampled, errors = (
+        None,
+        dict.fromkeys(("hardmax", "pooled", "vectorised", "vectorised_symmetric"), CLOSED_FORM_ERROR),
+    )
     status = "closed forms only: the sequence is too long to sample softmax, and Bayes with several signal tokens"
     bayes, bayes_err = bayes_error(task)
     if np.isfinite(bayes):
         errors["bayes"] = bayes_err
-    if task.length <= LONGEST_SAMPLED:
-        samples = int(np.clip(MONTE_CARLO // task.length, FEWEST, MOST))
+    if task.length <= MAX_SAMPLED_LENGTH:
+        samples = int(np.clip(NORMALS_PER_CLASS // task.length, MIN_SAMPLES, MAX_SAMPLES))
         sampled = sampled_errors(task, activation, np.random.default_rng(seed), samples, hard)
         errors["softmax"] = sampled.softmax_err
         status = f"closed forms, and {samples} samples per class for softmax and for elementwise"
-    if sampled is not None and task.length <= LONGEST_GATED:
-        gated, errors["elementwise"] = sampled.gated, sampled.gated_err
+    if sampled is not None and task.length <= MAX_SAMPLED_ELEMENTWISE_LENGTH:
+        elementwise, errors["elementwise"] = sampled.elementwise, sampled.elementwise_err
     else:
-        gated, error = elementwise_error(task, activation)
-        errors["elementwise"] = CLOSED + error
+        elementwise, error = elementwise_error(task, activation)
+        errors["elementwise"] = CLOSED_FORM_ERROR + error
     return Oracle(
         task=task,
-        softmax=None if sampled is None else max(sampled.softmax, bayes),  # a rule, and sampled
+        softmax=None if sampled is None else max(sampled.softmax, bayes),  # a sampled error may fall below the bound
         softmax_sharpness=None if sampled is None else sampled.sharpness,
         hardmax=hard,
-        elementwise=gated,
+        elementwise=elementwise,
         activation=activation,
         pooled=symmetric,
         vectorised=best_linear_error(task),
@@ -118,9 +143,28 @@ def oracle(task: Task, *, activation: str = "sigmoid", seed: int = 0) -> Oracle:
     )
 
 
-@checked(task=instance(Task, "Task()"), lengths=wholes(1), growth=one_of(GROWTHS))
+@checked(task=instance(Task, "Task()"), lengths=integers(1), growth=one_of(GROWTHS))
 def grow(task: Task, lengths: Sequence[int], growth: str) -> list[Task]:
-    """The same task at other lengths, the strength being ``fixed``, or times sqrt(log L), or times sqrt(L).
+    """Return copies of a task at other lengths, with a strength that grows with the length.
+
+    Parameters
+    ----------
+    task : Task
+        Task whose strength is multiplied by the growth factor.
+    lengths : sequence of int
+        Sequence lengths L.
+    growth : {"fixed", "log", "sqrt"}
+        Factor of the strength: 1, sqrt(log L) or sqrt(L).
+
+    Returns
+    -------
+    list of Task
+        One task per length, with equally likely positions.
+
+    Raises
+    ------
+    InvalidArgument
+        If an argument is out of range.
 
     Examples
     --------

@@ -1,15 +1,20 @@
-"""Predict the protocol without training: alignment, then stage four, then errors (S4, S8)."""
+"""Prediction of the protocol without training: alignment, then the readout, then its errors (S4, S8)."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from onehead.arguments import checked, number, optional, whole
 from onehead.errors import NotConverged
-from onehead.results import Certificate, in_lines
-from onehead.sparse.equations.alignment import Query, query_of
-from onehead.sparse.equations.features import (
+from onehead.results import Certificate, wrap_sentences
+from onehead.sparse.losses import Array, Hinge, Loss
+from onehead.sparse.solve.hinge import bias_is_free
+from onehead.sparse.solve.readout import COLLAPSED, errors_of, needs_gauss, solve_readout
+from onehead.sparse.solve.replicate_error import solve_replicates
+from onehead.sparse.solve.square import ridgeless_limit
+from onehead.sparse.task import PROBLEM, Answer, Protocol, Task, check_model, check_test_length
+from onehead.sparse.theory.alignment import Query, query_of
+from onehead.sparse.theory.features import (
     Features,
     affordable,
     attention_features,
@@ -18,36 +23,31 @@ from onehead.sparse.equations.features import (
     stated_error,
     with_gauss,
 )
-from onehead.sparse.equations.order import Solution
-from onehead.sparse.losses import Array, Hinge, Loss
-from onehead.sparse.solve.hinge import bias_is_free
-from onehead.sparse.solve.parts import solve_parts
-from onehead.sparse.solve.readout import COLLAPSED, errors_of, needs_gauss, solve_readout
-from onehead.sparse.solve.square import ridgeless_limit
-from onehead.sparse.task import PROBLEM, Answer, Protocol, Task, check_model, check_test_length
+from onehead.sparse.theory.order_parameters import Solution
+from onehead.validation import checked, integer, number, optional
 
-__all__ = ["Prediction", "predict", "ridgeless", "roughly"]
+__all__ = ["Prediction", "predict", "predict_to_error", "ridgeless"]
 
-FIRST, FINEST = 12, 17  # log2 of the points per class of the first sample and of the last
-COARSE = 2  # log2 of how many times fewer points serve where an error of 1e-3, or of 1 %, is enough
-RIDGELESS_LEVEL = 17  # closed forms: many points cost little
-SCRAMBLING = 0  # seed of the points
-FREE_BIASES = np.concatenate(
-    [-np.geomspace(1.0, 1e-6, 31), [0.0], np.geomspace(1e-6, 1.0, 31)]
-)  # tried where none is right
-FASTEST = 3.0  # times that an error falls when the points are doubled; a statement that fell farther was lucky
+FIRST_LOG2_POINTS, MAX_LOG2_POINTS = 12, 17  # log2 of the points per class of the first sample and of the last
+LOG2_COARSENING = 2  # reduction of log2 of the points of the first sample if an error of 1e-3, or of 1 %, is sufficient
+RIDGELESS_LOG2_POINTS = 17  # closed forms: many points cost little
+SCRAMBLING_SEED = 0  # seed of the Sobol points
+# Trial values of a bias that the equations do not determine, to bound the error.
+FREE_BIAS_GRID = np.concatenate([-np.geomspace(1.0, 1e-6, 31), [0.0], np.geomspace(1e-6, 1.0, 31)])
+# Factor by which an error may fall when the points are doubled; an estimate that fell more is too optimistic.
+MAX_ERROR_REDUCTION = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction(Answer):
-    """Errors of a trained readout for d -> infinity, and its order parameters.
+    """Errors of a trained readout for d -> infinity, and its order parameters (S4.2).
 
-    ``query_weight`` a (along the query), ``signal_weight`` m (along the rest of the signal), ``bias`` b,
-    ``rest_norm`` rp (norm of the remaining weights), ``step`` chi; theory of the readout, 4.2. ``errors`` holds the error of each
-    number; less than one in a hundred is off by more than three of them.
+    ``query_weight`` is a (along the query), ``signal_weight`` m (along the signal orthogonal to it), ``bias`` b,
+    ``rest_norm`` rp (norm of the remaining weights), ``step`` chi. ``errors`` holds the error of each number; fewer
+    than one number in a hundred is off by more than three errors.
     """
 
-    _SHOWN: ClassVar[tuple[str, ...]] = ("model", "test_error", "train_loss", "train_error")
+    _SUMMARY_FIELDS: ClassVar[tuple[str, ...]] = ("model", "test_error", "train_loss", "train_error")
     MEANINGS: ClassVar[dict[str, str]] = {
         "test_error": "share of mistakes on fresh samples",
         "train_loss": "training loss, without the ridge",
@@ -70,7 +70,7 @@ class Prediction(Answer):
     certificate: Certificate
 
     def explain(self) -> str:
-        """Say in words what the numbers mean for this readout.
+        """Describe in sentences what the numbers mean for this readout.
 
         Examples
         --------
@@ -82,31 +82,33 @@ class Prediction(Answer):
         samples = self.protocol.readout_samples(self.model)
         along = f"{self.signal_weight:.4g} along the signal"
         if self.query_weight is not None:
-            along = f"{self.query_weight:.4g} along the query, {self.signal_weight:.4g} along the rest of the signal"
-        return in_lines(
+            along = (
+                f"{self.query_weight:.4g} along the query, {self.signal_weight:.4g} along the signal orthogonal to it"
+            )
+        return wrap_sentences(
             [
-                f"The readout of the {self.model} model, trained on n = {samples:g} d samples, errs on {self.test_error:.1%} of "
-                f"fresh sequences; guessing errs on {chance:.1%}.",
+                f"The readout of the {self.model} model, trained on n = {samples:g} d samples, errs on "
+                f"{self.test_error:.1%} of fresh sequences; guessing errs on {chance:.1%}.",
                 f"On its training samples it errs on {self.train_error:.1%}, with a loss of {self.train_loss:.4g}.",
                 *self._explain_query(),
-                f"Its weights: {along}, {self.rest_norm:.4g} in directions that carry nothing; bias {self.bias:.4g}.",
+                f"Its weights: {along}, {self.rest_norm:.4g} in directions without signal; bias {self.bias:.4g}.",
                 *self._closing(),
             ]
         )
 
     def _explain_query(self) -> list[str]:
-        """The query in words; linear models have none."""
+        """Return a sentence on the query; linear models have none."""
         if self.cos_query is None or self.sharpness is None:
             return []
         where = "towards" if self.cos_query > 0.0 else "away from"
         return [
-            f"Query: cosine {self.cos_query:.3f} with the signal, so it looks {where} it; sharpness {self.sharpness:.3g} "
-            "(0 is the plain mean of the tokens, infinity the largest token alone)."
+            f"Query: cosine {self.cos_query:.3f} with the signal, so that it points {where} it; sharpness "
+            f"{self.sharpness:.3g} (0 is the plain mean of the tokens, infinity the largest token only)."
         ]
 
 
-class _Numbers(NamedTuple):
-    """What is said of a readout; the weight along the query is not a number where there is none."""
+class _Quantities(NamedTuple):
+    """Numbers of a prediction; the weight along the query is NaN for linear models."""
 
     test_error: float
     train_loss: float
@@ -119,41 +121,41 @@ class _Numbers(NamedTuple):
 
 
 class _Solved(NamedTuple):
-    """The readout of a sample of the law of the features, and the error of each of its numbers."""
+    """Solution of a readout on one sample, its numbers and their errors."""
 
     solution: Solution
-    numbers: _Numbers
-    errors: _Numbers
-    free: bool  # is the bias, which no sample then holds
+    numbers: _Quantities
+    errors: _Quantities
+    bias_is_free: bool  # whether the equations leave the bias undetermined
 
 
 class _Goal(NamedTuple):
-    """The error of the test error that is enough: a share of it, or by itself."""
+    """Wanted error of the test error, relative or absolute."""
 
     error: float
     relative: bool = False
 
     @property
     def is_modest(self) -> bool:
-        """Whether fewer points are tried first."""
+        """Whether the search for the number of points may start with fewer."""
         return self.error >= (1e-2 if self.relative else 1e-3)
 
     def met(self, found: _Solved) -> bool:
-        """Whether an answer is good enough."""
+        """Return whether a solution meets the goal."""
         return found.errors.test_error <= self.error * (found.numbers.test_error if self.relative else 1.0)
 
     def missed(self, found: _Solved) -> str:
-        """What was reached instead."""
+        """Return a sentence on the error that was reached instead."""
         error, value = found.errors.test_error, found.numbers.test_error
         if self.relative and value > 0.0:
             return f"the test error is good to {error / value:.1e}, relative, not to {self.error:g}."
         return f"the quadrature error {error:.1e} is above the wanted {self.error:.1e}."
 
 
-USUAL = _Goal(2e-4)
+DEFAULT_GOAL = _Goal(2e-4)
 
 
-@checked(**PROBLEM, test_length=optional(whole(1)), accuracy=optional(number(above=0.0)))
+@checked(**PROBLEM, test_length=optional(integer(1)), accuracy=optional(number(above=0.0)))
 def predict(
     task: Task,
     protocol: Protocol,
@@ -162,19 +164,33 @@ def predict(
     test_length: int | None = None,
     accuracy: float | None = None,
 ) -> Prediction:
-    """Predict test error, training loss and training error of one of the three models.
+    """Predict test error, training loss and training error of one of the three models (S4, S8).
 
     Parameters
     ----------
-    task, protocol
-        What is learned, and how.
-    model : str
-        ``attention``, ``pooled`` or ``vectorised``; the linear ones are trained on alpha0 + alpha1.
+    task : Task
+        Data of the classification problem.
+    protocol : Protocol
+        Training protocol.
+    model : {"attention", "pooled", "vectorised"}
+        Model to predict; the linear ones are trained on all alpha0 + alpha1.
     test_length : int, optional
-        Length of the test sequences, when it differs from the length trained on; not for ``vectorised``.
+        Length of the test sequences, if it differs from the training length; not for ``vectorised``.
     accuracy : float, optional
-        Wanted error of the test error, relative; more points are used until it is met (at most 2^17 per class), or a warning says
-        what was reached. Usually the error itself is below 2e-4.
+        Wanted relative error of the test error. Points are doubled until it is met, up to 2^17 per class; a warning
+        says if it is not. By default the absolute error is below 2e-4.
+
+    Returns
+    -------
+    Prediction
+        Test error, training loss and training error, order parameters, and the error of each number.
+
+    Raises
+    ------
+    InvalidArgument
+        If an argument is out of range.
+    SolveError
+        If the equations are not solved, or the limit of the ridge is not known for the loss.
 
     Examples
     --------
@@ -185,17 +201,17 @@ def predict(
     """
     check_model(model)
     check_test_length(task, model, test_length)
-    goal = USUAL if accuracy is None else _Goal(accuracy, relative=True)
+    goal = DEFAULT_GOAL if accuracy is None else _Goal(accuracy, relative=True)
     return _predict(task, protocol, model, test_length, goal)
 
 
-def roughly(task: Task, protocol: Protocol, error: float, *, model: str = "attention") -> Prediction:
-    """The same to an error that is given by itself: of the points of a map, and of a search."""
+def predict_to_error(task: Task, protocol: Protocol, error: float, *, model: str = "attention") -> Prediction:
+    """Predict to a given absolute error of the test error, for maps and searches."""
     return _predict(task, protocol, model, None, _Goal(error))
 
 
 def _predict(task: Task, protocol: Protocol, model: str, test_length: int | None, goal: _Goal) -> Prediction:
-    """Solve the readout of a model, of attention with as many points as it takes."""
+    """Return the prediction of a model to the wanted accuracy."""
     if model == "attention":
         query = query_of(task, protocol)
         found = _refine(task, protocol, query, test_length, goal)
@@ -204,7 +220,7 @@ def _predict(task: Task, protocol: Protocol, model: str, test_length: int | None
     if needs_gauss(protocol.loss):
         features = with_gauss(features)
     fresh = None if test_length is None else pooled_features(task, length=test_length)
-    # vectorised: dimension L d, hence ratio alpha / L (S4.6)
+    # the vectorised model has dimension L d, hence the ratio alpha / L (S4.6)
     alpha = protocol.alpha if model == "pooled" else protocol.alpha / task.length
     return _prediction(task, protocol, model, _solve(protocol, alpha, features, fresh), goal)
 
@@ -212,34 +228,37 @@ def _predict(task: Task, protocol: Protocol, model: str, test_length: int | None
 def _solve(
     protocol: Protocol, alpha: float, features: Features, fresh: Features | None, start: Array | None = None
 ) -> _Solved:
-    """The readout of ``alpha`` samples over dimension, and its errors; fresh samples may have a law of their own."""
+    """Solve the readout of ``alpha`` samples over dimension and estimate its errors; ``fresh`` is the test law."""
     loss, ridge = protocol.loss, protocol.ridge
     solution = solve_readout(features, loss, alpha=alpha, ridge=ridge, start=start)
-    numbers = _numbers(features, loss, solution, fresh)
-    parts = features.split()
-    others = [fresh] * len(parts) if fresh is None or not fresh.parts else fresh.split()
-    moved = solve_parts(features, loss, solution, alpha=alpha, ridge=ridge)
+    numbers = _quantities(features, loss, solution, fresh)
+    replicates = features.replicates()
+    fresh_replicates = [fresh] * len(replicates) if fresh is None or not fresh.replicate_sizes else fresh.replicates()
+    solutions = solve_replicates(features, loss, solution, alpha=alpha, ridge=ridge)
     with np.errstate(all="ignore"):
-        rows = [_numbers(*each) for each in zip(parts, [loss] * len(parts), moved, others, strict=True)]
-    errors = _Numbers(*stated_error(np.array(numbers), np.array(rows), sampled=features.sampled).tolist())
+        rows = [
+            _quantities(replicate, loss, own_solution, test)
+            for replicate, own_solution, test in zip(replicates, solutions, fresh_replicates, strict=True)
+        ]
+    errors = _Quantities(*stated_error(np.array(numbers), np.array(rows), sampled=features.sampled).tolist())
     if solution.status != COLLAPSED:
-        errors = errors._replace(test_error=errors.test_error + features.unseen)
+        errors = errors._replace(test_error=errors.test_error + features.missed_probability)
     if np.isfinite(solution.chi):
-        errors = errors._replace(train_error=errors.train_error + features.unseen)
+        errors = errors._replace(train_error=errors.train_error + features.missed_probability)
     free = isinstance(loss, Hinge) and bias_is_free(features, solution)
     if free:
         x = solution.x
-        moved = [replace(solution, x=np.append(x[:-1], bias)) for bias in FREE_BIASES]
-        off = [np.abs(np.subtract(_numbers(features, loss, other, fresh), numbers)) for other in moved]
-        errors = _Numbers(*np.maximum(errors, np.max(off, axis=0)).tolist())
+        others = [replace(solution, x=np.append(x[:-1], bias)) for bias in FREE_BIAS_GRID]
+        deviations = [np.abs(np.subtract(_quantities(features, loss, other, fresh), numbers)) for other in others]
+        errors = _Quantities(*np.maximum(errors, np.max(deviations, axis=0)).tolist())
     return _Solved(solution, numbers, errors, free)
 
 
-def _numbers(features: Features, loss: Loss, solution: Solution, fresh: Features | None) -> _Numbers:
-    """Errors, and weights; along the signal one per place where places are not alike: then their norm."""
+def _quantities(features: Features, loss: Loss, solution: Solution, fresh: Features | None) -> _Quantities:
+    """Return the numbers of a solution; with weighted positions the weight along the signal is a norm."""
     x = solution.x
     on_signal = x[features.is_signal]
-    return _Numbers(
+    return _Quantities(
         *errors_of(features, loss, solution, test_features=fresh),
         query_weight=float(x[0]) if features.is_query[0] else np.nan,
         signal_weight=float(on_signal[0] if on_signal.size == 1 else np.linalg.norm(on_signal)),
@@ -250,33 +269,33 @@ def _numbers(features: Features, loss: Loss, solution: Solution, fresh: Features
 
 
 def _refine(task: Task, protocol: Protocol, query: Query, test_length: int | None, goal: _Goal) -> _Solved:
-    """Solve on one sample, doubling it until its parts agree; the coarse solution starts the fine ones."""
+    """Solve attention on a sample that is doubled until the goal is met, each solution starting the next."""
 
     def sample(level: int, length: int | None) -> Features:
-        return attention_features(task, **query, log2_points=level, seed=SCRAMBLING + level, length=length)
+        return attention_features(task, **query, log2_points=level, seed=SCRAMBLING_SEED + level, length=length)
 
     longest = max(task.length, test_length or 1)
-    first = affordable(FIRST - (COARSE if goal.is_modest else 0), longest)
+    first = affordable(FIRST_LOG2_POINTS - (LOG2_COARSENING if goal.is_modest else 0), longest)
     start: Array | None = None
-    last = np.zeros(len(_Numbers._fields))
-    for level in range(first, affordable(FINEST, longest) + 1):
+    last = np.zeros(len(_Quantities._fields))
+    for level in range(first, affordable(MAX_LOG2_POINTS, longest) + 1):
         features = sample(level, None)
         fresh = None if test_length is None else sample(level, test_length)
         if level == first:
             start = _first_guess(protocol, features)
         found = _solve(protocol, protocol.alpha1, features, fresh, start)
-        errors = _Numbers(*np.maximum(found.errors, last / FASTEST).tolist())
+        errors = _Quantities(*np.maximum(found.errors, last / MAX_ERROR_REDUCTION).tolist())
         found, last, start = found._replace(errors=errors), np.array(errors), found.solution.start
-        if goal.met(found) or found.free:
+        if goal.met(found) or found.bias_is_free:
             break
     return found
 
 
 def _first_guess(protocol: Protocol, features: Features) -> Array | None:
-    """The solution of one part of the sample; none where it is harder than the whole."""
+    """Return the solution of one replicate as a start; None if the smaller sample has no solution."""
     try:
-        part = features.split()[0]
-        return solve_readout(part, protocol.loss, alpha=protocol.alpha1, ridge=protocol.ridge).start
+        replicate = features.replicates()[0]
+        return solve_readout(replicate, protocol.loss, alpha=protocol.alpha1, ridge=protocol.ridge).start
     except NotConverged:
         return None
 
@@ -284,7 +303,7 @@ def _first_guess(protocol: Protocol, features: Features) -> Array | None:
 def _prediction(
     task: Task, protocol: Protocol, model: str, found: _Solved, goal: _Goal, query: Query | None = None
 ) -> Prediction:
-    """What was solved, in words."""
+    """Return the public result of a solved readout."""
     solution, numbers, errors = found.solution, found.numbers._asdict(), found.errors._asdict()
     if query is None:
         numbers["query_weight"] = None
@@ -303,28 +322,49 @@ def _prediction(
             quadrature_error=found.errors.test_error,
             errors=errors,
             evaluations=solution.evaluations,
-            warnings=_doubts(query, found, goal),
+            warnings=_warnings(query, found, goal),
         ),
     )
 
 
-def _doubts(query: Query | None, found: _Solved, goal: _Goal) -> tuple[str, ...]:
-    """Sentences a reader should see before using the number."""
-    doubts = []
+def _warnings(query: Query | None, found: _Solved, goal: _Goal) -> tuple[str, ...]:
+    """Return warnings about alignment, bias and accuracy."""
+    warnings = []
     if query is not None and query["cos_query"] < 0.0:
-        doubts.append(f"the query is anti-aligned (cos {query['cos_query']:.3f}): it looks away from the signal.")
-    if found.free:
-        doubts.append("the ridge keeps every margin below one, so that nothing determines the bias; lower ridge.")
+        warnings.append(f"the query is anti-aligned (cos {query['cos_query']:.3f}): it points away from the signal.")
+    if found.bias_is_free:
+        warnings.append("the ridge keeps every margin below one, so that nothing determines the bias; lower ridge.")
     elif not goal.met(found):
-        doubts.append(goal.missed(found))
-    return tuple(doubts)
+        warnings.append(goal.missed(found))
+    return tuple(warnings)
 
 
 @checked(**PROBLEM)
 def ridgeless(task: Task, protocol: Protocol, *, model: str = "attention") -> tuple[float, float]:
-    """E0 and C1 of the square loss without ridge: test error = E0 + C1/alpha + O(alpha^-2) (S5).
+    """Return E0 and C1 of the square loss without ridge: test error = E0 + C1/alpha + O(alpha^-2) (S5).
 
     alpha is alpha1 for attention and all samples over dimension for the linear models.
+
+    Parameters
+    ----------
+    task : Task
+        Data of the classification problem.
+    protocol : Protocol
+        Fixes the query of attention; sample ratios and ridge are not used by the linear models.
+    model : {"attention", "pooled", "vectorised"}
+        Model to expand.
+
+    Returns
+    -------
+    tuple of float
+        The limit E0 and the coefficient C1.
+
+    Raises
+    ------
+    InvalidArgument
+        If the model does not exist.
+    OutsideDomain
+        If the readout has no weight along the signal.
 
     Examples
     --------
@@ -332,7 +372,7 @@ def ridgeless(task: Task, protocol: Protocol, *, model: str = "attention") -> tu
     [0.214598, 0.299969]
     """
     if check_model(model) == "attention":
-        query, level = query_of(task, protocol), affordable(RIDGELESS_LEVEL, task.length)
-        return ridgeless_limit(attention_features(task, **query, log2_points=level, seed=SCRAMBLING))
+        query, level = query_of(task, protocol), affordable(RIDGELESS_LOG2_POINTS, task.length)
+        return ridgeless_limit(attention_features(task, **query, log2_points=level, seed=SCRAMBLING_SEED))
     limit, slope = ridgeless_limit(linear_features(task, model))
     return limit, slope if model == "pooled" else task.length * slope

@@ -1,4 +1,4 @@
-"""Choose split, bias rate, temperature and ridge from the theory (S7)."""
+"""Tuning: split, bias rate, temperature and ridge with the lowest predicted test error (S7)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,39 +6,39 @@ from typing import ClassVar
 
 import numpy as np
 
-from onehead.arguments import checked, number, optional
-from onehead.best import GAP, gap_to
 from onehead.errors import InvalidArgument, SolveError
-from onehead.results import Certificate, in_lines
+from onehead.results import Certificate, wrap_sentences
+from onehead.results.bayes_gap import GAP_MEANINGS, gap_to_bayes
 from onehead.sparse.losses import Array
 from onehead.sparse.task import PROBLEM, Answer, Protocol, Task
 from onehead.sparse.verbs.align import align
 from onehead.sparse.verbs.bayes import bayes as best_of
-from onehead.sparse.verbs.bayes import beside, data_for
-from onehead.sparse.verbs.predict import Prediction, predict, roughly
+from onehead.sparse.verbs.bayes import data_for, describe_bayes_gap
+from onehead.sparse.verbs.predict import Prediction, predict, predict_to_error
+from onehead.validation import checked, number, optional
 
-__all__ = ["GRID", "REFINEMENTS", "Tuned", "best_bias_rate", "best_ridge", "tune"]
+__all__ = ["GRID_POINTS", "MAX_REFINEMENTS", "Tuned", "best_bias_rate", "best_ridge", "tune"]
 
 SPLITS = (0.2, 0.35, 0.5, 0.65, 0.8)
 SHARPNESSES = (0.5, 1.0, 2.0, 4.0, 8.0)
 RIDGES = (1e-4, 1e-2, 1e-1, 1.0)
-GRID = len(SPLITS) * len(SHARPNESSES) * len(RIDGES)
+GRID_POINTS = len(SPLITS) * len(SHARPNESSES) * len(RIDGES)
 BIAS_RATES = np.concatenate([np.linspace(0.0, 12.0, 49), np.linspace(13.0, 40.0, 28)])
-ENOUGH = 5e-3  # error of single points in the search; all use the same points, so that differences are smoother
-REFINEMENTS = 60
+SEARCH_ERROR = 5e-3  # error of a prediction in the search; all use the same points, which makes differences smoother
+MAX_REFINEMENTS = 60
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tuned(Answer):
-    """Hyperparameters with the lowest predicted test error, beside the protocol as given and the linear models.
+    """Hyperparameters with the lowest predicted test error, and the errors of the given protocol and the linear models.
 
-    ``given_test_error`` is that of the protocol's own rates, temperature, ridge and split at the same number
-    of samples; the linear models are given their own best ridge. ``scan`` lists what the grid search tried, as
-    (split alpha0/alpha, sharpness, ridge, test error). Where it was asked for, ``bayes_test_error`` is that of the best possible
-    learner of the same data, ``gap`` what is lost against it (relative), ``data_multiple`` how many times its samples are needed.
+    ``given_test_error`` has the rates, temperature, ridge and split of the protocol at the same number of samples; the
+    linear models have their own best ridge. ``scan`` lists the points of the grid search as (split alpha0/alpha,
+    sharpness, ridge, test error). If requested, ``bayes_test_error`` is the test error of the Bayes-optimal learner of
+    the same data, ``gap`` the relative excess above it and ``data_multiple`` the ratio of the samples needed.
     """
 
-    _SHOWN: ClassVar[tuple[str, ...]] = ("alpha0", "alpha1", "beta", "eta_b", "ridge", "test_error")
+    _SUMMARY_FIELDS: ClassVar[tuple[str, ...]] = ("alpha0", "alpha1", "beta", "eta_b", "ridge", "test_error")
     MEANINGS: ClassVar[dict[str, str]] = {
         "alpha0": "samples for the query over dimension",
         "alpha1": "samples for the readout over dimension",
@@ -48,10 +48,10 @@ class Tuned(Answer):
         "ridge": "penalty of the readout",
         "cos_query": "cosine of the query with the signal",
         "test_error": "predicted test error",
-        "given_test_error": "that of the protocol as given, at the same number of samples",
+        "given_test_error": "test error of the protocol as given, at the same number of samples",
         "pooled_test_error": "pooled model with its own best ridge",
         "vectorised_test_error": "vectorised model with its own best ridge",
-        **GAP,
+        **GAP_MEANINGS,
     }
 
     alpha: float
@@ -74,16 +74,16 @@ class Tuned(Answer):
     data_multiple: float | None = None
 
     def explain(self) -> str:
-        """Say in words what was chosen, and how far it is from the best possible learner, where that was asked for."""
+        """Describe in sentences what was chosen, and the distance from the best possible learner if requested."""
         if self.bayes_test_error is None or self.data_multiple is None:
             return super().explain()
         needed = self.alpha / self.data_multiple
-        sentence = beside(self.bayes_test_error, self.test_error, needed, self.alpha)
-        return f"{super().explain()}\n{in_lines([sentence])}"
+        sentence = describe_bayes_gap(self.bayes_test_error, self.test_error, needed, self.alpha)
+        return f"{super().explain()}\n{wrap_sentences([sentence])}"
 
 
 def best_bias_rate(task: Task, protocol: Protocol) -> float:
-    """eta_b with the largest |cos_query|, the other rates as given; irrelevant, hence kept, for balanced classes.
+    """Return the eta_b with the largest |cos_query|; for balanced classes it has no effect and is left unchanged.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def best_bias_rate(task: Task, protocol: Protocol) -> float:
 
 
 def best_ridge(task: Task, protocol: Protocol, model: str) -> Prediction:
-    """The prediction of a linear model at the ridge with the lowest test error."""
+    """Return the prediction of a linear model at the ridge with the lowest test error."""
     grid = np.geomspace(1e-6, 10.0, 15)
     for _ in range(4):
         errors = [_error(task, protocol.changed(ridge=float(ridge)), model) for ridge in grid]
@@ -114,9 +114,9 @@ def best_ridge(task: Task, protocol: Protocol, model: str) -> Prediction:
 
 
 def _error(task: Task, protocol: Protocol, model: str = "attention") -> float:
-    """Predicted test error; infinite where the equations have no answer."""
+    """Return the predicted test error; infinite where the equations are not solved."""
     try:
-        return roughly(task, protocol, ENOUGH, model=model).test_error
+        return predict_to_error(task, protocol, SEARCH_ERROR, model=model).test_error
     except SolveError:
         return np.inf
 
@@ -131,13 +131,36 @@ def tune(
     accuracy: float | None = None,
     progress: Callable[[], None] | None = None,
 ) -> Tuned:
-    """Best split, bias rate, temperature and ridge for ``alpha`` samples over dimension in all.
+    """Return split, bias rate, temperature and ridge with the lowest predicted test error of attention (S7).
 
-    For each split the bias rate with the best alignment, then the sharpness and the ridge with the lowest
-    predicted error on a grid; the best three are refined together. The temperature follows from the
-    sharpness, beta = sqrt(sharpness / (|eta_q| Q)) with Q the norm of the query at eta_q = beta = 1. Where
-    the query is anti-aligned at every bias rate, the sign of eta_q is flipped. ``bayes`` lays the best possible learner beside
-    it. ``accuracy`` is that of the errors that are told, relative, as in `predict`. ``progress`` is called once for each of the GRID points of the search, and of the at most REFINEMENTS around the best.
+    For each split the bias rate with the best alignment is chosen, then sharpness and ridge on a grid; the best point
+    is refined in all three. The temperature follows from the sharpness, beta = sqrt(sharpness / (|eta_q| Q)) with Q
+    the norm of the query at eta_q = beta = 1. If the query is anti-aligned at every bias rate, eta_q changes its sign.
+
+    Parameters
+    ----------
+    task : Task
+        Data of the classification problem.
+    protocol : Protocol
+        Supplies loss and rates; its query must come from the two gradient steps.
+    alpha : float, optional
+        Total samples over dimension; by default those of the protocol.
+    bayes : bool
+        Whether to compare with the Bayes-optimal learner of the same data.
+    accuracy : float, optional
+        Wanted relative error of the reported test errors; see `predict`.
+    progress : callable, optional
+        Called for each of the GRID_POINTS points of the search and of the at most MAX_REFINEMENTS around the best.
+
+    Returns
+    -------
+    Tuned
+        The chosen hyperparameters, their test error, and the errors of the alternatives.
+
+    Raises
+    ------
+    InvalidArgument
+        If an argument is out of range, the protocol fixes ``cos_query``, or ``eta_q`` is zero.
 
     Examples
     --------
@@ -147,10 +170,12 @@ def tune(
     """
     alpha = protocol.alpha if alpha is None else alpha
     if protocol.cos_query is not None:
-        raise InvalidArgument("cos_query", protocol.cos_query, "None: the query is what is tuned")
+        raise InvalidArgument("cos_query", protocol.cos_query, "None, because tuning chooses the query")
     if protocol.eta_q == 0.0:
         raise InvalidArgument("eta_q", protocol.eta_q, "different from 0")
-    possible = best_of(task, alpha) if bayes else None  # first, because it may be refused
+    possible = (
+        best_of(task, alpha) if bayes else None
+    )  # computed first, so that invalid problems fail before the search
     aligned = {split: _aligned(task, protocol, alpha, split) for split in SPLITS}
     grid = []
     for split, plan in aligned.items():
@@ -193,13 +218,15 @@ def tune(
         **(
             {}
             if possible is None
-            else gap_to(possible.test_error, data_for(task, best.test_error), test_error=best.test_error, alpha=alpha)
+            else gap_to_bayes(
+                possible.test_error, data_for(task, best.test_error), test_error=best.test_error, alpha=alpha
+            )
         ),
     )
 
 
 def _aligned(task: Task, protocol: Protocol, alpha: float, split: float) -> Protocol:
-    """The protocol at a split, with its best bias rate, the sign of eta_q that aligns, and the query it gives."""
+    """Return the protocol at a split, with its best bias rate, the aligning sign of eta_q, and the resulting query."""
     plan = protocol.with_alpha(alpha, split)
     plan = plan.changed(eta_b=best_bias_rate(task, plan))
     cos = align(task, plan).cos_query
@@ -215,8 +242,8 @@ def _refine(
     start: tuple[float, float, float],
     progress: Callable[[], None] | None,
 ) -> tuple[float, float, float]:
-    """Simplex search in the logits of the split and the logarithms of sharpness and ridge."""
-    from scipy.optimize import minimize  # noqa: PLC0415  (scipy.optimize is loaded when first needed)
+    """Refine split, sharpness and ridge by a simplex search in the logit of the first and the logs of the others."""
+    from scipy.optimize import minimize  # scipy.optimize is loaded when first needed
 
     def plan(z: Array) -> tuple[float, float, float]:
         return float(1.0 / (1.0 + np.exp(-z[0]))), float(np.exp(z[1])), float(np.exp(z[2]))
@@ -235,13 +262,13 @@ def _refine(
         error,
         first,
         method="Nelder-Mead",
-        options={"initial_simplex": simplex, "maxfev": REFINEMENTS, "xatol": 1e-2, "fatol": 1e-5},
+        options={"initial_simplex": simplex, "maxfev": MAX_REFINEMENTS, "xatol": 1e-2, "fatol": 1e-5},
     )
     return plan(found.x)
 
 
 def _with_temperature(task: Task, plan: Protocol) -> Protocol:
-    """The same query reached by the two steps: beta = sqrt(sharpness / (|eta_q| Q))."""
+    """Return a protocol whose two gradient steps reach the given sharpness: beta = sqrt(sharpness / (|eta_q| Q))."""
     unit = plan.changed(beta=1.0, cos_query=None, sharpness=None)
     kappa = plan.sharpness or 0.0
     return unit.changed(beta=float(np.sqrt(kappa / align(task, unit).norm_query)))

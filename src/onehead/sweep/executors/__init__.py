@@ -1,65 +1,99 @@
-"""Where points are solved: one interface, and the places there are, each registered once with what it needs.
+"""Executors: where the points of a sweep are solved, each registered once with the settings it takes.
 
-An executor is given a call and a feed of points, and yields batches of answers as they arrive. It never writes: the
-driver does, and asks for the next batch only after the last one is on disk.
+An executor is given a call and a queue of points, and yields batches of outcomes as they arrive. It never writes to
+the store: `onehead.sweep.drive` does, and asks for the next batch only after the last one is on disk.
 """
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 from onehead.errors import InvalidArgument
-from onehead.fields import word
+from onehead.fields import parameter
 from onehead.problem import Problem
-from onehead.sweep.executors.dask import Dask, Scheduler
-from onehead.sweep.executors.feed import Feed
+from onehead.sweep.executors.chunking import PointQueue
+from onehead.sweep.executors.dask import Dask, DaskSettings
 from onehead.sweep.executors.inline import Inline
-from onehead.sweep.executors.local import Local, Workers
-from onehead.sweep.executors.slurm import Jobs, Slurm
-from onehead.sweep.settings import Nothing
+from onehead.sweep.executors.local import Local, LocalSettings
+from onehead.sweep.executors.slurm import Slurm, SlurmSettings
+from onehead.sweep.settings import NoSettings
 from onehead.sweep.solve import Outcome
-from onehead.sweep.spec import MOST, POINTS
+from onehead.sweep.spec import DEFAULT_POINT_LIMIT, MAX_POINT_LIMIT
 
-__all__ = ["PLACES", "Executor", "Inline", "Local", "Place", "Run", "executor_named"]
+__all__ = ["EXECUTORS", "Executor", "ExecutorEntry", "Inline", "Local", "RunSettings", "executor_named"]
 
 
 class Executor(Protocol):
-    """A place where points are solved."""
+    """Interface of the objects that solve points: an attribute ``goal`` and a method ``run``.
 
-    goal: float  # seconds of work in one chunk
+    Parameters
+    ----------
+    goal : float
+        Seconds of work that one chunk of points should hold.
 
-    def run(self, call: str, feed: Feed) -> Iterator[list[Outcome]]:
-        """Solve every point of the feed; closing the iterator stops the work."""
+    Examples
+    --------
+    >>> from onehead.sweep import Executor, Inline
+    >>> executor: Executor = Inline()
+    >>> executor.goal
+    0.2
+    """
+
+    goal: float
+
+    def run(self, call: str, points: PointQueue, /) -> Iterator[list[Outcome]]:
+        """Solve every point of the queue and yield the outcomes in batches; closing the iterator stops the work."""
         ...
 
 
-class Place(NamedTuple):
-    """An executor and the words it needs."""
+class ExecutorEntry(NamedTuple):
+    """An executor class and the settings it takes."""
 
     executor: Callable[..., Executor]
-    needs: type[Problem]
+    settings: type[Problem]
 
 
-PLACES = {
-    "inline": Place(Inline, Nothing),
-    "local": Place(Local, Workers),
-    "dask": Place(Dask, Scheduler),
-    "slurm": Place(Slurm, Jobs),
+EXECUTORS = {
+    "inline": ExecutorEntry(Inline, NoSettings),
+    "local": ExecutorEntry(Local, LocalSettings),
+    "dask": ExecutorEntry(Dask, DaskSettings),
+    "slurm": ExecutorEntry(Slurm, SlurmSettings),
 }
 
 
-class Run(Problem):
-    """Where the points of a sweep file are solved, and how they are handed out."""
+class RunSettings(Problem):
+    """Settings of the ``[run]`` section of a sweep file that every executor shares."""
 
-    on: str = word("inline", "", "Where to solve.", choices=tuple(PLACES))
-    chunk: int | None = word(None, "", "Points in one chunk; found by itself if left out.", ge=1)
-    limit: int = word(POINTS, "", "Points that a sweep may have; more are refused before any work.", ge=1, le=MOST)
+    on: str = parameter("inline", "", "Where to solve the points.", choices=tuple(EXECUTORS))
+    chunk: int | None = parameter(None, "", "Points in one chunk; chosen automatically if left out.", ge=1)
+    limit: int = parameter(
+        DEFAULT_POINT_LIMIT,
+        "",
+        "Largest number of points; a larger sweep is refused before any work.",
+        ge=1,
+        le=MAX_POINT_LIMIT,
+    )
 
 
-def executor_named(on: str, **asked: Any) -> Executor:
-    """The executor a word stands for: inline, local, dask, slurm, or the address of a Dask scheduler.
+def executor_named(on: str, **settings: Any) -> Executor:
+    """Make an executor from its name.
 
-    Each takes the words it needs (``workers`` of local, ``address`` of dask, ``partition``, ``time``, ``cores``,
-    ``memory`` and ``jobs`` of slurm) and leaves the others alone.
+    Parameters
+    ----------
+    on : str
+        "inline", "local", "dask", "slurm", or the address of a Dask scheduler.
+    **settings
+        ``workers`` of local, ``address`` of dask, ``partition``, ``time``, ``cores``, ``memory`` and ``jobs`` of
+        slurm. Settings that the executor does not take are ignored.
+
+    Returns
+    -------
+    Executor
+        An executor for `onehead.sweep` or `drive`.
+
+    Raises
+    ------
+    InvalidArgument
+        If the name is unknown or a setting is not allowed.
 
     Examples
     --------
@@ -67,9 +101,10 @@ def executor_named(on: str, **asked: Any) -> Executor:
     ('Inline', 2)
     """
     if "://" in on:
-        on, asked = "dask", {"address": on}
-    if on not in PLACES:
-        allowed = f"{', '.join(PLACES)}, or the address of a Dask scheduler such as tcp://127.0.0.1:8786"
+        on, settings = "dask", {"address": on}
+    if on not in EXECUTORS:
+        allowed = f"{', '.join(EXECUTORS)}, or the address of a Dask scheduler such as tcp://127.0.0.1:8786"
         raise InvalidArgument("on", on, allowed)
-    place = PLACES[on]
-    return place.executor(**{name: asked[name] for name in place.needs.model_fields if asked.get(name) is not None})
+    entry = EXECUTORS[on]
+    taken = entry.settings.model_fields
+    return entry.executor(**{name: settings[name] for name in taken if settings.get(name) is not None})

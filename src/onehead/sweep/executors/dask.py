@@ -1,4 +1,4 @@
-"""Workers of any Dask cluster: streamed, re-submitted when lost, never gathered at the end."""
+"""Executor on a Dask cluster: outcomes are streamed as they finish, and lost chunks are submitted again."""
 
 import logging
 import queue
@@ -10,32 +10,32 @@ from importlib import import_module
 from typing import Any
 
 from onehead.errors import InvalidArgument, MissingExtra
-from onehead.fields import word
+from onehead.fields import parameter
 from onehead.problem import Problem
-from onehead.sweep.executors.feed import Feed
-from onehead.sweep.failures import LostScheduler, WorkersLost
-from onehead.sweep.keys import Point
+from onehead.sweep.errors import LostScheduler, WorkersLost
+from onehead.sweep.executors.chunking import PointQueue
 from onehead.sweep.solve import Outcome, solve_chunk
-from onehead.sweep.version import NUMERICAL
+from onehead.sweep.storage.keys import Point
+from onehead.sweep.storage.version import NUMERICAL
 
-__all__ = ["Dask", "Scheduler"]
+__all__ = ["Dask", "DaskSettings"]
 
-POLL = 1.0  # seconds between two looks at the health of the connection
-PATIENCE = 10.0  # seconds to find the scheduler, or to find it again
-AHEAD = 2  # chunks per thread that the scheduler holds
-ADDRESS = "the address of a running Dask scheduler, such as tcp://127.0.0.1:8786"
-PLACE = re.compile(r"inproc://\S+|(?:\w+://)?(?:\[[0-9a-fA-F:.]+\]|[\w.-]+):\d{1,5}(?:/\S*)?", re.ASCII)
-TASKS = 200.0  # tasks a second that a scheduler takes with ease: more workers get longer chunks
+POLL_SECONDS = 1.0  # interval between two checks of the connection and of the number of workers
+CONNECT_SECONDS = 10.0  # time allowed for connecting, and for connecting again
+CHUNKS_PER_THREAD = 2  # chunks that are submitted ahead for each thread of the cluster
+MAX_TASKS_PER_SECOND = 200.0  # load that a scheduler takes easily; with more workers the chunks get longer
+ADDRESS_ALLOWED = "the address of a running Dask scheduler, such as tcp://127.0.0.1:8786"
+ADDRESS_PATTERN = re.compile(r"inproc://\S+|(?:\w+://)?(?:\[[0-9a-fA-F:.]+\]|[\w.-]+):\d{1,5}(?:/\S*)?", re.ASCII)
 
 
-class Scheduler(Problem):
-    """What a Dask cluster needs."""
+class DaskSettings(Problem):
+    """Settings of the Dask executor."""
 
-    address: str = word(..., "", "Dask scheduler, for example tcp://127.0.0.1:8786.")
+    address: str = parameter(..., "", "Address of a Dask scheduler, for example tcp://127.0.0.1:8786.")
 
 
 class Dask:
-    """A Dask scheduler, by its address or by a cluster object.
+    """Executor on a Dask cluster, given by the address of its scheduler or as a cluster object.
 
     Parameters
     ----------
@@ -43,135 +43,136 @@ class Dask:
         For example "tcp://10.0.0.1:8786".
     """
 
-    goal = 0.5  # a task costs the scheduler a millisecond or two
+    goal = 0.5  # long compared with the one or two milliseconds that a task costs the scheduler
 
     def __init__(self, address: Any = None) -> None:
         if address is None:
-            raise InvalidArgument("address", None, f"given with dask: {ADDRESS}")
-        if isinstance(address, str) and not PLACE.fullmatch(address):  # a client that was half made cannot be ended
-            raise InvalidArgument("address", address, ADDRESS)
+            raise InvalidArgument("address", None, f"given with dask: {ADDRESS_ALLOWED}")
+        # checked before a client is made: one that fails half-way cannot be closed
+        if isinstance(address, str) and not ADDRESS_PATTERN.fullmatch(address):
+            raise InvalidArgument("address", address, ADDRESS_ALLOWED)
         self._address = address
         self._finished: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._chunks: dict[str, tuple[Any, list[Point]]] = {}
-        self._counted, self._threads = float("-inf"), 0
+        self._counted_at, self._threads = float("-inf"), 0
 
-    def run(self, call: str, feed: Feed) -> Iterator[list[Outcome]]:
-        """Solve every point of the feed."""
-        with self._connected() as client:
+    def run(self, call: str, points: PointQueue) -> Iterator[list[Outcome]]:
+        """Solve every point of the queue."""
+        with self._connect() as client:
             while True:
-                self._submit(client, call, feed)
+                self._submit(client, call, points)
                 if not self._chunks:
                     return
-                found = self._collect(client, feed)
-                if found:
-                    feed.learn(found)
-                    yield found
+                outcomes = self._collect(client, points)
+                if outcomes:
+                    points.record_durations(outcomes)
+                    yield outcomes
 
     @contextmanager
-    def _connected(self) -> Iterator[Any]:
-        """A client for the time of the run; losing the scheduler is said in one sentence."""
+    def _connect(self) -> Iterator[Any]:
+        """Client for the duration of the run."""
         try:
-            make: Any = import_module("distributed").Client  # two seconds; only who asks for a cluster pays
+            client_class: Any = import_module("distributed").Client  # takes two seconds, so only when it is needed
         except ImportError:
             raise MissingExtra("distributed", "cluster") from None
-        talk = logging.getLogger("distributed")  # it would say in many lines what we say in one
-        level = talk.level
-        talk.setLevel(logging.CRITICAL)
+        logger = logging.getLogger("distributed")  # would repeat our one error message in many lines
+        level = logger.level
+        logger.setLevel(logging.CRITICAL)
         try:
-            client = make(self._address, timeout=PATIENCE, set_as_default=False)
-        except (OSError, TimeoutError) as failure:
-            talk.setLevel(level)
-            raise InvalidArgument("address", str(self._address), ADDRESS) from failure
+            client = client_class(self._address, timeout=CONNECT_SECONDS, set_as_default=False)
+        except (OSError, TimeoutError) as error:
+            logger.setLevel(level)
+            raise InvalidArgument("address", str(self._address), ADDRESS_ALLOWED) from error
         try:
             yield client
         finally:
-            with suppress(Exception):  # a scheduler that is gone must not hide why we stop
+            with suppress(Exception):  # an error of a lost scheduler must not hide the error that ended the run
                 client.cancel([future for future, _ in self._chunks.values()], force=True)
             self._chunks.clear()
             with suppress(Exception):
                 client.close(timeout=2)
-            talk.setLevel(level)
+            logger.setLevel(level)
 
-    def _submit(self, client: Any, call: str, feed: Feed) -> None:
-        """Keep a few chunks per thread with the scheduler."""
-        threads = self._count(client)
-        feed.goal = max(self.goal, threads / TASKS)
-        while feed.left > 0 and len(self._chunks) < AHEAD * max(1, threads):
-            chunk = feed.take(max(1, threads))
+    def _submit(self, client: Any, call: str, points: PointQueue) -> None:
+        """Submit chunks until the scheduler holds a few for each thread."""
+        threads = self._count_threads(client)
+        points.goal = max(self.goal, threads / MAX_TASKS_PER_SECOND)
+        while points.remaining > 0 and len(self._chunks) < CHUNKS_PER_THREAD * max(1, threads):
+            chunk = points.take(max(1, threads))
             if not chunk:
                 return
             future = client.submit(solve_chunk, call, chunk, NUMERICAL, pure=False)
             self._chunks[future.key] = future, chunk
             future.add_done_callback(self._finished.put)
 
-    def _count(self, client: Any) -> int:
-        """Threads of all workers; the scheduler is asked once in a while."""
+    def _count_threads(self, client: Any) -> int:
+        """Number of threads of all workers, asked of the scheduler once per second."""
         now = time.monotonic()
-        if now - self._counted > POLL:
+        if now - self._counted_at > POLL_SECONDS:
             try:
                 workers = client.scheduler_info(n_workers=-1)["workers"]
-            except (OSError, TimeoutError) as failure:
-                raise self._lost(failure) from None
-            self._counted, self._threads = now, sum(int(worker["nthreads"]) for worker in workers.values())
+            except (OSError, TimeoutError) as error:
+                raise self._lost_scheduler(error) from None
+            self._counted_at, self._threads = now, sum(int(worker["nthreads"]) for worker in workers.values())
         return self._threads
 
-    def _collect(self, client: Any, feed: Feed) -> list[Outcome]:
-        """Wait for the next finished chunks and fetch them together."""
+    def _collect(self, client: Any, points: PointQueue) -> list[Outcome]:
+        """Wait for the next finished chunks and fetch their outcomes together."""
         futures = []
         try:
-            futures.append(self._finished.get(timeout=POLL))
+            futures.append(self._finished.get(timeout=POLL_SECONDS))
             while True:
                 futures.append(self._finished.get_nowait())
         except queue.Empty:
             pass
         if not futures:
-            self._check(client)
+            self._check_connection(client)
             return []
-        found: list[Outcome] = []
+        outcomes: list[Outcome] = []
         done = [future for future in futures if future.status == "finished"]
-        for future, outcomes in zip(done, self._fetched(client, done), strict=True):
+        for future, solved in zip(done, self._gather(client, done), strict=True):
             self._chunks.pop(future.key)
-            found += outcomes
-            future.release()  # the answer is ours now; the worker need not keep it
+            outcomes += solved
+            future.release()  # frees the memory of the worker
         for future in futures:
             if future.status not in ("finished", "pending"):
-                found += self._rescue(client, future, feed)
-        return found
+                outcomes += self._resubmit(client, future, points)
+        return outcomes
 
-    def _fetched(self, client: Any, futures: list[Any]) -> list[list[Outcome]]:
-        """Answers of finished chunks; a worker that dies meanwhile has its chunk solved again by the scheduler."""
+    def _gather(self, client: Any, futures: list[Any]) -> list[list[Outcome]]:
+        """Outcomes of finished chunks; if a worker dies meanwhile, the scheduler has its chunk solved again."""
         if not futures:
             return []
         try:
-            answers: list[list[Outcome]] = client.gather(futures)
-        except (OSError, TimeoutError) as failure:
-            raise self._lost(failure) from None
-        return answers
+            outcomes: list[list[Outcome]] = client.gather(futures)
+        except (OSError, TimeoutError) as error:
+            raise self._lost_scheduler(error) from None
+        return outcomes
 
-    def _rescue(self, client: Any, future: Any, feed: Feed) -> list[Outcome]:
-        """A chunk without an answer: its points go out again one by one, a single one that killed its workers fails."""
+    def _resubmit(self, client: Any, future: Any, points: PointQueue) -> list[Outcome]:
+        """Queue the points of a lost chunk again; a single point that killed its workers becomes a failed outcome."""
         _, chunk = self._chunks.pop(future.key, (None, []))
         if future.status == "error":
-            failure = future.exception()
-            if type(failure).__name__ != "KilledWorker":
-                raise WorkersLost(f"a worker cannot solve points: {failure}.")
+            error = future.exception()
+            if type(error).__name__ != "KilledWorker":
+                raise WorkersLost(f"a worker cannot solve points: {error}.")
             if len(chunk) == 1:
-                return [Outcome.failed(chunk[0].key, f"its worker process died again and again: {failure}")]
-        self._check(client)
-        feed.give_back(chunk)
+                return [Outcome.failed(chunk[0].key, f"its worker process died again and again: {error}")]
+        self._check_connection(client)
+        points.give_back(chunk)
         return []
 
-    def _check(self, client: Any) -> None:
-        """Raise when the scheduler is gone."""
-        deadline = time.monotonic() + PATIENCE
+    def _check_connection(self, client: Any) -> None:
+        """Raise if the scheduler is gone."""
+        deadline = time.monotonic() + CONNECT_SECONDS
         while client.status in ("connecting", "newly-created"):
             if time.monotonic() > deadline:
                 break
             time.sleep(0.1)
         if client.status != "running":
-            raise self._lost(client.status)
+            raise self._lost_scheduler(client.status)
 
-    def _lost(self, reason: object) -> LostScheduler:
+    def _lost_scheduler(self, reason: object) -> LostScheduler:
         address = self._address if isinstance(self._address, str) else "of the cluster"
         return LostScheduler(
             f"the scheduler {address} is gone ({reason}); every point counted so far is kept, "

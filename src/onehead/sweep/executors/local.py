@@ -1,4 +1,4 @@
-"""Worker processes on this machine, which may die."""
+"""Executor with worker processes on this machine; workers that die are replaced."""
 
 import os
 import signal
@@ -14,171 +14,184 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import Any, Self
 
-from onehead.fields import word
+from onehead.fields import parameter
 from onehead.numerics.parallel import cores
 from onehead.problem import Problem
-from onehead.sweep.executors.feed import Feed
-from onehead.sweep.failures import WorkersLost
-from onehead.sweep.keys import Point
-from onehead.sweep.solve import PINNED, Outcome
+from onehead.sweep.errors import WorkersLost
+from onehead.sweep.executors.chunking import PointQueue
+from onehead.sweep.solve import SINGLE_THREAD_ENVIRONMENT, Outcome
+from onehead.sweep.storage.keys import Point
 
-__all__ = ["DEATHS", "Local", "Workers"]
+__all__ = ["MAX_DEATHS_ALONE", "Local", "LocalSettings"]
 
-DEATHS = 3  # a point that took this many workers with it, while nothing else was under way, is a failed point
-EARLY = 3  # workers that may die before they say hello
-LOOK = 1.0  # seconds between two looks at workers that say nothing
-STOPPED = 5.0  # seconds after which a worker that somebody has stopped (SIGSTOP) is replaced
+MAX_DEATHS_ALONE = 3  # a point fails after this many workers died of it while nothing else ran
+MAX_FAILED_STARTS = 3  # workers in a row that may die before they report that they are ready
+WATCH_SECONDS = 1.0  # interval at which stopped workers are looked for
+MAX_STOPPED_SECONDS = 5.0  # time after which a worker that was stopped (SIGSTOP) is killed and replaced
 
 
 @dataclass
 class _Worker:
+    """A worker process, the pipe to it, and the chunks it was given."""
+
     process: "subprocess.Popen[bytes]"
     pipe: "Connection[Any, Any]"
     ready: bool = False
-    chunks: deque[dict[str, Point]] = field(default_factory=deque)  # what it has, the one it works on first
+    chunks: deque[dict[str, Point]] = field(default_factory=deque)  # the first is being solved
     alone: bool = False  # whether no other worker has anything to do
-    stopped: float | None = None  # since when it has been stopped
+    stopped_since: float | None = None
 
 
-class Workers(Problem):
-    """What local processes need."""
+class LocalSettings(Problem):
+    """Settings of the local executor."""
 
-    workers: int | None = word(None, "", "Processes; all cores if not given.", ge=1, le=1024)
+    workers: int | None = parameter(None, "", "Worker processes; all cores if not given.", ge=1, le=1024)
 
 
 class Local:
-    """Processes on this machine, one thread each.
+    """Executor with processes on this machine, one thread each.
 
-    A worker that dies, or that somebody stops, is replaced and its points go out again, one by one. A point whose worker dies
-    then is a suspect: it is tried last and alone, and if three more workers die of it, it becomes a failed row. So nobody else's
-    memory, and nobody who kills workers, makes an innocent point fail. Workers end by themselves when the driver is gone. In a ``with`` block they outlive a sweep: for several
-    short ones, where starting workers for each would cost more than its points.
+    A worker that dies or is stopped is replaced, and its points are handed out again one by one. A point whose
+    worker dies then is tried last and alone; it is marked failed only if three workers in a row die while running
+    it alone. Neither the memory use of other points nor a killed worker therefore makes a good point fail. Workers
+    end when the driver is gone. In a ``with`` block they outlive a sweep, which saves their start-up time in
+    several short sweeps.
 
     Parameters
     ----------
     workers : int, optional
-        How many; all cores if not given.
+        Number of processes; all cores if not given.
     """
 
     goal = 0.2
 
     def __init__(self, workers: int | None = None) -> None:
-        self.count = Workers(workers=workers).workers or cores()
-        self._kept = False
+        self.count = LocalSettings(workers=workers).workers or cores()
+        self._keep_workers = False
         self._workers: list[_Worker] = []
         self._deaths: Counter[str] = Counter()
-        self._early = 0
+        self._failed_starts = 0
 
     def __enter__(self) -> Self:
-        self._kept = True
+        self._keep_workers = True
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._kept = False
+        self._keep_workers = False
         self._stop()
 
-    def run(self, call: str, feed: Feed) -> Iterator[list[Outcome]]:
-        """Solve every point of the feed."""
+    def run(self, call: str, points: PointQueue) -> Iterator[list[Outcome]]:
+        """Solve every point of the queue."""
         self._deaths.clear()
-        over = threading.Event()
-        threading.Thread(target=self._watch, args=(over,), daemon=True).start()
+        finished = threading.Event()
+        threading.Thread(target=self._kill_stopped_workers, args=(finished,), daemon=True).start()
         try:
             while True:
-                self._fill(call, feed)
-                if not any(worker.chunks for worker in self._workers) and feed.left <= 0:
+                self._assign_chunks(call, points)
+                if not any(worker.chunks for worker in self._workers) and points.remaining <= 0:
                     return
-                ready = wait([worker.pipe for worker in self._workers])
-                found: list[Outcome] = []
-                for worker in [worker for worker in self._workers if worker.pipe in ready]:
-                    found += self._hear(worker, feed)
-                if found:
-                    feed.learn(found)
-                    yield found
+                readable = wait([worker.pipe for worker in self._workers])
+                outcomes: list[Outcome] = []
+                for worker in [worker for worker in self._workers if worker.pipe in readable]:
+                    outcomes += self._receive(worker, points)
+                if outcomes:
+                    points.record_durations(outcomes)
+                    yield outcomes
         except KeyboardInterrupt:
-            found = [outcome for worker in list(self._workers) for outcome in self._last_words(worker, feed)]
-            if found:
-                yield found  # finished before Ctrl-C
+            outcomes = [outcome for worker in list(self._workers) for outcome in self._drain(worker, points)]
+            if outcomes:
+                yield outcomes  # finished before Ctrl-C
             raise
         finally:
-            over.set()
-            if not self._kept or any(worker.chunks for worker in self._workers):  # not in the middle of another sweep
+            finished.set()
+            # busy workers are not kept: their outcomes would reach the next sweep
+            if not self._keep_workers or any(worker.chunks for worker in self._workers):
                 self._stop()
 
-    def _last_words(self, worker: _Worker, feed: Feed) -> list[Outcome]:
-        """Answers that have arrived and were not read yet."""
-        found: list[Outcome] = []
+    def _drain(self, worker: _Worker, points: PointQueue) -> list[Outcome]:
+        """Outcomes that have arrived and were not read yet."""
+        outcomes: list[Outcome] = []
         while worker in self._workers and worker.pipe.poll():
-            found += self._hear(worker, feed)
-        return found
+            outcomes += self._receive(worker, points)
+        return outcomes
 
-    def _fill(self, call: str, feed: Feed) -> None:
-        """Start workers and give each something to do; two chunks when points are short, so that none waits for us."""
-        wanted = min(self.count, feed.left + len([worker for worker in self._workers if worker.chunks]))
+    def _assign_chunks(self, call: str, points: PointQueue) -> None:
+        """Start workers and give each a chunk; two when points are short, so that no worker waits for the driver."""
+        wanted = min(self.count, points.remaining + len([worker for worker in self._workers if worker.chunks]))
         while len(self._workers) < wanted:
-            self._workers.append(_start(call))
-        depth = 2 if feed.mean is not None and feed.mean < 0.5 * feed.goal else 1
+            self._workers.append(_start_worker(call))
+        mean = points.mean_duration
+        depth = 2 if mean is not None and mean < 0.5 * points.goal else 1
         for length in range(depth):
             for worker in self._workers:
                 if len(worker.chunks) == length and (worker.ready or length == 0):
-                    self._hand(worker, call, feed.take(self.count))
+                    self._send_chunk(worker, call, points.take(self.count))
         if self._workers and not any(worker.chunks for worker in self._workers):
-            self._hand(self._workers[0], call, feed.take_suspect(), alone=True)
+            self._send_chunk(self._workers[0], call, points.take_suspect(), alone=True)
 
-    def _hand(self, worker: _Worker, call: str, chunk: list[Point], *, alone: bool = False) -> None:
+    def _send_chunk(self, worker: _Worker, call: str, chunk: list[Point], *, alone: bool = False) -> None:
         if not chunk:
             return
         worker.alone = alone
         worker.chunks.append({point.key: point for point in chunk})
-        with suppress(OSError):  # it died; hearing from its pipe tells us next
+        with suppress(OSError):  # the worker died; the next read from its pipe handles that
             worker.pipe.send((call, chunk))
 
-    def _hear(self, worker: _Worker, feed: Feed) -> list[Outcome]:
-        """What a worker has to say: hello, answers, or nothing any more."""
+    def _receive(self, worker: _Worker, points: PointQueue) -> list[Outcome]:
+        """Read one message of a worker: that it is ready, outcomes, or the end of its pipe."""
         try:
             message = worker.pipe.recv()
         except (EOFError, OSError):
-            return self._bury(worker, feed)
+            return self._remove_dead(worker, points)
         if message is None:
-            worker.ready, self._early = True, 0
+            worker.ready, self._failed_starts = True, 0
             return []
-        found: list[Outcome] = message
-        for outcome in found:
+        outcomes: list[Outcome] = message
+        for outcome in outcomes:
             worker.chunks[0].pop(outcome.key)
             if not worker.chunks[0]:
                 worker.chunks.popleft()
-        return found
+        return outcomes
 
-    def _bury(self, worker: _Worker, feed: Feed) -> list[Outcome]:
-        """Hand the points of a dead worker out again, or give up on the one that keeps killing."""
+    def _remove_dead(self, worker: _Worker, points: PointQueue) -> list[Outcome]:
+        """Queue the points of a dead worker again; a point that keeps killing workers becomes a failed outcome."""
         self._workers.remove(worker)
         worker.pipe.close()
         code = worker.process.wait()
         if not worker.ready:
-            self._early += 1
-            if self._early >= EARLY:
-                raise WorkersLost(f"worker processes do not start ({_cause(code)}); try --on inline to see why.")
+            self._failed_starts += 1
+            if self._failed_starts >= MAX_FAILED_STARTS:
+                raise WorkersLost(
+                    f"worker processes do not start ({_describe_exit(code)}); try --on inline to see why."
+                )
         failed = []
-        if worker.chunks and len(worker.chunks[0]) == 1 and worker.ready and worker.stopped is None:
+        if worker.chunks and len(worker.chunks[0]) == 1 and worker.ready and worker.stopped_since is None:
             (point,) = worker.chunks.popleft().values()
             self._deaths[point.key] += worker.alone
-            if self._deaths[point.key] >= DEATHS:
-                reason = f"its worker process died {DEATHS} times while nothing else ran, {_cause(code)}"
+            if self._deaths[point.key] >= MAX_DEATHS_ALONE:
+                reason = (
+                    f"its worker process died {MAX_DEATHS_ALONE} times while nothing else ran, {_describe_exit(code)}"
+                )
                 failed = [Outcome.failed(point.key, reason)]
             else:
-                feed.suspect(point)
+                points.defer_suspect(point)
         for chunk in worker.chunks:
-            feed.give_back(chunk.values())
+            points.give_back(chunk.values())
         return failed
 
-    def _watch(self, over: threading.Event) -> None:
-        """End workers that have been stopped for some seconds; in a thread, for one may stop in the middle of a sentence."""
-        while not over.wait(LOOK):
+    def _kill_stopped_workers(self, finished: threading.Event) -> None:
+        """Kill workers that have been stopped for some seconds.
+
+        Runs in a thread because a worker may be stopped while it writes to its pipe, and the driver then blocks in
+        a read.
+        """
+        while not finished.wait(WATCH_SECONDS):
             for worker in list(self._workers):
                 if not _is_stopped(worker.process.pid):
-                    worker.stopped = None
+                    worker.stopped_since = None
                     continue
-                worker.stopped = worker.stopped or time.monotonic()
-                if time.monotonic() - worker.stopped > STOPPED:
+                worker.stopped_since = worker.stopped_since or time.monotonic()
+                if time.monotonic() - worker.stopped_since > MAX_STOPPED_SECONDS:
                     worker.process.kill()
 
     def _stop(self) -> None:
@@ -190,27 +203,27 @@ class Local:
         self._workers = []
 
 
-def _start(call: str) -> _Worker:
-    """A fresh interpreter that reads chunks from a pipe; it shares nothing else with us."""
+def _start_worker(call: str) -> _Worker:
+    """Start a fresh interpreter that reads chunks from a pipe; it shares nothing else with this process."""
     ours, theirs = Pipe()
     process = subprocess.Popen(
         [sys.executable, "-m", "onehead.sweep.executors.worker", str(theirs.fileno())],
         pass_fds=[theirs.fileno()],
-        env={**os.environ, **PINNED},
+        env={**os.environ, **SINGLE_THREAD_ENVIRONMENT},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        start_new_session=True,  # Ctrl-C is for the driver
+        start_new_session=True,  # Ctrl-C goes to the driver only
     )
     theirs.close()
-    with suppress(OSError):  # it died at once; we hear of that
+    with suppress(OSError):  # the worker died at once; the next read from its pipe handles that
         ours.send((call, sys.path))
     return _Worker(process, ours)
 
 
 def _is_stopped(process: int) -> bool:
-    """Whether a child has been stopped and not continued; asking changes nothing."""
-    if not hasattr(os, "waitid"):  # not on every system
+    """Whether a child process has been stopped and not continued; its wait status is left unread."""
+    if not hasattr(os, "waitid"):  # missing on some systems
         return False
     try:
         return os.waitid(os.P_PID, process, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None
@@ -218,8 +231,8 @@ def _is_stopped(process: int) -> bool:
         return False
 
 
-def _cause(code: int) -> str:
-    """How a process ended, in words."""
+def _describe_exit(code: int) -> str:
+    """How a process ended, as text for a message."""
     if code >= 0:
         return f"exit code {code}"
     name = signal.Signals(-code).name

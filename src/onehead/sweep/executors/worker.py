@@ -1,4 +1,4 @@
-"""A local worker process: reads chunks of points from a pipe, sends answers back, ends when the driver is gone."""
+"""A local worker process: reads chunks of points from a pipe, sends outcomes back, and ends when the driver is gone."""
 
 import os
 import queue
@@ -10,19 +10,19 @@ from typing import Any
 
 __all__ = ["main"]
 
-FLUSH = 0.2  # seconds between two messages at most, when there is something to say
+BATCH_SECONDS = 0.2  # longest time that an outcome waits for others before the batch is sent
 
 
 def main(handle: int) -> None:
-    """Serve one driver."""
+    """Solve the chunks that one driver sends through the pipe with this file descriptor."""
     pipe: Connection[Any, Any] = Connection(handle)
     call_name, path = pipe.recv()
-    sys.path[:] = path  # a call of the driver's own is found where the driver found it
-    from onehead.sweep.calls import call_named  # noqa: PLC0415  (after the path is set)
-    from onehead.sweep.solve import pin_threads, solve_point  # noqa: PLC0415
+    sys.path[:] = path  # functions of the user are found where the driver found them
+    from onehead.sweep.registry import call_named  # after the path is set
+    from onehead.sweep.solve import pin_threads, solve_point
 
     pin_threads()
-    call_named(call_name, own=True)  # a call that cannot be found here is told before anything is solved
+    call_named(call_name, own=True)  # fails here, before anything is solved, if the call cannot be imported
     pipe.send(None)
     chunks: queue.SimpleQueue[tuple[str, list[Any]]] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(pipe, chunks), daemon=True).start()
@@ -32,7 +32,7 @@ def main(handle: int) -> None:
         call = call_named(name, own=True)
         for point in points:
             ready.append(solve_point(call, point))
-            if time.monotonic() - clock > FLUSH:
+            if time.monotonic() - clock > BATCH_SECONDS:
                 pipe.send(ready)
                 ready, clock = [], time.monotonic()
         if ready:
@@ -40,7 +40,7 @@ def main(handle: int) -> None:
 
 
 def _listen(pipe: "Connection[Any, Any]", chunks: "queue.SimpleQueue[tuple[str, list[Any]]]") -> None:
-    """Take chunks from the pipe; when the driver is gone there is nobody left to work for."""
+    """Move chunks from the pipe to the queue; end the process when the driver has closed the pipe."""
     while True:
         try:
             chunks.put(pipe.recv())

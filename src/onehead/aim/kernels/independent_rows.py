@@ -1,0 +1,294 @@
+"""Averages over rows that share no logit, in a time that grows with the number of columns and not with its cube (U2.1).
+
+All n logits of a row are kept, each with its own variance; a constant added to all of them drops out by itself. The
+Hessian of both losses is a diagonal plus two directions, p and w,
+
+    cross-entropy  diag(p) - p p',          squared  diag(2 (w - s p)) - 2 (p w' + w p') + 2 (s + t) p p',
+
+with w = p (2p - y), s = sum p (p - y), t = sum w, so that a Newton step, and every trace, is a Sherman-Morrison
+formula. Averages of sampled points are corrected by control variates (`onehead.aim.logits.control_variates`); a point
+and its mirror image are taken together.
+"""
+
+import numpy as np
+from numba import int64, types
+
+from onehead.aim.kernels.arguments import MATRIX, MODES, NODES, SLICES, STATE, VECTOR
+from onehead.aim.kernels.control_variates import (
+    AVERAGE_COUNT,
+    BASIC_CONTROLS,
+    CONTROL_COUNT,
+    add_mirror_pair,
+    quartics,
+    row_controls,
+)
+from onehead.aim.kernels.losses import CROSS_ENTROPY, SQUARED, softmax
+from onehead.numerics.jit import njit
+from onehead.numerics.prox import ARMIJO, FLAT, LAST_STEP, LONGEST, MAX_NEWTON, ROUNDING, SLACK
+
+__all__ = ["independent_row_sums", "newton_row", "row_loss", "solve_row"]
+
+TIGHTEST = 1e12  # factor of the hold of a point on the way to its minimum
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def row_loss(kind, h, y, p, g, w):  # type: ignore[no-untyped-def]
+    """Loss of a row; fills p = softmax(h), the gradient and w, and returns s and t with it."""
+    n = h.shape[0]
+    softmax(h, p)
+    if kind == CROSS_ENTROPY:
+        top, total, mean = h[0], 0.0, 0.0
+        for b in range(1, n):
+            top = max(top, h[b])
+        for b in range(n):
+            total += np.exp(h[b] - top)
+            mean += y[b] * (h[b] - top)
+            g[b] = p[b] - y[b]
+            w[b] = 0.0
+        return np.log(total) - mean, 0.0, 0.0
+    value, s, t = 0.0, 0.0, 0.0
+    for b in range(n):
+        r = p[b] - y[b]
+        value += r * r
+        s += r * p[b]
+        w[b] = p[b] * (r + p[b])
+        t += w[b]
+    for b in range(n):
+        g[b] = 2.0 * p[b] * (p[b] - y[b] - s)
+    return value, s, t
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _bend(kind, held, p, w, s, t, D):  # type: ignore[no-untyped-def]
+    """Fill the diagonal of Hessian + held; return the 2 x 2 matrix between p and w of the inverse, and whether it is
+    positive definite.
+    """
+    n = p.shape[0]
+    k00, k01 = -1.0, 0.0
+    if kind == SQUARED:
+        k00, k01 = 2.0 * (s + t), -2.0
+    a, b, c, low = 0.0, 0.0, 0.0, np.inf
+    for i in range(n):
+        D[i] = held[i] + (p[i] if kind == CROSS_ENTROPY else 2.0 * (w[i] - s * p[i]))
+        low = min(low, D[i])
+        a += p[i] * p[i] / D[i]
+        b += p[i] * w[i] / D[i]
+        c += w[i] * w[i] / D[i]
+    # M = (1 + K G)^-1 K with G the Gram matrix of p and w over D
+    u00, u01, u10, u11 = 1.0 + k00 * a + k01 * b, k00 * b + k01 * c, k01 * a, 1.0 + k01 * b
+    determinant = u00 * u11 - u01 * u10
+    m00 = (u11 * k00 - u01 * k01) / determinant
+    m01 = u11 * k01 / determinant
+    m11 = -u10 * k01 / determinant
+    return m00, m01, m11, low > 0.0 and determinant > 1e-12
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def solve_row(D, p, w, m00, m01, m11, r, x):  # type: ignore[no-untyped-def]
+    """x = (Hessian + held)^-1 r."""
+    one, two = 0.0, 0.0
+    for i in range(r.shape[0]):
+        one += p[i] * r[i] / D[i]
+        two += w[i] * r[i] / D[i]
+    along, across = m00 * one + m01 * two, m01 * one + m11 * two
+    for i in range(r.shape[0]):
+        x[i] = (r[i] - p[i] * along - w[i] * across) / D[i]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def newton_row(kind, held, v, y, h, p, g, w, D, move, trial, tight):  # type: ignore[no-untyped-def]
+    """Move ``h`` to the minimum of sum held (h - v)²/2 + loss that Newton reaches from it; return the value and the
+    largest gradient.
+
+    Where the Hessian is not positive definite the step is that of a tighter hold, which always leads downhill.
+    """
+    n = h.shape[0]
+    value, s, t = row_loss(kind, h, y, p, g, w)
+    for i in range(n):
+        value += 0.5 * held[i] * (h[i] - v[i]) ** 2
+        g[i] += held[i] * (h[i] - v[i])
+    for _ in range(MAX_NEWTON):
+        m00, m01, m11, regular = _bend(kind, held, p, w, s, t, D)
+        if regular:
+            solve_row(D, p, w, m00, m01, m11, g, move)
+        else:  # hold it tighter, until the step leads downhill
+            more = 1.0
+            while not regular and more < TIGHTEST:
+                more *= 2.0
+                for i in range(n):
+                    tight[i] = more * held[i]
+                m00, m01, m11, regular = _bend(kind, tight, p, w, s, t, D)
+            solve_row(D, p, w, m00, m01, m11, g, move)
+            regular = False
+        size, scale, slope = 0.0, 1.0, 0.0
+        for i in range(n):
+            move[i] = -move[i]
+            size = max(size, abs(move[i]))
+        shorter = 1.0 if regular or size < LONGEST else LONGEST / size
+        for i in range(n):
+            move[i] *= shorter
+            slope += g[i] * move[i]
+            scale = max(scale, 1.0 + abs(h[i]))
+        allowed, length, stuck = value + SLACK * (1.0 + abs(value)), 1.0, False
+        while True:
+            for i in range(n):
+                trial[i] = h[i] + length * move[i]
+            new, s, t = row_loss(kind, trial, y, p, g, w)
+            for i in range(n):
+                new += 0.5 * held[i] * (trial[i] - v[i]) ** 2
+                g[i] += held[i] * (trial[i] - v[i])
+            if new <= allowed + ARMIJO * length * slope:
+                break
+            length *= 0.5
+            if length < 1e-12:  # only rounding is left to gain
+                stuck = True
+                break
+        value = new
+        for i in range(n):
+            h[i] = trial[i]
+        steepest = 0.0
+        for i in range(n):
+            steepest = max(steepest, abs(g[i]))
+        if stuck or (
+            regular and length == 1.0 and size < LAST_STEP * scale and (steepest < FLAT or size < ROUNDING * scale)
+        ):
+            break
+    steepest = 0.0
+    for i in range(n):
+        steepest = max(steepest, abs(g[i]))
+    m00, m01, m11, _ = _bend(kind, held, p, w, s, t, D)
+    return value, steepest, m00, m01, m11
+
+
+@njit(types.void(int64, VECTOR, NODES, STATE, MODES, SLICES, MATRIX), cache=True, nogil=True, error_model="numpy")
+def independent_row_sums(kind, variances, nodes, state, modes, slices, out):  # type: ignore[no-untyped-def]
+    """`prox_sums` for one row of independent logits, with the moments of its controls; nodes are independent normals,
+    mirror images in turn.
+
+    Hard labels: columns are alike, so that the label is the first one, towards which logits are tilted, and the weight
+    is what that changes (U7).
+    """
+    label_nodes, free_nodes, weights, kept = nodes
+    Q, q, m, sigma = state
+    search, detail, warm_start, hard, stein, rich = modes
+    length, first, last = slices
+    n = variances.shape[0]
+    y, h, other, v, target = np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    p, g, w, D, move, trial, tight = (
+        np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n),
+    )  # fmt: skip
+    held, free, label = np.empty(n), np.empty(n), np.empty(n)
+    value_of, control = np.empty(AVERAGE_COUNT), np.empty(CONTROL_COUNT)
+    values, controls = np.empty(AVERAGE_COUNT), np.empty(CONTROL_COUNT)  # of a node and its mirror image
+    slope, spare = m / Q, np.sqrt(max(q - m * m / Q, 0.0))
+    precision = 0.0
+    for i in range(n):
+        held[i] = 1.0 / (sigma * variances[i])
+        precision += 1.0 / variances[i]
+    label_power, own_power, both = Q * variances, q * variances, m * variances
+    left = np.array([Q, q, m]) / precision
+    for part in range(first, last):
+        sums = out[part]
+        sums[:] = 0.0
+        for node in range(part * length, min((part + 1) * length, weights.shape[0])):
+            for i in range(n):
+                root = np.sqrt(variances[i])
+                target[i] = np.sqrt(Q) * root * label_nodes[node, i]
+                if hard == 1:
+                    target[i] += Q * variances[i] * ((1.0 if i == 0 else 0.0) - 1.0 / n)
+                v[i] = slope * target[i] + spare * root * free_nodes[node, i]
+            softmax(target, label)
+            weight = 1.0
+            if hard == 1:
+                top, total = target[0], 0.0  # logits have no constant, so that none stands in the weight
+                for i in range(1, n):
+                    top = max(top, target[i])
+                for i in range(n):
+                    total += np.exp(target[i] - top)
+                weight = n * np.exp(0.5 * Q * variances[0] * (1.0 - 1.0 / n) - top) / total
+                for i in range(n):
+                    y[i] = 1.0 if i == 0 else 0.0
+            else:
+                for i in range(n):
+                    y[i] = label[i]
+            for i in range(n):
+                h[i] = v[i] if hard == 1 else (kept[node, i] if warm_start == 2 else target[i])
+            value, steepest, m00, m01, m11 = newton_row(kind, held, v, y, h, p, g, w, D, move, trial, tight)
+            lower = 0.0
+            if search > 0 and hard == 0:
+                for i in range(n):
+                    other[i] = v[i]
+                better, _, _, _, _ = newton_row(kind, held, v, y, other, p, g, w, D, move, trial, tight)
+                if better < value - 1e-10 * (1.0 + abs(value)):
+                    lower = 1.0
+                    if search == 2:
+                        h[:] = other
+                value, steepest, m00, m01, m11 = newton_row(kind, held, v, y, h, p, g, w, D, move, trial, tight)
+            distance, by_label, by_own = 0.0, 0.0, 0.0
+            for i in range(n):
+                pull = (h[i] - v[i]) / variances[i]
+                distance += pull * (h[i] - v[i])
+                by_label += pull * target[i]
+                by_own += pull * v[i]
+                if warm_start > 0 and hard == 0:
+                    kept[node, i] = h[i]
+            trace, squares, cross = 0.0, 0.0, 0.0
+            if detail > 0:
+                twice, m_a, m_b, m_c = 0.0, 0.0, 0.0, 0.0  # tr (held/D)², and X held X' of the two directions
+                n_a, n_b, n_c, overlap = 0.0, 0.0, 0.0, 0.0
+                for i in range(n):
+                    x, z = p[i] / D[i], w[i] / D[i]
+                    diagonal = 1.0 / D[i] - (m00 * x * x + 2.0 * m01 * x * z + m11 * z * z)
+                    trace += 1.0 - diagonal * held[i]
+                    m_a += x * x * held[i]
+                    m_b += x * z * held[i]
+                    m_c += z * z * held[i]
+                    n_a += x * x * held[i] * held[i] / D[i]
+                    n_b += x * z * held[i] * held[i] / D[i]
+                    n_c += z * z * held[i] * held[i] / D[i]
+                    twice += (held[i] / D[i]) ** 2
+                    overlap += p[i] * y[i]
+                    if hard == 1:
+                        cross += (y[i] - label[i]) * (h[i] - v[i])
+                    else:
+                        cross += diagonal * (y[i] if kind == CROSS_ENTROPY else 2.0 * p[i] * y[i])
+                # tr (1 - A^-1 held)²
+                mixed = m00 * n_a + 2.0 * m01 * n_b + m11 * n_c
+                e00, e01 = m00 * m_a + m01 * m_b, m00 * m_b + m01 * m_c
+                e10, e11 = m01 * m_a + m11 * m_b, m01 * m_b + m11 * m_c
+                squares = 2.0 * trace - n + twice - 2.0 * mixed + e00 * e00 + 2.0 * e01 * e10 + e11 * e11
+                if hard == 0 and kind == CROSS_ENTROPY:
+                    solve_row(D, p, w, m00, m01, m11, y, move)
+                    for i in range(n):
+                        cross -= y[i] * move[i]
+                elif hard == 0:
+                    for i in range(n):
+                        free[i] = 2.0 * p[i] * (overlap - y[i])
+                    solve_row(D, p, w, m00, m01, m11, free, move)
+                    solve_row(D, p, w, m00, m01, m11, p, trial)
+                    for i in range(n):
+                        cross += y[i] * move[i] - 2.0 * p[i] * y[i] * trial[i]
+            value_of[0], value_of[1], value_of[2], value_of[3] = distance, by_label, by_own, trace
+            value_of[4], value_of[5], value_of[6], value_of[7] = squares, cross, value - 0.5 * distance / sigma, lower
+            softmax(v, trial)
+            control[:] = 0.0
+            row_controls(target, v, label, trial, label_power, own_power, both, left, rich, control)
+            if rich == 1:
+                for i in range(n):
+                    quartics(target[i] / np.sqrt(Q * variances[i]), free_nodes[node, i], control)
+            if stein == 1:
+                control[0] = by_own + q * trace - m * cross
+                control[1] = by_label + m * trace - Q * cross
+            if hard == 1:
+                (
+                    control[BASIC_CONTROLS - 5],
+                    control[BASIC_CONTROLS - 4],
+                    control[BASIC_CONTROLS - 3],
+                    control[BASIC_CONTROLS - 2],
+                ) = (
+                    label[0],
+                    trial[0],
+                    target[0],
+                    v[0],
+                )
+            add_mirror_pair(sums, node, weights[node], steepest, value_of, control, values, controls, weight)

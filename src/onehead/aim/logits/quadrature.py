@@ -1,0 +1,190 @@
+"""Quadrature rules over the logits of a block: a lattice for one or two coordinates, sampled points for more.
+
+Sampled points come in independent parts, whose spread is the error of an average. Rules are cached; `clear_rules` frees
+them.
+"""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onehead.aim.logits.geometry import LONG_ROW, PARTS, Block, Row, TiedBlock, UnmaskedSelfAttention
+from onehead.numerics.gaussian import GaussianRule, lattice, monte_carlo, sobol
+
+__all__ = [
+    "LogitRule",
+    "clear_rules",
+    "column_rule",
+    "logit_rule",
+    "normal_rule",
+    "row_rule",
+    "sector_rule",
+    "tied_rule",
+]
+
+Array = NDArray[np.float64]
+
+# spacing and radius of each level of a lattice, for label and learner together
+LATTICES = {
+    1: ((0.4, 6.0), (0.25, 6.5), (0.15, 7.0), (0.1, 7.5)),
+    2: ((0.8, 5.5), (0.6, 6.0), (0.5, 6.2), (0.42, 6.3)),
+}
+SHORTEST_RULE = 8  # smallest log2 of the points of the finest rule
+
+
+class LogitRule(NamedTuple):
+    """Quadrature nodes in coordinates of a block: label part, independent part of the learner, weights."""
+
+    label: Array
+    free: Array
+    weights: Array
+
+
+@lru_cache(maxsize=8)
+def logit_rule(block: Block, level: int, check_rule: bool) -> LogitRule:
+    """Return nodes for label and learner logits of one block.
+
+    One or two coordinates have a lattice, folded by its reflection symmetries (2.5, U2.1); more have `PARTS`
+    independent scramblings of Sobol points (2.6).
+
+    Parameters
+    ----------
+    block : Block
+    level : int
+        0 is the coarsest.
+    check_rule : bool
+        Return the other rule of the level, whose difference shows the error: a finer, wider and shifted lattice, or
+        other scramblings.
+    """
+    return _mapped(block, normal_rule(block, level, check_rule))
+
+
+def normal_rule(block: Block, level: int, check_rule: bool) -> GaussianRule:
+    """Return the nodes of `logit_rule` as independent normals, before they are mapped to coordinates; label first."""
+    if block.on_lattice:
+        known = LATTICES[block.dim]
+        return _lattice(2 * block.dim, *known[min(level, len(known) - 1)], check_rule, block.folded)
+    # log2 of the points before mirroring: fewer where one proximal step costs more
+    finest = next((size for dim, size in ((5, 13), (14, 12), (27, 11)) if block.dim <= dim), 10)
+    size = finest - 4 if level == 0 else finest - 3 + level  # the coarsest rule only serves to start
+    return sobol(2 * block.dim, log2_points=size, seed=1 if check_rule else 0, parts=PARTS)
+
+
+@lru_cache(maxsize=64)  # a masked head has one per row
+def column_rule(row: Row, level: int, check_rule: bool) -> LogitRule:
+    """Return nodes for all logits of a row in units of their standard deviations, orthogonal to the common constant
+    (U2.1).
+
+    Control variates allow fewer points than `logit_rule` has, and long rows are self-averaging.
+    """
+    finest = _finest(row)
+    size = finest - 3 if level == 0 else finest - 3 + level
+    return _all_logits(row.variances, size, check_rule)
+
+
+@lru_cache(maxsize=64)
+def sector_rule(block: Row | UnmaskedSelfAttention, level: int, check_rule: bool, drawn: int = 0) -> LogitRule:
+    """Return independent normals for all logits of a block of two sectors, each point followed by its mirror image.
+
+    ``drawn`` more normals, one per sampled hard label, are appended to those of the learner (L7.2).
+    """
+    if isinstance(block, Row):
+        logits, finest = block.length, _finest(block)
+    else:
+        logits, finest = block.tokens**2, _finest_of_tokens(block.tokens)
+    size = finest - 3 if level == 0 else finest - 3 + level
+    label, free, draws = _halves(logits, size, check_rule, drawn)
+    return _with_draws(label, free, draws)
+
+
+def _finest(row: Row) -> int:
+    """log2 of the points of the default rule of a row: fewer for long rows, which are self-averaging."""
+    n = row.length
+    finest = 13 if row.multiplicity > 1 else 12 if n <= 5 else 11  # rows of different lengths have fewer points each
+    return max(finest - max(0, n.bit_length() - LONG_ROW.bit_length()), SHORTEST_RULE)
+
+
+def _finest_of_tokens(tokens: int) -> int:
+    """log2 of the points of the default rule of all rows of a head without a mask."""
+    return max(13 - tokens.bit_length() + 2, SHORTEST_RULE)
+
+
+def _halves(logits: int, size: int, check_rule: bool, drawn: int) -> list[Array]:
+    """Return normals for label, learner and sampled labels, one of each pair of mirror images."""
+    # in many dimensions no rule is more uniform than random points
+    points = sobol if logits <= 4 * LONG_ROW else monte_carlo
+    rule = points(2 * logits + drawn, log2_points=size, seed=1 if check_rule else 0, parts=PARTS)
+    half = rule.nodes.reshape(PARTS, 2, -1, 2 * logits + drawn)[:, 0].reshape(-1, 2 * logits + drawn)
+    return np.split(half, [logits, 2 * logits], axis=1)
+
+
+def _mirrored(half: Array) -> Array:
+    """Return the points, each followed by its mirror image."""
+    return np.stack([half, -half], axis=1).reshape(-1, half.shape[1])
+
+
+def _with_draws(label: Array, free: Array, draws: Array) -> LogitRule:
+    """Return the rule of points and mirror images."""
+    label, free = _mirrored(label), _mirrored(np.hstack([free, draws]))
+    return LogitRule(label, free, np.full(len(label), 1.0 / len(label)))
+
+
+@lru_cache(maxsize=8)
+def tied_rule(block: TiedBlock, level: int, check_rule: bool, drawn: int = 0) -> LogitRule:
+    """Return nodes for all logits of a tied head (L7), and for ``drawn`` sampled hard labels (L7.2)."""
+    finest = _finest_of_tokens(len(block.select))
+    return _all_logits(block.variances, finest - 3 if level == 0 else finest - 3 + level, check_rule, drawn)
+
+
+def clear_rules() -> None:
+    """Free the memory of all cached rules."""
+    for known in (logit_rule, column_rule, tied_rule, sector_rule, sobol, monte_carlo):
+        known.cache_clear()
+
+
+def _all_logits(variances: Array, size: int, check_rule: bool, drawn: int = 0) -> LogitRule:
+    """Return nodes for logits of these variances in units of their standard deviations, orthogonal to the common
+    constant.
+    """
+    n = len(variances)
+    constant = 1.0 / np.sqrt(variances)
+    label, free, draws = _halves(n - 1, size, check_rule, drawn)
+    return _with_draws(_across(constant, label), _across(constant, free), draws)
+
+
+def _across(direction: Array, nodes: Array) -> Array:
+    """Map nodes to the hyperplane orthogonal to ``direction`` by a Householder reflection."""
+    unit = direction / np.linalg.norm(direction)
+    normal = unit - np.eye(len(unit))[0]
+    inside = np.hstack([np.zeros((len(nodes), 1)), nodes])
+    return np.ascontiguousarray(inside - np.outer(inside @ normal, normal) * (2.0 / (normal @ normal)))
+
+
+@lru_cache(maxsize=8)
+def row_rule(row: Block, *, coarse: bool = False, check_rule: bool = False) -> LogitRule:
+    """Return nodes for label and learner logits of one row; one coordinate has a lattice folded by its reflection
+    symmetry.
+    """
+    if row.dim == 1:
+        return _mapped(row, _lattice(2, 0.125, 7.5, check_rule, 1))
+    size = 11 if coarse else 15 if row.dim <= 7 else 14
+    return _mapped(row, sobol(2 * row.dim, log2_points=size, seed=1 if check_rule else 0, parts=PARTS))
+
+
+def _lattice(dim: int, spacing: float, radius: float, check_rule: bool, folded: int) -> GaussianRule:
+    """Return a lattice, or the check rule whose difference shows its error.
+
+    A shift by half a spacing alone would miss errors of the same sign on both, such as those of a steep function along
+    a diagonal, and the mass beyond the radius; the check rule is therefore finer and wider too.
+    """
+    if check_rule:
+        return lattice(dim, spacing=0.88 * spacing, radius=radius + 0.5, offset=0.0, folded=folded)
+    return lattice(dim, spacing=spacing, radius=radius, offset=0.5, folded=folded)
+
+
+def _mapped(block: Block, rule: GaussianRule) -> LogitRule:
+    n = block.dim
+    label, free = rule.nodes[:, :n] @ block.root.T, rule.nodes[:, n:] @ block.root.T
+    return LogitRule(np.ascontiguousarray(label), np.ascontiguousarray(free), rule.weights)

@@ -1,0 +1,94 @@
+"""The equations of a head, made from a task and a learner in reduced units (1.5).
+
+Which channels a kind of head has is decided here and nowhere else.
+"""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from onehead.aim.logits.geometry import Geometry, geometry_of, with_sampled_points
+from onehead.aim.losses import loss_for_labels
+from onehead.aim.task import Learner, Task
+from onehead.aim.theory.directions import NO_DIRECTIONS
+from onehead.aim.theory.input.channel import InputChannel
+from onehead.aim.theory.input.leading import leading_count, leading_directions
+from onehead.aim.theory.input.singular_values import CHANNELS
+from onehead.aim.theory.input.trace import trace_direction
+from onehead.aim.theory.input.two_sectors import ExpectationConsistent, TwoSectorLinear
+from onehead.aim.theory.input.unasked import unasked_field
+from onehead.aim.theory.output.kurtosis import KurtosisOutput
+from onehead.aim.theory.output.leading import TiedLeadingOutput
+from onehead.aim.theory.output.leading_cross import CrossLeadingOutput
+from onehead.aim.theory.output.one_sector import OneSectorOutput
+from onehead.aim.theory.output.two_sectors import TwoSectorOutput
+from onehead.aim.theory.state_evolution import StateEvolution, Units
+from onehead.errors import InvalidArgument
+
+__all__ = ["build_state_evolution", "gaussian_independent_head"]
+
+MAXIMUM_TOKENS_OWN_LOSS = 16  # with a user's loss, whose Hessian is not known to be a diagonal plus two rank-one terms
+TWO_SECTOR_CHANNELS: dict[str, type[InputChannel]] = {"factorised": ExpectationConsistent, "direct": TwoSectorLinear}
+
+
+def build_state_evolution(task: Task, learner: Learner) -> StateEvolution:
+    """Return the equations of a task and a learner: the input channel and the output channel of its kind of head.
+
+    Raises
+    ------
+    InvalidArgument
+        If there is no theory for the combination.
+    """
+    geometry, loss = geometry_of(task.attention, task.mask, task.tokens), loss_for_labels(task.labels, learner.loss)
+    if loss.compiled_kind is None and task.tokens > MAXIMUM_TOKENS_OWN_LOSS:
+        raise InvalidArgument("tokens", task.tokens, f"at most {MAXIMUM_TOKENS_OWN_LOSS} with a loss of your own")
+    kind = TWO_SECTOR_CHANNELS[learner.param] if geometry.sectors == 2 else CHANNELS[task.tied, learner.param]
+    units, noise = Units(learner.beta, task.beta0, kind.degree), task.beta0**2 * task.noise
+    channel = kind(
+        target=task.target,
+        scale=task.beta0,
+        decay=units.reduced_decay(learner.decay),
+        width=learner.width,
+        unit=geometry.unit,
+    )
+    make = _output(task, learner, geometry)
+    power = task.beta0**2 * task.target.second_moment + 0.5 * noise + make.keywords["directions"].separate_power
+    output = make(loss=loss, label_power=power, branch=learner.branch)
+    return StateEvolution(channel, output, noise, units)
+
+
+def _output(task: Task, learner: Learner, geometry: Geometry) -> "partial[Any]":
+    """Return the output channel of a kind of head, but for the arguments that all have."""
+    count = leading_count(task, learner)
+    if task.depends_on_kurtosis:
+        directions = trace_direction(task)
+        return partial(KurtosisOutput, geometry=geometry, directions=directions, excess=directions.excess)
+    if count:
+        leading = TiedLeadingOutput if task.tied else CrossLeadingOutput
+        return partial(leading, geometry=with_sampled_points(geometry), directions=leading_directions(task, count))
+    kind = TwoSectorOutput if geometry.sectors == 2 else OneSectorOutput
+    return partial(kind, geometry=geometry, directions=unasked_field(task) if task.unasked else NO_DIRECTIONS)
+
+
+def gaussian_independent_head(problem: StateEvolution) -> StateEvolution | None:
+    """Return an easier head whose solution is close, or None if the head has one sector and no explicit direction.
+
+    It has Gaussian logits in the place of explicit directions, and cross-attention in the place of two sectors (U5.5).
+    """
+    output, known = problem.output, problem.directions
+    geometry = output.geometry
+    if known.separate and problem.sectors == 1:
+        return None
+    tied = geometry.unit == 2.0
+    masked = "causal" if problem.sectors == 2 and len(geometry.blocks[0].select) == 1 else "none"
+    easier = OneSectorOutput(
+        loss=output.loss,
+        geometry=geometry_of("tied" if tied else "cross", masked, geometry.tokens),
+        label_power=output.label_power,
+        branch=output.branch,
+    )
+    channel = problem.input
+    if problem.sectors == 2:
+        own = {name: getattr(channel, name) for name in ("target", "scale", "decay", "width", "unit", "spectral_shift")}
+        channel = CHANNELS[False, "factorised" if channel.degree == 1 else "direct"](**own)
+    return replace(problem, input=channel, output=easier)

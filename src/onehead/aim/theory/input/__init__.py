@@ -1,0 +1,1 @@
+"""Input channels: from conjugate fields to the order parameters of the trained map."""

@@ -1,0 +1,1 @@
+"""Limits of the equations that have formulas of their own."""

@@ -1,0 +1,1 @@
+"""Output channels: from order parameters to conjugate fields, by averages over one sample."""

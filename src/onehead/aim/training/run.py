@@ -1,0 +1,289 @@
+"""One training run: an instance is sampled, the objective is minimised, and the trained map is measured.
+
+The loop over seeds and the averages over runs are in `train`.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onehead.aim.losses import LOSSES, Loss, loss_for_labels
+from onehead.aim.task import Learner, Task
+from onehead.aim.training.data import Samples, softmax_rows
+from onehead.aim.training.instance import Instance
+from onehead.aim.training.logits import Rows
+from onehead.aim.training.nuclear import minimise_over_map, soft_threshold_singular_values
+from onehead.aim.training.objective import Objective, OutputLoss
+from onehead.aim.training.parametrisation import Parametrisation, ThresholdedUntied, Untied, parametrisation
+from onehead.aim.training.results import Sectors, TrainingCertificate, TrainingRun
+from onehead.aim.training.settings import Method, Variant
+from onehead.errors import InvalidArgument
+from onehead.numerics.interrupts import record_interrupts
+from onehead.numerics.minimise import Minimum, Stopped, adam, lbfgs, stationarity
+
+__all__ = ["Plan", "train_one"]
+
+Array = NDArray[np.float64]
+
+ZERO_MAP = 1e-3  # a map below this share of the target's size counts as zero: its largest eigenvalue is rounding
+REFINE_TOLERANCE = 1e-3  # proximal steps end when S changes by less than this share of the method's tolerance
+REFINE_MAX_STEPS = 150  # proximal steps at most
+SAME_MINIMUM = 1e-5  # relative difference of objectives below which two starts count as the same minimum
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Settings shared by all runs of one call of `train`."""
+
+    task: Task
+    learner: Learner
+    dim: int
+    count: int
+    seed: int
+    variant: Variant
+    method: Method
+    target: Array | None
+    stop: threading.Event
+
+    def __post_init__(self) -> None:
+        if self.learner.decay == 0.0:
+            raise InvalidArgument("weight_decay", "0+", "a number > 0 to train with")
+        _ = self.own_loss  # raises where hard labels are not supported
+        self.variant.tokens.check_dim(self.dim)
+        if self.learner.param == "direct" and self.task.tied and not self.variant.tied:
+            raise InvalidArgument("tied", False, "true for direct training")
+        if self.task.labels == "hard" and self.variant.output == "sequence":
+            raise InvalidArgument("output", "sequence", "label with hard labels")
+        if self.method.optimiser == "amp":
+            self._check_amp()
+
+    def _check_amp(self) -> None:
+        """Refuse message passing unless there is one head of full width with label output, tied if the task is."""
+        from onehead.aim.training.message_passing import check_message_passing
+
+        check_message_passing(self.task)
+        supported = self.variant.heads == 1 and self.variant.output == "label" and self.learner.width >= 1.0
+        if not supported or self.variant.tied != self.task.tied:
+            raise InvalidArgument(
+                "optimiser",
+                "amp",
+                "lbfgs or adam here: message passing needs one head of full width with label output, "
+                "tied like its task",
+            )
+
+    @property
+    def weights(self) -> Parametrisation:
+        """Parametrisation of the learner."""
+        learner, variant = self.learner, self.variant
+        return parametrisation(learner.param, tied=variant.tied, dim=self.dim, width=learner.width, heads=variant.heads)
+
+    @property
+    def refines_map(self) -> bool:
+        """Whether the minimum is refined over the map: one untied head of full width, in double precision."""
+        weights = self.weights
+        full = isinstance(weights, Untied) and weights.heads == 1 and weights.width >= self.dim
+        return full and not self.task.tied and self.method.dtype == "float64"
+
+    @property
+    def own_loss(self) -> Loss:
+        """Training loss of the learner."""
+        return loss_for_labels(self.task.labels, self.learner.loss)
+
+    def output(self, loss: Loss) -> OutputLoss:
+        """Loss of the output of the head."""
+        return OutputLoss(
+            loss=loss,
+            beta=self.learner.beta,
+            output=self.variant.output,
+            columns=self.task.columns,
+        )
+
+
+def train_one(plan: Plan, k: int) -> TrainingRun:
+    """Sample instance k, train on it and measure the trained map."""
+    if plan.stop.is_set():
+        raise Stopped
+    started = time.perf_counter()
+    seed = np.random.SeedSequence(plan.seed, spawn_key=(k,))
+    instance = Instance.draw(
+        plan.task, plan.dim, plan.count, seed, variant=plan.variant, method=plan.method, target=plan.target
+    )
+    if plan.method.optimiser == "amp":
+        weights, theta, certificate = _minimise_by_amp(plan, instance)
+    else:
+        weights, theta, certificate = _minimise(plan, instance, k)
+    maps = weights.maps(theta)
+    measured = _measure(plan, weights, maps, instance)
+    return TrainingRun(
+        seed=k,
+        **measured,
+        train_loss=certificate.objective,
+        seconds=time.perf_counter() - started,
+        certificate=certificate,
+        map=maps.mean(axis=0),
+        target=instance.target,
+    )
+
+
+def _objective(plan: Plan, samples: Samples, weights: Parametrisation) -> Objective:
+    """Training objective of the learner on these samples."""
+    return Objective(samples=samples, weights=weights, loss=plan.output(plan.own_loss), decay=plan.learner.decay)
+
+
+def _minimise(plan: Plan, instance: Instance, k: int) -> tuple[Parametrisation, Array, TrainingCertificate]:
+    """Minimise over the weights, from several random starts for the first seed."""
+    weights = plan.weights
+    objective = _objective(plan, instance.train, weights)
+
+    def stoppable(objective: Objective) -> Callable[[Array], tuple[float, Array]]:
+        """Objective above its lower bound, which raises `Stopped` on request."""
+
+        def function(theta: Array) -> tuple[float, Array]:
+            if plan.stop.is_set():
+                raise Stopped
+            value, gradient = objective(theta)
+            return value - objective.floor, gradient
+
+        return function
+
+    function = stoppable(objective)
+    search: Callable[..., Minimum] = adam
+    if plan.method.optimiser == "lbfgs":
+        search = partial(lbfgs, curvature=weights.curvature)
+        if plan.method.dtype == "float64":  # single precision costs half and is enough for most of the search
+            single = _objective(plan, instance.train.in_single_precision(), weights)
+            search = partial(search, low_precision=stoppable(single))
+    found: list[Minimum] = []
+    for start in range(plan.method.starts if k == 0 else 1):
+        rng = np.random.default_rng(np.random.SeedSequence(plan.seed, spawn_key=(k, 3, start)))
+        theta = weights.start(rng)
+        found.append(
+            search(function, theta, tolerance=plan.method.tolerance, max_iterations=plan.method.max_iterations)
+        )
+        if found[-1].status.startswith("interrupted"):
+            break
+    best = min(found, key=lambda minimum: minimum.value)
+    values = [minimum.value for minimum in found]
+    gap = (max(values) - min(values)) / abs(min(values)) if len(values) > 1 else None
+    warnings: tuple[str, ...] = ()
+    if gap is not None and gap > SAME_MINIMUM:
+        warnings = (f"{len(values)} starts ended at objectives that differ by {gap:.1e}: the minimum is not unique",)
+    if plan.refines_map and not found[-1].status.startswith("interrupted"):
+        best, weights = _refine_over_map(plan, objective, best)
+        found.append(best)
+    certificate = TrainingCertificate(
+        status=found[-1].status if found[-1].status.startswith("interrupted") else best.status,
+        kind="measurement",
+        residual=best.stationarity,
+        gradient_norm=best.stationarity * best.value / float(np.linalg.norm(best.theta) or 1.0),
+        evaluations=sum(minimum.evaluations for minimum in found),
+        objective=best.value + objective.floor,
+        starts_gap=gap,
+        warnings=warnings,
+    )
+    return weights, best.theta, certificate
+
+
+def _refine_over_map(plan: Plan, objective: Objective, found: Minimum) -> tuple[Minimum, Parametrisation]:
+    """Refine a minimum by proximal steps on the map, which make small singular values exactly zero (U1)."""
+    start = objective.weights.maps(found.theta)[0]
+    try:
+        with record_interrupts():
+            product = minimise_over_map(
+                objective,
+                soft_threshold_singular_values,
+                start,
+                tolerance=REFINE_TOLERANCE * plan.method.tolerance,
+                max_iterations=REFINE_MAX_STEPS,
+                stop=plan.stop.is_set,
+            )
+    except (KeyboardInterrupt, Stopped):
+        return found._replace(evaluations=0, status="interrupted: the best weights so far"), objective.weights
+    weights, theta = ThresholdedUntied.of_map(product.map)
+    value, gradient = replace(objective, weights=weights)(theta)
+    value -= objective.floor
+    return Minimum(theta, value, stationarity(theta, value, gradient), product.iterations, found.status), weights
+
+
+def _minimise_by_amp(plan: Plan, instance: Instance) -> tuple[Parametrisation, Array, TrainingCertificate]:
+    """Minimise by message passing; the certificate has the gradient of the objective at the factors of the map."""
+    from onehead.aim.training.amp import run_amp
+
+    run = run_amp(
+        plan.task,
+        plan.learner,
+        instance,
+        tolerance=plan.method.tolerance,
+        max_iterations=plan.method.max_iterations,
+        stop=plan.stop.is_set,
+    )
+    weights, theta = plan.weights.of_map(run.map)
+    objective = _objective(plan, instance.train, weights)
+    value, gradient = objective(theta)
+    certificate = TrainingCertificate(
+        status=run.status,
+        kind="measurement",
+        residual=stationarity(theta, value - objective.floor, gradient),
+        gradient_norm=float(np.linalg.norm(gradient)),
+        evaluations=run.iterations,
+        objective=value,
+    )
+    return weights, theta, certificate
+
+
+def _measure(plan: Plan, weights: Parametrisation, maps: Array, instance: Instance) -> dict[str, Any]:
+    """Numbers of a `TrainingRun`: errors on fresh samples (1.3), q, m, spectrum and rank of S."""
+    task, d = plan.task, plan.dim
+    own, squared, entropy = (plan.output(loss) for loss in (plan.own_loss, LOSSES["squared"], LOSSES["cross-entropy"]))
+    totals = np.zeros(5)
+    for chunk in instance.test:
+        rows = Rows(chunk, task.columns)
+        logits = np.stack([rows.logits(S) for S in maps.astype(chunk.tokens.dtype)])
+        gram = own.gram(chunk)
+        totals += [
+            squared(logits, chunk.labels, gram)[0],
+            squared(logits, chunk.clean, gram)[0],
+            own(logits, chunk.labels, gram)[0],
+            entropy(logits, chunk.labels, None)[0],
+            _sum_zero_one(logits, chunk.labels, plan) if task.labels == "hard" else 0.0,
+        ]
+    error, clean, loss, cross_entropy, zero_one = totals / instance.test.count
+    S = maps.mean(axis=0)
+    values = weights.spectrum(S)
+    largest = float(np.abs(values).max())
+    size = float(np.sqrt(np.mean(instance.target**2) * d))
+    return {
+        "test_error": float(error),
+        "test_error_clean": float(clean),
+        "test_loss": float(loss),
+        "rank": float(np.mean(np.abs(values) > weights.zero_tolerance * largest)) if largest > ZERO_MAP * size else 0.0,
+        "q": float(np.sum(S * S) / d),
+        "m": float(np.sum(S * instance.target) / d),
+        "test_cross_entropy": float(cross_entropy),
+        "zero_one_error": float(zero_one) if task.labels == "hard" else None,
+        "sectors": _sectors(S, instance.target) if task.attention == "self" else None,
+        "eigenvalues": values,
+    }
+
+
+def _sum_zero_one(logits: Array, y: Array, plan: Plan) -> float:
+    """Sum over samples of the probability, averaged over rows, that the most attended token is not the label (U7)."""
+    columns = plan.task.columns
+    attended = softmax_rows(plan.learner.beta * logits, columns).mean(axis=0).argmax(axis=-1)
+    correct = np.take_along_axis(y, attended[..., None], axis=-1)[..., 0]
+    return float(np.sum(1.0 - correct[:, np.array(columns) > 1].mean(axis=1)))
+
+
+def _sectors(S: Array, target: Array) -> Sectors:
+    """Overlaps 2|S|²/d and 2 Tr S'S*/d of the symmetric and of the antisymmetric part of the map (U5.1)."""
+    parts = [(0.5 * (S + sign * S.T), 0.5 * (target + sign * target.T)) for sign in (1.0, -1.0)]
+    return {
+        "q": [float(2.0 * np.sum(own * own) / len(S)) for own, _ in parts],
+        "m": [float(2.0 * np.sum(own * wanted) / len(S)) for own, wanted in parts],
+    }

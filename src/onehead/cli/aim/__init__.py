@@ -1,0 +1,1 @@
+"""Commands of the attention-indexed model (``onehead aim``)."""

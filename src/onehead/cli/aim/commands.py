@@ -1,0 +1,229 @@
+"""``onehead aim``: theory of the attention-indexed model at one sample ratio, or along a curve of them."""
+
+from importlib import import_module
+
+import click
+
+from onehead import aim, plot
+from onehead.aim.task import Learner, Task
+from onehead.cli.aim.flags import accuracy_option, aim_options, alpha_option, alphas_option, tuned_option
+from onehead.cli.parsing.groups import OrderedGroup
+from onehead.cli.parsing.options import bayes_option, explain_option
+from onehead.cli.rendering.output import progress, spinner
+from onehead.cli.rendering.render import CommandResult, output_options
+
+__all__ = ["command"]
+
+HATS = "q_hat, m_hat, sigma_hat"
+LAZY_COMMANDS = {
+    "bayes": lambda: import_module("onehead.cli.aim.bayes").bayes,
+    "map": lambda: import_module("onehead.cli.aim.map").map_,
+    "scaling": lambda: import_module("onehead.cli.aim.scaling").scaling,
+    "features": lambda: import_module("onehead.cli.aim.scaling").features,
+    "phase-diagram": lambda: import_module("onehead.cli.aim.scaling").phase_diagram,
+    "train": lambda: import_module("onehead.cli.aim.train").train,
+    "amp": lambda: import_module("onehead.cli.aim.train").amp,
+    "compare": lambda: import_module("onehead.cli.aim.train").compare,
+}
+
+
+@click.group(cls=OrderedGroup, lazy_commands=LAZY_COMMANDS)
+def command() -> None:
+    """The attention-indexed model: an attention head trained with weight decay."""
+
+
+@command.command()
+@aim_options()
+@alpha_option
+@accuracy_option
+@output_options(picture=False)
+@explain_option
+def predict(task: Task, learner: Learner, alpha: float, explain: bool, accuracy: float | None) -> CommandResult:
+    """Errors, overlaps and rank of a trained head at one sample ratio.
+
+    Example: onehead aim predict --alpha 0.5 --weight-decay 0.01
+    """
+    with spinner("solving"):
+        point = aim.predict(task, learner, alpha, accuracy=accuracy)
+    hats = f"{point.q_hat:.5g}, {point.m_hat:.5g}, {point.sigma_hat:.5g}"
+    return CommandResult.of(
+        point,
+        {
+            **(
+                {}
+                if point.zero_one_error is None
+                else {"zero_one_error": "share of rows whose top token is not the label"}
+            ),
+            **({} if point.sectors is None else {"sectors": "of the symmetric and of the antisymmetric part of S"}),
+            HATS: "conjugate fields",
+            "replicon": "the solution is stable below 1",
+            "residual": "largest relative residual of the equations",
+            "status": f"kind of truth: {point.kind}",
+        },
+        # a table can show an infinite sigma, JSON cannot
+        table={HATS: hats, "sectors": _sectors(point)}
+        | ({"sigma": point.sigma} if "sigma" not in point.errors else {}),
+        title=f"alpha = {alpha:g}",
+        text=point.explain() if explain else "",
+        warnings=point.certificate.warnings,
+    )
+
+
+def _sectors(point: "aim.Prediction") -> str:
+    """Text with q, m and Σ of the symmetric and the antisymmetric part."""
+    return "; ".join(f"{name} {s:.5g}, {a:.5g}" for name, (s, a) in (point.sectors or {}).items())
+
+
+@command.command()
+@aim_options()
+@alphas_option
+@tuned_option
+@bayes_option
+@accuracy_option
+@output_options()
+def curve(
+    task: Task, learner: Learner, alphas: tuple[float, ...], tuned: bool, bayes: bool, accuracy: float | None
+) -> CommandResult:
+    """Learning curve: predictions at many sample ratios.
+
+    Example: onehead aim curve --alphas 0.05:2:46 --plot curve.png
+    """
+    with progress("learning curve", len(alphas)) as step:
+        found = aim.curve(task, learner, alphas, tuned=tuned, bayes=bayes, accuracy=accuracy, progress=step)
+    optional = [*(["weight_decay"] if tuned else []), *(["bayes_test_error"] if bayes else [])]
+    errors = ("alpha", "test_error", *optional, "test_error_clean", "train_loss")
+    return CommandResult.of_points(
+        found,
+        (*errors, "rank", "q", "m", "sigma", "residual", "status"),
+        draw=lambda: plot.learning_curve(found, thresholds=_thresholds(task, learner)),
+    )
+
+
+def _thresholds(task: Task, learner: Learner) -> "aim.Thresholds":
+    """Thresholds to mark in a picture."""
+    with spinner("thresholds"):
+        return aim.thresholds(task, learner)
+
+
+@command.command()
+@aim_options()
+@output_options(csv_rows=False, picture=False)
+def thresholds(task: Task, learner: Learner) -> CommandResult:
+    """Sample ratios at which the behaviour of the trained head changes.
+
+    Example: onehead aim thresholds --kappa0 0.5 --noise 0.5
+    """
+    with spinner("solving"):
+        found = aim.thresholds(task, learner)
+    return CommandResult.of(
+        found,
+        {"emergence": f"below it S = 0 at weight decay {learner.weight_decay}"},
+        title="thresholds (values of alpha)",
+        warnings=[*found.status.split("; ")[1:], *found.certificate.warnings],
+    )
+
+
+@command.command()
+@aim_options()
+@alpha_option
+@accuracy_option
+@output_options()
+def spectrum(task: Task, learner: Learner, alpha: float, accuracy: float | None) -> CommandResult:
+    """Eigenvalue distribution of the trained map.
+
+    Example: onehead aim spectrum --alpha 4 --plot spectrum.png
+    """
+    with spinner("solving"):
+        law = aim.spectrum(aim.predict(task, learner, alpha, accuracy=accuracy))
+    bulks = ", ".join(f"[{low:.5g}, {high:.5g}]" for low, high in law.edges) or "none"
+    return CommandResult.of(
+        law,
+        {"status": f"kind of truth: {law.kind}"} | ({} if law.levels else {"levels": None}),
+        table={
+            "edges": bulks,
+            "outliers": len(law.outliers),
+            **({"levels": _levels(law.levels)} if law.levels else {}),
+        },
+        title=f"spectrum at alpha = {alpha:g}",
+        rows=[{"x": x, "share": share} for x, share in law.levels]
+        or [{"x": x, "density": y} for x, y in zip(law.x, law.density_values, strict=True)],
+        draw=lambda: plot.spectrum(law),
+    )
+
+
+def _levels(levels: tuple[tuple[float, float], ...]) -> str:
+    """Text with the largest eigenvalues of a law without a density, and their shares."""
+    texts = [f"{x:.5g} ({share:.1%})" for x, share in levels[:-7:-1]]
+    return ", ".join(texts) + (f" and {len(levels) - len(texts)} more" if len(levels) > len(texts) else "")
+
+
+@command.command()
+@aim_options()
+@alpha_option
+@accuracy_option
+@output_options(picture=False)
+def directions(task: Task, learner: Learner, alpha: float, accuracy: float | None) -> CommandResult:
+    """Strength, position and overlap of a trained map in the leading directions of its target.
+
+    Example: onehead aim directions --target power-law --gamma 0.75 --dim 100 --samples 1585 --weight-decay 1/d
+    """
+    with spinner("solving"):
+        found = aim.directions(aim.predict(task, learner, alpha, accuracy=accuracy))
+    rows = [one.to_dict() for one in found.directions]
+    numbers = ("learned", "scatter", "position", "overlap")
+    q, m = _with_error(found.q, found.errors["q"]), _with_error(found.m, found.errors.get("m"))
+    return CommandResult(
+        value=found.to_dict(),
+        columns=("target", *numbers),
+        table=[
+            {"target": row["target"], **{name: _with_error(row[name], row[f"{name}_err"]) for name in numbers}}
+            for row in rows
+        ],
+        rows=rows,
+        title=f"alpha = {alpha:g}: q = {q}, m = {m}",
+        warnings=found.certificate.warnings,
+    )
+
+
+def _with_error(value: float | None, error: float | None) -> str:
+    """Text with a number and its error; a dash for None."""
+    if value is None:
+        return "-"
+    return f"{value:.5g}" + (f" ± {error:.1g}" if error else "")
+
+
+@command.command()
+@aim_options()
+@alpha_option
+@bayes_option
+@accuracy_option
+@output_options()
+def tune(task: Task, learner: Learner, alpha: float, bayes: bool, accuracy: float | None) -> CommandResult:
+    """Weight decay with the lowest predicted test error.
+
+    Example: onehead aim tune --alpha 0.5 --noise 0.5
+    """
+    from onehead.aim.verbs.bayes import describe_bayes_gap
+
+    with progress("weight decays", 36) as step:
+        best = aim.tune(task, learner, alpha, bayes=bayes, accuracy=accuracy, progress=step)
+    good = f"{best.flat_from:.3g} to {best.flat_to:.3g}"
+    comparison = describe_bayes_gap(task, alpha, best.test_error) if bayes and not best.point.directions else []
+    bayes_quantities = ("bayes_test_error", "gap", "data_multiple", "logit_nuclear")
+    return CommandResult.of(
+        best,
+        {
+            "gain": f"test error at weight decay {learner.weight_decay}, minus the lowest",
+            "flat_from": None,
+            "flat_to": None,
+            "good range": "within 0.1 % of the best",
+            "status": f"kind of truth: {best.kind}",
+            **({} if bayes else dict.fromkeys(bayes_quantities)),
+        },
+        table={"weight_decay": best.weight_decay or "0+", "gain": best.gain, "good range": good}
+        | ({"data_multiple": best.data_multiple} if bayes else {}),  # a table can show inf, JSON cannot
+        title=f"best weight decay at alpha = {alpha:g}",
+        rows=[{"weight_decay": decay, "test_error": error} for decay, error in best.scan],
+        draw=lambda: plot.tuning(best),
+        warnings=[text.rstrip(".") for text in comparison],
+    )

@@ -1,0 +1,1 @@
+"""Commands of sparse-token classification (``onehead sparse``)."""

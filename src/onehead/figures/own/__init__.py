@@ -1,0 +1,1 @@
+"""Figures that are not in the papers, one module each with a function ``draw``."""

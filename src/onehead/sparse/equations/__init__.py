@@ -1,1 +1,0 @@
-"""The theory of sparse tokens, equation by equation."""

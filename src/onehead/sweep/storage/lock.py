@@ -1,0 +1,156 @@
+"""Path and lock of a store: it has one name and, at any time, one writer."""
+
+import errno
+import os
+import socket
+import stat
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from onehead.sweep.errors import BadStore, StoreFailed, unwritable_store
+
+__all__ = ["is_locked", "resolve_store", "store_files", "write_lock"]
+
+LOCK_OFFSET = 2**62  # byte of the store file that is locked, far beyond those that SQLite locks
+
+
+def resolve_store(path: str | os.PathLike[str]) -> Path:
+    """Path of a store, symbolic links followed; a file with several names is refused, as its lock goes by the name."""
+    file = Path(path)
+    try:
+        real = file.resolve()
+        file = file if real == file.absolute() else real  # keep the name as given for messages
+        found = file.stat()
+    except FileNotFoundError:
+        return file
+    except (OSError, RuntimeError, ValueError) as failure:
+        raise unwritable_store(str(path), getattr(failure, "strerror", None) or "no such name") from None
+    if stat.S_ISDIR(found.st_mode):
+        raise unwritable_store(str(path), "it is a folder")
+    if not stat.S_ISREG(found.st_mode):
+        raise BadStore(str(path), f"store must be a regular file; got {str(path)!r}, a device or a pipe.")
+    if found.st_nlink > 1:
+        raise BadStore(
+            str(path),
+            f"store must be a file with one name; got {str(path)!r}, which has {found.st_nlink} (hard links): its "
+            f"journal "
+            "would belong to one of them, so make a copy with cp and use that.",
+        )
+    return file
+
+
+def store_files(path: str | os.PathLike[str]) -> list[Path]:
+    """All files of a store: the database, its journals, its lock and its arrays."""
+    file = Path(path).resolve()
+    names = [file.with_name(file.name + ending) for ending in ("", "-wal", "-shm", "-journal", ".lock")]
+    return [*names, *file.with_name(file.name + ".arrays").glob("*")]
+
+
+def _lock_path(file: Path) -> Path:
+    return file.with_name(file.name + ".lock")
+
+
+def is_locked(file: Path) -> bool:
+    """Whether a process holds the lock of a store; the lock is left as it is."""
+    import fcntl
+
+    try:
+        handle = os.open(_lock_path(file), os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+def _acquire_lock_file(handle: int) -> bool:
+    """Try to lock the lock file; several times, because `is_locked` of another process may hold it for a moment."""
+    import fcntl  # missing on some systems; only writing needs it
+
+    for _ in range(5):
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except OSError:
+            time.sleep(0.05)
+    return False
+
+
+def _acquire_file_lock(handle: int) -> bool:
+    """Try to lock the store file itself, where the system has locks that belong to an open file (Linux).
+
+    The lock holds when the file is renamed meanwhile. It covers one byte that SQLite does not use. SQLite's own
+    locks belong to the process and are lost when any handle of the file is closed, so this handle must be closed
+    last.
+    """
+    import fcntl
+
+    if not hasattr(fcntl, "F_OFD_SETLK"):
+        return True
+    request = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, LOCK_OFFSET, 1, 0)
+    try:
+        fcntl.fcntl(handle, fcntl.F_OFD_SETLK, request)
+    except OSError as failure:
+        return failure.errno not in (errno.EACCES, errno.EAGAIN)  # other errors: the file system has no such locks
+    return True
+
+
+@contextmanager
+def write_lock(file: Path) -> Iterator[None]:
+    """Context manager that locks ``FILE.lock`` and the store itself; both are released if the process dies."""
+    path = _lock_path(file)
+    while True:
+        try:
+            # in a shared folder the name may be a symbolic link to a file of ours, which writing would empty
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+        except OSError as failure:
+            raise unwritable_store(str(file), str(failure.strerror)) from None
+        if not _acquire_lock_file(handle):
+            holder = os.read(handle, 200).decode(errors="replace").strip() or "another process"
+            os.close(handle)
+            raise _in_use_error(file, holder)
+        try:
+            if os.path.samestat(os.fstat(handle), path.stat()):
+                break
+        except FileNotFoundError:
+            pass
+        os.close(handle)  # the previous writer removed this file between our opening and locking it
+    try:
+        try:
+            os.ftruncate(handle, 0)
+            os.write(handle, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
+        except OSError as failure:
+            raise StoreFailed(f"{file} cannot be used: {failure.strerror}.") from None
+        with _file_lock(file):
+            yield
+    finally:
+        with suppress(OSError):
+            path.unlink()
+        os.close(handle)
+
+
+@contextmanager
+def _file_lock(file: Path) -> Iterator[None]:
+    """Context manager that locks the store file itself, creating it if needed."""
+    try:
+        handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+    except OSError as failure:
+        raise unwritable_store(str(file), str(failure.strerror)) from None
+    try:
+        resolve_store(file)  # again, now that the lock is held: a second name may have been added meanwhile
+        if not _acquire_file_lock(handle):
+            raise _in_use_error(file, "a process that knows it by another name")
+        yield
+    finally:
+        os.close(handle)
+
+
+def _in_use_error(file: Path, holder: str) -> BadStore:
+    return BadStore(str(file), f"{file} is in use by another sweep ({holder}); wait for it or use another store.")

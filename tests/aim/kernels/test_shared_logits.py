@@ -1,0 +1,156 @@
+"""Rows that share logits: drawn labels against all labels, and controls that see what rows share (L7.2, L7.3)."""
+
+import numpy as np
+import pytest
+
+from onehead.aim import Learner, Task, predict, train
+from onehead.aim.kernels import shared_logits as shared
+from onehead.aim.kernels.arguments import LogitState, Modes, Nodes
+from onehead.aim.kernels.control_variates import (
+    AVERAGE_COUNT,
+    BASIC_CONTROLS,
+    CONTROL_COUNT,
+    MOMENT_COUNT,
+    ZERO_MEAN_CONTROLS,
+)
+from onehead.aim.kernels.independent_rows import row_loss
+from onehead.aim.kernels.losses import SQUARED
+from onehead.aim.kernels.shared_logits import shared_logit_sums
+from onehead.aim.kernels.woodbury import inverse_of
+from onehead.aim.logits.control_variates import control_means
+from onehead.aim.logits.geometry import PARTS, geometry_of
+from onehead.aim.logits.softmax_row import Column, SoftmaxRow
+from onehead.aim.losses import CrossEntropy, HardCrossEntropy, Squared
+from onehead.aim.theory.output import one_sector as channels
+from onehead.aim.theory.output import two_sectors as sectors
+from onehead.aim.theory.output.averages import sum_in_slices
+from onehead.aim.theory.output.one_sector import OneSectorOutput
+from onehead.aim.theory.output.two_sectors import TwoSectorOutput
+
+Q = 1.25
+STATES = {"tied": (1.1, 1.0, 0.6), "self": (1.4, 1.2, 0.9, 0.8, 0.7, 1.1)}
+
+
+def by_parts(head, tokens):
+    """Every average of hard labels by every part of the rule: mean and standard error."""
+    kind = TwoSectorOutput if head == "self" else OneSectorOutput
+    output = kind(loss=HardCrossEntropy(), geometry=geometry_of(head, "none", tokens), label_power=Q)
+    parts = output.parts(*STATES[head], level=3)
+    if head == "self":
+        found = np.array(
+            [
+                [part.distance, part.loss, *part.derivative.sectors.ravel(), *part.stein.sectors.ravel()]
+                for part in parts
+            ]
+        )
+    else:
+        found = np.delete(np.array(parts), [4, 7], axis=1)  # tr K² was not asked for, and nothing switches
+    return found.mean(axis=0), found.std(axis=0, ddof=1) / np.sqrt(PARTS)
+
+
+@pytest.mark.parametrize("head", STATES)
+def test_drawn_labels_are_all_labels(head, monkeypatch):
+    """27 proximal steps for every node, each as often as it is drawn, or one."""
+    one, its = by_parts(head, 3)
+    for module in (channels, sectors):
+        monkeypatch.setattr(module, "MAX_ENUMERATED_LABELS", 27)
+    other, others = by_parts(head, 3)
+    assert np.all(one != other)  # another kernel, on other points
+    assert np.all(np.abs(one - other) < 5.5 * np.hypot(its, others) + 1e-12)  # up to 14 numbers of 8 parts each
+
+
+@pytest.mark.parametrize("head", STATES)
+def test_hard_labels_of_many_rows_emerge_by_formula(head, monkeypatch):
+    """At S = 0 with hard labels, by formula and by quadrature."""
+    kind = TwoSectorOutput if head == "self" else OneSectorOutput
+    output = kind(loss=HardCrossEntropy(), geometry=geometry_of(head, "none", 4), label_power=Q)
+    found = output._sum_parts(output._origin_sums(3)).mean(axis=0)
+    for module in (channels, sectors):
+        monkeypatch.setattr(module, "MAX_ENUMERATED_LABELS", 256)
+    sampled = output._sum_parts(output._origin_sums(3))
+    error = sampled.std(axis=0, ddof=1) / np.sqrt(PARTS)
+    assert np.all(np.abs(found - sampled.mean(axis=0)) < 5.0 * error + 1e-6)
+
+
+@pytest.mark.parametrize("loss", [Squared(), CrossEntropy(), HardCrossEntropy()], ids=["squared", "soft", "hard"])
+def test_combinations_of_mean_zero(loss):
+    """Of the proximal point, of the field of its attention, of the envelope that is turned, and of drawn labels."""
+    tokens, (q, m, sigma) = 4, (1.1, 1.0, 3.0)
+    output = OneSectorOutput(loss=loss, geometry=geometry_of("tied", "none", tokens), label_power=Q)
+    (block,) = output.geometry.blocks
+    rule = output._rule(block, 3, False)
+    modes = Modes(detail=1, hard=int(loss.hard), use_stein_controls=1, all_controls=1)
+    before = (loss.compiled_kind, tokens, Nodes(*rule, rule.label), LogitState(Q, q, m, sigma), modes)
+    sums = sum_in_slices(shared_logit_sums, MOMENT_COUNT, 2, len(rule.weights), before)
+    controls = (
+        len(sums) * sums[:, AVERAGE_COUNT + 1 : AVERAGE_COUNT + 1 + CONTROL_COUNT]
+    )  # a row for every pair of mirror images
+    means = np.zeros(CONTROL_COUNT)
+    one = SoftmaxRow((Column(1, 2 * Q, 2 * q, 2 * m), Column(tokens - 1, Q, q, m)))
+    means[BASIC_CONTROLS - 5 : BASIC_CONTROLS - 1] = (
+        tokens * control_means(one)[BASIC_CONTROLS - 5 : BASIC_CONTROLS - 1]
+    )
+    used = [*range(ZERO_MEAN_CONTROLS), *(range(BASIC_CONTROLS - 5, BASIC_CONTROLS - 1) if loss.hard else ())]
+    varied = [place for place in used if controls[:, place].std() > 0.0]
+    assert len(varied) == (8 if loss.hard else 5 if loss == Squared() else 3)
+    off = np.abs(controls.mean(axis=0) - means) / (controls.std(axis=0) / np.sqrt(len(controls)) + 1e-300)
+    assert np.all(off[varied] < 4.5), off[varied]
+
+
+def test_what_the_field_of_attention_takes_off(monkeypatch):
+    """A fifth of the errors of the hats at least, as the same parts show them without."""
+    tokens, state = 5, (1.24, 1.15, 5.0)
+    output = OneSectorOutput(
+        loss=Squared(), geometry=geometry_of("tied", "none", tokens), label_power=Q, single_minimum=True
+    )
+    whole = np.array(output.parts(*state, level=3)).std(axis=0)[[0, 3, 5]]
+    kept = channels.apply_controls
+
+    def without(sums, means):
+        means = means.copy()
+        means[2:5] = np.nan  # not known: not used
+        return kept(sums, means)
+
+    monkeypatch.setattr(channels, "apply_controls", without)
+    part = whole / np.array(output.parts(*state, level=3)).std(axis=0)[[0, 3, 5]]
+    assert (
+        np.exp(np.mean(np.log(part))) < 0.8
+    )  # a spread of eight parts is known to a quarter, but that of both moves together
+
+
+@pytest.mark.parametrize("head", STATES)
+def test_hard_labels_of_five_tokens_as_they_are_trained(head):
+    task, learner = Task(attention=head, tokens=5, labels="hard"), Learner(loss="cross-entropy", weight_decay=0.3)
+    runs, theory = train(task, learner, dim=50, alpha=0.4, seeds=4), predict(task, learner, 0.4)
+    for name in ("q", "m", "test_error", "train_loss", "zero_one_error"):  # finite size, of order 1/d = 2 %
+        assert getattr(runs, name) == pytest.approx(getattr(theory, name), rel=0.05), name
+
+
+def test_the_field_answers_to_the_label_as_dense_matrices_do():
+    """tr V J A^-1 B at one point, all logits written down."""
+    tokens, sigma, rng = 4, 3.0, np.random.default_rng(3)
+    number = np.zeros((tokens, tokens), dtype=int)
+    above = np.triu_indices(tokens)
+    number[above] = number.T[above] = range(len(above[0]))
+    variances, n = np.where(above[0] == above[1], 2.0, 1.0), len(above[0])
+    h, t = (rng.standard_normal(n)[number] for _ in range(2))
+    p, g, w, y, D = (np.zeros((tokens, tokens)) for _ in range(5))
+    y[:] = np.exp(t) / np.exp(t).sum(axis=1, keepdims=True)
+    s, r = np.zeros(tokens), np.zeros(tokens)
+    for a in range(tokens):
+        _, s[a], r[a] = row_loss(SQUARED, h[a], y[a], p[a], g[a], w[a])
+    R, M = np.zeros((2, 2 * tokens, 2 * tokens))
+    held = 1.0 / (sigma * variances[number])
+    assert shared._factor(SQUARED, 1.0, held, (p, g, w, s, r), (D, R, np.zeros(2 * tokens)))
+    inverse_of(R, M)
+    J, B, A = np.zeros((n, n)), np.zeros((n, n)), np.diag(1.0 / (sigma * variances))
+    for a in range(tokens):
+        of, label = (np.diag(x) - np.outer(x, x) for x in (p[a], y[a]))
+        curved, gradient = np.zeros((tokens, tokens)), np.zeros(tokens)
+        Squared.row(h[a], y[a], gradient, curved)
+        rows = np.ix_(number[a], number[a])
+        J[rows] += of
+        B[rows] += 2.0 * of @ label
+        A[rows] += curved
+    dense = np.trace(np.diag(variances) @ J @ np.linalg.solve(A, B))
+    assert shared._field_answers(p, w, y, D, M, np.zeros_like(p), np.zeros_like(p)) == pytest.approx(dense, rel=1e-10)

@@ -1,0 +1,96 @@
+"""Several solutions of the equations: all are found, the one with the lowest objective is returned."""
+
+import numpy as np
+import pytest
+
+from onehead.aim import Atoms, Learner, Product, Task, predict, thresholds, tune
+from onehead.aim.solve.branches import may_have_several
+from onehead.aim.theory.build import build_state_evolution
+
+# squared loss, 64 columns, sharp labels: S = 0 is stable for λ > 1.107, and a map has a lower objective up to λ of
+# about 1.6
+SHARP = Task(attention="cross", tokens=64, beta0=4.0, noise=0.1, target=Product(kappa0=1.0))
+DIRECT = Task(target=Atoms([1.0] * 100), attention="cross", tokens=1024, beta0=4.0, noise=0.0)
+
+
+def objective_of(point, decay):
+    """The objective over d² of the map of a prediction, kept as it is, at another weight decay: the penalty is λ
+    |S|_*/d.
+    """
+    slope, problem = point.train_loss, point.equations
+    loss = slope - point.learner.decay * _nuclear_norm(point)
+    assert problem.input.degree == 1
+    return loss + decay * _nuclear_norm(point)
+
+
+def _nuclear_norm(point):
+    """|S|_*/d by the spectral map of a prediction."""
+    law = point.channel.law(point.spread)
+    nodes = law.nodes(point.cut)
+    return 2.0 * float(nodes.mass @ (point.slope * (nodes.x - point.threshold)))
+
+
+def test_a_map_with_a_lower_objective_is_found_where_the_zero_map_is_stable():
+    point = predict(SHARP, Learner(weight_decay=1.1186), 0.1)
+    (zero,) = point.other_solutions
+    assert (zero.q, zero.reached_from) == (0.0, "small weights")
+    assert zero.train_loss == pytest.approx(2.9015, rel=1e-4)
+    assert point.train_loss < 2.445
+    assert 10.5 < point.test_error < 11.1
+    assert zero.test_error == pytest.approx(29.015, rel=1e-4)
+    assert any("2 minima" in warning and "small weights" in warning for warning in point.certificate.warnings)
+
+
+@pytest.mark.slow
+def test_the_objective_is_continuous_and_rises_with_weight_decay():
+    """And no neighbour's map, kept as it is, has a lower objective than the answer."""
+    decays = np.geomspace(0.9, 2.2, 8)
+    points = [predict(SHARP, Learner(weight_decay=float(decay)), 0.1) for decay in decays]
+    objectives = np.array([point.train_loss for point in points])
+    assert (np.diff(objectives) >= -1e-9).all()
+    for point, decay in zip(points, decays, strict=True):
+        for neighbour in points:
+            if neighbour.rank > 0.0:
+                assert point.train_loss <= objective_of(neighbour, float(decay)) * (1.0 + 1e-3)  # of the quadrature
+    assert points[0].rank > 0.0
+    assert points[-1].rank == 0.0
+
+
+def test_emergence_is_the_transition_and_the_spinodal_stands_beside_it():
+    found = thresholds(SHARP, Learner(weight_decay=1.1186))
+    assert found.emergence_spinodal == pytest.approx(0.1010, rel=1e-3)
+    assert 0.06 < found.emergence < 0.08
+    few = thresholds(Task(attention="cross", tokens=4, beta0=4.0), Learner(weight_decay=0.5))
+    assert few.emergence_spinodal is None
+
+
+@pytest.mark.slow
+def test_two_solutions_of_direct_training_are_compared():
+    """Both were called converged, whichever the start; the lower objective is the answer, from any neighbour."""
+    learner = Learner(param="direct", leading=0, weight_decay=0.3392)
+    point = predict(DIRECT, learner, 0.01)
+    (other,) = point.other_solutions
+    assert (point.test_error, point.train_loss) == pytest.approx((277.32, 2.7775), rel=1e-4)
+    assert (other.test_error, other.train_loss) == pytest.approx((135.29, 2.7929), rel=1e-3)
+    near = predict(DIRECT, learner.changed(weight_decay=0.15), 0.01)
+    assert predict(DIRECT, learner, 0.01, near=near).test_error == pytest.approx(point.test_error, rel=1e-4)
+
+
+def test_one_minimum_is_not_searched_twice():
+    """Convex losses, few columns and the limit have one solution."""
+    assert may_have_several(build_state_evolution(SHARP, Learner()))
+    for task, learner in (
+        (Task(), Learner()),
+        (Task(attention="cross", tokens=4), Learner()),
+        (SHARP, Learner(loss="cross-entropy")),
+        (SHARP, Learner(weight_decay="0+")),
+    ):
+        assert not may_have_several(build_state_evolution(task, learner))
+
+
+def test_tune_without_noise_reaches_the_limit():
+    """Above recovery the limit of no weight decay finds the target: the error is zero, and nothing else is."""
+    for task in (Task(noise=0.0), Task(noise=0.0, target=Task().target.changed(kappa0=0.1))):
+        best = tune(task, Learner(), 0.3)
+        assert (best.weight_decay, best.test_error) == (0.0, 0.0)
+        assert "0+ is best" in best.certificate.status

@@ -1,0 +1,57 @@
+"""The documentation built by ``make docs``, opened as files in Chromium with all network access blocked."""
+
+from pathlib import Path
+
+import pytest
+from tests.support.browser import needs_chromium, quiet_page
+
+pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+SITE = Path(__file__).parents[2] / "site"
+PAGES = sorted(page.relative_to(SITE).as_posix() for page in SITE.rglob("*.html") if page.name != "404.html")
+pytestmark = [pytest.mark.slow, needs_chromium, pytest.mark.skipif(not PAGES, reason="no site; `make docs` builds it")]
+# formulas that are not rendered, not recognised, or wrong; images that did not load;
+# formulas wider than a column (on a telephone they scroll); pages wider than the screen
+FAULTS = """() => ({
+    formulas: [...document.querySelectorAll('.arithmatex')].filter(e => !e.querySelector('.katex')).map(e => e.textContent),
+    raw: [...document.querySelectorAll('article p, article li, article td')].filter(e => {
+        const copy = e.cloneNode(true);
+        copy.querySelectorAll('code, pre, .katex').forEach(part => part.remove());
+        return /\\\\[a-zA-Z]{2,}|\\$\\S/.test(copy.textContent);
+    }).map(e => e.textContent.slice(0, 80)),
+    errors: [...document.querySelectorAll('.katex-error')].map(e => e.textContent),
+    images: [...document.images].filter(e => !e.naturalWidth).map(e => e.src),
+    cut: innerWidth > 1000 && [...document.querySelectorAll('.katex-display')].some(e => e.scrollWidth > e.clientWidth + 1),
+    wide: document.documentElement.scrollWidth > document.documentElement.clientWidth,
+})"""
+SCREENS = {"desk": (1280, 860), "telephone": (390, 800)}
+NONE = {"formulas": [], "raw": [], "errors": [], "images": [], "cut": False, "wide": False}
+
+
+@pytest.fixture
+def page(browser):
+    with quiet_page(browser, "file:") as made:
+        yield made
+
+
+def test_every_page_renders_without_network_access(page):
+    faults = {}
+    for name in PAGES:
+        for screen, (width, height) in SCREENS.items():
+            page.set_viewport_size({"width": width, "height": height})
+            if screen == "desk":
+                page.goto((SITE / name).as_uri())
+            if page.evaluate(FAULTS)["wide"]:
+                page.wait_for_timeout(1000.0)  # pictures are resized after the window
+            if (found := page.evaluate(FAULTS)) != NONE:
+                faults[name, screen] = found
+    assert faults == {}
+
+
+def test_links_and_search_work_without_a_server(page):
+    page.goto((SITE / "index.html").as_uri())
+    targets = page.eval_on_selector_all("a[href]", "links => links.map(a => a.href.split('#')[0])")
+    inside = {target for target in targets if target.startswith("file:")}
+    assert len(inside) > 20 and all(target.endswith(".html") for target in inside)
+    page.fill("input[name=query]", "weight decay", force=True)
+    page.wait_for_selector(".md-search-result__item", state="attached")

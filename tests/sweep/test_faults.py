@@ -257,7 +257,9 @@ def test_a_store_that_loses_its_name_ends_the_sweep_and_keeps_every_point(tmp_pa
 
     disturbed, executor = [], OneByOne()
     with (
-        pytest.raises(StoreFailed, match=r"points.db was (renamed|removed) or replaced .*; every finished point is kept"),
+        pytest.raises(
+            StoreFailed, match=r"points.db was (renamed|removed) or replaced .*; every finished point is kept"
+        ),
         Store.writing(store) as opened,
     ):
         drive(spec, opened, executor, progress=progress)
@@ -294,7 +296,10 @@ def test_arrays_that_disappear_during_a_sweep_are_noticed(store):
         if counts.done == 2:
             folder.rename(folder.with_name("elsewhere"))
 
-    with pytest.raises(StoreFailed, match=r"2 files are missing from .*points.db.arrays"), Store.writing(store) as opened:
+    with (
+        pytest.raises(StoreFailed, match=r"2 files are missing from .*points.db.arrays"),
+        Store.writing(store) as opened,
+    ):
         drive(spec, opened, OneByOne(), progress=progress)
 
 

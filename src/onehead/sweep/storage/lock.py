@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from onehead.atomic_io import is_reserved
 from onehead.sweep.errors import BadStore, StoreFailed, unwritable_store
 
 __all__ = ["is_in_place", "is_locked", "resolve_store", "store_files", "write_lock"]
@@ -23,11 +24,13 @@ def resolve_store(path: str | os.PathLike[str]) -> Path:
     try:
         real = file.resolve()
         file = file if real == file.absolute() else real  # keep the name as given for messages
-        found = file.stat()
-    except FileNotFoundError:
-        return file
+        found = file.stat() if file.exists() else None
     except (OSError, RuntimeError, ValueError) as failure:
         raise unwritable_store(str(path), getattr(failure, "strerror", None) or "no such name") from None
+    if is_reserved(real):
+        raise BadStore(str(path), f"{str(path)!r} is the name of a journal or lock of the store beside it.")
+    if found is None:
+        return file
     if stat.S_ISDIR(found.st_mode):
         raise unwritable_store(str(path), "it is a folder")
     if not stat.S_ISREG(found.st_mode):

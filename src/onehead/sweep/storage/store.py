@@ -188,7 +188,7 @@ class Store:
         self._check_in_place(self.path)
         with reopened(self.path) as connection:
             found = Store(connection, self.path)
-            names = connection.execute("SELECT DISTINCT arrays FROM points WHERE sweep = ? AND arrays NOT NULL", (sweep,))
+            names = connection.execute("SELECT arrays FROM points WHERE sweep = ? AND arrays IS NOT NULL", (sweep,))
             lost = self.arrays.missing(name for (name,) in names)
             if lost:
                 raise StoreFailed(

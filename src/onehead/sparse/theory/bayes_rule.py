@@ -103,7 +103,8 @@ def _log_transform(logs: Complex, theta: float) -> Complex:
     if theta < 1.0:
         from scipy.special import lambertw
 
-        w: Complex = np.asarray(lambertw(theta**2 * np.exp(logs)), dtype=np.complex128)
+        scaled: Complex = np.asarray(theta**2 * np.exp(logs), dtype=np.complex128)
+        w = np.asarray(lambertw(scaled), dtype=np.complex128)
         g = np.arange(-LEFT_RANGE, RIGHT_RANGE, NARROW_STEP)
         weight = np.exp(-0.5 * g * g)
         convex = (np.expm1(theta * g) - theta * g) / theta**2

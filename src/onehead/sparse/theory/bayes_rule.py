@@ -104,7 +104,7 @@ def _log_transform(logs: Complex, theta: float) -> Complex:
         from scipy.special import lambertw
 
         scaled: Complex = np.asarray(theta**2 * np.exp(logs), dtype=np.complex128)
-        w = np.asarray(lambertw(scaled), dtype=np.complex128)
+        w = np.asarray(lambertw(scaled, 0), dtype=np.complex128)
         g = np.arange(-LEFT_RANGE, RIGHT_RANGE, NARROW_STEP)
         weight = np.exp(-0.5 * g * g)
         convex = (np.expm1(theta * g) - theta * g) / theta**2

@@ -19,7 +19,7 @@ from onehead.aim.theory.order_parameters import INFINITE
 from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.brent import brent_minimum, brent_root
 from onehead.numerics.parallel import map_chains
-from onehead.results import INTERRUPTED, Certificate, FailedPoint, Kind, Points, Result, wrap_sentences
+from onehead.results import INTERRUPTED, Certificate, Column, FailedPoint, Kind, Points, Result, wrap_sentences
 from onehead.validation import checked, instance, number, numbers
 
 __all__ = ["BayesReference", "Best", "BestCurve", "bayes", "bayes_curve", "data_for", "describe_bayes_gap"]
@@ -152,6 +152,16 @@ class BestCurve(Points[Best, NotSolved]):
 
     task: Task
     points: tuple[Best | NotSolved, ...]
+
+    alpha = Column()
+    mmse = Column()
+    overlap = Column()
+    test_error = Column()
+    test_error_clean = Column()
+    head_error = Column()
+    head_scale = Column()
+    plugin_error = Column()
+    floor = Column()
 
 
 class BayesReference:

@@ -46,6 +46,7 @@ aim predict --alpha 2 --attention self --mask causal --weight-decay 0.02
 aim predict --alpha 1 --mask causal --weight-decay 0.05
 aim predict --alpha 2 --attention cross --labels hard --loss cross-entropy --weight-decay 0.1
 aim predict --alpha 1 --attention cross --unasked 0.5 --weight-decay 0.05
+aim predict --alpha 1 --attention cross --token-spectrum power:1 --dim 60 --param direct
 aim curve --alphas 0.1:1:4
 aim curve --alphas 0.1:1:4 --param direct
 aim thresholds

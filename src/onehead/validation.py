@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from onehead.errors import InvalidArgument, OutsideDomain, TooLarge, WrongCall
+from onehead.errors import InvalidArgument, OneheadError, OutsideDomain, TooLarge, WrongCall
 from onehead.sanitize import Unquoted, did_you_mean
 
 __all__ = [
@@ -41,7 +41,8 @@ Check = Callable[[str, Any], None]
 def checked(**checks: Check) -> Callable[[Callable[Arguments, Answer]], Callable[Arguments, Answer]]:
     """Decorate a function so that its arguments are checked, by name, before it runs.
 
-    Overflows and failed allocations inside the function become `OutsideDomain` and `TooLarge`.
+    Overflows and failed allocations inside the function become `OutsideDomain` and `TooLarge`. If compiled code cannot
+    be loaded because its cache is damaged, the damaged files are removed and the function is called again.
 
     Examples
     --------
@@ -71,7 +72,16 @@ def checked(**checks: Check) -> Callable[[Callable[Arguments, Answer]], Callable
                 if hasattr(value, "check_verb"):
                     value.check_verb(function.__name__)
             try:
-                return function(*args, **kwargs)
+                try:
+                    return function(*args, **kwargs)
+                except OneheadError:
+                    raise
+                except Exception:  # a damaged cache of compiled code can raise anything
+                    from onehead.numerics.jit import discard_damaged_cache  # loads numba
+
+                    if not discard_damaged_cache():
+                        raise
+                    return function(*args, **kwargs)
             except ArithmeticError as failure:  # allowed values can still overflow
                 raise OutsideDomain(TOO_EXTREME) from failure
             except TooLarge:  # of a checked function that this one calls

@@ -25,7 +25,7 @@ PARTS = {
     "deprecation": (),
     "lazy": ("deprecation", "sanitize"),
     "fields": (),
-    "validation": ("errors", "sanitize"),
+    "validation": ("errors", "sanitize", "numerics"),
     "problem": ("fields", "validation", "errors", "sanitize"),
     "results": ("validation", "fields", "errors", "numerics", "sanitize"),
     "citation": ("sanitize", "__version__"),

@@ -22,7 +22,7 @@ from onehead.sparse.theory.oracle import (
     linear_error,
     sampled_errors,
 )
-from onehead.validation import checked, instance, integer, integers, one_of
+from onehead.validation import Seed, checked, instance, integers, one_of, seed_number, valid_seed
 
 __all__ = ["Activation", "Growth", "Oracle", "grow", "oracle"]
 
@@ -68,8 +68,8 @@ class Oracle(Result):
     certificate: Certificate
 
 
-@checked(task=instance(Task, "Task()"), activation=one_of(ACTIVATIONS), seed=integer(0))
-def oracle(task: Task, *, activation: str = "sigmoid", seed: int = 0) -> Oracle:
+@checked(task=instance(Task, "Task()"), activation=one_of(ACTIVATIONS), seed=valid_seed)
+def oracle(task: Task, *, activation: str = "sigmoid", seed: Seed = 0) -> Oracle:
     """Return the lowest test errors of softmax, hardmax, element-wise, pooled, vectorised and Bayes classifiers (S2).
 
     Hardmax and the linear models have closed forms. Softmax attention has the best of twelve sharpnesses, among them
@@ -85,7 +85,7 @@ def oracle(task: Task, *, activation: str = "sigmoid", seed: int = 0) -> Oracle:
         Data of the classification problem; its positions must be exchangeable.
     activation : {"sigmoid", "step", "relu", "power"}
         Gate of element-wise attention.
-    seed : int
+    seed : int or numpy.random.Generator
         Seed of the random numbers.
 
     Returns
@@ -116,7 +116,7 @@ def oracle(task: Task, *, activation: str = "sigmoid", seed: int = 0) -> Oracle:
     sampled = None
     if task.length <= MAX_SAMPLED_LENGTH:
         samples = int(np.clip(NORMALS_PER_CLASS // task.length, MIN_SAMPLES, MAX_SAMPLES))
-        sampled = sampled_errors(task, activation, np.random.default_rng(seed), samples)
+        sampled = sampled_errors(task, activation, np.random.default_rng(seed_number(seed)), samples)
         errors["softmax"] = CLOSED_FORM_ERROR + sampled.softmax_err
     if sampled is not None and task.length <= MAX_SAMPLED_ELEMENTWISE_LENGTH:
         elementwise, errors["elementwise"] = sampled.elementwise, sampled.elementwise_err

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from checks.faults_processes import ended, small_disk
 from checks.tool import QUIET
@@ -41,14 +41,29 @@ class _Batches(Inline):
                 yield outcomes[start : start + 5]
 
 
+class _Timed:
+    """A store that sends the times at which its last check begins and ends."""
+
+    def __init__(self, store: Store, pipe: Any) -> None:
+        self._store, self._pipe = store, pipe
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def verify(self, sweep: int) -> Any:
+        self._pipe.send(time.monotonic())
+        counts = self._store.verify(sweep)
+        self._pipe.send(time.monotonic())
+        return counts
+
+
 def _sweep(store: str, pipe: Any) -> None:
     """Run a sweep, send the number of counted points after every transaction, and end with its exit code."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     spec = Spec(call="checks.faults_files:square", axes={"x": list(range(POINTS))}, own=True)
     try:
         with Store.writing(store) as opened:
-            drive(spec, opened, _Batches(), progress=lambda counts: pipe.send(counts.done))
-            pipe.send(time.monotonic())
+            drive(spec, cast(Store, _Timed(opened, pipe)), _Batches(), progress=lambda counts: pipe.send(counts.done))
     except OneheadError as failure:
         pipe.send(str(failure))
         os._exit(1)
@@ -195,8 +210,9 @@ def disturbed(number: int, folder: Path, seed: int = 0) -> dict[str, Any]:
     process.join(60)
     code = process.exitcode
     counted = max((message for message in messages if isinstance(message, int)), default=0)
-    ends = [message for message in messages if isinstance(message, float)]
-    during = acted and not any(end < moment for end in ends)  # before the sweep was called complete
+    check = [message for message in messages if isinstance(message, float)]  # when the last check began and ended
+    content = act in (_overwrite, _damage_store)  # is read once by the check, and the name is looked at until its end
+    during = acted and (len(check) < 2 or moment < check[0 if content else 1])
     files = [path for path in folder.rglob("*") if path.is_file() and path != other]
     files = [path for path in files if not path.name.endswith(("-wal", "-shm", "-journal", ".lock"))]
     found = {path: _squares(path) for path in files}

@@ -11,6 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from onehead.approximation import public_call
 from onehead.errors import InvalidArgument, OutsideDomain, TooLarge, WrongCall
 from onehead.sanitize import Unquoted, did_you_mean
 
@@ -75,7 +76,8 @@ def checked(**checks: Check) -> Callable[[Callable[Arguments, Answer]], Callable
                 if hasattr(value, "check_verb"):
                     value.check_verb(function.__name__)
             try:
-                return function(*args, **kwargs)
+                answer: Answer = public_call(function, *args, **kwargs)
+                return answer
             except ArithmeticError as failure:  # allowed values can still overflow
                 raise OutsideDomain(TOO_EXTREME) from failure
             except TooLarge:  # of a checked function that this one calls

@@ -74,6 +74,8 @@ def test_pages_of_other_origins_may_not_post(client, origin):
 def test_pages_of_other_sites_may_not_start_work(client, site):
     headers = {"Host": "127.0.0.1:1", "Sec-Fetch-Site": site}
     assert client.get("/data.csv?view=sparse&sparse_panel=alignment", headers=headers).status_code == 403
+    for path in (DRAW, "/checkpoint"):
+        assert client.post(path, json=QUESTION, headers=headers).status_code == 403
     assert client.get("/", headers=headers).status_code == 200  # a link to the page itself is allowed
     assert client.get("/alive", headers=headers | {"Sec-Fetch-Site": "same-origin"}).status_code == 204
 

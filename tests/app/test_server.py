@@ -337,8 +337,20 @@ def test_cancelled_training_keeps_finished_runs(tmp_path):
     status = trainer.status()
     assert not status["running"]
     assert status["sentence"] == f"Cancelled. Finished runs are kept ({status['done']} of {status['total']})."
-    assert 1 <= len(trainer.trained_points(state)) <= 12
-    assert status["done"] < status["total"]
+    points = trainer.trained_points(state)
+    assert 1 <= len(points) <= 12
+    assert sum(point.seeds for point in points) == status["done"] < status["total"]
+
+
+def test_cancelled_training_counts_runs_that_were_stored_and_not_reported(tmp_path, monkeypatch):
+    trainer = Trainer(tmp_path / "runs.sqlite")
+    state, _ = read_state({"train_dim": "14", "train_points": "4", "train_seeds": "2"})
+    monkeypatch.setattr("onehead.app.server.training_jobs._receive", lambda job: None)  # no report arrives in time
+    assert trainer.start(state) == ""
+    wait(lambda: trainer.trained_points(state))
+    trainer.cancel()
+    stored = sum(point.seeds for point in trainer.trained_points(state))
+    assert stored >= 1 and trainer.status()["sentence"] == f"Cancelled. Finished runs are kept ({stored} of 8)."
 
 
 def test_without_flask_the_extra_is_named(monkeypatch):

@@ -4,7 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, SerializeAsAny, model_validator
 
-from onehead.aim.targets import MarchenkoPastur, Product, Target, target_from_document
+from onehead.aim.targets import Discrete, MarchenkoPastur, Product, Target, target_from_document
+from onehead.aim.token_spectrum import ISOTROPIC, check_spectrum, effective_share, spectrum_dimension
 from onehead.errors import InvalidArgument, WrongCall
 from onehead.fields import ZERO_PLUS, Slider, parameter
 from onehead.problem import Problem
@@ -19,6 +20,15 @@ MAX_TOKENS = 100_000  # heads whose rows have independent logits
 MAX_TOKENS_SHARED_LOGITS = 64  # without a mask, where rows share logits: a proximal step costs T³ (L7)
 MAX_TOKENS_TWO_SECTORS = 2048  # causal self-attention: a row mixes the two sectors of the map (U5, L6)
 MAX_TOKENS_TWO_SECTORS_HARD = 16  # causal self-attention with hard labels: one prox per possible label
+
+# functions that have a theory, or a simulation, of tokens with a mean
+UNASKED_VERBS = (
+    "predict", "curve", "map", "tune", "thresholds", "plateau", "spectrum", "bayes", "bayes_curve", "data_for", "train",
+    "compare",
+)  # fmt: skip
+# functions that have a theory, or a simulation, of tokens with a covariance
+SPECTRUM_VERBS = ("predict", "curve", "map", "tune", "plateau", "spectrum", "train", "compare")
+AS_QUERIES = "queries"  # spectrum of the keys that is that of the queries
 
 
 class Task(Problem):
@@ -94,9 +104,39 @@ class Task(Problem):
         "Share of the target's logit variance within a row that is the same for every query: tokens with a mean.",
         label="Unasked share",
         since="3.0",
-        verbs=("predict", "curve", "map", "tune", "thresholds", "plateau", "spectrum"),
+        verbs=UNASKED_VERBS,
         ge=0.0,
         lt=1.0,
+    )
+    token_mean: float = parameter(
+        1.0,
+        "M",
+        "Squared length of the mean of the queries divided by d; it matters where there is an unasked share and the "
+        "dimension is finite.",
+        label="Mean of the tokens",
+        since="3.0",
+        verbs=UNASKED_VERBS,
+        gt=0.0,
+        le=1e6,
+    )
+    token_spectrum: str = parameter(
+        ISOTROPIC,
+        "c",
+        "Eigenvalues of the covariance of the tokens, scaled to mean one: isotropic, subspace:R, levels:SHARE,RATIO, "
+        "power:P (with a dimension), or a list.",
+        label="Covariance of the tokens",
+        allowed="isotropic, subspace:R, levels:SHARE,RATIO, power:P (with a dimension) or a list of eigenvalues",
+        since="3.0",
+        verbs=SPECTRUM_VERBS,
+    )
+    key_spectrum: str = parameter(
+        AS_QUERIES,
+        "c'",
+        "The same for the keys of cross-attention alone; by default as the queries.",
+        label="Covariance of the keys",
+        allowed="queries, or a spectrum such as token_spectrum takes",
+        since="3.0",
+        verbs=SPECTRUM_VERBS,
     )
 
     @model_validator(mode="before")
@@ -111,7 +151,13 @@ class Task(Problem):
                 raise WrongCall(
                     f"{name} is a parameter of the target: write Task(target={owner}({name}={data[name]!r}))."
                 )
-        return {**data, "target": Product()} if untied and data.get("target") is None else data
+        data = {**data, "target": Product()} if untied and data.get("target") is None else dict(data)
+        target = target_from_document(data.get("target"))
+        dim = len(target.values) if isinstance(target, Discrete) else None
+        for name in ("token_spectrum", "key_spectrum"):
+            if data.get(name) is not None and not (name == "key_spectrum" and data[name] == AS_QUERIES):
+                data[name] = check_spectrum(name, data[name], dim)
+        return data
 
     @model_validator(mode="after")
     def _check_combination(self) -> "Task":
@@ -131,6 +177,8 @@ class Task(Problem):
             raise InvalidArgument(
                 "tokens", self.tokens, "an integer >= 3 with a strict mask: a choice needs two columns"
             )
+        if self.attention == "self" and self.key_spectrum != AS_QUERIES:
+            raise InvalidArgument("key_spectrum", self.key_spectrum, "queries for self-attention, whose keys they are")
         if self.depends_on_kurtosis and not self.kurtosis_supported:
             raise InvalidArgument(
                 "kurtosis",
@@ -186,7 +234,39 @@ class Task(Problem):
     @property
     def bayes_known(self) -> bool:
         """Whether the Bayes-optimal learner is known: soft labels, one sector, Gaussian tokens (A.1, A.10)."""
-        return self.labels == "soft" and self.single_sector and not (self.depends_on_kurtosis or self.unasked)
+        unknown = self.depends_on_kurtosis or (self.unasked and self.own_logit)
+        return self.labels == "soft" and self.single_sector and not unknown
+
+    @property
+    def keys_spectrum(self) -> str:
+        """Spectrum of the covariance of the keys."""
+        return self.token_spectrum if self.key_spectrum == AS_QUERIES else self.key_spectrum
+
+    @property
+    def isotropic(self) -> bool:
+        """Whether the covariance of queries and keys is the identity."""
+        return self.token_spectrum == ISOTROPIC == self.keys_spectrum
+
+    @property
+    def effective_dim(self) -> float | None:
+        """Participation ratio (sum c)²/sum c² of the tokens' eigenvalues, the smaller one of queries and keys (D7).
+
+        None where the tokens have no dimension.
+        """
+        dim, spectra = self.dimension, (self.token_spectrum, self.keys_spectrum)
+        return None if dim is None else dim * min(effective_share(text) for text in spectra)
+
+    @property
+    def dimension(self) -> int | None:
+        """Dimension d of the target, or of the spectrum of the tokens; None where neither has one."""
+        if isinstance(self.target, Discrete):
+            return len(self.target.values)
+        return spectrum_dimension(self.token_spectrum) or spectrum_dimension(self.keys_spectrum)
+
+    @property
+    def unasked_variance(self) -> float:
+        """G, variance of the target's logits within a row that all queries share: Q0 f/(1 - f) (D1.1)."""
+        return self.target.second_moment * self.unasked / (1.0 - self.unasked)
 
     @property
     def spectral_value(self) -> str:
@@ -303,6 +383,24 @@ class Learner(Problem):
         label="Leading directions",
         since="2.0",
     )
+
+    sampled: int = parameter(
+        0,
+        "",
+        "Number of sampled maps, at least 2, that solve factorised training with a token spectrum up to 1/d; 0 solves "
+        "it by expectation consistency.",
+        label="Sampled maps",
+        since="3.0",
+        verbs=("predict", "curve", "spectrum"),
+        ge=0,
+        le=64,
+    )
+
+    @model_validator(mode="after")
+    def _check_sampled(self) -> "Learner":
+        if self.sampled == 1:
+            raise InvalidArgument("sampled", 1, "0, or at least 2: the spread of the maps is their error")
+        return self
 
     @property
     def decay_needs_dimension(self) -> bool:

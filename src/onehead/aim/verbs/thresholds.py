@@ -10,6 +10,7 @@ from onehead.aim.task import Learner, Task
 from onehead.aim.theory.build import build_state_evolution
 from onehead.aim.theory.limits.infinite_data import plateau_of
 from onehead.aim.theory.limits.separability import KNOWN
+from onehead.aim.theory.limits.unasked_emergence import unasked_emergence
 from onehead.aim.theory.order_parameters import INFINITE, Interpolating
 from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.results import Certificate, Result
@@ -49,6 +50,9 @@ class Thresholds(Result):
         Test error at interpolation as λ → 0⁺; None for hard labels.
     separability : float or None
         Up to here hard labels can be fitted; None for soft labels.
+    unasked_emergence : float or None
+        Number of samples over d, not d², from which on the logits that all queries share are learned (D4); None where
+        tokens have no mean, or it is not known.
     certificate : Certificate
         Status, kind of truth and warnings.
     task, learner : Task, Learner
@@ -65,6 +69,7 @@ class Thresholds(Result):
         "map_spinodal": "below it S = 0 is the only solution",
         "peak_test_error": "test error at interpolation (λ → 0⁺)",
         "separability": "up to here hard labels can be fitted",
+        "unasked_emergence": "n/d from which on the logits that all queries share are learned",
     }
 
     interpolation: float | None
@@ -76,6 +81,7 @@ class Thresholds(Result):
     map_spinodal: float | None
     peak_test_error: float | None
     separability: float | None
+    unasked_emergence: float | None
     certificate: Certificate
     task: Task
     learner: Learner
@@ -128,6 +134,7 @@ def thresholds(task: Task, learner: Learner | None = None) -> Thresholds:
         )
     known = problem.ridgeless
     transition = emergence_transition(problem)
+    first = unasked_emergence(problem, task.token_mean) if task.unasked else None
     return Thresholds(
         interpolation=ratio,
         recovery=problem.recovery if known else None,
@@ -138,10 +145,12 @@ def thresholds(task: Task, learner: Learner | None = None) -> Thresholds:
         map_spinodal=transition.map_spinodal,
         peak_test_error=peak,
         separability=None,
+        unasked_emergence=None if first is None else first[0],
         certificate=Certificate(
             status=f"converged{_why_never_recovered(problem) if known else RECOVERY_UNKNOWN}",
             kind="heuristic" if warnings else "conjecture" if task.depends_on_kurtosis else "claim",
             residual=state.residual if state is not None else 0.0,
+            errors={} if first is None else {"unasked_emergence": first[1]},
             warnings=tuple(warnings),
         ),
         task=task,
@@ -159,6 +168,8 @@ def _hard_label_thresholds(task: Task, learner: Learner, problem: StateEvolution
     found = problem.separability
     transition = emergence_transition(problem)
     ratio, error = found if found is not None else (None, None)
+    first = unasked_emergence(problem, task.token_mean) if task.unasked else None
+    errors = {} if error is None else {"separability": error, "interpolation": error, "direct": error}
     unknown = "" if found is not None else f"; separability is computed only for {KNOWN}"
     return Thresholds(
         interpolation=ratio,
@@ -170,10 +181,11 @@ def _hard_label_thresholds(task: Task, learner: Learner, problem: StateEvolution
         map_spinodal=transition.map_spinodal,
         peak_test_error=None,
         separability=ratio,
+        unasked_emergence=None if first is None else first[0],
         certificate=Certificate(
             status=f"converged; recovery is infinite: a drawn label is never sure{unknown}",
             kind="conjecture",
-            errors={} if error is None else {"separability": error, "interpolation": error, "direct": error},
+            errors=errors if first is None else errors | {"unasked_emergence": first[1]},
         ),
         task=task,
         learner=learner,

@@ -17,5 +17,9 @@ class SampleSplit(Problem):
 NUMERICAL = ("number", "integer")  # kinds of parameters that an axis can have
 SPLIT_PARAMETERS = parameters_of(SampleSplit)
 TASK_PARAMETERS = {name: item for name, item in parameters_of(Task).items() if item.kind in NUMERICAL}
-PROTOCOL_PARAMETERS = {name: item for name, item in parameters_of(Protocol).items() if item.kind in NUMERICAL}
+PROTOCOL_PARAMETERS = {
+    name: item
+    for name, item in parameters_of(Protocol).items()
+    if item.kind in NUMERICAL and not item.verbs  # a map predicts the two stages
+}
 PARAMETERS = {**SPLIT_PARAMETERS, **TASK_PARAMETERS, **PROTOCOL_PARAMETERS}

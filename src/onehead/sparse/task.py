@@ -20,6 +20,7 @@ __all__ = [
     "PROBLEM",
     "Activation",
     "Answer",
+    "Batch",
     "Mode",
     "Model",
     "PosteriorMethod",
@@ -38,6 +39,7 @@ PosteriorMethod = Literal["amp", "gibbs"]  # message passing, or samples of the 
 PosteriorStart = Literal["uninformed", "truth"]  # starting point of such a method
 Activation = Literal["sigmoid", "step", "relu", "power"]  # gate of element-wise attention
 Mode = Literal["reduced", "tokens", "joint"]  # training on exact features, on stored tokens, or of query and readout
+Batch = Literal["same", "fresh", "one-pass"]  # data of the steps of joint descent
 MODELS: tuple[Model, ...] = ("attention", "pooled", "vectorised")
 
 MAX_PATTERNS = 2000  # upper limit of the sets of signal positions that are enumerated
@@ -192,6 +194,15 @@ class Protocol(Problem):
         ge=0.0,
         allowed="a number >= 0, or 0+ (the limit λ → 0⁺)",
         slider=Slider(1e-6, 10.0, log=True),
+    )
+    ridge_query: float = parameter(
+        0.0,
+        "λ_q",
+        "Ridge penalty of the query, when query and readout are trained together.",
+        label="Query ridge",
+        ge=0.0,
+        since="3.0",
+        verbs=("descend", "joint", "train", "compare", "tune"),
     )
     cos_query: float | None = parameter(
         None, "s", "Cosine of the query with the signal; give it together with sharpness.", ge=-1.0, le=1.0

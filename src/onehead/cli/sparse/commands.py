@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import click
@@ -14,7 +15,16 @@ from onehead.cli.parsing.values import Choice, flag_of, given, type_of
 from onehead.cli.rendering.comparison_table import comparison_result
 from onehead.cli.rendering.output import note, progress
 from onehead.cli.rendering.render import CommandResult, output_options
-from onehead.cli.sparse.flags import Case, SolvedCase, abscissa, cases_result, curve_cases, solve_cases, sparse_options
+from onehead.cli.sparse.flags import (
+    Case,
+    SolvedCase,
+    abscissa,
+    cases_result,
+    curve_cases,
+    solve_cases,
+    sparse_options,
+    train_options,
+)
 from onehead.errors import InvalidArgument, SolveError
 from onehead.fields import parameters_of
 from onehead.problem import Accuracy
@@ -43,7 +53,10 @@ TRAIN_COLUMNS = (
 STATUS = {"status": "how the numbers were obtained"}
 
 
-@click.group(cls=OrderedGroup)
+LAZY_COMMANDS = {"descend": lambda: import_module("onehead.cli.sparse.joint").descend}
+
+
+@click.group(cls=OrderedGroup, lazy_commands=LAZY_COMMANDS)
 def command() -> None:
     """Sparse-token classification: attention compared with pooled and vectorised linear classifiers.
 
@@ -208,12 +221,13 @@ def oracle(cases: list[Case], activation: str | None, growth: str, seed: int) ->
 
 
 @command.command()
-@sparse_options
+@train_options
 @flag_of(TRAIN["model"])
 @flag_of(ALPHA, ranged=True)
 @flag_of(TRAIN["dim"])
 @flag_of(TRAIN["trials"])
 @flag_of(TRAIN["mode"])
+@flag_of(TRAIN["steps"])
 @flag_of(TRAIN["test_length"])
 @seed_option()
 @output_options()
@@ -225,6 +239,8 @@ def train(cases: list[Case], seed: int, **flags: Any) -> CommandResult:
         return sparse.train(case.task, case.protocol, progress=advance, seed=seed, **dict(chosen))
 
     def predicted(case: Case, _: Callable[[], None]) -> Result:
+        if chosen.steps is not None:
+            return sparse.descend(case.task, case.protocol, steps=chosen.steps).after(chosen.steps)
         return sparse.predict(case.task, case.protocol, model=chosen.model, test_length=chosen.test_length)
 
     def draw(runs: list[Any], x: list[float], axis: str) -> Any:
@@ -234,7 +250,8 @@ def train(cases: list[Case], seed: int, **flags: Any) -> CommandResult:
         return plot.error_curve({chosen.model: (dense, results)}, axis, runs={chosen.model: (x, runs)})
 
     solved = solve_cases(cases, run, f"training at d = {chosen.dim}", steps=chosen.trials)
-    theory = _predictions(cases, predicted) if chosen.mode != "joint" else []
+    has_theory = chosen.mode != "joint" or (chosen.steps is not None and chosen.test_length is None)
+    theory = _predictions(cases, predicted) if has_theory else []
     _add_predictions(solved, theory)
     columns: dict[str, str] = {}
     for name, meaning in sparse.TrainingResult.MEANINGS.items():

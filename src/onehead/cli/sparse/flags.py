@@ -1,6 +1,6 @@
 """Flags of the ``sparse`` commands: values or ranges, every combination of which is one case."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from inspect import signature
 from itertools import product
@@ -12,15 +12,27 @@ from onehead.cli.parsing.values import flag_of, named_as_flags
 from onehead.cli.rendering.output import progress
 from onehead.cli.rendering.render import CommandResult
 from onehead.errors import InvalidArgument, SolveError
-from onehead.fields import parameters_of
+from onehead.fields import Parameter, parameters_of
 from onehead.results import Result, plain
 from onehead.sparse.task import Protocol, Task
 
-__all__ = ["Case", "SolvedCase", "abscissa", "cases_result", "curve_cases", "solve_cases", "sparse_options"]
+__all__ = [
+    "Case",
+    "SolvedCase",
+    "abscissa",
+    "cases_result",
+    "curve_cases",
+    "joint_options",
+    "solve_cases",
+    "sparse_options",
+    "train_options",
+]
 
 # in the order in which they vary if several are ranges; a parameter that is a list itself has no flag
 PARAMETERS = {name: one for name, one in parameters_of(Task, Protocol).items() if one.kind != "numbers"}
 RANGED = {name: one for name, one in PARAMETERS.items() if one.kind != "choice"}
+JOINT = tuple(name for name, one in PARAMETERS.items() if one.verbs)  # flags of commands that train jointly
+JOINT_BETA = 1.0  # default inverse temperature of joint descent, whose rates act at every step
 CURVE_POINTS = 41  # points of the theoretical curve drawn with trained models
 
 
@@ -42,23 +54,47 @@ class SolvedCase(NamedTuple):
 
 def sparse_options(function: Callable[..., Any]) -> Any:
     """Add the flags of every ``sparse`` command, which is called with a list of ``cases``, or with one ``case``."""
+    return _add_options(function, {name: one for name, one in PARAMETERS.items() if name not in JOINT})
+
+
+def joint_options(function: Callable[..., Any]) -> Any:
+    """Add the flags of a command that trains query and readout together, where beta is one unless it is given."""
+    return _add_options(function, PARAMETERS, {"beta": JOINT_BETA})
+
+
+def train_options(function: Callable[..., Any]) -> Any:
+    """Add the flags of ``train``, where beta is one by default if ``--steps`` of joint descent are given."""
+    return _add_options(function, PARAMETERS, {"beta": JOINT_BETA}, only_with="steps")
+
+
+def _add_options(
+    function: Callable[..., Any],
+    parameters: dict[str, Parameter],
+    defaults: Mapping[str, float] | None = None,
+    only_with: str | None = None,
+) -> Any:
+    """Add flags of parameters of task and protocol; ``defaults`` hold if the flag ``only_with``, if any, is given."""
     wants_one = "case" in signature(function).parameters
 
     @wraps(function)
     def call(**flags: Any) -> Any:
-        values = {name: flags.pop(name) for name in PARAMETERS}
+        values = {name: flags.pop(name) if name in parameters else None for name in PARAMETERS}
+        if only_with is None or flags[only_with] is not None:
+            values |= {name: (value,) for name, value in (defaults or {}).items() if values[name] is None}
         with named_as_flags():
             if wants_one:
                 return function(case=_single_case(values), **flags)
             cases = _cases(values, flags.pop("alpha", None))
-            if flags["plot"] is not None and len(cases[0].varying) != 1:
+            draws_steps = bool(defaults) and only_with is None and len(cases) == 1
+            if flags["plot"] is not None and len(cases[0].varying) != 1 and not draws_steps:
                 allowed = "used with exactly one range, for example --alpha log:0.5:8:12"
                 raise InvalidArgument("--plot", flags["plot"], allowed)
             return function(cases=cases, **flags)
 
     decorated: Callable[..., Any] = call
-    for declared in reversed(PARAMETERS.values()):
-        decorated = flag_of(declared, ranged=True)(decorated)
+    for name, declared in reversed(parameters.items()):
+        shown = (defaults or {}).get(name) if only_with is None else None
+        decorated = flag_of(declared, ranged=True, default=shown)(decorated)
     return decorated
 
 
@@ -115,6 +151,9 @@ def _row(case: Case, result: Result | None, failure: str = "") -> dict[str, Any]
     problem = {**plain(case.task), **plain(case.protocol), "alpha": case.protocol.alpha}
     for name in ("positions", "cos_query", "sharpness"):
         problem.pop(name)
+    for name in JOINT:  # shown where it is used
+        if problem[name] == PARAMETERS[name].default:
+            problem.pop(name)
     if result is None:
         return {**problem, "status": failure}
     return {**problem, **{key: value for key, value in result.to_dict().items() if key != "task"}}

@@ -1,18 +1,19 @@
 """Training of the protocol on finite samples: trials, standard errors, separability (S1.5, S8)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import comb
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from onehead.errors import InvalidArgument
+from onehead.errors import Diverged, InvalidArgument
 from onehead.numerics.gaussian import cumulative
 from onehead.numerics.parallel import thread_map
 from onehead.results import Certificate
 from onehead.results.replicates import Measured, mean_and_spread
 from onehead.sparse.losses import Array
+from onehead.sparse.solve.descent import Plan
 from onehead.sparse.solve.readout import gaussian_error
 from onehead.sparse.task import (
     MAX_PATTERNS,
@@ -27,6 +28,7 @@ from onehead.sparse.task import (
     place_signal,
 )
 from onehead.sparse.theory.features import affordable, attention_features, pooled_features
+from onehead.sparse.training.joint_descent import descent_run
 from onehead.sparse.training.minimise import Readout, fit, separable, train_jointly
 from onehead.sparse.training.samplers import (
     LabelledFeatures,
@@ -90,6 +92,7 @@ class TrainingResult(Answer, Measured):
     spread: dict[str, float]
     runs: tuple[Trial, ...]
     certificate: Certificate
+    steps: int | None = None
 
     @property
     def trial_errors(self) -> tuple[float, ...]:
@@ -102,7 +105,14 @@ class TrainingResult(Answer, Measured):
         return tuple(name for name in super()._comparable() if name != "cos_query" or not given)
 
 
-@checked(**PROBLEM, dim=integer(3), trials=integer(1), seed=integer(0), test_length=optional(integer(1)))
+@checked(
+    **PROBLEM,
+    dim=integer(3),
+    trials=integer(1),
+    seed=integer(0),
+    test_length=optional(integer(1)),
+    steps=optional(integer(1)),
+)
 def train(
     task: Task,
     protocol: Protocol,
@@ -113,6 +123,7 @@ def train(
     seed: int = 0,
     mode: str = "reduced",
     test_length: int | None = None,
+    steps: int | None = None,
     progress: Callable[[], None] | None = None,
 ) -> TrainingResult:
     """Run the protocol ``trials`` times at dimension ``dim`` and average.
@@ -135,9 +146,12 @@ def train(
         Seed of the random numbers.
     mode : {"reduced", "tokens", "joint"}
         ``reduced`` samples the exact law of the features (S1.5) and needs no test data; ``tokens`` stores every token
-        and tests on fresh ones; ``joint`` trains query and readout together by gradient descent (attention only).
+        and tests on fresh ones; ``joint`` trains query and readout together on all data (attention only): to the
+        minimum of the loss with both ridges, which `joint` predicts, or for a number of ``steps``.
     test_length : int, optional
         Length of the test sequences, if it differs from the training length; not for ``vectorised``.
+    steps : int, optional
+        Steps of joint gradient descent with the rates of the protocol, as `descend` predicts them.
     progress : callable, optional
         Called after each trial.
 
@@ -162,7 +176,10 @@ def train(
     """
     check_model(model)
     _check(task, protocol, model, mode, test_length)
-    trial = getattr(_Trials(task, protocol, model, dim, test_length), mode)
+    if mode != "joint" and (steps is not None or protocol.ridge_query != 0.0):
+        name, value, default = ("steps", steps, None) if steps is not None else ("ridge_query", protocol.ridge_query, 0)
+        raise InvalidArgument(name, value, f"{default} unless query and readout are trained jointly (mode joint)")
+    trial = getattr(_Trials(task, protocol, model, dim, test_length, steps), mode)
 
     def run(rng: np.random.Generator) -> Trial:
         found: Trial = trial(rng)
@@ -170,7 +187,8 @@ def train(
             progress()
         return found
 
-    return _measurement(task, protocol, model, mode, dim, thread_map(run, streams(seed, trials), level="trial"))
+    found = _measurement(task, protocol, model, mode, dim, thread_map(run, streams(seed, trials), level="trial"))
+    return replace(found, steps=steps)
 
 
 def _check(task: Task, protocol: Protocol, model: str, mode: str, test_length: int | None) -> None:
@@ -221,6 +239,7 @@ class _Trials:
     model: str
     dim: int
     test_length: int | None = None
+    steps: int | None = None
 
     @property
     def samples(self) -> int:
@@ -287,12 +306,21 @@ class _Trials:
 
     def joint(self, rng: np.random.Generator) -> Trial:
         """Run a trial that trains query and readout together on all data."""
+        if self.steps is not None:
+            return self.descent(self.steps, rng)
         data = draw(self.task, rng, samples=self.count(self.protocol.alpha), dim=self.dim)
         vector, readout = train_jointly(data.label, data.tokens, self.protocol)
         features_of = _feature_map(self.model, vector, self.protocol.beta)
         error = self.fresh_error(features_of, readout, rng)
         query = SampledQuery.of(vector, data.signal, self.protocol.beta)
         return self.trial(LabelledFeatures(data.label, features_of(data.tokens)), readout, error, query)
+
+    def descent(self, steps: int, rng: np.random.Generator) -> Trial:
+        """Run a trial of joint gradient descent with the rates of the protocol."""
+        numbers = list(descent_run(self.task, self.protocol, Plan(steps), self.dim, rng, test_length=self.test_length))
+        if len(numbers) < steps:
+            raise Diverged(f"the weights diverge after step {len(numbers)}; lower the rates.")
+        return Trial(**{name: getattr(numbers[-1], name) for name in QUANTITIES}, residual=0.0)
 
     def fresh_error(self, features_of: Callable[[Array], Array], readout: Readout, rng: np.random.Generator) -> float:
         """Return the share of mistakes on fresh sequences, sampled in blocks."""

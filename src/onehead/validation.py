@@ -16,6 +16,7 @@ from onehead.sanitize import Unquoted, did_you_mean
 
 __all__ = [
     "Check",
+    "Seed",
     "array_like",
     "checked",
     "describe_class",
@@ -27,6 +28,8 @@ __all__ = [
     "numbers",
     "one_of",
     "optional",
+    "seed_number",
+    "valid_seed",
 ]
 
 TOO_EXTREME = "the values are too extreme for double precision; bring them closer to 1."
@@ -36,6 +39,7 @@ SUBMODULES = ("aim", "sparse", "weights", "sweep")
 Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer")
 Check = Callable[[str, Any], None]
+Seed = int | np.random.Generator  # of all random numbers of a call
 
 
 def checked(**checks: Check) -> Callable[[Callable[Arguments, Answer]], Callable[Arguments, Answer]]:
@@ -231,6 +235,26 @@ def generator(name: str, value: Any) -> np.random.Generator:
     if not _is_integer(value) or value < 0:
         raise InvalidArgument(name, value, "a seed (an integer >= 0) or a numpy.random.Generator")
     return np.random.default_rng(int(value))
+
+
+def valid_seed(name: str, value: Any) -> None:
+    """Check for a seed: an integer not below zero, or a random generator."""
+    if not isinstance(value, np.random.Generator):
+        if not _is_integer(value):
+            raise InvalidArgument(name, value, "an integer >= 0 or a numpy.random.Generator")
+        integer(0)(name, value)
+
+
+def seed_number(seed: Seed) -> int:
+    """Return a seed as an integer; a generator gives its next random integer, so that calls in a row differ.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> seed_number(3), seed_number(rng) == seed_number(rng)
+    (3, False)
+    """
+    return int(seed.integers(MAX_INTEGER // 2)) if isinstance(seed, np.random.Generator) else int(seed)
 
 
 def array_like(name: str, value: Any) -> None:

@@ -14,7 +14,7 @@ from onehead.aim.verbs.predict import Prediction, predict
 from onehead.aim.verbs.tune import best_decay
 from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.parallel import map_chains
-from onehead.results import INTERRUPTED, FailedPoint
+from onehead.results import INTERRUPTED, Column, FailedPoint
 from onehead.results.bayes_gap import CurveWithBayes
 from onehead.validation import number, numbers, optional
 
@@ -56,6 +56,7 @@ class Curve(CurveWithBayes[Prediction, Failure]):
     """
 
     _SUMMARY_FIELDS: ClassVar[tuple[str, ...]] = ("alpha", "test_error", "train_loss", "rank", "status")
+    _PER_POINT: ClassVar[tuple[str, ...]] = ("points", "best")
     _BAYES_COLUMNS: ClassVar[tuple[str, ...]] = ("test_error", "overlap")
 
     task: Task
@@ -63,6 +64,47 @@ class Curve(CurveWithBayes[Prediction, Failure]):
     points: tuple[Prediction | Failure, ...]
     tuned: bool = False
     best: BestCurve | None = None
+
+    alpha = Column()
+    test_error = Column()
+    test_error_clean = Column()
+    train_loss = Column()
+    rank = Column()
+    q = Column()
+    m = Column()
+    sigma = Column()
+    q_hat = Column()
+    m_hat = Column()
+    sigma_hat = Column()
+    test_loss = Column()
+    test_cross_entropy = Column()
+    zero_one_error = Column()
+    excess_error = Column()
+    spread = Column()
+    threshold = Column()
+    cut = Column()
+    slope = Column()
+    unasked_scale = Column()
+    unasked_share = Column()
+    weight_decay = Column()
+    bayes_test_error = Column()
+    bayes_overlap = Column()
+    test_error_err = Column()
+    test_error_clean_err = Column()
+    test_loss_err = Column()
+    test_cross_entropy_err = Column()
+    excess_error_err = Column()
+    train_loss_err = Column()
+    rank_err = Column()
+    q_err = Column()
+    m_err = Column()
+    sigma_err = Column()
+    q_hat_err = Column()
+    m_hat_err = Column()
+    sigma_hat_err = Column()
+    spread_err = Column()
+    threshold_err = Column()
+    slope_err = Column()
 
     def column(self, name: str) -> NDArray[np.float64]:
         """One quantity along the points, NaN where a point failed or does not have it."""

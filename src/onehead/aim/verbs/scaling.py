@@ -20,7 +20,7 @@ from onehead.aim.verbs.predict import Prediction
 from onehead.aim.verbs.tune import best_decay
 from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.parallel import map_chains, thread_map
-from onehead.results import INTERRUPTED, Certificate, FailedPoint, Points, Result
+from onehead.results import INTERRUPTED, Certificate, Column, FailedPoint, Points, Result
 from onehead.validation import numbers
 
 __all__ = ["Feature", "Scaling", "ScalingFailure", "ScalingPoint", "features", "scaling"]
@@ -117,6 +117,22 @@ class Scaling(Points[ScalingPoint, ScalingFailure]):
     learner: Learner
     points: tuple[ScalingPoint | ScalingFailure, ...]
     optimal: bool
+
+    samples = Column()
+    weight_decay = Column()
+    test_error = Column()
+    excess_error = Column()
+    local_exponent = Column()
+    underfitting = Column()
+    approximation = Column()
+    overfitting = Column()
+    mismatch = Column()
+    outliers = Column()
+    rank = Column()
+    alpha = Column()
+    train_loss = Column()
+    spread = Column()
+    threshold = Column()
 
 
 @validate_problem(samples=numbers(single=True))

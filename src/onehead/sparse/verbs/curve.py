@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.interrupts import raise_if_interrupted, record_interrupts
-from onehead.results import INTERRUPTED, FailedPoint
+from onehead.results import INTERRUPTED, Column, FailedPoint
 from onehead.results.bayes_gap import CurveWithBayes
 from onehead.sparse.task import PROBLEM, Protocol, Task, check_model
 from onehead.sparse.verbs.bayes import Best
@@ -35,6 +35,7 @@ class Failure(FailedPoint):
 class Curve(CurveWithBayes[Prediction, Failure]):
     """A learning curve: one point per sample ratio, in the given order; ``best`` holds Bayes-optimal learners."""
 
+    _PER_POINT: ClassVar[tuple[str, ...]] = ("points", "alphas", "best")
     _SUMMARY_FIELDS: ClassVar[tuple[str, ...]] = ("alpha", "test_error", "train_loss", "train_error", "status")
 
     task: Task
@@ -43,6 +44,27 @@ class Curve(CurveWithBayes[Prediction, Failure]):
     alphas: tuple[float, ...]
     points: tuple[Prediction | Failure, ...]
     best: tuple[Best, ...] = ()
+
+    alpha = Column()
+    test_error = Column()
+    train_loss = Column()
+    train_error = Column()
+    cos_query = Column()
+    sharpness = Column()
+    query_weight = Column()
+    signal_weight = Column()
+    bias = Column()
+    rest_norm = Column()
+    step = Column()
+    bayes_test_error = Column()
+    test_error_err = Column()
+    train_loss_err = Column()
+    train_error_err = Column()
+    query_weight_err = Column()
+    signal_weight_err = Column()
+    bias_err = Column()
+    rest_norm_err = Column()
+    step_err = Column()
 
     def column(self, name: str) -> NDArray[np.float64]:
         """Return one quantity along the curve; NaN where a point failed."""

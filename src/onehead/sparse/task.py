@@ -202,7 +202,14 @@ class Protocol(Problem):
         label="Query ridge",
         ge=0.0,
         since="3.0",
-        verbs=("descend", "joint", "train", "compare", "tune"),
+        verbs=("descend", "joint", "train", "tune"),
+    )
+    reuse: bool = parameter(
+        False,
+        "",
+        "Both stages use all samples, alpha0 + alpha1, instead of a part each.",
+        since="3.0",
+        verbs=("predict", "curve", "train", "compare"),
     )
     cos_query: float | None = parameter(
         None, "s", "Cosine of the query with the signal; give it together with sharpness.", ge=-1.0, le=1.0
@@ -229,8 +236,8 @@ class Protocol(Problem):
         return self.changed(alpha0=share * alpha, alpha1=(1.0 - share) * alpha)
 
     def readout_samples(self, model: str) -> float:
-        """Return the samples over dimension for the readout: alpha1 for attention, alpha for a linear model."""
-        return self.alpha1 if model == "attention" else self.alpha
+        """Return the samples over dimension for the readout: alpha1 for attention without reuse, else alpha."""
+        return self.alpha1 if model == "attention" and not self.reuse else self.alpha
 
 
 PROBLEM = {"task": instance(Task, "Task()"), "protocol": instance(Protocol, "Protocol()")}  # arguments of `checked`

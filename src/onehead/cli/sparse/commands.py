@@ -53,7 +53,10 @@ TRAIN_COLUMNS = (
 STATUS = {"status": "how the numbers were obtained"}
 
 
-LAZY_COMMANDS = {"descend": lambda: import_module("onehead.cli.sparse.joint").descend}
+LAZY_COMMANDS = {
+    "descend": lambda: import_module("onehead.cli.sparse.joint").descend,
+    "joint": lambda: import_module("onehead.cli.sparse.joint").joint,
+}
 
 
 @click.group(cls=OrderedGroup, lazy_commands=LAZY_COMMANDS)
@@ -67,11 +70,14 @@ def command() -> None:
 
 @command.command()
 @sparse_options
+@flag_of(FINITE_SIZE["dim"], help="Finite dimension: average over the share of positives in the sample.")
 @output_options()
-def align(cases: list[Case]) -> CommandResult:
+def align(cases: list[Case], dim: int | None) -> CommandResult:
     """Result of the two gradient steps: cosine of query and readout with the signal."""
-    solved = solve_cases(cases, lambda case, _: sparse.align(case.task, case.protocol), "aligning")
-    columns = {**sparse.Alignment.MEANINGS, **STATUS}
+    solved = solve_cases(cases, lambda case, _: sparse.align(case.task, case.protocol, dim=dim), "aligning")
+    at_dim = ("cos_query_mean", "cos_query_spread")
+    meanings = {name: text for name, text in sparse.Alignment.MEANINGS.items() if dim is not None or name not in at_dim}
+    columns = {**meanings, **STATUS}
     return cases_result(solved, columns, title="Two gradient steps", draw=plot.alignment)
 
 
@@ -241,6 +247,8 @@ def train(cases: list[Case], seed: int, **flags: Any) -> CommandResult:
     def predicted(case: Case, _: Callable[[], None]) -> Result:
         if chosen.steps is not None:
             return sparse.descend(case.task, case.protocol, steps=chosen.steps).after(chosen.steps)
+        if chosen.mode == "joint":
+            return sparse.joint(case.task, case.protocol)
         return sparse.predict(case.task, case.protocol, model=chosen.model, test_length=chosen.test_length)
 
     def draw(runs: list[Any], x: list[float], axis: str) -> Any:
@@ -250,7 +258,7 @@ def train(cases: list[Case], seed: int, **flags: Any) -> CommandResult:
         return plot.error_curve({chosen.model: (dense, results)}, axis, runs={chosen.model: (x, runs)})
 
     solved = solve_cases(cases, run, f"training at d = {chosen.dim}", steps=chosen.trials)
-    has_theory = chosen.mode != "joint" or (chosen.steps is not None and chosen.test_length is None)
+    has_theory = chosen.mode != "joint" or chosen.test_length is None
     theory = _predictions(cases, predicted) if has_theory else []
     _add_predictions(solved, theory)
     columns: dict[str, str] = {}

@@ -12,7 +12,7 @@ from onehead.cli.parsing.values import flag_of, named_as_flags
 from onehead.cli.rendering.output import progress
 from onehead.cli.rendering.render import CommandResult
 from onehead.errors import InvalidArgument, SolveError
-from onehead.fields import Parameter, parameters_of
+from onehead.fields import parameters_of
 from onehead.results import Result, plain
 from onehead.sparse.task import Protocol, Task
 
@@ -30,8 +30,8 @@ __all__ = [
 
 # in the order in which they vary if several are ranges; a parameter that is a list itself has no flag
 PARAMETERS = {name: one for name, one in parameters_of(Task, Protocol).items() if one.kind != "numbers"}
-RANGED = {name: one for name, one in PARAMETERS.items() if one.kind != "choice"}
-JOINT = tuple(name for name, one in PARAMETERS.items() if one.verbs)  # flags of commands that train jointly
+RANGED = {name: one for name, one in PARAMETERS.items() if one.kind not in ("choice", "switch")}
+OF_SOME_COMMANDS = tuple(name for name, one in PARAMETERS.items() if one.verbs)
 JOINT_BETA = 1.0  # default inverse temperature of joint descent, whose rates act at every step
 CURVE_POINTS = 41  # points of the theoretical curve drawn with trained models
 
@@ -54,27 +54,28 @@ class SolvedCase(NamedTuple):
 
 def sparse_options(function: Callable[..., Any]) -> Any:
     """Add the flags of every ``sparse`` command, which is called with a list of ``cases``, or with one ``case``."""
-    return _add_options(function, {name: one for name, one in PARAMETERS.items() if name not in JOINT})
+    return _add_options(function)
 
 
 def joint_options(function: Callable[..., Any]) -> Any:
     """Add the flags of a command that trains query and readout together, where beta is one unless it is given."""
-    return _add_options(function, PARAMETERS, {"beta": JOINT_BETA})
+    return _add_options(function, {"beta": JOINT_BETA})
 
 
 def train_options(function: Callable[..., Any]) -> Any:
     """Add the flags of ``train``, where beta is one by default if ``--steps`` of joint descent are given."""
-    return _add_options(function, PARAMETERS, {"beta": JOINT_BETA}, only_with="steps")
+    return _add_options(function, {"beta": JOINT_BETA}, only_with="steps")
 
 
 def _add_options(
     function: Callable[..., Any],
-    parameters: dict[str, Parameter],
     defaults: Mapping[str, float] | None = None,
     only_with: str | None = None,
 ) -> Any:
     """Add flags of parameters of task and protocol; ``defaults`` hold if the flag ``only_with``, if any, is given."""
     wants_one = "case" in signature(function).parameters
+    verb = function.__name__.rstrip("_")
+    parameters = {name: one for name, one in PARAMETERS.items() if not one.verbs or verb in one.verbs}
 
     @wraps(function)
     def call(**flags: Any) -> Any:
@@ -151,7 +152,7 @@ def _row(case: Case, result: Result | None, failure: str = "") -> dict[str, Any]
     problem = {**plain(case.task), **plain(case.protocol), "alpha": case.protocol.alpha}
     for name in ("positions", "cos_query", "sharpness"):
         problem.pop(name)
-    for name in JOINT:  # shown where it is used
+    for name in OF_SOME_COMMANDS:  # shown where it is used
         if problem[name] == PARAMETERS[name].default:
             problem.pop(name)
     if result is None:

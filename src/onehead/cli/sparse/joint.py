@@ -17,11 +17,12 @@ from onehead.problem import Accuracy
 from onehead.results import Result
 from onehead.sweep.settings import SparseDescend, TotalSamples
 
-__all__ = ["descend"]
+__all__ = ["descend", "joint"]
 
 ALPHA, ACCURACY = parameters_of(TotalSamples)["alpha"], parameters_of(Accuracy)["accuracy"]
 DESCEND = parameters_of(SparseDescend)
 SCHEDULE_FORMAT = "ETA_Q:ETA_W:ETA_B for each step, separated by commas"
+STATUS = {"status": "how the numbers were obtained"}
 SEVERAL_COLUMNS = ("best_step", "test_error", "train_loss", "cos_query", "cos_readout", "last_test_error")
 
 
@@ -63,7 +64,7 @@ def descend(
         )
 
     solved = solve_cases(cases, run, "descending", steps=progress_steps(chosen.steps))
-    meanings = {**sparse.Descent.MEANINGS, "status": "how the numbers were obtained"}
+    meanings = {**sparse.Descent.MEANINGS, **STATUS}
     if len(solved) > 1:
         columns = {name: meanings[name] for name in (*SEVERAL_COLUMNS, "status")}
         return cases_result(solved, columns, title="Joint descent", draw=lambda found, x, name: plot.descent(found))
@@ -79,3 +80,25 @@ def descend(
         notes=one.row["warnings"],
     )
     return replace(found, text=one.result.explain()) if explain else found
+
+
+@click.command()
+@joint_options
+@flag_of(ALPHA, ranged=True, help="All samples over dimension.")
+@explain_option
+@output_options()
+def joint(cases: list[Case], explain: bool) -> CommandResult:
+    """Minimum over query, readout and bias with a ridge on both, and whether it is stable and unique.
+
+    Example: onehead sparse joint --alpha 2 --ridge-query 0.1 --ridge 0.1
+    """
+    solved = solve_cases(cases, lambda case, _: sparse.joint(case.task, case.protocol), "joint minimum")
+    columns = {**sparse.JointTraining.MEANINGS, **STATUS, "kind": "kind of truth"}
+
+    def draw(found: list[Any], x: list[float], name: str) -> Any:
+        return plot.error_curve({"attention": (x, found)}, name)
+
+    result = cases_result(solved, columns, title="Joint minimum", draw=draw)
+    return (
+        replace(result, text="\n\n".join(one.result.explain() for one in solved if one.result)) if explain else result
+    )

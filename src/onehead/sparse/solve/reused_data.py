@@ -1,6 +1,6 @@
 """Solver of the staged protocol on the same samples: damped steps, then Powell's hybrid method (J15-J24)."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,7 +46,8 @@ def solve_reused(equations: ReusedData, start: ReusedReadout | None = None) -> R
         return np.where(np.isfinite(found), found, 1e6)
 
     readout, count = _damped(equations, start or START) if start is None else (start, 0)
-    found = root(values, readout.unknowns(), method="hybr", options={"xtol": 1e-12, "maxfev": 400})
+    options: Any = {"xtol": 1e-12, "maxfev": 400}
+    found = root(values, readout.unknowns(), method="hybr", options=options)
     if start is not None and not np.max(np.abs(found.fun)) < TOLERANCE:
         return solve_reused(equations)
     solution = ReusedReadout.from_unknowns(found.x)
@@ -61,7 +62,9 @@ def solve_reused(equations: ReusedData, start: ReusedReadout | None = None) -> R
 
 def _damped(equations: ReusedData, readout: ReusedReadout) -> tuple[ReusedReadout, int]:
     """Iterate the equations with damping, and Newton's method for overlap and bias, where plain steps would diverge."""
-    for step in range(1, MAX_DAMPED_STEPS + 1):
+    steps = 0
+    for _ in range(MAX_DAMPED_STEPS):
+        steps += 1
         with np.errstate(all="ignore"):
             found = equations.residual(readout)
         if not np.isfinite(found.values).all():
@@ -79,4 +82,4 @@ def _damped(equations: ReusedData, readout: ReusedReadout) -> tuple[ReusedReadou
         readout = ReusedReadout(*mixed)._replace(
             overlap=readout.overlap + DAMPING * float(d_m), bias=readout.bias + DAMPING * float(d_b)
         )
-    return readout, step
+    return readout, steps

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from onehead.errors import InvalidArgument
-from onehead.sparse.losses import Array, Hinge, Loss
+from onehead.sparse.losses import Array, Hinge, Loss, SquaredHinge
 
 __all__ = ["JointWeights", "Slopes", "block_trace", "check_smooth", "forces", "semidefinite_root", "slopes"]
 
@@ -33,8 +33,10 @@ class Slopes(NamedTuple):
     c: Array
 
 
-def check_smooth(loss: Loss, verb: str) -> None:
-    """Refuse the hinge loss, whose second derivative is a delta function."""
+def check_smooth(loss: Loss, verb: str, *, twice: bool = False) -> None:
+    """Refuse the hinge, whose l'' is a delta function; with ``twice`` the squared hinge too, whose l'' jumps."""
+    if twice and isinstance(loss, (Hinge, SquaredHinge)):
+        raise InvalidArgument("loss", str(loss), f"logistic or square for {verb}, which needs a continuous l''")
     if isinstance(loss, Hinge):
         raise InvalidArgument("loss", str(loss), f"logistic, square or squared-hinge for {verb}, which needs l''")
 

@@ -1,8 +1,8 @@
 """Minimum of the loss over query, readout and bias with both ridges: replica-symmetric equations (J25-J31).
 
-The Hessian of the loss of one sample by its fields r_l = (H_l, G_l) is block diagonal plus two directions, p = du/dr and
-s = (a, 0): Hess = diag(h [[a_l D_l, a_l], [a_l, 0]]) + c p p' - h (s p' + p s'). Solves with V^-1 + Hess therefore take
-a number of operations that is linear in the length.
+The Hessian of the loss of one sample by its fields r_l = (H_l, G_l) is block diagonal plus two directions, p = du/dr
+and s = (a, 0): Hess = diag(h [[a_l D_l, a_l], [a_l, 0]]) + c p p' - h (s p' + p s'). Solves with V^-1 + Hess therefore
+take a number of operations that is linear in the length.
 """
 
 from dataclasses import dataclass
@@ -113,7 +113,7 @@ class JointMinimum:
     def averages(self, point: JointPoint) -> MinimumAverages:
         """Solve the inner problem of every sample and average (J26-J29)."""
         z = self.means(point)
-        inverse_v = np.linalg.inv(point.susceptibility)
+        inverse_v = _inverse(point.susceptibility)
         start = z if self.fields is None else self.fields
         self.fields, state = self._minimise(z, start, inverse_v, point.bias)
         found = _invert(state, inverse_v)
@@ -150,7 +150,7 @@ class JointMinimum:
 
     def switching_share(self, point: JointPoint) -> float:
         """Return the probability that the inner minimum found from z is not the lowest one found (J30)."""
-        z, inverse_v = self.means(point), np.linalg.inv(point.susceptibility)
+        z, inverse_v = self.means(point), _inverse(point.susceptibility)
         lowest = self._minimise(z, z, inverse_v, point.bias)[1].objective
         first = lowest.copy()
         for token in range(self.task.length):
@@ -193,6 +193,10 @@ class JointMinimum:
                 )
             )
         return r, state
+
+
+def _inverse(matrix: Array) -> Array:
+    return np.asarray(np.linalg.inv(matrix), dtype=np.float64)
 
 
 def _invert(state: _Fields, inverse_v: Array, damping: Array | None = None) -> _Inverse:

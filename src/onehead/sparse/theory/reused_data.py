@@ -1,4 +1,4 @@
-"""The staged protocol with both stages on the same samples: a readout whose training samples shaped the query (J15-J24).
+"""The staged protocol with both stages on the same samples, which have shaped the query (J15-J24).
 
 Names: A is the readout w1 of the first step, B the query of the second in units of 1/beta, * the trained readout. Every
 sample remembers the two steps, because it pushed A and B itself: its fields contain its own forces g0 and g1.
@@ -16,11 +16,11 @@ from onehead.sparse.theory.attention_forces import JointWeights, semidefinite_ro
 from onehead.sparse.theory.descent_samples import standard_normals
 from onehead.sparse.theory.features import softmax
 
-__all__ = ["ReusedData", "ReusedReadout", "Residual"]
+__all__ = ["Residual", "ReusedData", "ReusedReadout"]
 
 
 class ReusedReadout(NamedTuple):
-    """Order parameters of the readout: overlap m, covariances with A and B, variance given both, chi, bias, K_A, K_B."""
+    """Order parameters of the readout: m, covariances with A and B, variance given both, chi, bias, K_A and K_B."""
 
     overlap: float
     with_first: float

@@ -37,6 +37,7 @@ from onehead.sparse.training.samplers import (
     attention_sample,
     first_steps,
     pooled_sample,
+    query_from_tokens,
     streams,
     token_first_steps,
     vectorised_sample,
@@ -197,6 +198,8 @@ def _check(task: Task, protocol: Protocol, model: str, mode: str, test_length: i
         raise InvalidArgument("mode", mode, " or ".join(MODES), MODES)
     if mode == "joint" and model != "attention":
         raise InvalidArgument("model", model, "attention when query and readout are trained jointly")
+    if protocol.reuse and (mode != "tokens" or model != "attention" or protocol.cos_query is not None):
+        raise InvalidArgument("reuse", True, "False unless attention finds its query from stored tokens (mode tokens)")
     if mode == "joint" and protocol.cos_query is not None:
         raise InvalidArgument("cos_query", protocol.cos_query, "None when the query is trained jointly")
     check_test_length(task, model, test_length)
@@ -296,10 +299,12 @@ class _Trials:
 
     def tokens(self, rng: np.random.Generator) -> Trial:
         """Run a trial on stored tokens, with a test on fresh ones."""
-        query = self.query(token_first_steps, rng)
+        data = draw(self.task, rng, samples=self.samples, dim=self.dim) if self.protocol.reuse else None
+        query = self.query(token_first_steps, rng) if data is None else query_from_tokens(self.protocol, data)
         vector = query.vector if query.vector is not None else _query_vector(query, self.protocol.beta, self.dim)
         features_of = _feature_map(self.model, vector, self.protocol.beta)
-        data = draw(self.task, rng, samples=self.samples, dim=self.dim)
+        if data is None:
+            data = draw(self.task, rng, samples=self.samples, dim=self.dim)
         sample = LabelledFeatures(data.label, features_of(data.tokens))
         readout = fit(sample, self.protocol.loss, self.protocol.ridge)
         return self.trial(sample, readout, self.fresh_error(features_of, readout, rng), query)

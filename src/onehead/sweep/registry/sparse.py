@@ -117,6 +117,7 @@ SPARSE_CALLS = (
     _sparse_call("sparse.predict", SparsePredict),
     _sparse_call("sparse.train", SparseTrain, seeded=True),
     _sparse_call("sparse.descend", SparseDescend, _descend, given=("steps",), defaults={"beta": 1.0}),
+    _sparse_call("sparse.joint", NoSettings, defaults={"beta": 1.0}),
     _sparse_call("sparse.align", NoSettings),
     _sparse_call("sparse.capacity", NoSettings),
     _sparse_call("sparse.oracle", SparseOracle, _oracle, seeded=True),

@@ -34,7 +34,8 @@ REPLICATE_LOG2_POINTS = 9  # log2 of the points per class of each
 MAX_REPLICATE_LOG2_POINTS = 13
 MIN_REPLICATE_LOG2_POINTS = 3
 MAX_HISTORY = 2**21  # upper limit of times * points * tokens of a replicate, of which 64 bytes are stored
-TEST_SCRAMBLINGS = 4  # of the points of the test error, which are larger sets than those of the replicates
+TEST_SCRAMBLINGS = 4  # of the points of the test error
+TEST_LOG2_RATIO = 3  # log2 of the ratio of these points to those of a replicate
 MAX_NORM = 1e6  # of query or readout; a descent that passes it is given up as divergent
 
 
@@ -103,7 +104,7 @@ def solve_trajectory(
             alphas = protocol.alpha * np.arange(plan.steps + 1) / plan.steps
             states = one_pass_states(task, protocol.loss, rates[0], alphas, sample)
         with np.errstate(all="ignore"):
-            return np.array(list(_finite(task, protocol, states, index % TEST_SCRAMBLINGS, progress)))
+            return np.array(list(_finite(task, protocol, states, index, log2_points + TEST_LOG2_RATIO, progress)))
 
     found = thread_map(replicate, range(REPLICATES), level="trajectory")
     steps = min(len(rows) for rows in found)
@@ -113,15 +114,22 @@ def solve_trajectory(
 
 
 def _finite(
-    task: Task, protocol: Protocol, states: Iterator[DescentState], seed: int, progress: Callable[[], None] | None
+    task: Task,
+    protocol: Protocol,
+    states: Iterator[DescentState],
+    replicate: int,
+    test_log2_points: int,
+    progress: Callable[[], None] | None,
 ) -> Iterator[StepNumbers]:
-    """Yield the numbers after step 1, 2, ... until the weights diverge; ``seed`` is that of the test points."""
+    """Yield the numbers after step 1, 2, ... until the weights diverge."""
     next(states)  # at zero weights there is nothing to report
     for state in states:
         gram = state.weights.gram
         if not (np.isfinite(gram).all() and np.isfinite(state.train_loss) and gram.max() < MAX_NORM**2):
             return
-        test_error = joint_test_error(task, state.weights, seed=seed)
+        test_error = joint_test_error(
+            task, state.weights, log2_points=test_log2_points, seed=replicate % TEST_SCRAMBLINGS
+        )
         yield joint_numbers(protocol, state, test_error)
         if progress is not None:
             progress()

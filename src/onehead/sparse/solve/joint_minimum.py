@@ -10,7 +10,7 @@ from onehead.sparse.theory.joint_minimum import JointMinimum, JointPoint, Minimu
 __all__ = ["JointSolution", "solve_joint_minimum"]
 
 DAMPING = 0.5
-MAX_SWEEPS = 400
+MAX_SWEEPS = 200
 TOLERANCE = 1e-6  # largest relative change of an order parameter
 MAX_NEWTON_STEP = 0.5  # of overlaps and bias
 START = JointPoint(np.array([0.5, 0.8]), np.array([[0.1, 0.0], [0.0, 0.2]]), np.array([[3.0, -1.0], [-1.0, 4.0]]), -1.0)

@@ -127,12 +127,14 @@ def joint(task: Task, protocol: Protocol, *, log2_points: int = LOG2_POINTS) -> 
         return equations, found
 
     equations, first = solve(0)
-    others = thread_map(lambda index: solve(index, first)[1], range(1, REPLICATES), level="trajectory")
-    rows = np.array([_numbers(task, protocol, found, index) for index, found in enumerate([first, *others])])
+    others = thread_map(lambda index: solve(index, first), range(1, REPLICATES), level="trajectory")
+    solved = [(equations, first), *others]
+    rows = np.array([_numbers(task, protocol, found, index) for index, (_, found) in enumerate(solved)])
     names = (*StepNumbers._fields, *_Numbers._fields)
     means = dict(zip(names, rows.mean(axis=0).tolist(), strict=True))
     errors = dict(zip(names, error_from_replicates(rows - rows.mean(axis=0)).tolist(), strict=True))
-    switching = equations.switching_share(first.point)
+    shares = thread_map(lambda pair: pair[0].switching_share(pair[1].point), solved, level="trajectory")
+    switching = float(np.mean(shares))
     return JointTraining(
         task=task,
         protocol=protocol,

@@ -188,6 +188,12 @@ class Points(Rows, Generic[Point, Failed]):
         """How the computation of each point ended, in words."""
         return tuple(point.status for point in self.points)
 
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Sentences to read before using the numbers, of all points."""
+        found = (text for point in self.points if isinstance(point, Result) for text in point.cautions)
+        return tuple(dict.fromkeys(found))
+
     def __len__(self) -> int:
         return len(self.points)
 

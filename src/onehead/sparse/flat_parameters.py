@@ -4,7 +4,15 @@ from onehead.fields import parameter, parameters_of
 from onehead.problem import Problem
 from onehead.sparse.task import Protocol, Task
 
-__all__ = ["PARAMETERS", "PROTOCOL_PARAMETERS", "SPLIT_PARAMETERS", "TASK_PARAMETERS", "SampleSplit"]
+__all__ = [
+    "PARAMETERS",
+    "PROTOCOL_PARAMETERS",
+    "QUERY_PARAMETERS",
+    "SPLIT_PARAMETERS",
+    "TASK_PARAMETERS",
+    "UNUSED_PARAMETERS",
+    "SampleSplit",
+]
 
 
 class SampleSplit(Problem):
@@ -23,3 +31,16 @@ PROTOCOL_PARAMETERS = {
     if item.kind in NUMERICAL and not item.verbs  # a map predicts the two stages
 }
 PARAMETERS = {**SPLIT_PARAMETERS, **TASK_PARAMETERS, **PROTOCOL_PARAMETERS}
+
+# parameters of the query, which the linear models do not have
+QUERY_PARAMETERS = ("beta", "eta_w", "eta_b", "eta_q", "cos_query", "sharpness")
+# parameters on which the answer of a verb does not depend; its command refuses them
+UNUSED_PARAMETERS: dict[str, tuple[str, ...]] = {
+    "align": ("alpha1", "ridge", "cos_query", "sharpness"),
+    "amp": (*QUERY_PARAMETERS, "loss", "ridge"),
+    "bayes": (*QUERY_PARAMETERS, "loss", "ridge"),
+    "capacity": ("alpha1", "ridge"),
+    "descend": ("cos_query", "sharpness"),
+    "joint": ("eta_w", "eta_b", "eta_q", "cos_query", "sharpness"),
+    "oracle": tuple(parameters_of(Protocol)),
+}

@@ -19,6 +19,7 @@ from onehead.aim.training.settings import Method, Variant
 from onehead.numerics.interrupts import raise_if_interrupted, record_interrupts
 from onehead.numerics.minimise import Stopped
 from onehead.numerics.parallel import threads
+from onehead.numerics.progress import LOGGER
 from onehead.results.replicates import mean_and_spread
 from onehead.validation import Seed, array_like, instance, integer, optional, seed_number, valid_seed
 
@@ -146,6 +147,7 @@ def _train_all(plan: Plan, seeds: range, workers: int, progress: Progress | None
 
     def finish(run: TrainingRun) -> None:
         done[run.seed] = run
+        LOGGER.info("training at d = %d: seed %d finished after %.1f s", plan.dim, run.seed, run.seconds)
         if progress is not None:
             progress(run)
 

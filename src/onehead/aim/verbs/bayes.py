@@ -19,6 +19,7 @@ from onehead.aim.theory.order_parameters import INFINITE
 from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.brent import brent_minimum, brent_root
 from onehead.numerics.parallel import map_chains
+from onehead.numerics.progress import Progress
 from onehead.results import INTERRUPTED, Certificate, Column, FailedPoint, Kind, Points, Result, wrap_sentences
 from onehead.validation import checked, instance, number, numbers
 
@@ -368,9 +369,7 @@ def bayes(task: Task, alpha: float) -> Best:
 
 
 @checked(task=instance(Task, "Task()"), alphas=numbers(single=True))
-def bayes_curve(
-    task: Task, alphas: Sequence[float] | NDArray[np.float64], *, progress: Callable[[], None] | None = None
-) -> BestCurve:
+def bayes_curve(task: Task, alphas: Sequence[float] | NDArray[np.float64], *, progress: Progress = None) -> BestCurve:
     """Lowest error that any learner can reach, at many sample ratios.
 
     Parameters
@@ -379,7 +378,7 @@ def bayes_curve(
         As for `bayes`.
     alphas : sequence of float
         Sample ratios α = n/d²; the points come back in the same order.
-    progress : callable, optional
+    progress : callable or True, optional
         Called once for every finished point.
 
     Returns

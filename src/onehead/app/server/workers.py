@@ -19,6 +19,7 @@ from typing import Any
 
 from onehead.app.refusals import explain
 from onehead.app.state import State
+from onehead.approximation import without_approximation_warnings
 from onehead.errors import OneheadError
 from onehead.numerics.parallel import cores
 
@@ -119,9 +120,12 @@ def _serve(pipe: Any) -> None:
         number, job, argument = question
         answer: Any
         try:
-            answer = (
-                file_jobs[job](*argument) if job in file_jobs else getattr(VIEWS[argument[0]], job)(State(*argument))
-            )
+            with without_approximation_warnings():  # views show them
+                answer = (
+                    file_jobs[job](*argument)
+                    if job in file_jobs
+                    else getattr(VIEWS[argument[0]], job)(State(*argument))
+                )
         except Exception as error:  # an error in one view must not end the worker
             answer = _picklable(error)
         with suppress(BrokenPipeError):

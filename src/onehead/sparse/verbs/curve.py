@@ -1,6 +1,6 @@
 """Learning curves: predictions at many sample ratios, split between query and readout as in the protocol."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.interrupts import raise_if_interrupted, record_interrupts
+from onehead.numerics.progress import Progress, counter
 from onehead.results import INTERRUPTED, Column, FailedPoint
 from onehead.results.bayes_gap import CurveWithBayes
 from onehead.sparse.task import PROBLEM, Protocol, Task, check_model
@@ -83,7 +84,7 @@ def curve(
     model: str = "attention",
     accuracy: float | None = None,
     bayes: bool = False,
-    progress: Callable[[], None] | None = None,
+    progress: Progress = None,
 ) -> Curve:
     """Predict a learning curve along total sample ratios, split between query and readout as in the protocol.
 
@@ -104,7 +105,7 @@ def curve(
         Wanted relative error of the test error; see `predict`.
     bayes : bool
         Whether to add the Bayes-optimal learner of the same data to every point, as ``bayes_test_error``.
-    progress : callable, optional
+    progress : callable or True, optional
         Called once for every finished point.
 
     Returns
@@ -131,6 +132,7 @@ def curve(
     # computed first, so that invalid problems fail before the curve
     best = tuple(best_of(task, alpha) for alpha in ratios) if bayes else ()
     points: list[Prediction | Failure] = []
+    finished = counter(progress, "points", len(ratios))
     try:
         with record_interrupts():
             for alpha in ratios:
@@ -139,8 +141,7 @@ def curve(
                 except SolveError as failure:
                     points.append(Failure(alpha=alpha, reason=str(failure)))
                 raise_if_interrupted()
-                if progress is not None:
-                    progress()
+                finished()
     except KeyboardInterrupt:
         points += [Failure(alpha=alpha, reason=INTERRUPTED) for alpha in ratios[len(points) :]]
     return Curve(task=task, protocol=protocol, model=model, alphas=tuple(ratios), points=tuple(points), best=best)

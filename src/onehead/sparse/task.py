@@ -202,7 +202,7 @@ class Protocol(Problem):
         label="Query ridge",
         ge=0.0,
         since="3.0",
-        verbs=("descend", "joint", "train", "tune"),
+        verbs=("descend", "joint", "train"),
     )
     reuse: bool = parameter(
         False,

@@ -319,6 +319,7 @@ def compare(
     """
     chosen = dict(SparseTrain(**given(flags)))
     chosen.pop("dim")
+    chosen.pop("steps")  # has no flag here
     trials = chosen.pop("trials")
     with progress("runs", len(alphas or (0,)) * len(dims) * trials) as step:
         table = sparse.compare(

@@ -4,6 +4,8 @@ Minimise |x_query|^2 + |x_signal|^2 + rp^2 such that alpha E[((1 - y c)/tau + r 
 Gaussian comparison of the hard-margin problem; with rp = 1 and without the 1 it is that of separability.
 """
 
+from typing import Any
+
 import numpy as np
 
 from onehead.numerics.gaussian import cumulative
@@ -36,19 +38,17 @@ def widest_margin(features: Features, *, alpha: float) -> Array | None:
             return None
         weighted = np.append(features.is_query | features.is_signal, True).astype(float)
         unit = float(np.sum(weighted * start**2))
-        found = minimize(
-            lambda w: (float(np.sum(weighted * w**2)) / unit, 2.0 * weighted * w / unit),
-            start,
-            jac=True,
-            method="SLSQP",
-            bounds=[(None, None)] * direction.size + [(1e-9, None)],
-            constraints={
+        settings: dict[str, Any] = {
+            "jac": lambda w: 2.0 * weighted * w / unit,
+            "bounds": [*[(None, None)] * direction.size, (1e-9, None)],
+            "constraints": {
                 "type": "ineq",
                 "fun": lambda w: _slack(features, w, alpha)[0],
                 "jac": lambda w: _slack(features, w, alpha)[1],
             },
-            options={"maxiter": MAX_ITERATIONS, "ftol": 1e-12},
-        )
+            "options": {"maxiter": MAX_ITERATIONS, "ftol": 1e-12},
+        }
+        found = minimize(lambda w: np.sum(weighted * w**2) / unit, start, method="SLSQP", **settings)  # type: ignore[call-overload]
         w = np.asarray(found.x)
         if not np.isfinite(w).all() or not w[-1] > 0.0:
             return None

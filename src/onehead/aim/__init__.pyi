@@ -17,6 +17,8 @@ from onehead.aim.training.compare import compare as compare
 from onehead.aim.training.nuclear import NuclearEquivalence as NuclearEquivalence
 from onehead.aim.training.nuclear import nuclear_equivalence as nuclear_equivalence
 from onehead.aim.training.results import TrainingResult as TrainingResult
+from onehead.aim.training.sample import Sample as Sample
+from onehead.aim.training.sample import sample as sample
 from onehead.aim.training.settings import Method as Method
 from onehead.aim.training.settings import Variant as Variant
 from onehead.aim.training.train import train as train

@@ -72,9 +72,12 @@ def verbs(package):
 
 
 # verbs without a learner: second argument
-WITHOUT_LEARNER = {(sparse, "amp"): "alpha", (sparse, "bayes"): "alpha", (aim, "bayes"): "alpha", (aim, "sample"): "dim"} | {
-    (package, "data_for"): "test_error" for package in (aim, sparse)
-}
+WITHOUT_LEARNER = {
+    (sparse, "amp"): "alpha",
+    (sparse, "bayes"): "alpha",
+    (aim, "bayes"): "alpha",
+    (aim, "sample"): "dim",
+} | {(package, "data_for"): "test_error" for package in (aim, sparse)}
 
 
 def test_aim_and_sparse_have_the_same_conventions():

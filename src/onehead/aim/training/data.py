@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onehead.aim.targets import Discrete, MarchenkoPastur, Product, Target
 from onehead.aim.task import Task
+from onehead.aim.token_spectrum import eigenvalues
 from onehead.errors import InvalidArgument
 
 __all__ = [
@@ -21,11 +22,14 @@ __all__ = [
     "check_target_map",
     "draw_target",
     "factor_rows",
+    "fitted_target",
     "labels",
     "mean_length",
     "softmax_rows",
     "token_law_with",
+    "token_scales",
     "unasked_direction",
+    "whitened",
     "with_unasked_row",
 ]
 
@@ -101,8 +105,8 @@ def check_target_map(matrix: ArrayLike, dim: int, *, tied: bool = True) -> Array
 
 
 def unasked_direction(dim: int) -> Array:
-    """Unit vector along the mean of the queries, whose entries are all equal: a generic direction of every target."""
-    return np.full(dim, 1.0 / sqrt(dim))
+    """Unit vector along the mean of the queries: the last axis, along which tokens vary least."""
+    return np.asarray(np.eye(dim)[-1])
 
 
 def mean_length(task: Task, target: Array) -> float:
@@ -117,6 +121,31 @@ def mean_length(task: Task, target: Array) -> float:
     if not task.tied:
         return sqrt(task.token_mean * dim)
     return sqrt(dim * task.unasked_variance) / float(np.linalg.norm(target @ unasked_direction(dim)))
+
+
+def token_scales(task: Task, dim: int) -> tuple[Array, Array]:
+    """Standard deviations of the entries of queries and of keys: roots of the eigenvalues of their covariances (D7)."""
+    return tuple(np.sqrt(eigenvalues(text, dim)) for text in (task.token_spectrum, task.keys_spectrum))  # type: ignore[return-value]
+
+
+def whitened(task: Task, S: Array) -> Array:
+    """Map C_q^1/2 S C_k^1/2 whose entries the data see; S itself for isotropic tokens (D7)."""
+    if task.isotropic:
+        return S
+    queries, keys = token_scales(task, len(S))
+    return np.asarray(queries[:, None] * S * keys)
+
+
+def fitted_target(task: Task, target: Array) -> Array:
+    """Target map as a task needs it: with the row of its unasked share, and of the power Q0 that the tokens see.
+
+    The power of the whitened map varies by about sqrt 2 over the effective dimension between targets, so that it is set
+    to that of the theory (D7).
+    """
+    if not task.isotropic:
+        seen = float(np.sum(whitened(task, target) ** 2)) / len(target)
+        target = target * sqrt(task.target.second_moment / seen)
+    return with_unasked_row(task, target)
 
 
 def with_unasked_row(task: Task, target: Array) -> Array:
@@ -397,9 +426,16 @@ class Samples:
     def _tokens(self, rng: np.random.Generator, count: int) -> tuple[Array, Array | None]:
         """Sample tokens, and the keys of cross-attention."""
         X = self.law.draw(rng, self.task.tokens, count, self.dim)
+        if not self.task.isotropic:
+            X *= token_scales(self.task, self.dim)[0]
         if self.task.unasked:
             X += mean_length(self.task, self.target) * unasked_direction(self.dim)
-        return X, self.law.draw(rng, self.task.tokens, count, self.dim) if self.task.attention == "cross" else None
+        if self.task.attention != "cross":
+            return X, None
+        keys = self.law.draw(rng, self.task.tokens, count, self.dim)
+        if not self.task.isotropic:
+            keys *= token_scales(self.task, self.dim)[1]
+        return X, keys
 
     def _draw(self, i: int, count: int) -> Chunk:
         """Sample chunk i; tokens that are sampled again in every pass are not stored."""

@@ -1,4 +1,4 @@
-"""Training of one's own in PyTorch, laid over the predicted learning curve: the same tokens and labels as `aim.train`."""
+"""Training of one's own in PyTorch, laid over the predicted curve: the same tokens and labels as `aim.train`."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ except ImportError:  # only this example uses PyTorch
     torch = None
 
 task, head = oh.aim.Task(tokens=2, noise=0.5), oh.aim.Learner(weight_decay=0.05)
-dim, seeds, alphas = 30, 4, (0.5, 1.5)
+dim, seeds, alphas = 100, 4, (0.5, 1.5)
 
 
 def attention(weights, tokens):

@@ -59,7 +59,7 @@ def test_the_dimension_of_a_target_gives_the_samples():
 
 def test_hard_labels_have_no_best_possible_learner():
     task = aim.Task(attention="cross", labels="hard", noise=0.0)
-    found = aim.data_for(task, aim.Learner(weight_decay=0.5, loss="cross-entropy"), 0.95)
+    found = aim.data_for(task, aim.Learner(weight_decay=0.5, loss="cross-entropy"), 0.15)
     assert found.best_possible_alpha is None and found.data_multiple is None and found.alpha > 0.0
 
 

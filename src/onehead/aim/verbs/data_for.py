@@ -92,7 +92,7 @@ class DataNeeded(Result):
         --------
         >>> from onehead.aim import Learner, Task, data_for
         >>> print(data_for(Task(), Learner(), 0.07).explain().splitlines()[0])
-        No number of samples gives this head a test error of 0.07: with infinitely many
+        No number of samples gives this head a test error of 0.07: with infinitely many it
         """
         possible = self.best_possible_alpha
         if possible is None:

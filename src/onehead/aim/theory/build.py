@@ -46,6 +46,10 @@ def build_state_evolution(task: Task, learner: Learner) -> StateEvolution:
     kind = TWO_SECTOR_CHANNELS[learner.param] if geometry.sectors == 2 else CHANNELS[task.tied, learner.param]
     units, noise = Units(learner.beta, task.beta0, kind.degree), task.beta0**2 * task.noise
     decay = units.reduced_decay(learner.decay)
+    if learner.sampled and (task.isotropic or learner.param == "direct"):
+        raise InvalidArgument(
+            "sampled", learner.sampled, "0 unless factorised training has a token spectrum: the theory is exact here"
+        )
     if task.isotropic:
         settings = {"scale": task.beta0, "decay": decay, "width": learner.width, "unit": geometry.unit}
         channel = kind(target=task.target, **settings)

@@ -266,7 +266,7 @@ def _solved(problem: StateEvolution, solution: Solution) -> Numbers:
     stein, from_trace = (output.hats_of(full, *state, derivative=derivative).sigma for derivative in (False, True))
     spectral = problem.channel_at(overlaps).replicon(overlaps, hats)
     replicon = None
-    if spectral is not None:
+    if spectral is not None and np.isfinite(full.trace_square):
         replicon = output.geometry.unit * alpha / sigma**2 * full.trace_square * spectral
     status, kind, warnings = _judged(problem, overlaps.rank, switch, replicon)
     gap = abs(other - train) / abs(train)

@@ -24,10 +24,10 @@ MAX_TOKENS_TWO_SECTORS_HARD = 16  # causal self-attention with hard labels: one 
 # functions that have a theory, or a simulation, of tokens with a mean
 UNASKED_VERBS = (
     "predict", "curve", "map", "tune", "thresholds", "plateau", "spectrum", "bayes", "bayes_curve", "data_for", "train",
-    "compare",
+    "sample", "compare",
 )  # fmt: skip
 # functions that have a theory, or a simulation, of tokens with a covariance
-SPECTRUM_VERBS = ("predict", "curve", "map", "tune", "plateau", "train", "compare")
+SPECTRUM_VERBS = ("predict", "curve", "map", "tune", "plateau", "spectrum", "train", "compare")
 AS_QUERIES = "queries"  # spectrum of the keys that is that of the queries
 
 
@@ -253,10 +253,15 @@ class Task(Problem):
 
         None where the tokens have no dimension.
         """
-        spectra = (self.token_spectrum, self.keys_spectrum)
-        known = [len(self.target.values) if isinstance(self.target, Discrete) else None]
-        dim = next((one for one in known + [spectrum_dimension(text) for text in spectra] if one), None)
+        dim, spectra = self.dimension, (self.token_spectrum, self.keys_spectrum)
         return None if dim is None else dim * min(effective_share(text) for text in spectra)
+
+    @property
+    def dimension(self) -> int | None:
+        """Dimension d of the target, or of the spectrum of the tokens; None where neither has one."""
+        if isinstance(self.target, Discrete):
+            return len(self.target.values)
+        return spectrum_dimension(self.token_spectrum) or spectrum_dimension(self.keys_spectrum)
 
     @property
     def unasked_variance(self) -> float:
@@ -378,6 +383,24 @@ class Learner(Problem):
         label="Leading directions",
         since="2.0",
     )
+
+    sampled: int = parameter(
+        0,
+        "",
+        "Number of sampled maps, at least 2, that solve factorised training with a token spectrum up to 1/d; 0 solves "
+        "it by expectation consistency.",
+        label="Sampled maps",
+        since="3.0",
+        verbs=("predict", "curve", "spectrum"),
+        ge=0,
+        le=64,
+    )
+
+    @model_validator(mode="after")
+    def _check_sampled(self) -> "Learner":
+        if self.sampled == 1:
+            raise InvalidArgument("sampled", 1, "0, or at least 2: the spread of the maps is their error")
+        return self
 
     @property
     def decay_needs_dimension(self) -> bool:

@@ -8,6 +8,7 @@ from onehead import aim
 from onehead.aim import Learner, PowerLaw, Product, Task, predict, train
 from onehead.aim.theory.build import build_state_evolution
 from onehead.aim.theory.input.anisotropic import levels_of
+from onehead.aim.theory.input.sampled_map import SampledMap
 from onehead.aim.theory.order_parameters import Hats
 from onehead.aim.token_spectrum import check_spectrum, effective_share, eigenvalues, spectrum_levels
 from onehead.errors import InvalidArgument
@@ -192,12 +193,68 @@ def test_functions_use_or_refuse_the_covariance():
     for call in (
         lambda: aim.bayes(task, 0.5),
         lambda: aim.thresholds(task, learner),
-        lambda: aim.spectrum(point),
         lambda: aim.amp(task, learner, dim=10, alpha=1.0),
     ):
         with pytest.raises(InvalidArgument, match="token_spectrum must be isotropic for"):
             call()
-    assert "spectrum" not in parameters_of(Task)["token_spectrum"].verbs
+    assert "bayes" not in parameters_of(Task)["token_spectrum"].verbs
+    with pytest.raises(InvalidArgument, match="sampled must be at least 2 for the spectrum"):
+        aim.spectrum(point)
+    with pytest.raises(InvalidArgument, match="sampled must be 0 for tune"):
+        aim.tune(task, learner.changed(sampled=2), 0.5)
+    for other in (CROSS, task.changed(token_spectrum="isotropic")):
+        with pytest.raises(InvalidArgument, match="sampled must be 0 unless factorised training has a token spectrum"):
+            predict(other, learner.changed(sampled=2), 0.5)
+    with pytest.raises(InvalidArgument, match="sampled must be 0, or at least 2"):
+        Learner(sampled=1)
+
+
+def sampled_map(queries, keys, decay=0.4, d=30):
+    rng = np.random.default_rng(0)
+    return SampledMap(rng.standard_normal((d, d)) / np.sqrt(d), queries, keys, decay, rng)
+
+
+def test_the_sampled_map_of_isotropic_tokens_is_a_soft_threshold():
+    """Equal levels: singular values of R are cut by λ, and Sigma is the divergence of that, up to its probe."""
+    one, hats = sampled_map(np.ones(30), np.ones(30)), Hats(0.5, 0.9, 1.3)
+    R = hats.m * one.target + np.sqrt(hats.q / 30) * one.noise
+    channel = build_state_evolution(CROSS, Learner(weight_decay=0.4)).input
+    S, sigma = channel.denoise(R, hats.sigma)
+    found = one.at(hats)
+    assert found.singular_values == pytest.approx(np.linalg.svd(S, compute_uv=False), abs=1e-4)
+    assert (found.q, found.m) == pytest.approx((np.sum(S**2) / 30, np.sum(S * one.target) / 30), rel=1e-4)
+    assert found.sigma == pytest.approx(sigma, rel=0.15)  # a single probe of 900 entries: 3 sqrt(2/900)
+
+
+def test_the_sampled_map_is_stationary():
+    """R - Sigmahat kappa S is a subgradient of λ |S|_*: λ U V' on the kept directions, and not longer elsewhere."""
+    c = eigenvalues("levels:0.4,0.1", 30)
+    one, hats = sampled_map(c, np.ones(30)), Hats(0.5, 0.9, 1.3)
+    R = one.root * (hats.m * one.root * one.target + np.sqrt(hats.q / 30) * one.noise)
+    Z, values, _ = one._minimise(R, hats.sigma, one._first(R, hats.sigma))
+    left, found, right = np.linalg.svd(Z)
+    kept = found > 1e-7
+    rest = R - hats.sigma * one.levels * Z
+    inside = left[:, kept].T @ rest @ right[kept].T
+    assert inside == pytest.approx(one.decay * np.eye(kept.sum()), abs=2e-4)
+    assert np.linalg.norm(rest, 2) < one.decay * (1.0 + 1e-3)
+    assert np.sum(values > 1e-9) == kept.sum()
+
+
+def test_sampled_maps_agree_with_reference_figures():
+    """Two targets of d = 128 of an independent program: q .764, m .829, Sigma 1.268, train .0670, test .0925, rank
+    .633; both programs average two targets, whose spread is the tolerance.
+    """
+    task, learner = CROSS.changed(token_spectrum="power:1,128"), Learner(weight_decay=0.05, sampled=2)
+    point = predict(task, learner, 1.0)
+    found = (point.q, point.m, point.sigma, point.train_loss, point.test_error, point.rank)
+    assert found == pytest.approx((0.764, 0.829, 1.268, 0.0670, 0.0925, 0.633), rel=0.03)
+    assert point.kind == "conjecture"
+    assert point.errors["q"] > 1e-4
+    law = aim.spectrum(point)
+    assert (law.rank, law.second_moment) == pytest.approx((point.rank, 0.65), abs=0.12)
+    assert len(law.levels) == round(law.rank * 2 * 128)
+    assert float(law.cdf(np.array([1e9]))[0]) == pytest.approx(1.0, abs=1e-9)
 
 
 # a target of its own has other powers on the levels than the mean over targets: about sqrt(2)/d_eff of q and m

@@ -15,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.targets import Product
+from onehead.aim.targets.sampling import draw_target
 from onehead.aim.task import Learner, Task
 from onehead.aim.theory.input.channel import InputChannel
 from onehead.aim.theory.input.expectation_consistency import Groups, consistent_overlaps
+from onehead.aim.theory.input.sampled_map import SampledMap
 from onehead.aim.theory.input.singular_values import SingularValues, UntiedLinear
 from onehead.aim.theory.order_parameters import (
     INFINITE,
@@ -27,7 +29,7 @@ from onehead.aim.theory.order_parameters import (
     Overlaps,
     SpectralMap,
 )
-from onehead.aim.token_spectrum import spectrum_levels, subspace_share
+from onehead.aim.token_spectrum import eigenvalues, spectrum_levels, subspace_share
 from onehead.errors import InvalidArgument, OutsideDomain
 from onehead.numerics.brent import brent_root
 from onehead.numerics.fixed_point import FixedPoint
@@ -38,6 +40,7 @@ Array = NDArray[np.float64]
 
 MAX_LEVELS_CONSISTENT = 600  # bins of the levels of a factorised map, whose error against all of them was 4e-6
 MAX_LEVELS_DIRECT = 250_000  # levels of a map that is trained directly: those of 500 dimensions
+DIMENSION = 100  # of sampled maps where neither target nor tokens have one
 HEURISTIC = (
     "the levels of the tokens' covariance are joined by expectation consistency, which is not exact: against the exact "
     "sampled map the test error was within 2 %, the training loss within 2.5 %, q and m within 3 %, the rank within "
@@ -92,7 +95,10 @@ def anisotropic_channel(task: Task, learner: Learner, decay: float) -> InputChan
         raise InvalidArgument(
             "width", learner.width, "at least 1 with a token spectrum, except for direct training and subspaces"
         )
-    return LevelledSingularValues(target=task.target, queries=queries, keys=keys, **settings)
+    dim = task.dimension or DIMENSION
+    return LevelledSingularValues(
+        target=task.target, queries=queries, keys=keys, draws=learner.sampled, dim=dim, **settings
+    )
 
 
 @final
@@ -182,6 +188,23 @@ class LevelledSingularValues(SingularValues):
 
     queries: str
     keys: str
+    draws: int = 0
+    dim: int = 0
+
+    @cached_property
+    def sampled_maps(self) -> tuple[SampledMap, ...]:
+        """Maps of the dimension of the tokens, each with a target and a noise of its own (D8.3).
+
+        Every target has the power Q0 of the theory as the tokens see it.
+        """
+        c, other = (eigenvalues(text, self.dim) for text in (self.queries, self.keys))
+        found = []
+        for seed in range(self.draws):
+            rng = np.random.default_rng(seed)
+            target = draw_target(self.target, self.dim, rng, tied=False)
+            seen = float(np.sum(np.outer(c, other) * target**2)) / self.dim
+            found.append(SampledMap(target * sqrt(self.target_power / seen), c, other, self.decay, rng))
+        return tuple(found)
 
     @property
     def _levels(self) -> tuple[Array, Array]:

@@ -9,7 +9,7 @@ heads are trained as S = W'W (`Thresholded`) or directly (`Linear`), untied head
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ from onehead.aim.theory.order_parameters import INFINITE, Hats, Interpolating, L
 from onehead.errors import OutsideDomain
 from onehead.numerics.brent import brent_root
 from onehead.spectra.law import Law, ScaledLaw, ThresholdIntegrals, replicon_integral, threshold_integrals
+
+if TYPE_CHECKING:
+    from onehead.aim.theory.input.sampled_map import SampledMap
 
 __all__ = ["InputChannel", "Linear", "Thresholded", "counted"]
 
@@ -92,6 +95,11 @@ class InputChannel(ABC):
     def rank_limited(self, rank: float) -> bool:
         """Whether the width of the learner limits a map of this rank, which makes the theory a heuristic (3)."""
         return False
+
+    @property
+    def sampled_maps(self) -> "tuple[SampledMap, ...]":
+        """Sampled maps that take the place of the channel, where it is approximate and the learner asks for them."""
+        return ()
 
     @property
     def at_full_width(self) -> "InputChannel":

@@ -106,6 +106,11 @@ def unasked_part(query: Array, key: Array, tokens: TokenStatistics) -> dict[str,
         every direction of A; ``unasked_first``, the share of |A'μ|² in the first direction; ``logit_variance``
         tr(A C A'M), unscaled; ``logit_directions_90``, how many directions of the whitened map carry 90 % of it.
 
+    Raises
+    ------
+    InvalidArgument
+        If query, key and tokens do not have the same number of dimensions.
+
     Examples
     --------
     >>> rng = np.random.default_rng(0)
@@ -115,6 +120,8 @@ def unasked_part(query: Array, key: Array, tokens: TokenStatistics) -> dict[str,
     (0.5, 1.0)
     """
     mean, moment = tokens.mean, tokens.second_moment
+    if not query.shape[1] == key.shape[1] == mean.size:
+        raise InvalidArgument("tokens", f"{mean.size} dimensions", f"of {query.shape[1]} dimensions, as the query")
     shared = query @ mean
     of_queries, of_keys = query @ moment @ query.T, key @ tokens.covariance @ key.T
     variance = float(np.sum(of_queries * of_keys))

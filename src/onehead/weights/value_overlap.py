@@ -11,6 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.errors import InvalidArgument
+
 __all__ = ["DECOUPLED_OVERLAP", "value_overlaps"]
 
 Array = NDArray[np.float64]
@@ -37,14 +39,22 @@ def value_overlaps(
     gains, overlaps : array
         Of shapes (heads,) and (heads, heads). Overlaps with a head of zero values are zero.
 
+    Raises
+    ------
+    InvalidArgument
+        If values and outputs do not have the same shapes, transposed.
+
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> values, outputs = rng.standard_normal((2, 4, 60)), rng.standard_normal((2, 60, 4))
     >>> gains, overlaps = value_overlaps(values, outputs)
-    >>> float(overlaps[0, 0]), bool(abs(overlaps[0, 1]) < 0.2)
+    >>> round(float(overlaps[0, 0]), 6), bool(abs(overlaps[0, 1]) < 0.2)
     (1.0, True)
     """
+    if not len(values) or [value.T.shape for value in values] != [output.shape for output in outputs]:
+        allowed = "one matrix for every head, of the shape of its values transposed"
+        raise InvalidArgument("outputs", f"{len(outputs)} matrices", allowed)
     hidden = values[0].shape[1]
     spread = [value if covariance is None else value @ covariance for value in values]
     count = len(values)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import click
@@ -43,7 +44,7 @@ TRAIN_COLUMNS = (
 STATUS = {"status": "how the numbers were obtained"}
 
 
-@click.group(cls=OrderedGroup)
+@click.group(cls=OrderedGroup, lazy_commands={"data": lambda: import_module("onehead.cli.sparse.data").data})
 def command() -> None:
     """Sparse-token classification: attention compared with pooled and vectorised linear classifiers.
 
@@ -72,6 +73,7 @@ def align(cases: list[Case]) -> CommandResult:
 @seed_option("Seed of the sampled queries.")
 @flag_of(ACCURACY, default="an error of 0.0002")
 @bayes_option
+@explain_option
 @output_options()
 def predict(
     cases: list[Case],
@@ -80,6 +82,7 @@ def predict(
     seed: int,
     accuracy: float | None,
     bayes: bool,
+    explain: bool,
     **queries: int | None,
 ) -> CommandResult:
     """Test error, training loss and training error of a model, without training it."""
@@ -111,9 +114,9 @@ def predict(
     certificate = {"residual": "of the equations", "quadrature_error": "of the test error", **STATUS}
     optional = {BAYES_TEST_ERROR: GAP_MEANINGS[BAYES_TEST_ERROR]} if bayes else {}
     columns = {**sparse.Prediction.MEANINGS, **optional, **certificate}
-    return cases_result(
-        [one for of_model in solved.values() for one in of_model], columns, title="Prediction", draw=draw
-    )
+    listed = [one for of_model in solved.values() for one in of_model]
+    text = "\n\n".join(one.result.explain() for one in listed if one.result is not None) if explain else ""
+    return replace(cases_result(listed, columns, title="Prediction", draw=draw), text=text)
 
 
 def _bayes_optimum(case: Case, _: Callable[[], None]) -> "sparse.Best":
@@ -345,6 +348,7 @@ def tune(case: Case, alpha: float | None, accuracy: float | None, bayes: bool) -
         found,
         {"test_error": "predicted", "given_test_error": given_error, **({} if bayes else dict.fromkeys(GAP_MEANINGS))},
         title="Tuned",
+        warnings=found.certificate.warnings,
         rows=[dict(zip(scanned, values, strict=True)) for values in found.scan],
         draw=lambda: plot.tuned(found),
     )

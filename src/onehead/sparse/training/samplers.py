@@ -8,7 +8,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from onehead.sparse.losses import Array
-from onehead.sparse.task import Protocol, Task, draw, place_signal
+from onehead.sparse.task import Protocol, Sample, Task, draw, place_signal
 from onehead.sparse.theory.features import softmax
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "attention_sample",
     "first_steps",
     "pooled_sample",
+    "query_sample",
     "streams",
     "token_first_steps",
     "vectorised_sample",
@@ -95,9 +96,14 @@ def _centred(rows: Array) -> Array:
     return np.asarray(rows - rows.mean(axis=1, keepdims=True))
 
 
+def query_sample(task: Task, protocol: Protocol, dim: int, rng: np.random.Generator) -> Sample:
+    """Draw the sequences of the two gradient steps."""
+    return draw(task, rng, samples=max(1, round(protocol.alpha0 * dim)), dim=dim)
+
+
 def token_first_steps(task: Task, protocol: Protocol, dim: int, rng: np.random.Generator) -> SampledQuery:
     """Return the query after the two gradient steps on stored tokens."""
-    sample = draw(task, rng, samples=max(1, round(protocol.alpha0 * dim)), dim=dim)
+    sample = query_sample(task, protocol, dim, rng)
     n, L = len(sample.label), task.length
     w, h = _first_readout(protocol, sample.label, sample.tokens.mean(axis=1))
     C = _centred(sample.tokens @ w)

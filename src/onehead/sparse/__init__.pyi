@@ -28,6 +28,10 @@ from onehead.sparse.verbs.curve import Curve as Curve
 from onehead.sparse.verbs.curve import curve as curve
 from onehead.sparse.verbs.data_for import DataNeeded as DataNeeded
 from onehead.sparse.verbs.data_for import data_for as data_for
+from onehead.sparse.verbs.descend import Descent as Descent
+from onehead.sparse.verbs.descend import descend as descend
+from onehead.sparse.verbs.joint import JointTraining as JointTraining
+from onehead.sparse.verbs.joint import joint as joint
 from onehead.sparse.verbs.map import SparseMap as SparseMap
 from onehead.sparse.verbs.map import map as map  # noqa: A004
 from onehead.sparse.verbs.oracle import Oracle as Oracle

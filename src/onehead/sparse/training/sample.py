@@ -24,8 +24,8 @@ def sample(
     """Return the sequences with which ``train(..., mode="tokens")`` works, bit for bit.
 
     For attention the first max(1, round(alpha0 d)) sequences are those of the two gradient steps, the others those of
-    the readout; a protocol that fixes the query has none of the first kind. Linear models have one sample. The signal
-    is the first basis vector.
+    the readout; a protocol that fixes the query has none of the first kind, and with ``reuse`` both stages have all of
+    them. Linear models have one sample. The signal is the first basis vector.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def sample(
     plan = protocol if alpha is None else protocol.with_alpha(alpha)
     rng = streams(seed_number(seed), trial + 1)[trial]
     attention = check_model(model) == "attention"
-    parts = [query_sample(task, plan, dim, rng)] if attention and plan.cos_query is None else []
+    parts = [query_sample(task, plan, dim, rng)] if attention and plan.cos_query is None and not plan.reuse else []
     parts.append(draw(task, rng, samples=sample_count(plan.readout_samples(model), dim), dim=dim))
     label, tokens = (np.concatenate([getattr(part, name) for part in parts]) for name in ("label", "tokens"))
     return Sample(label, tokens, parts[-1].signal)

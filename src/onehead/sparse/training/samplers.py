@@ -18,6 +18,7 @@ __all__ = [
     "attention_sample",
     "first_steps",
     "pooled_sample",
+    "query_from_tokens",
     "query_sample",
     "streams",
     "token_first_steps",
@@ -103,8 +104,12 @@ def query_sample(task: Task, protocol: Protocol, dim: int, rng: np.random.Genera
 
 def token_first_steps(task: Task, protocol: Protocol, dim: int, rng: np.random.Generator) -> SampledQuery:
     """Return the query after the two gradient steps on stored tokens."""
-    sample = query_sample(task, protocol, dim, rng)
-    n, L = len(sample.label), task.length
+    return query_from_tokens(protocol, query_sample(task, protocol, dim, rng))
+
+
+def query_from_tokens(protocol: Protocol, sample: Sample) -> SampledQuery:
+    """Return the query after the two gradient steps on a given sample."""
+    n, L = sample.tokens.shape[:2]
     w, h = _first_readout(protocol, sample.label, sample.tokens.mean(axis=1))
     C = _centred(sample.tokens @ w)
     q = -protocol.eta_q * protocol.beta / (n * L) * np.einsum("n,nl,nld->d", h, C, sample.tokens, optimize=True)

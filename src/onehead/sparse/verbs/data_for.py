@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import ceil, exp, inf, log
 from typing import ClassVar, overload
 
-from onehead.errors import SolveError
+from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.brent import brent_minimum, brent_root
 from onehead.results import Certificate, wrap_sentences
 from onehead.sparse.task import Answer, Model, Protocol, Task, check_model
@@ -147,6 +147,8 @@ def data_for(
     """
     if isinstance(protocol, Protocol):
         number(above=0.0)("error", error)
+        if protocol.reuse:
+            raise InvalidArgument("reuse", True, "False: the samples needed are known for the split protocol")
         assert error is not None
         return _data_needed(task, protocol, float(error), check_model(model), dim)
     alone = protocol if test_error is None else test_error

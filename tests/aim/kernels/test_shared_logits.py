@@ -141,7 +141,7 @@ def test_the_field_answers_to_the_label_as_dense_matrices_do():
         _, s[a], r[a] = row_loss(SQUARED, h[a], y[a], p[a], g[a], w[a])
     R, M = np.zeros((2, 2 * tokens, 2 * tokens))
     held = 1.0 / (sigma * variances[number])
-    assert shared._factor(SQUARED, 1.0, held, (p, g, w, s, r), (D, R, np.zeros(2 * tokens)))
+    assert shared._factor((SQUARED, held, p, p), 1.0, (p, p, p, (p, g, w, s, r), (D, R, np.zeros(2 * tokens))))
     inverse_of(R, M)
     J, B, A = np.zeros((n, n)), np.zeros((n, n)), np.diag(1.0 / (sigma * variances))
     for a in range(tokens):

@@ -17,7 +17,7 @@ from onehead.aim.kernels.control_variates import (
     row_controls,
     two_group_stein_controls,
 )
-from onehead.aim.kernels.independent_rows import newton_row, solve_row
+from onehead.aim.kernels.independent_rows import newton_row, row_work, search_row, solve_row
 from onehead.aim.kernels.losses import CROSS_ENTROPY, softmax
 from onehead.numerics.jit import njit
 
@@ -31,11 +31,11 @@ def two_sector_row_sums(kind, powers, Q, nodes, modes, slices, out):  # type: ig
     search, detail, warm_start, _, stein, rich = modes
     length, first, last = slices
     n = label_nodes.shape[1]
-    y, h, other, v, target = np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    p, g, w, D, move, trial, tight = (
-        np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n),
-    )  # fmt: skip
+    y, h, v, target = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    work, spare_points = row_work(n), (np.empty(n), np.empty(n))
+    _, move, trial, p, w, D, _ = work
     held, answer = np.empty(n), np.empty(n)
+    problem = (kind, held, v, y)
     label_power, own_power, both, left = np.full(n, Q), np.empty(n), np.empty(n), np.zeros(3)
     values, control = np.empty(GROUPED_AVERAGES), np.empty(CONTROL_COUNT)
     mean_of, mean = np.empty(GROUPED_AVERAGES), np.empty(CONTROL_COUNT)
@@ -52,16 +52,12 @@ def two_sector_row_sums(kind, powers, Q, nodes, modes, slices, out):  # type: ig
                 v[i] = both[i] / Q * target[i] + spare * free_nodes[node, i]
                 h[i] = kept[node, i] if warm_start == 2 else target[i]
             softmax(target, y)
-            value, steepest, m00, m01, m11 = newton_row(kind, held, v, y, h, p, g, w, D, move, trial, tight)
+            _, state = newton_row(problem, h, work)
             values[:], control[:] = 0.0, 0.0
             if search > 0:
-                other[:] = v
-                better, _, _, _, _ = newton_row(kind, held, v, y, other, p, g, w, D, move, trial, tight)
-                if better < value - 1e-10 * (1.0 + abs(value)):
-                    values[2] = 1.0
-                    if search == 2:
-                        h[:] = other
-                value, steepest, m00, m01, m11 = newton_row(kind, held, v, y, h, p, g, w, D, move, trial, tight)
+                found, state = search_row(problem, (), 1, h, state[0], search, work, spare_points)
+                values[2] = 1.0 if found else 0.0
+            value, steepest, m00, m01, m11 = state
             if detail > 0:
                 overlap = 0.0
                 for i in range(n):

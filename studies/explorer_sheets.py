@@ -43,11 +43,11 @@ def shot(page: Any, address: str, query: str, *, projected: bool = False) -> byt
         page.click("#projector")
     if query.startswith("view=checkpoint"):
         page.click("#sample")
-        until(page, "onehead.machine().key.includes('file=')", 120.0)
+        until(page, "onehead.machine().key.includes('file=')")
     if "train_dim" in query:
         page.click("#train")
-        until(page, "onehead.trained && onehead.trained.total > 0 && !onehead.trained.running", 240.0)
-    until(page, "onehead.machine().status !== 'drawing' && onehead.exact === onehead.asked", 90.0)
+        until(page, "onehead.trained && onehead.trained.total > 0 && !onehead.trained.running")
+    until(page, "onehead.machine().status !== 'drawing' && onehead.exact === onehead.asked")
     page.wait_for_timeout(700)
     screenshot: bytes = page.screenshot()
     return screenshot

@@ -3,6 +3,7 @@
 import copy
 import inspect
 import pickle
+from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
@@ -106,3 +107,20 @@ def test_an_exception_of_a_worker_process_reaches_the_caller():
 
 def refuse(alpha):
     raise InvalidArgument("alpha", alpha, "a number > 0")
+
+
+def predicted(alpha):
+    """Test error at one sample ratio, as a user would compute it in a pool of processes."""
+    return onehead.aim.predict(onehead.aim.Task(), onehead.aim.Learner(), alpha).test_error
+
+
+@pytest.mark.slow
+def test_a_pool_over_predictions_with_one_bad_value_returns():
+    """`multiprocessing.Pool.map` waits for ever if a worker cannot send its exception."""
+    with get_context("spawn").Pool(1) as pool, pytest.raises(InvalidArgument, match="alpha must be") as caught:
+        pool.map_async(predicted, [0.5, -1.0]).get(timeout=120)
+    assert (caught.value.name, caught.value.got) == ("alpha", -1.0)
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        good, bad = pool.submit(predicted, 0.5), pool.submit(predicted, -1.0)
+        assert good.result(timeout=120) == predicted(0.5)
+        assert isinstance(bad.exception(timeout=120), InvalidArgument)

@@ -2,11 +2,13 @@
 
 import json
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from onehead import aim, sparse
 from onehead.aim.flat_parameters import PARAMETERS, parameters_from_problem, problem_from_parameters
+from onehead.errors import InvalidArgument
 from onehead.fields import parameters_of
 from onehead.sweep import read_spec
 
@@ -54,6 +56,24 @@ def test_sparse_problems_read_back_equal(loss, ridge):
     assert sparse.Protocol.read(plan.model_dump_json()) == plan
     task = sparse.Task(length=3, positions=(1.0, 2.0, 3.0))
     assert sparse.Task.read(task.model_dump_json()) == task
+
+
+def test_text_that_cannot_be_read_is_refused_in_one_sentence():
+    for text in ("[" * 100_000, b"\xff", "{", '{"a":' * 100_000):
+        with pytest.raises(InvalidArgument, match="document of Task must be JSON"):
+            aim.Task.read(text)
+
+
+@pytest.mark.parametrize("number", [b"1", bytearray(b"1")])
+def test_bytes_are_not_numbers(number):
+    for call in (
+        lambda: aim.Task(noise=number),
+        lambda: aim.predict(aim.Task(), aim.Learner(), number),
+        lambda: aim.Atoms(eigenvalues=[number]),
+        lambda: sparse.Task(length=number),
+    ):
+        with pytest.raises(InvalidArgument, match=r"must be .*; got "):
+            call()
 
 
 def test_the_problem_in_a_result_reads_back_equal():

@@ -29,22 +29,8 @@ Submodules are loaded on first use, so that ``import onehead`` takes a few milli
 BibTeX entries.
 """
 
-from importlib import import_module
+from onehead.lazy import attach_stub
 
 __version__ = "3.0.0.dev0"
 
-__all__ = ["__version__", "aim", "cite", "errors", "plot", "sparse", "sweep", "weights"]
-
-_SUBMODULES = ("aim", "errors", "plot", "sparse", "sweep", "weights")
-
-
-def __getattr__(name: str) -> object:
-    if name in _SUBMODULES:
-        return import_module(f"onehead.{name}")
-    if name == "cite":
-        return import_module("onehead.citation").cite
-    raise AttributeError(f"module 'onehead' has no attribute {name!r}; it has {', '.join(__all__[1:])}")
-
-
-def __dir__() -> list[str]:
-    return list(__all__)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

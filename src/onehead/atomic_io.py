@@ -9,13 +9,23 @@ from pathlib import Path
 
 from onehead.errors import InvalidArgument, NotWritten
 
-__all__ = ["Name", "atomic_file", "check_file", "check_folder", "checked_size", "read_file", "write_atomically"]
+__all__ = [
+    "Name",
+    "atomic_file",
+    "check_file",
+    "check_folder",
+    "checked_size",
+    "is_reserved",
+    "read_file",
+    "write_atomically",
+]
 
 Name = str | os.PathLike[str]
 Refuse = Callable[[str], Exception]  # makes an exception from what is wrong with a file
 
 # first bytes of an SQLite database and of its journals, which are never replaced by an output file
 DATABASE_SIGNATURES = (b"SQLite format 3\x00", b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83", b"\xd9\xd5\x05\xf9")
+RESERVED_ENDINGS = ("-wal", "-shm", "-journal", ".lock")  # of the journals and the lock of a store
 TEMPORARY_SUFFIX = ".part"  # of a file that is not complete yet
 
 
@@ -66,6 +76,8 @@ def check_file(argument: str, path: Name, *, endings: Sequence[str] = (), never:
         raise refused("a path that can be resolved")
     if not folder:
         raise refused("in a folder that exists")
+    if is_reserved(target):
+        raise refused("a name other than those of the journals and the lock of a store")
     if found is None:
         if not _has_access(target.parent, os.W_OK | os.X_OK):
             raise refused("in a folder that can be written")
@@ -98,6 +110,12 @@ def _is_database(path: Path) -> bool:
             return file.read(16).startswith(DATABASE_SIGNATURES)
     except OSError:
         return False  # it may be writable without being readable
+
+
+def is_reserved(path: Path) -> bool:
+    """Whether a name is that of a journal or lock of a database in the same folder; SQLite deletes such files."""
+    owners = [path.name.removesuffix(end) for end in RESERVED_ENDINGS if path.name.endswith(end)]
+    return any(name and _is_database(path.with_name(name)) for name in owners)
 
 
 def _same_file(path: Path, other: Name) -> bool:

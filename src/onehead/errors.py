@@ -7,6 +7,7 @@ from typing import Any
 from onehead.sanitize import Unquoted, did_you_mean, quoted, visible
 
 __all__ = [
+    "ApproximationWarning",
     "Diverged",
     "InvalidArgument",
     "MissingExtra",
@@ -20,6 +21,10 @@ __all__ = [
     "Unchangeable",
     "WrongCall",
 ]
+
+
+class ApproximationWarning(UserWarning):
+    """A result is approximate, or less accurate than asked for; its certificate has the same sentence."""
 
 
 class OneheadError(Exception):

@@ -5,6 +5,7 @@ them; at run time the stub also says from which module each name is imported.
 """
 
 import ast
+import builtins
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -29,15 +30,23 @@ def attach_stub(
     Returns
     -------
     tuple
-        The functions ``__getattr__`` and ``__dir__``, and the list ``__all__``.
+        The functions ``__getattr__`` and ``__dir__``, and the list ``__all__``. The latter leaves out names of
+        built-in functions, such as ``map``, so that a star import does not replace these.
     """
     old = {name: (new, "4.0") if isinstance(new, str) else new for name, new in (old_names or {}).items()}
     stub = ast.parse(Path(file).with_suffix(".pyi").read_text(encoding="utf-8"))
-    sources = {
-        alias.asname or alias.name: (node.module or "", alias.name)
+    sources: dict[str, tuple[str | None, str]] = {
+        alias.asname: (node.module, alias.name)
         for node in stub.body
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
+        if alias.asname is not None  # the form that exports a name from a stub
+    }
+    # ``name: type``: a submodule that has a class of its own, or a variable of the package
+    sources |= {
+        node.target.id: (None, node.target.id)
+        for node in stub.body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
     }
     names = sorted(sources)
 
@@ -54,6 +63,8 @@ def attach_stub(
             close = did_you_mean(name, names)
             raise AttributeError(f"module {package!r} has no attribute {name!r}{close}; it has {', '.join(names)}")
         module, attribute = sources[name]
+        if module is None:  # ``from . import name``: a submodule
+            return import_module(f"{package}.{name}")
         return getattr(import_module(module), attribute)
 
-    return load, lambda: list(names), names
+    return load, lambda: list(names), [name for name in names if not hasattr(builtins, name)]

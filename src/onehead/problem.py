@@ -89,11 +89,11 @@ class Problem(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _check_numbers(cls, data: Any) -> Any:
-        """Refuse values that pydantic would accept: booleans as numbers, and integers of more than 18 digits."""
+        """Refuse values that pydantic would accept as numbers: booleans, bytes, and integers of more than 18 digits."""
         for name, allowed in _numeric(cls).items():
             value = data.get(name) if isinstance(data, dict) else None
             items = value if isinstance(value, (list, tuple, np.ndarray)) else (value,)
-            if any(isinstance(item, (bool, np.bool_)) for item in items):
+            if any(isinstance(item, (bool, np.bool_, bytes, bytearray)) for item in items):
                 raise InvalidArgument(name, value, allowed)
             if isinstance(value, int) and abs(value) > MAX_INTEGER:
                 raise InvalidArgument(name, value, f"{allowed}, of at most 18 digits")
@@ -113,7 +113,7 @@ class Problem(BaseModel):
         if isinstance(document, (str, bytes)):
             try:
                 document = json.loads(document)
-            except ValueError:
+            except (ValueError, RecursionError):
                 raise InvalidArgument(f"document of {cls.__name__}", document, "JSON") from None
         if not isinstance(document, Mapping):
             raise InvalidArgument(f"document of {cls.__name__}", document, "an object with named values")

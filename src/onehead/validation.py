@@ -11,11 +11,13 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from onehead.approximation import public_call
 from onehead.errors import InvalidArgument, OutsideDomain, TooLarge, WrongCall
 from onehead.sanitize import Unquoted, did_you_mean
 
 __all__ = [
     "Check",
+    "Seed",
     "array_like",
     "checked",
     "describe_class",
@@ -27,6 +29,8 @@ __all__ = [
     "numbers",
     "one_of",
     "optional",
+    "seed_number",
+    "valid_seed",
 ]
 
 TOO_EXTREME = "the values are too extreme for double precision; bring them closer to 1."
@@ -36,6 +40,7 @@ SUBMODULES = ("aim", "sparse", "weights", "sweep")
 Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer")
 Check = Callable[[str, Any], None]
+Seed = int | np.random.Generator  # of all random numbers of a call
 
 
 def checked(**checks: Check) -> Callable[[Callable[Arguments, Answer]], Callable[Arguments, Answer]]:
@@ -71,7 +76,8 @@ def checked(**checks: Check) -> Callable[[Callable[Arguments, Answer]], Callable
                 if hasattr(value, "check_verb"):
                     value.check_verb(function.__name__)
             try:
-                return function(*args, **kwargs)
+                answer: Answer = public_call(function, *args, **kwargs)
+                return answer
             except ArithmeticError as failure:  # allowed values can still overflow
                 raise OutsideDomain(TOO_EXTREME) from failure
             except TooLarge:  # of a checked function that this one calls
@@ -231,6 +237,26 @@ def generator(name: str, value: Any) -> np.random.Generator:
     if not _is_integer(value) or value < 0:
         raise InvalidArgument(name, value, "a seed (an integer >= 0) or a numpy.random.Generator")
     return np.random.default_rng(int(value))
+
+
+def valid_seed(name: str, value: Any) -> None:
+    """Check for a seed: an integer not below zero, or a random generator."""
+    if not isinstance(value, np.random.Generator):
+        if not _is_integer(value):
+            raise InvalidArgument(name, value, "an integer >= 0 or a numpy.random.Generator")
+        integer(0)(name, value)
+
+
+def seed_number(seed: Seed) -> int:
+    """Return a seed as an integer; a generator gives its next random integer, so that calls in a row differ.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> seed_number(3), seed_number(rng) == seed_number(rng)
+    (3, False)
+    """
+    return int(seed.integers(MAX_INTEGER // 2)) if isinstance(seed, np.random.Generator) else int(seed)
 
 
 def array_like(name: str, value: Any) -> None:

@@ -47,7 +47,7 @@ def test_every_picture_has_an_alternative_text(page, address):
         ),
     ):
         visit(page, address, query)
-        until(page, "onehead.exact === onehead.asked", 150.0)
+        until(page, "onehead.exact === onehead.asked")
         text = page.get_attribute("#picture", "aria-label")
         assert all(phrase in text for phrase in phrases), text
 

@@ -240,7 +240,7 @@ def test_training_can_be_started_cancelled_and_reloaded(page, address):
     query = "view=curve&train_dim=20&train_points=12&train_seeds=20&alpha_from=0.5&alpha_to=2"
     visit(page, address, query)
     page.click("#train")
-    until(page, "onehead.trained && onehead.trained.running && onehead.trained.done >= 2", 120.0)
+    until(page, "onehead.trained && onehead.trained.running && onehead.trained.done >= 2")
     page.click("#cancel")
     until(page, "onehead.trained && !onehead.trained.running")
     until(page, 'document.getElementById("training-message").textContent.startsWith("Cancelled.")')
@@ -249,7 +249,7 @@ def test_training_can_be_started_cancelled_and_reloaded(page, address):
     assert any(name.startswith("trained, d = 20") for name in traces)
     visit(page, address, "view=curve&train_dim=24&train_points=1&train_seeds=3&alpha=0.7")
     page.click("#train")
-    until(page, "onehead.trained && onehead.trained.total === 3 && !onehead.trained.running", 120.0)
+    until(page, "onehead.trained && onehead.trained.total === 3 && !onehead.trained.running")
     assert page.inner_text("#training-message") == "Training finished; 3 runs stored."
     # one sample ratio; its error bar has a length as soon as two runs are in the picture
     bars = '(document.getElementById("picture").data.find((t) => t.name.startsWith("trained, d = 24"))?.error_y.array'

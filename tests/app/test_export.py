@@ -14,6 +14,7 @@ from tests.support.programs import program
 from onehead import aim
 from onehead.app.export import Grid, export
 from onehead.app.page import index_page
+from onehead.errors import InvalidArgument
 
 SMALL = Grid(stops={"alpha": (0.1, 0.5, 1.0), "kappa0": (0.5,), "noise": (0.5,), "weight_decay": (0.03, 0.1)})
 
@@ -83,6 +84,24 @@ def test_the_exported_page_opens_from_a_file_without_any_request(written, browse
         until(page, "document.getElementById('link').textContent !== 'Copy link'")
         assert [url for url in requests if not url.startswith((address, "data:", "blob:"))] == []
         assert len([url for url in requests if url.startswith("file:")]) == 1  # the page itself
+
+
+def test_files_of_others_are_neither_replaced_nor_removed(tmp_path):
+    (tmp_path / "recording").mkdir()
+    mine = tmp_path / "recording" / "measured.json.gz"
+    mine.write_bytes(b"mine")
+    small = Grid(stops={"alpha": (0.5,), "kappa0": (0.5,), "noise": (0.5,), "weight_decay": (0.1,)})
+    export(tmp_path, grid=small)
+    assert mine.read_bytes() == b"mine" and [path.name for path in mine.parent.iterdir()] == [mine.name]
+    export(tmp_path, grid=small)  # its own files are replaced
+    for name in ("index.html", "card.png"):
+        (tmp_path / "index.html").unlink(missing_ok=True)
+        (tmp_path / name).write_bytes(b"mine")
+        done = program("app", "export", str(tmp_path))
+        assert done.returncode == 2 and f"no other program has written {name}" in done.stderr
+        assert (tmp_path / name).read_bytes() == b"mine"
+    with pytest.raises(InvalidArgument, match=r"no other program has written card\.png"):
+        export(tmp_path, grid=small)
 
 
 def test_bad_addresses_and_folders_give_one_line(tmp_path):

@@ -15,6 +15,8 @@ from functools import partial
 import pytest
 from tests.support.programs import program
 
+from onehead.sweep import Store
+
 SPEC = """\
 call = "sparse.align"
 [fixed]
@@ -176,3 +178,42 @@ def test_ctrl_c_keeps_finished_points(onehead, folder):
     assert after["done"] >= running["done"] and not after["running"]
     kept = int(screen.split("interrupted; ")[1].split()[0])
     assert kept == after["done"]
+
+
+def test_exported_columns_are_those_asked_for(onehead, refused, folder):
+    onehead("run", "spec.toml", "--store", "s.db")
+    command = ("export", "--store", "s.db", "--columns", "cos_query, alpha0")
+    onehead(*command, "--csv", "o.csv")
+    assert (folder / "o.csv").read_text().splitlines()[0] == "cos_query,alpha0"
+    assert [list(row) for row in json.loads(onehead(*command, "--json").stdout)] == [["cos_query", "alpha0"]] * 24
+    assert "cos_query" in onehead(*command).stdout
+    line = refused("export", "--store", "s.db", "--columns", "alpah0")
+    assert "columns must be names of columns: key, call" in line and "alpha0" in line
+
+
+def test_output_files_may_not_have_the_names_of_journals(onehead, refused, folder):
+    onehead("run", "spec.toml", "--store", "s.db")
+    for ending in ("-wal", "-journal", "-shm", ".lock"):
+        line = refused("export", "--store", "s.db", "--csv", f"s.db{ending}")
+        assert "--csv must be a name other than those of the journals and the lock of a store" in line
+        line = refused("run", "spec.toml", "--store", f"s.db{ending}")
+        assert "is the name of a journal or lock of the store beside it" in line
+
+
+def test_the_estimate_uses_the_workers_of_the_file(onehead, folder):
+    (folder / "spec.toml").write_text(SPEC + "[run]\nworkers = 1\n")
+    found = json.loads(onehead("check", "spec.toml", "--json").stdout)
+    assert found["workers"] == 1 and found["seconds_local"] == found["seconds_inline"]
+    assert "on 1 local process:" in onehead("check", "spec.toml").stdout
+
+
+def test_dask_without_an_address_says_what_to_do(refused, folder):
+    line = refused("run", "spec.toml", "--store", "s.db", "--on", "dask")
+    assert "dask scheduler and dask worker start one" in line and "local uses all cores of this machine" in line
+
+
+def test_status_of_a_store_that_was_killed_before_its_first_sweep(refused, folder):
+    with Store.writing(folder / "s.db"):
+        pass
+    for verb in ("status", "export"):
+        assert refused(verb, "--store", "s.db") == "onehead: s.db holds no sweep yet.\n"

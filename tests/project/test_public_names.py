@@ -13,7 +13,7 @@ LAZY = ("aim", "plot", "weights")
 
 @pytest.mark.parametrize("package", LAZY)
 def test_no_public_name_is_also_a_module(package):
-    for name in import_module(f"onehead.{package}").__all__:
+    for name in dir(import_module(f"onehead.{package}")):
         assert find_spec(f"onehead.{package}.{name}") is None, (
             f"onehead.{package}.{name} is both a module and a public name"
         )

@@ -16,16 +16,20 @@ from onehead.results import Certificate, Result
 SOURCE = Path(onehead.__file__).parent
 
 # a part of the package may import itself and the parts listed for it
-FOUNDATION = ("sanitize", "atomic_io", "errors", "deprecation", "lazy", "fields", "problem", "validation", "results")
+FOUNDATION = (
+    "sanitize", "atomic_io", "errors", "approximation", "deprecation", "lazy", "fields", "problem", "validation",
+    "results",
+)  # fmt: skip
 THEORY = (*FOUNDATION, "numerics", "spectra")
 PARTS = {
     "sanitize": (),
     "atomic_io": ("errors",),
     "errors": ("sanitize",),
+    "approximation": ("errors",),
     "deprecation": (),
     "lazy": ("deprecation", "sanitize"),
     "fields": (),
-    "validation": ("errors", "sanitize"),
+    "validation": ("approximation", "errors", "sanitize"),
     "problem": ("fields", "validation", "errors", "sanitize"),
     "results": ("validation", "fields", "errors", "numerics", "sanitize"),
     "citation": ("sanitize", "__version__"),

@@ -470,21 +470,51 @@ def test_tune_reports_the_gap_to_the_best_learner():
     assert found.explain().endswith("instead of n = 2 d samples.")
 
 
-@pytest.mark.parametrize("strength", [1.5, 3.0, 5.0, 7.0, 9.0, 9.9, 9.967, 10.0, 11.0])
-def test_bayes_error_of_two_tokens_agrees_with_an_integral(strength):
+def _error_of_two_tokens(strength, rate):
     """P(e^(θ x) + e^(θ y) < c) is an integral over x of the normal distribution of y."""
-    top = np.log(2.0) + 0.5 * strength**2  # log c, of balanced classes
+    top = np.log(2.0) + 0.5 * strength**2 + np.log((1.0 - rate) / rate)  # log c
 
     def height(x, mean):
         remaining = top + np.log1p(-np.exp(strength * x - top)) if strength * x < top else -np.inf
         return np.exp(-0.5 * (x - mean) ** 2) / np.sqrt(2.0 * np.pi) * ndtr(remaining / strength)
 
     def below(mean):
-        return quad(height, mean - 12.0, min(top / strength, mean + 12.0), args=(mean,), epsabs=1e-12, limit=500)[0]
+        bounds = mean - 12.0, min(top / strength, mean + 12.0)
+        return quad(height, *bounds, args=(mean,), epsabs=1e-12, limit=500)[0] if bounds[0] < bounds[1] else 0.0
 
-    exact = 0.5 * below(strength) + 0.5 * (1.0 - below(0.0))
+    return rate * below(strength) + (1.0 - rate) * (1.0 - below(0.0))
+
+
+@pytest.mark.parametrize("strength", [1.5, 3.0, 5.0, 7.0, 9.0, 9.9, 9.967, 10.0, 11.0])
+def test_bayes_error_of_two_tokens_agrees_with_an_integral(strength):
     found, error = bayes_error(Task(length=2, strength=strength))
-    assert found == pytest.approx(exact, abs=error)
+    assert found == pytest.approx(_error_of_two_tokens(strength, 0.5), abs=error)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.7])
+@pytest.mark.parametrize("strength", [0.05, 0.3, 0.5, 0.75, 0.9, 0.99, 1.0])
+def test_bayes_error_of_two_weak_tokens_agrees_with_an_integral(strength, rate):
+    """The transform of two weak tokens decays slowly, so that its high frequencies matter."""
+    found, error = bayes_error(Task(length=2, strength=strength, positive_rate=rate))
+    assert found == pytest.approx(_error_of_two_tokens(strength, rate), abs=error)
+    assert error < 1e-7
+
+
+@pytest.mark.parametrize(("strength", "rate"), [(0.4, 0.5), (0.75, 0.5), (0.95, 0.3), (0.99, 0.6)])
+def test_bayes_error_of_three_weak_tokens_agrees_with_a_double_integral(strength, rate):
+    """Trapezoidal rule in two tokens of the normal distribution of the third; 721 nodes err by 4e-9."""
+    top = np.log(3.0) + 0.5 * strength**2 + np.log((1.0 - rate) / rate)
+    g = np.linspace(-9.0, 9.0, 721)
+    weight = np.exp(-0.5 * g * g) / np.exp(-0.5 * g * g).sum()
+
+    def below(mean):
+        remaining = 1.0 - np.exp(strength * (g[:, None] + mean) - top) - np.exp(strength * g - top)
+        inside = (top + np.log(np.where(remaining > 0.0, remaining, 1.0))) / strength
+        return weight @ np.where(remaining > 0.0, ndtr(inside), 0.0) @ weight
+
+    found, error = bayes_error(Task(length=3, strength=strength, positive_rate=rate))
+    assert found == pytest.approx(rate * below(strength) + (1.0 - rate) * (1.0 - below(0.0)), abs=error)
+    assert error < 1e-7
 
 
 def test_invalid_problems_are_refused_before_any_computation():

@@ -45,6 +45,7 @@ aim predict --alpha 1 --attention cross --weight-decay 0.05
 aim predict --alpha 2 --attention self --mask causal --weight-decay 0.02
 aim predict --alpha 1 --mask causal --weight-decay 0.05
 aim predict --alpha 2 --attention cross --labels hard --loss cross-entropy --weight-decay 0.1
+aim predict --alpha 1 --attention cross --unasked 0.5 --weight-decay 0.05
 aim curve --alphas 0.1:1:4
 aim curve --alphas 0.1:1:4 --param direct
 aim thresholds
@@ -52,7 +53,9 @@ aim thresholds --noise 0 --kappa0 0.3
 aim thresholds --param direct --noise 0
 aim thresholds --width 0.3 --noise 0.1
 aim thresholds --attention cross --labels hard --loss cross-entropy
+aim thresholds --attention cross --unasked 0.5 --loss cross-entropy --weight-decay 0.5
 aim spectrum --alpha 4
+aim spectrum --alpha 1 --attention cross --unasked 0.77 --token-mean 0.25 --weight-decay 0.05
 aim spectrum --alpha 0.5 --param direct
 aim spectrum --target spikes --spikes 9,4.5 --dim 60 --alpha 0.3
 aim tune --alpha 0.5

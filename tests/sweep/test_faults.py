@@ -19,8 +19,8 @@ import pytest
 from tests.support.folders import read_only_folder
 from tests.support.sweeps import run_sweep
 
-from onehead.sweep import Store
-from onehead.sweep.errors import BadStore, StoreFailed
+from onehead.sweep import Inline, Spec, Store, drive
+from onehead.sweep.errors import BadStore, PointsMissing, StoreFailed
 
 ROOT = Path(__file__).parents[2]
 KILLS = 10  # `make faults` does a hundred
@@ -214,6 +214,144 @@ def test_a_store_at_rest_in_a_read_only_folder_can_be_read(store):
         assert opened.counts().done == 2 and len(list(opened.rows())) == 2
 
 
+def rename(store):
+    store.rename(store.with_name("renamed.db"))
+
+
+def replace(store):
+    run_sweep("trivial", {"x": [7]}, store=store.with_name("other.db"))
+    store.with_name("other.db").replace(store)
+
+
+def rename_folder(store):
+    store.parent.rename(store.parent.with_name("renamed"))
+
+
+def remove_folder(store):
+    shutil.rmtree(store.parent)
+
+
+def overwrite(store):
+    """Copy another store over the file, which keeps its inode."""
+    run_sweep("trivial", {"x": [7]}, store=store.with_name("other.db"))
+    shutil.copyfile(store.with_name("other.db"), store)
+
+
+DISTURBANCES = (rename, Path.unlink, replace, rename_folder, remove_folder)
+
+
+@pytest.mark.parametrize("moment", ["before the first point", "in the middle", "after the last point"])
+@pytest.mark.parametrize("disturb", DISTURBANCES, ids=lambda function: function.__name__)
+def test_a_store_that_loses_its_name_ends_the_sweep_and_keeps_every_point(tmp_path, monkeypatch, disturb, moment):
+    (tmp_path / "folder").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    store, done = tmp_path / "folder" / "points.db", []
+    spec = Spec(call="tests.support.sweep_calls:trivial", axes={"x": list(range(40))}, own=True)
+    when = {"before the first point": 0, "in the middle": 20, "after the last point": 40}[moment]
+
+    def progress(counts):
+        done.append(counts.done)
+        if counts.done >= when and when not in done[:-1] and not disturbed:
+            disturbed.append(True)
+            disturb(store)
+
+    disturbed, executor = [], OneByOne()
+    with (
+        pytest.raises(
+            StoreFailed, match=r"points.db was (renamed|removed) or replaced .*; every finished point is kept"
+        ),
+        Store.writing(store) as opened,
+    ):
+        drive(spec, opened, executor, progress=progress)
+    assert disturbed
+    kept = [path for path in tmp_path.rglob("*.db*") if path.name.startswith(("renamed", "points.db"))]
+    kept = [path for path in kept if not path.name.endswith(("-wal", "-shm", ".lock"))]
+    counts = []
+    for path in kept:
+        with Store.reading(path) as opened:
+            counts += [opened.stored()] if opened.latest()[1]["total"] == 40 else []
+    assert counts == [min(max(done) + 1, 40)]  # the last batch was written before the loss was noticed
+
+
+class OneByOne(Inline):
+    """Executor that hands over every point by itself."""
+
+    def run(self, call, points):
+        for outcomes in super().run(call, points):
+            for outcome in outcomes:
+                yield [outcome]
+
+
+def test_a_store_that_is_overwritten_in_place_is_not_called_complete(store):
+    spec = Spec(call="tests.support.sweep_calls:trivial", axes={"x": list(range(40))}, own=True)
+    with pytest.raises((BadStore, StoreFailed, PointsMissing)), Store.writing(store) as opened:
+        drive(spec, opened, OneByOne(), progress=lambda counts: counts.done == 20 and overwrite(store))
+
+
+def test_arrays_that_disappear_during_a_sweep_are_noticed(store):
+    spec = Spec(call="tests.support.sweep_calls:heavy", axes={"size": [10, 20, 30], "pause": [0.0]}, seeds=1, own=True)
+    folder = store.with_name("points.db.arrays")
+
+    def progress(counts):
+        if counts.done == 2:
+            folder.rename(folder.with_name("elsewhere"))
+
+    with (
+        pytest.raises(StoreFailed, match=r"2 files are missing from .*points.db.arrays"),
+        Store.writing(store) as opened,
+    ):
+        drive(spec, opened, OneByOne(), progress=progress)
+
+
+def test_counted_points_are_in_the_file_itself_and_not_in_its_journal(tmp_path, store):
+    """The file alone is copied after every batch, as a rename without its journal would leave it."""
+    spec, seen = Spec(call="tests.support.sweep_calls:trivial", axes={"x": list(range(20))}, own=True), []
+
+    def progress(counts):
+        shutil.copyfile(store, tmp_path / "copy.db")
+        with Store.reading(tmp_path / "copy.db") as copied:
+            seen.append((copied.counts().done, counts.done))
+
+    with Store.writing(store) as opened:
+        drive(spec, opened, OneByOne(), progress=progress)
+    assert seen == [(count, count) for count in range(21)]
+
+
+def test_a_journal_without_its_store_is_refused_and_left_unchanged(store):
+    run_sweep("trivial", {"x": [1]}, store=store)
+    with closing(sqlite3.connect(store)) as writer, closing(sqlite3.connect(store)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM points").fetchall()
+        writer.execute("UPDATE points SET residual = 1.0")
+        writer.commit()
+        journal = store.with_name("points.db-wal")
+        content = journal.read_bytes()
+        store.rename(store.with_name("renamed.db"))
+        for _ in range(2):
+            with pytest.raises(BadStore, match=r"points.db-wal is the journal of a store that is no longer called"):
+                run_sweep("trivial", {"x": [1, 2]}, store=store)
+        assert len(content) > 4096 and journal.read_bytes() == content and not store.exists()
+
+
+@pytest.mark.slow
+def test_a_damaged_journal_of_a_killed_sweep_loses_no_acknowledged_point(tmp_path):
+    rng, fewer = random.Random(5), 0
+    for trial in range(3):
+        (folder := tmp_path / str(trial)).mkdir()
+        acknowledged = killed(driver(folder / "points.db", "inline", 3000, 0.0), wait_for=2, delay=rng.uniform(0, 0.2))
+        journal = folder / "points.db-wal"
+        for _ in range(20):
+            (copy := folder / "copy").mkdir(exist_ok=True)
+            for path in folder.glob("points.db*"):
+                shutil.copyfile(path, copy / path.name) if path.is_file() else None
+            if journal.exists() and journal.stat().st_size:
+                content = bytearray(journal.read_bytes())
+                content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+                (copy / journal.name).write_bytes(content)
+            fewer += len(rows_of(copy / "points.db")) < acknowledged
+    assert fewer == 0
+
+
 @contextmanager
 def small_disk(size):
     """Mount a file system of a given size."""
@@ -245,7 +383,7 @@ def test_a_full_disk_keeps_acknowledged_points():
         store = folder / "points.db"
         axes = {"x": list(range(400)), "text": ["x" * 400]}
         run_sweep("trivial", {"x": [0], "text": ["x" * 400]}, store=store)
-        (folder / "ballast").write_bytes(bytes(5_400_000))
+        (folder / "ballast").write_bytes(bytes(4_700_000))
         acknowledged, counts = fill(store, "wide", axes)
         (folder / "ballast").unlink()
         table = run_sweep("wide", axes, store=store)

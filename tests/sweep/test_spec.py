@@ -99,6 +99,12 @@ ONE = {"alpha": [1.0]}
             {"call": "aim.train", "axes": {}, "seeds": [-1]},
             "seeds must be an integer from 1 to 1000000 or a list of integers from 0 to 2^63 - 1",
         ),
+        ({"axes": None}, "axes must be a mapping from names of parameters to values; got None"),
+        ({"axes": [("alpha", [1.0])]}, "axes must be a mapping from names of parameters to values; got"),
+        ({"axes": {"alpha": [1.0]}, "fixed": 3}, "fixed must be a mapping from names of parameters to values; got 3"),
+        ({"axes": {("alpha", "noise"): 3}}, "axes must be given a list with one list of values for each point; got"),
+        ({"axes": {("alpha", "noise"): [3]}}, "axes must be given a list with one list of values for each point; got"),
+        ({"axes": {"alpha": [b"1"]}}, "alpha must be a number > 0 and <= 1e+06; got b'1'"),
     ],
 )
 def test_bad_arguments_get_the_message_of_the_library(arguments, sentence):
@@ -127,6 +133,9 @@ MISTAKES = {
     'call = "aim.predict"\nfixed = {noise = -1}\n[grid]\nalpha = 1\n': (2, "noise must be"),
     'call = "aim.predict"\ngrid.alpha = 1\ngrid.noise = -1\n': (3, "noise must be"),
     'call = "aim.predict"\nfixed = 3\n': (2, "fixed must be a table of parameters"),
+    "call: aim.predict\ngrid:\n  alpha: [1, 2]\n": (1, "a sweep file is TOML and not YAML or JSON"),
+    "# mine\n\n---\ncall: aim.predict\n": (1, "a sweep file is TOML and not YAML or JSON: write call ="),
+    '{"call": "aim.predict", "grid": {"alpha": 1}}': (1, "a sweep file is TOML and not YAML or JSON: write"),
     'call = "os:system"\n[fixed]\nx = 1\n': (1, "call must be one of"),
 }
 

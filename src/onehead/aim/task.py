@@ -20,6 +20,12 @@ MAX_TOKENS_SHARED_LOGITS = 64  # without a mask, where rows share logits: a prox
 MAX_TOKENS_TWO_SECTORS = 2048  # causal self-attention: a row mixes the two sectors of the map (U5, L6)
 MAX_TOKENS_TWO_SECTORS_HARD = 16  # causal self-attention with hard labels: one prox per possible label
 
+# functions that have a theory, or a simulation, of tokens with a mean
+UNASKED_VERBS = (
+    "predict", "curve", "map", "tune", "thresholds", "plateau", "spectrum", "bayes", "bayes_curve", "data_for", "train",
+    "compare",
+)  # fmt: skip
+
 
 class Task(Problem):
     """A synthetic sequence task whose labels come from a target attention map (1.1, U1).
@@ -94,9 +100,20 @@ class Task(Problem):
         "Share of the target's logit variance within a row that is the same for every query: tokens with a mean.",
         label="Unasked share",
         since="3.0",
-        verbs=("predict", "curve", "map", "tune", "thresholds", "plateau", "spectrum"),
+        verbs=UNASKED_VERBS,
         ge=0.0,
         lt=1.0,
+    )
+    token_mean: float = parameter(
+        1.0,
+        "M",
+        "Squared length of the mean of the queries divided by d; it matters where there is an unasked share and the "
+        "dimension is finite.",
+        label="Mean of the tokens",
+        since="3.0",
+        verbs=UNASKED_VERBS,
+        gt=0.0,
+        le=1e6,
     )
 
     @model_validator(mode="before")
@@ -186,7 +203,13 @@ class Task(Problem):
     @property
     def bayes_known(self) -> bool:
         """Whether the Bayes-optimal learner is known: soft labels, one sector, Gaussian tokens (A.1, A.10)."""
-        return self.labels == "soft" and self.single_sector and not (self.depends_on_kurtosis or self.unasked)
+        unknown = self.depends_on_kurtosis or (self.unasked and self.own_logit)
+        return self.labels == "soft" and self.single_sector and not unknown
+
+    @property
+    def unasked_variance(self) -> float:
+        """G, variance of the target's logits within a row that all queries share: Q0 f/(1 - f) (D1.1)."""
+        return self.target.second_moment * self.unasked / (1.0 - self.unasked)
 
     @property
     def spectral_value(self) -> str:

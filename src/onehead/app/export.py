@@ -16,17 +16,20 @@ import numpy as np
 
 from onehead import aim
 from onehead.app.page import ASSETS, PURPOSE, SCRIPTS, STYLES, render_page
-from onehead.app.recording import GRID, Grid, Recording, knob_run, record
+from onehead.app.recording import GRID, Grid, Recording, knob_run, record, recorded_files
 from onehead.app.tours import TOURS
 from onehead.atomic_io import write_atomically
+from onehead.errors import InvalidArgument
 
-__all__ = ["GRID", "PARTIAL_FOLDER", "Grid", "export"]
+__all__ = ["GRID", "PARTIAL_FOLDER", "Grid", "check_not_replaced", "export"]
 
 PARTIAL_FOLDER = "recording"  # subfolder with the answers recorded so far, removed at the end
 # the page may run its own scripts and styles, and send no request
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; font-src data:; img-src data: blob:"
 )
+PAGE_MARK = '<meta name="generator" content="onehead app export">'  # tells an exported page from other pages
+MARK_WITHIN = 4096  # bytes at the beginning of a page that contain the mark
 CARD_SIZE = (1200, 630)  # pixels
 PLOTLY = SCRIPTS[-1]
 # scripts and answers are compressed in the page; the browser unpacks them and runs the scripts in their order
@@ -53,16 +56,18 @@ def export(
 
     ``base`` is the address under which the folder will be published, ``documentation`` that of the documentation pages,
     which may be relative. ``progress`` is called once for every recorded point. An interrupted export leaves the
-    answers recorded so far in the folder, and the next call continues from there.
+    answers recorded so far in the folder, and the next call continues from there. Files of others are neither replaced
+    nor removed.
     """
+    check_not_replaced(folder)
     found = record(grid, folder / PARTIAL_FOLDER, progress or (lambda: None))
     page = _page(grid, found, base, documentation)
     card = _card()
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / "index.html", page, "FOLDER")
     write_atomically(folder / "card.png", card, "FOLDER")
-    for part in (folder / PARTIAL_FOLDER).glob("*.json.gz"):
-        part.unlink()
+    for part in recorded_files(grid, folder / PARTIAL_FOLDER):
+        part.unlink(missing_ok=True)
     with suppress(OSError):  # the folder contains files that were not written here
         (folder / PARTIAL_FOLDER).rmdir()
     return {
@@ -72,6 +77,17 @@ def export(
         "interpolation_error": found.error,
         "bytes": len(page.encode()),
     }
+
+
+def check_not_replaced(folder: Path) -> None:
+    """Refuse a folder whose ``index.html`` or ``card.png`` was not written by an export."""
+    page = folder / "index.html"
+    with suppress(OSError), page.open("rb") as file:
+        if PAGE_MARK.encode() in file.read(MARK_WITHIN):
+            return
+    for path in (page, folder / "card.png"):
+        if path.exists():
+            raise InvalidArgument("FOLDER", str(folder), f"a folder in which no other program has written {path.name}")
 
 
 # --- the page
@@ -98,6 +114,7 @@ def _page(grid: Grid, found: Recording, base: str, documentation: str) -> str:
     )
     address = base.rstrip("/") + "/" if base else ""
     head = (
+        f"{PAGE_MARK}\n"
         f'<meta http-equiv="Content-Security-Policy" content="{CONTENT_POLICY}">\n'
         f'<meta property="og:title" content="onehead: one attention head, solved exactly">\n'
         f'<meta property="og:description" content="{escape(PURPOSE)}">\n'

@@ -28,7 +28,7 @@ from onehead.numerics.interrupts import raise_if_interrupted, record_interrupts,
 from onehead.results import plain
 from onehead.sweep.storage.version import NUMERICAL
 
-__all__ = ["GRID", "Grid", "Recording", "Setting", "knob_run", "off_grid_settings", "record"]
+__all__ = ["GRID", "Grid", "Recording", "Setting", "knob_run", "off_grid_settings", "record", "recorded_files"]
 
 INTERPOLATION_NOTE = "Between computed points the line is off by at most {:.2g} %, measured where it curves most."
 CHECKED_GAPS = 3  # gaps between points of a curve in which the line is checked, those where it curves most
@@ -182,7 +182,7 @@ def record(grid: Grid, folder: Path, progress: Callable[[], None]) -> Recording:
     """
     table, worst = _empty(), 0.0
     for chain in grid.chains:
-        path = folder / f"{_file_name(grid, chain)}.json.gz"
+        path = _file(grid, chain, folder)
         found = _read(path)
         if found is None:
             with record_interrupts(), require_complete():
@@ -202,10 +202,16 @@ def _empty() -> Table:
     return {"figures": {}, "draw": {}, "report": {}}
 
 
-def _file_name(grid: Grid, chain: list[list[State]]) -> str:
-    """Return the name of the file of a chain, which depends on its points and on the version."""
+def recorded_files(grid: Grid, folder: Path) -> list[Path]:
+    """Return the files in which `record` saves the chains of a grid."""
+    return [_file(grid, chain, folder) for chain in grid.chains]
+
+
+def _file(grid: Grid, chain: list[list[State]], folder: Path) -> Path:
+    """Return the file of a chain, whose name depends on its points and on the version."""
     names = [grid.name(state) for point in chain for state in point]
-    return hashlib.sha256(json.dumps([__version__, NUMERICAL, names]).encode()).hexdigest()[:24]
+    name = hashlib.sha256(json.dumps([__version__, NUMERICAL, names]).encode()).hexdigest()[:24]
+    return folder / f"{name}.json.gz"
 
 
 def _read(path: Path) -> Recording | None:

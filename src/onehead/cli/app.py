@@ -107,8 +107,9 @@ def export_page(ctx: click.Context, folder: str, base: str, as_json: bool) -> No
     if target.is_dir():
         for name in ("index.html", "card.png"):
             check_file("FOLDER", target / name)
-    from onehead.app.export import GRID, PARTIAL_FOLDER, export
+    from onehead.app.export import GRID, PARTIAL_FOLDER, check_not_replaced, export
 
+    check_not_replaced(target)
     try:
         with progress("recording", GRID.total) as step:
             summary = export(target, base=base, progress=step)

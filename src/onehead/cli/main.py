@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import click
 
 from onehead import __version__
+from onehead.approximation import without_approximation_warnings
 from onehead.cli.rendering.terminal import note, safe_streams
 from onehead.errors import InvalidArgument, MissingExtra, OneheadError
 from onehead.numerics.interrupts import interrupt_count, raise_if_interrupted, record_interrupts
@@ -75,7 +76,7 @@ def run(arguments: list[str] | None = None) -> NoReturn:
     """Run the program and exit: code 0 on success, 2 for a bad argument, 1 for a failed solve, 130 after Ctrl-C."""
     before = interrupt_count()
     try:
-        with record_interrupts(), safe_streams():
+        with record_interrupts(), safe_streams(), without_approximation_warnings():  # commands print them as notes
             code = cli.main(args=arguments, prog_name="onehead", standalone_mode=False)
             sys.stdout.flush()
             raise_if_interrupted()

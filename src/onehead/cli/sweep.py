@@ -27,7 +27,7 @@ from onehead.sweep.estimate import estimate
 from onehead.sweep.examples import example as example_text
 from onehead.sweep.executors import EXECUTORS, RunSettings
 from onehead.sweep.executors.slurm import Slurm
-from onehead.sweep.export import write_csv, write_parquet
+from onehead.sweep.export import select_columns, write_csv, write_parquet
 from onehead.sweep.spec import DEFAULT_POINT_LIMIT
 from onehead.sweep.storage.lock import store_files
 
@@ -66,16 +66,17 @@ def check(spec: str, limit: int | None, as_json: bool) -> None:
     read = read_spec(spec, limit=limit)
     with spinner("solving a few points"):
         found = estimate(read)
+    workers = min(read.run.get("workers", cores()), cores())  # more processes than cores do not solve points faster
     if as_json:
         trials = asdict(found)
         failed = trials.pop("failed")
-        times = {"seconds_inline": found.seconds, "seconds_local": found.seconds_on(cores()), "cores": cores()}
-        print_json({"call": read.call, **trials, **times, "failed": failed})
+        times = {"seconds_inline": found.seconds, "seconds_local": found.seconds_on(workers), "cores": cores()}
+        print_json({"call": read.call, **trials, **times, "workers": workers, "failed": failed})
         return
     print_lines(f"{spec}: {found.points} points of {read.call}")
     print_lines(
-        f"about {format_duration(found.seconds)} inline, {format_duration(found.seconds_on(cores()))} on {cores()} "
-        f"local processes: "
+        f"about {format_duration(found.seconds)} inline, {format_duration(found.seconds_on(workers))} on {workers} "
+        f"local process{'' if workers == 1 else 'es'}: "
         f"{found.seconds_per_point:.3g} s a point, {found.slowest:.3g} s the slowest of {found.tried} tried"
         + (
             ""
@@ -164,17 +165,20 @@ def status(store: str, as_json: bool) -> None:
 @store_option
 @click.option("--csv", "csv_file", metavar="FILE", help="Write a CSV file.")
 @click.option("--parquet", "parquet_file", metavar="FILE", help="Write a Parquet file.")
+@click.option("--columns", metavar="NAMES", help="Columns to write, with commas; all of them if not given.")
 @click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
-def export(store: str, csv_file: str | None, parquet_file: str | None, as_json: bool) -> None:
+def export(store: str, csv_file: str | None, parquet_file: str | None, columns: str | None, as_json: bool) -> None:
     """Write one tidy row per point: parameters, results, standard errors, certificate, version, duration.
 
-    Example: onehead sweep export --store sweep.db --csv sweep.csv
+    Example: onehead sweep export --store sweep.db --csv sweep.csv --columns alpha,test_error
     """
     for flag, file in (("--csv", csv_file), ("--parquet", parquet_file)):
         if file is not None:
             check_file(flag, file, never=store_files(store))
     with Store.reading(store) as opened:
         rows = list(opened.rows())
+    if columns is not None:
+        rows = select_columns(rows, [name.strip() for name in columns.split(",")])
     if csv_file is not None:
         note(f"wrote {csv_file}, {write_csv(csv_file, rows)} rows")
     if parquet_file is not None:
@@ -182,4 +186,4 @@ def export(store: str, csv_file: str | None, parquet_file: str | None, as_json: 
     if as_json:
         print_json(rows)
     elif csv_file is None and parquet_file is None:
-        print_rows(rows, [*Table(rows).telling, "status"])
+        print_rows(rows, list(rows[0]) if columns and rows else [*Table(rows).telling, "status"])

@@ -4,10 +4,12 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from functools import lru_cache
 from typing import TypeVar
 
 from onehead.numerics.interrupts import raise_if_interrupted, record_interrupts
+from onehead.numerics.progress import Progress, counter
 
 __all__ = ["cores", "map_chains", "thread_map", "threads"]
 
@@ -43,7 +45,9 @@ def thread_map(function: Callable[[Item], Answer], items: Sequence[Item], *, lev
     workers = min(threads(), len(items))
     if workers <= 1:
         return [function(item) for item in items]
-    futures = [_pool(threads(), level, os.getpid()).submit(function, item) for item in items]
+    pool = _pool(threads(), level, os.getpid())
+    # each task has its own copy of the context variables, as if it were called here
+    futures = [pool.submit(copy_context().run, function, item) for item in items]
     try:
         return [future.result() for future in futures]
     except BaseException:  # also after Ctrl-C, tasks that have not begun must not keep the program alive
@@ -55,7 +59,9 @@ def thread_map(function: Callable[[Item], Answer], items: Sequence[Item], *, lev
 def map_chains(
     step: Callable[[Item, Start | None], tuple[Answer, Start | None]],
     chains: Sequence[Sequence[Item]],
-    progress: Callable[[], None] | None = None,
+    progress: Progress = None,
+    *,
+    title: str = "points",
 ) -> dict[Item, Answer]:
     """Solve chains of items: chains in parallel, the items of a chain in order, each starting from the one before.
 
@@ -66,8 +72,10 @@ def map_chains(
         answer and the start for the next item.
     chains : sequence of sequences
         Items; each must be hashable.
-    progress : callable, optional
-        Called after every item.
+    progress : callable or True, optional
+        Called after every item; True for a line on the terminal.
+    title : str
+        What the items are, in messages about progress.
 
     Returns
     -------
@@ -76,6 +84,7 @@ def map_chains(
     """
     answers: dict[Item, Answer] = {}
     stop = threading.Event()
+    finished = counter(progress, title, sum(map(len, chains)))
 
     def solve_chain(chain: Sequence[Item]) -> None:
         start: Start | None = None
@@ -84,8 +93,7 @@ def map_chains(
                 return
             answers[item], start = step(item, start)
             raise_if_interrupted()
-            if progress is not None:
-                progress()
+            finished()
 
     try:
         with record_interrupts():

@@ -8,12 +8,13 @@ solves an equation.
 
 from onehead.results.base import FAILED, INTERRUPTED, Certificate, Kind, Result, plain
 from onehead.results.formatting import wrap_sentences
-from onehead.results.tables import Failed, FailedPoint, Grid, Point, Points, Rows, number_array
+from onehead.results.tables import Column, Failed, FailedPoint, Grid, Point, Points, Rows, number_array
 
 __all__ = [
     "FAILED",
     "INTERRUPTED",
     "Certificate",
+    "Column",
     "Failed",
     "FailedPoint",
     "Grid",

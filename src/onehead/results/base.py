@@ -146,6 +146,12 @@ class Result(OneLineRepr):
         """How well the theory behind the result is established; None without a certificate."""
         return self._certificate.kind if self._certificate is not None else None
 
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Sentences to read before using a predicted number, from its certificate; none for measurements."""
+        certificate = self._certificate
+        return () if certificate is None or certificate.kind == "measurement" else certificate.warnings
+
     @cached_property
     def errors(self) -> dict[str, float]:
         """Errors by name: quadrature errors of predicted numbers, standard errors of measured ones."""

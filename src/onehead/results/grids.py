@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from onehead.errors import InvalidArgument, SolveError
 from onehead.fields import Parameter
 from onehead.numerics.parallel import map_chains
+from onehead.numerics.progress import Progress
 from onehead.results import FAILED, INTERRUPTED, Grid, Result, number_array
 from onehead.validation import numbers
 
@@ -88,6 +89,12 @@ class Map(Grid[MapCell]):
     def failures(self) -> tuple[MapCell, ...]:
         """Cells that could not be solved."""
         return tuple(cell for cell in self.cells if cell.point is None)
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Sentences to read before using the numbers, of all cells."""
+        found = (text for cell in self.cells if cell.point is not None for text in cell.point.cautions)
+        return tuple(dict.fromkeys(found))
 
     def grid(self, name: str) -> Array:
         """Return one quantity as an array with one row per value of the second parameter; nan where a cell failed."""
@@ -196,9 +203,7 @@ def describe_setting(
 SolveCell = Callable[[float, float, Result | None], tuple[Result, dict[str, float | None]]]
 
 
-def solve_grid(
-    x: Axis, y: Axis, solve: SolveCell, continued: Sequence[str], progress: Callable[[], None] | None
-) -> tuple[MapCell, ...]:
+def solve_grid(x: Axis, y: Axis, solve: SolveCell, continued: Sequence[str], progress: Progress) -> tuple[MapCell, ...]:
     """Solve every cell of a map, starting each from a neighbour where that helps.
 
     Along the first parameter of ``continued`` that is an axis, cells are solved from the largest value down, each
@@ -224,7 +229,7 @@ def solve_grid(
             return MapCell(x=a, y=b, reason=str(failure)), near
         return MapCell(x=a, y=b, point=point, beside=beside), point
 
-    cells = map_chains(step, chains, progress)
+    cells = map_chains(step, chains, progress, title="cells")
     return tuple(
         cells.get((j, i)) or MapCell(x=x_values[i], y=y_values[j])
         for j in range(len(y_values))

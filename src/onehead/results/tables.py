@@ -3,9 +3,9 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from html import escape
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Protocol, Self, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from onehead.sanitize import did_you_mean
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Failed", "FailedPoint", "Grid", "Point", "Points", "Rows", "number_array"]
+__all__ = ["Column", "Failed", "FailedPoint", "Grid", "Point", "Points", "Rows", "number_array"]
 
 
 class Rows(OneLineRepr, ABC):
@@ -52,22 +52,31 @@ class Rows(OneLineRepr, ABC):
     def _column(self, name: str) -> NDArray[np.float64]:
         """One quantity of all rows as an array; nan where a row does not have it."""
         rows = self.to_rows()
-        known = dict.fromkeys(key for row in rows for key, value in row.items() if _is_finite(value))
+        known = self._column_names()
         if name not in known:
             raise InvalidArgument("name", name, "a number of the rows", known)
         return np.array([value if _is_finite(value := row.get(name)) else math.nan for row in rows], dtype=float)
 
-    def __getattr__(self, name: str) -> NDArray[np.float64]:
-        """Return one quantity of all points as an array, such as ``curve.test_error``."""
-        if not name.startswith("_"):
-            try:
-                return self._column(name)
-            except InvalidArgument as failure:
-                columns = (
-                    f"{did_you_mean(name, failure.known)}; columns: {', '.join(map(str, failure.known)) or 'none'}"
-                )
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{columns}") from None
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    def _column_names(self) -> list[str]:
+        """Names of the quantities that are attributes of this result."""
+        return list(dict.fromkeys(key for row in self.to_rows() for key, value in row.items() if _is_finite(value)))
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self._column_names()})
+
+    if not TYPE_CHECKING:  # type checkers know the attributes that are declared, and report all others
+
+        def __getattr__(self, name: str) -> NDArray[np.float64]:
+            """Return one quantity of all points as an array, such as ``curve.test_error``."""
+            if not name.startswith("_"):
+                try:
+                    return self._column(name)
+                except InvalidArgument as failure:
+                    columns = (
+                        f"{did_you_mean(name, failure.known)}; columns: {', '.join(map(str, failure.known)) or 'none'}"
+                    )
+                    raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{columns}") from None
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def explain(self) -> str:
         """Describe in words what the result is, the range of its numbers, and its warnings and failures.
@@ -112,15 +121,48 @@ class FailedPoint:
     def to_dict(self) -> dict[str, Any]:
         """Return a row with the reason as its status; the numbers of a solved point are None."""
         own = {field.name: plain(getattr(self, field.name)) for field in fields(self) if field.name != "reason"}
-        return {**dict.fromkeys(self._EMPTY), **own, "status": f"{FAILED}: {self.reason}", "kind": None}
+        return {**dict.fromkeys(self._EMPTY), **own, "status": self.status, "kind": None}
+
+    @property
+    def status(self) -> str:
+        """The word "failed" and the reason."""
+        return f"{FAILED}: {self.reason}"
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Refuse a number of a solved point; type checkers therefore accept ``curve[0].test_error``."""
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}: {vars(self).get('reason')}")
 
 
 Point = TypeVar("Point", bound=Result)
 Failed = TypeVar("Failed", bound=FailedPoint)
 
 
+class Column:
+    """Attribute of a class of `Points` that is one quantity of all points, as an array of floats.
+
+    Declared columns are known to editors and type checkers; ``column(name)`` computes them.
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, points: None, owner: type) -> "Column": ...
+    @overload
+    def __get__(self, points: "Points[Any, Any]", owner: type) -> NDArray[np.float64]: ...
+    def __get__(self, points: "Points[Any, Any] | None", owner: type) -> "Column | NDArray[np.float64]":
+        if points is None:
+            return self
+        try:
+            return points.column(self._name)
+        except InvalidArgument:  # `Rows.__getattr__` then says which columns there are
+            raise AttributeError(self._name) from None
+
+
 class Points(Rows, Generic[Point, Failed]):
     """Base class of results along one axis: points in the order asked for, solved or failed."""
+
+    _PER_POINT: ClassVar[tuple[str, ...]] = ("points",)  # fields with one item per point, which a slice divides
 
     points: tuple[Point | Failed, ...]
 
@@ -130,12 +172,27 @@ class Points(Rows, Generic[Point, Failed]):
     @overload
     def __getitem__(self, index: int) -> Point | Failed: ...
     @overload
-    def __getitem__(self, index: slice) -> tuple[Point | Failed, ...]: ...
-    def __getitem__(self, index: int | slice) -> "Point | Failed | tuple[Point | Failed, ...]":
-        return self.points[index]
+    def __getitem__(self, index: slice) -> Self: ...
+    def __getitem__(self, index: int | slice) -> "Point | Failed | Self":
+        if not isinstance(index, slice):
+            return self.points[index]
+        own: Any = self  # a dataclass, as every subclass is
+        parts = {name: getattr(self, name) for name in self._PER_POINT}
+        return cast("Self", replace(own, **{name: part[index] for name, part in parts.items() if part is not None}))
 
     def _column(self, name: str) -> NDArray[np.float64]:
         return self.column(name)
+
+    @property
+    def status(self) -> tuple[str, ...]:
+        """How the computation of each point ended, in words."""
+        return tuple(point.status for point in self.points)
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Sentences to read before using the numbers, of all points."""
+        found = (text for point in self.points if isinstance(point, Result) for text in point.cautions)
+        return tuple(dict.fromkeys(found))
 
     def __len__(self) -> int:
         return len(self.points)

@@ -6,19 +6,10 @@ the calls.
 """
 
 import sys
-from types import ModuleType
-from typing import Any
 
 from onehead.lazy import attach_stub
+from onehead.sweep.module import SweepModule
 
 __getattr__, __dir__, __all__ = attach_stub(__name__, __file__)
 
-
-class _CallableModule(ModuleType):
-    """Module type that makes ``onehead.sweep(...)`` the same as ``onehead.sweep.sweep(...)``."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.sweep(*args, **kwargs)
-
-
-sys.modules[__name__].__class__ = _CallableModule
+sys.modules[__name__].__class__ = SweepModule

@@ -189,7 +189,7 @@ def drive(
         close = getattr(batches, "close", None)
         if close is not None:
             close()  # ends the workers before the store is closed
-    unfinished = counts.total - store.counts(sweep).finished
+    unfinished = counts.total - store.verify(sweep).finished
     if unfinished:
         raise PointsMissing(f"{unfinished} of {counts.total} points are missing; run the same sweep again to go on.")
     return sweep

@@ -7,10 +7,10 @@ from importlib import import_module
 from typing import IO, Any
 
 from onehead.atomic_io import atomic_file
-from onehead.errors import MissingExtra
+from onehead.errors import InvalidArgument, MissingExtra
 from onehead.results.formatting import load_pandas
 
-__all__ = ["csv_rows", "write_csv", "write_parquet"]
+__all__ = ["csv_rows", "select_columns", "write_csv", "write_parquet"]
 
 
 def write_csv(path: str, rows: Iterable[dict[str, Any]]) -> int:
@@ -26,6 +26,21 @@ def csv_rows(file: IO[str], rows: Sequence[Mapping[str, Any]]) -> None:
     writer = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)))
     writer.writeheader()
     writer.writerows(rows)
+
+
+def select_columns(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[dict[str, Any]]:
+    """Rows with these columns only, in this order; None where a row lacks one.
+
+    Examples
+    --------
+    >>> select_columns([{"alpha": 0.5, "noise": 0.1, "rank": 0.6}], ["rank", "alpha"])
+    [{'rank': 0.6, 'alpha': 0.5}]
+    """
+    known = list(dict.fromkeys(name for row in rows for name in row))
+    for name in names:
+        if rows and name not in known:
+            raise InvalidArgument("columns", name, f"names of columns: {', '.join(known)}", known)
+    return [{name: row.get(name) for name in names} for row in rows]
 
 
 def write_parquet(path: str, rows: Iterable[dict[str, Any]]) -> int:

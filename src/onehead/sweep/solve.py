@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.approximation import without_approximation_warnings
 from onehead.errors import OneheadError
 from onehead.numerics.interrupts import require_complete
 from onehead.results import plain
@@ -60,7 +61,7 @@ def solve_point(call: Call, point: Point) -> Outcome:
     """
     clock = time.perf_counter()
     try:
-        with require_complete():  # an answer cut short by Ctrl-C is not stored
+        with without_approximation_warnings(), require_complete():  # an answer cut short by Ctrl-C is not stored
             found = call.build(point.parameters).solve(_seed(point))
         row = plain(found.row)
         results = json.dumps(row, allow_nan=False)

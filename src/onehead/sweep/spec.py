@@ -86,6 +86,9 @@ class Spec:
         if told is not None:
             warn_renamed("told of Spec", "locate_error", depth=2)
             object.__setattr__(self, "locate_error", told)
+        for name in ("axes", "fixed"):
+            if not isinstance(getattr(self, name), Mapping):
+                raise InvalidArgument(name, getattr(self, name), "a mapping from names of parameters to values")
         if not self.solver.seeded and (self.seeds is not None or self.repeats != 1):
             name = "seeds" if self.seeds is not None else "repeats"
             raise InvalidArgument(name, getattr(self, name), f"left out: {self.call} uses no random numbers")
@@ -115,7 +118,7 @@ class Spec:
                     raise InvalidArgument("axes", name, "parameters that are not set twice")
                 names_used.add(name)
             if isinstance(axis, tuple):
-                rows = [tuple(values) for values in given]
+                rows = [tuple(values) for values in _list_of_lists(axis, given)]
                 if not rows or any(len(values) != len(names) for values in rows):
                     raise InvalidArgument("axes", axis, f"given {len(names)} values each")
             else:
@@ -189,6 +192,14 @@ class Spec:
         for setting in combination:
             parameters.update(setting)
         return parameters
+
+
+def _list_of_lists(axis: tuple[str, ...], given: Any) -> list[Any]:
+    """Values of an axis of several parameters, which are a list of lists."""
+    given = given.tolist() if isinstance(given, np.ndarray) else given
+    if not isinstance(given, (list, tuple)) or not all(isinstance(values, (list, tuple)) for values in given):
+        raise InvalidArgument("axes", axis, "given a list with one list of values for each point")
+    return list(given)
 
 
 def _require_distinct(name: str, rows: list[tuple[Any, ...]]) -> None:

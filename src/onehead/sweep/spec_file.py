@@ -33,6 +33,8 @@ SECTIONS = {
 MAX_FILE_BYTES = 2_000_000
 # Keys of a sweep file have at most two parts; the time of the TOML parser grows with the cube of their number.
 DEEP_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){20}""")
+# the first line of a YAML or JSON file: "call: aim.predict", "---", "- item" or "{"
+OTHER_FORMAT = re.compile(r"(?:\s*+(?:#[^\n]*+\n)?+)*+(?:[\"']?[\w-]++[\"']?[ \t]*+:(?:\s|$)|---|-\s|\{|%YAML)")
 SLURM_PARAMETERS = parameters_of(EXECUTORS["slurm"].settings)
 RUN_PARAMETERS = parameters_of(RunSettings, EXECUTORS["local"].settings, EXECUTORS["dask"].settings)
 
@@ -192,6 +194,13 @@ def _line_of(lines: list[str], *keys: str) -> int:
 
 def _syntax_error(name: str, text: str, message: str) -> BadSpec:
     """Error for text that is not TOML, with the line that the parser reports."""
+    if OTHER_FORMAT.match(text):
+        return BadSpec(
+            name,
+            1,
+            'a sweep file is TOML and not YAML or JSON: write call = "aim.predict", and sections such as [grid]; '
+            "`onehead sweep example` prints one.",
+        )
     found = re.search(r"\(at line (\d+), column \d+\)", message)
     line = int(found[1]) if found else max(1, len(text.splitlines()))
     return BadSpec(name, line, f"{re.sub(r' ?[(]at [^)]*[)]', '', message).rstrip('.')}.")

@@ -373,7 +373,7 @@ def test_an_accuracy_out_of_reach_is_told(monkeypatch):
     monkeypatch.setattr("onehead.aim.theory.output.gaussian.MAXIMUM_NUMBERS", 1)  # no more memory
     asked, usual = predict(*scaled("squared", "soft", 5), accuracy=1e-6), predict(*scaled("squared", "soft", 5))
     assert asked.test_error == usual.test_error
-    assert any("not to 1e-06" in warning for warning in asked.certificate.warnings)
+    assert any("(wanted: 1e-06)" in warning for warning in asked.certificate.warnings)
 
 
 @pytest.mark.parametrize("tokens", [4, 8, 16])

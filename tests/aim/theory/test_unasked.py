@@ -6,6 +6,8 @@ import pytest
 from onehead import aim
 from onehead.aim import Learner, Product, Task, predict, thresholds
 from onehead.aim.theory.build import build_state_evolution
+from onehead.aim.theory.limits.unasked_emergence import unasked_emergence
+from onehead.aim.theory.limits.unasked_row import unasked_row
 from onehead.errors import InvalidArgument
 from onehead.fields import parameters_of
 
@@ -100,14 +102,9 @@ def test_heads_without_a_theory_are_refused_in_one_sentence():
 
 
 VERBS = {
-    "bayes": lambda task, learner, point: aim.bayes(task, 0.5),
-    "bayes_curve": lambda task, learner, point: aim.bayes_curve(task, [0.5]),
-    "data_for": lambda task, learner, point: aim.data_for(task, 0.2),
     "scaling": lambda task, learner, point: aim.scaling(task, learner, [100.0]),
     "decompose": lambda task, learner, point: aim.decompose(point),
     "directions": lambda task, learner, point: aim.directions(point),
-    "train": lambda task, learner, point: aim.train(task, learner, dim=10, alpha=0.5),
-    "compare": lambda task, learner, point: aim.compare(task, learner, [0.5], dims=[10]),
     "amp": lambda task, learner, point: aim.amp(task, learner, dim=10, alpha=0.5),
     "nuclear_equivalence": lambda task, learner, point: aim.nuclear_equivalence(task, learner, dim=10, alpha=0.5),
 }
@@ -130,3 +127,104 @@ def test_functions_that_support_a_parameter_use_it():
     assert aim.tune(task, learner, 0.5).test_error <= point.test_error
     assert aim.spectrum(point).rank == pytest.approx(point.rank, abs=1e-6)
     assert aim.plateau(task).test_error < point.test_error
+    assert aim.bayes(task, 0.5).test_error < point.test_error
+    assert aim.data_for(task, aim.bayes(task, 0.5).test_error) == pytest.approx(0.5, rel=1e-6)
+
+
+# the same program; singular value, overlaps and pull to about 1e-4
+@pytest.mark.parametrize(("length", "expected"), [(3.15, (3.32426, 0.87676, 0.97186, 0.97502)), (1.0, (0.89507,))])
+def test_the_mean_adds_an_outlier_if_its_row_is_long_enough(length, expected):
+    variance, scale = 3.35, 0.8617735
+    task = CROSS.changed(unasked=share(variance), token_mean=variance * (scale / length) ** 2)
+    law = aim.spectrum(predict(task, Learner(weight_decay=0.05), 1.0))
+    row = law.unasked_outlier
+    found = (row.pull,) if row.position is None else (row.position, row.query_overlap, row.key_overlap, row.pull)
+    assert found == pytest.approx(expected, abs=2e-4)
+    assert row.length == pytest.approx(length, rel=1e-5)
+    assert law.edges[-1][1] == pytest.approx(2.42432, abs=2e-4)
+
+
+def test_the_row_along_the_mean_is_that_of_a_sampled_matrix():
+    """Singular values of a sampled map with one row replaced, soft-thresholded, at d = 400."""
+    rng, d, eps, slope = np.random.default_rng(1), 400, 0.4, 0.7
+    channel = build_state_evolution(CROSS, Learner()).input
+    row = unasked_row(channel.law(0.5), eps, slope, 2.5)
+    width = d // 2
+    Y = rng.standard_normal((d, width)) @ rng.standard_normal((width, d)) / np.sqrt(width * d)
+    Y += np.sqrt(0.5 / d) * rng.standard_normal((d, d))
+    Y[0] = row.blurred / np.sqrt(d)
+    left, x, right = np.linalg.svd(Y)
+    S = slope * (left * np.clip(x - eps, 0.0, None)) @ right
+    # fluctuations of a single sample are of order d^-1/2 = 0.05 in an outlier and in the length of a row
+    assert slope * (x[0] - eps) == pytest.approx(row.position, abs=0.1)
+    assert left[0, 0] ** 2 == pytest.approx(row.query_overlap, abs=0.05)
+    assert np.linalg.norm(S[0]) == pytest.approx(2.5, abs=0.12)
+    kept = x > eps
+    assert left[0, kept] @ right[kept] @ (Y[0] / np.linalg.norm(Y[0])) == pytest.approx(row.pull, abs=0.05)
+
+
+def test_the_first_thing_learned_needs_about_d_samples():
+    """Reference value 1.054; the gradient of sampled losses at S = 0 crosses the penalty there."""
+    task, learner = CROSS.changed(unasked=0.5), Learner(loss="cross-entropy", weight_decay=1.0)
+    found = thresholds(task, learner)
+    assert found.unasked_emergence == pytest.approx(1.0543, abs=3.0 * found.errors["unasked_emergence"] + 5e-4)
+    assert thresholds(CROSS, learner).unasked_emergence is None
+    assert unasked_emergence(build_state_evolution(task, learner.changed(param="direct")), 1.0) == (0.0, 0.0)
+    assert unasked_emergence(build_state_evolution(task.changed(tokens=65), learner), 1.0) is None
+    assert unasked_emergence(build_state_evolution(task, learner), 4.0)[0] < found.unasked_emergence
+
+
+@pytest.mark.parametrize(
+    ("changes", "loss"), [({"tokens": 3, "mask": "causal"}, "squared"), ({"labels": "hard"}, "cross-entropy")]
+)
+def test_the_field_leaves_zero_where_sampled_gradients_exceed_the_penalty(changes, loss):
+    """Gradient in s of n = a d samples at S = 0, from labels sampled by their definition."""
+    task = CROSS.changed(unasked=0.6, **changes)
+    learner, rng, d = Learner(loss=loss, weight_decay=0.5), np.random.default_rng(3), 300
+    ratio, _ = unasked_emergence(build_state_evolution(task, learner), task.token_mean)
+    n, T, s = round(ratio * d), task.tokens, rng.standard_normal(d)
+    s *= np.sqrt(task.unasked_variance) / np.linalg.norm(s)
+    norms = []
+    for _ in range(12):
+        w = rng.standard_normal((n, T, d))
+        logits = (w @ s)[:, None, :] + np.sqrt(1.0 + 0.25) * rng.standard_normal((n, T, T))
+        columns = np.array(task.columns)
+        p = np.where(np.arange(T) < columns[:, None], np.exp(logits), 0.0)
+        p /= p.sum(axis=-1, keepdims=True)
+        if task.labels == "hard":
+            chosen = (rng.random((n, T, 1)) > np.cumsum(p, axis=-1)).sum(axis=-1)
+            p = (chosen[..., None] == np.arange(T)).astype(float)
+        gradient = np.where(np.arange(T) < columns[:, None], 1.0 / columns[:, None] - p, 0.0)
+        gradient *= (2.0 / columns[:, None] if loss == "squared" else 1.0) * (columns > 1)[:, None]
+        norms.append(np.linalg.norm(np.einsum("nab,nbd->d", gradient, w)))
+    # n is rounded to an integer: half a sample in n
+    assert abs(np.mean(norms) - 0.5 * d) < 4.0 * np.std(norms) / np.sqrt(12) + 0.5 * d / n
+
+
+def test_hard_labels_are_separable_as_those_of_the_total_power():
+    """The field is free of noise, like all that lies along the target."""
+    hard, learner = CROSS.changed(labels="hard"), Learner(loss="cross-entropy", weight_decay=0.1)
+    found = thresholds(hard.changed(unasked=0.5), learner).separability
+    stronger = thresholds(hard.changed(beta0=np.sqrt(2.0), noise=0.25), learner).separability
+    assert found == pytest.approx(stronger, rel=1e-12)
+
+
+def test_the_best_possible_learner_knows_the_field():
+    """Half the squared distance of two labels that share what is known, from sampled logits; what is not known does
+    not depend on the mean.
+    """
+    variance, rng, size = 2.0, np.random.default_rng(7), 400_000
+    best, without = aim.bayes(CROSS.changed(unasked=share(variance)), 0.5), aim.bayes(CROSS, 0.5)
+    assert best.mmse == pytest.approx(without.mmse, rel=1e-12)
+    known = np.sqrt(variance + best.overlap) * rng.standard_normal((size, 2))
+    hidden = np.sqrt(best.mmse + 0.25) * rng.standard_normal((2, size, 2))
+    first, second = (1.0 / (1.0 + np.exp(h[:, 1] - h[:, 0])) for h in known + hidden)
+    halves = 0.5 * 4.0 * (first - second) ** 2
+    assert abs(halves.mean() - best.test_error) < 4.5 * halves.std() / np.sqrt(size)
+    # the best head has the same factor for the field as for the rest
+    output = build_state_evolution(CROSS.changed(unasked=share(variance)), Learner()).output
+    for scale, field in ((1.0, 1.02), (1.02, 1.0), (0.98, 1.0), (1.0, 0.98)):
+        of_rest, of_field = scale * best.head_scale, field * best.head_scale
+        q = of_rest**2 * best.overlap + of_field**2 * variance
+        m = of_rest * best.overlap + of_field * variance
+        assert output.fresh_loss(q, m, loss="squared") > best.head_error

@@ -29,7 +29,7 @@ from onehead.aim.training.message_passing import DAMPING, AmpRun, ProximalMessag
 from onehead.aim.verbs.bayes import check_bayes_known
 from onehead.errors import InvalidArgument, OutsideDomain
 from onehead.results import Certificate, Result
-from onehead.validation import integer, number, one_of, optional
+from onehead.validation import Seed, integer, number, one_of, optional, seed_number, valid_seed
 
 __all__ = ["AmpResult", "AmpStep", "amp", "run_amp", "state_evolution"]
 
@@ -192,7 +192,7 @@ class AmpResult(Result):
     damping=number(above=0.0),
     method=one_of(("head", "bayes")),
     first_sigma=optional(number(above=0.0)),
-    seed=integer(0),
+    seed=valid_seed,
 )
 def amp(
     task: Task,
@@ -204,7 +204,7 @@ def amp(
     damping: float = DAMPING,
     first_sigma: float | None = None,
     method: Literal["head", "bayes"] = "head",
-    seed: int = 0,
+    seed: Seed = 0,
 ) -> AmpResult:
     """Run message passing on one random instance, and its state evolution.
 
@@ -231,7 +231,7 @@ def amp(
     method : {"head", "bayes"}
         Message passing of the trained head (9), or of the best possible learner (A.5), which does not depend on
         ``learner``.
-    seed : int
+    seed : int or numpy.random.Generator
         Seed of the instance.
 
     Returns
@@ -265,6 +265,7 @@ def amp(
     if not 0.0 < damping <= 1.0:
         raise InvalidArgument("damping", damping, "a number > 0 and <= 1")
     count = sample_count(alpha, dim)
+    seed = seed_number(seed)
     root = np.random.SeedSequence(seed, spawn_key=(0,))
     instance = Instance.draw(task, dim, count, root)
     spectrum = np.linalg.eigvalsh(instance.target) if task.tied else np.linalg.svd(instance.target, compute_uv=False)

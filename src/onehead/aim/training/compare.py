@@ -13,7 +13,7 @@ from onehead.aim.verbs.bayes import BestCurve, bayes_curve, check_bayes_comparis
 from onehead.aim.verbs.predict import Prediction, predict
 from onehead.results.bayes_gap import add_bayes_columns
 from onehead.results.replicates import TheoryComparison, compare_with_runs
-from onehead.validation import integer, integers, numbers
+from onehead.validation import Seed, integers, numbers, seed_number, valid_seed
 
 __all__ = ["Comparison", "compare"]
 
@@ -47,7 +47,7 @@ class Comparison(TheoryComparison[Prediction, TrainingResult]):
     alphas=numbers(),
     dims=integers(2),
     seeds=integers(1, single=True),
-    seed=integer(0),
+    seed=valid_seed,
 )
 def compare(
     task: Task,
@@ -56,7 +56,7 @@ def compare(
     dims: Sequence[int] = (60, 100),
     seeds: int | Sequence[int] = 4,
     *,
-    seed: int = 0,
+    seed: Seed = 0,
     variant: Variant | None = None,
     method: Method | None = None,
     bayes: bool = False,
@@ -81,7 +81,7 @@ def compare(
         Dimensions d.
     seeds : int or sequence of int
         Number of instances, for all dimensions or for each.
-    seed : int
+    seed : int or numpy.random.Generator
         Seed of all random numbers; dimensions get independent instances.
     variant : Variant, optional
         Deviations of the layer from the assumptions of the theory.
@@ -113,6 +113,7 @@ def compare(
     >>> [row["dim"] for row in table.to_rows()]
     [20, 30, None]
     """
+    first_seed = seed_number(seed)
 
     def measure(alpha: float, dim: int, count: int) -> TrainingResult:
         return train(
@@ -121,7 +122,7 @@ def compare(
             dim=dim,
             alpha=alpha,
             seeds=count,
-            seed=seed + dim,
+            seed=first_seed + dim,
             variant=variant,
             method=method,
             workers=workers,

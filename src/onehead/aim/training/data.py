@@ -22,8 +22,11 @@ __all__ = [
     "draw_target",
     "factor_rows",
     "labels",
+    "mean_length",
     "softmax_rows",
     "token_law_with",
+    "unasked_direction",
+    "with_unasked_row",
 ]
 
 Array = NDArray[np.float64]
@@ -95,6 +98,39 @@ def check_target_map(matrix: ArrayLike, dim: int, *, tied: bool = True) -> Array
     if tied and not np.allclose(S, S.T, atol=1e-10 * max(1.0, float(np.abs(S).max()))):
         raise InvalidArgument("target_map", "an array that differs from its transpose", "symmetric")
     return S
+
+
+def unasked_direction(dim: int) -> Array:
+    """Unit vector along the mean of the queries, whose entries are all equal: a generic direction of every target."""
+    return np.full(dim, 1.0 / sqrt(dim))
+
+
+def mean_length(task: Task, target: Array) -> float:
+    """Length |μ| of the mean of the queries: sqrt(M d); zero without an unasked share (D1).
+
+    The map of a tied head is symmetric, so that its row along the mean cannot be chosen: the mean is as long as the
+    unasked variance G = |S* μ|²/d requires.
+    """
+    if not task.unasked:
+        return 0.0
+    dim = len(target)
+    if not task.tied:
+        return sqrt(task.token_mean * dim)
+    return sqrt(dim * task.unasked_variance) / float(np.linalg.norm(target @ unasked_direction(dim)))
+
+
+def with_unasked_row(task: Task, target: Array) -> Array:
+    """Target map whose row along the mean of the queries has the length sqrt(G/M) of the unasked share (D1).
+
+    The row has entries of one size and alternating signs, a direction without relation to the rest of the target. The
+    map is returned unchanged for tied heads and without an unasked share.
+    """
+    if not task.unasked or task.tied:
+        return target
+    dim = len(target)
+    direction, length = unasked_direction(dim), sqrt(task.unasked_variance / task.token_mean)
+    row = length * np.where(np.arange(dim) % 2, -1.0, 1.0) / sqrt(dim)
+    return np.asarray(target + np.outer(direction, row - target.T @ direction))
 
 
 def _gaussian(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
@@ -361,6 +397,8 @@ class Samples:
     def _tokens(self, rng: np.random.Generator, count: int) -> tuple[Array, Array | None]:
         """Sample tokens, and the keys of cross-attention."""
         X = self.law.draw(rng, self.task.tokens, count, self.dim)
+        if self.task.unasked:
+            X += mean_length(self.task, self.target) * unasked_direction(self.dim)
         return X, self.law.draw(rng, self.task.tokens, count, self.dim) if self.task.attention == "cross" else None
 
     def _draw(self, i: int, count: int) -> Chunk:

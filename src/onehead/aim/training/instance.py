@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from onehead.aim.targets import MarchenkoPastur, Product
 from onehead.aim.task import Learner, Task, check_alpha
-from onehead.aim.training.data import Samples, draw_target, factor_rows
+from onehead.aim.training.data import Samples, draw_target, factor_rows, with_unasked_row
 from onehead.aim.training.settings import Method, Variant
 from onehead.errors import InvalidArgument
 
@@ -77,6 +77,7 @@ class Instance:
         )
         if target is None:
             target = draw_target(task.target, dim, np.random.default_rng(target_seed), tied=task.tied)
+        target = with_unasked_row(task, target)
 
         def samples(task: Task, count: int, seed: np.random.SeedSequence) -> Samples:
             return Samples(

@@ -24,7 +24,7 @@ from onehead.errors import InvalidArgument
 from onehead.numerics.interrupts import raise_if_interrupted
 from onehead.numerics.minimise import Stopped, lbfgs
 from onehead.results import Certificate, Result
-from onehead.validation import integer, number
+from onehead.validation import Seed, integer, number, seed_number, valid_seed
 
 __all__ = [
     "NuclearEquivalence",
@@ -167,7 +167,7 @@ class NuclearEquivalence(Result):
 
 @validate_problem(
     dim=integer(2),
-    seed=integer(0),
+    seed=valid_seed,
     tolerance=number(above=0.0),
     max_iterations=integer(1),
 )
@@ -178,7 +178,7 @@ def nuclear_equivalence(
     dim: int,
     alpha: float,
     tied: bool = True,
-    seed: int = 0,
+    seed: Seed = 0,
     tolerance: float = 1e-6,
     max_iterations: int = 5000,
 ) -> NuclearEquivalence:
@@ -199,7 +199,7 @@ def nuclear_equivalence(
         Sample ratio α = n/d².
     tied : bool
         Whether query and key share their weights; always false for an untied task.
-    seed : int
+    seed : int or numpy.random.Generator
         Seed of the instance and of the start.
     tolerance : float
         Relative stationarity, and relative change of S, at which the searches stop.
@@ -227,6 +227,7 @@ def nuclear_equivalence(
         got = f"{learner.param}, width {learner.width:g}, weight decay {learner.weight_decay}"
         raise InvalidArgument("learner", got, "factorised, of full width, with a positive weight decay")
     tied = tied and task.tied
+    seed = seed_number(seed)
     instance = Instance.draw(task, dim, sample_count(alpha, dim), np.random.SeedSequence(seed))
     weights: Parametrisation = Factorised(dim, dim) if tied else Untied(dim, dim)
     loss = OutputLoss(loss=loss_for_labels(task.labels, learner.loss), beta=learner.beta, columns=task.columns)

@@ -27,6 +27,8 @@ QUANTITIES = (
     "rank",
     "q",
     "m",
+    "unasked_scale",
+    "unasked_share",
     "seconds",
 )
 Sectors = dict[str, list[float]]
@@ -70,7 +72,10 @@ class TrainingRun(Result):
     rank : float
         Share of eigenvalues (singular values) of S that are not zero.
     q, m : float
-        |S|²/d and Tr S'S*/d.
+        |S|²/d and Tr S'S*/d; without the row along the mean of the queries, if they have one.
+    unasked_scale, unasked_share : float or None
+        Size of the logits that all queries share relative to the target's, and their share in the variance of the
+        head's logits within a row; None where queries have no mean (D2).
     seconds : float
         Wall time of the run.
     test_cross_entropy : float
@@ -97,6 +102,8 @@ class TrainingRun(Result):
     rank: float
     q: float
     m: float
+    unasked_scale: float | None
+    unasked_share: float | None
     seconds: float
     test_cross_entropy: float
     zero_one_error: float | None
@@ -121,6 +128,8 @@ class TrainingResult(Measured):
         Number of samples n.
     test_error, test_error_clean, test_loss, train_loss, rank, q, m, seconds, test_cross_entropy, zero_one_error : float
         Means over seeds, see `TrainingRun`.
+    unasked_scale, unasked_share : float or None
+        Means over seeds of the unasked part of the head; None where queries have no mean.
     sectors : dict or None
         Means, ``_std`` and ``_err`` of q and m, each as [symmetric, antisymmetric], for untied self-attention.
     trained_alpha, trained_width, trained_kappa0 : float
@@ -150,6 +159,8 @@ class TrainingResult(Measured):
         "rank",
         "q",
         "m",
+        "unasked_scale",
+        "unasked_share",
     )
     MEANINGS: ClassVar[dict[str, str]] = {
         "test_error": "squared error on fresh samples, labels with noise",
@@ -161,6 +172,8 @@ class TrainingResult(Measured):
         "rank": "share of the eigenvalues of S that are not zero",
         "q": "mean squared eigenvalue of S",
         "m": "overlap of S with the target",
+        "unasked_scale": "size of the logits that all queries share, over the target's",
+        "unasked_share": "share of these logits in the variance within a row",
     }
 
     alpha: float
@@ -176,6 +189,8 @@ class TrainingResult(Measured):
     seconds: float
     test_cross_entropy: float
     zero_one_error: float | None = None
+    unasked_scale: float | None = None
+    unasked_share: float | None = None
     sectors: Sectors | None = None
     trained_alpha: float
     trained_width: float

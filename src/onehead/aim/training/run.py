@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from onehead.aim.losses import LOSSES, Loss, loss_for_labels
 from onehead.aim.task import Learner, Task
-from onehead.aim.training.data import Samples, softmax_rows
+from onehead.aim.training.data import Samples, mean_length, softmax_rows, unasked_direction
 from onehead.aim.training.instance import Instance
 from onehead.aim.training.logits import Rows
 from onehead.aim.training.nuclear import minimise_over_map, soft_threshold_singular_values
@@ -56,6 +56,12 @@ class Plan:
             raise InvalidArgument("weight_decay", "0+", "a number > 0 to train with")
         _ = self.own_loss  # raises where hard labels are not supported
         self.variant.tokens.check_dim(self.dim)
+        if self.task.tied and self.task.token_mean != 1.0:
+            raise InvalidArgument(
+                "token_mean",
+                self.task.token_mean,
+                "1 for a tied head, the length of whose mean follows from its unasked share",
+            )
         if self.learner.param == "direct" and self.task.tied and not self.variant.tied:
             raise InvalidArgument("tied", False, "true for direct training")
         if self.task.labels == "hard" and self.variant.output == "sequence":
@@ -68,6 +74,8 @@ class Plan:
         from onehead.aim.training.message_passing import check_message_passing
 
         check_message_passing(self.task)
+        if self.task.unasked:
+            raise InvalidArgument("optimiser", "amp", "lbfgs or adam for tokens with a mean")
         supported = self.variant.heads == 1 and self.variant.output == "label" and self.learner.width >= 1.0
         if not supported or self.variant.tied != self.task.tied:
             raise InvalidArgument(
@@ -263,12 +271,32 @@ def _measure(plan: Plan, weights: Parametrisation, maps: Array, instance: Instan
         "test_error_clean": float(clean),
         "test_loss": float(loss),
         "rank": float(np.mean(np.abs(values) > weights.zero_tolerance * largest)) if largest > ZERO_MAP * size else 0.0,
-        "q": float(np.sum(S * S) / d),
-        "m": float(np.sum(S * instance.target) / d),
+        **_overlaps(task, S, instance.target),
         "test_cross_entropy": float(cross_entropy),
         "zero_one_error": float(zero_one) if task.labels == "hard" else None,
         "sectors": _sectors(S, instance.target) if task.attention == "self" else None,
         "eigenvalues": values,
+    }
+
+
+def _overlaps(task: Task, S: Array, target: Array) -> dict[str, float | None]:
+    """q and m of the map, and the size of its unasked field relative to that of the target (D2).
+
+    Where the queries have a mean, q and m are those of the map without its row along the mean.
+    """
+    d = len(S)
+    if not task.unasked:
+        overlap = {"q": float(np.sum(S * S) / d), "m": float(np.sum(S * target) / d)}
+        return {**overlap, "unasked_scale": None, "unasked_share": None}
+    direction = unasked_direction(d)
+    row, wanted = S.T @ direction, target.T @ direction
+    asked = S - np.outer(direction, row)
+    q, field = float(np.sum(asked * asked) / d), mean_length(task, target) ** 2 * float(row @ row) / d
+    return {
+        "q": q,
+        "m": float(np.sum(asked * target) / d),
+        "unasked_scale": float(row @ wanted / (wanted @ wanted)),
+        "unasked_share": field / (q + field) if field > 0.0 else 0.0,
     }
 
 

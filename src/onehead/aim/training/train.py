@@ -19,8 +19,9 @@ from onehead.aim.training.settings import Method, Variant
 from onehead.numerics.interrupts import raise_if_interrupted, record_interrupts
 from onehead.numerics.minimise import Stopped
 from onehead.numerics.parallel import threads
+from onehead.numerics.progress import LOGGER
 from onehead.results.replicates import mean_and_spread
-from onehead.validation import array_like, instance, integer, optional
+from onehead.validation import Seed, array_like, instance, integer, optional, seed_number, valid_seed
 
 __all__ = ["train"]
 
@@ -33,7 +34,7 @@ BLAS_THREADS_FROM_DIM = 400  # dimension from which a single run is faster with 
     variant=optional(instance(Variant, "Variant()")),
     dim=integer(2),
     seeds=integer(1),
-    seed=integer(0),
+    seed=valid_seed,
     workers=integer(1),
     method=optional(instance(Method, "Method()")),
     target_map=optional(array_like),
@@ -45,7 +46,7 @@ def train(
     dim: int,
     alpha: float,
     seeds: int = 4,
-    seed: int = 0,
+    seed: Seed = 0,
     variant: Variant | None = None,
     method: Method | None = None,
     target_map: ArrayLike | None = None,
@@ -70,7 +71,7 @@ def train(
         Sample ratio α = n/d².
     seeds : int
         Number of independent instances (target, data, start).
-    seed : int
+    seed : int or numpy.random.Generator
         Seed of all random numbers. Run k gives the same bits for any number of seeds and workers.
     variant : Variant, optional
         Deviations of the layer from the assumptions of the theory.
@@ -108,7 +109,7 @@ def train(
         learner=learner,
         dim=dim,
         count=sample_count(alpha, dim),
-        seed=seed,
+        seed=seed_number(seed),
         variant=(variant or Variant()).for_task(task),
         method=method or Method(),
         target=None if target_map is None else check_target_map(target_map, dim, tied=task.tied),
@@ -146,6 +147,7 @@ def _train_all(plan: Plan, seeds: range, workers: int, progress: Progress | None
 
     def finish(run: TrainingRun) -> None:
         done[run.seed] = run
+        LOGGER.info("training at d = %d: seed %d finished after %.1f s", plan.dim, run.seed, run.seconds)
         if progress is not None:
             progress(run)
 

@@ -19,7 +19,8 @@ from onehead.aim.theory.order_parameters import INFINITE
 from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.brent import brent_minimum, brent_root
 from onehead.numerics.parallel import map_chains
-from onehead.results import INTERRUPTED, Certificate, FailedPoint, Kind, Points, Result, wrap_sentences
+from onehead.numerics.progress import Progress
+from onehead.results import INTERRUPTED, Certificate, Column, FailedPoint, Kind, Points, Result, wrap_sentences
 from onehead.validation import checked, instance, number, numbers
 
 __all__ = ["BayesReference", "Best", "BestCurve", "bayes", "bayes_curve", "data_for", "describe_bayes_gap"]
@@ -153,6 +154,16 @@ class BestCurve(Points[Best, NotSolved]):
     task: Task
     points: tuple[Best | NotSolved, ...]
 
+    alpha = Column()
+    mmse = Column()
+    overlap = Column()
+    test_error = Column()
+    test_error_clean = Column()
+    head_error = Column()
+    head_scale = Column()
+    plugin_error = Column()
+    floor = Column()
+
 
 class BayesReference:
     """Errors of the Bayes-optimal learner of one task, as functions of its overlap q, in reduced units (A.4).
@@ -166,6 +177,7 @@ class BayesReference:
         self.task, self.problem = task, build_state_evolution(task, Learner().gaussian)
         self.posterior = Posterior(self.problem)
         self.power, self.label_power = self.problem.target_power, self.problem.label_power
+        self.field = self.problem.directions.separate_power  # known from n ~ d samples, where tokens have a mean (D5)
         self._fresh_errors: dict[tuple[float, float, float | None], float] = {}  # cache: most are needed several times
 
     def _fresh_error(self, q: float, m: float, power: float | None = None) -> float:
@@ -176,19 +188,27 @@ class BayesReference:
 
     def test_error(self, q: float) -> float:
         """Test error of the optimal output, labels with noise."""
-        return 0.5 * self._fresh_error(self.label_power, q)
+        return 0.5 * self._fresh_error(self.label_power, q + self.field)
 
     def test_error_clean(self, q: float) -> float:
         """Test error of the optimal output, labels without noise."""
-        return 0.5 * self._fresh_error(self.power, q, self.power)
+        clean = self.power + self.field
+        return 0.5 * self._fresh_error(clean, q + self.field, clean)
 
     def plugin_error(self, q: float) -> float:
         """Test error of the estimate Ŝ used as a head."""
-        return self._fresh_error(q, q)
+        return self._fresh_error(q + self.field, q + self.field)
 
     def best_head(self, q: float, m: float | None = None) -> tuple[float, float]:
-        """Lowest test error of a head c S over the factor c, and that c; S has overlaps (q, m), by default m = q."""
+        """Lowest test error of a head c S over the factor c, and that c; S has overlaps (q, m), by default m = q.
+
+        The unasked field of the target is known. Its factor in the head that makes logits and labels most alike is
+        c q/m (D5).
+        """
         m = q if m is None else m
+        if self.field:
+            field = q / m if m > 0.0 else 1.0
+            q, m = q + field**2 * self.field, m + field * self.field
         scale, error = brent_minimum(
             lambda c: self._fresh_error(c * c * q, c * m), *HEAD_SCALE_RANGE, xatol=HEAD_SCALE_TOLERANCE
         )
@@ -223,15 +243,16 @@ class BayesReference:
             "plugin_error": self.plugin_error,
         }
         errors = {name: abs(self._slope(function, q)) * mmse_error for name, function in functions.items()}
-        errors["test_error"] += 0.5 * self._quadrature_error(self.label_power, q)
-        errors["test_error_clean"] += 0.5 * self._quadrature_error(self.power, q, self.power)
-        errors["plugin_error"] += self._quadrature_error(q, q)
+        total, clean = q + self.field, self.power + self.field
+        errors["test_error"] += 0.5 * self._quadrature_error(self.label_power, total)
+        errors["test_error_clean"] += 0.5 * self._quadrature_error(clean, total, clean)
+        errors["plugin_error"] += self._quadrature_error(total, total)
         errors["head_error"] = (
             errors["test_error"]
-            + self._quadrature_error(head_scale**2 * q, head_scale * q)
+            + self._quadrature_error(head_scale**2 * total, head_scale * total)
             + HEAD_SCALE_TOLERANCE**2 * head_error
         )
-        errors["floor"] = 0.5 * self._quadrature_error(self.label_power, self.power)
+        errors["floor"] = 0.5 * self._quadrature_error(self.label_power, clean)
         return Best(
             alpha=alpha,
             mmse=mmse / unit,
@@ -273,6 +294,8 @@ def check_bayes_known(task: Task) -> None:
         raise InvalidArgument("labels", "hard", "soft: the best possible learner is not known for hard labels")
     if task.depends_on_kurtosis:
         raise InvalidArgument("kurtosis", task.kurtosis, "3: the best possible learner is not known for other tokens")
+    if task.unasked and task.own_logit:
+        raise InvalidArgument("unasked", task.unasked, "0 unless attention is cross, or self with mask strict")
     if not task.bayes_known:
         raise InvalidArgument(
             "attention",
@@ -346,9 +369,7 @@ def bayes(task: Task, alpha: float) -> Best:
 
 
 @checked(task=instance(Task, "Task()"), alphas=numbers(single=True))
-def bayes_curve(
-    task: Task, alphas: Sequence[float] | NDArray[np.float64], *, progress: Callable[[], None] | None = None
-) -> BestCurve:
+def bayes_curve(task: Task, alphas: Sequence[float] | NDArray[np.float64], *, progress: Progress = None) -> BestCurve:
     """Lowest error that any learner can reach, at many sample ratios.
 
     Parameters
@@ -357,7 +378,7 @@ def bayes_curve(
         As for `bayes`.
     alphas : sequence of float
         Sample ratios α = n/d²; the points come back in the same order.
-    progress : callable, optional
+    progress : callable or True, optional
         Called once for every finished point.
 
     Returns

@@ -1,6 +1,6 @@
 """map(): predictions over a grid of any two parameters, such as the sample ratio and the weight decay."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
@@ -20,6 +20,7 @@ from onehead.aim.verbs.thresholds import thresholds
 from onehead.aim.verbs.tune import best_decay
 from onehead.errors import InvalidArgument, SolveError
 from onehead.fields import parameters_of
+from onehead.numerics.progress import Progress
 from onehead.results import Result
 from onehead.results.grids import Axis, Map, axis_values, check_axes, check_axis, describe_setting, solve_grid
 from onehead.validation import number, optional
@@ -138,7 +139,7 @@ def map(  # noqa: A001  (the public name; the builtin is not used here)
     bayes: bool = False,
     tuned: bool = False,
     accuracy: float | None = None,
-    progress: Callable[[], None] | None = None,
+    progress: Progress = None,
 ) -> AimMap:
     """Predict over a grid of any two numerical parameters, each cell started from its neighbour.
 
@@ -160,7 +161,7 @@ def map(  # noqa: A001  (the public name; the builtin is not used here)
         Whether to use the best weight decay in every cell, and add it as ``weight_decay``.
     accuracy : float, optional
         Wanted relative error of the test error, as in `predict`.
-    progress : callable, optional
+    progress : callable or True, optional
         Called once for every finished cell.
 
     Returns

@@ -7,11 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.targets import Discrete
+from onehead.aim.theory.limits.unasked_row import unasked_row
 from onehead.aim.verbs.predict import Prediction
 from onehead.results import Result
 from onehead.spectra.law import Law
 
-__all__ = ["Outlier", "count_features", "noise_bulk", "outliers_of"]
+__all__ = ["Outlier", "UnaskedOutlier", "count_features", "noise_bulk", "outliers_of", "unasked_outlier_of"]
 
 Array = NDArray[np.float64]
 
@@ -39,6 +40,32 @@ class Outlier(Result):
     overlap: float
     target: float
     group: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnaskedOutlier(Result):
+    """The row of the trained map along the mean of the queries, and the singular value that it adds to the spectrum.
+
+    At a finite dimension d the row adds about λ ``length``/d to the training loss and 1/d to the rank, and its pull
+    lowers the scale of the unasked logits by λ ``pull``/(d sqrt(G M) Σhat) (D3).
+
+    Attributes
+    ----------
+    position : float or None
+        Singular value outside the bulk; None where the row adds none.
+    query_overlap, key_overlap : float
+        Squared overlaps of its singular vectors with the mean of the queries and with the target's unasked field.
+    length : float
+        Length of the row.
+    pull : float
+        Derivative of the nuclear norm of the map in the length of the row.
+    """
+
+    position: float | None
+    query_overlap: float
+    key_overlap: float
+    length: float
+    pull: float
 
 
 class _Interval(NamedTuple):
@@ -80,6 +107,25 @@ def _intervals_above_bulk(law: Law, count: int) -> list[_Interval]:
 def count_features(law: Law, count: int, cut: float) -> int:
     """Number of the ``count`` target eigenvalues that lie above the noise bulk and above the cut."""
     return sum(interval.size for interval in _intervals_above_bulk(law, count) if interval.middle > cut)
+
+
+def unasked_outlier_of(point: Prediction) -> UnaskedOutlier | None:
+    """Row of the map along the mean of the queries (D3); None without a mean, and where the law of the map is not that
+    of a blurred target.
+    """
+    task = point.task
+    known = task.unasked and not task.own_logit and point.rank > 0.0 and point.spread > 0.0
+    if not known or point.equations.input.rank_limited(point.rank):
+        return None
+    length = point.unasked_scale * float(np.sqrt(task.unasked_variance / task.token_mean))
+    row = unasked_row(point.channel.law(point.spread), max(point.threshold, 0.0), point.slope, length)
+    return UnaskedOutlier(
+        position=row.position,
+        query_overlap=row.query_overlap,
+        key_overlap=row.key_overlap,
+        length=length,
+        pull=row.pull,
+    )
 
 
 def outliers_of(point: Prediction) -> tuple[Outlier, ...]:

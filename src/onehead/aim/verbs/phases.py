@@ -1,6 +1,6 @@
 """phase_diagram(): excess error, local exponent and dominant mechanism over (log_d n, log_d λ) (7)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -13,6 +13,7 @@ from onehead.aim.verbs.implicit_derivatives import local_exponent
 from onehead.aim.verbs.predict import Prediction, predict
 from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.parallel import map_chains
+from onehead.numerics.progress import Progress
 from onehead.results import FAILED, INTERRUPTED, Grid, Kind
 from onehead.validation import checked, instance, numbers, optional
 
@@ -123,7 +124,7 @@ def phase_diagram(
     *,
     log_n: Sequence[float] = LOG_SAMPLES,
     log_lambda: Sequence[float] = LOG_DECAY,
-    progress: Callable[[], None] | None = None,
+    progress: Progress = None,
 ) -> PhaseDiagram:
     """Excess error, local exponent and mechanism for n = d^a samples and weight decay λ = d^b.
 
@@ -140,7 +141,7 @@ def phase_diagram(
         Exponents a = log_d n.
     log_lambda : sequence of float
         Exponents b = log_d λ.
-    progress : callable, optional
+    progress : callable or True, optional
         Called once for every finished cell.
 
     Returns
@@ -171,7 +172,9 @@ def phase_diagram(
         own = base.changed(weight_decay=float(dim ** log_lambda[row]))
         return _cell(task, own, dim, float(log_n[column]), float(log_lambda[row]), near)
 
-    cells = map_chains(step, [[(row, column) for column in order] for row in range(len(log_lambda))], progress)
+    cells = map_chains(
+        step, [[(row, column) for column in order] for row in range(len(log_lambda))], progress, title="cells"
+    )
     every = [(row, column) for row in range(len(log_lambda)) for column in range(len(log_n))]
     return PhaseDiagram(
         task=task,

@@ -1,6 +1,6 @@
 """scaling(), features(): excess error against samples, its exponent and parts, emergence of features (7, 8)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
@@ -20,7 +20,8 @@ from onehead.aim.verbs.predict import Prediction
 from onehead.aim.verbs.tune import best_decay
 from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.parallel import map_chains, thread_map
-from onehead.results import INTERRUPTED, Certificate, FailedPoint, Points, Result
+from onehead.numerics.progress import Progress
+from onehead.results import INTERRUPTED, Certificate, Column, FailedPoint, Points, Result
 from onehead.validation import numbers
 
 __all__ = ["Feature", "Scaling", "ScalingFailure", "ScalingPoint", "features", "scaling"]
@@ -118,6 +119,22 @@ class Scaling(Points[ScalingPoint, ScalingFailure]):
     points: tuple[ScalingPoint | ScalingFailure, ...]
     optimal: bool
 
+    samples = Column()
+    weight_decay = Column()
+    test_error = Column()
+    excess_error = Column()
+    local_exponent = Column()
+    underfitting = Column()
+    approximation = Column()
+    overfitting = Column()
+    mismatch = Column()
+    outliers = Column()
+    rank = Column()
+    alpha = Column()
+    train_loss = Column()
+    spread = Column()
+    threshold = Column()
+
 
 @validate_problem(samples=numbers(single=True))
 def scaling(
@@ -126,7 +143,7 @@ def scaling(
     samples: Sequence[float] | NDArray[np.float64],
     *,
     optimal: bool = False,
-    progress: Callable[[], None] | None = None,
+    progress: Progress = None,
 ) -> Scaling:
     """Excess error over the plateau against the number of samples, its local exponent and its parts.
 
@@ -143,7 +160,7 @@ def scaling(
         Numbers of samples n, in any order; α = n/d².
     optimal : bool
         Whether to use the best weight decay at each n instead of the learner's own.
-    progress : callable, optional
+    progress : callable or True, optional
         Called once for every finished point.
 
     Returns
@@ -220,7 +237,7 @@ def _count_outliers(point: Prediction) -> int:
 
 
 def _at_best_decay(
-    task: Task, learner: Learner, counts: list[float], dim: int, progress: Callable[[], None] | None
+    task: Task, learner: Learner, counts: list[float], dim: int, progress: Progress
 ) -> list[ScalingPoint | ScalingFailure]:
     """Points at the best weight decay for each number of samples; Ctrl-C keeps the points that are done."""
 
@@ -264,7 +281,7 @@ def features(
     learner: Learner,
     samples: Sequence[float] | NDArray[np.float64],
     *,
-    progress: Callable[[], None] | None = None,
+    progress: Progress = None,
 ) -> tuple[Feature, ...]:
     """Numbers of samples at which features emerge, in order (sequential spectral recovery).
 
@@ -280,7 +297,7 @@ def features(
         The head, with Gaussian logits (``leading`` auto or 0).
     samples : sequence of float
         At least two numbers of samples n.
-    progress : callable, optional
+    progress : callable or True, optional
         Called once for every finished point of the curve.
 
     Returns

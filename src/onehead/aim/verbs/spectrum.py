@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.targets import Discrete
-from onehead.aim.verbs.outliers import Outlier, outliers_of
+from onehead.aim.verbs.outliers import Outlier, UnaskedOutlier, outliers_of, unasked_outlier_of
 from onehead.aim.verbs.predict import Prediction
 from onehead.results import Certificate, Result
 from onehead.spectra.law import Law
@@ -44,6 +44,8 @@ class Spectrum(Result):
         Lower and upper edge of each bulk, cut at zero.
     outliers : tuple of Outlier
         Learned features of a target with a dimension d, each of mass 1/d.
+    unasked_outlier : UnaskedOutlier or None
+        Row of the map along the mean of the queries, of mass 1/d; None where they have none (D3).
     levels : tuple of pairs
         Distinct non-zero eigenvalues and their shares, where S is a target given by a list.
     intervals : tuple of pairs
@@ -75,6 +77,7 @@ class Spectrum(Result):
     rank: float
     edges: tuple[tuple[float, float], ...]
     outliers: tuple[Outlier, ...]
+    unasked_outlier: UnaskedOutlier | None
     levels: tuple[tuple[float, float], ...]
     intervals: tuple[tuple[float, float], ...]
     x: Array
@@ -248,6 +251,7 @@ def spectrum(point: Prediction) -> Spectrum:
         rank=point.rank,
         edges=bulks,
         outliers=outliers,
+        unasked_outlier=unasked_outlier_of(point),
         levels=levels,
         intervals=intervals,
         x=np.empty(0),

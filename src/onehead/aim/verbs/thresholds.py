@@ -10,6 +10,7 @@ from onehead.aim.task import Learner, Task
 from onehead.aim.theory.build import build_state_evolution
 from onehead.aim.theory.limits.infinite_data import plateau_of
 from onehead.aim.theory.limits.separability import KNOWN
+from onehead.aim.theory.limits.unasked_emergence import unasked_emergence
 from onehead.aim.theory.order_parameters import INFINITE, Interpolating
 from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.results import Certificate, Result
@@ -46,6 +47,9 @@ class Thresholds(Result):
         Test error at interpolation as λ → 0⁺; None for hard labels.
     separability : float or None
         Up to here hard labels can be fitted; None for soft labels.
+    unasked_emergence : float or None
+        Number of samples over d, not d², from which on the logits that all queries share are learned (D4); None where
+        tokens have no mean, or it is not known.
     certificate : Certificate
         Status, kind of truth and warnings.
     task, learner : Task, Learner
@@ -60,6 +64,7 @@ class Thresholds(Result):
         "emergence": "below it S = 0 at the weight decay of the learner",
         "peak_test_error": "test error at interpolation (λ → 0⁺)",
         "separability": "up to here hard labels can be fitted",
+        "unasked_emergence": "n/d from which on the logits that all queries share are learned",
     }
 
     interpolation: float | None
@@ -70,6 +75,7 @@ class Thresholds(Result):
     emergence_spinodal: float | None
     peak_test_error: float | None
     separability: float | None
+    unasked_emergence: float | None
     certificate: Certificate
     task: Task
     learner: Learner
@@ -122,6 +128,7 @@ def thresholds(task: Task, learner: Learner | None = None) -> Thresholds:
         )
     known = problem.ridgeless
     emergence, spinodal = transition_ratio(problem)
+    first = unasked_emergence(problem, task.token_mean) if task.unasked else None
     return Thresholds(
         interpolation=ratio,
         recovery=problem.recovery if known else None,
@@ -131,10 +138,12 @@ def thresholds(task: Task, learner: Learner | None = None) -> Thresholds:
         emergence_spinodal=spinodal,
         peak_test_error=peak,
         separability=None,
+        unasked_emergence=None if first is None else first[0],
         certificate=Certificate(
             status=f"converged{_why_never_recovered(problem) if known else RECOVERY_UNKNOWN}",
             kind="heuristic" if warnings else "conjecture" if task.depends_on_kurtosis else "claim",
             residual=state.residual if state is not None else 0.0,
+            errors={} if first is None else {"unasked_emergence": first[1]},
             warnings=tuple(warnings),
         ),
         task=task,
@@ -152,6 +161,8 @@ def _hard_label_thresholds(task: Task, learner: Learner, problem: StateEvolution
     found = problem.separability
     emergence, spinodal = transition_ratio(problem)
     ratio, error = found if found is not None else (None, None)
+    first = unasked_emergence(problem, task.token_mean) if task.unasked else None
+    errors = {} if error is None else {"separability": error, "interpolation": error, "direct": error}
     unknown = "" if found is not None else f"; separability is computed only for {KNOWN}"
     return Thresholds(
         interpolation=ratio,
@@ -162,10 +173,11 @@ def _hard_label_thresholds(task: Task, learner: Learner, problem: StateEvolution
         emergence_spinodal=spinodal,
         peak_test_error=None,
         separability=ratio,
+        unasked_emergence=None if first is None else first[0],
         certificate=Certificate(
             status=f"converged; recovery is infinite: a drawn label is never sure{unknown}",
             kind="conjecture",
-            errors={} if error is None else {"separability": error, "interpolation": error, "direct": error},
+            errors=errors if first is None else errors | {"unasked_emergence": first[1]},
         ),
         task=task,
         learner=learner,

@@ -114,17 +114,18 @@ def check_head(head: RequestHead, hosts: tuple[str, ...] | None) -> Refusal | No
     """
     if hosts is not None and _hostname(head.host) not in hosts:
         return "This explorer answers only under its own address.", 403
+    # browsers name the site that a request comes from: another site may link to the page, but not start work here
+    own_site = (head.site or "none") in ("none", "same-origin")
     if head.method not in ("GET", "HEAD", "POST"):
         return "Only GET, HEAD and POST requests are answered.", 405
     if head.method == "POST":
-        if head.origin is not None and _netloc(head.origin) != head.host:
+        if (head.origin is not None and _netloc(head.origin) != head.host) or not own_site:
             return "Only the explorer's own page may send questions.", 403
         if head.path not in (*QUESTION_PATHS, UPLOAD_PATH):
             return "Nothing can be posted to this address.", 404
     elif head.path in QUESTION_PATHS:
         return "Questions must be sent with POST.", 405
-    # browsers name the site that a request comes from: another site may link to the page, but not start work here
-    elif head.path != "/" and (head.site or "none") not in ("none", "same-origin"):
+    elif head.path != "/" and not own_site:
         return "Only the explorer's own page may send questions.", 403
     return _check_length(head)
 

@@ -9,6 +9,7 @@ import os
 import sys
 import threading
 from collections import defaultdict
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -94,6 +95,7 @@ class _Job:
     pipe: Any
     total: int
     known: int  # runs that were stored before
+    stored: Callable[[], int]  # counts the runs that are stored now
     finished: int = 0
     sentence: str | None = None
 
@@ -122,9 +124,10 @@ class Trainer:
             except OSError as error:
                 return f"Cannot write the store {self.store.name}: {error.strerror}."
             total = len(axes["alpha"]) * seeds
-            known = self._stored(state, axes["alpha"], seeds)
+            stored = partial(self._stored, state, axes["alpha"], seeds)
+            known = stored()
             process, pipe = start_process("onehead-training", _train, str(self.store), axes, fixed, seeds)
-            self._job = _Job(process, pipe, total, known)
+            self._job = _Job(process, pipe, total, known, stored)
         return ""
 
     def _stored(self, state: State, alphas: list[float], seeds: int) -> int:
@@ -140,6 +143,7 @@ class Trainer:
                 return
             end_process(job.process)
             _receive(job)
+            job.finished = job.stored() - job.known  # the process may have stored runs that it did not report
             job.sentence = job.sentence or f"Cancelled. Finished runs are kept ({job.done} of {job.total})."
 
     def status(self) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Worker processes that solve whatever takes longer than a tenth of a second, each question within a time limit.
 
-A worker that exceeds its limit is ended and replaced, so that no request hangs. When a page asks something new, its
+Limits count the processor time of the worker, so that a busy computer does not change which questions are answered; a
+worker that exceeds its limit is ended and replaced, so that no request hangs. When a page asks something new, its
 older questions are superseded: one that waits is dropped; one that runs stops between two points, where views call
 `stop_if_superseded`; a worker that has not stopped after ``STOP_GRACE`` seconds is ended and replaced.
 """
@@ -13,10 +14,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from onehead.app.refusals import explain
 from onehead.app.state import State
+from onehead.approximation import without_approximation_warnings
 from onehead.errors import OneheadError
 from onehead.numerics.parallel import cores
 
@@ -27,19 +30,41 @@ __all__ = [
     "Superseded",
     "Workers",
     "end_process",
+    "processor_seconds",
     "start_process",
     "stop_if_superseded",
 ]
 
-TIME_LIMITS = {"report": 30.0, "picture": 90.0, "checkpoint": 120.0, "sample": 120.0}  # seconds from question to answer
+TIME_LIMITS = {"report": 30.0, "picture": 90.0, "checkpoint": 120.0, "sample": 120.0}  # seconds of processor time
+MAXIMUM_WAIT_FACTOR = (
+    8.0  # longest wait for an answer, in units of its time limit: the share of a core on a busy computer
+)
+POLL_SECONDS = 0.5  # between two looks at the processor time of a worker
 MAX_CACHED_ANSWERS = 400
 STOP_GRACE = 1.0  # seconds that superseded work may take to reach `stop_if_superseded`
-NICENESS = 10  # of 19: drafts, which the server itself computes, have priority over exact solves
+NICENESS = 5  # of 19: drafts, which the server itself computes, have priority over exact solves
 TOO_EXTREME = "These values are too extreme for double precision; move the last knob back."
-TOO_SLOW = "No answer within {:g} s. Fewer tokens or more weight decay are faster; on a busy computer just try again."
+TOO_SLOW = "No answer within {:g} s of computing. Fewer tokens or more weight decay are faster."
+TOO_BUSY = "No answer within {:g} s: other programs keep this computer busy. Try again when they have finished."
 INTERNAL_ERROR = "Internal error ({}); move a knob to try again."
 
 _still_wanted: list[Callable[[], bool]] = []  # in a worker: a test whether the current answer is still wanted
+
+
+def processor_seconds(pid: int) -> float | None:
+    """Return the processor time that a process has used; None where the system has no ``/proc`` or the process ended.
+
+    Examples
+    --------
+    >>> processor_seconds(-1) is None
+    True
+    """
+    try:
+        # the second field, the name of the program, may contain spaces and closes with the last parenthesis
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 class Superseded(Exception):
@@ -95,9 +120,12 @@ def _serve(pipe: Any) -> None:
         number, job, argument = question
         answer: Any
         try:
-            answer = (
-                file_jobs[job](*argument) if job in file_jobs else getattr(VIEWS[argument[0]], job)(State(*argument))
-            )
+            with without_approximation_warnings():  # views show them
+                answer = (
+                    file_jobs[job](*argument)
+                    if job in file_jobs
+                    else getattr(VIEWS[argument[0]], job)(State(*argument))
+                )
         except Exception as error:  # an error in one view must not end the worker
             answer = _picklable(error)
         with suppress(BrokenPipeError):
@@ -157,15 +185,15 @@ class Workers:
                 self._answers.move_to_end(key)
                 return self._answers[key]
         limit = TIME_LIMITS[job] if limit is None else limit
-        until, source = time.monotonic() + limit, (page, job)
+        source = (page, job)
         with self._free:
             self._number += 1
             number = self._newest[source] = self._number
             self._stop([worker for worker in self._busy if worker.source == source])
         try:
-            worker = self._take(job, source, number, until)
+            worker = self._take(job, source, number, time.monotonic() + limit)
             try:
-                answer = self._exchange(worker, number, (job, argument), until, limit)
+                answer = self._exchange(worker, number, (job, argument), limit)
             except OneheadError:
                 if self._newest.get(source) != number:  # the worker was ended because the question is superseded
                     raise Superseded from None
@@ -224,14 +252,22 @@ class Workers:
                     raise OneheadError("The explorer is busy with other pages; try again in a moment.")
                 self._free.wait(left)
 
-    def _exchange(self, worker: _Worker, number: int, question: tuple[str, Any], until: float, limit: float) -> Any:
+    def _exchange(self, worker: _Worker, number: int, question: tuple[str, Any], limit: float) -> Any:
+        """Send a question and wait for its answer within ``limit`` seconds of processor time of the worker."""
+        begin, used_before = time.monotonic(), processor_seconds(worker.process.pid)
         try:
             worker.pipe.send((number, *question))
-            while worker.pipe.poll(max(0.0, until - time.monotonic())):
-                answered, answer = worker.pipe.recv()
-                if answered == number:
-                    return answer
-            why = TOO_SLOW.format(limit)
+            while True:
+                if worker.pipe.poll(min(POLL_SECONDS, limit)):
+                    answered, answer = worker.pipe.recv()
+                    if answered == number:
+                        return answer
+                now, used = time.monotonic(), processor_seconds(worker.process.pid)
+                # without processor times the limit is one of waiting
+                spent = now - begin if used is None or used_before is None else used - used_before
+                if spent >= limit or now - begin >= MAXIMUM_WAIT_FACTOR * limit:
+                    break
+            why = TOO_SLOW.format(limit) if spent >= limit else TOO_BUSY.format(now - begin)
         except (EOFError, OSError):
             why = "The solver process ended unexpectedly; move a knob to try again."
         end_process(worker.process)

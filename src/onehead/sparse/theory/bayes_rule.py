@@ -25,7 +25,7 @@ INVERSION_DECAY = 23.0  # the inversion errs by e^(-INVERSION_DECAY)
 FREQUENCY_COUNTS = (80, 6000)  # minimum and maximum number of frequencies of the inversion
 FREQUENCY_RANGE = 8.0  # standard deviations in frequency over which the transform is summed
 AVERAGED_TERMS = 24  # last partial sums of the alternating series that are averaged
-STEP, NARROW_STEP = 0.2, 0.08  # steps of the quadrature in log s + theta g, and in g for small theta
+STEP, NARROW_STEP = 0.2, 0.08  # steps of the quadrature in log s + theta g for theta >= 1, and in g for theta < 1
 LEFT_RANGE, RIGHT_RANGE = 9.5, 14.0  # standard deviations of g that are covered
 MAX_STRENGTH = 40.0  # beyond it the error vanishes to rounding
 LOG2_POINTS = 15  # log2 of the number of sampled sequences per class
@@ -86,9 +86,34 @@ def _laplace_transforms(task: Task, count: int) -> tuple[Array, Array]:
     z: Complex = np.asarray(0.5 * INVERSION_DECAY + 1j * pi * np.arange(count), dtype=np.complex128)
     logs: Complex = np.asarray(np.log(z) - (log(L) + 0.5 * theta**2 + log((1.0 - rate) / rate)), dtype=np.complex128)
     with np.errstate(divide="ignore", invalid="ignore"):  # where the transform underflows
-        tokens, signal = (_log_one_minus(_one_minus_transform(at, theta)) for at in (logs, logs + theta**2))
+        tokens, signal = (_log_transform(at, theta) for at in (logs, logs + theta**2))
         plus, minus = (np.real(np.exp((L - 1.0) * tokens + last) / z) for last in (signal, tokens))
     return np.nan_to_num(plus), np.nan_to_num(minus)
+
+
+def _log_transform(logs: Complex, theta: float) -> Complex:
+    """Return log E exp(-e^(log s + theta g)) for complex s of positive real part, up to a multiple of 2 pi i.
+
+    The line of integration in g is moved in the complex plane, to where the integrand hardly oscillates. For theta < 1
+    it passes through the saddle point g* = -w/theta, w = W(theta^2 s) with Lambert's W, where
+    E exp(-s e^(theta g)) = e^(-(w^2 + 2 w)/(2 theta^2)) E exp(-(w/theta^2)(e^(theta g) - 1 - theta g)).
+    For theta >= 1 the variable x = log s + theta g is moved to the real line, on which exp(-e^x) does not oscillate.
+    The grids reach farther to the right, since large g contribute through e^(theta g).
+    """
+    if theta < 1.0:
+        from scipy.special import lambertw
+
+        scaled: Complex = np.asarray(theta**2 * np.exp(logs), dtype=np.complex128)
+        w = np.asarray(lambertw(scaled, 0), dtype=np.complex128)
+        g = np.arange(-LEFT_RANGE, RIGHT_RANGE, NARROW_STEP)
+        weight = np.exp(-0.5 * g * g)
+        convex = (np.expm1(theta * g) - theta * g) / theta**2
+        missed = -np.expm1(-w[:, None] * convex) @ (weight / weight.sum())
+        return np.asarray(_log_one_minus(missed) - w * (0.5 * w + 1.0) / theta**2)
+    x = np.arange(logs.real.min() - LEFT_RANGE * theta, logs.real.max() + RIGHT_RANGE * theta, STEP)
+    kernel = np.exp(-0.5 * ((x - logs[:, None]) / theta) ** 2)
+    missed = kernel @ -np.expm1(-np.exp(np.minimum(x, 700.0))) * (STEP / (theta * np.sqrt(2.0 * pi)))
+    return _log_one_minus(missed)
 
 
 def _log_one_minus(missed: Complex) -> Complex:
@@ -106,21 +131,6 @@ def _alternating_sum(series: Array) -> float:
     while sums.size > 1:
         sums = 0.5 * (sums[1:] + sums[:-1])
     return float(sums[0])
-
-
-def _one_minus_transform(logs: Complex, theta: float) -> Complex:
-    """Return 1 - E exp(-e^(log s + theta g)) for complex s of positive real part.
-
-    For theta >= 1 the integration variable x = log s + theta g is moved to the real line, where exp(-e^x) does not
-    oscillate. The grid reaches farther to the right, since large g contribute through e^(theta g).
-    """
-    if theta < 1.0:
-        g = np.arange(-LEFT_RANGE, RIGHT_RANGE, NARROW_STEP)
-        weight = np.exp(-0.5 * g * g)
-        return np.asarray(-np.expm1(-np.exp(logs[:, None] + theta * g)) @ (weight / weight.sum()))
-    x = np.arange(logs.real.min() - LEFT_RANGE * theta, logs.real.max() + RIGHT_RANGE * theta, STEP)
-    kernel = np.exp(-0.5 * ((x - logs[:, None]) / theta) ** 2)
-    return np.asarray(kernel @ -np.expm1(-np.exp(np.minimum(x, 700.0))) * (STEP / (theta * np.sqrt(2.0 * pi))))
 
 
 def log_likelihood_ratio(x: Array, root: float, signal_tokens: int, centre: float) -> Array:

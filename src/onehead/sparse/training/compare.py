@@ -12,7 +12,7 @@ from onehead.sparse.training.train import TrainingResult, train
 from onehead.sparse.verbs.bayes import Best
 from onehead.sparse.verbs.bayes import bayes as best_of
 from onehead.sparse.verbs.predict import Prediction, predict
-from onehead.validation import checked, integer, integers, numbers, optional
+from onehead.validation import Seed, checked, integer, integers, numbers, optional, seed_number, valid_seed
 
 __all__ = ["Comparison", "compare"]
 
@@ -58,7 +58,7 @@ class Comparison(TheoryComparison[Prediction, TrainingResult]):
     alphas=optional(numbers()),
     dims=integers(3),
     trials=integers(1, single=True),
-    seed=integer(0),
+    seed=valid_seed,
     dim=optional(integer(3)),
 )
 def compare(
@@ -69,7 +69,7 @@ def compare(
     trials: int | Sequence[int] = 8,
     *,
     model: str = "attention",
-    seed: int = 0,
+    seed: Seed = 0,
     mode: str = "reduced",
     test_length: int | None = None,
     bayes: bool = False,
@@ -96,7 +96,7 @@ def compare(
         Number of trials, or one number per dimension.
     model, mode, test_length, progress
         See `train`.
-    seed : int
+    seed : int or numpy.random.Generator
         Seed of the random numbers; dimensions get independent instances.
     bayes : bool
         Whether to add the Bayes-optimal learner of the same data to every row, as ``bayes_test_error``.
@@ -122,9 +122,10 @@ def compare(
     >>> [row["dim"] for row in table.to_rows()], abs(table.to_rows()[1]["test_error_z"]) < 4.0
     ([100, 200, None], True)
     """
+    first_seed = seed_number(seed)
     if dim is not None:
         warn_renamed(f"compare(dim={dim})", f"compare(dims=[{dim}])", removed_in="3.0", depth=2)
-        dims, seed = [dim], seed - dim
+        dims, first_seed = [dim], first_seed - dim
 
     def plan(alpha: float) -> Protocol:
         return protocol if alphas is None else protocol.with_alpha(alpha)
@@ -136,7 +137,7 @@ def compare(
             model=model,
             dim=dim,
             trials=count,
-            seed=seed + dim,
+            seed=first_seed + dim,
             mode=mode,
             test_length=test_length,
             progress=progress,

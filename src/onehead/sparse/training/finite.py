@@ -14,7 +14,7 @@ from onehead.sparse.task import PROBLEM, Answer, Protocol, Task
 from onehead.sparse.training.samplers import first_steps, streams
 from onehead.sparse.training.train import QUANTITIES
 from onehead.sparse.verbs.predict import Prediction, predict, predict_to_error
-from onehead.validation import checked, integer
+from onehead.validation import Seed, checked, integer, seed_number, valid_seed
 
 __all__ = ["FiniteSize", "finite_size"]
 
@@ -45,8 +45,8 @@ class FiniteSize(Answer, Measured):
     certificate: Certificate
 
 
-@checked(**PROBLEM, dim=integer(3), trials=integer(2), seed=integer(0))
-def finite_size(task: Task, protocol: Protocol, *, dim: int, trials: int = 40, seed: int = 0) -> FiniteSize:
+@checked(**PROBLEM, dim=integer(3), trials=integer(2), seed=valid_seed)
+def finite_size(task: Task, protocol: Protocol, *, dim: int, trials: int = 40, seed: Seed = 0) -> FiniteSize:
     """Predict attention at finite dimension: sample the query, predict the readout, and average (S8).
 
     Parameters
@@ -59,7 +59,7 @@ def finite_size(task: Task, protocol: Protocol, *, dim: int, trials: int = 40, s
         Dimension d of a token, at least 3.
     trials : int
         Number of sampled queries, at least 2.
-    seed : int
+    seed : int or numpy.random.Generator
         Seed of the random numbers.
 
     Returns
@@ -82,7 +82,7 @@ def finite_size(task: Task, protocol: Protocol, *, dim: int, trials: int = 40, s
     """
     if protocol.cos_query is not None:
         raise InvalidArgument("cos_query", protocol.cos_query, "None: a given query does not vary between trials")
-    queries = [first_steps(task, protocol, dim, rng) for rng in streams(seed, trials)]
+    queries = [first_steps(task, protocol, dim, rng) for rng in streams(seed_number(seed), trials)]
     points = [
         predict_to_error(task, protocol.changed(cos_query=query.cos, sharpness=query.sharpness), PREDICTION_ERROR)
         for query in queries

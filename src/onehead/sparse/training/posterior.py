@@ -20,7 +20,7 @@ from onehead.sparse.theory.bayes_rule import bayes_error, log_likelihood_ratio
 from onehead.sparse.theory.token_samples import MAX_LENGTH, token_sample
 from onehead.sparse.training.samplers import streams
 from onehead.sparse.verbs.bayes import check_exchangeable_positions
-from onehead.validation import checked, instance, integer, number, one_of
+from onehead.validation import Seed, checked, instance, integer, number, one_of, seed_number, valid_seed
 
 __all__ = ["AmpResult", "AmpStep", "amp", "state_evolution"]
 
@@ -105,7 +105,7 @@ def state_evolution(task: Task, alpha: float, iterations: int, start: str = "uni
     start=one_of(get_args(PosteriorStart)),
     iterations=integer(1),
     trials=integer(1),
-    seed=integer(0),
+    seed=valid_seed,
 )
 def amp(
     task: Task,
@@ -116,7 +116,7 @@ def amp(
     start: str = "uninformed",
     iterations: int = 100,
     trials: int = 8,
-    seed: int = 0,
+    seed: Seed = 0,
     progress: Callable[[], None] | None = None,
 ) -> AmpResult:
     """Estimate the signal from sampled data as the Bayes-optimal learner does, in several independent runs (B.5).
@@ -139,7 +139,7 @@ def amp(
         Iterations of message passing, or Gibbs sweeps, of which the first quarter is discarded.
     trials : int
         Number of independent runs.
-    seed : int
+    seed : int or numpy.random.Generator
         Seed of the random numbers.
     progress : callable, optional
         Called after each run.
@@ -172,7 +172,7 @@ def amp(
     found: list[SearchRun] = []
     try:
         with record_interrupts():
-            for rng in streams(seed, trials):
+            for rng in streams(seed_number(seed), trials):
                 found.append(run(_Data.draw(task, count, dim, rng), start, iterations, rng))
                 raise_if_interrupted()
                 if progress is not None:

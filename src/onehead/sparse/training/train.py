@@ -40,7 +40,7 @@ from onehead.sparse.training.samplers import (
     vectorised_sample,
 )
 from onehead.sparse.verbs.predict import Prediction
-from onehead.validation import checked, integer, optional
+from onehead.validation import Seed, checked, integer, optional, seed_number, valid_seed
 
 __all__ = ["QUANTITIES", "Mode", "TrainingResult", "Trial", "separable_share", "train"]
 
@@ -102,7 +102,7 @@ class TrainingResult(Answer, Measured):
         return tuple(name for name in super()._comparable() if name != "cos_query" or not given)
 
 
-@checked(**PROBLEM, dim=integer(3), trials=integer(1), seed=integer(0), test_length=optional(integer(1)))
+@checked(**PROBLEM, dim=integer(3), trials=integer(1), seed=valid_seed, test_length=optional(integer(1)))
 def train(
     task: Task,
     protocol: Protocol,
@@ -110,7 +110,7 @@ def train(
     model: str = "attention",
     dim: int = 1000,
     trials: int = 8,
-    seed: int = 0,
+    seed: Seed = 0,
     mode: str = "reduced",
     test_length: int | None = None,
     progress: Callable[[], None] | None = None,
@@ -131,7 +131,7 @@ def train(
         Dimension d of a token, at least 3.
     trials : int
         Number of independent runs.
-    seed : int
+    seed : int or numpy.random.Generator
         Seed of the random numbers.
     mode : {"reduced", "tokens", "joint"}
         ``reduced`` samples the exact law of the features (S1.5) and needs no test data; ``tokens`` stores every token
@@ -170,7 +170,8 @@ def train(
             progress()
         return found
 
-    return _measurement(task, protocol, model, mode, dim, thread_map(run, streams(seed, trials), level="trial"))
+    trained = thread_map(run, streams(seed_number(seed), trials), level="trial")
+    return _measurement(task, protocol, model, mode, dim, trained)
 
 
 def _check(task: Task, protocol: Protocol, model: str, mode: str, test_length: int | None) -> None:
@@ -348,7 +349,7 @@ def _feature_map(model: str, query: Array, beta: float) -> Callable[[Array], Arr
     return lambda tokens: tokens.reshape(len(tokens), -1)
 
 
-@checked(**PROBLEM, dim=integer(3), trials=integer(1), seed=integer(0))
+@checked(**PROBLEM, dim=integer(3), trials=integer(1), seed=valid_seed)
 def separable_share(
     task: Task,
     protocol: Protocol,
@@ -356,7 +357,7 @@ def separable_share(
     model: str = "attention",
     dim: int = 100,
     trials: int = 20,
-    seed: int = 0,
+    seed: Seed = 0,
 ) -> float:
     """Return the share of finite samples that a hyperplane separates, by linear programming; compare with `capacity`.
 
@@ -372,7 +373,7 @@ def separable_share(
         Dimension d of a token, at least 3.
     trials : int
         Number of independent samples.
-    seed : int
+    seed : int or numpy.random.Generator
         Seed of the random numbers.
 
     Returns
@@ -393,5 +394,5 @@ def separable_share(
     """
     check_model(model)
     sampler = _Trials(task, protocol, model, dim)
-    found = thread_map(lambda rng: separable(sampler.sample(rng)[0]), streams(seed, trials), level="trial")
+    found = thread_map(lambda rng: separable(sampler.sample(rng)[0]), streams(seed_number(seed), trials), level="trial")
     return float(np.mean(found))

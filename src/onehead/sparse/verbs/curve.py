@@ -1,6 +1,6 @@
 """Learning curves: predictions at many sample ratios, split between query and readout as in the protocol."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.interrupts import raise_if_interrupted, record_interrupts
-from onehead.results import INTERRUPTED, FailedPoint
+from onehead.numerics.progress import Progress, counter
+from onehead.results import INTERRUPTED, Column, FailedPoint
 from onehead.results.bayes_gap import CurveWithBayes
 from onehead.sparse.task import PROBLEM, Protocol, Task, check_model
 from onehead.sparse.verbs.bayes import Best
@@ -35,6 +36,7 @@ class Failure(FailedPoint):
 class Curve(CurveWithBayes[Prediction, Failure]):
     """A learning curve: one point per sample ratio, in the given order; ``best`` holds Bayes-optimal learners."""
 
+    _PER_POINT: ClassVar[tuple[str, ...]] = ("points", "alphas", "best")
     _SUMMARY_FIELDS: ClassVar[tuple[str, ...]] = ("alpha", "test_error", "train_loss", "train_error", "status")
 
     task: Task
@@ -43,6 +45,27 @@ class Curve(CurveWithBayes[Prediction, Failure]):
     alphas: tuple[float, ...]
     points: tuple[Prediction | Failure, ...]
     best: tuple[Best, ...] = ()
+
+    alpha = Column()
+    test_error = Column()
+    train_loss = Column()
+    train_error = Column()
+    cos_query = Column()
+    sharpness = Column()
+    query_weight = Column()
+    signal_weight = Column()
+    bias = Column()
+    rest_norm = Column()
+    step = Column()
+    bayes_test_error = Column()
+    test_error_err = Column()
+    train_loss_err = Column()
+    train_error_err = Column()
+    query_weight_err = Column()
+    signal_weight_err = Column()
+    bias_err = Column()
+    rest_norm_err = Column()
+    step_err = Column()
 
     def column(self, name: str) -> NDArray[np.float64]:
         """Return one quantity along the curve; NaN where a point failed."""
@@ -61,7 +84,7 @@ def curve(
     model: str = "attention",
     accuracy: float | None = None,
     bayes: bool = False,
-    progress: Callable[[], None] | None = None,
+    progress: Progress = None,
 ) -> Curve:
     """Predict a learning curve along total sample ratios, split between query and readout as in the protocol.
 
@@ -82,7 +105,7 @@ def curve(
         Wanted relative error of the test error; see `predict`.
     bayes : bool
         Whether to add the Bayes-optimal learner of the same data to every point, as ``bayes_test_error``.
-    progress : callable, optional
+    progress : callable or True, optional
         Called once for every finished point.
 
     Returns
@@ -109,6 +132,7 @@ def curve(
     # computed first, so that invalid problems fail before the curve
     best = tuple(best_of(task, alpha) for alpha in ratios) if bayes else ()
     points: list[Prediction | Failure] = []
+    finished = counter(progress, "points", len(ratios))
     try:
         with record_interrupts():
             for alpha in ratios:
@@ -117,8 +141,7 @@ def curve(
                 except SolveError as failure:
                     points.append(Failure(alpha=alpha, reason=str(failure)))
                 raise_if_interrupted()
-                if progress is not None:
-                    progress()
+                finished()
     except KeyboardInterrupt:
         points += [Failure(alpha=alpha, reason=INTERRUPTED) for alpha in ratios[len(points) :]]
     return Curve(task=task, protocol=protocol, model=model, alphas=tuple(ratios), points=tuple(points), best=best)

@@ -1,6 +1,6 @@
 """Maps: predictions over a grid of any two numerical parameters of the task and the protocol (S7)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import ClassVar
@@ -9,6 +9,7 @@ import numpy as np
 
 from onehead.deprecation import warn_renamed
 from onehead.errors import InvalidArgument
+from onehead.numerics.progress import Progress
 from onehead.results import Result
 from onehead.results.bayes_gap import BAYES_TEST_ERROR
 from onehead.results.grids import Axis, Map, MapCell, axis_values, check_axes, check_axis, describe_setting, solve_grid
@@ -81,7 +82,7 @@ def map(  # noqa: A001  (the usual name of such a plot; the builtin is not neede
     of: str = "test_error",
     bayes: bool = False,
     accuracy: float | None = None,
-    progress: Callable[[], None] | None = None,
+    progress: Progress = None,
 ) -> SparseMap:
     """Predict the attention and the pooled model over a grid of any two numerical parameters.
 
@@ -100,7 +101,7 @@ def map(  # noqa: A001  (the usual name of such a plot; the builtin is not neede
         Whether to add the Bayes-optimal learner of the same data, as ``bayes_test_error``.
     accuracy : float, optional
         Wanted relative error of the test error, see `predict`; by default its absolute error is below 1e-3.
-    progress : callable, optional
+    progress : callable or True, optional
         Called once for every finished cell.
 
     Returns

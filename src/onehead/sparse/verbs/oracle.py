@@ -21,7 +21,7 @@ from onehead.sparse.theory.oracle import (
     linear_error,
     sampled_errors,
 )
-from onehead.validation import checked, instance, integer, integers, one_of
+from onehead.validation import Seed, checked, instance, integers, one_of, seed_number, valid_seed
 
 __all__ = ["Activation", "Growth", "Oracle", "grow", "oracle"]
 
@@ -67,8 +67,8 @@ class Oracle(Result):
     certificate: Certificate
 
 
-@checked(task=instance(Task, "Task()"), activation=one_of(ACTIVATIONS), seed=integer(0))
-def oracle(task: Task, *, activation: str = "sigmoid", seed: int = 0) -> Oracle:
+@checked(task=instance(Task, "Task()"), activation=one_of(ACTIVATIONS), seed=valid_seed)
+def oracle(task: Task, *, activation: str = "sigmoid", seed: Seed = 0) -> Oracle:
     """Return the lowest test errors of softmax, hardmax, element-wise, pooled, vectorised and Bayes classifiers (S2).
 
     Hardmax and the linear models have closed forms. Softmax (best of eight sharpnesses, hardmax among them) is sampled
@@ -83,7 +83,7 @@ def oracle(task: Task, *, activation: str = "sigmoid", seed: int = 0) -> Oracle:
         Data of the classification problem; its positions must be exchangeable.
     activation : {"sigmoid", "step", "relu", "power"}
         Gate of element-wise attention.
-    seed : int
+    seed : int or numpy.random.Generator
         Seed of the random numbers.
 
     Returns
@@ -118,7 +118,7 @@ def oracle(task: Task, *, activation: str = "sigmoid", seed: int = 0) -> Oracle:
         errors["bayes"] = bayes_err
     if task.length <= MAX_SAMPLED_LENGTH:
         samples = int(np.clip(NORMALS_PER_CLASS // task.length, MIN_SAMPLES, MAX_SAMPLES))
-        sampled = sampled_errors(task, activation, np.random.default_rng(seed), samples, hard)
+        sampled = sampled_errors(task, activation, np.random.default_rng(seed_number(seed)), samples, hard)
         errors["softmax"] = sampled.softmax_err
         status = f"closed forms, and {samples} samples per class for softmax and for elementwise"
     if sampled is not None and task.length <= MAX_SAMPLED_ELEMENTWISE_LENGTH:

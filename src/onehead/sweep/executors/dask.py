@@ -47,7 +47,12 @@ class Dask:
 
     def __init__(self, address: Any = None) -> None:
         if address is None:
-            raise InvalidArgument("address", None, f"given with dask: {ADDRESS_ALLOWED}")
+            raise InvalidArgument(
+                "address",
+                None,
+                f"given with dask: {ADDRESS_ALLOWED} (the commands dask scheduler and dask worker start one); without "
+                "a cluster, local uses all cores of this machine",
+            )
         # checked before a client is made: one that fails half-way cannot be closed
         if isinstance(address, str) and not ADDRESS_PATTERN.fullmatch(address):
             raise InvalidArgument("address", address, ADDRESS_ALLOWED)

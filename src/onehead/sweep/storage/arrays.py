@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +42,11 @@ class Arrays:
                 "make room and run the same command again."
             ) from None
         return name
+
+    def missing(self, names: Iterable[str]) -> int:
+        """Number of these arrays that have no file."""
+        found = {path.stem for path in self.folder.glob("*.npz")} if self.folder is not None else set(self._memory)
+        return len(set(names) - found)
 
     def get(self, name: str) -> dict[str, NDArray[np.generic]]:
         """Return the arrays with this hash or file name; refuse a file whose content has another hash."""

@@ -1,5 +1,6 @@
 """Opening the SQLite file of a store after checking it; errors of SQLite become messages for the user here."""
 
+import os
 import shutil
 import sqlite3
 import tempfile
@@ -11,7 +12,15 @@ from onehead.sweep.errors import BadStore, StoreFailed, damaged_store, unwritabl
 from onehead.sweep.storage.lock import is_locked
 from onehead.sweep.storage.schema import add_hashes, create_tables, fingerprint, validate_store
 
-__all__ = ["in_memory", "open_for_reading", "open_for_writing", "translate_errors"]
+__all__ = [
+    "empty_journal",
+    "in_memory",
+    "open_for_reading",
+    "open_for_writing",
+    "reopened",
+    "rescue",
+    "translate_errors",
+]
 
 # raised by SQLite, or by Python on its behalf, for bytes that SQLite would never have written
 DAMAGE_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -63,7 +72,7 @@ def _error_code(failure: BaseException) -> int:
 def open_for_reading(file: Path) -> Iterator[sqlite3.Connection]:
     """Check a store and open it for reading, also while a sweep writes to it."""
     with _open_checked(file, is_locked(file)) as (connection, version):
-        if version == 0:
+        if version == 0 or not connection.execute("SELECT count(*) FROM sweeps").fetchone()[0]:
             raise BadStore(str(file), f"{file} holds no sweep yet.")
         yield connection
 
@@ -76,10 +85,9 @@ def _open_checked(file: Path, busy: bool) -> Iterator[tuple[sqlite3.Connection, 
     whose writer was killed is copied, and its journal is replayed in the copy.
     """
     name, journals, before = str(file), _journals(file), _file_stamp(file)
-    in_use = bool(busy and journals)
     try:
         with ExitStack() as stack:
-            if in_use:
+            if busy:
                 opened = _open_during_write(file)
             elif journals:
                 copy = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="onehead-"))) / "copy"
@@ -92,10 +100,10 @@ def _open_checked(file: Path, busy: bool) -> Iterator[tuple[sqlite3.Connection, 
             connection.execute("PRAGMA query_only = 1")
             connection.execute("BEGIN")  # a consistent snapshot, although a sweep may be writing
             yield connection, validate_store(connection, name)
-            if not in_use and _file_stamp(file) != before:
+            if not busy and _file_stamp(file) != before:
                 raise damaged_store(name)  # reported below as a change while reading
     except (BadStore, *READ_ERRORS) as failure:
-        if not in_use and _file_stamp(file) != before:
+        if not busy and _file_stamp(file) != before:
             raise StoreFailed(f"{name} was changed by a sweep while it was read; ask again.") from None
         if isinstance(failure, BadStore):
             raise
@@ -149,6 +157,34 @@ def open_for_writing(file: Path) -> sqlite3.Connection:
         if _error_code(failure) == sqlite3.SQLITE_FULL:
             raise StoreFailed(f"{name} cannot be created: the disk is full.") from None
         raise unwritable_store(name, str(failure)) from None
+
+
+def empty_journal(connection: sqlite3.Connection) -> None:
+    """Move committed rows from the journal into the store itself, so that they follow its file wherever it goes.
+
+    A process that reads at this moment may prevent it; the rows are moved with those of the next transaction then.
+    """
+    connection.execute("PRAGMA busy_timeout = 0")  # do not wait for readers
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    connection.execute(f"PRAGMA busy_timeout = {LOCK_SECONDS * 1000:.0f}")
+
+
+@contextmanager
+def reopened(file: Path) -> Iterator[sqlite3.Connection]:
+    """Context manager that checks a store by its name, as a process that opens it now would find it."""
+    with closing(_connect(file, "mode=ro")) as connection:
+        validate_store(connection, str(file))
+        yield connection
+
+
+def rescue(connection: sqlite3.Connection, file: Path) -> Path:
+    """Copy a store whose file was removed to a new file, beside it or in the folder for temporary files."""
+    folder = file.parent if file.parent.is_dir() else None
+    handle, name = tempfile.mkstemp(prefix=f"{file.name}.rescued-", dir=folder)
+    os.close(handle)
+    with closing(sqlite3.connect(name)) as copy:
+        connection.backup(copy)
+    return Path(name)
 
 
 @contextmanager

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from onehead.atomic_io import is_reserved
 from onehead.sweep.errors import BadStore, StoreFailed, unwritable_store
 
-__all__ = ["is_locked", "resolve_store", "store_files", "write_lock"]
+__all__ = ["is_in_place", "is_locked", "resolve_store", "store_files", "write_lock"]
 
 LOCK_OFFSET = 2**62  # byte of the store file that is locked, far beyond those that SQLite locks
 
@@ -23,11 +24,13 @@ def resolve_store(path: str | os.PathLike[str]) -> Path:
     try:
         real = file.resolve()
         file = file if real == file.absolute() else real  # keep the name as given for messages
-        found = file.stat()
-    except FileNotFoundError:
-        return file
+        found = file.stat() if file.exists() else None
     except (OSError, RuntimeError, ValueError) as failure:
         raise unwritable_store(str(path), getattr(failure, "strerror", None) or "no such name") from None
+    if is_reserved(real):
+        raise BadStore(str(path), f"{str(path)!r} is the name of a journal or lock of the store beside it.")
+    if found is None:
+        return file
     if stat.S_ISDIR(found.st_mode):
         raise unwritable_store(str(path), "it is a folder")
     if not stat.S_ISREG(found.st_mode):
@@ -45,8 +48,16 @@ def resolve_store(path: str | os.PathLike[str]) -> Path:
 def store_files(path: str | os.PathLike[str]) -> list[Path]:
     """All files of a store: the database, its journals, its lock and its arrays."""
     file = Path(path).resolve()
-    names = [file.with_name(file.name + ending) for ending in ("", "-wal", "-shm", "-journal", ".lock")]
-    return [*names, *file.with_name(file.name + ".arrays").glob("*")]
+    names = [file.with_name(file.name + ending) for ending in ("", "-wal", "-shm", "-journal", ".lock", ".arrays")]
+    return [*names, *names[-1].glob("*")]
+
+
+def is_in_place(file: Path, handle: int) -> bool:
+    """Whether an open file still has this name: it was not renamed, removed or replaced."""
+    try:
+        return os.path.samestat(os.fstat(handle), file.lstat())
+    except OSError:
+        return False
 
 
 def _lock_path(file: Path) -> Path:
@@ -103,8 +114,11 @@ def _acquire_file_lock(handle: int) -> bool:
 
 
 @contextmanager
-def write_lock(file: Path) -> Iterator[None]:
-    """Context manager that locks ``FILE.lock`` and the store itself; both are released if the process dies."""
+def write_lock(file: Path) -> Iterator[int]:
+    """Context manager that locks ``FILE.lock`` and the store itself, and gives a handle of the store.
+
+    Both locks are released if the process dies.
+    """
     path = _lock_path(file)
     while True:
         try:
@@ -116,11 +130,8 @@ def write_lock(file: Path) -> Iterator[None]:
             holder = os.read(handle, 200).decode(errors="replace").strip() or "another process"
             os.close(handle)
             raise _in_use_error(file, holder)
-        try:
-            if os.path.samestat(os.fstat(handle), path.stat()):
-                break
-        except FileNotFoundError:
-            pass
+        if is_in_place(path, handle):
+            break
         os.close(handle)  # the previous writer removed this file between our opening and locking it
     try:
         try:
@@ -128,17 +139,19 @@ def write_lock(file: Path) -> Iterator[None]:
             os.write(handle, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
         except OSError as failure:
             raise StoreFailed(f"{file} cannot be used: {failure.strerror}.") from None
-        with _file_lock(file):
-            yield
+        with _file_lock(file) as store:
+            yield store
     finally:
-        with suppress(OSError):
-            path.unlink()
+        if is_in_place(path, handle):  # else it may be the lock of another process
+            with suppress(OSError):
+                path.unlink()
         os.close(handle)
 
 
 @contextmanager
-def _file_lock(file: Path) -> Iterator[None]:
-    """Context manager that locks the store file itself, creating it if needed."""
+def _file_lock(file: Path) -> Iterator[int]:
+    """Context manager that locks the store file itself, creating it if needed, and gives a handle of it."""
+    _refuse_orphaned_journal(file)
     try:
         handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     except OSError as failure:
@@ -147,9 +160,21 @@ def _file_lock(file: Path) -> Iterator[None]:
         resolve_store(file)  # again, now that the lock is held: a second name may have been added meanwhile
         if not _acquire_file_lock(handle):
             raise _in_use_error(file, "a process that knows it by another name")
-        yield
+        yield handle
     finally:
         os.close(handle)
+
+
+def _refuse_orphaned_journal(file: Path) -> None:
+    """Refuse a journal without its store, which was renamed or removed: SQLite would delete it with a new store."""
+    journal = file.with_name(file.name + "-wal")
+    with suppress(FileNotFoundError):
+        if journal.stat().st_size and not (file.exists() and file.stat().st_size):
+            raise BadStore(
+                str(file),
+                f"{journal} is the journal of a store that is no longer called {file.name}; give both the same name "
+                "again, or use another store.",
+            )
 
 
 def _in_use_error(file: Path, holder: str) -> BadStore:

@@ -1,9 +1,9 @@
 """The store of a sweep: one SQLite file with one writer; a point counts as finished only when it is on disk.
 
 A point is a row: ``missing`` when a sweep asks for it, then ``done`` or ``failed``. Rows are written in
-transactions with ``synchronous=FULL`` in write-ahead mode, and a caller counts a point only after its transaction
-is committed; killing the process at any moment therefore loses no counted point, and writing the same point twice
-changes nothing.
+transactions with ``synchronous=FULL`` in write-ahead mode. A caller counts a point only after its transaction is
+committed and moved from the journal into the file, and the file still has its name; killing the process at any moment,
+or renaming the file, therefore loses no counted point, and writing the same point twice changes nothing.
 """
 
 import json
@@ -19,13 +19,21 @@ from typing import Any
 
 from onehead import __version__
 from onehead.errors import InvalidArgument
-from onehead.sweep.errors import BadStore, damaged_store
+from onehead.sweep.errors import BadStore, StoreFailed, damaged_store
 from onehead.sweep.registry import call_named
 from onehead.sweep.solve import Outcome
 from onehead.sweep.storage.arrays import Arrays
-from onehead.sweep.storage.database import in_memory, open_for_reading, open_for_writing, translate_errors
+from onehead.sweep.storage.database import (
+    empty_journal,
+    in_memory,
+    open_for_reading,
+    open_for_writing,
+    reopened,
+    rescue,
+    translate_errors,
+)
 from onehead.sweep.storage.keys import Point
-from onehead.sweep.storage.lock import is_locked, resolve_store, write_lock
+from onehead.sweep.storage.lock import is_in_place, is_locked, resolve_store, write_lock
 from onehead.sweep.storage.schema import SET_POINT_HASHES, SET_SWEEP_HASHES
 from onehead.sweep.storage.version import NUMERICAL
 from onehead.sweep.table import Table
@@ -102,6 +110,8 @@ class Store:
         Connection to the database.
     path : Path or None
         File of the store; None for a store in memory.
+    handle : int, optional
+        Open file descriptor of a store that is written.
 
     Examples
     --------
@@ -112,8 +122,8 @@ class Store:
     ['done']
     """
 
-    def __init__(self, connection: sqlite3.Connection, path: Path | None) -> None:
-        self._connection, self.path = connection, path
+    def __init__(self, connection: sqlite3.Connection, path: Path | None, handle: int | None = None) -> None:
+        self._connection, self.path, self._handle = connection, path, handle
         self.arrays = Arrays(None if path is None else path.with_name(path.name + ".arrays"))
 
     @classmethod
@@ -125,8 +135,8 @@ class Store:
                 yield cls(memory, None)
             return
         file = resolve_store(path)
-        with write_lock(file):
-            store = cls(open_for_writing(file), file)
+        with write_lock(file) as handle:
+            store = cls(open_for_writing(file), file, handle)
             try:
                 with translate_errors(str(file)):
                     yield store
@@ -144,13 +154,56 @@ class Store:
         with open_for_reading(file) as connection:
             yield cls(connection, file)
 
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """Context manager for one transaction; at its end the rows are in the file that has the name of the store."""
+        with self._connection as connection:
+            yield connection
+        if self.path is not None:
+            empty_journal(connection)
+            self._check_in_place(self.path)
+
+    def _check_in_place(self, path: Path) -> None:
+        """Raise `StoreFailed` if the file of the store was renamed, removed or replaced; finished points are kept."""
+        if self._handle is None or is_in_place(path, self._handle):
+            return
+        if os.fstat(self._handle).st_nlink:
+            what, kept = "renamed or replaced", "in the file that was renamed; run the same command with its new name"
+        else:
+            what, kept = "removed or replaced", f"in {rescue(self._connection, path)}"
+        raise StoreFailed(f"{path} was {what} while the sweep ran; every finished point is kept {kept}.")
+
+    def verify(self, sweep: int) -> Counts:
+        """Counts of a sweep as a process that opens the store by its name now would find them.
+
+        Raises
+        ------
+        StoreFailed
+            If the file was renamed, removed or replaced, or arrays are missing from their folder.
+        BadStore
+            If its content was changed by another program.
+        """
+        if self.path is None:
+            return self.counts(sweep)
+        self._check_in_place(self.path)
+        with reopened(self.path) as connection:
+            found = Store(connection, self.path)
+            names = connection.execute("SELECT arrays FROM points WHERE sweep = ? AND arrays IS NOT NULL", (sweep,))
+            lost = self.arrays.missing(name for (name,) in names)
+            if lost:
+                raise StoreFailed(
+                    f"{lost} files are missing from {self.arrays.folder}, which was changed while the sweep ran; put "
+                    "them back, or solve the points again in another store."
+                )
+            return found.counts(sweep)
+
     def begin(self, call: str, points: Iterable[Point], *, retry: bool) -> int:
         """Register the points of a sweep in one transaction and return the number of the sweep.
 
         Points that are done stay done; with ``retry`` failed points become missing again. Missing points of an
         earlier sweep belong to it until a later sweep asks for them.
         """
-        with self._connection as db:
+        with self._transaction() as db:
             cursor = db.execute(
                 "INSERT INTO sweeps (call, total, started_at, host, process) VALUES (?, 0, ?, ?, ?)",
                 (call, _now(), socket.gethostname(), os.getpid()),
@@ -200,7 +253,7 @@ class Store:
             }
             for outcome in outcomes
         ]
-        with self._connection as db:
+        with self._transaction() as db:
             db.executemany(SAVE, rows)
             db.executemany(SET_POINT_HASH, [(outcome.key,) for outcome in outcomes])
 

@@ -7,6 +7,7 @@ c² G, with G = |s*|², and c = mhat/Sigmahat.
 """
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import final
 
 import numpy as np
@@ -38,9 +39,8 @@ def unasked_field(task: Task) -> "UnaskedField":
     """
     if task.tied or task.own_logit:
         raise InvalidArgument("unasked", task.unasked, "0 unless attention is cross, or self with mask strict")
-    power = task.beta0**2 * task.target.second_moment
-    variance = power * task.unasked / (1.0 - task.unasked)
-    return UnaskedField(target_eigenvalues=(float(np.sqrt(variance)),), bulk_power=power)
+    field = task.beta0 * float(np.sqrt(task.unasked_variance))
+    return UnaskedField(target_eigenvalues=(field,), bulk_power=task.beta0**2 * task.target.second_moment)
 
 
 @final
@@ -70,6 +70,7 @@ class UnaskedField(Directions):
         """Return q, m and the field of a map that is m/Q0 times the target."""
         return q, m, (m / self.bulk_power * self.target_eigenvalues[0],)
 
+    @lru_cache(maxsize=64)  # noqa: B019  (directions and channels are frozen and small, and few at a time)
     def origin_hats(self, output: OutputChannel, level: int) -> Hats:
         """Return the hats per unit of α where the bulk of the map is zero and the field is learned: c =
         mhat/Sigmahat.

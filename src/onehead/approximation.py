@@ -1,0 +1,54 @@
+"""Python warnings about approximate results, once per reason."""
+
+import re
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from onehead.errors import ApproximationWarning
+
+__all__ = ["public_call", "without_approximation_warnings"]
+
+NUMBER = re.compile(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?")  # sentences that differ in their numbers state the same reason
+
+_quiet: ContextVar[bool] = ContextVar("_quiet", default=False)  # within a public function, or switched off
+_stated: set[str] = set()  # reasons that this process has warned about
+
+
+@contextmanager
+def without_approximation_warnings() -> Iterator[None]:
+    """Context manager in which results do not warn, because their warnings are shown or stored in another way."""
+    before = _quiet.set(True)
+    try:
+        yield
+    finally:
+        _quiet.reset(before)
+
+
+def public_call(function: Any, *args: Any, **keywords: Any) -> Any:
+    """Call a public function; the outermost one of nested calls warns about each new reason in its result.
+
+    The reasons are the ``cautions`` of the result. A reason is stated once per process, unless a filter turns the
+    warning into an exception.
+    """
+    if _quiet.get():
+        return function(*args, **keywords)
+    with without_approximation_warnings():
+        answer = function(*args, **keywords)
+    for reason in getattr(answer, "cautions", ()):
+        kind = NUMBER.sub("#", reason)
+        if kind not in _stated:
+            warnings.warn(f"{reason.rstrip('.')}.", ApproximationWarning, stacklevel=_depth_of_caller())
+            _stated.add(kind)
+    return answer
+
+
+def _depth_of_caller() -> int:
+    """Number of frames between `warnings.warn` in `public_call` and the first one outside of onehead."""
+    frame, depth = sys._getframe(1), 1
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("onehead."):
+        frame, depth = frame.f_back, depth + 1
+    return depth

@@ -17,8 +17,9 @@ from onehead.aim.kernels.independent_rows import row_loss
 from onehead.aim.kernels.losses import SQUARED
 from onehead.aim.kernels.shared_logits import shared_logit_sums
 from onehead.aim.kernels.woodbury import inverse_of
+from onehead.aim.logits.blocks import PARTS
 from onehead.aim.logits.control_variates import control_means
-from onehead.aim.logits.geometry import PARTS, geometry_of
+from onehead.aim.logits.geometry import geometry_of
 from onehead.aim.logits.softmax_row import Column, SoftmaxRow
 from onehead.aim.losses import CrossEntropy, HardCrossEntropy, Squared
 from onehead.aim.theory.output import one_sector as channels

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.logits.geometry import LONG_ROW, PARTS, Block, Row, TiedBlock, UnmaskedSelfAttention
+from onehead.aim.logits.blocks import LONG_ROW, PARTS, Block, Row, TiedBlock, UnmaskedSelfAttention
 from onehead.numerics.gaussian import GaussianRule, lattice, monte_carlo, sobol
 
 __all__ = [

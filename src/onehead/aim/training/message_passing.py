@@ -19,7 +19,8 @@ import numpy as np
 from numba import float64, int64, types
 from numpy.typing import NDArray
 
-from onehead.aim.logits.geometry import Block, Geometry, geometry_of
+from onehead.aim.logits.blocks import Block
+from onehead.aim.logits.geometry import Geometry, geometry_of
 from onehead.aim.task import Task
 from onehead.aim.training.data import Samples
 from onehead.aim.training.logits import map_gradient, map_logits

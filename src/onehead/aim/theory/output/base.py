@@ -1,7 +1,7 @@
 """The output channel: from order parameters to conjugate fields, by averages over the proximal operator of one sample
 (2.2).
 
-In the coordinates u of `onehead.aim.logits.geometry`, with covariance C,
+In the coordinates u of `onehead.aim.logits.blocks`, with covariance C,
 
     prox(v) = argmin_u  (u - v)' C^-1 (u - v) / (2 Sigma) + sum_a loss(row a of u, row a of the label).
 
@@ -23,7 +23,8 @@ from onehead.aim.kernels.arguments import Start as KernelStart
 from onehead.aim.kernels.dense import prox_sums, two_column_sums, two_token_sums
 from onehead.aim.kernels.losses import SQUARED
 from onehead.aim.kernels.two_tokens_simd import two_token_squared_sums
-from onehead.aim.logits.geometry import Block, Geometry
+from onehead.aim.logits.blocks import Block
+from onehead.aim.logits.geometry import Geometry
 from onehead.aim.logits.quadrature import LogitRule
 from onehead.aim.losses import Loss
 from onehead.aim.theory.directions import NO_DIRECTIONS, Directions

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from onehead.aim.kernels.arguments import Scaling
 from onehead.aim.kernels.dense import loss_sums
-from onehead.aim.logits.geometry import PARTS, Block, Row
+from onehead.aim.logits.blocks import PARTS, Block, Row
 from onehead.aim.logits.quadrature import LogitRule, row_rule
 from onehead.aim.logits.softmax_row import SoftmaxRow
 from onehead.aim.losses import LOSSES, Loss

@@ -21,6 +21,7 @@ from onehead.aim.kernels.losses import SQUARED
 from onehead.aim.kernels.matrix_sums import matrix_sums, row_matrix_sums, two_token_matrix_sums
 from onehead.aim.kernels.two_sector_rows import two_sector_row_sums
 from onehead.aim.kernels.two_sector_shared_logits import two_sector_shared_logit_sums
+from onehead.aim.logits.blocks import PARTS, Block, Row, UnmaskedSelfAttention
 from onehead.aim.logits.control_variates import (
     NORMAL_QUARTIC_MEANS,
     apply_controls,
@@ -28,7 +29,6 @@ from onehead.aim.logits.control_variates import (
     control_means_of_rows,
     has_enough_points,
 )
-from onehead.aim.logits.geometry import PARTS, Block, Row, UnmaskedSelfAttention
 from onehead.aim.logits.quadrature import LogitRule, logit_rule, normal_rule, sector_rule
 from onehead.aim.logits.softmax_row import Column, SoftmaxRow
 from onehead.aim.losses import Loss

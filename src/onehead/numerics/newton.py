@@ -20,6 +20,7 @@ __all__ = [
     "SHORTEST",
     "SLACK",
     "is_lower",
+    "largest_entry",
     "newton_on_matrices",
     "newton_on_vectors",
     "safeguarded_newton",
@@ -135,13 +136,19 @@ def _steepest_of_vector(state, work):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def largest_entry(matrix):  # type: ignore[no-untyped-def]
+    """Largest absolute value of the entries of a matrix, without work space."""
+    largest = 0.0
+    for i in range(matrix.shape[0]):
+        for j in range(matrix.shape[1]):
+            largest = max(largest, abs(matrix[i, j]))
+    return largest
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _steepest_of_matrix(state, work):  # type: ignore[no-untyped-def]
     """Largest entry of the gradient in the work space."""
-    gradient, steepest = work[0], 0.0
-    for i in range(gradient.shape[0]):
-        for j in range(gradient.shape[1]):
-            steepest = max(steepest, abs(gradient[i, j]))
-    return steepest
+    return largest_entry(work[0])
 
 
 def newton_on_vectors(objective: Any, newton_step: Any) -> Any:

@@ -72,9 +72,10 @@ def _bend(kind, held, p, w, s, t, D):  # type: ignore[no-untyped-def]
     for i in range(n):
         D[i] = held[i] + (p[i] if kind == CROSS_ENTROPY else 2.0 * (w[i] - s * p[i]))
         low = min(low, D[i])
-        a += p[i] * p[i] / D[i]
-        b += p[i] * w[i] / D[i]
-        c += w[i] * w[i] / D[i]
+        along, across = p[i] / D[i], w[i] / D[i]
+        a += p[i] * along
+        b += w[i] * along
+        c += w[i] * across
     # M = (1 + K G)^-1 K with G the Gram matrix of p and w over D
     u00, u01, u10, u11 = 1.0 + k00 * a + k01 * b, k00 * b + k01 * c, k01 * a, 1.0 + k01 * b
     determinant = u00 * u11 - u01 * u10
@@ -89,11 +90,12 @@ def solve_row(D, p, w, m00, m01, m11, r, x):  # type: ignore[no-untyped-def]
     """x = (Hessian + held)^-1 r."""
     one, two = 0.0, 0.0
     for i in range(r.shape[0]):
-        one += p[i] * r[i] / D[i]
-        two += w[i] * r[i] / D[i]
+        x[i] = r[i] / D[i]
+        one += p[i] * x[i]
+        two += w[i] * x[i]
     along, across = m00 * one + m01 * two, m01 * one + m11 * two
     for i in range(r.shape[0]):
-        x[i] = (r[i] - p[i] * along - w[i] * across) / D[i]
+        x[i] -= (p[i] * along + w[i] * across) / D[i]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -29,6 +29,7 @@ from onehead.aim.kernels.losses import CROSS_ENTROPY, SQUARED, softmax
 from onehead.aim.kernels.multi_start import multi_start
 from onehead.aim.kernels.woodbury import MOST_STARTS, decompose, inverse_of, newton_by_woodbury, solve_factored
 from onehead.numerics.jit import njit
+from onehead.numerics.newton import largest_entry
 
 __all__ = ["shared_logit_sums"]
 
@@ -419,4 +420,4 @@ def shared_logit_sums(kind, tokens, nodes, state, modes, slices, out):  # type: 
                             control[3] += v[a, b] * p[a, b]
                     control[2] -= Q * along + m * spread
                     control[3] -= m * along + q * spread
-            add_mirror_pair(sums, node, weights[node], np.max(np.abs(gradient)), values, control, mean_of, mean)
+            add_mirror_pair(sums, node, weights[node], largest_entry(gradient), values, control, mean_of, mean)

@@ -31,6 +31,7 @@ from onehead.aim.kernels.losses import CROSS_ENTROPY, softmax
 from onehead.aim.kernels.multi_start import multi_start
 from onehead.aim.kernels.woodbury import MOST_STARTS, decompose, inverse_of, newton_by_woodbury, solve_factored
 from onehead.numerics.jit import njit
+from onehead.numerics.newton import largest_entry
 
 __all__ = ["two_sector_shared_logit_sums"]
 
@@ -321,4 +322,4 @@ def two_sector_shared_logit_sums(kind, tokens, powers, Q, nodes, modes, slices, 
                     quartics(label_nodes[node, i], free_nodes[node, i], control)
             if stein == 1:
                 two_group_stein_controls(Q, powers, values, control)
-            add_mirror_pair(sums, node, weights[node], np.max(np.abs(gradient)), values, control, mean_of, mean)
+            add_mirror_pair(sums, node, weights[node], largest_entry(gradient), values, control, mean_of, mean)

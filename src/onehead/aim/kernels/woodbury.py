@@ -7,12 +7,10 @@ same.
 
 from typing import Any
 
-import numpy as np
-
 from onehead.aim.kernels.independent_rows import TIGHTEST
 from onehead.aim.kernels.losses import CROSS_ENTROPY
 from onehead.numerics.jit import njit
-from onehead.numerics.newton import LONGEST, newton_on_matrices
+from onehead.numerics.newton import LONGEST, largest_entry, newton_on_matrices
 
 __all__ = ["MOST_STARTS", "decompose", "inverse_of", "newton_by_woodbury", "solve_factored"]
 
@@ -98,7 +96,7 @@ def newton_by_woodbury(objective: Any, factor: Any, step: Any) -> Any:
             hold *= 2.0
             definite = factor(problem, hold, work)
         slope, move = step(work), work[1]
-        size, scale = np.max(np.abs(move)), 1.0 + np.max(np.abs(h))
+        size, scale = largest_entry(move), 1.0 + largest_entry(h)
         if not regular and size >= LONGEST:
             move *= LONGEST / size
             slope *= LONGEST / size

@@ -120,8 +120,12 @@ class OneSectorOutput(GaussianOutput):
         return isinstance(block, TiedBlock) and not block.on_lattice and self.loss.compiled_kind is not None and not few
 
     def _uses_controls(self, block: Block) -> bool:
-        """Whether averages over a block are corrected by control variates, and have one proximal point per node."""
+        """Whether averages over a block are corrected by control variates."""
         return self._independent_columns(block) or self._shares_logits(block)
+
+    def _sums_labels(self, block: Block) -> bool:
+        """Whether hard labels of a block are summed over; with control variates they are tilted towards or sampled."""
+        return not self._uses_controls(block)
 
     def _label_draws(self, block: Block) -> int:
         """Number of hard labels that are sampled with every node of a block whose rows share logits (L7.2)."""

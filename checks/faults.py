@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from checks.faults_files import caches, disturbed, streams
 from checks.faults_processes import ctrl_c, disk, killed, twice
 from checks.faults_stores import made, trial
 from checks.tool import append, parser, read, table, write
@@ -45,6 +46,14 @@ KINDS: dict[str, tuple[int, Trial, str]] = {
     "keys": (200, ctrl_c, "Ctrl-C at a random moment of a long command: traceback, older file torn, exit code 0"),
     "links": (10, twice, "two runs on one store through a symbolic or a hard link: not refused, or points missing"),
     "disks": (12, disk, "a full disk: old content lost, or no sentence"),
+    "names": (
+        500,
+        disturbed,
+        "stores renamed, removed, replaced, overwritten or damaged under a running sweep, a third of them killed, too: "
+        "counted points lost, exit code 0 with points missing, or wrong rows",
+    ),
+    "caches": (12, caches, "a damaged or full cache of compiled code: another answer, or a traceback"),
+    "streams": (25, streams, "closed standard streams: work not done, a wrong exit code, or a traceback"),
 }
 
 

@@ -19,7 +19,7 @@ from checks.tool import QUIET
 from onehead.sweep import Spec, Store, drive, executor_named
 from onehead.sweep.errors import BadStore
 
-__all__ = ["COMMANDS", "ctrl_c", "disk", "killed", "twice"]
+__all__ = ["COMMANDS", "ctrl_c", "disk", "ended", "killed", "small_disk", "twice"]
 
 OLD = b"an older file, which somebody needs\n"
 PATIENCE = 120.0  # seconds within which anything must end
@@ -69,7 +69,7 @@ def start(folder: Path, command: str, **options: Any) -> "subprocess.Popen[bytes
     )
 
 
-def _ended(process: "subprocess.Popen[bytes]") -> tuple[int | None, str, str]:
+def ended(process: "subprocess.Popen[bytes]") -> tuple[int | None, str, str]:
     """How a process ended, and what it said; None if it did not."""
     try:
         out, err = process.communicate(timeout=PATIENCE)
@@ -117,7 +117,7 @@ def ctrl_c(number: int, folder: Path, seed: int = 0) -> dict[str, Any]:
     if running:
         process.send_signal(signal.SIGINT)
     clock = time.monotonic()
-    code, _, told = _ended(process)
+    code, _, told = ended(process)
     waited = time.monotonic() - clock
     new = {file: (folder / file).read_bytes() != OLD for file in outputs}
     torn = [file for file, rows in outputs.items() if new[file] and not whole(folder / file, rows)]
@@ -256,7 +256,7 @@ def disk(number: int, folder: Path, seed: int = 0) -> dict[str, Any]:
             return {"command": command, "fault": "", "skipped": True}
         (small / "s.toml").write_text('call = "sparse.align"\n[grid]\nalpha0 = "0.5:4:60"\n')
         if "export" in command:
-            _ended(start(small, "sweep run s.toml --store s.db"))
+            ended(start(small, "sweep run s.toml --store s.db"))
         if output:
             (small / output).write_bytes(OLD)
         with suppress(OSError), (small / "ballast").open("wb", buffering=0) as file:
@@ -264,7 +264,7 @@ def disk(number: int, folder: Path, seed: int = 0) -> dict[str, Any]:
                 pass
         room = random.Random(f"disks {seed} {number}").choice((0, 0, 8192, 40_960, 81_920))
         os.truncate(small / "ballast", max(0, (small / "ballast").stat().st_size - room))
-        code, _, told = _ended(start(small, command))
+        code, _, told = ended(start(small, command))
         lines = told.strip().splitlines()
         good = code == 0 or (code == 1 and "Traceback" not in told and "None" not in told and bool(lines))
         kept = not output or ((small / output).read_bytes() == OLD) == (code != 0)

@@ -137,7 +137,9 @@ class Problem(BaseModel):
             if declared.verbs and verb not in declared.verbs and getattr(self, name) != declared.default:
                 supported = f"{', '.join(declared.verbs[:-1])} and {declared.verbs[-1]}"
                 raise InvalidArgument(
-                    name, getattr(self, name), f"{declared.default:g} for {verb}; {supported} take other values"
+                    name,
+                    getattr(self, name),
+                    f"{_default_text(declared.default)} for {verb}; {supported} take other values",
                 )
 
     def changed(self, **changes: Any) -> Self:

@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from onehead.approximation import public_call
-from onehead.errors import InvalidArgument, OutsideDomain, TooLarge, WrongCall
+from onehead.errors import InvalidArgument, OneheadError, OutsideDomain, TooLarge, WrongCall
 from onehead.sanitize import Unquoted, did_you_mean
 
 __all__ = [
@@ -46,7 +46,8 @@ Seed = int | np.random.Generator  # of all random numbers of a call
 def checked(**checks: Check) -> Callable[[Callable[Arguments, Answer]], Callable[Arguments, Answer]]:
     """Decorate a function so that its arguments are checked, by name, before it runs.
 
-    Overflows and failed allocations inside the function become `OutsideDomain` and `TooLarge`.
+    Overflows and failed allocations inside the function become `OutsideDomain` and `TooLarge`. If compiled code cannot
+    be loaded because its cache is damaged, the damaged files are removed and the function is called again.
 
     Examples
     --------
@@ -76,7 +77,17 @@ def checked(**checks: Check) -> Callable[[Callable[Arguments, Answer]], Callable
                 if hasattr(value, "check_verb"):
                     value.check_verb(function.__name__)
             try:
-                answer: Answer = public_call(function, *args, **kwargs)
+                answer: Answer
+                try:
+                    answer = public_call(function, *args, **kwargs)
+                except OneheadError:
+                    raise
+                except Exception:  # a damaged cache of compiled code can raise anything
+                    from onehead.numerics.jit import discard_damaged_cache  # loads numba
+
+                    if not discard_damaged_cache():
+                        raise
+                    answer = public_call(function, *args, **kwargs)
                 return answer
             except ArithmeticError as failure:  # allowed values can still overflow
                 raise OutsideDomain(TOO_EXTREME) from failure

@@ -5,14 +5,18 @@ import json
 import os
 import signal
 import stat
+import subprocess
+import sys
 from contextlib import suppress
 from importlib import import_module
 
+import numpy as np
 import pytest
 from tests.support.hostile import checkpoint
 from tests.support.programs import run as python
 
 from onehead import aim
+from onehead.sweep import Store
 
 OLD = "alpha,test_error\n0.5,0.1\n"
 CURVE = ("aim", "curve", "--alphas", "0.5,1,2,3", "--csv", "c.csv", "--plot", "c.png")
@@ -218,6 +222,33 @@ def test_a_full_standard_output_is_reported_in_one_line(folder):
     found = python("-c", f"import sys; sys.argv = ['onehead', 'cite']; {code}")
     assert found.returncode == 1
     assert found.stderr == "onehead: the answer could not be printed (No space left on device).\n"
+
+
+def test_the_curve_of_the_demo_has_no_visible_corners():
+    """Between two of its points, where it bends most, the line is within half a pixel of 400 of the true curve."""
+    from onehead.cli.demo import CURVE
+
+    alphas = CURVE[(CURVE > 0.09) & (CURVE < 0.45)]
+    task, learner = aim.Task(), aim.Learner(weight_decay=0.01)
+    errors = aim.curve(task, learner, alphas).column("test_error")
+    middles = slice(None, None, 4)
+    true = aim.curve(task, learner, np.sqrt(alphas[1:] * alphas[:-1])[middles]).column("test_error")
+    assert np.abs(0.5 * (errors[1:] + errors[:-1])[middles] - true).max() < 0.5 / 400 * np.ptp(errors)
+
+
+@pytest.mark.parametrize(
+    ("closed", "code"), [("2>&-", 0), ("<&-", 0), (">&-", 1), (">&- 2>&-", 1), ("<&- >&- 2>&-", 1)]
+)
+def test_closed_streams_neither_stop_the_work_nor_hide_a_lost_answer(folder, closed, code):
+    (folder / "s.toml").write_text('call = "sparse.align"\n[grid]\nalpha0 = [1.0, 2.0]\n')
+    line = f'exec "{sys.executable}" -m onehead sweep run s.toml --store s.db {closed}'
+    found = subprocess.run(["sh", "-c", line], cwd=folder, capture_output=True, text=True, check=False)
+    assert found.returncode == code
+    assert found.stdout == ("" if code else "done 2, failed 0, missing 0\n")
+    lost = "onehead: the answer could not be printed (Bad file descriptor).\n"
+    assert found.stderr == (lost if closed == ">&-" else "")
+    with Store.reading(folder / "s.db") as opened:
+        assert opened.counts().done == 2
 
 
 def test_the_entry_point_imports_next_to_nothing():

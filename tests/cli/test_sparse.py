@@ -85,6 +85,33 @@ def test_oracle_at_a_billion_tokens_and_with_growing_strength(onehead):
     assert answer(onehead, "oracle", "--activation", "power")["activation"] == "power"
 
 
+@pytest.mark.parametrize(
+    ("command", "flags"),
+    [
+        ("oracle", "--alpha0 --alpha1 --beta --eta-w --eta-b --eta-q --ridge --cos-query --sharpness --loss"),
+        ("bayes", "--beta --eta-w --eta-b --eta-q --ridge --cos-query --sharpness --loss"),
+        ("amp", "--beta --eta-w --eta-b --eta-q --ridge --cos-query --sharpness --loss"),
+        ("align", "--alpha1 --ridge --cos-query --sharpness"),
+        ("capacity", "--alpha1 --ridge"),
+        ("predict --model pooled", "--beta --eta-w --eta-b --eta-q --cos-query --sharpness"),
+        ("train --model vectorised", "--beta --eta-w --eta-b --eta-q --cos-query --sharpness"),
+    ],
+)
+def test_flags_without_effect_are_refused(onehead, command, flags):
+    help_text = onehead(*command.split(), "--help")[1]
+    for flag in flags.split():
+        code, out, error = onehead(*command.split(), flag, "hinge" if flag == "--loss" else 0.5, "--json")
+        assert (code, out) == (2, "")
+        assert f"{flag} must be left out, because" in error and error.count("\n") == 1
+        if "--model" not in command:
+            assert f"{flag} " not in help_text
+
+
+def test_number_of_queries_needs_a_dimension(onehead):
+    code, out, error = onehead("predict", "--trials", 4, "--json")
+    assert (code, out) == (2, "") and "--trials must be given together with --dim" in error
+
+
 def test_bayes_reports_the_hard_phase(onehead, tmp_path):
     hard = ["--length", 300, "--strength", 8]
     row = answer(onehead, "bayes", *hard, "--alpha", 0.035)

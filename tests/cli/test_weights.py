@@ -143,3 +143,10 @@ def test_headings_are_not_cut_on_a_narrow_terminal(onehead, model, monkeypatch):
     _, out, _ = onehead(model / "model.safetensors", "--no-fit")
     heading = next(line for line in out.splitlines() if line.startswith("┃"))
     assert heading.replace("┃", " ").split() == ["layer", "head", "verdict", "evidence"]
+
+
+def test_a_file_without_a_measurable_head_is_a_failure(onehead, tmp_path):
+    save_file({"h.0.attn.c_attn.weight": np.zeros((4, 12), dtype=np.float32)}, tmp_path / "model.safetensors")
+    for extra in ((), ("--json",)):
+        code, out, err = onehead(tmp_path, "--heads", "2", "--no-fit", *extra)
+        assert code == 1 and "empty" in out and "no head could be measured" in err

@@ -1,6 +1,7 @@
 """Compilation: on the first call, with a cache or one warning, and reported at a terminal."""
 
 import os
+import pickle
 import re
 import shutil
 import subprocess
@@ -10,10 +11,12 @@ from pathlib import Path
 
 import numba
 import pytest
+from tests.support.folders import small_disk
 from tests.support.programs import run
 
 import onehead
 from onehead.numerics import jit
+from onehead.validation import checked
 
 SOURCE = Path(onehead.__file__).parent
 
@@ -46,13 +49,14 @@ def test_a_read_only_installation_works_and_reports_that_nothing_is_cached(
     assert found.stderr == f"note: {jit.NO_CACHE}\n"
 
 
-def test_the_warning_is_given_once_for_all_processes(monkeypatch):
-    monkeypatch.delenv(jit.NO_CACHE_REPORTED, raising=False)
+def test_the_warning_is_given_once_in_a_process_and_not_in_its_workers(monkeypatch):
+    jit._warn_no_cache.cache_clear()
     with pytest.warns(RuntimeWarning, match="every process compiles it again"):
         jit._warn_no_cache()
     jit._warn_no_cache()  # a second warning would be an error here
-    assert os.environ[jit.NO_CACHE_REPORTED] == "1"  # child processes inherit it
-    monkeypatch.delenv(jit.NO_CACHE_REPORTED)
+    jit._warn_no_cache.cache_clear()
+    monkeypatch.setattr("multiprocessing.parent_process", lambda: "the process that started this one")
+    jit._warn_no_cache()
 
 
 def test_a_function_typed_at_a_prompt_is_compiled_without_a_warning():
@@ -63,7 +67,7 @@ def test_a_function_typed_at_a_prompt_is_compiled_without_a_warning():
 
 
 def test_a_kernel_that_is_not_called_is_not_compiled():
-    @jit.njit("float64(float64, float64)")
+    @jit.njit()
     def half(x, y):
         return 0.5 * (x - y)
 
@@ -71,13 +75,12 @@ def test_a_kernel_that_is_not_called_is_not_compiled():
     def quarter(x):
         return half(half(x, 0), 0)
 
-    assert half.signatures == quarter.signatures == []
+    assert half.signatures == [] and quarter.kernel is None
     with ThreadPoolExecutor(4) as pool:  # concurrent first calls
         assert list(pool.map(quarter, [8] * 8)) == [2.0] * 8
-    assert len(quarter.signatures) == 1
-    assert half(3, 1) == 1.0
+    assert len(quarter.kernel.signatures) == 1
     with pytest.raises(TypeError):
-        half("text", 0.0)
+        quarter("text")
 
 
 def test_linear_algebra_is_loaded_when_a_kernel_uses_it(tmp_path):
@@ -129,6 +132,62 @@ def test_the_first_compilation_is_reported_at_a_terminal(tmp_path):
     assert first == jit.COMPILING
     assert all(re.fullmatch(r"onehead: compiled logistic_prox, \d+ s\.\n", line) for line in others)
     assert stderr_at_a_terminal(**environment) == ""  # cached
+
+
+@pytest.fixture(scope="module")
+def small_cache(tmp_path_factory):
+    """Folder with the cache of a few small kernels."""
+    folder = tmp_path_factory.mktemp("cache")
+    assert run("-c", PROX, cwd=folder, NUMBA_CACHE_DIR=str(folder)).returncode == 0
+    return folder
+
+
+@pytest.mark.parametrize(("ending", "kept"), [(".nbi", 0.0), (".nbi", 0.5), (".nbc", 0.0), (".nbc", 0.99)])
+def test_a_damaged_cache_is_noticed_and_replaced(tmp_path, small_cache, ending, kept):
+    shutil.copytree(small_cache, tmp_path / "cache")
+    files = sorted((tmp_path / "cache").rglob(f"*{ending}"))
+    for file in files:
+        content = file.read_bytes()
+        file.write_bytes(content[: int(kept * len(content))])
+    damaged = {file: file.read_bytes() for file in files}
+    found = run("-c", PROX, cwd=tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "cache"))
+    assert (found.returncode, found.stdout, found.stderr) == (0, "", "")
+    assert any(file.exists() and file.read_bytes() != damaged[file] for file in files)  # replaced
+    assert not any(jit._is_damaged(file) for file in (tmp_path / "cache").rglob("*.nb[ic]"))
+
+
+def test_a_public_function_that_meets_a_damaged_cache_is_called_again(tmp_path, monkeypatch):
+    """Kernels without a signature load their cache when they are called, inside of public functions."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    (tmp_path / "kernel-1.nbi").write_bytes(b"")
+
+    @checked()
+    def load():
+        for path in tmp_path.glob("*.nbi"):
+            pickle.loads(path.read_bytes())
+        return "loaded"
+
+    assert load() == "loaded" and not list(tmp_path.iterdir())
+    (tmp_path / "folder.nbi").mkdir()  # not a file that could be removed
+    with pytest.raises(OSError):
+        load()
+
+
+def test_a_full_cache_folder_is_reported_once_and_the_answer_is_printed(tmp_path):
+    with small_disk("100k") as folder:
+        (folder / "ballast").write_bytes(bytes(90_000))
+        found = run("-c", PROX + "; print('done')", cwd=tmp_path, NUMBA_CACHE_DIR=str(folder))
+    assert found.returncode == 0 and found.stdout == "done\n"
+    assert found.stderr.count(jit.NO_CACHE) == 1
+
+
+def test_an_installed_package_is_cached_in_a_folder_of_the_user(tmp_path, monkeypatch):
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    copy = tmp_path / "site" / "onehead"
+    shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__", "*.nb[ic]"))
+    environment = {"PYTHONPATH": str(copy.parent), "XDG_CACHE_HOME": str(tmp_path / "user"), "PYTHONSAFEPATH": "1"}
+    assert run("-c", PROX, cwd=tmp_path, **environment).returncode == 0
+    assert list((tmp_path / "user" / "onehead").rglob("*.nbi")) and not list(copy.rglob("*.nb[ic]"))
 
 
 def test_compilation_is_not_reported_to_a_pipe(tmp_path):

@@ -1,5 +1,7 @@
-"""Public names of a package are loaded on first use, and none of them is also the name of a module."""
+"""Public names of a package are loaded on first use, documented in full, and none of them is also a module."""
 
+import inspect
+import re
 from importlib import import_module
 from importlib.util import find_spec
 
@@ -32,3 +34,23 @@ def test_old_names_work_and_warn():
         old = onehead.aim.Channel
     assert old is onehead.aim.Loss
     assert "Channel" not in dir(onehead.aim)
+
+
+# public functions that accept whatever they are given
+NEVER_RAISE = {"aim.softmax", "weights.bulk_edge", "weights.power_tail"}
+
+
+@pytest.mark.parametrize("package", ["aim", "sparse", "weights", "sweep", "plot"])
+def test_public_functions_document_parameters_results_errors_and_an_example(package):
+    module = import_module(f"onehead.{package}")
+    functions = {name: getattr(module, name) for name in module.__all__}
+    missing = []
+    for name, function in functions.items():
+        if inspect.isclass(function) or inspect.ismodule(function) or not callable(function):
+            continue
+        sections = set(re.findall(r"^(\w+)\n-{3,}$", inspect.getdoc(function) or "", re.MULTILINE))
+        wanted = {"Examples", "Yields" if inspect.isgeneratorfunction(inspect.unwrap(function)) else "Returns"}
+        wanted |= {"Parameters"} if inspect.signature(function).parameters else set()
+        wanted |= {"Raises"} if f"{package}.{name}" not in NEVER_RAISE else set()
+        missing += [f"{package}.{name}: {section}" for section in sorted(wanted - sections)]
+    assert missing == []

@@ -29,7 +29,7 @@ PARTS = {
     "deprecation": (),
     "lazy": ("deprecation", "sanitize"),
     "fields": (),
-    "validation": ("approximation", "errors", "sanitize"),
+    "validation": ("approximation", "errors", "numerics", "sanitize"),
     "problem": ("fields", "validation", "errors", "sanitize"),
     "results": ("validation", "fields", "errors", "numerics", "sanitize"),
     "citation": ("sanitize", "__version__"),

@@ -12,8 +12,9 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
     run(sys.argv[1:])
 from numba.core.dispatcher import Dispatcher
 modules = [(name, vars(module)) for name, module in sorted(sys.modules.items()) if name.startswith("onehead.")]
-compiled = {f"{value.py_func.__module__}.{value.py_func.__name__}" for _, namespace in modules for value in namespace.values()
-         if isinstance(value, Dispatcher) and value.overloads}
+kernels = [getattr(value, "kernel", value) for _, namespace in modules for value in namespace.values()]
+compiled = {f"{kernel.py_func.__module__}.{kernel.py_func.__name__}" for kernel in kernels
+         if isinstance(kernel, Dispatcher) and kernel.overloads}
 print(json.dumps([sorted(sys.modules), sorted(compiled)]))
 """
 HEAVY = ("scipy.optimize", "scipy.stats", "scipy.linalg", "pandas", "matplotlib", "rich", "flask", "dask")

@@ -12,11 +12,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.support.folders import read_only_folder
+from tests.support.folders import read_only_folder, small_disk
 from tests.support.sweeps import run_sweep
 
 from onehead.sweep import Inline, Spec, Store, drive
@@ -350,23 +350,6 @@ def test_a_damaged_journal_of_a_killed_sweep_loses_no_acknowledged_point(tmp_pat
                 (copy / journal.name).write_bytes(content)
             fewer += len(rows_of(copy / "points.db")) < acknowledged
     assert fewer == 0
-
-
-@contextmanager
-def small_disk(size):
-    """Mount a file system of a given size."""
-    folder = tempfile.mkdtemp()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], capture_output=True, check=False
-    )
-    try:
-        if mounted.returncode != 0:
-            pytest.skip("no right to mount a small file system")
-        yield Path(folder)
-    finally:
-        if mounted.returncode == 0:
-            subprocess.run(["umount", folder], check=True)
-        Path(folder).rmdir()
 
 
 def fill(store, call, axes, **settings):

@@ -8,6 +8,7 @@ from onehead.aim import Learner, MarchenkoPastur, Method, Task, Variant, predict
 from onehead.aim.targets import Spikes
 from onehead.errors import InvalidArgument
 from onehead.weights import fit_laws, head_report
+from onehead.weights.law import outliers_belong_to_law
 
 TRUTH = {"kappa0": 0.2, "spread": 0.25, "threshold": 0.14, "slope": 0.86}
 MAX_DEVIATION = 4.0  # in stated errors: with four parameters and a dozen samples, three are exceeded occasionally
@@ -181,3 +182,24 @@ def test_an_untied_head_gets_a_warning_that_it_is_not_tied():
     rng = np.random.default_rng(0)
     noise = head_report(*rng.standard_normal((2, 20, 60)), bootstrap=0)
     assert any("not tied" in text for text in noise.certificate.warnings)
+
+
+@pytest.mark.parametrize("kappa0", [0.1, 0.2])
+def test_a_law_with_two_bulks_is_fitted_to_all_values(kappa0):
+    """The target's own values, separated from the noise by a gap, are part of the law and not outliers of it."""
+    rng, dim = np.random.default_rng(13), 160
+    truth = {"kappa0": kappa0, "spread": 0.05, "threshold": 0.1, "slope": 1.0}
+    rows = round(kappa0 * dim)
+    target = rng.standard_normal((dim, rows)) @ rng.standard_normal((rows, dim)) / np.sqrt(rows * dim)
+    left, values, right = np.linalg.svd(target + np.sqrt(0.05 / dim) * rng.standard_normal((dim, dim)))
+    root = np.sqrt(np.clip(values - 0.1, 0.0, None))
+    fit = head_report((left * root).T, root[:, None] * right).fit("untied")
+    for name, value in truth.items():
+        assert abs(fit.parameters[name] - value) < MAX_DEVIATION * fit.errors[name], name
+    assert fit.errors["slope"] < 0.2
+
+
+def test_few_outliers_are_not_part_of_a_law():
+    values = np.concatenate([[60.0, 50.0, 40.0, 30.0, 20.0], sampled(np.random.default_rng(3), 100, **TRUTH)])
+    for outliers in (2, 5):
+        assert not outliers_belong_to_law(values, outliers, dim=105, width=105, tied=True)

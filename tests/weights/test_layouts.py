@@ -160,7 +160,8 @@ def check(table, weights, tolerance=1e-5):
             np.array([min(abs(a - b) for j, b in enumerate(s) if j != i) for i, a in enumerate(s[:rank])]) > 1e-3 * s[0]
         )
         np.testing.assert_allclose(row.overlaps[:rank][separated], overlaps[separated], atol=100 * tolerance)
-        assert row.rank == pytest.approx(np.mean(s > 1e-3 * s[0])) and row.zero_mass == pytest.approx(1.0 - row.rank)
+        # random heads have full rank: what is below 1e-9 of the largest value is rounding
+        assert row.rank == pytest.approx(np.mean(s > 1e-9 * s[0])) and row.zero_mass == pytest.approx(1.0 - row.rank)
 
 
 @pytest.mark.parametrize("case", CASES)

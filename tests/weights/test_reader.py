@@ -283,3 +283,19 @@ def test_fuzzed_headers_made_of_valid_json(tmp_path):
                 read += 1
                 compare_with_reference(path, checkpoint)
     assert read > 100
+
+
+def test_an_error_of_the_device_is_told_as_such(tmp_path, monkeypatch):
+    save_file({name: np.eye(4, dtype=np.float32) for name in (QUERY, KEY)}, tmp_path / "model.safetensors")
+
+    def broken(*_, **__):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("onehead.weights.checkpoint.reader.np.fromfile", broken)
+    assert "cannot read 'model.safetensors': reading failed (Input/output error)" in refused(tmp_path)
+
+
+def test_very_many_heads_are_refused_at_once(tmp_path):
+    # 400 kB that would make 100,000 heads of one dimension, a millisecond each
+    save_file({name: np.ones((100_000, 1), dtype=np.float32) for name in (QUERY, KEY)}, tmp_path / "model.safetensors")
+    assert "head_count must be an integer from 1 to 4096; got 100000" in refused(tmp_path, head_count=100_000)

@@ -13,6 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from onehead.aim.targets import Discrete, MarchenkoPastur, Product, Target
 from onehead.aim.task import Learner, Task
+from onehead.aim.token_spectrum import check_spectrum
 from onehead.errors import InvalidArgument
 from onehead.fields import ZERO_PLUS, Parameter, parameters_of
 from onehead.results import plain
@@ -103,6 +104,9 @@ def problem_from_parameters(parameters: Mapping[str, Any]) -> tuple[Task, Learne
     dim = dimension(target) or others.get("dim")
     if "weight_decay" in others:
         others["weight_decay"] = parse_decay(others["weight_decay"], dim)
+    for name in ("token_spectrum", "key_spectrum"):
+        if dim is not None and str(others.get(name, "")).startswith("power:"):  # a power law needs a dimension
+            others[name] = check_spectrum(name, others[name], dim)
     task = Task(target=target, **{name: others.pop(name) for name in TASK_PARAMETERS if name in others})
     learner = Learner(**{name: others.pop(name) for name in LEARNER_PARAMETERS if name in others})
     if "samples" in others:

@@ -24,6 +24,9 @@ __all__ = [
 
 Figure = dict[str, Any]
 
+LABEL_HEIGHT = 16  # pixels of a line of names above a plot
+RIGHT_SHARE = 0.7  # of the horizontal axis, beyond which a name stands to the left of its line
+
 # role -> colour in the light and in the dark theme; the roles are those of onehead.plot
 COLOURS = {
     "@theory": ("#1f4e9c", "#8ab0f5"),
@@ -165,24 +168,29 @@ def contours(
 
 
 def add_vertical_mark(layout: Figure, x: float, text: str, *, row: int = 0) -> None:
-    """Add a thin dotted vertical line at ``x`` of a logarithmic axis, with its name at the top, ``row`` lines down."""
+    """Add a thin dotted vertical line at ``x`` of a logarithmic axis, with its name above the plot in line ``row``.
+
+    The name stands outside the plot, because a curve often has its peak at the line.
+    """
     _add_vertical_line(layout, x, line={"color": "@grey", "width": 1, "dash": "dot"})
+    at = math.log10(x)
+    low, high = layout["xaxis"].get("range", (-math.inf, math.inf))
+    near_the_end = (at - low) > RIGHT_SHARE * (high - low) if math.isfinite(high - low) else False
     layout.setdefault("annotations", []).append(
         {
-            "x": math.log10(x),
+            "x": at,
             "y": 1.0,
             "yref": "paper",
-            "yshift": -18 * row,
+            "yshift": LABEL_HEIGHT * row,
             "text": text,
             "showarrow": False,
-            "xanchor": "left",
-            "yanchor": "top",
-            "xshift": 3,
+            "xanchor": "right" if near_the_end else "left",
+            "yanchor": "bottom",
+            "xshift": -3 if near_the_end else 3,
             "font": {"size": 11, "color": "@grey"},
-            "bgcolor": "@label",
-            "opacity": 0.92,
         }
     )
+    layout["margin"] = {**layout["margin"], "t": max(layout["margin"]["t"], LABEL_HEIGHT * (row + 1) + 4)}
 
 
 def with_marked_point(chart: Figure, x: float, ends: tuple[float, float] = (0.0, math.inf), *, by: str) -> Figure:

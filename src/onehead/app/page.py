@@ -109,6 +109,16 @@ turns each row of scores into attention, weights that sum to one.</title>
 """
 
 
+TOUR = """
+<section id="tour" role="dialog" aria-modal="false" aria-labelledby="tour-title" hidden>
+<div class="words"><p class="count" id="tour-count"></p><h2 id="tour-title" tabindex="-1"></h2>
+<p id="tour-text" aria-live="polite"></p></div>
+<div class="row"><button type="button" id="tour-back" title="Page up">Back</button>
+<button type="button" id="tour-next" class="main" title="Page down">Next</button>
+<button type="button" id="tour-leave" title="Escape">Leave</button></div></section>
+"""
+
+
 def _settings(base: str, recorded: Mapping[str, Any] | None) -> str:
     """Return the settings that the scripts of the page read, as JSON."""
     knobs = {
@@ -198,6 +208,7 @@ def render_page(
 <div id="job" role="status" hidden><span id="job-message"></span>
 <progress id="trained" max="1" value="0" aria-label="Training progress"></progress>
 <button type="button" id="cancel">Cancel</button></div>
+{TOUR}
 <main>
 <section id="picture-area" role="tabpanel" aria-labelledby="title" tabindex="-1">
 <div class="lead"><h1 id="title"></h1><p id="about"></p>{HEAD_DIAGRAM}<div id="formula" role="img" aria-label="formula"></div>
@@ -210,6 +221,8 @@ def render_page(
 <div class="row buttons">
 <button type="button" id="train" class="main" hidden>Train it</button>
 <button type="button" id="play" hidden>▶ Play α</button>
+<button type="button" id="pin" title="Keep this curve to compare it with others; at most three" hidden>Pin</button>
+<button type="button" id="unpin" hidden>Remove pins</button>
 <button type="button" id="png">PNG</button>
 <button type="button" id="svg">SVG</button>
 <a class="button" id="csv" href="data.csv" download="onehead.csv">CSV</a>
@@ -229,10 +242,6 @@ def render_page(
 <details id="papers"><summary>Papers, pages, code</summary><ul>{reading_list(documentation)}</ul></details>
 </aside>
 </main>
-<section id="tour" role="dialog" aria-modal="false" aria-labelledby="tour-title" hidden>
-<p class="count" id="tour-count"></p><h2 id="tour-title" tabindex="-1"></h2><p id="tour-text" aria-live="polite"></p>
-<div class="row"><button type="button" id="tour-back">Back</button><button type="button" id="tour-next" class="main">Next</button>
-<button type="button" id="tour-leave">Leave</button></div></section>
 <script id="settings" type="application/json">{_settings(base, recorded)}</script>
 </body>
 </html>"""

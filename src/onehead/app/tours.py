@@ -8,7 +8,10 @@ __all__ = ["TOURS", "Step", "Tour"]
 
 
 class Step(NamedTuple):
-    """One step of a tour: a view, the values of its knobs, and a knob that is moved from one value to another."""
+    """One step of a tour: a view, the values of its knobs, and a knob that is moved from one value to another.
+
+    ``highlight`` names an element of the page that the text speaks of; knobs that move are highlighted too.
+    """
 
     title: str
     text: str
@@ -16,6 +19,7 @@ class Step(NamedTuple):
     values: dict[str, Value] = {}  # noqa: RUF012  (it is never changed)
     runs: dict[str, tuple[float, float]] = {}  # noqa: RUF012
     recorded: str = ""  # the text on a page without a server
+    highlight: str = ""
 
 
 class Tour(NamedTuple):
@@ -85,6 +89,7 @@ HEAD = Tour(
             "data, and their errors are drawn over the curve.",
             "curve",
             {"alpha": 0.5},
+            highlight="train",
             recorded="All of this was computed, not trained. This page is a recording; in the explorer itself "
             "(onehead app) the button “Train it” "
             "trains heads on sampled data and draws their errors over the curve.",

@@ -11,6 +11,8 @@ from onehead.numerics.interrupts import require_complete
 
 __all__ = ["command"]
 
+# sample ratios of the predicted curve, evenly spaced on its axis and so dense that no corner can be seen
+CURVE = np.geomspace(0.05, 2.0, 80)
 ALPHAS = (0.1, 0.2, 0.4, 0.8, 1.4, 2.0)
 DIM, SEEDS = 60, 4
 SPECTRUM_DIM = 100
@@ -31,9 +33,8 @@ def command(out: str, as_json: bool) -> None:
     for path in paths.values():
         check_file("--out", path)
     task, learner = aim.Task(), aim.Learner(weight_decay=0.01)
-    alphas = np.linspace(0.05, 2.0, 46)
-    with progress("theory", len(alphas)) as step, require_complete():
-        curve = aim.curve(task, learner, alphas, progress=step)
+    with progress("theory", len(CURVE)) as step, require_complete():
+        curve = aim.curve(task, learner, CURVE, progress=step)
     thresholds = aim.thresholds(task, learner)
     with progress("training", SEEDS * (len(ALPHAS) + 1)) as step:
         settings: dict[str, Any] = {"seeds": SEEDS, "workers": threads(), "progress": lambda _: step()}

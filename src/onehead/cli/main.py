@@ -125,7 +125,8 @@ def _click_message(error: click.ClickException) -> str:
     context: Any = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "onehead"
     if isinstance(error, click.NoSuchOption):
-        known = sorted(name for p in context.command.params for name in p.opts) if context is not None else []
+        options = context.command.params if context is not None else []
+        known = sorted(name for p in options if not getattr(p, "hidden", False) for name in p.opts)
         # compared without the dashes, which would make any two options look similar
         close = did_you_mean(error.option_name.lstrip("-"), [name.lstrip("-") for name in known])
         close = close.replace("did you mean ", "did you mean --")

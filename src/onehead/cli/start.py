@@ -28,8 +28,23 @@ def _print_unraisable(unraisable: "Any") -> None:
         sys.__unraisablehook__(unraisable)
 
 
+def _open_closed_streams() -> None:
+    """Open the standard streams that the caller has closed.
+
+    Otherwise the next file that is opened, such as a store, would get the number of a stream and its messages. What is
+    printed on a closed standard output fails as on a full disk; a closed standard error is discarded.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_WRONLY if name == "stderr" else os.O_RDONLY)  # gets the lowest free number
+            setattr(sys, name, open(number, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115
+
+
 def run() -> "NoReturn":
     """Load the program and run it."""
+    _open_closed_streams()
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # Ctrl-C is ignored, as in a background job
         from onehead.cli.main import run as run_program
 

@@ -98,6 +98,7 @@ def _survey_result(files: tuple[str, ...], fit: bool, folder: str | None, select
         title=f"{found.path}: {found.summary}",
         rows=[_flat(row) for row in rows],
         warnings=[*dict.fromkeys(warnings), *([status] if status != "complete" else [])],
+        failure=_unmeasured(rows),
     )
 
 
@@ -124,7 +125,15 @@ def _trajectory_result(
         title=found.summary,
         rows=[_flat(row) for row in rows],
         warnings=[status] if status != "complete" else [],
+        failure=_unmeasured(rows),
     )
+
+
+def _unmeasured(rows: list[dict[str, Any]]) -> str:
+    """Return why the command fails: not one head could be measured."""
+    if not rows or any(row["status"] == "ok" for row in rows):
+        return ""
+    return f"no head could be measured; the first: {rows[0]['reason']}."
 
 
 def _modules(rows: list[dict[str, Any]]) -> list[str]:

@@ -4,7 +4,15 @@ from onehead.fields import parameter, parameters_of
 from onehead.problem import Problem
 from onehead.sparse.task import Protocol, Task
 
-__all__ = ["PARAMETERS", "PROTOCOL_PARAMETERS", "SPLIT_PARAMETERS", "TASK_PARAMETERS", "SampleSplit"]
+__all__ = [
+    "PARAMETERS",
+    "PROTOCOL_PARAMETERS",
+    "QUERY_PARAMETERS",
+    "SPLIT_PARAMETERS",
+    "TASK_PARAMETERS",
+    "UNUSED_PARAMETERS",
+    "SampleSplit",
+]
 
 
 class SampleSplit(Problem):
@@ -19,3 +27,14 @@ SPLIT_PARAMETERS = parameters_of(SampleSplit)
 TASK_PARAMETERS = {name: item for name, item in parameters_of(Task).items() if item.kind in NUMERICAL}
 PROTOCOL_PARAMETERS = {name: item for name, item in parameters_of(Protocol).items() if item.kind in NUMERICAL}
 PARAMETERS = {**SPLIT_PARAMETERS, **TASK_PARAMETERS, **PROTOCOL_PARAMETERS}
+
+# parameters of the query, which the linear models do not have
+QUERY_PARAMETERS = ("beta", "eta_w", "eta_b", "eta_q", "cos_query", "sharpness")
+# parameters on which the answer of a verb does not depend; its command refuses them
+UNUSED_PARAMETERS: dict[str, tuple[str, ...]] = {
+    "align": ("alpha1", "ridge", "cos_query", "sharpness"),
+    "amp": (*QUERY_PARAMETERS, "loss", "ridge"),
+    "bayes": (*QUERY_PARAMETERS, "loss", "ridge"),
+    "capacity": ("alpha1", "ridge"),
+    "oracle": tuple(parameters_of(Protocol)),
+}

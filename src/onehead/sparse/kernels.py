@@ -57,7 +57,7 @@ def gram(left, weight, right):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(float64(float64), cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _logistic_of_minus(p):  # type: ignore[no-untyped-def]
     """Return the logistic function of -p without overflow."""
     if p >= 0.0:
@@ -66,7 +66,7 @@ def _logistic_of_minus(p):  # type: ignore[no-untyped-def]
     return 1.0 / (1.0 + math.exp(p))
 
 
-@njit(float64(float64, float64), cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _first_guess(t, c):  # type: ignore[no-untyped-def]
     """Return a first guess of the proximal point, within one per cent for half of all arguments."""
     if c < 4.0:
@@ -111,12 +111,7 @@ def logistic_prox(t, c, out):  # type: ignore[no-untyped-def]
 # such that about R successes are expected, the probability of the condition does not underflow.
 
 
-@njit(
-    types.UniTuple(float64, 2)(_vector, float64, types.int64, _vector, _vector),
-    cache=True,
-    nogil=True,
-    error_model="numpy",
-)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _inclusion_probabilities(x, root, R, largest, p):  # type: ignore[no-untyped-def]
     """Write Bernoulli probabilities with odds e^(root x_l)/C to ``p``; return log C and sum_l log(1 + odds).
 
@@ -161,7 +156,7 @@ def _inclusion_probabilities(x, root, R, largest, p):  # type: ignore[no-untyped
     return c + root * largest[R - 1], logs
 
 
-@njit(types.void(_vector, types.int64, types.int64, _vector), cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _count_probabilities(p, first, last, out):  # type: ignore[no-untyped-def]
     """Write the probabilities of k = 0, 1, ... successes among the variables ``first`` to ``last`` - 1 to ``out``."""
     out[:] = 0.0
@@ -194,7 +189,7 @@ def subset_statistics(x, root, R):  # type: ignore[no-untyped-def]
     return found, logs
 
 
-@njit(types.void(_vector, types.int64, _vector, _matrix), cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _prefix_counts(logits, R, p, prefix):  # type: ignore[no-untyped-def]
     """Write the Bernoulli probabilities of a row to ``p`` and P(k successes among the first i) to prefix[i, k]."""
     _inclusion_probabilities(logits, 1.0, R, np.empty(R), p)

@@ -288,14 +288,7 @@ def _panel_nodes(solve_t, real_and_slope, panels, unit, jacobian, s, atoms, weig
     return x, mass, real, nodes[:used, :, 3].copy().ravel()
 
 
-@njit(
-    types.UniTuple(float64, 2)(
-        _solve_t_type, _real_and_slope_type, float64, _vector, _vector, float64, _vector, _vector
-    ),
-    cache=True,
-    nogil=True,
-    error_model="numpy",
-)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _invert(solve_t, real_and_slope, x, edges, edges_x, s, atoms, weights):  # type: ignore[no-untyped-def]
     """Return the a with x(a) = x, and its t, by safeguarded Newton steps; in a gap of the support the edge above x."""
     for j in range(0, edges.shape[0], 2):
@@ -321,6 +314,19 @@ def _invert(solve_t, real_and_slope, x, edges, edges_x, s, atoms, weights):  # t
             a = new
         return a, t
     return edges[-1], 0.0
+
+
+@njit(
+    types.UniTuple(float64, 2)(
+        _solve_t_type, _real_and_slope_type, float64, _vector, _vector, float64, _vector, _vector
+    ),
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+)
+def _inverse(solve_t, real_and_slope, x, edges, edges_x, s, atoms, weights):  # type: ignore[no-untyped-def]
+    """Return `_invert` of one point, for calls from Python."""
+    return _invert(solve_t, real_and_slope, x, edges, edges_x, s, atoms, weights)
 
 
 @njit(
@@ -433,7 +439,7 @@ class AtomsSemicircle(Law):
         edges, edges_x, _ = self._support_and_panels
         if np.isinf(x):
             return float(edges[0 if x < 0.0 else -1]), 0.0
-        a, t = _invert(_solve_t, _real_and_slope, float(x), edges, edges_x, self.s, self._atoms, self._weights)
+        a, t = _inverse(_solve_t, _real_and_slope, float(x), edges, edges_x, self.s, self._atoms, self._weights)
         return float(a), float(t)
 
 

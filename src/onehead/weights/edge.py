@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["OUTLIER_DISTANCE", "Edge", "Tail", "bulk_edge", "power_tail"]
+__all__ = ["OUTLIER_DISTANCE", "Edge", "Tail", "bulk_edge", "power_tail", "values_beyond"]
 
 Array = NDArray[np.float64]
 
@@ -23,17 +23,25 @@ MINIMUM_VALUES = 16  # values below which no edge is fitted
 MINIMUM_LINE_VALUES = 8
 LINE_FRACTION = 3  # the line is fitted to one third of the bulk; deeper inside, the density is no longer a square root
 OUTLIER_FRACTION = 4  # if one value in four or more lies beyond the edge, these are a second bulk and not outliers
+UPPER_BULK_FRACTION = 2  # a second bulk is looked for in the upper half of the values
+LARGEST_VALUE_DEVIATION = 1.27  # standard deviation of the largest value of a bulk, in units of w (Tracy-Widom)
+ERROR_FRACTION = 9  # the line through one value in nine, whose difference from the first estimates the bias
 
 MINIMUM_TAIL_VALUES = 10
 
 
 @dataclass(frozen=True)
 class Edge:
-    """Upper edge E of the bulk, its Tracy-Widom scale w, and how many of the largest values lie beyond E + 6 w."""
+    """Upper edge E of the bulk, its Tracy-Widom scale w, and how many of the largest values lie beyond E + 6 w.
+
+    ``error`` is the standard error of E: the fluctuation 1.27 w of the largest value and the bias of the line, since a
+    density is a square root only near its edge.
+    """
 
     position: float
     width: float
     outliers: int
+    error: float
 
 
 @dataclass(frozen=True)
@@ -57,12 +65,12 @@ def _airy_positions(count: int) -> Array:
     return z
 
 
-def _fit_edge(values: Array) -> tuple[float, float]:
-    """Return (E, w), fitted to the largest of ``values`` in descending order.
+def _fit_edge(values: Array, fraction: int = LINE_FRACTION) -> tuple[float, float]:
+    """Return (E, w), fitted to the largest of ``values`` in descending order, one in ``fraction`` of them.
 
     The variance of the j-th value is proportional to z_j^(-1/2), which sets the weights.
     """
-    count = max(MINIMUM_LINE_VALUES, values.size // LINE_FRACTION)
+    count = max(MINIMUM_LINE_VALUES, values.size // fraction)
     z = _airy_positions(count)
     weight = np.sqrt(z)
     mean_z, mean_y = np.average(z, weights=weight), np.average(values[:count], weights=weight)
@@ -70,11 +78,20 @@ def _fit_edge(values: Array) -> tuple[float, float]:
     return float(mean_y + slope * mean_z), slope
 
 
+def _edge_of(values: Array, outliers: int) -> Edge:
+    """Return the edge of these values, which contain no outlier, with its error."""
+    position, width = _fit_edge(values)
+    bias = _fit_edge(values, ERROR_FRACTION)[0] - position
+    return Edge(position, width, outliers, float(np.hypot(LARGEST_VALUE_DEVIATION * width, bias)))
+
+
 def bulk_edge(values: Array) -> Edge | None:
     """Find the upper edge of the bulk of a spectrum and the outliers beyond it.
 
     The number of outliers is the largest k such that value k lies beyond the edge fitted to the values below it, so
-    that one outlier cannot hide another. In a long smooth tail at most the last few values count as outliers.
+    that one outlier cannot hide another. In a long smooth tail at most the last few values count as outliers. If one
+    value in four or more lies beyond such an edge, these values are an upper bulk, whose own edge and outliers are
+    returned.
 
     Parameters
     ----------
@@ -84,7 +101,7 @@ def bulk_edge(values: Array) -> Edge | None:
     Returns
     -------
     Edge or None
-        Position E, width w and number of outliers; None for fewer than 16 values.
+        Position E with its error, width w and number of outliers; None for fewer than 16 values.
 
     Examples
     --------
@@ -94,14 +111,35 @@ def bulk_edge(values: Array) -> Edge | None:
     """
     if values.size < MINIMUM_VALUES:
         return None
-    most = values.size // OUTLIER_FRACTION
-    for k in range(most, 0, -1):
+    for k in range(values.size // UPPER_BULK_FRACTION, 0, -1):
         edge, width = _fit_edge(values[k:])
         limit = edge + OUTLIER_DISTANCE * width
         # the second condition: the values below must themselves lie inside the edge that was fitted to them
         if values[k - 1] > limit >= values[k]:
-            return Edge(edge, width, k) if k < most else Edge(*_fit_edge(values), 0)
-    return Edge(*_fit_edge(values), 0)
+            if k < values.size // OUTLIER_FRACTION:
+                return _edge_of(values[k:], k)
+            upper = values[:k] if k >= MINIMUM_LINE_VALUES else values
+            return (bulk_edge(upper) if upper.size < values.size else None) or _edge_of(upper, 0)
+    return _edge_of(values, 0)
+
+
+def values_beyond(values: Array, distance: float) -> int:
+    """Return how many of the largest values lie beyond the edge of those below them by ``distance`` widths.
+
+    At most one value in four counts. For distances below that of `bulk_edge` the answer contains directions that are
+    not certain.
+
+    Examples
+    --------
+    >>> bulk = np.sqrt(np.linspace(4.0, 1.0, 30))
+    >>> values_beyond(np.concatenate([[2.3], bulk]), 3.0), values_beyond(bulk, 3.0)
+    (1, 0)
+    """
+    for k in range(values.size // OUTLIER_FRACTION if values.size >= MINIMUM_VALUES else 0, 0, -1):
+        edge, width = _fit_edge(values[k:])
+        if values[k - 1] > edge + distance * width:
+            return k
+    return 0
 
 
 def power_tail(values: Array) -> Tail | None:

@@ -6,6 +6,7 @@ those of the core.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from onehead.errors import InvalidArgument
 from onehead.sanitize import Unquoted
 from onehead.validation import array_like
+from onehead.weights.null_model import product_edges
 
 __all__ = ["MAX_WEIGHT", "Spectra", "check_pair", "effective_ranks", "numerical_rank", "spectra", "symmetric_share"]
 
@@ -25,6 +27,11 @@ FEATURE_FRACTION = 4  # up to one value in four above the break may be features 
 MINIMUM_GAP = 10.0  # ratio of two neighbouring values from which on they are separated by a gap
 # values of which half lie within this factor of their largest are a bulk; what weight decay leaves covers many decades
 BULK_COMPACTNESS = 1e-2
+# below this ratio to the largest value, no value is the lower end of a law that is continuous down to zero: such laws
+# have a value there in less than one head in a thousand
+LAW_END_RATIO = 1e-7
+# smallest over largest singular value of a large random head, below which its law reaches down to the break
+HARD_EDGE_RATIO = 1e-2
 
 
 @dataclass(frozen=True)
@@ -116,19 +123,43 @@ def numerical_rank(query: Array, key: Array, values: Array) -> int:
     is the number of its directions above the rounding error of its stored entries, and values within the rounding error
     of the products formed here are zero. Values that weight decay has left count as zero too: below a break in the
     spectrum at a thousandth of its largest value, all values are zeros, unless they are as close together as a bulk and
-    either continue the values above or lie below only a few features.
+    either continue the values above or lie below only a few features, or unless they are so few that they are the lower
+    end of the values above: a law that is continuous down to zero has a value below the break now and then, and a
+    square random head has several.
     """
     most = min(_factor_rank(query), _factor_rank(key))
     remaining = values[:most][values[:most] > np.finfo(np.float64).eps * max(query.shape) * values[0]]
     count = 0
     while remaining.size:
-        above = int(np.sum(remaining > BREAK_RATIO * remaining[0]))
+        top, above = remaining[0], int(np.sum(remaining > BREAK_RATIO * remaining[0]))
         last, remaining, count = remaining[above - 1], remaining[above:], count + above
+        if (
+            remaining.size
+            and remaining[-1] > LAW_END_RATIO * top
+            and remaining.size <= _values_below_break(query.shape)
+        ):
+            return count + int(remaining.size)
         if not remaining.size or np.median(remaining) < BULK_COMPACTNESS * remaining[0]:
             break
         if last > MINIMUM_GAP * remaining[0] and count > len(values) // FEATURE_FRACTION:
             break
     return count
+
+
+@lru_cache(maxsize=256)
+def _values_below_break(shape: tuple[int, int]) -> int:
+    """Return how many values below `BREAK_RATIO` a law without zeros may leave in a head of this shape.
+
+    One for a law of constant density at zero, such as that of a trained head above its threshold. The squared singular
+    values t of a square random head have the density sqrt(3)/(2π) t^(-2/3) near zero and end at 27/4, so that n F of
+    its n values are below the break, F = 3 sqrt(3)/(2π) (27/4)^(1/3) BREAK_RATIO^(2/3); of heads that are almost
+    square, twice this number and one more are allowed.
+    """
+    low, high = product_edges(shape[0] / shape[1])
+    if low > HARD_EDGE_RATIO**2 * high:
+        return 1
+    below = min(shape) * 1.5 * np.sqrt(3.0) / np.pi * 6.75 ** (1.0 / 3.0) * BREAK_RATIO ** (2.0 / 3.0)
+    return 1 + int(np.ceil(2.0 * below))
 
 
 def _factor_rank(matrix: Array) -> int:

@@ -22,7 +22,7 @@ __all__ = ["Plan", "plan", "run", "survey"]
 
 Progress = Callable[[HeadReport], None]
 
-MAX_HEADS = 200_000  # of one survey: ten times those of the largest models
+MAX_HEADS = 50_000  # of one survey: three times those of the largest models
 FIT_CAVEAT = (
     "the laws of trained heads hold for Gaussian tokens and the global minimum; real tokens are not Gaussian, "
     "so a fit describes a shape and proves no mechanism"

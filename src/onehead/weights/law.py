@@ -38,7 +38,7 @@ from onehead.weights.spacing_likelihood import (
 )
 from onehead.weights.trained import MINIMUM_BULK_VALUES, bootstrap_errors, fit_trained, starting_points
 
-__all__ = ["compare_laws", "fit_laws"]
+__all__ = ["compare_laws", "fit_laws", "outliers_belong_to_law"]
 
 Array = NDArray[np.float64]
 LawFactory = Callable[[Any], TabulatedLaw]  # from parameters to a law
@@ -53,6 +53,7 @@ LAW_NAMES = {
 # limits of the difference in BIC and the comparison up to each; they correspond to odds of about 3, 20 and 150 to one
 BIC_COMPARISONS = ((2.0, "cannot be told from"), (6.0, "fits slightly better than"), (10.0, "fits better than"))
 RIVAL_EVALUATIONS = 150  # of the likelihood, for the law of trained heads of the other kind
+EDGE_SPACINGS = 3.0  # distance, in spacings, by which the second largest value of a law may exceed what is expected
 MISFIT_LEVELS = 5.0  # limit of n KS; spectra sampled from a law stay within 4 of its fit for n from 32 to 130
 
 
@@ -100,8 +101,7 @@ def fit_laws(
         raise InvalidArgument("values", f"{y.size} values", f"at least {MINIMUM_BULK_VALUES} finite numbers > 0")
     if dim < y.size:
         raise InvalidArgument("dim", dim, f"at least the number of values, {y.size}")
-    unit = float(np.exp(np.mean(np.log(y))))  # fits are made in units of the geometric mean, independent of the scale
-    data = spectrum_data(y / unit, dim, dim if width is None else width)
+    unit, data = _scaled_data(y, dim, width)
     own = fit_trained(data, tied, starting_points(data, tied))
     errors = bootstrap_errors(data, own, bootstrap, np.random.default_rng(seed))
     other = fit_trained(data, not tied, starting_points(data, not tied, 1), RIVAL_EVALUATIONS)
@@ -109,6 +109,37 @@ def fit_laws(
     if not tied:
         fits.append(_fit_noise(data))
     return tuple(_rescaled(fit, unit, y.size) for fit in fits)
+
+
+def _scaled_data(values: Array, dim: int, width: int | None) -> tuple[float, SpectrumData]:
+    """Return the geometric mean of the values, and the data in units of it, so that fits do not depend on the scale."""
+    unit = float(np.exp(np.mean(np.log(values))))
+    return unit, spectrum_data(values / unit, dim, dim if width is None else width)
+
+
+def outliers_belong_to_law(values: Array, outliers: int, *, dim: int, width: int, tied: bool) -> bool:
+    """Return whether the values beyond the bulk edge are part of the law of a trained head.
+
+    This law has room for two bulks: the target's own values can be separated from the noise by a gap. The law is fitted
+    to all ``values``, in descending order, and must place them, at most one beyond its upper edge. Fewer than five
+    outliers are never part of it, since the target of the law has at least five values.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> target = rng.standard_normal((100, 20)) @ rng.standard_normal((20, 100)) / np.sqrt(2000)
+    >>> noisy = np.linalg.svd(target + np.sqrt(0.05 / 100) * rng.standard_normal((100, 100)), compute_uv=False)
+    >>> values = noisy[noisy > 0.1] - 0.1
+    >>> outliers_belong_to_law(values, 15, dim=100, width=100, tied=False)
+    True
+    """
+    if outliers < MINIMUM_BULK_VALUES:
+        return False
+    unit, data = _scaled_data(values, dim, width)
+    own = fit_trained(data, tied, starting_points(data, tied))
+    spacing = own.expected[0] - own.expected[1]
+    placed = own.ks * values.size <= MISFIT_LEVELS
+    return bool(placed and values[1] / unit <= own.expected[0] + EDGE_SPACINGS * spacing)
 
 
 def _rescaled(fit: LawFit, unit: float, count: int) -> LawFit:

@@ -21,6 +21,7 @@ from onehead.weights.spacing_likelihood import angle_grid
 __all__ = [
     "bulk_deviation",
     "limiting_statistics",
+    "product_edges",
     "product_law",
     "random_effective_rank",
     "share_deviation",
@@ -50,19 +51,24 @@ FINITE_SIZE_TABLE: tuple[tuple[float, ...], ...] = (
 )  # fmt: skip
 
 
+def product_edges(ratio: float) -> tuple[float, float]:
+    """Return the edges of the law of `product_law`: the extrema of t = (1 + z)(1 + c z)²/z, at 2 c z² + c z - 1 = 0."""
+    c = ratio
+    z = (-c + np.array([-1.0, 1.0]) * np.sqrt(c * c + 8.0 * c)) / (4.0 * c)
+    low, high = np.sort((1.0 + z) * (1.0 + c * z) ** 2 / z)
+    return max(float(low), 0.0), float(high)
+
+
 @lru_cache(maxsize=64)
 def product_law(ratio: float) -> tuple[Array, Array, Array]:
     """Return the law of the squared singular values t of W_Q'W_K / (σ_Q σ_K hidden) for random factors.
 
     The arrays are points t, the density of the non-zero values there, and the mass of each point. With the Stieltjes
     transform g and c = ``ratio`` = head_dim/hidden, G = t g(t) solves c²G³ + 2c(1-c)G² + ((1-c)² - t)G + t = 0, which
-    is the product of two free Marchenko-Pastur laws. The edges are the extrema of t = (1 + z)(1 + c z)²/z, at
-    2 c z² + c z - 1 = 0.
+    is the product of two free Marchenko-Pastur laws.
     """
     c = ratio
-    z = (-c + np.array([-1.0, 1.0]) * np.sqrt(c * c + 8.0 * c)) / (4.0 * c)
-    low, high = np.sort((1.0 + z) * (1.0 + c * z) ** 2 / z)
-    t, dt = angle_grid(max(float(low), 0.0), float(high), GRID_POINTS)
+    t, dt = angle_grid(*product_edges(c), GRID_POINTS)
     companion = np.zeros((t.size, 3, 3))
     companion[:, 1, 0] = companion[:, 2, 1] = 1.0
     companion[:, 0, 2] = -t / c**2

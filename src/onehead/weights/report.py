@@ -1,7 +1,7 @@
 """Report on one head: spectra, bulk edge, outliers, tail, fits of the laws, and verdict."""
 
 from dataclasses import astuple, dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from onehead.results import Certificate, Result, wrap_sentences
 from onehead.weights.edge import bulk_edge, power_tail
 from onehead.weights.head_spectrum import Spectra, check_pair, effective_ranks, numerical_rank, spectra, symmetric_share
-from onehead.weights.law import compare_laws, fit_laws
+from onehead.weights.law import compare_laws, fit_laws, outliers_belong_to_law
 from onehead.weights.null_model import bulk_deviation, random_effective_rank, share_deviation
-from onehead.weights.shared_keys import belongs_to_key
+from onehead.weights.shared_keys import belongs_to_key, without_key_directions
 from onehead.weights.spacing_likelihood import LawFit
 from onehead.weights.verdict import Evidence, false_alarm, judge_head
 
@@ -19,6 +19,7 @@ __all__ = ["HeadReport", "head_report", "unread_head"]
 
 Array = NDArray[np.float64]
 
+MINIMUM_BULK_VALUES = 4  # values whose spread can be measured
 MINIMUM_VALUES_TO_FIT = 16  # values below which four parameters cannot be told from noise
 TAIL_FIELDS = ("tail_exponent", "tail_exponent_err", "tail_window", "tail_count", "tail_ks")  # in the order of `Tail`
 VERDICT_MEANINGS = {
@@ -44,8 +45,8 @@ class HeadReport(Result):
     forced_zero_mass, used : float
         The part 1 - head_dim/hidden of the zeros that the shape alone forces, and the share of the head_dim possible
         values that are not zero.
-    bulk_edge, edge_width : float
-        Upper edge of the bulk and its Tracy-Widom scale, fitted to the largest values.
+    bulk_edge, bulk_edge_err, edge_width : float
+        Upper edge of the bulk with its standard error, and its Tracy-Widom scale, fitted to the largest values.
     outliers : tuple of dict
         Values beyond the edge, each with ``position``, ``strength`` (in units of the edge), the cosine ``overlap`` of
         its query and key direction (1 for a tied head), and whether it belongs to a key that is ``shared``.
@@ -90,6 +91,7 @@ class HeadReport(Result):
     forced_zero_mass: float | None = None
     used: float | None = None
     bulk_edge: float | None = None
+    bulk_edge_err: float | None = None
     edge_width: float | None = None
     outliers: tuple[dict[str, Any], ...] = ()
     symmetric_share: float | None = None
@@ -224,16 +226,17 @@ def head_report(
     squares = (found.symmetric_eigenvalues / values[0]) ** 2
     row: dict[str, Any] = {f"effective_rank_{name}": number for name, number in effective_ranks(values).items()}
     if edge is not None:
-        row |= {"bulk_edge": edge.position, "edge_width": edge.width}
+        row |= {"bulk_edge": edge.position, "bulk_edge_err": edge.error, "edge_width": edge.width}
     if tail is not None:
         row |= dict(zip(TAIL_FIELDS, astuple(tail), strict=True))
     share = symmetric_share(Q, K, without=beyond) if beyond else found.symmetric_share
     if fit and count - beyond >= MINIMUM_VALUES_TO_FIT:
-        tied, width = share > TIED_SHARE, len(Q) - beyond
-        fits = fit_laws(values[beyond:count], dim=d - beyond, width=width, tied=tied, bootstrap=bootstrap, seed=seed)
-        row |= {"fits": fits} | compare_laws(fits, count - beyond)
+        row |= _fitted(values[:count], beyond, Q.shape, share > TIED_SHARE, {"bootstrap": bootstrap, "seed": seed})
     outliers = _outliers(found, row.get("bulk_edge"), belongs_to_key(Q, K, beyond) if shared_key else (False,) * beyond)
-    row |= _verdict_fields(Q.shape, values, count, outliers, share, adapter_rank)
+    bulk = _Bulk(Q.shape, values, beyond, share)
+    if shared_key and len((reduced := without_key_directions(Q, K))[0]) < len(Q):
+        bulk = _measured_bulk(*reduced)
+    row |= _verdict_fields(bulk, count, min(*Q.shape, adapter_rank or d), outliers, adapter_rank is None)
     return HeadReport(
         rank=count / d,
         zero_mass=1.0 - count / d,
@@ -250,6 +253,18 @@ def head_report(
     )
 
 
+def _fitted(values: Array, beyond: int, shape: tuple[int, ...], tied: bool, options: dict[str, int]) -> dict[str, Any]:
+    """Return the fits of the laws: to all values if the outliers belong to the law of a trained head, else the bulk."""
+    p, d = shape
+    of_law = outliers_belong_to_law(values, beyond, dim=d, width=p, tied=tied)
+    cut = 0 if of_law else beyond
+    fits = fit_laws(values[cut:], dim=d - cut, width=p - cut, tied=tied, **options)
+    found = {"fits": fits} | compare_laws(fits, values.size - cut)
+    if of_law:
+        found["comparison"] += f"; the {beyond} values beyond the bulk edge are part of the law of a trained head"
+    return found
+
+
 def _outliers(found: Spectra, edge: float | None, shared: tuple[bool, ...]) -> tuple[dict[str, Any], ...]:
     """Return the largest values as outliers; ``shared`` says for each of them whether it belongs to a shared key."""
     return tuple(
@@ -263,40 +278,56 @@ def _outliers(found: Spectra, edge: float | None, shared: tuple[bool, ...]) -> t
     )
 
 
+class _Bulk(NamedTuple):
+    """Singular ``values`` of a head of this ``shape``, of which the first ``beyond`` are outliers.
+
+    ``share`` is the symmetric share without the outliers.
+    """
+
+    shape: tuple[int, ...]
+    values: Array
+    beyond: int
+    share: float
+
+
+def _measured_bulk(query: Array, key: Array) -> _Bulk:
+    """Return the bulk of a head whose key has lost the directions that belong to the key alone."""
+    found = spectra(query, key)
+    edge = bulk_edge(found.singular_values[: numerical_rank(query, key, found.singular_values)])
+    beyond = edge.outliers if edge is not None else 0
+    share = symmetric_share(query, key, without=beyond) if beyond else found.symmetric_share
+    return _Bulk(query.shape, found.singular_values, beyond, share)
+
+
 def _verdict_fields(
-    shape: tuple[int, ...],
-    values: Array,
-    count: int,
-    outliers: tuple[dict[str, Any], ...],
-    share: float,
-    adapter: int | None,
+    bulk: _Bulk, count: int, possible: int, outliers: tuple[dict[str, Any], ...], random_possible: bool
 ) -> dict[str, Any]:
     """Return the verdict and its evidence as fields of a report.
 
-    ``count`` of the singular ``values`` are not zero, the largest of them are the ``outliers``, and ``share`` is the
-    symmetric share of the others.
+    ``count`` of the ``possible`` singular values are not zero, and the largest are the ``outliers``. ``bulk`` is what
+    is compared with random heads; the comparison is left out for heads that cannot be random, such as adapters.
     """
-    p, d, beyond = shape[0], shape[1], len(outliers)
-    possible = min(p, d, adapter or p)
-    covered = adapter is None and possible >= MINIMUM_VALUES_TO_FIT  # by the null model
+    (p, d), beyond = bulk.shape, bulk.beyond
+    values = bulk.values[: min(possible, p)]
+    covered = random_possible and len(values) - beyond >= MINIMUM_BULK_VALUES and possible >= MINIMUM_VALUES_TO_FIT
     found = Evidence(
         nonzero=count,
         possible=possible,
         outlier_strengths=tuple(outlier["strength"] for outlier in outliers if not outlier["shared"]),
         shared_outliers=sum(outlier["shared"] for outlier in outliers),
-        bulk_deviation=bulk_deviation(values[beyond:possible], p - beyond, d - beyond) if covered else None,
-        full_deviation=bulk_deviation(values[:possible], p, d) if covered else None,
-        share_deviation=share_deviation(share, d),
-        symmetric_share=share,
+        bulk_deviation=bulk_deviation(values[beyond:], p - beyond, d - beyond) if covered else None,
+        full_deviation=bulk_deviation(values, p, d) if covered else None,
+        share_deviation=share_deviation(bulk.share, d),
+        symmetric_share=bulk.share,
         random_rank=random_effective_rank(p - beyond, d - beyond),
-        effective_rank=effective_ranks(values[beyond:possible])["nuclear"],
+        effective_rank=effective_ranks(values[beyond:])["nuclear"],
     )
     verdict, evidence = judge_head(found)
     return {
         "verdict": verdict,
         "evidence": evidence,
         "false_alarm": false_alarm(p, d) if verdict is not None else None,
-        "bulk_symmetric_share": share,
+        "bulk_symmetric_share": bulk.share,
         "bulk_deviation": found.bulk_deviation if verdict != "low rank" else None,
         "share_deviation": found.share_deviation,
     }

@@ -94,7 +94,7 @@ def test_the_unasked_part_is_reported_where_tokens_have_a_mean():
 def test_what_has_no_theory_is_refused():
     with pytest.raises(InvalidArgument, match="token_mean must be 1 for a tied head"):
         train(Task(unasked=0.5, token_mean=2.0), Learner(), dim=10, alpha=1.0)
-    with pytest.raises(InvalidArgument, match="optimiser must be lbfgs or adam for tokens with a mean"):
+    with pytest.raises(InvalidArgument, match="optimiser must be lbfgs or adam for tokens with a mean or a covariance"):
         train(CROSS, Learner(), dim=10, alpha=1.0, method=Method(optimiser="amp"))
     with pytest.raises(InvalidArgument, match="unasked must be 0 for amp"):
         amp(CROSS, Learner(), dim=10, alpha=1.0)

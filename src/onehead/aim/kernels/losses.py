@@ -18,7 +18,29 @@ CROSS_ENTROPY, SQUARED = 0, 1  # codes of the losses whose Hessian is a diagonal
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def softmax(logits, p):  # type: ignore[no-untyped-def]
-    """Fill ``p`` with the softmax of ``logits``; no entry loses its relative precision."""
+    """Fill ``p`` with the softmax of ``logits``; no entry loses its relative precision.
+
+    The function is compiled, so that losses of one's own can call it.
+
+    Parameters
+    ----------
+    logits : array
+        Logits of a row.
+    p : array
+        Array of the same length, which is overwritten.
+
+    Returns
+    -------
+    None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> p = np.empty(2)
+    >>> softmax(np.array([0.0, np.log(3.0)]), p)
+    >>> p.round(12).tolist()
+    [0.25, 0.75]
+    """
     if logits.shape[0] == 2:
         d = logits[0] - logits[1]
         e = np.exp(-abs(d))

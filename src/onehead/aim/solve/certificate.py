@@ -11,6 +11,7 @@ from onehead.aim.logits.quadrature import clear_rules
 from onehead.aim.solve.branches import SMALL_WEIGHTS, TARGET, coarse_branches, is_distinct, may_have_several
 from onehead.aim.solve.error_estimate import ErrorEstimate, limit_error_estimate, stated_errors, zero_map_error_estimate
 from onehead.aim.solve.fixed_sample_ratio import Start
+from onehead.aim.solve.sampled import solve_sampled
 from onehead.aim.solve.solver import FINE_ENOUGH, VISIBLE_SWITCH_MASS, Solution, solve
 from onehead.aim.task import Learner, Task
 from onehead.aim.theory.input.leading import excess_kurtosis, leading_count
@@ -108,7 +109,31 @@ def numbers_at(
         found = _solve(problem, alpha, start, accuracy)
     if may_have_several(problem):
         found = _lowest(problem, alpha, found, accuracy)
+    if problem.input.sampled_maps and found.overlaps.q > 0.0:
+        return _sampled(problem, alpha, found)
     return found._replace(certificate=_with_accuracy_warning(problem, found, accuracy or ACCURACY))
+
+
+def _sampled(problem: StateEvolution, alpha: float, near: Numbers) -> Numbers:
+    """Return the means over sampled maps, which replace an approximate input channel (D8.3).
+
+    Errors are standard errors over the maps, whose targets differ.
+    """
+    found = solve_sampled(problem, alpha, near.overlaps)
+    warning = (
+        f"{len(found.draws)} sampled maps of dimension {found.dim} replace expectation consistency; errors are "
+        "standard errors over their targets, and terms of order 1/d remain"
+    )
+    certificate = AimCertificate(
+        status="converged",
+        kind="conjecture",
+        residual=found.residual,
+        evaluations=found.evaluations,
+        errors=near.certificate.errors | found.errors(problem),
+        quadrature_error=near.certificate.quadrature_error,
+        warnings=(warning,),
+    )
+    return Numbers(found.overlaps, found.hats, found.train, certificate)
 
 
 def _solve(problem: StateEvolution, alpha: float, start: Start | None, accuracy: float | None) -> Numbers:

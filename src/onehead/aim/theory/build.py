@@ -11,6 +11,7 @@ from onehead.aim.logits.geometry import Geometry, geometry_of, with_sampled_poin
 from onehead.aim.losses import loss_for_labels
 from onehead.aim.task import Learner, Task
 from onehead.aim.theory.directions import NO_DIRECTIONS
+from onehead.aim.theory.input.anisotropic import anisotropic_channel
 from onehead.aim.theory.input.channel import InputChannel
 from onehead.aim.theory.input.leading import leading_count, leading_directions
 from onehead.aim.theory.input.singular_values import CHANNELS
@@ -44,13 +45,16 @@ def build_state_evolution(task: Task, learner: Learner) -> StateEvolution:
         raise InvalidArgument("tokens", task.tokens, f"at most {MAXIMUM_TOKENS_OWN_LOSS} with a loss of your own")
     kind = TWO_SECTOR_CHANNELS[learner.param] if geometry.sectors == 2 else CHANNELS[task.tied, learner.param]
     units, noise = Units(learner.beta, task.beta0, kind.degree), task.beta0**2 * task.noise
-    channel = kind(
-        target=task.target,
-        scale=task.beta0,
-        decay=units.reduced_decay(learner.decay),
-        width=learner.width,
-        unit=geometry.unit,
-    )
+    decay = units.reduced_decay(learner.decay)
+    if learner.sampled and (task.isotropic or learner.param == "direct"):
+        raise InvalidArgument(
+            "sampled", learner.sampled, "0 unless factorised training has a token spectrum: the theory is exact here"
+        )
+    if task.isotropic:
+        settings = {"scale": task.beta0, "decay": decay, "width": learner.width, "unit": geometry.unit}
+        channel = kind(target=task.target, **settings)
+    else:
+        channel = anisotropic_channel(task, learner, decay)
     make = _output(task, learner, geometry)
     power = task.beta0**2 * task.target.second_moment + 0.5 * noise + make.keywords["directions"].separate_power
     output = make(loss=loss, label_power=power, branch=learner.branch)

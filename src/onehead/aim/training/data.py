@@ -9,8 +9,9 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onehead.aim.targets import Discrete, MarchenkoPastur, Product, Target
+from onehead.aim.targets.sampling import draw_target, factor_rows
 from onehead.aim.task import Task
+from onehead.aim.token_spectrum import eigenvalues
 from onehead.errors import InvalidArgument
 
 __all__ = [
@@ -21,11 +22,14 @@ __all__ = [
     "check_target_map",
     "draw_target",
     "factor_rows",
+    "fitted_target",
     "labels",
     "mean_length",
     "softmax_rows",
     "token_law_with",
+    "token_scales",
     "unasked_direction",
+    "whitened",
     "with_unasked_row",
 ]
 
@@ -36,56 +40,6 @@ CHUNK_NUMBERS = 2**19  # numbers in the tokens of one chunk: a few megabytes, so
 SPARSITY = 0.1  # share of non-zero entries of sparse tokens
 MASKED_LOGIT = -1e30  # logit of a masked column: finite, and its exponential is zero
 STUDENT_DEGREES = 5.0  # degrees of freedom of heavy-tailed entries: four moments exist, the kurtosis is 9
-
-
-def factor_rows(width: float, dim: int) -> int:
-    """Number of rows m = κ d of a factor, rounded, at least one."""
-    return max(1, round(width * dim))
-
-
-def draw_target(target: Target, dim: int, rng: np.random.Generator, *, tied: bool = True) -> Array:
-    """Sample a target map S* (1.1): a symmetric dim x dim matrix, or for an untied head one without symmetry (U1).
-
-    Marchenko-Pastur: W'W / sqrt(m0 d) with W an m0 x d standard normal matrix, m0 = κ₀ d rounded. Product: W_Q' W_K /
-    sqrt(m0 d) with two of them. A target given by eigenvalues gets a uniformly random eigenbasis. For an untied head
-    the eigenvalues of a symmetric target become singular values, with independent left and right bases.
-
-    Examples
-    --------
-    >>> S = draw_target(MarchenkoPastur(kappa0=0.5), 40, np.random.default_rng(0))
-    >>> S.shape, int(np.linalg.matrix_rank(S))
-    ((40, 40), 20)
-    """
-    if isinstance(target, Product):
-        width = factor_rows(target.kappa0, dim)
-        Q, K = rng.standard_normal((2, width, dim))
-        return np.asarray(Q.T @ K / sqrt(width * dim))
-    if isinstance(target, MarchenkoPastur):
-        width = factor_rows(target.kappa0, dim)
-        W = rng.standard_normal((width, dim))
-        S: Array = W.T @ W / sqrt(width * dim)
-        return S if tied else _with_singular_values(np.asarray(np.linalg.eigvalsh(S)), rng)
-    assert isinstance(target, Discrete)
-    if len(target.values) != dim:
-        raise InvalidArgument("dim", dim, f"{len(target.values)}, the number of eigenvalues of the target")
-    if not tied:
-        return _with_singular_values(target.values, rng)
-    basis = _random_basis(dim, rng)
-    return np.asarray((basis * target.values) @ basis.T)
-
-
-def _random_basis(dim: int, rng: np.random.Generator) -> Array:
-    """Random orthogonal matrix, uniform on the orthogonal group."""
-    basis, upper = np.linalg.qr(rng.standard_normal((dim, dim)))
-    basis *= np.sign(np.diag(upper))  # QR with a positive diagonal gives the uniform measure
-    return basis
-
-
-def _with_singular_values(values: Array, rng: np.random.Generator) -> Array:
-    """Map with these singular values and independent, uniformly random left and right singular vectors."""
-    left, right = _random_basis(len(values), rng), _random_basis(len(values), rng)
-    S: Array = (left * values) @ right.T
-    return S
 
 
 def check_target_map(matrix: ArrayLike, dim: int, *, tied: bool = True) -> Array:
@@ -101,8 +55,8 @@ def check_target_map(matrix: ArrayLike, dim: int, *, tied: bool = True) -> Array
 
 
 def unasked_direction(dim: int) -> Array:
-    """Unit vector along the mean of the queries, whose entries are all equal: a generic direction of every target."""
-    return np.full(dim, 1.0 / sqrt(dim))
+    """Unit vector along the mean of the queries: the last axis, along which tokens vary least."""
+    return np.asarray(np.eye(dim)[-1])
 
 
 def mean_length(task: Task, target: Array) -> float:
@@ -117,6 +71,31 @@ def mean_length(task: Task, target: Array) -> float:
     if not task.tied:
         return sqrt(task.token_mean * dim)
     return sqrt(dim * task.unasked_variance) / float(np.linalg.norm(target @ unasked_direction(dim)))
+
+
+def token_scales(task: Task, dim: int) -> tuple[Array, Array]:
+    """Standard deviations of the entries of queries and of keys: roots of the eigenvalues of their covariances (D7)."""
+    return tuple(np.sqrt(eigenvalues(text, dim)) for text in (task.token_spectrum, task.keys_spectrum))  # type: ignore[return-value]
+
+
+def whitened(task: Task, S: Array) -> Array:
+    """Map C_q^1/2 S C_k^1/2 whose entries the data see; S itself for isotropic tokens (D7)."""
+    if task.isotropic:
+        return S
+    queries, keys = token_scales(task, len(S))
+    return np.asarray(queries[:, None] * S * keys)
+
+
+def fitted_target(task: Task, target: Array) -> Array:
+    """Target map as a task needs it: with the row of its unasked share, and of the power Q0 that the tokens see.
+
+    The power of the whitened map varies by about sqrt 2 over the effective dimension between targets, so that it is set
+    to that of the theory (D7).
+    """
+    if not task.isotropic:
+        seen = float(np.sum(whitened(task, target) ** 2)) / len(target)
+        target = target * sqrt(task.target.second_moment / seen)
+    return with_unasked_row(task, target)
 
 
 def with_unasked_row(task: Task, target: Array) -> Array:
@@ -397,9 +376,16 @@ class Samples:
     def _tokens(self, rng: np.random.Generator, count: int) -> tuple[Array, Array | None]:
         """Sample tokens, and the keys of cross-attention."""
         X = self.law.draw(rng, self.task.tokens, count, self.dim)
+        if not self.task.isotropic:
+            X *= token_scales(self.task, self.dim)[0]
         if self.task.unasked:
             X += mean_length(self.task, self.target) * unasked_direction(self.dim)
-        return X, self.law.draw(rng, self.task.tokens, count, self.dim) if self.task.attention == "cross" else None
+        if self.task.attention != "cross":
+            return X, None
+        keys = self.law.draw(rng, self.task.tokens, count, self.dim)
+        if not self.task.isotropic:
+            keys *= token_scales(self.task, self.dim)[1]
+        return X, keys
 
     def _draw(self, i: int, count: int) -> Chunk:
         """Sample chunk i; tokens that are sampled again in every pass are not stored."""

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from onehead.aim.targets import MarchenkoPastur, Product
 from onehead.aim.task import Learner, Task, check_alpha
-from onehead.aim.training.data import Samples, draw_target, factor_rows, with_unasked_row
+from onehead.aim.token_spectrum import rounded_spectrum
+from onehead.aim.training.data import Samples, draw_target, factor_rows, fitted_target
 from onehead.aim.training.settings import Method, Variant
 from onehead.errors import InvalidArgument
 
@@ -39,6 +40,11 @@ def problem_as_trained(
     """
     if isinstance(task.target, (MarchenkoPastur, Product)):
         task = task.changed(target=task.target.changed(kappa0=factor_rows(task.target.kappa0, dim) / dim))
+    if not task.isotropic:
+        task = task.changed(
+            token_spectrum=rounded_spectrum(task.token_spectrum, dim),
+            key_spectrum=rounded_spectrum(task.key_spectrum, dim),
+        )
     if variant is not None:
         task = variant.task_with_token_kurtosis(task)
     if learner.param == "factorised":
@@ -77,7 +83,7 @@ class Instance:
         )
         if target is None:
             target = draw_target(task.target, dim, np.random.default_rng(target_seed), tied=task.tied)
-        target = with_unasked_row(task, target)
+        target = fitted_target(task, target)
 
         def samples(task: Task, count: int, seed: np.random.SeedSequence) -> Samples:
             return Samples(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from onehead.aim.losses import LOSSES, Loss, loss_for_labels
 from onehead.aim.task import Learner, Task
-from onehead.aim.training.data import Samples, mean_length, softmax_rows, unasked_direction
+from onehead.aim.training.data import Samples, mean_length, softmax_rows, token_scales, unasked_direction, whitened
 from onehead.aim.training.instance import Instance
 from onehead.aim.training.logits import Rows
 from onehead.aim.training.nuclear import minimise_over_map, soft_threshold_singular_values
@@ -62,6 +62,12 @@ class Plan:
                 self.task.token_mean,
                 "1 for a tied head, the length of whose mean follows from its unasked share",
             )
+        if not self.task.isotropic and (self.task.tied or self.task.own_logit):
+            raise InvalidArgument(
+                "token_spectrum",
+                self.task.token_spectrum,
+                "isotropic unless attention is cross, or self with mask strict",
+            )
         if self.learner.param == "direct" and self.task.tied and not self.variant.tied:
             raise InvalidArgument("tied", False, "true for direct training")
         if self.task.labels == "hard" and self.variant.output == "sequence":
@@ -74,8 +80,8 @@ class Plan:
         from onehead.aim.training.message_passing import check_message_passing
 
         check_message_passing(self.task)
-        if self.task.unasked:
-            raise InvalidArgument("optimiser", "amp", "lbfgs or adam for tokens with a mean")
+        if self.task.unasked or not self.task.isotropic:
+            raise InvalidArgument("optimiser", "amp", "lbfgs or adam for tokens with a mean or a covariance")
         supported = self.variant.heads == 1 and self.variant.output == "label" and self.learner.width >= 1.0
         if not supported or self.variant.tied != self.task.tied:
             raise InvalidArgument(
@@ -282,19 +288,21 @@ def _measure(plan: Plan, weights: Parametrisation, maps: Array, instance: Instan
 def _overlaps(task: Task, S: Array, target: Array) -> dict[str, float | None]:
     """q and m of the map, and the size of its unasked field relative to that of the target (D2).
 
-    Where the queries have a mean, q and m are those of the map without its row along the mean.
+    They are those of the whitened map (D7); where the queries have a mean, without the row of S along the mean.
     """
     d = len(S)
     if not task.unasked:
-        overlap = {"q": float(np.sum(S * S) / d), "m": float(np.sum(S * target) / d)}
+        own, wanted = whitened(task, S), whitened(task, target)
+        overlap = {"q": float(np.sum(own * own) / d), "m": float(np.sum(own * wanted) / d)}
         return {**overlap, "unasked_scale": None, "unasked_share": None}
     direction = unasked_direction(d)
-    row, wanted = S.T @ direction, target.T @ direction
-    asked = S - np.outer(direction, row)
+    rows = [M.T @ direction for M in (S, target)]
+    asked, wanted_map = (whitened(task, M - np.outer(direction, row)) for M, row in zip((S, target), rows, strict=True))
+    row, wanted = (one * token_scales(task, d)[1] for one in rows)
     q, field = float(np.sum(asked * asked) / d), mean_length(task, target) ** 2 * float(row @ row) / d
     return {
         "q": q,
-        "m": float(np.sum(asked * target) / d),
+        "m": float(np.sum(asked * wanted_map) / d),
         "unasked_scale": float(row @ wanted / (wanted @ wanted)),
         "unasked_share": field / (q + field) if field > 0.0 else 0.0,
     }

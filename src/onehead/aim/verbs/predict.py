@@ -103,6 +103,8 @@ class Prediction(Result):
         c, the size of the logits that all queries share relative to the target's; zero where the target has none.
     unasked_share : float
         Share of these logits in the variance of the head's logits within a row.
+    effective_dim : float or None
+        Participation ratio of the eigenvalues of the tokens' covariance; None where it has no dimension.
     jacobian : tuple of tuples or None
         Jacobian of the state evolution in the logarithms of its unknowns; None for limits that need no solve.
     task, learner : Task, Learner
@@ -148,6 +150,7 @@ class Prediction(Result):
     other_solutions: tuple[OtherSolution, ...]
     unasked_scale: float
     unasked_share: float
+    effective_dim: float | None
     jacobian: tuple[tuple[float, ...], ...] | None
     task: Task
     learner: Learner
@@ -429,6 +432,7 @@ def _finish(task: Task, learner: Learner, problem: StateEvolution, alpha: float,
         other_solutions=numbers.others,
         unasked_scale=field * problem.units.beta0 / problem.units.beta,
         unasked_share=unasked / (overlaps.q + unasked) if unasked > 0.0 else 0.0,
+        effective_dim=None if task.isotropic else task.effective_dim,
         jacobian=tuple(map(tuple, jacobian.tolist())) if jacobian is not None and problem.sectors == 1 else None,
         task=task,
         learner=learner,

@@ -8,8 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.targets import Discrete
+from onehead.aim.theory.input.sampled_map import ZERO
+from onehead.aim.theory.order_parameters import Hats
 from onehead.aim.verbs.outliers import Outlier, UnaskedOutlier, outliers_of, unasked_outlier_of
 from onehead.aim.verbs.predict import Prediction
+from onehead.errors import InvalidArgument
 from onehead.results import Certificate, Result
 from onehead.spectra.law import Law
 from onehead.validation import checked, generator, instance, integer
@@ -193,6 +196,35 @@ def _cut(point: Prediction, law: Law) -> float:
     return point.cut if law.sides == 1 else max(point.cut, 0.0)
 
 
+def _sampled_spectrum(point: Prediction) -> Spectrum:
+    """Singular values of the sampled maps of a prediction, as levels (D8.3)."""
+    maps = point.channel.sampled_maps
+    if not maps:
+        raise InvalidArgument(
+            "sampled", point.learner.sampled, "at least 2 for the spectrum of a map with a token spectrum"
+        )
+    hats, beta = Hats(point.q_hat, point.m_hat, point.sigma_hat), point.learner.beta
+    samples = [one.at(hats) for one in maps] if point.rank > 0.0 else []
+    values = np.sort(np.concatenate([np.zeros(1), *(sample.singular_values / beta for sample in samples)]))[:0:-1]
+    share = 1.0 / max(len(values), 1)
+    rank = float(np.mean([sample.rank for sample in samples])) if samples else 0.0
+    return SingularSpectrum(
+        zero_mass=1.0 - rank,
+        rank=rank,
+        edges=(),
+        outliers=(),
+        unasked_outlier=None,
+        levels=tuple((value, share) for value in values.tolist() if value > ZERO),
+        intervals=(),
+        x=np.empty(0),
+        density_values=np.empty(0),
+        mean=share * float(values.sum()),
+        second_moment=share * float(values @ values),
+        certificate=Certificate.of(point.certificate, evaluations=0),
+        point=point,
+    )
+
+
 @checked(point=instance(Prediction, "a result of predict"))
 def spectrum(point: Prediction) -> Spectrum:
     """Law of the eigenvalues of the trained map, or of its singular values if the head is untied, from a prediction.
@@ -219,6 +251,8 @@ def spectrum(point: Prediction) -> Spectrum:
     >>> round(law.zero_mass, 3), len(law.edges), round(law.second_moment, 2)
     (0.356, 1, 1.46)
     """
+    if not point.task.isotropic:
+        return _sampled_spectrum(point)
     outliers = outliers_of(point)
     intervals: tuple[tuple[float, float], ...] = ()
     levels: tuple[tuple[float, float], ...] = ()

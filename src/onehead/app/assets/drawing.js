@@ -18,7 +18,7 @@
     if (!projected && !narrow) return figure;
     const layout = figure.layout, size = narrow ? 11 : 20;
     layout.font.size = size;
-    layout.legend = Object.assign({}, layout.legend, { font: { size: size - 1 } }, narrow ? {} : { yref: "paper", y: 1.02 });
+    layout.legend = Object.assign({}, layout.legend, { font: { size: size - 1 } });
     (layout.annotations || []).forEach((note) => {
       if (note.xref === "paper") note.font = Object.assign({}, note.font, { size: Math.min(note.font.size + (narrow ? -2 : 5), narrow ? 12 : 24) });
       if (note.xref) return;
@@ -26,7 +26,7 @@
       note.font = Object.assign({}, note.font, { size: narrow ? 10 : 16 });
     });
     if (narrow) return figure;
-    layout.margin = Object.assign({}, layout.margin, { l: 84, b: 74 });
+    layout.margin = Object.assign({}, layout.margin, { l: 84, b: 74, t: 1.5 * layout.margin.t });
     for (const [name, axis] of Object.entries(layout))
       if (/^[xy]axis/.test(name) && axis.tickfont) axis.tickfont = { size: 15 };
     figure.data.forEach((trace) => {
@@ -43,7 +43,7 @@
     if (drawing || !window.Plotly) return drawing;
     drawing = (async () => {
       while (wanted) {
-        const now = wanted, figure = fitToScreen(paint(now.figure));
+        const now = wanted, figure = fitToScreen(paint(withPins(now.figure)));
         wanted = null;
         figure.layout.meta = Object.assign({}, figure.layout.meta, { key: now.key, exact: now.exact });
         await Plotly.react($("picture"), figure.data, figure.layout, { displaylogo: false, responsive: true, displayModeBar: false });
@@ -51,11 +51,78 @@
         current = now;
         $("picture").setAttribute("aria-label", now.alt);
         placeGrip();
+        showPinButtons();
         document.dispatchEvent(new CustomEvent("onehead-drawn", { detail: now }));
       }
       drawing = null;
     })();
     return drawing;
+  }
+
+  // ---- curves that are kept to compare
+
+  const MAX_PINS = 3, PIN_COLOURS = ["@training", "@third", "@grey"];
+  let pins = []; // { view, values, traces }
+
+  // the first curve that has a name in the legend; null for maps and sentences
+  function mainCurve(figure) {
+    return figure.data.find((trace) => trace.type === "scatter" && trace.mode.includes("lines") && trace.showlegend !== false) || null;
+  }
+
+  // the knobs in which a kept curve differs from the current one
+  function pinName(pin) {
+    const now = oneheadKnobs.values, knobs = settings.views[pin.view].knobs.filter((name) => !["alpha", "samples"].includes(name));
+    const different = knobs.filter((name) => oneheadKnobs.text(pin.values[name]) !== oneheadKnobs.text(now[name]));
+    const shown = different.map((name) => (settings.knobs[name].symbol || settings.knobs[name].label) + " = " + oneheadKnobs.text(pin.values[name]));
+    return "pinned" + (shown.length ? ": " + shown.join(", ") : "");
+  }
+
+  function withPins(figure) {
+    const own = pins.filter((pin) => pin.view === oneheadKnobs.view);
+    if (!own.length || !mainCurve(figure)) return figure;
+    const kept = own.map((pin, i) => Object.assign({}, pin.trace, {
+      name: pinName(pin), line: Object.assign({}, pin.trace.line, { color: PIN_COLOURS[i], dash: "solid", width: 1.6 }),
+      hovertemplate: "<b>" + pinName(pin) + "</b><br>%{x:.4g}: %{y:.5g}<extra></extra>",
+    }));
+    return { data: figure.data.concat(kept), layout: figure.layout };
+  }
+
+  function pin() {
+    const trace = current && mainCurve(current.figure);
+    if (!trace || !current.exact || pins.filter((kept) => kept.view === oneheadKnobs.view).length >= MAX_PINS) return;
+    pins.push({ view: oneheadKnobs.view, values: Object.assign({}, oneheadKnobs.values), trace: trace });
+    redraw();
+  }
+
+  function unpin() {
+    pins = pins.filter((kept) => kept.view !== oneheadKnobs.view);
+    redraw();
+  }
+
+  function showPinButtons() {
+    const count = pins.filter((kept) => kept.view === oneheadKnobs.view).length;
+    $("pin").hidden = !mainCurve(current.figure);
+    $("pin").disabled = count >= MAX_PINS || !current.exact; // a draft has few points
+    $("unpin").hidden = count === 0;
+  }
+
+  let refused = null;
+  // an answer whose figure is a sentence, in place of a picture
+  function sentence(key, text) {
+    if (refused && refused.key === key && refused.alt === text) return refused;
+    const words = text.split(" "), lines = [""];
+    for (const word of words) {
+      if (lines[lines.length - 1].length + word.length > 60) lines.push("");
+      lines[lines.length - 1] += (lines[lines.length - 1] ? " " : "") + word;
+    }
+    const escaped = lines.join("\n").replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/\n/g, "<br>");
+    const layout = {
+      xaxis: { visible: false }, yaxis: { visible: false }, font: { size: 15, color: "@ink" }, paper_bgcolor: "@paper", plot_bgcolor: "@paper",
+      margin: { l: 10, r: 10, t: 10, b: 10 },
+      annotations: [{ xref: "paper", yref: "paper", x: 0.5, y: 0.5, showarrow: false, text: escaped, font: { size: 15, color: "@ink" } }],
+    };
+    refused = { key: key, alt: text, exact: false, figure: { data: [], layout: layout } };
+    return refused;
   }
 
   function redraw() {
@@ -161,5 +228,5 @@
     redraw();
   }
 
-  window.oneheadDrawing = { begin: begin, draw: draw, redraw: redraw, save: save, table: table, setTheme: setTheme, get current() { return current; } };
+  window.oneheadDrawing = { begin: begin, draw: draw, redraw: redraw, save: save, table: table, setTheme: setTheme, pin: pin, unpin: unpin, sentence: sentence, get current() { return current; } };
 })();

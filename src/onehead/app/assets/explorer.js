@@ -21,9 +21,11 @@
     const now = machine.present(state, Date.now());
     oneheadPanel.show(now);
     if (now.shown && now.shown === oneheadDrawing.current) progress.drawn = progress.asked; // the picture is on the screen already
-    if (now.shown && now.shown !== oneheadDrawing.current && now.shown !== lastDrawn) {
-      lastDrawn = now.shown;
-      oneheadDrawing.draw(now.shown);
+    // a refused question has no picture: its sentence takes the place of the one that answered another question
+    const shown = now.status === "refused" && !now.shown ? oneheadDrawing.sentence(now.key, now.refusal) : now.shown;
+    if (shown && shown !== oneheadDrawing.current && shown !== lastDrawn) {
+      lastDrawn = shown;
+      oneheadDrawing.draw(shown);
     }
   }
 
@@ -121,8 +123,7 @@
       if (selected) a.parentElement.scrollLeft = a.offsetLeft - a.parentElement.offsetLeft - (a.parentElement.clientWidth - a.offsetWidth) / 2;
     });
     $("picture-area").setAttribute("aria-labelledby", "tab-" + K.view);
-    measureLead();
-    $("play").hidden = !own.plays;
+    $("play").hidden = !own.plays || matchMedia("(prefers-reduced-motion: reduce)").matches;
     $("train").hidden = !own.trains || Boolean(settings.recorded);
     $("training-message").hidden = $("train").hidden;
   }
@@ -287,7 +288,6 @@
   function setProjector(on) {
     document.body.classList.toggle("projector", on);
     $("projector").setAttribute("aria-pressed", on);
-    measureLead();
     oneheadDrawing.redraw();
   }
 
@@ -322,6 +322,9 @@
       setProjector(on);
       K.remember("projector", on ? "1" : "0");
     });
+    $("pin").addEventListener("click", oneheadDrawing.pin);
+    $("unpin").addEventListener("click", oneheadDrawing.unpin);
+    $("reset").addEventListener("click", () => ($("training-message").textContent = ""));
     $("png").addEventListener("click", () => oneheadDrawing.save("png"));
     $("svg").addEventListener("click", () => oneheadDrawing.save("svg"));
     $("link").addEventListener("click", copyLink);
@@ -348,6 +351,7 @@
     document.addEventListener("onehead-drawn", (e) => {
       if (e.detail.key === state.key) progress.drawn = progress.asked;
     });
+    new ResizeObserver(measureLead).observe(document.querySelector(".lead"));
     setInterval(() => dispatch({ kind: "tick" }), 500); // update the seconds of solving
   }
 

@@ -10,6 +10,12 @@
     return value === true ? "1" : value === false ? "0" : String(value);
   }
 
+  // what was typed, as the address writes it: commas that separate groups of three digits are left out, a single other comma is a decimal point
+  function typedText(typed) {
+    const trimmed = typed.trim();
+    return /^[1-9]\d{0,2}(,\d{3})+(\.\d*)?$/.test(trimmed) ? trimmed.replaceAll(",", "") : trimmed.replace(",", ".");
+  }
+
   // read, or with a value write, a preference that the browser keeps
   function remember(name, value) {
     try {
@@ -113,7 +119,7 @@
     const control = $("knob-" + name), slide = $("slide-" + name);
     if (!control) return;
     if (control.type === "checkbox") control.checked = values[name] === true;
-    else if (document.activeElement !== control || control.tagName === "SELECT") control.value = text(values[name]);
+    else if (!control.dataset.typing) control.value = text(values[name]); // a value that is being typed is left alone
     if (slide) {
       slide.value = position(name);
       slide.setAttribute("aria-valuetext", text(values[name]));
@@ -227,16 +233,23 @@
     document.querySelectorAll("[data-knob]").forEach((control) => {
       const name = control.dataset.knob;
       control.addEventListener("change", () => {
-        const typed = control.type === "checkbox" ? control.checked : control.value.trim().replace(",", ".");
+        delete control.dataset.typing;
+        const typed = control.type === "checkbox" ? control.checked : typedText(control.value);
         if (text(typed) !== text(values[name])) set({ [name]: settings.recorded ? nearest(name, typed) : typed });
+        showKnob(name); // also where the value is the one before, written in another way
       });
       if (control.type !== "text") return;
+      control.addEventListener("input", () => (control.dataset.typing = "1"));
+      control.addEventListener("blur", () => {
+        delete control.dataset.typing;
+        showKnob(name);
+      });
       control.addEventListener("keydown", (e) => {
         const direction = { ArrowUp: 1, ArrowDown: -1 }[e.key], k = settings.knobs[name];
         if (!direction) return;
         e.preventDefault();
+        delete control.dataset.typing;
         set({ [name]: fromPosition(name, Math.min(k.steps, Math.max(0, position(name) + direction))) });
-        control.value = text(values[name]);
       });
     });
     $("knobs").addEventListener("submit", (e) => e.preventDefault());
@@ -250,7 +263,8 @@
       $("preset").value = "";
     });
     addEventListener("keydown", (e) => {
-      if (!(e.ctrlKey || e.metaKey) || e.key.toLowerCase() !== "z" || e.target.type === "text") return;
+      // while a value is being typed, undo is that of the field
+      if (!(e.ctrlKey || e.metaKey) || e.key.toLowerCase() !== "z" || e.target.dataset && e.target.dataset.typing) return;
       e.preventDefault();
       if (e.shiftKey) restore(future, past);
       else restore(past, future);

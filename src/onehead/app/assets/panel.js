@@ -8,6 +8,16 @@
     exact: "exact", refused: "refused", "no connection": "no connection",
   };
 
+  // an exact solution of an approximate or conjectured formula is not called exact
+  const SOLVED_TEXTS = { approximate: "solved · approximate", conjecture: "solved · conjecture", failed: "no solution" };
+
+  function statusOf(page) {
+    const level = page.badge ? page.badge[0] : "";
+    if (page.status !== "exact") return [page.status, STATUS_TEXTS[page.status]];
+    if (page.shown && page.shown.missing) return ["draft", page.shown.missing];
+    return level in SOLVED_TEXTS ? [level === "failed" ? "refused" : "draft", SOLVED_TEXTS[level]] : ["exact", STATUS_TEXTS.exact];
+  }
+
   let shownBadge = "";
   function badge(level, sentence, notes) {
     const box = $("badge"), now = JSON.stringify([level, sentence, notes]);
@@ -33,8 +43,13 @@
   }
 
   let shownNumbers = "";
-  function numbers(rows) {
+  function numbers(rows, refused) {
     const body = $("numbers").tBodies[0];
+    if (!rows && refused) {
+      body.replaceChildren(); // names of another question say nothing of this one
+      shownNumbers = "";
+      return;
+    }
     $("numbers").classList.toggle("stale", !rows);
     if (!rows) {
       // remove the values of the previous question, and keep the names so that the layout does not jump
@@ -54,19 +69,20 @@
 
   function show(page) {
     const { status, shown } = page, counting = status === "solving" || status === "no draft";
-    setText("state", STATUS_TEXTS[status] + (counting ? " " + page.seconds + " s" : ""));
-    $("state").className = status.split(" ").join("-");
-    $("frame").classList.toggle("stale", page.stale || status === "refused" && !(shown && shown.refusal));
+    const [style, words] = statusOf(page);
+    setText("state", words + (counting ? " " + page.seconds + " s" : ""));
+    $("state").className = style.split(" ").join("-");
+    $("frame").classList.toggle("stale", page.stale && status !== "refused");
     if (status === "no connection") badge("failed", DISCONNECTED, []);
     else if (page.badge) badge(...page.badge);
     else if (page.refusal) badge("failed", page.refusal, []);
     else badge("waiting", "", []);
-    numbers(page.numbers);
+    numbers(page.numbers, status === "refused");
     if (shown) {
       setText("caption", [page.sentence || shown.caption, shown.note, window.oneheadNote].filter(Boolean).join(" "));
       setText("python", shown.python || $("python").textContent);
       setText("shell", shown.shell || $("shell").textContent);
-    } else setText("caption", page.refusal || "");
+    } else setText("caption", "");
   }
 
   window.oneheadPanel = { show: show };

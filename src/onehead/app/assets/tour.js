@@ -52,6 +52,27 @@
     running = setTimeout(advance, 600);
   }
 
+  // outline the elements that a step speaks of
+  function highlight(step) {
+    document.querySelectorAll(".pointed").forEach((element) => element.classList.remove("pointed"));
+    if (!step) return;
+    const knobs = Object.keys(step.runs).map((name) => $("knob-" + name).closest(".knob"));
+    const element = step.highlight && $(step.highlight);
+    [...knobs, ...(element ? [element] : [])].forEach((found) => found.classList.add("pointed"));
+  }
+
+  // the height of the tour, which the picture below it leaves free
+  function measure() {
+    document.documentElement.style.setProperty("--tour", $("tour").hidden ? "0px" : $("tour").offsetHeight + "px");
+  }
+
+  function turn(by) {
+    if (at + by < 0) return;
+    at += by;
+    if (at >= tour.steps.length) leave();
+    else show();
+  }
+
   function show() {
     const step = tour.steps[at], K = oneheadKnobs, moves = Object.entries(step.runs);
     stop();
@@ -61,10 +82,15 @@
     $("tour-back").disabled = at === 0;
     $("tour-next").textContent = at === tour.steps.length - 1 ? "Done" : "Next";
     const values = Object.assign({}, step.values);
-    for (const [name, ends] of moves) values[name] = ends[0];
+    // without motion a step shows where its knobs end
+    const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    const stops = (k) => settings.recorded.runs[settings.tours.indexOf(tour)][k];
+    for (const [name, ends] of moves) values[name] = !still ? ends[0] : settings.recorded ? stops(at).at(-1) : ends[1];
     K.go(step.view, values, settings.views[step.view].knobs);
-    for (const [name, ends] of moves) {
-      if (settings.recorded) runThroughStops(name, settings.recorded.runs[settings.tours.indexOf(tour)][at]);
+    highlight(step);
+    measure();
+    for (const [name, ends] of still ? [] : moves) {
+      if (settings.recorded) runThroughStops(name, stops(at));
       else runAlongSlider(name, ends[0], ends[1]);
     }
     document.body.dataset.tour = at;
@@ -74,6 +100,8 @@
     stop();
     tour = null;
     $("tour").hidden = true;
+    highlight(null);
+    measure();
     delete document.body.dataset.tour;
     $("picture-area").focus({ preventScroll: true });
   }
@@ -87,19 +115,19 @@
       show();
       $("tour-title").focus();
     }));
-    $("tour-next").addEventListener("click", () => {
-      at += 1;
-      if (at >= tour.steps.length) leave();
-      else show();
-    });
-    $("tour-back").addEventListener("click", () => {
-      at -= 1;
-      show();
-    });
+    $("tour-next").addEventListener("click", () => turn(1));
+    $("tour-back").addEventListener("click", () => turn(-1));
     $("tour-leave").addEventListener("click", leave);
     addEventListener("keydown", (e) => {
-      if (tour && e.key === "Escape") leave();
+      if (!tour) return;
+      // a presenter sends these two keys
+      const by = { PageDown: 1, PageUp: -1 }[e.key];
+      if (by) {
+        e.preventDefault();
+        turn(by);
+      } else if (e.key === "Escape") leave();
     });
+    addEventListener("resize", measure);
     // touching a knob stops the movement
     ["pointerdown", "keydown"].forEach((name) => $("knobs").addEventListener(name, stop));
   }

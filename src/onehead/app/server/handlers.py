@@ -198,6 +198,7 @@ def picture_answer(state: State, picture: Picture, figure: dict[str, Any]) -> An
         "caption": picture.caption,
         "exact": picture.exact,
         "refusal": picture.refusal,
+        "missing": picture.missing,
         "empty": not figure["data"],
         "alt": alt_text(figure, picture.caption),
     }

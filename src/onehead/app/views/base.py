@@ -72,7 +72,8 @@ class Picture:
     """A figure with its caption and the table behind it.
 
     ``exact`` tells whether it is the library's own result or a draft; ``numbers`` are those computed only with the
-    exact picture; ``refusal`` is the reason where there is nothing to draw.
+    exact picture; ``refusal`` is the reason where there is nothing to draw, and ``missing`` names what the user has yet
+    to give.
     """
 
     figure: Figure
@@ -81,6 +82,7 @@ class Picture:
     numbers: tuple[Number, ...] = ()
     exact: bool = True
     refusal: str = ""
+    missing: str = ""
 
 
 class Report(NamedTuple):

@@ -66,7 +66,7 @@ def draft(state: State) -> Picture:
     head = _selected_head(state)
     if head is None:
         empty = figure([], x="", y="", xaxis={"visible": False}, yaxis={"visible": False})
-        return Picture(empty, "Drop a safetensors file above to see its heads.")
+        return Picture(empty, "Drop a safetensors file above to see its heads.", missing="no file yet")
     return Picture(_draw(state, head, ()), _caption(state, head), exact=False)
 
 

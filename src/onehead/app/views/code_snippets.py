@@ -9,6 +9,7 @@ from onehead.app.views.base import Code
 from onehead.fields import Parameter, parameters_of
 from onehead.problem import Problem
 from onehead.results import plain
+from onehead.sparse.flat_parameters import UNUSED_PARAMETERS
 
 __all__ = ["code_snippets"]
 
@@ -39,7 +40,7 @@ def code_snippets(package: str, python: str, *commands: str) -> Callable[[State]
         first = "import numpy as np\n" if "np." in python else ""
         made = "".join(f"{name} = {_call(package, problem)}\n" for name, problem in PROBLEMS[package](state).items())
         verbs = [command.format(**state.values).partition(" ") for command in commands]
-        lines = (f"onehead {package} {verb} {_flags(state)}{space}{more} --json" for verb, space, more in verbs)
+        lines = (f"onehead {package} {verb} {_flags(state, verb)}{space}{more} --json" for verb, space, more in verbs)
         return Code(f"{first}import onehead as oh\n\n{made}\n{python.format(**state.values)}\n", "\n".join(lines))
 
     return code
@@ -57,15 +58,18 @@ def _call(package: str, problem: Problem) -> str:
     return f"oh.{package}.{type(problem).__name__}({', '.join(arguments)})"
 
 
-def _flags(state: State) -> str:
-    """Return the flags of a command for the problem on the page."""
+def _flags(state: State, verb: str) -> str:
+    """Return the flags of a command for the problem on the page, without those that the command does not use."""
     from onehead.app.views import VIEWS  # views import this module
 
+    unused = UNUSED_PARAMETERS.get(verb, ()) if state.view == "sparse" else ()
     knobs = [KNOBS[name] for name in VIEWS[state.view].knobs]
     return " ".join(
         f"{knob.parameter.flag} {state[knob.name]}"
         for knob in knobs
-        if knob.group not in ("picture", "training") and _is_written(knob.parameter, state[knob.name])
+        if knob.group not in ("picture", "training")
+        and knob.parameter.name not in unused
+        and _is_written(knob.parameter, state[knob.name])
     )
 
 

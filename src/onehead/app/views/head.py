@@ -33,6 +33,7 @@ Array = NDArray[np.float64]
 DIM = 24  # dimension of the sampled tokens
 MIN_TOKENS_SHOWN = 8  # tokens of the sampled sequence; more if the task has more
 SEED = 7
+GAUSSIAN_KURTOSIS = 3.0
 CAPTION = (
     f"Sampled from the theory, not trained: d = {DIM}, one sequence of {{tokens}} tokens, one seed. The learner's map "
     f"is "
@@ -107,7 +108,8 @@ def sampled_map(task: Task, learner: Learner, law: Law, target: Array, noise: Ar
 def _attention(task: Task, S: Array, beta: float, found: Scene) -> Array:
     from onehead.aim.training.data import labels
 
-    long = task.changed(tokens=len(found.tokens))
+    # the mask of a longer sequence: tokens of another kurtosis have a theory for two tokens only
+    long = task.changed(tokens=len(found.tokens), kurtosis=GAUSSIAN_KURTOSIS)
     return np.asarray(labels(S, found.tokens, beta, None, keys=found.keys, columns=long.columns)[0])
 
 
@@ -151,6 +153,8 @@ def _picture(state: State, law: Law, *, exact: bool) -> Picture:
     teacher = _attention(task, found.target, task.beta0, found)
     learned = _attention(task, S, learner.beta, found)
     caption = CAPTION.format(value=task.spectral_value, tokens=len(found.tokens))
+    if task.kurtosis != GAUSSIAN_KURTOSIS:
+        caption += f" The tokens drawn here are Gaussian; the map is that of tokens of kurtosis {task.kurtosis:g}."
     rows = [
         {"query": i + 1, "key": j + 1, "teacher": float(teacher[i, j]), "learner": float(learned[i, j])}
         for i, j in np.ndindex(teacher.shape)
@@ -237,7 +241,11 @@ def _axes(values: tuple[list[float], list[float]]) -> dict[str, Any]:
                 "anchor": f"x{end}",
                 "tickfont": {"size": 10},
             }
-            found[f"yaxis{end}"] |= {"autorange": "reversed"} if table else {"range": limits}
+            # a matrix is square on the screen too: both axes have the same unit, and the panel shrinks to fit
+            square = {"scaleanchor": f"x{end}", "constrain": "domain"}
+            found[f"yaxis{end}"] |= {"autorange": "reversed", **square} if table else {"range": limits}
+            if table:
+                found[f"xaxis{end}"]["constrain"] = "domain"
     return found
 
 

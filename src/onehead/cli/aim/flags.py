@@ -41,6 +41,8 @@ __all__ = [
 ALPHA, ACCURACY = parameters_of(Ratio)["alpha"], parameters_of(Accuracy)["accuracy"]
 MAX_ATOMS_BYTES = 2_000_000  # a hundred bytes for each of at most 20,000 eigenvalues
 MAX_ARRAY_BYTES = 4_000_000_000  # size of an array of tokens, which is kept in memory
+SPECTRA = ("token_spectrum", "key_spectrum")  # flags whose text may be the name of a file of eigenvalues
+KINDS_OF_SPECTRA = ("isotropic", "queries", "subspace", "levels", "power", "values")
 SAMPLE_COUNT = Number(gt=0.0, le=1e15)
 SAMPLE_COUNTS = Range(gt=0.0, le=1e15)
 
@@ -63,6 +65,9 @@ def aim_options(target: str = PARAMETERS["target"].default) -> Callable[[Callabl
             with named_as_flags(*PARAMETERS.values()):
                 if values["atoms"] is not None:
                     values["atoms"] = read_eigenvalues(values["atoms"])
+                for name in SPECTRA:
+                    if values[name] is not None and values[name].partition(":")[0] not in KINDS_OF_SPECTRA:
+                        values[name] = read_eigenvalues(values[name], PARAMETERS[name].flag)
                 task, learner, others = problem_from_parameters(values)
                 dim = dimension(task.target) or others.get("dim")
                 _convert_samples(flags, dim)
@@ -74,7 +79,7 @@ def aim_options(target: str = PARAMETERS["target"].default) -> Callable[[Callabl
 
         decorated: Callable[..., Any] = call
         for declared in reversed(PARAMETERS.values()):
-            if declared.kind != "other":
+            if declared.kind != "other" or declared.flat in SPECTRA:
                 decorated = flag_of(declared, **_option_attributes(declared.flat, target))(decorated)
         return decorated
 
@@ -88,6 +93,8 @@ def _option_attributes(name: str, target: str) -> dict[str, Any]:
     if name == "atoms":
         text = f"{PARAMETERS[name].help} From a .npy file, or numbers in a text file."
         return {"type": None, "metavar": "FILE", "help": text}
+    if name in SPECTRA:
+        return {"metavar": "SPECTRUM|FILE"}
     if name in TARGET_PARAMETERS and TARGET_PARAMETERS[name].required:
         # some kinds of target require the parameter, others have a default for it
         declared = {kind: parameters_of(own).get(TARGET_PARAMETERS[name].name) for kind, own in Target.known.items()}
@@ -147,10 +154,10 @@ def tuned_option(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--tuned", is_flag=True, help="Use the best weight decay at every point.")(function)
 
 
-def read_eigenvalues(path: str) -> list[float]:
+def read_eigenvalues(path: str, flag: str = "--atoms") -> list[float]:
     """Read the numbers of a .npy file, or of a text file in which commas, spaces or line breaks separate them."""
     allowed = "a .npy file of numbers, or a text file of numbers"
-    with _read("--atoms", path, allowed, MAX_ATOMS_BYTES) as content:
+    with _read(flag, path, allowed, MAX_ATOMS_BYTES) as content:
         if path.endswith(".npy"):
             return [float(value) for value in _array(content).ravel()]
         lines = content.decode("utf-8-sig").splitlines()

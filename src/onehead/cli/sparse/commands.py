@@ -83,6 +83,8 @@ def predict(
     **queries: int | None,
 ) -> CommandResult:
     """Test error, training loss and training error of a model, without training it."""
+    if queries["dim"] is None and queries["trials"] is not None:
+        raise InvalidArgument("--trials", queries["trials"], "given together with --dim")
     finite = SparseFiniteSize(**given(queries)) if queries["dim"] is not None else None
     if finite is not None and (model not in (None, "attention") or test_length is not None or accuracy is not None):
         allowed = "used with --model attention, without --test-length and without --accuracy"

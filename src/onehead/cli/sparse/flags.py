@@ -14,6 +14,8 @@ from onehead.cli.rendering.render import CommandResult
 from onehead.errors import InvalidArgument, SolveError
 from onehead.fields import parameters_of
 from onehead.results import Result, plain
+from onehead.sanitize import Unquoted
+from onehead.sparse.flat_parameters import QUERY_PARAMETERS, UNUSED_PARAMETERS
 from onehead.sparse.task import Protocol, Task
 
 __all__ = ["Case", "SolvedCase", "abscissa", "cases_result", "curve_cases", "solve_cases", "sparse_options"]
@@ -41,13 +43,20 @@ class SolvedCase(NamedTuple):
 
 
 def sparse_options(function: Callable[..., Any]) -> Any:
-    """Add the flags of every ``sparse`` command, which is called with a list of ``cases``, or with one ``case``."""
+    """Add the flags of every ``sparse`` command, which is called with a list of ``cases``, or with one ``case``.
+
+    Flags on which the answer does not depend are refused, and not listed in the help.
+    """
     wants_one = "case" in signature(function).parameters
+    unused = UNUSED_PARAMETERS.get(function.__name__, ())
 
     @wraps(function)
     def call(**flags: Any) -> Any:
         values = {name: flags.pop(name) for name in PARAMETERS}
         with named_as_flags():
+            _refuse_unused(values, unused, f"onehead sparse {function.__name__}")
+            if flags.get("model") in ("pooled", "vectorised"):
+                _refuse_unused(values, QUERY_PARAMETERS, f"--model {flags['model']}")
             if wants_one:
                 return function(case=_single_case(values), **flags)
             cases = _cases(values, flags.pop("alpha", None))
@@ -58,8 +67,16 @@ def sparse_options(function: Callable[..., Any]) -> Any:
 
     decorated: Callable[..., Any] = call
     for declared in reversed(PARAMETERS.values()):
-        decorated = flag_of(declared, ranged=True)(decorated)
+        decorated = flag_of(declared, ranged=True, hidden=declared.name in unused)(decorated)
     return decorated
+
+
+def _refuse_unused(values: dict[str, Any], unused: tuple[str, ...], command: str) -> None:
+    """Refuse a flag that was given although the answer does not depend on it."""
+    for name in unused:
+        if values[name] is not None:
+            given = values[name] if isinstance(values[name], str) else ",".join(f"{value:g}" for value in values[name])
+            raise InvalidArgument(name, Unquoted(given), f"left out, because {command} does not depend on it")
 
 
 def _cases(flags: dict[str, Any], alphas: tuple[float, ...] | None = None) -> list[Case]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from onehead.errors import InvalidArgument
 from onehead.results import Certificate, Result
+from onehead.results.base import Kind
 from onehead.sparse.task import Activation, Task
 from onehead.sparse.theory.bayes_rule import bayes_error
 from onehead.sparse.theory.oracle import (
@@ -71,11 +72,12 @@ class Oracle(Result):
 def oracle(task: Task, *, activation: str = "sigmoid", seed: Seed = 0) -> Oracle:
     """Return the lowest test errors of softmax, hardmax, element-wise, pooled, vectorised and Bayes classifiers (S2).
 
-    Hardmax and the linear models have closed forms. Softmax (best of eight sharpnesses, hardmax among them) is sampled
-    with common noise in both classes; element-wise attention is sampled up to 50 tokens and computed from its
-    characteristic function beyond. The Bayes rule is computed by a Laplace transform for one signal token and sampled
-    for several (B.3). Sequences longer than 20,000 tokens are not sampled: softmax is then None, and so is Bayes with
-    several signal tokens.
+    Hardmax and the linear models have closed forms. Softmax attention has the best of twelve sharpnesses, among them
+    zero (the mean of the tokens) and infinity (hardmax); the others are sampled, and sharpness and threshold are chosen
+    on other samples than those on which the error is measured. Element-wise attention is sampled up to 50 tokens and
+    computed from its characteristic function beyond. The Bayes rule is computed by a Laplace transform for one signal
+    token and sampled for several (B.3). Sequences longer than 20,000 tokens are not sampled: softmax is then None, and
+    so is Bayes with several signal tokens. The kind of truth is a measurement if any of the numbers is sampled.
 
     Parameters
     ----------
@@ -106,41 +108,53 @@ def oracle(task: Task, *, activation: str = "sigmoid", seed: Seed = 0) -> Oracle
         raise InvalidArgument(
             "positions", task.positions, "None for the oracle, which assumes equally likely positions"
         )
-    pi = task.positive_rate
-    symmetric, hard = linear_error(task.linear_snr, pi), hardmax_error(task)
-    sampled, errors = (
-        None,
-        dict.fromkeys(("hardmax", "pooled", "vectorised", "vectorised_symmetric"), CLOSED_FORM_ERROR),
-    )
-    status = "closed forms only: the sequence is too long to sample softmax, and Bayes with several signal tokens"
+    symmetric = linear_error(task.linear_snr, task.positive_rate)
+    errors = dict.fromkeys(("hardmax", "pooled", "vectorised", "vectorised_symmetric"), CLOSED_FORM_ERROR)
     bayes, bayes_err = bayes_error(task)
     if np.isfinite(bayes):
         errors["bayes"] = bayes_err
+    sampled = None
     if task.length <= MAX_SAMPLED_LENGTH:
         samples = int(np.clip(NORMALS_PER_CLASS // task.length, MIN_SAMPLES, MAX_SAMPLES))
-        sampled = sampled_errors(task, activation, np.random.default_rng(seed_number(seed)), samples, hard)
-        errors["softmax"] = sampled.softmax_err
-        status = f"closed forms, and {samples} samples per class for softmax and for elementwise"
+        sampled = sampled_errors(task, activation, np.random.default_rng(seed_number(seed)), samples)
+        errors["softmax"] = CLOSED_FORM_ERROR + sampled.softmax_err
     if sampled is not None and task.length <= MAX_SAMPLED_ELEMENTWISE_LENGTH:
         elementwise, errors["elementwise"] = sampled.elementwise, sampled.elementwise_err
     else:
         elementwise, error = elementwise_error(task, activation)
         errors["elementwise"] = CLOSED_FORM_ERROR + error
+    status, kind = _status(task, errors)
     return Oracle(
         task=task,
-        softmax=None if sampled is None else max(sampled.softmax, bayes),  # a sampled error may fall below the bound
-        softmax_sharpness=None if sampled is None else sampled.sharpness,
-        hardmax=hard,
+        softmax=None if sampled is None else sampled.softmax,
+        softmax_sharpness=None if sampled is None or np.isinf(sampled.sharpness) else sampled.sharpness,
+        hardmax=hardmax_error(task),
         elementwise=elementwise,
         activation=activation,
         pooled=symmetric,
         vectorised=best_linear_error(task),
         vectorised_symmetric=symmetric,
         bayes=bayes if np.isfinite(bayes) else None,
-        certificate=Certificate(
-            status=status, kind="theorem", quadrature_error=errors.get("softmax", 0.0), errors=errors
-        ),
+        certificate=Certificate(status=status, kind=kind, quadrature_error=max(errors.values()), errors=errors),
     )
+
+
+def _status(task: Task, errors: dict[str, float]) -> tuple[str, Kind]:
+    """Return a sentence that names the sampled numbers and their errors, and the kind of truth of the weakest number.
+
+    >>> _status(Task(), {"softmax": 0.002, "elementwise": 0.003, "bayes": 1e-8})[0]
+    'closed forms; sampled: softmax (error 0.002), elementwise (error 0.003)'
+    """
+    if "softmax" not in errors:
+        several = ", nor is Bayes with several signal tokens" if "bayes" not in errors else ""
+        return (
+            f"closed forms only: the sequence is too long to sample, so that softmax is not given{several}",
+            "theorem",
+        )
+    short, several_tokens = task.length <= MAX_SAMPLED_ELEMENTWISE_LENGTH, 1 < task.signal_tokens < task.length
+    names = ["softmax", *(["elementwise"] if short else []), *(["bayes"] if several_tokens else [])]
+    listed = ", ".join(f"{name} (error {errors[name]:.1g})" for name in names)
+    return f"closed forms; sampled: {listed}", "measurement"
 
 
 @checked(task=instance(Task, "Task()"), lengths=integers(1), growth=one_of(GROWTHS))

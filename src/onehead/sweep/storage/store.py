@@ -195,7 +195,9 @@ class Store:
                     f"{lost} files are missing from {self.arrays.folder}, which was changed while the sweep ran; put "
                     "them back, or solve the points again in another store."
                 )
-            return found.counts(sweep)
+            counts = found.counts(sweep)
+        self._check_in_place(self.path)  # again, as reading a large store takes some time
+        return counts
 
     def begin(self, call: str, points: Iterable[Point], *, retry: bool) -> int:
         """Register the points of a sweep in one transaction and return the number of the sweep.

@@ -18,7 +18,7 @@ import numpy as np
 
 from onehead.atomic_io import checked_size
 from onehead.sanitize import quoted
-from onehead.weights.checkpoint.reader import BadFile, Checkpoint, ReadableTensor, StoredTensor, Tensor
+from onehead.weights.checkpoint.reader import BadFile, Checkpoint, ReadableTensor, StoredTensor, Tensor, opened
 
 __all__ = ["MAGIC", "GgufFile", "open_gguf"]
 
@@ -136,7 +136,7 @@ class GgufFile(Checkpoint):
         width = columns // block * block_bytes
         if tensor.start + rows * width > checked_size(tensor.path, None, partial(BadFile, tensor.path)):
             raise BadFile(tensor.path, f"it ended inside {quoted(name)}")
-        with tensor.path.open("rb") as file:
+        with opened(tensor.path) as file:
             data = np.fromfile(file, dtype=np.uint8, count=rows * width, offset=tensor.start)
         with np.errstate(all="ignore"):  # values that are not finite are reported later, by the survey
             values = dequantize(data.reshape(rows, width), found)
@@ -164,7 +164,7 @@ def _quantised_type(kind: int) -> Any:
 def open_gguf(path: Path) -> GgufFile:
     """Open a GGUF file: read and check its header."""
     size = checked_size(path, None, partial(BadFile, path))
-    with path.open("rb") as file:
+    with opened(path) as file:
         cursor = _Cursor(path, file.read(min(size, HEADER_LIMIT)))
     if cursor.take(4) != MAGIC:
         raise BadFile(path, "it does not begin with the letters GGUF")

@@ -129,7 +129,8 @@ ALLOWED = (
     "sections-transposed or interleaved-transposed)"
 )
 MAX_ADAPTER_ENTRIES = 1 << 24  # of the matrix of a head, which two thin factors could make larger than the memory
-MAX_COUNT = 100_000  # heads of one layer, or their dimension
+# of one layer: the largest models have 128 heads, and every head costs a millisecond whatever its size
+LARGEST_COUNTS = {"heads": 4096, "kv_heads": 4096, "head_dim": 100_000}
 
 
 class Counts(NamedTuple):
@@ -186,9 +187,9 @@ class Layer:
 def find_layers(checkpoint: Checkpoint, layout: str | None = None, counts: Counts | None = None) -> list[Layer]:
     """Return all attention layers of a checkpoint, ordered by stack and layer."""
     counts = counts or Counts()
-    for name, value in zip(ARGUMENTS.values(), counts, strict=True):
-        if value is not None and not 1 <= value <= MAX_COUNT:
-            raise InvalidArgument(name, value, f"an integer from 1 to {MAX_COUNT}")
+    for kind, value in counts._asdict().items():
+        if value is not None and not 1 <= value <= LARGEST_COUNTS[kind]:
+            raise InvalidArgument(ARGUMENTS[kind], value, f"an integer from 1 to {LARGEST_COUNTS[kind]}")
     matches = list(_match_named(checkpoint, layout) if layout is not None else _match_known(checkpoint))
     if not matches:
         wanted = f"'{layout}'" if layout is not None else "any known layout"
@@ -331,8 +332,8 @@ CONFIG_KEYS = {
 def _count(config: dict[str, Any], counts: Counts, kind: str) -> int | None:
     """Return a count given by the user or by the config, which must not contradict each other."""
     given, found = getattr(counts, kind), _count_in_config(config, kind)
-    if found is not None and (type(found) is not int or not 1 <= found <= MAX_COUNT):
-        raise InvalidArgument(f"{kind} in config.json", str(found)[:60], f"an integer from 1 to {MAX_COUNT}")
+    if found is not None and (type(found) is not int or not 1 <= found <= LARGEST_COUNTS[kind]):
+        raise InvalidArgument(f"{kind} in config.json", str(found)[:60], f"an integer from 1 to {LARGEST_COUNTS[kind]}")
     if given is not None and found is not None and given != found:
         raise InvalidArgument(ARGUMENTS[kind], given, f"{found}, as config.json says")
     return given if given is not None else found

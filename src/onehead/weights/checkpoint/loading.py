@@ -26,6 +26,7 @@ from onehead.weights.checkpoint.reader import (
     StoredTensor,
     Tensor,
     open_checkpoint,
+    opened,
 )
 
 __all__ = ["Adapter", "Arrays", "Source", "open_source"]
@@ -196,7 +197,7 @@ def _is_gguf(path: Path) -> bool:
     """Return whether a regular file begins with the letters GGUF or has the suffix .gguf."""
     if not path.is_file():
         return False
-    with path.open("rb") as file:
+    with opened(path) as file:
         return file.read(4) == MAGIC or path.suffix == ".gguf"
 
 

@@ -6,12 +6,13 @@ and a range of bytes; then the data. Nothing is unpickled, nothing is executed, 
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, BinaryIO, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from onehead.atomic_io import checked_size, read_file
 from onehead.errors import InvalidArgument
 from onehead.sanitize import quoted
 
-__all__ = ["BadFile", "Checkpoint", "ReadableTensor", "StoredTensor", "Tensor", "open_checkpoint"]
+__all__ = ["BadFile", "Checkpoint", "ReadableTensor", "StoredTensor", "Tensor", "open_checkpoint", "opened"]
 
 HEADER_LIMIT = 32_000_000  # bytes of JSON, about 250,000 tensors in one file; the format itself allows 100 MB
 CONFIG_LIMIT = 8_000_000  # bytes of a config.json
@@ -47,6 +48,16 @@ class BadFile(InvalidArgument):
         super().__init__("FILE", path.name, "a readable safetensors checkpoint")
         self.path, self.trouble = path, trouble
         self.args = (f"cannot read {path.name!r}: {trouble}.",)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a file for reading; an error of the device or the file system is raised as BadFile."""
+    try:
+        with path.open("rb") as file:
+            yield file
+    except OSError as failure:
+        raise BadFile(path, f"reading failed ({failure.strerror or failure})") from failure
 
 
 class Tensor(NamedTuple):
@@ -122,7 +133,7 @@ class Checkpoint:
         if tensor.dtype not in FLOATS:
             raise BadFile(tensor.path, f"{quoted(name)} is stored as {tensor.dtype}, not as a floating-point matrix")
         count = prod(tensor.shape)
-        with tensor.path.open("rb") as file:
+        with opened(tensor.path) as file:
             values = np.fromfile(file, dtype=FLOATS[tensor.dtype], count=count, offset=tensor.start)
         if values.size != count:
             raise BadFile(tensor.path, f"it ended inside {quoted(name)}")
@@ -200,7 +211,7 @@ def _conversion(path: Path) -> str:
 def _header(path: Path) -> dict[str, Tensor]:
     """Return the tensors that the header of a file describes, after checking it."""
     size = checked_size(path, None, partial(BadFile, path))
-    with path.open("rb") as file:
+    with opened(path) as file:
         prefix = file.read(PREFIX_LENGTH)
         length = int.from_bytes(prefix, "little")
         if prefix.startswith(b"PK\x03\x04"):

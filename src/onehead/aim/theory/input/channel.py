@@ -8,7 +8,7 @@ heads are in `onehead.aim.theory.input.eigenvalues`, untied heads in `onehead.ai
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from onehead.aim.targets import Target
 from onehead.aim.theory.order_parameters import Hats, Interpolating, LabelStatistics, Overlaps, SpectralMap
 from onehead.errors import OutsideDomain
 from onehead.spectra.law import Law, ScaledLaw
+
+if TYPE_CHECKING:
+    from onehead.aim.theory.input.sampled_map import SampledMap
 
 __all__ = ["InputChannel"]
 
@@ -85,6 +88,11 @@ class InputChannel(ABC):
     def rank_limited(self, rank: float) -> bool:
         """Whether the width of the learner limits a map of this rank, which makes the theory a heuristic (3)."""
         return False
+
+    @property
+    def sampled_maps(self) -> "tuple[SampledMap, ...]":
+        """Sampled maps that take the place of the channel, where it is approximate and the learner asks for them."""
+        return ()
 
     @property
     def at_full_width(self) -> "InputChannel":

@@ -4,7 +4,6 @@ Weight decay on singular values mixes the sectors; expectation consistency repla
 decay on the entries of the map does not mix them, and is exact.
 """
 
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, final
@@ -12,17 +11,17 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.aim.theory.input.expectation_consistency import Groups, consistent_overlaps
 from onehead.aim.theory.input.singular_values import SingularValues, UntiedLinear
 from onehead.aim.theory.order_parameters import Hats, Overlaps, SpectralMap
-from onehead.errors import NotConverged, OutsideDomain, SolveError
-from onehead.numerics.fixed_point import FixedPoint, fixed_point
+from onehead.errors import OutsideDomain
+from onehead.numerics.fixed_point import FixedPoint
 
 __all__ = ["ExpectationConsistent", "TwoSectorLinear"]
 
 Array = NDArray[np.float64]
 
-# residual of the fixed point of expectation consistency, in units of the hats: wanted, and accepted
-TOLERANCE, ACCEPTED_RESIDUAL = 1e-11, 3e-8
+EQUAL_SHARES = np.array([0.5, 0.5])  # of the symmetric and of the antisymmetric part
 HEURISTIC = (
     "the two sectors of self-attention are joined by expectation consistency, which is not exact; it was within 0.7 % "
     "of solving for "
@@ -66,54 +65,12 @@ class ExpectationConsistent(SingularValues):
         """Fixed point of the last call, from which the next one starts: its hats are nearly the same."""
         return []
 
-    def _start(self, hats: Hats) -> Array:
-        """Return the unknowns where the sectors share one spectral problem, which is exact close to emergence."""
-        spread = hats.q + float(np.var(hats.sectors[1])) * self.target_power
-        A = self.integrals(spread / hats.m**2, self.decay / hats.m).A
-        return np.array([-np.log(min(A, 1.0)) if A > 0.0 else 0.0, 0.0, 0.0])
-
     def overlaps(self, hats: Hats) -> Overlaps:
         """Return the overlaps of both sectors from their hats."""
-        q_hat, m_hat, sigma_hat = _sectors(hats)
-        Q0, unit = self.target_power, np.array([sigma_hat.mean(), m_hat.mean(), q_hat.mean()])
-        last: dict[str, tuple[Any, ...]] = {}
-
-        def sweep(x: Array) -> Array:
-            g1, mu1, nu1 = unit * [np.expm1(x[0]), x[1], x[2]]
-            chi = float(np.mean(1.0 / (sigma_hat + g1)))
-            g2, w = 1.0 / chi - g1, 1.0 / (chi * (sigma_hat + g1))
-            means = w * m_hat + (w - 1.0) * mu1
-            mu2 = float(means.mean())
-            nu2 = float(np.mean(w**2 * q_hat + (w - 1.0) ** 2 * nu1 + (means - mu2) ** 2 * Q0))
-            if not (mu2 > 0.0 and nu2 > 0.0 and g2 > 0.0):
-                raise OutsideDomain("the two sectors could not be made consistent here.")
-            s, eps, slope = nu2 / mu2**2, self.decay / mu2, mu2 / g2
-            part = self.integrals(s, eps)
-            if not part.A > 0.0:
-                raise OutsideDomain("every singular value fell below the threshold: the map is zero here.")
-            overlap = part.J + eps * part.B - s * part.A
-            last["spectral"] = (slope * part.B, part.rank, SpectralMap(s, eps, part.cut, slope))
-            g1, mu1 = g2 / part.A - g2, mu2 * (overlap / (part.A * Q0) - 1.0)
-            nu1 = mu2**2 * ((part.J - overlap**2 / Q0) / part.A**2 - s)
-            last["gaussian"] = (g1, mu1, nu1)
-            return np.array([np.log1p(max(g1, 0.0) / unit[0]), mu1 / unit[1], nu1 / unit[2]])
-
-        how: dict[str, Any] = {"tolerance": TOLERANCE, "damping": 0.5, "max_evaluations": 400, "limit": 1e9}
-        found = None
-        if self._last_fixed_points:
-            with suppress(SolveError):
-                found = fixed_point(
-                    sweep, self._last_fixed_points[0].value, secants=self._last_fixed_points[0].secants, **how
-                )
-        try:
-            self._last_fixed_points[:] = [found or fixed_point(sweep, self._start(hats), **how)]
-        except NotConverged as failure:  # a law that is next to its atoms is not as smooth
-            if not failure.residual < ACCEPTED_RESIDUAL:
-                raise
-        g1, mu1, nu1 = last["gaussian"]
-        sigma = 1.0 / (sigma_hat + g1)
-        q, m = ((m_hat + mu1) ** 2 * Q0 + q_hat + nu1) * sigma**2, (m_hat + mu1) * Q0 * sigma
-        return Overlaps(tuple(q.tolist()), tuple(m.tolist()), tuple(sigma.tolist()), *last["spectral"])
+        groups = Groups(*_sectors(hats), EQUAL_SHARES)
+        found = consistent_overlaps(self, groups, self.integrals, self._last_fixed_points)
+        q, m, sigma = (tuple(values.tolist()) for values in found[:3])
+        return Overlaps(q, m, sigma, *found[3:])
 
     def replicon(self, overlaps: Any, hats: Any) -> float | None:
         """Return None: no replicon formula is derived for two sectors."""

@@ -1,0 +1,190 @@
+"""What users see when a value is typed, a question is refused, a curve is pinned, a tour runs, or a page is printed."""
+
+import pytest
+from tests.support.browser import needs_chromium, quiet_page
+from tests.support.explorer import DRAWN, EXACT, until, visit
+
+from onehead.app.drawing import add_vertical_mark, figure, line
+from onehead.app.state import read_state
+from onehead.app.views import VIEWS
+
+STATE = "document.getElementById('state').textContent"
+QUICK = "view=sparse&sparse_panel=alignment"
+
+
+def drawn(**query):
+    """Return the exact picture of a view."""
+    state, wrong = read_state(query)
+    assert not wrong
+    return VIEWS[state.view].picture(state)
+
+
+# --- views
+
+
+def test_names_of_vertical_lines_stand_above_the_plot():
+    chart = figure([line([0.1, 1.0], [0.3, 0.2], "error")], x="α", y="error", log_x=True, xaxis={"range": [-1.0, 0.0]})
+    layout = chart["layout"]
+    for row, (x, anchor) in enumerate(((0.15, "left"), (0.9, "right"))):  # a name near the right end stays inside
+        add_vertical_mark(layout, x, "interpolation", row=row)
+        note = layout["annotations"][-1]
+        assert note["xanchor"] == anchor
+        assert (note["y"], note["yref"], note["yanchor"]) == (1.0, "paper", "bottom")
+        assert 0 <= note["yshift"] < layout["margin"]["t"]
+
+
+def test_the_head_is_drawn_for_tokens_of_any_kurtosis():
+    picture = drawn(view="head", kurtosis="1")
+    assert picture.figure["data"] and "kurtosis 1" in picture.caption
+
+
+def test_matrices_are_square_on_the_screen():
+    layout = drawn(view="head").figure["layout"]
+    for end in ("", "3", "4", "6"):
+        assert layout[f"yaxis{end}"]["scaleanchor"] == f"x{end}"
+
+
+# --- the page
+
+pytestmark = needs_chromium
+
+
+@pytest.mark.parametrize(
+    ("typed", "value"),
+    [("10,000", "10000"), ("1,500", "1500"), ("0,5", "0.5"), ("12,5", "12.5"), ("1,234,567.5", "1234567.5")],
+)
+def test_commas_group_digits_or_mark_decimals(page, address, typed, value):
+    visit(page, address, QUICK)
+    # the field of another view is hidden, and typed into all the same
+    page.evaluate(
+        """(typed) => { const field = document.getElementById("knob-samples"); field.value = typed;
+        field.dispatchEvent(new Event("change")); }""",
+        typed,
+    )
+    assert page.evaluate("oneheadKnobs.values.samples") == value
+
+
+def test_fields_show_the_state_after_undo(page, address):
+    visit(page, address, QUICK)
+    before = page.input_value("#knob-strength")
+    page.fill("#knob-strength", "3,5")
+    page.keyboard.press("Enter")
+    assert page.input_value("#knob-strength") == "3.5" == page.evaluate("oneheadKnobs.values.strength")
+    page.keyboard.press("Control+z")
+    assert page.input_value("#knob-strength") == before == str(page.evaluate("oneheadKnobs.values.strength"))
+
+
+def test_a_refused_question_shows_its_sentence_and_nothing_of_another(page, address):
+    visit(page, address, "view=curve")
+    page.fill("#knob-noise", "-1")
+    page.keyboard.press("Enter")
+    until(page, "document.getElementById('picture').getAttribute('aria-label').startsWith('Noise')")
+    assert page.evaluate(STATE) == "refused"
+    assert page.locator("#picture .trace").count() == 0
+    assert page.locator("#numbers td").count() == 0
+    assert page.is_hidden("#grip")
+    page.fill("#knob-noise", "0.5")
+    page.keyboard.press("Enter")
+    until(page, "document.querySelectorAll('#picture .trace').length > 0")
+
+
+@pytest.mark.parametrize(
+    ("level", "text", "style"),
+    [
+        ("converged", "exact", "exact"),
+        ("approximate", "solved · approximate", "draft"),
+        ("conjecture", "solved · conjecture", "draft"),
+        ("failed", "no solution", "refused"),
+    ],
+)
+def test_the_status_of_the_picture_agrees_with_the_badge(page, address, level, text, style):
+    visit(page, address, QUICK)
+    # read in the same step: the page shows its own state again twice a second
+    shown = page.evaluate(
+        """(level) => {
+        oneheadPanel.show(Object.assign(onehead.machine(), { status: "exact", badge: [level, "", []] }));
+        const state = document.getElementById("state");
+        return [state.textContent, state.className]; }""",
+        level,
+    )
+    assert shown == [text, style]
+
+
+def test_a_checkpoint_without_a_file_is_not_called_exact(page, address):
+    visit(page, address, "view=checkpoint")
+    until(page, EXACT)
+    assert page.evaluate(STATE) == "no file yet"
+
+
+def test_curves_are_pinned_with_the_parameters_in_which_they_differ(page, address):
+    visit(page, address, "view=curve&alpha_from=0.3&alpha_to=3&direct=0")
+    until(page, EXACT)
+    count = len(page.evaluate("document.getElementById('picture').data"))
+    until(page, "!document.getElementById('pin').disabled")
+    page.click("#pin")
+    until(page, f"document.getElementById('picture').data.length === {count + 1}")
+    pinned = page.evaluate("document.getElementById('picture').data[0].y")
+    page.fill("#knob-noise", "1")
+    page.keyboard.press("Enter")
+    until(page, f"{DRAWN} && document.getElementById('picture').data.at(-1).name.includes('Δ = 0.5')")
+    data = page.evaluate("document.getElementById('picture').data")
+    assert data[-1]["y"] == pinned != data[0]["y"]
+    page.click("#unpin")
+    until(page, "!document.getElementById('picture').data.some((trace) => (trace.name || '').startsWith('pinned'))")
+    assert page.is_hidden("#unpin")
+
+
+def boxes_overlap(page, one, other):
+    """Whether two elements cover each other on the screen."""
+    a, b = (page.locator(name).bounding_box() for name in (one, other))
+    return a["y"] + a["height"] > b["y"] and b["y"] + b["height"] > a["y"]
+
+
+@pytest.mark.parametrize("projected", [False, True])
+def test_a_tour_points_covers_nothing_and_obeys_a_presenter(page, address, projected):
+    visit(page, address, "view=curve")
+    if projected:
+        page.click("#projector")
+    page.click("[data-tour='0']")
+    until(page, DRAWN)
+    assert not boxes_overlap(page, "#tour", "#picture")
+    page.keyboard.press("PageDown")
+    until(page, "document.body.dataset.tour === '1'")
+    assert "pointed" in page.locator(".knob", has=page.locator("#knob-alpha")).get_attribute("class")
+    page.keyboard.press("PageUp")
+    until(page, "document.body.dataset.tour === '0'")
+    assert page.locator(".pointed").count() == 0
+    page.keyboard.press("Escape")
+    assert page.is_hidden("#tour")
+
+
+def test_reduced_motion_stops_what_moves(browser, address):
+    with quiet_page(browser, address, viewport={"width": 1280, "height": 860}, reduced_motion="reduce") as page:
+        visit(page, address, "view=head")
+        assert page.is_hidden("#play")
+        page.click("[data-tour='0']")
+        page.click("#tour-next")
+        assert page.evaluate("oneheadKnobs.values.alpha") == 0.5  # where the step ends
+        assert page.evaluate("oneheadTour.moving()") is False
+
+
+def test_a_printed_page_has_the_whole_picture(page, address):
+    visit(page, address, QUICK)
+    page.emulate_media(media="print")
+    for name in ("header", "#knobs", ".buttons", "#grip"):
+        assert page.is_hidden(name), name
+    picture, area = (page.locator(name).bounding_box() for name in ("#picture", "#picture-area"))
+    assert picture["x"] >= area["x"] and picture["x"] + picture["width"] <= area["x"] + area["width"] + 1
+
+
+def test_the_picture_is_on_the_upper_half_of_a_phone(browser, address):
+    with quiet_page(browser, address, viewport={"width": 390, "height": 844}) as page:
+        visit(page, address, "view=curve")
+        assert page.locator("#picture").bounding_box()["y"] < 422
+
+
+def test_reset_removes_sentences_about_training(page, address):
+    visit(page, address, "view=curve")
+    page.evaluate("document.getElementById('training-message').textContent = 'Trained 3 heads.'")
+    page.click("#reset")
+    assert page.inner_text("#training-message") == ""

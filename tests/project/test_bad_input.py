@@ -15,6 +15,7 @@ from onehead.errors import InvalidArgument
 TASK, LEARNER = aim.Task(), aim.Learner()
 LISTED = aim.Task(target=aim.PowerLaw(gamma=0.75, dim=20))
 SIGNAL, PLAN = sparse.Task(), sparse.Protocol()
+BOTH_RIDGES = sparse.Protocol(beta=1.0, ridge=0.3, ridge_query=0.3)
 RNG = np.random.default_rng(0)
 
 # none of these is a valid value of any argument below; texts are never a known choice
@@ -57,11 +58,12 @@ VERBS = {
     "aim.phase_diagram": ({"task": LISTED, "log_n": [2.0], "log_lambda": [0.0]}, ()),
     "aim.nuclear_equivalence": (_SMALL, ("seed", "tolerance", "max_iterations")),
     "aim.train": (_SMALL, ("seeds", "seed", "workers")),
+    "aim.sample": ({"task": TASK, "dim": 8, "alpha": 0.5}, ("seed", "run", "part")),
     "aim.amp": (_SMALL, ("iterations", "damping", "seed")),
     "aim.compare": ({**_AIM, "alphas": [0.5], "dims": [8], "seeds": 2}, ("seed",)),
     "aim.bayes": ({"task": TASK, "alpha": 0.5}, ()),
     "aim.bayes_curve": ({"task": TASK, "alphas": [0.5]}, ()),
-    "aim.data_for": ({"task": TASK, "test_error": 0.1}, ()),
+    "aim.data_for": ({"task": TASK, "learner": LEARNER, "error": 0.1}, ()),
     "aim.map": ({**_AIM, "x": ("alpha", [0.5]), "y": ("noise", [0.1])}, ("of",)),
     "sparse.align": (_SPARSE, ()),
     "sparse.predict": (_SPARSE, ("model",)),
@@ -76,6 +78,8 @@ VERBS = {
     "sparse.compare": ({**_SPARSE, "dims": [30]}, ("trials", "seed", "model")),
     "sparse.separable_share": ({**_SPARSE, "dim": 20, "trials": 1}, ("seed", "model")),
     "sparse.map": ({**_SPARSE, "x": ("beta", [1.0]), "y": ("ridge", [0.1])}, ("of",)),
+    "sparse.descend": ({**_SPARSE, "steps": 1}, ("batch", "batch_ratio")),
+    "sparse.joint": ({"task": SIGNAL, "protocol": BOTH_RIDGES}, ("log2_points",)),
     "sparse.oracle": ({"task": SIGNAL}, ("activation", "seed")),
     "sparse.bayes": ({"task": SIGNAL, "alpha": 1.0}, ()),
     "sparse.data_for": ({"task": SIGNAL, "test_error": 0.1}, ()),
@@ -91,8 +95,10 @@ OPTIONAL = {
     "aim.curve": ("accuracy",),
     "aim.tune": ("accuracy",),
     "aim.thresholds": ("learner",),
+    "aim.data_for": ("dim",),
     "aim.plateau": ("learner",),
     "aim.train": ("variant", "method"),
+    "aim.sample": ("variant", "method"),
     "aim.amp": ("first_sigma",),
     "sparse.predict": ("test_length", "accuracy"),
     "sparse.map": ("accuracy",),

@@ -37,7 +37,7 @@ from onehead.aim.theory.output.averages import ProxCache, parts_error, sum_in_sl
 from onehead.aim.theory.output.base import NEARLY_ALIGNED
 from onehead.aim.theory.output.gaussian import GaussianOutput
 
-__all__ = ["TwoSectorAverages", "TwoSectorOutput", "triangular_root"]
+__all__ = ["LOGITS_AS_GIVEN", "TwoSectorAverages", "TwoSectorOutput", "triangular_root"]
 
 Array = NDArray[np.float64]
 

@@ -59,6 +59,7 @@ aim spectrum --alpha 4
 aim spectrum --alpha 1 --attention cross --unasked 0.77 --token-mean 0.25 --weight-decay 0.05
 aim spectrum --alpha 0.5 --param direct
 aim spectrum --target spikes --spikes 9,4.5 --dim 60 --alpha 0.3
+aim data --error 0.1 --dim 100
 aim tune --alpha 0.5
 aim tune --alpha 0.5 --param direct --beta 2
 aim scaling --gamma 0.75 --dim 40 --samples log:300:1e5:3 --weight-decay 1/d

@@ -17,6 +17,8 @@ from onehead.aim.training.compare import compare as compare
 from onehead.aim.training.nuclear import NuclearEquivalence as NuclearEquivalence
 from onehead.aim.training.nuclear import nuclear_equivalence as nuclear_equivalence
 from onehead.aim.training.results import TrainingResult as TrainingResult
+from onehead.aim.training.sample import Sample as Sample
+from onehead.aim.training.sample import sample as sample
 from onehead.aim.training.settings import Method as Method
 from onehead.aim.training.settings import Variant as Variant
 from onehead.aim.training.train import train as train
@@ -24,9 +26,10 @@ from onehead.aim.verbs.bayes import Best as Best
 from onehead.aim.verbs.bayes import BestCurve as BestCurve
 from onehead.aim.verbs.bayes import bayes as bayes
 from onehead.aim.verbs.bayes import bayes_curve as bayes_curve
-from onehead.aim.verbs.bayes import data_for as data_for
 from onehead.aim.verbs.curve import Curve as Curve
 from onehead.aim.verbs.curve import curve as curve
+from onehead.aim.verbs.data_for import DataNeeded as DataNeeded
+from onehead.aim.verbs.data_for import data_for as data_for
 from onehead.aim.verbs.decompose import Decomposition as Decomposition
 from onehead.aim.verbs.decompose import decompose as decompose
 from onehead.aim.verbs.directions import LearnedDirections as LearnedDirections

@@ -24,7 +24,7 @@ MAX_TOKENS_TWO_SECTORS_HARD = 16  # causal self-attention with hard labels: one 
 # functions that have a theory, or a simulation, of tokens with a mean
 UNASKED_VERBS = (
     "predict", "curve", "map", "tune", "thresholds", "plateau", "spectrum", "bayes", "bayes_curve", "data_for", "train",
-    "compare",
+    "sample", "compare",
 )  # fmt: skip
 # functions that have a theory, or a simulation, of tokens with a covariance
 SPECTRUM_VERBS = ("predict", "curve", "map", "tune", "plateau", "spectrum", "train", "compare")

@@ -21,9 +21,9 @@ from onehead.numerics.brent import brent_minimum, brent_root
 from onehead.numerics.parallel import map_chains
 from onehead.numerics.progress import Progress
 from onehead.results import INTERRUPTED, Certificate, Column, FailedPoint, Kind, Points, Result, wrap_sentences
-from onehead.validation import checked, instance, number, numbers
+from onehead.validation import checked, instance, numbers
 
-__all__ = ["BayesReference", "Best", "BestCurve", "bayes", "bayes_curve", "data_for", "describe_bayes_gap"]
+__all__ = ["BayesReference", "Best", "BestCurve", "bayes", "bayes_curve", "describe_bayes_gap"]
 
 HEAD_SCALE_RANGE = (0.0, 2.0)  # factors c of the estimate Ŝ that are searched for the best head c Ŝ
 HEAD_SCALE_TOLERANCE = 1e-4  # of that search; the error at its minimum is then exact to the square of this
@@ -424,34 +424,3 @@ def describe_bayes_gap(task: Task, alpha: float, test_error: float) -> list[str]
     else:
         data = f"and needs {needed:.3g} d² samples for this error; you have {alpha:g} d²"
     return [f"The best possible learner, which knows how the data were generated, has {best:.3g} here, {data}."]
-
-
-@checked(task=instance(Task, "Task()"), test_error=number(above=0.0))
-def data_for(task: Task, test_error: float) -> float:
-    """Sample ratio at which the best possible learner reaches a test error.
-
-    Parameters
-    ----------
-    task : Task
-        As for `bayes`.
-    test_error : float
-        Wanted test error, labels with noise.
-
-    Returns
-    -------
-    float
-        α = n/d²; zero if next to no samples are enough, because they reveal the trace of the target, and infinite for
-        errors below the floor of infinitely many samples.
-
-    Raises
-    ------
-    InvalidArgument
-        If the Bayes-optimal learner of the task is not known, or ``test_error`` is not positive.
-
-    Examples
-    --------
-    >>> from onehead.aim import Task, data_for
-    >>> round(data_for(Task(), 0.12121), 3)
-    0.345
-    """
-    return BayesReference(task).sample_ratio_for(test_error)

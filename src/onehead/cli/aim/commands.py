@@ -16,6 +16,7 @@ __all__ = ["command"]
 
 HATS = "q_hat, m_hat, sigma_hat"
 LAZY_COMMANDS = {
+    "data": lambda: import_module("onehead.cli.aim.data").data,
     "bayes": lambda: import_module("onehead.cli.aim.bayes").bayes,
     "map": lambda: import_module("onehead.cli.aim.map").map_,
     "scaling": lambda: import_module("onehead.cli.aim.scaling").scaling,

@@ -50,12 +50,13 @@ SAMPLE_COUNTS = Range(gt=0.0, le=1e15)
 def aim_options(target: str = PARAMETERS["target"].default) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add the flags of every ``aim`` command, which is called with a ``task`` and a ``learner``.
 
-    A command that takes ``dim`` gets the dimension as well; ``--samples`` is converted to ``alpha`` or ``alphas``.
+    A command that takes ``dim`` gets the dimension as well, which is required; one that takes ``known_dim`` gets it if
+    it is known. ``--samples`` is converted to ``alpha`` or ``alphas``.
     ``target`` is the default of ``--target``.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        wants_dim = "dim" in signature(function).parameters
+        wants_dim, wants_known_dim = (name in signature(function).parameters for name in ("dim", "known_dim"))
 
         @wraps(function)
         def call(**flags: Any) -> Any:
@@ -75,6 +76,8 @@ def aim_options(target: str = PARAMETERS["target"].default) -> Callable[[Callabl
                     if dim is None:
                         raise click.UsageError("give --dim, the dimension of a token (d).")
                     flags["dim"] = dim
+                if wants_known_dim:
+                    flags["known_dim"] = dim
                 return function(task=task, learner=learner, **flags)
 
         decorated: Callable[..., Any] = call

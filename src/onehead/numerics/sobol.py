@@ -1,4 +1,4 @@
-"""Scrambled Sobol nets, bit for bit those of scipy.stats.qmc, whose import takes 2.4 s: longer than most predictions."""
+"""Scrambled Sobol nets, bit for bit those of scipy.stats.qmc, whose import takes longer than most predictions."""
 
 from functools import cache
 from pathlib import Path

@@ -385,7 +385,10 @@ def overlaps_of(problem: StateEvolution, point: Prediction) -> Overlaps | None:
     if point.sectors is not None:
         values = [units.reduced(q, m) for q, m in zip(point.sectors["q"], point.sectors["m"], strict=True)]
         q_sectors, m_sectors = (tuple(column) for column in zip(*values, strict=True))
-        return replace(zero, q_sectors=q_sectors, m_sectors=m_sectors, sigma_sectors=point.sectors["sigma"])
+        field = tuple(point.unasked_scale * units.beta / units.beta0 * value for value in known.target_eigenvalues)
+        return replace(
+            zero, q_sectors=q_sectors, m_sectors=m_sectors, sigma_sectors=point.sectors["sigma"], learned=field
+        )
     q, m = units.reduced(point.q, point.m)
     target, learned = np.array(known.target_eigenvalues), np.array([one.learned for one in point.directions])
     scale = point.unasked_scale * units.beta / units.beta0

@@ -1,13 +1,15 @@
-"""Logits that all queries share, where tokens have a mean: cross-attention, T = 2."""
+"""Logits that all queries share, where tokens have a mean."""
 
 import numpy as np
 import pytest
 
 from onehead import aim
 from onehead.aim import Learner, Product, Task, predict, thresholds
+from onehead.aim.logits.geometry import geometry_of
 from onehead.aim.theory.build import build_state_evolution
 from onehead.aim.theory.limits.unasked_emergence import unasked_emergence
 from onehead.aim.theory.limits.unasked_row import unasked_row
+from onehead.aim.theory.output.shared_field import field_covariance
 from onehead.errors import InvalidArgument
 from onehead.fields import parameters_of
 
@@ -90,13 +92,71 @@ def test_temperatures_only_rescale(target):
     assert other.unasked_share == pytest.approx(one.unasked_share, rel=1e-6)
 
 
-def test_heads_without_a_theory_are_refused_in_one_sentence():
-    for task in (
-        Task(unasked=0.5),
-        Task(attention="self", unasked=0.5),
-        Task(attention="self", mask="causal", unasked=0.5),
-    ):
-        with pytest.raises(InvalidArgument, match="unasked must be 0 unless attention is cross"):
+OWN_LOGIT = {
+    "tied": Task(unasked=0.5),
+    "tied, causal": Task(unasked=0.5, mask="causal", tokens=3),
+    "self": Task(attention="self", unasked=0.5),
+    "self, causal": Task(attention="self", mask="causal", tokens=3, unasked=0.5),
+    "self, three tokens": Task(attention="self", tokens=3, unasked=0.5),
+}
+
+
+@pytest.mark.parametrize("name", OWN_LOGIT)
+def test_covariance_of_fields_against_sampled_ones(name):
+    """Fields enter the logits as mu' S z_b, and those of a symmetric map as z_a' S mu too, which a row does not see."""
+    task = OWN_LOGIT[name]
+    g = np.random.default_rng(0).standard_normal((task.tokens, 200_000))
+    for block in geometry_of(task.attention, task.mask, task.tokens).blocks:
+        fields = np.zeros((block.dim, g.shape[1]))
+        for a, row in enumerate(block.select):
+            logits = g[: len(row)] + (g[a] if task.tied and task.mask == "none" else 0.0)
+            reference = logits[list(row).index(-1)] if -1 in row else g[0] + g[1]
+            for b, i in enumerate(row):
+                if i >= 0:
+                    fields[i] = logits[b] - reference
+        # standard error of a covariance of unit normals: a few times 200,000^-1/2
+        assert np.abs(np.cov(fields) - field_covariance(block)).max() < 0.05
+
+
+@pytest.mark.parametrize("name", OWN_LOGIT)
+def test_heads_that_see_their_own_logit_have_a_field_of_their_own(name):
+    """Both forms of the training loss agree; a vanishing share is a head without a mean, whose c has a limit."""
+    task, learner = OWN_LOGIT[name], Learner(weight_decay=0.05, loss="cross-entropy")
+    point = predict(task, learner, 0.6)
+    assert point.certificate.train_loss_gap < 1e-6
+    assert 0.5 < point.unasked_scale < 1.2
+    assert 0.0 < point.unasked_share < 1.0
+    if task.tokens > 2:
+        return
+    none, tiny = predict(task.changed(unasked=0.0), learner, 0.6), predict(task.changed(unasked=1e-9), learner, 0.6)
+    # both are solved to a residual of 3e-7 on lattices whose errors differ
+    assert (tiny.q, tiny.m, tiny.test_error) == pytest.approx((none.q, none.m, none.test_error), rel=1e-5)
+
+
+def test_the_field_of_causal_rows_of_two_columns_adds_to_the_variance_of_one_coordinate():
+    """Self-attention, causal, T = 2: the only coordinate has variance Q_s + (Q_s + Q_a)/2 and 2 G of the field; the loss
+    on fresh samples against logits drawn from their definition.
+    """
+    task, scale, rng, size = Task(attention="self", mask="causal", unasked=0.6), 0.8, np.random.default_rng(2), 400_000
+    problem = build_state_evolution(task, Learner())
+    field, label, free = rng.standard_normal((3, size))
+    G, (q, m) = 1.5, (0.9, 0.7)
+    t = np.sqrt(2.0 * G) * field + np.sqrt(2.0 * 1.25) * label
+    v = scale * np.sqrt(2.0 * G) * field + np.sqrt(2.0) * (m * label / np.sqrt(1.25) + np.sqrt(q - m * m / 1.25) * free)
+    losses = 2.0 * (1.0 / (1.0 + np.exp(-t)) - 1.0 / (1.0 + np.exp(-v))) ** 2
+    found = problem.output.fresh_loss(q, q, m, m, scale * np.sqrt(G), loss="squared")
+    assert abs(losses.mean() - found) < 4.5 * losses.std() / np.sqrt(size)
+
+
+def test_the_asked_part_of_self_attention_emerges_after_the_field():
+    below = predict(OWN_LOGIT["self"], Learner(weight_decay=5.0), 0.1)
+    assert (below.rank, below.unasked_share) == (0.0, 1.0)
+    assert below.unasked_scale == pytest.approx(0.7, abs=0.05)
+
+
+def test_long_rows_with_own_logits_are_refused_in_one_sentence():
+    for task in (Task(unasked=0.5, tokens=9), Task(attention="self", mask="causal", tokens=17, unasked=0.5)):
+        with pytest.raises(InvalidArgument, match=r"tokens must be at most (8|16) with an unasked share"):
             predict(task, Learner(), 0.5)
     assert predict(Task(attention="self", mask="strict", tokens=3, unasked=0.5), Learner(), 0.5).unasked_share > 0.0
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from onehead.aim import Learner, Method, Task, amp, predict, train
+from onehead.aim import Learner, MarchenkoPastur, Method, Task, amp, predict, train
 from onehead.aim.training.data import Samples, Tokens, labels, mean_length, unasked_direction, with_unasked_row
 from onehead.aim.training.objective import Objective, OutputLoss
 from onehead.aim.training.parametrisation import parametrisation
@@ -74,6 +74,9 @@ def test_gradients_with_a_mean_are_those_of_the_objective(task):
         ({"labels": "hard"}, Learner(weight_decay=0.1, loss="cross-entropy"), 2.0),
         ({"tokens": 3, "mask": "causal"}, Learner(weight_decay=0.05, loss="cross-entropy"), 1.0),
         ({}, Learner(weight_decay=0.05, param="direct"), 1.0),
+        ({"attention": "self"}, Learner(weight_decay=0.05), 1.0),
+        ({"attention": "self", "mask": "causal", "tokens": 3}, Learner(weight_decay=0.05), 1.0),
+        ({"attention": "tied", "target": MarchenkoPastur(), "token_mean": 1.0}, Learner(weight_decay=0.05), 1.0),
     ],
 )
 def test_trained_heads_agree_with_theory(changes, learner, alpha):

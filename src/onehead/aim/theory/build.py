@@ -22,6 +22,7 @@ from onehead.aim.theory.output.kurtosis import KurtosisOutput
 from onehead.aim.theory.output.leading import TiedLeadingOutput
 from onehead.aim.theory.output.leading_cross import CrossLeadingOutput
 from onehead.aim.theory.output.one_sector import OneSectorOutput
+from onehead.aim.theory.output.shared_field import SharedFieldOutput
 from onehead.aim.theory.output.two_sectors import TwoSectorOutput
 from onehead.aim.theory.state_evolution import StateEvolution, Units
 from onehead.errors import InvalidArgument
@@ -70,8 +71,12 @@ def _output(task: Task, learner: Learner, geometry: Geometry) -> "partial[Any]":
     if count:
         leading = TiedLeadingOutput if task.tied else CrossLeadingOutput
         return partial(leading, geometry=with_sampled_points(geometry), directions=leading_directions(task, count))
-    kind = TwoSectorOutput if geometry.sectors == 2 else OneSectorOutput
-    return partial(kind, geometry=geometry, directions=unasked_field(task) if task.unasked else NO_DIRECTIONS)
+    if task.unasked:
+        field = unasked_field(task)
+        return partial(SharedFieldOutput if field.own_sector else OneSectorOutput, geometry=geometry, directions=field)
+    return partial(
+        TwoSectorOutput if geometry.sectors == 2 else OneSectorOutput, geometry=geometry, directions=NO_DIRECTIONS
+    )
 
 
 def gaussian_independent_head(problem: StateEvolution) -> StateEvolution | None:
@@ -88,7 +93,7 @@ def gaussian_independent_head(problem: StateEvolution) -> StateEvolution | None:
     easier = OneSectorOutput(
         loss=output.loss,
         geometry=geometry_of("tied" if tied else "cross", masked, geometry.tokens),
-        label_power=output.label_power,
+        label_power=output.label_power - known.separate_power,
         branch=output.branch,
     )
     channel = problem.input

@@ -162,7 +162,7 @@ class StateEvolution:
         if self.sectors == 1:
             return found
         q, m, sigma = (self.sectors * (value,) for value in (overlaps.q, overlaps.m, overlaps.sigma))
-        return replace(self.zero, q_sectors=q, m_sectors=m, sigma_sectors=sigma)
+        return replace(self.zero, q_sectors=q, m_sectors=m, sigma_sectors=sigma, learned=found.learned)
 
     @property
     def zero(self) -> Overlaps:

@@ -23,6 +23,7 @@ from onehead.numerics.brent import brent_root
 from onehead.numerics.gaussian import cumulative, density
 from onehead.sparse.losses import Array
 from onehead.sparse.solve.stationarity import TOLERANCE, newton_refine, solve_stationarity
+from onehead.sparse.solve.widest_margin import widest_margin
 from onehead.sparse.theory.features import Features
 from onehead.sparse.theory.order_parameters import Averages, Solution, Stationarity, System, penalties, radius, unfold
 
@@ -119,19 +120,33 @@ def _system(features: Features, *, alpha: float, ridge: float) -> System:
 def solve_hinge(features: Features, *, alpha: float, ridge: float, start: Array | None = None) -> Solution:
     """Return the order parameters of the hinge readout.
 
+    Where the general solver fails on separable data, the smallest weights with all margins at least one are the start.
+
     Raises
     ------
     NotConverged
         If the residual stays above tolerance, in particular if the readout has collapsed to zero weights (`collapsed`).
     """
+    try:
+        found = _solve_equations(features, alpha=alpha, ridge=ridge, start=start)
+    except NotConverged:
+        margin = widest_margin(features, alpha=alpha) if ridge > 0.0 else None
+        if margin is None:
+            raise
+        near = np.append(margin[:-1], margin[-1] - np.log(ridge))  # chi = ell / ridge
+        found = _solve_equations(features, alpha=alpha, ridge=ridge, start=near)
+    return replace(found, equations=partial(_system, alpha=alpha, ridge=ridge))
+
+
+def _solve_equations(features: Features, *, alpha: float, ridge: float, start: Array | None) -> Solution:
+    """Return the solution of the stationarity conditions at ``ridge``."""
     equations = Stationarity(
         features=features,
         alpha=alpha,
         averages=lambda x, rp, chi: _averages(features, x, rp, chi),
         system=lambda penalty: _system(features, alpha=alpha, ridge=penalty),
     )
-    found = solve_stationarity(equations, ridge=ridge, start=start)
-    return replace(found, equations=partial(_system, alpha=alpha, ridge=ridge))
+    return solve_stationarity(equations, ridge=ridge, start=start)
 
 
 def bias_is_free(features: Features, solution: Solution) -> bool:
@@ -186,21 +201,32 @@ def _hard_margin_system(features: Features, *, alpha: float) -> System:
 
 
 def solve_hard_margin(features: Features, *, alpha: float) -> Solution:
-    """Return the smallest weights with all margins at least one: the limit ridge -> 0+ below capacity (S4.7)."""
-    near = solve_hinge(features, alpha=alpha, ridge=1e-6)
-    start = np.append(near.x, [np.log(near.rp), np.log(1e-6 * near.chi)])
+    """Return the smallest weights with all margins at least one: the limit ridge -> 0+ below capacity (S4.7).
+
+    Raises
+    ------
+    NotConverged
+        If the residual stays above tolerance.
+    """
+    start, before = None, 0
+    try:
+        near = _solve_equations(features, alpha=alpha, ridge=1e-6, start=None)
+        start, before = np.append(near.x, [np.log(near.rp), np.log(1e-6 * near.chi)]), near.evaluations
+    except NotConverged as failure:  # strong signals
+        start = widest_margin(features, alpha=alpha)
+        if start is None:
+            raise failure
     u, residual, evaluations = newton_refine(_hard_margin_system(features, alpha=alpha), start)
     if not residual < TOLERANCE:
         raise NotConverged(
             f"the hard-margin equations stopped at a residual of {residual:.1e}; take ridge > 0.",
             residual=residual,
         )
-    total = near.evaluations + evaluations
     return Solution.from_unknowns(
         u,
         chi=np.inf,
         residual=residual,
-        evaluations=total,
+        evaluations=before + evaluations,
         status="hard-margin limit",
         equations=partial(_hard_margin_system, alpha=alpha),
     )

@@ -9,8 +9,9 @@ from onehead.numerics.gaussian import cumulative, density
 from onehead.sparse.losses import Array
 from onehead.sparse.theory.features import Features, stated_error
 
-__all__ = ["separable_ratio", "separable_ratio_with_error", "separates"]
+__all__ = ["least_violation", "separable_ratio", "separable_ratio_with_error", "separates", "tail_moments"]
 
+FAR_TAIL = 5.0  # standard deviations from which tail moments are computed from the Mills ratio
 GRADIENT_TOLERANCE = 1e-5  # largest gradient entry at which the minimisation counts as converged
 
 
@@ -23,12 +24,26 @@ def _violation(features: Features, x: Array) -> tuple[float, Array]:
     f = features
     A = f.label * f.logit(x) / f.noise
     sg = float(np.sqrt(1.0 + np.sum(x[f.is_signal] ** 2)))
-    below, at = cumulative(-A / sg), density(A / sg)
-    value = f.average((A * A + sg * sg) * below - A * sg * at)
-    by_A = 2.0 * (A * below - sg * at)
-    gradient = f.moments(by_A * f.label / f.noise)
-    gradient += 2.0 * f.average(below) * np.where(f.is_signal, x, 0.0)
+    first, second = tail_moments(A / sg)
+    value = sg * sg * f.average(second)
+    gradient = f.moments(-2.0 * sg * first * f.label / f.noise)
+    gradient += 2.0 * f.average(cumulative(-A / sg)) * np.where(f.is_signal, x, 0.0)
     return float(np.log(value)), gradient / value
+
+
+def tail_moments(z: Array) -> tuple[Array, Array]:
+    """Return E (g - z)_+ = phi(z) - z Phi(-z) and E (g - z)_+^2 = (z^2 + 1) Phi(-z) - z phi(z) of a standard normal g.
+
+    For large z the differences cancel; there Phi(-z) = phi(z) M(z) with the Mills ratio M keeps them positive.
+    """
+    from scipy.special import erfcx  # scipy is loaded when first needed
+
+    below, at = cumulative(-z), density(z)
+    far = z > FAR_TAIL
+    mills = np.sqrt(0.5 * np.pi) * erfcx(np.where(far, z, FAR_TAIL) / np.sqrt(2.0))
+    first = np.where(far, at * (1.0 - z * mills), at - z * below)
+    second = np.where(far, at * ((z * z + 1.0) * mills - z), (z * z + 1.0) * below - z * at)
+    return first, second
 
 
 def separable_ratio(features: Features) -> float:
@@ -39,7 +54,7 @@ def separable_ratio(features: Features) -> float:
     NotConverged
         If the minimiser diverges, that is if the sampled law is separable at any ratio.
     """
-    _, ratio, slope = _least_violation(features)
+    _, ratio, slope = least_violation(features)
     _check_minimised(slope)
     return ratio
 
@@ -49,7 +64,7 @@ def separable_ratio_with_error(features: Features) -> tuple[float, float]:
 
     To first order the minimum of a replicate is its violation at the minimiser of the union.
     """
-    x, ratio, slope = _least_violation(features)
+    x, ratio, slope = least_violation(features)
     _check_minimised(slope)
     violations = np.exp([_violation(replicate, x)[0] for replicate in features.replicates()])
     return ratio, ratio * float(stated_error(np.ones(1), ratio * violations[:, None], sampled=features.sampled)[0])
@@ -60,7 +75,7 @@ def separates(features: Features, alpha: float) -> bool:
 
     Every point of the minimisation bounds alpha* from below, so that convergence matters only for a negative answer.
     """
-    _, ratio, slope = _least_violation(features)
+    _, ratio, slope = least_violation(features)
     if alpha >= ratio:
         _check_minimised(slope)
     return alpha < ratio
@@ -72,7 +87,7 @@ def _check_minimised(slope: float) -> None:
         raise NotConverged(message, residual=slope)
 
 
-def _least_violation(features: Features) -> tuple[Array, float, float]:
+def least_violation(features: Features) -> tuple[Array, float, float]:
     """Return the minimiser of the violation, the inverse of its minimum, and the largest gradient entry there."""
     from scipy.optimize import minimize  # scipy.optimize is loaded when first needed
 

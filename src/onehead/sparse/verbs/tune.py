@@ -26,6 +26,11 @@ GRID_POINTS = len(SPLITS) * len(SHARPNESSES) * len(RIDGES)
 BIAS_RATES = np.concatenate([np.linspace(0.0, 12.0, 49), np.linspace(13.0, 40.0, 28)])
 SEARCH_ERROR = 5e-3  # error of a prediction in the search; all use the same points, which makes differences smoother
 MAX_REFINEMENTS = 60
+# Borders of the search. At large ridges the limit of infinite dimension says nothing about training: the free bias fits
+# the random share of the classes, which a ridge does not shrink, and the weights become smaller than it (J36).
+BORDERS = {"alpha0/alpha": (0.02, 0.98), "sharpness": (0.05, 50.0), "ridge": (1e-8, 1.0)}
+LINEAR_RIDGES = (1e-6, 10.0)  # borders of the ridge of the linear models
+AT_BORDER = 0.02  # relative distance from a border that counts as reaching it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,14 +108,33 @@ def best_bias_rate(task: Task, protocol: Protocol) -> float:
 
 
 def best_ridge(task: Task, protocol: Protocol, model: str) -> Prediction:
-    """Return the prediction of a linear model at the ridge with the lowest test error."""
-    grid = np.geomspace(1e-6, 10.0, 15)
+    """Return the prediction of a linear model at the ridge with the lowest test error between LINEAR_RIDGES."""
+    grid = np.geomspace(*LINEAR_RIDGES, 15)
     for _ in range(4):
         errors = [_error(task, protocol.changed(ridge=float(ridge)), model) for ridge in grid]
         k = int(np.argmin(errors))
         best = float(grid[k])
         grid = np.geomspace(grid[max(k - 1, 0)], grid[min(k + 1, len(grid) - 1)], 5)
     return predict(task, protocol.changed(ridge=best), model=model)
+
+
+def _border(name: str, value: float, bounds: tuple[float, float]) -> str:
+    """Return a sentence if ``value`` lies at a border of the search, else an empty string."""
+    for bound, side in zip(bounds, ("lower", "upper"), strict=True):
+        if abs(value - bound) <= AT_BORDER * bound:
+            return f"the search ended at its {side} border, {name} = {bound:g}; the optimum may lie beyond it."
+    return ""
+
+
+def _borders(found: Protocol, sharpness: float, linear: "dict[str, Prediction]") -> tuple[str, ...]:
+    """Return a warning for every parameter at a border of the search."""
+    values = {"alpha0/alpha": found.alpha0 / found.alpha, "sharpness": sharpness, "ridge": found.ridge}
+    texts = [_border(name, value, BORDERS[name]) for name, value in values.items()]
+    texts += [_border(f"ridge of {model}", point.protocol.ridge, LINEAR_RIDGES) for model, point in linear.items()]
+    beyond = "the optimum may lie beyond it."
+    finite = "larger ridges would lower the limit of infinite dimension only, not the error of training."
+    upper = f"ridge = {BORDERS['ridge'][1]:g}; "
+    return tuple(text.replace(upper + beyond, upper + finite) for text in texts if text)
 
 
 def _error(task: Task, protocol: Protocol, model: str = "attention") -> float:
@@ -136,6 +160,8 @@ def tune(
     For each split the bias rate with the best alignment is chosen, then sharpness and ridge on a grid; the best point
     is refined in all three. The temperature follows from the sharpness, beta = sqrt(sharpness / (|eta_q| Q)) with Q
     the norm of the query at eta_q = beta = 1. If the query is anti-aligned at every bias rate, eta_q changes its sign.
+    The ridge is at most 1: at larger ones, which may have a lower error in the limit of infinite dimension, training at
+    finite dimension does not reach it. A warning says if the search ended at a border.
 
     Parameters
     ----------
@@ -188,12 +214,12 @@ def tune(
     plan = _aligned(task, protocol, alpha, split)
     found = _with_temperature(task, plan.changed(sharpness=kappa, ridge=ridge))
     given = protocol.with_alpha(alpha)
+    linear = {model: best_ridge(task, given, model) for model in ("pooled", "vectorised")}
     best, others = (
         predict(task, found, accuracy=accuracy),
         {
             "given_test_error": predict(task, given, accuracy=accuracy),
-            "pooled_test_error": best_ridge(task, given, "pooled"),
-            "vectorised_test_error": best_ridge(task, given, "vectorised"),
+            **{f"{model}_test_error": point for model, point in linear.items()},
         },
     )
     errors = {name: point.errors["test_error"] for name, point in ({"test_error": best} | others).items()}
@@ -213,7 +239,11 @@ def tune(
         **{name: point.test_error for name, point in others.items()},
         scan=tuple((split, kappa, ridge, error) for error, split, kappa, ridge in grid),
         certificate=Certificate.of(
-            best.certificate, status="lowest predicted test error found", evaluations=0, errors=errors
+            best.certificate,
+            status="lowest predicted test error found",
+            evaluations=0,
+            errors=errors,
+            warnings=(*best.certificate.warnings, *_borders(found, kappa, linear)),
         ),
         **(
             {}
@@ -252,19 +282,26 @@ def _refine(
         if progress is not None:
             progress()
         split, kappa, ridge = plan(z)
-        if not (0.02 < split < 0.98 and 0.05 < kappa < 50.0 and 1e-8 < ridge < 1e3):
-            return np.inf
         return _error(task, _aligned(task, protocol, alpha, split).changed(sharpness=kappa, ridge=ridge))
 
     first = np.array([np.log(start[0] / (1.0 - start[0])), np.log(start[1]), np.log(start[2])])
-    simplex = np.vstack([first, first + np.diag([0.5, 0.4, 1.0])])
+    (low, high), *others = BORDERS.values()
+    bounds = [(float(np.log(low / (1.0 - low))), float(np.log(high / (1.0 - high)))), *map(_logs, others)]
+    # a ridge at its upper border is first lowered
+    sides = np.array([0.5, 0.4, 1.0 if first[2] + 1.0 <= bounds[2][1] else -1.0])
+    simplex = np.vstack([first, first + np.diag(sides)])
     found = minimize(
         error,
         first,
         method="Nelder-Mead",
+        bounds=bounds,
         options={"initial_simplex": simplex, "maxfev": MAX_REFINEMENTS, "xatol": 1e-2, "fatol": 1e-5},
     )
     return plan(found.x)
+
+
+def _logs(bounds: tuple[float, float]) -> tuple[float, float]:
+    return float(np.log(bounds[0])), float(np.log(bounds[1]))
 
 
 def _with_temperature(task: Task, plan: Protocol) -> Protocol:

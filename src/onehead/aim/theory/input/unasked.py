@@ -26,6 +26,9 @@ __all__ = ["UnaskedField", "unasked_field"]
 Array = NDArray[np.float64]
 
 ORIGIN_OVERLAP, ORIGIN_SIGMA = 1e-12, 1e-7  # q and Sigma that stand for those of a zero bulk
+MAX_TOKENS_COUPLED = 8  # of heads without a mask whose rows share logits, with a field: a proximal step costs T^6
+MAX_TOKENS_ROWS = 16  # of causal heads that see their own logit, with a field
+ORIGIN_TOLERANCE = 1e-8  # of c there; rounding over ORIGIN_SIGMA leaves about 1e-9
 FIRST_SCALE = 0.7  # c from which the search starts
 
 
@@ -35,18 +38,37 @@ def unasked_field(task: Task) -> "UnaskedField":
     Raises
     ------
     InvalidArgument
-        For heads whose rows are not rows of independent logits.
+        For heads that see their own logit and have too many tokens.
     """
-    if task.tied or task.own_logit:
-        raise InvalidArgument("unasked", task.unasked, "0 unless attention is cross, or self with mask strict")
+    if shared_by_rows(task):
+        most = MAX_TOKENS_COUPLED if task.mask == "none" else MAX_TOKENS_ROWS
+        if task.tokens > most:
+            raise InvalidArgument(
+                "tokens",
+                task.tokens,
+                f"at most {most} with an unasked share, for a head that sees its own logit; attention cross, or mask "
+                "strict, takes more",
+            )
     field = task.beta0 * float(np.sqrt(task.unasked_variance))
-    return UnaskedField(target_eigenvalues=(field,), bulk_power=task.beta0**2 * task.target.second_moment)
+    power = task.beta0**2 * task.target.second_moment
+    return UnaskedField(target_eigenvalues=(field,), bulk_power=power, own_sector=shared_by_rows(task))
+
+
+def shared_by_rows(task: Task) -> bool:
+    """Whether the field has another covariance than the other logits: where a token attends to itself (D2.2)."""
+    return task.own_logit
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class UnaskedField(Directions):
-    """The field that all queries share; its element is c sqrt(G), its target eigenvalue sqrt(G)."""
+    """The field that all queries share; its element is c sqrt(G), its target eigenvalue sqrt(G).
+
+    With ``own_sector`` the covariance of its logits is not that of the map, and the output channel gives c sqrt(G) as
+    the effective eigenvalue of the hats (D2.2).
+    """
+
+    own_sector: bool = False
 
     @property
     def separate(self) -> bool:
@@ -62,7 +84,9 @@ class UnaskedField(Directions):
         return overlaps_from_logs(coordinates)
 
     def output_values(self, q: Array, m: Array, learned: Array) -> tuple[float, ...]:
-        """Return the totals q + c² G and m + c G (D2.1)."""
+        """Return the totals q + c² G and m + c G (D2.1); with a sector of its own, the overlaps and the field."""
+        if self.own_sector:
+            return *q.tolist(), *m.tolist(), *learned.tolist()
         (field,), (target,) = learned.tolist(), self.target_eigenvalues
         return float(q[0]) + field**2, float(m[0]) + field * target
 
@@ -77,20 +101,24 @@ class UnaskedField(Directions):
         """
 
         def hats(scale: float) -> Hats:
-            (target,) = self.target_eigenvalues
-            state = (ORIGIN_OVERLAP + (scale * target) ** 2, scale * target**2, ORIGIN_SIGMA)
+            (target,), sectors = self.target_eigenvalues, output.geometry.sectors
+            q, m, sigma = np.full(sectors, ORIGIN_OVERLAP), np.zeros(sectors), sectors * (ORIGIN_SIGMA,)
+            state = (*self.output_values(q, m, np.array([scale * target])), *sigma)
             averages = output.averages(*state, level=level, detail=1)
             return output.hats_of(averages, *state, derivative=True)
 
         def step(scale: Array) -> Array:
-            found = hats(float(scale[0]))
-            return np.array([found.m / found.sigma])
+            return np.array([self._scale(hats(float(scale[0])))])
 
-        return hats(float(fixed_point(step, np.array([FIRST_SCALE]), tolerance=1e-10).value[0]))
+        return hats(float(fixed_point(step, np.array([FIRST_SCALE]), tolerance=ORIGIN_TOLERANCE).value[0]))
 
     def learned_without_bulk(self, hats: Hats) -> tuple[float, ...]:
-        """Return c sqrt(G) with c = mhat/Sigmahat."""
-        return (self.target_eigenvalues[0] * hats.m / hats.sigma,)
+        """Return c sqrt(G)."""
+        return (self.target_eigenvalues[0] * self._scale(hats),)
+
+    def _scale(self, hats: Hats) -> float:
+        """Return c: mhat/Sigmahat, or what the output channel found for a sector of its own."""
+        return hats.effective[0] / self.target_eigenvalues[0] if self.own_sector else hats.m / hats.sigma
 
     def channel_at(self, channel: InputChannel, effective: tuple[float, ...]) -> InputChannel:
         """Return the channel itself."""
@@ -98,11 +126,13 @@ class UnaskedField(Directions):
 
     def split(self, channel: InputChannel, hats: Hats, overlaps: Overlaps) -> Overlaps:
         """Add the field to the overlaps of the bulk."""
-        return self._with_field(overlaps, hats.m / hats.sigma)
+        scale = self._scale(hats)
+        # the effective field is that at which the field adds nothing to the balance of the training loss
+        return self._with_field(overlaps, scale, scale * hats.sigma / hats.m)
 
-    def _with_field(self, overlaps: Overlaps, scale: float) -> Overlaps:
-        target = self.target_eigenvalues
-        return replace(overlaps, learned=(scale * target[0],), effective=target, directions=self)
+    def _with_field(self, overlaps: Overlaps, scale: float, effective: float = 1.0) -> Overlaps:
+        (target,) = self.target_eigenvalues
+        return replace(overlaps, learned=(scale * target,), effective=(effective * target,), directions=self)
 
     def overlaps_near(self, channel: InputChannel, hats: Hats, near: Overlaps) -> Overlaps | None:
         """Return None: the input channel is cheap enough to be evaluated again."""

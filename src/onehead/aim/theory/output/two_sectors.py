@@ -37,7 +37,7 @@ from onehead.aim.theory.output.averages import ProxCache, parts_error, sum_in_sl
 from onehead.aim.theory.output.base import NEARLY_ALIGNED
 from onehead.aim.theory.output.gaussian import GaussianOutput
 
-__all__ = ["TwoSectorAverages", "TwoSectorOutput"]
+__all__ = ["TwoSectorAverages", "TwoSectorOutput", "triangular_root"]
 
 Array = NDArray[np.float64]
 
@@ -71,7 +71,7 @@ def _learner(label: Array, free: Array, Q: float, q: Array, m: Array) -> Array:
     return np.asarray(m / np.sqrt(Q) * label + np.sqrt(np.maximum(q - m * m / Q, 0.0)) * free)
 
 
-def _root(block: Block, covariance: Array) -> Array:
+def triangular_root(block: Block, covariance: Array) -> Array:
     """Return a root of a covariance, triangular along the axes of the block, so that a lattice keeps its
     reflections.
     """
@@ -159,9 +159,9 @@ class TwoSectorOutput(GaussianOutput):
             return sector_rule(block, level, check_rule, self._label_draws(block))
         rule, n = normal_rule(block, level, check_rule), block.dim
         q, m, Q = (_covariance(block, pair) for pair in (state[:2], state[2:4], (self.label_power, self.label_power)))
-        label = rule.nodes[:, :n] @ _root(block, Q).T
+        label = rule.nodes[:, :n] @ triangular_root(block, Q).T
         slope = np.linalg.solve(Q, m).T
-        free = label @ slope.T + rule.nodes[:, n:] @ _root(block, q - slope @ m).T
+        free = label @ slope.T + rule.nodes[:, n:] @ triangular_root(block, q - slope @ m).T
         return np.ascontiguousarray(label), np.ascontiguousarray(free), rule.weights
 
     def _grouped(self, block: Block) -> TypeGuard[Row | UnmaskedSelfAttention]:
@@ -361,7 +361,7 @@ class TwoSectorOutput(GaussianOutput):
                 continue
             rule = normal_rule(block, level, check_rule)
             label = np.ascontiguousarray(
-                rule.nodes[:, : block.dim] @ _root(block, self.label_power * block.covariance).T
+                rule.nodes[:, : block.dim] @ triangular_root(block, self.label_power * block.covariance).T
             )
             sectors = []
             for C in block.sectors:

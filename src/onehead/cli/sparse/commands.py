@@ -54,6 +54,7 @@ STATUS = {"status": "how the numbers were obtained"}
 
 
 LAZY_COMMANDS = {
+    "data": lambda: import_module("onehead.cli.sparse.data").data,
     "descend": lambda: import_module("onehead.cli.sparse.joint").descend,
     "joint": lambda: import_module("onehead.cli.sparse.joint").joint,
 }
@@ -91,6 +92,7 @@ def align(cases: list[Case], dim: int | None) -> CommandResult:
 @seed_option("Seed of the sampled queries.")
 @flag_of(ACCURACY, default="an error of 0.0002")
 @bayes_option
+@explain_option
 @output_options()
 def predict(
     cases: list[Case],
@@ -99,6 +101,7 @@ def predict(
     seed: int,
     accuracy: float | None,
     bayes: bool,
+    explain: bool,
     **queries: int | None,
 ) -> CommandResult:
     """Test error, training loss and training error of a model, without training it."""
@@ -130,9 +133,9 @@ def predict(
     certificate = {"residual": "of the equations", "quadrature_error": "of the test error", **STATUS}
     optional = {BAYES_TEST_ERROR: GAP_MEANINGS[BAYES_TEST_ERROR]} if bayes else {}
     columns = {**sparse.Prediction.MEANINGS, **optional, **certificate}
-    return cases_result(
-        [one for of_model in solved.values() for one in of_model], columns, title="Prediction", draw=draw
-    )
+    listed = [one for of_model in solved.values() for one in of_model]
+    text = "\n\n".join(one.result.explain() for one in listed if one.result is not None) if explain else ""
+    return replace(cases_result(listed, columns, title="Prediction", draw=draw), text=text)
 
 
 def _bayes_optimum(case: Case, _: Callable[[], None]) -> "sparse.Best":
@@ -356,11 +359,24 @@ def map_(case: Case, x: Axis, y: Axis, of: str, accuracy: float | None, bayes: b
 @command.command()
 @sparse_options
 @click.option("--alpha", type=type_of(ALPHA), help="All samples over dimension [alpha0 + alpha1].")
+@click.option(
+    "--protocol",
+    "procedure",
+    type=Choice("split", "reuse", "descend"),
+    default="split",
+    show_default=True,
+    help="Two stages on a part of the samples each, on all samples, or joint descent on all samples.",
+)
 @flag_of(ACCURACY, default="an error of 0.0002")
 @bayes_option
 @output_options()
-def tune(case: Case, alpha: float | None, accuracy: float | None, bayes: bool) -> CommandResult:
-    """Best division of the samples, bias rate, temperature and ridge, from the theory."""
+def tune(case: Case, alpha: float | None, procedure: str, accuracy: float | None, bayes: bool) -> CommandResult:
+    """Best division of the samples, bias rate, temperature and ridge, from the theory.
+
+    With --protocol reuse: temperature and ridge. With --protocol descend: rates, ridges and the step at which to stop.
+    """
+    if procedure != "split":
+        return _tune_joint(case, alpha, procedure, bayes)
     from onehead.sparse.verbs.tune import GRID_POINTS, MAX_REFINEMENTS
 
     with progress("search", GRID_POINTS + MAX_REFINEMENTS) as step:
@@ -371,6 +387,17 @@ def tune(case: Case, alpha: float | None, accuracy: float | None, bayes: bool) -
         found,
         {"test_error": "predicted", "given_test_error": given_error, **({} if bayes else dict.fromkeys(GAP_MEANINGS))},
         title="Tuned",
+        warnings=found.certificate.warnings,
         rows=[dict(zip(scanned, values, strict=True)) for values in found.scan],
         draw=lambda: plot.tuned(found),
     )
+
+
+def _tune_joint(case: Case, alpha: float | None, procedure: Any, bayes: bool) -> CommandResult:
+    """Tune reused data or joint descent."""
+    from onehead.sparse.verbs.tune_joint import SEARCH_POINTS
+
+    with progress("search", SEARCH_POINTS) as step:
+        found = sparse.tune_joint(case.task, case.protocol, procedure, alpha=alpha, bayes=bayes, progress=step)
+    left_out = dict.fromkeys([*([] if bayes else GAP_MEANINGS), *(["best_step"] if procedure == "reuse" else [])])
+    return CommandResult.of(found, left_out, title="Tuned", rows=[found.to_dict()])

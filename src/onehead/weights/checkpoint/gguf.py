@@ -2,7 +2,8 @@
 
 The format: the letters GGUF, a version, the number of tensors and of metadata pairs; the pairs; name, shape, type and
 offset of every tensor; then the data. Reading stops at the end of the file, so that no count in a header can cost more
-than the file itself.
+than the file itself. `gguf.GGUFReader` is not used: on 24 of 30 damaged files it raised IndexError, ValueError,
+RecursionError or UnicodeDecodeError instead of one error that says what is wrong.
 """
 
 import struct

@@ -2,6 +2,8 @@
 
 The format: eight bytes, the little-endian length N of the header; N bytes of JSON that give each tensor a type, a shape
 and a range of bytes; then the data. Nothing is unpickled, nothing is executed, and a tensor is read only on request.
+`safetensors.safe_open` is not used: without PyTorch it reads no bfloat16 (TypeError), and a file cut short while it is
+open ends the process (signal 7), because it maps the file into memory.
 """
 
 import json

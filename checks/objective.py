@@ -54,7 +54,7 @@ def draw(seed: int, number: int) -> tuple[aim.Task, dict[str, Any], float, float
 
 
 def jump(points: list[tuple[StateEvolution, Numbers]]) -> float:
-    """Return by how many stated errors a neighbour's map, kept as it is, has a lower objective; negative if none has."""
+    """Return by how many stated errors a neighbour's map, kept as it is, is lower; negative if none is."""
     worst = -np.inf
     for here, found in points:
         for there, near in points:

@@ -15,6 +15,7 @@ from onehead.errors import InvalidArgument
 TASK, LEARNER = aim.Task(), aim.Learner()
 LISTED = aim.Task(target=aim.PowerLaw(gamma=0.75, dim=20))
 SIGNAL, PLAN = sparse.Task(), sparse.Protocol()
+BOTH_RIDGES = sparse.Protocol(beta=1.0, ridge=0.3, ridge_query=0.3)
 RNG = np.random.default_rng(0)
 
 # none of these is a valid value of any argument below; texts are never a known choice
@@ -77,6 +78,8 @@ VERBS = {
     "sparse.compare": ({**_SPARSE, "dims": [30]}, ("trials", "seed", "model")),
     "sparse.separable_share": ({**_SPARSE, "dim": 20, "trials": 1}, ("seed", "model")),
     "sparse.map": ({**_SPARSE, "x": ("beta", [1.0]), "y": ("ridge", [0.1])}, ("of",)),
+    "sparse.descend": ({**_SPARSE, "steps": 1}, ("batch", "batch_ratio")),
+    "sparse.joint": ({"task": SIGNAL, "protocol": BOTH_RIDGES}, ("log2_points",)),
     "sparse.oracle": ({"task": SIGNAL}, ("activation", "seed")),
     "sparse.bayes": ({"task": SIGNAL, "alpha": 1.0}, ()),
     "sparse.data_for": ({"task": SIGNAL, "test_error": 0.1}, ()),

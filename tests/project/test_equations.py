@@ -28,6 +28,7 @@ PAGES = {
     "L": "theory-long.md",
     "P": "theory-power.md",
     "D": "theory-data.md",
+    "J": "theory-joint.md",
 }
 
 NUMBER = r"(?:[A-Z]\.?)?[1-9]\d*(?:\.[1-9]\d*)?"  # no zeros: (0, 1) is an interval and 2.0 a value

@@ -1,8 +1,9 @@
 """The knobs of the explorer, derived from the declarations of the parameters they set.
 
 A number of `Task`, `Learner` or `Protocol` has a knob if its declaration has a slider; a choice or a switch always has
-one. Label, symbol, help text, range and bounds come from the declaration. This module declares only the parameters of
-the page itself, and limits and defaults that differ from those of the library.
+one, except a switch that only some functions support. Label, symbol, help text, range and bounds come from the
+declaration. This module declares only the parameters of the page itself, and limits and defaults that differ from
+those of the library.
 """
 
 from dataclasses import dataclass
@@ -200,7 +201,7 @@ class Knob:
 def _has_knob(declared: Parameter) -> bool:
     """Return whether a parameter has a knob."""
     several = declared.kind == "choice" and len(declared.choices) > 1
-    return declared.slider is not None or declared.kind == "switch" or several
+    return declared.slider is not None or (declared.kind == "switch" and not declared.verbs) or several
 
 
 def _knobs() -> dict[str, Knob]:

@@ -14,6 +14,7 @@ from onehead.plot._sparse import tuned as tuned
 from onehead.plot._sparse_best import best_error as best_error
 from onehead.plot._sparse_best import hard_phase as hard_phase
 from onehead.plot._sparse_best import oracle as oracle
+from onehead.plot._sparse_joint import descent as descent
 from onehead.plot._training import comparison as comparison
 from onehead.plot._training import message_passing as message_passing
 from onehead.plot._training import trained_spectrum as trained_spectrum

@@ -26,6 +26,10 @@ from onehead.sparse.verbs.capacity import Capacity as Capacity
 from onehead.sparse.verbs.capacity import capacity as capacity
 from onehead.sparse.verbs.curve import Curve as Curve
 from onehead.sparse.verbs.curve import curve as curve
+from onehead.sparse.verbs.descend import Descent as Descent
+from onehead.sparse.verbs.descend import descend as descend
+from onehead.sparse.verbs.joint import JointTraining as JointTraining
+from onehead.sparse.verbs.joint import joint as joint
 from onehead.sparse.verbs.map import SparseMap as SparseMap
 from onehead.sparse.verbs.map import map as map  # noqa: A004
 from onehead.sparse.verbs.oracle import Oracle as Oracle

@@ -25,7 +25,11 @@ class SampleSplit(Problem):
 NUMERICAL = ("number", "integer")  # kinds of parameters that an axis can have
 SPLIT_PARAMETERS = parameters_of(SampleSplit)
 TASK_PARAMETERS = {name: item for name, item in parameters_of(Task).items() if item.kind in NUMERICAL}
-PROTOCOL_PARAMETERS = {name: item for name, item in parameters_of(Protocol).items() if item.kind in NUMERICAL}
+PROTOCOL_PARAMETERS = {
+    name: item
+    for name, item in parameters_of(Protocol).items()
+    if item.kind in NUMERICAL and not item.verbs  # a map predicts the two stages
+}
 PARAMETERS = {**SPLIT_PARAMETERS, **TASK_PARAMETERS, **PROTOCOL_PARAMETERS}
 
 # parameters of the query, which the linear models do not have
@@ -36,5 +40,7 @@ UNUSED_PARAMETERS: dict[str, tuple[str, ...]] = {
     "amp": (*QUERY_PARAMETERS, "loss", "ridge"),
     "bayes": (*QUERY_PARAMETERS, "loss", "ridge"),
     "capacity": ("alpha1", "ridge"),
+    "descend": ("cos_query", "sharpness"),
+    "joint": ("eta_w", "eta_b", "eta_q", "cos_query", "sharpness"),
     "oracle": tuple(parameters_of(Protocol)),
 }

@@ -20,6 +20,7 @@ __all__ = [
     "PROBLEM",
     "Activation",
     "Answer",
+    "Batch",
     "Mode",
     "Model",
     "PosteriorMethod",
@@ -38,6 +39,7 @@ PosteriorMethod = Literal["amp", "gibbs"]  # message passing, or samples of the 
 PosteriorStart = Literal["uninformed", "truth"]  # starting point of such a method
 Activation = Literal["sigmoid", "step", "relu", "power"]  # gate of element-wise attention
 Mode = Literal["reduced", "tokens", "joint"]  # training on exact features, on stored tokens, or of query and readout
+Batch = Literal["same", "fresh", "one-pass"]  # data of the steps of joint descent
 MODELS: tuple[Model, ...] = ("attention", "pooled", "vectorised")
 
 MAX_PATTERNS = 2000  # upper limit of the sets of signal positions that are enumerated
@@ -193,6 +195,22 @@ class Protocol(Problem):
         allowed="a number >= 0, or 0+ (the limit λ → 0⁺)",
         slider=Slider(1e-6, 10.0, log=True),
     )
+    ridge_query: float = parameter(
+        0.0,
+        "λ_q",
+        "Ridge penalty of the query, when query and readout are trained together.",
+        label="Query ridge",
+        ge=0.0,
+        since="3.0",
+        verbs=("descend", "joint", "train"),
+    )
+    reuse: bool = parameter(
+        False,
+        "",
+        "Both stages use all samples, alpha0 + alpha1, instead of a part each.",
+        since="3.0",
+        verbs=("predict", "curve", "train", "compare"),
+    )
     cos_query: float | None = parameter(
         None, "s", "Cosine of the query with the signal; give it together with sharpness.", ge=-1.0, le=1.0
     )
@@ -218,8 +236,8 @@ class Protocol(Problem):
         return self.changed(alpha0=share * alpha, alpha1=(1.0 - share) * alpha)
 
     def readout_samples(self, model: str) -> float:
-        """Return the samples over dimension for the readout: alpha1 for attention, alpha for a linear model."""
-        return self.alpha1 if model == "attention" else self.alpha
+        """Return the samples over dimension for the readout: alpha1 for attention without reuse, else alpha."""
+        return self.alpha1 if model == "attention" and not self.reuse else self.alpha
 
 
 PROBLEM = {"task": instance(Task, "Task()"), "protocol": instance(Protocol, "Protocol()")}  # arguments of `checked`

@@ -10,7 +10,7 @@ from onehead.aim.task import Ratio
 from onehead.aim.training.settings import Method, Variant
 from onehead.fields import parameter, parameters_of
 from onehead.problem import Problem
-from onehead.sparse.task import Activation, Mode, PosteriorMethod, PosteriorStart
+from onehead.sparse.task import Activation, Batch, Mode, PosteriorMethod, PosteriorStart
 from onehead.sparse.task import Model as ModelName
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "Ratio",
     "SampleCount",
     "SparseAmp",
+    "SparseDescend",
     "SparseFiniteSize",
     "SparseOracle",
     "SparsePredict",
@@ -130,6 +131,24 @@ class SparseTrain(SparsePredict):
         "",
         "Sample sufficient statistics (reduced) or real tokens (tokens), or train query and readout together (joint).",
     )
+    steps: int | None = parameter(
+        None,
+        "",
+        "Steps of joint gradient descent with the given rates; to the minimum if not given.",
+        ge=1,
+        le=200,
+        since="3.0",
+    )
+
+
+class SparseDescend(Problem):
+    """Arguments of ``sparse.descend`` beyond task and protocol."""
+
+    steps: int = parameter(15, "k", "Number of steps of joint descent.", ge=1, le=200)
+    batch: Batch = parameter(
+        "same", "", "The same samples at every step, fresh ones, or each sample once (one-pass SGD)."
+    )
+    batch_ratio: float = parameter(0.5, "n_b/d", "Samples of a fresh batch over dimension.", gt=0.0, le=1e9)
 
 
 class SparseAmp(Problem):

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from onehead.aim import Atoms, Learner, Product, Task, predict, thresholds, tune
-from onehead.aim.solve.branches import may_have_several
+from onehead.aim.solve.branches import coarse_branches, is_saddle, may_have_several
 from onehead.aim.theory.build import build_state_evolution
+from onehead.aim.theory.limits.emergence import largest_decay
 
 # squared loss, 64 columns, sharp labels: S = 0 is stable for λ > 1.107, and a map has a lower objective up to λ of
 # about 1.6
@@ -59,9 +60,10 @@ def test_the_objective_is_continuous_and_rises_with_weight_decay():
 def test_emergence_is_the_transition_and_the_spinodal_stands_beside_it():
     found = thresholds(SHARP, Learner(weight_decay=1.1186))
     assert found.emergence_spinodal == pytest.approx(0.1010, rel=1e-3)
-    assert 0.06 < found.emergence < 0.08
+    assert 0.06 < found.map_spinodal < found.emergence < 0.08
     few = thresholds(Task(attention="cross", tokens=4, beta0=4.0), Learner(weight_decay=0.5))
     assert few.emergence_spinodal is None
+    assert few.map_spinodal is None
 
 
 @pytest.mark.slow
@@ -94,3 +96,25 @@ def test_tune_without_noise_reaches_the_limit():
         best = tune(task, Learner(), 0.3)
         assert (best.weight_decay, best.test_error) == (0.0, 0.0)
         assert "0+ is best" in best.certificate.status
+
+
+def test_two_maps_that_are_not_zero_are_compared():
+    """Followed along their branches, the objectives of a large and of a small map cross at 0.855 of the weight decay of
+    emergence.
+    """
+    task = Task(attention="cross", tokens=16, beta0=10.0, noise=0.0, target=Product(kappa0=1.0))
+    problem = build_state_evolution(task, Learner(weight_decay=1.0))
+    top = largest_decay(problem, 0.5)
+    small, large = sorted(
+        coarse_branches(problem.with_decay(0.84 * top), 0.5), key=lambda branch: branch.coordinates[0]
+    )
+    assert (small.reached_from, large.reached_from) == ("small weights", "the target")
+    assert large.objective < small.objective
+    (left,) = coarse_branches(problem.with_decay(0.88 * top), 0.5)
+    assert left.reached_from == "small weights"
+
+
+def test_a_solution_between_two_minima_is_a_saddle():
+    assert is_saddle(np.diag([1.5, 0.2, 0.1]))  # grows along one direction
+    assert not is_saddle(np.diag([0.5, -1.5, 0.1]))  # an iteration that oscillates is not a saddle
+    assert not is_saddle(None)

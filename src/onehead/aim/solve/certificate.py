@@ -8,10 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.logits.quadrature import clear_rules
-from onehead.aim.solve.branches import SMALL_WEIGHTS, TARGET, coarse_branches, is_distinct, may_have_several
+from onehead.aim.solve.branches import (
+    SMALL_WEIGHTS,
+    TARGET,
+    coarse_branches,
+    is_distinct,
+    is_saddle,
+    may_have_several,
+)
 from onehead.aim.solve.error_estimate import ErrorEstimate, limit_error_estimate, stated_errors, zero_map_error_estimate
 from onehead.aim.solve.fixed_sample_ratio import Start
+from onehead.aim.solve.near_emergence import NearEmergence, solve_near_emergence
 from onehead.aim.solve.sampled import solve_sampled
+from onehead.aim.solve.small_decay import numbers_near_recovery
 from onehead.aim.solve.solver import FINE_ENOUGH, VISIBLE_SWITCH_MASS, Solution, solve
 from onehead.aim.task import Learner, Task
 from onehead.aim.theory.input.leading import excess_kurtosis, leading_count
@@ -28,6 +37,7 @@ __all__ = ["ACCURACY", "NARROW", "AimCertificate", "Numbers", "numbers_at", "wit
 ZERO_MAP_LEVEL = 1  # quadrature level at the zero map
 ACCURACY = 1e-4  # relative error of the test error that a result should have
 ROUNDING = 1e-12  # absolute error of a test error that is zero
+MAXIMUM_TRAIN_LOSS_GAP = 1e-5  # of the two forms of the training loss, which agree to 1e-8 at a solution
 LARGE_EXCESS_KURTOSIS = 0.5  # of a logit; a single instance of a limiting law at d = 100 has about 0.2
 MANY_TOKENS, MANY_TOKENS_PER_DIMENSION = 16, 0.05  # from which on a warning is given
 NARROW = (
@@ -105,10 +115,10 @@ def numbers_at(
     found = _limit(problem, alpha) if problem.decay == 0.0 else None
     if found is None and problem.decay > 0.0 and is_zero(problem, alpha):
         found = _not_emerged(problem, alpha)
-    if found is None:
-        found = _solve(problem, alpha, start, accuracy)
     if may_have_several(problem):
-        found = _lowest(problem, alpha, found, accuracy)
+        found = _lowest(problem, alpha, found, start, accuracy)
+    elif found is None:
+        found = _solve(problem, alpha, start, accuracy)
     if problem.input.sampled_maps and found.overlaps.q > 0.0:
         return _sampled(problem, alpha, found)
     return found._replace(certificate=_with_accuracy_warning(problem, found, accuracy or ACCURACY))
@@ -137,6 +147,17 @@ def _sampled(problem: StateEvolution, alpha: float, near: Numbers) -> Numbers:
 
 
 def _solve(problem: StateEvolution, alpha: float, start: Start | None, accuracy: float | None) -> Numbers:
+    """Solve the equations; close to emergence and to recovery by way of an easier weight decay."""
+    if problem.decay > 0.0:
+        if (near := solve_near_emergence(problem, alpha)) is not None:
+            return _near_emergence(problem, near)
+        found = numbers_near_recovery(problem, alpha, lambda easier: _solve_directly(easier, alpha, None, accuracy))
+        if found is not None:
+            return found
+    return _solve_directly(problem, alpha, start, accuracy)
+
+
+def _solve_directly(problem: StateEvolution, alpha: float, start: Start | None, accuracy: float | None) -> Numbers:
     """Solve the equations, on rules that are fine enough for the wanted accuracy of the test error."""
     # relative errors of q and m are about half as large as that of the test error
     fine_enough = FINE_ENOUGH * ((accuracy or ACCURACY) / ACCURACY)
@@ -147,13 +168,38 @@ def _solve(problem: StateEvolution, alpha: float, start: Start | None, accuracy:
             clear_rules()
 
 
-def _lowest(problem: StateEvolution, alpha: float, found: Numbers, accuracy: float | None) -> Numbers:
-    """Return the solution with the lowest objective among those reached from small weights and from the target.
+def _near_emergence(problem: StateEvolution, near: NearEmergence) -> Numbers:
+    """Return the numbers of a map that a quadrature rule cannot tell from S = 0."""
+    numbers, alpha = _solved(near.problem, near.solution), near.solution.alpha
+    if near.problem.decay == problem.decay:
+        return numbers
+    kept = numbers.train + problem.input.penalty(numbers.overlaps) - near.problem.input.penalty(numbers.overlaps)
+    zero = alpha * problem.output.fresh_loss(*problem.zero.values)
+    errors = numbers.certificate.errors
+    errors = errors | {"train_loss": errors["train_loss"] + abs(kept - zero)}
+    warning = (
+        f"the map emerges within {1.0 - near.problem.decay / problem.decay:.0%} of this weight decay, which the "
+        f"quadrature rule does not resolve; the errors stated include S = 0"
+    )
+    warnings = (*numbers.certificate.warnings, warning)
+    certificate = replace(numbers.certificate, errors=errors, warnings=warnings)
+    return numbers._replace(train=min(kept, zero), certificate=certificate, jacobian=None)
 
-    ``found`` is one of them. The others are kept with it.
+
+def _lowest(
+    problem: StateEvolution, alpha: float, zero: Numbers | None, start: Start | None, accuracy: float | None
+) -> Numbers:
+    """Return the solution with the lowest objective among those reached from small weights and from the target (4.7).
+
+    The others are kept with it. ``zero`` has the numbers of S = 0 where that is stable, ``start`` is a neighbour.
     """
-    small = SMALL_WEIGHTS if found.overlaps.q == 0.0 else ""
-    solutions = [(found, small)]
+    solutions = [] if zero is None else [(zero, SMALL_WEIGHTS)]
+    failure: SolveError | None = None
+    if zero is None:
+        try:
+            solutions.append((_solve(problem, alpha, start, accuracy), ""))
+        except SolveError as error:
+            failure = error
     for branch in coarse_branches(problem, alpha):
         at = problem.zero.at(branch.coordinates)
         same = next((k for k, (known, _) in enumerate(solutions) if not is_distinct(at, known.overlaps)), None)
@@ -161,16 +207,20 @@ def _lowest(problem: StateEvolution, alpha: float, found: Numbers, accuracy: flo
             solutions[same] = solutions[same][0], solutions[same][1] or branch.reached_from
             continue
         with suppress(SolveError):
-            other = _solve(problem, alpha, Start(branch.coordinates), accuracy)
+            other = _solve_directly(problem, alpha, Start(branch.coordinates), accuracy)
             if all(is_distinct(other.overlaps, known.overlaps) for known, _ in solutions):
                 solutions.append((other, branch.reached_from))
+    if failure is not None and not solutions:
+        raise failure
     solutions.sort(key=lambda solution: solution[0].train)
     (best, reached), *others = solutions
-    if not others:
+    listed = tuple(
+        _other_solution(problem, other, begun or TARGET) for other, begun in others if not is_saddle(other.jacobian)
+    )
+    if not listed:
         return best
-    listed = tuple(_other_solution(problem, other, start or TARGET) for other, start in others)
     warning = (
-        f"the objective has {len(others) + 1} minima: this is the lowest, reached from {reached or TARGET}; "
+        f"the objective has {len(listed) + 1} minima: this is the lowest, reached from {reached or TARGET}; "
         + "; ".join(f"training from {other.reached_from} ends at test error {other.test_error:.4g}" for other in listed)
     )
     certificate = replace(best.certificate, warnings=(*best.certificate.warnings, warning))
@@ -219,13 +269,20 @@ def _solved(problem: StateEvolution, solution: Solution) -> Numbers:
     if spectral is not None and np.isfinite(full.trace_square):
         replicon = output.geometry.unit * alpha / sigma**2 * full.trace_square * spectral
     status, kind, warnings = _judged(problem, overlaps.rank, switch, replicon)
+    gap = abs(other - train) / abs(train)
+    if gap > MAXIMUM_TRAIN_LOSS_GAP:
+        warnings = (
+            *warnings,
+            f"the two forms of the training loss differ by {gap:.1e}, relative: rounding or a "
+            "quadrature rule that is too coarse; the numbers may be off by more than stated",
+        )
     certificate = AimCertificate(
         status=status,
         kind=kind,
         residual=solution.residual,
         evaluations=solution.evaluations,
         warnings=warnings,
-        train_loss_gap=abs(other - train) / abs(train),
+        train_loss_gap=gap,
         stein_gap=stein / from_trace - 1.0,
         switch_mass=switch,
         replicon=replicon,

@@ -20,6 +20,7 @@ from onehead.aim.solve.fixed_sample_ratio import (
 )
 from onehead.aim.solve.strategy import can_continue_in_decay, can_fix_sigma, isotropic_coordinates, project
 from onehead.aim.theory.build import gaussian_independent_head
+from onehead.aim.theory.limits.emergence import largest_decay
 from onehead.aim.theory.limits.infinite_data import plateau_of
 from onehead.aim.theory.order_parameters import Hats, Overlaps
 from onehead.aim.theory.output.averages import ProxCache
@@ -29,6 +30,7 @@ from onehead.errors import NotConverged, OutsideDomain, SolveError
 __all__ = [
     "COARSE_TOLERANCE",
     "FINE_ENOUGH",
+    "MAXIMUM_RULE_SHIFT",
     "VISIBLE_SWITCH_MASS",
     "Solution",
     "initial_guesses",
@@ -43,6 +45,8 @@ FINE_ENOUGH = 5e-5  # relative error of q and m at which no finer rule is tried:
 VISIBLE_SWITCH_MASS = 1e-4  # below this mass the two branches agree within about 2e-4 (2.7)
 MAXIMUM_RULE_SHIFT = 2.5  # of a coordinate between rules; a larger one means another solution, not a quadrature error
 MAXIMUM_RELATIVE_ERROR = 1.0  # of q or m, beyond which there is nothing to report
+WIDE_LOGITS = 10.0  # standard deviation of label logits beyond which labels are nearly one-hot
+SMALL_DECAY = 0.1  # share of the weight decay at which the map vanishes
 LAST_TRACKED_LEVEL = 2  # where minima compete the theory is approximate, and the finest rule not worth its cost
 
 
@@ -228,7 +232,9 @@ def _refine_rules(
 def _refuse_large_error(problem: StateEvolution, alpha: float, iterate: Iterate) -> None:
     """Raise where the error of a tracked or continued solution exceeds the solution itself."""
     if iterate.cache.track_minimum:
-        raise _no_solution_error(alpha, NotConverged("an error larger than the answer", residual=iterate.residual))
+        raise _no_solution_error(
+            problem, alpha, NotConverged("an error larger than the answer", residual=iterate.residual)
+        )
     if problem.output.geometry.extrapolates_length:
         raise NotConverged(
             f"rows of {problem.output.geometry.tokens} tokens are extrapolated from shorter ones, with an error "
@@ -277,7 +283,7 @@ def _solve_coarsely(
             raise NotConverged("no start led to a solution.")
         return continue_in_sigma(problem, alpha, 0), (), 0
     except SolveError as failure:
-        raise _no_solution_error(alpha, failure) from failure
+        raise _no_solution_error(problem, alpha, failure) from failure
 
 
 def _solve_at_level(
@@ -305,16 +311,28 @@ def _solve_at_level(
             continue
         if np.max(np.abs(found.coordinates - coordinates)) < MAXIMUM_RULE_SHIFT:
             return found
-    raise _no_solution_error(alpha, failure) from failure
+    raise _no_solution_error(problem, alpha, failure) from failure
 
 
-def _no_solution_error(alpha: float, failure: SolveError) -> NotConverged:
-    """Return the error that a user gets when every route has failed."""
+def _no_solution_error(problem: StateEvolution, alpha: float, failure: SolveError) -> NotConverged:
+    """Return the error that a user gets when every route has failed, with the cause that applies."""
+    deviation = float(np.sqrt(problem.label_power))
+    causes, advice = [], "move alpha or weight_decay"
+    if deviation > WIDE_LOGITS:
+        causes.append(
+            f"label logits of standard deviation {deviation:.3g} make labels nearly one-hot, which the quadrature "
+            "rules do not resolve"
+        )
+        advice = "lower beta0 or the power of the target"
+    if problem.noise > 0.0 and problem.decay < SMALL_DECAY * largest_decay(problem, alpha):
+        causes.append(
+            "with noisy labels and so little weight decay the output layer has many competing minima, and the theory "
+            "breaks down"
+        )
+        advice = "raise weight_decay or move alpha"
+    why = f": {'; '.join(causes)}" if causes else ""
     return NotConverged(
-        f"no solution found at alpha = {alpha:.6g} ({str(failure).rstrip('.')}). With noisy labels and so little "
-        f"weight "
-        "decay the output layer has many competing minima here, and the theory breaks down; raise weight_decay or move "
-        "alpha.",
+        f"no solution found at alpha = {alpha:.6g} ({str(failure).rstrip('.')}){why}; {advice}.",
         residual=failure.residual,
     )
 

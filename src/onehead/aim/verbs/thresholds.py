@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from onehead.aim.flat_parameters import validate_problem
-from onehead.aim.solve.branches import transition_ratio
+from onehead.aim.solve.branches import emergence_transition
 from onehead.aim.solve.certificate import NARROW
 from onehead.aim.task import Learner, Task
 from onehead.aim.theory.build import build_state_evolution
@@ -39,10 +39,13 @@ class Thresholds(Result):
     direct : float or None
         Interpolation threshold when S is trained directly.
     emergence : float
-        Below it S = 0 at the learner's weight decay.
+        Below it S = 0 minimises the objective at the learner's weight decay.
     emergence_spinodal : float or None
         Sample ratio at which S = 0 becomes unstable, where the map emerges discontinuously; None where it emerges
         continuously.
+    map_spinodal : float or None
+        Sample ratio below which S = 0 is the only solution, where the map emerges discontinuously; between it and
+        ``emergence_spinodal`` both solutions exist.
     peak_test_error : float or None
         Test error at interpolation as λ → 0⁺; None for hard labels.
     separability : float or None
@@ -62,6 +65,8 @@ class Thresholds(Result):
         "bayes_optimal": "the best possible learner recovers from here on (no noise)",
         "direct": "interpolation when S is trained directly",
         "emergence": "below it S = 0 at the weight decay of the learner",
+        "emergence_spinodal": "from here on S = 0 is unstable (several solutions below it)",
+        "map_spinodal": "below it S = 0 is the only solution",
         "peak_test_error": "test error at interpolation (λ → 0⁺)",
         "separability": "up to here hard labels can be fitted",
         "unasked_emergence": "n/d from which on the logits that all queries share are learned",
@@ -73,6 +78,7 @@ class Thresholds(Result):
     direct: float | None
     emergence: float
     emergence_spinodal: float | None
+    map_spinodal: float | None
     peak_test_error: float | None
     separability: float | None
     unasked_emergence: float | None
@@ -127,15 +133,16 @@ def thresholds(task: Task, learner: Learner | None = None) -> Thresholds:
             "exceeds it"
         )
     known = problem.ridgeless
-    emergence, spinodal = transition_ratio(problem)
+    transition = emergence_transition(problem)
     first = unasked_emergence(problem, task.token_mean) if task.unasked else None
     return Thresholds(
         interpolation=ratio,
         recovery=problem.recovery if known else None,
         bayes_optimal=problem.bayes_optimal if known else None,
         direct=problem.direct_interpolation,
-        emergence=emergence,
-        emergence_spinodal=spinodal,
+        emergence=transition.ratio,
+        emergence_spinodal=transition.zero_spinodal,
+        map_spinodal=transition.map_spinodal,
         peak_test_error=peak,
         separability=None,
         unasked_emergence=None if first is None else first[0],
@@ -159,7 +166,7 @@ def _peak(problem: StateEvolution, state: Interpolating) -> float:
 def _hard_label_thresholds(task: Task, learner: Learner, problem: StateEvolution) -> Thresholds:
     """Thresholds of hard labels: separability where it is known, and emergence; exact recovery is impossible (U7.1)."""
     found = problem.separability
-    emergence, spinodal = transition_ratio(problem)
+    transition = emergence_transition(problem)
     ratio, error = found if found is not None else (None, None)
     first = unasked_emergence(problem, task.token_mean) if task.unasked else None
     errors = {} if error is None else {"separability": error, "interpolation": error, "direct": error}
@@ -169,8 +176,9 @@ def _hard_label_thresholds(task: Task, learner: Learner, problem: StateEvolution
         recovery=INFINITE,
         bayes_optimal=INFINITE,
         direct=ratio,
-        emergence=emergence,
-        emergence_spinodal=spinodal,
+        emergence=transition.ratio,
+        emergence_spinodal=transition.zero_spinodal,
+        map_spinodal=transition.map_spinodal,
         peak_test_error=None,
         separability=ratio,
         unasked_emergence=None if first is None else first[0],

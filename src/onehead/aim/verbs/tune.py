@@ -8,10 +8,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from onehead.aim.flat_parameters import validate_problem
-from onehead.aim.solve.branches import may_have_several
+from onehead.aim.solve.branches import vanishing_decay
 from onehead.aim.task import Learner, Task, check_alpha
 from onehead.aim.theory.build import build_state_evolution
-from onehead.aim.theory.limits.emergence import largest_decay
 from onehead.aim.verbs.bayes import BayesReference, check_bayes_comparison, describe_bayes_gap
 from onehead.aim.verbs.implicit_derivatives import decay_slope
 from onehead.aim.verbs.predict import Prediction, predict
@@ -23,9 +22,6 @@ from onehead.validation import number, optional
 
 __all__ = ["Tuned", "bayes_gap_at", "best_decay", "tune"]
 
-MAX_TRANSITION_RATIO = (
-    3.0  # weight decay of a discontinuous emergence over that of local stability; 2.9 at T = 64, β₀ = 10
-)
 SCAN_DECADES = 6  # range of the scan in decades of λ, down from the value at which the map vanishes
 SCAN_POINTS = 10  # of the global search; errors and slopes at these show every minimum between two of them
 SCAN_ACCURACY = 1e-3  # relative accuracy of the test error in a scan; near the minimum the accuracy asked for is used
@@ -280,8 +276,7 @@ def _vanishing_decay(task: Task, learner: Learner, alpha: float) -> float:
     Where emergence is discontinuous it lies above the weight decay at which S = 0 becomes stable.
     """
     problem = build_state_evolution(task, learner)
-    beyond = MAX_TRANSITION_RATIO if may_have_several(problem) else 1.0
-    return beyond * problem.units.own_decay(largest_decay(problem, alpha))
+    return problem.units.own_decay(vanishing_decay(problem, alpha))
 
 
 def _scan_accuracy(task: Task, learner: Learner, accuracy: float | None) -> float | None:

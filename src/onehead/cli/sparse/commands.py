@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import click
@@ -14,7 +15,16 @@ from onehead.cli.parsing.values import Choice, flag_of, given, type_of
 from onehead.cli.rendering.comparison_table import comparison_result
 from onehead.cli.rendering.output import note, progress
 from onehead.cli.rendering.render import CommandResult, output_options
-from onehead.cli.sparse.flags import Case, SolvedCase, abscissa, cases_result, curve_cases, solve_cases, sparse_options
+from onehead.cli.sparse.flags import (
+    Case,
+    SolvedCase,
+    abscissa,
+    cases_result,
+    curve_cases,
+    solve_cases,
+    sparse_options,
+    train_options,
+)
 from onehead.errors import InvalidArgument, SolveError
 from onehead.fields import parameters_of
 from onehead.problem import Accuracy
@@ -43,7 +53,13 @@ TRAIN_COLUMNS = (
 STATUS = {"status": "how the numbers were obtained"}
 
 
-@click.group(cls=OrderedGroup)
+LAZY_COMMANDS = {
+    "descend": lambda: import_module("onehead.cli.sparse.joint").descend,
+    "joint": lambda: import_module("onehead.cli.sparse.joint").joint,
+}
+
+
+@click.group(cls=OrderedGroup, lazy_commands=LAZY_COMMANDS)
 def command() -> None:
     """Sparse-token classification: attention compared with pooled and vectorised linear classifiers.
 
@@ -54,11 +70,14 @@ def command() -> None:
 
 @command.command()
 @sparse_options
+@flag_of(FINITE_SIZE["dim"], help="Finite dimension: average over the share of positives in the sample.")
 @output_options()
-def align(cases: list[Case]) -> CommandResult:
+def align(cases: list[Case], dim: int | None) -> CommandResult:
     """Result of the two gradient steps: cosine of query and readout with the signal."""
-    solved = solve_cases(cases, lambda case, _: sparse.align(case.task, case.protocol), "aligning")
-    columns = {**sparse.Alignment.MEANINGS, **STATUS}
+    solved = solve_cases(cases, lambda case, _: sparse.align(case.task, case.protocol, dim=dim), "aligning")
+    at_dim = ("cos_query_mean", "cos_query_spread")
+    meanings = {name: text for name, text in sparse.Alignment.MEANINGS.items() if dim is not None or name not in at_dim}
+    columns = {**meanings, **STATUS}
     return cases_result(solved, columns, title="Two gradient steps", draw=plot.alignment)
 
 
@@ -210,12 +229,13 @@ def oracle(cases: list[Case], activation: str | None, growth: str, seed: int) ->
 
 
 @command.command()
-@sparse_options
+@train_options
 @flag_of(TRAIN["model"])
 @flag_of(ALPHA, ranged=True)
 @flag_of(TRAIN["dim"])
 @flag_of(TRAIN["trials"])
 @flag_of(TRAIN["mode"])
+@flag_of(TRAIN["steps"])
 @flag_of(TRAIN["test_length"])
 @seed_option()
 @output_options()
@@ -227,6 +247,10 @@ def train(cases: list[Case], seed: int, **flags: Any) -> CommandResult:
         return sparse.train(case.task, case.protocol, progress=advance, seed=seed, **dict(chosen))
 
     def predicted(case: Case, _: Callable[[], None]) -> Result:
+        if chosen.steps is not None:
+            return sparse.descend(case.task, case.protocol, steps=chosen.steps).after(chosen.steps)
+        if chosen.mode == "joint":
+            return sparse.joint(case.task, case.protocol)
         return sparse.predict(case.task, case.protocol, model=chosen.model, test_length=chosen.test_length)
 
     def draw(runs: list[Any], x: list[float], axis: str) -> Any:
@@ -236,7 +260,8 @@ def train(cases: list[Case], seed: int, **flags: Any) -> CommandResult:
         return plot.error_curve({chosen.model: (dense, results)}, axis, runs={chosen.model: (x, runs)})
 
     solved = solve_cases(cases, run, f"training at d = {chosen.dim}", steps=chosen.trials)
-    theory = _predictions(cases, predicted) if chosen.mode != "joint" else []
+    has_theory = chosen.mode != "joint" or chosen.test_length is None
+    theory = _predictions(cases, predicted) if has_theory else []
     _add_predictions(solved, theory)
     columns: dict[str, str] = {}
     for name, meaning in sparse.TrainingResult.MEANINGS.items():
@@ -294,6 +319,7 @@ def compare(
     """
     chosen = dict(SparseTrain(**given(flags)))
     chosen.pop("dim")
+    chosen.pop("steps")  # has no flag here
     trials = chosen.pop("trials")
     with progress("runs", len(alphas or (0,)) * len(dims) * trials) as step:
         table = sparse.compare(

@@ -1,6 +1,6 @@
 """Flags of the ``sparse`` commands: values or ranges, every combination of which is one case."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from inspect import signature
 from itertools import product
@@ -18,11 +18,23 @@ from onehead.sanitize import Unquoted
 from onehead.sparse.flat_parameters import QUERY_PARAMETERS, UNUSED_PARAMETERS
 from onehead.sparse.task import Protocol, Task
 
-__all__ = ["Case", "SolvedCase", "abscissa", "cases_result", "curve_cases", "solve_cases", "sparse_options"]
+__all__ = [
+    "Case",
+    "SolvedCase",
+    "abscissa",
+    "cases_result",
+    "curve_cases",
+    "joint_options",
+    "solve_cases",
+    "sparse_options",
+    "train_options",
+]
 
 # in the order in which they vary if several are ranges; a parameter that is a list itself has no flag
 PARAMETERS = {name: one for name, one in parameters_of(Task, Protocol).items() if one.kind != "numbers"}
-RANGED = {name: one for name, one in PARAMETERS.items() if one.kind != "choice"}
+RANGED = {name: one for name, one in PARAMETERS.items() if one.kind not in ("choice", "switch")}
+OF_SOME_COMMANDS = tuple(name for name, one in PARAMETERS.items() if one.verbs)
+JOINT_BETA = 1.0  # default inverse temperature of joint descent, whose rates act at every step
 CURVE_POINTS = 41  # points of the theoretical curve drawn with trained models
 
 
@@ -47,12 +59,35 @@ def sparse_options(function: Callable[..., Any]) -> Any:
 
     Flags on which the answer does not depend are refused, and not listed in the help.
     """
+    return _add_options(function)
+
+
+def joint_options(function: Callable[..., Any]) -> Any:
+    """Add the flags of a command that trains query and readout together, where beta is one unless it is given."""
+    return _add_options(function, {"beta": JOINT_BETA})
+
+
+def train_options(function: Callable[..., Any]) -> Any:
+    """Add the flags of ``train``, where beta is one by default if ``--steps`` of joint descent are given."""
+    return _add_options(function, {"beta": JOINT_BETA}, only_with="steps")
+
+
+def _add_options(
+    function: Callable[..., Any],
+    defaults: Mapping[str, float] | None = None,
+    only_with: str | None = None,
+) -> Any:
+    """Add flags of parameters of task and protocol; ``defaults`` hold if the flag ``only_with``, if any, is given."""
     wants_one = "case" in signature(function).parameters
+    verb = function.__name__.rstrip("_")
+    parameters = {name: one for name, one in PARAMETERS.items() if not one.verbs or verb in one.verbs}
     unused = UNUSED_PARAMETERS.get(function.__name__, ())
 
     @wraps(function)
     def call(**flags: Any) -> Any:
-        values = {name: flags.pop(name) for name in PARAMETERS}
+        values = {name: flags.pop(name) if name in parameters else None for name in PARAMETERS}
+        if only_with is None or flags[only_with] is not None:
+            values |= {name: (value,) for name, value in (defaults or {}).items() if values[name] is None}
         with named_as_flags():
             _refuse_unused(values, unused, f"onehead sparse {function.__name__}")
             if flags.get("model") in ("pooled", "vectorised"):
@@ -60,14 +95,16 @@ def sparse_options(function: Callable[..., Any]) -> Any:
             if wants_one:
                 return function(case=_single_case(values), **flags)
             cases = _cases(values, flags.pop("alpha", None))
-            if flags["plot"] is not None and len(cases[0].varying) != 1:
+            draws_steps = bool(defaults) and only_with is None and len(cases) == 1
+            if flags["plot"] is not None and len(cases[0].varying) != 1 and not draws_steps:
                 allowed = "used with exactly one range, for example --alpha log:0.5:8:12"
                 raise InvalidArgument("--plot", flags["plot"], allowed)
             return function(cases=cases, **flags)
 
     decorated: Callable[..., Any] = call
-    for declared in reversed(PARAMETERS.values()):
-        decorated = flag_of(declared, ranged=True, hidden=declared.name in unused)(decorated)
+    for name, declared in reversed(parameters.items()):
+        shown = (defaults or {}).get(name) if only_with is None else None
+        decorated = flag_of(declared, ranged=True, default=shown, hidden=name in unused)(decorated)
     return decorated
 
 
@@ -132,6 +169,9 @@ def _row(case: Case, result: Result | None, failure: str = "") -> dict[str, Any]
     problem = {**plain(case.task), **plain(case.protocol), "alpha": case.protocol.alpha}
     for name in ("positions", "cos_query", "sharpness"):
         problem.pop(name)
+    for name in OF_SOME_COMMANDS:  # shown where it is used
+        if problem[name] == PARAMETERS[name].default:
+            problem.pop(name)
     if result is None:
         return {**problem, "status": failure}
     return {**problem, **{key: value for key, value in result.to_dict().items() if key != "task"}}

@@ -9,7 +9,7 @@ from onehead.sparse.losses import Logistic, Square
 from onehead.sparse.task import PROBLEM, Protocol, Task
 from onehead.validation import checked
 
-__all__ = ["Query", "Steps", "critical_bias_rate", "misalignment_constant", "query_of", "two_steps"]
+__all__ = ["Query", "Steps", "critical_bias_rate", "mean_slope", "misalignment_constant", "query_of", "two_steps"]
 
 Four = tuple[float, float, float, float]
 
@@ -50,6 +50,16 @@ def _first_step(task: Task, protocol: Protocol) -> Four:
     pi, c0 = task.positive_rate, protocol.loss.first_slope
     shift, e = task.strength * task.signal_tokens / task.length, protocol.eta_w * c0
     return shift, e, protocol.eta_b * c0 * (2.0 * pi - 1.0), e * pi * shift
+
+
+def mean_slope(task: Task, protocol: Protocol) -> float:
+    """Return m_0 = E[h] of the training samples after the first step, h = dl/dlogit (S3)."""
+    shift, e, bias, omega = _first_step(task, protocol)
+    self_term = e / (protocol.alpha0 * task.length)
+    spread = float(np.sqrt((omega**2 + e * self_term) / task.length))
+    return _slope_moments(
+        task, protocol, mean_plus=omega * shift + bias + self_term, mean_minus=bias - self_term, spread=spread
+    )[1]
 
 
 def two_steps(task: Task, protocol: Protocol) -> Steps:

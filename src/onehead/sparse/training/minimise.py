@@ -246,7 +246,7 @@ def separable(sample: LabelledFeatures) -> bool:
 
 
 def train_jointly(label: Array, tokens: Array, protocol: Protocol) -> tuple[Array, Readout]:
-    """Minimise (1/n) sum l(y (f_q(X).w + b)) + (ridge/2)|w|^2 over q, w and b, from zero; return query and readout.
+    """Minimise the mean loss + (ridge/2)|w|^2 + (ridge_query/2)|q|^2 over q, w and b, from zero weights.
 
     Gradient descent whose step grows while the objective decreases and is halved otherwise (Armijo). At the origin
     the gradient of the query vanishes, so that the first step is the one of the protocol: readout first, then query.
@@ -286,8 +286,9 @@ def _objective(
     attended = np.einsum("nl,nl->n", att, scores)
     margin = label * (attended + b)
     h = label * loss.derivative(margin) / n
-    value = float(loss.value(margin).mean() + 0.5 * protocol.ridge * (w @ w))
+    penalty = protocol.ridge * (w @ w) + protocol.ridge_query * (q @ q)
+    value = float(loss.value(margin).mean() + 0.5 * penalty)
     flat = tokens.reshape(-1, tokens.shape[2])
     g_w = (h[:, None] * att).ravel() @ flat + protocol.ridge * w
-    g_q = beta * ((h[:, None] * att * (scores - attended[:, None])).ravel() @ flat)
+    g_q = beta * ((h[:, None] * att * (scores - attended[:, None])).ravel() @ flat) + protocol.ridge_query * q
     return value, g_q, g_w, float(h.sum())

@@ -8,7 +8,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from onehead.sparse.losses import Array
-from onehead.sparse.task import Protocol, Task, draw, place_signal
+from onehead.sparse.task import Protocol, Sample, Task, draw, place_signal
 from onehead.sparse.theory.features import softmax
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "attention_sample",
     "first_steps",
     "pooled_sample",
+    "query_from_tokens",
     "streams",
     "token_first_steps",
     "vectorised_sample",
@@ -97,8 +98,12 @@ def _centred(rows: Array) -> Array:
 
 def token_first_steps(task: Task, protocol: Protocol, dim: int, rng: np.random.Generator) -> SampledQuery:
     """Return the query after the two gradient steps on stored tokens."""
-    sample = draw(task, rng, samples=max(1, round(protocol.alpha0 * dim)), dim=dim)
-    n, L = len(sample.label), task.length
+    return query_from_tokens(protocol, draw(task, rng, samples=max(1, round(protocol.alpha0 * dim)), dim=dim))
+
+
+def query_from_tokens(protocol: Protocol, sample: Sample) -> SampledQuery:
+    """Return the query after the two gradient steps on a given sample."""
+    n, L = sample.tokens.shape[:2]
     w, h = _first_readout(protocol, sample.label, sample.tokens.mean(axis=1))
     C = _centred(sample.tokens @ w)
     q = -protocol.eta_q * protocol.beta / (n * L) * np.einsum("n,nl,nld->d", h, C, sample.tokens, optimize=True)

@@ -1,18 +1,19 @@
 """Training of the protocol on finite samples: trials, standard errors, separability (S1.5, S8)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import comb
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from onehead.errors import InvalidArgument
+from onehead.errors import Diverged, InvalidArgument
 from onehead.numerics.gaussian import cumulative
 from onehead.numerics.parallel import thread_map
 from onehead.results import Certificate
 from onehead.results.replicates import Measured, mean_and_spread
 from onehead.sparse.losses import Array
+from onehead.sparse.solve.descent import Plan
 from onehead.sparse.solve.readout import gaussian_error
 from onehead.sparse.task import (
     MAX_PATTERNS,
@@ -27,6 +28,7 @@ from onehead.sparse.task import (
     place_signal,
 )
 from onehead.sparse.theory.features import affordable, attention_features, pooled_features
+from onehead.sparse.training.joint_descent import descent_run
 from onehead.sparse.training.minimise import Readout, fit, separable, train_jointly
 from onehead.sparse.training.samplers import (
     LabelledFeatures,
@@ -35,6 +37,7 @@ from onehead.sparse.training.samplers import (
     attention_sample,
     first_steps,
     pooled_sample,
+    query_from_tokens,
     streams,
     token_first_steps,
     vectorised_sample,
@@ -90,6 +93,7 @@ class TrainingResult(Answer, Measured):
     spread: dict[str, float]
     runs: tuple[Trial, ...]
     certificate: Certificate
+    steps: int | None = None
 
     @property
     def trial_errors(self) -> tuple[float, ...]:
@@ -102,7 +106,14 @@ class TrainingResult(Answer, Measured):
         return tuple(name for name in super()._comparable() if name != "cos_query" or not given)
 
 
-@checked(**PROBLEM, dim=integer(3), trials=integer(1), seed=valid_seed, test_length=optional(integer(1)))
+@checked(
+    **PROBLEM,
+    dim=integer(3),
+    trials=integer(1),
+    seed=valid_seed,
+    test_length=optional(integer(1)),
+    steps=optional(integer(1)),
+)
 def train(
     task: Task,
     protocol: Protocol,
@@ -113,6 +124,7 @@ def train(
     seed: Seed = 0,
     mode: str = "reduced",
     test_length: int | None = None,
+    steps: int | None = None,
     progress: Callable[[], None] | None = None,
 ) -> TrainingResult:
     """Run the protocol ``trials`` times at dimension ``dim`` and average.
@@ -135,9 +147,12 @@ def train(
         Seed of the random numbers.
     mode : {"reduced", "tokens", "joint"}
         ``reduced`` samples the exact law of the features (S1.5) and needs no test data; ``tokens`` stores every token
-        and tests on fresh ones; ``joint`` trains query and readout together by gradient descent (attention only).
+        and tests on fresh ones; ``joint`` trains query and readout together on all data (attention only): to the
+        minimum of the loss with both ridges, which `joint` predicts, or for a number of ``steps``.
     test_length : int, optional
         Length of the test sequences, if it differs from the training length; not for ``vectorised``.
+    steps : int, optional
+        Steps of joint gradient descent with the rates of the protocol, as `descend` predicts them.
     progress : callable, optional
         Called after each trial.
 
@@ -162,7 +177,10 @@ def train(
     """
     check_model(model)
     _check(task, protocol, model, mode, test_length)
-    trial = getattr(_Trials(task, protocol, model, dim, test_length), mode)
+    if mode != "joint" and (steps is not None or protocol.ridge_query != 0.0):
+        name, value, default = ("steps", steps, None) if steps is not None else ("ridge_query", protocol.ridge_query, 0)
+        raise InvalidArgument(name, value, f"{default} unless query and readout are trained jointly (mode joint)")
+    trial = getattr(_Trials(task, protocol, model, dim, test_length, steps), mode)
 
     def run(rng: np.random.Generator) -> Trial:
         found: Trial = trial(rng)
@@ -171,7 +189,7 @@ def train(
         return found
 
     trained = thread_map(run, streams(seed_number(seed), trials), level="trial")
-    return _measurement(task, protocol, model, mode, dim, trained)
+    return replace(_measurement(task, protocol, model, mode, dim, trained), steps=steps)
 
 
 def _check(task: Task, protocol: Protocol, model: str, mode: str, test_length: int | None) -> None:
@@ -180,6 +198,8 @@ def _check(task: Task, protocol: Protocol, model: str, mode: str, test_length: i
         raise InvalidArgument("mode", mode, " or ".join(MODES), MODES)
     if mode == "joint" and model != "attention":
         raise InvalidArgument("model", model, "attention when query and readout are trained jointly")
+    if protocol.reuse and (mode != "tokens" or model != "attention" or protocol.cos_query is not None):
+        raise InvalidArgument("reuse", True, "False unless attention finds its query from stored tokens (mode tokens)")
     if mode == "joint" and protocol.cos_query is not None:
         raise InvalidArgument("cos_query", protocol.cos_query, "None when the query is trained jointly")
     check_test_length(task, model, test_length)
@@ -222,6 +242,7 @@ class _Trials:
     model: str
     dim: int
     test_length: int | None = None
+    steps: int | None = None
 
     @property
     def samples(self) -> int:
@@ -278,22 +299,33 @@ class _Trials:
 
     def tokens(self, rng: np.random.Generator) -> Trial:
         """Run a trial on stored tokens, with a test on fresh ones."""
-        query = self.query(token_first_steps, rng)
+        data = draw(self.task, rng, samples=self.samples, dim=self.dim) if self.protocol.reuse else None
+        query = self.query(token_first_steps, rng) if data is None else query_from_tokens(self.protocol, data)
         vector = query.vector if query.vector is not None else _query_vector(query, self.protocol.beta, self.dim)
         features_of = _feature_map(self.model, vector, self.protocol.beta)
-        data = draw(self.task, rng, samples=self.samples, dim=self.dim)
+        if data is None:
+            data = draw(self.task, rng, samples=self.samples, dim=self.dim)
         sample = LabelledFeatures(data.label, features_of(data.tokens))
         readout = fit(sample, self.protocol.loss, self.protocol.ridge)
         return self.trial(sample, readout, self.fresh_error(features_of, readout, rng), query)
 
     def joint(self, rng: np.random.Generator) -> Trial:
         """Run a trial that trains query and readout together on all data."""
+        if self.steps is not None:
+            return self.descent(self.steps, rng)
         data = draw(self.task, rng, samples=self.count(self.protocol.alpha), dim=self.dim)
         vector, readout = train_jointly(data.label, data.tokens, self.protocol)
         features_of = _feature_map(self.model, vector, self.protocol.beta)
         error = self.fresh_error(features_of, readout, rng)
         query = SampledQuery.of(vector, data.signal, self.protocol.beta)
         return self.trial(LabelledFeatures(data.label, features_of(data.tokens)), readout, error, query)
+
+    def descent(self, steps: int, rng: np.random.Generator) -> Trial:
+        """Run a trial of joint gradient descent with the rates of the protocol."""
+        numbers = list(descent_run(self.task, self.protocol, Plan(steps), self.dim, rng, test_length=self.test_length))
+        if len(numbers) < steps:
+            raise Diverged(f"the weights diverge after step {len(numbers)}; lower the rates.")
+        return Trial(**{name: getattr(numbers[-1], name) for name in QUANTITIES}, residual=0.0)
 
     def fresh_error(self, features_of: Callable[[Array], Array], readout: Readout, rng: np.random.Generator) -> float:
         """Return the share of mistakes on fresh sequences, sampled in blocks."""

@@ -171,7 +171,7 @@ def predict(
     task : Task
         Data of the classification problem.
     protocol : Protocol
-        Training protocol.
+        Training protocol; with ``reuse`` both stages use all samples (J15), and the ridge must be positive.
     model : {"attention", "pooled", "vectorised"}
         Model to predict; the linear ones are trained on all alpha0 + alpha1.
     test_length : int, optional
@@ -201,6 +201,10 @@ def predict(
     """
     check_model(model)
     check_test_length(task, model, test_length)
+    if protocol.reuse:
+        from onehead.sparse.verbs.reuse import predict_reused  # imports this module
+
+        return predict_reused(task, protocol, model=model, test_length=test_length, accuracy=accuracy)
     goal = DEFAULT_GOAL if accuracy is None else _Goal(accuracy, relative=True)
     return _predict(task, protocol, model, test_length, goal)
 

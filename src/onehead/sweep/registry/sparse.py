@@ -1,5 +1,6 @@
 """Calls of sparse-token classification: task and protocol from flat parameters, and the columns of each result."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +23,7 @@ from onehead.sweep.registry.base import (
 from onehead.sweep.settings import (
     NoSettings,
     SparseAmp,
+    SparseDescend,
     SparseFiniteSize,
     SparseOracle,
     SparsePredict,
@@ -52,13 +54,17 @@ def _sparse_call(
     *,
     seeded: bool = False,
     given: tuple[str, ...] = (),
+    defaults: Mapping[str, float] | None = None,
 ) -> Call:
-    """Call of `onehead.sparse`; ``solve`` replaces the function of that name if the row needs more."""
+    """Call of `onehead.sparse`; ``solve`` replaces the function of that name if the row needs more.
+
+    ``defaults`` replace those of the protocol.
+    """
     solver = solve or verb_solver(sparse, name)
     rescales = "alpha" not in settings.model_fields  # the call itself knows no total number of samples
 
     def build(values: dict[str, Any]) -> PreparedCall:
-        others = dict(values)
+        others = {**(defaults or {}), **values}
         task = Task(**{name: others.pop(name) for name in TASK if name in others})
         protocol = Protocol(**{name: others.pop(name) for name in PROTOCOL if name in others})
         if rescales:
@@ -99,9 +105,19 @@ def _amp(task: Task, protocol: Protocol, chosen: SparseAmp, seed: int) -> PointR
     return PointResult(row={**row, "steps": len(found.steps)}, arrays=steps)
 
 
+def _descend(task: Task, protocol: Protocol, chosen: SparseDescend, seed: None) -> PointResult:
+    found = sparse.descend(task, protocol, **dict(chosen))
+    names = ("test_error", "train_loss", "cos_query", "cos_readout")
+    steps = {f"step_{name}": np.array([getattr(step, name) for step in found.steps]) for name in names}
+    row = point_result(found).row
+    return PointResult(row={**row, "steps": len(found.steps)}, arrays=steps)
+
+
 SPARSE_CALLS = (
     _sparse_call("sparse.predict", SparsePredict),
     _sparse_call("sparse.train", SparseTrain, seeded=True),
+    _sparse_call("sparse.descend", SparseDescend, _descend, given=("steps",), defaults={"beta": 1.0}),
+    _sparse_call("sparse.joint", NoSettings, defaults={"beta": 1.0}),
     _sparse_call("sparse.align", NoSettings),
     _sparse_call("sparse.capacity", NoSettings),
     _sparse_call("sparse.oracle", SparseOracle, _oracle, seeded=True),

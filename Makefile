@@ -123,12 +123,10 @@ real-heads: setup
 
 # exact versions of everything, with the hashes of all their files, for every Python and every machine; versions that are
 # there stay unless pyproject.toml asks for others: delete requirements.lock before, and the newest are taken
-lock:
-	python3 -m venv out/lock
-	out/lock/bin/python -m pip install --quiet --disable-pip-version-check uv
-	out/lock/bin/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes \
+lock: setup
+	$(VENV)/bin/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes \
 	  --no-header --no-annotate --quiet --output-file requirements.lock
-	printf 'hatchling\neditables\n' | out/lock/bin/uv pip compile pyproject.toml - --constraint requirements.lock --universal \
+	printf 'hatchling\neditables\n' | $(VENV)/bin/uv pip compile pyproject.toml - --constraint requirements.lock --universal \
 	  --python-version 3.11 --generate-hashes --no-header --no-annotate --quiet --output-file requirements-demo.lock
 
 clean-cache:

@@ -168,7 +168,7 @@ DISTURBANCES = (
     (_replace, True),
     (_overwrite, False),
     (_damage_store, False),
-    (_damage_journal, True),
+    (_damage_journal, False),
     (_remove_journal, True),
     (_leave, True),
 )
@@ -201,6 +201,10 @@ def disturbed(number: int, folder: Path, seed: int = 0) -> dict[str, Any]:
             break
         counted = messages[-1] if isinstance(messages[-1], int) else POINTS
     time.sleep(chance.choice((0.0, chance.uniform(0.0, 0.02))))
+    after_death = kill and act is _damage_journal  # a journal in use is copied into the store, with its damage
+    if after_death:
+        process.kill()
+        process.join(60)
     acted = _done(lambda: act(store, chance))
     moment = time.monotonic()
     if kill:
@@ -220,7 +224,7 @@ def disturbed(number: int, folder: Path, seed: int = 0) -> dict[str, Any]:
     most = max((len(squares) for squares in found.values() if squares), default=0)
     wrong = any(squares is not None and not set(squares) <= set(whole) for squares in found.values())
     removed = act in (_remove, _remove_all, _replace)
-    must_survive = survives and (during or not removed) and not (removed and code not in (0, 1))
+    must_survive = (survives or after_death) and (during or not removed) and not (removed and code not in (0, 1))
     fault = (
         "did not end" if code is None
         else "exit code 0 with points missing" if code == 0 and found.get(store) != whole and during

@@ -1,4 +1,8 @@
-"""Safe reading (type and size are checked first) and atomic writing of files."""
+"""Safe reading (type and size are checked first) and atomic writing of files.
+
+Atomic writing takes 40 lines, because a replaced file keeps its owner, its mode and its symbolic link,
+which ``os.replace`` alone would lose.
+"""
 
 import os
 import secrets

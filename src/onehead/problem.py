@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from onehead.errors import InvalidArgument, Unchangeable, WrongCall
-from onehead.fields import parameter, parameters_of
+from onehead.fields import Parameter, parameter, parameters_of
 from onehead.sanitize import Unquoted
 from onehead.validation import describe_class
 
@@ -133,8 +133,8 @@ class Problem(BaseModel):
         InvalidArgument
             If a parameter whose declaration lists the functions that support it has another value than its default.
         """
-        for name, declared in parameters_of(type(self)).items():
-            if declared.verbs and verb not in declared.verbs and getattr(self, name) != declared.default:
+        for name, declared in _limited_to_verbs(type(self)).items():
+            if verb not in declared.verbs and getattr(self, name) != declared.default:
                 supported = f"{', '.join(declared.verbs[:-1])} and {declared.verbs[-1]}"
                 raise InvalidArgument(
                     name,
@@ -145,6 +145,12 @@ class Problem(BaseModel):
     def changed(self, **changes: Any) -> Self:
         """Return a copy with some fields changed; the copy is validated."""
         return type(self)(**{**{name: getattr(self, name) for name in type(self).model_fields}, **changes})
+
+
+@cache
+def _limited_to_verbs(problem: type[Problem]) -> dict[str, Parameter]:
+    """Return the parameters of a problem that only some functions support."""
+    return {name: field for name, field in parameters_of(problem).items() if field.verbs}
 
 
 @cache

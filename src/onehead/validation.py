@@ -1,6 +1,9 @@
 """Checks of the arguments of public functions; an invalid one raises an exception of `onehead.errors`.
 
 Descriptions of problems validate themselves (`onehead.problem`); the checks here are for all other arguments.
+
+``pydantic.validate_call`` is not used: it accepts ``True`` and ``"1"`` as numbers and copies every list, and its
+messages have four lines.
 """
 
 import inspect

@@ -220,3 +220,18 @@ def test_compare_has_a_row_for_every_dimension_and_the_limit(onehead, tmp_path):
     assert [(row["alpha"], row["dim"]) for row in rows] == [(a, d) for a in (1, 2) for d in (30, 40, None)]
     assert all({"test_error", "test_error_theory", "test_error_z"} <= set(row) for row in rows)
     assert (tmp_path / "p.png").exists()
+
+
+def test_data_reports_the_samples_needed(onehead):
+    row = answer(onehead, "data", "--error", 0.25, "--model", "pooled", "--loss", "square", "--dim", 100)
+    assert {"alpha", "ridge", "best_possible_alpha", "samples", "status", "kind"} <= set(row)
+    assert row["samples"] == pytest.approx(100 * row["alpha"], abs=1.0)
+    row = answer(onehead, "data", "--error", 0.2, "--model", "pooled", "--loss", "square")
+    assert row["alpha"] is None and row["samples"] is None and row["status"].startswith("out of reach")
+    code, out, _ = onehead("data", "--error", 0.25, "--model", "pooled", "--explain")
+    assert code == 0 and "The best possible learner needs" in out
+
+
+def test_predict_explains_nearly_uniform_attention(onehead):
+    code, out, _ = onehead("predict", "--length", 100, "--explain")
+    assert code == 0 and "nearly uniform" in out

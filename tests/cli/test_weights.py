@@ -150,3 +150,14 @@ def test_a_file_without_a_measurable_head_is_a_failure(onehead, tmp_path):
     for extra in ((), ("--json",)):
         code, out, err = onehead(tmp_path, "--heads", "2", "--no-fit", *extra)
         assert code == 1 and "empty" in out and "no head could be measured" in err
+
+
+def test_tensors_that_look_like_attention_are_listed(onehead, model, tmp_path):
+    code, out, _ = onehead(model, "--list", "--json")
+    rows = json.loads(out)
+    assert code == 0 and [row["layout"] for row in rows] == ["", "bert"]
+    assert rows[1]["tensor"] == "encoder.layer.{layer}.attention.self.query.weight" and rows[1]["shape"] == [60, 60]
+    assert "bert" in onehead(model, "--list")[1]
+    save_file({"mlp.weight": np.ones((3, 3), dtype=np.float32)}, tmp_path / "model.safetensors")
+    code, _, err = onehead(tmp_path, "--list")
+    assert code == 1 and "none of the 1 tensors looks like attention" in err

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from tests.support.programs import program
 
+from onehead import aim
 from onehead.errors import InvalidArgument
 from onehead.figures import NAMES, figure_named, figures, make
 from onehead.sweep import Store
@@ -230,3 +231,33 @@ def test_a_figure_whose_points_failed_reports_the_first_reason(tmp_path, monkeyp
             make(["aim-decomposition"], tmp_path, quick=True, theory=True, workers=1)
     finally:
         _import_call.cache_clear()
+
+
+def test_parameters_of_a_figure_can_be_changed(tmp_path):
+    made = make(["aim-thresholds"], tmp_path, quick=True, theory=True, workers=1)[0]
+    before = json.loads(made.paths[3].read_text())
+    changed = make(["aim-thresholds"], tmp_path, quick=True, theory=True, workers=1, changes={"tokens": 3})[0]
+    after = json.loads(changed.paths[3].read_text())
+    assert "changed" not in before and after["changed"] == {"tokens": 3}
+    assert all(sweep["fixed"]["tokens"] == 3 for sweep in after["sweeps"].values())
+    assert changed.paths[0].name == "aim-thresholds,tokens=3.png" and made.paths[0].exists()
+    row = next(csv.DictReader(changed.paths[2].read_text().splitlines()))
+    task = aim.Task(aim.MarchenkoPastur(float(row["kappa0"])), tokens=3, noise=float(row["noise"]))
+    assert float(row["interpolation"]) == pytest.approx(aim.thresholds(task).interpolation, rel=1e-9)
+
+
+def test_parameters_that_a_figure_varies_or_does_not_have_are_refused(tmp_path):
+    with pytest.raises(InvalidArgument, match="kappa0 is on an axis"):
+        make(["aim-thresholds"], tmp_path, quick=True, theory=True, workers=1, changes={"kappa0": 0.2})
+    with pytest.raises(InvalidArgument, match="none of its sweeps has length"):
+        make(["aim-thresholds"], tmp_path, quick=True, theory=True, workers=1, changes={"length": 4})
+
+
+def test_the_flag_has_the_checks_of_other_flags(tmp_path):
+    def refused(*settings):
+        return program("make", "aim-learning-curve", "--quick", "--out", str(tmp_path), *settings)
+
+    wrong = refused("--set", "noise=-1")
+    assert wrong.returncode == 2 and wrong.stderr.strip().startswith("onehead: --set noise must be a number >= 0")
+    unknown = refused("--set", "kapa0=0.2")
+    assert unknown.returncode == 2 and "did you mean kappa0=0.2" in unknown.stderr

@@ -9,16 +9,9 @@ from scipy import optimize
 from onehead.aim.logits.geometry import tied_geometry
 from onehead.aim.losses import CrossEntropy, Squared
 from onehead.errors import NotConverged
-from onehead.numerics.prox import (
-    KICK,
-    LONGEST,
-    _saddle_free,
-    compile_row,
-    factorise,
-    prox,
-    saddle_free_pair,
-    solve_factored,
-)
+from onehead.numerics.cholesky import factorise, saddle_free, saddle_free_pair, solve_factored
+from onehead.numerics.newton import KICK, LONGEST
+from onehead.numerics.prox import compile_row, prox
 
 
 @compile_row
@@ -109,7 +102,7 @@ def test_the_step_off_a_saddle_is_the_same_in_two_codes_and_goes_downhill(h0, of
     # where the eigenvalues or the slopes nearly vanish the direction itself is undetermined
     if values[1] - values[0] < 1e-3 or np.abs(values).min() < 1e-6 or np.abs(gradient).max() < 1e-3:
         return
-    _saddle_free(hessian, gradient, move)
+    saddle_free(hessian, gradient, move)
     pair = np.array(saddle_free_pair(h0, off, h1, g0, g1))
     along = gradient @ np.linalg.eigh(hessian)[1]
     if np.abs(along).min() > 1e-6:
@@ -121,11 +114,11 @@ def test_the_step_off_a_saddle_is_the_same_in_two_codes_and_goes_downhill(h0, of
 def test_the_step_off_a_saddle_in_its_own_axes():
     """With a diagonal Hessian: every coordinate moves by slope over size of curvature, the lowest by KICK at least."""
     move = np.empty(3)
-    _saddle_free(np.diag([-2.0, 1.0, 4.0]), np.array([1.0, 1.0, 1.0]), move)
+    saddle_free(np.diag([-2.0, 1.0, 4.0]), np.array([1.0, 1.0, 1.0]), move)
     assert move == pytest.approx([-0.5, -1.0, -0.25])
-    _saddle_free(np.diag([-2.0, 1.0, 4.0]), np.array([1e-9, 1.0, 0.0]), move)
+    saddle_free(np.diag([-2.0, 1.0, 4.0]), np.array([1e-9, 1.0, 0.0]), move)
     assert move == pytest.approx([-KICK, -1.0, 0.0])
-    _saddle_free(np.diag([-2.0, 1.0, 4.0]), np.array([0.0, 200.0, 100.0]), move)
+    saddle_free(np.diag([-2.0, 1.0, 4.0]), np.array([0.0, 200.0, 100.0]), move)
     assert move == pytest.approx(np.array([KICK, -200.0, -25.0]) * LONGEST / 200.0)
     assert saddle_free_pair(-2.0, 0.0, 1.0, 1.0, 1.0) == pytest.approx([-0.5, -1.0])
     assert saddle_free_pair(1.0, 0.0, -2.0, 1.0, -1e-9) == pytest.approx([-1.0, KICK])

@@ -6,17 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import qmc
 
-from onehead.numerics import sobol
 from onehead.numerics.sobol import BITS, scrambled_net
 
 
 @pytest.mark.parametrize(
-    ("dim", "log2_points", "seed"), [(1, 0, 0), (2, 5, 7), (11, 9, [3, 1]), (60, 4, 1), (1200, 3, 2)]
+    ("dim", "log2_points", "seed"), [(1, 0, 0), (2, 5, 7), (11, 9, [3, 1]), (60, 4, 1), (2048, 3, 2), (2100, 2, 3)]
 )
-def test_nets_equal_those_of_scipy_bit_by_bit(dim, log2_points, seed, monkeypatch):
+def test_nets_equal_those_of_scipy_bit_by_bit(dim, log2_points, seed):
     theirs = qmc.Sobol(dim, scramble=True, bits=BITS, rng=np.random.default_rng(seed)).random_base2(log2_points)
-    assert np.array_equal(scrambled_net(dim, log2_points, seed) * 2.0**-BITS, theirs)
-    monkeypatch.setattr(sobol, "_direction_table", lambda: None)  # a scipy with its table elsewhere
     assert np.array_equal(scrambled_net(dim, log2_points, seed) * 2.0**-BITS, theirs)
 
 

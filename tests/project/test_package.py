@@ -294,3 +294,10 @@ def test_other_commands_need_no_extra_and_give_no_warning(tmp_path):
         if "--json" in words:
             json.loads(out)
     assert (tmp_path / "s.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_makefile_installs_nothing_without_a_hash():
+    lines = [line for line in (ROOT / "Makefile").read_text().splitlines() if "pip install" in line]
+    own = "--no-deps --no-build-isolation --editable ."
+    assert len(lines) >= 3
+    assert [line for line in lines if "--require-hashes" not in line and own not in line] == []

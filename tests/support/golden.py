@@ -81,6 +81,7 @@ sparse train --model attention --dim 60 --trials 2
 sparse train --model pooled --dim 60 --trials 2 --loss square
 sparse map --x alpha0=0.5:2:2 --y beta=4,8
 sparse tune --alpha 2
+sparse data --error 0.25 --model pooled --loss square --dim 100
 sweep example
 sweep check sweep.toml
 sweep run sweep.toml --store points.db

@@ -10,7 +10,8 @@ from tests.support.checkpoints import safetensors_bytes
 
 from onehead.errors import InvalidArgument
 from onehead.weights import open_checkpoint, survey
-from onehead.weights.checkpoint.layouts import find_layers
+from onehead.weights.checkpoint.candidates import candidates
+from onehead.weights.checkpoint.layers import find_layers
 
 HIDDEN, HEADS, LAYERS = 24, 6, 2
 
@@ -69,6 +70,16 @@ def bert(prefix="", own="self"):
     return separate(*(f"{prefix}encoder.layer.{{}}.attention.{own}.{w}.weight" for w in ("query", "key", "value")))
 
 
+def query_and_key_value(query_name, name):
+    """Pack the queries as one matrix, all keys and then all values as another."""
+
+    def fused(query, key):
+        rows = np.concatenate([part.reshape(-1, part.shape[-1]) for part in (key, value_like(key))])
+        return [query.reshape(-1, query.shape[-1]), rows]
+
+    return packing(fused, query_name, name)
+
+
 BERT = bert()
 CASES = {  # case -> (layout, packing, shapes, config)
     "bert": ("bert", BERT, {}, {"model_type": "bert"}),
@@ -112,6 +123,8 @@ CASES = {  # case -> (layout, packing, shapes, config)
                       {"model_type": "phi3", "num_key_value_heads": 2}),
     "mpt": ("mpt", sections("transformer.blocks.{}.attn.Wqkv.weight"), {},
             {"model_type": "mpt", "num_attention_heads": None, "n_heads": HEADS}),
+    "torch": ("torch", sections("encoder.layers.{}.self_attn.in_proj_weight"), {}, {}),
+    "torch, any module": ("torch", sections("visual.resblocks.{}.attn.in_proj_weight"), {}, {}),
     "timm": ("timm-vit", sections("blocks.{}.attn.qkv.weight"), {}, {}),
     "gpt-neox": ("gpt-neox", interleaved("gpt_neox.layers.{}.attention.query_key_value.weight"), {},
                  {"model_type": "gpt_neox"}),
@@ -224,6 +237,7 @@ def test_text_and_vision_towers_have_separate_head_counts(tmp_path):
         ("sections:my.{layer}.qkv", sections("my.{}.qkv")),
         ("sections-transposed:my.{layer}.qkv", sections("my.{}.qkv", transposed=True)),
         ("interleaved:my.{layer}.qkv", interleaved("my.{}.qkv")),
+        ("query-kv:my.{layer}.q:my.{layer}.kv", query_and_key_value("my.{}.q", "my.{}.kv")),
     ],
 )
 def test_a_layout_can_be_spelled_out(tmp_path, layout, pack):
@@ -335,3 +349,51 @@ def test_layers_and_heads_can_be_selected_and_are_ordered(tmp_path):
     for wrong in ({"layers": [12]}, {"heads": [6]}, {"heads": [-1]}, {"layers": ["0"]}):
         with pytest.raises(InvalidArgument, match="must be from 0 to"):
             survey(tmp_path, **wrong)
+
+
+def test_several_layouts_are_read_at_once(tmp_path):
+    text, image = sample_weights(seed=1), sample_weights(seed=2)
+    store(tmp_path, separate("a.{}.q", "a.{}.k")(text) | sections("b.{}.qkv")(image), {})
+    table = survey(tmp_path, layout=["separate:a.{layer}.q:a.{layer}.k", "sections:b.{layer}.qkv"], fit=False)
+    check([row for row in table if row.module.startswith("a")], text)
+    check([row for row in table if row.module.startswith("b")], image)
+
+
+def test_a_layout_that_matches_nothing_says_so(tmp_path):
+    store(tmp_path, separate("a.{}.q.weight", "a.{}.k.weight")(sample_weights()), {})
+    with pytest.raises(InvalidArgument) as failure:
+        survey(tmp_path, layout="separate:a.{layer}.q:a.{layer}.k")
+    text = str(failure.value)
+    assert text.startswith("layout must be a layout of this file, but none of the 4 tensors (for example 'a.0.")
+    assert "end in '.weight'" in text and "must be given" not in text
+    with pytest.raises(InvalidArgument, match=r"none of the 4 tensors.*got 'gpt2'"):
+        survey(tmp_path, layout="gpt2")
+
+
+@pytest.mark.parametrize(
+    ("pack", "layout"),
+    [
+        (BERT, "bert"),
+        (sections("visual.resblocks.{}.attn.in_proj_weight"), "torch"),
+        (separate("net.{}.wq.weight", "net.{}.wk.weight"), "separate:net.{layer}.wq.weight:net.{layer}.wk.weight"),
+        (query_and_key_value("n.{}.to_q.w", "n.{}.to_kv.w"), "query-kv:n.{layer}.to_q.w:n.{layer}.to_kv.w"),
+        (sections("b.{}.attn.to_qkv.weight"), "sections:b.{layer}.attn.to_qkv.weight"),
+        (sections("b.{}.my_qkv", transposed=True), "sections-transposed:b.{layer}.my_qkv"),
+    ],
+)  # fmt: skip
+def test_listed_layouts_can_be_given_as_they_are(tmp_path, pack, layout):
+    weights = sample_weights()
+    store(tmp_path, pack(weights) | {"mlp.0.weight": np.ones((3, 3))}, {})
+    rows = candidates(open_checkpoint(tmp_path))
+    assert layout in [row.layout for row in rows] and all(row.layers == LAYERS for row in rows)
+    assert not any("mlp" in row.tensor for row in rows)
+    check(survey(tmp_path, layout=layout, fit=False), weights)
+
+
+def test_cross_attention_is_not_compared_with_the_theory_of_self_attention(tmp_path):
+    weights = sample_weights(hidden=96, size=16)
+    store(tmp_path, sections("decoder.layers.{}.multihead_attn.in_proj_weight")(weights), {})
+    table = survey(tmp_path, fit=False)
+    assert {row.attention for row in table} == {"cross"}
+    text = " ".join(table.explain().split())
+    assert "12 heads of cross-attention are not compared" in text and "(U5) predicts" not in text

@@ -151,7 +151,7 @@ def test_a_pickle_is_refused_with_the_code_that_converts_it(tmp_path):
     (tmp_path / "pytorch_model.bin").write_bytes(b"PK\x03\x04" + bytes(100))
     lines = (
         r"import torch, safetensors\.torch; "
-        r"safetensors\.torch\.save_file\(torch\.load\('pytorch_model\.bin', weights_only=True\)"
+        r"state = torch\.load\('pytorch_model\.bin', map_location='cpu', weights_only=True\); "
     )
     for path in (tmp_path, tmp_path / "pytorch_model.bin"):
         with pytest.raises(InvalidArgument, match=lines) as failure:
@@ -183,3 +183,26 @@ def test_a_missing_head_count_is_reported_with_a_tensor_name():
     with pytest.raises(InvalidArgument, match="head_count must be given") as failure:
         survey({QUERY: np.ones((8, 8)), KEY: np.ones((8, 8))})
     assert QUERY in str(failure.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (
+            "model.onnx",
+            b"\x08\x07\x12\x07pytorch" + bytes(range(100)),
+            "it is an ONNX model; save its weights: import onnx",
+        ),
+        ("model.bin", b"\x08\x07\x12\x07pytorch" + bytes(range(100)), "it is an ONNX model"),
+        (
+            "model.pt",
+            b"PK\x03\x04" + bytes(30) + b"model/code/__torch__/net.py",
+            r"TorchScript archive; .*torch\.jit\.load\('model\.pt', map_location='cpu'\)\.state_dict\(\)",
+        ),
+    ],
+)
+def test_other_formats_are_named_with_what_to_do(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InvalidArgument, match=message) as failure:
+        survey(tmp_path / name)
+    assert "\n" not in str(failure.value) and len(str(failure.value)) < 700

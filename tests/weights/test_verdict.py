@@ -110,7 +110,7 @@ def found():
 
 def test_a_survey_is_summarised_in_one_sentence(found):
     assert found.verdicts == {"features": 1, "deformed": 1, "noise": 6}
-    assert found.summary.startswith("6 of 8 heads cannot be told from their initialisation; 1 has features;")
+    assert found.summary.startswith("6 of 8 heads cannot be told from random weights; 1 has features;")
     assert "layer 1 head 1 has 1 direction" in found.summary and found.summary.count(".") >= 1
     assert [(head.layer, head.head) for head in found.ranked[:2]] == [(1, 1), (0, 0)]
     assert found.summary in " ".join(found.explain().replace("\n  ", " ").splitlines())

@@ -56,8 +56,19 @@ def list_(as_json: bool) -> None:
 @click.option(
     "--checkpoint", metavar="FILE", help=f"Weights for own-checkpoint.  [default: those in {CHECKPOINT}, if any]"
 )
+@click.option(
+    "--set", "settings", multiple=True, metavar="PARAMETER=VALUE", help="Change a parameter of the figure; repeatable."
+)
 @json_option
-def make(names: tuple[str, ...], quick: bool, theory: bool, out: str, checkpoint: str | None, as_json: bool) -> None:
+def make(
+    names: tuple[str, ...],
+    quick: bool,
+    theory: bool,
+    out: str,
+    checkpoint: str | None,
+    settings: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """Make figures, each as a picture (PNG and PDF), data (CSV), and parameters and versions (JSON).
 
     Example: onehead figures make all --quick --out out/figures
@@ -69,6 +80,7 @@ def make(names: tuple[str, ...], quick: bool, theory: bool, out: str, checkpoint
     if not names:
         raise InvalidArgument("NAME", "nothing", f"all or one of {', '.join(NAMES)}")
     check_folder("--out", out)
+    changes = _parse_changes(names, settings)
     if checkpoint is not None and not Path(checkpoint).exists():
         raise InvalidArgument("--checkpoint", checkpoint, "a file or folder that exists")
     if checkpoint is None:  # downloaded by `make weights-demo`
@@ -86,7 +98,14 @@ def make(names: tuple[str, ...], quick: bool, theory: bool, out: str, checkpoint
                 print_above(f"{one.name}: {one.points} points, {one.seconds:.1f} s")
 
             made = make_figures(
-                names, out, quick=quick, theory=theory, checkpoint=checkpoint, progress=step, on_figure=on_figure
+                names,
+                out,
+                quick=quick,
+                theory=theory,
+                checkpoint=checkpoint,
+                changes=changes,
+                progress=step,
+                on_figure=on_figure,
             )
     except KeyboardInterrupt:
         note(f"onehead: interrupted; every finished point is kept in {out}; run the same command to go on.")
@@ -109,3 +128,29 @@ def make(names: tuple[str, ...], quick: bool, theory: bool, out: str, checkpoint
         return
     for one in made:
         print_lines(str(one.paths[0]))
+
+
+def _parse_changes(names: tuple[str, ...], settings: tuple[str, ...]) -> dict[str, Any]:
+    """Parse the values of ``--set`` with the checks of the flags of the same names."""
+    from onehead.aim.flat_parameters import PARAMETERS
+    from onehead.cli.parsing.values import type_of
+    from onehead.fields import parameters_of
+    from onehead.sparse.task import Protocol
+    from onehead.sparse.task import Task as SparseTask
+
+    signal = {**parameters_of(SparseTask), **parameters_of(Protocol)}
+    known = signal if names and all(name.startswith("sparse-") for name in names) else {**signal, **PARAMETERS}
+    changes = {}
+    for text in settings:
+        name, separator, value = text.partition("=")
+        if not separator or name not in known:
+            allowed = f"PARAMETER=VALUE with one of {', '.join(sorted(known))}"
+            raise InvalidArgument("--set", text, allowed, [f"{one}={value}" for one in known])
+        kind = type_of(known[name])
+        try:
+            changes[name] = value if kind is None else kind.convert(value, None, None)
+        except click.BadParameter as failure:
+            raise InvalidArgument(
+                f"--set {name}", value, failure.message.partition("must be ")[2].partition("; got")[0]
+            ) from None
+    return changes

@@ -37,7 +37,9 @@ MAX_HEAD_PAGES = 16  # number of heads that get a picture of their own
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option("--layer", "layers", type=INDICES, metavar="RANGE", help="Layers, counted from 0 [all].")
 @click.option("--head", "heads", type=INDICES, metavar="RANGE", help="Query heads, counted from 0 [all].")
-@click.option("--layout", metavar="NAME", help="Layout of the weights, if it is not recognised.")
+@click.option(
+    "--layout", metavar="NAME", multiple=True, help="Layout of the weights, if it is not recognised; may be repeated."
+)
 @click.option(
     "--heads", "--head-count", "head_count", type=COUNT, help="Number of query heads of a layer [config.json]."
 )
@@ -46,15 +48,21 @@ MAX_HEAD_PAGES = 16  # number of heads that get a picture of their own
 )
 @click.option("--head-dim", type=COUNT, help="Dimension of a head [config.json].")
 @click.option("--no-fit", is_flag=True, help="Measure the spectra without fitting laws.")
+@click.option("--list", "listed", is_flag=True, help="List the tensors that look like attention, and their layouts.")
 @click.option("--plot", "folder", metavar="DIR", help="Draw every head into this folder.")
 @output_options(picture=False)
-def command(files: tuple[str, ...], *, no_fit: bool, folder: str | None, **selection: Any) -> CommandResult:
-    """Report for every head of a checkpoint whether it differs from its initialisation, and the evidence.
+def command(
+    files: tuple[str, ...], *, no_fit: bool, listed: bool, folder: str | None, **selection: Any
+) -> CommandResult:
+    """Report for every head of a checkpoint whether it differs from random weights, and the evidence.
 
     FILE is a safetensors file, its index, a folder with one, or a GGUF file. Several checkpoints are compared, in
     the order of the numbers in their names.
     """
+    selection["layout"] = selection["layout"] or None
     with _named_as_flags():
+        if listed:
+            return _listed_tensors(files)
         return _survey_result(files, not no_fit, folder, selection)
 
 
@@ -99,6 +107,24 @@ def _survey_result(files: tuple[str, ...], fit: bool, folder: str | None, select
         rows=[_flat(row) for row in rows],
         warnings=[*dict.fromkeys(warnings), *([status] if status != "complete" else [])],
         failure=_unmeasured(rows),
+    )
+
+
+def _listed_tensors(files: tuple[str, ...]) -> CommandResult:
+    """Command result of ``--list``: tensors that look like attention."""
+    from onehead.weights.checkpoint.candidates import candidates
+    from onehead.weights.checkpoint.loading import open_source
+
+    if len(files) > 1:
+        raise InvalidArgument("FILE", f"{len(files)} files", "one checkpoint with --list")
+    checkpoint = open_source(files[0])
+    rows = [row._asdict() | {"shape": list(row.shape)} for row in candidates(checkpoint)]
+    return CommandResult(
+        value=rows,
+        table=[row | {"shape": " x ".join(map(str, row["shape"]))} for row in rows],
+        columns=("tensor", "shape", "dtype", "layers", "layout"),
+        title=f"{checkpoint.path}: {len(rows)} kinds of tensors look like attention; give a layout with --layout",
+        failure="" if rows else f"none of the {len(checkpoint.tensors)} tensors looks like attention.",
     )
 
 

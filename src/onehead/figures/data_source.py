@@ -4,9 +4,11 @@ from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
 from typing import Any, TypeVar
 
+from onehead.errors import InvalidArgument
 from onehead.results import plain
 from onehead.sweep import Counts, Executor, Inline, Spec, Table
 from onehead.sweep.api import solved_sweep
+from onehead.sweep.registry import call_named
 
 __all__ = ["DataSource"]
 
@@ -40,6 +42,8 @@ class DataSource:
         Called with the name of a sweep and its counts, at its start and whenever points are finished.
     checkpoint : path, optional
         Weights for the figure of a real checkpoint.
+    changes : mapping, optional
+        Values of parameters that replace those of the figure, in every sweep that has the parameter.
     """
 
     def __init__(
@@ -51,7 +55,10 @@ class DataSource:
         executor: Executor | None = None,
         progress: Callable[[str, Counts], None] | None = None,
         checkpoint: str | PathLike[str] | None = None,
+        changes: Mapping[str, Any] | None = None,
     ) -> None:
+        self.changes = dict(changes or {})
+        self.unused_changes = set(self.changes)
         self.quick, self.training, self.checkpoint = quick, training, checkpoint
         self._store, self._executor, self._progress = store, executor or Inline(), progress
         self._sweeps: dict[str, dict[str, Any]] = {}
@@ -100,6 +107,7 @@ class DataSource:
             if self._progress is not None:
                 self._progress(name, counts)
 
+        fixed = self._changed(call, axes, fixed)
         spec = Spec(call=call, axes=axes, fixed=fixed, seeds=seeds, own=True)
         with solved_sweep(spec, self._store, on=self._executor, progress=report) as (store, number):
             table = store.table(number)
@@ -114,6 +122,18 @@ class DataSource:
         if data:
             self._rows += [{"series": name, **_tidy(row)} for row in table]
         return table
+
+    def _changed(self, call: str, axes: Mapping[Any, Any], fixed: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the fixed parameters of a sweep with the changes that it has a parameter for."""
+        declared = call_named(call, own=True).parameters
+        varied = {name for key in axes for name in (key if isinstance(key, tuple) else (key,))}
+        chosen = {name: value for name, value in self.changes.items() if declared is None or name in declared}
+        for name, value in chosen.items():
+            if name in varied:
+                allowed = f"a parameter that the figure does not vary; {name} is on an axis"
+                raise InvalidArgument("set", f"{name}={value}", allowed)
+        self.unused_changes -= set(chosen)
+        return {**fixed, **chosen}
 
     def add(self, name: str, **columns: Iterable[Any]) -> None:
         """Add columns of equal length to the data of the figure, for what is drawn but is not a row of a sweep."""

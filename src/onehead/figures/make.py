@@ -1,11 +1,12 @@
 """Making of figures: the numbers are computed by sweeps, drawn, and written to four files per figure."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 from onehead.atomic_io import check_file, check_folder
 from onehead.errors import InvalidArgument, OneheadError, SolveError
@@ -39,6 +40,7 @@ def make(
     quick: bool = False,
     theory: bool = False,
     checkpoint: str | PathLike[str] | None = None,
+    changes: Mapping[str, Any] | None = None,
     workers: int | None = None,
     progress: Callable[[str, str, Counts], None] | None = None,
     on_figure: Callable[[Made], None] | None = None,
@@ -58,6 +60,9 @@ def make(
         Whether to leave out training: all figures within two minutes.
     checkpoint : path, optional
         Weights for ``own-checkpoint``; without them it shows only heads trained by `onehead.aim.train`.
+    changes : mapping, optional
+        Parameters to change, such as ``{"kappa0": 0.2}``, in every sweep of the figure that has them; the title says
+        what was changed.
     workers : int, optional
         Number of processes, by default that of the cores; with one, everything is computed in this process.
     progress : callable, optional
@@ -73,7 +78,8 @@ def make(
     Raises
     ------
     InvalidArgument
-        If a figure does not exist or the folder cannot be used.
+        If a figure does not exist, the folder cannot be used, or a parameter cannot be changed: the figure varies it
+        or does not have it.
     SolveError
         If so many points failed that a figure cannot be drawn.
 
@@ -91,7 +97,7 @@ def make(
     folder = check_folder("out", out)
     folder.mkdir(parents=True, exist_ok=True)
     for figure in wanted:
-        for file in files_of(figure, folder):
+        for file in files_of(figure, folder, changes):
             check_file("out", file)
     made = []
     with _executor(workers) as executor:
@@ -109,8 +115,10 @@ def make(
                 executor=executor,
                 progress=step,
                 checkpoint=checkpoint,
+                changes=changes,
             )
             drawing = _draw(figure, source)
+            _name_changes(figure, drawing, source)
             paths = save(figure, drawing, source, folder)
             failed = source.failures
             points = sum(sweep["points"] for sweep in source.sweeps.values())
@@ -126,6 +134,16 @@ def make(
             if on_figure is not None:
                 on_figure(made[-1])
     return made
+
+
+def _name_changes(figure: Figure, drawing: Drawing, source: DataSource) -> None:
+    """Write into the title which parameters were changed; refuse one that no sweep of the figure has."""
+    if source.unused_changes:
+        name = min(source.unused_changes)
+        raise InvalidArgument("set", name, f"a parameter of {figure.name}; none of its sweeps has {name}")
+    if source.changes:
+        changed = ", ".join(f"{name} = {value}" for name, value in source.changes.items())
+        drawing.picture.suptitle(f"{figure.name} with {changed} (other labels name the original values)")
 
 
 def _draw(figure: Figure, source: DataSource) -> Drawing:

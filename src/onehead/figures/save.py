@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ LIBRARIES = ("numpy", "scipy", "numba", "matplotlib")
 
 def save(figure: Figure, drawing: Drawing, source: DataSource, folder: Path) -> list[Path]:
     """Write the four files of a figure and return their paths; equal numbers give identical files."""
-    paths = files_of(figure, folder)
+    paths = files_of(figure, folder, source.changes)
     write_picture(drawing.picture, paths[0], dpi=DPI, metadata={"Software": None})
     write_picture(drawing.picture, paths[1], metadata={"CreationDate": None})
     write_csv(str(paths[2]), map(plain, source.rows))
@@ -35,9 +36,10 @@ def save(figure: Figure, drawing: Drawing, source: DataSource, folder: Path) -> 
     return paths
 
 
-def files_of(figure: Figure, folder: Path) -> list[Path]:
-    """Return the paths of the four files of a figure."""
-    return [folder / f"{figure.name}{suffix}" for suffix in SUFFIXES]
+def files_of(figure: Figure, folder: Path, changes: Mapping[str, Any] | None = None) -> list[Path]:
+    """Return the paths of the four files of a figure; their names say what was changed."""
+    stem = ",".join([figure.name, *(f"{name}={value}" for name, value in (changes or {}).items())])
+    return [folder / f"{stem}{suffix}" for suffix in SUFFIXES]
 
 
 def note(figure: Figure, drawing: Drawing, source: DataSource) -> dict[str, Any]:
@@ -50,6 +52,7 @@ def note(figure: Figure, drawing: Drawing, source: DataSource) -> dict[str, Any]
         "caption": " ".join(drawing.caption.split()),
         "scale": "quick" if source.quick else "full",
         "training": source.training,
+        **({"changed": source.changes} if source.changes else {}),
         "agreement": None if found is None else found.to_dict(),
         "sweeps": source.sweeps,
         "version": __version__,

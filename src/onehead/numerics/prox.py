@@ -17,7 +17,9 @@ from numba import float64, int64, types
 from numpy.typing import NDArray
 
 from onehead.errors import NotConverged
+from onehead.numerics.cholesky import factorise, saddle_free, saddle_free_pair, solve_factored
 from onehead.numerics.jit import compile_pointer, njit
+from onehead.numerics.newton import KICK, LONGEST, SAFE_PIVOT, newton_on_vectors, safeguarded_newton
 
 __all__ = [
     "PAIR",
@@ -26,16 +28,13 @@ __all__ = [
     "Scratch",
     "compile_pair",
     "compile_row",
-    "factorise",
-    "invert_factored",
+    "minimise_prox",
     "newton_line",
     "newton_pair",
     "newton_prox",
     "pair_of_row",
     "prox",
-    "saddle_free_pair",
     "scratch",
-    "solve_factored",
 ]
 
 _vector = types.Array(float64, 1, "C")
@@ -44,16 +43,6 @@ ROW_SIGNATURE = float64(_vector, _vector, _vector, _matrix)
 ROW = types.FunctionType(ROW_SIGNATURE)  # a pointer: kernels are compiled once and cached, whatever the row
 PAIR_SIGNATURE = types.UniTuple(float64, 3)(float64, float64, float64)
 PAIR = types.FunctionType(PAIR_SIGNATURE)
-
-MAX_NEWTON = 200
-ARMIJO = 1e-4
-LAST_STEP = 1e-5  # Newton is quadratic: a step of this relative size leaves an error of about its square
-FLAT = 1e-10  # and a gradient below this
-ROUNDING = 1e-13
-SLACK = 1e-14  # rounding of the objective: without it the last steps are refused for ever
-KICK = 0.1  # step off a saddle along its downward direction, where the gradient alone shows none
-LONGEST = 5.0  # longest step where the curvature is not positive: the quadratic model says little there
-SAFE_PIVOT = 1e-6  # a pivot this far below its diagonal entry is rounding, not curvature
 
 
 def compile_row(function: Callable[..., float]) -> Any:
@@ -82,10 +71,10 @@ class Scratch(NamedTuple):
     """Work space of one thread, so that the inner loop allocates nothing."""
 
     gradient: NDArray[np.float64]
-    hessian: NDArray[np.float64]
-    factor: NDArray[np.float64]
     step: NDArray[np.float64]
     trial: NDArray[np.float64]
+    hessian: NDArray[np.float64]
+    factor: NDArray[np.float64]
     row_x: NDArray[np.float64]
     row_label: NDArray[np.float64]
     row_gradient: NDArray[np.float64]
@@ -97,10 +86,10 @@ def scratch(n, width):  # type: ignore[no-untyped-def]
     """Allocate the work space for ``n`` coordinates and rows of ``width`` entries."""
     return Scratch(
         np.empty(n),
-        np.empty((n, n)),
-        np.empty((n, n)),
         np.empty(n),
         np.empty(n),
+        np.empty((n, n)),
+        np.empty((n, n)),
         np.empty(width),
         np.empty(width),
         np.empty(width),
@@ -108,17 +97,12 @@ def scratch(n, width):  # type: ignore[no-untyped-def]
     )
 
 
-# Below, arrays travel one by one: taking a field or a slice of an array counts references atomically,
-# which in these small loops costs more than the arithmetic.
-
-
 @njit(cache=True, nogil=True, error_model="numpy")
-def _objective(  # type: ignore[no-untyped-def]
-    row, select, metric, inverse_step, v, label, u, gradient, hessian, row_x, row_label, row_gradient, row_hessian
-):  # fmt: skip
-    """Objective at ``u``; fills its gradient and Hessian."""
-    n = u.shape[0]
-    width = select.shape[1]
+def _objective(problem, u, work):  # type: ignore[no-untyped-def]
+    """Objective at ``u``, in a tuple; fills its gradient and Hessian."""
+    select, metric, inverse_step, v, label, row = problem
+    gradient, _, _, hessian, _, row_x, row_label, row_gradient, row_hessian = work
+    n, rows, width = u.shape[0], select.shape[0], select.shape[1]
     value = 0.0
     for i in range(n):
         slope = 0.0
@@ -127,7 +111,7 @@ def _objective(  # type: ignore[no-untyped-def]
             hessian[i, j] = inverse_step * metric[i, j]
         gradient[i] = inverse_step * slope
         value += 0.5 * inverse_step * slope * (u[i] - v[i])
-    for a in range(select.shape[0]):
+    for a in range(rows):
         for b in range(width):
             i = select[a, b]
             row_x[b] = u[i] if i >= 0 else 0.0
@@ -141,183 +125,32 @@ def _objective(  # type: ignore[no-untyped-def]
                     j = select[a, c]
                     if j >= 0:
                         hessian[i, j] += row_hessian[b, c]
-    return value
+    return (value,)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def factorise(hessian, factor):  # type: ignore[no-untyped-def]
-    """Cholesky factor of the Hessian; False when it is not safely positive definite."""
-    n = hessian.shape[0]
-    for j in range(n):
-        pivot = hessian[j, j]
-        least = SAFE_PIVOT * abs(pivot)
-        for k in range(j):
-            pivot -= factor[j, k] * factor[j, k]
-        if not pivot > least:
-            return False
-        factor[j, j] = np.sqrt(pivot)
-        for i in range(j + 1, n):
-            total = hessian[i, j]
-            for k in range(j):
-                total -= factor[i, k] * factor[j, k]
-            factor[i, j] = total / factor[j, j]
-    return True
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _saddle_free(hessian, gradient, move):  # type: ignore[no-untyped-def]
-    """Newton's step with every curvature replaced by its size, so that it goes downhill in all directions."""
-    n = gradient.shape[0]
-    values, vectors = np.linalg.eigh(hessian)
-    floor = 1e-8 * max(abs(values[0]), abs(values[n - 1]))
-    move[:] = 0.0
-    for k in range(n):
-        slope = 0.0
+def _newton_step(problem, u, state, work):  # type: ignore[no-untyped-def]
+    """Newton's step by the Cholesky factor of the Hessian, or a step that leaves a saddle."""
+    gradient, move, _, hessian, factor, _, _, _, _ = work
+    n = u.shape[0]
+    regular = factorise(hessian, factor)
+    if regular:
         for i in range(n):
-            slope += gradient[i] * vectors[i, k]
-        length = -slope / max(abs(values[k]), floor)
-        if k == 0 and values[0] < 0.0 and abs(length) < KICK:
-            length = KICK if slope <= 0.0 else -KICK
-        for i in range(n):
-            move[i] += length * vectors[i, k]
-    size = 0.0
+            move[i] = -gradient[i]
+        solve_factored(factor, move)
+    else:
+        saddle_free(hessian, gradient, move)
+    slope, size, scale = 0.0, 0.0, 1.0
     for i in range(n):
+        slope += gradient[i] * move[i]
         size = max(size, abs(move[i]))
-    if size > LONGEST:
-        for i in range(n):
-            move[i] *= LONGEST / size
+        scale = max(scale, 1.0 + abs(u[i]))
+    return move, slope, size / scale, regular
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def solve_factored(factor, x):  # type: ignore[no-untyped-def]
-    """Solve L L' x = b in place, ``x`` holding b."""
-    n = x.shape[0]
-    for i in range(n):
-        for k in range(i):
-            x[i] -= factor[i, k] * x[k]
-        x[i] /= factor[i, i]
-    for i in range(n - 1, -1, -1):
-        for k in range(i + 1, n):
-            x[i] -= factor[k, i] * x[k]
-        x[i] /= factor[i, i]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def invert_factored(factor, inverse):  # type: ignore[no-untyped-def]
-    """(L L')^-1 from its Cholesky factor: L^-1 first, kept in the lower half, then its own square."""
-    n = factor.shape[0]
-    for j in range(n):
-        inverse[j, j] = 1.0 / factor[j, j]
-        for i in range(j + 1, n):
-            total = 0.0
-            for k in range(j, i):
-                total -= factor[i, k] * inverse[k, j]
-            inverse[i, j] = total / factor[i, i]
-    for i in range(n):
-        for j in range(i + 1):
-            total = 0.0
-            for k in range(i, n):
-                total += inverse[k, i] * inverse[k, j]
-            inverse[j, i] = total  # the upper half, while the lower one is still in use
-    for i in range(n):
-        for j in range(i):
-            inverse[i, j] = inverse[j, i]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _pair_objective(pair, p00, p01, p11, v0, v1, y0, c0, y1, c1, u0, u1):  # type: ignore[no-untyped-def]
-    """Value, gradient and Hessian diagonal for two coordinates, each with a loss of its own."""
-    x0, x1 = u0 - v0, u1 - v1
-    g0, g1 = p00 * x0 + p01 * x1, p01 * x0 + p11 * x1
-    loss0, slope0, curve0 = pair(u0, y0, c0)
-    loss1, slope1, curve1 = pair(u1, y1, c1)
-    value = 0.5 * (g0 * x0 + g1 * x1) + loss0 + loss1
-    return value, g0 + slope0, g1 + slope1, p00 + curve0, p11 + curve1
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def newton_pair(pair, p00, p01, p11, v0, v1, y0, c0, y1, c1, u0, u1):  # type: ignore[no-untyped-def]
-    """`newton_prox` for two coordinates (p: metric over step), all in registers: most of the library's time goes here.
-
-    ``pair(x, y, c)`` gives the loss of a coordinate, its slope and its curvature; y and c = 1 - y are its label.
-    Returns the value, the minimiser, the gradient and the diagonal of the Hessian.
-    """
-    value, g0, g1, h0, h1 = _pair_objective(pair, p00, p01, p11, v0, v1, y0, c0, y1, c1, u0, u1)
-    for _ in range(MAX_NEWTON):
-        determinant = h0 * h1 - p01 * p01
-        regular = h0 > 0.0 and determinant > SAFE_PIVOT * h0 * abs(h1)
-        if regular:
-            m0, m1 = (p01 * g1 - h1 * g0) / determinant, (p01 * g0 - h0 * g1) / determinant
-        else:
-            m0, m1 = saddle_free_pair(h0, p01, h1, g0, g1)
-        slope = g0 * m0 + g1 * m1
-        allowed = value + SLACK * (1.0 + abs(value))
-        length = 1.0
-        while True:
-            new, n0, n1, k0, k1 = _pair_objective(
-                pair, p00, p01, p11, v0, v1, y0, c0, y1, c1, u0 + length * m0, u1 + length * m1
-            )
-            if new <= allowed + ARMIJO * length * slope or length < 1e-12:
-                break
-            length *= 0.5
-        if length < 1e-12:  # only rounding is left to gain
-            break
-        u0, u1, value, g0, g1, h0, h1 = u0 + length * m0, u1 + length * m1, new, n0, n1, k0, k1
-        size = max(abs(m0), abs(m1)) / (1.0 + max(abs(u0), abs(u1)))
-        if regular and length == 1.0 and size < LAST_STEP and (max(abs(g0), abs(g1)) < FLAT or size < ROUNDING):
-            break
-    return value, u0, u1, g0, g1, h0, h1
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def newton_line(pair, p, v, y, c, u):  # type: ignore[no-untyped-def]
-    """`newton_prox` for one coordinate: value, minimiser, gradient and curvature; p is the metric over step."""
-    loss, slope, curve = pair(u, y, c)
-    value, g, h = 0.5 * p * (u - v) ** 2 + loss, p * (u - v) + slope, p + curve
-    for _ in range(MAX_NEWTON):
-        regular = h > SAFE_PIVOT * p
-        move = -g / (h if regular else max(abs(h), 1e-8 * p))
-        if not regular:
-            if abs(move) < KICK:
-                move = KICK if g <= 0.0 else -KICK
-            move = min(max(move, -LONGEST), LONGEST)
-        allowed, length = value + SLACK * (1.0 + abs(value)), 1.0
-        while True:
-            trial = u + length * move
-            loss, slope, curve = pair(trial, y, c)
-            new = 0.5 * p * (trial - v) ** 2 + loss
-            if new <= allowed + ARMIJO * length * g * move or length < 1e-12:
-                break
-            length *= 0.5
-        if length < 1e-12:  # only rounding is left to gain
-            break
-        u, value, g, h = trial, new, p * (trial - v) + slope, p + curve
-        size = abs(move) / (1.0 + abs(u))
-        if regular and length == 1.0 and size < LAST_STEP and (abs(g) < FLAT or size < ROUNDING):
-            break
-    return value, u, g, h
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def saddle_free_pair(h0, off, h1, g0, g1):  # type: ignore[no-untyped-def]
-    """`_saddle_free` for two coordinates."""
-    middle, half = 0.5 * (h0 + h1), 0.5 * (h0 - h1)
-    radius = np.hypot(half, off)
-    low, high = middle - radius, middle + radius
-    # eigenvector of the lower eigenvalue, from the row that does not cancel
-    x, y = (off, -(half + radius)) if half >= 0.0 else (half - radius, off)
-    norm = np.hypot(x, y)
-    x, y = (x / norm, y / norm) if norm > 0.0 else (1.0, 0.0)
-    floor = 1e-8 * max(abs(low), abs(high))
-    along, across = g0 * x + g1 * y, g1 * x - g0 * y
-    a, b = -along / max(abs(low), floor), -across / max(abs(high), floor)
-    if low < 0.0 and abs(a) < KICK:
-        a = KICK if along <= 0.0 else -KICK
-    m0, m1 = a * x - b * y, a * y + b * x
-    size = max(abs(m0), abs(m1))
-    if size > LONGEST:
-        m0, m1 = m0 * LONGEST / size, m1 * LONGEST / size
-    return m0, m1
+# The problem is (select, metric, 1 / step, centre, label, row); the work space is a `Scratch`. numba warns of tuples
+# that begin with a function.
+minimise_prox = newton_on_vectors(_objective, _newton_step)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -325,54 +158,99 @@ def newton_prox(row, select, metric, step, v, label, u, w):  # type: ignore[no-u
     """Move ``u`` to the local minimum that safeguarded Newton reaches from it.
 
     Returns the objective there; the scratch then holds the gradient and the Hessian at the minimum.
-    Where the Hessian is not positive definite every curvature is replaced by its size; steps are halved until
-    the objective falls (Armijo).
     """
-    gradient, hessian, factor, move, trial, row_x, row_label, row_gradient, row_hessian = w
-    n = u.shape[0]
-    inverse_step = 1.0 / step
-    value = _objective(
-        row, select, metric, inverse_step, v, label, u, gradient, hessian, row_x, row_label, row_gradient, row_hessian
-    )  # fmt: skip
-    for _ in range(MAX_NEWTON):
-        regular = factorise(hessian, factor)
-        if regular:
-            for i in range(n):
-                move[i] = -gradient[i]
-            solve_factored(factor, move)
-        else:
-            _saddle_free(hessian, gradient, move)
-        slope, size, scale = 0.0, 0.0, 1.0
-        for i in range(n):
-            slope += gradient[i] * move[i]
-            size = max(size, abs(move[i]))
-            scale = max(scale, 1.0 + abs(u[i]))
-        length = 1.0
-        while True:
-            for i in range(n):
-                trial[i] = u[i] + length * move[i]
-            new = _objective(
-                row, select, metric, inverse_step, v, label, trial, gradient, hessian,
-                row_x, row_label, row_gradient, row_hessian,
-            )  # fmt: skip
-            if new <= value + ARMIJO * length * slope + SLACK * (1.0 + abs(value)):
-                break
-            length *= 0.5
-            if length < 1e-12:  # only rounding is left to gain: put the derivatives at u back
-                return _objective(
-                    row, select, metric, inverse_step, v, label, u, gradient, hessian,
-                    row_x, row_label, row_gradient, row_hessian,
-                )  # fmt: skip
-        for i in range(n):
-            u[i] = trial[i]
-        value = new
-        if regular and length == 1.0 and size < LAST_STEP * scale:
-            steepest = 0.0
-            for i in range(n):
-                steepest = max(steepest, abs(gradient[i]))
-            if steepest < FLAT or size < ROUNDING * scale:
-                break
-    return value
+    _, state = minimise_prox((select, metric, 1.0 / step, v, label, row), u, w)
+    return state[0]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _pair_objective(problem, u, work):  # type: ignore[no-untyped-def]
+    """Value, gradient and Hessian diagonal for two coordinates, each with a loss of its own."""
+    (p00, p01, p11), (v0, v1), (y0, c0, y1, c1), pair = problem
+    x0, x1 = u[0] - v0, u[1] - v1
+    g0, g1 = p00 * x0 + p01 * x1, p01 * x0 + p11 * x1
+    loss0, slope0, curve0 = pair(u[0], y0, c0)
+    loss1, slope1, curve1 = pair(u[1], y1, c1)
+    value = 0.5 * (g0 * x0 + g1 * x1) + loss0 + loss1
+    return value, g0 + slope0, g1 + slope1, p00 + curve0, p11 + curve1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _pair_step(problem, u, state, work):  # type: ignore[no-untyped-def]
+    """Newton's step of two coordinates, or a step that leaves a saddle."""
+    p01 = problem[0][1]
+    _, g0, g1, h0, h1 = state
+    determinant = h0 * h1 - p01 * p01
+    regular = h0 > 0.0 and determinant > SAFE_PIVOT * h0 * abs(h1)
+    if regular:
+        m0, m1 = (p01 * g1 - h1 * g0) / determinant, (p01 * g0 - h0 * g1) / determinant
+    else:
+        m0, m1 = saddle_free_pair(h0, p01, h1, g0, g1)
+    size = max(abs(m0), abs(m1)) / (1.0 + max(abs(u[0]), abs(u[1])))
+    return (m0, m1), g0 * m0 + g1 * m1, size, regular
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _displace_pair(u, move, length, work):  # type: ignore[no-untyped-def]
+    """u + length * move."""
+    return u[0] + length * move[0], u[1] + length * move[1]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _accept(u, trial):  # type: ignore[no-untyped-def]
+    """Return the trial point: numbers are not overwritten."""
+    return trial
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _steepest_of_pair(state, work):  # type: ignore[no-untyped-def]
+    """Largest gradient entry of two coordinates."""
+    return max(abs(state[1]), abs(state[2]))
+
+
+# Minimum of two coordinates, all in registers. The problem is the metric over the step (p00, p01, p11), the
+# centre (v0, v1), the labels (y0, 1 - y0, y1, 1 - y1) and the pair function; the state is the value, the
+# gradient and the diagonal of the Hessian.
+newton_pair = safeguarded_newton(_pair_objective, _pair_step, _displace_pair, _accept, _steepest_of_pair)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _line_objective(problem, u, work):  # type: ignore[no-untyped-def]
+    """Value, slope and curvature for one coordinate."""
+    p, v, (y, c), pair = problem
+    loss, slope, curve = pair(u, y, c)
+    return 0.5 * p * (u - v) ** 2 + loss, p * (u - v) + slope, p + curve
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _line_step(problem, u, state, work):  # type: ignore[no-untyped-def]
+    """Newton's step of one coordinate, or a step that leaves a maximum."""
+    p = problem[0]
+    _, g, h = state
+    regular = h > SAFE_PIVOT * p
+    move = -g / (h if regular else max(abs(h), 1e-8 * p))
+    if not regular:
+        if abs(move) < KICK:
+            move = KICK if g <= 0.0 else -KICK
+        move = min(max(move, -LONGEST), LONGEST)
+    return move, g * move, abs(move) / (1.0 + abs(u)), regular
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _displace_line(u, move, length, work):  # type: ignore[no-untyped-def]
+    """u + length * move."""
+    return u + length * move
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _steepest_of_line(state, work):  # type: ignore[no-untyped-def]
+    """Size of the slope of one coordinate."""
+    return abs(state[1])
+
+
+# Minimum of one coordinate. The problem is the metric over the step, the centre, the label (y, 1 - y) and the pair
+# function; the state is the value, the slope and the curvature.
+newton_line = safeguarded_newton(_line_objective, _line_step, _displace_line, _accept, _steepest_of_line)
 
 
 @njit(

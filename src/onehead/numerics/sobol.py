@@ -2,7 +2,6 @@
 
 from functools import cache
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +9,8 @@ from numpy.typing import NDArray
 __all__ = ["BITS", "scrambled_net"]
 
 BITS = 30  # of a coordinate
-TABLE_FILE = "_sobol_direction_numbers.npz"  # table of Joe and Kuo, installed with scipy
+TABLE_FILE = Path(__file__).with_name("sobol_table.npz")  # of Joe and Kuo, for the first coordinates
+TABLE_COORDINATES = 2048
 
 Integers = NDArray[np.uint32]
 
@@ -24,7 +24,7 @@ def scrambled_net(dim: int, log2_points: int, seed: int | list[int]) -> Integers
     [0, 1, 2, 3]
     """
     rng = np.random.default_rng(seed)
-    if _direction_table() is None:  # this version of scipy stores the table elsewhere
+    if dim > TABLE_COORDINATES:
         from scipy.stats import qmc
 
         cube = qmc.Sobol(dim, scramble=True, bits=BITS, rng=rng).random_base2(log2_points)
@@ -43,23 +43,10 @@ def scrambled_net(dim: int, log2_points: int, seed: int | list[int]) -> Integers
 
 
 @cache
-def _direction_table() -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-    """Return primitive polynomials and initial direction numbers of all coordinates; None if scipy has no such file."""
-    import scipy  # loaded when first needed
-
-    try:
-        with np.load(Path(scipy.__file__).parent / "stats" / TABLE_FILE, allow_pickle=False) as table:
-            return table["poly"], table["vinit"]
-    except (OSError, KeyError, BadZipFile):
-        return None
-
-
-@cache
 def _directions(dim: int) -> Integers:
     """Return direction numbers m_j 2^(BITS - 1 - j), one row per coordinate, by the recurrences of the polynomials."""
-    table = _direction_table()
-    assert table is not None
-    polynomials, initial = (column[:dim] for column in table)
+    with np.load(TABLE_FILE, allow_pickle=False) as table:
+        polynomials, initial = (table[name][:dim].astype(np.int64) for name in ("polynomials", "initial"))
     degrees = np.frexp(polynomials.astype(float))[1] - 1
     m = np.ones((dim, BITS), dtype=np.int64)
     for degree in sorted(set(degrees[1:].tolist())):

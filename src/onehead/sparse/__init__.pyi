@@ -14,6 +14,7 @@ from onehead.sparse.training.finite import FiniteSize as FiniteSize
 from onehead.sparse.training.finite import finite_size as finite_size
 from onehead.sparse.training.posterior import AmpResult as AmpResult
 from onehead.sparse.training.posterior import amp as amp
+from onehead.sparse.training.sample import sample as sample
 from onehead.sparse.training.train import TrainingResult as TrainingResult
 from onehead.sparse.training.train import separable_share as separable_share
 from onehead.sparse.training.train import train as train
@@ -21,11 +22,12 @@ from onehead.sparse.verbs.align import Alignment as Alignment
 from onehead.sparse.verbs.align import align as align
 from onehead.sparse.verbs.bayes import Best as Best
 from onehead.sparse.verbs.bayes import bayes as bayes
-from onehead.sparse.verbs.bayes import data_for as data_for
 from onehead.sparse.verbs.capacity import Capacity as Capacity
 from onehead.sparse.verbs.capacity import capacity as capacity
 from onehead.sparse.verbs.curve import Curve as Curve
 from onehead.sparse.verbs.curve import curve as curve
+from onehead.sparse.verbs.data_for import DataNeeded as DataNeeded
+from onehead.sparse.verbs.data_for import data_for as data_for
 from onehead.sparse.verbs.descend import Descent as Descent
 from onehead.sparse.verbs.descend import descend as descend
 from onehead.sparse.verbs.joint import JointTraining as JointTraining

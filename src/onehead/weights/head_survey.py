@@ -11,7 +11,7 @@ import numpy as np
 
 from onehead.errors import InvalidArgument
 from onehead.results import Certificate
-from onehead.weights.checkpoint.layouts import Counts, Layer, find_layers
+from onehead.weights.checkpoint.layers import Counts, Layer, find_layers
 from onehead.weights.checkpoint.loading import Source, open_source
 from onehead.weights.checkpoint.reader import Checkpoint
 from onehead.weights.head_spectrum import MAX_WEIGHT
@@ -57,7 +57,7 @@ def plan(
     *,
     layers: Iterable[int] | None = None,
     heads: Iterable[int] | None = None,
-    layout: str | None = None,
+    layout: str | Sequence[str] | None = None,
     head_count: int | None = None,
     kv_head_count: int | None = None,
     head_dim: int | None = None,
@@ -70,7 +70,7 @@ def plan(
         The checkpoint, as for `survey`.
     layers, heads : iterable of int, optional
         Layers and query heads, counted from 0; all by default.
-    layout : str, optional
+    layout : str or sequence of str, optional
         How the weights are stored, as for `survey`.
     head_count, kv_head_count, head_dim : int, optional
         Query heads and key heads per layer, and head dimension, if ``config.json`` does not give them.
@@ -126,7 +126,7 @@ def survey(
     path: Source,
     layers: Iterable[int] | None = None,
     heads: Iterable[int] | None = None,
-    layout: str | None = None,
+    layout: str | Sequence[str] | None = None,
     fit: bool = True,
     progress: Progress | None = None,
     *,
@@ -143,7 +143,7 @@ def survey(
         of names to arrays such as ``model.state_dict()``.
     layers, heads : iterable of int, optional
         Layers and query heads, counted from 0; all by default.
-    layout : str, optional
+    layout : str or sequence of str, optional
         How the weights are stored, if the names of the tensors are not recognised: a name from
         `onehead.weights.LAYOUTS`, or tensor names spelled out as described in the guide to checkpoints.
     fit : bool
@@ -241,6 +241,7 @@ def _layer_reports(work: Plan, layer: Layer, fit: bool) -> Iterator[HeadReport]:
             "layer": layer.layer,
             "module": layer.module,
             "layout": layer.layout.name,
+            "attention": layer.attention,
             "head": head,
         }
         if layer.reason or head is None:

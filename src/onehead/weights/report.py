@@ -26,7 +26,7 @@ VERDICT_MEANINGS = {
     "low rank": "Its map uses fewer directions than its shape allows.",
     "features": "Some directions stand out far above the bulk.",
     "deformed": "No direction stands out, but the bulk is not that of random weights.",
-    "noise": "It cannot be told from its initialisation.",
+    "noise": "It cannot be told from random weights.",
 }
 TIED_SHARE = 0.9  # symmetric share above which a head is treated as tied
 
@@ -39,6 +39,8 @@ class HeadReport(Result):
     ----------
     status, reason : str
         Status ok, empty (all weights zero), unsupported or failed, and why it is not ok.
+    attention : str
+        Kind of attention, self or cross (from one sequence to another), by the name of the module.
     rank, zero_mass : float
         Share of the d = hidden singular values of A = W_Q'W_K that are not zero, as decided by
         `onehead.weights.head_spectrum.numerical_rank`, and 1 - rank.
@@ -83,6 +85,7 @@ class HeadReport(Result):
     reason: str = ""
     module: str = ""
     layout: str = ""
+    attention: str = "self"
     kv_head: int | None = None
     hidden: int = 0
     head_dim: int = 0

@@ -86,9 +86,9 @@ class Survey(Rows, Result):
             return f"None of the {len(self)} heads could be judged."
         counts = self.verdicts
         quiet, total = counts.pop("noise", 0), len(self.judged)
-        first = f"{quiet} of {total} heads cannot be told from their initialisation"
+        first = f"{quiet} of {total} heads cannot be told from random weights"
         if not quiet:
-            first = f"all {total} heads can be told from their initialisation".capitalize()
+            first = f"all {total} heads can be told from random weights".capitalize()
         parts = [first, *(f"{count} {VERDICT_PHRASES[verdict][count > 1]}" for verdict, count in counts.items())]
         if strongest := max((head for head in self.judged if head.own_outliers), key=_strength, default=None):
             several = len(strongest.own_outliers)
@@ -104,7 +104,7 @@ class Survey(Rows, Result):
         return " ".join(["; ".join(parts) + ".", *keys])
 
     def explain(self) -> str:
-        """Return the summary, the heads farthest from initialisation, symmetric shares and the rate of false alarms."""
+        """Return the summary, the heads farthest from random weights, symmetric shares and the rate of false alarms."""
         foremost = [
             f"{_name(head).capitalize()}: {head.verdict}. {head.evidence}."
             for head in self.ranked[:EXPLAINED_HEADS]
@@ -120,15 +120,22 @@ class Survey(Rows, Result):
 
     def _shares(self) -> list[str]:
         """Return a sentence that compares the symmetric shares with random heads and with the theory (U5)."""
-        shares = [head.symmetric_share for head in self.judged if head.symmetric_share is not None]
+        own = [head for head in self.judged if head.attention == "self"]
+        shares = [head.symmetric_share for head in own if head.symmetric_share is not None]
+        other = len(self.judged) - len(own)
+        crossed = [
+            f"{other} heads of cross-attention are not compared with this theory: their queries and keys are different "
+            "tokens, and a symmetric part of their maps has no meaning."
+        ]
         if not shares:
-            return []
+            return crossed if other else []
         low, high = NEUTRAL_SHARE_RANGE
         return [
             f"Symmetric shares range from {min(shares):.2f} to {max(shares):.2f}, median {np.median(shares):.2f}. "
             "Random heads have 0.5, tied heads 1; the theory of self-attention (U5) predicts "
             f"{low} to {high} for a target that prefers neither part of the map, and "
-            f"{sum(share > high for share in shares)} of {len(shares)} heads are above that."
+            f"{sum(share > high for share in shares)} of {len(shares)} heads are above that.",
+            *(crossed if other else []),
         ]
 
     def to_rows(self) -> list[dict[str, Any]]:

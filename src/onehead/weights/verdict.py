@@ -3,7 +3,7 @@
 * ``low rank``: some singular values are zero although the shape does not force them to be.
 * ``features``: some singular values lie beyond the edge of the bulk.
 * ``deformed``: the bulk is wider or narrower than that of random heads, or query and key are correlated.
-* ``noise``: none of these; the head cannot be told from its initialisation.
+* ``noise``: none of these; the head cannot be told from random weights.
 
 The verdict is the first of these that applies. The limits below are chosen such that fewer than one random head in a
 hundred of the same shape gets a verdict other than noise; `FALSE_ALARM_RATES` holds the measured rates. The

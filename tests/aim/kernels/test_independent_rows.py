@@ -5,7 +5,8 @@
 import numpy as np
 import pytest
 
-from onehead.aim.logits.geometry import PARTS, geometry_of
+from onehead.aim.logits.blocks import PARTS
+from onehead.aim.logits.geometry import geometry_of
 from onehead.aim.logits.softmax_row import Column, SoftmaxRow
 from onehead.aim.losses import CrossEntropy, HardCrossEntropy, Squared
 from onehead.aim.theory.output.averages import parts_error

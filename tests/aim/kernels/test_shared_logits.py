@@ -17,8 +17,9 @@ from onehead.aim.kernels.independent_rows import row_loss
 from onehead.aim.kernels.losses import SQUARED
 from onehead.aim.kernels.shared_logits import shared_logit_sums
 from onehead.aim.kernels.woodbury import inverse_of
+from onehead.aim.logits.blocks import PARTS
 from onehead.aim.logits.control_variates import control_means
-from onehead.aim.logits.geometry import PARTS, geometry_of
+from onehead.aim.logits.geometry import geometry_of
 from onehead.aim.logits.softmax_row import Column, SoftmaxRow
 from onehead.aim.losses import CrossEntropy, HardCrossEntropy, Squared
 from onehead.aim.theory.output import one_sector as channels
@@ -141,7 +142,7 @@ def test_the_field_answers_to_the_label_as_dense_matrices_do():
         _, s[a], r[a] = row_loss(SQUARED, h[a], y[a], p[a], g[a], w[a])
     R, M = np.zeros((2, 2 * tokens, 2 * tokens))
     held = 1.0 / (sigma * variances[number])
-    assert shared._factor(SQUARED, 1.0, held, (p, g, w, s, r), (D, R, np.zeros(2 * tokens)))
+    assert shared._factor((SQUARED, held, p, p), 1.0, (p, p, p, (p, g, w, s, r), (D, R, np.zeros(2 * tokens))))
     inverse_of(R, M)
     J, B, A = np.zeros((n, n)), np.zeros((n, n)), np.diag(1.0 / (sigma * variances))
     for a in range(tokens):

@@ -7,7 +7,8 @@ import pytest
 
 from onehead.aim import Learner, Task, predict
 from onehead.aim.logits import geometry as shapes
-from onehead.aim.logits.geometry import PARTS, geometry_of
+from onehead.aim.logits.blocks import PARTS
+from onehead.aim.logits.geometry import geometry_of
 from onehead.aim.losses import CrossEntropy, Squared
 from onehead.aim.theory.output.two_sectors import TwoSectorOutput
 

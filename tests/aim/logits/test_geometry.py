@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from tests.support.programs import python
 
-from onehead.aim.logits.geometry import DenseBlock, tied_geometry
+from onehead.aim.logits.blocks import DenseBlock
+from onehead.aim.logits.geometry import tied_geometry
 
 ROOT = "from onehead.aim.logits.geometry import tied_geometry; print(tied_geometry(4).blocks[0].root.tolist())"
 

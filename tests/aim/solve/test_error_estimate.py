@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from onehead.aim import CrossEntropy, Learner, MarchenkoPastur, Squared, Task, predict
-from onehead.aim.logits.geometry import PARTS, tied_geometry
+from onehead.aim.logits.blocks import PARTS
+from onehead.aim.logits.geometry import tied_geometry
 from onehead.aim.solve.certificate import ACCURACY
 from onehead.aim.theory.output.averages import parts_error
 from onehead.aim.theory.output.one_sector import OneSectorOutput

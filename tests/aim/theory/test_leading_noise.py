@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onehead.aim import Learner, PowerLaw, Task
-from onehead.aim.logits.geometry import PARTS
+from onehead.aim.logits.blocks import PARTS
 from onehead.aim.theory.build import build_state_evolution
 from onehead.aim.theory.output.leading import tied_nodes
 from onehead.aim.theory.output.leading_noise import (

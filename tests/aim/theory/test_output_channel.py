@@ -11,7 +11,8 @@ from onehead.aim.losses import loss_for_labels
 from onehead.aim.theory.output.averages import ProxCache
 from onehead.aim.theory.output.one_sector import OneSectorOutput
 from onehead.aim.theory.output.two_sectors import TwoSectorOutput
-from onehead.numerics.prox import factorise, invert_factored, prox
+from onehead.numerics.cholesky import factorise, invert_factored
+from onehead.numerics.prox import prox
 
 
 @pytest.mark.parametrize("tokens", [2, 3, 5, 8])

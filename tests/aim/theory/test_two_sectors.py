@@ -5,8 +5,10 @@ import pytest
 
 from onehead.aim import Learner, Squared, Task
 from onehead.aim.kernels.arguments import BlockArrays
+from onehead.aim.kernels.control_variates import GROUPED_AVERAGES
 from onehead.aim.kernels.matrix_sums import matrix_sums
-from onehead.aim.logits.geometry import ColumnGroup, Geometry, Row, geometry_of
+from onehead.aim.logits.blocks import ColumnGroup, Row
+from onehead.aim.logits.geometry import Geometry, geometry_of
 from onehead.aim.losses import loss_for_labels
 from onehead.aim.theory.build import build_state_evolution, gaussian_independent_head
 from onehead.aim.theory.order_parameters import Hats
@@ -198,3 +200,29 @@ def test_without_own_logits_it_is_cross_attention(param):
     wanted = build_state_evolution(Task(attention="cross", tokens=3), learner)
     assert type(found.input) is type(wanted.input)
     assert found.output.geometry is wanted.output.geometry
+
+
+def test_control_variates_of_rows_with_hard_labels_keep_the_mean_and_shrink_the_error(monkeypatch):
+    """The sums over all labels without control variates, on points of another rule, are the second route."""
+    output = build_state_evolution(
+        Task(attention="self", mask="causal", tokens=5, labels="hard"), Learner(loss="cross-entropy")
+    ).output
+    state = (0.8, 0.7, 0.6, 0.4, 0.5, 0.9)
+    (*_, level) = output.geometry.levels
+
+    def hats():
+        parts = output.parts(*state, level=level)
+        found = np.array([getattr(part, form).sectors.ravel() for part in parts for form in ("derivative", "stein")])
+        found = found.reshape(len(parts), -1)
+        return found.mean(axis=0), found.std(axis=0, ddof=1) / np.sqrt(len(parts))
+
+    corrected, error = hats()
+    with monkeypatch.context() as uncorrected:
+        kept = slice(GROUPED_AVERAGES + 1)
+        uncorrected.setattr(f"{TwoSectorOutput.__module__}.apply_controls", lambda sums, *_: sums[:, kept])
+        _, raw_error = hats()
+    monkeypatch.setattr(TwoSectorOutput, "_grouped", lambda *_: False)
+    plain, plain_error = hats()
+    # errors are estimated from eight parts, so that six of them bound twelve numbers
+    assert np.all(np.abs(corrected - plain) < 6.0 * np.hypot(error, plain_error))
+    assert np.median(raw_error / error) > 2.0

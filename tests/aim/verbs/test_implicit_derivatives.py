@@ -7,7 +7,7 @@ import pytest
 
 from onehead.aim import Learner, Task
 from onehead.aim.theory.build import build_state_evolution
-from onehead.aim.verbs.implicit_derivatives import _has_jacobian
+from onehead.aim.verbs.implicit_derivatives import has_accurate_jacobian
 
 
 @pytest.mark.parametrize(("cosine_squared", "accurate"), [(0.5, True), (0.9, True), (0.96, False), (0.999, False)])
@@ -18,5 +18,5 @@ def test_the_jacobian_is_not_used_close_to_perfect_recovery(cosine_squared, accu
     for q in (0.01, 0.4, 20.0):
         m = np.sqrt(cosine_squared * problem.label_power * q)
         point = SimpleNamespace(q=q / 1.9**2, m=m / (1.9 * 0.7), task=task, learner=learner, jacobian=np.eye(3))
-        assert _has_jacobian(point, problem) == accurate
-    assert not _has_jacobian(SimpleNamespace(**{**vars(point), "jacobian": None}), problem)
+        assert has_accurate_jacobian(point, problem) == accurate
+    assert not has_accurate_jacobian(SimpleNamespace(**{**vars(point), "jacobian": None}), problem)

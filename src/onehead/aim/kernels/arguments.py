@@ -109,7 +109,7 @@ class LogitState(NamedTuple):
 
 
 class BlockArrays(NamedTuple):
-    """Arrays of a `onehead.aim.logits.geometry.Block`: coordinate seen by row and column, C^-1, and conditional means
+    """Arrays of a `onehead.aim.logits.blocks.Block`: coordinate seen by row and column, C^-1, and conditional means
     of the starts.
     """
 

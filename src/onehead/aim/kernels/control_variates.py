@@ -128,6 +128,12 @@ def quartics(t, h, control):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _field(f, k, value, by_label, by_own, all_label, all_own):  # type: ignore[no-untyped-def]
+    """Store a field of a column, with its derivatives by the two logits of the column and by all of either kind."""
+    f[0, k], f[1, k], f[2, k], f[3, k], f[4, k] = value, by_label, by_own, all_label, all_own
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def row_controls(t, h, y, p, Q, q, m, left, rich, control):  # type: ignore[no-untyped-def]
     """Add the controls of one row of a fresh sample: those that are averages, and if ``rich`` those of all fields.
 
@@ -135,13 +141,16 @@ def row_controls(t, h, y, p, Q, q, m, left, rich, control):  # type: ignore[no-u
     lower by ``left``.
     """
     n, yy, pp, py = t.shape[0], 0.0, 0.0, 0.0
-    top, far, total, whole = t[0], h[0], 0.0, 0.0
+    top, far = 0, 0  # columns with the largest logits, whose probabilities are the most accurate
     start = ZERO_MEAN_CONTROLS
     for b in range(n):
         yy += y[b] * y[b]
         pp += p[b] * p[b]
         py += p[b] * y[b]
-        top, far = max(top, t[b]), max(far, h[b])
+        if t[b] > t[top]:
+            top = b
+        if h[b] > h[far]:
+            far = b
         control[start + 3] += p[b] * t[b]
         control[start + 4] += p[b] * h[b]
         control[start + 5] += y[b] * t[b]
@@ -149,48 +158,46 @@ def row_controls(t, h, y, p, Q, q, m, left, rich, control):  # type: ignore[no-u
     control[start] += pp
     control[start + 1] += yy
     control[start + 2] += py
-    for b in range(n):
-        total += np.exp(t[b] - top)
-        whole += np.exp(h[b] - far)
-    own, label = far + np.log(whole), top + np.log(total)
+    own, label = h[far] - np.log(p[far]), t[top] - np.log(y[top])
     control[start + 7] += own
     control[start + 8] += label
     if rich == 0:
         return
-    f = np.empty((STEIN_FIELDS, 5))  # the field of a column, by its two logits, and by all of either kind at once
+    f = np.empty((5, STEIN_FIELDS))
+    first = BASIC_CONTROLS + QUARTIC_CONTROLS
     for b in range(n):
         Y, P, T, H = y[b], p[b], t[b], h[b]
         dy, dp = Y * (1.0 - Y), P * (1.0 - P)
         by_yy, by_pp, y_py, p_py = 2.0 * Y * (Y - yy), 2.0 * P * (P - pp), Y * (P - py), P * (Y - py)
-        f[0] = Y * Y, 2.0 * Y * dy, 0.0, 0.0, 0.0
-        f[1] = Y * P, P * dy, Y * dp, 0.0, 0.0
-        f[2] = P * P, 0.0, 2.0 * P * dp, 0.0, 0.0
-        f[3] = Y * T, dy * T + Y, 0.0, Y, 0.0
-        f[4] = Y * H, dy * H, Y, 0.0, Y
-        f[5] = P * T, P, dp * T, P, 0.0
-        f[6] = P * H, 0.0, dp * H + P, 0.0, P
-        f[7] = Y * yy, dy * yy + Y * by_yy, 0.0, 0.0, 0.0
-        f[8] = Y * pp, dy * pp, Y * by_pp, 0.0, 0.0
-        f[9] = Y * py, dy * py + Y * y_py, Y * p_py, 0.0, 0.0
-        f[10] = P * yy, P * by_yy, dp * yy, 0.0, 0.0
-        f[11] = P * pp, 0.0, dp * pp + P * by_pp, 0.0, 0.0
-        f[12] = P * py, P * y_py, dp * py + P * p_py, 0.0, 0.0
-        f[13] = Y * Y * Y, 3.0 * Y * Y * dy, 0.0, 0.0, 0.0
-        f[14] = Y * Y * P, 2.0 * Y * P * dy, Y * Y * dp, 0.0, 0.0
-        f[15] = Y * P * P, P * P * dy, 2.0 * Y * P * dp, 0.0, 0.0
-        f[16] = P * P * P, 0.0, 3.0 * P * P * dp, 0.0, 0.0
-        f[17] = Y * label, dy * label + Y * Y, 0.0, Y, 0.0
-        f[18] = P * label, P * Y, dp * label, P, 0.0
-        f[19] = Y * Y * label, Y * (2.0 * dy * label + Y * Y), 0.0, Y * Y, 0.0
-        f[20] = P * P * label, P * P * Y, 2.0 * P * dp * label, P * P, 0.0
-        f[21] = Y * P * label, P * (dy * label + Y * Y), Y * dp * label, Y * P, 0.0
-        f[22] = Y * own, dy * own, Y * P, 0.0, Y
-        f[23] = P * own, 0.0, dp * own + P * P, 0.0, P
-        f[24] = Y * Y * own, 2.0 * Y * dy * own, Y * Y * P, 0.0, Y * Y
-        f[25] = P * P * own, 0.0, P * (2.0 * dp * own + P * P), 0.0, P * P
-        f[26] = Y * P * own, P * dy * own, Y * (dp * own + P * P), 0.0, Y * P
+        _field(f, 0, Y * Y, 2.0 * Y * dy, 0.0, 0.0, 0.0)
+        _field(f, 1, Y * P, P * dy, Y * dp, 0.0, 0.0)
+        _field(f, 2, P * P, 0.0, 2.0 * P * dp, 0.0, 0.0)
+        _field(f, 3, Y * T, dy * T + Y, 0.0, Y, 0.0)
+        _field(f, 4, Y * H, dy * H, Y, 0.0, Y)
+        _field(f, 5, P * T, P, dp * T, P, 0.0)
+        _field(f, 6, P * H, 0.0, dp * H + P, 0.0, P)
+        _field(f, 7, Y * yy, dy * yy + Y * by_yy, 0.0, 0.0, 0.0)
+        _field(f, 8, Y * pp, dy * pp, Y * by_pp, 0.0, 0.0)
+        _field(f, 9, Y * py, dy * py + Y * y_py, Y * p_py, 0.0, 0.0)
+        _field(f, 10, P * yy, P * by_yy, dp * yy, 0.0, 0.0)
+        _field(f, 11, P * pp, 0.0, dp * pp + P * by_pp, 0.0, 0.0)
+        _field(f, 12, P * py, P * y_py, dp * py + P * p_py, 0.0, 0.0)
+        _field(f, 13, Y * Y * Y, 3.0 * Y * Y * dy, 0.0, 0.0, 0.0)
+        _field(f, 14, Y * Y * P, 2.0 * Y * P * dy, Y * Y * dp, 0.0, 0.0)
+        _field(f, 15, Y * P * P, P * P * dy, 2.0 * Y * P * dp, 0.0, 0.0)
+        _field(f, 16, P * P * P, 0.0, 3.0 * P * P * dp, 0.0, 0.0)
+        _field(f, 17, Y * label, dy * label + Y * Y, 0.0, Y, 0.0)
+        _field(f, 18, P * label, P * Y, dp * label, P, 0.0)
+        _field(f, 19, Y * Y * label, Y * (2.0 * dy * label + Y * Y), 0.0, Y * Y, 0.0)
+        _field(f, 20, P * P * label, P * P * Y, 2.0 * P * dp * label, P * P, 0.0)
+        _field(f, 21, Y * P * label, P * (dy * label + Y * Y), Y * dp * label, Y * P, 0.0)
+        _field(f, 22, Y * own, dy * own, Y * P, 0.0, Y)
+        _field(f, 23, P * own, 0.0, dp * own + P * P, 0.0, P)
+        _field(f, 24, Y * Y * own, 2.0 * Y * dy * own, Y * Y * P, 0.0, Y * Y)
+        _field(f, 25, P * P * own, 0.0, P * (2.0 * dp * own + P * P), 0.0, P * P)
+        _field(f, 26, Y * P * own, P * dy * own, Y * (dp * own + P * P), 0.0, Y * P)
         for k in range(STEIN_FIELDS):
-            by_label, by_own, all_label, all_own = f[k, 1], f[k, 2], f[k, 3], f[k, 4]
-            at = BASIC_CONTROLS + QUARTIC_CONTROLS + 2 * k
-            control[at] += T * f[k, 0] - Q[b] * by_label - m[b] * by_own + left[0] * all_label + left[2] * all_own
-            control[at + 1] += H * f[k, 0] - m[b] * by_label - q[b] * by_own + left[2] * all_label + left[1] * all_own
+            along_label = T * f[0, k] - Q[b] * f[1, k] - m[b] * f[2, k] + left[0] * f[3, k] + left[2] * f[4, k]
+            along_own = H * f[0, k] - m[b] * f[1, k] - q[b] * f[2, k] + left[2] * f[3, k] + left[1] * f[4, k]
+            control[first + 2 * k] += along_label
+            control[first + 2 * k + 1] += along_own

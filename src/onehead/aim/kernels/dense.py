@@ -1,4 +1,11 @@
-"""Compiled sums over quadrature nodes: everything the output channel averages, one pass each."""
+"""Compiled sums over quadrature nodes: everything the output channel averages, one pass each.
+
+The loops over nodes, labels and minima are the same whatever is summed. They are made by `dense_loop` and `pair_loop`
+for a reducer, which adds the numbers of one proximal point to the sums: scalars here, matrices in
+`onehead.aim.kernels.matrix_sums`.
+"""
+
+from typing import Any
 
 import numpy as np
 from numba import types
@@ -18,15 +25,19 @@ from onehead.aim.kernels.arguments import (
 )
 from onehead.aim.kernels.hard_labels import draw
 from onehead.aim.kernels.losses import RESPONSE, softmax
+from onehead.aim.kernels.multi_start import multi_start
+from onehead.numerics.cholesky import factorise, invert_factored
 from onehead.numerics.jit import njit
-from onehead.numerics.prox import PAIR, ROW, factorise, invert_factored, newton_line, newton_pair, newton_prox, scratch
+from onehead.numerics.newton import is_lower
+from onehead.numerics.prox import PAIR, ROW, minimise_prox, newton_line, newton_pair, scratch
 
 __all__ = [
-    "STEP_LABEL",
-    "label_response_difference",
+    "dense_loop",
+    "label_response",
     "labels",
     "loss_sums",
     "origin_sums",
+    "pair_loop",
     "prox_sums",
     "sigmoid",
     "two_column_sums",
@@ -46,22 +57,173 @@ def labels(select, u, row_x, y):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _response_trace(response, select, u, y, inverse, w, block):  # type: ignore[no-untyped-def]
-    """tr(inverse R) with R = - d(gradient of the loss)/d(label logits) at ``u``, summed row by row."""
-    total = 0.0
-    for a in range(select.shape[0]):
-        for b in range(select.shape[1]):
+def _fill_response(response, select, u, y, w, block, matrix):  # type: ignore[no-untyped-def]
+    """Fill ``matrix`` with R = - d(gradient of the loss)/d(label logits) at ``u``, summed row by row."""
+    rows, width = select.shape
+    matrix[:] = 0.0
+    for a in range(rows):
+        for b in range(width):
             w.row_x[b] = u[select[a, b]] if select[a, b] >= 0 else 0.0
             w.row_label[b] = y[a, b]
         response(w.row_x, w.row_label, block)
-        for b in range(select.shape[1]):
+        for b in range(width):
             i = select[a, b]
             if i >= 0:
-                for c in range(select.shape[1]):
+                for c in range(width):
                     k = select[a, c]
                     if k >= 0:
-                        total += inverse[k, i] * block[b, c]
-    return total
+                        matrix[i, k] += block[b, c]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _place_start(problem, starts, start, point):  # type: ignore[no-untyped-def]
+    """Start at the learner's logits, or with one row at its label and the others at their conditional means (2.7)."""
+    v = problem[3]
+    target, conditional_means = starts
+    n = v.shape[0]
+    for i in range(n):
+        point[i] = v[i]
+        if start > 0:
+            for j in range(n):
+                point[i] += conditional_means[start - 1, i, j] * (target[j] - v[j])
+
+
+_search = multi_start(minimise_prox, _place_start)
+
+
+def dense_loop(add_point: Any, add_derivatives: Any, finish: Any) -> Any:
+    """Make the loop over nodes and labels for any number of coordinates.
+
+    A hard label is summed over all its values, each with the probability that the target's softmax gives it, and has a
+    warm point each. Its loss is convex, so that no other minimum is searched for.
+
+    Parameters
+    ----------
+    add_point : compiled function (sums, weight, point, numbers, hard)
+        Adds a proximal point. ``point`` has the arrays u*, v, prox, P (prox - v) and the score of the label;
+        ``numbers`` are the loss, the squared distance, whether there is a lower minimum, and the largest gradient
+        entry.
+    add_derivatives : compiled function (sums, weight, inverse, response, metric, sigma, modes)
+        Adds the derivatives of a proximal point, from the inverse of the Hessian and from R.
+    finish : compiled function (sums, metric, mass, modes)
+        Completes the sums of a slice of this total weight.
+    """
+
+    @njit(nogil=True, error_model="numpy")
+    def loop(row, response, block_arrays, nodes, scaling, modes, slices, out):  # type: ignore[no-untyped-def]
+        select, metric, conditional_means = block_arrays
+        label_nodes, free_nodes, weights, warm_points = nodes
+        label_root, slope, free_root, sigma = scaling
+        branch, detail, start, hard = modes.branch, modes.detail, modes.start, modes.hard == 1
+        length, first, last = slices
+        n, rows, width = metric.shape[0], select.shape[0], select.shape[1]
+        w = scratch(n, width)
+        p, y = np.empty((rows, width)), np.empty((rows, width))
+        target, v, u, pull, score = np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.zeros(n)
+        block, inverse, answer = np.empty((width, width)), np.empty((n, n)), np.empty((n, n))
+        problem, point = (select, metric, 1.0 / sigma, v, y, row), (target, v, u, pull, score)
+        starts, spare = (target, conditional_means), (np.empty(n), np.empty(n))
+        label_count = width**rows if hard else 1
+        for part in range(first, last):
+            sums, mass = out[part], 0.0
+            sums[:] = 0.0
+            for node in range(part * length, min((part + 1) * length, weights.shape[0])):
+                for i in range(n):
+                    target[i] = label_root * label_nodes[node, i]
+                    v[i] = slope * target[i] + free_root * free_nodes[node, i]
+                labels(select, target, w.row_x, p)
+                for choice in range(label_count):
+                    weight = weights[node]
+                    if hard:
+                        weight = draw(choice, weight, p, select, y, score)
+                        if weight == 0.0:
+                            continue
+                    else:
+                        y[:] = p
+                    for i in range(n):
+                        u[i] = warm_points[node, choice * n + i] if start == Start.WARM else v[i] if hard else target[i]
+                    _, (value,) = minimise_prox(problem, u, w)
+                    lower = False
+                    if branch > Branch.LABEL and not hard:
+                        lower, (value,) = _search(problem, starts, rows + 1, u, value, branch, w, spare)
+                    distance, steepest = 0.0, 0.0
+                    for i in range(n):
+                        if start > Start.LABEL:
+                            warm_points[node, choice * n + i] = u[i]
+                        steepest = max(steepest, abs(w.gradient[i]))
+                        pull[i] = 0.0
+                        for j in range(n):
+                            pull[i] += metric[i, j] * (u[j] - v[j])
+                        distance += pull[i] * (u[i] - v[i])
+                    add_point(sums, weight, point, (value - 0.5 * distance / sigma, distance, lower, steepest), hard)
+                    if detail == Detail.STEIN:
+                        continue
+                    shift = 1e-9
+                    while not factorise(w.hessian, w.factor):
+                        # nearly singular Hessian: add the smallest diagonal shift that makes it positive definite
+                        for i in range(n):
+                            w.hessian[i, i] += shift * metric[i, i] / sigma
+                        shift *= 10.0
+                    invert_factored(w.factor, inverse)
+                    if not hard:
+                        _fill_response(response, select, u, y, w, block, answer)
+                    add_derivatives(sums, weight, inverse, answer, metric, sigma, modes)
+                    mass += weight
+            finish(sums, metric, mass, modes)
+
+    return loop
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _add_scalars(sums, weight, point, numbers, hard):  # type: ignore[no-untyped-def]
+    """Add a proximal point to `onehead.aim.theory.output.averages.Averages`; entry 8 is the largest gradient entry.
+
+    A hard label depends on the label logits through its probabilities alone (U7): E dprox_j/du*_j = E sum_y p_y
+    (1[y = j] - p_j) (prox_y - v)_j, summed over the rows that see coordinate j.
+    """
+    target, v, u, pull, score = point
+    loss, distance, lower, steepest = numbers
+    sums[0] += weight * distance
+    sums[6] += weight * loss
+    sums[8] = max(sums[8], steepest)
+    if lower:
+        sums[7] += weight
+    for i in range(u.shape[0]):
+        sums[1] += weight * pull[i] * target[i]
+        sums[2] += weight * pull[i] * v[i]
+        if hard:
+            sums[5] += weight * score[i] * (u[i] - v[i])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _add_traces(sums, weight, inverse, response, metric, sigma, modes):  # type: ignore[no-untyped-def]
+    """Add tr K and tr K² with K = 1 - (Hessian)^-1 P/Sigma, and of a soft label tr (Hessian)^-1 R."""
+    n = metric.shape[0]
+    for i in range(n):
+        share = 0.0
+        for k in range(n):
+            share += inverse[i, k] * metric[k, i]
+            if modes.hard == 0:
+                sums[5] += weight * inverse[k, i] * response[i, k]
+        sums[3] += weight * (1.0 - share / sigma)
+    if modes.detail == Detail.DERIVATIVE:
+        return
+    for i in range(n):
+        for k in range(n):
+            one, other = 0.0, 0.0
+            for j in range(n):
+                one += inverse[i, j] * metric[j, k]
+                other += inverse[k, j] * metric[j, i]
+            same = 1.0 if i == k else 0.0
+            sums[4] += weight * (same - one / sigma) * (same - other / sigma)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _keep_scalars(sums, metric, mass, modes):  # type: ignore[no-untyped-def]
+    """Leave the sums of a slice as they are."""
+
+
+_scalar_loop = dense_loop(_add_scalars, _add_traces, _keep_scalars)
 
 
 @njit(
@@ -70,102 +232,8 @@ def _response_trace(response, select, u, y, inverse, w, block):  # type: ignore[
 def prox_sums(row, response, block_arrays, nodes, scaling, modes, slices, out):  # type: ignore[no-untyped-def]
     """Weighted sums of `onehead.aim.theory.output.averages.Averages` over slices of nodes; entry 8 is the largest
     gradient entry.
-
-    A hard label is summed over all its values, each with the probability that the target's softmax gives it, and has a
-    warm point each. It depends on the label logits through these probabilities alone (U7): E dprox_j/du*_j = E sum_y
-    p_y (1[y = j] - p_j) (prox_y - v)_j, summed over the rows that see coordinate j. Its loss is convex, so that no
-    other minimum is searched for.
     """
-    select, metric, conditional_means = block_arrays
-    label_nodes, free_nodes, weights, warm_points = nodes
-    label_root, slope, free_root, sigma = scaling
-    branch, detail, start, hard = modes.branch, modes.detail, modes.start, modes.hard == 1
-    length, first, last = slices
-    n, rows, width = metric.shape[0], select.shape[0], select.shape[1]
-    w = scratch(n, width)
-    p, y = np.empty((rows, width)), np.empty((rows, width))
-    target, v, u, other, lowest_point = np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    score, block, inverse, kernel = np.empty(n), np.empty((width, width)), np.empty((n, n)), np.empty((n, n))
-    label_count = width**rows if hard else 1
-    for part in range(first, last):
-        sums = out[part]
-        sums[:] = 0.0
-        for node in range(part * length, min((part + 1) * length, weights.shape[0])):
-            for i in range(n):
-                target[i] = label_root * label_nodes[node, i]
-                v[i] = slope * target[i] + free_root * free_nodes[node, i]
-            labels(select, target, w.row_x, p)
-            for choice in range(label_count):
-                weight = weights[node]
-                if hard:
-                    weight = draw(choice, weight, p, select, y, score)
-                    if weight == 0.0:
-                        continue
-                else:
-                    y[:] = p
-                for i in range(n):
-                    u[i] = warm_points[node, choice * n + i] if start == Start.WARM else v[i] if hard else target[i]
-                value = newton_prox(row, select, metric, sigma, v, y, u, w)
-                if branch > Branch.LABEL and not hard:
-                    lowest, found = value, False
-                    for row_start in range(rows + 1):
-                        for i in range(n):
-                            other[i] = v[i]
-                            if row_start > 0:
-                                for j in range(n):
-                                    other[i] += conditional_means[row_start - 1, i, j] * (target[j] - v[j])
-                        candidate = newton_prox(row, select, metric, sigma, v, y, other, w)
-                        if candidate < lowest - 1e-10 * (1.0 + abs(lowest)):
-                            lowest, found = candidate, True
-                            lowest_point[:] = other
-                    if found:
-                        sums[7] += weight
-                        if branch == Branch.GLOBAL:
-                            u[:] = lowest_point
-                    value = newton_prox(row, select, metric, sigma, v, y, u, w)  # already there: refills the scratch
-                quadratic = 0.0
-                for i in range(n):
-                    if start > Start.LABEL:
-                        warm_points[node, choice * n + i] = u[i]
-                    sums[8] = max(sums[8], abs(w.gradient[i]))
-                    pull = 0.0
-                    for j in range(n):
-                        pull += metric[i, j] * (u[j] - v[j])
-                    quadratic += pull * (u[i] - v[i])
-                    sums[1] += weight * pull * target[i]
-                    sums[2] += weight * pull * v[i]
-                    if hard:
-                        sums[5] += weight * score[i] * (u[i] - v[i])
-                sums[0] += weight * quadratic
-                sums[6] += weight * (value - 0.5 * quadratic / sigma)
-                if detail == Detail.STEIN:
-                    continue
-                shift = 1e-9
-                while not factorise(w.hessian, w.factor):
-                    # nearly singular Hessian: add the smallest diagonal shift that makes it positive definite
-                    for i in range(n):
-                        w.hessian[i, i] += shift * metric[i, i] / sigma
-                    shift *= 10.0
-                invert_factored(w.factor, inverse)
-                if not hard:
-                    sums[5] += weight * _response_trace(response, select, u, y, inverse, w, block)
-                # K = 1 - (Hessian)^-1 P/Sigma
-                for i in range(n):
-                    share = 0.0
-                    for k in range(n):
-                        share += inverse[i, k] * metric[k, i]
-                    sums[3] += weight * (1.0 - share / sigma)
-                if detail == Detail.DERIVATIVE:
-                    continue
-                for i in range(n):
-                    for k in range(n):
-                        total = 0.0
-                        for j in range(n):
-                            total += inverse[i, j] * metric[j, k]
-                        kernel[i, k] = (1.0 if i == k else 0.0) - total / sigma
-                for i in range(n):
-                    for k in range(n):
-                        sums[4] += weight * kernel[i, k] * kernel[k, i]
+    _scalar_loop(row, response, block_arrays, nodes, scaling, modes, slices, out)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -178,74 +246,131 @@ def sigmoid(x):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def label_response_difference(pair, u, t):  # type: ignore[no-untyped-def]
-    """How the slope of the loss at ``u`` answers to its label logit ``t``: a difference over twice `STEP_LABEL`."""
+def label_response(pair, u, t):  # type: ignore[no-untyped-def]
+    """Minus the derivative of the slope of the loss at ``u`` by its label logit ``t``, by a central difference."""
     y, c = sigmoid(t + STEP_LABEL)
     up = pair(u, y, c)[1]
     y, c = sigmoid(t - STEP_LABEL)
-    return up - pair(u, y, c)[1]
+    return (pair(u, y, c)[1] - up) / (2.0 * STEP_LABEL)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _search_pair(problem, target, fits, u, state, branch):  # type: ignore[no-untyped-def]
+    """`multi_start` for two coordinates in registers: the point and its state, and whether a minimum is lower."""
+    v0, v1 = problem[1]
+    t0, t1 = target
+    lowest, found = state[0], False
+    for start in range(3):
+        s0, s1 = v0, v1
+        if start > 0:
+            s0 += fits[start - 1, 0, 0] * (t0 - v0) + fits[start - 1, 0, 1] * (t1 - v1)
+            s1 += fits[start - 1, 1, 0] * (t0 - v0) + fits[start - 1, 1, 1] * (t1 - v1)
+        other, other_state = newton_pair(problem, (s0, s1), ())
+        if is_lower(other_state[0], lowest):
+            lowest, found = other_state[0], True
+            if branch == Branch.GLOBAL:
+                u, state = other, other_state
+    return u, state, found
+
+
+def pair_loop(add_point: Any, add_derivatives: Any, finish: Any) -> Any:
+    """Make the loop over nodes and labels for two tokens: two coordinates, each row seeing one of them (2.5).
+
+    The reducers are those of `dense_loop`, with pairs of numbers in the place of arrays; ``add_derivatives`` takes
+    (sums, weight, hessian, response, over_step, modes), where ``hessian`` has the diagonal of the Hessian and its
+    determinant.
+    """
+
+    @njit(nogil=True, error_model="numpy")
+    def loop(pair, block_arrays, nodes, scaling, modes, slices, out):  # type: ignore[no-untyped-def]
+        _, metric, fits = block_arrays
+        label_nodes, free_nodes, weights, kept = nodes
+        root_q, overlap, root_w, step = scaling
+        branch, detail, start, hard = modes.branch, modes.detail, modes.start, modes.hard == 1
+        length, first, last = slices
+        over_step = (metric[0, 0] / step, metric[0, 1] / step, metric[1, 1] / step)
+        p00, p01, p11 = over_step
+        for part in range(first, last):
+            sums, mass = out[part], 0.0
+            sums[:] = 0.0
+            for node in range(part * length, min((part + 1) * length, weights.shape[0])):
+                t = (root_q * label_nodes[node, 0], root_q * label_nodes[node, 1])
+                v = (overlap * t[0] + root_w * free_nodes[node, 0], overlap * t[1] + root_w * free_nodes[node, 1])
+                (y0, c0), (y1, c1) = sigmoid(t[0]), sigmoid(t[1])
+                for choice in range(4 if hard else 1):
+                    weight, label, u = weights[node], (y0, c0, y1, c1), t
+                    if hard:
+                        l0, l1 = float(choice % 2), float(choice // 2)
+                        weight *= (y0 if l0 == 1.0 else c0) * (y1 if l1 == 1.0 else c1)
+                        if weight == 0.0:
+                            continue
+                        label, u = (l0, 1.0 - l0, l1, 1.0 - l1), v
+                    if start == Start.WARM:
+                        u = (kept[node, 2 * choice], kept[node, 2 * choice + 1])
+                    problem = (over_step, v, label, pair)
+                    u, state = newton_pair(problem, u, ())
+                    lower = False
+                    if branch > Branch.LABEL and not hard:
+                        u, state, lower = _search_pair(problem, t, fits, u, state, branch)
+                    value, g0, g1, h0, h1 = state
+                    if start > Start.LABEL:
+                        kept[node, 2 * choice], kept[node, 2 * choice + 1] = u
+                    x0, x1 = u[0] - v[0], u[1] - v[1]
+                    pull = (metric[0, 0] * x0 + metric[0, 1] * x1, metric[1, 0] * x0 + metric[1, 1] * x1)
+                    distance = pull[0] * x0 + pull[1] * x1
+                    point = (t, v, u, pull, (label[0] - y0, label[2] - y1))
+                    numbers = (value - 0.5 * distance / step, distance, lower, max(abs(g0), abs(g1)))
+                    add_point(sums, weight, point, numbers, hard)
+                    if detail == Detail.STEIN:
+                        continue
+                    # the floor keeps a minimum that is about to vanish
+                    hessian = (h0, h1, max(h0 * h1 - p01 * p01, 1e-9 * p00 * p11))
+                    response = (0.0, 0.0)
+                    if not hard:
+                        response = (label_response(pair, u[0], t[0]), label_response(pair, u[1], t[1]))
+                    add_derivatives(sums, weight, hessian, response, over_step, modes)
+                    mass += weight
+            finish(sums, metric, mass, modes)
+
+    return loop
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _add_pair_scalars(sums, weight, point, numbers, hard):  # type: ignore[no-untyped-def]
+    """`_add_scalars` for two coordinates."""
+    t, v, u, pull, score = point
+    loss, distance, lower, steepest = numbers
+    sums[0] += weight * distance
+    sums[1] += weight * (pull[0] * t[0] + pull[1] * t[1])
+    sums[2] += weight * (pull[0] * v[0] + pull[1] * v[1])
+    sums[6] += weight * loss
+    sums[8] = max(sums[8], steepest)
+    if lower:
+        sums[7] += weight
+    if hard:
+        sums[5] += weight * (score[0] * (u[0] - v[0]) + score[1] * (u[1] - v[1]))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _add_pair_traces(sums, weight, hessian, response, over_step, modes):  # type: ignore[no-untyped-def]
+    """`_add_traces` for two coordinates: K = (P/Sigma + H)^-1 H with H = diag(l0, l1)."""
+    h0, h1, determinant = hessian
+    p00, p01, p11 = over_step
+    l0, l1 = h0 - p00, h1 - p11
+    k00, k11 = h1 * l0 / determinant, h0 * l1 / determinant
+    k01, k10 = -p01 * l1 / determinant, -p01 * l0 / determinant
+    sums[3] += weight * (k00 + k11)
+    sums[4] += weight * (k00 * k00 + 2.0 * k01 * k10 + k11 * k11)
+    sums[5] += weight * (h1 * response[0] + h0 * response[1]) / determinant
+
+
+_pair_scalar_loop = pair_loop(_add_pair_scalars, _add_pair_traces, _keep_scalars)
 
 
 @njit(types.void(PAIR, BLOCK, NODES, SCALING, MODES, SLICES, MATRIX), cache=True, nogil=True, error_model="numpy")
 def two_token_sums(pair, block_arrays, nodes, scaling, modes, slices, out):  # type: ignore[no-untyped-def]
     """`prox_sums` for two tokens: two coordinates, each row seeing one of them (2.5)."""
-    _, metric, fits = block_arrays
-    label_nodes, free_nodes, weights, kept = nodes
-    root_q, overlap, root_w, step = scaling
-    search, detail, warm_start = modes.branch, modes.detail, modes.start
-    length, first, last = slices
-    p00, p01, p11 = metric[0, 0] / step, metric[0, 1] / step, metric[1, 1] / step
-    for part in range(first, last):
-        sums = out[part]
-        sums[:] = 0.0
-        for node in range(part * length, min((part + 1) * length, weights.shape[0])):
-            weight = weights[node]
-            t0, t1 = root_q * label_nodes[node, 0], root_q * label_nodes[node, 1]
-            v0, v1 = overlap * t0 + root_w * free_nodes[node, 0], overlap * t1 + root_w * free_nodes[node, 1]
-            y0, c0 = sigmoid(t0)
-            y1, c1 = sigmoid(t1)
-            u0, u1 = (kept[node, 0], kept[node, 1]) if warm_start == 2 else (t0, t1)
-            value, u0, u1, g0, g1, h0, h1 = newton_pair(pair, p00, p01, p11, v0, v1, y0, c0, y1, c1, u0, u1)
-            if search > 0:
-                found = False
-                lowest = value
-                for start in range(3):
-                    s0, s1 = v0, v1
-                    if start > 0:
-                        s0 += fits[start - 1, 0, 0] * (t0 - v0) + fits[start - 1, 0, 1] * (t1 - v1)
-                        s1 += fits[start - 1, 1, 0] * (t0 - v0) + fits[start - 1, 1, 1] * (t1 - v1)
-                    other, s0, s1, a0, a1, b0, b1 = newton_pair(pair, p00, p01, p11, v0, v1, y0, c0, y1, c1, s0, s1)
-                    if other < lowest - 1e-10 * (1.0 + abs(lowest)):
-                        lowest, found = other, True
-                        if search == 2:
-                            value, u0, u1, g0, g1, h0, h1 = other, s0, s1, a0, a1, b0, b1
-                if found:
-                    sums[7] += weight
-            sums[8] = max(sums[8], abs(g0), abs(g1))
-            if warm_start > 0:
-                kept[node, 0], kept[node, 1] = u0, u1
-            x0, x1 = u0 - v0, u1 - v1
-            pull0, pull1 = metric[0, 0] * x0 + metric[0, 1] * x1, metric[1, 0] * x0 + metric[1, 1] * x1
-            quadratic = pull0 * x0 + pull1 * x1
-            sums[0] += weight * quadratic
-            sums[1] += weight * (pull0 * t0 + pull1 * t1)
-            sums[2] += weight * (pull0 * v0 + pull1 * v1)
-            sums[6] += weight * (value - 0.5 * quadratic / step)
-            if detail == 0:
-                continue
-            # K = (P/Sigma + H)^-1 H with H = diag(l0, l1); the floor lifts a minimum on the verge of losing itself
-            l0, l1 = h0 - p00, h1 - p11
-            determinant = max(h0 * h1 - p01 * p01, 1e-9 * p00 * p11)
-            k00, k01, k10, k11 = (
-                h1 * l0 / determinant,
-                -p01 * l1 / determinant,
-                -p01 * l0 / determinant,
-                h0 * l1 / determinant,
-            )
-            sums[3] += weight * (k00 + k11)
-            sums[4] += weight * (k00 * k00 + 2.0 * k01 * k10 + k11 * k11)
-            change = h1 * label_response_difference(pair, u0, t0) + h0 * label_response_difference(pair, u1, t1)
-            sums[5] -= weight * change / (2.0 * STEP_LABEL * determinant)
+    _pair_scalar_loop(pair, block_arrays, nodes, scaling, modes, slices, out)
 
 
 @njit(types.void(PAIR, BLOCK, NODES, SCALING, MODES, SLICES, MATRIX), cache=True, nogil=True, error_model="numpy")
@@ -254,7 +379,6 @@ def two_column_sums(pair, block_arrays, nodes, scaling, modes, slices, out):  # 
     _, metric, _ = block_arrays
     label_nodes, free_nodes, weights, kept = nodes
     root_q, overlap, root_w, step = scaling
-    search, detail, warm_start = modes.branch, modes.detail, modes.start
     length, first, last = slices
     p = metric[0, 0] / step
     for part in range(first, last):
@@ -264,16 +388,17 @@ def two_column_sums(pair, block_arrays, nodes, scaling, modes, slices, out):  # 
             weight = weights[node]
             t = root_q * label_nodes[node, 0]
             v = overlap * t + root_w * free_nodes[node, 0]
-            y, c = sigmoid(t)
-            value, u, g, h = newton_line(pair, p, v, y, c, kept[node, 0] if warm_start == 2 else t)
-            if search > 0:
-                other, s, a, b = newton_line(pair, p, v, y, c, v)
-                if other < value - 1e-10 * (1.0 + abs(value)):
+            problem = (p, v, sigmoid(t), pair)
+            u, state = newton_line(problem, kept[node, 0] if modes.start == Start.WARM else t, ())
+            if modes.branch > Branch.LABEL:
+                other, other_state = newton_line(problem, v, ())
+                if is_lower(other_state[0], state[0]):
                     sums[7] += weight
-                    if search == 2:
-                        value, u, g, h = other, s, a, b
+                    if modes.branch == Branch.GLOBAL:
+                        u, state = other, other_state
+            value, g, h = state
             sums[8] = max(sums[8], abs(g))
-            if warm_start > 0:
+            if modes.start > Start.LABEL:
                 kept[node, 0] = u
             pull = metric[0, 0] * (u - v)
             quadratic = pull * (u - v)
@@ -281,13 +406,13 @@ def two_column_sums(pair, block_arrays, nodes, scaling, modes, slices, out):  # 
             sums[1] += weight * pull * t
             sums[2] += weight * pull * v
             sums[6] += weight * (value - 0.5 * quadratic / step)
-            if detail == 0:
+            if modes.detail == Detail.STEIN:
                 continue
-            h = max(h, 1e-9 * p)  # the floor lifts a minimum on the verge of losing itself
+            h = max(h, 1e-9 * p)  # the floor keeps a minimum that is about to vanish
             k = (h - p) / h
             sums[3] += weight * k
             sums[4] += weight * k * k
-            sums[5] -= weight * label_response_difference(pair, u, t) / (2.0 * STEP_LABEL * h)
+            sums[5] += weight * label_response(pair, u, t) / h
 
 
 @njit(types.void(ROW, MATRIX, MATRIX, VECTOR, SCALING, SLICES, MATRIX), cache=True, nogil=True, error_model="numpy")
@@ -320,7 +445,7 @@ def origin_sums(row, response, select, covariance, label_logits, weights, slices
     n, rows, width = label_logits.shape[1], select.shape[0], select.shape[1]
     w = scratch(n, width)
     y, target, zero, g = np.empty((rows, width)), np.empty(n), np.zeros(n), np.empty(n)
-    block = np.empty((width, width))
+    block, answer = np.empty((width, width)), np.empty((n, n))
     for part in range(first, last):
         sums = out[part]
         sums[:] = 0.0
@@ -335,7 +460,8 @@ def origin_sums(row, response, select, covariance, label_logits, weights, slices
                 for b in range(width):
                     if select[a, b] >= 0:
                         g[select[a, b]] += w.row_gradient[b]
+            _fill_response(response, select, zero, y, w, block, answer)
             for i in range(n):
                 for j in range(n):
                     sums[0] += weights[node] * g[i] * covariance[i, j] * g[j]
-            sums[1] += weights[node] * _response_trace(response, select, zero, y, covariance, w, block)
+                    sums[1] += weights[node] * covariance[j, i] * answer[i, j]

@@ -23,10 +23,11 @@ from onehead.aim.kernels.control_variates import (
     row_controls,
 )
 from onehead.aim.kernels.losses import CROSS_ENTROPY, SQUARED, softmax
+from onehead.aim.kernels.multi_start import multi_start
 from onehead.numerics.jit import njit
-from onehead.numerics.prox import ARMIJO, FLAT, LAST_STEP, LONGEST, MAX_NEWTON, ROUNDING, SLACK
+from onehead.numerics.newton import LONGEST, newton_on_vectors
 
-__all__ = ["independent_row_sums", "newton_row", "row_loss", "solve_row"]
+__all__ = ["TIGHTEST", "independent_row_sums", "newton_row", "row_loss", "row_work", "search_row", "solve_row"]
 
 TIGHTEST = 1e12  # factor of the hold of a point on the way to its minimum
 
@@ -71,9 +72,10 @@ def _bend(kind, held, p, w, s, t, D):  # type: ignore[no-untyped-def]
     for i in range(n):
         D[i] = held[i] + (p[i] if kind == CROSS_ENTROPY else 2.0 * (w[i] - s * p[i]))
         low = min(low, D[i])
-        a += p[i] * p[i] / D[i]
-        b += p[i] * w[i] / D[i]
-        c += w[i] * w[i] / D[i]
+        along, across = p[i] / D[i], w[i] / D[i]
+        a += p[i] * along
+        b += w[i] * along
+        c += w[i] * across
     # M = (1 + K G)^-1 K with G the Gram matrix of p and w over D
     u00, u01, u10, u11 = 1.0 + k00 * a + k01 * b, k00 * b + k01 * c, k01 * a, 1.0 + k01 * b
     determinant = u00 * u11 - u01 * u10
@@ -88,76 +90,98 @@ def solve_row(D, p, w, m00, m01, m11, r, x):  # type: ignore[no-untyped-def]
     """x = (Hessian + held)^-1 r."""
     one, two = 0.0, 0.0
     for i in range(r.shape[0]):
-        one += p[i] * r[i] / D[i]
-        two += w[i] * r[i] / D[i]
+        x[i] = r[i] / D[i]
+        one += p[i] * x[i]
+        two += w[i] * x[i]
     along, across = m00 * one + m01 * two, m01 * one + m11 * two
     for i in range(r.shape[0]):
-        x[i] = (r[i] - p[i] * along - w[i] * across) / D[i]
+        x[i] -= (p[i] * along + w[i] * across) / D[i]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def newton_row(kind, held, v, y, h, p, g, w, D, move, trial, tight):  # type: ignore[no-untyped-def]
-    """Move ``h`` to the minimum of sum held (h - v)²/2 + loss that Newton reaches from it; return the value and the
-    largest gradient.
+def row_work(n):  # type: ignore[no-untyped-def]
+    """Allocate the work space of `newton_row`: gradient, step, trial point, p, w, diagonal of the Hessian, spare."""
+    return np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
 
-    Where the Hessian is not positive definite the step is that of a tighter hold, which always leads downhill.
-    """
-    n = h.shape[0]
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _objective(problem, h, work):  # type: ignore[no-untyped-def]
+    """Value of sum held (h - v)²/2 + loss, with s and t of its Hessian; fills the gradient."""
+    kind, held, v, y = problem
+    g, _, _, p, w, _, _ = work
     value, s, t = row_loss(kind, h, y, p, g, w)
-    for i in range(n):
+    for i in range(h.shape[0]):
         value += 0.5 * held[i] * (h[i] - v[i]) ** 2
         g[i] += held[i] * (h[i] - v[i])
-    for _ in range(MAX_NEWTON):
-        m00, m01, m11, regular = _bend(kind, held, p, w, s, t, D)
-        if regular:
-            solve_row(D, p, w, m00, m01, m11, g, move)
-        else:  # hold it tighter, until the step leads downhill
-            more = 1.0
-            while not regular and more < TIGHTEST:
-                more *= 2.0
-                for i in range(n):
-                    tight[i] = more * held[i]
-                m00, m01, m11, regular = _bend(kind, tight, p, w, s, t, D)
-            solve_row(D, p, w, m00, m01, m11, g, move)
-            regular = False
-        size, scale, slope = 0.0, 1.0, 0.0
+    return value, s, t
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _newton_step(problem, h, state, work):  # type: ignore[no-untyped-def]
+    """Newton's step; where the Hessian is not positive definite that of a tighter hold, which always leads
+    downhill.
+    """
+    kind, held, _, _ = problem
+    g, move, _, p, w, D, tight = work
+    _, s, t = state
+    n = h.shape[0]
+    m00, m01, m11, regular = _bend(kind, held, p, w, s, t, D)
+    definite, more = regular, 1.0
+    while not definite and more < TIGHTEST:
+        more *= 2.0
         for i in range(n):
-            move[i] = -move[i]
-            size = max(size, abs(move[i]))
-        shorter = 1.0 if regular or size < LONGEST else LONGEST / size
-        for i in range(n):
-            move[i] *= shorter
-            slope += g[i] * move[i]
-            scale = max(scale, 1.0 + abs(h[i]))
-        allowed, length, stuck = value + SLACK * (1.0 + abs(value)), 1.0, False
-        while True:
-            for i in range(n):
-                trial[i] = h[i] + length * move[i]
-            new, s, t = row_loss(kind, trial, y, p, g, w)
-            for i in range(n):
-                new += 0.5 * held[i] * (trial[i] - v[i]) ** 2
-                g[i] += held[i] * (trial[i] - v[i])
-            if new <= allowed + ARMIJO * length * slope:
-                break
-            length *= 0.5
-            if length < 1e-12:  # only rounding is left to gain
-                stuck = True
-                break
-        value = new
-        for i in range(n):
-            h[i] = trial[i]
-        steepest = 0.0
-        for i in range(n):
-            steepest = max(steepest, abs(g[i]))
-        if stuck or (
-            regular and length == 1.0 and size < LAST_STEP * scale and (steepest < FLAT or size < ROUNDING * scale)
-        ):
-            break
-    steepest = 0.0
+            tight[i] = more * held[i]
+        m00, m01, m11, definite = _bend(kind, tight, p, w, s, t, D)
+    solve_row(D, p, w, m00, m01, m11, g, move)
+    size, scale, slope = 0.0, 1.0, 0.0
     for i in range(n):
+        size = max(size, abs(move[i]))
+        scale = max(scale, 1.0 + abs(h[i]))
+    factor = -1.0 if regular or size < LONGEST else -LONGEST / size
+    for i in range(n):
+        move[i] *= factor
+        slope += g[i] * move[i]
+    return move, slope, size / scale, regular
+
+
+_minimise = newton_on_vectors(_objective, _newton_step)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def newton_row(problem, h, work):  # type: ignore[no-untyped-def]
+    """Move ``h`` to the minimum of sum held (h - v)²/2 + loss that Newton's method reaches from it.
+
+    Parameters
+    ----------
+    problem : tuple
+        Code of the loss, ``held``, ``v`` and the label.
+    h : array
+        Where the method starts, overwritten by the minimum.
+    work : tuple
+        See `row_work`.
+
+    Returns
+    -------
+    h : array
+    state : tuple
+        The value, the largest gradient entry, and the 2 x 2 matrix between p and w of the inverse Hessian.
+    """
+    _, (value, s, t) = _minimise(problem, h, work)
+    g, _, _, p, w, D, _ = work
+    steepest = 0.0
+    for i in range(h.shape[0]):
         steepest = max(steepest, abs(g[i]))
-    m00, m01, m11, _ = _bend(kind, held, p, w, s, t, D)
-    return value, steepest, m00, m01, m11
+    m00, m01, m11, _ = _bend(problem[0], problem[1], p, w, s, t, D)
+    return h, (value, steepest, m00, m01, m11)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _start_at_learner(problem, starts, number, point):  # type: ignore[no-untyped-def]
+    """Start at the learner's logits."""
+    point[:] = problem[2]
+
+
+search_row = multi_start(newton_row, _start_at_learner)
 
 
 @njit(types.void(int64, VECTOR, NODES, STATE, MODES, SLICES, MATRIX), cache=True, nogil=True, error_model="numpy")
@@ -174,9 +198,8 @@ def independent_row_sums(kind, variances, nodes, state, modes, slices, out):  # 
     length, first, last = slices
     n = variances.shape[0]
     y, h, other, v, target = np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    p, g, w, D, move, trial, tight = (
-        np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n),
-    )  # fmt: skip
+    work, spare_points = row_work(n), (other, np.empty(n))
+    _, move, trial, p, w, D, _ = work
     held, free, label = np.empty(n), np.empty(n), np.empty(n)
     value_of, control = np.empty(AVERAGE_COUNT), np.empty(CONTROL_COUNT)
     values, controls = np.empty(AVERAGE_COUNT), np.empty(CONTROL_COUNT)  # of a node and its mirror image
@@ -185,6 +208,7 @@ def independent_row_sums(kind, variances, nodes, state, modes, slices, out):  # 
     for i in range(n):
         held[i] = 1.0 / (sigma * variances[i])
         precision += 1.0 / variances[i]
+    problem = (kind, held, v, y)
     label_power, own_power, both = Q * variances, q * variances, m * variances
     left = np.array([Q, q, m]) / precision
     for part in range(first, last):
@@ -213,17 +237,12 @@ def independent_row_sums(kind, variances, nodes, state, modes, slices, out):  # 
                     y[i] = label[i]
             for i in range(n):
                 h[i] = v[i] if hard == 1 else (kept[node, i] if warm_start == 2 else target[i])
-            value, steepest, m00, m01, m11 = newton_row(kind, held, v, y, h, p, g, w, D, move, trial, tight)
+            _, state_there = newton_row(problem, h, work)
             lower = 0.0
             if search > 0 and hard == 0:
-                for i in range(n):
-                    other[i] = v[i]
-                better, _, _, _, _ = newton_row(kind, held, v, y, other, p, g, w, D, move, trial, tight)
-                if better < value - 1e-10 * (1.0 + abs(value)):
-                    lower = 1.0
-                    if search == 2:
-                        h[:] = other
-                value, steepest, m00, m01, m11 = newton_row(kind, held, v, y, h, p, g, w, D, move, trial, tight)
+                found, state_there = search_row(problem, (), 1, h, state_there[0], search, work, spare_points)
+                lower = 1.0 if found else 0.0
+            value, steepest, m00, m01, m11 = state_there
             distance, by_label, by_own = 0.0, 0.0, 0.0
             for i in range(n):
                 pull = (h[i] - v[i]) / variances[i]

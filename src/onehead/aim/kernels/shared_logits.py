@@ -26,8 +26,10 @@ from onehead.aim.kernels.control_variates import (
 from onehead.aim.kernels.hard_labels import draw_rows
 from onehead.aim.kernels.independent_rows import row_loss
 from onehead.aim.kernels.losses import CROSS_ENTROPY, SQUARED, softmax
-from onehead.aim.kernels.woodbury import MOST_STARTS, decompose, descent, inverse_of, solve_factored
+from onehead.aim.kernels.multi_start import multi_start
+from onehead.aim.kernels.woodbury import MOST_STARTS, decompose, inverse_of, newton_by_woodbury, solve_factored
 from onehead.numerics.jit import njit
+from onehead.numerics.newton import largest_entry
 
 __all__ = ["shared_logit_sums"]
 
@@ -58,12 +60,12 @@ def _gather(p, w, by, R):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _factor(kind, more, held, rows, inner):  # type: ignore[no-untyped-def]
+def _factor(problem, more, work):  # type: ignore[no-untyped-def]
     """Fill D, and R with the factors L and pivots of K^-1 + U' D^-1 U; return whether the Hessian, held ``more``, is
     positive definite.
     """
-    p, _, w, s, t = rows
-    D, R, _ = inner
+    kind, held, _, _ = problem
+    _, _, _, (p, _, w, s, t), (D, R, _) = work
     T, low = p.shape[0], np.inf
     for a in range(T):
         for b in range(a, T):
@@ -79,10 +81,9 @@ def _factor(kind, more, held, rows, inner):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _step(rows, inner, gradient, move):  # type: ignore[no-untyped-def]
+def _step(work):  # type: ignore[no-untyped-def]
     """move = -A^-1 gradient; returns the slope along it."""
-    p, _, w, _, _ = rows
-    D, R, c = inner
+    gradient, move, _, (p, _, w, _, _), (D, R, c) = work
     T, both, slope = p.shape[0], R.shape[0] > p.shape[0], 0.0
     c[:] = 0.0
     for a in range(T):
@@ -104,9 +105,10 @@ def _step(rows, inner, gradient, move):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _objective(kind, held, v, y, h, rows, inner, gradient):  # type: ignore[no-untyped-def]
-    """Height of a point; fills the gradient over logits ab, twice, and what the rows have of it."""
-    p, g, w, s, t = rows
+def _objective(problem, h, work):  # type: ignore[no-untyped-def]
+    """Value of a point, in a tuple; fills the gradient over logits ab, twice, and what the rows have of it."""
+    kind, held, v, y = problem
+    gradient, _, _, (p, g, w, s, t), _ = work
     T, value = h.shape[0], 0.0
     for a in range(T):
         own, s[a], t[a] = row_loss(kind, h[a], y[a], p[a], g[a], w[a])
@@ -117,10 +119,26 @@ def _objective(kind, held, v, y, h, rows, inner, gradient):  # type: ignore[no-u
             value += 0.5 * held[a, b] * away * away
             gradient[a, b] = g[a, b] + (g[b, a] if a != b else 0.0) + held[a, b] * away
             gradient[b, a] = gradient[a, b]
-    return value
+    return (value,)
 
 
-_descend = descent(_objective, _factor, _step)
+@njit(cache=True, nogil=True, error_model="numpy")
+def _place_start(problem, target, number, point):  # type: ignore[no-untyped-def]
+    """Start at the learner's logits, or from there with one row at its label, up to the best constant."""
+    _, held, v, _ = problem
+    point[:] = v
+    if number > 0:
+        row, shift, hold = number - 1, 0.0, 0.0
+        for b in range(v.shape[0]):
+            shift += held[row, b] * (v[row, b] - target[row, b])
+            hold += held[row, b]
+        for b in range(v.shape[0]):
+            point[row, b] = target[row, b] + shift / hold
+            point[b, row] = point[row, b]
+
+
+_minimise = newton_by_woodbury(_objective, _factor, _step)
+_search = multi_start(_minimise, _place_start)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -286,11 +304,10 @@ def shared_logit_sums(kind, tokens, nodes, state, modes, slices, out):  # type: 
     Q, q, m, sigma = state
     search, detail, warm_start, hard, stein, rich = modes
     length, first, last = slices
-    T, size = tokens, tokens if kind == CROSS_ENTROPY else 2 * tokens
+    T, size, starts = tokens, tokens if kind == CROSS_ENTROPY else 2 * tokens, 1 + min(tokens, MOST_STARTS)
     shape = (T, T)
-    target, v, h, other, best, y, label, fresh = (
-        np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape),
-        np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape),
+    target, v, h, y, label, fresh = (
+        np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape),
     )  # fmt: skip
     p, g, w, D, gradient, move, trial = (
         np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape),
@@ -299,7 +316,8 @@ def shared_logit_sums(kind, tokens, nodes, state, modes, slices, out):  # type: 
     held, inverse, s, t, e = np.empty(shape), np.empty(shape), np.empty(T), np.empty(T), np.empty(T)
     R, M, G2, G3 = np.empty((size, size)), np.empty((size, size)), np.empty((size, size)), np.empty((size, size))
     c, spare_c = np.empty(size), np.empty(size)
-    rows, inner = (p, g, w, s, t), (D, R, c)
+    problem, spare_points = (kind, held, v, y), (np.empty(shape), np.empty(shape))
+    work = (gradient, move, trial, (p, g, w, s, t), (D, R, c))
     values, control = np.empty(AVERAGE_COUNT), np.empty(CONTROL_COUNT)
     mean_of, mean = np.empty(AVERAGE_COUNT), np.empty(CONTROL_COUNT)  # of a node and its mirror image
     variances, left = np.ones(shape), np.array([Q, q, m]) / (0.5 * T * T)
@@ -327,27 +345,11 @@ def shared_logit_sums(kind, tokens, nodes, state, modes, slices, out):  # type: 
                 draw_rows(label, free_nodes[node, place:], y)
             else:
                 y[:] = label
-            value, steepest = _descend(kind, held, v, y, h, rows, inner, gradient, move, trial)
+            _, (value,) = _minimise(problem, h, work)
             values[7] = 0.0
             if search > 0:
-                lowest = value
-                for start in range(-1, min(T, MOST_STARTS)):
-                    other[:] = v
-                    if start >= 0:
-                        shift, hold = 0.0, 0.0
-                        for b in range(T):
-                            shift += held[start, b] * (v[start, b] - target[start, b])
-                            hold += held[start, b]
-                        for b in range(T):
-                            other[start, b] = target[start, b] + shift / hold
-                            other[b, start] = other[start, b]
-                    lower, _ = _descend(kind, held, v, y, other, rows, inner, gradient, move, trial)
-                    if lower < lowest - 1e-10 * (1.0 + abs(lowest)):
-                        lowest, values[7] = lower, 1.0
-                        best[:] = other
-                if search == 2 and values[7] == 1.0:
-                    h[:] = best
-                value, steepest = _descend(kind, held, v, y, h, rows, inner, gradient, move, trial)
+                found, (value,) = _search(problem, target, starts, h, value, search, work, spare_points)
+                values[7] = 1.0 if found else 0.0
             distance, by_label, by_own, place = 0.0, 0.0, 0.0, 0
             for a in range(T):
                 for b in range(a, T):
@@ -418,4 +420,4 @@ def shared_logit_sums(kind, tokens, nodes, state, modes, slices, out):  # type: 
                             control[3] += v[a, b] * p[a, b]
                     control[2] -= Q * along + m * spread
                     control[3] -= m * along + q * spread
-            add_mirror_pair(sums, node, weights[node], steepest, values, control, mean_of, mean)
+            add_mirror_pair(sums, node, weights[node], largest_entry(gradient), values, control, mean_of, mean)

@@ -28,20 +28,22 @@ from onehead.aim.kernels.control_variates import (
 from onehead.aim.kernels.hard_labels import draw_rows
 from onehead.aim.kernels.independent_rows import row_loss
 from onehead.aim.kernels.losses import CROSS_ENTROPY, softmax
-from onehead.aim.kernels.woodbury import MOST_STARTS, decompose, descent, inverse_of, solve_factored
+from onehead.aim.kernels.multi_start import multi_start
+from onehead.aim.kernels.woodbury import MOST_STARTS, decompose, inverse_of, newton_by_woodbury, solve_factored
 from onehead.numerics.jit import njit
+from onehead.numerics.newton import largest_entry
 
 __all__ = ["two_sector_shared_logit_sums"]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _factor(kind, more, k, rows, inner):  # type: ignore[no-untyped-def]
+def _factor(problem, more, work):  # type: ignore[no-untyped-def]
     """Fill G1, G2 and R, held ``more``; return whether the Hessian is positive definite.
 
-    ``k`` is k1, k2 and that of own logits.
+    The hold is k1, k2 and that of own logits.
     """
-    p, _, w, s, t = rows
-    G1, G2, R, _, _ = inner
+    kind, k, _, _ = problem
+    _, _, _, (p, _, w, s, t), (G1, G2, R, _, _) = work
     T, both = p.shape[0], R.shape[0] > p.shape[0]
     for a in range(T):
         for b in range(a, T):
@@ -77,10 +79,9 @@ def _factor(kind, more, k, rows, inner):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _step(rows, inner, gradient, move):  # type: ignore[no-untyped-def]
+def _step(work):  # type: ignore[no-untyped-def]
     """move = -A^-1 gradient; returns the slope along it."""
-    p, _, w, _, _ = rows
-    G1, G2, R, c, _ = inner
+    gradient, move, _, (p, _, w, _, _), (G1, G2, R, c, _) = work
     T, both, slope = p.shape[0], R.shape[0] > p.shape[0], 0.0
     c[:] = 0.0
     for a in range(T):
@@ -102,32 +103,43 @@ def _step(rows, inner, gradient, move):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _pulled(k, away, e):  # type: ignore[no-untyped-def]
-    """e = C(Sigma)^-1 away."""
-    T = away.shape[0]
+def _pulled(k, h, v, e):  # type: ignore[no-untyped-def]
+    """e = C(Sigma)^-1 (h - v)."""
+    T = h.shape[0]
     for a in range(T):
-        for b in range(T):
-            e[a, b] = k[2] * away[a, a] if a == b else k[0] * away[a, b] + k[1] * away[b, a]
+        e[a, a] = k[2] * (h[a, a] - v[a, a])
+        for b in range(a):
+            one, other = h[a, b] - v[a, b], h[b, a] - v[b, a]
+            e[a, b], e[b, a] = k[0] * one + k[1] * other, k[0] * other + k[1] * one
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _objective(kind, k, v, y, h, rows, inner, gradient):  # type: ignore[no-untyped-def]
-    """Height of a point; fills the gradient and what the rows have of it."""
-    p, g, w, s, t = rows
-    e = inner[4]
+def _objective(problem, h, work):  # type: ignore[no-untyped-def]
+    """Value of a point, in a tuple; fills the gradient and what the rows have of it."""
+    kind, k, v, y = problem
+    gradient, _, _, (p, g, w, s, t), (_, _, _, _, e) = work
     T, value = h.shape[0], 0.0
     for a in range(T):
         own, s[a], t[a] = row_loss(kind, h[a], y[a], p[a], g[a], w[a])
         value += own
-    _pulled(k, h - v, e)
+    _pulled(k, h, v, e)
     for a in range(T):
         for b in range(T):
             value += 0.5 * e[a, b] * (h[a, b] - v[a, b])
             gradient[a, b] = g[a, b] + e[a, b]
-    return value
+    return (value,)
 
 
-_descend = descent(_objective, _factor, _step)
+@njit(cache=True, nogil=True, error_model="numpy")
+def _place_start(problem, target, number, point):  # type: ignore[no-untyped-def]
+    """Start at the learner's logits, or from there with one row at its label."""
+    point[:] = problem[2]
+    if number > 0:
+        point[number - 1] = target[number - 1]
+
+
+_minimise = newton_by_woodbury(_objective, _factor, _step)
+_search = multi_start(_minimise, _place_start)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -222,11 +234,10 @@ def two_sector_shared_logit_sums(kind, tokens, powers, Q, nodes, modes, slices, 
     label_nodes, free_nodes, weights, kept = nodes
     search, detail, warm_start, hard, stein, rich = modes
     length, first, last = slices
-    T, size = tokens, tokens if kind == CROSS_ENTROPY else 2 * tokens
+    T, size, starts = tokens, tokens if kind == CROSS_ENTROPY else 2 * tokens, 1 + min(tokens, MOST_STARTS)
     shape = (T, T)
-    target, v, h, other, best, y, label, fresh = (
-        np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape),
-        np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape),
+    target, v, h, y, label, fresh = (
+        np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape),
     )  # fmt: skip
     p, g, w, gradient, move, trial, e = (
         np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape),
@@ -235,12 +246,13 @@ def two_sector_shared_logit_sums(kind, tokens, powers, Q, nodes, modes, slices, 
     G1, G2, straight, crossed = np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape)
     s, t, spare_row = np.empty(T), np.empty(T), np.empty(T)
     R, M, c, b_of = np.empty((size, size)), np.empty((size, size)), np.empty(size), np.empty(size)
-    rows, inner = (p, g, w, s, t), (G1, G2, R, c, e)
+    work = (gradient, move, trial, (p, g, w, s, t), (G1, G2, R, c, e))
     values, control = np.empty(GROUPED_AVERAGES), np.empty(CONTROL_COUNT)
     mean_of, mean = np.empty(GROUPED_AVERAGES), np.empty(CONTROL_COUNT)
     slopes = powers[1] / Q
     spares = np.sqrt(np.maximum(powers[0] - powers[1] ** 2 / Q, 0.0))
     k = np.array([0.5 / powers[2, 0] + 0.5 / powers[2, 1], 0.5 / powers[2, 0] - 0.5 / powers[2, 1], 1.0 / powers[2, 0]])
+    problem, spare_points = (kind, k, v, y), (np.empty(shape), np.empty(shape))
     label_power, own_power, both, left = np.full(T, Q), np.empty(T), np.empty(T), np.zeros(3)
     for part in range(first, last):
         sums = out[part]
@@ -268,22 +280,12 @@ def two_sector_shared_logit_sums(kind, tokens, powers, Q, nodes, modes, slices, 
                 draw_rows(label, free_nodes[node, T * T :], y)
             else:
                 y[:] = label
-            value, steepest = _descend(kind, k, v, y, h, rows, inner, gradient, move, trial)
+            _, (value,) = _minimise(problem, h, work)
             values[:], control[:] = 0.0, 0.0
             if search > 0:
-                lowest = value
-                for start in range(-1, min(T, MOST_STARTS)):
-                    other[:] = v
-                    if start >= 0:
-                        other[start] = target[start]
-                    lower, _ = _descend(kind, k, v, y, other, rows, inner, gradient, move, trial)
-                    if lower < lowest - 1e-10 * (1.0 + abs(lowest)):
-                        lowest, values[2] = lower, 1.0
-                        best[:] = other
-                if search == 2 and values[2] == 1.0:
-                    h[:] = best
-                value, steepest = _descend(kind, k, v, y, h, rows, inner, gradient, move, trial)
-            _pulled(k, h - v, e)
+                found, (value,) = _search(problem, target, starts, h, value, search, work, spare_points)
+                values[2] = 1.0 if found else 0.0
+            _pulled(k, h, v, e)
             for a in range(T):
                 for b in range(T):
                     values[1] += e[a, b] * (h[a, b] - v[a, b])
@@ -320,4 +322,4 @@ def two_sector_shared_logit_sums(kind, tokens, powers, Q, nodes, modes, slices, 
                     quartics(label_nodes[node, i], free_nodes[node, i], control)
             if stein == 1:
                 two_group_stein_controls(Q, powers, values, control)
-            add_mirror_pair(sums, node, weights[node], steepest, values, control, mean_of, mean)
+            add_mirror_pair(sums, node, weights[node], largest_entry(gradient), values, control, mean_of, mean)

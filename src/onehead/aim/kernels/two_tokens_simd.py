@@ -11,8 +11,9 @@ import numpy as np
 from numba import types
 
 from onehead.aim.kernels.arguments import BLOCK, MATRIX, MODES, NODES, SCALING, SLICES
+from onehead.numerics.cholesky import saddle_free_pair
 from onehead.numerics.jit import njit
-from onehead.numerics.prox import ARMIJO, FLAT, LAST_STEP, MAX_NEWTON, ROUNDING, SAFE_PIVOT, SLACK, saddle_free_pair
+from onehead.numerics.newton import ARMIJO, FLAT, LAST_STEP, MAX_NEWTON, ROUNDING, SAFE_PIVOT, SHORTEST, SLACK
 
 __all__ = ["two_token_squared_sums"]
 
@@ -118,7 +119,7 @@ def _sweep(w, bits, p00, p01, p11):  # type: ignore[no-untyped-def]
         small = (size < LAST_STEP) & ((max(abs(g0), abs(g1)) < FLAT) | (size < ROUNDING))
         small &= (w[STEP + k] == 1.0) & (w[PLAIN + k] == 1.0)
         half = 0.5 * w[STEP + k]  # if that is nothing, only rounding is left to gain
-        now = (0.0 if small else 1.0) if falls else (1.0 if half >= 1e-12 else 0.0)
+        now = (0.0 if small else 1.0) if falls else (1.0 if half >= SHORTEST else 0.0)
         go = (was > 0.0) & falls
         w[OPEN + k] = now if was > 0.0 else 0.0
         w[STEP + k] = 1.0 if falls else half

@@ -7,15 +7,13 @@ same.
 
 from typing import Any
 
-import numpy as np
-
+from onehead.aim.kernels.independent_rows import TIGHTEST
 from onehead.aim.kernels.losses import CROSS_ENTROPY
 from onehead.numerics.jit import njit
-from onehead.numerics.prox import ARMIJO, FLAT, LAST_STEP, LONGEST, MAX_NEWTON, ROUNDING, SLACK
+from onehead.numerics.newton import LONGEST, largest_entry, newton_on_matrices
 
-__all__ = ["MOST_STARTS", "decompose", "descent", "inverse_of", "solve_factored"]
+__all__ = ["MOST_STARTS", "decompose", "inverse_of", "newton_by_woodbury", "solve_factored"]
 
-TIGHTEST = 1e12  # factor of the hold of a point on the way to its minimum
 MOST_STARTS = 8  # rows that are put at their label, one at a time, where lower minima are looked for
 
 
@@ -73,55 +71,46 @@ def inverse_of(R, M):  # type: ignore[no-untyped-def]
         solve_factored(R, M[i])
 
 
-def descent(objective: Any, factor: Any, step: Any) -> Any:
-    """Newton's method for what these say of a head.
+def newton_by_woodbury(objective: Any, factor: Any, step: Any) -> Any:
+    """Make a compiled function ``minimise(problem, h, work) -> (h, (value,))`` for logits that are matrices.
 
-    ``objective`` gives the height of a point, and fills the gradient and what its ``rows`` have of it; ``factor`` fills
-    ``inner``, the hold being so many times as tight, and says whether the Hessian is positive definite; ``step`` fills
-    the move, and gives the slope along it.
+    The work space is a tuple of the gradient, the step, the trial point, what the rows have of a point, and the factors
+    of the Hessian.
+
+    Parameters
+    ----------
+    objective : compiled function (problem, h, work) -> (value,)
+        Value of a point; fills the gradient and what the rows have of it.
+    factor : compiled function (problem, hold, work) -> bool
+        Fills the factors of the Hessian, the hold being multiplied by a number; whether it is positive definite.
+    step : compiled function (work) -> float
+        Fills the step, and returns the slope along it.
     """
 
-    @njit(nogil=True, error_model="numpy")  # compiled into whoever calls it, and kept there
-    def descend(kind, held, v, y, h, rows, inner, gradient, move, trial):  # type: ignore[no-untyped-def]
-        """Move ``h`` to the minimum that Newton reaches; return its height and the largest gradient, ``inner`` being
-        factored there.
-        """
-        value = objective(kind, held, v, y, h, rows, inner, gradient)
-        for _ in range(MAX_NEWTON):
-            regular, more = factor(kind, 1.0, held, rows, inner), 1.0
-            whole = regular
-            while not regular and more < TIGHTEST:  # hold it tighter, until the step leads downhill
-                more *= 2.0
-                regular = factor(kind, more, held, rows, inner)
-            slope = step(rows, inner, gradient, move)
-            size, scale = np.max(np.abs(move)), 1.0 + np.max(np.abs(h))
-            if not whole and size >= LONGEST:
-                move *= LONGEST / size
-                slope *= LONGEST / size
-            allowed, length, stuck = value + SLACK * (1.0 + abs(value)), 1.0, False
-            while True:
-                for a in range(h.shape[0]):
-                    for b in range(h.shape[1]):
-                        trial[a, b] = h[a, b] + length * move[a, b]
-                new = objective(kind, held, v, y, trial, rows, inner, gradient)
-                if new <= allowed + ARMIJO * length * slope:
-                    break
-                length *= 0.5
-                if length < 1e-12:  # only rounding is left to gain
-                    stuck = True
-                    break
-            value = new
-            h[:] = trial
-            steepest = np.max(np.abs(gradient))
-            if stuck or (
-                whole and length == 1.0 and size < LAST_STEP * scale and (steepest < FLAT or size < ROUNDING * scale)
-            ):
-                break
-        lift = 0.0
-        while not factor(
-            kind, 1.0 + lift, held, rows, inner
-        ):  # a minimum on the verge of losing itself: lift it just enough
-            lift = max(10.0 * lift, 1e-9)
-        return value, np.max(np.abs(gradient))
+    @njit(nogil=True, error_model="numpy")
+    def newton_step(problem, h, state, work):  # type: ignore[no-untyped-def]
+        """Newton's step; where the Hessian is not positive definite that of a tighter hold."""
+        regular, hold = factor(problem, 1.0, work), 1.0
+        definite = regular
+        while not definite and hold < TIGHTEST:
+            hold *= 2.0
+            definite = factor(problem, hold, work)
+        slope, move = step(work), work[1]
+        size, scale = largest_entry(move), 1.0 + largest_entry(h)
+        if not regular and size >= LONGEST:
+            move *= LONGEST / size
+            slope *= LONGEST / size
+        return move, slope, size / scale, regular
 
-    return descend
+    newton = newton_on_matrices(objective, newton_step)
+
+    @njit(nogil=True, error_model="numpy")
+    def minimise(problem, h, work):  # type: ignore[no-untyped-def]
+        """Move ``h`` to the minimum that Newton's method reaches from it, where the Hessian is factored."""
+        h, state = newton(problem, h, work)
+        excess = 0.0
+        while not factor(problem, 1.0 + excess, work):  # a minimum that is about to vanish: hold it just enough
+            excess = max(10.0 * excess, 1e-9)
+        return h, state
+
+    return minimise

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.logits.geometry import LONG_ROW, PARTS, Block, Row, TiedBlock, UnmaskedSelfAttention
+from onehead.aim.logits.blocks import LONG_ROW, PARTS, Block, Row, TiedBlock, UnmaskedSelfAttention
 from onehead.numerics.gaussian import GaussianRule, lattice, monte_carlo, sobol
 
 __all__ = [
@@ -85,13 +85,16 @@ def column_rule(row: Row, level: int, check_rule: bool) -> LogitRule:
 
 
 @lru_cache(maxsize=64)
-def sector_rule(block: Row | UnmaskedSelfAttention, level: int, check_rule: bool, drawn: int = 0) -> LogitRule:
+def sector_rule(
+    block: Row | UnmaskedSelfAttention, level: int, check_rule: bool, drawn: int = 0, summed: bool = False
+) -> LogitRule:
     """Return independent normals for all logits of a block of two sectors, each point followed by its mirror image.
 
-    ``drawn`` more normals, one per sampled hard label, are appended to those of the learner (L7.2).
+    ``drawn`` more normals, one per sampled hard label, are appended to those of the learner (L7.2). Where hard labels
+    of a row are ``summed`` over, every point has as many proximal points as columns, and half the points are enough.
     """
     if isinstance(block, Row):
-        logits, finest = block.length, _finest(block)
+        logits, finest = block.length, max(_finest(block) - int(summed), SHORTEST_RULE)
     else:
         logits, finest = block.tokens**2, _finest_of_tokens(block.tokens)
     size = finest - 3 if level == 0 else finest - 3 + level

@@ -8,7 +8,8 @@ Gaussians, and the denoiser is the optimal one for a matrix with known eigenvalu
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.logits.geometry import Block, Geometry
+from onehead.aim.logits.blocks import Block
+from onehead.aim.logits.geometry import Geometry
 from onehead.aim.task import Learner, Task
 from onehead.aim.theory.bayes import Posterior, denoised
 from onehead.aim.theory.build import build_state_evolution

@@ -19,14 +19,16 @@ import numpy as np
 from numba import float64, int64, types
 from numpy.typing import NDArray
 
-from onehead.aim.logits.geometry import Block, Geometry, geometry_of
+from onehead.aim.logits.blocks import Block
+from onehead.aim.logits.geometry import Geometry, geometry_of
 from onehead.aim.task import Task
 from onehead.aim.training.data import Samples
 from onehead.aim.training.logits import map_gradient, map_logits
 from onehead.errors import Diverged, InvalidArgument
+from onehead.numerics.cholesky import factorise, solve_factored
 from onehead.numerics.interrupts import raise_if_interrupted, record_interrupts
 from onehead.numerics.jit import njit
-from onehead.numerics.prox import ROW, factorise, newton_prox, scratch, solve_factored
+from onehead.numerics.prox import ROW, newton_prox, scratch
 
 __all__ = ["DAMPING", "AmpRun", "ProximalMessages", "SampleMessages", "check_message_passing", "iterate"]
 

@@ -11,7 +11,7 @@ from onehead.aim.theory.order_parameters import Hats
 from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.aim.verbs.predict import Prediction, overlaps_of, predict
 
-__all__ = ["decay_slope", "error_partials", "local_exponent"]
+__all__ = ["decay_slope", "error_partials", "has_accurate_jacobian", "local_exponent"]
 
 LOG_STEP = 1e-4  # central differences in the logarithm of a conjugate field or of λ: relative error about its square
 SOLVE_LOG_STEP = 2e-2  # central differences in log α or log λ where the equations are solved again on both sides
@@ -49,7 +49,7 @@ def local_exponent(point: Prediction) -> float:
     if point.rank == 0.0:
         return 0.0
     problem = point.equations
-    if problem.directions.count or not _has_jacobian(point, problem):
+    if problem.directions.count or not has_accurate_jacobian(point, problem):
         near = point if problem.directions.count else None
         sides = [
             predict(point.task, point.learner, point.alpha * float(np.exp(d)), near=near)
@@ -68,7 +68,7 @@ def decay_slope(point: Prediction) -> float:
     if point.rank == 0.0 or point.learner.decay == 0.0:
         return 0.0
     problem = point.equations
-    if not _has_jacobian(point, problem):
+    if not has_accurate_jacobian(point, problem):
         decays = [point.learner.decay * float(np.exp(d)) for d in (-SOLVE_LOG_STEP, SOLVE_LOG_STEP)]
         low, high = (predict(point.task, point.learner.changed(weight_decay=d), point.alpha) for d in decays)
         return (high.test_error - low.test_error) / (2.0 * SOLVE_LOG_STEP)
@@ -87,7 +87,7 @@ def _coordinates(problem: StateEvolution, point: Prediction) -> NDArray[np.float
     return overlaps.coordinates
 
 
-def _has_jacobian(point: Prediction, problem: StateEvolution) -> bool:
+def has_accurate_jacobian(point: Prediction, problem: StateEvolution) -> bool:
     """Whether the Jacobian of a prediction is known and accurate."""
     q, m = problem.units.reduced(point.q, point.m)
     return point.jacobian is not None and 1.0 - m**2 / (problem.label_power * q) > MIN_DISTANCE_FROM_RECOVERY

@@ -20,7 +20,7 @@ from onehead.errors import OutsideDomain, SolveError
 from onehead.results import Result, wrap_sentences
 from onehead.validation import instance, number, optional
 
-__all__ = ["Direction", "Prediction", "overlaps_of", "predict"]
+__all__ = ["Direction", "Prediction", "finish_prediction", "overlaps_of", "predict"]
 
 # Largest change of log q, log m or log Σ in the Newton step from a neighbouring solution.
 MAX_LOG_STEP_FINE = 0.3  # up to which the solve starts on the fine quadrature rule
@@ -166,6 +166,38 @@ class Prediction(Result):
         problem = self.equations
         return problem.channel_at(_hats_of(problem, self))
 
+    def sensitivity(self, parameter: str) -> dict[str, float]:
+        """Return the derivative of every number with respect to one parameter, at fixed values of the others.
+
+        The linear system of the solve gives the derivatives of q, m and Σ; all other numbers follow from these. Heads
+        with two sectors or explicit directions, and limits, are solved again at two neighbouring values instead.
+
+        Parameters
+        ----------
+        parameter : {"alpha", "weight_decay", "noise", "beta", "beta0"}
+            Parameter of the derivative; its value must not be zero.
+
+        Returns
+        -------
+        dict
+            Derivatives by the name of the number.
+
+        Raises
+        ------
+        InvalidArgument
+            If the parameter is not one of these, or is zero.
+
+        Examples
+        --------
+        >>> from onehead.aim import Learner, Task, predict
+        >>> slopes = predict(Task(), Learner(weight_decay=0.01), alpha=0.5).sensitivity("weight_decay")
+        >>> round(slopes["test_error"], 2), round(slopes["rank"], 2)
+        (-1.26, -2.48)
+        """
+        from onehead.aim.verbs.sensitivity import sensitivity
+
+        return sensitivity(self, parameter)
+
     def explain(self) -> str:
         """Explain in sentences what the numbers mean for this head.
 
@@ -305,7 +337,7 @@ def predict(
     alpha = check_alpha(alpha)
     problem = build_state_evolution(task, learner)
     start = _start(problem, near, task, learner, alpha) if near is not None else None
-    return _finish(task, learner, problem, alpha, numbers_at(problem, alpha, start, accuracy))
+    return finish_prediction(task, learner, problem, alpha, numbers_at(problem, alpha, start, accuracy))
 
 
 def _start(problem: StateEvolution, near: Prediction, task: Task, learner: Learner, alpha: float) -> Start | None:
@@ -397,7 +429,9 @@ def _sectors(problem: StateEvolution, overlaps: Overlaps) -> dict[str, tuple[flo
     return {"q": tuple(q for q, _ in values), "m": tuple(m for _, m in values), "sigma": overlaps.sigmas}
 
 
-def _finish(task: Task, learner: Learner, problem: StateEvolution, alpha: float, numbers: Numbers) -> Prediction:
+def finish_prediction(
+    task: Task, learner: Learner, problem: StateEvolution, alpha: float, numbers: Numbers
+) -> Prediction:
     """Assemble the prediction: errors on fresh samples, and overlaps in the learner's units."""
     output, (overlaps, hats, train, certificate, jacobian, _) = problem.output, numbers
     values, spectral_map = overlaps.values, overlaps.map

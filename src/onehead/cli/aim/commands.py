@@ -1,5 +1,6 @@
 """``onehead aim``: theory of the attention-indexed model at one sample ratio, or along a curve of them."""
 
+from dataclasses import replace
 from importlib import import_module
 
 import click
@@ -19,6 +20,7 @@ UNASKED = {
     "unasked_scale": "size of the logits that all queries share, over the target's",
     "unasked_share": "their share in the variance of the head's logits within a row",
 }
+SLOPES_SHOWN = ("test_error", "rank")  # derivatives in the table of --sensitivity; JSON has all
 LAZY_COMMANDS = {
     "data": lambda: import_module("onehead.cli.aim.data").data,
     "bayes": lambda: import_module("onehead.cli.aim.bayes").bayes,
@@ -43,15 +45,20 @@ def command() -> None:
 @accuracy_option
 @output_options(picture=False)
 @explain_option
-def predict(task: Task, learner: Learner, alpha: float, explain: bool, accuracy: float | None) -> CommandResult:
+@click.option("--sensitivity", is_flag=True, help="Add the derivatives of all numbers by the continuous parameters.")
+def predict(
+    task: Task, learner: Learner, alpha: float, explain: bool, accuracy: float | None, sensitivity: bool
+) -> CommandResult:
     """Errors, overlaps and rank of a trained head at one sample ratio.
 
     Example: onehead aim predict --alpha 0.5 --weight-decay 0.01
     """
     with spinner("solving"):
         point = aim.predict(task, learner, alpha, accuracy=accuracy)
+        slopes = _sensitivity(point) if sensitivity else {}
     hats = f"{point.q_hat:.5g}, {point.m_hat:.5g}, {point.sigma_hat:.5g}"
-    return CommandResult.of(
+    derivatives = {f"{name} by {by}": slopes[by][name] for by in slopes for name in SLOPES_SHOWN}
+    shown = CommandResult.of(
         point,
         {
             **(
@@ -66,14 +73,25 @@ def predict(task: Task, learner: Learner, alpha: float, explain: bool, accuracy:
             "replicon": "the solution is stable below 1",
             "residual": "largest relative residual of the equations",
             "status": f"kind of truth: {point.kind}",
+            **dict.fromkeys(derivatives, "derivative, the other parameters fixed"),
         },
         # a table can show an infinite sigma, JSON cannot
         table={HATS: hats, "sectors": _sectors(point)}
-        | ({"sigma": point.sigma} if "sigma" not in point.errors else {}),
+        | ({"sigma": point.sigma} if "sigma" not in point.errors else {})
+        | derivatives,
         title=f"alpha = {alpha:g}",
         text=point.explain() if explain else "",
         warnings=point.certificate.warnings,
     )
+    return replace(shown, value=point.to_dict() | {"sensitivity": slopes}) if slopes else shown
+
+
+def _sensitivity(point: "aim.Prediction") -> dict[str, dict[str, float]]:
+    """Derivatives by each continuous parameter that is not zero."""
+    from onehead.aim.verbs.sensitivity import SENSITIVITY_PARAMETERS
+
+    values = {**vars(point.task), **vars(point.learner), "alpha": point.alpha, "weight_decay": point.learner.decay}
+    return {name: point.sensitivity(name) for name in SENSITIVITY_PARAMETERS if values[name]}
 
 
 def _unasked_outlier(law: "aim.Spectrum") -> str:

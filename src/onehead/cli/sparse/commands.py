@@ -54,6 +54,7 @@ STATUS = {"status": "how the numbers were obtained"}
 
 
 LAZY_COMMANDS = {
+    "data": lambda: import_module("onehead.cli.sparse.data").data,
     "descend": lambda: import_module("onehead.cli.sparse.joint").descend,
     "joint": lambda: import_module("onehead.cli.sparse.joint").joint,
 }
@@ -91,6 +92,7 @@ def align(cases: list[Case], dim: int | None) -> CommandResult:
 @seed_option("Seed of the sampled queries.")
 @flag_of(ACCURACY, default="an error of 0.0002")
 @bayes_option
+@explain_option
 @output_options()
 def predict(
     cases: list[Case],
@@ -99,6 +101,7 @@ def predict(
     seed: int,
     accuracy: float | None,
     bayes: bool,
+    explain: bool,
     **queries: int | None,
 ) -> CommandResult:
     """Test error, training loss and training error of a model, without training it."""
@@ -130,9 +133,9 @@ def predict(
     certificate = {"residual": "of the equations", "quadrature_error": "of the test error", **STATUS}
     optional = {BAYES_TEST_ERROR: GAP_MEANINGS[BAYES_TEST_ERROR]} if bayes else {}
     columns = {**sparse.Prediction.MEANINGS, **optional, **certificate}
-    return cases_result(
-        [one for of_model in solved.values() for one in of_model], columns, title="Prediction", draw=draw
-    )
+    listed = [one for of_model in solved.values() for one in of_model]
+    text = "\n\n".join(one.result.explain() for one in listed if one.result is not None) if explain else ""
+    return replace(cases_result(listed, columns, title="Prediction", draw=draw), text=text)
 
 
 def _bayes_optimum(case: Case, _: Callable[[], None]) -> "sparse.Best":
@@ -371,6 +374,7 @@ def tune(case: Case, alpha: float | None, accuracy: float | None, bayes: bool) -
         found,
         {"test_error": "predicted", "given_test_error": given_error, **({} if bayes else dict.fromkeys(GAP_MEANINGS))},
         title="Tuned",
+        warnings=found.certificate.warnings,
         rows=[dict(zip(scanned, values, strict=True)) for values in found.scan],
         draw=lambda: plot.tuned(found),
     )

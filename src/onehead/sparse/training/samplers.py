@@ -19,6 +19,7 @@ __all__ = [
     "first_steps",
     "pooled_sample",
     "query_from_tokens",
+    "query_sample",
     "streams",
     "token_first_steps",
     "vectorised_sample",
@@ -96,9 +97,14 @@ def _centred(rows: Array) -> Array:
     return np.asarray(rows - rows.mean(axis=1, keepdims=True))
 
 
+def query_sample(task: Task, protocol: Protocol, dim: int, rng: np.random.Generator) -> Sample:
+    """Draw the sequences of the two gradient steps."""
+    return draw(task, rng, samples=max(1, round(protocol.alpha0 * dim)), dim=dim)
+
+
 def token_first_steps(task: Task, protocol: Protocol, dim: int, rng: np.random.Generator) -> SampledQuery:
     """Return the query after the two gradient steps on stored tokens."""
-    return query_from_tokens(protocol, draw(task, rng, samples=max(1, round(protocol.alpha0 * dim)), dim=dim))
+    return query_from_tokens(protocol, query_sample(task, protocol, dim, rng))
 
 
 def query_from_tokens(protocol: Protocol, sample: Sample) -> SampledQuery:

@@ -45,7 +45,7 @@ from onehead.sparse.training.samplers import (
 from onehead.sparse.verbs.predict import Prediction
 from onehead.validation import Seed, checked, integer, optional, seed_number, valid_seed
 
-__all__ = ["QUANTITIES", "Mode", "TrainingResult", "Trial", "separable_share", "train"]
+__all__ = ["QUANTITIES", "Mode", "TrainingResult", "Trial", "sample_count", "separable_share", "train"]
 
 MODES: tuple[Mode, ...] = ("reduced", "tokens", "joint")
 
@@ -233,6 +233,15 @@ def _measurement(
     )
 
 
+def sample_count(alpha: float, dim: int) -> int:
+    """Return the number of samples of a readout at a sample ratio.
+
+    >>> sample_count(1.5, 20)
+    30
+    """
+    return max(2, round(alpha * dim))
+
+
 @dataclass(frozen=True)
 class _Trials:
     """Trials of one protocol on fresh data, with one method per mode."""
@@ -251,7 +260,7 @@ class _Trials:
 
     def count(self, alpha: float) -> int:
         """Return the number of samples at a sample ratio."""
-        return max(2, round(alpha * self.dim))
+        return sample_count(alpha, self.dim)
 
     def query(
         self, steps: Callable[[Task, Protocol, int, np.random.Generator], SampledQuery], rng: np.random.Generator

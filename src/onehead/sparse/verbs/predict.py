@@ -32,6 +32,7 @@ FIRST_LOG2_POINTS, MAX_LOG2_POINTS = 12, 17  # log2 of the points per class of t
 LOG2_COARSENING = 2  # reduction of log2 of the points of the first sample if an error of 1e-3, or of 1 %, is sufficient
 RIDGELESS_LOG2_POINTS = 17  # closed forms: many points cost little
 SCRAMBLING_SEED = 0  # seed of the Sobol points
+UNIFORM_SHARPNESS = 0.5  # sharpness below which more than e^(-1/4) = 78 % of the tokens share the attention
 # Trial values of a bias that the equations do not determine, to bound the error.
 FREE_BIAS_GRID = np.concatenate([-np.geomspace(1.0, 1e-6, 31), [0.0], np.geomspace(1e-6, 1.0, 31)])
 # Factor by which an error may fall when the points are doubled; an estimate that fell more is too optimistic.
@@ -103,7 +104,27 @@ class Prediction(Answer):
         where = "towards" if self.cos_query > 0.0 else "away from"
         return [
             f"Query: cosine {self.cos_query:.3f} with the signal, so that it points {where} it; sharpness "
-            f"{self.sharpness:.3g} (0 is the plain mean of the tokens, infinity the largest token only)."
+            f"{self.sharpness:.3g} (0 is the plain mean of the tokens, infinity the largest token only).",
+            *self._explain_uniform_attention(self.sharpness),
+        ]
+
+    def _explain_uniform_attention(self, sharpness: float) -> list[str]:
+        """Return a sentence on attention that is close to a plain mean, and what to change; else nothing.
+
+        Weights e^(kappa g) of Gaussian tokens have a participation ratio of L e^(-kappa^2).
+        """
+        if sharpness >= UNIFORM_SHARPNESS or self.task.length == 1:
+            return []
+        if self.protocol.cos_query is not None:
+            advice = "raise sharpness"
+        elif sharpness > 0.0:  # the sharpness is proportional to eta_q beta^2
+            advice = f"raise beta, to {self.protocol.beta / np.sqrt(sharpness):.3g} for a sharpness of 1"
+        else:
+            advice = "choose beta and eta_q different from 0"
+        share = np.exp(-(sharpness**2))
+        return [
+            f"Attention is nearly uniform, over {share:.0%} of the tokens in effect, and hardly better than pooling: "
+            f"{advice}, or let tune choose the temperature."
         ]
 
 

@@ -1,4 +1,8 @@
-"""Executor with worker processes on this machine; workers that die are replaced."""
+"""Executor with worker processes on this machine; workers that die are replaced.
+
+Written here and not taken from ``concurrent.futures``: there one worker that dies ends the pool with all its points,
+and nothing tells which point it was solving.
+"""
 
 import os
 import signal

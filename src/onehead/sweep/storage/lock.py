@@ -1,4 +1,8 @@
-"""Path and lock of a store: it has one name and, at any time, one writer."""
+"""Path and lock of a store: it has one name and, at any time, one writer.
+
+Written here and not taken from ``filelock``, which could replace 20 of these lines for 0.08 s of processor time at
+every start: it has no lock that follows a renamed store, does not name the holder, and leaves its file behind.
+"""
 
 import errno
 import os

@@ -6,6 +6,7 @@ and a range of bytes; then the data. Nothing is unpickled, nothing is executed, 
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +28,10 @@ HEADER_LIMIT = 32_000_000  # bytes of JSON, about 250,000 tensors in one file; t
 CONFIG_LIMIT = 8_000_000  # bytes of a config.json
 MAX_DIMENSIONS = 16
 PREFIX_LENGTH = 8  # bytes before the header, which hold its length
+FORMAT_LENGTH = 65_536  # bytes in which the marks of other formats are looked for
+# files of a TorchScript archive, and the first fields of an ONNX model: its version, and the name of its producer
+TORCHSCRIPT = re.compile(rb"/code/__torch__|/constants\.pkl")
+ONNX = re.compile(rb"\x08[\x01-\x20]\x12.[a-zA-Z]", re.DOTALL)
 INDEX_SUFFIX = ".safetensors.index.json"
 PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt")
 
@@ -199,25 +204,42 @@ def _choose(path: Path) -> Path:
     return found[0]
 
 
-def _conversion(path: Path) -> str:
-    """Return the two lines of Python that convert a pickled checkpoint to safetensors."""
-    new = path.with_suffix(".safetensors").name
+def _conversion(path: Path, load: str = "torch.load({}, map_location='cpu', weights_only=True)") -> str:
+    """Return the lines of Python that convert a checkpoint of PyTorch to safetensors, also one saved on a GPU."""
+    state = load.format(quoted(path.name))
     return (
-        "convert it: import torch, safetensors.torch; "
-        f"safetensors.torch.save_file(torch.load({quoted(path.name)}, weights_only=True), {quoted(new)})"
+        f"convert it: import torch, safetensors.torch; state = {state}; safetensors.torch.save_file("
+        f"{{name: tensor.clone() for name, tensor in state.items()}}, {quoted(path.with_suffix('.safetensors').name)})"
     )
+
+
+def _refuse_other_formats(path: Path, start: bytes, length: int, size: int) -> None:
+    """Raise BadFile for a file of another format that people have, with what to do about it."""
+    if start.startswith(b"PK\x03\x04"):
+        if TORCHSCRIPT.search(start):
+            script = "torch.jit.load({}, map_location='cpu').state_dict()"
+            raise BadFile(path, f"it is a TorchScript archive; {_conversion(path, script)}")
+        raise BadFile(path, f"it is a zip archive, as pickled checkpoints are; {_conversion(path)}")
+    if start[:1] == b"\x80" and start[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05") and length > size:
+        raise BadFile(path, f"it looks like a pickle, which could run any code; {_conversion(path)}")
+    if (path.suffix == ".onnx" or ONNX.match(start)) and length > size:
+        raise BadFile(
+            path,
+            "it is an ONNX model; save its weights: import onnx, onnx.numpy_helper, safetensors.numpy; "
+            f"model = onnx.load({quoted(path.name)}); safetensors.numpy.save_file({{w.name: "
+            f"onnx.numpy_helper.to_array(w) for w in model.graph.initializer}}, "
+            f"{quoted(path.with_suffix('.safetensors').name)}), and find their names with --list",
+        )
 
 
 def _header(path: Path) -> dict[str, Tensor]:
     """Return the tensors that the header of a file describes, after checking it."""
     size = checked_size(path, None, partial(BadFile, path))
     with opened(path) as file:
-        prefix = file.read(PREFIX_LENGTH)
-        length = int.from_bytes(prefix, "little")
-        if prefix.startswith(b"PK\x03\x04"):
-            raise BadFile(path, f"it is a zip archive, as pickled checkpoints are; {_conversion(path)}")
-        if prefix[:1] == b"\x80" and prefix[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05") and length > size:
-            raise BadFile(path, f"it looks like a pickle, which could run any code; {_conversion(path)}")
+        start = file.read(FORMAT_LENGTH)
+        length = int.from_bytes(start[:PREFIX_LENGTH], "little")
+        _refuse_other_formats(path, start, length, size)
+        file.seek(PREFIX_LENGTH)
         if size < PREFIX_LENGTH + 2:
             raise BadFile(path, f"{size} bytes are too few for a safetensors file")
         if length > size - PREFIX_LENGTH:

@@ -6,7 +6,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.theory.input.channel import InputChannel, Linear, Thresholded, counted
+from onehead.aim.theory.input.channel import InputChannel
+from onehead.aim.theory.input.eigenvalues import Linear, Thresholded, counted
 from onehead.aim.theory.limits import ridgeless
 from onehead.aim.theory.order_parameters import Interpolating, LabelStatistics, SpectralMap
 from onehead.spectra.law import Law

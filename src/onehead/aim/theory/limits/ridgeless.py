@@ -16,7 +16,7 @@ from onehead.numerics.brent import brent_root
 from onehead.spectra.law import Law, ThresholdIntegrals, threshold_integrals
 
 if TYPE_CHECKING:
-    from onehead.aim.theory.input.channel import Thresholded
+    from onehead.aim.theory.input.eigenvalues import Thresholded
 
 __all__ = ["interpolating", "interpolation", "recovery"]
 

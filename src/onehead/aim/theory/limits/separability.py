@@ -12,7 +12,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.logits.geometry import PARTS, Geometry
+from onehead.aim.logits.blocks import PARTS
+from onehead.aim.logits.geometry import Geometry
 from onehead.numerics.brent import brent_minimum
 from onehead.numerics.gaussian import cumulative, density, sobol
 from onehead.numerics.replicate_error import error_from_replicates

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.kernels.losses import SQUARED
-from onehead.aim.logits.geometry import PARTS
+from onehead.aim.logits.blocks import PARTS
 from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.numerics.gaussian import sobol
 from onehead.numerics.replicate_error import error_from_replicates

@@ -1,7 +1,7 @@
 """The output channel: from order parameters to conjugate fields, by averages over the proximal operator of one sample
 (2.2).
 
-In the coordinates u of `onehead.aim.logits.geometry`, with covariance C,
+In the coordinates u of `onehead.aim.logits.blocks`, with covariance C,
 
     prox(v) = argmin_u  (u - v)' C^-1 (u - v) / (2 Sigma) + sum_a loss(row a of u, row a of the label).
 
@@ -23,7 +23,8 @@ from onehead.aim.kernels.arguments import Start as KernelStart
 from onehead.aim.kernels.dense import prox_sums, two_column_sums, two_token_sums
 from onehead.aim.kernels.losses import SQUARED
 from onehead.aim.kernels.two_tokens_simd import two_token_squared_sums
-from onehead.aim.logits.geometry import Block, Geometry
+from onehead.aim.logits.blocks import Block
+from onehead.aim.logits.geometry import Geometry
 from onehead.aim.logits.quadrature import LogitRule
 from onehead.aim.losses import Loss
 from onehead.aim.theory.directions import NO_DIRECTIONS, Directions
@@ -280,7 +281,7 @@ class OutputChannel(ABC):
         )
         kernel: Any = prox_sums
         functions: tuple[Any, ...] = (self.loss.compiled, self.loss.compiled_response)
-        if (block.is_pair or block.is_line) and not self.loss.hard:
+        if block.is_pair or (block.is_line and not self.loss.hard):
             kernel, functions = two_token_sums if block.is_pair else two_column_sums, (self.loss.compiled_pair,)
         if block.is_pair and self.loss.compiled_kind == SQUARED and not per_node:
             kernel, functions = two_token_squared_sums, ()

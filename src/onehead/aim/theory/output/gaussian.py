@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from onehead.aim.kernels.arguments import Scaling
 from onehead.aim.kernels.dense import loss_sums
-from onehead.aim.logits.geometry import PARTS, Block, Row
+from onehead.aim.logits.blocks import PARTS, Block, Row
 from onehead.aim.logits.quadrature import LogitRule, row_rule
 from onehead.aim.logits.softmax_row import SoftmaxRow
 from onehead.aim.losses import LOSSES, Loss
@@ -42,7 +42,11 @@ class GaussianOutput(OutputChannel):
 
     @abstractmethod
     def _uses_controls(self, block: Block) -> bool:
-        """Whether averages over a block are corrected by control variates, and have one proximal point per node."""
+        """Whether averages over a block are corrected by control variates."""
+
+    @abstractmethod
+    def _sums_labels(self, block: Block) -> bool:
+        """Whether hard labels of a block are summed over, each with a proximal point of its own."""
 
     @abstractmethod
     def _learner_logits(self, block: Block, state: tuple[float, ...], level: int) -> Array:
@@ -121,9 +125,7 @@ class GaussianOutput(OutputChannel):
 
     def _label_choices(self) -> list[int]:
         """Number of proximal points per node of every block: one per hard label where labels are summed over."""
-        return [
-            block.choices if self.loss.hard and not self._uses_controls(block) else 1 for block in self.geometry.blocks
-        ]
+        return [block.choices if self.loss.hard and self._sums_labels(block) else 1 for block in self.geometry.blocks]
 
     def has_one_minimum(self, *state: float, level: int, points: tuple[Array, ...] | None = None) -> bool:
         """Whether every prox that starts at the learner's logits ends where it does from the label (2.7)."""

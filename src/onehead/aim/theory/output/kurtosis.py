@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.kernels.arguments import Scaling
-from onehead.aim.kernels.dense import STEP_LABEL, label_response_difference, origin_sums, sigmoid
+from onehead.aim.kernels.dense import label_response, origin_sums, sigmoid
 from onehead.aim.logits.quadrature import LogitRule, normal_rule
 from onehead.aim.theory.input.trace import ROW_VARIANCE
 from onehead.aim.theory.order_parameters import Hats
@@ -231,7 +231,5 @@ def response_sums(pair, metric, label, points, weights, step, slices, out):  # t
             # nearly singular Hessian: the floor keeps its determinant positive
             scale = weights[node] * step / max(h0 * h1 - p01 * p01, 1e-9 * p00 * p11)
             g0, g1 = scale * (p00 * h1 - p01 * p01), scale * (p11 * h0 - p01 * p01)
-            sums[0] -= (g0 * label_response_difference(pair, u0, t0) + g1 * label_response_difference(pair, u1, t1)) / (
-                2.0 * STEP_LABEL
-            )
+            sums[0] += g0 * label_response(pair, u0, t0) + g1 * label_response(pair, u1, t1)
             sums[1] += g0 * l0 + g1 * l1

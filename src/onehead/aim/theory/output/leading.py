@@ -1,7 +1,7 @@
 """The output channel of tied heads with leading directions: their logits exactly, all others as Gaussian (P2).
 
 Direction k of a sample of T tokens has coordinates x_1..x_T, each N(0, 1), and adds to the logit of tokens a and b its
-eigenvalue times (x_a x_b - δ_ab)/sqrt d. In the coordinates u of `onehead.aim.logits.geometry` that is upsilon^k, of
+eigenvalue times (x_a x_b - δ_ab)/sqrt d. In the coordinates u of `onehead.aim.logits.blocks` that is upsilon^k, of
 covariance C like any other:
 
     u* = sum_k t_k upsilon^k + r,   v = sum_k l_k upsilon^k + (m_b/Q_b) r + w,   r ~ N(0, Q_b C),  w ~ N(0, (q_b -
@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from onehead.aim.kernels.arguments import Detail, Scaling, Start
 from onehead.aim.kernels.dense import loss_sums
-from onehead.aim.logits.geometry import PARTS, Geometry
+from onehead.aim.logits.blocks import PARTS
+from onehead.aim.logits.geometry import Geometry
 from onehead.aim.logits.quadrature import LogitRule
 from onehead.aim.losses import LOSSES, CrossEntropy, Loss, Squared
 from onehead.aim.theory.order_parameters import Hats

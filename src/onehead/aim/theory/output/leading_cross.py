@@ -17,7 +17,8 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.logits.geometry import PARTS, Geometry
+from onehead.aim.logits.blocks import PARTS
+from onehead.aim.logits.geometry import Geometry
 from onehead.aim.theory.output.explicit_directions import DirectionAverages
 from onehead.aim.theory.output.leading import LeadingOutput, NodeTable, by_parts, corrected_sums
 from onehead.aim.theory.output.leading_fresh_cross import CrossRowLaw, cross_control_means, cross_controls

@@ -20,7 +20,8 @@ from numba import float64, int64, types
 from numpy.typing import NDArray
 
 from onehead.aim.kernels.dense import sigmoid
-from onehead.aim.logits.geometry import PARTS, Geometry
+from onehead.aim.logits.blocks import PARTS
+from onehead.aim.logits.geometry import Geometry
 from onehead.aim.logits.quadrature import LogitRule
 from onehead.aim.theory.input.leading import EQUAL_POWERS
 from onehead.aim.theory.order_parameters import Hats, Overlaps

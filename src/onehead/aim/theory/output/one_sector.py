@@ -15,6 +15,7 @@ from onehead.aim.kernels.hard_labels import MAX_ENUMERATED_LABELS
 from onehead.aim.kernels.independent_rows import independent_row_sums
 from onehead.aim.kernels.losses import SQUARED
 from onehead.aim.kernels.shared_logits import shared_logit_sums
+from onehead.aim.logits.blocks import Block, Row, TiedBlock
 from onehead.aim.logits.control_variates import (
     apply_controls,
     control_means,
@@ -22,7 +23,6 @@ from onehead.aim.logits.control_variates import (
     has_enough_points,
     quartic_control_means,
 )
-from onehead.aim.logits.geometry import Block, Row, TiedBlock
 from onehead.aim.logits.long_rows import LengthExtrapolation
 from onehead.aim.logits.quadrature import LogitRule, column_rule, logit_rule, tied_rule
 from onehead.aim.logits.softmax_row import SoftmaxRow
@@ -120,8 +120,12 @@ class OneSectorOutput(GaussianOutput):
         return isinstance(block, TiedBlock) and not block.on_lattice and self.loss.compiled_kind is not None and not few
 
     def _uses_controls(self, block: Block) -> bool:
-        """Whether averages over a block are corrected by control variates, and have one proximal point per node."""
+        """Whether averages over a block are corrected by control variates."""
         return self._independent_columns(block) or self._shares_logits(block)
+
+    def _sums_labels(self, block: Block) -> bool:
+        """Whether hard labels of a block are summed over; with control variates they are tilted towards or sampled."""
+        return not self._uses_controls(block)
 
     def _label_draws(self, block: Block) -> int:
         """Number of hard labels that are sampled with every node of a block whose rows share logits (L7.2)."""

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from onehead.aim.kernels.arguments import BlockArrays, Nodes, Scaling
 from onehead.aim.kernels.dense import loss_sums, origin_sums
 from onehead.aim.kernels.matrix_sums import matrix_sums, row_matrix_sums, two_token_matrix_sums
-from onehead.aim.logits.geometry import PARTS, Block, Row, TiedBlock
+from onehead.aim.logits.blocks import PARTS, Block, Row, TiedBlock
 from onehead.aim.logits.quadrature import LogitRule, logit_rule, normal_rule
 from onehead.aim.logits.softmax_row import Column, SoftmaxRow
 from onehead.aim.losses import Loss
@@ -28,7 +28,7 @@ from onehead.aim.theory.order_parameters import Hats
 from onehead.aim.theory.output.averages import ProxCache, parts_error, sum_in_slices
 from onehead.aim.theory.output.base import NEARLY_ALIGNED
 from onehead.aim.theory.output.gaussian import GaussianOutput
-from onehead.aim.theory.output.two_sectors import TwoSectorAverages, triangular_root
+from onehead.aim.theory.output.two_sectors import LOGITS_AS_GIVEN, TwoSectorAverages, triangular_root
 
 __all__ = ["SharedFieldOutput", "field_covariance"]
 
@@ -141,7 +141,7 @@ class SharedFieldOutput(GaussianOutput):
         found, worst = [], 0.0
         for block, rule, points in zip(blocks, nodes, kept, strict=True):
             kernel, before = self._kernel(block, sigmas)
-            arguments = (*before, Nodes(*rule, points), modes)
+            arguments = (*before, Nodes(*rule, points), LOGITS_AS_GIVEN, modes)
             sums = sum_in_slices(kernel, 4 + 5 * block.dim**2, block.slice, len(rule[2]), arguments)
             worst = max(worst, float(sums[:, 3].max()))
             found.append(block.multiplicity * sums)
@@ -177,6 +177,10 @@ class SharedFieldOutput(GaussianOutput):
     def _uses_controls(self, block: Block) -> bool:
         """False: control variates are not derived with a field."""
         return False
+
+    def _sums_labels(self, block: Block) -> bool:
+        """True: hard labels of every block are summed over."""
+        return True
 
     def _rule(self, block: Block, level: int, check_rule: bool) -> LogitRule:
         """Return the quadrature nodes of a block."""

@@ -21,6 +21,7 @@ from onehead.aim.kernels.losses import SQUARED
 from onehead.aim.kernels.matrix_sums import matrix_sums, row_matrix_sums, two_token_matrix_sums
 from onehead.aim.kernels.two_sector_rows import two_sector_row_sums
 from onehead.aim.kernels.two_sector_shared_logits import two_sector_shared_logit_sums
+from onehead.aim.logits.blocks import PARTS, Block, Row, UnmaskedSelfAttention
 from onehead.aim.logits.control_variates import (
     NORMAL_QUARTIC_MEANS,
     apply_controls,
@@ -28,7 +29,6 @@ from onehead.aim.logits.control_variates import (
     control_means_of_rows,
     has_enough_points,
 )
-from onehead.aim.logits.geometry import PARTS, Block, Row, UnmaskedSelfAttention
 from onehead.aim.logits.quadrature import LogitRule, logit_rule, normal_rule, sector_rule
 from onehead.aim.logits.softmax_row import Column, SoftmaxRow
 from onehead.aim.losses import Loss
@@ -37,9 +37,12 @@ from onehead.aim.theory.output.averages import ProxCache, parts_error, sum_in_sl
 from onehead.aim.theory.output.base import NEARLY_ALIGNED
 from onehead.aim.theory.output.gaussian import GaussianOutput
 
-__all__ = ["TwoSectorAverages", "TwoSectorOutput", "triangular_root"]
+__all__ = ["LOGITS_AS_GIVEN", "TwoSectorAverages", "TwoSectorOutput", "triangular_root"]
 
 Array = NDArray[np.float64]
+
+
+LOGITS_AS_GIVEN = Scaling(1.0, 0.0, 1.0, 1.0)  # nodes are logits, and the metric contains Sigma
 
 
 class TwoSectorAverages(NamedTuple):
@@ -109,11 +112,14 @@ class TwoSectorOutput(GaussianOutput):
         found = self._contract(state, [sums.sum(axis=0) for sums in pieces])
         if cache is not None:
             cache.averages = found
+            cache.parts = self._part_averages(state, pieces) if detail and level and self.geometry.sampled else None
         return found
 
     def parts(self, *state: float, level: int, cache: ProxCache | None = None) -> Sequence[TwoSectorAverages]:
         """Return the averages by each independent part of a rule of sampled points."""
-        pieces = self._sums(state, level, False, 1, False, cache)
+        return self._part_averages(state, self._sums(state, level, False, 1, False, cache))
+
+    def _part_averages(self, state: tuple[float, ...], pieces: list[Array]) -> list[TwoSectorAverages]:
         blocks = [self._block_parts(block, sums) for block, sums in zip(self.geometry.blocks, pieces, strict=True)]
         return [self._contract(state, [rows[part] for rows in blocks]) for part in range(PARTS)]
 
@@ -134,7 +140,7 @@ class TwoSectorOutput(GaussianOutput):
                 found.append(block.multiplicity * sums[:, :-1])
                 continue
             kernel, before = self._kernel(block, sigmas)
-            arguments = (*before, Nodes(*rule, points), modes)
+            arguments = (*before, Nodes(*rule, points), LOGITS_AS_GIVEN, modes)
             sums = sum_in_slices(kernel, 4 + 5 * block.dim**2, block.slice, len(rule[2]), arguments)
             worst = max(worst, float(sums[:, 3].max()))
             found.append(block.multiplicity * sums)
@@ -156,7 +162,7 @@ class TwoSectorOutput(GaussianOutput):
     ) -> tuple[Array, Array, Array]:
         """Return u*, v and weights: v given u* is Gaussian around C(m) C(Q)^-1 u*."""
         if self._grouped(block):
-            return sector_rule(block, level, check_rule, self._label_draws(block))
+            return self._group_rule(block, level, check_rule)
         rule, n = normal_rule(block, level, check_rule), block.dim
         q, m, Q = (_covariance(block, pair) for pair in (state[:2], state[2:4], (self.label_power, self.label_power)))
         label = rule.nodes[:, :n] @ triangular_root(block, Q).T
@@ -170,24 +176,31 @@ class TwoSectorOutput(GaussianOutput):
         """
         if not isinstance(block, (Row, UnmaskedSelfAttention)) or block.on_lattice or self.loss.compiled_kind is None:
             return False
-        return not self.loss.hard or (
-            isinstance(block, UnmaskedSelfAttention) and block.choices > MAX_ENUMERATED_LABELS
-        )
+        return isinstance(block, Row) or not self.loss.hard or block.choices > MAX_ENUMERATED_LABELS
 
     def _uses_controls(self, block: Block) -> bool:
-        """Whether averages over a block are corrected by control variates, and have one proximal point per node."""
+        """Whether averages over a block are corrected by control variates."""
         return self._grouped(block)
 
+    def _sums_labels(self, block: Block) -> bool:
+        """Whether hard labels of a block are summed over: all but those of rows that share logits."""
+        return isinstance(block, Row) or not self._grouped(block)
+
     def _label_draws(self, block: Block) -> int:
-        """Number of hard labels that are sampled with every node of a block whose rows share logits (L7.2)."""
-        return len(block.select) if self.loss.hard else 0
+        """Number of hard labels that are sampled with every node of a block whose rows share logits (L7.2); those of
+        other rows are summed over.
+        """
+        return len(block.select) if self.loss.hard and not isinstance(block, Row) else 0
+
+    def _group_rule(self, block: Row | UnmaskedSelfAttention, level: int, check_rule: bool) -> LogitRule:
+        """Return the quadrature nodes of a block that is summed over groups of logits."""
+        summed = self.loss.hard and self._sums_labels(block)
+        return sector_rule(block, level, check_rule, self._label_draws(block), summed)
 
     def _rule(self, block: Block, level: int, check_rule: bool) -> LogitRule:
         """Return the quadrature nodes of a block."""
         return (
-            sector_rule(block, level, check_rule, self._label_draws(block))
-            if self._grouped(block)
-            else logit_rule(block, level, check_rule)
+            self._group_rule(block, level, check_rule) if self._grouped(block) else logit_rule(block, level, check_rule)
         )
 
     def _learner_logits(self, block: Block, state: tuple[float, ...], level: int) -> Array:

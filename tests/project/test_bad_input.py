@@ -78,6 +78,7 @@ VERBS = {
     "sparse.compare": ({**_SPARSE, "dims": [30]}, ("trials", "seed", "model")),
     "sparse.separable_share": ({**_SPARSE, "dim": 20, "trials": 1}, ("seed", "model")),
     "sparse.map": ({**_SPARSE, "x": ("beta", [1.0]), "y": ("ridge", [0.1])}, ("of",)),
+    "sparse.tune_joint": ({**_SPARSE, "procedure": "reuse"}, ("steps",)),
     "sparse.descend": ({**_SPARSE, "steps": 1}, ("batch", "batch_ratio")),
     "sparse.joint": ({"task": SIGNAL, "protocol": BOTH_RIDGES}, ("log2_points",)),
     "sparse.oracle": ({"task": SIGNAL}, ("activation", "seed")),

@@ -93,3 +93,15 @@ def test_small_ridge_continues_the_limit():
     for ridge in (1e-6, 1e-5):
         found = solve_hinge(law, alpha=6.0, ridge=ridge)
         assert np.append(found.x, found.rp) == pytest.approx(np.append(limit.x, limit.rp), rel=1e-6)
+
+
+@pytest.mark.parametrize("signals", [6, 10])
+def test_logistic_readout_of_a_strong_signal_at_a_small_ridge(signals):
+    """The solution continues that of a ten times larger ridge: weights grow, the error changes by a few percent."""
+    task = Task(length=10, signal_tokens=signals, strength=12.0)
+    few, more = (
+        predict(task, Protocol(alpha0=10.0, alpha1=10.0, ridge=ridge), model="vectorised") for ridge in (1e-6, 1e-5)
+    )
+    assert few.certificate.residual < 1e-9
+    assert 1.0 < few.signal_weight / more.signal_weight < 1.5
+    assert few.train_loss < more.train_loss

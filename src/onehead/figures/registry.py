@@ -12,7 +12,7 @@ from onehead.figures.data_source import DataSource
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
-__all__ = ["NAMES", "SOURCES", "Drawing", "Figure", "figure_named", "figures", "select_figures"]
+__all__ = ["NAMES", "SOURCES", "Drawing", "Figure", "figure_named", "figures", "select_figures", "total_minutes"]
 
 SOURCES = {"aim": "arXiv 2509.24914", "sparse": "arXiv 2509.25153", "own": "onehead"}
 
@@ -159,6 +159,17 @@ def figure_named(name: str) -> Figure:
 def figures() -> tuple[Figure, ...]:
     """Return all figures in order."""
     return FIGURES
+
+
+def total_minutes(*, quick: bool) -> int:
+    """Return the minutes that all figures take on two cores, from the times of the registry.
+
+    Examples
+    --------
+    >>> total_minutes(quick=True) < total_minutes(quick=False)
+    True
+    """
+    return round(sum(one.seconds_quick if quick else one.seconds_full for one in FIGURES) / 60.0)
 
 
 def select_figures(names: Sequence[str]) -> tuple[Figure, ...]:

@@ -42,3 +42,5 @@ from onehead.sparse.verbs.predict import predict as predict
 from onehead.sparse.verbs.predict import ridgeless as ridgeless
 from onehead.sparse.verbs.tune import Tuned as Tuned
 from onehead.sparse.verbs.tune import tune as tune
+from onehead.sparse.verbs.tune_joint import TunedJoint as TunedJoint
+from onehead.sparse.verbs.tune_joint import tune_joint as tune_joint

@@ -359,11 +359,24 @@ def map_(case: Case, x: Axis, y: Axis, of: str, accuracy: float | None, bayes: b
 @command.command()
 @sparse_options
 @click.option("--alpha", type=type_of(ALPHA), help="All samples over dimension [alpha0 + alpha1].")
+@click.option(
+    "--protocol",
+    "procedure",
+    type=Choice("split", "reuse", "descend"),
+    default="split",
+    show_default=True,
+    help="Two stages on a part of the samples each, on all samples, or joint descent on all samples.",
+)
 @flag_of(ACCURACY, default="an error of 0.0002")
 @bayes_option
 @output_options()
-def tune(case: Case, alpha: float | None, accuracy: float | None, bayes: bool) -> CommandResult:
-    """Best division of the samples, bias rate, temperature and ridge, from the theory."""
+def tune(case: Case, alpha: float | None, procedure: str, accuracy: float | None, bayes: bool) -> CommandResult:
+    """Best division of the samples, bias rate, temperature and ridge, from the theory.
+
+    With --protocol reuse: temperature and ridge. With --protocol descend: rates, ridges and the step at which to stop.
+    """
+    if procedure != "split":
+        return _tune_joint(case, alpha, procedure, bayes)
     from onehead.sparse.verbs.tune import GRID_POINTS, MAX_REFINEMENTS
 
     with progress("search", GRID_POINTS + MAX_REFINEMENTS) as step:
@@ -378,3 +391,13 @@ def tune(case: Case, alpha: float | None, accuracy: float | None, bayes: bool) -
         rows=[dict(zip(scanned, values, strict=True)) for values in found.scan],
         draw=lambda: plot.tuned(found),
     )
+
+
+def _tune_joint(case: Case, alpha: float | None, procedure: Any, bayes: bool) -> CommandResult:
+    """Tune reused data or joint descent."""
+    from onehead.sparse.verbs.tune_joint import SEARCH_POINTS
+
+    with progress("search", SEARCH_POINTS) as step:
+        found = sparse.tune_joint(case.task, case.protocol, procedure, alpha=alpha, bayes=bayes, progress=step)
+    left_out = dict.fromkeys([*([] if bayes else GAP_MEANINGS), *(["best_step"] if procedure == "reuse" else [])])
+    return CommandResult.of(found, left_out, title="Tuned", rows=[found.to_dict()])

@@ -81,10 +81,13 @@ def solve_trajectory(
     plan: Plan,
     log2_points: int = REPLICATE_LOG2_POINTS,
     progress: Callable[[], None] | None = None,
+    *,
+    bias_spread: float = 0.0,
 ) -> Trajectory:
     """Return the numbers after every step, averaged over REPLICATES independent point sets.
 
-    ``progress`` is called after every step of every replicate.
+    ``progress`` is called after every step of every replicate. Test errors are averages over biases that vary with
+    the standard deviation ``bias_spread``, as they do between samples of finite dimension.
     """
     check_smooth(protocol.loss, "descend")
     rates = rates_of(protocol, plan.steps, plan.schedule)
@@ -94,7 +97,14 @@ def solve_trajectory(
         limit = MAX_HISTORY // (times << MIN_REPLICATE_LOG2_POINTS)
         raise InvalidArgument("length", task.length, f"an integer <= {limit} for {plan.steps} steps of descent")
 
+    shifts = (0.0,) if bias_spread == 0.0 else (-bias_spread, bias_spread)  # Gauss-Hermite nodes
+
     def replicate(index: int) -> Array:
+        def test_error(weights: JointWeights) -> float:
+            shifted = [weights._replace(bias=weights.bias + shift) for shift in shifts]
+            seed, points = index % TEST_SCRAMBLINGS, log2_points + TEST_LOG2_RATIO
+            return float(np.mean([joint_test_error(task, one, log2_points=points, seed=seed) for one in shifted]))
+
         sample = descent_sample(task.length, times, min(log2_points, affordable), [index])
         if plan.batch == "same":
             states = same_data_states(task, protocol.loss, rates, protocol.alpha, sample)
@@ -104,7 +114,7 @@ def solve_trajectory(
             alphas = protocol.alpha * np.arange(plan.steps + 1) / plan.steps
             states = one_pass_states(task, protocol.loss, rates[0], alphas, sample)
         with np.errstate(all="ignore"):
-            return np.array(list(_finite(task, protocol, states, index, log2_points + TEST_LOG2_RATIO, progress)))
+            return np.array(list(_finite(protocol, states, test_error, progress)))
 
     found = thread_map(replicate, range(REPLICATES), level="trajectory")
     steps = min(len(rows) for rows in found)
@@ -114,11 +124,9 @@ def solve_trajectory(
 
 
 def _finite(
-    task: Task,
     protocol: Protocol,
     states: Iterator[DescentState],
-    replicate: int,
-    test_log2_points: int,
+    test_error: Callable[[JointWeights], float],
     progress: Callable[[], None] | None,
 ) -> Iterator[StepNumbers]:
     """Yield the numbers after step 1, 2, ... until the weights diverge."""
@@ -127,10 +135,7 @@ def _finite(
         gram = state.weights.gram
         if not (np.isfinite(gram).all() and np.isfinite(state.train_loss) and gram.max() < MAX_NORM**2):
             return
-        test_error = joint_test_error(
-            task, state.weights, log2_points=test_log2_points, seed=replicate % TEST_SCRAMBLINGS
-        )
-        yield joint_numbers(protocol, state, test_error)
+        yield joint_numbers(protocol, state, test_error(state.weights))
         if progress is not None:
             progress()
 

@@ -5,8 +5,10 @@ from functools import partial
 
 import numpy as np
 
+from onehead.errors import NotConverged
 from onehead.sparse.losses import Array, Loss
 from onehead.sparse.solve.stationarity import solve_stationarity
+from onehead.sparse.solve.widest_margin import widest_margin
 from onehead.sparse.theory.features import Features
 from onehead.sparse.theory.order_parameters import Averages, Solution, Stationarity, System, penalties, radius, unfold
 
@@ -78,5 +80,14 @@ def solve_proximal(
         system=lambda penalty: _system(features, loss, alpha=alpha, ridge=penalty),
         curvature=float(loss.curvature(np.zeros(1))[0]),
     )
-    found = solve_stationarity(equations, ridge=ridge, start=start)
+    try:
+        found = solve_stationarity(equations, ridge=ridge, start=start)
+    except NotConverged:
+        margin = widest_margin(features, alpha=alpha) if 0.0 < ridge < 1.0 else None
+        if margin is None:
+            raise
+        # on separable data the weights lie near the widest margin and grow like log(1/ridge); chi is about ell / ridge
+        scale = 1.0 - 0.5 * np.log(ridge)
+        near = np.append(scale * margin[:-2], [margin[-2] + np.log(scale), margin[-1] - np.log(ridge)])
+        found = solve_stationarity(equations, ridge=ridge, start=near)
     return replace(found, equations=partial(_system, loss=loss, alpha=alpha, ridge=ridge))

@@ -110,6 +110,8 @@ FIGURES = (
     Figure("own-hard-labels", "Soft against hard labels, and the separability threshold", 5.0, 148.0),
     Figure("own-many-tokens", "Many tokens: effect of the length with soft and hard labels", 60.0, 400.0),
     Figure("own-sectors", "Symmetric and antisymmetric part of a self-attention map", 4.0, 73.0),
+    Figure("own-token-mean", "Tokens with a mean: what it costs, when it is learned, its outlier", 44.0, 44.0),
+    Figure("own-token-covariance", "Tokens with a covariance: test error and rank", 22.0, 22.0),
     Figure("own-hard-phase", "Long sequences: where finding the signal is impossible, hard or easy", 9.6, 57.0),
     Figure("own-sparse-gap", "Two-step attention compared with the best possible learner", 19.6, 100.0),
     Figure("own-checkpoint", "Heads of a real checkpoint compared with the laws of trained heads", 8.1, 47.0),

@@ -142,7 +142,7 @@ def test_headings_are_not_cut_on_a_narrow_terminal(onehead, model, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     _, out, _ = onehead(model / "model.safetensors", "--no-fit")
     heading = next(line for line in out.splitlines() if line.startswith("┃"))
-    assert heading.replace("┃", " ").split() == ["layer", "head", "verdict", "evidence"]
+    assert heading.replace("┃", " ").split() == ["layer", "head", "verdict", "evidence", "advice"]
 
 
 def test_a_file_without_a_measurable_head_is_a_failure(onehead, tmp_path):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-SURVEY_COLUMNS = ("layer", "head", "verdict", "evidence")
+SURVEY_COLUMNS = ("layer", "head", "verdict", "evidence", "advice")
 TRAJECTORY_COLUMNS = ("layer", "head", "verdict", "emerged", "outliers", "rank", "moved")
 FLAGS = {
     "layers": "--layer",
@@ -27,6 +27,7 @@ FLAGS = {
     "head_count": "--heads",
     "kv_head_count": "--kv-heads",
     "head_dim": "--head-dim",
+    "activations": "--activations",
 }
 COUNT = Number(integer=True, ge=1)
 INDICES = Range(integer=True, ge=0, le=1e6)
@@ -47,12 +48,16 @@ MAX_HEAD_PAGES = 16  # number of heads that get a picture of their own
     "--kv-heads", "--kv-head-count", "kv_head_count", type=COUNT, help="Number of key heads of a layer [config.json]."
 )
 @click.option("--head-dim", type=COUNT, help="Dimension of a head [config.json].")
+@click.option(
+    "--activations", metavar="FILE", help="Mean and second moment of the tokens of every layer (safetensors)."
+)
+@click.option("--vectors", is_flag=True, help="Add the directions of the outliers to JSON.")
 @click.option("--no-fit", is_flag=True, help="Measure the spectra without fitting laws.")
 @click.option("--list", "listed", is_flag=True, help="List the tensors that look like attention, and their layouts.")
 @click.option("--plot", "folder", metavar="DIR", help="Draw every head into this folder.")
 @output_options(picture=False)
 def command(
-    files: tuple[str, ...], *, no_fit: bool, listed: bool, folder: str | None, **selection: Any
+    files: tuple[str, ...], *, no_fit: bool, vectors: bool, listed: bool, folder: str | None, **selection: Any
 ) -> CommandResult:
     """Report for every head of a checkpoint whether it differs from random weights, and the evidence.
 
@@ -63,7 +68,7 @@ def command(
     with _named_as_flags():
         if listed:
             return _listed_tensors(files)
-        return _survey_result(files, not no_fit, folder, selection)
+        return _survey_result(files, {"fit": not no_fit, "vectors": vectors}, folder, selection)
 
 
 @contextmanager
@@ -77,24 +82,27 @@ def _named_as_flags() -> Iterator[None]:
         raise
 
 
-def _survey_result(files: tuple[str, ...], fit: bool, folder: str | None, selection: dict[str, Any]) -> CommandResult:
+def _survey_result(
+    files: tuple[str, ...], settings: dict[str, bool], folder: str | None, selection: dict[str, Any]
+) -> CommandResult:
     """Command result of one checkpoint, or of several that are compared."""
     if folder is not None:
         if not Path(folder).resolve().parent.is_dir():
             raise InvalidArgument("--plot", folder, "in a folder that exists")
         check_folder("--plot", folder)
     if len(files) > 1:
-        return _trajectory_result(files, fit, folder, selection)
+        return _trajectory_result(files, settings["fit"], folder, selection)
     from onehead.weights import plan, run
 
     work = plan(files[0], **selection)
     with progress("heads", work.total) as step:
-        found = run(work, fit=fit, progress=lambda _: step())
+        found = run(work, **settings, progress=lambda _: step())
     if folder is not None:
         _draw(found, Path(folder))
     rows = [row | {"outlier_count": len(row["outliers"])} for row in found.to_rows()]
     table = [
-        {**vars(head), "verdict": head.verdict or head.status, "evidence": head.evidence or head.reason}
+        vars(head)
+        | {"verdict": head.verdict or head.status, "evidence": head.evidence or head.reason, "advice": head.advice}
         for head in found.ranked
     ]
     warnings = [*found.certificate.warnings, *(text for row in rows for text in row["notes"])]
@@ -103,7 +111,7 @@ def _survey_result(files: tuple[str, ...], fit: bool, folder: str | None, select
         value=rows,
         table=table,
         columns=(*_modules(rows), *SURVEY_COLUMNS),
-        title=f"{found.path}: {found.summary}",
+        title=" ".join([f"{found.path}: {found.summary}", *found.advice]),
         rows=[_flat(row) for row in rows],
         warnings=[*dict.fromkeys(warnings), *([status] if status != "complete" else [])],
         failure=_unmeasured(rows),
@@ -172,6 +180,9 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
     flat = {key: value for key, value in row.items() if key not in ("fits", "notes", "warnings")}
     flat["notes"] = "; ".join([*row["notes"], *row["warnings"]])
     flat["outlier_count"] = len(row["outliers"])
+    flat["outliers"] = [
+        {key: value for key, value in outlier.items() if key[-6:] != "vector"} for outlier in row["outliers"]
+    ]
     for fit in row["fits"]:
         law = fit["law"].replace("-", "_")
         for name in ("bic", "ks"):
@@ -193,6 +204,9 @@ def _draw(found: "Survey", folder: Path) -> None:
     for number, axes in enumerate(plot.head_pages(measured)):
         save_figure(str(folder / f"heads-{number:03d}.png"), axes)
     save_figure(str(folder / "map.png"), plot.survey_map(measured))
+    for module in list(dict.fromkeys(head.module for head in measured if head.value_overlaps))[:MAX_HEAD_PAGES]:
+        layer = [head for head in measured if head.module == module]
+        save_figure(str(folder / f"overlaps-{module}.png"), plot.value_overlaps(layer))
     ranked = [head for head in found.ranked if head.status == "ok"]
     for rank, head in enumerate(ranked[:MAX_HEAD_PAGES]):
         save_figure(str(folder / f"page-{rank:02d}-layer-{head.layer}-head-{head.head}.png"), plot.head_page(head))

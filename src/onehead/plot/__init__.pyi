@@ -24,6 +24,7 @@ from onehead.plot._weights import head_page as head_page
 from onehead.plot._weights import head_pages as head_pages
 from onehead.plot._weights import head_spectrum as head_spectrum
 from onehead.plot._weights import survey_map as survey_map
+from onehead.plot._weights import value_overlaps as value_overlaps
 from onehead.plot.style import ACCENT as ACCENT
 from onehead.plot.style import GREY as GREY
 from onehead.plot.style import THEORY as THEORY

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from onehead.weights.report import HeadReport
 
-__all__ = ["head_page", "head_pages", "head_spectrum", "set_map_ticks", "survey_map"]
+__all__ = ["head_page", "head_pages", "head_spectrum", "set_map_ticks", "survey_map", "value_overlaps"]
 
 PAGE_COLUMNS, PAGE_ROWS = 12, 8
 LOG_SCALE_RATIO = 30.0  # largest over smallest value from which on an axis is logarithmic
@@ -318,6 +318,47 @@ def survey_map(heads: "Sequence[HeadReport]", *, quantity: str | None = None, ax
     if "verdict" in names:
         _add_verdict_legend(figure if ax is None else grid[0], outside=ax is None)
     return grid[0]
+
+
+@accept_axes_keyword
+def value_overlaps(heads: "Sequence[HeadReport]", *, ax: "Axes | None" = None) -> "Axes":
+    """Draw the overlaps ρ_hk of the values of the heads of one layer as a map of heads by heads.
+
+    Parameters
+    ----------
+    heads : sequence of HeadReport
+        Heads of one layer of a survey.
+    ax : matplotlib Axes, optional
+        Axes to draw on; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    InvalidArgument
+        If the heads have no values.
+
+    Examples
+    --------
+    >>> from onehead import plot, weights
+    >>> rng, name = np.random.default_rng(0), "model.layers.0.self_attn.{}_proj.weight"
+    >>> layer = weights.survey({name.format(part): rng.standard_normal((32, 32)) for part in "qkvo"}, head_count=4)
+    >>> plot.value_overlaps(layer).get_xlabel()
+    'head'
+    """
+    table = np.array([head.value_overlaps for head in heads if head.value_overlaps])
+    if not table.size:
+        raise InvalidArgument("heads", f"{len(heads)} heads", "heads with values and outputs")
+    axes = resolve_axes(ax)
+    image = axes.imshow(table, cmap="RdBu_r", vmin=-1.0, vmax=1.0, interpolation="nearest")
+    axes.figure.colorbar(image, ax=axes, shrink=0.9).ax.tick_params(labelsize=6)
+    axes.set_title(f"overlaps of values, {heads[0].module or 'one layer'}", fontsize=8, loc="left")
+    axes.set_xlabel("head", fontsize=7)
+    axes.set_ylabel("head", fontsize=7)
+    set_map_ticks(axes, [*range(table.shape[1])], [int(head.head or 0) for head in heads if head.value_overlaps])
+    return axes
 
 
 def _add_verdict_legend(owner: Any, *, outside: bool) -> None:

@@ -1,3 +1,8 @@
+from onehead.weights.activations import TokenStatistics as TokenStatistics
+from onehead.weights.activations import read_activations as read_activations
+from onehead.weights.activations import unasked_part as unasked_part
+from onehead.weights.checkpoint.candidates import Candidate as Candidate
+from onehead.weights.checkpoint.candidates import candidates as candidates
 from onehead.weights.checkpoint.layouts import LAYOUTS as LAYOUTS
 from onehead.weights.checkpoint.reader import BadFile as BadFile
 from onehead.weights.checkpoint.reader import Checkpoint as Checkpoint
@@ -15,4 +20,5 @@ from onehead.weights.summary import Survey as Survey
 from onehead.weights.symmetric_share import predicted_share as predicted_share
 from onehead.weights.trajectory import Trajectory as Trajectory
 from onehead.weights.trajectory import compare as compare
+from onehead.weights.value_overlap import value_overlaps as value_overlaps
 from onehead.weights.verdict import VERDICTS as VERDICTS

@@ -3,20 +3,22 @@
 `plan` decides from the headers what to read, `run` reads and measures it, `survey` does both.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from onehead.errors import InvalidArgument
 from onehead.results import Certificate
+from onehead.weights.activations import TokenStatistics, read_activations, unasked_part
 from onehead.weights.checkpoint.layers import Counts, Layer, find_layers
 from onehead.weights.checkpoint.loading import Source, open_source
 from onehead.weights.checkpoint.reader import Checkpoint
 from onehead.weights.head_spectrum import MAX_WEIGHT
 from onehead.weights.report import HeadReport, head_report, unread_head
 from onehead.weights.summary import Survey
+from onehead.weights.value_overlap import value_overlaps
 
 __all__ = ["Plan", "plan", "run", "survey"]
 
@@ -31,11 +33,15 @@ FIT_CAVEAT = (
 
 @dataclass(frozen=True)
 class Plan:
-    """What a survey will read: a checkpoint, some of its layers, and the numbers of the wanted heads, None for all."""
+    """What a survey will read: a checkpoint, some of its layers, and the numbers of the wanted heads, None for all.
+
+    ``tokens`` are the statistics of the tokens by layer, if they are known.
+    """
 
     checkpoint: Checkpoint
     layers: tuple[Layer, ...]
     heads: frozenset[int] | None
+    tokens: Mapping[int, TokenStatistics] = field(default_factory=dict)
 
     def heads_of(self, layer: Layer) -> list[int | None]:
         """Return the wanted heads of one layer.
@@ -61,6 +67,7 @@ def plan(
     head_count: int | None = None,
     kv_head_count: int | None = None,
     head_dim: int | None = None,
+    activations: Source | None = None,
 ) -> Plan:
     """Find the heads that `survey` would measure; only the headers of the files are read.
 
@@ -74,6 +81,8 @@ def plan(
         How the weights are stored, as for `survey`.
     head_count, kv_head_count, head_dim : int, optional
         Query heads and key heads per layer, and head dimension, if ``config.json`` does not give them.
+    activations : str, Path or mapping, optional
+        Mean and second moment of the tokens per layer, see `onehead.weights.activations`.
 
     Returns
     -------
@@ -104,7 +113,12 @@ def plan(
     wanted_layers = _checked_numbers("layers", layers, sorted({layer.layer for layer in found}))
     wanted_heads = _checked_numbers("heads", heads, range(max(layer.heads for layer in found)))
     selected = tuple(layer for layer in found if wanted_layers is None or layer.layer in wanted_layers)
-    work = Plan(checkpoint, selected, wanted_heads)
+    tokens = read_activations(activations) if activations is not None else {}
+    for layer in selected:
+        if not layer.reason and layer.layer in tokens and tokens[layer.layer].mean.size != layer.hidden:
+            size = f"{tokens[layer.layer].mean.size} dimensions in layer {layer.layer}"
+            raise InvalidArgument("activations", size, f"tokens of {layer.hidden} dimensions")
+    work = Plan(checkpoint, selected, wanted_heads, tokens)
     if work.total > MAX_HEADS:
         raise InvalidArgument("layers", f"{work.total} heads", f"a selection of at most {MAX_HEADS} heads")
     return work
@@ -133,6 +147,8 @@ def survey(
     head_count: int | None = None,
     kv_head_count: int | None = None,
     head_dim: int | None = None,
+    activations: Source | None = None,
+    vectors: bool = False,
 ) -> Survey:
     """Measure every head of a checkpoint, judge whether it differs from random weights, and fit the laws of heads.
 
@@ -152,6 +168,10 @@ def survey(
         Called with every finished report.
     head_count, kv_head_count, head_dim : int, optional
         Query heads and key heads per layer, and head dimension, if ``config.json`` next to the file does not give them.
+    activations : str, Path or mapping, optional
+        Mean and second moment of the tokens per layer, see `onehead.weights.activations`.
+    vectors : bool
+        Whether outliers contain their directions.
 
     Returns
     -------
@@ -179,11 +199,11 @@ def survey(
     [(0, 0, 0.5), (0, 1, 0.5)]
     """
     counts = {"head_count": head_count, "kv_head_count": kv_head_count, "head_dim": head_dim}
-    work = plan(path, layers=layers, heads=heads, layout=layout, **counts)
-    return run(work, fit=fit, progress=progress)
+    work = plan(path, layers=layers, heads=heads, layout=layout, activations=activations, **counts)
+    return run(work, fit=fit, vectors=vectors, progress=progress)
 
 
-def run(work: Plan, *, fit: bool = True, progress: Progress | None = None) -> Survey:
+def run(work: Plan, *, fit: bool = True, vectors: bool = False, progress: Progress | None = None) -> Survey:
     """Measure the heads of a `plan`, with one layer in memory at a time.
 
     Parameters
@@ -192,6 +212,8 @@ def run(work: Plan, *, fit: bool = True, progress: Progress | None = None) -> Su
         Result of `plan`.
     fit : bool
         Whether to fit the laws.
+    vectors : bool
+        Whether outliers contain their directions.
     progress : callable, optional
         Called with every finished report.
 
@@ -215,7 +237,7 @@ def run(work: Plan, *, fit: bool = True, progress: Progress | None = None) -> Su
     """
     reports: list[HeadReport] = []
     for layer in work.layers:
-        for report in _layer_reports(work, layer, fit):
+        for report in _layer_reports(work, layer, {"fit": fit, "vectors": vectors}):
             reports.append(report)
             if progress is not None:
                 progress(report)
@@ -232,10 +254,12 @@ def run(work: Plan, *, fit: bool = True, progress: Progress | None = None) -> Su
     )
 
 
-def _layer_reports(work: Plan, layer: Layer, fit: bool) -> Iterator[HeadReport]:
+def _layer_reports(work: Plan, layer: Layer, settings: dict[str, bool]) -> Iterator[HeadReport]:
     """Yield the reports on the wanted heads of one layer, whose tensors are released at the end."""
     wanted = work.heads_of(layer)
     tensors = layer.load(work.checkpoint) if wanted else ()  # empty for a layer that cannot be read
+    tokens = work.tokens.get(layer.layer) if not layer.reason else None
+    value_fields = _value_fields(work, layer, tokens) if wanted and not layer.reason else {}
     for head in wanted:
         location: dict[str, Any] = {
             "layer": layer.layer,
@@ -248,9 +272,29 @@ def _layer_reports(work: Plan, layer: Layer, fit: bool) -> Iterator[HeadReport]:
             yield unread_head("unsupported", layer.reason, **location)
             continue
         location |= {"kv_head": layer.key_head(head), "notes": layer.notes}
-        options: dict[str, Any] = {"shared_key": layer.kv_heads < layer.heads, "adapter_rank": layer.adapter_rank}
+        options: dict[str, Any] = settings | {
+            "shared_key": layer.kv_heads < layer.heads,
+            "adapter_rank": layer.adapter_rank,
+        }
         query, key = layer.factors(tensors, head)
         if (np.abs(query) <= MAX_WEIGHT).all() and (np.abs(key) <= MAX_WEIGHT).all():
-            yield head_report(query, key, fit=fit, **options, **location)
+            extra = value_fields.get(head, {}) | (unasked_part(query, key, tokens) if tokens is not None else {})
+            yield head_report(query, key, **options, **location, **extra)
         else:
             yield unread_head("failed", f"query or key weights are not finite, or above {MAX_WEIGHT:g}", **location)
+
+
+def _value_fields(work: Plan, layer: Layer, tokens: TokenStatistics | None) -> dict[int | None, dict[str, Any]]:
+    """Return gain and overlaps of the values of every head of a layer; empty if they are not in the checkpoint."""
+    tensors = layer.value_tensors(work.checkpoint)
+    if tensors is None:
+        return {}
+    factors = [layer.value_factors(tensors, head) for head in range(layer.heads)]
+    if not all((np.abs(matrix) <= MAX_WEIGHT).all() for pair in factors for matrix in pair):
+        return {}
+    values, outputs = zip(*factors, strict=True)
+    gains, overlaps = value_overlaps(values, outputs, None if tokens is None else tokens.covariance)
+    return {
+        head: {"value_gain": float(gains[head]), "value_overlaps": tuple(map(float, overlaps[head]))}
+        for head in range(layer.heads)
+    }

@@ -28,6 +28,7 @@ VERDICT_MEANINGS = {
     "deformed": "No direction stands out, but the bulk is not that of random weights.",
     "noise": "It cannot be told from random weights.",
 }
+UNASKED_PART = 0.5  # part of a direction from which on it is more mean than spread of the tokens
 TIED_SHARE = 0.9  # symmetric share above which a head is treated as tied
 
 
@@ -62,6 +63,13 @@ class HeadReport(Result):
     bulk_symmetric_share, bulk_deviation, share_deviation : float
         Symmetric share without the outliers, and the distances of the bulk and of this share from those of random
         heads, in standard deviations.
+    directions_90, directions_99 : int
+        How many singular directions carry 90 % and 99 % of the squared norm of A.
+    value_gain, value_overlaps : float, tuple of float
+        G_hh of the values and the overlaps ρ_hk with all heads of the layer (`onehead.weights.value_overlap`); None and
+        empty if the checkpoint does not have values and outputs.
+    unasked_share, unasked_parts, unasked_first, logit_variance, logit_directions_90
+        What depends on the statistics of the tokens (`onehead.weights.activations`), if they were given.
     fits, best_law, bic_margin, comparison
         Fits of the laws, the best of them, by how much its BIC is lower than the next, and a sentence that compares
         them.
@@ -104,6 +112,15 @@ class HeadReport(Result):
     effective_rank_nuclear: float | None = None
     effective_rank_stable: float | None = None
     effective_rank_entropy: float | None = None
+    directions_90: int | None = None
+    directions_99: int | None = None
+    value_gain: float | None = None
+    value_overlaps: tuple[float, ...] = ()
+    unasked_share: float | None = None
+    unasked_parts: tuple[float, ...] = ()
+    unasked_first: float | None = None
+    logit_variance: float | None = None
+    logit_directions_90: int | None = None
     tail_exponent: float | None = None
     tail_exponent_err: float | None = None
     tail_window: tuple[float, float] | None = None
@@ -139,11 +156,44 @@ class HeadReport(Result):
         """Largest of the head's own outliers in units of the bulk edge; 1 if it has none."""
         return max((float(outlier["strength"]) for outlier in self.own_outliers), default=1.0)
 
+    @property
+    def sufficient(self) -> str:
+        """Sentence that says how many directions suffice; empty for a head that was not measured."""
+        if self.directions_90 is None:
+            return ""
+        text = (
+            f"{self.directions_90} of {min(self.head_dim, self.hidden)} directions carry 90 % of the squared norm of "
+            f"the map, {self.directions_99} carry 99 %"
+        )
+        if self.logit_directions_90 is not None:
+            text += f"; {self.logit_directions_90} carry 90 % of the logit variance of these tokens"
+        return f"{text}."
+
+    @property
+    def advice(self) -> str:
+        """What to do about the head, with the number it rests on; empty for a head without a verdict."""
+        if self.unasked_first is not None and self.unasked_parts and self.unasked_parts[0] > UNASKED_PART:
+            return (
+                f"first direction: a preference for keys that all queries share ({self.unasked_parts[0]:.0%} mean), no "
+                "feature"
+            )
+        return {
+            "low rank": f"{round((self.rank or 0.0) * self.hidden)} directions hold the whole map",
+            "features": f"look at {len(self.own_outliers)} directions (--vectors)",
+            "deformed": f"{self.directions_90} directions carry 90 %",
+            "noise": "compare with its first checkpoint before removing it",
+        }.get(self.verdict or "", "")
+
     def explain(self) -> str:
         """Return a description of the head, its verdict first."""
+        known_directions = [self.sufficient] if self.sufficient else []
         if self.verdict is None:
             return wrap_sentences(
-                [f"Layer {self.layer}, head {self.head}: {self.reason or self.evidence}.", *self._closing()]
+                [
+                    f"Layer {self.layer}, head {self.head}: {self.reason or self.evidence}.",
+                    *known_directions,
+                    *self._closing(),
+                ]
             )
         first = (
             f"Layer {self.layer}, head {self.head}: {self.verdict}. {VERDICT_MEANINGS[self.verdict]} "
@@ -154,12 +204,15 @@ class HeadReport(Result):
         known = [
             f"{name} = {self._value_text(name)}: {text}." for name, text in self.MEANINGS.items() if name in numbers
         ]
-        return wrap_sentences([first, *laws, *known, *(f"Note: {text}." for text in self.notes), *self._closing()])
+        return wrap_sentences(
+            [first, *known_directions, *laws, *known, *(f"Note: {text}." for text in self.notes), *self._closing()]
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; layer, head, status and reason come first."""
         row = super().to_dict()
         row["fits"] = [fit.to_dict() for fit in self.fits]
+        row |= {"advice": self.advice, "sufficient": self.sufficient}
         first = {key: row.pop(key) for key in ("layer", "head", "status", "reason")}
         return first | row
 
@@ -178,6 +231,7 @@ def head_report(
     seed: int = 0,
     shared_key: bool = False,
     adapter_rank: int | None = None,
+    vectors: bool = False,
     **location: Any,
 ) -> HeadReport:
     """Measure one head from its query and key weights, judge it, and fit the laws of heads to it.
@@ -196,6 +250,8 @@ def head_report(
         Whether other queries use the same key, as in grouped-query attention.
     adapter_rank : int, optional
         Rank of both factors, if they are low-rank adapters.
+    vectors : bool
+        Whether outliers contain their directions, ``query_vector`` and ``key_vector`` of length hidden.
     **location
         Fields of the report that locate the head: layer, head, module.
 
@@ -239,6 +295,10 @@ def head_report(
     bulk = _Bulk(Q.shape, values, beyond, share)
     if shared_key and len((reduced := without_key_directions(Q, K))[0]) < len(Q):
         bulk = _measured_bulk(*reduced)
+    if vectors:
+        outliers = _with_vectors(outliers, Q, K)
+    shares = np.cumsum(values**2) / np.sum(values**2)
+    row |= {f"directions_{share}": int(np.searchsorted(shares, share / 100.0) + 1) for share in (90, 99)}
     row |= _verdict_fields(bulk, count, min(*Q.shape, adapter_rank or d), outliers, adapter_rank is None)
     return HeadReport(
         rank=count / d,
@@ -278,6 +338,16 @@ def _outliers(found: Spectra, edge: float | None, shared: tuple[bool, ...]) -> t
             "shared": of_key,
         }
         for i, of_key in enumerate(shared)
+    )
+
+
+def _with_vectors(outliers: tuple[dict[str, Any], ...], query: Array, key: Array) -> tuple[dict[str, Any], ...]:
+    """Return the outliers with the unit vectors of their query and key sides."""
+    (left, R), (right, T) = (np.linalg.qr(matrix.T) for matrix in (query, key))
+    U, _, Vt = np.linalg.svd(R @ T.T)
+    return tuple(
+        outlier | {"query_vector": (left @ U[:, i]).tolist(), "key_vector": (right @ Vt[i]).tolist()}
+        for i, outlier in enumerate(outliers)
     )
 
 

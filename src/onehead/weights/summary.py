@@ -9,6 +9,7 @@ import numpy as np
 from onehead.results import Certificate, Result, Rows, wrap_sentences
 from onehead.weights.report import HeadReport
 from onehead.weights.symmetric_share import NEUTRAL_SHARE_RANGE
+from onehead.weights.value_overlap import DECOUPLED_OVERLAP
 from onehead.weights.verdict import VERDICTS
 
 __all__ = ["Survey"]
@@ -103,6 +104,56 @@ class Survey(Rows, Result):
         keys += [f"The same holds for {more} more shared keys."] if more > 0 else []
         return " ".join(["; ".join(parts) + ".", *keys])
 
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """Sentences about the whole model, each with its evidence: directions used, random heads, values, the mean."""
+        texts = []
+        judged = self.judged
+        low = [head for head in judged if head.verdict == "low rank"]
+        if low:
+            used = max(round((head.rank or 0.0) * head.hidden) for head in low)
+            texts.append(
+                f"{len(low)} of {len(judged)} heads use fewer directions than their shape allows, at most {used} of "
+                f"{max(head.head_dim for head in low)}: heads of dimension {used} would hold their maps."
+            )
+        needed = [head.directions_90 for head in judged if head.directions_90 is not None]
+        if needed:
+            texts.append(
+                f"Half of the heads carry 90 % of the squared norm of their maps in at most {np.median(needed):g} "
+                "directions."
+            )
+        return (*texts, *self._decoupling(), *self._unasked())
+
+    def _decoupling(self) -> list[str]:
+        """Return a sentence that says whether the heads of a layer share their values."""
+        largest: dict[str, float] = {}
+        for head in self.heads:
+            others = [abs(rho) for k, rho in enumerate(head.value_overlaps) if k != head.head]
+            if others:
+                largest[head.module] = max(largest.get(head.module, 0.0), *others)
+        if not largest:
+            return []
+        coupled = [module for module, rho in largest.items() if rho > DECOUPLED_OVERLAP]
+        first = (
+            f"Values of heads overlap by at most |ρ| = {max(largest.values()):.2f}: these heads decouple, each as a "
+            f"single head with weight decay λ/G_hh (right to 1 % up to |ρ| = {DECOUPLED_OVERLAP})."
+            if not coupled
+            else f"In {len(coupled)} of {len(largest)} layers values of two heads overlap by more than |ρ| = "
+            f"{DECOUPLED_OVERLAP}, at most {max(largest.values()):.2f}: these heads do not decouple."
+        )
+        return [f"{first} G_hh compares heads within a layer only; between layers the curvature of the loss differs."]
+
+    def _unasked(self) -> list[str]:
+        """Return a sentence about the part of the logits that all queries share."""
+        shares = [head.unasked_share for head in self.heads if head.unasked_share is not None]
+        if not shares:
+            return []
+        first = [head.unasked_first for head in self.heads if head.unasked_first is not None]
+        return [
+            f"A median of {np.median(shares):.0%} of the logit variance is a preference for keys that all queries "
+            f"share; the first direction carries a median of {np.median(first):.0%} of this field."
+        ]
+
     def explain(self) -> str:
         """Return the summary, the heads farthest from random weights, symmetric shares and the rate of false alarms."""
         foremost = [
@@ -116,7 +167,7 @@ class Survey(Rows, Result):
             if rates
             else []
         )
-        return wrap_sentences([self.summary, *foremost, *self._shares(), *alarm, *self._closing()])
+        return wrap_sentences([self.summary, *self.advice, *foremost, *self._shares(), *alarm, *self._closing()])
 
     def _shares(self) -> list[str]:
         """Return a sentence that compares the symmetric shares with random heads and with the theory (U5)."""
@@ -144,7 +195,7 @@ class Survey(Rows, Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the survey as a dict of plain values, with its summary and its rows."""
-        return Result.to_dict(self) | {"summary": self.summary, "heads": self.to_rows()}
+        return Result.to_dict(self) | {"summary": self.summary, "advice": list(self.advice), "heads": self.to_rows()}
 
     def __repr__(self) -> str:
         measured = sum(head.status == "ok" for head in self.heads)

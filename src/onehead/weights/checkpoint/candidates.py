@@ -4,7 +4,7 @@ import re
 from typing import NamedTuple
 
 from onehead.weights.checkpoint.layers import recognised
-from onehead.weights.checkpoint.reader import Checkpoint
+from onehead.weights.checkpoint.loading import Source, open_source
 
 __all__ = ["Candidate", "candidates"]
 
@@ -29,7 +29,7 @@ class Candidate(NamedTuple):
     layout: str
 
 
-def candidates(checkpoint: Checkpoint) -> list[Candidate]:
+def candidates(source: Source) -> list[Candidate]:
     """Return the matrices whose names look like attention, grouped by layer.
 
     The layout is a known one, or spelled out from the names; whether a fused tensor is stored in sections or
@@ -37,22 +37,27 @@ def candidates(checkpoint: Checkpoint) -> list[Candidate]:
 
     Parameters
     ----------
-    checkpoint : Checkpoint
-        An open checkpoint; only its header is used.
+    source : str, Path, mapping or Checkpoint
+        The checkpoint, as for `onehead.weights.survey`; only its header is used.
 
     Returns
     -------
     list of Candidate
 
+    Raises
+    ------
+    BadFile
+        If the file cannot be read.
+
     Examples
     --------
     >>> import numpy as np
-    >>> from onehead.weights.checkpoint.loading import open_source
     >>> arrays = {f"net.{i}.wq.weight": np.ones((8, 8)) for i in range(2)}
     >>> arrays |= {f"net.{i}.wk.weight": np.ones((8, 8)) for i in range(2)}
-    >>> [(row.tensor, row.layers, row.layout) for row in candidates(open_source(arrays))][1]
+    >>> [(row.tensor, row.layers, row.layout) for row in candidates(arrays)][1]
     ('net.{layer}.wq.weight', 2, 'separate:net.{layer}.wq.weight:net.{layer}.wk.weight')
     """
+    checkpoint = open_source(source)
     groups: dict[str, list[str]] = {}
     for name, tensor in checkpoint.tensors.items():
         if len(tensor.shape) == 2 and len(name) <= MAX_NAME_LENGTH and ATTENTION.search(name):

@@ -26,7 +26,6 @@ __all__ = [
 DAMAGE_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 READ_ERRORS = (sqlite3.Error, UnicodeDecodeError, OverflowError)
 LOCK_SECONDS = 30.0  # time that one process waits for a lock of another
-WAIT_FOR_LOCKS = "PRAGMA busy_timeout = 30000"  # the same in milliseconds
 
 
 def in_memory() -> sqlite3.Connection:
@@ -167,7 +166,7 @@ def empty_journal(connection: sqlite3.Connection) -> None:
     """
     connection.execute("PRAGMA busy_timeout = 0")  # do not wait for readers
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    connection.execute(WAIT_FOR_LOCKS)
+    connection.execute("PRAGMA busy_timeout = 30000")  # milliseconds, as LOCK_SECONDS
 
 
 @contextmanager

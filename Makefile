@@ -53,7 +53,7 @@ quick: setup
 nightly: setup
 	$(TEST_ENV) $(PY) -m pytest -n 2 --dist worksteal -m nightly
 
-# every figure of both papers, theory and training, within ten minutes
+# every figure of both papers, theory and training, quickly; `onehead figures list` shows the times
 figures: setup
 	$(VENV)/bin/onehead figures make all --quick --out out/figures
 

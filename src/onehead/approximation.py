@@ -1,13 +1,13 @@
 """Python warnings about approximate results, once per reason."""
 
 import re
-import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from onehead.deprecation import depth_of_caller
 from onehead.errors import ApproximationWarning
 
 __all__ = ["public_call", "without_approximation_warnings"]
@@ -41,14 +41,6 @@ def public_call(function: Any, *args: Any, **keywords: Any) -> Any:
     for reason in getattr(answer, "cautions", ()):
         kind = NUMBER.sub("#", reason)
         if kind not in _stated:
-            warnings.warn(f"{reason.rstrip('.')}.", ApproximationWarning, stacklevel=_depth_of_caller())
+            warnings.warn(f"{reason.rstrip('.')}.", ApproximationWarning, stacklevel=depth_of_caller())
             _stated.add(kind)
     return answer
-
-
-def _depth_of_caller() -> int:
-    """Number of frames between `warnings.warn` in `public_call` and the first one outside of onehead."""
-    frame, depth = sys._getframe(1), 1
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("onehead."):
-        frame, depth = frame.f_back, depth + 1
-    return depth

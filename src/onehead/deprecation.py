@@ -1,12 +1,21 @@
 """Warnings about old names and old forms of calls that still work."""
 
+import sys
 import warnings
 
-__all__ = ["warn_renamed"]
+__all__ = ["depth_of_caller", "warn_renamed"]
 
 
-def warn_renamed(old: str, new: str, *, removed_in: str = "4.0", depth: int = 1) -> None:
-    """Warn that a name or a form of a call is deprecated.
+def depth_of_caller() -> int:
+    """Return the ``stacklevel`` with which a warning points at the first frame outside of onehead."""
+    frame, depth = sys._getframe(1), 1
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("onehead."):
+        frame, depth = frame.f_back, depth + 1
+    return depth
+
+
+def warn_renamed(old: str, new: str, *, removed_in: str = "4.0") -> None:
+    """Warn that a name or a form of a call is deprecated; the warning points at the code that uses it.
 
     Parameters
     ----------
@@ -14,8 +23,6 @@ def warn_renamed(old: str, new: str, *, removed_in: str = "4.0", depth: int = 1)
         The deprecated form and its replacement, as they stand in the caller's code.
     removed_in : str
         Version of onehead in which the old form stops working.
-    depth : int
-        Number of calls inside onehead between this one and the user's code, at which the warning points.
 
     Examples
     --------
@@ -26,4 +33,5 @@ def warn_renamed(old: str, new: str, *, removed_in: str = "4.0", depth: int = 1)
     >>> print(caught[0].message)
     Landscape.rows() is now Landscape.to_rows(); the old form goes in 3.0.
     """
-    warnings.warn(f"{old} is now {new}; the old form goes in {removed_in}.", DeprecationWarning, stacklevel=depth + 2)
+    sentence = f"{old} is now {new}; the old form goes in {removed_in}."
+    warnings.warn(sentence, DeprecationWarning, stacklevel=depth_of_caller())

@@ -67,8 +67,8 @@ def from_parameters(**parameters):
             "'squared'."),
         (partial(aim.train, Task(labels="hard"), Learner(), dim=20, alpha=1.0), "loss must be cross-entropy with hard "
             "labels"),
-        (partial(Task.read, {"nois": 1}), "argument of Task must be one of target, noise, tokens, attention, mask, "
-            "labels, beta0, kurtosis, unasked; got 'nois' (did you mean noise?)."),
+        (partial(Task.read, {"nois": 1}), f"argument of Task must be one of {', '.join(Task.model_fields)}; "
+            "got 'nois' (did you mean noise?)."),
         (partial(Learner, weight_decay=-0.1), "weight_decay must"),
         (partial(Learner, weight_decay="small"), "weight_decay must"),
         (partial(Learner, width=0.0), "width must"),

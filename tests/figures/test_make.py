@@ -16,9 +16,11 @@ from tests.support.programs import program
 from onehead import aim
 from onehead.errors import InvalidArgument
 from onehead.figures import NAMES, figure_named, figures, make
+from onehead.figures.registry import total_minutes
 from onehead.sweep import Store
 
 CHEAP = "sparse-alignment"
+ROOT = Path(__file__).parents[2]
 
 
 program = partial(program, "figures")
@@ -261,3 +263,12 @@ def test_the_flag_has_the_checks_of_other_flags(tmp_path):
     assert wrong.returncode == 2 and wrong.stderr.strip().startswith("onehead: --set noise must be a number >= 0")
     unknown = refused("--set", "kapa0=0.2")
     assert unknown.returncode == 2 and "did you mean kappa0=0.2" in unknown.stderr
+
+
+def test_times_are_stated_once():
+    """The page of the gallery and the list have the sums of the registry; flags and other pages state none."""
+    quick, full = total_minutes(quick=True), total_minutes(quick=False)
+    assert f"On two cores {quick} minutes in all with --quick, {full} without." in program("list").stdout
+    page = " ".join((ROOT / "docs" / "gallery.md").read_text().split())
+    assert f"{full} minutes in all on two cores" in page and f"all figures take {quick} minutes" in page
+    assert "minutes" not in program("make", "--help").stdout

@@ -72,7 +72,7 @@ def _check_list(name: str, given: Any, numbers: Any) -> str:
     """Return the text of a list of eigenvalues."""
     try:
         values = np.asarray(numbers, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidArgument(name, given, FORMS) from None
     allowed = values.ndim == 1 and 2 <= len(values) <= MAX_VALUES and bool(np.isfinite(values).all())
     if not allowed or values.min() < 0.0 or values.max() == 0.0:

@@ -98,7 +98,7 @@ def _serve(host: str, port: int, store: str | None, base: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON and nothing else.")
 @click.pass_context
 def export_page(ctx: click.Context, folder: str, base: str, as_json: bool) -> None:
-    """Write the explorer as one file that works without a server, with answers computed in advance, in a few minutes.
+    """Write the explorer as one file that works without a server, with answers computed in advance.
 
     Example: onehead app export page --base https://example.org/onehead/
     """

@@ -37,6 +37,7 @@ def list_(as_json: bool) -> None:
     Example: onehead figures list
     """
     from onehead.figures import figures
+    from onehead.figures.registry import total_minutes
 
     keys = ("name", "title", "source", "seconds_quick", "seconds_full")
     rows: list[dict[str, Any]] = [{key: getattr(one, key) for key in keys} for one in figures()]
@@ -44,14 +45,14 @@ def list_(as_json: bool) -> None:
         print_json(rows)
         return
     print_rows(rows, ("name", "seconds_quick", "seconds_full", "source", "title"))
-    quick, full = (sum(row[key] for row in rows) / 60.0 for key in ("seconds_quick", "seconds_full"))
-    print_lines(f"On two cores {quick:.0f} minutes in all with --quick, {full:.0f} without.")
+    quick, full = total_minutes(quick=True), total_minutes(quick=False)
+    print_lines(f"On two cores {quick} minutes in all with --quick, {full} without.")
 
 
 @command.command()
 @click.argument("names", nargs=-1, metavar="NAME...")
-@click.option("--quick", is_flag=True, help="Small dimensions and few seeds: all figures in ten minutes.")
-@click.option("--theory", is_flag=True, help="Theory only, no training; with --quick all figures in two minutes.")
+@click.option("--quick", is_flag=True, help="Small dimensions and few seeds; 'figures list' shows the times.")
+@click.option("--theory", is_flag=True, help="Theory only, no training.")
 @click.option("--out", required=True, metavar="DIR", help="Folder for the files and for the store of computed points.")
 @click.option(
     "--checkpoint", metavar="FILE", help=f"Weights for own-checkpoint.  [default: those in {CHECKPOINT}, if any]"

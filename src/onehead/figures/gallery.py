@@ -8,12 +8,13 @@ from typing import Any
 
 from onehead.atomic_io import write_atomically
 from onehead.errors import InvalidArgument
-from onehead.figures.registry import NAMES, SOURCES
+from onehead.figures.registry import NAMES, SOURCES, total_minutes
 
 __all__ = ["write_gallery"]
 
 ASSETS = "assets/figures"
-INTRODUCTION = """# Gallery
+FULL, QUICK = total_minutes(quick=False), total_minutes(quick=True)  # on two cores
+INTRODUCTION = f"""# Gallery
 
 Every figure of the two papers, and more of our own, made by one command:
 
@@ -22,8 +23,8 @@ $ onehead figures make all --out out/figures
 ```
 
 Lines are theory, orange markers are our own training runs with standard errors, grey is the target; the series of one
-panel also differ by dash and marker. `figures list` shows the figures and the time each takes, an hour and three
-quarters in all on two cores. With `--quick` dimensions are smaller and seeds fewer, and all figures take ten minutes;
+panel also differ by dash and marker. `figures list` shows the figures and the time each takes, {FULL} minutes
+in all on two cores. With `--quick` dimensions are smaller and seeds fewer, and all figures take {QUICK} minutes;
 `--theory` leaves out the training. Each figure comes as PNG and PDF with its data (CSV) and its parameters and versions
 (JSON). All numbers are kept in one store, so Ctrl-C loses no finished point and a second call computes nothing.
 """

@@ -55,9 +55,9 @@ def make(
         Folder for the files, created if necessary. It contains the store of all points, so that a second call computes
         nothing and Ctrl-C loses no finished point.
     quick : bool
-        Whether to use small dimensions and few seeds: all figures within ten minutes on two cores.
+        Whether to use small dimensions and few seeds; the registry has the times.
     theory : bool
-        Whether to leave out training: all figures within two minutes.
+        Whether to leave out training.
     checkpoint : path, optional
         Weights for ``own-checkpoint``; without them it shows only heads trained by `onehead.aim.train`.
     changes : mapping, optional

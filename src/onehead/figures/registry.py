@@ -12,7 +12,7 @@ from onehead.figures.data_source import DataSource
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
-__all__ = ["NAMES", "SOURCES", "Drawing", "Figure", "figure_named", "figures", "select_figures"]
+__all__ = ["NAMES", "SOURCES", "Drawing", "Figure", "figure_named", "figures", "select_figures", "total_minutes"]
 
 SOURCES = {"aim": "arXiv 2509.24914", "sparse": "arXiv 2509.25153", "own": "onehead"}
 
@@ -110,6 +110,8 @@ FIGURES = (
     Figure("own-hard-labels", "Soft against hard labels, and the separability threshold", 5.0, 148.0),
     Figure("own-many-tokens", "Many tokens: effect of the length with soft and hard labels", 60.0, 400.0),
     Figure("own-sectors", "Symmetric and antisymmetric part of a self-attention map", 4.0, 73.0),
+    Figure("own-token-mean", "Tokens with a mean: what it costs, when it is learned, its outlier", 44.0, 44.0),
+    Figure("own-token-covariance", "Tokens with a covariance: test error and rank", 22.0, 22.0),
     Figure("own-hard-phase", "Long sequences: where finding the signal is impossible, hard or easy", 9.6, 57.0),
     Figure("own-sparse-gap", "Two-step attention compared with the best possible learner", 19.6, 100.0),
     Figure("own-checkpoint", "Heads of a real checkpoint compared with the laws of trained heads", 8.1, 47.0),
@@ -157,6 +159,17 @@ def figure_named(name: str) -> Figure:
 def figures() -> tuple[Figure, ...]:
     """Return all figures in order."""
     return FIGURES
+
+
+def total_minutes(*, quick: bool) -> int:
+    """Return the minutes that all figures take on two cores, from the times of the registry.
+
+    Examples
+    --------
+    >>> total_minutes(quick=True) < total_minutes(quick=False)
+    True
+    """
+    return round(sum(one.seconds_quick if quick else one.seconds_full for one in FIGURES) / 60.0)
 
 
 def select_figures(names: Sequence[str]) -> tuple[Figure, ...]:

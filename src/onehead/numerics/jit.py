@@ -9,7 +9,7 @@ would take 0.33 s of the 1.2 s of processor time of ``onehead aim predict``.
 """
 
 import os
-import pickle
+import pickletools
 import sys
 import threading
 import time
@@ -142,7 +142,7 @@ def _has_room(folder: str | Path) -> bool:
 def discard_damaged_cache() -> bool:
     """Remove the cache files of onehead that cannot be read; return whether there were any.
 
-    Every file is read as numba reads it. Changed machine code in a file that can be read is not noticed.
+    Changed bytes in a file that is otherwise complete are not noticed.
     """
     folder = numba.config.CACHE_DIR or _default_cache_folder()
     damaged = [path for path in Path(folder or PACKAGE).rglob("*.nb[ic]") if path.is_file() and _is_damaged(path)]
@@ -152,15 +152,18 @@ def discard_damaged_cache() -> bool:
 
 
 def _is_damaged(path: Path) -> bool:
-    """Whether a file of the cache cannot be read."""
+    """Whether a file of the cache is not a complete pickle; nothing in it is executed."""
     try:
         with path.open("rb") as file:
-            pickle.load(file)
-            if path.suffix == ".nbi":  # an index: the version of numba, and then the index itself
-                pickle.load(file)
+            for _ in range(2 if path.suffix == ".nbi" else 1):  # an index holds the version of numba and then itself
+                first = next(pickletools.genops(file))
+                if first[0].name != "PROTO":
+                    return True
+                for _ in pickletools.genops(file):
+                    pass
     except FileNotFoundError:
         return False
-    except Exception:
+    except Exception:  # bytes of any kind
         return True
     return False
 

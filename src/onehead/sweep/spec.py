@@ -84,7 +84,7 @@ class Spec:
 
     def __post_init__(self, told: Callable[[InvalidArgument], InvalidArgument] | None) -> None:
         if told is not None:
-            warn_renamed("told of Spec", "locate_error", depth=2)
+            warn_renamed("told of Spec", "locate_error")
             object.__setattr__(self, "locate_error", told)
         for name in ("axes", "fixed"):
             if not isinstance(getattr(self, name), Mapping):

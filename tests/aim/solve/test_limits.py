@@ -68,3 +68,15 @@ def test_a_refusal_names_the_cause_that_applies(task, named, not_named):
         predict(task, Learner(), 0.5)
     assert named in str(refused.value)
     assert not_named is None or not_named not in str(refused.value)
+
+
+def test_wide_logits_get_finer_lattices_for_an_accuracy_asked_for():
+    """At β₀ = 30 the default lattice leaves an error of 0.09 %; the finer one meets 0.01 %, within the error stated
+    before.
+    """
+    task, learner = Task(beta0=30.0), Learner(weight_decay=1.0)
+    usual, asked = predict(task, learner, 0.5), predict(task, learner, 0.5, accuracy=1e-4)
+    assert any("wanted" in warning for warning in usual.certificate.warnings)
+    assert not asked.certificate.warnings
+    assert asked.errors["test_error"] < 1e-4 * asked.test_error < usual.errors["test_error"]
+    assert abs(asked.test_error - usual.test_error) < 3.0 * usual.errors["test_error"]

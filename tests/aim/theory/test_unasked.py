@@ -288,3 +288,28 @@ def test_the_best_possible_learner_knows_the_field():
         q = of_rest**2 * best.overlap + of_field**2 * variance
         m = of_rest * best.overlap + of_field * variance
         assert output.fresh_loss(q, m, loss="squared") > best.head_error
+
+
+# the same program, on a coarse lattice: sample ratios at which |S - S*|²/d is half of Q0. Its error is 1e-3 where
+# logits are narrow; at a variance of 10 its nodes are 2 logit units apart, and 2 % were seen.
+@pytest.mark.parametrize(
+    ("labels", "loss", "decay", "ratios"),
+    [
+        ("soft", "squared", 0.02, (0.371, 0.376, 0.432, 0.617)),
+        ("soft", "cross-entropy", 0.05, (0.324, 0.335, 0.374, 0.483)),
+        ("hard", "cross-entropy", 0.1, (3.75, 4.36, 5.51, 7.78)),
+    ],
+)
+def test_what_a_mean_costs(labels, loss, decay, ratios):
+    """The distance falls about as 1/α, so that three digits of α are 0.002 of it."""
+    for variance, ratio in zip((0.0, 1.0, 3.35, 10.0), ratios, strict=True):
+        task = CROSS.changed(labels=labels, unasked=share(variance))
+        point = predict(task, Learner(loss=loss, weight_decay=decay), ratio)
+        assert point.q - 2.0 * point.m + 1.0 == pytest.approx(0.5, abs=3e-3 if variance < 5.0 else 2e-2)
+
+
+def test_a_mean_costs_no_more_evaluations():
+    """The field is one more unknown of the same averages."""
+    learner = Learner(weight_decay=0.05, loss="cross-entropy")
+    without, with_mean = predict(CROSS, learner, 1.0), predict(CROSS.changed(unasked=0.5), learner, 1.0)
+    assert with_mean.certificate.evaluations <= 1.5 * without.certificate.evaluations

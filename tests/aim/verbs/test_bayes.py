@@ -263,3 +263,23 @@ def test_tasks_without_a_known_bayes_optimal_learner_are_refused(arguments, mess
     for call in (lambda: bayes(task, 0.5), lambda: curve(task, Learner(), [0.5], bayes=True)):
         with pytest.raises(InvalidArgument, match=message):
             call()
+
+
+@pytest.mark.parametrize("task", [Task(beta0=30.0), Task(target=MarchenkoPastur(kappa0=1000.0))])
+def test_wide_logits_of_two_tokens_are_resolved(task):
+    """Test error and that of the best head by sampled logits; the lattice of narrow logits was off by 2 to 50 %."""
+    best = bayes(task, 0.5)
+    assert best.errors["test_error"] < 1e-6 * best.test_error
+    assert best.head_error > best.test_error
+    assert not best.certificate.warnings
+    reference = BayesReference(task)
+    (row,) = reference.problem.output.geometry.rows
+    q, power, variance = best.overlap * task.beta0**2, reference.label_power, row.covariance[0, 0]
+    x, y = np.random.default_rng(0).standard_normal((2, 400_000))
+    label = np.sqrt(variance * power) * x
+    other = q / power * label + np.sqrt(variance * (power - q * q / power)) * y
+    losses = 0.25 * row.multiplicity * (np.tanh(0.5 * label) - np.tanh(0.5 * other)) ** 2
+    # four standard errors of the sample
+    assert abs(losses.mean() - best.test_error) < 4.0 * losses.std() / np.sqrt(len(losses))
+    if task.beta0 == 30.0:
+        assert best.test_error == pytest.approx(0.39389, abs=1e-5)  # an independent two-dimensional integral

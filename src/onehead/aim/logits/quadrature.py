@@ -14,23 +14,30 @@ from onehead.aim.logits.blocks import LONG_ROW, PARTS, Block, Row, TiedBlock, Un
 from onehead.numerics.gaussian import GaussianRule, lattice, monte_carlo, sobol
 
 __all__ = [
+    "FINEST_LATTICE",
     "LogitRule",
     "clear_rules",
     "column_rule",
+    "line_parts",
     "logit_rule",
     "normal_rule",
     "row_rule",
     "sector_rule",
     "tied_rule",
+    "wide_row_rule",
 ]
 
 Array = NDArray[np.float64]
 
 # spacing and radius of each level of a lattice, for label and learner together
 LATTICES = {
-    1: ((0.4, 6.0), (0.25, 6.5), (0.15, 7.0), (0.1, 7.5)),
-    2: ((0.8, 5.5), (0.6, 6.0), (0.5, 6.2), (0.42, 6.3)),
+    1: ((0.4, 6.0), (0.25, 6.5), (0.15, 7.0), (0.1, 7.5), (0.07, 7.5), (0.05, 7.5), (0.035, 7.5), (0.025, 7.5)),
+    2: ((0.8, 5.5), (0.6, 6.0), (0.5, 6.2), (0.42, 6.3), (0.35, 6.4), (0.3, 6.4), (0.25, 6.5), (0.21, 6.5)),
 }
+FINEST_LATTICE = 7  # level with the finest lattice; those beyond 3 are for an accuracy that a user asks for
+ROW_SPACING, ROW_RADIUS = 0.125, 7.5  # of the lattice of one row of two columns
+LOGIT_SPACING = 0.66  # largest spacing of that lattice in units of logits
+LARGEST_LATTICE = 4_000_000  # nodes of that lattice: enough for standard deviations of 120
 SHORTEST_RULE = 8  # smallest log2 of the points of the finest rule
 
 
@@ -143,7 +150,7 @@ def tied_rule(block: TiedBlock, level: int, check_rule: bool, drawn: int = 0) ->
 
 def clear_rules() -> None:
     """Free the memory of all cached rules."""
-    for known in (logit_rule, column_rule, tied_rule, sector_rule, sobol, monte_carlo):
+    for known in (logit_rule, column_rule, tied_rule, sector_rule, wide_row_rule, sobol, monte_carlo):
         known.cache_clear()
 
 
@@ -171,9 +178,44 @@ def row_rule(row: Block, *, coarse: bool = False, check_rule: bool = False) -> L
     symmetry.
     """
     if row.dim == 1:
-        return _mapped(row, _lattice(2, 0.125, 7.5, check_rule, 1))
+        return _mapped(row, _lattice(2, ROW_SPACING, ROW_RADIUS, check_rule, 1))
     size = 11 if coarse else 15 if row.dim <= 7 else 14
     return _mapped(row, sobol(2 * row.dim, log2_points=size, seed=1 if check_rule else 0, parts=PARTS))
+
+
+@lru_cache(maxsize=4)
+def wide_row_rule(row: Block, label_parts: int, free_parts: int, check_rule: bool) -> LogitRule:
+    """Return the lattice of a row of two columns with the spacing of each axis divided by a number of parts.
+
+    A softmax of two logits is analytic in a strip of half-width π around the real axis, so that the rule is exact to
+    1e-13 where the spacing is at most `LOGIT_SPACING` logits.
+    """
+    spacing, radius = (0.88 * ROW_SPACING, ROW_RADIUS + 0.5) if check_rule else (ROW_SPACING, ROW_RADIUS)
+    offset = 0.0 if check_rule else 0.5
+    lines = []
+    for parts in (label_parts, free_parts):
+        step = spacing / parts
+        count = int(np.ceil(radius / step))
+        lines.append(step * (np.arange(-count, count + 1) + offset))
+    lines[0] = lines[0][lines[0] > -1e-12]  # both signs of label and learner together have the same loss
+    nodes = np.stack([axis.ravel() for axis in np.meshgrid(*lines, indexing="ij")], axis=1)
+    square = np.einsum("ij,ij->i", nodes, nodes)
+    nodes, square = nodes[square < radius**2], square[square < radius**2]
+    weights = np.where(nodes[:, 0] > 1e-12, 2.0, 1.0) * np.exp(-0.5 * square)
+    return _mapped(row, GaussianRule(nodes=nodes, weights=weights / weights.sum()))
+
+
+def line_parts(label_deviation: float, free_deviation: float) -> tuple[int, int]:
+    """Return the numbers of parts of `wide_row_rule` for logits of these standard deviations; one and one is
+    `row_rule`.
+
+    Both are reduced together where the rule would have more than `LARGEST_LATTICE` nodes.
+    """
+    parts = [max(1.0, np.ceil(ROW_SPACING * one / LOGIT_SPACING)) for one in (label_deviation, free_deviation)]
+    nodes = 0.5 * np.pi * (ROW_RADIUS / ROW_SPACING) ** 2 * parts[0] * parts[1]
+    share = min(1.0, np.sqrt(LARGEST_LATTICE / nodes))
+    label, free = (max(1, int(share * one)) for one in parts)
+    return label, free
 
 
 def _lattice(dim: int, spacing: float, radius: float, check_rule: bool, folded: int) -> GaussianRule:

@@ -423,7 +423,8 @@ def _with_kurtosis(certificate: AimCertificate, task: Task, leading: int) -> Aim
     kurtosis = excess_kurtosis(task, leading)
     kind: Kind = "conjecture" if certificate.kind == "claim" else certificate.kind
     if kurtosis < LARGE_EXCESS_KURTOSIS:
-        return replace(certificate, kind=kind) if leading or task.depends_on_kurtosis else certificate
+        derived_here = leading or task.depends_on_kurtosis or task.unasked or not task.isotropic
+        return replace(certificate, kind=kind) if derived_here else certificate
     more = leading_count(task, Learner()) > leading
     advice = (
         f"here leading={leading}; leading=auto averages the largest directions exactly and agrees with training"

@@ -224,7 +224,8 @@ def _refine_rules(
             skipped = _levels_too_coarse(problem, estimate, accuracy)
             levels = [] if skipped is None else levels[min(skipped, len(levels) - 1) :]
         elif estimate.relative < fine_enough and not (jumping and first):
-            break
+            met = not accuracy or _levels_too_coarse(problem, estimate, accuracy) is None
+            levels = [] if met else levels
     assert solution is not None
     return solution
 

@@ -280,9 +280,17 @@ def _measure(plan: Plan, weights: Parametrisation, maps: Array, instance: Instan
         **_overlaps(task, S, instance.target),
         "test_cross_entropy": float(cross_entropy),
         "zero_one_error": float(zero_one) if task.labels == "hard" else None,
-        "sectors": _sectors(S, instance.target) if task.attention == "self" else None,
+        "sectors": _sectors(_asked(task, S), _asked(task, instance.target)) if task.attention == "self" else None,
         "eigenvalues": values,
     }
+
+
+def _asked(task: Task, S: Array) -> Array:
+    """Map without its row along the mean of the queries; the map itself where they have none (D2)."""
+    if not task.unasked:
+        return S
+    direction = unasked_direction(len(S))
+    return np.asarray(S - np.outer(direction, S.T @ direction))
 
 
 def _overlaps(task: Task, S: Array, target: Array) -> dict[str, float | None]:
@@ -296,9 +304,8 @@ def _overlaps(task: Task, S: Array, target: Array) -> dict[str, float | None]:
         overlap = {"q": float(np.sum(own * own) / d), "m": float(np.sum(own * wanted) / d)}
         return {**overlap, "unasked_scale": None, "unasked_share": None}
     direction = unasked_direction(d)
-    rows = [M.T @ direction for M in (S, target)]
-    asked, wanted_map = (whitened(task, M - np.outer(direction, row)) for M, row in zip((S, target), rows, strict=True))
-    row, wanted = (one * token_scales(task, d)[1] for one in rows)
+    asked, wanted_map = (whitened(task, _asked(task, M)) for M in (S, target))
+    row, wanted = (M.T @ direction * token_scales(task, d)[1] for M in (S, target))
     q, field = float(np.sum(asked * asked) / d), mean_length(task, target) ** 2 * float(row @ row) / d
     return {
         "q": q,

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.solve.certificate import LARGE_EXCESS_KURTOSIS
+from onehead.aim.solve.certificate import ACCURACY, LARGE_EXCESS_KURTOSIS, ROUNDING
 from onehead.aim.task import Learner, Task, check_alpha
 from onehead.aim.theory.bayes import Posterior, logit_nuclear
 from onehead.aim.theory.build import build_state_evolution
@@ -268,7 +268,7 @@ class BayesReference:
                 kind=_kind(self.task),
                 quadrature_error=errors["test_error"],
                 errors=errors | {"mmse": mmse_error / unit, "overlap": mmse_error / unit},
-                warnings=_warnings(self.task),
+                warnings=(*_warnings(self.task), *_accuracy_warning(errors["test_error"], self.test_error(q))),
             ),
             task=self.task,
         )
@@ -325,6 +325,13 @@ def _warnings(task: Task) -> tuple[str, ...]:
         f"any dimension); "
         "message passing on power laws ended about 6 % above this error",
     )
+
+
+def _accuracy_warning(error: float, test_error: float) -> tuple[str, ...]:
+    """Warning where the numerical error of the test error is larger than that of other results."""
+    if error <= ACCURACY * test_error + ROUNDING:
+        return ()
+    return (f"numerical error of the test error: {error / test_error:.1e}, relative (wanted: {ACCURACY:g})",)
 
 
 def _kind(task: Task) -> Kind:

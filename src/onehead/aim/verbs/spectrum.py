@@ -205,7 +205,7 @@ def _sampled_spectrum(point: Prediction) -> Spectrum:
         )
     hats, beta = Hats(point.q_hat, point.m_hat, point.sigma_hat), point.learner.beta
     samples = [one.at(hats) for one in maps] if point.rank > 0.0 else []
-    values = np.sort(np.concatenate([np.zeros(1), *(sample.singular_values / beta for sample in samples)]))[:0:-1]
+    values = np.sort(np.concatenate([np.zeros(1), *(sample.singular_values / beta for sample in samples)]))[1:]
     share = 1.0 / max(len(values), 1)
     rank = float(np.mean([sample.rank for sample in samples])) if samples else 0.0
     return SingularSpectrum(

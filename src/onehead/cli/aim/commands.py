@@ -16,6 +16,10 @@ from onehead.cli.rendering.render import CommandResult, output_options
 __all__ = ["command"]
 
 HATS = "q_hat, m_hat, sigma_hat"
+UNASKED = {
+    "unasked_scale": "size of the logits that all queries share, over the target's",
+    "unasked_share": "their share in the variance of the head's logits within a row",
+}
 SLOPES_SHOWN = ("test_error", "rank")  # derivatives in the table of --sensitivity; JSON has all
 LAZY_COMMANDS = {
     "data": lambda: import_module("onehead.cli.aim.data").data,
@@ -63,6 +67,8 @@ def predict(
                 else {"zero_one_error": "share of rows whose top token is not the label"}
             ),
             **({} if point.sectors is None else {"sectors": "of the symmetric and of the antisymmetric part of S"}),
+            **(UNASKED if task.unasked else {}),
+            **({} if point.effective_dim is None else {"effective_dim": "dimensions that the tokens fill"}),
             HATS: "conjugate fields",
             "replicon": "the solution is stable below 1",
             "residual": "largest relative residual of the equations",
@@ -86,6 +92,14 @@ def _sensitivity(point: "aim.Prediction") -> dict[str, dict[str, float]]:
 
     values = {**vars(point.task), **vars(point.learner), "alpha": point.alpha, "weight_decay": point.learner.decay}
     return {name: point.sensitivity(name) for name in SENSITIVITY_PARAMETERS if values[name]}
+
+
+def _unasked_outlier(law: "aim.Spectrum") -> str:
+    """Text with the singular value that the mean of the tokens adds, and its overlaps."""
+    row = law.unasked_outlier
+    if row is None or row.position is None:
+        return "none"
+    return f"{row.position:.5g} (overlap {row.query_overlap:.3g} with the mean, {row.key_overlap:.3g} with the field)"
 
 
 def _sectors(point: "aim.Prediction") -> str:
@@ -157,10 +171,13 @@ def spectrum(task: Task, learner: Learner, alpha: float, accuracy: float | None)
     bulks = ", ".join(f"[{low:.5g}, {high:.5g}]" for low, high in law.edges) or "none"
     return CommandResult.of(
         law,
-        {"status": f"kind of truth: {law.kind}"} | ({} if law.levels else {"levels": None}),
+        ({"unasked_outlier": "singular value that the mean of the tokens adds"} if task.unasked else {})
+        | {"status": f"kind of truth: {law.kind}"}
+        | ({} if law.levels else {"levels": None}),
         table={
             "edges": bulks,
             "outliers": len(law.outliers),
+            **({"unasked_outlier": _unasked_outlier(law)} if task.unasked else {}),
             **({"levels": _levels(law.levels)} if law.levels else {}),
         },
         title=f"spectrum at alpha = {alpha:g}",

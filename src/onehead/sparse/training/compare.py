@@ -124,7 +124,7 @@ def compare(
     """
     first_seed = seed_number(seed)
     if dim is not None:
-        warn_renamed(f"compare(dim={dim})", f"compare(dims=[{dim}])", removed_in="3.0", depth=2)
+        warn_renamed(f"compare(dim={dim})", f"compare(dims=[{dim}])", removed_in="3.0")
         dims, first_seed = [dim], first_seed - dim
 
     def plan(alpha: float) -> Protocol:

@@ -166,7 +166,7 @@ def empty_journal(connection: sqlite3.Connection) -> None:
     """
     connection.execute("PRAGMA busy_timeout = 0")  # do not wait for readers
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    connection.execute(f"PRAGMA busy_timeout = {LOCK_SECONDS * 1000:.0f}")
+    connection.execute("PRAGMA busy_timeout = 30000")  # milliseconds, as LOCK_SECONDS
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from onehead.aim.kernels.arguments import Scaling
 from onehead.aim.kernels.dense import loss_sums
 from onehead.aim.logits.blocks import PARTS, Block, Row
-from onehead.aim.logits.quadrature import LogitRule, row_rule
+from onehead.aim.logits.quadrature import FINEST_LATTICE, LogitRule, line_parts, row_rule, wide_row_rule
 from onehead.aim.logits.softmax_row import SoftmaxRow
 from onehead.aim.losses import LOSSES, Loss
 from onehead.aim.theory.output.averages import ProxCache, parts_error, sum_in_slices
@@ -76,6 +76,12 @@ class GaussianOutput(OutputChannel):
         """
         scaling = Scaling(np.sqrt(Q), m / Q, np.sqrt(max(q - m * m / Q, 0.0)))
         rule = row_rule(row, coarse=coarse, check_rule=check_rule)
+        if row.is_line:
+            root = float(np.sqrt(row.covariance[0, 0]))
+            label_deviation = root * scaling.label_root * max(1.0, abs(scaling.slope))
+            parts = line_parts(label_deviation, root * scaling.free_root)
+            if parts != (1, 1):
+                rule = wide_row_rule(row, *parts, check_rule)
         if row.is_line and measure.pair_losses is not None:
             label = scaling.label_root * rule.label[:, 0]
             losses = measure.pair_losses(scaling.slope * label + scaling.free_root * rule.free[:, 0], label)
@@ -85,12 +91,14 @@ class GaussianOutput(OutputChannel):
 
     @property
     def extra_levels(self) -> tuple[int, ...]:
-        """Levels with twice as many sampled points each, as many as memory holds; a lattice has none."""
+        """Levels with twice as many sampled points each, as many as memory holds, or finer lattices."""
         (*_, last) = self.geometry.levels
+        if not self.geometry.sampled:
+            return tuple(range(last + 1, FINEST_LATTICE + 1))
         numbers = sum(
             self._rule(block, last, False).label.size for block in self.geometry.blocks if not block.on_lattice
         )
-        more = int(np.log2(MAXIMUM_NUMBERS / numbers)) if self.geometry.sampled else 0
+        more = int(np.log2(MAXIMUM_NUMBERS / numbers))
         return tuple(range(last + 1, last + 1 + max(more, 0)))
 
     @property

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from onehead.aim import Learner, Task
 from onehead.aim.kernels import two_tokens_simd as lanes
 from onehead.aim.kernels.arguments import BlockArrays, Modes, Nodes, Scaling, Slices
-from onehead.aim.kernels.dense import two_token_sums
+from onehead.aim.kernels.two_tokens import two_token_sums
 from onehead.aim.logits.blocks import SLICE
 from onehead.aim.logits.quadrature import logit_rule
 from onehead.aim.theory.build import build_state_evolution

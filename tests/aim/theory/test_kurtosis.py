@@ -9,7 +9,7 @@ import pytest
 
 from onehead.aim import Atoms, Learner, MarchenkoPastur, Task
 from onehead.aim.kernels.arguments import BlockArrays, Detail, Modes, Nodes, Scaling, Start
-from onehead.aim.kernels.dense import two_token_sums
+from onehead.aim.kernels.two_tokens import two_token_sums
 from onehead.aim.solve.fixed_sample_ratio import solve_at_alpha
 from onehead.aim.solve.solver import solve
 from onehead.aim.theory.build import build_state_evolution

@@ -8,9 +8,10 @@ import numpy as np
 from numba import int64, types
 
 from onehead.aim.kernels.arguments import BLOCK, MATRIX, MODES, NODES, SCALING, SLICES, VECTOR
-from onehead.aim.kernels.dense import dense_loop, pair_loop
+from onehead.aim.kernels.dense import dense_loop
 from onehead.aim.kernels.independent_rows import newton_row, row_work, solve_row
 from onehead.aim.kernels.losses import CROSS_ENTROPY, RESPONSE, softmax
+from onehead.aim.kernels.two_tokens import pair_loop
 from onehead.numerics.jit import njit
 from onehead.numerics.prox import PAIR, ROW
 

@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from onehead.aim.kernels.arguments import BlockArrays, Branch, Modes, Nodes, Scaling
 from onehead.aim.kernels.arguments import Start as KernelStart
-from onehead.aim.kernels.dense import prox_sums, two_column_sums, two_token_sums
+from onehead.aim.kernels.dense import prox_sums
 from onehead.aim.kernels.losses import SQUARED
+from onehead.aim.kernels.two_tokens import two_column_sums, two_token_sums
 from onehead.aim.kernels.two_tokens_simd import two_token_squared_sums
 from onehead.aim.logits.blocks import Block
 from onehead.aim.logits.geometry import Geometry

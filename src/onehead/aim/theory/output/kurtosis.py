@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.kernels.arguments import Scaling
-from onehead.aim.kernels.dense import label_response, origin_sums, sigmoid
+from onehead.aim.kernels.dense import origin_sums
+from onehead.aim.kernels.two_tokens import label_response, sigmoid
 from onehead.aim.logits.quadrature import LogitRule, normal_rule
 from onehead.aim.theory.input.trace import ROW_VARIANCE
 from onehead.aim.theory.order_parameters import Hats

@@ -19,7 +19,7 @@ import numpy as np
 from numba import float64, int64, types
 from numpy.typing import NDArray
 
-from onehead.aim.kernels.dense import sigmoid
+from onehead.aim.kernels.two_tokens import sigmoid
 from onehead.aim.logits.blocks import PARTS
 from onehead.aim.logits.geometry import Geometry
 from onehead.aim.logits.quadrature import LogitRule

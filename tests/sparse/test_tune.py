@@ -5,7 +5,9 @@ import pytest
 from onehead.sparse import Protocol, Task, train, tune
 from onehead.sparse.verbs.tune import BORDERS, LINEAR_RIDGES, best_ridge
 
-# relative excess of finite dimension: bias of the query of order 1/d and the random share of the classes (J36)
+# Relative excess of finite dimension. At ridge 1 and d = 400 to 600 the random share of the classes adds 3 to 9 % in the
+# settings for which it was computed (J36), and the query has a bias of order 1/d. This allowance covers their sum; it
+# is not a computed bound.
 FINITE_SIZE = 0.15
 
 
@@ -26,7 +28,7 @@ def test_tuned_protocol_holds_in_training(strength, alpha):
     assert found.certificate.warnings[0].startswith("the search ended at its upper border, ridge = 1; larger ridges")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("loss", ["logistic", "square"])
 @pytest.mark.parametrize("alpha", [1.0, 2.0, 4.0, 8.0])
 @pytest.mark.parametrize("strength", [3.0, 4.0, 5.0, 8.0])

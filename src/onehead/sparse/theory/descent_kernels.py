@@ -66,7 +66,7 @@ def attend(time, signal_tokens, normals, root, shift, response, force, att, devi
     return ubar
 
 
-@njit(types.void(_vector, _vector, float64, float64, _matrix, _matrix), cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _hessian_product(a, d, h, c, vector, out):  # type: ignore[no-untyped-def]
     """Write minus the Hessian of l by the fields of a sample, times a vector (2, L), to ``out`` (J2)."""
     du = 0.0

@@ -2,7 +2,7 @@
 
 __all__ = ["NUMERICAL"]
 
-NUMERICAL = "7"
+NUMERICAL = "8"
 """Raised by one whenever a published number changes (see "Numerical changes" in the changelog).
 
 It is part of the key of every point: after such a change stored points are no longer found and are solved again. A

@@ -150,7 +150,8 @@ def thresholds(task: Task, learner: Learner) -> CommandResult:
         found = aim.thresholds(task, learner)
     return CommandResult.of(
         found,
-        {"emergence": f"below it S = 0 at weight decay {learner.weight_decay}"},
+        {"emergence": f"below it S = 0 at weight decay {learner.weight_decay}"}
+        | ({} if task.unasked else {"unasked_emergence": None}),  # not a row of the table without a mean
         title="thresholds (values of alpha)",
         warnings=[*found.status.split("; ")[1:], *found.certificate.warnings],
     )

@@ -29,8 +29,24 @@ Submodules are loaded on first use, so that ``import onehead`` takes a few milli
 BibTeX entries.
 """
 
-from onehead.lazy import attach_stub
+from importlib import import_module
 
 __version__ = "3.0.0.dev0"
 
-__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)
+__all__ = ["__version__", "aim", "cite", "errors", "plot", "sparse", "sweep", "weights"]
+
+_SUBMODULES = ("aim", "errors", "plot", "sparse", "sweep", "weights")
+
+
+# the stub is not read here, as `onehead.lazy` would: the shell imports this module before everything else
+def __getattr__(name: str) -> object:
+    if name in _SUBMODULES:
+        return import_module(f"onehead.{name}")
+    if name == "cite":
+        return import_module("onehead.citation").cite
+    close = import_module("onehead.sanitize").did_you_mean(name, __all__)
+    raise AttributeError(f"module 'onehead' has no attribute {name!r}{close}; it has {', '.join(__all__[1:])}")
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -83,7 +83,8 @@ VERBS = {
     "sparse.joint": ({"task": SIGNAL, "protocol": BOTH_RIDGES}, ("log2_points",)),
     "sparse.oracle": ({"task": SIGNAL}, ("activation", "seed")),
     "sparse.bayes": ({"task": SIGNAL, "alpha": 1.0}, ()),
-    "sparse.data_for": ({"task": SIGNAL, "test_error": 0.1}, ()),
+    "sparse.data_for": ({**_SPARSE, "error": 0.1}, ("model",)),
+    "sparse.sample": ({**_SPARSE, "dim": 30}, ("seed", "model", "trial")),
     "sparse.amp": (
         {"task": SIGNAL, "alpha": 1.0, "dim": 30, "trials": 1, "iterations": 2},
         ("method", "start", "seed"),
@@ -105,6 +106,8 @@ OPTIONAL = {
     "sparse.map": ("accuracy",),
     "sparse.tune": ("alpha", "accuracy"),
     "sparse.train": ("test_length",),
+    "sparse.data_for": ("dim",),
+    "sparse.sample": ("alpha",),
 }
 
 

@@ -78,11 +78,13 @@ def prepare_layout(folder, command):
         "separate": {"q": (64, 64), "k": (64, 64)},
         "sections": {"qkv": (192, 64)},
         "interleaved": {"qkv": (64, 192)},
+        "query-kv": {"q": (64, 64), "kv": (128, 64)},
     }
     kind = next((kind for kind in shapes if f"--layout {kind}" in command), None)
     if kind is not None:
         rng = np.random.default_rng(1)
-        tensors = {f"blocks.0.{key}": rng.standard_normal(shape) for key, shape in shapes[kind].items()}
+        end = ".weight" if ".weight" in command else ""
+        tensors = {f"blocks.0.{key}{end}": rng.standard_normal(shape) for key, shape in shapes[kind].items()}
         save_file(tensors, folder / "f.safetensors")
         (folder / "config.json").unlink(missing_ok=True)  # of another model
 

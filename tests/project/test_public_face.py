@@ -77,7 +77,7 @@ WITHOUT_LEARNER = {
     (sparse, "bayes"): "alpha",
     (aim, "bayes"): "alpha",
     (aim, "sample"): "dim",
-} | {(sparse, "data_for"): "test_error"}
+}
 
 
 def test_aim_and_sparse_have_the_same_conventions():

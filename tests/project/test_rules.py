@@ -17,7 +17,7 @@ SOURCE = Path(onehead.__file__).parent
 
 # a part of the package may import itself and the parts listed for it
 FOUNDATION = (
-    "sanitize", "atomic_io", "errors", "approximation", "deprecation", "lazy", "fields", "problem", "validation",
+    "sanitize", "atomic_io", "errors", "deprecation", "approximation", "lazy", "fields", "problem", "validation",
     "results",
 )  # fmt: skip
 THEORY = (*FOUNDATION, "numerics", "spectra")
@@ -25,8 +25,8 @@ PARTS = {
     "sanitize": (),
     "atomic_io": ("errors",),
     "errors": ("sanitize",),
-    "approximation": ("errors",),
     "deprecation": (),
+    "approximation": ("deprecation", "errors"),
     "lazy": ("deprecation", "sanitize"),
     "fields": (),
     "validation": ("approximation", "errors", "numerics", "sanitize"),

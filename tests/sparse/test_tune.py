@@ -6,7 +6,7 @@ from onehead.sparse import Protocol, Task, train, tune
 from onehead.sparse.verbs.tune import BORDERS, LINEAR_RIDGES, best_ridge
 
 # Relative excess of finite dimension. At ridge 1 and d = 400 to 600 the random share of the classes adds 3 to 9 % in the
-# settings for which it was computed (J36), and the query has a bias of order 1/d. This allowance covers their sum; it
+# settings for which it was computed, and the query has a bias of order 1/d. This allowance covers their sum; it
 # is not a computed bound.
 FINITE_SIZE = 0.15
 
@@ -40,6 +40,6 @@ def test_border_of_the_ridge_of_a_linear_model_is_named():
     task, plan = Task(strength=3.0), Protocol(loss="square")
     found = tune(task, plan, alpha=1.0)
     assert best_ridge(task, plan.with_alpha(1.0), "pooled").protocol.ridge == pytest.approx(LINEAR_RIDGES[1])
-    assert "the search ended at its upper border, ridge of pooled = 10; the optimum may lie beyond it." in (
+    assert "the search ended at its upper border, ridge of pooled = 10; the optimum may lie beyond it" in (
         found.certificate.warnings
     )

@@ -34,6 +34,10 @@ LAZY_COMMANDS = {
 }
 
 
+# thresholds that few heads have: without a value they are not rows of the table
+RARE_THRESHOLDS = ("emergence_spinodal", "map_spinodal", "unasked_emergence")
+
+
 @click.group(cls=OrderedGroup, lazy_commands=LAZY_COMMANDS)
 def command() -> None:
     """The attention-indexed model: an attention head trained with weight decay."""
@@ -151,7 +155,7 @@ def thresholds(task: Task, learner: Learner) -> CommandResult:
     return CommandResult.of(
         found,
         {"emergence": f"below it S = 0 at weight decay {learner.weight_decay}"}
-        | ({} if task.unasked else {"unasked_emergence": None}),  # not a row of the table without a mean
+        | {name: None for name in RARE_THRESHOLDS if getattr(found, name) is None},
         title="thresholds (values of alpha)",
         warnings=[*found.status.split("; ")[1:], *found.certificate.warnings],
     )

@@ -27,7 +27,8 @@ BIAS_RATES = np.concatenate([np.linspace(0.0, 12.0, 49), np.linspace(13.0, 40.0,
 SEARCH_ERROR = 5e-3  # error of a prediction in the search; all use the same points, which makes differences smoother
 MAX_REFINEMENTS = 60
 # Borders of the search. At large ridges the limit of infinite dimension says nothing about training: the free bias fits
-# the random share of the classes, which a ridge does not shrink, and the weights become smaller than it (J36).
+# the random share of the classes, which a ridge does not shrink, and the weights become smaller than it
+# (page "Query and readout trained together").
 BORDERS = {"alpha0/alpha": (0.02, 0.98), "sharpness": (0.05, 50.0), "ridge": (1e-8, 1.0)}
 LINEAR_RIDGES = (1e-6, 10.0)  # borders of the ridge of the linear models
 AT_BORDER = 0.02  # relative distance from a border that counts as reaching it
@@ -122,7 +123,7 @@ def _border(name: str, value: float, bounds: tuple[float, float]) -> str:
     """Return a sentence if ``value`` lies at a border of the search, else an empty string."""
     for bound, side in zip(bounds, ("lower", "upper"), strict=True):
         if abs(value - bound) <= AT_BORDER * bound:
-            return f"the search ended at its {side} border, {name} = {bound:g}; the optimum may lie beyond it."
+            return f"the search ended at its {side} border, {name} = {bound:g}; the optimum may lie beyond it"
     return ""
 
 
@@ -131,8 +132,8 @@ def _borders(found: Protocol, sharpness: float, linear: "dict[str, Prediction]")
     values = {"alpha0/alpha": found.alpha0 / found.alpha, "sharpness": sharpness, "ridge": found.ridge}
     texts = [_border(name, value, BORDERS[name]) for name, value in values.items()]
     texts += [_border(f"ridge of {model}", point.protocol.ridge, LINEAR_RIDGES) for model, point in linear.items()]
-    beyond = "the optimum may lie beyond it."
-    finite = "larger ridges would lower the limit of infinite dimension only, not the error of training."
+    beyond = "the optimum may lie beyond it"
+    finite = "larger ridges would lower the limit of infinite dimension only, not the error of training"
     upper = f"ridge = {BORDERS['ridge'][1]:g}; "
     return tuple(text.replace(upper + beyond, upper + finite) for text in texts if text)
 

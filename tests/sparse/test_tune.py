@@ -5,9 +5,9 @@ import pytest
 from onehead.sparse import Protocol, Task, train, tune
 from onehead.sparse.verbs.tune import BORDERS, LINEAR_RIDGES, best_ridge
 
-# Relative excess of finite dimension. At ridge 1 and d = 400 to 600 the random share of the classes adds 3 to 9 % in the
-# settings for which it was computed, and the query has a bias of order 1/d. This allowance covers their sum; it
-# is not a computed bound.
+# Relative excess of finite dimension. At ridge 1 and d = 400 to 600 the random share of the classes adds 3 to 9 % in
+# the settings for which it was computed, and the query has a bias of order 1/d. This allowance covers their sum; it is
+# not a computed bound.
 FINITE_SIZE = 0.15
 
 

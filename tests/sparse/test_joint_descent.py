@@ -9,11 +9,11 @@ from onehead.sparse import Protocol, Task, align, bayes, descend, train
 from onehead.sparse.losses import LOSSES
 from onehead.sparse.solve.descent import STEP_QUANTITIES, Plan
 from onehead.sparse.solve.joint_error import joint_test_error
-from onehead.sparse.theory.attention_forces import JointWeights, block_trace, forces, semidefinite_root, slopes
-from onehead.sparse.theory.descent_kernels import _hessian_product
-from onehead.sparse.theory.descent_rates import rates_of
-from onehead.sparse.theory.descent_samples import descent_sample
-from onehead.sparse.theory.same_data import same_data_states
+from onehead.sparse.theory.joint.attention_forces import JointWeights, block_trace, forces, semidefinite_root, slopes
+from onehead.sparse.theory.joint.descent_kernels import _hessian_product
+from onehead.sparse.theory.joint.descent_rates import rates_of
+from onehead.sparse.theory.joint.descent_samples import descent_sample
+from onehead.sparse.theory.joint.same_data import same_data_states
 from onehead.sparse.training.joint_descent import descent_run
 
 STRONG = Task(length=10, signal_tokens=1, strength=5.0, positive_rate=0.5)

@@ -8,7 +8,7 @@ from onehead.errors import NotConverged
 from onehead.sparse import Protocol, Task, bayes, joint, predict, train
 from onehead.sparse.losses import LOSSES
 from onehead.sparse.solve import joint_minimum as solver
-from onehead.sparse.theory.joint_minimum import JointMinimum, JointPoint, _invert
+from onehead.sparse.theory.joint.joint_minimum import JointMinimum, JointPoint, _invert
 
 STRONG = Task(length=10, signal_tokens=1, strength=5.0, positive_rate=0.5)
 PLAN = Protocol(alpha0=1.0, alpha1=1.0, beta=1.0, ridge=0.1, ridge_query=0.1)

@@ -6,7 +6,7 @@ from tests.support.refusals import refusal
 
 from onehead.sparse import Protocol, Task, align, bayes, predict, train
 from onehead.sparse.solve.reused_data import solve_reused
-from onehead.sparse.theory.reused_data import ReusedData
+from onehead.sparse.theory.joint.reused_data import ReusedData
 
 STRONG = Task(length=10, signal_tokens=1, strength=5.0, positive_rate=0.5)
 RARE = Task(length=6, signal_tokens=2, strength=3.0, positive_rate=0.3)

@@ -11,11 +11,11 @@ from onehead.numerics.replicate_error import error_from_replicates
 from onehead.sparse.losses import Array
 from onehead.sparse.solve.joint_error import cosine, joint_test_error
 from onehead.sparse.task import Batch, Protocol, Task
-from onehead.sparse.theory.attention_forces import JointWeights, check_smooth
-from onehead.sparse.theory.descent_rates import rates_of
-from onehead.sparse.theory.descent_samples import descent_sample
-from onehead.sparse.theory.fresh_batches import fresh_batch_states, one_pass_states
-from onehead.sparse.theory.same_data import DescentState, same_data_states
+from onehead.sparse.theory.joint.attention_forces import JointWeights, check_smooth
+from onehead.sparse.theory.joint.descent_rates import rates_of
+from onehead.sparse.theory.joint.descent_samples import descent_sample
+from onehead.sparse.theory.joint.fresh_batches import fresh_batch_states, one_pass_states
+from onehead.sparse.theory.joint.same_data import DescentState, same_data_states
 
 __all__ = [
     "MAX_REPLICATE_LOG2_POINTS",

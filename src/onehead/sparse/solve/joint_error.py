@@ -4,8 +4,8 @@ import numpy as np
 
 from onehead.sparse.solve.readout import gaussian_error
 from onehead.sparse.task import Task
-from onehead.sparse.theory.attention_forces import JointWeights
 from onehead.sparse.theory.features import affordable, attention_features
+from onehead.sparse.theory.joint.attention_forces import JointWeights
 
 __all__ = ["TEST_LOG2_POINTS", "cosine", "joint_test_error"]
 

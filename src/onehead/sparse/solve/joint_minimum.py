@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from onehead.errors import NotConverged
-from onehead.sparse.theory.joint_minimum import JointMinimum, JointPoint, MinimumAverages
+from onehead.sparse.theory.joint.joint_minimum import JointMinimum, JointPoint, MinimumAverages
 
 __all__ = ["JointSolution", "solve_joint_minimum"]
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from onehead.errors import NotConverged
 from onehead.sparse.losses import Array
-from onehead.sparse.theory.reused_data import Residual, ReusedData, ReusedReadout
+from onehead.sparse.theory.joint.reused_data import Residual, ReusedData, ReusedReadout
 
 __all__ = ["ReusedSolution", "solve_reused"]
 

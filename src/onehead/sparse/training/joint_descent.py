@@ -8,10 +8,10 @@ from onehead.sparse.losses import Array, Loss
 from onehead.sparse.solve.descent import Plan, StepNumbers, joint_numbers
 from onehead.sparse.solve.joint_error import joint_test_error
 from onehead.sparse.task import Protocol, Sample, Task, draw
-from onehead.sparse.theory.attention_forces import JointWeights, slopes
-from onehead.sparse.theory.descent_rates import rates_of
 from onehead.sparse.theory.features import softmax
-from onehead.sparse.theory.same_data import DescentState
+from onehead.sparse.theory.joint.attention_forces import JointWeights, slopes
+from onehead.sparse.theory.joint.descent_rates import rates_of
+from onehead.sparse.theory.joint.same_data import DescentState
 
 __all__ = ["descent_run"]
 

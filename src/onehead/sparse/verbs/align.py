@@ -6,7 +6,7 @@ from typing import ClassVar
 from onehead.results import Certificate
 from onehead.sparse.task import PROBLEM, Answer, Protocol, Task
 from onehead.sparse.theory.alignment import Steps, critical_bias_rate, misalignment_constant, two_steps
-from onehead.sparse.theory.label_share import alignment_spread, balanced_bias_rate, samples_needed
+from onehead.sparse.theory.joint.label_share import alignment_spread, balanced_bias_rate, samples_needed
 from onehead.validation import checked, integer, optional
 
 __all__ = ["Alignment", "align"]

@@ -13,9 +13,9 @@ from onehead.sparse.solve.descent import StepNumbers, joint_numbers
 from onehead.sparse.solve.joint_error import joint_test_error
 from onehead.sparse.solve.joint_minimum import JointSolution, solve_joint_minimum
 from onehead.sparse.task import PROBLEM, Answer, Protocol, Task
-from onehead.sparse.theory.attention_forces import check_smooth
-from onehead.sparse.theory.joint_minimum import JointMinimum
-from onehead.sparse.theory.same_data import DescentState
+from onehead.sparse.theory.joint.attention_forces import check_smooth
+from onehead.sparse.theory.joint.joint_minimum import JointMinimum
+from onehead.sparse.theory.joint.same_data import DescentState
 from onehead.validation import checked, integer
 
 __all__ = ["JointTraining", "joint"]

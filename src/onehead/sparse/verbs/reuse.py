@@ -10,9 +10,9 @@ from onehead.sparse.losses import Array
 from onehead.sparse.solve.joint_error import cosine, joint_test_error
 from onehead.sparse.solve.reused_data import ReusedSolution, solve_reused
 from onehead.sparse.task import Protocol, Task
-from onehead.sparse.theory.attention_forces import check_smooth
 from onehead.sparse.theory.features import MAX_LENGTH
-from onehead.sparse.theory.reused_data import ReusedData
+from onehead.sparse.theory.joint.attention_forces import check_smooth
+from onehead.sparse.theory.joint.reused_data import ReusedData
 from onehead.sparse.verbs.predict import Prediction
 
 __all__ = ["predict_reused"]

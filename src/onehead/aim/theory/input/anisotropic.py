@@ -288,7 +288,7 @@ class Subspace(InputChannel):
 
     @property
     def misfit_reason(self) -> str | None:
-        """That of the head in the subspace."""
+        """Reason why the head in the subspace cannot represent the target; None if it can."""
         return self._inside.misfit_reason
 
     def rank_limited(self, rank: float) -> bool:
@@ -320,14 +320,14 @@ class Subspace(InputChannel):
         return float(self.decay * overlaps.tau)
 
     def replicon(self, overlaps: Any, hats: Any) -> float | None:
-        """Return that of the head in the subspace, over r²."""
+        """Return the replicon of the head in the subspace divided by r²."""
         own = replace(overlaps, rank=overlaps.rank / self.share)
         found = self._inside.replicon(own, self._own_hats(hats))
         return None if found is None else found / self.share**2
 
     def denoise(self, R: Array, sigma_hat: float) -> tuple[Array, float]:
-        """Message passing is not derived for tokens with a covariance."""
-        raise NotImplementedError
+        """Refuse: message passing is not derived for tokens with a covariance."""
+        raise OutsideDomain("message passing is not derived for tokens with a covariance.")
 
     @property
     def emerges(self) -> bool:

@@ -12,9 +12,9 @@ import numpy as np
 
 from onehead.sparse.losses import Array, Loss
 from onehead.sparse.task import Task
-from onehead.sparse.theory.attention_forces import JointWeights, forces, semidefinite_root, slopes
-from onehead.sparse.theory.descent_samples import standard_normals
 from onehead.sparse.theory.features import softmax
+from onehead.sparse.theory.joint.attention_forces import JointWeights, forces, semidefinite_root, slopes
+from onehead.sparse.theory.joint.descent_samples import standard_normals
 
 __all__ = ["JointMinimum", "JointPoint", "MinimumAverages"]
 

@@ -12,9 +12,9 @@ import numpy as np
 from onehead.sparse.losses import Array
 from onehead.sparse.task import Protocol, Task
 from onehead.sparse.theory.alignment import mean_slope, two_steps
-from onehead.sparse.theory.attention_forces import JointWeights, semidefinite_root, slopes
-from onehead.sparse.theory.descent_samples import standard_normals
 from onehead.sparse.theory.features import softmax
+from onehead.sparse.theory.joint.attention_forces import JointWeights, semidefinite_root, slopes
+from onehead.sparse.theory.joint.descent_samples import standard_normals
 
 __all__ = ["Residual", "ReusedData", "ReusedReadout"]
 

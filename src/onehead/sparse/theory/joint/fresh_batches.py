@@ -7,11 +7,11 @@ import numpy as np
 
 from onehead.sparse.losses import Array, Loss
 from onehead.sparse.task import Task
-from onehead.sparse.theory.attention_forces import JointWeights, block_trace, forces, semidefinite_root, slopes
-from onehead.sparse.theory.descent_rates import Rates, StepRates
-from onehead.sparse.theory.descent_samples import DescentSample
 from onehead.sparse.theory.features import softmax
-from onehead.sparse.theory.same_data import DescentState
+from onehead.sparse.theory.joint.attention_forces import JointWeights, block_trace, forces, semidefinite_root, slopes
+from onehead.sparse.theory.joint.descent_rates import Rates, StepRates
+from onehead.sparse.theory.joint.descent_samples import DescentSample
+from onehead.sparse.theory.joint.same_data import DescentState
 
 __all__ = ["fresh_batch_states", "one_pass_states"]
 

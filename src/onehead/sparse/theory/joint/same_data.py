@@ -7,9 +7,9 @@ import numpy as np
 
 from onehead.sparse.losses import Array, Loss
 from onehead.sparse.task import Task
-from onehead.sparse.theory.attention_forces import JointWeights, semidefinite_root, slopes
-from onehead.sparse.theory.descent_rates import Rates
-from onehead.sparse.theory.descent_samples import DescentSample
+from onehead.sparse.theory.joint.attention_forces import JointWeights, semidefinite_root, slopes
+from onehead.sparse.theory.joint.descent_rates import Rates
+from onehead.sparse.theory.joint.descent_samples import DescentSample
 
 __all__ = ["DescentState", "same_data_states"]
 
@@ -76,7 +76,7 @@ class _Process:
 
     def _logits(self, time: int) -> Array:
         """Return the logit of every sample at ``time`` (J8)."""
-        from onehead.sparse.theory.descent_kernels import attend  # numba is loaded when first needed
+        from onehead.sparse.theory.joint.descent_kernels import attend  # numba is loaded when first needed
 
         size = 2 * (time + 1)
         blocks = self.covariance[: time + 1, : time + 1].transpose(0, 2, 1, 3).reshape(size, size)
@@ -98,7 +98,7 @@ class _Process:
 
     def _step(self, time: int) -> None:
         """Add time + 1 to overlaps (J10), responses (J11) and covariances (J12)."""
-        from onehead.sparse.theory.descent_kernels import correlations
+        from onehead.sparse.theory.joint.descent_kernels import correlations
 
         correlations(
             time,

@@ -57,6 +57,11 @@ def runs_elsewhere(command):
     return any(re.match(pattern, command) for pattern in RUN_BY)
 
 
+def write_config(folder):
+    """Write the description of the model that pages assume."""
+    (folder / "config.json").write_text(json.dumps({"model_type": "bert", "num_attention_heads": 4}))
+
+
 def prepare(folder):
     """Write the files that pages assume: a checkpoint in three forms, and a sweep file with a mistake."""
     rng = np.random.default_rng(0)
@@ -64,9 +69,13 @@ def prepare(folder):
         tensors = attention_layers(layers, 64, rng)
         place.mkdir(exist_ok=True)
         save_file(tensors, place / "model.safetensors")
-        (place / "config.json").write_text(json.dumps({"model_type": "bert", "num_attention_heads": 4}))
+        write_config(place)
         index = {"weight_map": dict.fromkeys(tensors, "model.safetensors")}
         (place / "model.safetensors.index.json").write_text(json.dumps(index))
+    # token statistics of its only layer
+    tokens = rng.standard_normal((500, 64)) + 0.3
+    moments = {"0.mean": tokens.mean(axis=0), "0.second_moment": tokens.T @ tokens / len(tokens)}
+    save_file(moments, folder / "tokens.safetensors")
     (folder / "run").mkdir(exist_ok=True)
     training_steps(folder / "run")
     (folder / "bad.toml").write_text('call = "aim.predict"\n\n[fixed]\n\n\n\n\n[grid]\nnoise = [-1.0]\nalpha = [1.0]\n')
@@ -81,7 +90,9 @@ def prepare_layout(folder, command):
         "query-kv": {"q": (64, 64), "kv": (128, 64)},
     }
     kind = next((kind for kind in shapes if f"--layout {kind}" in command), None)
-    if kind is not None:
+    if kind is None:
+        write_config(folder)
+    else:
         rng = np.random.default_rng(1)
         end = ".weight" if ".weight" in command else ""
         tensors = {f"blocks.0.{key}{end}": rng.standard_normal(shape) for key, shape in shapes[kind].items()}

@@ -36,7 +36,7 @@ def by_parts(head, tokens):
     """Every average of hard labels by every part of the rule: mean and standard error."""
     kind = TwoSectorOutput if head == "self" else OneSectorOutput
     output = kind(loss=HardCrossEntropy(), geometry=geometry_of(head, "none", tokens), label_power=Q)
-    parts = output.parts(*STATES[head], level=3)
+    parts = output.parts(*STATES[head], level=2)
     if head == "self":
         found = np.array(
             [

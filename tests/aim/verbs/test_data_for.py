@@ -4,7 +4,6 @@ import json
 from math import ceil, inf
 
 import pytest
-from tests.support.programs import program
 
 from onehead import aim
 from onehead.errors import InvalidArgument
@@ -63,9 +62,9 @@ def test_hard_labels_have_no_best_possible_learner():
     assert found.best_possible_alpha is None and found.data_multiple is None and found.alpha > 0.0
 
 
-def test_the_command():
-    row = json.loads(program("aim", "data", "--error", "0.12", "--dim", "50", "--json").stdout)
+def test_the_command(onehead):
+    row = json.loads(onehead("aim", "data", "--error", "0.12", "--dim", "50", "--json").stdout)
     assert row["samples"] == ceil(row["alpha"] * 50**2) and {"weight_decay", "best_possible_alpha"} <= set(row)
-    beyond = json.loads(program("aim", "data", "--error", "0.01", "--json").stdout)
+    beyond = json.loads(onehead("aim", "data", "--error", "0.01", "--json").stdout)
     assert beyond["alpha"] is None and beyond["status"].startswith("out of reach")
-    assert program("aim", "data", "--error", "0").stderr.strip() == "onehead: --error must be a number > 0; got '0'."
+    assert onehead("aim", "data", "--error", "0").stderr.strip() == "onehead: --error must be a number > 0; got '0'."

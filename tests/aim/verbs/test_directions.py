@@ -1,6 +1,7 @@
 """Leading directions of a trained map: an independent implementation, training, refusals, the command."""
 
 import json
+from functools import cache
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from onehead.errors import InvalidArgument, OutsideDomain
 POWER = Task(target=PowerLaw(gamma=0.75, dim=100))
 
 
+@cache
 def directions_at(samples, decay, task=POWER, **learner):
     learner = Learner(**{"weight_decay": decay, "leading": 3} | learner)
     return aim.directions(aim.predict(task, learner, samples / 100**2))

@@ -193,11 +193,10 @@ def test_nuclear_equivalence_says_what_it_refuses(learner, alpha, message):
 def test_a_narrow_learner_is_solved_or_refused_in_bounded_time():
     """Where the theory breaks down one solve took 105 seconds of processor time; now about four."""
     task, head = aim.Task(beta0=2.5), aim.Learner(width=0.41, weight_decay=4e-4)
-    for alpha in (0.3, 1.0):
-        start = time.process_time()
-        with suppress(SolveError):
-            aim.predict(task, head, alpha)
-        assert time.process_time() - start < 40.0  # a slow machine, and compilation
+    start = time.process_time()
+    with suppress(SolveError):
+        aim.predict(task, head, 0.3)
+    assert time.process_time() - start < 40.0  # a slow machine, and compilation
 
 
 def test_a_refusal_just_above_interpolation_is_quick():

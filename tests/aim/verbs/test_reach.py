@@ -84,7 +84,7 @@ def test_direct_training_recovers_an_indefinite_target():
     param=st.sampled_from(["factorised", "factorised", "direct"]),
     ratio=log_uniform(0.2, 8.0),
 )
-@settings(max_examples=6)
+@settings(max_examples=3)
 def test_small_noise_approaches_no_noise(target, width, param, ratio):
     """λ → 0⁺ at Δ = 0 and Δ = 1e-6, 1e-8, below interpolation and beyond: errors move by a power of Δ not below 1/2
     (4.2, A.3).

@@ -51,7 +51,7 @@ def test_iterates_follow_state_evolution(arguments, tolerance):
 
 @pytest.mark.slow
 def test_message_passing_converges_to_the_minimum_of_lbfgs():
-    dim, seed = 60, np.random.SeedSequence(0, spawn_key=(0,))
+    dim, seed = 40, np.random.SeedSequence(0, spawn_key=(0,))
     instance = Instance.draw(Task(), dim, dim**2 // 2, seed)
     found = run_amp(Task(), Learner(weight_decay=0.01), instance, max_iterations=80, tolerance=1e-7)
     trained = train(

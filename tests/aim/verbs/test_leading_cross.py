@@ -149,6 +149,7 @@ def test_temperatures_only_rescale_the_directions():
     assert rescaled.directions[0].learned == pytest.approx(2.0 * plain.directions[0].learned, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_thresholds_spectra_curves_maps_and_tuning():
     task, learner = STEEP, Learner(weight_decay=0.5)
     emergence, early = (aim.thresholds(task, learner.changed(leading=k)).emergence for k in ("auto", 0))

@@ -68,6 +68,7 @@ def test_parameters_without_a_derivative_are_refused():
         point.sensitivity("weightdecay")
 
 
+@pytest.mark.slow
 def test_the_command_adds_derivatives(onehead):
     row = json.loads(onehead("aim", "predict", "--alpha", "0.5", "--sensitivity", "--json").stdout)
     assert set(row["sensitivity"]) == {"alpha", "weight_decay", "noise", "beta", "beta0"}

@@ -226,6 +226,11 @@ class Task(Problem):
         return self.own_logit and self.kurtosis != GAUSSIAN_KURTOSIS
 
     @property
+    def gaussian_tokens(self) -> bool:
+        """Whether all logits are those of Gaussian tokens with mean zero."""
+        return not (self.depends_on_kurtosis or self.unasked)
+
+    @property
     def kurtosis_supported(self) -> bool:
         """Whether the theory covers this head for a kurtosis other than 3 (P11)."""
         two_tokens = self.tied and self.tokens == 2 and self.mask == "none"

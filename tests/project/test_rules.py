@@ -50,8 +50,7 @@ PARTS = {
 }
 # the layers of a theory, lowest first: a module imports its own layer and those before it
 LAYERS = (
-    "kernels", "logits", "losses", "targets", "task", "flat_parameters", "theory", "solve", "verbs", "draft",
-    "training",
+    "kernels", "logits", "losses", "targets", "task", "flat_parameters", "theory", "solve", "verbs", "training",
 )  # fmt: skip
 HEAVY = ("matplotlib", "pandas", "flask", "plotly", "distributed", "dask", "torch", "jax", "rich", "click")
 

@@ -239,7 +239,7 @@ class Task(Problem):
     @property
     def bayes_known(self) -> bool:
         """Whether the Bayes-optimal learner is known: soft labels, one sector, Gaussian tokens (A.1, A.10)."""
-        unknown = self.depends_on_kurtosis or (self.unasked and self.own_logit)
+        unknown = self.depends_on_kurtosis or (self.unasked and self.own_logit) or not self.supported_by("bayes")
         return self.labels == "soft" and self.single_sector and not unknown
 
     @property

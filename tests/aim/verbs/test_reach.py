@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from tests.support.problems import log_uniform, mp
 
 from onehead import aim, plot
-from onehead.aim.draft.curves import draft_plateau, draft_point, draft_thresholds
-from onehead.aim.draft.derived import draft_spectrum
 from onehead.aim.theory.build import build_state_evolution
 from onehead.aim.verbs.implicit_derivatives import local_exponent
+from onehead.app.drafts.curves import draft_plateau, draft_point, draft_thresholds
+from onehead.app.drafts.derived import draft_spectrum
 from onehead.errors import SolveError
 
 LIMIT = aim.Learner(weight_decay="0+")

@@ -24,6 +24,7 @@ __all__ = [
     "SparseOracle",
     "SparsePredict",
     "SparseTrain",
+    "SparseTuneJoint",
     "TotalSamples",
     "Training",
 ]
@@ -180,3 +181,12 @@ class TotalSamples(Problem):
     alpha: float | None = parameter(
         None, "α = n/d", "All samples over dimension; they are divided in the proportion of alpha0 to alpha1.", gt=0.0
     )
+
+
+class SparseTuneJoint(TotalSamples):
+    """Arguments of ``sparse.tune_joint`` beyond task and protocol."""
+
+    procedure: Literal["reuse", "descend"] = parameter(
+        ..., "", "Both stages on all samples, or joint descent with the step at which to stop."
+    )
+    steps: int = parameter(15, "k", "Largest number of steps of joint descent.", ge=2, le=200)

@@ -15,7 +15,7 @@ MOST_SHOWN = 12.0  # data multiple
 
 def draw(source: DataSource) -> Drawing:
     """Draw test errors and data multiples against the samples over dimension."""
-    alphas = source.pick((1.0, 4.0), (0.5, 1.0, 2.0, 4.0, 8.0))
+    alphas = source.pick((2.0,), (0.5, 1.0, 2.0, 4.0, 8.0))
     staged = source.theory("staged, split", "sparse.tune", {"alpha": alphas}, TASK)
     tuned = {
         "reuse": source.theory(

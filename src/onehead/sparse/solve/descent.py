@@ -100,9 +100,8 @@ def solve_trajectory(
 
     def replicate(index: int) -> Array:
         def test_error(weights: JointWeights) -> float:
-            shifted = [weights._replace(bias=weights.bias + shift) for shift in shifts]
             points = log2_points + TEST_LOG2_RATIO
-            return float(np.mean([joint_test_error(task, one, log2_points=points, seed=index) for one in shifted]))
+            return joint_test_error(task, weights, log2_points=points, seed=index, bias_shifts=shifts)
 
         sample = descent_sample(task.length, times, min(log2_points, affordable), [index])
         if plan.batch == "same":

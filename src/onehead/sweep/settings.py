@@ -175,15 +175,27 @@ class SparseOracle(Problem):
     activation: Activation = parameter("sigmoid", "", "Gate of the element-wise attention.")
 
 
-class TotalSamples(Problem):
-    """Total number of samples over dimension; the only argument of ``sparse.tune`` beyond task and protocol."""
+class AllSamples(Problem):
+    """Total number of samples over dimension."""
 
     alpha: float | None = parameter(
         None, "α = n/d", "All samples over dimension; they are divided in the proportion of alpha0 to alpha1.", gt=0.0
     )
 
 
-class SparseTuneJoint(TotalSamples):
+class TotalSamples(AllSamples):
+    """Arguments of ``sparse.tune`` beyond task and protocol: total number of samples over dimension, and dimension."""
+
+    dim: int | None = parameter(
+        None,
+        "d",
+        "Dimension at which the test error is minimised, with a random share of positives; infinite if not given.",
+        ge=3,
+        since="3.0",
+    )
+
+
+class SparseTuneJoint(AllSamples):
     """Arguments of ``sparse.tune_joint`` beyond task and protocol."""
 
     procedure: Literal["reuse", "descend"] = parameter(

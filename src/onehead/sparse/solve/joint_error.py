@@ -31,8 +31,8 @@ def joint_test_error(
     """Return E Phi(-y mean/(|a| sd)) over the attention of a fresh sample, given overlaps, Gram matrix and bias (J4).
 
     The logit of a sample has mean sum_l a_l E[G_l | H_l] + b and variance |a|^2 sd^2, where sd^2 is the part of |w|^2
-    orthogonal to the query. ``length`` replaces the length of the task; ``seed`` scrambles the points. The result is the
-    mean over the biases b + shift.
+    orthogonal to the query. ``length`` replaces the length of the task; ``seed`` scrambles the points. The result
+    is the mean over the biases b + shift.
     """
     (m_q, m_w), gram = weights.overlap.tolist(), weights.gram
     norm = float(np.sqrt(max(gram[0, 0], 0.0)))

@@ -14,6 +14,7 @@ from onehead.sparse.task import Activation, Batch, Mode, PosteriorMethod, Poster
 from onehead.sparse.task import Model as ModelName
 
 __all__ = [
+    "AllSamples",
     "MessagePassing",
     "NoSettings",
     "Ratio",

@@ -21,6 +21,7 @@ from onehead.sweep.registry.base import (
     verb_solver,
 )
 from onehead.sweep.settings import (
+    AllSamples,
     NoSettings,
     SparseAmp,
     SparseDescend,
@@ -43,7 +44,7 @@ TUNED_JOINT = (*TUNED, "eta_w", "ridge_query")
 
 def _with_total(protocol: Protocol, alpha: float | None) -> Protocol:
     """Protocol with ``alpha`` samples over dimension in all, divided in the same proportion as before."""
-    alpha = TotalSamples(alpha=alpha).alpha
+    alpha = AllSamples(alpha=alpha).alpha
     if alpha is None:
         return protocol
     return protocol.changed(**{name: getattr(protocol, name) / protocol.alpha * alpha for name in ("alpha0", "alpha1")})
@@ -85,7 +86,7 @@ def _sparse_call(
             omitted_from_key=omitted_from_key(task, protocol, chosen),
         )
 
-    parameters = {**TASK, **PROTOCOL, **parameters_of(TotalSamples), **parameters_of(settings)}
+    parameters = {**TASK, **PROTOCOL, **parameters_of(AllSamples), **parameters_of(settings)}
     return Call(name=name, parameters=parameters, seeded=seeded, build=build, given=given)
 
 

@@ -1,5 +1,9 @@
 """What users see when a value is typed, a question is refused, a curve is pinned, a tour runs, or a page is printed."""
 
+import re
+from html import unescape
+from pathlib import Path
+
 import pytest
 from tests.support.browser import needs_chromium, quiet_page
 from tests.support.explorer import DRAWN, EXACT, until, visit
@@ -220,3 +224,19 @@ def test_the_first_learning_curve_has_two_lines():
     assert names == ["test error (factorised)", "best possible (known model)", "rank"]
     more = [trace["name"] for trace in drawn(view="curve", details="1", direct="1").figure["data"]]
     assert len(more) == 6
+
+
+def test_pictures_and_embed_code_carry_the_parameters(page, address):
+    visit(page, address, QUICK + "&strength=6&signal_tokens=2")
+    assert page.evaluate("oneheadDrawing.parameters()").startswith("R = 2, θ = 6")
+    with page.expect_download() as waiting:
+        page.click("#svg")
+    assert "θ = 6" in Path(waiting.value.path()).read_text(encoding="utf-8")
+    code = page.evaluate("onehead.embedCode()")
+    found = re.search('src="([^"]+)"', code)
+    page.goto(unescape(found[1]))
+    until(page, DRAWN)
+    assert page.evaluate("oneheadKnobs.values.strength") == "6"
+    assert page.is_hidden("#knobs") and page.is_hidden("header") and page.is_visible("#picture")
+    box = page.locator("#picture").bounding_box()
+    assert box["y"] + box["height"] <= 860

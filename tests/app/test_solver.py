@@ -1,5 +1,7 @@
 """The draft solver of pages without a server (assets/solver.js), compared with the library, and a page that uses it."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from tests.support.browser import needs_chromium, quiet_page
@@ -14,6 +16,7 @@ from onehead.app.recording import Grid, Setting
 from onehead.app.views import VIEWS, curve
 from onehead.app.views.head import DIM, SEED, random_numbers, scene
 from onehead.approximation import without_approximation_warnings
+from onehead.errors import OneheadError
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = needs_chromium
@@ -220,3 +223,69 @@ def test_the_preview_image_has_an_absolute_address_or_none(static_page):
 
 def test_solved_views_and_knobs_exist():
     assert set(SOLVED_VIEWS) <= set(VIEWS) and set(SOLVED_KNOBS) <= set(KNOBS)
+
+
+PREPARED = Path(__file__).parents[2] / "docs" / "assets" / "explorer" / "index.html"
+EVENTS = 2000
+BATCHES = 20
+# random moves: sliders, choices, views, presets, undo; a pause of up to 60 ms after each
+RANDOM_EVENTS = """async ([seed, count]) => {
+  let x = seed;
+  const any = (n) => (x = (x * 48271) % 2147483647) % n, shown = (e) => e.offsetParent !== null && !e.disabled;
+  const pick = (query) => { const all = [...document.querySelectorAll(query)].filter(shown); return all[any(all.length)]; };
+  for (let i = 0; i < count; i++) {
+    const kind = any(20);
+    if (kind < 13) {
+      const slide = pick("[data-slide]");
+      if (slide) {
+        slide.value = any(Number(slide.max) + 1);
+        slide.dispatchEvent(new Event("input", { bubbles: true }));
+      }
+    } else if (kind < 15) {
+      const choice = pick("select[data-knob]");
+      if (choice) {
+        const options = [...choice.options].filter((o) => !o.disabled);
+        choice.value = options[any(options.length)].value;
+        choice.dispatchEvent(new Event("change", { bubbles: true }));
+      }
+    } else if (kind < 17) pick("nav a").click();
+    else if (kind === 17) {
+      const preset = document.getElementById("preset");
+      preset.value = preset.options[1 + any(preset.options.length - 1)].value;
+      preset.dispatchEvent(new Event("change", { bubbles: true }));
+    } else document.getElementById(kind === 18 ? "undo" : "reset").click();
+    await new Promise((done) => setTimeout(done, any(60)));
+  }
+}"""
+
+
+@pytest.mark.nightly
+def test_random_events_never_show_a_wrong_number(browser):
+    """2,000 events on the page of the documentation; numbers are compared with the library whenever it rests."""
+    address, compared = PREPARED.as_uri(), 0
+    with quiet_page(browser, address, viewport={"width": 1280, "height": 860}) as page:
+        page.goto(f"{address}?view=curve")
+        for batch in range(BATCHES):
+            page.evaluate(RANDOM_EVENTS, [4444 + 77 * batch, EVENTS // BATCHES])
+            until(page, "onehead.machine().refusal !== '' || onehead.exact === onehead.asked")
+            now = page.evaluate(
+                "[onehead.machine().status, onehead.machine().key, oneheadKnobs.query().toString(), oneheadKnobs.values]"
+            )
+            status, key, query, values = now
+            assert key == query
+            assert page.evaluate("document.getElementById('picture').layout.meta.key") == query or status == "refused"
+            if status != "local" or page.locator('td[data-number="Test error"]').count() == 0:
+                continue
+            numeric = {name for name in SOLVED_KNOBS if KNOBS[name].parameter.kind == "number"}
+            typed = {name: float(values[name]) if name in numeric else values[name] for name in SOLVED_KNOBS}
+            try:
+                with without_approximation_warnings():
+                    exact = aim.predict(*problem_of(typed), typed["alpha"])
+            except OneheadError:
+                continue
+            if exact.status != "converged":
+                continue
+            shown = float(page.locator('td[data-number="Test error"]').inner_text())
+            assert shown == pytest.approx(exact.test_error, rel=2e-2, abs=1e-3), typed
+            compared += 1
+    assert compared > 2

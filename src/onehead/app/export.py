@@ -141,7 +141,7 @@ def _page(grid: Grid, found: Recording, base: str, documentation: str) -> str:
 def _templates() -> dict[str, Any]:
     """Return figures with every curve that a page draws by itself, of the views that do not always show all of them."""
     state, _ = read_state({"view": "curve", "details": "1", "direct": "1"})
-    return {"curve": plain(VIEWS["curve"].draft(state).figure)}
+    return {"curve": plain(VIEWS["curve"].picture(state).figure)}  # not a draft, which may run out of time
 
 
 def _compressed_element(name: str, value: Any) -> str:

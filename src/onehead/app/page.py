@@ -231,6 +231,7 @@ def render_page(
 <button type="button" id="svg">SVG</button>
 <a class="button" id="csv" href="data.csv" download="onehead.csv">CSV</a>
 <button type="button" id="link">Copy link</button>
+<button type="button" id="embed" title="Copy the HTML that shows this picture in another page">Copy embed code</button>
 <p class="help" id="training-message" role="status"></p>
 </div>
 </section>

@@ -194,10 +194,25 @@
     }));
   }
 
+  // the knobs that differ from their defaults and the marked point, as a line of text
+  function parameters() {
+    const K = oneheadKnobs, shown = settings.views[K.view].knobs.filter((name) => !name.startsWith("train") && !name.endsWith("_panel") && settings.knobs[name].kind !== "switch"
+      && (["alpha", "samples"].includes(name) || K.text(K.values[name]) !== K.text(settings.knobs[name].default)));
+    return shown.map((name) => (settings.knobs[name].symbol || settings.knobs[name].label.toLowerCase()) + " = " + K.text(K.values[name])).join(", ");
+  }
+
+  // the picture as it is saved: with its parameters, and the link where the page has an address
+  function withParameters(gd, link) {
+    const ground = theme === "dark" ? "#1a1e24" : "#ffffff", margin = Object.assign({}, gd.layout.margin, { t: (gd.layout.margin.t || 0) + 26 });
+    const text = ["onehead · " + settings.views[oneheadKnobs.view].title.toLowerCase(), parameters(), link].filter(Boolean).join(" · ");
+    const note = { xref: "paper", yref: "container", x: 0, y: 1, xanchor: "left", yanchor: "top", showarrow: false, text: text.replace(/&/g, "&amp;").replace(/</g, "&lt;"), font: { size: 11 } };
+    const annotations = (gd.layout.annotations || []).concat(Object.assign(note, { yref: "paper", y: 1, yanchor: "bottom", yshift: margin.t - 18 }));
+    return { data: gd.data, layout: Object.assign({}, gd.layout, { paper_bgcolor: ground, margin: margin, annotations: annotations }) };
+  }
+
   function save(format) {
-    const gd = $("picture"), box = gd.getBoundingClientRect(), ground = theme === "dark" ? "#1a1e24" : "#ffffff";
-    const picture = { data: gd.data, layout: Object.assign({}, gd.layout, { paper_bgcolor: ground }) };
-    Plotly.downloadImage(picture, {
+    const gd = $("picture"), box = gd.getBoundingClientRect(), link = settings.base ? settings.base.replace(/[?#].*$/, "") + "?" + oneheadKnobs.query() : "";
+    Plotly.downloadImage(withParameters(gd, link), {
       format: format, filename: "onehead-" + oneheadKnobs.view, width: Math.round(box.width), height: Math.round(box.height),
       scale: format === "png" ? 2 : 1,
     });
@@ -228,5 +243,5 @@
     redraw();
   }
 
-  window.oneheadDrawing = { begin: begin, draw: draw, redraw: redraw, save: save, table: table, setTheme: setTheme, pin: pin, unpin: unpin, sentence: sentence, get current() { return current; } };
+  window.oneheadDrawing = { begin: begin, draw: draw, redraw: redraw, save: save, table: table, setTheme: setTheme, pin: pin, unpin: unpin, sentence: sentence, parameters: parameters, get current() { return current; } };
 })();

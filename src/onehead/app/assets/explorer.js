@@ -8,6 +8,7 @@
   let lastDrawn = null, lastAttention = null, lastHeads = null;
   // counters: number of the last question, and of the last one that was drawn, reported and drawn exactly; read by tests
   const progress = { asked: 0, drawn: 0, reported: 0, exact: 0, trained: null, machine: () => machine.present(state, Date.now()) };
+  Object.assign(progress, { embedCode: embedCode });
   window.onehead = progress;
 
   function key() {
@@ -330,15 +331,27 @@
     oneheadDrawing.redraw();
   }
 
-  async function copyLink() {
-    const base = settings.base ? settings.base.replace(/[?#].*$/, "") : location.href.replace(/[?#].*$/, "");
+  function pageAddress() {
+    return (settings.base ? settings.base : location.href).replace(/[?#].*$/, "");
+  }
+
+  // HTML that shows the picture alone, without knobs and numbers
+  function embedCode() {
+    const query = K.query();
+    query.set("embed", "1");
+    const address = (pageAddress() + "?" + query).replace(/&/g, "&amp;").replace(/"/g, "&quot;");
+    return '<iframe src="' + address + '" width="720" height="480" style="border:0" title="onehead: ' + settings.views[K.view].title + '"></iframe>';
+  }
+
+  async function copy(button, text, otherwise) {
+    const before = button.textContent;
     try {
-      await navigator.clipboard.writeText(base + "?" + K.query());
-      $("link").textContent = "Copied";
+      await navigator.clipboard.writeText(text);
+      button.textContent = "Copied";
     } catch (error) {
-      $("link").textContent = "Copy it from the address bar";
+      button.textContent = otherwise;
     }
-    setTimeout(() => ($("link").textContent = "Copy link"), 1500);
+    setTimeout(() => (button.textContent = before), 1500);
   }
 
   function listen() {
@@ -366,7 +379,9 @@
     $("reset").addEventListener("click", () => ($("training-message").textContent = ""));
     $("png").addEventListener("click", () => oneheadDrawing.save("png"));
     $("svg").addEventListener("click", () => oneheadDrawing.save("svg"));
-    $("link").addEventListener("click", copyLink);
+    $("link").addEventListener("click", () => copy($("link"), pageAddress() + "?" + K.query(), "Copy it from the address bar"));
+    $("embed").hidden = !settings.recorded && !settings.base; // the server of one's own machine forbids to be shown in other pages
+    $("embed").addEventListener("click", () => copy($("embed"), embedCode(), "The browser forbids copying"));
     if (settings.recorded) $("csv").addEventListener("click", () => {
       $("csv").href = URL.createObjectURL(new Blob([oneheadDrawing.table()], { type: "text/csv" }));
       $("csv").download = "onehead-" + K.view + ".csv";

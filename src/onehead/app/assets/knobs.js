@@ -3,7 +3,7 @@
   "use strict";
   const $ = (id) => document.getElementById(id);
   const UNDO_PAUSE = 700; // milliseconds without a change after which the changes become one step of undo
-  let settings, view, values, onChange = () => {}, past = [], future = [], undoTimer = null, last = null, first = false;
+  let settings, view, values, onChange = () => {}, past = [], future = [], undoTimer = null, last = null, first = false, embedded = false;
 
   // a value as the address writes it
   function text(value) {
@@ -74,6 +74,7 @@
 
   function addressQuery() {
     const used = settings.views[view].knobs, query = new URLSearchParams({ view: view });
+    if (embedded) query.set("embed", "1");
     for (const [name, knob] of Object.entries(settings.knobs))
       if (used.includes(name) || text(values[name]) !== text(knob.default)) query.set(name, text(values[name]));
     return query;
@@ -81,7 +82,7 @@
 
   function write() {
     const search = "?" + addressQuery();
-    remember("last", search);
+    if (!embedded) remember("last", search);
     try {
       history.replaceState(null, "", search);
     } catch (error) { /* a page opened from a file may not change its address */ }
@@ -304,6 +305,9 @@
       if (control && !knob.first) control.closest(".knob").classList.add("later");
     }
     $("all-knobs").addEventListener("click", () => showFew(false));
+    // a page inside another page: the picture alone
+    embedded = new URLSearchParams(location.search).get("embed") === "1";
+    document.body.classList.toggle("embed", embedded);
     first = !location.search && !remember("last");
     showFew(first);
     read(new URLSearchParams(location.search || remember("last") || ""));

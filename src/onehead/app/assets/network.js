@@ -19,11 +19,20 @@
     if (!answers) answers = oneheadUnpack("recorded");
     const table = await answers, query = new URLSearchParams(key);
     const found = table[kind] && table[kind][oneheadKnobs.recordName(query.get("view"), (knob) => query.get(knob))];
-    if (!found && oneheadDrafts.supports(query.get("view"), oneheadKnobs.values)) return oneheadDrafts.answer(kind, key, table);
+    if (!found && oneheadDrafts.supports(query.get("view"), oneheadKnobs.values)) return drafted(kind, key, table);
     if (!found) return { key: key, refused: "This setting is not part of the recording; start onehead app to compute it." };
     const answer = Object.assign({}, table.figures[found.drawing] || {}, found, { key: key });
     if (found.at) answer.figure = withMarkedPoint(answer.figure, found.at);
     return answer;
+  }
+
+  // a draft of the page itself; an error in it is said, and does not end the page
+  async function drafted(kind, key, table) {
+    try {
+      return await oneheadDrafts.answer(kind, key, table);
+    } catch (error) {
+      return { key: key, refused: "This page could not compute these values (" + error.message + "); onehead app solves them." };
+    }
   }
 
   // the recorded figure with its marked line at another value

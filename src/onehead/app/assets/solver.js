@@ -9,6 +9,8 @@
   // dimensions for rows that share logits (2.5), coarser while a knob moves
   const ROWS = { spacing: 0.35, logits: 0.7, radius: 6 };
   const RULES = { draft: { spacing: 0.85, logits: 2.4, radius: 4.6 }, fine: { spacing: 0.6, logits: 1.7, radius: 5.4 } };
+  const WIDEST = { paired: 5.6, rows: 40 }; // standard deviation of a logit of the label up to which these lattices resolve it in a short time
+  const SIGMA_MILLISECONDS = { draft: 300, fine: 1500 }; // of the slower route through Σ
   const FREE_SHARE = 0.7; // of the standard deviation of a logit, that of the learner's logit given the label's in most problems
   const TOLERANCE = { draft: 3e-4, fine: 2e-5 }; // largest change of log q, log m, log Σ in one step of the equations
   const MEMORY = 4; // differences that Anderson acceleration keeps
@@ -612,6 +614,7 @@
 
   // solve one point; `near` are coordinates to start from
   function solvePoint(problem, alpha, near, quality) {
+    if (Math.max(...problem.widths) > (problem.paired ? WIDEST.paired : WIDEST.rows)) return null;
     const origin = originHats(problem, alpha, quality);
     if (vanishes(problem, origin)) return zeroPoint(problem, alpha, origin);
     const kept = {}, step = stepOf(problem, alpha, quality, kept), project = projection(problem);
@@ -679,9 +682,9 @@
 
   // solve one point through Σ, from a neighbour: Σ falls with α
   function solveThroughSigma(problem, alpha, near, quality) {
-    const kept = {};
+    const kept = {}, end = Date.now() + SIGMA_MILLISECONDS[quality];
     let before = null, start = near, logSigma = near[2], stride = 0.25;
-    for (let i = 0; i < 60; i++) {
+    for (let i = 0; i < 60 && Date.now() < end; i++) {
       const now = solveAtSigma(problem, logSigma, start, quality, kept);
       if (!now) {
         if (!before || (stride *= 0.5) < 0.02) return null;
@@ -753,6 +756,7 @@
   const informative = (problem) => problem.rows;
 
   function thresholds(problem) {
+    if (Math.max(...problem.widths) > (problem.paired ? WIDEST.paired : WIDEST.rows)) return {};
     const J = informative(problem), found = {}, direct = 1 / (problem.unit * J), noiseless = problem.noisy === problem.power;
     const integrals = (s) => thresholdIntegrals(lawOf(problem, s), 0, problem.width);
     if (problem.param === "direct" || (!problem.tied && problem.width >= 1)) found.interpolation = direct;

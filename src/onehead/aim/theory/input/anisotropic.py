@@ -85,6 +85,8 @@ def anisotropic_channel(task: Task, learner: Learner, decay: float) -> InputChan
         return LevelledLinear(target=task.target, queries=queries, keys=keys, **settings)
     share = subspace_share(queries)
     if share is not None and share == subspace_share(keys) and isinstance(task.target, Product):
+        if learner.sampled:
+            raise InvalidArgument("sampled", learner.sampled, "0 for a subspace: the theory is exact here")
         inside = task.target.changed(kappa0=task.target.kappa0 / share)
         return Subspace(target=inside, share=share, **settings)
     if decay == 0.0:

@@ -4,7 +4,7 @@
 with ``--write`` puts it into docs/assets/agreement-tokens.md. With a mean alone every run is compared with the
 prediction for the singular values (tied: eigenvalues) of its own target; with a covariance, whose target has the power
 of the theory already, with the prediction for the law of the target. The goal is that each number lies within three
-standard errors of its prediction, or within a relative 3/d. About 40 minutes on one core; Ctrl-C loses one run.
+standard errors of its prediction, or within a relative 3/d. About 10 minutes on one core; Ctrl-C loses one run.
 """
 
 import sys

@@ -54,5 +54,3 @@ from onehead.aim.verbs.tune import Tuned as Tuned
 from onehead.aim.verbs.tune import tune as tune
 from onehead.aim.verbs.unasked_curve import UnaskedPoint as UnaskedPoint
 from onehead.aim.verbs.unasked_curve import unasked_curve as unasked_curve
-
-Channel = Loss  # its name in 1.x

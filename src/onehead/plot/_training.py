@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onehead.errors import InvalidArgument
-from onehead.plot._axes import accept_axes_keyword, resolve_axes
+from onehead.plot._axes import resolve_axes
 from onehead.plot.style import (
     ACCENT,
     ALPHA_LABEL,
@@ -37,7 +37,6 @@ MARKER_GID = "onehead-marks"  # group of the markers of every call; the next cal
 ERROR_BARS: dict[str, Any] = {"ls": "none", "ms": 5.0, "lw": 1.2, "capsize": 2.5}
 
 
-@accept_axes_keyword
 def training_points(
     results: "TrainingResult | Sequence[TrainingResult]",
     *,
@@ -115,7 +114,6 @@ def _number(result: "TrainingResult", name: str) -> float:
     return float(value)
 
 
-@accept_axes_keyword
 def trained_spectrum(
     result: "TrainingResult",
     law: "Spectrum",
@@ -202,7 +200,6 @@ def _bins(values: "NDArray[np.float64]", edges: "Sequence[Sequence[float]]") -> 
     return np.unique(np.concatenate(parts))
 
 
-@accept_axes_keyword
 def message_passing(result: "AmpResult", *, quantity: str | None = None, ax: "Axes | None" = None) -> "Axes":
     """Draw the overlaps of every iterate of message passing (markers) and of state evolution (lines).
 
@@ -248,7 +245,6 @@ def message_passing(result: "AmpResult", *, quantity: str | None = None, ax: "Ax
     return finish_axes(axes, "iteration", "overlap", title, ylim=(0.0, None), fontsize=8.0, ncols=2)
 
 
-@accept_axes_keyword
 def comparison(
     table: "Comparison | SparseComparison", *, quantity: str = "test_error", ax: "Axes | None" = None
 ) -> "Axes":

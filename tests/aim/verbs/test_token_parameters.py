@@ -22,9 +22,11 @@ def calls(task, learner):
     return {
         "predict": lambda: point().test_error,
         "curve": lambda: aim.curve(task, learner, [0.8])[0].test_error,
-        "map": lambda: float(aim.map(task, learner, x=("alpha", [0.8]), y=("weight_decay", [0.3])).grid("test_error")[0, 0]),
+        "map": lambda: float(aim.map(task, learner, x=("alpha", [0.8]), y=("noise", [0.5])).grid("test_error")[0, 0]),
         "tune": lambda: aim.tune(task, learner, 2.0).test_error,
-        "thresholds": lambda: (aim.thresholds(task, learner).emergence, aim.thresholds(task, learner).unasked_emergence),
+        "thresholds": lambda: [
+            getattr(aim.thresholds(task, learner), name) for name in ("emergence", "unasked_emergence")
+        ],
         "unasked_curve": lambda: aim.unasked_curve(task, learner, [3.0])[0].unasked_scale,
         "plateau": lambda: aim.plateau(task, learner).test_error,
         "spectrum": lambda: (aim.spectrum(point()).rank, aim.spectrum(point()).unasked_outlier, point().test_error),

@@ -15,12 +15,20 @@ from numpy.typing import NDArray
 
 from onehead.aim.losses import LOSSES, Loss, loss_for_labels
 from onehead.aim.task import Learner, Task
-from onehead.aim.training.data import Samples, mean_length, softmax_rows, token_scales, unasked_direction, whitened
+from onehead.aim.training.data import (
+    Samples,
+    factor_rows,
+    mean_length,
+    softmax_rows,
+    token_scales,
+    unasked_direction,
+    whitened,
+)
 from onehead.aim.training.instance import Instance
 from onehead.aim.training.logits import Rows
 from onehead.aim.training.nuclear import minimise_over_map, soft_threshold_singular_values
 from onehead.aim.training.objective import Objective, OutputLoss
-from onehead.aim.training.parametrisation import Parametrisation, ThresholdedUntied, Untied, parametrisation
+from onehead.aim.training.parametrisation import Parametrisation, ThresholdedUntied, parametrisation
 from onehead.aim.training.results import Sectors, TrainingCertificate, TrainingRun
 from onehead.aim.training.settings import Method, Variant
 from onehead.errors import InvalidArgument
@@ -100,9 +108,9 @@ class Plan:
     @property
     def refines_map(self) -> bool:
         """Whether the minimum is refined over the map: one untied head of full width, in double precision."""
-        weights = self.weights
-        full = isinstance(weights, Untied) and weights.heads == 1 and weights.width >= self.dim
-        return full and not self.task.tied and self.method.dtype == "float64"
+        untied = not (self.variant.tied or self.task.tied)
+        full = self.learner.param == "factorised" and factor_rows(self.learner.width, self.dim) >= self.dim
+        return untied and full and self.variant.heads == 1 and self.method.dtype == "float64"
 
     @property
     def own_loss(self) -> Loss:

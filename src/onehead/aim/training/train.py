@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onehead.aim.flat_parameters import validate_problem
-from onehead.aim.targets import MarchenkoPastur, Product
 from onehead.aim.task import Learner, Task
 from onehead.aim.training.data import check_target_map
 from onehead.aim.training.instance import problem_as_trained, sample_count
@@ -126,7 +125,7 @@ def train(
         sectors=_mean_sectors([run.sectors for run in runs if run.sectors is not None]),
         trained_alpha=trained_alpha,
         trained_width=trained_learner.width,
-        trained_kappa0=target.kappa0 if isinstance(target := trained_task.target, (MarchenkoPastur, Product)) else None,
+        trained_kappa0=getattr(trained_task.target, "kappa0", None),
         spread=spread,
         seeds=len(runs),
         setting=str(plan.variant),

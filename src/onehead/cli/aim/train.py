@@ -13,10 +13,10 @@ from onehead.aim.training.settings import Method, Variant
 from onehead.cli.aim.flags import aim_options, alpha_option, alphas_option, read_array
 from onehead.cli.parsing.options import bayes_option, dims_option, seed_option
 from onehead.cli.parsing.values import Number, flag_of, given, type_of
-from onehead.cli.rendering.comparison_table import comparison_result
 from onehead.cli.rendering.output import note, progress, spinner
 from onehead.cli.rendering.render import CommandResult, output_options
-from onehead.errors import InvalidArgument, OneheadError
+from onehead.cli.rendering.shared_results import comparison_result, prediction_or_note
+from onehead.errors import InvalidArgument
 from onehead.fields import parameters_of
 from onehead.sweep.settings import MessagePassing, Training
 
@@ -86,15 +86,6 @@ def _width_note(result: "aim.TrainingResult", learner: Learner) -> str:
     return f"width {result.trained_width:g} (a whole number of rows; predicted for it), "
 
 
-def _prediction(task: Task, learner: Learner, alpha: float) -> "aim.Prediction | None":
-    """Prediction to compare with a run; None, with a note, where the theory gives none."""
-    try:
-        return aim.predict(task, learner, alpha)
-    except OneheadError as error:
-        note(f"no prediction to compare with: {error}")
-        return None
-
-
 @click.command()
 @aim_options()
 @alpha_option
@@ -109,7 +100,7 @@ def train(task: Task, learner: Learner, alpha: float, dim: int, seeds: int, **fl
     arguments = _training_arguments(flags)
     with progress("seeds", seeds) as step:
         result = aim.train(task, learner, dim=dim, alpha=alpha, seeds=seeds, progress=lambda _: step(), **arguments)
-    theory = _prediction(*result.trained)
+    theory = prediction_or_note(lambda: aim.predict(*result.trained))
     agreement = [item.to_dict() for item in result.against(theory)] if theory is not None else []
     row = result.to_dict()
 

@@ -37,11 +37,13 @@ MAX_TOKENS = 8  # the points have T (T + 2) coordinates
 LOG2_POINTS = 12  # of sampled points, before mirroring
 MAX_ENUMERATED = 16  # combinations of hard labels of a sample that are summed over
 REPLICATES = 4  # independent parts of the points, whose spread is the error
-TOLERANCE = 1e-7  # of log c, log p and log sigma
+TOLERANCE, MAX_EVALUATIONS = 1e-7, 400  # of log c, log p and log sigma
 NEWTON_STEPS, NEWTON_TOLERANCE = 60, 1e-10
 SLOW_NEWTON_TOLERANCE = 1e-4  # after all steps: Gauss-Newton steps converge linearly where the squared loss is curved
 LARGEST_STEP = 1.0  # of a logit in one Newton step
 FIRST_SCALE, FIRST_NOISE = 0.5, 0.2  # c and p/G from which the search starts
+LOG_STEP = 0.01  # of log c in a difference quotient
+SMALLEST_RESPONSE = 0.05  # of 1 - F', which vanishes at the emergence of the field
 MINIMUM_SCALE = 1e-3  # c below which a solution counts as the zero field
 
 
@@ -161,18 +163,21 @@ class UnaskedRegression:
             If the equations could not be solved.
         """
         first = start or Learned(FIRST_SCALE, FIRST_NOISE * self.field_power, 0.0)
-        every = slice(None)
+        every, small = slice(None), np.array([LOG_STEP, 0.0, 0.0])
         sigma = 1.0 / (ratio + self._penalty_slope(first.scale, first.noise))
         y = np.log([first.scale, first.noise, sigma])
         try:
-            found = fixed_point(lambda z: self._step(z, ratio, every), y, tolerance=TOLERANCE, max_evaluations=400).value
+            found = fixed_point(
+                lambda z: self._step(z, ratio, every), y, tolerance=TOLERANCE, max_evaluations=MAX_EVALUATIONS
+            ).value
+            size = len(self._samples.fields) // REPLICATES
+            # every part of the points has a solution of its own: one step from the common one, amplified by the
+            # response of the equations
+            parts = [self._step(found, ratio, slice(k * size, (k + 1) * size))[0] for k in range(REPLICATES)]
+            slope = (self._step(found + small, ratio, every)[0] - found[0]) / LOG_STEP
         except _Zero:
             return Learned(0.0, 0.0, 0.0)
-        size = len(self._samples.fields) // REPLICATES
-        # another set of points has its own solution: one undamped step from the common one, amplified as the last steps
-        parts = [self._step(found, ratio, slice(k * size, (k + 1) * size))[0] for k in range(REPLICATES)]
-        moved = self._step(found + np.array([0.01, 0.0, 0.0]), ratio, every)[0] - found[0]
-        gain = 1.0 / max(1.0 - moved / 0.01, 0.05)
+        gain = 1.0 / max(1.0 - slope, SMALLEST_RESPONSE)
         scale, noise = float(np.exp(found[0])), float(np.exp(found[1]))
         error = gain * scale * float(error_from_replicates(np.array(parts) - found[0]))
         return Learned(scale, noise, error)
@@ -193,7 +198,7 @@ class UnaskedRegression:
         total = sigma_hat + self._penalty_slope(scale, noise)
         if m_hat <= 0.0 or total <= 0.0:
             raise _Zero("the field is zero")
-        return np.log([m_hat / total, q_hat / total**2, 1.0 / total])
+        return np.asarray(np.log([m_hat / total, q_hat / total**2, 1.0 / total]))
 
     def _prox(self, v: Array, sigma: float, labels: list[Array], start: Array) -> Array:
         """Return the proximal point of every sample, reached from the fields of the target.
@@ -211,9 +216,9 @@ class UnaskedRegression:
             largest = np.abs(step).max(axis=1, keepdims=True)
             u = u - step * np.minimum(1.0, LARGEST_STEP / np.maximum(largest, LARGEST_STEP))
             if float(largest.max()) < NEWTON_TOLERANCE * (1.0 + sigma):
-                return u
+                return np.asarray(u)
         if float(largest.max()) < SLOW_NEWTON_TOLERANCE:
-            return u
+            return np.asarray(u)
         raise NotConverged("the proximal operator of the unasked field did not converge; try a larger weight_decay.")
 
     def _loss(self, u: Array, labels: list[Array], *, exact: bool) -> tuple[Array, Array]:

@@ -288,10 +288,12 @@ def comparison(
         ratio = np.array([float(getattr(run, quantity)) for run in point.runs]) / own
         error = np.nan_to_num([run.errors[quantity] for run in point.runs]) / own
         colour, marker = f"C{k}", MARKERS[k % len(MARKERS)]
+        started = f", {point.start} start" if point.start else ""
         shift = 0.008 * widest * (k - 0.5 * (len(points) - 1))  # small offsets, so that error bars do not overlap
         axes.errorbar(
-            inverse + shift, ratio, error, color=colour, marker=marker, label=f"α = {point.alpha:.3g}", **ERROR_BARS
-        )
+            inverse + shift, ratio, error, color=colour, marker=marker, label=f"α = {point.alpha:.3g}{started}",
+            **ERROR_BARS,
+        )  # fmt: skip
         for limit in point.limits:
             if limit.quantity == quantity:
                 axes.errorbar(
@@ -300,8 +302,9 @@ def comparison(
                 )  # fmt: skip
                 line = np.array([0.0, float(inverse.max())])
                 axes.plot(line + shift, (limit.value + limit.slope * line) / theory, color=colour, lw=0.9, ls=":")
-        if best and quantity == "test_error":
-            height = getattr(best[k], "test_error", np.nan) / theory
+        if best and quantity == "test_error" and point.start in (None, points[0].start):
+            (possible,) = (each for each in best if each.alpha == point.alpha)
+            height = getattr(possible, "test_error", np.nan) / theory
             axes.axhline(height, color=colour, lw=1.2, ls=(0, (1, 2)), label=f"best possible, α = {point.alpha:.3g}")
     axes.axhline(1.0, color=THEORY, lw=1.9, label="theory")
     axes.axvline(0.0, color=GREY, lw=0.8)

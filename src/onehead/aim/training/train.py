@@ -115,6 +115,20 @@ def train(
         stop=threading.Event(),
     )
     runs = _train_all(plan, range(seeds), workers, progress)
+    result = _averages(plan, runs, alpha, seeds)
+    if plan.method.start != "both":
+        return result
+    parts = []
+    for start in plan.method.single_starts:
+        own = tuple(one for run in runs for one in run.by_start if one.start == start)
+        if own:  # an interruption may leave none
+            parts.append(_averages(replace(plan, method=plan.method.changed(start=start)), own, alpha, seeds))
+    return replace(result, by_start=tuple(parts), solutions=tuple(part.solution() for part in parts))
+
+
+def _averages(plan: Plan, runs: tuple[TrainingRun, ...], alpha: float, seeds: int) -> TrainingResult:
+    """Averages over runs."""
+    task, learner, dim = plan.task, plan.learner, plan.dim
     means, spread = mean_and_spread(runs, [name for name in QUANTITIES if getattr(runs[0], name) is not None])
     trained_task, trained_learner, trained_alpha = problem_as_trained(task, learner, alpha, dim, plan.variant)
     return TrainingResult(
@@ -131,6 +145,8 @@ def train(
         setting=str(plan.variant),
         certificate=_joint_certificate(runs, seeds),
         runs=runs,
+        solutions=(),
+        by_start=(),
         variant=plan.variant,
         method=plan.method,
         task=task,

@@ -22,7 +22,7 @@ from onehead.sweep.settings import MessagePassing, Training
 
 __all__ = ["amp", "compare", "train"]
 
-METHOD_FLAGS = ("optimiser", "dtype")
+METHOD_FLAGS = ("optimiser", "start", "dtype")
 VARIANT = parameters_of(Variant)
 TRAINING, MESSAGE_PASSING = parameters_of(Training), parameters_of(MessagePassing)
 TOKEN_LAWS = VARIANT["token_law"].choices
@@ -101,8 +101,15 @@ def train(task: Task, learner: Learner, alpha: float, dim: int, seeds: int, **fl
     with progress("seeds", seeds) as step:
         result = aim.train(task, learner, dim=dim, alpha=alpha, seeds=seeds, progress=lambda _: step(), **arguments)
     theory = prediction_or_note(lambda: aim.predict(*result.trained))
-    agreement = [item.to_dict() for item in result.against(theory)] if theory is not None else []
+    parts = result.by_start or (result,)
+    agreement = [
+        ({"start": part.method.start} if len(parts) > 1 else {}) | item.to_dict()
+        for part in parts
+        for item in (part.against(theory) if theory is not None else ())
+    ]
     row = result.to_dict()
+
+    start = ("start",) if len(parts) > 1 else ()
 
     def draw() -> Any:
         if theory is None:
@@ -112,7 +119,7 @@ def train(task: Task, learner: Learner, alpha: float, dim: int, seeds: int, **fl
     return CommandResult(
         value={**row, "agreement": agreement},
         table=agreement or [row],
-        columns=("quantity", "measured", "standard_error", "predicted", "difference", "z", "verdict")
+        columns=(*start, "quantity", "measured", "standard_error", "predicted", "difference", "z", "verdict")
         if agreement
         else ("test_error", "test_error_clean", "train_loss", "rank", "q", "m"),
         title=f"{result.setting}; d = {dim}, n = {result.samples}, {_width_note(result, learner)}{result.seeds} seeds, "

@@ -25,10 +25,11 @@ def comparison_result(table: Any, repeats: str, *, bayes: bool, draw: Callable[[
     ``repeats`` is the column with the number of runs, "seeds" or "trials"; ``draw`` replaces the picture over 1/d.
     """
     rows = table.to_rows()
+    start = ["start"] if rows and "start" in rows[0] else []
     return CommandResult(
         value=rows,
         table=[{**row, "dim": row["dim"] or "∞"} for row in rows],
-        columns=("alpha", "dim", repeats, *([BAYES_TEST_ERROR] if bayes else []), *NUMBERS, "status"),
+        columns=("alpha", "dim", *start, repeats, *([BAYES_TEST_ERROR] if bayes else []), *NUMBERS, "status"),
         title=table.setting,
         draw=draw or (lambda: plot.comparison(table)),
     )

@@ -107,6 +107,7 @@ class Task(Problem):
         verbs=UNASKED_VERBS,
         ge=0.0,
         lt=1.0,
+        slider=Slider(0.0, 0.9, 0.01),
     )
     token_mean: float = parameter(
         1.0,

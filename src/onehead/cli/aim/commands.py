@@ -173,7 +173,7 @@ def _with_unasked_curve(result: CommandResult, early: "tuple[aim.UnaskedPoint, .
         },
         columns={
             **cast("dict[str, str]", result.columns),
-            **dict.fromkeys(lines, UNASKED["unasked_scale"]),
+            **dict.fromkeys(lines, aim.UnaskedPoint.MEANINGS["unasked_scale"]),
         },
     )
 

@@ -91,6 +91,7 @@ def test_one_minimum_is_not_searched_twice():
         assert not may_have_several(build_state_evolution(task, learner))
 
 
+@pytest.mark.slow
 def test_tune_without_noise_reaches_the_limit():
     """Above recovery the limit of no weight decay finds the target: the error is zero, and nothing else is."""
     for task in (Task(noise=0.0), Task(noise=0.0, target=Task().target.changed(kappa0=0.1))):

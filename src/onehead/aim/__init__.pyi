@@ -52,3 +52,5 @@ from onehead.aim.verbs.thresholds import plateau as plateau
 from onehead.aim.verbs.thresholds import thresholds as thresholds
 from onehead.aim.verbs.tune import Tuned as Tuned
 from onehead.aim.verbs.tune import tune as tune
+from onehead.aim.verbs.unasked_curve import UnaskedPoint as UnaskedPoint
+from onehead.aim.verbs.unasked_curve import unasked_curve as unasked_curve

@@ -33,10 +33,16 @@ def test_every_field_is_a_parameter_of_a_call():
 
 def test_settings_of_training_are_those_of_the_library():
     assert Training(alpha=1.0, dim=5).method == Method() and Training(alpha=1.0, dim=5).variant == Variant()
-    changed = Training(alpha=1.0, dim=5, untied=True, float32=True, heads=3, starts=1)
+    changed = Training(alpha=1.0, dim=5, untied=True, float32=True, averaged_heads=3, starts=1)
     assert changed.variant == Variant(tied=False, heads=3) and changed.method == Method(dtype="float32", starts=1)
     assert Variant(token_law=[[1.0, 0.0], [0.0, 1.0]]).token_law  # an array of tokens is allowed in Python only
-    for values in ({"token_law": [[1.0]]}, {"token_law": "moon"}, {"heads": 65}, {"correlation": 1.0}, {"memory": 1.0}):
+    for values in (
+        {"token_law": [[1.0]]},
+        {"token_law": "moon"},
+        {"averaged_heads": 65},
+        {"correlation": 1.0},
+        {"memory": 1.0},
+    ):
         with pytest.raises(InvalidArgument, match=next(iter(values))):
             CALLS["aim.train"].prepare({"alpha": 1.0, "dim": 5, **values})
 

@@ -20,6 +20,12 @@ UNASKED = {
     "unasked_scale": "size of the logits that all queries share, over the target's",
     "unasked_share": "their share in the variance of the head's logits within a row",
 }
+SEVERAL_HEADS = {
+    "head_error": "squared error of the attention of one head",
+    "q_cross": "S_h'S_k/d between two heads",
+    "m_cross": "S_h'S*_k/d between two heads",
+}
+VALUES = {"value_scale": "size of the values: mean of the heads, differences"}
 SLOPES_SHOWN = ("test_error", "rank")  # derivatives in the table of --sensitivity; JSON has all
 LAZY_COMMANDS = {
     "data": lambda: import_module("onehead.cli.aim.data").data,
@@ -73,6 +79,8 @@ def predict(
             **({} if point.sectors is None else {"sectors": "of the symmetric and of the antisymmetric part of S"}),
             **(UNASKED if task.unasked else {}),
             **({} if point.effective_dim is None else {"effective_dim": "dimensions that the tokens fill"}),
+            **({} if point.head_error is None else SEVERAL_HEADS),
+            **(VALUES if learner.values == "learnt" else {}),
             HATS: "conjugate fields",
             "replicon": "the solution is stable below 1",
             "residual": "largest relative residual of the equations",
@@ -80,7 +88,7 @@ def predict(
             **dict.fromkeys(derivatives, "derivative, the other parameters fixed"),
         },
         # a table can show an infinite sigma, JSON cannot
-        table={HATS: hats, "sectors": _sectors(point)}
+        table={HATS: hats, "sectors": _sectors(point), "value_scale": _texts(point.value_scale or ())}
         | ({"sigma": point.sigma} if "sigma" not in point.errors else {})
         | derivatives,
         title=f"alpha = {alpha:g}",
@@ -104,6 +112,11 @@ def _unasked_outlier(law: "aim.Spectrum") -> str:
     if row is None or row.position is None:
         return "none"
     return f"{row.position:.5g} (overlap {row.query_overlap:.3g} with the mean, {row.key_overlap:.3g} with the field)"
+
+
+def _texts(values: tuple[float, ...]) -> str:
+    """Text with some numbers."""
+    return ", ".join(f"{value:.5g}" for value in values)
 
 
 def _sectors(point: "aim.Prediction") -> str:
@@ -136,8 +149,10 @@ def curve(
     )
 
 
-def _thresholds(task: Task, learner: Learner) -> "aim.Thresholds":
-    """Thresholds to mark in a picture."""
+def _thresholds(task: Task, learner: Learner) -> "aim.Thresholds | None":
+    """Thresholds to mark in a picture; None for several heads, where they are not known."""
+    if task.heads > 1 or learner.values == "learnt":
+        return None
     with spinner("thresholds"):
         return aim.thresholds(task, learner)
 

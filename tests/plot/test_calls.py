@@ -1,7 +1,6 @@
 """Arguments that all plotting functions share: axes, labels, colours, one quantity, overlays with unique legends."""
 
 import inspect
-import re
 from itertools import pairwise
 
 import matplotlib.pyplot as plt
@@ -67,11 +66,6 @@ def test_given_axes_are_returned(ax, curve, runs):
     assert isinstance(plot.learning_curve(curve), Axes)
     with pytest.raises(InvalidArgument, match="ax must be one matplotlib Axes"):
         plot.learning_curve(curve, ax="left")
-
-
-def test_the_old_keyword_axes_gives_a_warning(ax, curve):
-    with pytest.warns(DeprecationWarning, match=re.escape("learning_curve(axes=...) is now learning_curve(ax=...)")):
-        assert plot.learning_curve(curve, axes=ax) is ax
 
 
 def test_the_old_name_of_trajectory_gives_a_warning():

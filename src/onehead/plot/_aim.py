@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onehead.aim.flat_parameters import threshold_marks
-from onehead.plot._axes import LineStyle, accept_axes_keyword, line_style, resolve_axes
+from onehead.plot._axes import LineStyle, line_style, resolve_axes
 from onehead.plot._training import training_points
 from onehead.plot.style import (
     ACCENT,
@@ -45,7 +45,6 @@ CURVE_LINES = {  # columns of a learning curve: colour, dash, width, label
 }
 
 
-@accept_axes_keyword
 def learning_curve(
     curve: "Curve",
     runs: "TrainingResult | Sequence[TrainingResult]" = (),
@@ -144,7 +143,6 @@ def _log(alpha: "NDArray[np.float64]") -> str:
     return "x" if len(alpha) > 2 and steps[-1] > 4.0 * steps[0] else ""
 
 
-@accept_axes_keyword
 def best_possible(
     found: "BestCurve",
     *,
@@ -251,7 +249,6 @@ def _describe_curve(curve: "Curve") -> str:
     return ", ".join(parts)
 
 
-@accept_axes_keyword
 def spectrum(law: "Spectrum", *, label: str | None = None, color: Any = None, ax: "Axes | None" = None) -> "Axes":
     """Draw the density of the eigenvalues of the trained map S, its atom at zero and outliers, and the target.
 
@@ -358,7 +355,6 @@ def _overlay_spectrum(axes: "Axes", law: "Spectrum", look: LineStyle) -> "Axes":
     return finish_axes(axes, axes.get_xlabel(), axes.get_ylabel(), legend="upper right")
 
 
-@accept_axes_keyword
 def tuning(tuned: "Tuned", *, label: str | None = None, color: Any = None, ax: "Axes | None" = None) -> "Axes":
     """Draw the test error against the weight decay, with the optimum and the range around it that is nearly as good.
 

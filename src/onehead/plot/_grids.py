@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onehead.plot._axes import accept_axes_keyword, resolve_axes
+from onehead.plot._axes import resolve_axes
 from onehead.plot.style import GREY, cell_edges, finish_axes
 
 if TYPE_CHECKING:
@@ -46,7 +46,6 @@ SPARSE_LABELS = {  # of axes, by parameter
 }
 
 
-@accept_axes_keyword
 def heat_map(
     found: "Map",
     *,

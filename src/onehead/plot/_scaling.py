@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onehead.plot._axes import accept_axes_keyword, line_style, resolve_axes
+from onehead.plot._axes import line_style, resolve_axes
 from onehead.plot.style import ACCENT, GREY, THEORY, TRAINING, cell_edges, finish_axes, nondefault_settings
 
 if TYPE_CHECKING:
@@ -58,7 +58,6 @@ def predicted_exponents(gamma: float) -> dict[str, float]:
     return {r"$1-\frac{1}{2\gamma}$": -(1.0 - 0.5 / gamma), r"$2-\frac{1}{\gamma}$": -(2.0 - 1.0 / gamma)}
 
 
-@accept_axes_keyword
 def scaling(
     law: "Scaling",
     *,
@@ -174,7 +173,6 @@ def _describe_task(task: "Task") -> str:
     return ", ".join([rf"{name}, $d={dim}$, $\Delta={task.noise:g}$, $T={task.tokens}$", *nondefault_settings(task)])
 
 
-@accept_axes_keyword
 def features(
     found: "Sequence[Feature]", *, label: str | None = None, color: Any = None, ax: "Axes | None" = None
 ) -> "Axes":
@@ -218,7 +216,6 @@ def features(
     )
 
 
-@accept_axes_keyword
 def phases(found: "PhaseDiagram", *, ax: "Axes | None" = None) -> "Axes":
     """Draw a phase diagram: local exponents as colour, mechanisms as outlined regions, predicted exponents as contours.
 

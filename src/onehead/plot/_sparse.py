@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onehead.errors import InvalidArgument
-from onehead.plot._axes import accept_axes_keyword, line_style, resolve_axes
+from onehead.plot._axes import line_style, resolve_axes
 from onehead.plot._grids import SPARSE_LABELS
 from onehead.plot._sparse_best import draw_best
 from onehead.plot._sparse_lines import MODEL_COLOURS, MODEL_DASHES, draw_lines, finish_parameter_axes, marker_of
@@ -30,7 +30,6 @@ __all__ = ["alignment", "capacity", "error_curve", "tuned"]
 NONNEGATIVE = ("test_error", "train_error", "train_loss")
 
 
-@accept_axes_keyword
 def alignment(
     results: "Sequence[Alignment]",
     x: Sequence[float],
@@ -87,7 +86,6 @@ def alignment(
     return finish_parameter_axes(axes, name, x, "cosine with the signal")
 
 
-@accept_axes_keyword
 def error_curve(
     curves: "Curve | Sequence[Curve] | Mapping[str, Curve | tuple[Sequence[float], Sequence[Prediction]]]",
     name: str = "alpha",
@@ -204,7 +202,6 @@ def _grouped_runs(runs: Any) -> Iterator[tuple[str, Sequence[float], Sequence[An
         yield model, [run.protocol.alpha for run in group], group
 
 
-@accept_axes_keyword
 def capacity(
     results: "Sequence[Capacity]",
     x: Sequence[float],
@@ -260,7 +257,6 @@ def capacity(
     return finish_parameter_axes(axes, name, x, "largest separable sample ratio")
 
 
-@accept_axes_keyword
 def tuned(found: "Tuned", ax: "Axes | None" = None) -> "Axes":
     """Draw the predicted test error over split and sharpness, at the best ridge for each, with the optimum marked.
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onehead.plot._axes import accept_axes_keyword, resolve_axes
+from onehead.plot._axes import resolve_axes
 from onehead.plot._grids import SPARSE_LABELS
 from onehead.plot._sparse_lines import MODEL_COLOURS, draw_lines, finish_parameter_axes
 from onehead.plot.style import ACCENT, GREY, THEORY, TRAINING, guide
@@ -26,7 +26,6 @@ def draw_best(axes: "Axes", x: Sequence[float], results: "Sequence[Best]") -> No
         axes.plot(x, behind, color=GREY, linestyle=(0, (1, 1.2)), linewidth=1.8, label="message passing, hard phase")
 
 
-@accept_axes_keyword
 def best_error(
     results: "Sequence[Best]",
     x: Sequence[float],
@@ -84,7 +83,6 @@ def best_error(
     return finish_parameter_axes(axes, name, x, "test error", (0.0, None))
 
 
-@accept_axes_keyword
 def hard_phase(results: "Sequence[Best]", x: Sequence[float], name: str = "length", ax: "Axes | None" = None) -> "Axes":
     """Draw the sample ratios from which on the signal can be found, in principle and by message passing.
 
@@ -136,7 +134,6 @@ def hard_phase(results: "Sequence[Best]", x: Sequence[float], name: str = "lengt
     return axes
 
 
-@accept_axes_keyword
 def oracle(
     results: "Sequence[Oracle]",
     x: Sequence[float],

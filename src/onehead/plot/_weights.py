@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onehead.errors import InvalidArgument
-from onehead.plot._axes import accept_axes_keyword, resolve_axes
+from onehead.plot._axes import resolve_axes
 from onehead.plot.style import LAW_STYLES, TRAINING, VERDICT_COLOURS, finish_axes, panels
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ MAP_TITLES = {
 }
 
 
-@accept_axes_keyword
 def head_spectrum(
     head: "HeadReport",
     *,
@@ -244,7 +243,6 @@ def _draw_ratio_to_random(head: "HeadReport", axes: "Axes") -> None:
     )
 
 
-@accept_axes_keyword
 def survey_map(heads: "Sequence[HeadReport]", *, quantity: str | None = None, ax: "Axes | None" = None) -> "Axes":
     """Draw four maps of layers by heads: verdict, strength of the largest outlier, effective rank and symmetric share.
 
@@ -320,7 +318,6 @@ def survey_map(heads: "Sequence[HeadReport]", *, quantity: str | None = None, ax
     return grid[0]
 
 
-@accept_axes_keyword
 def value_overlaps(heads: "Sequence[HeadReport]", *, ax: "Axes | None" = None) -> "Axes":
     """Draw the overlaps ρ_hk of the values of the heads of one layer as a map of heads by heads.
 

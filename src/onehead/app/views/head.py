@@ -78,10 +78,9 @@ class Scene(NamedTuple):
 @lru_cache(maxsize=64)
 def scene(task: Task, dim: int, tokens: int) -> Scene:
     """Sample a target, noise and a sequence of tokens from a fixed seed."""
-    from onehead.aim.training.data import draw_target
 
     target_rng, noise_rng, token_rng = (np.random.default_rng([SEED, child]) for child in range(3))
-    target = draw_target(task.target, dim, target_rng, tied=task.tied)
+    target = task.target.draw(dim, target_rng, tied=task.tied)
     noise = noise_rng.standard_normal((dim, dim))
     noise = (noise + noise.T) / np.sqrt(2.0 * dim) if task.tied else noise / np.sqrt(dim)
     sequences = token_rng.standard_normal((2, tokens, 1, dim))

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.targets.sampling import draw_target
 from onehead.aim.theory.input.channel import InputChannel
 from onehead.aim.theory.input.expectation_consistency import Groups, consistent_overlaps
 from onehead.aim.theory.order_parameters import SpectralMap
@@ -244,7 +243,7 @@ class SampledHeads:
     def of(cls, channel: SeveralHeadsInput, dim: int, seed: int) -> "SampledHeads":
         """Sample targets with the spectrum of the channel's target."""
         rng = np.random.default_rng([seed, dim])
-        maps = [draw_target(channel.single.target, dim, rng, tied=False) for _ in range(channel.modes.heads)]
+        maps = [channel.single.target.draw(dim, rng, tied=False) for _ in range(channel.modes.heads)]
         targets = channel.single.scale * np.stack(maps)
         powers = np.sum(targets**2, axis=(1, 2)) / dim  # set to that of the theory: they scatter by 1/d
         targets *= np.sqrt(channel.single.target_power / powers)[:, None, None]

@@ -87,12 +87,12 @@ class SeveralHeads:
         if not self.values.learnt:
             return np.ones(2)
         shift = self.values.decay / (2.0 * alpha * self.output.tokens)
-        if self.values.penalty == "squares":
-            found = averages.agreement / (averages.attention + shift)
-        else:
-            found = (averages.agreement - shift) / averages.attention
-        found = np.maximum(found, SMALLEST_SCALE)
-        return np.full(2, found[0]) if self.modes.heads == 1 else found
+        agreement, attention = averages.agreement, averages.attention
+        if self.modes.heads == 1:  # there are no differences
+            agreement, attention = np.full(2, agreement[0]), np.full(2, attention[0])
+        squares = self.values.penalty == "squares"
+        found = agreement / (attention + shift) if squares else (agreement - shift) / attention
+        return np.maximum(found, SMALLEST_SCALE)
 
     def penalty(self, overlaps: ModeOverlaps, scales: Array) -> float:
         """Return the penalty of all heads over d²: maps, and learnt values."""

@@ -9,7 +9,8 @@ from onehead import aim, plot
 from onehead.aim.task import Learner, Task
 from onehead.cli.aim.flags import accuracy_option, aim_options, alpha_option, alphas_option, tuned_option
 from onehead.cli.parsing.groups import OrderedGroup
-from onehead.cli.parsing.options import bayes_option, explain_option
+from onehead.cli.parsing.options import bayes_option, explain_option, seed_option
+from onehead.cli.parsing.values import Number
 from onehead.cli.rendering.output import progress, spinner
 from onehead.cli.rendering.render import CommandResult, output_options
 
@@ -175,18 +176,38 @@ def thresholds(task: Task, learner: Learner) -> CommandResult:
     )
 
 
+POSITIVE = Number(gt=0.0)
+
+
 @command.command()
 @aim_options()
 @alpha_option
+@click.option("--time", type=POSITIVE, help="λt: law after a finite time of gradient descent, not at the minimum.")
+@click.option("--start", type=POSITIVE, help="With --time: singular value of the map at the start  [default: 0.1]")
+@click.option("--cut", type=POSITIVE, help="With --time: value above which ones are counted  [default: 0.001]")
 @accuracy_option
 @output_options()
-def spectrum(task: Task, learner: Learner, alpha: float, accuracy: float | None) -> CommandResult:
-    """Eigenvalue distribution of the trained map.
+def spectrum(
+    task: Task,
+    learner: Learner,
+    alpha: float,
+    time: float | None,
+    start: float | None,
+    cut: float | None,
+    accuracy: float | None,
+) -> CommandResult:
+    """Eigenvalue distribution of the trained map, at the minimum or after a finite time of gradient descent.
 
     Example: onehead aim spectrum --alpha 4 --plot spectrum.png
     """
+    if time is None and (start is not None or cut is not None):
+        raise click.UsageError("--start and --cut belong to --time.")
     with spinner("solving"):
-        law = aim.spectrum(aim.predict(task, learner, alpha, accuracy=accuracy))
+        point = aim.predict(task, learner, alpha, accuracy=accuracy)
+        if time is not None:
+            settings = {name: value for name, value in (("start", start), ("cut", cut)) if value is not None}
+            return _finite_time(aim.training_time(point, time, **settings))
+        law = aim.spectrum(point)
     bulks = ", ".join(f"[{low:.5g}, {high:.5g}]" for low, high in law.edges) or "none"
     return CommandResult.of(
         law,
@@ -203,6 +224,41 @@ def spectrum(task: Task, learner: Learner, alpha: float, accuracy: float | None)
         rows=[{"x": x, "share": share} for x, share in law.levels]
         or [{"x": x, "density": y} for x, y in zip(law.x, law.density_values, strict=True)],
         draw=lambda: plot.spectrum(law),
+    )
+
+
+def _finite_time(found: "aim.FiniteTimeSpectrum") -> CommandResult:
+    """Result of ``spectrum --time``."""
+    return CommandResult.of(
+        found,
+        {"status": f"kind of truth: {found.kind}"},
+        title=f"singular values after λt = {found.time:g}",
+        rows=[{"x": x, "density": y} for x, y in zip(found.x, found.density_values, strict=True)],
+        draw=lambda: plot.fading(found),
+        warnings=found.certificate.warnings,
+    )
+
+
+@command.command()
+@aim_options("product", attention="cross", values="learnt", heads=2)
+@click.option("--alpha", type=float, required=True, help="Sample ratio α = n/d², or inf (weight decays are then λ/α).")
+@seed_option()
+@output_options(picture=False, csv_rows=False)
+def survivors(task: Task, learner: Learner, alpha: float, seed: int) -> CommandResult:
+    """Which of several heads that learn their values survive where the target has one head.
+
+    Example: onehead aim survivors --heads 2 --alpha inf --weight-decay 0.1
+    """
+    with spinner("solving"):
+        found = aim.survivors(task, learner, alpha, seed=seed)
+    shown = {name: _texts(getattr(found, name)) for name in ("scales", "trace_norms")}
+    reached = {f"from {one.start}": f"{one.alive} alive, objective {one.objective:.6g}" for one in found.starts}
+    return CommandResult.of(
+        found,
+        {"status": f"kind of truth: {found.kind}", **dict.fromkeys(reached, "minimum that this start reaches")},
+        table=shown | reached,
+        title=f"{task.heads} heads for one, alpha = {alpha:g}",
+        warnings=found.certificate.warnings,
     )
 
 

@@ -3,21 +3,12 @@
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onehead.errors import InvalidArgument
-from onehead.plot.style import SERIES_GID, THEORY, fresh_axes
+from onehead.plot.style import OVERLAY_COLOURS, SERIES_GID, fresh_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["OVERLAY_COLOURS", "LineStyle", "line_style", "resolve_axes"]
-
-OVERLAY_COLOURS = (
-    THEORY,
-    "#b5403a",
-    "#3a8f8f",
-    "#8a5fa8",
-    "#b8860b",
-    "#4d4d4d",
-)  # of successive calls
 
 
 def resolve_axes(ax: "Axes | None", width: float = 6.4, height: float = 4.0) -> "Axes":

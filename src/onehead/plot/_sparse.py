@@ -9,8 +9,8 @@ from onehead.errors import InvalidArgument
 from onehead.plot._axes import line_style, resolve_axes
 from onehead.plot._grids import SPARSE_LABELS
 from onehead.plot._sparse_best import draw_best
-from onehead.plot._sparse_lines import MODEL_COLOURS, MODEL_DASHES, draw_lines, finish_parameter_axes, marker_of
-from onehead.plot.style import TRAINING, finish_axes
+from onehead.plot._sparse_lines import MODEL_DASHES, draw_lines, finish_parameter_axes, marker_of
+from onehead.plot.style import BEST_LABEL, BEST_STYLE, GREY, MODEL_COLOURS, OPTIMUM, TRAINING, finish_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -82,7 +82,7 @@ def alignment(
         "cos_readout": ("first readout", MODEL_COLOURS["pooled"], "--"),
     }
     draw_lines(axes, x, results, lines, quantity, label, color)
-    axes.axhline(0.0, color="0.6", linewidth=0.8)
+    axes.axhline(0.0, color=GREY, linewidth=0.8)
     return finish_parameter_axes(axes, name, x, "cosine with the signal")
 
 
@@ -144,7 +144,7 @@ def error_curve(
         by_model = text in MODEL_COLOURS and color is None and label is None
         dash, colour = (MODEL_DASHES[text], MODEL_COLOURS[text]) if by_model else ("-", look.color)
         if best_errors is not None and best is None:
-            axes.plot(x, best_errors, color="0.75", linewidth=4.0, label="best possible learner")
+            axes.plot(x, best_errors, label=BEST_LABEL, **BEST_STYLE)
         axes.plot(x, y, color=colour, linestyle=dash, marker=marker_of(y), **entry)
         values += list(x)
     for text, x, results in _grouped_runs(runs):
@@ -292,7 +292,7 @@ def tuned(found: "Tuned", ax: "Axes | None" = None) -> "Axes":
     levels = np.linspace(values.min(), min(values.max(), 0.5), 15)
     filled = axes.contourf(splits, sharpnesses, values, levels=levels, cmap="Blues_r", extend="max")
     axes.figure.colorbar(filled, ax=axes, label="test error at the best ridge", format="%.3f")
-    axes.plot([found.alpha0 / found.alpha], [found.sharpness], "o", color=TRAINING, ms=8, label="best")
+    axes.plot([found.alpha0 / found.alpha], [found.sharpness], "o", color=OPTIMUM, ms=8, label="best")
     errors = f"{found.test_error:.4f}, {found.given_test_error:.4f} as given, {found.pooled_test_error:.4f} pooled"
     title = rf"$\alpha={found.alpha:g}$: test error {errors}"
     xlabel, ylabel = SPARSE_LABELS["split"], SPARSE_LABELS["sharpness"]

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.solve.certificate import AimCertificate, Numbers, numbers_at
-from onehead.aim.targets import Discrete
 from onehead.aim.theory.input.several_heads import ModeHats, ModeOverlaps, SampledHeads
 from onehead.aim.theory.order_parameters import INFINITE, SpectralMap
 from onehead.aim.theory.output.several_heads import ModeAverages, ModeState
@@ -300,7 +299,7 @@ def _zero(problem: SeveralHeads, alpha: float) -> HeadsSolution:
 def _sampled(problem: SeveralHeads, alpha: float, near: _Point, certificate: AimCertificate) -> HeadsSolution:
     """Return the mean over sampled maps, which replace expectation consistency where its alarm is raised (M3.2)."""
     target = problem.input.single.target
-    dim = len(target.values) if isinstance(target, Discrete) else DRAWN_DIM
+    dim = target.dimension or DRAWN_DIM
     if dim > LARGEST_DRAWN_DIM:
         text = (
             f"the modes of the heads are joined by expectation consistency, which is not accurate here, and targets of "

@@ -27,6 +27,7 @@ def test_tiny_weight_decay_above_recovery_has_the_limit_of_small_weight_decay(de
     assert point.certificate.train_loss_gap < MAXIMUM_TRAIN_LOSS_GAP
 
 
+@pytest.mark.slow
 def test_tiny_weight_decay_above_recovery_is_continuous():
     """The scaled solution takes over from the direct one without a jump, for every parametrisation."""
     for task, learner, alpha in (

@@ -31,7 +31,9 @@ __all__ = [
     "is_distinct",
     "is_saddle",
     "may_have_several",
+    "objective",
     "vanishing_decay",
+    "zero_loss",
 ]
 
 SMALL_WEIGHTS, TARGET = "small weights", "the target"  # starts from which training reaches a solution
@@ -105,7 +107,7 @@ def coarse_branches(problem: StateEvolution, alpha: float) -> list[Branch]:
         if iterate is None:
             continue
         if all(is_distinct(iterate.overlaps, known) for known, _ in found):
-            branch = Branch(iterate.coordinates, _objective(problem, iterate), reached_from)
+            branch = Branch(iterate.coordinates, objective(problem, iterate), reached_from)
             found.append((iterate.overlaps, branch))
         if reached_from == TARGET:  # the continuation from below would end here too
             break
@@ -141,7 +143,7 @@ def _continue_from_below(problem: StateEvolution, alpha: float) -> Iterate | Non
 
     The objective of a branch rises with weight decay, so that one above S = 0 cannot become the minimum again.
     """
-    zero = alpha * _zero_loss(problem)
+    zero = alpha * zero_loss(problem)
     for factor in DECAY_FACTORS_BELOW:
         here = problem.decay / factor
         found = _solve(problem.with_decay(here), alpha, _plateau(problem, alpha))
@@ -153,7 +155,7 @@ def _continue_from_below(problem: StateEvolution, alpha: float) -> Iterate | Non
         moved = _neighbour(problem.with_decay(there), alpha, found)
         if moved is not None:
             found, here = moved, there
-            if here < problem.decay and _objective(problem.with_decay(here), found) > zero:
+            if here < problem.decay and objective(problem.with_decay(here), found) > zero:
                 return None
         elif step < SMALLEST_CONTINUATION_FACTOR:
             return None
@@ -170,13 +172,13 @@ def _neighbour(problem: StateEvolution, alpha: float, near: Iterate) -> Iterate 
     return found
 
 
-def _objective(problem: StateEvolution, iterate: Iterate) -> float:
+def objective(problem: StateEvolution, iterate: Iterate) -> float:
     """Return the training objective over d² on the rule of an iterate (2.4)."""
     averages = iterate.cache.averages
     return float(iterate.alpha * averages.loss + problem.input.penalty(iterate.overlaps))
 
 
-def _zero_loss(problem: StateEvolution) -> float:
+def zero_loss(problem: StateEvolution) -> float:
     """Return the loss of S = 0 on the coarsest rule, so that its error cancels in a difference of objectives."""
     small = replace(problem.best_map(SMALL_SCALE), sigma_sectors=problem.sectors * (SMALL_SIGMA,))
     return float(problem.output.averages(*small.state, level=0).loss)
@@ -187,7 +189,7 @@ def emergence_transition(problem: StateEvolution) -> Transition:
     spinodal = emergence_ratio(problem)
     if spinodal == 0.0 or not may_have_several(problem):
         return Transition(spinodal)
-    zero, high = _zero_loss(problem), spinodal * (1.0 - BELOW_SPINODAL)
+    zero, high = zero_loss(problem), spinodal * (1.0 - BELOW_SPINODAL)
     found = _lowest_map(problem, high, zero)
     if found is None:
         return Transition(spinodal)
@@ -201,7 +203,7 @@ def emergence_transition(problem: StateEvolution) -> Transition:
                 break
             continue
         low, last = low / step, moved
-        if worse is None and _objective(problem, moved) < low * zero:
+        if worse is None and objective(problem, moved) < low * zero:
             high, found = low, moved
         elif worse is None:
             worse = low, moved
@@ -211,7 +213,7 @@ def emergence_transition(problem: StateEvolution) -> Transition:
     while high / below > 1.0 + TRANSITION_TOLERANCE:
         middle = float(np.sqrt(below * high))
         moved = _neighbour(problem, middle, found)
-        if moved is not None and _objective(problem, moved) < middle * zero:
+        if moved is not None and objective(problem, moved) < middle * zero:
             high, found = middle, moved
         else:
             below = middle
@@ -225,7 +227,7 @@ def vanishing_decay(problem: StateEvolution, alpha: float) -> float:
     decay = largest_decay(problem, alpha)
     if not (may_have_several(problem) and problem.input.emerges):
         return decay
-    zero = _zero_loss(problem)
+    zero = zero_loss(problem)
     found = _lowest_map(problem.with_decay(decay * (1.0 + BELOW_SPINODAL)), alpha, zero)
     for _ in range(MAXIMUM_TRANSITION_STEPS):
         if found is None:
@@ -233,7 +235,7 @@ def vanishing_decay(problem: StateEvolution, alpha: float) -> float:
         decay *= TRANSITION_FACTOR
         at = problem.with_decay(decay)
         found = _neighbour(at, alpha, found)
-        if found is not None and _objective(at, found) > alpha * zero:
+        if found is not None and objective(at, found) > alpha * zero:
             break
     return decay
 

@@ -423,7 +423,7 @@ def _with_kurtosis(certificate: AimCertificate, task: Task, leading: int) -> Aim
     kurtosis = excess_kurtosis(task, leading)
     kind: Kind = "conjecture" if certificate.kind == "claim" else certificate.kind
     if kurtosis < LARGE_EXCESS_KURTOSIS:
-        derived_here = leading or task.depends_on_kurtosis or task.unasked or not task.isotropic
+        derived_here = leading or not (task.gaussian_tokens and task.isotropic)
         return replace(certificate, kind=kind) if derived_here else certificate
     more = leading_count(task, Learner()) > leading
     advice = (

@@ -90,7 +90,7 @@ def _thresholds(task: Any, learner: Any) -> Any:
 
 def draft(state: State) -> Picture:
     """Return a draft of all curves, computed in parallel."""
-    from onehead.aim.draft.curves import DRAFT_SECONDS, draft_curve, draft_thresholds  # loads the theory
+    from onehead.app.drafts.curves import DRAFT_SECONDS, draft_curve, draft_thresholds  # loads the theory
 
     alphas = _alphas(state, _point_count(state, DRAFT_POINTS, POINTS_FOR_MANY_TOKENS[0]))
     seconds = DRAFT_SECONDS if len(alphas) == DRAFT_POINTS[2] else 2.0 * DRAFT_SECONDS
@@ -112,7 +112,7 @@ def draft(state: State) -> Picture:
 
 def _best_possible(state: State) -> tuple[list[float], list[float]]:
     """Return sample ratios and errors of the best possible learner, which are exact also in a draft."""
-    from onehead.aim.draft.derived import draft_bayes_curve
+    from onehead.app.drafts.derived import draft_bayes_curve
 
     return draft_bayes_curve(state.task, state["alpha_from"], state["alpha_to"])
 
@@ -131,7 +131,7 @@ def picture(state: State) -> Picture:
         second = {name: other.column(name).tolist() for name in ("alpha", "test_error")}
         rows += other.to_rows()
     if state["best"]:
-        from onehead.aim.draft.derived import draft_best_decays
+        from onehead.app.drafts.derived import draft_best_decays
 
         best = draft_best_decays(
             state.task, state.learner, _alphas(state, TUNED_POINTS), TUNED_DECAYS.tolist(), stop_if_superseded

@@ -26,7 +26,7 @@ from onehead.app.views.base import (
 from onehead.app.views.code_snippets import code_snippets
 from onehead.errors import OneheadError
 
-__all__ = ["VIEW", "Law", "sampled_map"]
+__all__ = ["VIEW", "Law", "random_numbers", "sampled_map"]
 
 Array = NDArray[np.float64]
 
@@ -34,6 +34,7 @@ DIM = 24  # dimension of the sampled tokens
 MIN_TOKENS_SHOWN = 8  # tokens of the sampled sequence; more if the task has more
 SEED = 7
 GAUSSIAN_KURTOSIS = 3.0
+MAX_FACTOR_ROWS = 5 * DIM  # of the factors of a target, for a page that draws it itself
 CAPTION = (
     f"Sampled from the theory, not trained: d = {DIM}, one sequence of {{tokens}} tokens, one seed. The learner's map "
     f"is "
@@ -87,6 +88,18 @@ def scene(task: Task, dim: int, tokens: int) -> Scene:
     return Scene(target, noise, sequences[0], sequences[1] if task.attention == "cross" else None)
 
 
+def random_numbers() -> dict[str, Any]:
+    """Return the random numbers of the picture as lists, for a page that draws it itself."""
+    target, noise, tokens = (np.random.default_rng([SEED, child]) for child in range(3))
+    sequences = tokens.standard_normal((2, MIN_TOKENS_SHOWN, DIM))
+    return {
+        "normal": target.standard_normal(MAX_FACTOR_ROWS * DIM).round(4).tolist(),
+        "noise": noise.standard_normal((DIM, DIM)).round(4).tolist(),
+        "tokens": sequences[0].round(4).tolist(),
+        "keys": sequences[1].round(4).tolist(),
+    }
+
+
 def sampled_map(task: Task, learner: Learner, law: Law, target: Array, noise: Array) -> Array:
     """Return a sample of the trained map: target plus noise, its spectrum soft-thresholded and scaled."""
     if law.empty:
@@ -120,7 +133,7 @@ def _values(task: Task, S: Array) -> list[float]:
 
 def draft(state: State) -> Picture:
     """Return the picture for a draft of the prediction."""
-    from onehead.aim.draft.curves import draft_point  # loads the theory
+    from onehead.app.drafts.curves import draft_point  # loads the theory
 
     found = draft_point(state.task, state.learner, state["alpha"])
     if found is None:

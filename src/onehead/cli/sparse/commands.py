@@ -38,7 +38,8 @@ __all__ = ["command"]
 
 PREDICT, FINITE_SIZE = parameters_of(SparsePredict), parameters_of(SparseFiniteSize)
 TRAIN, AMP = parameters_of(SparseTrain), parameters_of(SparseAmp)
-ALPHA, ACCURACY = parameters_of(TotalSamples)["alpha"], parameters_of(Accuracy)["accuracy"]
+TOTAL = parameters_of(TotalSamples)
+ALPHA, ACCURACY = TOTAL["alpha"], parameters_of(Accuracy)["accuracy"]
 # columns of `train` in a table of several cases
 TRAIN_COLUMNS = (
     "test_error",
@@ -349,20 +350,27 @@ def map_(case: Case, x: Axis, y: Axis, of: str, accuracy: float | None, bayes: b
     show_default=True,
     help="Two stages on a part of the samples each, on all samples, or joint descent on all samples.",
 )
+@flag_of(TOTAL["dim"])
 @flag_of(ACCURACY, default="an error of 0.0002")
 @bayes_option
 @output_options()
-def tune(case: Case, alpha: float | None, procedure: str, accuracy: float | None, bayes: bool) -> CommandResult:
+def tune(
+    case: Case, alpha: float | None, procedure: str, dim: int | None, accuracy: float | None, bayes: bool
+) -> CommandResult:
     """Best division of the samples, bias rate, temperature and ridge, from the theory.
 
     With --protocol reuse: temperature and ridge. With --protocol descend: rates, ridges and the step at which to stop.
     """
     if procedure != "split":
+        if dim is not None:
+            raise InvalidArgument("--dim", dim, "left out unless --protocol is split")
         return _tune_joint(case, alpha, procedure, bayes)
     from onehead.sparse.verbs.tune import GRID_POINTS, MAX_REFINEMENTS
 
     with progress("search", GRID_POINTS + MAX_REFINEMENTS) as step:
-        found = sparse.tune(case.task, case.protocol, alpha=alpha, bayes=bayes, accuracy=accuracy, progress=step)
+        found = sparse.tune(
+            case.task, case.protocol, alpha=alpha, dim=dim, bayes=bayes, accuracy=accuracy, progress=step
+        )
     scanned = ("split", "sharpness", "ridge", "test_error")
     given_error = "with the flags as given, at the same number of samples"
     return CommandResult.of(

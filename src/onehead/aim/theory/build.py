@@ -5,7 +5,7 @@ Which channels a kind of head has is decided here and nowhere else.
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from onehead.aim.logits.geometry import Geometry, geometry_of, with_sampled_points
 from onehead.aim.losses import loss_for_labels
@@ -97,12 +97,12 @@ def build_several_heads(task: Task, learner: Learner) -> SeveralHeads:
     if learner.leading not in ("auto", 0):
         raise InvalidArgument("leading", learner.leading, "0 or auto for heads that share values or learn them")
     single = build_state_evolution(task, learner.changed(values="fixed", value_decay=None, leading=0))
-    assert isinstance(single.output, OneSectorOutput)
+    output = cast(OneSectorOutput, single.output)  # a cross-attention head with isotropic tokens has no other
     modes = HeadModes(task.heads, task.sharing)
     values = Values()
     if learner.values == "learnt":
         values = Values(learnt=True, decay=learner.value_decay or learner.decay)
-    return SeveralHeads(SeveralHeadsOutput(modes, single.output), SeveralHeadsInput(modes, single.input), values)
+    return SeveralHeads(SeveralHeadsOutput(modes, output), SeveralHeadsInput(modes, single.input), values)
 
 
 def _output(task: Task, learner: Learner, geometry: Geometry) -> "partial[Any]":

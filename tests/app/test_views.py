@@ -175,7 +175,7 @@ def test_the_parts_of_a_draft_are_close_to_the_exact_ones():
 
 
 def test_other_drafts_are_close_to_the_exact_results(monkeypatch):
-    monkeypatch.setattr("onehead.aim.draft.curves._recent", deque())  # drafts of other tests would be starts
+    monkeypatch.setattr("onehead.app.drafts.curves._recent", deque())  # drafts of other tests would be starts
     task, head = aim.Task(), aim.Learner()
     draft = draft_decay_curve(task, head, 0.5, [0.003, 0.03, 0.3], seconds=60.0)
     exact = [aim.predict(task, head.changed(weight_decay=d), 0.5).test_error for d in (0.003, 0.03, 0.3)]

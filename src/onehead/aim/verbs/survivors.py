@@ -10,7 +10,6 @@ import numpy as np
 from onehead.aim.flat_parameters import validate_problem
 from onehead.aim.solve.several_heads import solve_several_heads
 from onehead.aim.solve.survivors import PopulationMinimum, population_minima
-from onehead.aim.targets import Discrete
 from onehead.aim.task import Learner, Task
 from onehead.aim.theory.build import build_several_heads, build_state_evolution
 from onehead.errors import InvalidArgument
@@ -167,8 +166,8 @@ def survivors(
 def _singular_values(task: Task) -> np.ndarray:
     """Singular values of the target in reduced units: all of a list, quantiles of a law."""
     target = task.target
-    if isinstance(target, Discrete):
-        values = np.sort(np.abs(np.asarray(target.values)))[::-1]
+    if target.values is not None:
+        values = np.sort(np.abs(target.values))[::-1]
         if len(values) > QUANTILES:
             places, wanted = ((np.arange(n) + 0.5) / n for n in (len(values), QUANTILES))
             values = np.interp(wanted, places, values)

@@ -56,3 +56,5 @@ from onehead.aim.verbs.training_time import FiniteTimeSpectrum as FiniteTimeSpec
 from onehead.aim.verbs.training_time import training_time as training_time
 from onehead.aim.verbs.tune import Tuned as Tuned
 from onehead.aim.verbs.tune import tune as tune
+from onehead.aim.verbs.unasked_curve import UnaskedPoint as UnaskedPoint
+from onehead.aim.verbs.unasked_curve import unasked_curve as unasked_curve

@@ -23,8 +23,8 @@ MAX_TOKENS_TWO_SECTORS_HARD = 16  # causal self-attention with hard labels: one 
 
 # functions that have a theory, or a simulation, of tokens with a mean
 UNASKED_VERBS = (
-    "predict", "curve", "map", "tune", "thresholds", "plateau", "spectrum", "bayes", "bayes_curve", "data_for", "train",
-    "sample", "compare",
+    "predict", "curve", "map", "tune", "thresholds", "unasked_curve", "plateau", "spectrum", "bayes", "bayes_curve",
+    "data_for", "scaling", "features", "phase_diagram", "decompose", "train", "sample", "compare",
 )  # fmt: skip
 # functions that have a theory, or a simulation, of tokens with a covariance
 SPECTRUM_VERBS = ("predict", "curve", "map", "tune", "plateau", "spectrum", "train", "compare")

@@ -153,6 +153,7 @@ def _row(row: dict[str, Any]) -> dict[str, Any]:
 def _draw(state: State, own: Any, second: Any, best: Any, possible: Any, marks: Any, *, smooth: bool) -> Figure:
     """Draw errors above and the rank below, on one α axis."""
     data = _lines(state, own, second, best, possible, smooth=smooth)
+    errors = [error for trace in data[: 3 if state["details"] else 1] for error in trace["y"]]
     ends = state["alpha_from"], state["alpha_to"]
     chart = figure(
         data,
@@ -160,7 +161,7 @@ def _draw(state: State, own: Any, second: Any, best: Any, possible: Any, marks: 
         y="error",
         log_x=True,
         xaxis={"range": np.log10(ends).tolist(), "anchor": "y2"},
-        yaxis={"domain": [0.36, 1.0], "range": [0.0, 1.12 * _top(data[0]["y"] + data[2]["y"], second)]},
+        yaxis={"domain": [0.36, 1.0], "range": [0.0, 1.12 * _top(errors, second)]},
         yaxis2={
             "domain": [0.0, 0.26],
             "range": [0.0, 1.05],
@@ -178,11 +179,12 @@ def _lines(state: State, own: Any, second: Any, best: Any, possible: Any, *, smo
     x, other = own["alpha"], _other(state).param
     per_sample = [loss / a for loss, a in zip(own["train_loss"], x, strict=True)]
     thin: dict[str, Any] = {"width": 1.6, "smooth": smooth}
-    data = [
-        line(x, own["test_error"], f"test error ({state['param']})", smooth=smooth),
-        line(x, own["test_error_clean"], "clean labels", dash="dash", **thin),
-        line(x, per_sample, "objective per sample", colour="@second", dash="dashdot", **thin),
-    ]
+    data = [line(x, own["test_error"], f"test error ({state['param']})", smooth=smooth)]
+    if state["details"]:
+        data += [
+            line(x, own["test_error_clean"], "clean labels", dash="dash", **thin),
+            line(x, per_sample, "objective per sample", colour="@second", dash="dashdot", **thin),
+        ]
     if second is not None:
         data.append(
             line(
@@ -256,7 +258,7 @@ VIEW = View(
     formula=OBJECTIVE % (r"W", r"\mathrm{Tr}\,S", r"W^\top W"),
     heads=dict.fromkeys(("self", "cross"), (ABOUT, OBJECTIVE % (r"W_Q,W_K", r"\|S\|_*", r"W_Q^\top W_K"))),
     problems=(Axis, MarchenkoPastur, Task, Learner, Training),
-    own=("direct", "best"),
+    own=("details", "direct", "best"),
     panels={"": Panel(draft, report, picture, code)},
     trains=True,
 )

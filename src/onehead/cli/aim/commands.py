@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from importlib import import_module
+from typing import Any, cast
 
 import click
 
@@ -10,7 +11,7 @@ from onehead.aim.task import Learner, Task
 from onehead.cli.aim.flags import accuracy_option, aim_options, alpha_option, alphas_option, tuned_option
 from onehead.cli.parsing.groups import OrderedGroup
 from onehead.cli.parsing.options import bayes_option, explain_option, seed_option
-from onehead.cli.parsing.values import Number
+from onehead.cli.parsing.values import Number, Range
 from onehead.cli.rendering.output import progress, spinner
 from onehead.cli.rendering.render import CommandResult, output_options
 
@@ -150,19 +151,45 @@ def _thresholds(task: Task, learner: Learner) -> "aim.Thresholds | None":
 
 @command.command()
 @aim_options()
+@click.option(
+    "--samples-per-dim",
+    type=Range(gt=0.0, le=1e9),
+    help="Numbers of samples over d at which to report how much is learned of the logits that all queries share.",
+)
 @output_options(csv_rows=False, picture=False)
-def thresholds(task: Task, learner: Learner) -> CommandResult:
+def thresholds(task: Task, learner: Learner, samples_per_dim: tuple[float, ...] | None) -> CommandResult:
     """Sample ratios at which the behaviour of the trained head changes.
 
     Example: onehead aim thresholds --kappa0 0.5 --noise 0.5
     """
     with spinner("solving"):
         found = aim.thresholds(task, learner)
-    return CommandResult.of(
+        early = aim.unasked_curve(task, learner, samples_per_dim) if samples_per_dim else ()
+    result = CommandResult.of(
         found,
         {"emergence": f"below it S = 0 at weight decay {learner.weight_decay}"},
         title="thresholds (values of alpha)",
         warnings=[*found.status.split("; ")[1:], *found.certificate.warnings],
+    )
+    return _with_unasked_curve(result, early) if early else result
+
+
+def _with_unasked_curve(result: CommandResult, early: "tuple[aim.UnaskedPoint, ...]") -> CommandResult:
+    """Add how much is learned of the logits that all queries share from n ~ d samples."""
+    names = ("samples_per_dim", "samples", "unasked_scale", "unasked_scale_err", "unasked_noise")
+    rows = [{name: value for name, value in point.to_dict().items() if name in names} for point in early]
+    lines = {f"n = {point.samples_per_dim:g} d": point for point in early}
+    return replace(
+        result,
+        value={**cast("dict[str, Any]", result.value), "unasked_curve": rows},
+        table={
+            **cast("dict[str, Any]", result.table),
+            **{name: _with_error(one.unasked_scale, one.errors["unasked_scale"]) for name, one in lines.items()},
+        },
+        columns={
+            **cast("dict[str, str]", result.columns),
+            **dict.fromkeys(lines, aim.UnaskedPoint.MEANINGS["unasked_scale"]),
+        },
     )
 
 

@@ -87,6 +87,8 @@ def anisotropic_channel(task: Task, learner: Learner, decay: float) -> InputChan
     share = subspace_share(queries)
     inside = task.target.within_subspace(share) if share is not None and share == subspace_share(keys) else None
     if share is not None and inside is not None:
+        if learner.sampled:
+            raise InvalidArgument("sampled", learner.sampled, "0 for a subspace: the theory is exact here")
         return Subspace(target=inside, share=share, **settings)
     if decay == 0.0:
         raise InvalidArgument(

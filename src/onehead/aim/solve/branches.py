@@ -53,10 +53,11 @@ SMALL_SCALE, SMALL_SIGMA = 1e-6, 1e-9  # of a map that stands for S = 0 on a qua
 
 
 class Branch(NamedTuple):
-    """A solution on the coarsest rule, its objective over d², and the start from which training reaches it."""
+    """A solution on the coarsest rule, objective and penalty over d², and the start from which training reaches it."""
 
     coordinates: Vector
     objective: float
+    penalty: float
     reached_from: str
 
 
@@ -107,7 +108,8 @@ def coarse_branches(problem: StateEvolution, alpha: float) -> list[Branch]:
         if iterate is None:
             continue
         if all(is_distinct(iterate.overlaps, known) for known, _ in found):
-            branch = Branch(iterate.coordinates, objective(problem, iterate), reached_from)
+            penalty = problem.input.penalty(iterate.overlaps)
+            branch = Branch(iterate.coordinates, objective(problem, iterate), penalty, reached_from)
             found.append((iterate.overlaps, branch))
         if reached_from == TARGET:  # the continuation from below would end here too
             break

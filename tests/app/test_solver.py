@@ -210,6 +210,10 @@ def test_values_that_the_page_cannot_solve_are_explained(static_page):
     page.keyboard.press("Enter")
     until(page, SOLVED)
     assert page.is_hidden("#wrong-weight_decay")
+    page.goto(f"{address}?view=decay&mask=causal&unasked=0.3")  # each is solved, both together are not
+    until(page, "onehead.machine().refusal")
+    assert page.inner_text("#badge").endswith("No draft was found here; onehead app solves these values.")
+    page.goto(f"{address}?view=curve")
     assert page.locator("#knob-attention option[value='self']").get_attribute("disabled") is not None
 
 

@@ -9,6 +9,7 @@
   const DRAFT_MILLISECONDS = 600; // of one curve; points not reached by then are left out
   const DENSITY_POINTS = 120; // per bulk
   const MEANING = "Computed in this page with a small quadrature rule, within about 1 %. onehead app gives five digits and a certificate.";
+  const NOT_FOUND = "No draft was found here; onehead app solves these values.";
   let settings, recent = null, latest = ""; // points of the last curve, and the question asked last
 
   const value = (query, name) => (query.get(name) === null ? settings.knobs[name].default : query.get(name));
@@ -94,7 +95,7 @@
       : oneheadSolver.curve(own, spaced(from, to, count), quality, { old: start, milliseconds: DRAFT_MILLISECONDS });
     const points = await solved(problem, fine ? FINE_POINTS : DRAFT_POINTS, old);
     if (!points) return null;
-    if (!points.length) return { refused: "No draft was found here; onehead app solves these values." };
+    if (!points.length) return { refused: NOT_FOUND };
     if (points.length > 2) recent = { kind: kindOf(problem), points: points };
     const x = points.map((p) => p.alpha), column = (name) => points.map((p) => p[name]), smooth = (own, on) => ({ line: Object.assign({}, own.line, { shape: on ? "spline" : "linear", smoothing: 0.6 }) });
     const put = (name, xs, ys, changes) => {
@@ -138,7 +139,7 @@
       if (fine) await pause();
       if (key !== latest) return null;
     }
-    if (y.length < 2) return { refused: "No draft was found here; onehead app solves these values." };
+    if (y.length < 2) return { refused: NOT_FOUND };
     const lowest = y.indexOf(Math.min(...y)), data = [drawn(trace(template, "test error"), solvedX, y)], own = Number(values.weight_decay);
     const star = trace(template, "best,");
     data.push(drawn(star, [solvedX[lowest]], [y[lowest]], { name: "best of these, λ = " + digits(solvedX[lowest]) }));
@@ -155,7 +156,7 @@
 
   function spectrum(values, template, fine) {
     const problem = oneheadSolver.problem(values), point = pointAt(problem, Number(values.alpha), fine ? "fine" : "draft");
-    if (!point) return { refused: "No draft was found here; onehead app solves these values." };
+    if (!point) return { refused: NOT_FOUND };
     const { s, eps, cut, slope } = mapOf(point), zero = 1 - point.rank, own = problem.tied ? "eigenvalue" : "singular value", beta = problem.beta;
     const grid = (low, high) => Array.from({ length: DENSITY_POINTS }, (_, i) => low + (high - low) * 0.5 * (1 - Math.cos((Math.PI * i) / (DENSITY_POINTS - 1))));
     const target = oneheadSolver.law(Object.assign({}, problem, { scale: problem.scale / beta }), 1e-5 * (problem.scale / beta) ** 2), k = problem.kappa0;
@@ -226,7 +227,7 @@
 
   function head(values, template, fine, scene) {
     const problem = oneheadSolver.problem(values), point = pointAt(problem, Number(values.alpha), fine ? "fine" : "draft");
-    if (!point) return { refused: "No draft was found here; onehead app solves these values." };
+    if (!point) return { refused: NOT_FOUND };
     const { s, eps, cut, slope } = mapOf(point), d = scene.noise.length, tied = problem.tied, width = Math.max(1, Math.round(problem.kappa0 * d)), normal = scene.normal;
     if ((tied ? 1 : 2) * width * d > normal.length) return { refused: "Target width is at most " + digits(normal.length / d / d / (tied ? 1 : 2)) + " in this picture; onehead app draws wider ones." };
     const factor = (from) => Array.from({ length: width }, (_, i) => normal.slice(from + i * d, from + (i + 1) * d)), Q = factor(0), K = tied ? Q : factor(width * d);
@@ -278,9 +279,10 @@
     const query = new URLSearchParams(key), view = query.get("view"), values = valuesOf(query), bad = wrong(view, values);
     latest = key;
     if (Object.keys(bad).length) return kind === "draw" ? { key: key, wrong: bad } : { key: key, refused: Object.values(bad)[0] };
+    if (oneheadSolver.problem(values) === null) return { key: key, refused: NOT_FOUND }; // a combination that is not solved here
     if (kind === "report") {
       const rows = numbers(view, values);
-      return rows ? { key: key, badge: ["draft", MEANING, []], numbers: rows } : { key: key, refused: "No draft was found here; onehead app solves these values." };
+      return rows ? { key: key, badge: ["draft", MEANING, []], numbers: rows } : { key: key, refused: NOT_FOUND };
     }
     const template = templateOf(view, table), fine = kind !== "draw";
     const made = view === "curve" ? await curve(values, template, fine, key) : view === "decay" ? await decay(values, template, fine, key)

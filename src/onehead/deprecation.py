@@ -29,9 +29,9 @@ def warn_renamed(old: str, new: str, *, removed_in: str = "4.0") -> None:
     >>> import warnings
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
-    ...     warn_renamed("Landscape.rows()", "Landscape.to_rows()", removed_in="3.0")
+    ...     warn_renamed("weights.Course", "weights.Trajectory")
     >>> print(caught[0].message)
-    Landscape.rows() is now Landscape.to_rows(); the old form goes in 3.0.
+    weights.Course is now weights.Trajectory; the old form goes in 4.0.
     """
     sentence = f"{old} is now {new}; the old form goes in {removed_in}."
     warnings.warn(sentence, DeprecationWarning, stacklevel=depth_of_caller())

@@ -15,7 +15,7 @@ __all__ = ["attach_stub"]
 
 
 def attach_stub(
-    package: str, file: str, *, old_names: Mapping[str, str | tuple[str, str]] | None = None
+    package: str, file: str, *, old_names: Mapping[str, str] | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Make ``__getattr__``, ``__dir__`` and ``__all__`` of a package from the stub next to its ``__init__.py``.
 
@@ -24,8 +24,7 @@ def attach_stub(
     package, file : str
         ``__name__`` and ``__file__`` of the package.
     old_names : mapping, optional
-        Deprecated names, which still work with a warning: old name -> new name where the old one is removed in 4.0, or
-        old name -> (new name, version in which the old one is removed).
+        Deprecated names, which still work with a warning: old name -> new name. They are removed in 4.0.
 
     Returns
     -------
@@ -33,7 +32,7 @@ def attach_stub(
         The functions ``__getattr__`` and ``__dir__``, and the list ``__all__``. The latter leaves out names of
         built-in functions, such as ``map``, so that a star import does not replace these.
     """
-    old = {name: (new, "4.0") if isinstance(new, str) else new for name, new in (old_names or {}).items()}
+    old = dict(old_names or {})
     stub = ast.parse(Path(file).with_suffix(".pyi").read_text(encoding="utf-8"))
     sources: dict[str, tuple[str | None, str]] = {
         alias.asname: (node.module, alias.name)
@@ -54,9 +53,8 @@ def attach_stub(
         if name in old:
             from onehead.deprecation import warn_renamed  # a package loads nothing before it is used
 
-            new, removed_in = old[name]
-            warn_renamed(f"{package}.{name}", f"{package}.{new}", removed_in=removed_in)
-            return load(new)
+            warn_renamed(f"{package}.{name}", f"{package}.{old[name]}")
+            return load(old[name])
         if name not in sources:
             from onehead.sanitize import did_you_mean
 

@@ -10,7 +10,7 @@ from tests.support.refusals import refusal
 from onehead import aim
 from onehead.aim import Atoms, Learner, Method, PowerLaw, Product, Spikes, Task, Variant
 from onehead.aim.flat_parameters import problem_from_parameters
-from onehead.aim.training.data import Tokens, check_target_map, draw_target
+from onehead.aim.training.data import Tokens, check_target_map
 from onehead.errors import OutsideDomain, WrongCall
 
 POWER = Task(target=PowerLaw(gamma=0.75, dim=200))
@@ -135,7 +135,7 @@ def from_parameters(**parameters):
         (partial(Tokens, "cauchy"),
          "token_law must be gaussian, rademacher, sparse, sphere, heavy-tailed, or an array of tokens"),
         (partial(Tokens, "gaussian", correlation=1.0), "correlation must"),
-        (partial(draw_target, Atoms(eigenvalues=(1.0, 0.0)), 3, np.random.default_rng(0)), "dim must be 2"),
+        (partial(Atoms(eigenvalues=(1.0, 0.0)).draw, 3, np.random.default_rng(0), tied=True), "dim must be 2"),
     ],
 )  # fmt: skip
 def test_a_wrong_argument_gets_one_sentence(call, sentence):

@@ -116,6 +116,7 @@ def test_a_link_of_an_older_version_opens(view):
         "mask": "none",
         "labels": "soft",
         "kurtosis": "3.0",
+        "unasked": "0.0",
         "map_x": "alpha",
         "map_y": "weight_decay",
         "map_of": "test_error",

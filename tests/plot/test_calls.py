@@ -1,7 +1,6 @@
 """Arguments that all plotting functions share: axes, labels, colours, one quantity, overlays with unique legends."""
 
 import inspect
-import re
 from itertools import pairwise
 
 import matplotlib.pyplot as plt
@@ -69,11 +68,6 @@ def test_given_axes_are_returned(ax, curve, runs):
         plot.learning_curve(curve, ax="left")
 
 
-def test_the_old_keyword_axes_gives_a_warning(ax, curve):
-    with pytest.warns(DeprecationWarning, match=re.escape("learning_curve(axes=...) is now learning_curve(ax=...)")):
-        assert plot.learning_curve(curve, axes=ax) is ax
-
-
 def test_the_old_name_of_trajectory_gives_a_warning():
     with pytest.warns(DeprecationWarning, match=r"onehead\.plot\.course\b.*onehead\.plot\.trajectory\b"):
         assert plot.course is plot.trajectory
@@ -104,7 +98,7 @@ def test_error_curves_accept_results_lists_and_mappings(ax):
     first = sparse.curve(SIGNAL, PLAN, np.array([2.0, 1.0]), model="pooled", bayes=True)
     second = sparse.curve(SIGNAL.changed(length=20), PLAN, [1.0, 2.0], model="pooled")
     plot.error_curve(first, ax=ax)
-    assert legend_of(ax) == ["best possible learner", "pooled"]
+    assert legend_of(ax) == ["best possible (known model)", "pooled"]
     drawn = ax.get_lines()[-1]
     assert (drawn.get_xdata().tolist(), drawn.get_ydata().tolist()) == ([1.0, 2.0], first.test_error[::-1].tolist())
     both = plot.error_curve({"L = 10": first, "L = 20": second}, quantity="train_loss")
@@ -165,3 +159,8 @@ def test_vector_files_contain_text_as_text(tmp_path, curve, ending):
         assert b"<text" in content
     else:
         assert b"/FontFile2" in content and b"/Type3" not in content  # TrueType, which journals accept
+
+
+def test_results_without_a_hard_phase_are_refused():
+    with pytest.raises(InvalidArgument, match=r"results must be results of which at least one has a hard phase"):
+        plot.hard_phase([sparse.bayes(SIGNAL, 1.0)], [10])

@@ -11,6 +11,7 @@ import pytest
 from tests.support.dotted_names import missing_names
 
 import onehead
+from onehead.problem import Problem
 
 ROOT = Path(__file__).parents[2]
 MODULES = [
@@ -107,13 +108,27 @@ UNLISTED = {
 }
 
 
-def test_every_verb_is_on_the_page_of_the_api():
-    page = (ROOT / "docs" / "api.md").read_text()
+def test_every_verb_and_every_problem_is_in_the_reference():
+    page = "\n".join(path.read_text() for path in sorted((ROOT / "docs" / "reference").glob("*.md")))
     for package in ("aim", "sparse", "weights", "plot"):
         listed = set(re.findall(rf"^::: onehead\.{package}\.(?:\w+\.)*(\w+)$", page, re.MULTILINE))
         module = importlib.import_module(f"onehead.{package}")
         verbs = {name for name in dir(module) if type(getattr(module, name)).__name__ == "function"}
         assert verbs - listed - UNLISTED == set(), f"onehead.{package}"
+        problems = {
+            name
+            for name in dir(module)
+            if isinstance(found := getattr(module, name), type) and issubclass(found, Problem) and name != "Target"
+        }
+        with_parameters = set(re.findall(rf"^<!-- parameters of onehead\.{package}\.(\w+) -->$", page, re.MULTILINE))
+        assert with_parameters == problems, f"onehead.{package}"
+
+
+def test_the_reference_lists_every_parameter_of_a_problem():
+    hook = runpy.run_path(str(ROOT / "docs" / "reference.py"))
+    table = hook["on_page_markdown"]("before\n<!-- parameters of onehead.aim.Learner -->\nafter")
+    assert re.findall(r"^\| `(\w+)`", table, re.MULTILINE) == list(onehead.aim.Learner.model_fields)
+    assert "| `weight_decay` | λ | `0.01` | Weight decay." in table and "*float: a number > 0" in table
 
 
 def test_every_name_that_a_page_documents_exists():

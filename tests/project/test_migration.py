@@ -11,11 +11,9 @@ from tests.support import golden
 
 import onehead
 from onehead import aim, plot, sparse, sweep, weights
-from onehead.sparse.training.compare import Comparison
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "migration.md").read_text(encoding="utf-8")
-PLAN = sparse.Protocol(loss="square", ridge=0.1)
 
 
 def table(heading):
@@ -29,44 +27,7 @@ def codes(cell):
     return re.findall(r"`([^`]+)`", cell)
 
 
-@cache
-def found_map():
-    return sparse.map(sparse.Task(length=3), PLAN, x=("ridge", [0.1]), y=("alpha1", [2.0]))
-
-
-@cache
-def compared():
-    return sparse.compare(sparse.Task(length=3), PLAN, dims=[60], trials=2)
-
-
-def deviation(name):
-    return lambda: getattr(compared(), f"{name}_deviation"), lambda: compared().to_rows()[0][f"{name}_z"]
-
-
-def axes_of(word):
-    ax = plot.learning_curve(aim.curve(aim.Task(), aim.Learner(), [0.5]))
-    return plot.learning_curve(aim.curve(aim.Task(), aim.Learner(), [1.0]), **{word: ax}).get_ylabel()
-
-
-# old form on the page -> what it does, and what the new one does; both must be equal
-FORMS = {
-    "aim.Channel": (lambda: aim.Channel, lambda: aim.Loss),
-    "sparse.landscape": (lambda: sparse.landscape, lambda: sparse.map),
-    "sparse.Landscape": (lambda: sparse.Landscape, lambda: sparse.SparseMap),
-    "Landscape.rows()": (lambda: found_map().rows(), lambda: found_map().to_rows()),
-    "Landscape.spots": (lambda: found_map().spots, lambda: found_map().cells),
-    "plot.landscape": (lambda: plot.landscape, lambda: plot.heat_map),
-    "plot.learning_curve(curve, axes=...)": (lambda: axes_of("axes"), lambda: axes_of("ax")),
-    "sparse.compare(task, plan, dim=60)": (
-        # a seed of 1.x was that of its one dimension
-        lambda: sparse.compare(sparse.Task(length=3), PLAN, dim=60, trials=2, seed=60).to_rows(),
-        lambda: compared().to_rows(),
-    ),
-    "Comparison.measurement": (lambda: compared().measurement, lambda: compared().points[0].runs[-1]),
-    "Comparison.prediction": (lambda: compared().prediction, lambda: compared().points[0].prediction),
-    **{f"Comparison.{name}_deviation": deviation(name) for name in ("test_error", "train_loss", "cos_query")},
-}
-# the same for names of 2.x
+# old form of 2.x on the page -> what it does, and what the new one does; both must be equal
 FORMS_OF_2 = {
     "weights.WORDS": (lambda: weights.WORDS, lambda: weights.VERDICTS),
     "weights.Course": (lambda: weights.Course, lambda: weights.Trajectory),
@@ -94,52 +55,44 @@ def spec_with(**argument):
     return sweep.Spec(call="sparse.align", axes={"alpha0": [1.0]}, **argument).locate_error
 
 
-NAMES = {codes(old)[0]: codes(new)[0] for old, new in table("Names of Python")}
+NAMES_OF_1 = {codes(old)[0]: codes(new)[0] for old, new in table("Names of Python")}
 NAMES_OF_2 = {codes(old)[0]: codes(new)[0] for old, new in table("Coming from 2.x")}
-
-
-def warns_and_works(old, first, second, removed_in):
-    """The message of the warning of an old form, whose value is that of the new form."""
-    with pytest.warns(DeprecationWarning, match=f"the old form goes in {removed_in}") as caught:
-        before = first()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert before == second(), old
-    return str(caught[0].message)
-
-
-@pytest.mark.parametrize("old", NAMES)
-def test_a_name_of_1_warns_and_works(old):
-    message = warns_and_works(old, *FORMS[old], "3.0")
-    new = re.sub(r"(?<=\()(?:task, plan|curve), ", "", NAMES[old]).removeprefix("sparse.").removeprefix("plot.")
-    assert new in message
 
 
 @pytest.mark.parametrize("old", NAMES_OF_2)
 def test_a_name_of_2_warns_and_works(old):
-    message = warns_and_works(old, *FORMS_OF_2[old], "4.0")
-    assert re.findall(r"\w+", NAMES_OF_2[old].removesuffix("=f)"))[-1] in message
+    first, second = FORMS_OF_2[old]
+    with pytest.warns(DeprecationWarning, match="the old form goes in 4.0") as caught:
+        before = first()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert before == second(), old
+    assert re.findall(r"\w+", NAMES_OF_2[old].removesuffix("=f)"))[-1] in str(caught[0].message)
+
+
+def test_names_of_1_are_removed_and_their_replacements_exist():
+    packages = {"aim": aim, "sparse": sparse, "plot": plot}
+    modules = [(old.split("."), new.split(".")) for old, new in NAMES_OF_1.items() if re.fullmatch(r"[\w.]+", old)]
+    checked = [(old, new) for old, new in modules if old[0] in packages]
+    assert len(checked) == 4
+    for (package, old), (_, new) in checked:
+        assert old not in dir(packages[package]) and callable(getattr(packages[package], new))
+        with pytest.raises(AttributeError, match=f"has no attribute '{old}'"):
+            getattr(packages[package], old)
 
 
 def test_no_old_name_is_missing_on_the_page():
-    """Old names of packages and of comparisons are all listed, and so are all other places that warn."""
-    assert set(NAMES) == set(FORMS)
+    """Old names of packages are all listed, and so are all other places that warn."""
     assert set(NAMES_OF_2) == set(FORMS_OF_2)
     source = Path(onehead.__file__).parent
     for package in ("aim", "sparse", "plot", "sweep", "weights"):
         call = re.search(r"old_names=(\{[^}]*\})", (source / package / "__init__.py").read_text(encoding="utf-8"))
         for old, new in ast.literal_eval(call[1]).items() if call else ():
-            listed, name = (NAMES_OF_2, new) if isinstance(new, str) else (NAMES, new[0])
-            assert listed[f"{package}.{old}"] == f"{package}.{name}"
-    for old, new in Comparison._OLD.items():
-        assert NAMES[f"Comparison.{old}"] == f"Comparison.{new}"
+            assert NAMES_OF_2[f"{package}.{old}"] == f"{package}.{new}"
     warning = re.compile(r"^\s+warn_renamed\(", re.MULTILINE)
     warns = {path: len(warning.findall(path.read_text(encoding="utf-8"))) for path in sorted(source.rglob("*.py"))}
     assert {path.relative_to(source).as_posix(): count for path, count in warns.items() if count} == {
         "lazy.py": 1,
-        "plot/_axes.py": 1,
-        "sparse/training/compare.py": 2,
-        "sparse/verbs/map.py": 2,
         "aim/verbs/tune.py": 1,
         "sweep/registry/base.py": 1,
         "sweep/spec.py": 1,

@@ -1,9 +1,12 @@
 """Rules of the code base: imports in one direction, light imports, no output from the theory, serialisable results."""
 
 import ast
+import inspect
 import json
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 
 import numpy as np
 import pytest
@@ -127,6 +130,35 @@ def test_theory_neither_prints_nor_draws(path):
 def test_import_is_light(package, heavy):
     code = "import sys; from importlib import import_module; import_module(sys.argv[1]); print(*sys.modules)"
     assert [name for name in python(code, package).split() if name in heavy or name.split(".")[0] in heavy] == []
+
+
+# abstract classes whose subclasses are kinds: who needs to know a kind asks the object, not its class
+KINDS = ("Block", "Target", "OutputChannel", "InputChannel", "Directions", "Loss", "Parametrisation")
+
+
+def classes_of_theory():
+    """Every class that is defined in `onehead.aim`."""
+    modules = [import_module(found.name) for found in walk_packages(onehead.aim.__path__, "onehead.aim.")]
+    return {
+        found
+        for module in modules
+        for found in vars(module).values()
+        if inspect.isclass(found) and found.__module__.startswith("onehead.aim")
+    }
+
+
+def test_the_theory_does_not_ask_for_kinds():
+    """`isinstance` on a kind of block, target, channel, loss or parametrisation: what differs belongs to the class."""
+    classes = classes_of_theory()
+    kinds = {
+        found.__name__ for found in classes for base in found.__mro__[1:] if base.__name__ in KINDS and base in classes
+    }
+    assert {"Row", "Discrete", "SectorOutput", "Factorised"} <= kinds
+    for path in sorted((SOURCE / "aim").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("isinstance", "issubclass", "type"):
+                names = {part.id for argument in node.args[1:] for part in ast.walk(argument) if hasattr(part, "id")}
+                assert not names & kinds, f"{path.relative_to(SOURCE)}:{node.lineno} asks for {names & kinds}"
 
 
 def test_public_names_exist():

@@ -93,10 +93,6 @@ def test_a_map_is_a_grid():
         found.grid("status")
     with pytest.raises(InvalidArgument, match="colour"):
         found.grid("colour")
-    with pytest.warns(DeprecationWarning, match=r"Landscape.rows\(\) is now SparseMap.to_rows\(\)"):
-        assert found.rows() == found.to_rows()
-    with pytest.warns(DeprecationWarning, match="SparseMap.cells"):
-        assert found.spots == found.cells
 
 
 def test_a_cell_without_a_solution_is_nan(monkeypatch):
@@ -129,8 +125,3 @@ def test_maps_take_any_two_parameters():
     assert sparse.map(sparse.Task(), given, x=("cos_query", [0.1, 0.9]), y=("sharpness", [2.0])).cos_query.tolist() == [
         [0.1, 0.9]
     ]
-
-
-def test_the_old_name_of_a_map_warns():
-    with pytest.warns(DeprecationWarning, match="onehead.sparse.landscape is now onehead.sparse.map"):
-        assert sparse.landscape is sparse.map

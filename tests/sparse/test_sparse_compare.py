@@ -90,21 +90,3 @@ def test_a_fixed_query_is_not_compared():
     assert names == ["test_error", "train_loss"]
     row = sparse.train(sparse.Task(), PLAN, model="pooled", dim=40, trials=2).to_dict()
     assert row["cos_query"] is row["cos_query_std"] is row["cos_query_err"] is None
-
-
-def test_deprecated_arguments_and_attributes_of_compare_still_work():
-    task = sparse.Task(length=5)
-    with pytest.warns(
-        DeprecationWarning, match=r"compare\(dim=60\) is now compare\(dims=\[60\]\)"
-    ) as record_interrupts:
-        found = sparse.compare(task, PLAN, dim=60, trials=4, seed=3)
-    assert record_interrupts[0].filename == __file__
-    with pytest.warns(DeprecationWarning, match="Comparison.measurement is now"):
-        measured = found.measurement
-    assert measured.test_error == sparse.train(task, PLAN, dim=60, trials=4, seed=3).test_error
-    with pytest.warns(DeprecationWarning, match="Comparison.prediction is now"):
-        assert found.prediction.test_error == sparse.predict(task, PLAN).test_error
-    with pytest.warns(DeprecationWarning, match="test_error_z"):
-        assert found.test_error_deviation == found.to_rows()[0]["test_error_z"]
-    with pytest.raises(AttributeError, match="colour"):
-        _ = found.colour

@@ -2,4 +2,4 @@
 
 from onehead.lazy import attach_stub
 
-__getattr__, __dir__, __all__ = attach_stub(__name__, __file__, old_names={"Channel": ("Loss", "3.0")})
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -52,5 +52,3 @@ from onehead.aim.verbs.thresholds import plateau as plateau
 from onehead.aim.verbs.thresholds import thresholds as thresholds
 from onehead.aim.verbs.tune import Tuned as Tuned
 from onehead.aim.verbs.tune import tune as tune
-
-Channel = Loss  # its name in 1.x

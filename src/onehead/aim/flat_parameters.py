@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from onehead.aim.targets import Discrete, MarchenkoPastur, Product, Target
+from onehead.aim.targets import MarchenkoPastur, Product, Target
 from onehead.aim.task import Learner, Task
 from onehead.aim.token_spectrum import check_spectrum
 from onehead.errors import InvalidArgument
@@ -171,7 +171,7 @@ def parameters_from_problem(task: Task, learner: Learner) -> dict[str, Any]:
 
 def dimension(target: Target) -> int | None:
     """Dimension d of a target given by eigenvalues; None for a limiting law."""
-    return len(target.values) if isinstance(target, Discrete) else None
+    return target.dimension
 
 
 def require_dimension(task: Task) -> int:

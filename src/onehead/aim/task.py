@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, SerializeAsAny, model_validator
 
-from onehead.aim.targets import Discrete, MarchenkoPastur, Product, Target, target_from_document
+from onehead.aim.targets import MarchenkoPastur, Product, Target, target_from_document
 from onehead.aim.token_spectrum import ISOTROPIC, check_spectrum, effective_share, spectrum_dimension
 from onehead.errors import InvalidArgument, WrongCall
 from onehead.fields import ZERO_PLUS, Slider, parameter
@@ -107,6 +107,7 @@ class Task(Problem):
         verbs=UNASKED_VERBS,
         ge=0.0,
         lt=1.0,
+        slider=Slider(0.0, 0.9, 0.01),
     )
     token_mean: float = parameter(
         1.0,
@@ -153,7 +154,7 @@ class Task(Problem):
                 )
         data = {**data, "target": Product()} if untied and data.get("target") is None else dict(data)
         target = target_from_document(data.get("target"))
-        dim = len(target.values) if isinstance(target, Discrete) else None
+        dim = target.dimension if isinstance(target, Target) else None
         for name in ("token_spectrum", "key_spectrum"):
             if data.get(name) is not None and not (name == "key_spectrum" and data[name] == AS_QUERIES):
                 data[name] = check_spectrum(name, data[name], dim)
@@ -259,9 +260,9 @@ class Task(Problem):
     @property
     def dimension(self) -> int | None:
         """Dimension d of the target, or of the spectrum of the tokens; None where neither has one."""
-        if isinstance(self.target, Discrete):
-            return len(self.target.values)
-        return spectrum_dimension(self.token_spectrum) or spectrum_dimension(self.keys_spectrum)
+        return (
+            self.target.dimension or spectrum_dimension(self.token_spectrum) or spectrum_dimension(self.keys_spectrum)
+        )
 
     @property
     def unasked_variance(self) -> float:

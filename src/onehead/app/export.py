@@ -18,6 +18,7 @@ from onehead import aim
 from onehead.app.page import ASSETS, PURPOSE, SCRIPTS, STYLES, render_page
 from onehead.app.recording import GRID, Grid, Recording, knob_run, record, recorded_files
 from onehead.app.tours import TOURS
+from onehead.app.views.head import random_numbers
 from onehead.atomic_io import write_atomically
 from onehead.errors import InvalidArgument
 
@@ -30,6 +31,12 @@ CONTENT_POLICY = (
 )
 PAGE_MARK = '<meta name="generator" content="onehead app export">'  # tells an exported page from other pages
 MARK_WITHIN = 4096  # bytes at the beginning of a page that contain the mark
+# views and knobs whose drafts the page computes itself, by assets/solver.js
+SOLVED_VIEWS = ("head", "curve", "spectrum", "decay")
+SOLVED_KNOBS = (
+    "alpha", "alpha_from", "alpha_to", "direct", "kappa0", "noise", "attention", "mask", "beta0", "unasked",
+    "weight_decay", "width", "param", "beta", "loss",
+)  # fmt: skip
 CARD_SIZE = (1200, 630)  # pixels
 PLOTLY = SCRIPTS[-1]
 # scripts and answers are compressed in the page; the browser unpacks them and runs the scripts in their order
@@ -95,15 +102,18 @@ def check_not_replaced(folder: Path) -> None:
 
 def _page(grid: Grid, found: Recording, base: str, documentation: str) -> str:
     """Return the page with styles, fonts, scripts and answers inside."""
-    table = {**found.table, "picture": found.table["draw"]}
+    table = {**found.table, "picture": found.table["draw"], "scene": random_numbers()}
+    views = {*grid.views, *(setting.view for setting in grid.settings)}
     alphas = tuple(grid.stops["alpha"])
     recorded = {
-        "views": sorted({*grid.views, *(setting.view for setting in grid.settings)}),
+        "views": sorted(views),
         "grid": list(grid.views),
         "stops": {name: list(values) for name, values in grid.stops.items()},
         "offGrid": grid.off_grid_names(),
         "runs": [[knob_run(step, alphas)[1] for step in tour.steps] for tour in TOURS],
-        "note": f"This page holds {grid.total} precomputed settings; sliders snap to them.",
+        "solver": [view for view in SOLVED_VIEWS if view in views],
+        "solverKnobs": SOLVED_KNOBS,
+        "note": f"This page holds {grid.total} settings solved by onehead; between them it computes drafts.",
     }
     styles = "".join(f"<style>{_style_with_fonts(ASSETS / name)}</style>\n" for name in STYLES)
     scripts = [(ASSETS / name).read_text(encoding="utf-8") for name in (PLOTLY, *SCRIPTS[:-1])]
@@ -118,8 +128,8 @@ def _page(grid: Grid, found: Recording, base: str, documentation: str) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{CONTENT_POLICY}">\n'
         f'<meta property="og:title" content="onehead: one attention head, solved exactly">\n'
         f'<meta property="og:description" content="{escape(PURPOSE)}">\n'
-        f'<meta property="og:image" content="{escape(address)}card.png">\n<meta name="twitter:card" '
-        f'content="summary_large_image">\n'
+        + (f'<meta property="og:image" content="{escape(address)}card.png">\n' if address else "")  # absolute or absent
+        + '<meta name="twitter:card" content="summary_large_image">\n'
     )
     page = render_page(head + styles, base=base, documentation=documentation, recorded=recorded)
     return page.replace("</body>", f"{data}</body>")

@@ -125,7 +125,7 @@ EXPLORER_LIMITS: dict[str, tuple[float | None, float]] = {
 }  # fmt: skip
 # knobs folded away under "More"
 RARELY_USED = (
-    "alpha_from", "alpha_to", "direct", "best", "beta0", "width", "param", "beta", "loss", "branch",
+    "alpha_from", "alpha_to", "direct", "best", "beta0", "unasked", "width", "param", "beta", "loss", "branch",
     "positive_rate", "eta_w", "eta_b", "eta_q", "sparse_loss",
 )  # fmt: skip
 EXPLORER_DEFAULTS: dict[str, Value] = {"dim": 100}  # the library's 200 are too slow for a slider

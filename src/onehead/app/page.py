@@ -19,7 +19,8 @@ __all__ = ["ASSETS", "PURPOSE", "SCRIPTS", "STYLES", "index_page", "render_page"
 ASSETS = Path(__file__).parent / "assets"
 STYLES = ("katex/katex.min.css", "explorer.css")
 SCRIPTS = (
-    "katex/katex.min.js", "machine.js", "knobs.js", "drawing.js", "network.js", "panel.js", "tour.js", "explorer.js",
+    "katex/katex.min.js", "machine.js", "solver.js", "drafts.js", "knobs.js", "drawing.js", "network.js", "panel.js", "tour.js",
+    "explorer.js",
     "plotly/plotly-cartesian.min.js",
 )  # fmt: skip
 PURPOSE = (

@@ -7,7 +7,16 @@ import numpy as np
 
 from onehead.aim.targets import MarchenkoPastur, Target
 from onehead.figures.data_source import DataSource
-from onehead.plot.style import ALPHA_LABEL, despine, finish_panel, histogram, split_bulks, theory_line, training_marks
+from onehead.plot.style import (
+    ALPHA_LABEL,
+    TARGET_FILL,
+    despine,
+    finish_panel,
+    histogram,
+    split_bulks,
+    theory_line,
+    training_marks,
+)
 from onehead.sweep import Table
 
 if TYPE_CHECKING:
@@ -135,7 +144,7 @@ def law_and_histogram(
     row, arrays = laws[index], laws.arrays(index)
     despine(axes)
     x, target = target_density(MarchenkoPastur(kappa0=row["kappa0"]))
-    axes.fill_between(x, target, color="#d9d9d9", lw=0.0, label="target", zorder=0)
+    axes.fill_between(x, target, color=TARGET_FILL, lw=0.0, label="target", zorder=0)
     zeros = f"{row['zero_mass']:.0%} zeros"
     runs = [i for i, run in enumerate(training or ()) if _same(run["alpha"], row["alpha"]) and run["state"] == "done"]
     if training is not None and runs:

@@ -1,5 +1,6 @@
 """Writer of the gallery page and of the tables of agreement, from the files that making the figures has left."""
 
+import html
 import json
 from collections.abc import Sequence
 from os import PathLike
@@ -14,7 +15,11 @@ __all__ = ["write_gallery"]
 
 ASSETS = "assets/figures"
 FULL, QUICK = total_minutes(quick=False), total_minutes(quick=True)  # on two cores
-INTRODUCTION = f"""# Gallery
+INTRODUCTION = f"""---
+hide: [navigation]
+---
+
+# Gallery
 
 Every figure of the two papers, and more of our own, made by one command:
 
@@ -23,7 +28,8 @@ $ onehead figures make all --out out/figures
 ```
 
 Lines are theory, orange markers are our own training runs with standard errors, grey is the target; the series of one
-panel also differ by dash and marker. `figures list` shows the figures and the time each takes, {FULL} minutes
+panel also differ by dash and marker. Below each figure, *Code* has a few lines of Python that draw its main curve; they
+are files of `examples/gallery`. `figures list` shows the figures and the time each takes, {FULL} minutes
 in all on two cores. With `--quick` dimensions are smaller and seeds fewer, and all figures take {QUICK} minutes;
 `--theory` leaves out the training. Each figure comes as PNG and PDF with its data (CSV) and its parameters and versions
 (JSON). All numbers are kept in one store, so Ctrl-C loses no finished point and a second call computes nothing.
@@ -111,22 +117,35 @@ def _line(note: dict[str, Any]) -> str:
 
 
 def _page(notes: Sequence[dict[str, Any]]) -> str:
-    """Return the page: figures by source, then the tables of agreement."""
-    parts = [INTRODUCTION]
+    """Return the page: thumbnails, figures by source, then the tables of agreement."""
+    parts = [INTRODUCTION, "\n<div class='thumbnails'>\n", *map(_thumbnail, notes), "</div>\n"]
     heading = ""
     for note in notes:
         group = "Our own" if note["source"].startswith(SOURCES["own"]) else note["source"].split(",")[0]
         if group != heading:
             heading = group
             parts.append(f"\n## {heading}\n")
-        number = note["source"].partition(", ")[2]
-        title = f"{note['title']} ({number})" if number else note["title"]
-        parts.append(
-            f"\n### {title} {{ #{note['name']} }}\n\n![{note['title']}]({ASSETS}/{note['name']}.png)\n\n"
-            f"{note['caption']}\n\n`onehead figures make {note['name']} --out out/figures`\n"
-        )
+        parts.append(_section(note))
     parts.append(
         f'\n## Theory compared with training\n{LEGEND}\n### The pictures above\n\n--8<-- "docs/{ASSETS}/agreement.md"\n'
         f'\n### With `--quick`\n\n--8<-- "docs/{ASSETS}/agreement-quick.md"\n'
     )
     return "".join(parts)
+
+
+def _thumbnail(note: dict[str, Any]) -> str:
+    """Return a small picture that links to the section of the figure."""
+    name, title = note["name"], html.escape(note["title"], quote=True)
+    return f"<a href='#{name}' title='{title}'><img src='{ASSETS}/{name}.png' alt='{title}' loading='lazy'></a>\n"
+
+
+def _section(note: dict[str, Any]) -> str:
+    """Return title, picture that opens at full size, caption, command and code of one figure."""
+    name, number = note["name"], note["source"].partition(", ")[2]
+    title = f"{note['title']} ({number})" if number else note["title"]
+    return (
+        f"\n### {title} {{ #{name} }}\n\n"
+        f"[![{note['title']}]({ASSETS}/{name}.png){{ loading=lazy }}]({ASSETS}/{name}.png)\n\n"
+        f"{note['caption']}\n\n`onehead figures make {name} --out out/figures`\n\n"
+        f'??? example "Code"\n\n    ```python\n    --8<-- "examples/gallery/{name}.py"\n    ```\n'
+    )

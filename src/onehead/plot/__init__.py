@@ -5,6 +5,4 @@ Every function takes results and axes, computes nothing, and returns the axes.
 
 from onehead.lazy import attach_stub
 
-__getattr__, __dir__, __all__ = attach_stub(
-    __name__, __file__, old_names={"course": "trajectory", "landscape": ("heat_map", "3.0")}
-)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__, old_names={"course": "trajectory"})

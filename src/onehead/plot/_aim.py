@@ -6,16 +6,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onehead.aim.flat_parameters import threshold_marks
-from onehead.plot._axes import LineStyle, accept_axes_keyword, line_style, resolve_axes
+from onehead.plot._axes import LineStyle, line_style, resolve_axes
 from onehead.plot._training import training_points
 from onehead.plot.style import (
     ACCENT,
     ALPHA_LABEL,
     BEST,
+    BEST_LABEL,
     GREY,
+    OPTIMUM,
     SERIES_GID,
+    TARGET_FILL,
+    TARGET_LINE,
+    TEXT,
     THEORY,
-    TRAINING,
     finish_axes,
     nondefault_settings,
     split_bulks,
@@ -35,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["best_possible", "learning_curve", "spectrum", "tuning"]
 
-BEST_LABEL = "best possible (known model)"
+APPROXIMATE_DASH = (0, (3, 1.5))
 BEST_COLUMN = "bayes_test_error"
 CURVE_LINES = {  # columns of a learning curve: colour, dash, width, label
     "test_error": (THEORY, "-", 1.9, "test error (theory)"),
@@ -45,7 +49,6 @@ CURVE_LINES = {  # columns of a learning curve: colour, dash, width, label
 }
 
 
-@accept_axes_keyword
 def learning_curve(
     curve: "Curve",
     runs: "TrainingResult | Sequence[TrainingResult]" = (),
@@ -87,6 +90,10 @@ def learning_curve(
     InvalidArgument
         If ``ax`` is not a matplotlib Axes, or ``quantity`` is not a column of the curve.
 
+    Notes
+    -----
+    Solid lines are dashed where results are approximate, and have a gap where there is no result.
+
     Examples
     --------
     >>> from onehead import aim, plot
@@ -104,6 +111,7 @@ def learning_curve(
     alpha = curve.column("alpha")
     order = np.argsort(alpha)
     alpha, marker = alpha[order], "o" if len(alpha) == 1 else ""  # a single point has no line
+    approximate = np.array(["approximate" in (point.status or "") for point in curve])[order]
     look, title = line_style(ax, label, color), _describe_curve(curve)
     others = ("test_error_clean", "objective") if curve.best is None else (BEST_COLUMN,)
     columns = ("test_error", *others) if quantity is None else (quantity,)
@@ -112,7 +120,12 @@ def learning_curve(
         default, dash, width, text = CURVE_LINES.get(name, (THEORY, "-", 1.9, name.replace("_", " ")))
         y = _column(curve, name)[order]
         entry = look.legend_entry(text, title) if name == columns[0] else {"label": text.replace(" (theory)", "")}
-        ax.plot(alpha, y, color=look.colour(default), lw=width, ls=dash, marker=marker, **entry)
+        style = {"color": look.colour(default), "lw": width, "marker": marker}
+        sure = y if dash != "-" else np.where(approximate, np.nan, y)
+        ax.plot(alpha, sure, ls=dash, **style, **entry)
+        if dash == "-" and approximate.any():  # dashed up to the neighbours, so that no gap looks like a missing point
+            near = np.convolve(approximate, (1, 1, 1), mode="same") > 0
+            ax.plot(alpha, np.where(near, y, np.nan), ls=APPROXIMATE_DASH, label="approximate", **style)
         tops += [float(np.nanmax(y))] if np.isfinite(y).any() and name in ("test_error", "objective") else []
     if quantity is None and curve.best is not None:
         low, high = (_column(curve, name)[order] for name in (BEST_COLUMN, "test_error"))
@@ -129,7 +142,7 @@ def learning_curve(
     where = "best" if runs or quantity is not None else "center right"
     first_title = title if look.first else ax.get_title(loc="left")
     finish_axes(ax, ALPHA_LABEL, ylabel.replace(" (theory)", ""), log=_log(alpha), ylim=limits, legend=where)
-    ax.set_title(title if first_title == title else "", fontsize=9.5, loc="left", color="#333333")
+    ax.set_title(title if first_title == title else "", fontsize=9.5, loc="left", color=TEXT)
     return ax
 
 
@@ -144,7 +157,6 @@ def _log(alpha: "NDArray[np.float64]") -> str:
     return "x" if len(alpha) > 2 and steps[-1] > 4.0 * steps[0] else ""
 
 
-@accept_axes_keyword
 def best_possible(
     found: "BestCurve",
     *,
@@ -220,7 +232,7 @@ def _mark_thresholds(axes: "Axes", thresholds: "Thresholds", low: float, high: f
             xytext=(3, 0),
             textcoords="offset points",
             fontsize=7.5,
-            color="#444444",
+            color=TEXT,
             va="top",
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0, "alpha": 0.9},
         )
@@ -251,7 +263,6 @@ def _describe_curve(curve: "Curve") -> str:
     return ", ".join(parts)
 
 
-@accept_axes_keyword
 def spectrum(law: "Spectrum", *, label: str | None = None, color: Any = None, ax: "Axes | None" = None) -> "Axes":
     """Draw the density of the eigenvalues of the trained map S, its atom at zero and outliers, and the target.
 
@@ -294,11 +305,11 @@ def spectrum(law: "Spectrum", *, label: str | None = None, color: Any = None, ax
     inner = np.array([0.0])
     if isinstance(values := getattr(target, "values", None), np.ndarray):
         name, zero = f"target {value}s", np.zeros(len(values))
-        axes.plot(scale * values, zero, "|", color="#9a9a9a", ms=16, label=name, clip_on=False, zorder=1)
+        axes.plot(scale * values, zero, "|", color=TARGET_LINE, ms=16, label=name, clip_on=False, zorder=1)
     else:
         x = low + (high - low) * 0.5 * (1.0 - np.cos(np.linspace(0.0, np.pi, 600)))
         height = target.density(x / scale) / scale
-        axes.fill_between(x, height, color="#d9d9d9", lw=0.0, label="target (non-zero part)")
+        axes.fill_between(x, height, color=TARGET_FILL, lw=0.0, label="target (non-zero part)")
         inner = height[x > low + 0.02 * (high - low)]
     for i, (x, height) in enumerate(split_bulks(law.x, law.density_values, len(law.edges))):
         axes.plot(x, height, color=colour, lw=1.9, label=None if i else map_label, gid=None if i else SERIES_GID)
@@ -337,7 +348,7 @@ def spectrum(law: "Spectrum", *, label: str | None = None, color: Any = None, ax
     for i, outlier in enumerate(law.outliers):
         axes.plot([outlier.position] * 2, [0.0, 0.22 * top * outlier.overlap], color=colour, lw=1.2)
         label = None if i else "learned features (height: overlap)"
-        axes.plot([outlier.position], [0.22 * top * outlier.overlap], "v", ms=6, color=TRAINING, label=label)
+        axes.plot([outlier.position], [0.22 * top * outlier.overlap], "v", ms=6, color=colour, label=label)
     title = rf"$\alpha={point.alpha:g}$, test error {point.test_error:.4f}"
     ylabel = f"share of the {value}s" if law.levels else "density"
     return finish_axes(axes, f"{value} of the query-key map S", ylabel, title, legend="upper right")
@@ -358,7 +369,6 @@ def _overlay_spectrum(axes: "Axes", law: "Spectrum", look: LineStyle) -> "Axes":
     return finish_axes(axes, axes.get_xlabel(), axes.get_ylabel(), legend="upper right")
 
 
-@accept_axes_keyword
 def tuning(tuned: "Tuned", *, label: str | None = None, color: Any = None, ax: "Axes | None" = None) -> "Axes":
     """Draw the test error against the weight decay, with the optimum and the range around it that is nearly as good.
 
@@ -397,8 +407,8 @@ def tuning(tuned: "Tuned", *, label: str | None = None, color: Any = None, ax: "
         axes.axhline(limit, color=look.colour(GREY), lw=0.9, ls="--", label=r"limit $\lambda \to 0^+$")
     if tuned.weight_decay > 0.0:
         best = "best" if look.custom else rf"best, $\lambda={tuned.weight_decay:.3g}$"
-        axes.plot([tuned.weight_decay], [tuned.test_error], "o", color=look.colour(TRAINING), ms=7, label=best)
-        shade = look.colour(TRAINING)
+        axes.plot([tuned.weight_decay], [tuned.test_error], "o", color=look.colour(OPTIMUM), ms=7, label=best)
+        shade = look.colour(OPTIMUM)
         axes.axvspan(max(tuned.flat_from, scan[0][0]), tuned.flat_to, color=shade, alpha=0.12, lw=0.0)
     if tuned.bayes_test_error is not None:
         axes.axhline(tuned.bayes_test_error, color=BEST, lw=1.6, ls=":", label=BEST_LABEL)

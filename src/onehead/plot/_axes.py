@@ -1,42 +1,14 @@
 """Handling of the arguments that all plotting functions share: ``ax``, ``label`` and ``color``."""
 
-from collections.abc import Callable
-from functools import wraps
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from onehead.deprecation import warn_renamed
 from onehead.errors import InvalidArgument
-from onehead.plot.style import SERIES_GID, THEORY, fresh_axes
+from onehead.plot.style import OVERLAY_COLOURS, SERIES_GID, fresh_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["OVERLAY_COLOURS", "LineStyle", "accept_axes_keyword", "line_style", "resolve_axes"]
-
-OVERLAY_COLOURS = (
-    THEORY,
-    "#b5403a",
-    "#3a8f8f",
-    "#8a5fa8",
-    "#b8860b",
-    "#4d4d4d",
-)  # of successive calls
-
-Parameters = ParamSpec("Parameters")
-Returned = TypeVar("Returned")
-
-
-def accept_axes_keyword(function: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
-    """Let a plotting function accept its axes under the name of 1.x, ``axes``, with a deprecation warning."""
-
-    @wraps(function)
-    def call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned:
-        if "axes" in kwargs:
-            warn_renamed(f"{function.__name__}(axes=...)", f"{function.__name__}(ax=...)", removed_in="3.0")
-            kwargs["ax"] = kwargs.pop("axes")
-        return function(*args, **kwargs)
-
-    return call
+__all__ = ["OVERLAY_COLOURS", "LineStyle", "line_style", "resolve_axes"]
 
 
 def resolve_axes(ax: "Axes | None", width: float = 6.4, height: float = 4.0) -> "Axes":

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onehead.plot._axes import accept_axes_keyword, resolve_axes
-from onehead.plot.style import GREY, cell_edges, finish_axes
+from onehead.plot._axes import resolve_axes
+from onehead.plot.style import GREY, OPTIMUM, cell_edges, finish_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,7 +46,6 @@ SPARSE_LABELS = {  # of axes, by parameter
 }
 
 
-@accept_axes_keyword
 def heat_map(
     found: "Map",
     *,
@@ -110,7 +109,7 @@ def heat_map(
     for (name, points), dash in zip((lines or {}).items(), DASHES, strict=False):
         inside = [(a, b) for a, b in points if x[0] <= a <= x[-1] and y[0] <= b <= y[-1]]
         if len(inside) > 1:
-            axes.plot(*zip(*inside, strict=True), color="#d1641d", lw=1.8, ls=dash, label=name)
+            axes.plot(*zip(*inside, strict=True), color=OPTIMUM, lw=1.8, ls=dash, label=name)
     axes.set_xlim(corners[0][0], corners[0][-1])
     labels = SPARSE_LABELS if hasattr(found, "protocol") else AIM_LABELS
     xlabel, ylabel = (labels.get(name, name.replace("_", " ")) for name in (found.x_name, found.y_name))
@@ -124,7 +123,7 @@ def _hatch(axes: "Axes", corners: list[Any], where: Any, hatch: str, name: str) 
     for j, i in np.argwhere(where):
         low, high = corners[1][j : j + 2]
         axes.fill_between(corners[0][i : i + 2], low, high, facecolor="none", hatch=hatch, edgecolor="white", lw=0.0)
-    axes.fill([], [], facecolor="#888888", edgecolor="white", hatch=hatch, lw=0.0, label=name)
+    axes.fill([], [], facecolor=GREY, edgecolor="white", hatch=hatch, lw=0.0, label=name)
 
 
 def _logarithmic(values: Any) -> bool:

@@ -5,8 +5,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onehead.plot._axes import accept_axes_keyword, line_style, resolve_axes
-from onehead.plot.style import ACCENT, GREY, THEORY, TRAINING, cell_edges, finish_axes, nondefault_settings
+from onehead.plot._axes import line_style, resolve_axes
+from onehead.plot.style import (
+    ACCENT,
+    AMBER,
+    GREY,
+    PURPLE,
+    TEXT,
+    THEORY,
+    cell_edges,
+    finish_axes,
+    nondefault_settings,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,9 +28,9 @@ if TYPE_CHECKING:
 __all__ = ["features", "phases", "predicted_exponents", "scaling"]
 
 PARTS = {  # of the excess error: colour, dash, label
-    "underfitting": (TRAINING, "--", "underfitting: cut off by weight decay"),
+    "underfitting": (AMBER, "--", "underfitting: cut off by weight decay"),
     "overfitting": (ACCENT, "-.", "overfitting: noise that was learned"),
-    "approximation": ("#8a5fa8", ":", "approximation: features learned wrongly"),
+    "approximation": (PURPLE, ":", "approximation: features learned wrongly"),
 }
 REGION_NAMES = {
     "not emerged": "S = 0\nnothing learned",
@@ -58,7 +68,6 @@ def predicted_exponents(gamma: float) -> dict[str, float]:
     return {r"$1-\frac{1}{2\gamma}$": -(1.0 - 0.5 / gamma), r"$2-\frac{1}{\gamma}$": -(2.0 - 1.0 / gamma)}
 
 
-@accept_axes_keyword
 def scaling(
     law: "Scaling",
     *,
@@ -156,7 +165,7 @@ def _draw_exponents(law: "Scaling", n: Any, exponent: Any, bottom: "Axes", colou
     for text, value in guides.items():
         bottom.axhline(value, color=GREY, lw=0.9, ls=":")
         bottom.annotate(
-            text, (1.0, value), xycoords=("axes fraction", "data"), fontsize=8, ha="right", va="bottom", color="#444444"
+            text, (1.0, value), xycoords=("axes fraction", "data"), fontsize=8, ha="right", va="bottom", color=TEXT
         )
     finish_axes(bottom, "samples n", "local exponent\nd log(excess) / d log n", log="x", legend=None)
 
@@ -174,7 +183,6 @@ def _describe_task(task: "Task") -> str:
     return ", ".join([rf"{name}, $d={dim}$, $\Delta={task.noise:g}$, $T={task.tokens}$", *nondefault_settings(task)])
 
 
-@accept_axes_keyword
 def features(
     found: "Sequence[Feature]", *, label: str | None = None, color: Any = None, ax: "Axes | None" = None
 ) -> "Axes":
@@ -218,7 +226,6 @@ def features(
     )
 
 
-@accept_axes_keyword
 def phases(found: "PhaseDiagram", *, ax: "Axes | None" = None) -> "Axes":
     """Draw a phase diagram: local exponents as colour, mechanisms as outlined regions, predicted exponents as contours.
 
@@ -280,9 +287,9 @@ def _outline_regions(axes: "Axes", found: "PhaseDiagram", x: Any, y: Any) -> Non
     left, low = cell_edges(x), cell_edges(y)
     for i, j in np.ndindex(regions.shape):
         if j + 1 < len(x) and regions[i, j] != regions[i, j + 1]:
-            axes.plot([left[j + 1]] * 2, low[i : i + 2], color="#222222", lw=1.6)
+            axes.plot([left[j + 1]] * 2, low[i : i + 2], color=TEXT, lw=1.6)
         if i + 1 < len(y) and regions[i, j] != regions[i + 1, j]:
-            axes.plot(left[j : j + 2], [low[i + 1]] * 2, color="#222222", lw=1.6)
+            axes.plot(left[j : j + 2], [low[i + 1]] * 2, color=TEXT, lw=1.6)
         if regions[i, j] == "failed":
             axes.fill_between(left[j : j + 2], low[i], low[i + 1], facecolor="none", hatch="///", edgecolor=GREY, lw=0)
     for name, text in REGION_NAMES.items():

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onehead.errors import InvalidArgument
-from onehead.plot._axes import accept_axes_keyword, line_style, resolve_axes
+from onehead.plot._axes import line_style, resolve_axes
 from onehead.plot._grids import SPARSE_LABELS
 from onehead.plot._sparse_best import draw_best
-from onehead.plot._sparse_lines import MODEL_COLOURS, MODEL_DASHES, draw_lines, finish_parameter_axes, marker_of
-from onehead.plot.style import TRAINING, finish_axes
+from onehead.plot._sparse_lines import MODEL_DASHES, draw_lines, finish_parameter_axes, marker_of
+from onehead.plot.style import BEST_LABEL, BEST_STYLE, GREY, MODEL_COLOURS, OPTIMUM, TRAINING, finish_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,7 +30,6 @@ __all__ = ["alignment", "capacity", "error_curve", "tuned"]
 NONNEGATIVE = ("test_error", "train_error", "train_loss")
 
 
-@accept_axes_keyword
 def alignment(
     results: "Sequence[Alignment]",
     x: Sequence[float],
@@ -83,11 +82,10 @@ def alignment(
         "cos_readout": ("first readout", MODEL_COLOURS["pooled"], "--"),
     }
     draw_lines(axes, x, results, lines, quantity, label, color)
-    axes.axhline(0.0, color="0.6", linewidth=0.8)
+    axes.axhline(0.0, color=GREY, linewidth=0.8)
     return finish_parameter_axes(axes, name, x, "cosine with the signal")
 
 
-@accept_axes_keyword
 def error_curve(
     curves: "Curve | Sequence[Curve] | Mapping[str, Curve | tuple[Sequence[float], Sequence[Prediction]]]",
     name: str = "alpha",
@@ -146,7 +144,7 @@ def error_curve(
         by_model = text in MODEL_COLOURS and color is None and label is None
         dash, colour = (MODEL_DASHES[text], MODEL_COLOURS[text]) if by_model else ("-", look.color)
         if best_errors is not None and best is None:
-            axes.plot(x, best_errors, color="0.75", linewidth=4.0, label="best possible learner")
+            axes.plot(x, best_errors, label=BEST_LABEL, **BEST_STYLE)
         axes.plot(x, y, color=colour, linestyle=dash, marker=marker_of(y), **entry)
         values += list(x)
     for text, x, results in _grouped_runs(runs):
@@ -204,7 +202,6 @@ def _grouped_runs(runs: Any) -> Iterator[tuple[str, Sequence[float], Sequence[An
         yield model, [run.protocol.alpha for run in group], group
 
 
-@accept_axes_keyword
 def capacity(
     results: "Sequence[Capacity]",
     x: Sequence[float],
@@ -260,7 +257,6 @@ def capacity(
     return finish_parameter_axes(axes, name, x, "largest separable sample ratio")
 
 
-@accept_axes_keyword
 def tuned(found: "Tuned", ax: "Axes | None" = None) -> "Axes":
     """Draw the predicted test error over split and sharpness, at the best ridge for each, with the optimum marked.
 
@@ -296,7 +292,7 @@ def tuned(found: "Tuned", ax: "Axes | None" = None) -> "Axes":
     levels = np.linspace(values.min(), min(values.max(), 0.5), 15)
     filled = axes.contourf(splits, sharpnesses, values, levels=levels, cmap="Blues_r", extend="max")
     axes.figure.colorbar(filled, ax=axes, label="test error at the best ridge", format="%.3f")
-    axes.plot([found.alpha0 / found.alpha], [found.sharpness], "o", color=TRAINING, ms=8, label="best")
+    axes.plot([found.alpha0 / found.alpha], [found.sharpness], "o", color=OPTIMUM, ms=8, label="best")
     errors = f"{found.test_error:.4f}, {found.given_test_error:.4f} as given, {found.pooled_test_error:.4f} pooled"
     title = rf"$\alpha={found.alpha:g}$: test error {errors}"
     xlabel, ylabel = SPARSE_LABELS["split"], SPARSE_LABELS["sharpness"]

@@ -5,10 +5,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onehead.plot._axes import accept_axes_keyword, resolve_axes
+from onehead.errors import InvalidArgument
+from onehead.plot._axes import resolve_axes
 from onehead.plot._grids import SPARSE_LABELS
-from onehead.plot._sparse_lines import MODEL_COLOURS, draw_lines, finish_parameter_axes
-from onehead.plot.style import ACCENT, GREY, THEORY, TRAINING, guide
+from onehead.plot._sparse_lines import draw_lines, finish_parameter_axes
+from onehead.plot.style import (
+    ACCENT,
+    AMBER,
+    BEST,
+    BEST_LABEL,
+    BEST_STYLE,
+    GREY,
+    MODEL_COLOURS,
+    PALE_BLUE,
+    THEORY,
+    TRAINING,
+    guide,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,14 +32,13 @@ __all__ = ["best_error", "draw_best", "hard_phase", "oracle"]
 
 
 def draw_best(axes: "Axes", x: Sequence[float], results: "Sequence[Best]") -> None:
-    """Draw the best possible learner as a wide grey line, and message passing in the hard phase, where it is worse."""
-    axes.plot(x, [r.test_error for r in results], color="0.75", linewidth=4.0, label="best possible learner")
+    """Draw the best possible learner, and message passing in the hard phase, where it is worse."""
+    axes.plot(x, [r.test_error for r in results], label=BEST_LABEL, **BEST_STYLE)
     if any(r.hard for r in results):
         behind = [r.test_error_amp if r.hard else np.nan for r in results]
         axes.plot(x, behind, color=GREY, linestyle=(0, (1, 1.2)), linewidth=1.8, label="message passing, hard phase")
 
 
-@accept_axes_keyword
 def best_error(
     results: "Sequence[Best]",
     x: Sequence[float],
@@ -84,7 +96,6 @@ def best_error(
     return finish_parameter_axes(axes, name, x, "test error", (0.0, None))
 
 
-@accept_axes_keyword
 def hard_phase(results: "Sequence[Best]", x: Sequence[float], name: str = "length", ax: "Axes | None" = None) -> "Axes":
     """Draw the sample ratios from which on the signal can be found, in principle and by message passing.
 
@@ -109,7 +120,7 @@ def hard_phase(results: "Sequence[Best]", x: Sequence[float], name: str = "lengt
     Raises
     ------
     InvalidArgument
-        If ``ax`` is not a matplotlib Axes.
+        If ``ax`` is not a matplotlib Axes, or no result has a hard phase.
 
     Examples
     --------
@@ -121,22 +132,23 @@ def hard_phase(results: "Sequence[Best]", x: Sequence[float], name: str = "lengt
     """
     axes = resolve_axes(ax)
     hard = [(value, r) for value, r in zip(x, results, strict=True) if r.algorithmic_threshold is not None]
+    if not hard:
+        raise InvalidArgument("results", len(results), "results of which at least one has a hard phase")
     values = [value for value, _ in hard]
     possible, easy = (
         [float(getattr(r, key)) for _, r in hard] for key in ("information_threshold", "algorithmic_threshold")
     )
     axes.plot(values, easy, color=THEORY, label="message passing finds it")
     axes.plot(values, possible, color=ACCENT, linestyle="--", label="some learner can find it")
-    axes.fill_between(values, possible, easy, color=TRAINING, alpha=0.18, linewidth=0.0, label="hard")
+    axes.fill_between(values, possible, easy, color=GREY, alpha=0.18, linewidth=0.0, label="hard")
     if all(r.task.positive_rate == 0.5 for _, r in hard):
         steps = [4.0 * r.task.length / (r.task.strength**3 * r.task.signal_tokens**2) for _, r in hard]
-        axes.plot(values, steps, color=TRAINING, linestyle="-.", label="two gradient steps")
+        axes.plot(values, steps, color=PALE_BLUE, linestyle="-.", label="two gradient steps")
     finish_parameter_axes(axes, name, values, SPARSE_LABELS["alpha"])
     axes.set_yscale("log")
     return axes
 
 
-@accept_axes_keyword
 def oracle(
     results: "Sequence[Oracle]",
     x: Sequence[float],
@@ -185,10 +197,10 @@ def oracle(
     """
     axes = resolve_axes(ax)
     lines = {
-        "bayes": ("any rule", "0.8", "-"),
+        "bayes": ("any rule", BEST, ":"),
         "softmax": ("softmax attention", MODEL_COLOURS["attention"], "-"),
         "hardmax": ("hardmax attention", MODEL_COLOURS["attention"], "--"),
-        "elementwise": ("element-wise attention", "#7a4b9a", "-"),
+        "elementwise": ("element-wise attention", AMBER, "-"),
         "pooled": ("pooled", MODEL_COLOURS["pooled"], "-"),
         "vectorised": ("best linear", MODEL_COLOURS["vectorised"], ":"),
     }

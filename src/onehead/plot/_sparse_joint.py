@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onehead.plot._axes import accept_axes_keyword, resolve_axes
+from onehead.plot._axes import resolve_axes
 from onehead.plot.style import ACCENT, THEORY, TRAINING, finish_axes
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 __all__ = ["descent"]
 
 
-@accept_axes_keyword
 def descent(
     results: "Sequence[Descent]",
     ax: "Axes | None" = None,

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 from onehead.errors import InvalidArgument
 from onehead.plot._axes import line_style
 from onehead.plot._grids import SPARSE_LABELS
-from onehead.plot.style import ACCENT, THEORY, TRAINING, finish_axes
+from onehead.plot.style import finish_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["MODEL_COLOURS", "MODEL_DASHES", "draw_lines", "finish_parameter_axes", "marker_of"]
+__all__ = ["MODEL_DASHES", "draw_lines", "finish_parameter_axes", "marker_of"]
 
-MODEL_COLOURS = {"attention": THEORY, "pooled": TRAINING, "vectorised": ACCENT}
 MODEL_DASHES = {"attention": "-", "pooled": "--", "vectorised": ":"}
 LOG_SCALE_RATIO = 20.0  # largest over smallest value from which on an axis is logarithmic
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onehead.errors import InvalidArgument
-from onehead.plot._axes import accept_axes_keyword, resolve_axes
+from onehead.plot._axes import resolve_axes
 from onehead.plot.style import (
     ACCENT,
     ALPHA_LABEL,
@@ -37,7 +37,6 @@ MARKER_GID = "onehead-marks"  # group of the markers of every call; the next cal
 ERROR_BARS: dict[str, Any] = {"ls": "none", "ms": 5.0, "lw": 1.2, "capsize": 2.5}
 
 
-@accept_axes_keyword
 def training_points(
     results: "TrainingResult | Sequence[TrainingResult]",
     *,
@@ -115,7 +114,6 @@ def _number(result: "TrainingResult", name: str) -> float:
     return float(value)
 
 
-@accept_axes_keyword
 def trained_spectrum(
     result: "TrainingResult",
     law: "Spectrum",
@@ -202,7 +200,6 @@ def _bins(values: "NDArray[np.float64]", edges: "Sequence[Sequence[float]]") -> 
     return np.unique(np.concatenate(parts))
 
 
-@accept_axes_keyword
 def message_passing(result: "AmpResult", *, quantity: str | None = None, ax: "Axes | None" = None) -> "Axes":
     """Draw the overlaps of every iterate of message passing (markers) and of state evolution (lines).
 
@@ -248,7 +245,6 @@ def message_passing(result: "AmpResult", *, quantity: str | None = None, ax: "Ax
     return finish_axes(axes, "iteration", "overlap", title, ylim=(0.0, None), fontsize=8.0, ncols=2)
 
 
-@accept_axes_keyword
 def comparison(
     table: "Comparison | SparseComparison", *, quantity: str = "test_error", ax: "Axes | None" = None
 ) -> "Axes":
@@ -292,10 +288,12 @@ def comparison(
         ratio = np.array([float(getattr(run, quantity)) for run in point.runs]) / own
         error = np.nan_to_num([run.errors[quantity] for run in point.runs]) / own
         colour, marker = f"C{k}", MARKERS[k % len(MARKERS)]
+        started = f", {point.start} start" if point.start else ""
         shift = 0.008 * widest * (k - 0.5 * (len(points) - 1))  # small offsets, so that error bars do not overlap
         axes.errorbar(
-            inverse + shift, ratio, error, color=colour, marker=marker, label=f"α = {point.alpha:.3g}", **ERROR_BARS
-        )
+            inverse + shift, ratio, error, color=colour, marker=marker, label=f"α = {point.alpha:.3g}{started}",
+            **ERROR_BARS,
+        )  # fmt: skip
         for limit in point.limits:
             if limit.quantity == quantity:
                 axes.errorbar(
@@ -304,8 +302,9 @@ def comparison(
                 )  # fmt: skip
                 line = np.array([0.0, float(inverse.max())])
                 axes.plot(line + shift, (limit.value + limit.slope * line) / theory, color=colour, lw=0.9, ls=":")
-        if best and quantity == "test_error":
-            height = getattr(best[k], "test_error", np.nan) / theory
+        if best and quantity == "test_error" and point.start in (None, points[0].start):
+            (possible,) = (each for each in best if each.alpha == point.alpha)
+            height = getattr(possible, "test_error", np.nan) / theory
             axes.axhline(height, color=colour, lw=1.2, ls=(0, (1, 2)), label=f"best possible, α = {point.alpha:.3g}")
     axes.axhline(1.0, color=THEORY, lw=1.9, label="theory")
     axes.axvline(0.0, color=GREY, lw=0.8)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onehead.errors import InvalidArgument
-from onehead.plot._axes import accept_axes_keyword, resolve_axes
+from onehead.plot._axes import resolve_axes
 from onehead.plot._weights import set_map_ticks
 from onehead.plot.style import GREY, VERDICT_COLOURS, finish_axes, panels
 
@@ -21,7 +21,6 @@ __all__ = ["trajectory"]
 LOG_SCALE_RATIO = 30.0  # largest outlier, in units of the bulk edge, from which on its axis is logarithmic
 
 
-@accept_axes_keyword
 def trajectory(found: "Trajectory", *, quantity: str | None = None, ax: "Axes | None" = None) -> "Axes":
     """Draw four panels about the checkpoints of one training.
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onehead.errors import InvalidArgument
-from onehead.plot._axes import accept_axes_keyword, resolve_axes
-from onehead.plot.style import LAW_STYLES, TRAINING, VERDICT_COLOURS, finish_axes, panels
+from onehead.plot._axes import resolve_axes
+from onehead.plot.style import LAW_STYLES, TEXT, TRAINING, VERDICT_COLOURS, finish_axes, panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,7 +27,6 @@ MAP_TITLES = {
 }
 
 
-@accept_axes_keyword
 def head_spectrum(
     head: "HeadReport",
     *,
@@ -83,7 +82,7 @@ def head_spectrum(
     if beyond:
         axes.plot(ranks[:beyond], values[:beyond], "^", color=colour, ms=1.8 * size, mew=0.0, label="outliers")
     if head.bulk_edge is not None:
-        axes.axhline(head.bulk_edge, color="#333333" if alone else colour, lw=0.5, ls=(0, (6, 3)), label="bulk edge")
+        axes.axhline(head.bulk_edge, color=TEXT if alone else colour, lw=0.5, ls=(0, (6, 3)), label="bulk edge")
     top, right = 1.06 * max(float(values[0]), head.bulk_edge or 0.0), values.size + 1.0
     # with a very large outlier the bulk would be a line at zero
     if not small and values[0] > LOG_SCALE_RATIO * (head.bulk_edge or values[0]):
@@ -95,7 +94,7 @@ def head_spectrum(
         finish_axes(axes, "rank", r"singular value of $W_Q^\top W_K$", fontsize=8.0)
         if alone:
             title = f"layer {head.layer}, head {head.head}: {head.verdict or 'no verdict'}"
-            axes.set_title(title, fontsize=8.5, loc="left", color="#333333")
+            axes.set_title(title, fontsize=8.5, loc="left", color=TEXT)
     return axes
 
 
@@ -154,7 +153,7 @@ def _draw_panel(head: "HeadReport", axes: "Axes") -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=5, length=1.5, pad=1)
     axes.locator_params(nbins=3)
-    colour = VERDICT_COLOURS.get(head.verdict or "", "#333333")
+    colour = VERDICT_COLOURS.get(head.verdict or "", TEXT)
     axes.set_title(f"L{head.layer} H{head.head}  {head.verdict or ''}", fontsize=6, pad=2, color=colour)
 
 
@@ -215,7 +214,7 @@ def head_page(head: "HeadReport") -> "Axes":
             f"random heads of this shape get a verdict other than noise in at most {head.false_alarm:.1%} of cases"
         )
     left.set_title("", loc="left")
-    figure.suptitle("\n".join(lines), fontsize=8.5, x=0.01, ha="left", color="#333333")
+    figure.suptitle("\n".join(lines), fontsize=8.5, x=0.01, ha="left", color=TEXT)
     first: Axes = left
     return first
 
@@ -244,7 +243,6 @@ def _draw_ratio_to_random(head: "HeadReport", axes: "Axes") -> None:
     )
 
 
-@accept_axes_keyword
 def survey_map(heads: "Sequence[HeadReport]", *, quantity: str | None = None, ax: "Axes | None" = None) -> "Axes":
     """Draw four maps of layers by heads: verdict, strength of the largest outlier, effective rank and symmetric share.
 
@@ -320,7 +318,6 @@ def survey_map(heads: "Sequence[HeadReport]", *, quantity: str | None = None, ax
     return grid[0]
 
 
-@accept_axes_keyword
 def value_overlaps(heads: "Sequence[HeadReport]", *, ax: "Axes | None" = None) -> "Axes":
     """Draw the overlaps ρ_hk of the values of the heads of one layer as a map of heads by heads.
 

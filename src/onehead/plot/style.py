@@ -1,8 +1,9 @@
 """Colours, line styles and helpers that all figures share.
 
-Theory is drawn as a solid blue line, training as orange markers with error bars, the target in grey. Theory and
-training differ by shape as well as by colour, and the series of one panel by dash and marker as well as by shade, so
-that the figures can be read without colours.
+A colour has one meaning: theory is blue, training and other measurements orange, the target grey, the best possible
+learner dark and dotted, an optimum magenta; the three models of sparse tokens have a colour each. Theory and training
+differ by shape as well as by colour, and the series of one panel by dash and marker as well as by shade, so that the
+figures can be read without colours. No other module of `plot` or `figures` defines a colour.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,26 +22,66 @@ if TYPE_CHECKING:
     from onehead.aim.task import Task
 
 __all__ = [
-    "ACCENT", "ALPHA_LABEL", "BEST", "GREY", "LAW_STYLES", "OVERLAP_LABELS", "SERIES_GID", "SERIES_STYLES", "THEORY",
-    "TRAINING", "VERDICT_COLOURS", "cell_edges", "despine", "finish_axes", "finish_panel", "fresh_axes", "guide",
-    "histogram", "nondefault_settings", "panels", "save", "split_bulks", "theory_line", "training_marks",
+    "ACCENT",
+    "ALPHA_LABEL",
+    "AMBER",
+    "BEST",
+    "BEST_LABEL",
+    "BEST_STYLE",
+    "GREY",
+    "LAW_STYLES",
+    "MODEL_COLOURS",
+    "OPTIMUM",
+    "OVERLAP_LABELS",
+    "OVERLAY_COLOURS",
+    "PALE_BLUE",
+    "PURPLE",
+    "RULE",
+    "SERIES_GID",
+    "SERIES_STYLES",
+    "TARGET_FILL",
+    "TARGET_LINE",
+    "TEXT",
+    "THEORY",
+    "TRAINING",
+    "VERDICT_COLOURS",
+    "cell_edges",
+    "despine",
+    "finish_axes",
+    "finish_panel",
+    "fresh_axes",
+    "guide",
+    "histogram",
+    "nondefault_settings",
+    "panels",
+    "save",
+    "split_bulks",
+    "theory_line",
+    "training_marks",
     "write_picture",
-]  # fmt: skip
+]
 
 THEORY = "#1f4e9c"
 ACCENT = "#3a8f8f"
 TRAINING = "#d1641d"
 GREY = "#7a7a7a"
 BEST = "#2d2d2d"  # the best possible learner, always dotted
+BEST_LABEL = "best possible (known model)"
+BEST_STYLE: dict[str, Any] = {"color": BEST, "linestyle": ":", "linewidth": 1.6}
+OPTIMUM = "#a3286f"  # an optimum, such as the best weight decay, and lines that mark one
+PURPLE, AMBER, PALE_BLUE = "#6a4a9c", "#b8860b", "#5b8fd6"  # further series of one panel
+TEXT, RULE, TARGET_FILL, TARGET_LINE = "#333333", "#bbbbbb", "#d9d9d9", "#9a9a9a"
+OVERLAY_COLOURS = (THEORY, "#b5403a", ACCENT, PURPLE, AMBER, GREY)  # of successive calls
+MODEL_COLOURS = {"attention": THEORY, "pooled": PURPLE, "vectorised": ACCENT}  # models of sparse tokens
 OVERLAP_LABELS = {"q": "q = |S|²/d", "m": "m = Tr S'S*/d", "sigma": "Σ"}
 LAW_STYLES = {  # laws of singular values: colour, dash, label
     "untied": (THEORY, "-", "untied head"),
-    "tied": ("#5b8fd6", (0, (5, 1.2)), "tied head"),
+    "tied": (PALE_BLUE, (0, (5, 1.2)), "tied head"),
     "marchenko-pastur": (ACCENT, "--", "Marchenko-Pastur"),
     "noise": (GREY, ":", "two random matrices"),
-    "power-law": ("#9467bd", "-.", "power law"),
+    "power-law": (PURPLE, "-.", "power law"),
 }
-VERDICT_COLOURS = {"low rank": "#6a3d9a", "features": TRAINING, "deformed": ACCENT, "noise": "#c9c9c9"}
+VERDICT_COLOURS = {"low rank": PURPLE, "features": AMBER, "deformed": ACCENT, "noise": "#c9c9c9"}
 SHORT_AXIS_DECADES = 2.5  # logarithmic axes shorter than this have labels between powers of ten
 SERIES_GID = "onehead-series"  # group of the main line of every call
 # text in vector files stays text, in TrueType fonts, which journals accept

@@ -8,7 +8,7 @@ solves an equation.
 
 from onehead.results.base import FAILED, INTERRUPTED, Certificate, Kind, Result, plain
 from onehead.results.formatting import wrap_sentences
-from onehead.results.tables import Column, Failed, FailedPoint, Grid, Point, Points, Rows, number_array
+from onehead.results.tables import Column, Failed, FailedPoint, Grid, Items, Point, Points, Rows
 
 __all__ = [
     "FAILED",
@@ -18,12 +18,12 @@ __all__ = [
     "Failed",
     "FailedPoint",
     "Grid",
+    "Items",
     "Kind",
     "Point",
     "Points",
     "Result",
     "Rows",
-    "number_array",
     "plain",
     "wrap_sentences",
 ]

@@ -12,7 +12,7 @@ from onehead.errors import InvalidArgument, SolveError
 from onehead.fields import Parameter
 from onehead.numerics.parallel import map_chains
 from onehead.numerics.progress import Progress
-from onehead.results import FAILED, INTERRUPTED, Grid, Result, number_array
+from onehead.results import FAILED, INTERRUPTED, Grid, Result
 from onehead.validation import numbers
 
 __all__ = ["Axis", "Map", "MapCell", "axis_values", "check_axes", "check_axis", "describe_setting", "solve_grid"]
@@ -46,6 +46,11 @@ class MapCell:
     def status(self) -> str:
         """How the computation ended, in words."""
         return f"{FAILED}: {self.reason}" if self.point is None else self.point.status
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Sentences to read before using the numbers of the cell."""
+        return () if self.point is None else self.point.cautions
 
     def __getattr__(self, name: str) -> Any:
         """Return one number of the result, such as ``cell.test_error``."""
@@ -84,23 +89,6 @@ class Map(Grid[MapCell]):
 
     def _names(self, _: list[dict[str, Any]]) -> tuple[str, ...]:
         return tuple(dict.fromkeys([self.x_name, self.y_name, self.of, *self._SUMMARY_FIELDS]))
-
-    @property
-    def failures(self) -> tuple[MapCell, ...]:
-        """Cells that could not be solved."""
-        return tuple(cell for cell in self.cells if cell.point is None)
-
-    @property
-    def cautions(self) -> tuple[str, ...]:
-        """Sentences to read before using the numbers, of all cells."""
-        found = (text for cell in self.cells if cell.point is not None for text in cell.point.cautions)
-        return tuple(dict.fromkeys(found))
-
-    def grid(self, name: str) -> Array:
-        """Return one quantity as an array with one row per value of the second parameter; nan where a cell failed."""
-        values = [math.nan if (value := cell.value(name)) is None else value for cell in self.cells]
-        numbers = number_array(name, values, [cell.point for cell in self.cells if cell.point is not None])
-        return numbers.reshape(len(self.y_values), len(self.x_values))
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return one dict per cell, the two parameters first."""

@@ -101,9 +101,10 @@ class Measured(Result):
 
         z = (measured - predicted) / standard error, and 0 where nothing varies and both agree. A run of size d differs
         from the limit by a relative O(1/d): a difference below 3 standard errors plus ``finite_size`` times the value
-        counts as agreement.
+        counts as agreement. Numbers that the prediction lacks are left out.
         """
-        return tuple(self._agreement(name, float(getattr(prediction, name))) for name in self._comparable())
+        known = (name for name in self._comparable() if hasattr(prediction, name))
+        return tuple(self._agreement(name, float(getattr(prediction, name))) for name in known)
 
     def _agreement(self, name: str, predicted: float) -> Agreement:
         measured, error = float(getattr(self, name)), self.errors[name]
@@ -185,7 +186,7 @@ class Point(Result, Generic[Theory, Runs]):
     """One sample ratio of a comparison: the prediction, training at every dimension, and the limits (one per number).
 
     ``beside`` holds, for every entry of ``runs``, the prediction for the problem with integer numbers of samples and
-    rows that was trained.
+    rows that was trained. ``start`` names the start of training, where runs from several starts are compared.
     """
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("prediction", "runs", "beside")
@@ -195,12 +196,14 @@ class Point(Result, Generic[Theory, Runs]):
     runs: tuple[Runs, ...]
     beside: tuple[Theory, ...]
     limits: tuple[Extrapolation, ...]
+    start: str | None = None
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per dimension, and a row without dimension for the extrapolation."""
         rows = []
+        began = {} if self.start is None else {"start": self.start}
         for run, theory in zip(self.runs, self.beside, strict=True):
-            row = {"alpha": self.alpha, "dim": run.dim, run._REPEATS: run.repeats, "status": run.status}
+            row = {"alpha": self.alpha, "dim": run.dim, **began, run._REPEATS: run.repeats, "status": run.status}
             for item in run.against(theory):
                 if item.quantity == run._MAIN:
                     row["verdict"] = item.verdict
@@ -208,7 +211,7 @@ class Point(Result, Generic[Theory, Runs]):
             rows.append(row)
         if self.limits:
             total = sum(run.repeats for run in self.runs)
-            row = {"alpha": self.alpha, "dim": None, self.runs[0]._REPEATS: total, "status": "1/d → 0"}
+            row = {"alpha": self.alpha, "dim": None, **began, self.runs[0]._REPEATS: total, "status": "1/d → 0"}
             for limit in self.limits:
                 row |= _cells(limit.quantity, limit.value, limit.standard_error, limit.predicted, limit.z)
             rows.append(row)
@@ -298,6 +301,7 @@ def compare_with_runs(
                     name, runs, float(getattr(theory, name)), [float(getattr(own, name)) for own in run_theories]
                 )
                 for name in runs[0]._comparable()
+                if hasattr(theory, name)
             )
         points.append(Point(alpha=alpha, prediction=theory, runs=tuple(runs), beside=run_theories, limits=limits))
         if interrupted:

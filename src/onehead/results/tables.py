@@ -26,7 +26,7 @@ from onehead.sanitize import did_you_mean
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Column", "Failed", "FailedPoint", "Grid", "Point", "Points", "Rows", "number_array"]
+__all__ = ["Column", "Failed", "FailedPoint", "Grid", "Items", "Point", "Points", "Rows"]
 
 
 class Rows(OneLineRepr, ABC):
@@ -128,13 +128,77 @@ class FailedPoint:
         """The word "failed" and the reason."""
         return f"{FAILED}: {self.reason}"
 
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Empty: there are no numbers."""
+        return ()
+
     def __getattr__(self, name: str) -> NoReturn:
         """Refuse a number of a solved point; type checkers therefore accept ``curve[0].test_error``."""
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}: {vars(self).get('reason')}")
 
 
+class _HasStatus(Protocol):
+    @property
+    def status(self) -> str: ...
+    def to_dict(self) -> dict[str, Any]: ...
+
+
 Point = TypeVar("Point", bound=Result)
 Failed = TypeVar("Failed", bound=FailedPoint)
+Item = TypeVar("Item")
+Solvable = TypeVar("Solvable", bound=_HasStatus)
+Unsolved = TypeVar("Unsolved", bound=_HasStatus)
+
+
+class Items(Rows, Generic[Item]):
+    """Base class of tables that are also a sequence, with one item per row."""
+
+    _ITEMS: ClassVar[str] = "points"  # name of the field with the items
+
+    def _items(self) -> tuple[Item, ...]:
+        items: tuple[Item, ...] = getattr(self, self._ITEMS)
+        return items
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self._items())
+
+    def __len__(self) -> int:
+        return len(self._items())
+
+    def __getitem__(self, index: int) -> Item:
+        return self._items()[index]
+
+
+class SolvedItems(Items[Solvable], Generic[Solvable, Unsolved]):
+    """Base class of tables of problems of which some may have no solution."""
+
+    @property
+    def failures(self) -> tuple[Unsolved, ...]:
+        """Items that could not be solved."""
+        return tuple(cast("Unsolved", item) for item in self if item.status.startswith(FAILED))
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Sentences to read before using the numbers, of all items."""
+        return tuple(dict.fromkeys(text for item in self for text in getattr(item, "cautions", ())))
+
+    def _numbers(self, name: str) -> NDArray[np.float64]:
+        """One quantity of all items; nan where an item failed or does not have it."""
+        values, solved = [], []
+        for item in self:
+            failed = item.status.startswith(FAILED)
+            values.append(getattr(item, name, None if failed else ""))
+            solved += [] if failed else [item]
+        return _number_array(name, [math.nan if value is None else value for value in values], solved)
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return one dict per item."""
+        return self._rows()
+
+    def _rows(self) -> list[dict[str, Any]]:
+        """Rows of the items themselves, to which a subclass may add columns."""
+        return [item.to_dict() for item in self]
 
 
 class Column:
@@ -159,15 +223,12 @@ class Column:
             raise AttributeError(self._name) from None
 
 
-class Points(Rows, Generic[Point, Failed]):
+class Points(SolvedItems[Point | Failed, Failed], Generic[Point, Failed]):
     """Base class of results along one axis: points in the order asked for, solved or failed."""
 
     _PER_POINT: ClassVar[tuple[str, ...]] = ("points",)  # fields with one item per point, which a slice divides
 
     points: tuple[Point | Failed, ...]
-
-    def __iter__(self) -> Iterator[Point | Failed]:
-        return iter(self.points)
 
     @overload
     def __getitem__(self, index: int) -> Point | Failed: ...
@@ -188,46 +249,18 @@ class Points(Rows, Generic[Point, Failed]):
         """How the computation of each point ended, in words."""
         return tuple(point.status for point in self.points)
 
-    @property
-    def cautions(self) -> tuple[str, ...]:
-        """Sentences to read before using the numbers, of all points."""
-        found = (text for point in self.points if isinstance(point, Result) for text in point.cautions)
-        return tuple(dict.fromkeys(found))
-
-    def __len__(self) -> int:
-        return len(self.points)
-
-    @property
-    def failures(self) -> tuple[Failed, ...]:
-        """Points that could not be solved."""
-        return tuple(point for point in self.points if isinstance(point, FailedPoint))
-
     def column(self, name: str) -> NDArray[np.float64]:
         """Return one quantity along the points; nan where a point failed or does not have it."""
-        found = [getattr(point, name, None if isinstance(point, FailedPoint) else "") for point in self.points]
-        values = [math.nan if value is None else value for value in found]
-        return number_array(name, values, [point for point in self.points if not isinstance(point, FailedPoint)])
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """Return one dict per point."""
-        return self._rows()
-
-    def _rows(self) -> list[dict[str, Any]]:
-        """Rows of the points themselves, to which a subclass may add columns."""
-        return [point.to_dict() for point in self.points]
+        return self._numbers(name)
 
 
-class _HasDict(Protocol):
-    def to_dict(self) -> dict[str, Any]: ...
+Cell = TypeVar("Cell", bound=_HasStatus)
 
 
-Cell = TypeVar("Cell", bound=_HasDict)
-
-
-class Grid(Rows, Generic[Cell]):
+class Grid(SolvedItems[Cell, Cell], Generic[Cell]):
     """Base class of results over two axes: cells row by row, the first axis running fastest."""
 
-    _VALUE: ClassVar[str] = "test_error"  # number that is None in a failed cell
+    _ITEMS: ClassVar[str] = "cells"
 
     cells: tuple[Cell, ...]
 
@@ -236,35 +269,16 @@ class Grid(Rows, Generic[Cell]):
     def axes(self) -> dict[str, tuple[float, ...]]:
         """Names and values of the horizontal and the vertical axis."""
 
-    def __iter__(self) -> Iterator[Cell]:
-        return iter(self.cells)
-
-    def __getitem__(self, index: int) -> Cell:
-        return self.cells[index]
-
     def _column(self, name: str) -> NDArray[np.float64]:
         return self.grid(name)
 
-    def __len__(self) -> int:
-        return len(self.cells)
-
-    @property
-    def failures(self) -> tuple[Cell, ...]:
-        """Cells that could not be solved."""
-        return tuple(cell for cell in self.cells if getattr(cell, self._VALUE) is None)
-
     def grid(self, name: str) -> NDArray[np.float64]:
         """Return one quantity as an array with one row per value of the vertical axis; nan where a cell failed."""
-        values = [math.nan if (value := getattr(cell, name, "")) is None else value for cell in self.cells]
         horizontal, vertical = self.axes.values()
-        return number_array(name, values, self.cells).reshape(len(vertical), len(horizontal))
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """Return one dict per cell."""
-        return [cell.to_dict() for cell in self.cells]
+        return self._numbers(name).reshape(len(vertical), len(horizontal))
 
 
-def number_array(name: str, values: Sequence[Any], points: Sequence[_HasDict]) -> NDArray[np.float64]:
+def _number_array(name: str, values: Sequence[Any], points: Sequence[_HasStatus]) -> NDArray[np.float64]:
     """Return the values of one quantity as an array; refuse a name that is not a number of the points."""
     if not all(isinstance(value, (int, float)) for value in values):
         known = [key for key in points[0].to_dict() if isinstance(getattr(points[0], key, None), (int, float))]

@@ -7,6 +7,4 @@ answer further questions. Names are loaded on first use.
 
 from onehead.lazy import attach_stub
 
-__getattr__, __dir__, __all__ = attach_stub(
-    __name__, __file__, old_names={"landscape": ("map", "3.0"), "Landscape": ("SparseMap", "3.0")}
-)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

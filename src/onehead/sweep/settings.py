@@ -175,8 +175,15 @@ class SparseOracle(Problem):
 
 
 class TotalSamples(Problem):
-    """Total number of samples over dimension; the only argument of ``sparse.tune`` beyond task and protocol."""
+    """Arguments of ``sparse.tune`` beyond task and protocol: total number of samples over dimension, and dimension."""
 
     alpha: float | None = parameter(
         None, "α = n/d", "All samples over dimension; they are divided in the proportion of alpha0 to alpha1.", gt=0.0
+    )
+    dim: int | None = parameter(
+        None,
+        "d",
+        "Dimension at which the test error is minimised, with a random share of positives; infinite if not given.",
+        ge=3,
+        since="3.0",
     )

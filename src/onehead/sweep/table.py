@@ -1,12 +1,12 @@
 """Results of a sweep as a table with one tidy row per point."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.results import FAILED, Rows
+from onehead.results import FAILED, Items
 from onehead.results.formatting import load_pandas
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ MAX_SHOWN_COLUMNS = 12
 BOOKKEEPING_COLUMNS = ("key", "version", "numerical_version", "finished_at", "duration", "arrays", "call", "status")
 
 
-class Table(Rows):
+class Table(Items[dict[str, Any]]):
     """Rows of a sweep in the order of its points: parameters, results, certificate, origin.
 
     A failed point is a row with a ``reason`` and without results.
@@ -40,20 +40,13 @@ class Table(Rows):
     [1.0, 2.0]
     """
 
+    _ITEMS = "rows"
+
     def __init__(
         self, rows: Sequence[dict[str, Any]], arrays: Callable[[str], dict[str, NDArray[Any]]] = lambda _: {}
     ) -> None:
         self.rows = tuple(rows)
         self._arrays = arrays
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        return iter(self.rows)
-
-    def __getitem__(self, index: int) -> dict[str, Any]:
-        return self.rows[index]
 
     @property
     def columns(self) -> list[str]:

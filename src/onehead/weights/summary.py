@@ -1,12 +1,11 @@
 """Survey of a checkpoint: the reports on all heads, counted, ranked and summarised in a sentence."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from onehead.results import Certificate, Result, Rows, wrap_sentences
+from onehead.results import Certificate, Items, Result, wrap_sentences
 from onehead.weights.report import HeadReport
 from onehead.weights.symmetric_share import NEUTRAL_SHARE_RANGE
 from onehead.weights.value_overlap import DECOUPLED_OVERLAP
@@ -19,7 +18,7 @@ NAMED_SHARED_KEYS = 4  # shared keys named by `Survey.summary`
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Survey(Rows, Result):
+class Survey(Items[HeadReport], Result):
     """Reports on all heads of a checkpoint, in the order module, head; the result of `survey`.
 
     Attributes
@@ -32,6 +31,7 @@ class Survey(Rows, Result):
         One report per head; a survey is also a sequence of them.
     """
 
+    _ITEMS: ClassVar[str] = "heads"
     _HIDDEN: ClassVar[tuple[str, ...]] = ("heads",)
     _SUMMARY_FIELDS: ClassVar[tuple[str, ...]] = ("layer", "head", "verdict", "evidence", "rank", "symmetric_share")
 
@@ -39,15 +39,6 @@ class Survey(Rows, Result):
     layouts: tuple[str, ...]
     heads: tuple[HeadReport, ...]
     certificate: Certificate
-
-    def __len__(self) -> int:
-        return len(self.heads)
-
-    def __iter__(self) -> Iterator[HeadReport]:
-        return iter(self.heads)
-
-    def __getitem__(self, index: int) -> HeadReport:
-        return self.heads[index]
 
     @property
     def judged(self) -> tuple[HeadReport, ...]:

@@ -1,7 +1,7 @@
 """Comparison of two or more checkpoints of one model, head by head: what changed, and when each head emerged."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.errors import InvalidArgument
-from onehead.results import Certificate, Result, Rows, wrap_sentences
+from onehead.results import Certificate, Items, Result, wrap_sentences
 from onehead.weights.checkpoint.loading import Source
 from onehead.weights.head_spectrum import MAX_WEIGHT
 from onehead.weights.head_survey import Plan, plan, run
@@ -60,7 +60,7 @@ class Change(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Trajectory(Rows, Result):
+class Trajectory(Items[Change], Result):
     """Checkpoints of one model in order, each compared with the first; the result of `compare`.
 
     Attributes
@@ -75,6 +75,7 @@ class Trajectory(Rows, Result):
         One entry per head; a trajectory is also a sequence of them.
     """
 
+    _ITEMS: ClassVar[str] = "changes"
     _HIDDEN: ClassVar[tuple[str, ...]] = ("surveys", "changes")
     _SUMMARY_FIELDS: ClassVar[tuple[str, ...]] = ("step", "layer", "head", "verdict", "rank", "moved")
 
@@ -83,12 +84,6 @@ class Trajectory(Rows, Result):
     surveys: tuple[Survey, ...]
     changes: tuple[Change, ...]
     certificate: Certificate
-
-    def __iter__(self) -> Iterator[Change]:
-        return iter(self.changes)
-
-    def __len__(self) -> int:
-        return len(self.changes)
 
     @property
     def emerged(self) -> dict[int, tuple[HeadReport, ...]]:

@@ -24,10 +24,10 @@ from onehead.aim.logits.geometry import geometry_of
 from onehead.aim.logits.softmax_row import Column, SoftmaxRow
 from onehead.aim.losses import CrossEntropy, HardCrossEntropy, Squared
 from onehead.aim.theory.output import one_sector as channels
-from onehead.aim.theory.output import two_sectors as sectors
+from onehead.aim.theory.output import sectors
 from onehead.aim.theory.output.averages import sum_in_slices
 from onehead.aim.theory.output.one_sector import OneSectorOutput
-from onehead.aim.theory.output.two_sectors import TwoSectorOutput
+from onehead.aim.theory.output.sectors import SectorOutput
 
 Q = 1.25
 STATES = {"tied": (1.1, 1.0, 0.6), "self": (1.4, 1.2, 0.9, 0.8, 0.7, 1.1)}
@@ -35,7 +35,7 @@ STATES = {"tied": (1.1, 1.0, 0.6), "self": (1.4, 1.2, 0.9, 0.8, 0.7, 1.1)}
 
 def by_parts(head, tokens):
     """Every average of hard labels by every part of the rule: mean and standard error."""
-    kind = TwoSectorOutput if head == "self" else OneSectorOutput
+    kind = SectorOutput if head == "self" else OneSectorOutput
     output = kind(loss=HardCrossEntropy(), geometry=geometry_of(head, "none", tokens), label_power=Q)
     parts = output.parts(*STATES[head], level=3)
     if head == "self":
@@ -64,7 +64,7 @@ def test_drawn_labels_are_all_labels(head, monkeypatch):
 @pytest.mark.parametrize("head", STATES)
 def test_hard_labels_of_many_rows_emerge_by_formula(head, monkeypatch):
     """At S = 0 with hard labels, by formula and by quadrature."""
-    kind = TwoSectorOutput if head == "self" else OneSectorOutput
+    kind = SectorOutput if head == "self" else OneSectorOutput
     output = kind(loss=HardCrossEntropy(), geometry=geometry_of(head, "none", 4), label_power=Q)
     found = output._sum_parts(output._origin_sums(3)).mean(axis=0)
     for module in (channels, sectors):

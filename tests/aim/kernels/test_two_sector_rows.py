@@ -10,7 +10,7 @@ from onehead.aim.logits import geometry as shapes
 from onehead.aim.logits.blocks import PARTS
 from onehead.aim.logits.geometry import geometry_of
 from onehead.aim.losses import CrossEntropy, Squared
-from onehead.aim.theory.output.two_sectors import TwoSectorOutput
+from onehead.aim.theory.output.sectors import SectorOutput
 
 Q = 1.25
 
@@ -28,7 +28,7 @@ STATE = (0.9, 0.7, 0.85, 0.7, 1.7, 2.6)
 
 
 def channel(loss, mask, tokens):
-    return TwoSectorOutput(loss=loss, geometry=geometry_of("self", mask, tokens), label_power=Q)
+    return SectorOutput(loss=loss, geometry=geometry_of("self", mask, tokens), label_power=Q)
 
 
 def numbers(output, state=STATE):

@@ -1,12 +1,13 @@
 """Blocks of rows: what they hold, and sampled points that are the same on every machine."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from tests.support.programs import python
 
-from onehead.aim.logits.blocks import DenseBlock
+from onehead.aim.logits.blocks import ColumnGroup, Row
 from onehead.aim.logits.geometry import tied_geometry
 
 ROOT = "from onehead.aim.logits.geometry import tied_geometry; print(tied_geometry(4).blocks[0].root.tolist())"
@@ -20,7 +21,8 @@ def test_the_root_of_a_covariance_is_not_a_matter_of_rounding(tokens):
     for block in (*tied_geometry(tokens).blocks, *tied_geometry(tokens).rows):
         assert np.allclose(block.root @ block.root.T, block.covariance, rtol=0.0, atol=1e-12)
         noise = np.random.default_rng(0).normal(size=block.covariance.shape) * 1e-15
-        shaken = DenseBlock(select=block.select, sectors=(block.covariance + noise + noise.T,))
+        shaken = replace(block)
+        shaken.__dict__["covariance"] = block.covariance + noise + noise.T  # in the place of the cached one
         # a gap of one between eigenvalues passes the rounding on as it is, the smallest one here ten times
         assert np.abs(shaken.root - block.root).max() < 1e-12
 
@@ -40,5 +42,6 @@ def test_what_a_sample_shows_is_counted_block_by_block():
         assert shape.informative == tokens * (tokens + 1) / 2 - 1
         assert sum(row.multiplicity for row in shape.rows) == tokens
         assert all(row.dim == tokens - 1 for row in shape.rows)
-    twice = DenseBlock(select=np.array([[0, -1]]), sectors=(np.eye(1), 2.0 * np.eye(1)), multiplicity=3)
+    twice = Row(columns=(ColumnGroup((0.5, 1.0), 1), ColumnGroup((0.5, 1.0), 1)), multiplicity=3)
     assert twice.covariance == [[3.0]]  # sectors add up
+    assert twice.covariance_at((2.0, 1.0)) == [[4.0]]

@@ -10,7 +10,7 @@ from onehead.aim.logits.geometry import geometry_of, tied_geometry
 from onehead.aim.losses import loss_for_labels
 from onehead.aim.theory.output.averages import ProxCache
 from onehead.aim.theory.output.one_sector import OneSectorOutput
-from onehead.aim.theory.output.two_sectors import TwoSectorOutput
+from onehead.aim.theory.output.sectors import SectorOutput
 from onehead.numerics.cholesky import factorise, invert_factored
 from onehead.numerics.prox import prox
 
@@ -156,7 +156,7 @@ def test_a_search_for_other_minima_starts_where_the_learner_is(geometry, mean):
 def test_the_same_of_self_attention(mask):
     """The own logit of a token sees the symmetric part alone; of two tokens with each other it sees both."""
     geometry = geometry_of("self", mask, 5)
-    output = TwoSectorOutput(loss=Squared(), geometry=geometry, label_power=1.75)
+    output = SectorOutput(loss=Squared(), geometry=geometry, label_power=1.75)
     block, state = geometry.blocks[-1], (0.9, 0.5, 0.6, 0.3, 1.0, 1.0)
     own = output._learner_logits(block, state, 3)
     (q, other), *_ = output._powers(block, state)
@@ -265,7 +265,7 @@ heads = pytest.mark.parametrize(("attention", "mask", "tokens"), HEADS)
 def channel(attention, mask, tokens, loss):
     """The output channel of a head whose labels have the power 1.25."""
     geometry = geometry_of(attention, mask, tokens)
-    kind = TwoSectorOutput if geometry.sectors == 2 else OneSectorOutput
+    kind = SectorOutput if geometry.sectors == 2 else OneSectorOutput
     return kind(loss=loss, geometry=geometry, label_power=1.25)
 
 

@@ -14,7 +14,7 @@ from onehead.aim.theory.build import build_state_evolution, gaussian_independent
 from onehead.aim.theory.order_parameters import Hats
 from onehead.aim.theory.output.averages import ProxCache
 from onehead.aim.theory.output.one_sector import OneSectorOutput
-from onehead.aim.theory.output.two_sectors import TwoSectorOutput
+from onehead.aim.theory.output.sectors import SectorOutput
 
 
 def both(geometry, labels, loss):
@@ -29,7 +29,7 @@ def both(geometry, labels, loss):
     )
     halves = Geometry(tokens=geometry.tokens, blocks=rows, rows=rows, unit=1.0, logit_load=1.0)
     how = {"loss": loss_for_labels(labels, loss), "label_power": 1.25}
-    return OneSectorOutput(geometry=geometry, **how), TwoSectorOutput(geometry=halves, **how)
+    return OneSectorOutput(geometry=geometry, **how), SectorOutput(geometry=halves, **how)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_kernels_of_pairs_and_rows_are_the_general_one(mask, tokens, labels, los
     assert matrix_sums not in kernels
     memory = ProxCache(track_minimum=True)
     found = [output.averages(*state, level=0, detail=1, cache=memory) for _ in range(2)]
-    monkeypatch.setattr(TwoSectorOutput, "_kernel", general)
+    monkeypatch.setattr(SectorOutput, "_kernel", general)
     expected = output.averages(*state, level=0, detail=1)
     for one in found:
         # a prox is good to a gradient of 1e-10; that of a pair answers to its label by a difference good to 1e-9
@@ -96,7 +96,7 @@ def test_branches_of_a_pair_are_those_of_the_general_kernel(branch, monkeypatch)
     output = build_state_evolution(Task(attention="self"), Learner(branch=branch)).output
     state = (8.0, 7.0, 0.2, 0.1, 8.0, 20.0)
     found = output.averages(*state, level=0, search=True)
-    monkeypatch.setattr(TwoSectorOutput, "_kernel", general)
+    monkeypatch.setattr(SectorOutput, "_kernel", general)
     expected = output.averages(*state, level=0, search=True)
     assert found.switch_mass > 0.001
     assert found.switch_mass == pytest.approx(expected.switch_mass, rel=1e-6)
@@ -181,13 +181,13 @@ def test_lower_minima_elsewhere_are_counted():
     """Little weight decay: some samples have a lower minimum than the one near the label, and none where the prox is
     convex.
     """
-    output = TwoSectorOutput(loss=Squared(), geometry=geometry_of("self", "none", 2), label_power=1.75)
+    output = SectorOutput(loss=Squared(), geometry=geometry_of("self", "none", 2), label_power=1.75)
     assert output.switch_mass(5.2, 5.2, 1.9, 1.9, 50.0, 50.0, level=1) > 1e-3
     assert output.switch_mass(5.2, 5.2, 1.9, 1.9, 0.2, 0.2, level=1) == 0.0
 
 
 def test_errors_on_fresh_samples_with_a_formula_have_no_error():
-    output = TwoSectorOutput(loss=Squared(), geometry=geometry_of("self", "none", 3), label_power=1.75)
+    output = SectorOutput(loss=Squared(), geometry=geometry_of("self", "none", 3), label_power=1.75)
     for loss in ("squared", "cross-entropy"):
         assert output.fresh_loss_error(0.8, 0.5, 0.6, 0.3, loss=loss) == 0.0
 
@@ -219,9 +219,9 @@ def test_control_variates_of_rows_with_hard_labels_keep_the_mean_and_shrink_the_
     corrected, error = hats()
     with monkeypatch.context() as uncorrected:
         kept = slice(GROUPED_AVERAGES + 1)
-        uncorrected.setattr(f"{TwoSectorOutput.__module__}.apply_controls", lambda sums, *_: sums[:, kept])
+        uncorrected.setattr(f"{SectorOutput.__module__}.apply_controls", lambda sums, *_: sums[:, kept])
         _, raw_error = hats()
-    monkeypatch.setattr(TwoSectorOutput, "_grouped", lambda *_: False)
+    monkeypatch.setattr(SectorOutput, "_grouped", lambda *_: False)
     plain, plain_error = hats()
     # errors are estimated from eight parts, so that six of them bound twelve numbers
     assert np.all(np.abs(corrected - plain) < 6.0 * np.hypot(error, plain_error))

@@ -9,7 +9,6 @@ from onehead.aim.logits.geometry import geometry_of
 from onehead.aim.theory.build import build_state_evolution
 from onehead.aim.theory.limits.unasked_emergence import unasked_emergence
 from onehead.aim.theory.limits.unasked_row import unasked_row
-from onehead.aim.theory.output.shared_field import field_covariance
 from onehead.errors import InvalidArgument
 from onehead.fields import parameters_of
 
@@ -115,7 +114,7 @@ def test_covariance_of_fields_against_sampled_ones(name):
                 if i >= 0:
                     fields[i] = logits[b] - reference
         # standard error of a covariance of unit normals: a few times 200,000^-1/2
-        assert np.abs(np.cov(fields) - field_covariance(block)).max() < 0.05
+        assert np.abs(np.cov(fields) - block.field_covariance).max() < 0.05
 
 
 @pytest.mark.parametrize("name", OWN_LOGIT)

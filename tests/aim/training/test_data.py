@@ -7,7 +7,7 @@ import pytest
 
 from onehead.aim.targets import Atoms, MarchenkoPastur, Product
 from onehead.aim.task import Task
-from onehead.aim.training.data import Samples, Tokens, draw_target, labels, softmax_rows
+from onehead.aim.training.data import Samples, Tokens, labels, softmax_rows
 
 LAWS = ("gaussian", "rademacher", "sparse", "sphere", "heavy-tailed")
 # excess kurtosis of an entry: normal 0, signs -2, a tenth of normal entries 3/0.1 - 3, t with 5 degrees 6
@@ -19,7 +19,7 @@ HEADS = list(product(("tied", "self", "cross"), ("none", "causal", "strict")))
 
 def samples(count=700, dim=10, tokens=2, law="gaussian", seed=1, task=None, **options):
     task = task or Task(tokens=tokens)
-    target = draw_target(task.target, dim, np.random.default_rng(0), tied=task.tied)
+    target = task.target.draw(dim, np.random.default_rng(0), tied=task.tied)
     return Samples(task=task, target=target, count=count, law=Tokens(law), seed=np.random.SeedSequence(seed), **options)
 
 
@@ -64,14 +64,14 @@ def test_tokens_from_an_array_have_its_correlations():
 
 
 def test_sampled_targets_have_the_right_spectra():
-    S = draw_target(MarchenkoPastur(kappa0=0.25), 200, np.random.default_rng(0))
+    S = MarchenkoPastur(kappa0=0.25).draw(200, np.random.default_rng(0), tied=True)
     values = np.linalg.eigvalsh(S)
     assert np.sum(values > 1e-9) == 50
     # Tr S/d fluctuates by about sqrt(2)/d and Tr S²/d by a few times that
     assert abs(values.mean() - 0.5) < 5.0 * np.sqrt(2.0) / 200.0
     assert abs((values**2).mean() - 1.25) < 0.1
     atoms = (2.0, 1.0, 0.5, 0.0, 0.0, -1.0)
-    S = draw_target(Atoms(eigenvalues=atoms), 6, np.random.default_rng(0))
+    S = Atoms(eigenvalues=atoms).draw(6, np.random.default_rng(0), tied=True)
     np.testing.assert_allclose(np.linalg.eigvalsh(S), sorted(atoms), atol=1e-12)
 
 
@@ -114,17 +114,17 @@ def test_equal_seeds_give_equal_bits():
 
 def test_targets_of_untied_heads():
     rng = np.random.default_rng(0)
-    S = draw_target(Product(kappa0=0.25), 200, rng, tied=False)
+    S = Product(kappa0=0.25).draw(200, rng, tied=False)
     values = np.linalg.svd(S, compute_uv=False)
     assert np.sum(values > 1e-9) == 50
     # |S|²/d is a mean over W_Q' W_K of squares, relative spread a few times 1/d; Tr S²/d has mean 1/d and that spread
     assert abs(np.sum(S * S) / 200 - 1.0) < 0.1
     assert abs(np.trace(S @ S) / 200) < 0.1
     atoms = (2.0, 1.0, 0.5, 0.0, 0.0, -1.0)
-    S = draw_target(Atoms(eigenvalues=atoms), 6, rng, tied=False)
+    S = Atoms(eigenvalues=atoms).draw(6, rng, tied=False)
     np.testing.assert_allclose(np.linalg.svd(S, compute_uv=False), sorted(np.abs(atoms))[::-1], atol=1e-12)
     # the eigenvalues of an mp target, with its mean sqrt κ₀ and rank κ₀, between two independent bases
-    S = draw_target(MarchenkoPastur(kappa0=0.25), 200, rng, tied=False)
+    S = MarchenkoPastur(kappa0=0.25).draw(200, rng, tied=False)
     values = np.linalg.svd(S, compute_uv=False)
     assert np.sum(values > 1e-9) == 50
     assert abs(values.mean() - 0.5) < 5.0 * np.sqrt(2.0) / 200.0

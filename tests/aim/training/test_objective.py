@@ -7,7 +7,7 @@ import pytest
 
 from onehead.aim.losses import LOSSES, CrossEntropy, Squared
 from onehead.aim.task import Task
-from onehead.aim.training.data import Samples, Tokens, draw_target
+from onehead.aim.training.data import Samples, Tokens
 from onehead.aim.training.logits import Rows, map_gradient, map_logits
 from onehead.aim.training.objective import Objective, OutputLoss
 from onehead.aim.training.parametrisation import Direct, DirectUntied, Factorised, ThresholdedUntied, Untied
@@ -42,7 +42,7 @@ def data(tokens=3, count=40, dtype=np.float64, memory=4e9, **head):
     task = Task(tokens=tokens, noise=0.3, **head)
     return Samples(
         task=task,
-        target=draw_target(task.target, DIM, np.random.default_rng(0), tied=task.tied),
+        target=task.target.draw(DIM, np.random.default_rng(0), tied=task.tied),
         count=count,
         law=Tokens(),
         seed=np.random.SeedSequence(2),

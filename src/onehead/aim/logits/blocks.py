@@ -4,10 +4,11 @@ Logits of a row matter only up to a constant, so that the coordinates u are diff
 covariance C per unit of variance of the map's overlap (1.4, 1.6). Rows that share coordinates form a block.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +19,10 @@ __all__ = [
     "LONGEST_ROW",
     "LONG_ROW",
     "PARTS",
+    "SHORTEST_RULE",
     "SLICE",
     "Block",
     "ColumnGroup",
-    "DenseBlock",
     "Row",
     "TiedBlock",
     "UnmaskedSelfAttention",
@@ -33,50 +34,113 @@ SLICE = 2048  # nodes in a slice: fixed, so that sums do not depend on the numbe
 SHORT_SLICE = 64  # nodes in a slice of sampled points; no part of a rule is shorter, except in the coarsest
 SHORTEST_SLICE = 8  # nodes in a slice of points with many coordinates
 PARTS = 8  # independent scramblings in a rule of sampled points
+SHORTEST_RULE = 8  # smallest log2 of the points of the finest rule
 LONG_ROW = 16  # columns beyond which longer rows need fewer points
 LONGEST_ROW = 2048  # columns that are sampled; longer rows are extrapolated towards their limit (L2)
 
 
-class Block:
-    """Rows of logits that share coordinates.
+class Block(ABC):
+    """Rows of logits that share coordinates; a class for each way in which logits of different rows depend on each
+    other.
 
     Attributes
     ----------
-    select : array of int, shape (rows, tokens)
-        Coordinate of row a at token b; -1 is the logit from which all are measured.
-    sectors : tuple of arrays
-        Covariance of the coordinates per unit of variance of each sector of the map.
     multiplicity : float
         Number of blocks of this law in a sample.
     on_lattice : bool
         Whether averages are taken on a lattice; otherwise over sampled points.
+    shares_logits : bool
+        Whether logits of different rows are equal or correlated, so that one proximal step has the coordinates of all
+        rows.
     """
 
+    shares_logits: ClassVar[bool]
     multiplicity: float
     on_lattice: bool
 
-    if TYPE_CHECKING:  # fields of some blocks, computed by others
-
-        @property
-        def select(self) -> NDArray[np.int64]: ...  # noqa: D102
-
-        @property
-        def sectors(self) -> tuple[Array, ...]: ...  # noqa: D102
+    @property
+    @abstractmethod
+    def length(self) -> int:
+        """Number of columns of every row."""
 
     @property
+    @abstractmethod
+    def row_count(self) -> int:
+        """Number of rows."""
+
+    @property
+    @abstractmethod
     def dim(self) -> int:
-        """Number of coordinates of the block."""
-        return len(self.sectors[0])
+        """Number of coordinates of the block, without computing their covariance."""
 
     @property
+    @abstractmethod
     def sector_count(self) -> int:
-        """Number of sectors of the map."""
-        return len(self.sectors)
+        """Number of sectors of the map that the rows see."""
+
+    @property
+    @abstractmethod
+    def select(self) -> NDArray[np.int64]:
+        """Coordinate of row a at token b, shape (rows, tokens); -1 is the logit from which all are measured."""
+
+    @property
+    @abstractmethod
+    def sectors(self) -> tuple[Array, ...]:
+        """Covariance of the coordinates per unit of variance of each sector of the map."""
+
+    @property
+    @abstractmethod
+    def field_covariance(self) -> Array:
+        """Covariance C_g of the coordinates for a field of unit variance per token, which all rows share (D2.2)."""
+
+    @property
+    @abstractmethod
+    def variances(self) -> Array:
+        """Variances of independent normals that make up all logits, at unit variance in every sector."""
+
+    @property
+    @abstractmethod
+    def normal_groups(self) -> NDArray[np.int64]:
+        """Column of `group_weights` for each of these normals."""
+
+    @property
+    @abstractmethod
+    def group_weights(self) -> Array:
+        """Variance of the normals of each group per unit of variance of each sector: one row per sector."""
+
+    @abstractmethod
+    def logits_of(self, normals: Array) -> Array:
+        """Return all logits, row by row, of independent normals that have the variances of their groups."""
+
+    @property
+    @abstractmethod
+    def log2_points(self) -> int:
+        """log2 of the number of points of the default rule, where control variates correct averages."""
+
+    @property
+    @abstractmethod
+    def row(self) -> "Row":
+        """One row of the block by itself."""
+
+    @property
+    @abstractmethod
+    def exchangeable(self) -> bool:
+        """Whether all columns of a row have the same law."""
+
+    @property
+    @abstractmethod
+    def sampled(self) -> "Block":
+        """The block that is sampled in its place: a shorter one for a row that is too long, else the block itself."""
+
+    @property
+    @abstractmethod
+    def halved(self) -> "Block":
+        """The block whose too long rows are extrapolated from half as many columns as usual."""
 
     @property
     def is_pair(self) -> bool:
         """Whether the block is two tokens that attend to each other: two rows with one coordinate each (2.5)."""
-        return self.select.shape == (2, 2) and self.dim == 2
+        return self.row_count == self.length == self.dim == 2
 
     @property
     def is_line(self) -> bool:
@@ -86,13 +150,14 @@ class Block:
     @property
     def choices(self) -> int:
         """Number of combinations of hard labels, one token per row."""
-        rows, width = self.select.shape
-        return int(width**rows)
+        return int(self.length**self.row_count)
 
     @property
     def slice(self) -> int:
-        """Number of nodes in a slice."""
-        return SLICE if self.dim == 1 or self.on_lattice else SHORT_SLICE
+        """Number of nodes in a slice; fewer for long rows."""
+        if self.on_lattice or self.is_line:
+            return SLICE
+        return SHORTEST_SLICE if self.row_count == 1 and self.length > 4 * LONG_ROW else SHORT_SLICE
 
     @property
     def folded(self) -> int:
@@ -100,6 +165,15 @@ class Block:
         exchanged.
         """
         return 2 if self.is_pair else 1
+
+    def covariance_at(self, powers: Sequence[float]) -> Array:
+        """Return C(v) = sum over sectors of v_s C_s, the covariance where the sectors of the map have these
+        variances.
+        """
+        total = powers[0] * self.sectors[0]
+        for power, C in zip(powers[1:], self.sectors[1:], strict=True):
+            total = total + power * C
+        return total
 
     @cached_property
     def covariance(self) -> Array:
@@ -183,25 +257,114 @@ class ColumnGroup:
     count: int
 
 
+@final
 @dataclass(frozen=True, kw_only=True, eq=False)
-class DenseBlock(Block):
-    """Several rows whose covariances are stored."""
+class TiedBlock(Block):
+    """All rows of a tied head: the logit of two tokens occurs in two rows, and coordinates are u = h_ab - h_12 over the
+    other pairs a <= b (1.6).
+    """
 
-    select: NDArray[np.int64]
-    sectors: tuple[Array, ...]
+    shares_logits = True
+
+    tokens: int
     multiplicity: float = 1.0
     on_lattice: bool = False
 
+    @property
+    def length(self) -> int:
+        """Number of tokens."""
+        return self.tokens
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class TiedBlock(DenseBlock):
-    """All rows of a tied head: the logit of two tokens occurs in two rows."""
+    @property
+    def row_count(self) -> int:
+        """Number of tokens."""
+        return self.tokens
+
+    @property
+    def dim(self) -> int:
+        """T(T+1)/2 - 1."""
+        return self.tokens * (self.tokens + 1) // 2 - 1
+
+    @property
+    def sector_count(self) -> int:
+        """One: the map is symmetric."""
+        return 1
+
+    @cached_property
+    def _pairs(self) -> list[tuple[int, int]]:
+        """Pairs a <= b of the coordinates."""
+        return [(a, b) for a in range(self.tokens) for b in range(a, self.tokens) if (a, b) != (0, 1)]
+
+    @cached_property
+    def select(self) -> NDArray[np.int64]:
+        """Indices of the coordinates, row by row."""
+        number = {pair: i for i, pair in enumerate(self._pairs)}
+        tokens = range(self.tokens)
+        return np.array([[number.get((min(a, b), max(a, b)), -1) for b in tokens] for a in tokens], dtype=np.int64)
+
+    @cached_property
+    def sectors(self) -> tuple[Array, ...]:
+        """C = diag(1 + δ_ab) + 1 1'."""
+        return (np.diag([2.0 if a == b else 1.0 for a, b in self._pairs]) + 1.0,)
+
+    @cached_property
+    def field_covariance(self) -> Array:
+        """Covariance for fields: the logit of two tokens has both fields, relative to those of the first pair."""
+        fields = np.zeros((self.dim, self.tokens))
+        for i, (a, b) in enumerate(self._pairs):
+            fields[i, a] += 1.0
+            fields[i, b] += 1.0
+        fields[:, :2] -= 1.0
+        return np.asarray(fields @ fields.T)
 
     @property
     def variances(self) -> Array:
         """Variances of the logits ab, a <= b: two for a token with itself, one for others."""
-        tokens = len(self.select)
-        return np.concatenate([[2.0, *[1.0] * (tokens - 1 - a)] for a in range(tokens)])
+        return np.concatenate([[2.0, *[1.0] * (self.tokens - 1 - a)] for a in range(self.tokens)])
+
+    @property
+    def normal_groups(self) -> NDArray[np.int64]:
+        """Zero for all: there is one group, up to the factors of `variances`."""
+        return np.zeros(self.dim + 1, dtype=np.int64)
+
+    @property
+    def group_weights(self) -> Array:
+        """One."""
+        return np.eye(1)
+
+    def logits_of(self, normals: Array) -> Array:
+        """Return the logits ab, a <= b: each once."""
+        return normals
+
+    @property
+    def log2_points(self) -> int:
+        """log2 of the number of points: fewer for many tokens, whose rows average themselves."""
+        return log2_points_of_tokens(self.tokens)
+
+    @property
+    def exchangeable(self) -> bool:
+        """False: a row sees its own token."""
+        return False
+
+    @cached_property
+    def row(self) -> "Row":
+        """One row, the token itself first."""
+        return Row(columns=(ColumnGroup((2.0,), 1), ColumnGroup((1.0,), self.tokens - 1)))
+
+    @property
+    def sampled(self) -> "TiedBlock":
+        """The block itself: rows that share logits are sampled at every length."""
+        return self
+
+    @property
+    def halved(self) -> "TiedBlock":
+        """The block itself."""
+        return self
+
+
+def log2_points_of_tokens(tokens: int) -> int:
+    """Return log2 of the points of the default rule of all rows of a head without a mask."""
+    return max(13 - tokens.bit_length() + 2, SHORTEST_RULE)
 
 
 def _exchanged(tokens: int) -> tuple[Array, ...]:
@@ -223,17 +386,30 @@ def _exchanged(tokens: int) -> tuple[Array, ...]:
     return tuple(np.array([[coordinates(p, r, sign) for r in pairs] for p in pairs]) for sign in (1.0, -1.0))
 
 
+@final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class UnmaskedSelfAttention(Block):
     """All rows of untied self-attention without a mask: the logits ab and ba are correlated."""
+
+    shares_logits = True
 
     tokens: int
     multiplicity: float = 1.0
     on_lattice: bool = False
 
     @property
+    def length(self) -> int:
+        """Number of tokens."""
+        return self.tokens
+
+    @property
+    def row_count(self) -> int:
+        """Number of tokens."""
+        return self.tokens
+
+    @property
     def dim(self) -> int:
-        """Number of coordinates, without computing their covariance."""
+        """T(T-1)."""
         return self.tokens * (self.tokens - 1)
 
     @property
@@ -253,13 +429,78 @@ class UnmaskedSelfAttention(Block):
         """Covariances of the coordinates per unit of variance of each sector."""
         return _exchanged(self.tokens)
 
+    @cached_property
+    def field_covariance(self) -> Array:
+        """Covariance of g_b - g_a."""
+        fields = np.zeros((self.dim, self.tokens))
+        for a, row in enumerate(self.select):
+            for b, i in enumerate(row):
+                if i >= 0:
+                    fields[i, b], fields[i, a] = 1.0, -1.0
+        return np.asarray(fields @ fields.T)
 
+    @property
+    def variances(self) -> Array:
+        """One for each logit."""
+        return np.ones(self.tokens**2)
+
+    @property
+    def normal_groups(self) -> NDArray[np.int64]:
+        """Sectors of the normals: own logits are symmetric, then for every pair a < b comes its symmetric and its
+        antisymmetric part.
+        """
+        pairs = self.tokens * (self.tokens - 1) // 2
+        return np.concatenate([np.zeros(self.tokens, dtype=np.int64), np.tile([0, 1], pairs)])
+
+    @property
+    def group_weights(self) -> Array:
+        """Identity: the groups are the sectors."""
+        return np.eye(2)
+
+    def logits_of(self, normals: Array) -> Array:
+        """Return the logits of own tokens, and h_ab, h_ba = (symmetric part ± antisymmetric part)/sqrt 2."""
+        tokens, found = self.tokens, np.empty((len(normals), self.tokens, self.tokens))
+        found[:, range(tokens), range(tokens)] = normals[:, :tokens]
+        above, even, odd = np.triu_indices(tokens, 1), normals[:, tokens::2], normals[:, tokens + 1 :: 2]
+        found[:, above[0], above[1]] = np.sqrt(0.5) * (even + odd)
+        found[:, above[1], above[0]] = np.sqrt(0.5) * (even - odd)
+        return found.reshape(len(normals), -1)
+
+    @property
+    def log2_points(self) -> int:
+        """log2 of the number of points: fewer for many tokens, whose rows average themselves."""
+        return log2_points_of_tokens(self.tokens)
+
+    @property
+    def exchangeable(self) -> bool:
+        """False: a row sees its own token."""
+        return False
+
+    @cached_property
+    def row(self) -> "Row":
+        """One row, the token itself last."""
+        return Row(columns=(ColumnGroup((0.5, 0.5), self.tokens - 1), ColumnGroup((1.0, 0.0), 1)))
+
+    @property
+    def sampled(self) -> "UnmaskedSelfAttention":
+        """The block itself: rows that share logits are sampled at every length."""
+        return self
+
+    @property
+    def halved(self) -> "UnmaskedSelfAttention":
+        """The block itself."""
+        return self
+
+
+@final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Row(Block):
     """One row of independent logits; its coordinates are differences from the last one.
 
     ``from_half_length``: a row that is too long to be sampled is extrapolated from half as many columns as usual.
     """
+
+    shares_logits = False
 
     columns: tuple[ColumnGroup, ...]
     multiplicity: float = 1.0
@@ -270,6 +511,11 @@ class Row(Block):
     def length(self) -> int:
         """Number of columns of the row."""
         return sum(column.count for column in self.columns)
+
+    @property
+    def row_count(self) -> int:
+        """One."""
+        return 1
 
     @property
     def dim(self) -> int:
@@ -290,25 +536,56 @@ class Row(Block):
     def sectors(self) -> tuple[Array, ...]:
         """Covariances diag(v_b) + v_n of the coordinates for each sector."""
         counts, found = [column.count for column in self.columns], []
-        for sector in range(len(self.columns[0].variances)):
+        for sector in range(self.sector_count):
             variances = np.repeat([column.variances[sector] for column in self.columns], counts)
             found.append(np.diag(variances[:-1]) + variances[-1])
         return tuple(found)
 
-    @property
-    def is_pair(self) -> bool:
-        """False: it is one row, not two."""
-        return False
+    @cached_property
+    def field_covariance(self) -> Array:
+        """Covariance of the differences of fields from that of the last column."""
+        return np.eye(self.dim) + 1.0
+
+    @cached_property
+    def variances(self) -> Array:
+        """Variance of every logit at unit variance in every sector."""
+        return self.variances_at(self.sector_count * (1.0,))
+
+    def variances_at(self, powers: Sequence[float]) -> Array:
+        """Return the variance of every logit where the sectors of the map have these variances."""
+        counts = [column.count for column in self.columns]
+        return np.repeat([float(np.dot(column.variances, powers)) for column in self.columns], counts)
 
     @property
-    def choices(self) -> int:
-        """Number of hard labels."""
-        return self.length
+    def normal_groups(self) -> NDArray[np.int64]:
+        """Group of columns that each logit belongs to."""
+        return np.repeat(np.arange(len(self.columns)), [column.count for column in self.columns])
 
     @property
-    def slice(self) -> int:
-        """Number of nodes in a slice; fewer for long rows."""
-        return super().slice if self.length <= 4 * LONG_ROW else SHORTEST_SLICE
+    def group_weights(self) -> Array:
+        """Variances of the groups of columns."""
+        return np.array([column.variances for column in self.columns]).T
+
+    def logits_of(self, normals: Array) -> Array:
+        """Return the normals themselves."""
+        return normals
+
+    @property
+    def log2_points(self) -> int:
+        """log2 of the number of points: fewer for long rows, which are self-averaging."""
+        n = self.length
+        finest = 13 if self.multiplicity > 1 else 12 if n <= 5 else 11  # rows of different lengths have fewer each
+        return max(finest - max(0, n.bit_length() - LONG_ROW.bit_length()), SHORTEST_RULE)
+
+    @property
+    def exchangeable(self) -> bool:
+        """Whether all columns have the same law."""
+        return len(self.columns) == 1
+
+    @property
+    def row(self) -> "Row":
+        """The row itself."""
+        return self
 
     @cached_property
     def sampled(self) -> "Row":
@@ -328,15 +605,10 @@ class Row(Block):
         cut = ColumnGroup(first.variances, first.count - (self.length - short))
         return replace(self, columns=(cut, *rest))
 
-    @cached_property
-    def variances(self) -> Array:
-        """Variance of every logit per unit of variance of a map of one sector."""
-        return self.variances_at([1.0])
-
-    def variances_at(self, powers: Sequence[float]) -> Array:
-        """Return the variance of every logit where the sectors of the map have these variances."""
-        counts = [column.count for column in self.columns]
-        return np.repeat([float(np.dot(column.variances, powers)) for column in self.columns], counts)
+    @property
+    def halved(self) -> "Row":
+        """The row that is extrapolated from half as many columns as usual."""
+        return replace(self, from_half_length=True)
 
     def at(self, Q: Sequence[float], q: Sequence[float], m: Sequence[float]) -> SoftmaxRow:
         """Return the law of the row on a fresh sample for these overlaps of the sectors."""

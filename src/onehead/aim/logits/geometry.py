@@ -73,29 +73,19 @@ class Geometry:
     @property
     def extrapolates_length(self) -> bool:
         """Whether some rows are too long to be sampled and are extrapolated (L2)."""
-        return any(isinstance(block, Row) and block.sampled is not block for block in self.blocks)
+        return any(block.sampled is not block for block in self.blocks)
 
     @cached_property
     def from_half_length(self) -> "Geometry":
         """Geometry that extrapolates from rows of half the length; the difference bounds the O(1/n²) term of the
         extrapolation (L6).
         """
-        return replace(
-            self, blocks=tuple(replace(b, from_half_length=True) if isinstance(b, Row) else b for b in self.blocks)
-        )
+        return replace(self, blocks=tuple(block.halved for block in self.blocks))
 
     @property
     def levels(self) -> tuple[int, ...]:
         """Quadrature levels after the coarsest, each finer: three for a lattice, one for sampled points."""
-        if not self.sampled:
-            return (1, 2, 3)
-        return (
-            (3,)
-            if all(
-                isinstance(block, (Row, TiedBlock, UnmaskedSelfAttention)) or block.dim <= 9 for block in self.blocks
-            )
-            else (2,)
-        )
+        return (3,) if self.sampled else (1, 2, 3)
 
 
 def geometry_of(attention: str, mask: str, tokens: int) -> Geometry:
@@ -198,23 +188,12 @@ def two_sector_geometry(tokens: int, mask: str) -> Geometry:
 
 @lru_cache(maxsize=32)
 def tied_geometry(tokens: int) -> Geometry:
-    """Return the geometry of tied query and key without a mask: one block, u = h_ab - h_12 over the other pairs a <= b
-    (1.6).
-
-    There are J = T(T+1)/2 - 1 coordinates, with C = diag(1 + δ_ab) + 1 1'. Rows of a fresh sample have the same law.
+    """Return the geometry of tied query and key without a mask: one block (1.6). Rows of a fresh sample have the same
+    law.
     """
-    pairs = [(a, b) for a in range(tokens) for b in range(a, tokens) if (a, b) != (0, 1)]
-    number = {pair: i for i, pair in enumerate(pairs)}
-    select = np.array(
-        [[number.get((min(a, b), max(a, b)), -1) for b in range(tokens)] for a in range(tokens)],
-        dtype=np.int64,
-    )
-    covariance = np.diag([2.0 if a == b else 1.0 for a, b in pairs]) + 1.0
-    row = Row(
-        columns=(ColumnGroup((2.0,), 1), ColumnGroup((1.0,), tokens - 1)), multiplicity=tokens
-    )  # the token itself first
-    block = TiedBlock(select=select, sectors=(covariance,), on_lattice=tokens == 2)
-    return Geometry(tokens=tokens, blocks=(block,), rows=(row,), unit=2.0, logit_load=2.0)
+    block = TiedBlock(tokens=tokens, on_lattice=tokens == 2)
+    rows = (replace(block.row, multiplicity=tokens),)
+    return Geometry(tokens=tokens, blocks=(block,), rows=rows, unit=2.0, logit_load=2.0)
 
 
 @lru_cache(maxsize=32)

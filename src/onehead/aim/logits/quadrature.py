@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.logits.blocks import LONG_ROW, PARTS, Block, Row, TiedBlock, UnmaskedSelfAttention
+from onehead.aim.logits.blocks import LONG_ROW, PARTS, SHORTEST_RULE, Block
 from onehead.numerics.gaussian import GaussianRule, lattice, monte_carlo, sobol
 
 __all__ = [
@@ -38,7 +38,6 @@ FINEST_LATTICE = 7  # level with the finest lattice; those beyond 3 are for an a
 ROW_SPACING, ROW_RADIUS = 0.125, 7.5  # of the lattice of one row of two columns
 LOGIT_SPACING = 0.66  # largest spacing of that lattice in units of logits
 LARGEST_LATTICE = 4_000_000  # nodes of that lattice: enough for standard deviations of 120
-SHORTEST_RULE = 8  # smallest log2 of the points of the finest rule
 
 
 class LogitRule(NamedTuple):
@@ -80,45 +79,28 @@ def normal_rule(block: Block, level: int, check_rule: bool) -> GaussianRule:
 
 
 @lru_cache(maxsize=64)  # a masked head has one per row
-def column_rule(row: Row, level: int, check_rule: bool) -> LogitRule:
+def column_rule(row: Block, level: int, check_rule: bool) -> LogitRule:
     """Return nodes for all logits of a row in units of their standard deviations, orthogonal to the common constant
     (U2.1).
 
     Control variates allow fewer points than `logit_rule` has, and long rows are self-averaging.
     """
-    finest = _finest(row)
+    finest = row.log2_points
     size = finest - 3 if level == 0 else finest - 3 + level
     return _all_logits(row.variances, size, check_rule)
 
 
 @lru_cache(maxsize=64)
-def sector_rule(
-    block: Row | UnmaskedSelfAttention, level: int, check_rule: bool, drawn: int = 0, summed: bool = False
-) -> LogitRule:
+def sector_rule(block: Block, level: int, check_rule: bool, drawn: int = 0, summed: bool = False) -> LogitRule:
     """Return independent normals for all logits of a block of two sectors, each point followed by its mirror image.
 
     ``drawn`` more normals, one per sampled hard label, are appended to those of the learner (L7.2). Where hard labels
     of a row are ``summed`` over, every point has as many proximal points as columns, and half the points are enough.
     """
-    if isinstance(block, Row):
-        logits, finest = block.length, max(_finest(block) - int(summed), SHORTEST_RULE)
-    else:
-        logits, finest = block.tokens**2, _finest_of_tokens(block.tokens)
+    finest = max(block.log2_points - int(summed), SHORTEST_RULE)
     size = finest - 3 if level == 0 else finest - 3 + level
-    label, free, draws = _halves(logits, size, check_rule, drawn)
+    label, free, draws = _halves(len(block.normal_groups), size, check_rule, drawn)
     return _with_draws(label, free, draws)
-
-
-def _finest(row: Row) -> int:
-    """log2 of the points of the default rule of a row: fewer for long rows, which are self-averaging."""
-    n = row.length
-    finest = 13 if row.multiplicity > 1 else 12 if n <= 5 else 11  # rows of different lengths have fewer points each
-    return max(finest - max(0, n.bit_length() - LONG_ROW.bit_length()), SHORTEST_RULE)
-
-
-def _finest_of_tokens(tokens: int) -> int:
-    """log2 of the points of the default rule of all rows of a head without a mask."""
-    return max(13 - tokens.bit_length() + 2, SHORTEST_RULE)
 
 
 def _halves(logits: int, size: int, check_rule: bool, drawn: int) -> list[Array]:
@@ -142,9 +124,9 @@ def _with_draws(label: Array, free: Array, draws: Array) -> LogitRule:
 
 
 @lru_cache(maxsize=8)
-def tied_rule(block: TiedBlock, level: int, check_rule: bool, drawn: int = 0) -> LogitRule:
+def tied_rule(block: Block, level: int, check_rule: bool, drawn: int = 0) -> LogitRule:
     """Return nodes for all logits of a tied head (L7), and for ``drawn`` sampled hard labels (L7.2)."""
-    finest = _finest_of_tokens(len(block.select))
+    finest = block.log2_points
     return _all_logits(block.variances, finest - 3 if level == 0 else finest - 3 + level, check_rule, drawn)
 
 

@@ -32,6 +32,7 @@ __all__ = [
     "is_saddle",
     "may_have_several",
     "vanishing_decay",
+    "zero_loss",
 ]
 
 SMALL_WEIGHTS, TARGET = "small weights", "the target"  # starts from which training reaches a solution
@@ -141,7 +142,7 @@ def _continue_from_below(problem: StateEvolution, alpha: float) -> Iterate | Non
 
     The objective of a branch rises with weight decay, so that one above S = 0 cannot become the minimum again.
     """
-    zero = alpha * _zero_loss(problem)
+    zero = alpha * zero_loss(problem)
     for factor in DECAY_FACTORS_BELOW:
         here = problem.decay / factor
         found = _solve(problem.with_decay(here), alpha, _plateau(problem, alpha))
@@ -176,7 +177,7 @@ def _objective(problem: StateEvolution, iterate: Iterate) -> float:
     return float(iterate.alpha * averages.loss + problem.input.penalty(iterate.overlaps))
 
 
-def _zero_loss(problem: StateEvolution) -> float:
+def zero_loss(problem: StateEvolution) -> float:
     """Return the loss of S = 0 on the coarsest rule, so that its error cancels in a difference of objectives."""
     small = replace(problem.best_map(SMALL_SCALE), sigma_sectors=problem.sectors * (SMALL_SIGMA,))
     return float(problem.output.averages(*small.state, level=0).loss)
@@ -187,7 +188,7 @@ def emergence_transition(problem: StateEvolution) -> Transition:
     spinodal = emergence_ratio(problem)
     if spinodal == 0.0 or not may_have_several(problem):
         return Transition(spinodal)
-    zero, high = _zero_loss(problem), spinodal * (1.0 - BELOW_SPINODAL)
+    zero, high = zero_loss(problem), spinodal * (1.0 - BELOW_SPINODAL)
     found = _lowest_map(problem, high, zero)
     if found is None:
         return Transition(spinodal)
@@ -225,7 +226,7 @@ def vanishing_decay(problem: StateEvolution, alpha: float) -> float:
     decay = largest_decay(problem, alpha)
     if not (may_have_several(problem) and problem.input.emerges):
         return decay
-    zero = _zero_loss(problem)
+    zero = zero_loss(problem)
     found = _lowest_map(problem.with_decay(decay * (1.0 + BELOW_SPINODAL)), alpha, zero)
     for _ in range(MAXIMUM_TRANSITION_STEPS):
         if found is None:

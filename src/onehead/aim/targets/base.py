@@ -89,6 +89,21 @@ class Target(Problem):
         """Smallest and largest non-zero eigenvalue."""
 
     @property
+    def values(self) -> Array | None:
+        """All d eigenvalues, zeros included, in decreasing order; None for a limiting law, which has no dimension."""
+        return None
+
+    @property
+    def dimension(self) -> int | None:
+        """Number of eigenvalues, which is the dimension d; None for a limiting law."""
+        return None if self.values is None else len(self.values)
+
+    @property
+    def atoms(self) -> tuple[Array, Array] | None:
+        """Distinct eigenvalues that are not zero, and the share of each; None for a limiting law."""
+        return None
+
+    @property
     def excess_kurtosis(self) -> float:
         """Excess kurtosis of the logit between two tokens; zero for a limiting law, whose logits are Gaussian (1.4)."""
         return 0.0
@@ -111,6 +126,20 @@ class Target(Problem):
     def unsigned(self) -> "Target":
         """Target of an untied head with the same singular values: the absolute eigenvalues (U8)."""
         return self
+
+    def draw(self, dim: int, rng: np.random.Generator, *, tied: bool) -> Array:
+        """Sample a map with this spectrum: symmetric, or for an untied head without symmetry (1.1, U1)."""
+        raise InvalidArgument("target", type(self).__name__, "one that can be sampled: it has no method draw")
+
+    def at_dimension(self, dim: int) -> "Target":
+        """Target with the parameters that a map of this dimension has exactly, such as a rank that is an integer."""
+        return self
+
+    def within_subspace(self, share: float) -> "Target | None":
+        """Target of the same map on the subspace of a ``share`` of the dimensions that it acts on (D8.2); None where it
+        is not known.
+        """
+        return None
 
     @property
     def free_singular_vector_share(self) -> float:

@@ -10,6 +10,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from onehead.aim.targets.base import Array, Target
 from onehead.aim.targets.limiting import MarchenkoPastur
+from onehead.aim.targets.sampling import map_with_eigenvalues, map_with_singular_values
 from onehead.errors import InvalidArgument, OutsideDomain
 from onehead.fields import Slider, parameter, parameters_of
 from onehead.sanitize import Unquoted
@@ -32,6 +33,14 @@ class Discrete(Target):
     @abstractmethod
     def values(self) -> Array:
         """All d eigenvalues, zeros included, in decreasing order."""
+
+    def draw(self, dim: int, rng: np.random.Generator, *, tied: bool) -> Array:
+        """Sample a map with these eigenvalues in a uniformly random basis; of an untied head they are singular values
+        with independent left and right bases (1.1, U1).
+        """
+        if len(self.values) != dim:
+            raise InvalidArgument("dim", dim, f"{len(self.values)}, the number of eigenvalues of the target")
+        return map_with_eigenvalues(self.values, rng) if tied else map_with_singular_values(self.values, rng)
 
     @property
     def _nonzero(self) -> Array:

@@ -6,6 +6,7 @@ import numpy as np
 from pydantic import Field
 
 from onehead.aim.targets.base import Array, Target
+from onehead.aim.targets.sampling import factor_rows, map_with_singular_values
 from onehead.errors import OutsideDomain
 from onehead.fields import Slider, parameter
 from onehead.spectra.law import Law
@@ -55,6 +56,17 @@ class MarchenkoPastur(Target):
     def rank(self) -> float:
         """Share of non-zero eigenvalues, min(κ₀, 1)."""
         return min(self.kappa0, 1.0)
+
+    def draw(self, dim: int, rng: np.random.Generator, *, tied: bool) -> Array:
+        """Sample W'W / sqrt(m0 d), m0 = κ₀ d rounded; for an untied head a map with these singular values (1.1, U1)."""
+        width = factor_rows(self.kappa0, dim)
+        W = rng.standard_normal((width, dim))
+        S: Array = W.T @ W / np.sqrt(width * dim)
+        return S if tied else map_with_singular_values(np.asarray(np.linalg.eigvalsh(S)), rng)
+
+    def at_dimension(self, dim: int) -> "MarchenkoPastur":
+        """Target whose rank κ₀ d is an integer."""
+        return self.changed(kappa0=factor_rows(self.kappa0, dim) / dim)
 
     @property
     def edges(self) -> tuple[float, float]:
@@ -114,6 +126,20 @@ class Product(Target):
     def rank(self) -> float:
         """Share of non-zero singular values, min(κ₀, 1)."""
         return min(self.kappa0, 1.0)
+
+    def draw(self, dim: int, rng: np.random.Generator, *, tied: bool) -> Array:
+        """Sample W_Q' W_K / sqrt(m0 d), m0 = κ₀ d rounded (U1)."""
+        width = factor_rows(self.kappa0, dim)
+        Q, K = rng.standard_normal((2, width, dim))
+        return np.asarray(Q.T @ K / np.sqrt(width * dim))
+
+    def at_dimension(self, dim: int) -> "Product":
+        """Target whose rank κ₀ d is an integer."""
+        return self.changed(kappa0=factor_rows(self.kappa0, dim) / dim)
+
+    def within_subspace(self, share: float) -> "Product":
+        """Product of the same number of rows, a larger share of the subspace."""
+        return self.changed(kappa0=self.kappa0 / share)
 
     @property
     def edges(self) -> tuple[float, float]:

@@ -18,12 +18,12 @@ from onehead.aim.theory.input.singular_values import CHANNELS
 from onehead.aim.theory.input.trace import trace_direction
 from onehead.aim.theory.input.two_sectors import ExpectationConsistent, TwoSectorLinear
 from onehead.aim.theory.input.unasked import unasked_field
+from onehead.aim.theory.output.base import OutputChannel
 from onehead.aim.theory.output.kurtosis import KurtosisOutput
 from onehead.aim.theory.output.leading import TiedLeadingOutput
 from onehead.aim.theory.output.leading_cross import CrossLeadingOutput
 from onehead.aim.theory.output.one_sector import OneSectorOutput
-from onehead.aim.theory.output.shared_field import SharedFieldOutput
-from onehead.aim.theory.output.two_sectors import TwoSectorOutput
+from onehead.aim.theory.output.sectors import SectorOutput
 from onehead.aim.theory.state_evolution import StateEvolution, Units
 from onehead.errors import InvalidArgument
 
@@ -71,12 +71,9 @@ def _output(task: Task, learner: Learner, geometry: Geometry) -> "partial[Any]":
     if count:
         leading = TiedLeadingOutput if task.tied else CrossLeadingOutput
         return partial(leading, geometry=with_sampled_points(geometry), directions=leading_directions(task, count))
-    if task.unasked:
-        field = unasked_field(task)
-        return partial(SharedFieldOutput if field.own_sector else OneSectorOutput, geometry=geometry, directions=field)
-    return partial(
-        TwoSectorOutput if geometry.sectors == 2 else OneSectorOutput, geometry=geometry, directions=NO_DIRECTIONS
-    )
+    own = geometry.sectors == 2 or (task.unasked > 0.0 and task.own_logit)
+    kind: type[OutputChannel] = SectorOutput if own else OneSectorOutput
+    return partial(kind, geometry=geometry, directions=unasked_field(task) if task.unasked else NO_DIRECTIONS)
 
 
 def gaussian_independent_head(problem: StateEvolution) -> StateEvolution | None:

@@ -23,7 +23,6 @@ from onehead.aim.task import Learner, Task
 from onehead.aim.theory.build import build_state_evolution
 from onehead.aim.theory.order_parameters import Hats
 from onehead.aim.training.bayes_amp import bayes_amp_evolution, run_bayes_amp
-from onehead.aim.training.data import draw_target
 from onehead.aim.training.instance import Instance, sample_count
 from onehead.aim.training.message_passing import DAMPING, AmpRun, ProximalMessages, check_message_passing, iterate
 from onehead.aim.verbs.bayes import check_bayes_known
@@ -275,7 +274,7 @@ def amp(
         theory = bayes_amp_evolution(own, ratio, iterations=run.iterations, damping=damping)
     else:
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 4)))
-        start = START_SCALE * draw_target(MarchenkoPastur(kappa0=0.5), dim, rng, tied=task.tied)
+        start = START_SCALE * MarchenkoPastur(kappa0=0.5).draw(dim, rng, tied=task.tied)
         run = run_amp(
             task,
             learner,

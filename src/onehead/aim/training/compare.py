@@ -1,25 +1,30 @@
 """compare(): predictions and trained heads at several dimensions, z-scores, extrapolation to infinite dimension."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import chain
 from typing import Any
 
 from onehead.aim.flat_parameters import validate_problem
+from onehead.aim.solve.certificate import OtherSolution
 from onehead.aim.task import Learner, Task
-from onehead.aim.training.results import TrainingResult, TrainingRun
-from onehead.aim.training.settings import Method, Variant
+from onehead.aim.training.results import TrainingResult, TrainingRun, solution_reached
+from onehead.aim.training.settings import Method, Start, Variant
 from onehead.aim.training.train import train
 from onehead.aim.verbs.bayes import BestCurve, bayes_curve, check_bayes_comparison
 from onehead.aim.verbs.predict import Prediction, predict
 from onehead.results.bayes_gap import add_bayes_columns
-from onehead.results.replicates import TheoryComparison, compare_with_runs
+from onehead.results.replicates import Point, TheoryComparison, compare_with_runs
 from onehead.validation import Seed, integers, numbers, seed_number, valid_seed
 
 __all__ = ["Comparison", "compare"]
 
+ComparedPoint = Point[Prediction | OtherSolution, TrainingResult]
+
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison(TheoryComparison[Prediction, TrainingResult]):
+class Comparison(TheoryComparison[Prediction | OtherSolution, TrainingResult]):
     """Predictions and trained heads side by side, with z-scores.
 
     Attributes
@@ -27,7 +32,7 @@ class Comparison(TheoryComparison[Prediction, TrainingResult]):
     points : tuple
         One per sample ratio: prediction, training results at every dimension, and their differences.
     setting : str
-        The variant, in words.
+        The variant, in words. With ``Method(start="both")`` every sample ratio has a point for each start.
     task, learner : Task, Learner
         The problem.
     best : BestCurve or None
@@ -67,7 +72,8 @@ def compare(
 
     Every run is compared with the prediction for the integer numbers of samples and rows that it had, and for the
     kurtosis of its tokens. Differences are O(1/d); with two dimensions or more the table ends in the extrapolation to
-    1/d → 0, its standard error, and its distance from theory in standard errors.
+    1/d → 0, its standard error, and its distance from theory in standard errors. Where the objective has several
+    minima, training is compared with the one that its start leads to (4.7).
 
     Parameters
     ----------
@@ -86,7 +92,7 @@ def compare(
     variant : Variant, optional
         Deviations of the layer from the assumptions of the theory.
     method : Method, optional
-        Optimiser, tolerance, precision, memory.
+        Optimiser, start, tolerance, precision, memory.
     bayes : bool
         Whether to add the best possible learner.
     workers : int
@@ -115,6 +121,7 @@ def compare(
     """
     first_seed = seed_number(seed)
 
+    @cache  # runs from all starts come from one call
     def measure(alpha: float, dim: int, count: int) -> TrainingResult:
         return train(
             task,
@@ -129,23 +136,38 @@ def compare(
             progress=progress,
         )
 
-    def predict_run(theory: Prediction, run: TrainingResult) -> Prediction:
+    @cache
+    def predict_at(alpha: float) -> Prediction:
+        return predict(own, learner, alpha)
+
+    predictions: dict[tuple[float, int], Prediction] = {}
+
+    def predict_run(run: TrainingResult) -> Prediction:
         """Prediction for the problem as it was trained."""
-        same = run.trained == (theory.task, theory.learner, theory.alpha)
-        return theory if same else predict(*run.trained)
+        if (at := (run.alpha, run.dim)) not in predictions:
+            theory, trained = predict_at(run.alpha), run.trained
+            same = trained == (theory.task, theory.learner, theory.alpha)
+            predictions[at] = theory if same else predict(*trained)
+        return predictions[at]
+
+    def points_from(start: Start) -> tuple[ComparedPoint, ...]:
+        """Comparison of the runs from one start with the solution that it leads to."""
+        found = compare_with_runs(
+            alphas,
+            dims,
+            seeds,
+            repeats_name="seeds",
+            predict=lambda alpha: solution_reached(predict_at(alpha), start),
+            measure=lambda alpha, dim, count: measure(alpha, dim, count).from_start(start),
+            predict_run=lambda _, run: solution_reached(predict_run(run), start),
+        )
+        return tuple(replace(point, start=start) for point in found) if len(starts) > 1 else found
 
     own = (variant or Variant()).task_with_token_kurtosis(task)
     if bayes:
         check_bayes_comparison(own, learner)
     best = bayes_curve(own, alphas) if bayes else None  # before training, because it may be refused
-    points = compare_with_runs(
-        alphas,
-        dims,
-        seeds,
-        repeats_name="seeds",
-        predict=lambda alpha: predict(own, learner, alpha),
-        measure=measure,
-        predict_run=predict_run,
-    )
+    starts = (method or Method()).single_starts
+    points = tuple(chain.from_iterable(zip(*map(points_from, starts), strict=True)))
     setting = str((variant or Variant()).for_task(task))
     return Comparison(points=points, setting=setting, task=task, learner=learner, best=best)

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onehead.aim.targets.sampling import draw_target, factor_rows
+from onehead.aim.targets.sampling import factor_rows
 from onehead.aim.task import Task
 from onehead.aim.token_spectrum import eigenvalues
 from onehead.errors import InvalidArgument
@@ -20,7 +20,6 @@ __all__ = [
     "TokenLaw",
     "Tokens",
     "check_target_map",
-    "draw_target",
     "factor_rows",
     "fitted_target",
     "labels",

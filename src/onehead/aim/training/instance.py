@@ -5,10 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.targets import MarchenkoPastur, Product
 from onehead.aim.task import Learner, Task, check_alpha
 from onehead.aim.token_spectrum import rounded_spectrum
-from onehead.aim.training.data import Samples, draw_target, factor_rows, fitted_target
+from onehead.aim.training.data import Samples, factor_rows, fitted_target
 from onehead.aim.training.settings import Method, Variant
 from onehead.errors import InvalidArgument
 
@@ -38,8 +37,7 @@ def problem_as_trained(
     >>> task.target.kappa0, learner.width, alpha
     (0.48, 0.04, 0.0992)
     """
-    if isinstance(task.target, (MarchenkoPastur, Product)):
-        task = task.changed(target=task.target.changed(kappa0=factor_rows(task.target.kappa0, dim) / dim))
+    task = task.changed(target=task.target.at_dimension(dim))
     if not task.isotropic:
         task = task.changed(
             token_spectrum=rounded_spectrum(task.token_spectrum, dim),
@@ -82,7 +80,7 @@ class Instance:
             np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, child)) for child in range(3)
         )
         if target is None:
-            target = draw_target(task.target, dim, np.random.default_rng(target_seed), tied=task.tied)
+            target = task.target.draw(dim, np.random.default_rng(target_seed), tied=task.tied)
         target = fitted_target(task, target)
 
         def samples(task: Task, count: int, seed: np.random.SeedSequence) -> Samples:

@@ -24,6 +24,8 @@ Array = NDArray[np.float64]
 
 # shift of the preconditioner for weight decay and residuals, in units of the mean curvature of the data along a factor
 PRECONDITIONER_SHIFT = 0.3
+# random weights added to those of a map, relative to a random start: a row of a factor that is zero has no gradient
+INFORMED_NOISE = 1e-2
 
 
 def _factor_preconditioner(factors: Array) -> Callable[[Array], Array]:
@@ -64,6 +66,14 @@ class Parametrisation(ABC):
     @abstractmethod
     def of_map(cls, S: Array) -> tuple["Parametrisation", Array]:
         """Parametrisation of full width, and weights that give the map S."""
+
+    @abstractmethod
+    def closest(self, S: Array) -> Array:
+        """Weights with which every head has the map closest to S that this parametrisation can represent."""
+
+    def informed_start(self, S: Array, rng: np.random.Generator) -> Array:
+        """Weights close to a map; directions in which it is zero are free to grow."""
+        return self.closest(S) + INFORMED_NOISE * self.start(rng)
 
     def spectrum(self, S: Array) -> Array:
         """Eigenvalues of a map, or singular values if it is not symmetric."""
@@ -111,8 +121,16 @@ class Factorised(Parametrisation):
     @classmethod
     def of_map(cls, S: Array) -> tuple["Parametrisation", Array]:
         """Square root of the map."""
-        values, vectors = np.linalg.eigh(S)
-        return cls(len(S), len(S)), (np.sqrt(np.clip(values, 0.0, None) * len(S)) * vectors).T.ravel()
+        weights = cls(len(S), len(S))
+        return weights, weights.closest(S)
+
+    def closest(self, S: Array) -> Array:
+        """Factors of the largest eigenvalues, as many as the width allows; negative ones are left out."""
+        values, vectors = np.linalg.eigh(0.5 * (S + S.T))
+        kept = min(self.width, self.dim)
+        W = np.zeros((self.width, self.dim))
+        W[:kept] = (np.sqrt(np.clip(values, 0.0, None) / self.scale) * vectors).T[self.dim - kept :]
+        return np.tile(W.ravel(), self.heads)
 
     def curvature(self, theta: Array) -> Callable[[Array], Array]:
         """Preconditioner (W W')^-1, regularised: an isotropic Hessian in S becomes W W' in W."""
@@ -162,9 +180,17 @@ class Untied(Parametrisation):
     @classmethod
     def of_map(cls, S: Array) -> tuple["Parametrisation", Array]:
         """Factors of equal size, so that the penalty is d |S|_*."""
+        weights = cls(len(S), len(S))
+        return weights, weights.closest(S)
+
+    def closest(self, S: Array) -> Array:
+        """Factors of the largest singular values, as many as the width allows."""
         left, values, right = np.linalg.svd(S)
-        root = np.sqrt(values * len(S))[:, None]
-        return cls(len(S), len(S)), np.concatenate([(root * left.T).ravel(), (root * right).ravel()])
+        kept = min(self.width, self.dim)
+        root = np.sqrt(values[:kept] / self.scale)[:, None]
+        both = np.zeros((2, self.heads, self.width, self.dim))
+        both[0, :, :kept], both[1, :, :kept] = root * left.T[:kept], root * right[:kept]
+        return both.ravel()
 
     def spectrum(self, S: Array) -> Array:
         """Singular values of a map."""
@@ -207,7 +233,12 @@ class Direct(Parametrisation):
     @classmethod
     def of_map(cls, S: Array) -> tuple["Parametrisation", Array]:
         """Weights equal to the map."""
-        return cls(len(S)), S.ravel()
+        weights = cls(len(S))
+        return weights, weights.closest(S)
+
+    def closest(self, S: Array) -> Array:
+        """The map itself."""
+        return np.tile(S.ravel(), self.heads)
 
 
 class DirectUntied(Direct):

@@ -7,13 +7,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.logits.geometry import geometry_of
+from onehead.aim.solve.branches import SMALL_WEIGHTS, TARGET
+from onehead.aim.solve.certificate import OtherSolution
 from onehead.aim.task import Learner, Task
 from onehead.aim.training.instance import problem_as_trained
-from onehead.aim.training.settings import Method, Variant
+from onehead.aim.training.settings import Method, Start, Variant
+from onehead.aim.verbs.predict import Prediction
 from onehead.results import Certificate, Result
-from onehead.results.replicates import FINITE_SIZE_BIAS, Measured
+from onehead.results.replicates import FINITE_SIZE_BIAS, Agreement, Measured
 
-__all__ = ["QUANTITIES", "Sectors", "TrainingCertificate", "TrainingResult", "TrainingRun"]
+__all__ = [
+    "QUANTITIES",
+    "Sectors",
+    "TrainedSolution",
+    "TrainingCertificate",
+    "TrainingResult",
+    "TrainingRun",
+    "solution_reached",
+]
 
 Array = NDArray[np.float64]
 
@@ -63,6 +74,10 @@ class TrainingRun(Result):
     ----------
     seed : int
         Index of the run.
+    start : str
+        Start that led to it: "random" or "informed".
+    by_start : tuple of TrainingRun
+        The run from each start, this one among them.
     test_error, test_error_clean : float
         Mean squared error on fresh samples, labels with and without noise.
     test_loss : float
@@ -92,9 +107,10 @@ class TrainingRun(Result):
         S and S*.
     """
 
-    _HIDDEN: ClassVar[tuple[str, ...]] = ("eigenvalues", "map", "target")
+    _HIDDEN: ClassVar[tuple[str, ...]] = ("eigenvalues", "map", "target", "by_start")
 
     seed: int
+    start: Start
     test_error: float
     test_error_clean: float
     test_loss: float
@@ -112,6 +128,39 @@ class TrainingRun(Result):
     eigenvalues: Array
     map: Array
     target: Array
+    by_start: "tuple[TrainingRun, ...]" = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainedSolution(Result):
+    """What training from one start reaches: means over seeds, with their standard errors.
+
+    Attributes
+    ----------
+    start : str
+        "random" or "informed".
+    train_loss, test_error, q : float
+        Objective over d², test error, |S|²/d.
+    train_loss_err, test_error_err, q_err : float
+        Standard errors.
+    """
+
+    start: Start
+    train_loss: float
+    test_error: float
+    q: float
+    train_loss_err: float
+    test_error_err: float
+    q_err: float
+
+
+def solution_reached(prediction: Prediction, start: Start) -> Prediction | OtherSolution:
+    """Return the predicted solution that training from a start reaches; the minimum for both starts together.
+
+    Random weights lead to the solution reached from small weights, informed ones to that reached from the target.
+    """
+    name = {"random": SMALL_WEIGHTS, "informed": TARGET}.get(start)
+    return next((other for other in prediction.other_solutions if other.reached_from == name), prediction)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,11 +193,15 @@ class TrainingResult(Measured):
         The worst of the runs.
     runs : tuple of TrainingRun
         The runs.
+    solutions : tuple of TrainedSolution
+        What each start reached, where there were both; the means above are of the lower objective of each seed.
+    by_start : tuple of TrainingResult
+        The averages for each start, where there were both.
     variant, method, task, learner : Variant, Method, Task, Learner
         The problem.
     """
 
-    _HIDDEN: ClassVar[tuple[str, ...]] = ("runs", "variant", "method")
+    _HIDDEN: ClassVar[tuple[str, ...]] = ("runs", "variant", "method", "by_start")
     _SUMMARY_FIELDS: ClassVar[tuple[str, ...]] = ("dim", "alpha", "seeds", "test_error", "train_loss", "rank")
     _COMPARED: ClassVar[tuple[str, ...]] = (
         "test_error",
@@ -200,6 +253,8 @@ class TrainingResult(Measured):
     setting: str
     certificate: TrainingCertificate
     runs: tuple[TrainingRun, ...]
+    solutions: tuple[TrainedSolution, ...] = ()
+    by_start: "tuple[TrainingResult, ...]" = ()
     variant: Variant
     method: Method
     task: Task
@@ -209,6 +264,28 @@ class TrainingResult(Measured):
     def trained(self) -> tuple[Task, Learner, float]:
         """Task, learner and sample ratio as trained: the arguments of `predict` for a comparison."""
         return problem_as_trained(self.task, self.learner, self.alpha, self.dim, self.variant)
+
+    def from_start(self, start: Start) -> "TrainingResult":
+        """Averages over the runs from one start; all averages where there was one start."""
+        return next((part for part in self.by_start if part.method.start == start), self)
+
+    def solution(self) -> TrainedSolution:
+        """Objective, test error and q with their standard errors, under the name of the start."""
+        names = ("train_loss", "test_error", "q")
+        values = {name: getattr(self, name) for name in names} | {f"{name}_err": self.errors[name] for name in names}
+        return TrainedSolution(start=self.method.start, **values)
+
+    def against(self, prediction: Result) -> tuple[Agreement, ...]:
+        """Compare the means with the predicted solution that this start leads to, number by number.
+
+        A prediction with one solution is compared as it is. Of several solutions, runs from random weights are compared
+        with that reached from small weights, informed ones with that reached from the target, and the lower of both
+        starts with the minimum. z = (measured - predicted) / standard error; a difference below 3 standard errors plus
+        ``finite_size`` times the value counts as agreement.
+        """
+        if isinstance(prediction, Prediction):
+            prediction = solution_reached(prediction, self.method.start)
+        return super().against(prediction)
 
     @property
     def finite_size(self) -> float:

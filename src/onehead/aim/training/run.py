@@ -15,14 +15,22 @@ from numpy.typing import NDArray
 
 from onehead.aim.losses import LOSSES, Loss, loss_for_labels
 from onehead.aim.task import Learner, Task
-from onehead.aim.training.data import Samples, mean_length, softmax_rows, token_scales, unasked_direction, whitened
+from onehead.aim.training.data import (
+    Samples,
+    factor_rows,
+    mean_length,
+    softmax_rows,
+    token_scales,
+    unasked_direction,
+    whitened,
+)
 from onehead.aim.training.instance import Instance
 from onehead.aim.training.logits import Rows
 from onehead.aim.training.nuclear import minimise_over_map, soft_threshold_singular_values
 from onehead.aim.training.objective import Objective, OutputLoss
-from onehead.aim.training.parametrisation import Parametrisation, ThresholdedUntied, Untied, parametrisation
+from onehead.aim.training.parametrisation import Parametrisation, ThresholdedUntied, parametrisation
 from onehead.aim.training.results import Sectors, TrainingCertificate, TrainingRun
-from onehead.aim.training.settings import Method, Variant
+from onehead.aim.training.settings import Method, Start, Variant
 from onehead.errors import InvalidArgument
 from onehead.numerics.interrupts import record_interrupts
 from onehead.numerics.minimise import Minimum, Stopped, adam, lbfgs, stationarity
@@ -34,6 +42,7 @@ Array = NDArray[np.float64]
 ZERO_MAP = 1e-3  # a map below this share of the target's size counts as zero: its largest eigenvalue is rounding
 REFINE_TOLERANCE = 1e-3  # proximal steps end when S changes by less than this share of the method's tolerance
 REFINE_MAX_STEPS = 150  # proximal steps at most
+MULTIPLES_OF_TARGET = np.geomspace(1.0, 0.01, 31)  # from which the one with the lowest objective is a start
 SAME_MINIMUM = 1e-5  # relative difference of objectives below which two starts count as the same minimum
 
 
@@ -74,6 +83,8 @@ class Plan:
             raise InvalidArgument("output", "sequence", "label with hard labels")
         if self.method.optimiser == "amp":
             self._check_amp()
+            if self.method.start != "random":
+                raise InvalidArgument("start", self.method.start, "random with message passing")
 
     def _check_amp(self) -> None:
         """Refuse message passing unless there is one head of full width with label output, tied if the task is."""
@@ -100,9 +111,9 @@ class Plan:
     @property
     def refines_map(self) -> bool:
         """Whether the minimum is refined over the map: one untied head of full width, in double precision."""
-        weights = self.weights
-        full = isinstance(weights, Untied) and weights.heads == 1 and weights.width >= self.dim
-        return full and not self.task.tied and self.method.dtype == "float64"
+        untied = not (self.variant.tied or self.task.tied)
+        full = self.learner.param == "factorised" and factor_rows(self.learner.width, self.dim) >= self.dim
+        return untied and full and self.variant.heads == 1 and self.method.dtype == "float64"
 
     @property
     def own_loss(self) -> Loss:
@@ -120,22 +131,34 @@ class Plan:
 
 
 def train_one(plan: Plan, k: int) -> TrainingRun:
-    """Sample instance k, train on it and measure the trained map."""
+    """Sample instance k, train on it from every start and measure the maps; return that of the lowest objective."""
     if plan.stop.is_set():
         raise Stopped
-    started = time.perf_counter()
     seed = np.random.SeedSequence(plan.seed, spawn_key=(k,))
     instance = Instance.draw(
         plan.task, plan.dim, plan.count, seed, variant=plan.variant, method=plan.method, target=plan.target
     )
+    runs: list[TrainingRun] = []
+    for start in plan.method.single_starts:
+        runs.append(_train_from(plan, instance, k, start))
+        if runs[-1].certificate.interrupted:
+            break
+    best = min(runs, key=lambda run: run.train_loss)
+    return replace(best, by_start=tuple(runs))
+
+
+def _train_from(plan: Plan, instance: Instance, k: int, start: Start) -> TrainingRun:
+    """Train on an instance from one start, and measure the trained map."""
+    started = time.perf_counter()
     if plan.method.optimiser == "amp":
         weights, theta, certificate = _minimise_by_amp(plan, instance)
     else:
-        weights, theta, certificate = _minimise(plan, instance, k)
+        weights, theta, certificate = _minimise(plan, instance, k, start)
     maps = weights.maps(theta)
     measured = _measure(plan, weights, maps, instance)
     return TrainingRun(
         seed=k,
+        start=start,
         **measured,
         train_loss=certificate.objective,
         seconds=time.perf_counter() - started,
@@ -150,8 +173,10 @@ def _objective(plan: Plan, samples: Samples, weights: Parametrisation) -> Object
     return Objective(samples=samples, weights=weights, loss=plan.output(plan.own_loss), decay=plan.learner.decay)
 
 
-def _minimise(plan: Plan, instance: Instance, k: int) -> tuple[Parametrisation, Array, TrainingCertificate]:
-    """Minimise over the weights, from several random starts for the first seed."""
+def _minimise(
+    plan: Plan, instance: Instance, k: int, start_from: Start
+) -> tuple[Parametrisation, Array, TrainingCertificate]:
+    """Minimise over the weights, from the target or from random weights, several of them for the first seed."""
     weights = plan.weights
     objective = _objective(plan, instance.train, weights)
 
@@ -174,9 +199,10 @@ def _minimise(plan: Plan, instance: Instance, k: int) -> tuple[Parametrisation, 
             single = _objective(plan, instance.train.in_single_precision(), weights)
             search = partial(search, low_precision=stoppable(single))
     found: list[Minimum] = []
-    for start in range(plan.method.starts if k == 0 else 1):
+    informed = start_from == "informed"
+    for start in range(plan.method.starts if k == 0 and not informed else 1):
         rng = np.random.default_rng(np.random.SeedSequence(plan.seed, spawn_key=(k, 3, start)))
-        theta = weights.start(rng)
+        theta = _informed_start(plan, objective, instance, rng) if informed else weights.start(rng)
         found.append(
             search(function, theta, tolerance=plan.method.tolerance, max_iterations=plan.method.max_iterations)
         )
@@ -202,6 +228,22 @@ def _minimise(plan: Plan, instance: Instance, k: int) -> tuple[Parametrisation, 
         warnings=warnings,
     )
     return weights, best.theta, certificate
+
+
+def _informed_start(plan: Plan, objective: Objective, instance: Instance, rng: np.random.Generator) -> Array:
+    """Weights close to a multiple of the target: the largest one at which the objective has a minimum.
+
+    Weight decay makes the trained map smaller than the target. From the target itself a search would be driven towards
+    zero with steps that jump over a minimum.
+    """
+    target = plan.task.beta0 / plan.learner.beta * instance.target  # has the logits of the labels
+    found, lowest = target, np.inf
+    for multiple in MULTIPLES_OF_TARGET:
+        value, _ = objective(objective.weights.closest(multiple * target))
+        if value > lowest:
+            break
+        found, lowest = multiple * target, value
+    return objective.weights.informed_start(found, rng)
 
 
 def _refine_over_map(plan: Plan, objective: Objective, found: Minimum) -> tuple[Minimum, Parametrisation]:

@@ -12,7 +12,9 @@ from onehead.errors import InvalidArgument
 from onehead.fields import parameter
 from onehead.problem import Problem
 
-__all__ = ["Method", "Variant"]
+__all__ = ["Method", "Start", "Variant"]
+
+Start = Literal["random", "informed", "both"]  # weights from which the minimisation starts
 
 
 class Variant(Problem):
@@ -91,7 +93,9 @@ class Method(Problem):
     Optimisers are L-BFGS on the weights, Adam with learning rate 0.1 as in the paper, and message passing (one head of
     full width). The stationarity is |gradient| |θ| / objective, where the entropy of the labels is subtracted from a
     cross-entropy objective; 1e-3 leaves about 1e-7 of the objective. The first seed has ``starts`` random starts, of
-    which the lowest is kept, the others one. Sums are always in double precision. Tokens beyond ``memory`` are sampled
+    which the lowest is kept, the others one. With squared loss and many columns small weights and the target may lead
+    to different minima (4.7); ``start="both"`` minimises from random weights and from the target, reports both and
+    keeps the one with the lower objective. Sums are always in double precision. Tokens beyond ``memory`` are sampled
     again in every pass, with the same result.
 
     Examples
@@ -107,9 +111,20 @@ class Method(Problem):
     tolerance: float = parameter(1e-3, "", "Relative stationarity at which the minimisation stops.", gt=0.0, le=1.0)
     max_iterations: int = parameter(5000, "", "Largest number of iterations.", ge=1)
     starts: int = parameter(2, "", "Number of random starts for the first seed.", ge=1, le=100)
+    start: Start = parameter(
+        "random",
+        "",
+        "Start of the minimisation: random weights, the target (informed), or both, each reported.",
+        since="3.0",
+    )
     dtype: Literal["float64", "float32"] = parameter("float64", "", "Precision of the matrix products.")
     test_samples: int = parameter(20_000, "", "Number of fresh sequences for the test errors.", ge=2)
     memory: float = parameter(4e9, "", "Memory for tokens, in bytes.", gt=0.0)
+
+    @property
+    def single_starts(self) -> tuple[Start, ...]:
+        """Starts of each run, random weights first."""
+        return ("random", "informed") if self.start == "both" else (self.start,)
 
     @property
     def number(self) -> type[np.floating[Any]]:

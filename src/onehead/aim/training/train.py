@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onehead.aim.flat_parameters import validate_problem
-from onehead.aim.targets import MarchenkoPastur, Product
 from onehead.aim.task import Learner, Task
 from onehead.aim.training.data import check_target_map
 from onehead.aim.training.instance import problem_as_trained, sample_count
@@ -116,6 +115,20 @@ def train(
         stop=threading.Event(),
     )
     runs = _train_all(plan, range(seeds), workers, progress)
+    result = _averages(plan, runs, alpha, seeds)
+    if plan.method.start != "both":
+        return result
+    parts = []
+    for start in plan.method.single_starts:
+        own = tuple(one for run in runs for one in run.by_start if one.start == start)
+        if own:  # an interruption may leave none
+            parts.append(_averages(replace(plan, method=plan.method.changed(start=start)), own, alpha, seeds))
+    return replace(result, by_start=tuple(parts), solutions=tuple(part.solution() for part in parts))
+
+
+def _averages(plan: Plan, runs: tuple[TrainingRun, ...], alpha: float, seeds: int) -> TrainingResult:
+    """Averages over runs."""
+    task, learner, dim = plan.task, plan.learner, plan.dim
     means, spread = mean_and_spread(runs, [name for name in QUANTITIES if getattr(runs[0], name) is not None])
     trained_task, trained_learner, trained_alpha = problem_as_trained(task, learner, alpha, dim, plan.variant)
     return TrainingResult(
@@ -126,12 +139,14 @@ def train(
         sectors=_mean_sectors([run.sectors for run in runs if run.sectors is not None]),
         trained_alpha=trained_alpha,
         trained_width=trained_learner.width,
-        trained_kappa0=target.kappa0 if isinstance(target := trained_task.target, (MarchenkoPastur, Product)) else None,
+        trained_kappa0=getattr(trained_task.target, "kappa0", None),
         spread=spread,
         seeds=len(runs),
         setting=str(plan.variant),
         certificate=_joint_certificate(runs, seeds),
         runs=runs,
+        solutions=(),
+        by_start=(),
         variant=plan.variant,
         method=plan.method,
         task=task,

@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.targets import Discrete
 from onehead.aim.theory.limits.unasked_row import unasked_row
 from onehead.aim.verbs.predict import Prediction
 from onehead.results import Result
@@ -137,13 +136,13 @@ def outliers_of(point: Prediction) -> tuple[Outlier, ...]:
     (P5). Limiting laws have no outliers. Intervals with more than sqrt(d) eigenvalues are bulks, not outliers.
     """
     channel, problem, s = point.channel, point.equations, point.spread
-    target, own_target = channel.target, problem.input.target
-    if not (isinstance(target, Discrete) and isinstance(own_target, Discrete)) or point.rank == 0.0 or s <= 0.0:
+    seen, original = channel.target.values, problem.input.target.values
+    if seen is None or original is None or point.rank == 0.0 or s <= 0.0:
         return ()
-    values, original = channel.scale * target.values, own_target.values
+    values = channel.scale * seen
     if point.directions and problem.directions.sampled:
         # effective eigenvalues replace the leading ones in the list, and may be in another order
-        original = original[np.argsort(-np.array(target.model_dump()["eigenvalues"]), kind="stable")]
+        original = original[np.argsort(-np.array(channel.target.model_dump()["eigenvalues"]), kind="stable")]
     found = []
     for interval in _intervals_above_bulk(channel.law(s), len(values)):
         if interval.size > np.sqrt(len(values)):

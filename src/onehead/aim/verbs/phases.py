@@ -98,7 +98,6 @@ class PhaseDiagram(Grid[Cell]):
         "region",
         "status",
     )
-    _VALUE: ClassVar[str] = "excess_error"
 
     task: Task
     learner: Learner

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.flat_parameters import require_dimension, validate_problem
-from onehead.aim.targets import Discrete
 from onehead.aim.task import Learner, Task
 from onehead.aim.theory.build import build_state_evolution
 from onehead.aim.theory.limits.emergence import emergence_ratio
@@ -343,8 +342,8 @@ def features(
         law = problem.input.law(float(np.exp(np.interp(x, log_n, log_s))))
         return count_features(law, dim, float(np.exp(np.interp(x, log_n, log_cut))))
 
-    target = problem.input.target
-    values = target.values if isinstance(target, Discrete) else np.empty(0)
+    values = problem.input.target.values
+    assert values is not None  # a target without a dimension was refused
     unsolved = np.log([point.alpha * dim**2 for point in solved if isinstance(point, Failure)])
     found, counts = [], [emerged(x) for x in log_n]
     for i in range(1, len(log_n)):

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.targets import Discrete
 from onehead.aim.theory.input.sampled_map import ZERO
 from onehead.aim.theory.order_parameters import Hats
 from onehead.aim.verbs.outliers import Outlier, UnaskedOutlier, outliers_of, unasked_outlier_of
@@ -260,7 +259,7 @@ def spectrum(point: Prediction) -> Spectrum:
     if point.rank > 0.0 and point.spread <= 0.0:  # S is the target itself
         target, scale = point.equations.input.target, point.task.beta0 / point.learner.beta
         mean, second = scale * target.mean, point.q
-        if isinstance(target, Discrete):
+        if target.atoms is not None:
             values, shares = target.atoms
             levels = tuple(zip((scale * values[::-1]).tolist(), shares[::-1].tolist(), strict=True))
         else:

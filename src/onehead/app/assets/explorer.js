@@ -114,7 +114,7 @@
     $("formula").setAttribute("aria-label", "Formula: " + formula);
     katex.render(formula, $("formula"), { throwOnError: false, displayMode: false });
     const named = own.knobs.filter((name) => settings.knobs[name].symbol && !settings.knobs[name].rare && !name.startsWith("train")
-      && (!settings.recorded || settings.recorded.grid.includes(K.view) && settings.knobs[name].stops));
+      && (!settings.recorded || settings.recorded.solver.includes(K.view) && settings.recorded.solverKnobs.includes(name)));
     $("symbols").replaceChildren(...named.map(symbolButton));
     document.querySelectorAll("nav a").forEach((a) => {
       const selected = a.dataset.view === K.view;
@@ -160,9 +160,9 @@
   // the marked line was dragged, or a curve clicked
   function moveMarkedPoint(by, x) {
     const names = by.split(" ");
-    if (settings.recorded && !settings.knobs[by.split(" ")[0]].stops) return;
+    if (settings.recorded && !settings.recorded.solver.includes(K.view)) return;
     if (names.length === 1) {
-      K.set({ [by]: K.nearest(by, x) });
+      K.set({ [by]: x });
       return;
     }
     const total = names.reduce((sum, name) => sum + Number(K.values[name]), 0);
@@ -203,7 +203,7 @@
       ask();
       return;
     }
-    const name = settings.views[K.view].plays, k = settings.knobs[name], stride = k.stops ? 1 : 2;
+    const name = settings.views[K.view].plays, k = settings.knobs[name], stride = 2;
     let at = K.position(name);
     if (at >= k.steps - 1) at = 0;
     $("play").textContent = "❚❚ Pause";
@@ -218,7 +218,7 @@
         }
         K.set({ [name]: K.fromPosition(name, at) });
       }
-      playing = setTimeout(advance, k.stops ? 160 : 70);
+      playing = setTimeout(advance, 70);
     };
     playing = setTimeout(advance, 0);
   }

@@ -61,12 +61,14 @@
     return isRecorded(viewName, (knob) => (knob in given ? given[knob] : settings.knobs[knob].default));
   }
 
-  // if the combination of knobs is not recorded, move all but those just changed to the nearest recorded values
+  // without a server: if the combination of knobs is neither recorded nor one that the page can solve, reset those that the page
+  // cannot solve, and if that is not enough all but those just changed
   function snap(changes) {
-    if (!settings.recorded || isRecorded(view, (knob) => values[knob])) return;
-    const grid = settings.recorded.grid.includes(view);
-    for (const name of settings.views[view].knobs)
-      if (!changes || !(name in changes)) values[name] = grid && settings.knobs[name].stops ? nearest(name, values[name]) : settings.knobs[name].default;
+    const known = () => isRecorded(view, (knob) => values[knob]) || oneheadDrafts.supports(view, values);
+    if (!settings.recorded || known()) return;
+    const others = settings.views[view].knobs.filter((name) => !changes || !(name in changes));
+    for (const name of others) if (!settings.recorded.solverKnobs.includes(name)) values[name] = settings.knobs[name].default;
+    if (!known()) for (const name of others) values[name] = settings.knobs[name].default;
     showAll();
   }
 
@@ -90,10 +92,6 @@
   // position of a slider that belongs to the value of its knob, and the value that belongs to a position
   function position(name) {
     const k = settings.knobs[name], v = Number(values[name]);
-    if (k.stops) {
-      const gaps = k.stops.map((stop) => Math.abs(Math.log((stop + 1e-9) / (v + 1e-9))));
-      return gaps.indexOf(Math.min(...gaps));
-    }
     if (!isFinite(v)) return 0;
     const share = k.log ? Math.log(Math.max(v, 1e-300) / k.low) / Math.log(k.high / k.low) : (v - k.low) / (k.high - k.low);
     return Math.round(Math.min(1, Math.max(0, share)) * k.steps);
@@ -101,18 +99,8 @@
 
   function fromPosition(name, at) {
     const k = settings.knobs[name];
-    if (k.stops) return k.stops[Math.min(k.stops.length - 1, Math.max(0, Math.round(at)))];
     const share = at / k.steps, v = k.log ? k.low * Math.pow(k.high / k.low, share) : k.low + (k.high - k.low) * share;
     return k.kind === "integer" ? Math.round(v) : Number(v.toPrecision(k.log ? 3 : 6));
-  }
-
-  function nearest(name, value) {
-    if (!settings.knobs[name].stops) return value;
-    const before = values[name];
-    values[name] = value;
-    const found = fromPosition(name, position(name));
-    values[name] = before;
-    return found;
   }
 
   function showKnob(name) {
@@ -235,7 +223,7 @@
       control.addEventListener("change", () => {
         delete control.dataset.typing;
         const typed = control.type === "checkbox" ? control.checked : typedText(control.value);
-        if (text(typed) !== text(values[name])) set({ [name]: settings.recorded ? nearest(name, typed) : typed });
+        if (text(typed) !== text(values[name])) set({ [name]: typed });
         showKnob(name); // also where the value is the one before, written in another way
       });
       if (control.type !== "text") return;
@@ -278,15 +266,16 @@
     });
   }
 
-  // a recorded page keeps only the knobs of its grid, which snap to recorded values, and those that choose a panel
+  // a page without a server keeps the knobs that its solver knows, and those that choose a panel
   function restrict(recorded) {
     document.querySelectorAll("[data-knob]").forEach((control) => {
-      const name = control.dataset.knob, stops = recorded.stops[name], box = control.closest(".knob");
+      const name = control.dataset.knob, box = control.closest(".knob");
       if (name.endsWith("_panel")) return;
-      box.dataset.views = stops ? recorded.grid.filter((viewName) => settings.views[viewName].knobs.includes(name)).join(" ") : "";
-      if (!stops) return;
-      Object.assign(settings.knobs[name], { stops: stops, steps: stops.length - 1, low: stops[0], high: stops[stops.length - 1] });
-      $("slide-" + name).max = stops.length - 1;
+      const own = recorded.solverKnobs.includes(name);
+      box.dataset.views = own ? recorded.solver.filter((viewName) => settings.views[viewName].knobs.includes(name)).join(" ") : "";
+      if (own && control.tagName === "SELECT") control.querySelectorAll("option").forEach((option) => {
+        option.disabled = !recorded.solver.some((viewName) => oneheadDrafts.supports(viewName, { [name]: option.value }));
+      });
     });
     document.querySelectorAll("#preset option").forEach((option) => {
       const preset = settings.presets[Number(option.value)];
@@ -302,6 +291,7 @@
   function begin(pageSettings, changeCallback) {
     settings = pageSettings;
     onChange = changeCallback;
+    oneheadDrafts.begin(settings);
     if (settings.recorded) restrict(settings.recorded);
     read(new URLSearchParams(location.search || remember("last") || ""));
     last = snapshot();
@@ -312,7 +302,7 @@
   }
 
   window.oneheadKnobs = {
-    begin: begin, set: set, go: go, query: addressQuery, position: position, fromPosition: fromPosition, nearest: nearest, text: text,
+    begin: begin, set: set, go: go, query: addressQuery, position: position, fromPosition: fromPosition, text: text,
     recordName: recordName, showWrong: showWrong, showKnob: showKnob, remember: remember, settle: settle,
     get view() { return view; },
     get values() { return values; },

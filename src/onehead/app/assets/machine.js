@@ -47,6 +47,7 @@
     const refusal = state.refusal ? state.refusal.sentence : shown && shown.refusal;
     const status = !state.connected ? "no connection"
       : refusal ? "refused"
+      : shown && shown.local && shown.exact ? "local"
       : exact || (shown && shown.exact) ? "exact"
       : !shown ? "drawing"
       : shown.empty && !state.picture ? "no draft"

@@ -19,6 +19,7 @@
     if (!answers) answers = oneheadUnpack("recorded");
     const table = await answers, query = new URLSearchParams(key);
     const found = table[kind] && table[kind][oneheadKnobs.recordName(query.get("view"), (knob) => query.get(knob))];
+    if (!found && oneheadDrafts.supports(query.get("view"), oneheadKnobs.values)) return oneheadDrafts.answer(kind, key, table);
     if (!found) return { key: key, refused: "This setting is not part of the recording; start onehead app to compute it." };
     const answer = Object.assign({}, table.figures[found.drawing] || {}, found, { key: key });
     if (found.at) answer.figure = withMarkedPoint(answer.figure, found.at);

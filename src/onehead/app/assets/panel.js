@@ -5,7 +5,7 @@
   const DISCONNECTED = "The server of this page does not answer. Start onehead app again; the page then continues by itself.";
   const STATUS_TEXTS = {
     drawing: "drawing", "no draft": "no draft · solving", draft: "draft", solving: "draft · solving", "draft only": "draft · no exact answer",
-    exact: "exact", refused: "refused", "no connection": "no connection",
+    exact: "exact", local: "computed in this page", refused: "refused", "no connection": "no connection",
   };
 
   // an exact solution of an approximate or conjectured formula is not called exact

@@ -26,7 +26,7 @@ from onehead.app.views.base import (
 from onehead.app.views.code_snippets import code_snippets
 from onehead.errors import OneheadError
 
-__all__ = ["VIEW", "Law", "sampled_map"]
+__all__ = ["VIEW", "Law", "random_numbers", "sampled_map"]
 
 Array = NDArray[np.float64]
 
@@ -34,6 +34,7 @@ DIM = 24  # dimension of the sampled tokens
 MIN_TOKENS_SHOWN = 8  # tokens of the sampled sequence; more if the task has more
 SEED = 7
 GAUSSIAN_KURTOSIS = 3.0
+MAX_FACTOR_ROWS = 5 * DIM  # of the factors of a target, for a page that draws it itself
 CAPTION = (
     f"Sampled from the theory, not trained: d = {DIM}, one sequence of {{tokens}} tokens, one seed. The learner's map "
     f"is "
@@ -78,14 +79,25 @@ class Scene(NamedTuple):
 @lru_cache(maxsize=64)
 def scene(task: Task, dim: int, tokens: int) -> Scene:
     """Sample a target, noise and a sequence of tokens from a fixed seed."""
-    from onehead.aim.training.data import draw_target
 
     target_rng, noise_rng, token_rng = (np.random.default_rng([SEED, child]) for child in range(3))
-    target = draw_target(task.target, dim, target_rng, tied=task.tied)
+    target = task.target.draw(dim, target_rng, tied=task.tied)
     noise = noise_rng.standard_normal((dim, dim))
     noise = (noise + noise.T) / np.sqrt(2.0 * dim) if task.tied else noise / np.sqrt(dim)
     sequences = token_rng.standard_normal((2, tokens, 1, dim))
     return Scene(target, noise, sequences[0], sequences[1] if task.attention == "cross" else None)
+
+
+def random_numbers() -> dict[str, Any]:
+    """Return the random numbers of the picture as lists, for a page that draws it itself."""
+    target, noise, tokens = (np.random.default_rng([SEED, child]) for child in range(3))
+    sequences = tokens.standard_normal((2, MIN_TOKENS_SHOWN, DIM))
+    return {
+        "normal": target.standard_normal(MAX_FACTOR_ROWS * DIM).round(4).tolist(),
+        "noise": noise.standard_normal((DIM, DIM)).round(4).tolist(),
+        "tokens": sequences[0].round(4).tolist(),
+        "keys": sequences[1].round(4).tolist(),
+    }
 
 
 def sampled_map(task: Task, learner: Learner, law: Law, target: Array, noise: Array) -> Array:

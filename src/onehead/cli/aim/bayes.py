@@ -35,11 +35,10 @@ def bayes(
 
     return CommandResult.of(
         best,
-        {"status": f"kind of truth: {best.kind}"},
+        kind=True,
         title=f"best possible learner at alpha = {alpha:g}",
-        text=best.explain() if explain else "",
+        explain=explain,
         draw=draw,
-        warnings=best.certificate.warnings,
     )
 
 

@@ -84,8 +84,7 @@ def predict(
         | ({"sigma": point.sigma} if "sigma" not in point.errors else {})
         | derivatives,
         title=f"alpha = {alpha:g}",
-        text=point.explain() if explain else "",
-        warnings=point.certificate.warnings,
+        explain=explain,
     )
     return replace(shown, value=point.to_dict() | {"sensitivity": slopes}) if slopes else shown
 
@@ -177,8 +176,8 @@ def spectrum(task: Task, learner: Learner, alpha: float, accuracy: float | None)
     return CommandResult.of(
         law,
         ({"unasked_outlier": "singular value that the mean of the tokens adds"} if task.unasked else {})
-        | {"status": f"kind of truth: {law.kind}"}
         | ({} if law.levels else {"levels": None}),
+        kind=True,
         table={
             "edges": bulks,
             "outliers": len(law.outliers),
@@ -258,9 +257,9 @@ def tune(task: Task, learner: Learner, alpha: float, bayes: bool, accuracy: floa
             "flat_from": None,
             "flat_to": None,
             "good range": "within 0.1 % of the best",
-            "status": f"kind of truth: {best.kind}",
             **({} if bayes else dict.fromkeys(bayes_quantities)),
         },
+        kind=True,
         table={"weight_decay": best.weight_decay or "0+", "gain": best.gain, "good range": good}
         | ({"data_multiple": best.data_multiple} if bayes else {}),  # a table can show inf, JSON cannot
         title=f"best weight decay at alpha = {alpha:g}",

@@ -9,6 +9,7 @@ from onehead.cli.parsing.options import explain_option
 from onehead.cli.parsing.values import Number
 from onehead.cli.rendering.output import spinner
 from onehead.cli.rendering.render import CommandResult, output_options
+from onehead.cli.rendering.shared_results import data_result
 
 __all__ = ["data"]
 
@@ -25,15 +26,4 @@ def data(task: Task, learner: Learner, error: float, known_dim: int | None, expl
     """
     with spinner("searching"):
         found = aim.data_for(task, learner, error, dim=known_dim)
-    unknown = [name for name in aim.DataNeeded.MEANINGS if getattr(found, name) is None]
-    return CommandResult.of(
-        found,
-        {**dict.fromkeys(unknown), "status": f"kind of truth: {found.kind}"},
-        # a table can show an infinite sample ratio and the limit 0+, JSON cannot
-        table={"alpha": found.alpha}
-        | ({"weight_decay": found.weight_decay or "0+"} if found.weight_decay is not None else {})
-        | ({"best_possible_alpha": found.best_possible_alpha} if found.best_possible_alpha is not None else {}),
-        title=f"samples for a test error of {error:g}",
-        text=found.explain() if explain else "",
-        warnings=found.certificate.warnings,
-    )
+    return data_result(found, title=f"samples for a test error of {error:g}", explain=explain)

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from onehead import aim, plot
+from onehead import aim
 from onehead.aim.flat_parameters import PARAMETERS
 from onehead.aim.task import Learner, Ratio, Task
 from onehead.cli.aim.flags import accuracy_option, aim_options, tuned_option
@@ -13,6 +13,7 @@ from onehead.cli.parsing.options import bayes_option
 from onehead.cli.parsing.values import flag_of
 from onehead.cli.rendering.output import progress, spinner
 from onehead.cli.rendering.render import CommandResult, output_options
+from onehead.cli.rendering.shared_results import map_result
 from onehead.fields import parameters_of
 from onehead.results.grids import Axis
 
@@ -48,12 +49,7 @@ def map_(
         settings: dict[str, Any] = {"of": of, "bayes": bayes, "tuned": tuned, "accuracy": accuracy}
         found = aim.map(task, learner, alpha, x=x, y=y, progress=step, **settings)
     optional = [*(["weight_decay"] if tuned else []), *(["bayes_test_error"] if bayes else [])]
-    return CommandResult.of_points(
-        found,
-        tuple(dict.fromkeys([x[0], y[0], of, *optional, "status"])),
-        item="cells",
-        draw=lambda: plot.heat_map(found, lines=_lines(found)),
-    )
+    return map_result(found, optional, lines=lambda: _lines(found))
 
 
 def _lines(found: "aim.AimMap") -> dict[str, list[tuple[float, float]]]:

@@ -7,7 +7,7 @@ from onehead.aim.task import Learner, Task
 from onehead.cli.aim.flags import SAMPLE_COUNTS, aim_options
 from onehead.cli.parsing.values import Range
 from onehead.cli.rendering.output import progress
-from onehead.cli.rendering.render import CommandResult, output_options, summarise_failures
+from onehead.cli.rendering.render import CommandResult, output_options
 
 __all__ = ["features", "phase_diagram", "scaling"]
 
@@ -28,12 +28,11 @@ def scaling(task: Task, learner: Learner, samples: tuple[float, ...], optimal: b
         law = aim.scaling(task, learner, samples, optimal=optimal, progress=step)
     columns = ("samples", "weight_decay", "test_error", "excess_error", "local_exponent")
     parts = ("underfitting", "approximation", "overfitting", "mismatch")
-    return CommandResult(
-        value=law.to_rows(),
-        columns=(*columns, *parts, "outliers", "rank", "status"),
+    return CommandResult.of_points(
+        law,
+        (*columns, *parts, "outliers", "rank", "status"),
         draw=lambda: plot.scaling(law),
         notes=[f"{GAUSSIAN_PARTS}."] if learner.for_decomposition.leading else [],
-        failure=summarise_failures(law),
     )
 
 
@@ -76,9 +75,9 @@ def phase_diagram(
     log_samples, log_decay = log_n or LOG_SAMPLES, log_lambda or LOG_DECAY
     with progress("cells", len(log_samples) * len(log_decay)) as step:
         found = aim.phase_diagram(task, learner, log_n=log_samples, log_lambda=log_decay, progress=step)
-    return CommandResult(
-        value=found.to_rows(),
-        columns=("log_n", "log_lambda", "excess_error", "local_exponent", "region", "status"),
+    return CommandResult.of_points(
+        found,
+        ("log_n", "log_lambda", "excess_error", "local_exponent", "region", "status"),
+        item="cells",
         draw=lambda: plot.phases(found),
-        failure=summarise_failures(found, "cells"),
     )

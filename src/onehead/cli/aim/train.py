@@ -13,16 +13,16 @@ from onehead.aim.training.settings import Method, Variant
 from onehead.cli.aim.flags import aim_options, alpha_option, alphas_option, read_array
 from onehead.cli.parsing.options import bayes_option, dims_option, seed_option
 from onehead.cli.parsing.values import Number, flag_of, given, type_of
-from onehead.cli.rendering.comparison_table import comparison_result
 from onehead.cli.rendering.output import note, progress, spinner
 from onehead.cli.rendering.render import CommandResult, output_options
-from onehead.errors import InvalidArgument, OneheadError
+from onehead.cli.rendering.shared_results import comparison_result, prediction_or_note
+from onehead.errors import InvalidArgument
 from onehead.fields import parameters_of
 from onehead.sweep.settings import MessagePassing, Training
 
 __all__ = ["amp", "compare", "train"]
 
-METHOD_FLAGS = ("optimiser", "dtype")
+METHOD_FLAGS = ("optimiser", "start", "dtype")
 VARIANT = parameters_of(Variant)
 TRAINING, MESSAGE_PASSING = parameters_of(Training), parameters_of(MessagePassing)
 TOKEN_LAWS = VARIANT["token_law"].choices
@@ -86,15 +86,6 @@ def _width_note(result: "aim.TrainingResult", learner: Learner) -> str:
     return f"width {result.trained_width:g} (a whole number of rows; predicted for it), "
 
 
-def _prediction(task: Task, learner: Learner, alpha: float) -> "aim.Prediction | None":
-    """Prediction to compare with a run; None, with a note, where the theory gives none."""
-    try:
-        return aim.predict(task, learner, alpha)
-    except OneheadError as error:
-        note(f"no prediction to compare with: {error}")
-        return None
-
-
 @click.command()
 @aim_options()
 @alpha_option
@@ -109,9 +100,16 @@ def train(task: Task, learner: Learner, alpha: float, dim: int, seeds: int, **fl
     arguments = _training_arguments(flags)
     with progress("seeds", seeds) as step:
         result = aim.train(task, learner, dim=dim, alpha=alpha, seeds=seeds, progress=lambda _: step(), **arguments)
-    theory = _prediction(*result.trained)
-    agreement = [item.to_dict() for item in result.against(theory)] if theory is not None else []
+    theory = prediction_or_note(lambda: aim.predict(*result.trained))
+    parts = result.by_start or (result,)
+    agreement = [
+        ({"start": part.method.start} if len(parts) > 1 else {}) | item.to_dict()
+        for part in parts
+        for item in (part.against(theory) if theory is not None else ())
+    ]
     row = result.to_dict()
+
+    start = ("start",) if len(parts) > 1 else ()
 
     def draw() -> Any:
         if theory is None:
@@ -121,7 +119,7 @@ def train(task: Task, learner: Learner, alpha: float, dim: int, seeds: int, **fl
     return CommandResult(
         value={**row, "agreement": agreement},
         table=agreement or [row],
-        columns=("quantity", "measured", "standard_error", "predicted", "difference", "z", "verdict")
+        columns=(*start, "quantity", "measured", "standard_error", "predicted", "difference", "z", "verdict")
         if agreement
         else ("test_error", "test_error_clean", "train_loss", "rank", "q", "m"),
         title=f"{result.setting}; d = {dim}, n = {result.samples}, {_width_note(result, learner)}{result.seeds} seeds, "

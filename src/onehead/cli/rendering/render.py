@@ -71,21 +71,27 @@ class CommandResult:
         meanings: Mapping[str, str | None] | None = None,
         *,
         table: Mapping[str, Any] | None = None,
+        explain: bool = False,
+        kind: bool = False,
         **attributes: Any,
     ) -> Self:
         """Command result of one result of the library: its numbers, with their errors, and their meanings.
 
         ``meanings`` adds to those of the result or replaces them; None leaves a number out. ``table`` replaces
-        values in the table.
+        values in the table. ``explain`` prints the explanation in its place. ``kind`` adds the status with the kind of
+        truth as its meaning. Warnings are those of the certificate unless they are given.
         """
-        row, all_meanings = result.to_dict(), {**result.MEANINGS, **(meanings or {})}
+        status = {"status": f"kind of truth: {result.kind}"} if kind else {}
+        row, all_meanings = result.to_dict(), {**result.MEANINGS, **(meanings or {}), **status}
         columns = {name: meaning for name, meaning in all_meanings.items() if meaning is not None}
         with_errors = {
             name: f"{row[name]:.6g} ± {row[f'{name}_err']:.1g}"
             for name in columns
             if isinstance(row.get(name), float) and row.get(f"{name}_err")
         }
-        return cls(value=row, table={**row, **with_errors, **(table or {})}, columns=columns, **attributes)
+        texts = {"text": result.explain() if explain else "", "warnings": row.get("warnings") or ()}
+        shown = {**row, **with_errors, **(table or {})}
+        return cls(value=row, table=shown, columns=columns, **{**texts, **attributes})
 
     @classmethod
     def of_points(cls, result: Any, columns: Sequence[str], *, item: str = "points", **attributes: Any) -> Self:

@@ -1,7 +1,6 @@
 """``onehead sparse``: theory and training of sparse-token classification."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -12,9 +11,9 @@ from onehead.cli.parsing.axes import axis_options
 from onehead.cli.parsing.groups import OrderedGroup
 from onehead.cli.parsing.options import bayes_option, dims_option, explain_option, seed_option
 from onehead.cli.parsing.values import Choice, flag_of, given, type_of
-from onehead.cli.rendering.comparison_table import comparison_result
-from onehead.cli.rendering.output import note, progress
+from onehead.cli.rendering.output import progress
 from onehead.cli.rendering.render import CommandResult, output_options
+from onehead.cli.rendering.shared_results import comparison_result, map_result, prediction_or_note
 from onehead.cli.sparse.flags import (
     Case,
     SolvedCase,
@@ -39,7 +38,8 @@ __all__ = ["command"]
 
 PREDICT, FINITE_SIZE = parameters_of(SparsePredict), parameters_of(SparseFiniteSize)
 TRAIN, AMP = parameters_of(SparseTrain), parameters_of(SparseAmp)
-ALPHA, ACCURACY = parameters_of(TotalSamples)["alpha"], parameters_of(Accuracy)["accuracy"]
+TOTAL = parameters_of(TotalSamples)
+ALPHA, ACCURACY = TOTAL["alpha"], parameters_of(Accuracy)["accuracy"]
 # columns of `train` in a table of several cases
 TRAIN_COLUMNS = (
     "test_error",
@@ -134,8 +134,7 @@ def predict(
     optional = {BAYES_TEST_ERROR: GAP_MEANINGS[BAYES_TEST_ERROR]} if bayes else {}
     columns = {**sparse.Prediction.MEANINGS, **optional, **certificate}
     listed = [one for of_model in solved.values() for one in of_model]
-    text = "\n\n".join(one.result.explain() for one in listed if one.result is not None) if explain else ""
-    return replace(cases_result(listed, columns, title="Prediction", draw=draw), text=text)
+    return cases_result(listed, columns, title="Prediction", draw=draw, explain=explain)
 
 
 def _bayes_optimum(case: Case, _: Callable[[], None]) -> "sparse.Best":
@@ -154,9 +153,7 @@ def bayes(cases: list[Case], explain: bool) -> CommandResult:
     """
     solved = solve_cases(cases, _bayes_optimum, "best possible")
     columns = {**sparse.Best.MEANINGS, **STATUS}
-    found = cases_result(solved, columns, title="Best possible learner", draw=plot.best_error)
-    text = "\n\n".join(one.result.explain() for one in solved if one.result is not None) if explain else ""
-    return replace(found, text=text)
+    return cases_result(solved, columns, title="Best possible learner", draw=plot.best_error, explain=explain)
 
 
 @command.command()
@@ -264,7 +261,8 @@ def train(cases: list[Case], seed: int, **flags: Any) -> CommandResult:
 
     solved = solve_cases(cases, run, f"training at d = {chosen.dim}", steps=chosen.trials)
     has_theory = chosen.mode != "joint" or chosen.test_length is None
-    theory = _predictions(cases, predicted) if has_theory else []
+    theory = prediction_or_note(lambda: solve_cases(cases, predicted, "predicting"), SolveError) if has_theory else None
+    theory = theory or []
     _add_predictions(solved, theory)
     columns: dict[str, str] = {}
     for name, meaning in sparse.TrainingResult.MEANINGS.items():
@@ -280,15 +278,6 @@ def train(cases: list[Case], seed: int, **flags: Any) -> CommandResult:
     if len(cases) > 1:
         columns = {name: meaning for name, meaning in columns.items() if name in TRAIN_COLUMNS}
     return cases_result(solved, {**columns, **STATUS}, title="Measurement", draw=draw)
-
-
-def _predictions(cases: list[Case], predicted: Callable[[Case, Callable[[], None]], Result]) -> list[SolvedCase]:
-    """Predictions to compare with runs; empty, with a note, where the theory gives none."""
-    try:
-        return solve_cases(cases, predicted, "predicting")
-    except SolveError as error:
-        note(f"no prediction to compare with: {error}")
-        return []
 
 
 def _add_predictions(runs: list[SolvedCase], theory: list[SolvedCase]) -> None:
@@ -347,13 +336,7 @@ def map_(case: Case, x: Axis, y: Axis, of: str, accuracy: float | None, bayes: b
     with progress("cells", len(x[1]) * len(y[1])) as advance:
         found = sparse.map(case.task, case.protocol, x=x, y=y, of=of, bayes=bayes, accuracy=accuracy, progress=advance)
     errors = ("cos_query", "test_error", "pooled_test_error", *([BAYES_TEST_ERROR] if bayes else []))
-    return CommandResult.of_points(
-        found,
-        tuple(dict.fromkeys([x[0], y[0], of, *errors, "anti_aligned", "worse_than_pooled", "status"])),
-        item="cells",
-        title="Map",
-        draw=lambda: plot.heat_map(found, lines=found.lines()),
-    )
+    return map_result(found, (*errors, "anti_aligned", "worse_than_pooled"), lines=found.lines, title="Map")
 
 
 @command.command()
@@ -367,27 +350,33 @@ def map_(case: Case, x: Axis, y: Axis, of: str, accuracy: float | None, bayes: b
     show_default=True,
     help="Two stages on a part of the samples each, on all samples, or joint descent on all samples.",
 )
+@flag_of(TOTAL["dim"])
 @flag_of(ACCURACY, default="an error of 0.0002")
 @bayes_option
 @output_options()
-def tune(case: Case, alpha: float | None, procedure: str, accuracy: float | None, bayes: bool) -> CommandResult:
+def tune(
+    case: Case, alpha: float | None, procedure: str, dim: int | None, accuracy: float | None, bayes: bool
+) -> CommandResult:
     """Best division of the samples, bias rate, temperature and ridge, from the theory.
 
     With --protocol reuse: temperature and ridge. With --protocol descend: rates, ridges and the step at which to stop.
     """
     if procedure != "split":
+        if dim is not None:
+            raise InvalidArgument("--dim", dim, "left out unless --protocol is split")
         return _tune_joint(case, alpha, procedure, bayes)
     from onehead.sparse.verbs.tune import GRID_POINTS, MAX_REFINEMENTS
 
     with progress("search", GRID_POINTS + MAX_REFINEMENTS) as step:
-        found = sparse.tune(case.task, case.protocol, alpha=alpha, bayes=bayes, accuracy=accuracy, progress=step)
+        found = sparse.tune(
+            case.task, case.protocol, alpha=alpha, dim=dim, bayes=bayes, accuracy=accuracy, progress=step
+        )
     scanned = ("split", "sharpness", "ridge", "test_error")
     given_error = "with the flags as given, at the same number of samples"
     return CommandResult.of(
         found,
         {"test_error": "predicted", "given_test_error": given_error, **({} if bayes else dict.fromkeys(GAP_MEANINGS))},
         title="Tuned",
-        warnings=found.certificate.warnings,
         rows=[dict(zip(scanned, values, strict=True)) for values in found.scan],
         draw=lambda: plot.tuned(found),
     )

@@ -9,6 +9,7 @@ from onehead.cli.parsing.options import explain_option
 from onehead.cli.parsing.values import Number, flag_of, given
 from onehead.cli.rendering.output import spinner
 from onehead.cli.rendering.render import CommandResult, output_options
+from onehead.cli.rendering.shared_results import data_result
 from onehead.cli.sparse.flags import Case, sparse_options
 from onehead.fields import parameters_of
 from onehead.sweep.settings import SparsePredict
@@ -30,13 +31,4 @@ def data(case: Case, error: float, dim: int | None, explain: bool, **flags: Any)
     """
     with spinner("searching"):
         found = sparse.data_for(case.task, case.protocol, error, dim=dim, **given(flags))
-    unknown = [name for name in sparse.DataNeeded.MEANINGS if getattr(found, name) is None]
-    return CommandResult.of(
-        found,
-        {**dict.fromkeys(unknown), "status": f"kind of truth: {found.kind}"},
-        # a table can show an infinite sample ratio, JSON cannot
-        table={"alpha": found.alpha, "best_possible_alpha": found.best_possible_alpha},
-        title=f"Samples for a test error of {error:g}",
-        text=found.explain() if explain else "",
-        warnings=found.certificate.warnings,
-    )
+    return data_result(found, title=f"Samples for a test error of {error:g}", explain=explain)

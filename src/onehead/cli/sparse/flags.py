@@ -205,10 +205,11 @@ def cases_result(
     *,
     title: str,
     draw: Callable[[list[Any], list[float], str], Any],
+    explain: bool = False,
 ) -> CommandResult:
     """Command result of one or several cases: a table with meanings for one, with one line per case for several.
 
-    ``draw`` is called with what `abscissa` returns.
+    ``draw`` is called with what `abscissa` returns; ``explain`` prints the explanations in place of the table.
     """
     rows = [one.row for one in solved]
     varying = [name for name in solved[0].case.varying if name not in columns]
@@ -218,6 +219,7 @@ def cases_result(
         columns=columns if len(rows) == 1 else columns_of_many,
         title=title,
         draw=lambda: draw(*abscissa(solved)),
+        text="\n\n".join(one.result.explain() for one in solved if one.result is not None) if explain else "",
         notes=list(dict.fromkeys(warning for row in rows for warning in row.get("warnings", ()))),
     )
 

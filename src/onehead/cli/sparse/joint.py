@@ -98,7 +98,4 @@ def joint(cases: list[Case], explain: bool) -> CommandResult:
     def draw(found: list[Any], x: list[float], name: str) -> Any:
         return plot.error_curve({"attention": (x, found)}, name)
 
-    result = cases_result(solved, columns, title="Joint minimum", draw=draw)
-    return (
-        replace(result, text="\n\n".join(one.result.explain() for one in solved if one.result)) if explain else result
-    )
+    return cases_result(solved, columns, title="Joint minimum", draw=draw, explain=explain)

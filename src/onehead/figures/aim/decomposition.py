@@ -10,7 +10,7 @@ from onehead.figures.data_source import DataSource
 from onehead.figures.drawing import GAUSSIAN_STYLE, LEADING, SAMPLES_LABEL, line, mean_by_rank, rows_with
 from onehead.figures.registry import Drawing
 from onehead.figures.sweep_calls import call_name
-from onehead.plot.style import ACCENT, GREY, finish_panel, panels, theory_line, training_marks
+from onehead.plot.style import ACCENT, GREY, PURPLE, TEXT, finish_panel, panels, theory_line, training_marks
 from onehead.sweep import Table
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PARTS = {
     "underfitting": (GREY, "--", "underfitting: cut off by weight decay"),
     "overfitting": (ACCENT, "-.", "overfitting: noise that was learned"),
-    "approximation": ("#8a5fa8", ":", "approximation: features learned wrongly"),
+    "approximation": (PURPLE, ":", "approximation: features learned wrongly"),
 }
 
 
@@ -89,7 +89,7 @@ def _regions(
     edge, last, first = row["bulk_edge"], row["rank"] * dim, row["outliers"] + 0.5
     axes.axhspan(0.0, edge, color=ACCENT, alpha=0.12, lw=0.0)
     axes.axvspan(last, dim, color=GREY, alpha=0.18, lw=0.0)
-    axes.axvspan(0.7, first, color="#8a5fa8", alpha=0.12, lw=0.0)
+    axes.axvspan(0.7, first, color=PURPLE, alpha=0.12, lw=0.0)
     finish_panel(axes, "rank of the eigenvalue", "eigenvalue of S", f"spectrum at n = {measured[1]}", log="x")
     axes.set_xlim(0.7, dim)
     axes.set_ylim(0.0, None)
@@ -99,4 +99,4 @@ def _regions(
         (1.15 * first, 0.45 * edge, "noise bulk"),
         (1.03 * last, 0.55 * top, "zero"),
     ):
-        axes.text(x, y, text, fontsize=8.5, color="#333333", rotation=90 if text == "zero" else 0)
+        axes.text(x, y, text, fontsize=8.5, color=TEXT, rotation=90 if text == "zero" else 0)

@@ -10,7 +10,7 @@ from onehead.figures.data_source import DataSource
 from onehead.figures.drawing import GAUSSIAN_STYLE, LEADING, SAMPLES_LABEL, line, mean_by_rank, rows_with
 from onehead.figures.registry import Drawing
 from onehead.figures.sweep_calls import call_name
-from onehead.plot.style import finish_panel, guide, panels, theory_line, training_marks
+from onehead.plot.style import TARGET_LINE, finish_panel, guide, panels, theory_line, training_marks
 from onehead.sweep import Table
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _spectra(
         source.add(f"eigenvalues, trained, n {count:g}", rank_of=ranks, eigenvalue=mean[ranks - 1])
     target = np.arange(1, dim + 1) ** -GAMMA
     target *= np.sqrt(dim / np.sum(target**2))
-    axes.plot(np.arange(1, dim + 1), target, color="#9a9a9a", lw=1.2, ls="-", label="target", zorder=0)
+    axes.plot(np.arange(1, dim + 1), target, color=TARGET_LINE, lw=1.2, ls="-", label="target", zorder=0)
     finish_panel(
         axes, "rank of the eigenvalue", "eigenvalue of S", "heavy-tailed spectra", log="xy", legend="lower left"
     )

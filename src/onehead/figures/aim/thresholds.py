@@ -3,7 +3,7 @@
 from onehead.figures.data_source import DataSource
 from onehead.figures.drawing import ALPHA_LABEL, line, rows_with
 from onehead.figures.registry import Drawing
-from onehead.plot.style import ACCENT, GREY, finish_panel, panels
+from onehead.plot.style import ACCENT, BEST, GREY, finish_panel, panels
 
 NOISES = (0.0, 0.01, 0.1, 0.5, 1.0)
 
@@ -18,7 +18,7 @@ def draw(source: DataSource) -> Drawing:
     rows = rows_with(table, noise=0.0)
     looks = {
         "recovery": ("perfect recovery, Δ = 0, λ → 0", ACCENT, "-"),
-        "bayes_optimal": ("Bayes-optimal recovery, Δ = 0", "#222222", (0, (1, 1))),
+        "bayes_optimal": ("Bayes-optimal recovery, Δ = 0", BEST, (0, (1, 1))),
         "direct": ("direct training, interpolation", GREY, "--"),
     }
     for column, (label, colour, dash) in looks.items():

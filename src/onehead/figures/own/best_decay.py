@@ -6,7 +6,7 @@ from onehead.figures.data_source import DataSource
 from onehead.figures.drawing import ALPHA_LABEL, curves, plain_ticks, rows_with
 from onehead.figures.registry import Drawing
 from onehead.figures.sweep_calls import call_name
-from onehead.plot.style import finish_panel, panels
+from onehead.plot.style import OPTIMUM, finish_panel, panels
 
 
 def draw(source: DataSource) -> Drawing:
@@ -26,7 +26,7 @@ def draw(source: DataSource) -> Drawing:
     curves(right, theory, runs, "weight_decay", "test_error", "param", LABELS)
     for k, row in enumerate(rows_with(best, alpha=SPECTRUM_ALPHA)):
         label = "best, theory" if k == 0 else None
-        right.plot([row["weight_decay"]], [row["test_error"]], "*", color="#222222", ms=9, zorder=6, label=label)
+        right.plot([row["weight_decay"]], [row["test_error"]], "*", color=OPTIMUM, ms=9, zorder=6, label=label)
     finish_panel(right, "weight decay λ", "test error", f"α = {SPECTRUM_ALPHA:g}", log="xy", legend="center right")
     caption = f"""Left: the weight decay with the lowest predicted test error. Right: test error against λ at α =
         {SPECTRUM_ALPHA:g}; a wrong λ costs factorised training less than a factor of two, and direct training does not

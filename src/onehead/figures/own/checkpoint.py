@@ -8,7 +8,7 @@ import numpy as np
 from onehead.figures.data_source import DataSource
 from onehead.figures.registry import Drawing
 from onehead.figures.sweep_calls import call_name
-from onehead.plot.style import LAW_STYLES, finish_panel, panels, theory_line, training_marks
+from onehead.plot.style import LAW_STYLES, TEXT, finish_panel, panels, theory_line, training_marks
 from onehead.sweep import Table
 
 if TYPE_CHECKING:
@@ -81,6 +81,6 @@ def _draw_head(source: DataSource, axes: "Axes", table: Table, index: int, title
     best = STYLES.get(row["best_law"], ("", "", str(row["best_law"])))[2]
     axes.text(
         0.97, 0.95, f"s = {row['symmetric_share']:.2f}\nbest: {best}", transform=axes.transAxes, ha="right", va="top",
-        fontsize=7.8, color="#333333",
+        fontsize=7.8, color=TEXT,
     )  # fmt: skip
     finish_panel(axes, "rank", "singular value", title, legend=None, ylim=(0.0, None))

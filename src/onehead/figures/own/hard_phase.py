@@ -8,7 +8,7 @@ from onehead.figures.agreement import pair
 from onehead.figures.data_source import DataSource
 from onehead.figures.drawing import line, marks, rows_with
 from onehead.figures.registry import Drawing
-from onehead.plot.style import ACCENT, GREY, THEORY, TRAINING, finish_panel, guide, panels
+from onehead.plot.style import ACCENT, BEST, GREY, PALE_BLUE, TEXT, THEORY, finish_panel, guide, panels
 from onehead.sweep import Table
 
 if TYPE_CHECKING:
@@ -62,20 +62,20 @@ def _phases(axes: "Axes", table: Table, parameter: str, xlabel: str, title: str,
     x = [float(row[parameter]) for row in rows]
     possible, easy = ([row[f"{name}_threshold"] for row in rows] for name in ("information", "algorithmic"))
     steps = [4.0 * row["length"] / row["strength"] ** 3 for row in rows]
-    axes.plot(x, steps, color=TRAINING, ls="-.", lw=1.6, label="two gradient steps")
+    axes.plot(x, steps, color=PALE_BLUE, ls="-.", lw=1.6, label="two gradient steps")
     axes.plot(x, easy, color=THEORY, lw=1.8, label="message passing")
     axes.plot(x, possible, color=ACCENT, ls="--", lw=1.8, label="any learner")
-    axes.fill_between(x, possible, easy, color=TRAINING, alpha=0.15, lw=0.0)
+    axes.fill_between(x, possible, easy, color=GREY, alpha=0.15, lw=0.0)
     middle = int(0.62 * len(x))
     for height, text in ((0.42 * possible[middle], "impossible"), ((possible[middle] * easy[middle]) ** 0.5, "hard")):
-        axes.text(x[middle], height, text, fontsize=8.5, color="#444444", ha="center", va="center")
-    axes.text(x[middle], (easy[middle] * steps[middle]) ** 0.5, "easy", fontsize=8.5, color="#444444", ha="center")
+        axes.text(x[middle], height, text, fontsize=8.5, color=TEXT, ha="center", va="center")
+    axes.text(x[middle], (easy[middle] * steps[middle]) ** 0.5, "easy", fontsize=8.5, color=TEXT, ha="center")
     finish_panel(axes, xlabel, "samples over dimension α", title, log=log, legend=None)
 
 
 def _branches(axes: "Axes", curve: Table, runs: Table | None) -> None:
     """Draw the overlap of the best learner and of message passing, and of posterior samples from two starts."""
-    line(axes, rows_with(curve), "alpha", "overlap", "best possible", color=ACCENT, ls="--")
+    line(axes, rows_with(curve), "alpha", "overlap", "best possible", color=BEST, ls=":")
     line(axes, rows_with(curve), "alpha", "overlap_amp", "message passing", color=THEORY)
     for k, (start, label) in enumerate(STARTS.items()):
         marks(axes, rows_with(runs, start=start), "alpha", "overlap", label, k)

@@ -8,7 +8,7 @@ from onehead.figures.agreement import compare, ks_distance
 from onehead.figures.data_source import DataSource
 from onehead.figures.drawing import ZERO_RATIO, density, target_density
 from onehead.figures.registry import Drawing
-from onehead.plot.style import finish_panel, histogram, panels
+from onehead.plot.style import TARGET_FILL, TEXT, finish_panel, histogram, panels
 from onehead.sweep import Table
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _panel(source: DataSource, axes: "Axes", laws: Table, runs: Table | None, i:
     from onehead.aim.targets import Product
 
     law, arrays = laws[i], laws.arrays(i)
-    axes.fill_between(*target_density(Product(kappa0=KAPPA0)), color="#d9d9d9", lw=0.0, label="target", zorder=0)
+    axes.fill_between(*target_density(Product(kappa0=KAPPA0)), color=TARGET_FILL, lw=0.0, label="target", zorder=0)
     zeros = f"zeros: {law['zero_mass']:.0%}"
     if runs is not None and runs[i]["state"] == "done":
         values = np.sort(runs.arrays(i)["eigenvalues"])
@@ -64,4 +64,4 @@ def _panel(source: DataSource, axes: "Axes", laws: Table, runs: Table | None, i:
     top = 1.6 * max(float(arrays["density"].max()), 0.3)
     finish_panel(axes, "singular value of S", "density" if i == 0 else "", name, ylim=(0.0, top), legend="upper right")
     axes.set_xlim(0.0, None)
-    axes.text(0.98, 0.72, zeros, transform=axes.transAxes, ha="right", va="top", fontsize=7.8, color="#444444")
+    axes.text(0.98, 0.72, zeros, transform=axes.transAxes, ha="right", va="top", fontsize=7.8, color=TEXT)

@@ -9,7 +9,7 @@ from onehead.figures.data_source import DataSource
 from onehead.figures.drawing import GAUSSIAN_STYLE, SAMPLES_LABEL, line, mean_by_rank, plain_ticks, rows_with
 from onehead.figures.registry import Drawing
 from onehead.figures.sweep_calls import call_name
-from onehead.plot.style import finish_panel, panels, training_marks
+from onehead.plot.style import RULE, finish_panel, panels, training_marks
 from onehead.sweep import Table
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def draw(source: DataSource) -> Drawing:
             text = label if leading == "auto" else "Gaussian logits" if k == 0 else None
             line(first, rows, "samples", "test_error", text, k, **style)
             line(second, rows, "samples", "top", text, k, **style)
-            first.axhline(rows[-1]["plateau"], color="#bbbbbb", zorder=0, lw=0.8, ls=str(style.get("ls", "-")))
+            first.axhline(rows[-1]["plateau"], color=RULE, zorder=0, lw=0.8, ls=str(style.get("ls", "-")))
         pairs += _trained(first, second, theory, runs, gamma, k)
     for k in range(1, SHOWN_DIRECTIONS + 1):
         rows = [row for row in rows_with(theory, gamma=0.75, leading="auto") if row.get(f"seen_{k}") is not None]

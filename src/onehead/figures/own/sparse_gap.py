@@ -5,7 +5,7 @@ import numpy as np
 from onehead.figures.data_source import DataSource
 from onehead.figures.drawing import line, plain_ticks, rows_with
 from onehead.figures.registry import Drawing
-from onehead.plot.style import ACCENT, GREY, SERIES_STYLES, THEORY, TRAINING, finish_panel, panels
+from onehead.plot.style import ACCENT, BEST, GREY, MODEL_COLOURS, SERIES_STYLES, THEORY, finish_panel, panels
 from onehead.sparse import Task, data_for
 
 PARAMETERS = ("length", "signal_tokens", "strength", "positive_rate")
@@ -27,9 +27,9 @@ def draw(source: DataSource) -> Drawing:
     first = dict(zip(PARAMETERS, problems[0], strict=True))
     rows = rows_with(tuned, **first)
     line(left, rows, "alpha", "vectorised_test_error", "vectorised, best ridge", color=ACCENT, ls=":")
-    line(left, rows, "alpha", "pooled_test_error", "pooled, best ridge", color=TRAINING, ls="--")
+    line(left, rows, "alpha", "pooled_test_error", "pooled, best ridge", color=MODEL_COLOURS["pooled"], ls="--")
     line(left, rows, "alpha", "test_error", "attention in two steps, tuned", color=THEORY)
-    line(left, best, "alpha", "test_error", "best possible learner", color="#c9c9c9", lw=4.0)
+    line(left, best, "alpha", "test_error", "best possible learner", color=BEST, ls=":")
     line(left, best, "alpha", "floor", "signal known", color=GREY, lw=0.9, ls=(0, (1, 1.2)))
     finish_panel(
         left,

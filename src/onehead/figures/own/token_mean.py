@@ -8,7 +8,7 @@ from onehead.figures.agreement import compare
 from onehead.figures.data_source import DataSource
 from onehead.figures.drawing import ZERO_RATIO, curves, density, marks, rows_with
 from onehead.figures.registry import Drawing
-from onehead.plot.style import finish_panel, guide, histogram, panels
+from onehead.plot.style import THEORY, finish_panel, guide, histogram, panels
 from onehead.sweep import Table
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _spectrum(source: DataSource, axes: "Axes", laws: Table, runs: Table | None)
         histogram(axes, nonzero, share=nonzero.size / values.size, bins=36, label=f"trained, d = {runs[0]['dim']}")
         source.add("singular values, trained", singular_value=values)
     density(source, axes, laws, 0, "theory", "bulk", value="singular_value")
-    axes.axvline(row.position, color="#b2182b", lw=1.2, ls="--", label="outlier of the mean")
+    axes.axvline(row.position, color=THEORY, lw=1.2, ls="--", label="outlier of the mean")
     source.add("outlier, theory", singular_value=[row.position])
     finish_panel(axes, "singular value of S", "density", "the mean in the spectrum", ylim=(0.0, None))
     axes.set_xlim(0.0, None)

@@ -5,7 +5,7 @@ from onehead.figures.data_source import DataSource
 from onehead.figures.drawing import line, marks
 from onehead.figures.registry import Drawing
 from onehead.figures.sweep_calls import call_name
-from onehead.plot.style import finish_panel, panels, theory_line, training_marks
+from onehead.plot.style import GREY, finish_panel, panels, theory_line, training_marks
 
 TASK = {"length": 10, "signal_tokens": 3, "strength": 6.0, "positive_rate": 0.2}
 
@@ -25,7 +25,7 @@ def draw(source: DataSource) -> Drawing:
     line(left, theory, "alpha0", "cos_readout", "first readout, theory", 1)
     theory_line(right, x, 1.0 - theory.column("cos_query"), "query, theory")
     constant = float(theory[0]["misalignment"])
-    right.plot(x, constant / x, color="#7a7a7a", lw=1.0, ls=":", label=f"{constant:.3f}/α₀")
+    right.plot(x, constant / x, color=GREY, lw=1.0, ls=":", label=f"{constant:.3f}/α₀")
     label, samples = f"query, sampled (d = {size['dim']})", r"samples for the query over dimension, $\alpha_0$"
     marks(left, runs, "alpha0", "cos_query", label)
     if runs is not None:

@@ -6,7 +6,7 @@ from onehead.figures.agreement import compare
 from onehead.figures.data_source import DataSource
 from onehead.figures.drawing import line, marks, rows_with
 from onehead.figures.registry import Drawing
-from onehead.plot.style import finish_panel, guide, panels
+from onehead.plot.style import GREY, TEXT, finish_panel, guide, panels
 
 TASK = {"strength": 4.0, "positive_rate": 0.2, "alpha0": 2.0, "alpha1": 2.0, "ridge": 1e-3, "beta": 10.0}
 
@@ -35,7 +35,7 @@ def draw(source: DataSource) -> Drawing:
     left.contour(rates, readout, error, levels=[pooled["test_error"]], colors="black", linestyles="--", linewidths=1.3)
     left.legend(
         handles=[
-            Patch(facecolor="none", edgecolor="#444444", hatch="///", label="anti-aligned"),
+            Patch(facecolor="none", edgecolor=TEXT, hatch="///", label="anti-aligned"),
             Patch(facecolor="none", edgecolor="black", ls="--", label="as good as pooled"),
         ],
         loc="upper right",
@@ -50,7 +50,7 @@ def draw(source: DataSource) -> Drawing:
     line(right, rows_with(cut), "eta_b", "test_error", "test error, theory", 1)
     marks(right, rows_with(runs), "eta_b", "cos_query", "cosine, trained")
     marks(right, rows_with(runs), "eta_b", "test_error", "test error, trained", 1)
-    right.axhline(0.0, color="#7a7a7a", lw=0.7)
+    right.axhline(0.0, color=GREY, lw=0.7)
     guide(right, y=pooled["test_error"], text="test error, pooled")
     finish_panel(right, r"bias rate $\eta_b$", "cosine, test error", r"cut at $\eta_w = 0.5$", legend="upper left")
     caption = f"""With rare positives a small bias rate in the first gradient step makes the query point away from the

@@ -6,7 +6,7 @@ from onehead.figures.agreement import compare
 from onehead.figures.data_source import DataSource
 from onehead.figures.drawing import marks, rows_with
 from onehead.figures.registry import Drawing
-from onehead.plot.style import finish_panel, guide, panels, theory_line
+from onehead.plot.style import TEXT, finish_panel, guide, panels, theory_line
 
 SHARPNESS = (1.0, 4.0)
 
@@ -35,7 +35,7 @@ def draw(source: DataSource) -> Drawing:
             i = below[0]
             a, b, ya, yb = x[order][i - 1], x[order][i], y[order][i - 1], y[order][i]
             crossings.append(float(a + (b - a) * (ya - pooled) / (ya - yb)))
-            pane.plot([crossings[-1]], [pooled], "X", color="#222222", ms=7, zorder=6, label=None if k else "crossing")
+            pane.plot([crossings[-1]], [pooled], "X", color=TEXT, ms=7, zorder=6, label=None if k else "crossing")
         label = None if k else f"trained, d = {size['dim']}"
         marks(pane, rows_with(runs, sharpness=sharpness), "cos_query", "test_error", label, k)
     guide(pane, y=pooled, text="pooled")

@@ -6,14 +6,14 @@ from onehead.figures.agreement import compare
 from onehead.figures.data_source import DataSource
 from onehead.figures.drawing import line, marks
 from onehead.figures.registry import Drawing
-from onehead.plot.style import ACCENT, GREY, finish_panel, panels
+from onehead.plot.style import ACCENT, AMBER, BEST, GREY, MODEL_COLOURS, PALE_BLUE, THEORY, finish_panel, panels
 
 STYLES = {
-    "bayes": ("any rule", "#c9c9c9", "-", 4.0),
-    "softmax": ("softmax attention", "#1f4e9c", "-", 1.8),
-    "hardmax": ("hardmax attention", "#5b8fd6", "--", 1.6),
-    "elementwise": ("element-wise attention", "#7a4b9a", "-.", 1.5),
-    "pooled": ("pooled", "#222222", ":", 1.8),
+    "bayes": ("any rule", BEST, ":", 1.8),
+    "softmax": ("softmax attention", THEORY, "-", 1.8),
+    "hardmax": ("hardmax attention", PALE_BLUE, "--", 1.6),
+    "elementwise": ("element-wise attention", AMBER, "-.", 1.5),
+    "pooled": ("pooled", MODEL_COLOURS["pooled"], "--", 1.8),
 }
 
 

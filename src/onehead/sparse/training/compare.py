@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from onehead.deprecation import warn_renamed
 from onehead.results.bayes_gap import add_bayes_columns
 from onehead.results.replicates import TheoryComparison, compare_with_runs
 from onehead.sparse.task import PROBLEM, Protocol, Task
@@ -12,7 +11,7 @@ from onehead.sparse.training.train import TrainingResult, train
 from onehead.sparse.verbs.bayes import Best
 from onehead.sparse.verbs.bayes import bayes as best_of
 from onehead.sparse.verbs.predict import Prediction, predict
-from onehead.validation import Seed, checked, integer, integers, numbers, optional, seed_number, valid_seed
+from onehead.validation import Seed, checked, integers, numbers, optional, seed_number, valid_seed
 
 __all__ = ["Comparison", "compare"]
 
@@ -23,14 +22,6 @@ class Comparison(TheoryComparison[Prediction, TrainingResult]):
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("best",)
 
-    _OLD: ClassVar[dict[str, str]] = {
-        "prediction": "points[0].prediction",
-        "measurement": "points[0].runs[-1]",
-        "test_error_deviation": "to_rows()[0]['test_error_z']",
-        "train_loss_deviation": "to_rows()[0]['train_loss_z']",
-        "cos_query_deviation": "to_rows()[0]['cos_query_z']",
-    }
-
     task: Task
     protocol: Protocol
     best: tuple[Best, ...] = ()
@@ -39,19 +30,6 @@ class Comparison(TheoryComparison[Prediction, TrainingResult]):
         """Return one row per sample ratio and dimension, and one for the limit of infinite dimension."""
         return add_bayes_columns(super().to_rows(), self.best)
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """Return attributes of 1.x, when a comparison was one point at one dimension, with a warning."""
-            if name not in self._OLD:
-                return super().__getattr__(name)
-            warn_renamed(f"Comparison.{name}", f"Comparison.{self._OLD[name]}", removed_in="3.0")
-            point = self.points[0]
-            if not name.endswith("_deviation"):
-                return point.prediction if name == "prediction" else point.runs[-1]
-            found = {item.quantity: item.z for item in point.runs[-1].against(point.prediction)}
-            return found.get(name.removesuffix("_deviation"))
-
 
 @checked(
     **PROBLEM,
@@ -59,7 +37,6 @@ class Comparison(TheoryComparison[Prediction, TrainingResult]):
     dims=integers(3),
     trials=integers(1, single=True),
     seed=valid_seed,
-    dim=optional(integer(3)),
 )
 def compare(
     task: Task,
@@ -74,7 +51,6 @@ def compare(
     test_length: int | None = None,
     bayes: bool = False,
     progress: Callable[[], None] | None = None,
-    dim: int | None = None,
 ) -> Comparison:
     """Train at several dimensions and compare the results with the prediction.
 
@@ -100,8 +76,6 @@ def compare(
         Seed of the random numbers; dimensions get independent instances.
     bayes : bool
         Whether to add the Bayes-optimal learner of the same data to every row, as ``bayes_test_error``.
-    dim : int, optional
-        Deprecated: a single dimension; use ``dims``.
 
     Returns
     -------
@@ -123,9 +97,6 @@ def compare(
     ([100, 200, None], True)
     """
     first_seed = seed_number(seed)
-    if dim is not None:
-        warn_renamed(f"compare(dim={dim})", f"compare(dims=[{dim}])", removed_in="3.0")
-        dims, first_seed = [dim], first_seed - dim
 
     def plan(alpha: float) -> Protocol:
         return protocol if alphas is None else protocol.with_alpha(alpha)

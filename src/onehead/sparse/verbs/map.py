@@ -7,12 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from onehead.deprecation import warn_renamed
 from onehead.errors import InvalidArgument
 from onehead.numerics.progress import Progress
 from onehead.results import Result
 from onehead.results.bayes_gap import BAYES_TEST_ERROR
-from onehead.results.grids import Axis, Map, MapCell, axis_values, check_axes, check_axis, describe_setting, solve_grid
+from onehead.results.grids import Axis, Map, axis_values, check_axes, check_axis, describe_setting, solve_grid
 from onehead.sparse.flat_parameters import (
     PARAMETERS,
     PROTOCOL_PARAMETERS,
@@ -46,17 +45,6 @@ class SparseMap(Map):
         """Return masks of the cells with an anti-aligned query, and of those where the pooled model is better."""
         names = {"anti_aligned": "anti-aligned", "worse_than_pooled": "worse than pooled"}
         return {text: np.nan_to_num(self.grid(name)) > 0.5 for name, text in names.items()}
-
-    def rows(self) -> list[dict[str, object]]:
-        """Return the rows; deprecated name of `to_rows` from 1.x."""
-        warn_renamed("Landscape.rows()", "SparseMap.to_rows()", removed_in="3.0")
-        return self.to_rows()
-
-    @property
-    def spots(self) -> tuple[MapCell, ...]:
-        """Cells of the map; deprecated name of `cells` from 1.x."""
-        warn_renamed("Landscape.spots", "SparseMap.cells", removed_in="3.0")
-        return self.cells
 
 
 def _problem_at(task: Task, protocol: Protocol, values: Mapping[str, float]) -> tuple[Task, Protocol]:

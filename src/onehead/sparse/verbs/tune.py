@@ -10,12 +10,13 @@ from onehead.errors import InvalidArgument, SolveError
 from onehead.results import Certificate, wrap_sentences
 from onehead.results.bayes_gap import GAP_MEANINGS, gap_to_bayes
 from onehead.sparse.losses import Array
+from onehead.sparse.solve.class_share import error_at_dimension
 from onehead.sparse.task import PROBLEM, Answer, Protocol, Task
 from onehead.sparse.verbs.align import align
 from onehead.sparse.verbs.bayes import bayes as best_of
 from onehead.sparse.verbs.bayes import data_for, describe_bayes_gap
 from onehead.sparse.verbs.predict import Prediction, predict, predict_to_error
-from onehead.validation import checked, number, optional
+from onehead.validation import checked, integer, number, optional
 
 __all__ = ["GRID_POINTS", "MAX_REFINEMENTS", "Tuned", "best_bias_rate", "best_ridge", "tune"]
 
@@ -31,6 +32,9 @@ MAX_REFINEMENTS = 60
 # (page "Query and readout trained together").
 BORDERS = {"alpha0/alpha": (0.02, 0.98), "sharpness": (0.05, 50.0), "ridge": (1e-8, 1.0)}
 LINEAR_RIDGES = (1e-6, 10.0)  # borders of the ridge of the linear models
+REFERENCE_DIM = 500  # at which the test error of the result is stated where no dimension is given
+MAXIMUM_FINITE_EXCESS = 0.05  # relative, of the test error at finite dimension above the limit
+SEARCH_NODES = 3  # of the rule over the share of positives in a search; the result has more
 AT_BORDER = 0.02  # relative distance from a border that counts as reaching it
 
 
@@ -38,10 +42,12 @@ AT_BORDER = 0.02  # relative distance from a border that counts as reaching it
 class Tuned(Answer):
     """Hyperparameters with the lowest predicted test error, and the errors of the given protocol and the linear models.
 
-    ``given_test_error`` has the rates, temperature, ridge and split of the protocol at the same number of samples; the
-    linear models have their own best ridge. ``scan`` lists the points of the grid search as (split alpha0/alpha,
-    sharpness, ridge, test error). If requested, ``bayes_test_error`` is the test error of the Bayes-optimal learner of
-    the same data, ``gap`` the relative excess above it and ``data_multiple`` the ratio of the samples needed.
+    ``finite_test_error`` is the test error at dimension ``dim``, where the share of positives in the sample is random
+    (J36). ``given_test_error`` has the rates, temperature, ridge and split of the protocol at the same number of
+    samples; the linear models have their own best ridge. ``scan`` lists the points of the grid search as (split
+    alpha0/alpha, sharpness, ridge, test error). If requested, ``bayes_test_error`` is the test error of the
+    Bayes-optimal learner of the same data, ``gap`` the relative excess above it and ``data_multiple`` the ratio of the
+    samples needed.
     """
 
     _SUMMARY_FIELDS: ClassVar[tuple[str, ...]] = ("alpha0", "alpha1", "beta", "eta_b", "ridge", "test_error")
@@ -54,6 +60,8 @@ class Tuned(Answer):
         "ridge": "penalty of the readout",
         "cos_query": "cosine of the query with the signal",
         "test_error": "predicted test error",
+        "dim": "dimension of the test error at finite dimension",
+        "finite_test_error": "test error at this dimension, with a random share of positives",
         "given_test_error": "test error of the protocol as given, at the same number of samples",
         "pooled_test_error": "pooled model with its own best ridge",
         "vectorised_test_error": "vectorised model with its own best ridge",
@@ -75,6 +83,8 @@ class Tuned(Answer):
     vectorised_test_error: float
     scan: tuple[tuple[float, float, float, float], ...]
     certificate: Certificate
+    dim: int
+    finite_test_error: float
     bayes_test_error: float | None = None
     gap: float | None = None
     data_multiple: float | None = None
@@ -127,31 +137,48 @@ def _border(name: str, value: float, bounds: tuple[float, float]) -> str:
     return ""
 
 
-def _borders(found: Protocol, sharpness: float, linear: "dict[str, Prediction]") -> tuple[str, ...]:
-    """Return a warning for every parameter at a border of the search."""
+def _borders(found: Protocol, sharpness: float, linear: "dict[str, Prediction]", dim: int | None) -> tuple[str, ...]:
+    """Return a warning for every parameter at a border of the search, which had the limit of infinite dimension as its
+    objective if ``dim`` is None.
+    """
     values = {"alpha0/alpha": found.alpha0 / found.alpha, "sharpness": sharpness, "ridge": found.ridge}
     texts = [_border(name, value, BORDERS[name]) for name, value in values.items()]
     texts += [_border(f"ridge of {model}", point.protocol.ridge, LINEAR_RIDGES) for model, point in linear.items()]
     beyond = "the optimum may lie beyond it"
     finite = "larger ridges would lower the limit of infinite dimension only, not the error of training"
     upper = f"ridge = {BORDERS['ridge'][1]:g}; "
+    if dim is not None:
+        return tuple(text for text in texts if text)
     return tuple(text.replace(upper + beyond, upper + finite) for text in texts if text)
 
 
-def _error(task: Task, protocol: Protocol, model: str = "attention") -> float:
-    """Return the predicted test error; infinite where the equations are not solved."""
+def _excess(dim: int, finite: float, limit: float) -> tuple[str, ...]:
+    """Return a warning where the test error at finite dimension is well above that of infinite dimension."""
+    if finite <= (1.0 + MAXIMUM_FINITE_EXCESS) * limit:
+        return ()
+    return (
+        f"at d = {dim} the random share of the classes raises the test error from {limit:.4g} to {finite:.4g}; "
+        "with a dimension the search takes it into account",
+    )
+
+
+def _error(task: Task, protocol: Protocol, model: str = "attention", dim: int | None = None) -> float:
+    """Return the predicted test error, at a dimension if one is given; infinite where the equations are not solved."""
     try:
+        if dim is not None:
+            return error_at_dimension(task, protocol, dim, nodes=SEARCH_NODES)
         return predict_to_error(task, protocol, SEARCH_ERROR, model=model).test_error
     except SolveError:
         return np.inf
 
 
-@checked(**PROBLEM, alpha=optional(number(above=0.0)), accuracy=optional(number(above=0.0)))
+@checked(**PROBLEM, alpha=optional(number(above=0.0)), dim=optional(integer(3)), accuracy=optional(number(above=0.0)))
 def tune(
     task: Task,
     protocol: Protocol,
     *,
     alpha: float | None = None,
+    dim: int | None = None,
     bayes: bool = False,
     accuracy: float | None = None,
     progress: Callable[[], None] | None = None,
@@ -162,7 +189,8 @@ def tune(
     is refined in all three. The temperature follows from the sharpness, beta = sqrt(sharpness / (|eta_q| Q)) with Q
     the norm of the query at eta_q = beta = 1. If the query is anti-aligned at every bias rate, eta_q changes its sign.
     The ridge is at most 1: at larger ones, which may have a lower error in the limit of infinite dimension, training at
-    finite dimension does not reach it. A warning says if the search ended at a border.
+    finite dimension does not reach it. With ``dim`` the search minimises the test error at that dimension, where the
+    share of positives in the sample is random (J36). A warning says if the search ended at a border.
 
     Parameters
     ----------
@@ -172,6 +200,9 @@ def tune(
         Supplies loss and rates; its query must come from the two gradient steps.
     alpha : float, optional
         Total samples over dimension; by default those of the protocol.
+    dim : int, optional
+        Dimension at which the test error is minimised; by default infinite, and the test error is stated at d = 500
+        too.
     bayes : bool
         Whether to compare with the Bayes-optimal learner of the same data.
     accuracy : float, optional
@@ -208,10 +239,11 @@ def tune(
     for split, plan in aligned.items():
         for kappa in SHARPNESSES:
             for ridge in RIDGES:
-                grid.append((_error(task, plan.changed(sharpness=kappa, ridge=ridge)), split, kappa, ridge))
+                error = _error(task, plan.changed(sharpness=kappa, ridge=ridge), dim=dim)
+                grid.append((error, split, kappa, ridge))
                 if progress is not None:
                     progress()
-    split, kappa, ridge = _refine(task, protocol, alpha, min(grid)[1:], progress)
+    split, kappa, ridge = _refine(task, protocol, alpha, min(grid)[1:], dim, progress)
     plan = _aligned(task, protocol, alpha, split)
     found = _with_temperature(task, plan.changed(sharpness=kappa, ridge=ridge))
     given = protocol.with_alpha(alpha)
@@ -223,6 +255,8 @@ def tune(
             **{f"{model}_test_error": point for model, point in linear.items()},
         },
     )
+    size = dim or REFERENCE_DIM
+    finite = error_at_dimension(task, found, size)
     errors = {name: point.errors["test_error"] for name, point in ({"test_error": best} | others).items()}
     return Tuned(
         task=task,
@@ -244,8 +278,14 @@ def tune(
             status="lowest predicted test error found",
             evaluations=0,
             errors=errors,
-            warnings=(*best.certificate.warnings, *_borders(found, kappa, linear)),
+            warnings=(
+                *best.certificate.warnings,
+                *_borders(found, kappa, linear, dim),
+                *(_excess(size, finite, best.test_error) if dim is None else ()),
+            ),
         ),
+        dim=size,
+        finite_test_error=finite,
         **(
             {}
             if possible is None
@@ -271,6 +311,7 @@ def _refine(
     protocol: Protocol,
     alpha: float,
     start: tuple[float, float, float],
+    dim: int | None,
     progress: Callable[[], None] | None,
 ) -> tuple[float, float, float]:
     """Refine split, sharpness and ridge by a simplex search in the logit of the first and the logs of the others."""
@@ -283,7 +324,7 @@ def _refine(
         if progress is not None:
             progress()
         split, kappa, ridge = plan(z)
-        return _error(task, _aligned(task, protocol, alpha, split).changed(sharpness=kappa, ridge=ridge))
+        return _error(task, _aligned(task, protocol, alpha, split).changed(sharpness=kappa, ridge=ridge), dim=dim)
 
     first = np.array([np.log(start[0] / (1.0 - start[0])), np.log(start[1]), np.log(start[2])])
     (low, high), *others = BORDERS.values()

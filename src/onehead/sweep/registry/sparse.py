@@ -36,7 +36,7 @@ __all__ = ["SPARSE_CALLS"]
 # a list of position weights cannot be written as a flat parameter
 TASK = {name: declared for name, declared in parameters_of(Task).items() if name != "positions"}
 PROTOCOL = parameters_of(Protocol)
-TUNED = ("alpha0", "alpha1", "beta", "eta_b", "eta_q", "ridge", "cos_query", "sharpness")
+TUNED = ("alpha0", "alpha1", "beta", "eta_b", "eta_q", "ridge", "cos_query", "sharpness", "dim")
 
 
 def _with_total(protocol: Protocol, alpha: float | None) -> Protocol:

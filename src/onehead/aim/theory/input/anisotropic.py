@@ -14,8 +14,6 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.targets import Product
-from onehead.aim.targets.sampling import draw_target
 from onehead.aim.task import Learner, Task
 from onehead.aim.theory.input.channel import InputChannel
 from onehead.aim.theory.input.expectation_consistency import Groups, consistent_overlaps
@@ -84,8 +82,8 @@ def anisotropic_channel(task: Task, learner: Learner, decay: float) -> InputChan
     if learner.param == "direct":
         return LevelledLinear(target=task.target, queries=queries, keys=keys, **settings)
     share = subspace_share(queries)
-    if share is not None and share == subspace_share(keys) and isinstance(task.target, Product):
-        inside = task.target.changed(kappa0=task.target.kappa0 / share)
+    inside = task.target.within_subspace(share) if share is not None and share == subspace_share(keys) else None
+    if share is not None and inside is not None:
         return Subspace(target=inside, share=share, **settings)
     if decay == 0.0:
         raise InvalidArgument(
@@ -201,7 +199,7 @@ class LevelledSingularValues(SingularValues):
         found = []
         for seed in range(self.draws):
             rng = np.random.default_rng(seed)
-            target = draw_target(self.target, self.dim, rng, tied=False)
+            target = self.target.draw(self.dim, rng, tied=False)
             seen = float(np.sum(np.outer(c, other) * target**2)) / self.dim
             found.append(SampledMap(target * sqrt(self.target_power / seen), c, other, self.decay, rng))
         return tuple(found)

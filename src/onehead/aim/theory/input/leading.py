@@ -12,7 +12,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.targets import Atoms, Discrete
+from onehead.aim.targets import Atoms
 from onehead.aim.task import Learner, Task
 from onehead.aim.theory.directions import MAXIMUM_COSINE, SMALLEST_OVERLAP, Directions, split_isotropic
 from onehead.aim.theory.input.channel import InputChannel
@@ -91,14 +91,16 @@ def _derived(task: Task) -> bool:
 
 def _nonzero(task: Task) -> int:
     """Number of eigenvalues of the target that are not zero; 0 for a limiting law."""
-    return round(task.target.rank * len(task.target.values)) if isinstance(task.target, Discrete) else 0
+    values = task.target.values
+    return 0 if values is None else round(task.target.rank * len(values))
 
 
 def _automatic_count(task: Task) -> int:
     """Number of directions that ``leading="auto"`` takes."""
-    if not (_derived(task) and isinstance(task.target, Discrete)):
+    values = task.target.values
+    if values is None or not _derived(task):
         return 0
-    power = np.sort(task.target.values**2)[::-1]
+    power = np.sort(values**2)[::-1]
     if len(power) < MINIMUM_DIMENSION:
         return 0
     count = min(int(np.sum(power >= SMALL_SHARE * power.sum())), len(power) // DIMENSIONS_PER_DIRECTION)
@@ -126,7 +128,7 @@ def leading_directions(task: Task, count: int) -> "LeadingDirections":
     values (P12).
     """
     target = task.target if task.tied else task.target.unsigned
-    assert isinstance(target, Discrete)
+    assert target.values is not None
     values = task.beta0 * target.values
     leading, root = _largest(values, count), float(np.sqrt(len(values)))
     return LeadingDirections(
@@ -138,10 +140,11 @@ def leading_directions(task: Task, count: int) -> "LeadingDirections":
 
 def excess_kurtosis(task: Task, count: int) -> float:
     """Excess kurtosis of a logit from all but the ``count`` leading directions: 6 Σ λ⁴ over the others / (Σ λ²)²."""
-    if not isinstance(task.target, Discrete):
+    values = task.target.values
+    if values is None:
         return 0.0
-    squares = task.target.values**2
-    bulk = np.delete(squares, _largest(task.target.values, count))
+    squares = values**2
+    bulk = np.delete(squares, _largest(values, count))
     return float(6.0 * np.sum(bulk**2) / np.sum(squares) ** 2)
 
 
@@ -176,7 +179,7 @@ class LeadingDirections(Directions):
 
     def channel_at(self, channel: InputChannel, effective: tuple[float, ...]) -> InputChannel:
         """Return the input channel with the effective eigenvalues in the place of the leading ones (P4)."""
-        assert isinstance(channel.target, Discrete)
+        assert channel.target.values is not None
         values = channel.target.values.copy()
         values[_largest(values, len(effective))] = np.array(effective) * self.length / channel.scale
         return replace(channel, target=Atoms.model_construct(eigenvalues=tuple(values.tolist())))

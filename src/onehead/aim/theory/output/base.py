@@ -6,8 +6,8 @@ In the coordinates u of `onehead.aim.logits.blocks`, with covariance C,
     prox(v) = argmin_u  (u - v)' C^-1 (u - v) / (2 Sigma) + sum_a loss(row a of u, row a of the label).
 
 `OutputChannel` is abstract and says what the solver asks for. Each kind of logits has one final class: Gaussian logits
-of a map with one sector (`one_sector`) or two (`two_sectors`), leading directions of tied heads (`leading`) and of
-cross-attention (`leading_cross`), and tokens that are not Gaussian (`kurtosis`).
+whose covariances are multiples of one matrix (`one_sector`) or not (`sectors`), leading directions of tied heads
+(`leading`) and of cross-attention (`leading_cross`), and tokens that are not Gaussian (`kurtosis`).
 """
 
 from abc import ABC, abstractmethod

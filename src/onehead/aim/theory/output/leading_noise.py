@@ -13,7 +13,7 @@ input channel is known.
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numba import float64, int64, types
@@ -235,8 +235,8 @@ class DirectionNoiseEvolution:
 
     def step(self, coordinates: Array, size: int) -> list[DirectionNoiseOverlaps]:
         """Apply the equations once on 2^size points, by all of them and by each of their independent parts."""
-        count, output = self.problem.directions.count, self.problem.output
-        assert isinstance(output, TiedLeadingOutput)
+        count = self.problem.directions.count
+        output = cast(TiedLeadingOutput, self.problem.output)  # the only channel that these equations are derived for
         overlaps, blocks = self.problem.zero.at(coordinates[:-count]), np.exp(coordinates[-count:])
         found = direction_noise_hats(output, overlaps.state, blocks, size)
         return [self._overlaps(hats, np.array(overlaps.learned)) for hats in found]
@@ -310,7 +310,8 @@ class DirectionNoiseEvolution:
         overlaps, d = found.overlaps, self._length**2
         channel, where = self.problem.channel_at(overlaps), overlaps.map
         law, (y, shares) = channel.law(where.s), self._shares(overlaps)
-        values = channel.scale * channel.target.values  # type: ignore[attr-defined]
+        assert channel.target.values is not None  # leading directions are eigenvalues of a list
+        values = channel.scale * channel.target.values
         answer: list[Eigenvector | None] = []
         for k, place in enumerate(self._length * np.array(overlaps.effective)):
             others = np.delete(values, np.argmin(np.abs(values - place)))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeGuard, final
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from onehead.aim.kernels.hard_labels import MAX_ENUMERATED_LABELS
 from onehead.aim.kernels.independent_rows import independent_row_sums
 from onehead.aim.kernels.losses import SQUARED
 from onehead.aim.kernels.shared_logits import shared_logit_sums
-from onehead.aim.logits.blocks import Block, Row, TiedBlock
+from onehead.aim.logits.blocks import Block, Row
 from onehead.aim.logits.control_variates import (
     apply_controls,
     control_means,
@@ -111,17 +111,17 @@ class OneSectorOutput(GaussianOutput):
         self._check_gradient(worst, sigma)
         return found
 
-    def _independent_columns(self, block: Block) -> TypeGuard[Row]:
+    def _independent_columns(self, block: Block) -> bool:
         """Whether a block is a row of sampled logits whose Newton step is a Sherman-Morrison formula (U2.1)."""
-        if not isinstance(block, Row) or block.on_lattice or self.loss.compiled_kind is None:
+        if block.shares_logits or block.on_lattice or self.loss.compiled_kind is None:
             return False
         # importance sampling tilts towards the sampled label, which requires exchangeable columns
-        return not self.loss.hard or len(block.columns) == 1
+        return not self.loss.hard or block.exchangeable
 
-    def _shares_logits(self, block: Block) -> TypeGuard[TiedBlock]:
+    def _shares_logits(self, block: Block) -> bool:
         """Whether a block is a tied head with more than two tokens whose Newton step is a Woodbury formula (L7)."""
         few = self.loss.hard and block.choices <= MAX_ENUMERATED_LABELS
-        return isinstance(block, TiedBlock) and not block.on_lattice and self.loss.compiled_kind is not None and not few
+        return block.shares_logits and not block.on_lattice and self.loss.compiled_kind is not None and not few
 
     def _uses_controls(self, block: Block) -> bool:
         """Whether averages over a block are corrected by control variates."""
@@ -133,7 +133,7 @@ class OneSectorOutput(GaussianOutput):
 
     def _label_draws(self, block: Block) -> int:
         """Number of hard labels that are sampled with every node of a block whose rows share logits (L7.2)."""
-        return len(block.select) if self.loss.hard else 0
+        return block.row_count if self.loss.hard else 0
 
     def _rule(self, block: Block, level: int, check_rule: bool) -> LogitRule:
         """Return the quadrature nodes of a block: in its coordinates, or for all its logits."""
@@ -145,7 +145,7 @@ class OneSectorOutput(GaussianOutput):
 
     def _row_sums(
         self,
-        row: Row,
+        row: Block,
         rule: LogitRule,
         points: Array,
         state: tuple[float, float, float],
@@ -159,7 +159,7 @@ class OneSectorOutput(GaussianOutput):
         at, modes = LogitState(Q, q, m, extrapolation.sigma(sigma)), self._with_controls(modes, rule, sigma)
         arguments = (kind, short.variances, Nodes(*rule, points), at, modes)
         sums = sum_in_slices(independent_row_sums, MOMENT_COUNT, row.slice, len(rule.weights), arguments)
-        found = apply_controls(sums, control_means(self._fresh_row(short, q, m)))
+        found = apply_controls(sums, control_means(self._fresh_row(short.row, q, m)))
         return found if short is row else extrapolation.sums(found, Q, q, m, sigma)
 
     def _with_controls(self, modes: Modes, rule: LogitRule, sigma: float) -> Modes:
@@ -171,7 +171,7 @@ class OneSectorOutput(GaussianOutput):
 
     def _pair_sums(
         self,
-        block: TiedBlock,
+        block: Block,
         rule: LogitRule,
         points: Array,
         state: tuple[float, float, float],
@@ -180,12 +180,11 @@ class OneSectorOutput(GaussianOutput):
         """Sum over the nodes of all rows of a tied head, corrected by control variates that are sums over its rows
         (L7).
         """
-        (q, m, sigma), Q, tokens = state, self.label_power, len(block.select)
+        (q, m, sigma), Q, tokens = state, self.label_power, block.row_count
         at, modes = LogitState(Q, q, m, sigma), self._with_controls(modes, rule, sigma)
         arguments = (self.loss.compiled_kind, tokens, Nodes(*rule, points), at, modes)
         sums = sum_in_slices(shared_logit_sums, MOMENT_COUNT, block.slice, len(rule.weights), arguments)
-        (row,) = self.geometry.rows
-        one = control_means(self._fresh_row(row, q, m))
+        one = control_means(self._fresh_row(block.row, q, m))
         return apply_controls(sums, control_means_of_rows(one, tokens, quartic_control_means(block.variances)))
 
     def _prox_sums(
@@ -222,7 +221,7 @@ class OneSectorOutput(GaussianOutput):
             short, long = (
                 at.length * np.array([fresh.pp, fresh.py, fresh.yy])
                 for at in (row.sampled, row)
-                for fresh in [self._fresh_row(at, q, m)]
+                for fresh in [self._fresh_row(at.row, q, m)]
             )
             worst = max(worst, float(np.max(np.abs(((1.0 - near) * limits + near * short) / long - 1.0))))
         return worst
@@ -305,11 +304,11 @@ class OneSectorOutput(GaussianOutput):
         pull = factor**2 * counts @ (second - 2.0 * first / n + 1.0 / n**2)
         return np.array([[pull, factor * counts @ (first - second)]])
 
-    def _origin_pairs(self, block: TiedBlock) -> Array:
+    def _origin_pairs(self, block: Block) -> Array:
         """(qhat, mhat) of a tied head at S = 0 by formula: its rows, and the correlation of two rows by their shared
         logit (L2.6).
         """
-        (row,), n = self.geometry.rows, len(block.select)
+        row, n = block.row, block.row_count
         labels = self._fresh_row(row, self.label_power, self.label_power)
         first, both = (
             labels.moments[0][1],
@@ -323,8 +322,8 @@ class OneSectorOutput(GaussianOutput):
         """Return for every block (qhat, mhat) at S = 0 in pieces, one row per slice of the nodes."""
         found = []
         for block in self.geometry.blocks:
-            if isinstance(block, Row) and self.loss.compiled_kind is not None:
-                sums = self._origin_row(block)
+            if not block.shares_logits and self.loss.compiled_kind is not None:
+                sums = self._origin_row(block.row)
             elif self._shares_logits(block):
                 sums = self._origin_pairs(block)
             else:

@@ -1,14 +1,20 @@
-"""The output channel of untied self-attention that sees its own logit: the map has two sectors (U5.2).
+"""The output channel of heads whose covariances of logits are not all multiples of one matrix (U5.2, D2.2).
 
-A token's logit with itself depends on the symmetric part of the map alone, so that the symmetric and the antisymmetric
-part are learned to different degrees. All covariances of logits are v_s C_s + v_a C_a, for v any of q, m, Sigma and the
-power of the labels.
+A head that sees its own logit has two reasons for it. Its map has two sectors where it is not symmetric: a token's
+logit with itself depends on the symmetric part alone, so that the symmetric and the antisymmetric part are learned to
+different degrees. And where tokens have a mean, the field of key b enters the logits of a row as g_b - g_a relative to
+the token's own logit, with a covariance C_g that is not that of the map. Covariances of logits are
+
+    C(Q) + G C_g,   C(m) + c G C_g,   C(q) + c² G C_g,   C(Sigma),     C(v) = sum over sectors of v_s C_s,
+
+where G is the variance of the field of the target, zero without a mean, and c the ratio of tr(C_g E de/du*) and
+tr(C_g E[-de/dv]).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeGuard, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +27,7 @@ from onehead.aim.kernels.losses import SQUARED
 from onehead.aim.kernels.matrix_sums import matrix_sums, row_matrix_sums, two_token_matrix_sums
 from onehead.aim.kernels.two_sector_rows import two_sector_row_sums
 from onehead.aim.kernels.two_sector_shared_logits import two_sector_shared_logit_sums
-from onehead.aim.logits.blocks import PARTS, Block, Row, UnmaskedSelfAttention
+from onehead.aim.logits.blocks import PARTS, Block, Row
 from onehead.aim.logits.control_variates import (
     NORMAL_QUARTIC_MEANS,
     apply_controls,
@@ -37,7 +43,7 @@ from onehead.aim.theory.output.averages import ProxCache, parts_error, sum_in_sl
 from onehead.aim.theory.output.base import NEARLY_ALIGNED
 from onehead.aim.theory.output.gaussian import GaussianOutput
 
-__all__ = ["LOGITS_AS_GIVEN", "TwoSectorAverages", "TwoSectorOutput", "triangular_root"]
+__all__ = ["SectorAverages", "SectorOutput"]
 
 Array = NDArray[np.float64]
 
@@ -45,7 +51,7 @@ Array = NDArray[np.float64]
 LOGITS_AS_GIVEN = Scaling(1.0, 0.0, 1.0, 1.0)  # nodes are logits, and the metric contains Sigma
 
 
-class TwoSectorAverages(NamedTuple):
+class SectorAverages(NamedTuple):
     """Averages over the prox of one sample: ``distance`` in units of Sigma, and hats per unit of α in both forms."""
 
     distance: float
@@ -56,17 +62,12 @@ class TwoSectorAverages(NamedTuple):
 
     @property
     def trace_square(self) -> float:
-        """E tr K², which is not needed: no replicon formula is derived for two sectors."""
+        """E tr K², which is not needed: no replicon formula is derived for these heads."""
         return np.nan
 
     def envelope(self, sigma: float) -> float:
         """Moreau envelope E [loss + distance²/(2 Sigma)]."""
         return self.loss + 0.5 * self.distance
-
-
-def _covariance(block: Block, values: Sequence[float]) -> Array:
-    """Return C(v) = v_s C_s + v_a C_a."""
-    return values[0] * block.sectors[0] + values[1] * block.sectors[1]
 
 
 def _learner(label: Array, free: Array, Q: float, q: Array, m: Array) -> Array:
@@ -84,19 +85,63 @@ def triangular_root(block: Block, covariance: Array) -> Array:
     return np.asarray(axes @ np.linalg.cholesky(along_axes + tiny * np.eye(len(along_axes))))
 
 
+def _conditional(covariances: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+    """Return the slope C(m) C(Q)^-1 of the learner's logits given the label, and their remaining covariance."""
+    q, m, Q = covariances
+    slope = np.linalg.solve(Q, m).T
+    return np.asarray(slope), np.asarray(q - slope @ m)
+
+
 @final
 @dataclass(frozen=True, kw_only=True)
-class TwoSectorOutput(GaussianOutput):
-    """The output channel of two sectors; a state is (q_s, q_a, m_s, m_a, Sigma_s, Sigma_a) (U5.2)."""
+class SectorOutput(GaussianOutput):
+    """The output channel with a covariance per sector; a state is (q and m of every sector, Sigma of every sector),
+    with c sqrt G before Sigma where queries share a field.
+    """
+
+    @property
+    def _sectors(self) -> int:
+        return self.geometry.sectors
+
+    @property
+    def _field(self) -> float:
+        """sqrt G, standard deviation of the field of the target; zero without one."""
+        return float(np.sqrt(self.directions.separate_power))
+
+    def _split(self, values: Sequence[float]) -> tuple[Sequence[float], Sequence[float], float]:
+        """Return q and m of every sector, and c sqrt G."""
+        n = self._sectors
+        return values[:n], values[n : 2 * n], values[2 * n] if self.directions.count else 0.0
+
+    def _asked_power(self, power: float | None = None) -> float:
+        """Return the variance of the label coordinates without the field, for labels of variance ``power``."""
+        return (self.label_power if power is None else power) - self.directions.separate_power
 
     def _isotropic_values(self, q: float, m: float) -> tuple[float, ...]:
-        """Return (q, q, m, m)."""
-        return q, q, m, m
+        """Return q and m of every sector, and no field."""
+        return *self._sectors * (q,), *self._sectors * (m,), *self.directions.count * (0.0,)
+
+    def label_values(self) -> tuple[float, ...]:
+        """Return the values of a map whose logits equal the noisy labels."""
+        return *2 * self._sectors * (self._asked_power(),), *self.directions.count * (self._field,)
 
     def nearly_aligned(self, *values: float) -> bool:
         """Whether learner and label are so close in a sector that the Stein forms lose digits."""
-        q_s, q_a, m_s, m_a = values
-        return min(1.0 - m * m / (self.label_power * q) for q, m in ((q_s, m_s), (q_a, m_a))) < NEARLY_ALIGNED
+        (q, m, _), Q = self._split(values), self._asked_power()
+        return min(1.0 - one * one / (Q * size) for size, one in zip(q, m, strict=True)) < NEARLY_ALIGNED
+
+    def _covariances(
+        self, block: Block, values: Sequence[float], power: float | None = None
+    ) -> tuple[Array, Array, Array]:
+        """Return the covariances of the learner, of learner and label, and of the label."""
+        (q, m, learned), field = self._split(values), self._field
+        found = q, m, self._sectors * (self._asked_power(power),)
+        of_map = [block.covariance_at(variances) for variances in found]
+        if self.directions.count:
+            shares = learned**2, learned * field, field**2
+            of_map = [C + share * block.field_covariance for C, share in zip(of_map, shares, strict=True)]
+        own, shared, label = of_map
+        return own, shared, label
 
     def averages(
         self,
@@ -106,8 +151,8 @@ class TwoSectorOutput(GaussianOutput):
         detail: int = 0,
         search: bool = False,
         cache: ProxCache | None = None,
-    ) -> TwoSectorAverages:
-        """Average over the proximal operator (U5.2); see `OutputChannel.averages`."""
+    ) -> SectorAverages:
+        """Average over the proximal operator (U5.2, D2.2); see `OutputChannel.averages`."""
         pieces = self._sums(state, level, check_rule, detail, search, cache)
         found = self._contract(state, [sums.sum(axis=0) for sums in pieces])
         if cache is not None:
@@ -115,11 +160,11 @@ class TwoSectorOutput(GaussianOutput):
             cache.parts = self._part_averages(state, pieces) if detail and level and self.geometry.sampled else None
         return found
 
-    def parts(self, *state: float, level: int, cache: ProxCache | None = None) -> Sequence[TwoSectorAverages]:
+    def parts(self, *state: float, level: int, cache: ProxCache | None = None) -> Sequence[SectorAverages]:
         """Return the averages by each independent part of a rule of sampled points."""
         return self._part_averages(state, self._sums(state, level, False, 1, False, cache))
 
-    def _part_averages(self, state: tuple[float, ...], pieces: list[Array]) -> list[TwoSectorAverages]:
+    def _part_averages(self, state: tuple[float, ...], pieces: list[Array]) -> list[SectorAverages]:
         blocks = [self._block_parts(block, sums) for block, sums in zip(self.geometry.blocks, pieces, strict=True)]
         return [self._contract(state, [rows[part] for rows in blocks]) for part in range(PARTS)]
 
@@ -127,7 +172,7 @@ class TwoSectorOutput(GaussianOutput):
         self, state: tuple[float, ...], level: int, check_rule: bool, detail: int, search: bool, cache: ProxCache | None
     ) -> list[Array]:
         """Return for every block the averages in pieces, one row per slice of the nodes."""
-        blocks, sigmas = self.geometry.blocks, state[4:]
+        blocks, sigmas = self.geometry.blocks, state[-self._sectors :]
         convex = self.convex_at(*sigmas)
         nodes = [self._nodes(block, state, level, check_rule) for block in blocks]
         warm, kept = self._warm_start(cache, tuple(label for label, _, _ in nodes), self._label_choices())
@@ -149,34 +194,37 @@ class TwoSectorOutput(GaussianOutput):
 
     def _kernel(self, block: Block, sigmas: Sequence[float]) -> tuple[Any, tuple[Any, ...]]:
         """Return the kernel that sums over a block, and its first arguments."""
-        if isinstance(block, Row) and self.loss.compiled_kind is not None and self.convex_at(*sigmas):
-            return row_matrix_sums, (self.loss.compiled_kind, 1.0 / block.variances_at(sigmas))
-        metric = np.ascontiguousarray(np.linalg.inv(_covariance(block, sigmas)))
+        if not block.shares_logits and self.loss.compiled_kind is not None and self.convex_at(*sigmas):
+            variances = sigmas @ block.group_weights
+            return row_matrix_sums, (self.loss.compiled_kind, 1.0 / variances[block.normal_groups])
+        metric = np.ascontiguousarray(np.linalg.inv(block.covariance_at(sigmas)))
         arrays = BlockArrays(block.select, metric, block.conditional_means)
         if block.is_pair:
             return two_token_matrix_sums, (self.loss.compiled_pair, arrays)
         return matrix_sums, (self.loss.compiled, self.loss.compiled_response, arrays)
 
     def _nodes(
-        self, block: Block, state: tuple[float, ...], level: int, check_rule: bool
+        self, block: Block, values: Sequence[float], level: int, check_rule: bool, power: float | None = None
     ) -> tuple[Array, Array, Array]:
-        """Return u*, v and weights: v given u* is Gaussian around C(m) C(Q)^-1 u*."""
+        """Return u*, v and weights: v given u* is Gaussian around C(m) C(Q)^-1 u*. Blocks summed over groups of logits
+        have independent normals instead.
+        """
         if self._grouped(block):
             return self._group_rule(block, level, check_rule)
         rule, n = normal_rule(block, level, check_rule), block.dim
-        q, m, Q = (_covariance(block, pair) for pair in (state[:2], state[2:4], (self.label_power, self.label_power)))
-        label = rule.nodes[:, :n] @ triangular_root(block, Q).T
-        slope = np.linalg.solve(Q, m).T
-        free = label @ slope.T + rule.nodes[:, n:] @ triangular_root(block, q - slope @ m).T
+        covariances = self._covariances(block, values, power)
+        slope, rest = _conditional(covariances)
+        label = rule.nodes[:, :n] @ triangular_root(block, covariances[2]).T
+        free = label @ slope.T + rule.nodes[:, n:] @ triangular_root(block, rest).T
         return np.ascontiguousarray(label), np.ascontiguousarray(free), rule.weights
 
-    def _grouped(self, block: Block) -> TypeGuard[Row | UnmaskedSelfAttention]:
+    def _grouped(self, block: Block) -> bool:
         """Whether a block is summed over groups of logits: sampled rows whose Newton step is a Woodbury formula (L6,
-        L7).
+        L7). Control variates, which these sums need, are not derived with a field.
         """
-        if not isinstance(block, (Row, UnmaskedSelfAttention)) or block.on_lattice or self.loss.compiled_kind is None:
+        if block.on_lattice or self.loss.compiled_kind is None or self.directions.count:
             return False
-        return isinstance(block, Row) or not self.loss.hard or block.choices > MAX_ENUMERATED_LABELS
+        return not (block.shares_logits and self.loss.hard and block.choices <= MAX_ENUMERATED_LABELS)
 
     def _uses_controls(self, block: Block) -> bool:
         """Whether averages over a block are corrected by control variates."""
@@ -184,15 +232,15 @@ class TwoSectorOutput(GaussianOutput):
 
     def _sums_labels(self, block: Block) -> bool:
         """Whether hard labels of a block are summed over: all but those of rows that share logits."""
-        return isinstance(block, Row) or not self._grouped(block)
+        return not (block.shares_logits and self._grouped(block))
 
     def _label_draws(self, block: Block) -> int:
         """Number of hard labels that are sampled with every node of a block whose rows share logits (L7.2); those of
         other rows are summed over.
         """
-        return len(block.select) if self.loss.hard and not isinstance(block, Row) else 0
+        return block.row_count if self.loss.hard and block.shares_logits else 0
 
-    def _group_rule(self, block: Row | UnmaskedSelfAttention, level: int, check_rule: bool) -> LogitRule:
+    def _group_rule(self, block: Block, level: int, check_rule: bool) -> LogitRule:
         """Return the quadrature nodes of a block that is summed over groups of logits."""
         summed = self.loss.hard and self._sums_labels(block)
         return sector_rule(block, level, check_rule, self._label_draws(block), summed)
@@ -209,54 +257,37 @@ class TwoSectorOutput(GaussianOutput):
         if not self._grouped(block):
             return free.copy()
         Q, (q, m, _) = self.label_power, self._powers(block, state)
-        if isinstance(block, Row):
-            return np.asarray(
-                _learner(label, free, Q, q[[*[0] * (block.length - 1), 1]], m[[*[0] * (block.length - 1), 1]])
-            )
-        tokens = block.tokens
-        sector = np.concatenate([np.zeros(tokens, dtype=int), np.tile([0, 1], tokens * (tokens - 1) // 2)])
-        parts, found = _learner(label, free, Q, q[sector], m[sector]), np.empty((len(label), tokens, tokens))
-        found[:, range(tokens), range(tokens)] = parts[:, :tokens]
-        above, even, odd = np.triu_indices(tokens, 1), parts[:, tokens::2], parts[:, tokens + 1 :: 2]
-        found[:, above[0], above[1]] = np.sqrt(0.5) * (even + odd)
-        found[:, above[1], above[0]] = np.sqrt(0.5) * (even - odd)
-        return found.reshape(len(label), -1)
+        groups = block.normal_groups
+        return block.logits_of(_learner(label, free, Q, q[groups], m[groups]))
 
-    def _powers(self, block: Row | UnmaskedSelfAttention, state: tuple[float, ...]) -> Array:
+    def _powers(self, block: Block, state: tuple[float, ...]) -> Array:
         """Return q, m and Sigma of both groups of logits: the sectors, or the other logits of a row and its own one."""
-        pairs = np.reshape(state, (3, 2))
-        if isinstance(block, UnmaskedSelfAttention):
-            return np.ascontiguousarray(pairs)
-        return np.ascontiguousarray(pairs @ np.array([column.variances for column in block.columns]).T)
+        return np.ascontiguousarray(np.reshape(state, (3, 2)) @ block.group_weights)
 
     def _group_sums(
         self,
-        block: Row | UnmaskedSelfAttention,
+        block: Block,
         rule: tuple[Array, Array, Array],
         points: Array,
         state: tuple[float, ...],
         modes: Modes,
     ) -> Array:
         """Sum over groups of logits, corrected by control variates."""
-        stein = modes.detail > 0 and (self.single_minimum or self.convex_at(*state[4:]))
+        stein = modes.detail > 0 and (self.single_minimum or self.convex_at(*state[-self._sectors :]))
         modes = modes._replace(use_stein_controls=int(stein), all_controls=int(has_enough_points(len(rule[2]))))
         arguments = (self._powers(block, state), self.label_power, Nodes(*rule, points), modes)
         kernel: Any = two_sector_row_sums
         before: tuple[Any, ...] = (self.loss.compiled_kind,)
-        if isinstance(block, Row):
-            row, rows = block, 1
-        else:
-            kernel, before = two_sector_shared_logit_sums, (self.loss.compiled_kind, block.tokens)
-            (row,), rows = self.geometry.rows, block.tokens
+        if block.shares_logits:
+            kernel, before = two_sector_shared_logit_sums, (self.loss.compiled_kind, block.length)
+        row, rows = block.row, block.row_count
         sums = sum_in_slices(kernel, moments(GROUPED_AVERAGES), block.slice, len(rule[2]), (*before, *arguments))
         means = control_means_of_rows(
             control_means(self._fresh_row(row, *state[:4])), rows, rows * row.length * NORMAL_QUARTIC_MEANS
         )
         return apply_controls(sums, means, GROUPED_STEIN_AVERAGES)
 
-    def _of_groups(
-        self, block: Row | UnmaskedSelfAttention, state: tuple[float, ...], found: Array
-    ) -> tuple[Array, Array]:
+    def _of_groups(self, block: Block, state: tuple[float, ...], found: Array) -> tuple[Array, Array]:
         """Return loss, distance and switch mass, and the share of each sector in the sums over groups, in both
         forms.
         """
@@ -264,16 +295,11 @@ class TwoSectorOutput(GaussianOutput):
         square, by_label, by_own, pull, response = found[3:].reshape(5, 2)
         area = Q * q - m * m
         stein, stein_pull = (q * by_label - m * by_own) / area, (m * by_label - Q * by_own) / area
-        shares = 2.0 * (
-            np.eye(2)
-            if isinstance(block, UnmaskedSelfAttention)
-            else np.array([one.variances for one in block.columns]).T
-        )
-        return found[[0, 1, 2]], np.array([square, response, pull, stein, stein_pull]) @ shares.T
+        return found[[0, 1, 2]], np.array([square, response, pull, stein, stein_pull]) @ (2.0 * block.group_weights.T)
 
-    def _contract(self, state: tuple[float, ...], sums: list[Array]) -> TwoSectorAverages:
-        """Contract the sums with the covariance of each sector: 2 tr(C_c M) (U5.2)."""
-        totals, hats = np.zeros(3), np.zeros((5, 2))
+    def _contract(self, state: tuple[float, ...], sums: list[Array]) -> SectorAverages:
+        """Contract the sums with the covariance of each sector, 2 tr(C_c M) (U5.2), and of the field (D2.2)."""
+        totals, hats, fields = np.zeros(3), np.zeros((5, self._sectors)), np.zeros(4)
         for block, found in zip(self.geometry.blocks, sums, strict=True):
             if self._grouped(block):
                 some, taken = self._of_groups(block, state, found)
@@ -281,39 +307,42 @@ class TwoSectorOutput(GaussianOutput):
                 continue
             n = block.dim
             square, by_label, by_own, pull, response = found[4:].reshape(5, n, n)
-            q, m, Q = (
-                _covariance(block, pair) for pair in (state[:2], state[2:4], (self.label_power, self.label_power))
-            )
+            covariances = self._covariances(block, state)
             # Stein: (E de/du*, E de/dv) = (E e u*', E e v') Cov^-1, by the Schur complement of the label
-            slope = np.linalg.solve(Q, m).T
-            by_free = np.linalg.solve((q - slope @ m).T, (by_own - by_label @ slope.T).T).T
-            stein = np.linalg.solve(Q.T, (by_label - by_free @ m.T).T).T
+            slope, rest = _conditional(covariances)
+            by_free = np.linalg.solve(rest.T, (by_own - by_label @ slope.T).T).T
+            stein = np.linalg.solve(covariances[2].T, (by_label - by_free @ covariances[1].T).T).T
             totals += found[:3]
             for c, C in enumerate(block.sectors):
                 hats[:, c] += [2.0 * float(np.sum(C * M.T)) for M in (square, response, pull, stein, -by_free)]
+            if self.directions.count:
+                fields += [float(np.sum(block.field_covariance * M.T)) for M in (response, pull, stein, -by_free)]
         loss, distance, switch = totals.tolist()
         q_hat, m_hat, sigma_hat, m_stein, sigma_stein = hats
-        return TwoSectorAverages(
+        with np.errstate(divide="ignore", invalid="ignore"):  # derivative forms are zero where they were not asked for
+            scales = (fields[::2] / fields[1::2]).tolist()
+        derivative, by_stein = (self.directions.count * (self._field * scale,) for scale in scales)
+        return SectorAverages(
             distance,
             loss,
             switch,
-            Hats.from_sectors(np.array([q_hat, m_hat, sigma_hat])),
-            Hats.from_sectors(np.array([q_hat, m_stein, sigma_stein])),
+            Hats.from_sectors(np.array([q_hat, m_hat, sigma_hat]), derivative),
+            Hats.from_sectors(np.array([q_hat, m_stein, sigma_stein]), by_stein),
         )
 
     def switch_mass(self, *state: float, level: int) -> float:
         """Share of samples with a lower minimum than the one near the label."""
-        if self.convex_at(*state[4:]):
+        if self.convex_at(*state[-self._sectors :]):
             return 0.0
         level = level if self.geometry.sampled else 0
         return self.averages(*state, level=level, search=True).switch_mass
 
-    def hats_of(self, averages: TwoSectorAverages, *state: float, derivative: bool) -> Hats:
+    def hats_of(self, averages: SectorAverages, *state: float, derivative: bool) -> Hats:
         """Return the hats per unit of α, in the Stein or in the derivative form."""
         return averages.derivative if derivative else averages.stein
 
     def continuation_error(self, *values: float) -> float:
-        """Return zero: rows of two sectors are sampled at every length."""
+        """Return zero: rows are sampled at every length."""
         return 0.0
 
     def _loss_sums(
@@ -321,24 +350,36 @@ class TwoSectorOutput(GaussianOutput):
     ) -> Array:
         """Return the average loss of one kind of row by quadrature, one number per slice of the nodes."""
         if row.is_line:  # one coordinate: only its variances matter
-            unit, q, m = (float(row.variances_at(at).sum()) for at in ((1.0, 1.0), values[:2], values[2:]))
-            return self._row_loss_sums(row, measure, Q, q / unit, m / unit, coarse, check_rule)
-        noisy = replace(self, label_power=Q)
+            q, m, label = (float(C[0, 0]) for C in self._covariances(row, values, Q))
+            unit = float(row.covariance[0, 0])
+            return self._row_loss_sums(row, measure, label / unit, q / unit, m / unit, coarse, check_rule)
         level = 3 if row.on_lattice else 1 if coarse else 3
-        nodes = noisy._nodes(row, (*values, 0.0, 0.0), level, check_rule)
+        nodes = self._nodes(row, values, level, check_rule, Q)
         arguments = (measure.compiled, *nodes, Scaling(1.0, 0.0, 1.0))
         return row.multiplicity * sum_in_slices(loss_sums, 1, row.slice, len(nodes[2]), arguments)[:, 0]
 
     def _fresh_row(self, row: Row, *values: float, power: float | None = None) -> SoftmaxRow:
-        """Return the law of a row of logits of a fresh sample."""
-        Q = self.label_power if power is None else power
-        return row.at((Q, Q), values[:2], values[2:])
+        """Return the law of a row of logits of a fresh sample: every column has a field of its own."""
+        (q, m, learned), field = self._split(values), self._field
+        found = row.at(self._sectors * (self._asked_power(power),), q, m)
+        if not self.directions.count:
+            return found
+        added = field**2, learned**2, learned * field
+        return SoftmaxRow(
+            tuple(
+                Column(one.count, *(v + more for v, more in zip((one.Q, one.q, one.m), added, strict=True)))
+                for one in found.columns
+            )
+        )
 
     @lru_cache(maxsize=64)  # noqa: B019  (channels are frozen and small, and few at a time)
     def at_origin(self, level: int) -> Hats:
-        """Return the hats per unit of α at S = 0, with the Sigmahat of a loss without curvature (4.6)."""
-        q_s, m_s, q_a, m_a = np.sum([sums.sum(axis=0) for sums in self._origin_sums(level)], axis=0).tolist()
-        return Hats((q_s, q_a), (m_s, m_a), (m_s, m_a))
+        """Return the hats per unit of α at S = 0 and without a field, with the Sigmahat of a loss without curvature
+        (4.6).
+        """
+        sums = np.sum([sums.sum(axis=0) for sums in self._origin_sums(level)], axis=0)
+        q_hat, m_hat = tuple(sums[::2].tolist()), tuple(sums[1::2].tolist())
+        return Hats(q_hat, m_hat, m_hat)
 
     def at_origin_error(self, level: int) -> tuple[float, float]:
         """Quadrature errors of the means of qhat and mhat at S = 0."""
@@ -351,12 +392,11 @@ class TwoSectorOutput(GaussianOutput):
         )
         return abs(float(gap[::2].mean())), abs(float(gap[1::2].mean()))
 
-    def _origin_groups(self, block: Row | UnmaskedSelfAttention) -> Array:
+    def _origin_groups(self, block: Block) -> Array:
         """(qhat, mhat) of each sector at S = 0 by formula: label logits are independent, and a token's own one sees one
         sector (L2.6).
         """
-        n = block.length if isinstance(block, Row) else block.tokens
-        count = block.multiplicity if isinstance(block, Row) else block.tokens
+        n, count = block.length, block.multiplicity * block.row_count
         yy = SoftmaxRow((Column(n, *3 * (self.label_power,)),)).yy
         factor = 2.0 / n if self.loss.compiled_kind == SQUARED else 1.0
         pull = np.array([factor**2 * (yy - 1.0 / n), factor * (1.0 - yy)])
@@ -373,9 +413,8 @@ class TwoSectorOutput(GaussianOutput):
                 found.append(sums)
                 continue
             rule = normal_rule(block, level, check_rule)
-            label = np.ascontiguousarray(
-                rule.nodes[:, : block.dim] @ triangular_root(block, self.label_power * block.covariance).T
-            )
+            _, _, Q = self._covariances(block, self.label_values())
+            label = np.ascontiguousarray(rule.nodes[:, : block.dim] @ triangular_root(block, Q).T)
             sectors = []
             for C in block.sectors:
                 functions = (self.loss.compiled, self.loss.compiled_response)

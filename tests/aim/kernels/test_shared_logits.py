@@ -173,7 +173,7 @@ def test_nodes_side_by_side_are_nodes_alone():
     rule = output._rule(output.geometry.blocks[0], 0, False)
     nodes = [array[: 4 * LANES] for array in (rule.label, rule.free, rule.weights)]
     for branch in Branch:
-        modes = Modes(branch=branch, detail=2, start=1, use_stein_controls=1, all_controls=1)
+        modes = Modes(branch=int(branch), detail=2, start=1, use_stein_controls=1, all_controls=1)
         kept, found = [], []
         for length in (2, 4 * LANES):  # two nodes of one group, or all of them
             points = np.zeros((4 * LANES, 6))

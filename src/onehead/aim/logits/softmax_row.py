@@ -109,7 +109,7 @@ def _means(line: Array, deviation: float) -> tuple[Array, Array]:
 def _points(line: Line) -> Array:
     """Return the points of a line."""
     low, count = line
-    return low + STEP * np.arange(count)
+    return np.asarray(low + STEP * np.arange(count), dtype=np.float64)
 
 
 @lru_cache(maxsize=512)
@@ -168,7 +168,7 @@ def _mean_bump_of_sums(shifts: Array, line: Line, deviation: float) -> Array:
     spacing, (low, count) = STEP / INTERPOLATED_PARTS, line
     start = low + float(shifts.min()) - 4.0 * spacing
     size = int(np.ceil((float(np.ptp(shifts)) + STEP * count) / spacing)) + 10
-    table, _ = _means(start + spacing * np.arange(size), deviation)
+    table, _ = _means(np.asarray(start + spacing * np.arange(size), dtype=np.float64), deviation)
     place = (shifts + low - start) / spacing
     first = np.floor(place).astype(int)
     offsets = np.arange(-3, 5)

@@ -29,7 +29,7 @@ from onehead.errors import InvalidArgument, SolveError
 __all__ = ["Answer", "draw", "jump", "run_one"]
 
 STORE = Path("out") / "objective.jsonl"
-MIX = 2  # raised when the problems behind the numbers change
+MIX = 3  # raised when the problems behind the numbers change
 DECAYS, SPREAD = 3, 0.08  # neighbouring weight decays, and their distance in log λ
 ERRORS = 3.0  # stated errors of the objective by which a kept map may seem lower
 ROUNDING = 1e-6  # relative
@@ -82,9 +82,7 @@ def jump(points: list[Answer]) -> float:
 def coarse(problem: StateEvolution, alpha: float) -> Answer:
     """Lowest objective on the coarsest rule, S = 0 among the candidates."""
     found = coarse_branches(problem, alpha)
-    candidates = [(alpha * zero_loss(problem), 0.0)] + [
-        (branch.objective, problem.input.penalty(problem.zero.at(branch.coordinates))) for branch in found
-    ]
+    candidates = [(alpha * zero_loss(problem), 0.0), *((branch.objective, branch.penalty) for branch in found)]
     objective, penalty = min(candidates)
     return Answer(problem, objective, penalty, COARSE_ERROR / ERRORS * abs(objective), len(candidates) - 1)
 

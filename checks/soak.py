@@ -3,13 +3,15 @@
     python -m checks.soak [--count 20000] [--seed 0] [--store FILE] [--workers 1] [--write]
     python -m checks.soak --heads --count 5000
     python -m checks.soak --best --count 2000
+    python -m checks.soak --joint --count 1000
     python -m checks.soak --only 137
 
 Answers go to a file of JSON lines, one per problem; a run that was stopped goes on where it was. Problems are numbered
 and the number decides the problem, so that pieces, order and workers change nothing. ``--write`` writes the report to
 docs/assets/soak.md. Heads of every kind, untied, masked, with hard labels, are a list of their own (``--heads``),
-and so are sparse tokens beside the best possible learner, whom nobody may beat (``--best``). The exit code is 1 when an
-answer is wrong, or when something else than a refusal was raised.
+and so are sparse tokens beside the best possible learner, whom nobody may beat (``--best``), and sparse tokens whose
+query and readout are trained together or on the same data (``--joint``). The exit code is 1 when an answer is wrong, or
+when something else than a refusal was raised.
 """
 
 import json
@@ -21,14 +23,16 @@ from typing import Any
 
 from checks.soak_best import draw_best, solve_best
 from checks.soak_heads import draw_head
+from checks.soak_joint import draw_joint, solve_joint
 from checks.soak_problems import MIX, call, draw, solve
 from checks.soak_report import report
 from checks.tool import collect, many, parser, write
 from onehead.errors import InvalidArgument, SolveError
 
 STORE = Path("out") / "soak.jsonl"
-HEADS, BEST = "heads", "best"
-DRAWS = {None: draw, HEADS: draw_head, BEST: draw_best}
+HEADS, BEST, JOINT = "heads", "best", "joint"
+DRAWS = {None: draw, HEADS: draw_head, BEST: draw_best, JOINT: draw_joint}
+SOLVERS = {BEST: solve_best, JOINT: solve_joint}
 
 
 def run_one(seed: int, number: int, kind: str | None = None) -> dict[str, Any]:
@@ -44,7 +48,7 @@ def run_one(seed: int, number: int, kind: str | None = None) -> dict[str, Any]:
     }
     start = time.process_time()  # not the wall clock: a long sweep shares its machine
     try:
-        status, wrong = (solve_best if kind == BEST else solve)(problem)
+        status, wrong = SOLVERS.get(kind or "", solve)(problem)
         row |= {"end": "wrong" if wrong else "solved", "status": status, "reason": wrong}
     except (SolveError, InvalidArgument) as failure:
         row |= {"end": "refused", "status": type(failure).__name__, "reason": str(failure)}
@@ -58,7 +62,11 @@ def main(words: list[str] | None = None) -> int:
     asked = parser("checks.soak", __doc__, "docs/assets/soak.md")
     many(asked, 20_000, STORE)
     asked.add_argument("--only", type=int, help="solve this one problem, print what happened, store nothing")
-    for name, sentence in ((HEADS, "problems over all kinds of heads"), (BEST, "beside the best possible learner")):
+    for name, sentence in (
+        (HEADS, "problems over all kinds of heads"),
+        (BEST, "beside the best possible learner"),
+        (JOINT, "joint descent, reused data and the joint minimum"),
+    ):
         asked.add_argument(f"--{name}", dest="kind", action="store_const", const=name, help=sentence)
     wish = asked.parse_args(words)
     kind = wish.kind

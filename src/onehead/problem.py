@@ -133,14 +133,24 @@ class Problem(BaseModel):
         InvalidArgument
             If a parameter whose declaration lists the functions that support it has another value than its default.
         """
-        for name, declared in _limited_to_verbs(type(self)).items():
-            if verb not in declared.verbs and getattr(self, name) != declared.default:
-                supported = f"{', '.join(declared.verbs[:-1])} and {declared.verbs[-1]}"
-                raise InvalidArgument(
-                    name,
-                    getattr(self, name),
-                    f"{_default_text(declared.default)} for {verb}; {supported} take other values",
-                )
+        for name, declared in self._unsupported_by(verb).items():
+            supported = f"{', '.join(declared.verbs[:-1])} and {declared.verbs[-1]}"
+            raise InvalidArgument(
+                name,
+                getattr(self, name),
+                f"{_default_text(declared.default)} for {verb}; {supported} take other values",
+            )
+
+    def supported_by(self, verb: str) -> bool:
+        """Whether the function ``verb`` supports all parameters that do not have their default."""
+        return not self._unsupported_by(verb)
+
+    def _unsupported_by(self, verb: str) -> dict[str, Parameter]:
+        return {
+            name: declared
+            for name, declared in _limited_to_verbs(type(self)).items()
+            if verb not in declared.verbs and getattr(self, name) != declared.default
+        }
 
     def changed(self, **changes: Any) -> Self:
         """Return a copy with some fields changed; the copy is validated."""

@@ -84,6 +84,7 @@ class TwiceSquared(Loss):
         return value
 
 
+@pytest.mark.slow
 def test_a_loss_of_ones_own_is_one_class():
     # twice the loss with twice the weight decay is the same problem, with twice the objective
     plain = predict(Task(), Learner(weight_decay=0.01), 0.5)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from onehead import aim, sparse
-from onehead.aim.draft.derived import bayes_error, draft_bayes_excess
+from onehead.app.drafts.derived import bayes_error, draft_bayes_excess
 from onehead.app.drawing import contour_levels
 from onehead.app.state import read_state
 from onehead.app.views import VIEWS, hard_phase, scaling, two_parameter_map
@@ -25,7 +25,7 @@ def drafted(monkeypatch, **raw):
     """A state and its draft, computed without a time limit."""
     monkeypatch.setattr(two_parameter_map, "DRAFT_SECONDS", 60.0)
     monkeypatch.setattr(hard_phase, "DRAFT_SECONDS", 60.0)
-    monkeypatch.setattr("onehead.aim.draft.curves.stopwatch", lambda _: stopwatch(60.0))
+    monkeypatch.setattr("onehead.app.drafts.curves.stopwatch", lambda _: stopwatch(60.0))
     state = state_of(**raw)
     return state, VIEWS[state.view].draft(state)
 

@@ -188,3 +188,35 @@ def test_reset_removes_sentences_about_training(page, address):
     page.evaluate("document.getElementById('training-message').textContent = 'Trained 3 heads.'")
     page.click("#reset")
     assert page.inner_text("#training-message") == ""
+
+
+def test_a_slow_first_draft_says_why(page, address):
+    visit(page, address, QUICK)
+    text = """(seconds) => { oneheadPanel.show(Object.assign(onehead.machine(), { status: "drawing", seconds: seconds }));
+      return document.getElementById("state").textContent; }"""
+    assert page.evaluate(text, 1) == "drawing"
+    assert page.evaluate(text, 4) == "drawing · the first use of a kind of head takes up to 15 s · 4 s"
+
+
+def test_a_page_without_an_address_begins_by_itself(browser, address):
+    """The sample ratio grows, a sentence follows it, and three knobs are shown until the reader asks for all."""
+    with quiet_page(browser, address, viewport={"width": 1280, "height": 860}) as page:
+        page.goto(address)
+        until(page, "document.getElementById('play').getAttribute('aria-pressed') === 'true'")
+        until(page, "oneheadKnobs.values.alpha > 0.1 && document.getElementById('story').textContent")
+        assert page.locator("#play").bounding_box()["y"] < page.locator("#picture").bounding_box()["y"]
+        knobs = "[...document.querySelectorAll('.knob')].filter((e) => e.offsetParent).length"
+        assert page.evaluate(knobs) == 3
+        page.click("#all-knobs")  # whatever the reader touches stops the movement
+        assert page.evaluate(knobs) > 5
+        assert page.get_attribute("#play", "aria-pressed") == "false"
+        page.goto(f"{address}/?view=head&alpha=0.5")
+        until(page, DRAWN)
+        assert page.evaluate("oneheadKnobs.values.alpha") == "0.5" and page.is_hidden("#all-knobs")
+
+
+def test_the_first_learning_curve_has_two_lines():
+    names = [trace["name"] for trace in drawn(view="curve").figure["data"]]
+    assert names == ["test error (factorised)", "best possible (known model)", "rank"]
+    more = [trace["name"] for trace in drawn(view="curve", details="1", direct="1").figure["data"]]
+    assert len(more) == 6

@@ -260,7 +260,7 @@ def test_attention_approaches_the_teacher_as_alpha_grows(page, address):
     assert "attends to token" in page.evaluate("document.getElementById('picture').data[5].hovertemplate")
 
 
-@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("which", [0, pytest.param(1, marks=pytest.mark.nightly)])
 def test_a_tour_runs_from_start_to_end(page, address, which):
     visit(page, address, "view=decay&noise=0.7")
     page.click(f"[data-tour='{which}']")
@@ -316,7 +316,8 @@ def test_names_in_a_legend_do_not_touch(page, address):
             if projected != page.evaluate("document.body.classList.contains('projector')"):
                 page.click("#projector")
             until(page, DRAWN)
-            assert page.evaluate("document.querySelectorAll('#picture .legend .traces').length") > 1, query
+            # a draft may end early on a busy machine; the exact picture has all lines
+            until(page, "document.querySelectorAll('#picture .legend .traces').length > 1")
             assert page.evaluate(TOUCHING) == [], (query, width, projected)
 
 

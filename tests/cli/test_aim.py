@@ -3,8 +3,11 @@
 import csv
 import json
 
+import numpy as np
 import pytest
 from tests.support.programs import program
+
+from onehead.cli import demo
 
 
 def test_predict_prints_json_a_table_or_an_explanation(onehead):
@@ -107,7 +110,15 @@ def test_the_program_is_installed():
     assert program("--version").stdout.startswith("onehead ")
 
 
-def test_demo_writes_its_pictures(onehead, tmp_path):
+def test_demo_writes_its_pictures(onehead, tmp_path, monkeypatch):
+    """With fewer points and smaller heads, which take seconds in place of half a minute."""
+    for name, value in {
+        "CURVE": np.geomspace(0.05, 2.0, 9),
+        "ALPHAS": (0.4, 1.4),
+        "DIM": 20,
+        "SPECTRUM_DIM": 30,
+    }.items():
+        monkeypatch.setattr(demo, name, value)
     code, out, _ = onehead("demo", "--out", tmp_path, "--json")
     paths = json.loads(out)
     assert code == 0

@@ -6,12 +6,10 @@ import signal
 import subprocess
 import sys
 import time
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.support.programs import program
 
 from onehead import aim
 from onehead.errors import InvalidArgument
@@ -23,10 +21,19 @@ CHEAP = "sparse-alignment"
 ROOT = Path(__file__).parents[2]
 
 
-program = partial(program, "figures")
+@pytest.fixture
+def program(onehead, monkeypatch):
+    """Function that runs ``onehead figures`` in this process, in a folder if there is one."""
+
+    def call(*arguments, cwd=None):
+        if cwd is not None:
+            monkeypatch.chdir(cwd)
+        return onehead("figures", *arguments)
+
+    return call
 
 
-def test_the_list_names_every_figure_with_its_time():
+def test_the_list_names_every_figure_with_its_time(program):
     done = program("list", "--json")
     assert done.returncode == 0
     rows = json.loads(done.stdout)
@@ -112,7 +119,7 @@ def test_with_theory_alone_nothing_is_trained(tmp_path):
         assert not any(row["kind"] == "measurement" for row in store.rows())
 
 
-def test_the_command_makes_a_figure_and_prints_json(tmp_path):
+def test_the_command_makes_a_figure_and_prints_json(tmp_path, program):
     done = program("make", CHEAP, "--quick", "--theory", "--out", str(tmp_path / "new"), "--json")
     assert done.returncode == 0, done.stderr
     (row,) = json.loads(done.stdout)
@@ -130,7 +137,7 @@ def test_the_command_makes_a_figure_and_prints_json(tmp_path):
         (("make", CHEAP, "--out", "out", "--checkpoint", "nowhere"), ("--checkpoint", "nowhere")),
     ],
 )
-def test_an_invalid_argument_is_refused_in_one_sentence(arguments, messages, tmp_path):
+def test_an_invalid_argument_is_refused_in_one_sentence(arguments, messages, tmp_path, program):
     done = program(*arguments, cwd=tmp_path)
     assert done.returncode == 2 and done.stdout == ""
     assert len(done.stderr.splitlines()) == 1
@@ -138,7 +145,7 @@ def test_an_invalid_argument_is_refused_in_one_sentence(arguments, messages, tmp
     assert not (tmp_path / "out").exists()
 
 
-def test_an_output_folder_that_is_a_file_is_refused(tmp_path):
+def test_an_output_folder_that_is_a_file_is_refused(tmp_path, program):
     (tmp_path / "out").write_text("")
     done = program("make", CHEAP, "--out", "out", cwd=tmp_path)
     assert done.returncode == 2 and "--out" in done.stderr
@@ -255,7 +262,7 @@ def test_parameters_that_a_figure_varies_or_does_not_have_are_refused(tmp_path):
         make(["aim-thresholds"], tmp_path, quick=True, theory=True, workers=1, changes={"length": 4})
 
 
-def test_the_flag_has_the_checks_of_other_flags(tmp_path):
+def test_the_flag_has_the_checks_of_other_flags(tmp_path, program):
     def refused(*settings):
         return program("make", "aim-learning-curve", "--quick", "--out", str(tmp_path), *settings)
 
@@ -265,7 +272,7 @@ def test_the_flag_has_the_checks_of_other_flags(tmp_path):
     assert unknown.returncode == 2 and "did you mean kappa0=0.2" in unknown.stderr
 
 
-def test_times_are_stated_once():
+def test_times_are_stated_once(program):
     """The page of the gallery and the list have the sums of the registry; flags and other pages state none."""
     quick, full = total_minutes(quick=True), total_minutes(quick=False)
     assert f"On two cores {quick} minutes in all with --quick, {full} without." in program("list").stdout

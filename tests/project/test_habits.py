@@ -73,8 +73,8 @@ def test_unusual_weights():
 
 
 @pytest.mark.parametrize("command", ["phase-diagram", "scaling", "features"])
-def test_help_names_the_default_target(command):
-    text = " ".join(program("aim", command, "--help").stdout.split())
+def test_help_names_the_default_target(command, onehead):
+    text = " ".join(onehead("aim", command, "--help").stdout.split())
     assert re.search(r"Spectrum of the target \(S\*\)\. \[default: power-law\]", text)
 
 
@@ -221,8 +221,8 @@ def test_every_verb_is_checked():
         ("figures make aim-learning-curv --out x", "aim-learning-curve"),
     ],
 )
-def test_did_you_mean_on_the_shell(line, meant):
-    done = program(*line.split())
+def test_did_you_mean_on_the_shell(line, meant, onehead):
+    done = onehead(*line.split())
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
     assert f"(did you mean {meant}?)" in done.stderr
 
@@ -281,10 +281,10 @@ def test_sweeps_of_targets_and_of_equal_values(tmp_path):
 # ---- training and its prediction -------------------------------------------------------------------------
 
 
-def test_training_includes_its_prediction():
+def test_training_includes_its_prediction(onehead):
     assert inspect.signature(aim.train).parameters["seeds"].default == 4  # as on the shell
     assert "nan" not in repr(aim.train(TASK, HEAD, dim=8, alpha=0.5, seeds=1))
-    done = program("sparse", "train", "--model", "pooled", "--dim", "40", "--trials", "3", "--json").stdout
+    done = onehead("sparse", "train", "--model", "pooled", "--dim", "40", "--trials", "3", "--json").stdout
     assert {"test_error_theory", "test_error_z", "verdict", "test_error_std"} <= set(json.loads(done))
 
 

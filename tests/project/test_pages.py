@@ -53,6 +53,13 @@ def commands(text):
     return found
 
 
+def with_fewer_points(command):
+    """The command with at most six points in every range, for commands whose output the page does not show."""
+    if "onehead sweep" in command:  # has times such as 04:00:00
+        return command
+    return re.sub(r"(?<=:)(\d+)(?= |$)", lambda count: str(min(int(count[1]), 6)), command)
+
+
 def runs_elsewhere(command):
     return any(re.match(pattern, command) for pattern in RUN_BY)
 
@@ -155,7 +162,7 @@ def test_commands_on_pages_run(page, tmp_path, monkeypatch, onehead):
         if runs_elsewhere(command):
             continue
         prepare_layout(tmp_path, command)
-        code, printed = run(command, tmp_path, onehead)
+        code, printed = run(command if shown else with_fewer_points(command), tmp_path, onehead)
         assert code == (2 if "bad.toml" in command else 0), f"{command}\n{printed}"
         assert "Traceback" not in printed, f"{command}\n{printed}"
         for made in re.findall(r"(?:--plot|--csv|>) (\S+)", command):

@@ -20,16 +20,16 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 program = partial(program, COLUMNS="80")
 
 
-def test_help_fits_one_screen():
-    text = program("--help").stdout
+def test_help_fits_one_screen(onehead):
+    text = onehead("--help").stdout
     assert len(text.splitlines()) <= 40  # rows of a terminal
     assert max(map(len, text.splitlines())) <= 80
     assert "Begin with" in text
 
 
 @pytest.mark.parametrize("group", ["aim", "sparse", "sweep", "figures"])
-def test_help_of_a_group_has_no_truncated_sentence(group):
-    text = program(group, "--help").stdout
+def test_help_of_a_group_has_no_truncated_sentence(group, onehead):
+    text = onehead(group, "--help").stdout
     assert "..." not in text.split("Commands:")[1]
 
 

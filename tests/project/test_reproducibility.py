@@ -6,11 +6,13 @@ Every number is compared by its hexadecimal form. Each process solves the same l
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.support.golden import differences
 from tests.support.programs import python
 
 from onehead import aim, sparse
+from onehead.spectra.atoms import AtomsSemicircle
 
 ROOT = Path(__file__).parents[2]
 POWER_LAW = aim.Task(target=aim.PowerLaw(gamma=0.75, dim=60))
@@ -48,9 +50,16 @@ def readouts():
     ]
 
 
+def law():
+    """A law of many eigenvalues: its edges, its density between them, and its mass."""
+    found = AtomsSemicircle([0.0, 0.5, 3.0], 0.01)
+    return [list(map(list, found.edges)), found.density(np.linspace(-0.2, 3.2, 30)).tolist(), found.mass_above(0.4)]
+
+
 # one quick problem of each kind
 KINDS = {
     "heads": heads,
+    "law": law,
     "thresholds": lambda: aim.thresholds(aim.Task()).to_dict(),
     "spectrum": lambda: aim.spectrum(aim.predict(aim.Task(), aim.Learner(weight_decay=0.1), 0.5)).to_dict(),
     "power law": lambda: aim.scaling(POWER_LAW, aim.Learner(weight_decay=1.0 / 60.0), [500.0, 2000.0]).to_rows(),
@@ -62,11 +71,8 @@ KINDS = {
     "capacity": lambda: sparse.capacity(RARE, PLAN).to_dict(),
     "oracle": lambda: sparse.oracle(RARE).to_dict(),
 }
-COMPILED = (
-    "spectrum",
-    "power law",
-    "capacity",
-)  # the smallest set that calls compiled code of both theories
+COMPILED = ("law", "capacity")  # quick to compile; functions that call each other, and functions passed to others
+COMPILED_SOLVERS = ("spectrum", "power law", "capacity")  # the smallest set with the solvers of both theories
 
 
 def answers(*names):
@@ -94,16 +100,19 @@ def test_repeated_in_the_same_process(here):
     assert list(differences({name: here[name] for name in names}, json.loads(answers(*names)))) == []
 
 
-@pytest.mark.parametrize("threads", [1, 2, 4])
+@pytest.mark.parametrize("threads", [1, pytest.param(2, marks=pytest.mark.nightly), 4])
 def test_fresh_processes_with_any_number_of_threads(here, threads):
     assert list(differences(here, fresh_process(threads))) == []
 
 
 @pytest.mark.slow
-def test_processes_that_compile(here, tmp_path):
+@pytest.mark.parametrize("names", [COMPILED, pytest.param(COMPILED_SOLVERS, marks=pytest.mark.nightly)], ids=len)
+def test_processes_that_compile(here, tmp_path, names):
     """The first process after an installation, and one that finds only some functions in the cache."""
-    wanted = {name: here[name] for name in COMPILED}
-    assert list(differences(wanted, fresh_process(1, *COMPILED, NUMBA_CACHE_DIR=str(tmp_path)))) == []
-    for file in tmp_path.rglob("atoms._[bf]*.nb?"):  # _blur and _fill
+    wanted = {name: here[name] for name in names}
+    assert list(differences(wanted, fresh_process(1, *names, NUMBA_CACHE_DIR=str(tmp_path)))) == []
+    removed = [*tmp_path.rglob("atoms._find_edge*.nb?"), *tmp_path.rglob("atoms._densities*.nb?")]
+    assert removed
+    for file in removed:
         file.unlink()
-    assert list(differences(wanted, fresh_process(1, *COMPILED, NUMBA_CACHE_DIR=str(tmp_path)))) == []
+    assert list(differences(wanted, fresh_process(1, *names, NUMBA_CACHE_DIR=str(tmp_path)))) == []

@@ -4,6 +4,7 @@ import ast
 import inspect
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
@@ -50,8 +51,7 @@ PARTS = {
 }
 # the layers of a theory, lowest first: a module imports its own layer and those before it
 LAYERS = (
-    "kernels", "logits", "losses", "targets", "task", "flat_parameters", "theory", "solve", "verbs", "draft",
-    "training",
+    "kernels", "logits", "losses", "targets", "task", "flat_parameters", "theory", "solve", "verbs", "training",
 )  # fmt: skip
 HEAVY = ("matplotlib", "pandas", "flask", "plotly", "distributed", "dask", "torch", "jax", "rich", "click")
 
@@ -159,6 +159,53 @@ def test_the_theory_does_not_ask_for_kinds():
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("isinstance", "issubclass", "type"):
                 names = {part.id for argument in node.args[1:] for part in ast.walk(argument) if hasattr(part, "id")}
                 assert not names & kinds, f"{path.relative_to(SOURCE)}:{node.lineno} asks for {names & kinds}"
+
+
+# concrete methods and properties that a class replaces, and why
+REPLACED = {
+    ("Discrete", "values"): "a target of one's own states only what differs from a limiting law (docs/extend.md)",
+    ("Discrete", "atoms"): "as `values`",
+    ("Discrete", "draw"): "as `values`",
+    ("Discrete", "excess_kurtosis"): "as `values`",
+    ("Discrete", "mean"): "as `values`",
+    ("Discrete", "free_eigenvector_share"): "as `values`",
+    ("Discrete", "free_singular_vector_share"): "as `values`",
+    ("Discrete", "unsigned"): "as `values`",
+    ("Discrete", "unrepresentable_spectrum"): "as `values`",
+    ("MarchenkoPastur", "draw"): "as `values`",
+    ("MarchenkoPastur", "at_dimension"): "as `values`",
+    ("Product", "draw"): "as `values`",
+    ("Product", "at_dimension"): "as `values`",
+    ("Product", "within_subspace"): "as `values`",
+    ("CrossEntropy", "pair"): "a loss of one's own has one static method; all others have a default (docs/channel.md)",
+    ("CrossEntropy", "response"): "as `pair`",
+    ("CrossEntropy", "fresh_formula"): "as `pair`",
+    ("CrossEntropy", "pair_losses"): "as `pair`",
+    ("Squared", "pair"): "as `pair`",
+    ("Squared", "response"): "as `pair`",
+    ("Squared", "fresh_formula"): "as `pair`",
+    ("Squared", "pair_losses"): "as `pair`",
+    ("Squared", "single_minimum_sigma"): "as `pair`",
+    ("LevelledSingularValues", "sampled_maps"): "the only channel that sampled maps replace; all others have none",
+}
+
+
+def test_no_concrete_method_is_replaced():
+    """A class is abstract or final; variants are data. Exceptions have a reason."""
+    classes, replaced = classes_of_theory(), set()
+    for found in classes:
+        for name, member in vars(found).items():
+            method = inspect.isroutine(member) or isinstance(member, (property, cached_property, staticmethod))
+            if name.startswith("__") or not method:
+                continue
+            base = next((base for base in found.__mro__[1:] if base in classes and name in vars(base)), None)
+            if base is not None and not getattr(vars(base)[name], "__isabstractmethod__", False):
+                replaced.add((found.__name__, name))
+    assert replaced == set(REPLACED)
+    parents = {base for found in classes for base in found.__mro__[1:]} & classes
+    for found in classes - parents:
+        if parents & set(found.__mro__) and found.__module__.startswith(("onehead.aim.theory", "onehead.aim.logits")):
+            assert getattr(found, "__final__", False), f"{found.__name__} is neither abstract nor final"
 
 
 def test_public_names_exist():

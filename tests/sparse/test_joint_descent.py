@@ -233,6 +233,16 @@ def test_stopping_early_is_better_than_going_on():
     assert "stop in time" in " ".join(found.explain().split())
 
 
+def test_stated_errors_of_the_test_error_hold():
+    """The test error at the found weights, on many more points than the descent takes."""
+    task = Task(length=10, strength=3.0)
+    found = descend(task, EARLY.with_alpha(4.0), steps=7).after(7)
+    gram = np.array([[found.norm_query**2, found.query_readout], [found.query_readout, found.norm_readout**2]])
+    weights = JointWeights(np.array([found.overlap_query, found.overlap_readout]), gram, found.bias)
+    expected = np.mean([joint_test_error(task, weights, log2_points=14, seed=seed) for seed in (21, 22, 23)])
+    assert abs(found.test_error - expected) < 2.0 * found.errors["test_error"]
+
+
 def test_best_possible_learner_is_better_than_every_step():
     for alpha in (0.5, 2.0):
         found = descend(STRONG, EARLY.with_alpha(alpha), steps=12)

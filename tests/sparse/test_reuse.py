@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from checks.soak_problems import check_readout
 from tests.support.refusals import refusal
 
 from onehead.sparse import Protocol, Task, align, bayes, predict, train
@@ -105,3 +106,39 @@ def test_what_the_theory_does_not_cover_is_refused():
     assert refusal(predict, STRONG, LOGISTIC.changed(cos_query=0.5, sharpness=1.0)).name == "cos_query"
     assert refusal(train, STRONG, LOGISTIC, dim=30, trials=1).name == "reuse"
     assert refusal(align, STRONG, LOGISTIC).name == "reuse"
+
+
+@pytest.mark.parametrize(
+    ("task", "protocol"),
+    [
+        # plain steps and Powell's method end far from a solution
+        (
+            Task(length=29, signal_tokens=3, strength=1.08116, positive_rate=0.5),
+            Protocol(
+                alpha0=0.637, alpha1=0.637, ridge=0.0724, loss="square", reuse=True, beta=9.2, eta_w=0.93, eta_b=1.928
+            ),
+        ),
+        # plain steps reach a point at which no sample has curvature
+        (
+            Task(length=19, signal_tokens=1, strength=1.65239, positive_rate=0.211339),
+            Protocol(
+                alpha0=2.36184, alpha1=2.36184, ridge=0.00903971, reuse=True, beta=11.6131, eta_w=2.90654, eta_b=6.30619
+            ),
+        ),
+    ],
+    ids=["square loss", "no curvature"],
+)
+def test_a_solution_that_plain_steps_miss_is_continued_from_a_larger_ridge(task, protocol):
+    found = predict(task, protocol)
+    assert check_readout(found) == ""
+    # the objective is a minimum over the readout: its value changes with the ridge by half the squared norm (S4.2)
+    step = 0.02
+    more, less = (predict(task, protocol.changed(ridge=protocol.ridge * (1.0 + sign * step))) for sign in (1.0, -1.0))
+
+    def objective(point):
+        squares = point.query_weight**2 + point.signal_weight**2 + point.rest_norm**2
+        return point.train_loss + 0.5 * point.protocol.ridge * squares, squares
+
+    slope = (objective(more)[0] - objective(less)[0]) / (2.0 * step * protocol.ridge)
+    # common points at both ridges; the replica equations on finitely many points keep the identity to a few per cent
+    assert slope == pytest.approx(0.5 * objective(found)[1], rel=0.05)

@@ -27,6 +27,7 @@ from onehead.sparse.theory.features import (
 TASK = Task(length=6, signal_tokens=2, strength=3.0, positive_rate=0.4)
 
 
+@pytest.mark.slow
 def test_finer_rules_lie_within_three_stated_errors():
     """Fewer than 4 per cent of the deviations exceed three stated errors."""
     usual = [draw(3, number, {"sparse.predict": 1.0}) for number in range(130)]

@@ -227,7 +227,7 @@ def test_fuzzed_files_are_read_like_the_reference_or_refused(tmp_path):
     weights = {name: rng.standard_normal((4, 4), dtype=np.float32) for name in (QUERY, KEY)}
     save_file(weights, tmp_path / "good.safetensors")
     read = 0
-    for content in mutants(rng, (tmp_path / "good.safetensors").read_bytes(), 10_000):
+    for content in mutants(rng, (tmp_path / "good.safetensors").read_bytes(), 4_000):
         with fresh(tmp_path, content) as path:
             checkpoint = accepted(path)
             if checkpoint is None:
@@ -236,7 +236,7 @@ def test_fuzzed_files_are_read_like_the_reference_or_refused(tmp_path):
             with suppress(OneheadError):
                 survey(path, head_count=2, fit=False)
             compare_with_reference(path, checkpoint)
-    assert 200 < read < 5000  # some mutations are accepted and some refused
+    assert 80 < read < 2000  # some mutations are accepted and some refused
 
 
 @contextmanager

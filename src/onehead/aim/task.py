@@ -227,6 +227,11 @@ class Task(Problem):
         return self.own_logit and self.kurtosis != GAUSSIAN_KURTOSIS
 
     @property
+    def gaussian_tokens(self) -> bool:
+        """Whether all logits are those of Gaussian tokens with mean zero."""
+        return not (self.depends_on_kurtosis or self.unasked)
+
+    @property
     def kurtosis_supported(self) -> bool:
         """Whether the theory covers this head for a kurtosis other than 3 (P11)."""
         two_tokens = self.tied and self.tokens == 2 and self.mask == "none"
@@ -235,7 +240,7 @@ class Task(Problem):
     @property
     def bayes_known(self) -> bool:
         """Whether the Bayes-optimal learner is known: soft labels, one sector, Gaussian tokens (A.1, A.10)."""
-        unknown = self.depends_on_kurtosis or (self.unasked and self.own_logit)
+        unknown = self.depends_on_kurtosis or (self.unasked and self.own_logit) or not self.supported_by("bayes")
         return self.labels == "soft" and self.single_sector and not unknown
 
     @property

@@ -17,10 +17,13 @@ import numpy as np
 from onehead import aim
 from onehead.app.page import ASSETS, PURPOSE, SCRIPTS, STYLES, render_page
 from onehead.app.recording import GRID, Grid, Recording, knob_run, record, recorded_files
+from onehead.app.state import read_state
 from onehead.app.tours import TOURS
+from onehead.app.views import VIEWS
 from onehead.app.views.head import random_numbers
 from onehead.atomic_io import write_atomically
 from onehead.errors import InvalidArgument
+from onehead.results import plain
 
 __all__ = ["GRID", "PARTIAL_FOLDER", "Grid", "check_not_replaced", "export"]
 
@@ -34,7 +37,7 @@ MARK_WITHIN = 4096  # bytes at the beginning of a page that contain the mark
 # views and knobs whose drafts the page computes itself, by assets/solver.js
 SOLVED_VIEWS = ("head", "curve", "spectrum", "decay")
 SOLVED_KNOBS = (
-    "alpha", "alpha_from", "alpha_to", "direct", "kappa0", "noise", "attention", "mask", "beta0", "unasked",
+    "alpha", "alpha_from", "alpha_to", "details", "direct", "kappa0", "noise", "attention", "mask", "beta0", "unasked",
     "weight_decay", "width", "param", "beta", "loss",
 )  # fmt: skip
 CARD_SIZE = (1200, 630)  # pixels
@@ -102,7 +105,7 @@ def check_not_replaced(folder: Path) -> None:
 
 def _page(grid: Grid, found: Recording, base: str, documentation: str) -> str:
     """Return the page with styles, fonts, scripts and answers inside."""
-    table = {**found.table, "picture": found.table["draw"], "scene": random_numbers()}
+    table = {**found.table, "picture": found.table["draw"], "scene": random_numbers(), "templates": _templates()}
     views = {*grid.views, *(setting.view for setting in grid.settings)}
     alphas = tuple(grid.stops["alpha"])
     recorded = {
@@ -133,6 +136,12 @@ def _page(grid: Grid, found: Recording, base: str, documentation: str) -> str:
     )
     page = render_page(head + styles, base=base, documentation=documentation, recorded=recorded)
     return page.replace("</body>", f"{data}</body>")
+
+
+def _templates() -> dict[str, Any]:
+    """Return figures with every curve that a page draws by itself, of the views that do not always show all of them."""
+    state, _ = read_state({"view": "curve", "details": "1", "direct": "1"})
+    return {"curve": plain(VIEWS["curve"].draft(state).figure)}
 
 
 def _compressed_element(name: str, value: Any) -> str:

@@ -78,7 +78,10 @@ class Page(Problem):
         le=1e9,
         slider=Slider(100.0, 1e6, log=True),
     )
-    direct: bool = parameter(True, "S", "Also draw a head whose map S is trained directly.", label="Direct training")
+    details: bool = parameter(
+        False, "", "Also draw the error on clean labels and the objective per sample.", label="More lines"
+    )
+    direct: bool = parameter(False, "S", "Also draw a head whose map S is trained directly.", label="Direct training")
     best: bool = parameter(False, "λ*", "Also draw the curve with the best λ at every α.", label="Best weight decay")
 
 
@@ -125,8 +128,8 @@ EXPLORER_LIMITS: dict[str, tuple[float | None, float]] = {
 }  # fmt: skip
 # knobs folded away under "More"
 RARELY_USED = (
-    "alpha_from", "alpha_to", "direct", "best", "beta0", "unasked", "width", "param", "beta", "loss", "branch",
-    "positive_rate", "eta_w", "eta_b", "eta_q", "sparse_loss",
+    "alpha_from", "alpha_to", "details", "direct", "best", "beta0", "unasked", "width", "param", "beta", "loss",
+    "branch", "positive_rate", "eta_w", "eta_b", "eta_q", "sparse_loss",
 )  # fmt: skip
 EXPLORER_DEFAULTS: dict[str, Value] = {"dim": 100}  # the library's 200 are too slow for a slider
 CHOICE_LABELS = {

@@ -23,6 +23,8 @@ SCRIPTS = (
     "explorer.js",
     "plotly/plotly-cartesian.min.js",
 )  # fmt: skip
+# knobs of a page that is opened without an address; the others follow with "All parameters"
+FIRST_KNOBS = ("alpha", "noise", "weight_decay")
 PURPOSE = (
     "One attention head, solved exactly: move a knob and see what a head trained on that much data would do, "
     "without training it."
@@ -131,6 +133,7 @@ def _settings(base: str, recorded: Mapping[str, Any] | None) -> str:
             "label": knob.parameter.label,
             "symbol": knob.symbol,
             "rare": name in RARELY_USED,
+            "first": name in FIRST_KNOBS,
         }
         for name, knob in KNOBS.items()
     }
@@ -215,13 +218,13 @@ def render_page(
 <div class="lead"><h1 id="title"></h1><p id="about"></p>{HEAD_DIAGRAM}<div id="formula" role="img" aria-label="formula"></div>
 <div id="symbols" class="row" role="group" aria-label="Symbols of the formula: go to the knob"></div></div>
 {UPLOAD_FORM}
+<div class="row" id="play-row"><button type="button" id="play" class="main" hidden>▶ Play α</button><p id="story" role="status" hidden></p></div>
 <div id="frame"><div id="state" class="drawing" role="status">drawing</div>
 <div id="stage"><div id="picture" role="img" aria-label="The picture is being drawn."></div>
 <div id="grip" role="slider" tabindex="0" aria-label="Marked point" aria-valuenow="0" hidden></div></div></div>
 <p id="caption"></p>
 <div class="row buttons">
 <button type="button" id="train" class="main" hidden>Train it</button>
-<button type="button" id="play" hidden>▶ Play α</button>
 <button type="button" id="pin" title="Keep this curve to compare it with others; at most three" hidden>Pin</button>
 <button type="button" id="unpin" hidden>Remove pins</button>
 <button type="button" id="png">PNG</button>
@@ -231,7 +234,7 @@ def render_page(
 <p class="help" id="training-message" role="status"></p>
 </div>
 </section>
-<form id="knobs" aria-label="Knobs">{_groups()}</form>
+<form id="knobs" aria-label="Knobs"><button type="button" id="all-knobs" aria-expanded="false">All parameters</button>{_groups()}</form>
 <aside id="panel" aria-label="Numbers">
 <div id="badge" class="badge waiting" role="status"><b>…</b><span></span></div>
 <ul id="notes"></ul>

@@ -110,10 +110,13 @@ FIGURES = (
     Figure("own-hard-labels", "Soft against hard labels, and the separability threshold", 5.0, 148.0),
     Figure("own-many-tokens", "Many tokens: effect of the length with soft and hard labels", 60.0, 400.0),
     Figure("own-sectors", "Symmetric and antisymmetric part of a self-attention map", 4.0, 73.0),
-    Figure("own-token-mean", "Tokens with a mean: what it costs, when it is learned, its outlier", 24.7, 24.7),
+    Figure("own-token-mean", "Tokens with a mean: what it costs, when it is learned, its outlier", 10.8, 24.7),
     Figure("own-token-covariance", "Tokens with a covariance: test error and rank", 5.1, 5.1),
     Figure("own-hard-phase", "Long sequences: where finding the signal is impossible, hard or easy", 9.6, 57.0),
     Figure("own-sparse-gap", "Two-step attention compared with the best possible learner", 19.6, 100.0),
+    Figure("own-joint-steps", "Joint descent of sparse tokens: errors after every step, and where to stop", 3.0, 36.0),
+    Figure("own-joint-protocols", "Split, reused or joint: five protocols and the best possible learner", 17.0, 130.0),
+    Figure("own-long-alignment", "Alignment of sequences as long as the dimension", 2.4, 36.0),
     Figure("own-checkpoint", "Heads of a real checkpoint compared with the laws of trained heads", 8.1, 47.0),
 )
 NAMES = tuple(figure.name for figure in FIGURES)
@@ -140,6 +143,7 @@ KNOWN_DEVIATIONS = {
     "own-bayes-amp": "finite size, about 4.5/d: the gap was 7 % at d = 60, 4 % at 120 and 2 % at 240",
     "own-universality": "the squared length of tokens with heavy tails or many zeros is far from Gaussian at this d",
     "own-length": VARYING_QUERY,
+    "own-long-alignment": "corrections of order 1/√d to the alignment of a single sample",
 }
 
 

@@ -78,7 +78,7 @@ def best_error(
     >>> ratios = [0.5, 2.0]
     >>> results = [sparse.bayes(sparse.Task(), ratio) for ratio in ratios]
     >>> plot.best_error(results, ratios).get_legend_handles_labels()[1]
-    ['best possible learner', 'signal known']
+    ['best possible (known model)', 'signal known']
     """
     if runs is None and name in ("length", "strength") and any(r.algorithmic_threshold is not None for r in results):
         return hard_phase(results, x, name, ax)

@@ -73,7 +73,7 @@ def descent(
             markersize=10,
             markerfacecolor="none",
             color=ACCENT,
-            label="stop here" if index == 0 else None,
+            label="stop here" if index == len(results) - 1 else None,
         )
     if runs is not None:
         table = np.array(runs, dtype=float)

@@ -130,6 +130,14 @@ class Result(OneLineRepr):
     _SUMMARY_FIELDS: ClassVar[tuple[str, ...]] = ()  # fields in the repr; if empty, the first numbers
     _MAIN: ClassVar[str] = "test_error"  # number whose error is the quadrature error of the certificate
     MEANINGS: ClassVar[dict[str, str]] = {}  # what a number is, by its name
+    _RARE: ClassVar[tuple[str, ...]] = ()  # numbers that few problems have: shown where they are neither None nor zero
+
+    @property
+    def shown_meanings(self) -> dict[str, str]:
+        """`MEANINGS` without the rare numbers that this result does not have."""
+        return {
+            name: text for name, text in self.MEANINGS.items() if name not in self._RARE or getattr(self, name, None)
+        }
 
     @property
     def _certificate(self) -> Certificate | None:
@@ -212,7 +220,7 @@ class Result(OneLineRepr):
         cos_query = 0.88371: cosine of the query with the signal.
         """
         numbers = self._numbers()
-        names = [name for name in self.MEANINGS if name in numbers] or list(numbers)[:MAX_ITEMS]
+        names = [name for name in self.shown_meanings if name in numbers] or list(numbers)[:MAX_ITEMS]
         meanings = {name: f": {self.MEANINGS[name]}." if name in self.MEANINGS else "." for name in names}
         lines = [f"{name} = {self._value_text(name)}{meanings[name]}" for name in names]
         return wrap_sentences([first_paragraph(type(self)), *lines, *self._closing()])

@@ -14,6 +14,7 @@ from onehead.sparse.task import Activation, Batch, Mode, PosteriorMethod, Poster
 from onehead.sparse.task import Model as ModelName
 
 __all__ = [
+    "AllSamples",
     "MessagePassing",
     "NoSettings",
     "Ratio",
@@ -24,6 +25,7 @@ __all__ = [
     "SparseOracle",
     "SparsePredict",
     "SparseTrain",
+    "SparseTuneJoint",
     "TotalSamples",
     "Training",
 ]
@@ -174,12 +176,17 @@ class SparseOracle(Problem):
     activation: Activation = parameter("sigmoid", "", "Gate of the element-wise attention.")
 
 
-class TotalSamples(Problem):
-    """Arguments of ``sparse.tune`` beyond task and protocol: total number of samples over dimension, and dimension."""
+class AllSamples(Problem):
+    """Total number of samples over dimension."""
 
     alpha: float | None = parameter(
         None, "α = n/d", "All samples over dimension; they are divided in the proportion of alpha0 to alpha1.", gt=0.0
     )
+
+
+class TotalSamples(AllSamples):
+    """Arguments of ``sparse.tune`` beyond task and protocol: total number of samples over dimension, and dimension."""
+
     dim: int | None = parameter(
         None,
         "d",
@@ -187,3 +194,12 @@ class TotalSamples(Problem):
         ge=3,
         since="3.0",
     )
+
+
+class SparseTuneJoint(AllSamples):
+    """Arguments of ``sparse.tune_joint`` beyond task and protocol."""
+
+    procedure: Literal["reuse", "descend"] = parameter(
+        ..., "", "Both stages on all samples, or joint descent with the step at which to stop."
+    )
+    steps: int = parameter(15, "k", "Largest number of steps of joint descent.", ge=2, le=200)

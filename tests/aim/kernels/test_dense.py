@@ -45,6 +45,7 @@ def _few_nodes(tokens, count, monkeypatch):
 @pytest.mark.parametrize(
     ("tokens", "name", "sigma"), [(2, "squared", 0.9), (2, "cross-entropy", 3.0), (3, "cross-entropy", 3.0)]
 )
+@pytest.mark.slow
 def test_averages_over_a_few_nodes_against_scipy(tokens, name, sigma, monkeypatch):
     """Where the prox has one minimum any minimiser finds it."""
     output = OneSectorOutput(loss=LOSSES[name], geometry=tied_geometry(tokens), label_power=2.9)

@@ -40,6 +40,7 @@ def parts_of(loss, geometry, state):
     ("attention", "mask", "tokens"), [("cross", "none", 4), ("cross", "causal", 5), ("tied", "causal", 4)]
 )
 @pytest.mark.parametrize("sigma", [0.7, 3.0])
+@pytest.mark.slow
 def test_lean_rows_are_dense_rows(lean, dense, attention, mask, tokens, sigma):
     """Other nodes, another route to every average; squared at Sigma = 3 has several minima, in which both stay near the
     label.

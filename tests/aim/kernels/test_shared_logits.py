@@ -37,7 +37,7 @@ def by_parts(head, tokens):
     """Every average of hard labels by every part of the rule: mean and standard error."""
     kind = SectorOutput if head == "self" else OneSectorOutput
     output = kind(loss=HardCrossEntropy(), geometry=geometry_of(head, "none", tokens), label_power=Q)
-    parts = output.parts(*STATES[head], level=3)
+    parts = output.parts(*STATES[head], level=2)
     if head == "self":
         found = np.array(
             [
@@ -51,6 +51,7 @@ def by_parts(head, tokens):
 
 
 @pytest.mark.parametrize("head", STATES)
+@pytest.mark.slow
 def test_drawn_labels_are_all_labels(head, monkeypatch):
     """27 proximal steps for every node, each as often as it is drawn, or one."""
     one, its = by_parts(head, 3)
@@ -121,6 +122,7 @@ def test_what_the_field_of_attention_takes_off(monkeypatch):
 
 
 @pytest.mark.parametrize("head", STATES)
+@pytest.mark.slow
 def test_hard_labels_of_five_tokens_as_they_are_trained(head):
     task, learner = Task(attention=head, tokens=5, labels="hard"), Learner(loss="cross-entropy", weight_decay=0.3)
     runs, theory = train(task, learner, dim=50, alpha=0.4, seeds=4), predict(task, learner, 0.4)

@@ -41,6 +41,7 @@ def both(q, m, sigma, modes, kept):
     search=st.integers(0, 2),
     detail=st.integers(0, 2),
 )
+@pytest.mark.slow
 def test_sums_are_those_of_one_node_after_the_other(q, cosine, log_sigma, search, detail):
     m = cosine * np.sqrt(q * CHANNEL.label_power)
     (one, one_points), (side, side_points) = both(

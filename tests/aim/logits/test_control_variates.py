@@ -39,6 +39,7 @@ def softmax(x):
         (Column(3, 1.2, 0.6, 0.7), Column(1, 1.2, 0.9, 0.8)),  # two sectors
     ],
 )
+@pytest.mark.slow
 def test_means_of_all_controls_by_sampling(columns, centred):
     Q, q, m = (np.repeat([getattr(c, name) for c in columns], [c.count for c in columns]) for name in "Qqm")
     if centred and not np.allclose(q / Q, q[0] / Q[0]):

@@ -5,6 +5,7 @@ import pytest
 
 from onehead.aim import Atoms, Learner, Product, Task, predict, thresholds, tune
 from onehead.aim.solve.branches import coarse_branches, is_saddle, may_have_several
+from onehead.aim.solve.draft import DraftStart, draft_numbers_at
 from onehead.aim.theory.build import build_state_evolution
 from onehead.aim.theory.limits.emergence import largest_decay
 
@@ -90,6 +91,7 @@ def test_one_minimum_is_not_searched_twice():
         assert not may_have_several(build_state_evolution(task, learner))
 
 
+@pytest.mark.slow
 def test_tune_without_noise_reaches_the_limit():
     """Above recovery the limit of no weight decay finds the target: the error is zero, and nothing else is."""
     for task in (Task(noise=0.0), Task(noise=0.0, target=Task().target.changed(kappa0=0.1))):
@@ -118,3 +120,17 @@ def test_a_solution_between_two_minima_is_a_saddle():
     assert is_saddle(np.diag([1.5, 0.2, 0.1]))  # grows along one direction
     assert not is_saddle(np.diag([0.5, -1.5, 0.1]))  # an iteration that oscillates is not a saddle
     assert not is_saddle(None)
+
+
+def test_a_draft_follows_the_solution_with_the_lowest_objective():
+    """S = 0 is stable at all three weight decays, but has the lower objective at the last one only."""
+    problem, found, start = build_state_evolution(SHARP, Learner(weight_decay=1.0)), [], DraftStart()
+    for decay in (1.1186, 1.3, 2.2):
+        numbers = draft_numbers_at(problem.with_decay(decay), 0.1, start, timed_out=lambda: False)
+        start = numbers.start
+        found.append(numbers)
+    assert [numbers.is_zero for numbers in found] == [False, False, True]
+    assert 10.0 < found[0].test_error < 11.6  # 10.8 exactly; the coarsest rule has an eighth of the points
+    assert found[2].test_error == pytest.approx(29.015, rel=1e-2)
+    alone = draft_numbers_at(problem.with_decay(1.1186), 0.1, timed_out=lambda: False)  # without a neighbour
+    assert alone.test_error == pytest.approx(found[0].test_error, rel=0.02)

@@ -27,6 +27,7 @@ def test_tiny_weight_decay_above_recovery_has_the_limit_of_small_weight_decay(de
     assert point.certificate.train_loss_gap < MAXIMUM_TRAIN_LOSS_GAP
 
 
+@pytest.mark.slow
 def test_tiny_weight_decay_above_recovery_is_continuous():
     """The scaled solution takes over from the direct one without a jump, for every parametrisation."""
     for task, learner, alpha in (
@@ -79,4 +80,14 @@ def test_wide_logits_get_finer_lattices_for_an_accuracy_asked_for():
     assert any("wanted" in warning for warning in usual.certificate.warnings)
     assert not asked.certificate.warnings
     assert asked.errors["test_error"] < 1e-4 * asked.test_error < usual.errors["test_error"]
+    assert abs(asked.test_error - usual.test_error) < 3.0 * usual.errors["test_error"]
+
+
+def test_an_accuracy_asked_for_is_met_where_minima_compete():
+    """At β₀ = 10 and little weight decay the default rules end at 1.3 %; finer ones agree within that error."""
+    task, learner = Task(beta0=10.0), Learner(weight_decay=0.01)
+    usual, asked = predict(task, learner, 0.5), predict(task, learner, 0.5, accuracy=5e-3)
+    assert any("wanted" in warning for warning in usual.certificate.warnings)
+    assert not any("wanted" in warning for warning in asked.certificate.warnings)
+    assert asked.errors["test_error"] < 5e-3 * asked.test_error < usual.errors["test_error"]
     assert abs(asked.test_error - usual.test_error) < 3.0 * usual.errors["test_error"]

@@ -37,8 +37,8 @@ def test_fixed_point_of_state_evolution_is_the_prediction():
 @pytest.mark.parametrize(
     ("arguments", "tolerance"),
     [
-        # the theory uses the spectrum of the instance: the remaining difference is O(1/d), a few percent at d = 120 (9)
-        pytest.param({"dim": 120, "iterations": 24, "damping": 1.0, "first_sigma": 3.0}, 0.04, marks=pytest.mark.slow),
+        # the theory uses the spectrum of the instance: the remaining difference is O(1/d), 5/d for an undamped run (9)
+        pytest.param({"dim": 80, "iterations": 24, "damping": 1.0, "first_sigma": 3.0}, 5 / 80, marks=pytest.mark.slow),
         # the O(1/d) of an undamped run, and 2 % because damping is described with one noise direction
         ({"dim": 100, "iterations": 20}, 0.06),
     ],
@@ -51,7 +51,7 @@ def test_iterates_follow_state_evolution(arguments, tolerance):
 
 @pytest.mark.slow
 def test_message_passing_converges_to_the_minimum_of_lbfgs():
-    dim, seed = 120, np.random.SeedSequence(0, spawn_key=(0,))
+    dim, seed = 40, np.random.SeedSequence(0, spawn_key=(0,))
     instance = Instance.draw(Task(), dim, dim**2 // 2, seed)
     found = run_amp(Task(), Learner(weight_decay=0.01), instance, max_iterations=80, tolerance=1e-7)
     trained = train(
@@ -130,7 +130,7 @@ def test_interruption_returns_the_last_map():
 def test_heads_with_masks_or_untied_weights_end_at_the_minimum_of_lbfgs(task, learner, alpha):
     found, minimum = (
         train(
-            task, learner, dim=30, alpha=alpha, method=Method(optimiser=name, tolerance=1e-6, starts=1, test_samples=9)
+            task, learner, dim=20, alpha=alpha, method=Method(optimiser=name, tolerance=1e-6, starts=1, test_samples=9)
         )
         for name in ("amp", "lbfgs")
     )

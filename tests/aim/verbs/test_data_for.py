@@ -4,7 +4,6 @@ import json
 from math import ceil, inf
 
 import pytest
-from tests.support.programs import program
 
 from onehead import aim
 from onehead.errors import InvalidArgument
@@ -57,15 +56,17 @@ def test_the_dimension_of_a_target_gives_the_samples():
         aim.data_for(task, LEARNER, 0.2, dim=41)
 
 
+@pytest.mark.slow
 def test_hard_labels_have_no_best_possible_learner():
     task = aim.Task(attention="cross", labels="hard", noise=0.0)
     found = aim.data_for(task, aim.Learner(weight_decay=0.5, loss="cross-entropy"), 0.15)
     assert found.best_possible_alpha is None and found.data_multiple is None and found.alpha > 0.0
 
 
-def test_the_command():
-    row = json.loads(program("aim", "data", "--error", "0.12", "--dim", "50", "--json").stdout)
+@pytest.mark.slow
+def test_the_command(onehead):
+    row = json.loads(onehead("aim", "data", "--error", "0.12", "--dim", "50", "--json").stdout)
     assert row["samples"] == ceil(row["alpha"] * 50**2) and {"weight_decay", "best_possible_alpha"} <= set(row)
-    beyond = json.loads(program("aim", "data", "--error", "0.01", "--json").stdout)
+    beyond = json.loads(onehead("aim", "data", "--error", "0.01", "--json").stdout)
     assert beyond["alpha"] is None and beyond["status"].startswith("out of reach")
-    assert program("aim", "data", "--error", "0").stderr.strip() == "onehead: --error must be a number > 0; got '0'."
+    assert onehead("aim", "data", "--error", "0").stderr.strip() == "onehead: --error must be a number > 0; got '0'."

@@ -1,6 +1,7 @@
 """Leading directions of a trained map: an independent implementation, training, refusals, the command."""
 
 import json
+from functools import cache
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from onehead.errors import InvalidArgument, OutsideDomain
 POWER = Task(target=PowerLaw(gamma=0.75, dim=100))
 
 
+@cache
 def directions_at(samples, decay, task=POWER, **learner):
     learner = Learner(**{"weight_decay": decay, "leading": 3} | learner)
     return aim.directions(aim.predict(task, learner, samples / 100**2))
@@ -74,6 +76,7 @@ def test_noise_and_overlap_agree_with_trained_heads(samples, noise, overlap):
     assert abs(first.overlap - overlap[0]) < 3.0 * np.hypot(overlap[1], first.overlap_err) + 5e-4  # printed digits
 
 
+@pytest.mark.slow
 def test_stated_errors_cover_the_change_with_other_sampled_points(monkeypatch):
     point = aim.predict(POWER, Learner(weight_decay=0.1, leading=2), 0.3)
     known = aim.directions(point)
@@ -94,6 +97,7 @@ def test_stated_errors_cover_the_change_with_other_sampled_points(monkeypatch):
     assert np.sqrt(np.mean(np.square(deviations))) < 2.5
 
 
+@pytest.mark.slow
 def test_directions_differ_from_the_prediction_with_few_samples_only():
     """With few samples q and the learned elements are clearly larger than predicted, with many hardly."""
     few, many = directions_at(398, 0.01), directions_at(20_000, 0.01)
@@ -108,6 +112,7 @@ def test_directions_differ_from_the_prediction_with_few_samples_only():
     assert few.kind == "conjecture"
 
 
+@pytest.mark.slow
 def test_more_directions_are_closer_to_training():
     """q and θ₁ of the independent implementation for K = 3 and 8: .786, 4.956 and .794, 4.971."""
     found = directions_at(1585, 0.01, leading=8)
@@ -115,6 +120,7 @@ def test_more_directions_are_closer_to_training():
     assert found.directions[0].learned == pytest.approx(4.971, abs=5e-4 + 3.0 * found.directions[0].learned_err)
 
 
+@pytest.mark.slow
 def test_temperatures_only_rescale_the_directions():
     values = tuple(POWER.target.values)
     half = Atoms(eigenvalues=tuple(0.5 * value for value in values))
@@ -128,6 +134,7 @@ def test_temperatures_only_rescale_the_directions():
         assert (one.position, one.overlap) == pytest.approx((2.0 * other.position, other.overlap), rel=1e-3)
 
 
+@pytest.mark.slow
 def test_a_warning_close_to_emergence_says_that_little_bulk_is_left():
     assert LITTLE_BULK in directions_at(2500, 1.0).certificate.warnings
     assert LITTLE_BULK not in directions_at(6000, 1.0).certificate.warnings
@@ -139,6 +146,7 @@ def test_the_zero_map_has_zero_directions():
     assert [(one.learned, one.scatter, one.overlap) for one in found.directions] == 3 * [(0.0, 0.0, None)]
 
 
+@pytest.mark.slow
 def test_heads_without_derived_directions_are_refused():
     for task, learner, name in (
         (Task(), Learner(), "leading must be at least 1"),
@@ -153,6 +161,7 @@ def test_heads_without_derived_directions_are_refused():
         aim.directions(aim.predict(POWER, Learner(weight_decay="0+"), 0.05))
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_directions(capsys):
     flags = ["aim", "directions", "--target", "power-law", "--dim", "100", "--samples", "6310", "--weight-decay", "1/d"]
     with pytest.raises(SystemExit) as ended:

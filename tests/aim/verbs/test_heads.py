@@ -238,6 +238,7 @@ def test_thresholds_of_tied_causal_heads():
     assert full.direct * 2 == causal.direct == 0.5
 
 
+@pytest.mark.slow
 def test_separability_of_long_rows_is_limited_in_memory():
     """Three numbers for each column of 16,384 points took 23 GB at 30,000 tokens; longer rows get fewer points, and
     very long ones none.

@@ -19,7 +19,7 @@ from onehead.aim import (
     train,
     tune,
 )
-from onehead.aim.draft.curves import draft_curve, draft_vanishing_decay
+from onehead.app.drafts.curves import draft_curve, draft_vanishing_decay
 from onehead.errors import InvalidArgument
 
 SIGNS = Task(kurtosis=1.0)

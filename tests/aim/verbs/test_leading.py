@@ -46,6 +46,7 @@ def test_numbers_of_an_independent_implementation_and_of_training(decay, samples
     assert abs(gaussian.test_error - value) > 2.0 * abs(point.test_error - value)
 
 
+@pytest.mark.slow
 def test_three_tokens_with_leading_directions():
     """T = 3, d = 50, between two rows of training (0.3802(15), 0.2703(84) here)."""
     task = Task(target=PowerLaw(gamma=0.75, dim=50), tokens=3)
@@ -56,6 +57,7 @@ def test_three_tokens_with_leading_directions():
     assert point.errors["test_error"] < 0.02 * point.test_error
 
 
+@pytest.mark.slow
 def test_the_zero_map_has_the_error_of_exact_logits():
     """T = 5, λ = 1, d = 50: S = 0, whose error training found at 0.8300(8) and Gaussian logits at 0.902."""
     task = Task(target=PowerLaw(gamma=0.75, dim=50), tokens=5)

@@ -48,6 +48,7 @@ def test_lines_of_the_best_weight_decay_and_of_thresholds():
     assert axes.get_xscale() == "log"
 
 
+@pytest.mark.slow
 def test_tuned_maps_and_curves_have_the_best_weight_decay_everywhere():
     alphas = [0.1, 0.5, 1.0, 4.0]
     found = aim.map(
@@ -64,6 +65,7 @@ def test_tuned_maps_and_curves_have_the_best_weight_decay_everywhere():
     assert decays == pytest.approx(list(found.grid("weight_decay")[0]), rel=1e-2)
 
 
+@pytest.mark.slow
 def test_following_a_neighbour_finds_the_same_minimum_as_a_search():
     from onehead.aim.verbs.tune import best_decay
 

@@ -19,7 +19,7 @@ from onehead.errors import SolveError
     loss=st.sampled_from(["squared", "cross-entropy"]),
     param=st.sampled_from(["factorised", "direct"]),
 )
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=15, deadline=None, derandomize=True)
 @pytest.mark.slow
 def test_certificates_hold_everywhere(kappa0, noise, alpha, decay, loss, param):
     task = mp(kappa0, noise=noise)

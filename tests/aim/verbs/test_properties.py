@@ -146,6 +146,7 @@ def reduced_interpolation(task):
 
 @given(task=tasks(noise=st.floats(0.02, 2.0)), decay=log_uniform(1e-3, 1.0), more=st.floats(1.2, 5.0))
 @settings(max_examples=3)
+@pytest.mark.slow
 def test_emergence_is_where_the_map_leaves_zero(task, decay, more):
     """S = 0 just below it and not just above; a larger weight decay needs more samples (4.6)."""
     ratio = aim.thresholds(task, aim.Learner(weight_decay=decay)).emergence

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from tests.support.problems import log_uniform, mp
 
 from onehead import aim, plot
-from onehead.aim.draft.curves import draft_plateau, draft_point, draft_thresholds
-from onehead.aim.draft.derived import draft_spectrum
 from onehead.aim.theory.build import build_state_evolution
 from onehead.aim.verbs.implicit_derivatives import local_exponent
+from onehead.app.drafts.curves import draft_plateau, draft_point, draft_thresholds
+from onehead.app.drafts.derived import draft_spectrum
 from onehead.errors import SolveError
 
 LIMIT = aim.Learner(weight_decay="0+")
@@ -84,7 +84,8 @@ def test_direct_training_recovers_an_indefinite_target():
     param=st.sampled_from(["factorised", "factorised", "direct"]),
     ratio=log_uniform(0.2, 8.0),
 )
-@settings(max_examples=6)
+@settings(max_examples=3)
+@pytest.mark.slow
 def test_small_noise_approaches_no_noise(target, width, param, ratio):
     """λ → 0⁺ at Δ = 0 and Δ = 1e-6, 1e-8, below interpolation and beyond: errors move by a power of Δ not below 1/2
     (4.2, A.3).
@@ -285,6 +286,7 @@ def test_full_width_is_never_narrow():
     alpha=log_uniform(0.03, 20.0),
 )
 @settings(max_examples=15)
+@pytest.mark.slow
 def test_targets_of_both_signs_work_in_every_function(target, noise, learner, alpha):
     """No number is NaN, no error below the plateau, m² <= q P², rank <= width; laws have mass one, parts sum to the
     excess.

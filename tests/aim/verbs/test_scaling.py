@@ -156,6 +156,7 @@ def test_the_excess_ends_at_the_parametric_rate():
     assert law.points[0].local_exponent == pytest.approx(-1.0, abs=2e-3)
 
 
+@pytest.mark.slow
 def test_features_emerge_in_order_and_agree_with_the_spectrum():
     learner = Learner(weight_decay=1.0)
     found = aim.features(POWER, learner, np.geomspace(3e3, 3e5, 12))
@@ -168,6 +169,7 @@ def test_features_emerge_in_order_and_agree_with_the_spectrum():
         assert below.outliers < item.feature <= above.outliers
 
 
+@pytest.mark.slow
 def test_a_feature_interpolated_across_a_failed_point_has_a_warning(monkeypatch):
     module, samples = sys.modules["onehead.aim.verbs.curve"], np.geomspace(3e3, 3e5, 6)
     predict_all = module.predict
@@ -184,6 +186,7 @@ def test_a_feature_interpolated_across_a_failed_point_has_a_warning(monkeypatch)
     assert f"n = {samples[3]:.4g}" in across[0].warning
 
 
+@pytest.mark.slow
 def test_the_best_weight_decay_is_a_minimum():
     best = best_decay(POWER, Learner(), 0.25)
     assert abs(decay_slope(best)) < 1e-4 * best.test_error
@@ -194,6 +197,7 @@ def test_the_best_weight_decay_is_a_minimum():
     assert law.points[0].excess_error == pytest.approx(best.excess_error, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_phase_diagram_solves_every_cell():
     count = []
     log_n, log_lambda = np.arange(0.8, 3.21, 0.4), (-1.5, -0.5, 0.5)
@@ -220,11 +224,12 @@ def test_regions_of_clear_cases():
     assert region_of(aim.predict(Task(), Learner(param="direct"), 4.0)) == "noise"
 
 
+@pytest.mark.slow
 def test_spikes_emerge_one_by_one():
     # a spike over zeros leaves the noise when it exceeds sqrt(s), s falling as 1/n: sample sizes go as the inverse
     # square
     task = Task(target=Spikes(spikes=(16.0, 8.0), dim=400), noise=0.5)
-    found = aim.features(task, Learner(weight_decay=1e-4), np.geomspace(30.0, 3e3, 9))
+    found = aim.features(task, Learner(weight_decay=1e-4), np.geomspace(30.0, 3e3, 6))
     assert [item.target for item in found] == [16.0, 8.0]
     assert found[1].samples > 2.0 * found[0].samples
 

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from tests.support.programs import program
 
 from onehead import aim
 from onehead.errors import InvalidArgument
@@ -69,11 +68,12 @@ def test_parameters_without_a_derivative_are_refused():
         point.sensitivity("weightdecay")
 
 
-def test_the_command_adds_derivatives():
-    row = json.loads(program("aim", "predict", "--alpha", "0.5", "--sensitivity", "--json").stdout)
+@pytest.mark.slow
+def test_the_command_adds_derivatives(onehead):
+    row = json.loads(onehead("aim", "predict", "--alpha", "0.5", "--sensitivity", "--json").stdout)
     assert set(row["sensitivity"]) == {"alpha", "weight_decay", "noise", "beta", "beta0"}
     slopes = aim.predict(aim.Task(), aim.Learner(), 0.5).sensitivity("alpha")
     assert row["sensitivity"]["alpha"]["test_error"] == pytest.approx(slopes["test_error"], rel=1e-6)
-    assert "test_error by alpha" in program("aim", "predict", "--alpha", "0.5", "--sensitivity").stdout
-    clean = json.loads(program("aim", "predict", "--alpha", "0.5", "--noise", "0", "--sensitivity", "--json").stdout)
+    assert "test_error by alpha" in onehead("aim", "predict", "--alpha", "0.5", "--sensitivity").stdout
+    clean = json.loads(onehead("aim", "predict", "--alpha", "0.5", "--noise", "0", "--sensitivity", "--json").stdout)
     assert "noise" not in clean["sensitivity"]

@@ -104,6 +104,7 @@ def test_values_of_other_thresholds():
                          "test_error": (0.4333, 0.0015), "train_loss": (8.908e-3, 1.2e-5)}),
     ],
 )  # fmt: skip
+@pytest.mark.slow
 def test_values_for_more_tokens(tokens, alpha, decay, expected):
     point = predict(Task(tokens=tokens), Learner(weight_decay=decay), alpha)
     for name, (value, deviation) in expected.items():

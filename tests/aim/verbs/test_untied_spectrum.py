@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from onehead.aim import Atoms, Learner, Spikes, Task, decompose, predict, spectrum
-from onehead.aim.draft.derived import draft_spectrum
 from onehead.aim.targets import Product
 from onehead.aim.verbs.decompose import distance_parts
 from onehead.aim.verbs.outliers import count_features, noise_bulk, outliers_of
+from onehead.app.drafts.derived import draft_spectrum
 
 
 @pytest.fixture(scope="module")

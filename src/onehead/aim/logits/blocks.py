@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, final
+from typing import ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -257,12 +257,9 @@ class ColumnGroup:
     count: int
 
 
-@final
 @dataclass(frozen=True, kw_only=True, eq=False)
-class TiedBlock(Block):
-    """All rows of a tied head: the logit of two tokens occurs in two rows, and coordinates are u = h_ab - h_12 over the
-    other pairs a <= b (1.6).
-    """
+class SharedLogits(Block):
+    """Abstract block of all rows of a head without a mask, whose logits are equal or correlated."""
 
     shares_logits = True
 
@@ -279,6 +276,34 @@ class TiedBlock(Block):
     def row_count(self) -> int:
         """Number of tokens."""
         return self.tokens
+
+    @property
+    def log2_points(self) -> int:
+        """log2 of the number of points: fewer for many tokens, whose rows average themselves."""
+        return max(13 - self.tokens.bit_length() + 2, SHORTEST_RULE)
+
+    @property
+    def exchangeable(self) -> bool:
+        """False: a row sees its own token."""
+        return False
+
+    @property
+    def sampled(self) -> Self:
+        """The block itself: rows that share logits are sampled at every length."""
+        return self
+
+    @property
+    def halved(self) -> Self:
+        """The block itself."""
+        return self
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TiedBlock(SharedLogits):
+    """All rows of a tied head: the logit of two tokens occurs in two rows, and coordinates are u = h_ab - h_12 over the
+    other pairs a <= b (1.6).
+    """
 
     @property
     def dim(self) -> int:
@@ -336,35 +361,10 @@ class TiedBlock(Block):
         """Return the logits ab, a <= b: each once."""
         return normals
 
-    @property
-    def log2_points(self) -> int:
-        """log2 of the number of points: fewer for many tokens, whose rows average themselves."""
-        return log2_points_of_tokens(self.tokens)
-
-    @property
-    def exchangeable(self) -> bool:
-        """False: a row sees its own token."""
-        return False
-
     @cached_property
     def row(self) -> "Row":
         """One row, the token itself first."""
         return Row(columns=(ColumnGroup((2.0,), 1), ColumnGroup((1.0,), self.tokens - 1)))
-
-    @property
-    def sampled(self) -> "TiedBlock":
-        """The block itself: rows that share logits are sampled at every length."""
-        return self
-
-    @property
-    def halved(self) -> "TiedBlock":
-        """The block itself."""
-        return self
-
-
-def log2_points_of_tokens(tokens: int) -> int:
-    """Return log2 of the points of the default rule of all rows of a head without a mask."""
-    return max(13 - tokens.bit_length() + 2, SHORTEST_RULE)
 
 
 def _exchanged(tokens: int) -> tuple[Array, ...]:
@@ -388,24 +388,8 @@ def _exchanged(tokens: int) -> tuple[Array, ...]:
 
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
-class UnmaskedSelfAttention(Block):
+class UnmaskedSelfAttention(SharedLogits):
     """All rows of untied self-attention without a mask: the logits ab and ba are correlated."""
-
-    shares_logits = True
-
-    tokens: int
-    multiplicity: float = 1.0
-    on_lattice: bool = False
-
-    @property
-    def length(self) -> int:
-        """Number of tokens."""
-        return self.tokens
-
-    @property
-    def row_count(self) -> int:
-        """Number of tokens."""
-        return self.tokens
 
     @property
     def dim(self) -> int:
@@ -466,30 +450,10 @@ class UnmaskedSelfAttention(Block):
         found[:, above[1], above[0]] = np.sqrt(0.5) * (even - odd)
         return found.reshape(len(normals), -1)
 
-    @property
-    def log2_points(self) -> int:
-        """log2 of the number of points: fewer for many tokens, whose rows average themselves."""
-        return log2_points_of_tokens(self.tokens)
-
-    @property
-    def exchangeable(self) -> bool:
-        """False: a row sees its own token."""
-        return False
-
     @cached_property
     def row(self) -> "Row":
         """One row, the token itself last."""
         return Row(columns=(ColumnGroup((0.5, 0.5), self.tokens - 1), ColumnGroup((1.0, 0.0), 1)))
-
-    @property
-    def sampled(self) -> "UnmaskedSelfAttention":
-        """The block itself: rows that share logits are sampled at every length."""
-        return self
-
-    @property
-    def halved(self) -> "UnmaskedSelfAttention":
-        """The block itself."""
-        return self
 
 
 @final

@@ -31,6 +31,7 @@ __all__ = [
     "is_distinct",
     "is_saddle",
     "may_have_several",
+    "objective",
     "vanishing_decay",
     "zero_loss",
 ]
@@ -52,10 +53,11 @@ SMALL_SCALE, SMALL_SIGMA = 1e-6, 1e-9  # of a map that stands for S = 0 on a qua
 
 
 class Branch(NamedTuple):
-    """A solution on the coarsest rule, its objective over d², and the start from which training reaches it."""
+    """A solution on the coarsest rule, objective and penalty over d², and the start from which training reaches it."""
 
     coordinates: Vector
     objective: float
+    penalty: float
     reached_from: str
 
 
@@ -106,7 +108,8 @@ def coarse_branches(problem: StateEvolution, alpha: float) -> list[Branch]:
         if iterate is None:
             continue
         if all(is_distinct(iterate.overlaps, known) for known, _ in found):
-            branch = Branch(iterate.coordinates, _objective(problem, iterate), reached_from)
+            penalty = problem.input.penalty(iterate.overlaps)
+            branch = Branch(iterate.coordinates, objective(problem, iterate), penalty, reached_from)
             found.append((iterate.overlaps, branch))
         if reached_from == TARGET:  # the continuation from below would end here too
             break
@@ -154,7 +157,7 @@ def _continue_from_below(problem: StateEvolution, alpha: float) -> Iterate | Non
         moved = _neighbour(problem.with_decay(there), alpha, found)
         if moved is not None:
             found, here = moved, there
-            if here < problem.decay and _objective(problem.with_decay(here), found) > zero:
+            if here < problem.decay and objective(problem.with_decay(here), found) > zero:
                 return None
         elif step < SMALLEST_CONTINUATION_FACTOR:
             return None
@@ -171,7 +174,7 @@ def _neighbour(problem: StateEvolution, alpha: float, near: Iterate) -> Iterate 
     return found
 
 
-def _objective(problem: StateEvolution, iterate: Iterate) -> float:
+def objective(problem: StateEvolution, iterate: Iterate) -> float:
     """Return the training objective over d² on the rule of an iterate (2.4)."""
     averages = iterate.cache.averages
     return float(iterate.alpha * averages.loss + problem.input.penalty(iterate.overlaps))
@@ -202,7 +205,7 @@ def emergence_transition(problem: StateEvolution) -> Transition:
                 break
             continue
         low, last = low / step, moved
-        if worse is None and _objective(problem, moved) < low * zero:
+        if worse is None and objective(problem, moved) < low * zero:
             high, found = low, moved
         elif worse is None:
             worse = low, moved
@@ -212,7 +215,7 @@ def emergence_transition(problem: StateEvolution) -> Transition:
     while high / below > 1.0 + TRANSITION_TOLERANCE:
         middle = float(np.sqrt(below * high))
         moved = _neighbour(problem, middle, found)
-        if moved is not None and _objective(problem, moved) < middle * zero:
+        if moved is not None and objective(problem, moved) < middle * zero:
             high, found = middle, moved
         else:
             below = middle
@@ -234,7 +237,7 @@ def vanishing_decay(problem: StateEvolution, alpha: float) -> float:
         decay *= TRANSITION_FACTOR
         at = problem.with_decay(decay)
         found = _neighbour(at, alpha, found)
-        if found is not None and _objective(at, found) > alpha * zero:
+        if found is not None and objective(at, found) > alpha * zero:
             break
     return decay
 

@@ -37,6 +37,8 @@ __all__ = ["ACCURACY", "NARROW", "AimCertificate", "Numbers", "numbers_at", "wit
 ZERO_MAP_LEVEL = 1  # quadrature level at the zero map
 ACCURACY = 1e-4  # relative error of the test error that a result should have
 ROUNDING = 1e-12  # absolute error of a test error that is zero
+MAXIMUM_RESIDUAL = 1e-5  # of the equations, which are solved to 3e-7
+MAXIMUM_STEIN_GAP = 0.03  # of the two forms of Sigmahat; the coarsest rules of sampled points leave about 0.01
 MAXIMUM_TRAIN_LOSS_GAP = 1e-5  # of the two forms of the training loss, which agree to 1e-8 at a solution
 LARGE_EXCESS_KURTOSIS = 0.5  # of a logit; a single instance of a limiting law at d = 100 has about 0.2
 MANY_TOKENS, MANY_TOKENS_PER_DIMENSION = 16, 0.05  # from which on a warning is given
@@ -269,13 +271,8 @@ def _solved(problem: StateEvolution, solution: Solution) -> Numbers:
     if spectral is not None and np.isfinite(full.trace_square):
         replicon = output.geometry.unit * alpha / sigma**2 * full.trace_square * spectral
     status, kind, warnings = _judged(problem, overlaps.rank, switch, replicon)
-    gap = abs(other - train) / abs(train)
-    if gap > MAXIMUM_TRAIN_LOSS_GAP:
-        warnings = (
-            *warnings,
-            f"the two forms of the training loss differ by {gap:.1e}, relative: rounding or a "
-            "quadrature rule that is too coarse; the numbers may be off by more than stated",
-        )
+    gap, stein_gap = abs(other - train) / abs(train), stein / from_trace - 1.0
+    warnings = (*warnings, *_out_of_range(solution.residual, gap, stein_gap))
     certificate = AimCertificate(
         status=status,
         kind=kind,
@@ -283,12 +280,25 @@ def _solved(problem: StateEvolution, solution: Solution) -> Numbers:
         evaluations=solution.evaluations,
         warnings=warnings,
         train_loss_gap=gap,
-        stein_gap=stein / from_trace - 1.0,
+        stein_gap=stein_gap,
         switch_mass=switch,
         replicon=replicon,
     )
     certificate = _with_errors(problem, certificate, alpha, solution.error_estimate)
     return Numbers(overlaps, hats, train, certificate, solution.jacobian)
+
+
+def _out_of_range(residual: float, train_loss_gap: float, stein_gap: float) -> list[str]:
+    """Return a warning for every figure that is larger than at a solution."""
+    causes = "rounding or a quadrature rule that is too coarse; the numbers may be off by more than stated"
+    warnings = []
+    if not residual <= MAXIMUM_RESIDUAL:
+        warnings.append(f"the residual of the equations is {residual:.1e}; the numbers may be off by more than stated")
+    if not train_loss_gap <= MAXIMUM_TRAIN_LOSS_GAP:
+        warnings.append(f"the two forms of the training loss differ by {train_loss_gap:.1e}, relative: {causes}")
+    if not abs(stein_gap) <= MAXIMUM_STEIN_GAP:
+        warnings.append(f"the two forms of Sigmahat differ by {abs(stein_gap):.1e}, relative: {causes}")
+    return warnings
 
 
 def _with_errors(
@@ -423,7 +433,7 @@ def _with_kurtosis(certificate: AimCertificate, task: Task, leading: int) -> Aim
     kurtosis = excess_kurtosis(task, leading)
     kind: Kind = "conjecture" if certificate.kind == "claim" else certificate.kind
     if kurtosis < LARGE_EXCESS_KURTOSIS:
-        derived_here = leading or task.depends_on_kurtosis or task.unasked or not task.isotropic
+        derived_here = leading or not (task.gaussian_tokens and task.isotropic)
         return replace(certificate, kind=kind) if derived_here else certificate
     more = leading_count(task, Learner()) > leading
     advice = (

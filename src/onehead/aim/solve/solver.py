@@ -222,7 +222,7 @@ def _refine_rules(
         )
         coordinates = solution.coordinates
         secants = iterate.secants if sampled else secants_of(linearisation.step)
-        if iterate.cache.track_minimum and level == LAST_TRACKED_LEVEL:
+        if iterate.cache.track_minimum and level == LAST_TRACKED_LEVEL and not accuracy:
             break
         if estimate.multiple_minima or (estimate.prox_jumps and not output.prox_jumps):
             break

@@ -52,7 +52,7 @@ def build_state_evolution(task: Task, learner: Learner) -> StateEvolution:
             "sampled", learner.sampled, "0 unless factorised training has a token spectrum: the theory is exact here"
         )
     if task.isotropic:
-        settings = {"scale": task.beta0, "decay": decay, "width": learner.width, "unit": geometry.unit}
+        settings: dict[str, Any] = {"scale": task.beta0, "decay": decay, "width": learner.width, "unit": geometry.unit}
         channel = kind(target=task.target, **settings)
     else:
         channel = anisotropic_channel(task, learner, decay)

@@ -8,25 +8,28 @@ order parameters, and how the input channel treats them. `NO_DIRECTIONS` is the 
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from onehead.results import Result
 
 if TYPE_CHECKING:
     from onehead.aim.theory.input.channel import InputChannel
     from onehead.aim.theory.order_parameters import Hats, Overlaps
     from onehead.aim.theory.output.base import OutputChannel
+    from onehead.aim.theory.state_evolution import Units
 
 __all__ = [
     "MAXIMUM_COSINE",
     "NO_DIRECTIONS",
     "SMALLEST_OVERLAP",
+    "BulkDirections",
+    "Direction",
     "Directions",
     "NoDirections",
-    "log_overlaps",
-    "overlaps_from_logs",
-    "split_isotropic",
+    "SharedFields",
 ]
 
 Array = NDArray[np.float64]
@@ -37,22 +40,60 @@ SMALLEST_BULK = 1e-6  # share of q that a bulk has at least where a state is gue
 
 
 @dataclass(frozen=True, kw_only=True)
-class Directions(ABC):
-    """Explicit directions of a head and their treatment by the input channel.
+class Direction(Result):
+    """A leading direction of the target (P3, P4), or the identity for tokens of another kurtosis (P11).
 
     Attributes
     ----------
+    target : float
+        Eigenvalue of S* in this direction (trace over d for the identity).
+    effective : float
+        Eigenvalue λ_eff that the training data effectively have in this direction.
+    learned : float
+        Element of S in this direction.
+    """
+
+    target: float
+    effective: float
+    learned: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Directions(ABC):
+    """Explicit directions of a head and their treatment by the input channel.
+
+    Abstract: directions inside the bulk of the map are `BulkDirections`, fields outside of it `SharedFields`.
+
+    Attributes
+    ----------
+    sampled : bool
+        Whether averages over the logits of the directions need sampled points.
+    separate : bool
+        Whether the directions lie outside the bulk of the map: its q and m do not count them, its input channel ignores
+        them.
     target_eigenvalues : tuple of float
         Eigenvalue of the target in each direction divided by ``length``, in reduced units.
     bulk_power : float
         Q0 without the directions: second moment of the target in all others, in reduced units and without noise.
     length : float
         Unit in which ``target_eigenvalues`` and the learned elements are measured.
+    excess : float
+        Kurtosis of the entries of a token minus 3.
     """
+
+    sampled: ClassVar[bool] = False
+    separate: ClassVar[bool]
+    gain_per_excess: ClassVar[float] = 0.0  # `trace_gain` per unit of excess kurtosis
 
     target_eigenvalues: tuple[float, ...] = ()
     bulk_power: float = 0.0
     length: float = 1.0
+    excess: float = 0.0
+
+    @property
+    def trace_gain(self) -> float:
+        """Excess weight with which labels show the trace of a map, relative to its other directions (P11.6)."""
+        return self.excess * self.gain_per_excess
 
     @property
     def count(self) -> int:
@@ -60,26 +101,9 @@ class Directions(ABC):
         return len(self.target_eigenvalues)
 
     @property
-    def sampled(self) -> bool:
-        """Whether averages over the logits of the directions need sampled points."""
-        return False
-
-    @property
-    def separate(self) -> bool:
-        """Whether the directions lie outside the bulk of the map: its q and m do not count them, its input channel
-        ignores them.
-        """
-        return False
-
-    @property
     def separate_power(self) -> float:
         """Variance that separate directions add to the label coordinates."""
         return float(np.dot(self.target_eigenvalues, self.target_eigenvalues)) if self.separate else 0.0
-
-    @property
-    def trace_gain(self) -> float:
-        """Excess weight with which labels show the trace of a map, relative to its other directions (P11.6)."""
-        return 0.0
 
     @abstractmethod
     def overlap_coordinates(self, q: Array, m: Array) -> Array:
@@ -89,11 +113,11 @@ class Directions(ABC):
     def overlaps_at(self, coordinates: Array) -> tuple[Array, Array]:
         """Return (q, m) of all sectors from the numbers that the solver iterates on."""
 
+    @abstractmethod
     def output_values(self, q: Array, m: Array, learned: Array) -> tuple[float, ...]:
-        """Return the arguments of averages over fresh samples: overlaps of the sectors, then elements in the
+        """Return the arguments of averages over fresh samples, from the overlaps of the sectors and the elements in the
         directions.
         """
-        return *q.tolist(), *m.tolist(), *learned.tolist()
 
     @abstractmethod
     def isotropic_overlaps(self, q: float, m: float) -> tuple[float, float, tuple[float, ...]]:
@@ -101,13 +125,13 @@ class Directions(ABC):
         elements.
         """
 
+    @abstractmethod
     def origin_hats(self, output: "OutputChannel", level: int) -> "Hats":
         """Return the hats per unit of α where the bulk of the map is zero (4.6)."""
-        return output.at_origin(level)
 
+    @abstractmethod
     def learned_without_bulk(self, hats: "Hats") -> tuple[float, ...]:
         """Return the elements of the map in the directions where its bulk is zero."""
-        return self.count * (0.0,)
 
     @abstractmethod
     def channel_at(self, channel: "InputChannel", effective: tuple[float, ...]) -> "InputChannel":
@@ -133,60 +157,122 @@ class Directions(ABC):
         target (8.1).
         """
 
+    @abstractmethod
+    def reported(self, overlaps: "Overlaps", units: "Units") -> dict[str, Any]:
+        """Return the fields of a `Prediction` that describe the directions, in the learner's units."""
 
-def log_overlaps(q: Array, m: Array) -> Array:
-    """Return log q, then log m, of every sector; a negative m counts as zero."""
-    return np.asarray(np.log(np.maximum(np.concatenate([q, m]), SMALLEST_OVERLAP)))
+    @abstractmethod
+    def learned_of(self, point: Any, units: "Units") -> tuple[float, ...] | None:
+        """Return the learned elements from the fields of a `Prediction`, the inverse of `reported`; None where it
+        reports other directions.
+        """
 
-
-def overlaps_from_logs(coordinates: Array) -> tuple[Array, Array]:
-    """Return (q, m) of every sector from their logarithms."""
-    q, m = np.split(np.exp(coordinates), 2)
-    return q, m
-
-
-def split_isotropic(directions: Directions, q: float, m: float) -> tuple[float, float, tuple[float, ...]]:
-    """Split q and m of a map that has learned directions inside its bulk as well as all others."""
-    target = np.array(directions.target_eigenvalues)
-    share = m / (directions.bulk_power + float(target @ target))
-    learned = share * target
-    bulk = max(q - float(learned @ learned), SMALLEST_BULK * q)
-    return bulk, share * directions.bulk_power, tuple(learned.tolist())
+    @abstractmethod
+    def explained(self, point: Any) -> list[str]:
+        """Describe the fields of `reported` in sentences."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
-class NoDirections(Directions):
-    """No explicit direction: the solver iterates on logarithms of q, m and Sigma of every sector."""
+class BulkDirections(Directions):
+    """Abstract class of directions inside the bulk of the map: its q and m count them."""
 
-    @property
-    def separate(self) -> bool:
-        """True: there is nothing but the bulk."""
-        return True
+    separate = False
+
+    def output_values(self, q: Array, m: Array, learned: Array) -> tuple[float, ...]:
+        """Return the overlaps of the bulk, then the elements in the directions."""
+        return *q.tolist(), *m.tolist(), *learned.tolist()
+
+    def isotropic_overlaps(self, q: float, m: float) -> tuple[float, float, tuple[float, ...]]:
+        """Split q and m of a map that has learned the directions as well as all others."""
+        target = np.array(self.target_eigenvalues)
+        share = m / (self.bulk_power + float(target @ target))
+        learned = share * target
+        bulk = max(q - float(learned @ learned), SMALLEST_BULK * q)
+        return bulk, share * self.bulk_power, tuple(learned.tolist())
+
+    def origin_hats(self, output: "OutputChannel", level: int) -> "Hats":
+        """Return the hats per unit of α at S = 0."""
+        return output.at_origin(level)
+
+    def learned_without_bulk(self, hats: "Hats") -> tuple[float, ...]:
+        """Return zeros."""
+        return self.count * (0.0,)
+
+    def reported(self, overlaps: "Overlaps", units: "Units") -> dict[str, Any]:
+        """Return a `Direction` for each."""
+        elements = zip(self.target_eigenvalues, overlaps.effective, overlaps.learned, strict=True)
+        return {
+            "directions": tuple(
+                Direction(
+                    target=self.length * target / units.beta0,
+                    effective=self.length * effective / units.beta0,
+                    learned=self.length * learned / units.beta,
+                )
+                for target, effective, learned in elements
+            )
+        }
+
+    def learned_of(self, point: Any, units: "Units") -> tuple[float, ...] | None:
+        """Return the elements of S in the directions of a point."""
+        if len(point.directions) != self.count:
+            return None
+        return tuple(units.beta * one.learned / self.length for one in point.directions)
+
+    def explained(self, point: Any) -> list[str]:
+        """Return nothing: the table of directions speaks for itself."""
+        return []
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedFields(Directions):
+    """Abstract class of fields outside the bulk of the map, which all queries share; the solver iterates on logarithms
+    of q, m and Sigma of every sector, and on the fields.
+    """
+
+    separate = True
 
     def overlap_coordinates(self, q: Array, m: Array) -> Array:
         """Return log q, then log m, of every sector; a negative m counts as zero."""
-        return log_overlaps(q, m)
+        return np.asarray(np.log(np.maximum(np.concatenate([q, m]), SMALLEST_OVERLAP)))
 
     def overlaps_at(self, coordinates: Array) -> tuple[Array, Array]:
-        """Return (q, m) from their logarithms."""
-        return overlaps_from_logs(coordinates)
-
-    def isotropic_overlaps(self, q: float, m: float) -> tuple[float, float, tuple[float, ...]]:
-        """Return q and m themselves."""
-        return q, m, ()
+        """Return (q, m) of every sector from their logarithms."""
+        q, m = np.split(np.exp(coordinates), 2)
+        return q, m
 
     def channel_at(self, channel: "InputChannel", effective: tuple[float, ...]) -> "InputChannel":
         """Return the channel itself."""
         return channel
 
-    def split(self, channel: "InputChannel", hats: "Hats", overlaps: "Overlaps") -> "Overlaps":
-        """Return the overlaps unchanged."""
-        return overlaps
-
     def overlaps_near(self, channel: "InputChannel", hats: "Hats", near: "Overlaps") -> "Overlaps | None":
         """Return None: the input channel is cheap enough to be evaluated again."""
         return None
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class NoDirections(SharedFields):
+    """No explicit direction."""
+
+    def output_values(self, q: Array, m: Array, learned: Array) -> tuple[float, ...]:
+        """Return the overlaps of the sectors."""
+        return *q.tolist(), *m.tolist()
+
+    def isotropic_overlaps(self, q: float, m: float) -> tuple[float, float, tuple[float, ...]]:
+        """Return q and m themselves."""
+        return q, m, ()
+
+    def origin_hats(self, output: "OutputChannel", level: int) -> "Hats":
+        """Return the hats per unit of α at S = 0."""
+        return output.at_origin(level)
+
+    def learned_without_bulk(self, hats: "Hats") -> tuple[float, ...]:
+        """Return nothing."""
+        return ()
+
+    def split(self, channel: "InputChannel", hats: "Hats", overlaps: "Overlaps") -> "Overlaps":
+        """Return the overlaps unchanged."""
+        return overlaps
 
     def interpolating(self, channel: "InputChannel", overlaps: "Overlaps") -> "Overlaps":
         """Return the overlaps unchanged."""
@@ -196,6 +282,18 @@ class NoDirections(Directions):
         """Return the representable power of the target as q and as m."""
         power = channel.representable_power
         return power, power, ()
+
+    def reported(self, overlaps: "Overlaps", units: "Units") -> dict[str, Any]:
+        """Return nothing."""
+        return {}
+
+    def learned_of(self, point: Any, units: "Units") -> tuple[float, ...] | None:
+        """Return nothing, or None where the point has directions."""
+        return None if point.directions else ()
+
+    def explained(self, point: Any) -> list[str]:
+        """Return nothing."""
+        return []
 
 
 NO_DIRECTIONS = NoDirections()

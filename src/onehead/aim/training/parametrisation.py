@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from math import sqrt
-from typing import ClassVar
+from typing import ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,7 @@ class Parametrisation(ABC):
 
     # eigenvalues below this share of the largest count as zero; minimisation over factors leaves them at about 1e-4
     zero_tolerance: ClassVar[float] = 1e-3
+    symmetric: ClassVar[bool]  # whether the maps are
     heads: int
     dim: int
     size: int
@@ -77,19 +78,22 @@ class Parametrisation(ABC):
 
     def spectrum(self, S: Array) -> Array:
         """Eigenvalues of a map, or singular values if it is not symmetric."""
-        return np.asarray(np.linalg.eigvalsh(S))
+        return np.asarray(np.linalg.eigvalsh(S) if self.symmetric else np.linalg.svd(S, compute_uv=False))
 
+    @abstractmethod
     def narrow_factor(self, theta: Array) -> Array | None:
         """Factor W (m, d) if a pass through it is cheaper than one through its map; else None."""
-        return None
 
+    @abstractmethod
     def curvature(self, theta: Array) -> Callable[[Array], Array]:
-        """Preconditioner: approximate inverse Hessian up to a scale; here the identity."""
-        return lambda gradient: gradient
+        """Preconditioner: approximate inverse Hessian up to a scale."""
 
 
+@final
 class Factorised(Parametrisation):
     """Tied factors, S_k = W_k' W_k / sqrt(m d), with penalty sqrt(d/m) |W|² = d Tr S summed over heads (1.2)."""
+
+    symmetric = True
 
     def __init__(self, dim: int, width: int, heads: int = 1) -> None:
         self.dim, self.width, self.heads = dim, width, heads
@@ -141,8 +145,10 @@ class Factorised(Parametrisation):
         return theta.reshape(self.width, self.dim) if self.heads == 1 and self.width < self.dim else None
 
 
-class Untied(Parametrisation):
-    """Untied factors, S_k = Q_k' K_k / sqrt(m d), with penalty sqrt(d/m) (|Q|² + |K|²)/2, at least d |S|_*."""
+class UntiedFactors(Parametrisation):
+    """Abstract untied factors, S_k = Q_k' K_k / sqrt(m d), with penalty sqrt(d/m) (|Q|² + |K|²)/2, at least d |S|_*."""
+
+    symmetric = False
 
     def __init__(self, dim: int, width: int, heads: int = 1) -> None:
         self.dim, self.width, self.heads = dim, width, heads
@@ -192,19 +198,25 @@ class Untied(Parametrisation):
         both[0, :, :kept], both[1, :, :kept] = root * left.T[:kept], root * right[:kept]
         return both.ravel()
 
-    def spectrum(self, S: Array) -> Array:
-        """Singular values of a map."""
-        return np.asarray(np.linalg.svd(S, compute_uv=False))
+    def narrow_factor(self, theta: Array) -> Array | None:
+        """None: a pass goes through the map."""
+        return None
 
 
-class ThresholdedUntied(Untied):
+@final
+class Untied(UntiedFactors):
+    """Untied factors as minimisation over them leaves them."""
+
+
+@final
+class ThresholdedUntied(UntiedFactors):
     """Untied factors of a map after soft thresholding, whose zero singular values are zero up to rounding."""
 
     zero_tolerance = 1e-9
 
 
-class Direct(Parametrisation):
-    """Symmetric maps S_k trained directly, with penalty d |S|² (1.2), which sets no eigenvalue to zero."""
+class DirectEntries(Parametrisation):
+    """Abstract maps S_k trained directly, with penalty d |S|² (1.2, U1), which sets nothing to zero."""
 
     zero_tolerance = 0.0
 
@@ -212,22 +224,13 @@ class Direct(Parametrisation):
         self.dim, self.heads = dim, heads
         self.size = heads * dim * dim
 
-    def maps(self, theta: Array) -> Array:
-        """Symmetric part of θ."""
-        S = theta.reshape(self.heads, self.dim, self.dim)
-        return 0.5 * (S + S.transpose(0, 2, 1))
-
-    def pull_back(self, theta: Array, gradients: Array) -> Array:
-        """Symmetric part of the gradients."""
-        return (0.5 * (gradients + gradients.transpose(0, 2, 1))).ravel()
-
     def penalty(self, theta: Array) -> tuple[float, Array]:
         """Penalty d |S|², and its gradient."""
         S = self.maps(theta).ravel()
         return float(self.dim * (S @ S)), 2.0 * self.dim * S
 
     def start(self, rng: np.random.Generator) -> Array:
-        """Random symmetric Gaussian matrix with Tr S²/d of order one."""
+        """Random Gaussian matrix, or its symmetric part, with |S|²/d of order one."""
         return self.maps(rng.standard_normal(self.size) / sqrt(self.dim)).ravel()
 
     @classmethod
@@ -240,9 +243,36 @@ class Direct(Parametrisation):
         """The map itself."""
         return np.tile(S.ravel(), self.heads)
 
+    def narrow_factor(self, theta: Array) -> Array | None:
+        """None: there is no factor."""
+        return None
 
-class DirectUntied(Direct):
-    """Maps S_k without symmetry trained directly, with penalty d |S|² (U1), which sets no singular value to zero."""
+    def curvature(self, theta: Array) -> Callable[[Array], Array]:
+        """Identity."""
+        return lambda gradient: gradient
+
+
+@final
+class Direct(DirectEntries):
+    """Symmetric maps S_k trained directly."""
+
+    symmetric = True
+
+    def maps(self, theta: Array) -> Array:
+        """Symmetric part of θ."""
+        S = theta.reshape(self.heads, self.dim, self.dim)
+        return 0.5 * (S + S.transpose(0, 2, 1))
+
+    def pull_back(self, theta: Array, gradients: Array) -> Array:
+        """Symmetric part of the gradients."""
+        return (0.5 * (gradients + gradients.transpose(0, 2, 1))).ravel()
+
+
+@final
+class DirectUntied(DirectEntries):
+    """Maps S_k without symmetry trained directly."""
+
+    symmetric = False
 
     def maps(self, theta: Array) -> Array:
         """Maps equal to the weights."""
@@ -251,10 +281,6 @@ class DirectUntied(Direct):
     def pull_back(self, theta: Array, gradients: Array) -> Array:
         """Gradient in θ, equal to that in the maps."""
         return gradients.ravel()
-
-    def spectrum(self, S: Array) -> Array:
-        """Singular values of a map."""
-        return np.asarray(np.linalg.svd(S, compute_uv=False))
 
 
 def parametrisation(param: str, *, tied: bool, dim: int, width: float, heads: int) -> Parametrisation:

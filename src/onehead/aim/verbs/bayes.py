@@ -290,6 +290,7 @@ class BayesReference:
 
 def check_bayes_known(task: Task) -> None:
     """Refuse a task whose Bayes-optimal learner is not known."""
+    task.check_verb("bayes")
     if task.labels == "hard":
         raise InvalidArgument("labels", "hard", "soft: the best possible learner is not known for hard labels")
     if task.depends_on_kurtosis:

@@ -11,6 +11,7 @@ from onehead.aim.solve.fixed_sample_ratio import Start
 from onehead.aim.solve.strategy import project
 from onehead.aim.task import Learner, Task, check_alpha
 from onehead.aim.theory.build import build_state_evolution
+from onehead.aim.theory.directions import Direction
 from onehead.aim.theory.input.channel import InputChannel
 from onehead.aim.theory.limits.infinite_data import plateau_of
 from onehead.aim.theory.order_parameters import INFINITE, Hats, Overlaps
@@ -25,25 +26,6 @@ __all__ = ["Direction", "Prediction", "finish_prediction", "overlaps_of", "predi
 # Largest change of log q, log m or log Σ in the Newton step from a neighbouring solution.
 MAX_LOG_STEP_FINE = 0.3  # up to which the solve starts on the fine quadrature rule
 MAX_LOG_STEP = 2.0  # beyond which the step is not used and the solve starts from the neighbour itself
-
-
-@dataclass(frozen=True, kw_only=True)
-class Direction(Result):
-    """A leading direction of the target (P3, P4), or the identity for tokens of another kurtosis (P11).
-
-    Attributes
-    ----------
-    target : float
-        Eigenvalue of S* in this direction (trace over d for the identity).
-    effective : float
-        Eigenvalue λ_eff that the training data effectively have in this direction.
-    learned : float
-        Element of S in this direction.
-    """
-
-    target: float
-    effective: float
-    learned: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +105,10 @@ class Prediction(Result):
         "q": "|S|²/d, size of the map",
         "m": "Tr S'S*/d, overlap with the target",
         "sigma": "Σ, how far a training sample pulls its own logits",
+        "unasked_scale": "size of the logits that all queries share, over the target's",
+        "unasked_share": "their share in the variance of the head's logits within a row",
     }
+    _RARE: ClassVar[tuple[str, ...]] = ("unasked_scale", "unasked_share")
 
     alpha: float
     test_error: float
@@ -146,10 +131,10 @@ class Prediction(Result):
     cut: float
     slope: float
     sectors: dict[str, tuple[float, ...]] | None
-    directions: tuple[Direction, ...]
+    directions: tuple[Direction, ...] = ()
     other_solutions: tuple[OtherSolution, ...]
-    unasked_scale: float
-    unasked_share: float
+    unasked_scale: float = 0.0
+    unasked_share: float = 0.0
     effective_dim: float | None
     jacobian: tuple[tuple[float, ...], ...] | None
     task: Task
@@ -224,7 +209,7 @@ class Prediction(Result):
             f"Size: q = {self.q:.4g} is the mean squared {value} of the trained map S; the target's is "
             f"{target_power:.4g}.",
             f"Overlap: m = {self.m:.4g}, so the cosine between S and the target is {cosine:.3f}.",
-            *self._explain_unasked(),
+            *self.equations.directions.explained(self),
             *self._explain_sectors(),
             self._explain_rank(),
             self._explain_sigma(),
@@ -234,19 +219,6 @@ class Prediction(Result):
             verdict = "stable: one well-defined minimum" if replicon < 1.0 else "unstable: many competing minima"
             lines.append(f"Replicon {replicon:.3f} ({'<' if replicon < 1.0 else '>='} 1): the solution is {verdict}.")
         return wrap_sentences([*lines, *self._closing()])
-
-    def _explain_unasked(self) -> list[str]:
-        """Describe the logits that all queries share, where tokens have a mean."""
-        if not self.task.unasked:
-            return []
-        return [
-            f"{self.task.unasked:.0%} of the variance of the target's logits within a row is a preference for keys "
-            f"that all queries "
-            "share; it is learned from n ~ d samples, before anything else. "
-            f"In the head it is {self.unasked_share:.0%}, at {self.unasked_scale:.3g} times the size in the target; "
-            f"q, m and rank "
-            "are those of the rest."
-        ]
 
     def _explain_sectors(self) -> list[str]:
         """Sentence on the symmetric and the antisymmetric part of the map, where the head has two sectors."""
@@ -377,47 +349,20 @@ def overlaps_of(problem: StateEvolution, point: Prediction) -> Overlaps | None:
     """
     if not (point.q > 0.0 and point.m > 0.0 and 0.0 < point.sigma < INFINITE):
         return None
-    units, known, zero = problem.units, problem.directions, problem.zero
-    if len(point.directions) != (0 if known.separate else known.count) or (problem.sectors == 2) != (
-        point.sectors is not None
-    ):
+    units, known = problem.units, problem.directions
+    learned = known.learned_of(point, units)
+    if learned is None or (problem.sectors == 2) != (point.sectors is not None):
         return None
-    if point.sectors is not None:
-        values = [units.reduced(q, m) for q, m in zip(point.sectors["q"], point.sectors["m"], strict=True)]
-        q_sectors, m_sectors = (tuple(column) for column in zip(*values, strict=True))
-        field = tuple(point.unasked_scale * units.beta / units.beta0 * value for value in known.target_eigenvalues)
-        return replace(
-            zero, q_sectors=q_sectors, m_sectors=m_sectors, sigma_sectors=point.sectors["sigma"], learned=field
-        )
-    q, m = units.reduced(point.q, point.m)
-    target, learned = np.array(known.target_eigenvalues), np.array([one.learned for one in point.directions])
-    scale = point.unasked_scale * units.beta / units.beta0
-    learned = scale * target if known.separate else units.beta * learned / known.length
-    inside = not known.separate
+    sectors = point.sectors or {"q": (point.q,), "m": (point.m,), "sigma": (point.sigma,)}
+    q, m = zip(*(units.reduced(q, m) for q, m in zip(sectors["q"], sectors["m"], strict=True)), strict=True)
+    inside = np.zeros(known.count) if known.separate else np.array(learned)
     return replace(
-        zero,
-        q_sectors=q - inside * float(learned @ learned),
-        m_sectors=m - inside * float(learned @ target),
-        sigma_sectors=point.sigma,
-        learned=tuple(learned.tolist()),
+        problem.zero,
+        q_sectors=tuple(one - float(inside @ inside) for one in q),
+        m_sectors=tuple(one - float(inside @ np.array(known.target_eigenvalues)) for one in m),
+        sigma_sectors=sectors["sigma"],
+        learned=learned,
         effective=_hats_of(problem, point).effective,
-    )
-
-
-def _directions(problem: StateEvolution, overlaps: Overlaps) -> tuple[Direction, ...]:
-    """Return the explicit directions of a solution, in the learner's own units."""
-    known, units = problem.directions, problem.units
-    if known.separate:
-        return ()
-    return tuple(
-        Direction(
-            target=known.length * target / units.beta0,
-            effective=known.length * effective / units.beta0,
-            learned=known.length * learned / units.beta,
-        )
-        for target, effective, learned in zip(
-            known.target_eigenvalues, overlaps.effective, overlaps.learned, strict=True
-        )
     )
 
 
@@ -440,9 +385,6 @@ def finish_prediction(
     if not np.isfinite([test, clean, train]).all():
         raise OutsideDomain(f"the errors at alpha = {alpha:g} are not finite; change weight_decay or alpha.")
     own_q, own_m = problem.units.own(overlaps.q, overlaps.m)
-    known = problem.directions
-    field = overlaps.learned[0] / known.target_eigenvalues[0] if known.separate_power else 0.0
-    unasked = field**2 * known.separate_power
     return Prediction(
         alpha=alpha,
         test_error=test,
@@ -465,10 +407,8 @@ def finish_prediction(
         cut=spectral_map.cut,
         slope=spectral_map.slope / learner.beta,
         sectors=_sectors(problem, overlaps),
-        directions=_directions(problem, overlaps),
         other_solutions=numbers.others,
-        unasked_scale=field * problem.units.beta0 / problem.units.beta,
-        unasked_share=unasked / (overlaps.q + unasked) if unasked > 0.0 else 0.0,
+        **problem.directions.reported(overlaps, problem.units),
         effective_dim=None if task.isotropic else task.effective_dim,
         jacobian=tuple(map(tuple, jacobian.tolist())) if jacobian is not None and problem.sectors == 1 else None,
         task=task,

@@ -71,6 +71,7 @@ class Thresholds(Result):
         "separability": "up to here hard labels can be fitted",
         "unasked_emergence": "n/d from which on the logits that all queries share are learned",
     }
+    _RARE: ClassVar[tuple[str, ...]] = ("emergence_spinodal", "map_spinodal", "unasked_emergence")
 
     interpolation: float | None
     recovery: float | None

@@ -96,23 +96,21 @@
     if (!points) return null;
     if (!points.length) return { refused: "No draft was found here; onehead app solves these values." };
     if (points.length > 2) recent = { kind: kindOf(problem), points: points };
-    const x = points.map((p) => p.alpha), column = (name) => points.map((p) => p[name]), smooth = (own) => ({ line: Object.assign({}, own.line, { shape: "spline", smoothing: 0.6 }) });
+    const x = points.map((p) => p.alpha), column = (name) => points.map((p) => p[name]), smooth = (own, on) => ({ line: Object.assign({}, own.line, { shape: on ? "spline" : "linear", smoothing: 0.6 }) });
     const put = (name, xs, ys, changes) => {
       const own = trace(template, name);
-      return drawn(own, xs, ys, Object.assign(fine ? {} : smooth(own), changes));
+      return drawn(own, xs, ys, Object.assign(smooth(own, !fine), changes));
     };
-    const data = [
-      put("test error", x, column("test_error"), { name: "test error (" + values.param + ")" }), put("clean labels", x, column("test_error_clean")),
-      put("objective per sample", x, points.map((p) => p.train_loss / p.alpha)),
-    ];
-    let top = Math.max(...data[0].y, ...data[2].y);
+    const data = [put("test error", x, column("test_error"), { name: "test error (" + values.param + ")" })];
+    if (isOn(values.details)) data.push(put("clean labels", x, column("test_error_clean")), put("objective per sample", x, points.map((p) => p.train_loss / p.alpha)));
+    let top = Math.max(...data.flatMap((own) => own.y));
     if (isOn(values.direct)) {
       const param = values.param === "direct" ? "factorised" : "direct", other = oneheadSolver.problem(Object.assign({}, values, { param: param }));
       const found = await solved(other, fine ? DIRECT_POINTS : 7, null);
       if (!found) return null;
       const own = trace(template, "test error (direct)");
       data.push(drawn(own, found.map((p) => p.alpha), found.map((p) => p.test_error), { name: "test error (" + param + ")" }));
-      top = Math.max(top, Math.min(2.5 * top, ...[Math.max(...found.map((p) => p.test_error))]));
+      top = Math.max(top, Math.min(2.5 * top, Math.max(...found.map((p) => p.test_error))));
     }
     const best = spaced(from, to, BEST_POINTS).map((a) => [a, oneheadSolver.bestPossible(problem, a)]).filter((pair) => pair[1] !== null);
     if (best.length) data.push(drawn(trace(template, "best possible"), best.map((p) => p[0]), best.map((p) => p[1])));
@@ -267,7 +265,7 @@
   }
 
   function code(view, values) {
-    const own = settings.recorded.solverKnobs.filter((name) => !["alpha", "alpha_from", "alpha_to", "direct"].includes(name) && String(values[name]) !== String(settings.knobs[name].default));
+    const own = settings.recorded.solverKnobs.filter((name) => !["alpha", "alpha_from", "alpha_to", "details", "direct"].includes(name) && String(values[name]) !== String(settings.knobs[name].default));
     const target = values.attention === "tied" ? [] : ["--target product"], flags = [...target, ...own.map((name) => "--" + name.replaceAll("_", "-") + " " + values[name])].join(" ");
     const verb = view === "spectrum" ? "spectrum" : view === "decay" ? "tune" : "predict", given = (flags ? " " + flags : "") + " --json";
     const curveLine = view === "curve" ? "\nonehead aim curve --alphas log:" + values.alpha_from + ":" + values.alpha_to + ":25" + given : "";
@@ -292,8 +290,9 @@
     return Object.assign({ key: key, local: true, exact: fine, refusal: "", missing: "", empty: false, alt: made.caption }, made, code(view, values));
   }
 
-  // the recorded figure of a view at its defaults
+  // a figure of a view with all its curves
   function templateOf(view, table) {
+    if (table.templates[view]) return table.templates[view];
     const name = oneheadKnobs.recordName(view, (knob) => settings.knobs[knob].default), found = table.draw[name];
     return (table.figures[found.drawing] || found).figure;
   }

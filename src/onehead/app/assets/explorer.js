@@ -197,6 +197,28 @@
     $("play").setAttribute("aria-pressed", "false");
   }
 
+  // one sentence that changes while α grows, from the share of the target that is learned
+  const STORY = [[0.02, "Too few samples: the head has learned nothing."], [0.5, "The strongest features of the target emerge."],
+    [0.8, "The head begins to attend to the same tokens as the teacher."], [0.95, "Most features are learned; what remains is noise."],
+    [2, "With this much data the head attends almost as the teacher does."]];
+
+  function tell(learned) {
+    $("story").hidden = learned === null;
+    if (learned !== null) setText(STORY.find(([end]) => learned < end)[1]);
+  }
+
+  function setText(text) {
+    if ($("story").textContent !== text) $("story").textContent = text;
+  }
+
+  // cosine of the maps on the screen, learner and teacher; null where the view has none
+  function learnedShare() {
+    const maps = oneheadDrawing.current ? oneheadDrawing.current.figure.data.filter((t) => (t.name || "").startsWith("map of the")) : [];
+    if (maps.length !== 2) return null;
+    const [a, b] = maps.map((t) => t.z.flat()), dot = (x, y) => x.reduce((sum, v, i) => sum + v * y[i], 0);
+    return dot(b, b) === 0 ? 0 : dot(a, b) / Math.sqrt(dot(a, a) * dot(b, b));
+  }
+
   function play() {
     if (playing) {
       stopPlaying();
@@ -221,6 +243,23 @@
       playing = setTimeout(advance, 70);
     };
     playing = setTimeout(advance, 0);
+  }
+
+  // a page without an address shows α growing once; whatever the reader touches stops it
+  function startByItself() {
+    K.set({ kappa0: 0.2, weight_decay: 0.3, alpha: 0.02 }); // features emerge one after another
+    const wait = () => {
+      if (touched) return;
+      if (progress.drawn === progress.asked && oneheadDrawing.current) play();
+      else setTimeout(wait, 100);
+    };
+    let touched = false;
+    ["pointerdown", "keydown", "wheel"].forEach((name) => addEventListener(name, (e) => {
+      if (touched) return;
+      touched = true;
+      if (playing && !(e.target.closest && e.target.closest("#play"))) stopPlaying();
+    }, { capture: true }));
+    wait();
   }
 
   // ---- files
@@ -349,6 +388,8 @@
       sendFile(e.dataTransfer.files[0]);
     });
     document.addEventListener("onehead-drawn", (e) => {
+      if (K.view === "head" && (playing || !$("story").hidden)) tell(learnedShare());
+      else tell(null);
       if (e.detail.key === state.key) progress.drawn = progress.asked;
     });
     new ResizeObserver(measureLead).observe(document.querySelector(".lead"));
@@ -369,6 +410,7 @@
     showView();
     listen();
     ask(true);
+    if (K.first && K.view === "head" && !$("play").hidden) startByItself();
     if (!settings.recorded) train("status");
     // the first answer may arrive before plotly is loaded
     addEventListener("load", () => lastDrawn && oneheadDrawing.draw(lastDrawn));

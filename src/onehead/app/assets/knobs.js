@@ -3,7 +3,7 @@
   "use strict";
   const $ = (id) => document.getElementById(id);
   const UNDO_PAUSE = 700; // milliseconds without a change after which the changes become one step of undo
-  let settings, view, values, onChange = () => {}, past = [], future = [], undoTimer = null, last = null;
+  let settings, view, values, onChange = () => {}, past = [], future = [], undoTimer = null, last = null, first = false;
 
   // a value as the address writes it
   function text(value) {
@@ -288,11 +288,24 @@
     });
   }
 
+  // show only the first knobs, until the reader asks for all of them
+  function showFew(few) {
+    document.body.classList.toggle("few", few);
+    $("all-knobs").setAttribute("aria-expanded", !few);
+  }
+
   function begin(pageSettings, changeCallback) {
     settings = pageSettings;
     onChange = changeCallback;
     oneheadDrafts.begin(settings);
     if (settings.recorded) restrict(settings.recorded);
+    for (const [name, knob] of Object.entries(settings.knobs)) {
+      const control = $("knob-" + name);
+      if (control && !knob.first) control.closest(".knob").classList.add("later");
+    }
+    $("all-knobs").addEventListener("click", () => showFew(false));
+    first = !location.search && !remember("last");
+    showFew(first);
     read(new URLSearchParams(location.search || remember("last") || ""));
     last = snapshot();
     listen();
@@ -304,6 +317,7 @@
   window.oneheadKnobs = {
     begin: begin, set: set, go: go, query: addressQuery, position: position, fromPosition: fromPosition, text: text,
     recordName: recordName, showWrong: showWrong, showKnob: showKnob, remember: remember, settle: settle,
+    get first() { return first; },
     get view() { return view; },
     get values() { return values; },
   };

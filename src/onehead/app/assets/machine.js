@@ -55,7 +55,7 @@
       : state.solvingSince !== null ? "solving"
       : "draft";
     const counting = state.solvingSince !== null && (status === "solving" || status === "no draft");
-    const seconds = counting ? Math.floor((now - state.solvingSince) / 1000) : 0;
+    const seconds = counting ? Math.floor((now - state.solvingSince) / 1000) : status === "drawing" ? Math.max(0, Math.floor((now - state.since) / 1000)) : 0;
     const numbers = state.report ? state.report.numbers.slice() : null;
     if (numbers && exact && exact.numbers)
       for (const row of exact.numbers) {

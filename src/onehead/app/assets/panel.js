@@ -3,6 +3,7 @@
   "use strict";
   const $ = (id) => document.getElementById(id);
   const DISCONNECTED = "The server of this page does not answer. Start onehead app again; the page then continues by itself.";
+  const COMPILING = "drawing · the first use of a kind of head takes up to 15 s · ";
   const STATUS_TEXTS = {
     drawing: "drawing", "no draft": "no draft · solving", draft: "draft", solving: "draft · solving", "draft only": "draft · no exact answer",
     exact: "exact", local: "computed in this page", refused: "refused", "no connection": "no connection",
@@ -70,7 +71,9 @@
   function show(page) {
     const { status, shown } = page, counting = status === "solving" || status === "no draft";
     const [style, words] = statusOf(page);
-    setText("state", words + (counting ? " " + page.seconds + " s" : ""));
+    // a draft takes a tenth of a second, but the first use of a kind of head compiles its code
+    const late = status === "drawing" && page.seconds >= 2;
+    setText("state", late ? COMPILING + page.seconds + " s" : words + (counting ? " " + page.seconds + " s" : ""));
     $("state").className = style.split(" ").join("-");
     $("frame").classList.toggle("stale", page.stale && status !== "refused");
     if (status === "no connection") badge("failed", DISCONNECTED, []);

@@ -61,7 +61,7 @@ def with_missing_line_note(caption: str, task: Task, learner: Learner) -> str:
 
 def best_error(task: Task, alpha: float) -> float | None:
     """Return the best possible test error, or None where it is not known."""
-    from onehead.aim.draft.derived import bayes_error  # loads the theory
+    from onehead.app.drafts.derived import bayes_error  # loads the theory
 
     return bayes_error(task, alpha) if task.bayes_known else None
 

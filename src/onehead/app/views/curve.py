@@ -90,7 +90,7 @@ def _thresholds(task: Any, learner: Any) -> Any:
 
 def draft(state: State) -> Picture:
     """Return a draft of all curves, computed in parallel."""
-    from onehead.aim.draft.curves import DRAFT_SECONDS, draft_curve, draft_thresholds  # loads the theory
+    from onehead.app.drafts.curves import DRAFT_SECONDS, draft_curve, draft_thresholds  # loads the theory
 
     alphas = _alphas(state, _point_count(state, DRAFT_POINTS, POINTS_FOR_MANY_TOKENS[0]))
     seconds = DRAFT_SECONDS if len(alphas) == DRAFT_POINTS[2] else 2.0 * DRAFT_SECONDS
@@ -112,7 +112,7 @@ def draft(state: State) -> Picture:
 
 def _best_possible(state: State) -> tuple[list[float], list[float]]:
     """Return sample ratios and errors of the best possible learner, which are exact also in a draft."""
-    from onehead.aim.draft.derived import draft_bayes_curve
+    from onehead.app.drafts.derived import draft_bayes_curve
 
     return draft_bayes_curve(state.task, state["alpha_from"], state["alpha_to"])
 
@@ -131,7 +131,7 @@ def picture(state: State) -> Picture:
         second = {name: other.column(name).tolist() for name in ("alpha", "test_error")}
         rows += other.to_rows()
     if state["best"]:
-        from onehead.aim.draft.derived import draft_best_decays
+        from onehead.app.drafts.derived import draft_best_decays
 
         best = draft_best_decays(
             state.task, state.learner, _alphas(state, TUNED_POINTS), TUNED_DECAYS.tolist(), stop_if_superseded
@@ -153,6 +153,7 @@ def _row(row: dict[str, Any]) -> dict[str, Any]:
 def _draw(state: State, own: Any, second: Any, best: Any, possible: Any, marks: Any, *, smooth: bool) -> Figure:
     """Draw errors above and the rank below, on one α axis."""
     data = _lines(state, own, second, best, possible, smooth=smooth)
+    errors = [error for trace in data[: 3 if state["details"] else 1] for error in trace["y"]]
     ends = state["alpha_from"], state["alpha_to"]
     chart = figure(
         data,
@@ -160,7 +161,7 @@ def _draw(state: State, own: Any, second: Any, best: Any, possible: Any, marks: 
         y="error",
         log_x=True,
         xaxis={"range": np.log10(ends).tolist(), "anchor": "y2"},
-        yaxis={"domain": [0.36, 1.0], "range": [0.0, 1.12 * _top(data[0]["y"] + data[2]["y"], second)]},
+        yaxis={"domain": [0.36, 1.0], "range": [0.0, 1.12 * _top(errors, second)]},
         yaxis2={
             "domain": [0.0, 0.26],
             "range": [0.0, 1.05],
@@ -178,11 +179,12 @@ def _lines(state: State, own: Any, second: Any, best: Any, possible: Any, *, smo
     x, other = own["alpha"], _other(state).param
     per_sample = [loss / a for loss, a in zip(own["train_loss"], x, strict=True)]
     thin: dict[str, Any] = {"width": 1.6, "smooth": smooth}
-    data = [
-        line(x, own["test_error"], f"test error ({state['param']})", smooth=smooth),
-        line(x, own["test_error_clean"], "clean labels", dash="dash", **thin),
-        line(x, per_sample, "objective per sample", colour="@second", dash="dashdot", **thin),
-    ]
+    data = [line(x, own["test_error"], f"test error ({state['param']})", smooth=smooth)]
+    if state["details"]:
+        data += [
+            line(x, own["test_error_clean"], "clean labels", dash="dash", **thin),
+            line(x, per_sample, "objective per sample", colour="@second", dash="dashdot", **thin),
+        ]
     if second is not None:
         data.append(
             line(
@@ -256,7 +258,7 @@ VIEW = View(
     formula=OBJECTIVE % (r"W", r"\mathrm{Tr}\,S", r"W^\top W"),
     heads=dict.fromkeys(("self", "cross"), (ABOUT, OBJECTIVE % (r"W_Q,W_K", r"\|S\|_*", r"W_Q^\top W_K"))),
     problems=(Axis, MarchenkoPastur, Task, Learner, Training),
-    own=("direct", "best"),
+    own=("details", "direct", "best"),
     panels={"": Panel(draft, report, picture, code)},
     trains=True,
 )

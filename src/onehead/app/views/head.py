@@ -133,7 +133,7 @@ def _values(task: Task, S: Array) -> list[float]:
 
 def draft(state: State) -> Picture:
     """Return the picture for a draft of the prediction."""
-    from onehead.aim.draft.curves import draft_point  # loads the theory
+    from onehead.app.drafts.curves import draft_point  # loads the theory
 
     found = draft_point(state.task, state.learner, state["alpha"])
     if found is None:

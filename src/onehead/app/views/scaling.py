@@ -75,7 +75,7 @@ def _sample_ratios(state: State, samples: list[float]) -> tuple[float, ...]:
 
 def _draft_best(state: State, samples: list[float]) -> list[float]:
     """Return a draft of the excess error of the best possible learner; empty where it is not known."""
-    from onehead.aim.draft.derived import draft_bayes_excess  # loads the theory
+    from onehead.app.drafts.derived import draft_bayes_excess  # loads the theory
 
     return [] if _missing_line_note(state) else draft_bayes_excess(state.task, _sample_ratios(state, samples))
 
@@ -101,7 +101,7 @@ def _with_best_note(caption: str, state: State) -> str:
 
 
 def _excess_draft(state: State) -> Picture:
-    from onehead.aim.draft.derived import draft_excess  # loads the theory
+    from onehead.app.drafts.derived import draft_excess  # loads the theory
 
     every = _samples(state, DRAFT_POINTS)
     best = DRAFT_POOL.submit(_draft_best, state, every)
@@ -166,7 +166,7 @@ def _exact(chart: Figure, found: Any, what: str = "points", more: str = "", best
 
 
 def _parts_draft(state: State) -> Picture:
-    from onehead.aim.draft.derived import draft_decomposition  # loads the theory
+    from onehead.app.drafts.derived import draft_decomposition  # loads the theory
 
     every = _samples(state, DRAFT_POINTS)
     best = DRAFT_POOL.submit(_draft_best, state, every)
@@ -228,7 +228,7 @@ def _parts_picture(state: State) -> Picture:
 
 def _phase_draft(state: State) -> Picture:
     columns, rows = PHASE_DRAFT
-    from onehead.aim.draft.derived import draft_exponents  # loads the theory
+    from onehead.app.drafts.derived import draft_exponents  # loads the theory
 
     table = draft_exponents(state.task, state.learner, columns, rows)
     if all(cell is None for row in table for cell in row):

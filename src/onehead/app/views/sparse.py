@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onehead import sparse
+from onehead.app.drafts import sparse as draft
 from onehead.app.drawing import Figure, figure, format_value, line, points, with_marked_point
 from onehead.app.refusals import explain
 from onehead.app.server.workers import stop_if_superseded
@@ -31,7 +32,6 @@ from onehead.app.views.bayes_line import NO_BEST_LINE, best_line
 from onehead.app.views.code_snippets import code_snippets
 from onehead.app.views.hard_phase import PANEL as HARD
 from onehead.errors import OneheadError
-from onehead.sparse.solve import draft
 from onehead.sparse.task import Protocol, Task
 
 __all__ = ["VIEW"]

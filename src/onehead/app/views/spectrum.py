@@ -50,8 +50,8 @@ POINT: tuple[Line, ...] = (
 
 def draft(state: State) -> Picture:
     """Return the density for a draft of the prediction."""
-    from onehead.aim.draft.curves import draft_point  # loads the theory
-    from onehead.aim.draft.derived import draft_spectrum
+    from onehead.app.drafts.curves import draft_point  # loads the theory
+    from onehead.app.drafts.derived import draft_spectrum
 
     found = draft_point(state.task, state.learner, state["alpha"])
     if found is None:
@@ -111,7 +111,7 @@ def picture(state: State) -> Picture:
 
 def _draw(state: State, bulks: list[Bulk], zero: float, outliers: Any = ()) -> Figure:
     """Draw the target in grey, the trained map as a line, the share at zero as a bar, and outliers as triangles."""
-    from onehead.aim.draft.derived import target_law
+    from onehead.app.drafts.derived import target_law
 
     x, y = target_law(state.task, state.learner)
     low, high = x[0], x[-1]

@@ -92,7 +92,7 @@ def draft(state: State) -> Picture:
 
 def _by_lines(state: State, axes: Axes, along: str) -> Table:
     """Solve along one of the axes, each point started from its neighbour."""
-    from onehead.aim.draft.curves import draft_curve, draft_decay_curve  # loads the theory
+    from onehead.app.drafts.curves import draft_curve, draft_decay_curve  # loads the theory
 
     first = axes[0][0] == along
     (_, positions), (other, values) = axes if first else axes[::-1]
@@ -113,7 +113,7 @@ def _by_lines(state: State, axes: Axes, along: str) -> Table:
 
 def _by_cells(state: State, axes: Axes) -> Table:
     """Solve every cell by itself."""
-    from onehead.aim.draft.curves import draft_point  # loads the theory
+    from onehead.app.drafts.curves import draft_point  # loads the theory
 
     (x, x_values), (y, y_values) = axes
 

@@ -48,12 +48,12 @@ BEST: tuple[Line, ...] = (
 
 def draft(state: State) -> Picture:
     """Return a draft of the curve."""
-    from onehead.aim.draft.curves import draft_decay_curve, draft_vanishing_decay  # loads the theory
+    from onehead.app.drafts.curves import draft_decay_curve, draft_vanishing_decay  # loads the theory
 
     top = max(1.5 * draft_vanishing_decay(state.task, state.learner, state["alpha"]), 100.0 * MIN_DECAY)
     decays = np.geomspace(MIN_DECAY, top, DRAFT_POINTS.get(state["tokens"], 4)).tolist()
     curve = draft_decay_curve(state.task, state.learner, state["alpha"], decays)
-    scan = [(point.x, point.test_error) for point in curve.points]
+    scan = [(point.x, point.numbers.test_error) for point in curve.points]
     if not scan:
         return solving_placeholder()
     caption = "Draft with a coarse quadrature rule; the search for the best λ follows when the knobs rest."

@@ -16,10 +16,6 @@ from onehead.cli.rendering.render import CommandResult, output_options
 __all__ = ["command"]
 
 HATS = "q_hat, m_hat, sigma_hat"
-UNASKED = {
-    "unasked_scale": "size of the logits that all queries share, over the target's",
-    "unasked_share": "their share in the variance of the head's logits within a row",
-}
 SLOPES_SHOWN = ("test_error", "rank")  # derivatives in the table of --sensitivity; JSON has all
 LAZY_COMMANDS = {
     "data": lambda: import_module("onehead.cli.aim.data").data,
@@ -32,10 +28,6 @@ LAZY_COMMANDS = {
     "amp": lambda: import_module("onehead.cli.aim.train").amp,
     "compare": lambda: import_module("onehead.cli.aim.train").compare,
 }
-
-
-# thresholds that few heads have: without a value they are not rows of the table
-RARE_THRESHOLDS = ("emergence_spinodal", "map_spinodal", "unasked_emergence")
 
 
 @click.group(cls=OrderedGroup, lazy_commands=LAZY_COMMANDS)
@@ -71,7 +63,6 @@ def predict(
                 else {"zero_one_error": "share of rows whose top token is not the label"}
             ),
             **({} if point.sectors is None else {"sectors": "of the symmetric and of the antisymmetric part of S"}),
-            **(UNASKED if task.unasked else {}),
             **({} if point.effective_dim is None else {"effective_dim": "dimensions that the tokens fill"}),
             HATS: "conjugate fields",
             "replicon": "the solution is stable below 1",
@@ -153,8 +144,7 @@ def thresholds(task: Task, learner: Learner) -> CommandResult:
         found = aim.thresholds(task, learner)
     return CommandResult.of(
         found,
-        {"emergence": f"below it S = 0 at weight decay {learner.weight_decay}"}
-        | {name: None for name in RARE_THRESHOLDS if getattr(found, name) is None},
+        {"emergence": f"below it S = 0 at weight decay {learner.weight_decay}"},
         title="thresholds (values of alpha)",
         warnings=[*found.status.split("; ")[1:], *found.certificate.warnings],
     )

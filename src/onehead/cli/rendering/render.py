@@ -82,7 +82,7 @@ class CommandResult:
         truth as its meaning. Warnings are those of the certificate unless they are given.
         """
         status = {"status": f"kind of truth: {result.kind}"} if kind else {}
-        row, all_meanings = result.to_dict(), {**result.MEANINGS, **(meanings or {}), **status}
+        row, all_meanings = result.to_dict(), {**result.shown_meanings, **(meanings or {}), **status}
         columns = {name: meaning for name, meaning in all_meanings.items() if meaning is not None}
         with_errors = {
             name: f"{row[name]:.6g} ± {row[f'{name}_err']:.1g}"

@@ -95,7 +95,7 @@ def _add_options(
             if wants_one:
                 return function(case=_single_case(values), **flags)
             cases = _cases(values, flags.pop("alpha", None))
-            draws_steps = bool(defaults) and only_with is None and len(cases) == 1
+            draws_steps = verb == "descend" and len(cases) == 1
             if flags["plot"] is not None and len(cases[0].varying) != 1 and not draws_steps:
                 allowed = "used with exactly one range, for example --alpha log:0.5:8:12"
                 raise InvalidArgument("--plot", flags["plot"], allowed)

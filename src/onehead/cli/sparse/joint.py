@@ -67,7 +67,7 @@ def descend(
     meanings = {**sparse.Descent.MEANINGS, **STATUS}
     if len(solved) > 1:
         columns = {name: meanings[name] for name in (*SEVERAL_COLUMNS, "status")}
-        return cases_result(solved, columns, title="Joint descent", draw=lambda found, x, name: plot.descent(found))
+        return cases_result(solved, columns, title="Joint descent", draw=_draw_descents)
     (one,) = solved
     names = ("step", "test_error", "train_loss", "train_error", "cos_query", "cos_readout", "norm_query", "bias")
     found = CommandResult(
@@ -80,6 +80,11 @@ def descend(
         notes=one.row["warnings"],
     )
     return replace(found, text=one.result.explain()) if explain else found
+
+
+def _draw_descents(found: list[Any], x: list[float], name: str) -> Any:
+    """Draw several descents, each with the value of the parameter that differs."""
+    return plot.descent(found, labels=[f"{name.replace('_', ' ')} {value:g}" for value in x])
 
 
 @click.command()

@@ -34,7 +34,6 @@ REPLICATE_LOG2_POINTS = 9  # log2 of the points per class of each
 MAX_REPLICATE_LOG2_POINTS = 13
 MIN_REPLICATE_LOG2_POINTS = 3
 MAX_HISTORY = 2**21  # upper limit of times * points * tokens of a replicate, of which 64 bytes are stored
-TEST_SCRAMBLINGS = 4  # of the points of the test error
 TEST_LOG2_RATIO = 3  # log2 of the ratio of these points to those of a replicate
 MAX_NORM = 1e6  # of query or readout; a descent that passes it is given up as divergent
 
@@ -101,9 +100,8 @@ def solve_trajectory(
 
     def replicate(index: int) -> Array:
         def test_error(weights: JointWeights) -> float:
-            shifted = [weights._replace(bias=weights.bias + shift) for shift in shifts]
-            seed, points = index % TEST_SCRAMBLINGS, log2_points + TEST_LOG2_RATIO
-            return float(np.mean([joint_test_error(task, one, log2_points=points, seed=seed) for one in shifted]))
+            points = log2_points + TEST_LOG2_RATIO
+            return joint_test_error(task, weights, log2_points=points, seed=index, bias_shifts=shifts)
 
         sample = descent_sample(task.length, times, min(log2_points, affordable), [index])
         if plan.batch == "same":

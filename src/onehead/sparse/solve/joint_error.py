@@ -1,5 +1,7 @@
 """Test error of jointly trained weights, from their order parameters (J4)."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from onehead.sparse.solve.readout import gaussian_error
@@ -24,11 +26,13 @@ def joint_test_error(
     log2_points: int = TEST_LOG2_POINTS,
     seed: int = 0,
     length: int | None = None,
+    bias_shifts: Sequence[float] = (0.0,),
 ) -> float:
     """Return E Phi(-y mean/(|a| sd)) over the attention of a fresh sample, given overlaps, Gram matrix and bias (J4).
 
     The logit of a sample has mean sum_l a_l E[G_l | H_l] + b and variance |a|^2 sd^2, where sd^2 is the part of |w|^2
-    orthogonal to the query. ``length`` replaces the length of the task; ``seed`` scrambles the points.
+    orthogonal to the query. ``length`` replaces the length of the task; ``seed`` scrambles the points. The result
+    is the mean over the biases b + shift.
     """
     (m_q, m_w), gram = weights.overlap.tolist(), weights.gram
     norm = float(np.sqrt(max(gram[0, 0], 0.0)))
@@ -45,4 +49,7 @@ def joint_test_error(
         length=length,
     )
     spread = float(np.sqrt(max(gram[1, 1] - along**2, across**2)))
-    return gaussian_error(features, np.array([along, across, weights.bias]), spread)
+    errors = [
+        gaussian_error(features, np.array([along, across, weights.bias + shift]), spread) for shift in bias_shifts
+    ]
+    return float(np.mean(errors))

@@ -21,6 +21,7 @@ from onehead.sweep.registry.base import (
     verb_solver,
 )
 from onehead.sweep.settings import (
+    AllSamples,
     NoSettings,
     SparseAmp,
     SparseDescend,
@@ -28,6 +29,7 @@ from onehead.sweep.settings import (
     SparseOracle,
     SparsePredict,
     SparseTrain,
+    SparseTuneJoint,
     TotalSamples,
 )
 
@@ -37,11 +39,12 @@ __all__ = ["SPARSE_CALLS"]
 TASK = {name: declared for name, declared in parameters_of(Task).items() if name != "positions"}
 PROTOCOL = parameters_of(Protocol)
 TUNED = ("alpha0", "alpha1", "beta", "eta_b", "eta_q", "ridge", "cos_query", "sharpness", "dim")
+TUNED_JOINT = (*TUNED, "eta_w", "ridge_query")
 
 
 def _with_total(protocol: Protocol, alpha: float | None) -> Protocol:
     """Protocol with ``alpha`` samples over dimension in all, divided in the same proportion as before."""
-    alpha = TotalSamples(alpha=alpha).alpha
+    alpha = AllSamples(alpha=alpha).alpha
     if alpha is None:
         return protocol
     return protocol.changed(**{name: getattr(protocol, name) / protocol.alpha * alpha for name in ("alpha0", "alpha1")})
@@ -83,7 +86,7 @@ def _sparse_call(
             omitted_from_key=omitted_from_key(task, protocol, chosen),
         )
 
-    parameters = {**TASK, **PROTOCOL, **parameters_of(TotalSamples), **parameters_of(settings)}
+    parameters = {**TASK, **PROTOCOL, **parameters_of(AllSamples), **parameters_of(settings)}
     return Call(name=name, parameters=parameters, seeded=seeded, build=build, given=given)
 
 
@@ -107,7 +110,7 @@ def _amp(task: Task, protocol: Protocol, chosen: SparseAmp, seed: int) -> PointR
 
 def _descend(task: Task, protocol: Protocol, chosen: SparseDescend, seed: None) -> PointResult:
     found = sparse.descend(task, protocol, **dict(chosen))
-    names = ("test_error", "train_loss", "cos_query", "cos_readout")
+    names = ("test_error", "train_loss", "train_error", "cos_query", "cos_readout")
     steps = {f"step_{name}": np.array([getattr(step, name) for step in found.steps]) for name in names}
     row = point_result(found).row
     return PointResult(row={**row, "steps": len(found.steps)}, arrays=steps)
@@ -123,6 +126,7 @@ SPARSE_CALLS = (
     _sparse_call("sparse.oracle", SparseOracle, _oracle, seeded=True),
     _sparse_call("sparse.finite_size", SparseFiniteSize, seeded=True),
     _sparse_call("sparse.tune", TotalSamples, given=TUNED),
+    _sparse_call("sparse.tune_joint", SparseTuneJoint, given=TUNED_JOINT),
     _sparse_call("sparse.bayes", NoSettings, _bayes),
     _sparse_call("sparse.amp", SparseAmp, _amp, seeded=True),
 )

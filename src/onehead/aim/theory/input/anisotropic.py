@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from onehead.aim.task import Learner, Task
 from onehead.aim.theory.input.channel import InputChannel
+from onehead.aim.theory.input.eigenvalues import Linear, Thresholded
 from onehead.aim.theory.input.expectation_consistency import Groups, consistent_overlaps
 from onehead.aim.theory.input.sampled_map import SampledMap
-from onehead.aim.theory.input.singular_values import SingularValues, UntiedLinear
+from onehead.aim.theory.input.singular_values import SingularValues
 from onehead.aim.theory.order_parameters import (
     INFINITE,
     Hats,
@@ -94,19 +95,27 @@ def anisotropic_channel(task: Task, learner: Learner, decay: float) -> InputChan
             "width", learner.width, "at least 1 with a token spectrum, except for direct training and subspaces"
         )
     dim = task.dimension or DIMENSION
+    levels, shares = levels_of(queries, keys, MAX_LEVELS_CONSISTENT)
     return LevelledSingularValues(
-        target=task.target, queries=queries, keys=keys, draws=learner.sampled, dim=dim, **settings
+        target=task.target,
+        queries=queries,
+        keys=keys,
+        level_spread=float(shares @ (levels - 1.0) ** 2),
+        draws=learner.sampled,
+        dim=dim,
+        **settings,
     )
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class LevelledLinear(UntiedLinear):
+class LevelledLinear(Linear):
     """The map itself is trained: entries of level kappa are divided by D = Sigmahat + 2λ/kappa, which is exact (D8.1).
 
     ``tau`` of the overlaps is |S|²/d.
     """
 
+    sides = 2
     by_sigma = False
 
     queries: str
@@ -118,7 +127,7 @@ class LevelledLinear(UntiedLinear):
         levels, shares = levels_of(self.queries, self.keys, MAX_LEVELS_DIRECT)
         return levels[levels > 0.0], shares[levels > 0.0]
 
-    def _overlaps(self, hats: Hats, s: float) -> Overlaps:
+    def _overlaps(self, hats: Hats) -> Overlaps:
         levels, shares = self._levels
         kept = levels / (hats.sigma * levels + 2.0 * self.decay)  # 1/D
         power = hats.m**2 * self.target_power * levels + hats.q
@@ -133,7 +142,7 @@ class LevelledLinear(UntiedLinear):
 
     def map_at(self, hats: Hats) -> SpectralMap:
         """Return the spectral map of an isotropic head with the same q and m."""
-        return self._overlaps(hats, hats.q / hats.m**2).map
+        return self._overlaps(hats).map
 
     def penalty(self, overlaps: Any) -> float:
         """Return λ |S|²/d."""
@@ -177,9 +186,10 @@ class LevelledLinear(UntiedLinear):
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class LevelledSingularValues(SingularValues):
+class LevelledSingularValues(Thresholded):
     """Weight decay on the singular values of S: levels of the covariance joined by expectation consistency (D8.4)."""
 
+    sides = 2
     relaxes = False
     by_sigma = False
     heuristic = HEURISTIC
@@ -213,7 +223,7 @@ class LevelledSingularValues(SingularValues):
         """Fixed point of the last call, from which the next one starts: its hats are nearly the same."""
         return []
 
-    def overlaps(self, hats: Hats) -> Overlaps:
+    def _overlaps(self, hats: Hats) -> Overlaps:
         """Return the overlaps of the whitened map: sums over levels of kappa times those of S."""
         levels, shares = self._levels
         groups = Groups(hats.q * levels, hats.m * levels, hats.sigma * levels, shares)
@@ -221,20 +231,6 @@ class LevelledSingularValues(SingularValues):
         found = consistent_overlaps(self, groups, self.integrals, self._last_fixed_points)
         q, m, sigma = (float((shares * levels) @ values) for values in found[:3])
         return Overlaps(q, m, sigma, *found[3:])
-
-    @cached_property
-    def _level_spread(self) -> float:
-        """Variance of the levels, which acts on the target as noise does (D8.4)."""
-        levels, shares = self._levels
-        return float(shares @ (levels - 1.0) ** 2)
-
-    def vanishes(self, s: float, m_hat: float) -> bool:
-        """Whether the common spectral problem of all levels leaves no singular value."""
-        return super().vanishes(s + self._level_spread * self.target_power, m_hat)
-
-    def largest_decay(self, s: float, m_hat: float) -> float:
-        """Return mhat times the upper edge of the common spectral problem."""
-        return super().largest_decay(s + self._level_spread * self.target_power, m_hat)
 
     def replicon(self, overlaps: Any, hats: Any) -> float | None:
         """Return None: no replicon formula is derived for several levels."""
@@ -254,8 +250,7 @@ class Subspace(InputChannel):
     relaxes = True
     lowest = 0.0
     sides = 2
-
-    share: float
+    limited_by_width = True
 
     @cached_property
     def _inside(self) -> SingularValues:
@@ -276,9 +271,6 @@ class Subspace(InputChannel):
         """Return the hats of the head in the subspace."""
         return hats.times(self.share**-2.0)
 
-    def _target_law(self, s: float) -> Any:
-        return self._inside._target_law(s)
-
     @property
     def unrepresentable_spectrum(self) -> tuple[Array, Array]:
         """Singular values of the target in the subspace beyond the width."""
@@ -289,16 +281,7 @@ class Subspace(InputChannel):
         """Reason why the head in the subspace cannot represent the target; None if it can."""
         return self._inside.misfit_reason
 
-    def rank_limited(self, rank: float) -> bool:
-        """Whether the width of the learner limits a map of this rank."""
-        return self._inside.rank_limited(rank / self.share)
-
-    @property
-    def at_full_width(self) -> InputChannel:
-        """The channel of a learner whose width does not limit the map."""
-        return replace(self, width=max(self.width, 1.0))
-
-    def _overlaps(self, hats: Hats, s: float) -> Overlaps:
+    def _overlaps(self, hats: Hats) -> Overlaps:
         return self._outside(self._inside.overlaps(self._own_hats(hats)))
 
     def map_at(self, hats: Hats) -> SpectralMap:

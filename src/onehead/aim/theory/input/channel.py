@@ -6,7 +6,7 @@ heads are in `onehead.aim.theory.input.eigenvalues`, untied heads in `onehead.ai
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -44,6 +44,8 @@ class InputChannel(ABC):
         Unit of the geometry of logits: 2 for symmetric maps, 1 for others.
     spectral_shift : float
         Shift of all eigenvalues of the target as the data show them, where tokens are not Gaussian (P11.3).
+    share : float
+        Share of the dimensions that the map acts on.
     degree : int
         The penalty is homogeneous of this degree in S, which decides how λ scales with β (1.5).
     """
@@ -53,7 +55,8 @@ class InputChannel(ABC):
     lowest: ClassVar[float]  # smallest eigenvalue that a map can have
     by_sigma: ClassVar[bool] = True  # whether the equations can be solved at a given Sigma
     heuristic: ClassVar[str | None] = None  # what is not exact about the channel, for the certificate
-    sides: ClassVar[int] = 1  # 2 for untied heads, whose laws are those of singular values taken with both signs
+    sides: ClassVar[int]  # 1; 2 for untied heads, whose laws are those of singular values taken with both signs
+    limited_by_width: ClassVar[bool]  # whether the width of the learner limits the rank of the map
 
     target: Target
     scale: float
@@ -61,6 +64,11 @@ class InputChannel(ABC):
     width: float
     unit: float
     spectral_shift: float = 0.0
+    share: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.sides == 2:  # only singular values matter (U2, U8)
+            object.__setattr__(self, "target", self.target.unsigned)
 
     @cached_property
     def target_power(self) -> float:
@@ -87,7 +95,7 @@ class InputChannel(ABC):
 
     def rank_limited(self, rank: float) -> bool:
         """Whether the width of the learner limits a map of this rank, which makes the theory a heuristic (3)."""
-        return False
+        return self.limited_by_width and self.width < self.share and rank >= self.width * (1.0 - 1e-12)
 
     @property
     def sampled_maps(self) -> "tuple[SampledMap, ...]":
@@ -97,7 +105,7 @@ class InputChannel(ABC):
     @property
     def at_full_width(self) -> "InputChannel":
         """The channel of a learner whose width does not limit the map."""
-        return self
+        return replace(self, width=max(self.width, 1.0))
 
     def law(self, s: float) -> Law:
         """Return rho_s, the law of the target blurred by a semicircle of variance s; the last law is cached."""
@@ -116,24 +124,32 @@ class InputChannel(ABC):
         return ScaledLaw(self._target_law(s / self.scale**2), self.scale)
 
     def _target_law(self, s: float) -> Law:
-        return self.target.law(s)
+        return self.target.law(s) if self.sides == 1 else self.target.singular_law(s)
 
     @property
     def free_eigenvector_share(self) -> float:
-        """Share of the map's degrees of freedom that are left when its spectrum is known (4.5)."""
-        return self.target.free_eigenvector_share
+        """Share of the map's degrees of freedom that are left when its eigenvalues or singular values are known (4.5,
+        A.3).
+        """
+        return self.target.free_eigenvector_share if self.sides == 1 else self.target.free_singular_vector_share
 
     def overlaps(self, hats: Any) -> Any:
-        """Return the overlaps of the map from its hats."""
-        if not (hats.m > 0.0 and hats.sigma > 0.0 and hats.q > 0.0):
+        """Return the overlaps of the map from its hats.
+
+        Raises
+        ------
+        OutsideDomain
+            If a hat of some sector is not positive, or the map is zero.
+        """
+        if not float(hats.sectors.min()) > 0.0:
             raise OutsideDomain(
                 f"the output channel gave hats that are not positive ({hats.q:.2e}, {hats.m:.2e}, {hats.sigma:.2e}); "
                 "the iterate has left the domain of the equations."
             )
-        return self._overlaps(hats, hats.q / hats.m**2)
+        return self._overlaps(hats)
 
     @abstractmethod
-    def _overlaps(self, hats: Hats, s: float) -> Overlaps: ...
+    def _overlaps(self, hats: Hats) -> Overlaps: ...
 
     @abstractmethod
     def map_at(self, hats: Hats) -> SpectralMap:

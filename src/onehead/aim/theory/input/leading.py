@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from onehead.aim.targets import Atoms
 from onehead.aim.task import Learner, Task
-from onehead.aim.theory.directions import MAXIMUM_COSINE, SMALLEST_OVERLAP, Directions, split_isotropic
+from onehead.aim.theory.directions import MAXIMUM_COSINE, SMALLEST_OVERLAP, BulkDirections
 from onehead.aim.theory.input.channel import InputChannel
 from onehead.aim.theory.order_parameters import Hats, Overlaps, SpectralMap
 from onehead.errors import InvalidArgument
@@ -79,13 +79,7 @@ def leading_count(task: Task, learner: Learner) -> int:
 
 def _derived(task: Task) -> bool:
     """Whether the theory of leading directions is derived for a head (P8)."""
-    plain = (
-        task.attention != "self"
-        and task.mask == "none"
-        and task.labels == "soft"
-        and not task.depends_on_kurtosis
-        and not task.unasked
-    )
+    plain = task.attention != "self" and task.mask == "none" and task.labels == "soft" and task.gaussian_tokens
     return plain and task.tokens <= MAXIMUM_TOKENS
 
 
@@ -150,17 +144,14 @@ def excess_kurtosis(task: Task, count: int) -> float:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class LeadingDirections(Directions):
+class LeadingDirections(BulkDirections):
     """Leading eigenvectors, or pairs of singular vectors, of the target (P1); ``length`` is sqrt d.
 
     The solver iterates on log q and artanh of the cosine between bulk of the map and bulk of the target, which is
     unconstrained (P7).
     """
 
-    @property
-    def sampled(self) -> bool:
-        """Whether averages over the logits of the directions need sampled points: they do."""
-        return True
+    sampled = True
 
     def overlap_coordinates(self, q: Array, m: Array) -> Array:
         """Return log q and artanh of the cosine; zero where map or target has no bulk."""
@@ -172,10 +163,6 @@ class LeadingDirections(Directions):
         """Return (q, m) from log q and artanh of the cosine."""
         q = np.exp(coordinates[:1])
         return q, np.tanh(coordinates[1:]) * np.sqrt(q * self.bulk_power)
-
-    def isotropic_overlaps(self, q: float, m: float) -> tuple[float, float, tuple[float, ...]]:
-        """Split q and m of a map that has learned the directions as well as all others."""
-        return split_isotropic(self, q, m)
 
     def channel_at(self, channel: InputChannel, effective: tuple[float, ...]) -> InputChannel:
         """Return the input channel with the effective eigenvalues in the place of the leading ones (P4)."""

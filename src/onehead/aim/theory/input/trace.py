@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.task import GAUSSIAN_KURTOSIS, Task
-from onehead.aim.theory.directions import MAXIMUM_COSINE, SMALLEST_OVERLAP, Directions, split_isotropic
+from onehead.aim.theory.directions import MAXIMUM_COSINE, SMALLEST_OVERLAP, BulkDirections
 from onehead.aim.theory.input.channel import InputChannel
 from onehead.aim.theory.order_parameters import Hats, Overlaps
 from onehead.errors import InvalidArgument
@@ -42,26 +42,20 @@ def trace_direction(task: Task) -> "TraceDirection":
         raise InvalidArgument(
             "kurtosis", task.kurtosis, "3 for a target whose eigenvalues are all equal, with labels without noise"
         )
-    return TraceDirection(
-        target_eigenvalues=(tau,), bulk_power=power - tau**2, excess=task.kurtosis - GAUSSIAN_KURTOSIS
-    )
+    excess = task.kurtosis - GAUSSIAN_KURTOSIS
+    return TraceDirection(target_eigenvalues=(tau,), bulk_power=power - tau**2, excess=excess)
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class TraceDirection(Directions):
+class TraceDirection(BulkDirections):
     """The identity as a direction of the map; its element is Tr S/d, so that ``length`` is one.
 
-    ``excess`` is kurtosis - 3. The solver iterates on log q and on the cosine between bulk of map and target, which a
+    The solver iterates on log q and on the cosine between bulk of map and target, which a
     lattice resolves to all digits.
     """
 
-    excess: float
-
-    @property
-    def trace_gain(self) -> float:
-        """(kurtosis - 3) times the mean of 1/c over the axes of two tokens (P11.6)."""
-        return self.excess * float(np.mean(1.0 / AXIS_VARIANCES))
+    gain_per_excess = float(np.mean(1.0 / AXIS_VARIANCES))  # mean of 1/c over the axes of two tokens
 
     def overlap_coordinates(self, q: Array, m: Array) -> Array:
         """Return log q and the cosine."""
@@ -72,10 +66,6 @@ class TraceDirection(Directions):
         """Return (q, m) from log q and the cosine."""
         q = np.exp(coordinates[:1])
         return q, np.clip(coordinates[1:], -MAXIMUM_COSINE, MAXIMUM_COSINE) * np.sqrt(q * self.bulk_power)
-
-    def isotropic_overlaps(self, q: float, m: float) -> tuple[float, float, tuple[float, ...]]:
-        """Split q and m of a map that has learned the directions as well as all others."""
-        return split_isotropic(self, q, m)
 
     def channel_at(self, channel: InputChannel, effective: tuple[float, ...]) -> InputChannel:
         """Return the input channel whose target is shifted by what the data seem to add to its trace (P11.3)."""

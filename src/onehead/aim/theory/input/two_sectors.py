@@ -11,10 +11,9 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.aim.theory.input.eigenvalues import IsotropicLinear, Thresholded
 from onehead.aim.theory.input.expectation_consistency import Groups, consistent_overlaps
-from onehead.aim.theory.input.singular_values import SingularValues, UntiedLinear
 from onehead.aim.theory.order_parameters import Hats, Overlaps, SpectralMap
-from onehead.errors import OutsideDomain
 from onehead.numerics.fixed_point import FixedPoint
 
 __all__ = ["ExpectationConsistent", "TwoSectorLinear"]
@@ -29,25 +28,9 @@ HEURISTIC = (
 )
 
 
-def _sectors(hats: Hats) -> tuple[Array, Array, Array]:
-    """Return (qhat, mhat, Sigmahat) of both sectors.
-
-    Raises
-    ------
-    OutsideDomain
-        If one of them is not positive.
-    """
-    if not float(hats.sectors.min()) > 0.0:
-        raise OutsideDomain(
-            "the output channel gave hats that are not positive; the iterate has left the domain of the equations."
-        )
-    q, m, sigma = hats.sectors
-    return q, m, sigma
-
-
 @final
 @dataclass(frozen=True, kw_only=True)
-class ExpectationConsistent(SingularValues):
+class ExpectationConsistent(Thresholded):
     """Weight decay on the singular values of a map whose sectors are known to different degrees: expectation
     consistency (U5.3).
 
@@ -56,6 +39,7 @@ class ExpectationConsistent(SingularValues):
     same hats.
     """
 
+    sides = 2
     relaxes = False
     by_sigma = False
     heuristic = HEURISTIC
@@ -65,9 +49,10 @@ class ExpectationConsistent(SingularValues):
         """Fixed point of the last call, from which the next one starts: its hats are nearly the same."""
         return []
 
-    def overlaps(self, hats: Hats) -> Overlaps:
+    def _overlaps(self, hats: Hats) -> Overlaps:
         """Return the overlaps of both sectors from their hats."""
-        groups = Groups(*_sectors(hats), EQUAL_SHARES)
+        q_hat, m_hat, sigma_hat = hats.sectors
+        groups = Groups(q_hat, m_hat, sigma_hat, EQUAL_SHARES)
         found = consistent_overlaps(self, groups, self.integrals, self._last_fixed_points)
         q, m, sigma = (tuple(values.tolist()) for values in found[:3])
         return Overlaps(q, m, sigma, *found[3:])
@@ -79,14 +64,15 @@ class ExpectationConsistent(SingularValues):
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class TwoSectorLinear(UntiedLinear):
+class TwoSectorLinear(IsotropicLinear):
     """The map itself is trained: each sector is shrunk by its own D_c = Sigmahat_c + 2λ, which is exact (U5.3)."""
 
+    sides = 2
     by_sigma = False
 
-    def overlaps(self, hats: Hats) -> Overlaps:
+    def _overlaps(self, hats: Hats) -> Overlaps:
         """q_c = (mhat_c² Q0 + qhat_c)/D_c², m_c = mhat_c Q0/D_c, Sigma_c = 1/D_c."""
-        q_hat, m_hat, sigma_hat = _sectors(hats)
+        q_hat, m_hat, sigma_hat = hats.sectors
         Q0, D = self.target_power, sigma_hat + 2.0 * self.unit * self.decay
         q, m, slope = (m_hat**2 * Q0 + q_hat) / D**2, m_hat * Q0 / D, float(np.mean(m_hat / D))
         where = SpectralMap(float(q.mean()) / slope**2 - Q0, 0.0, self.lowest, slope)

@@ -8,16 +8,17 @@ c² G, with G = |s*|², and c = mhat/Sigmahat.
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.task import Task
-from onehead.aim.theory.directions import Directions, log_overlaps, overlaps_from_logs
+from onehead.aim.theory.directions import SharedFields
 from onehead.aim.theory.input.channel import InputChannel
 from onehead.aim.theory.order_parameters import Hats, Overlaps
 from onehead.aim.theory.output.base import OutputChannel
+from onehead.aim.theory.state_evolution import Units
 from onehead.errors import InvalidArgument
 from onehead.numerics.fixed_point import fixed_point
 
@@ -61,27 +62,15 @@ def shared_by_rows(task: Task) -> bool:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class UnaskedField(Directions):
-    """The field that all queries share; its element is c sqrt(G), its target eigenvalue sqrt(G).
+class UnaskedField(SharedFields):
+    """The field that all queries share; its element is c sqrt(G), its target eigenvalue sqrt(G). It is a row of the map
+    along the mean, which its spectrum and its q do not see.
 
     With ``own_sector`` the covariance of its logits is not that of the map, and the output channel gives c sqrt(G) as
     the effective eigenvalue of the hats (D2.2).
     """
 
     own_sector: bool = False
-
-    @property
-    def separate(self) -> bool:
-        """True: the field is a row of the map along the mean, which its spectrum and its q do not see."""
-        return True
-
-    def overlap_coordinates(self, q: Array, m: Array) -> Array:
-        """Return log q and log m."""
-        return log_overlaps(q, m)
-
-    def overlaps_at(self, coordinates: Array) -> tuple[Array, Array]:
-        """Return (q, m) from their logarithms."""
-        return overlaps_from_logs(coordinates)
 
     def output_values(self, q: Array, m: Array, learned: Array) -> tuple[float, ...]:
         """Return the totals q + c² G and m + c G (D2.1); with a sector of its own, the overlaps and the field."""
@@ -120,10 +109,6 @@ class UnaskedField(Directions):
         """Return c: mhat/Sigmahat, or what the output channel found for a sector of its own."""
         return hats.effective[0] / self.target_eigenvalues[0] if self.own_sector else hats.m / hats.sigma
 
-    def channel_at(self, channel: InputChannel, effective: tuple[float, ...]) -> InputChannel:
-        """Return the channel itself."""
-        return channel
-
     def split(self, channel: InputChannel, hats: Hats, overlaps: Overlaps) -> Overlaps:
         """Add the field to the overlaps of the bulk."""
         scale = self._scale(hats)
@@ -134,10 +119,6 @@ class UnaskedField(Directions):
         (target,) = self.target_eigenvalues
         return replace(overlaps, learned=(scale * target,), effective=(effective * target,), directions=self)
 
-    def overlaps_near(self, channel: InputChannel, hats: Hats, near: Overlaps) -> Overlaps | None:
-        """Return None: the input channel is cheap enough to be evaluated again."""
-        return None
-
     def interpolating(self, channel: InputChannel, overlaps: Overlaps) -> Overlaps:
         """Add the field of the target: where labels are fitted exactly it is learned exactly."""
         return self._with_field(overlaps, 1.0)
@@ -146,3 +127,26 @@ class UnaskedField(Directions):
         """Return the representable power of the target as q and as m, and the field of the target."""
         power = channel.representable_power
         return power, power, self.target_eigenvalues
+
+    def reported(self, overlaps: Overlaps, units: Units) -> dict[str, Any]:
+        """Return c in the learner's units, and the share c² G/(q + c² G) of the field in the variance of logits."""
+        ((learned,), (target,)) = overlaps.learned, self.target_eigenvalues
+        scale, field = learned / target, learned**2
+        return {
+            "unasked_scale": scale * units.beta0 / units.beta,
+            "unasked_share": field / (overlaps.q + field) if field > 0.0 else 0.0,
+        }
+
+    def learned_of(self, point: Any, units: Units) -> tuple[float, ...] | None:
+        """Return c sqrt(G) from the scale of a point; None where the point has directions."""
+        (target,) = self.target_eigenvalues
+        return None if point.directions else (point.unasked_scale * units.beta / units.beta0 * target,)
+
+    def explained(self, point: Any) -> list[str]:
+        """Describe the logits that all queries share."""
+        return [
+            f"{point.task.unasked:.0%} of the variance of the target's logits within a row is a preference for keys "
+            "that all queries share; it is learned from n ~ d samples, before anything else. "
+            f"In the head it is {point.unasked_share:.0%}, at {point.unasked_scale:.3g} times the size in the target; "
+            "q, m and rank are those of the rest."
+        ]

@@ -111,10 +111,6 @@ class GaussianOutput(OutputChannel):
         """Whether averages over any block are corrected by control variates."""
         return any(self._uses_controls(block) for block in self.geometry.blocks)
 
-    def label_values(self) -> tuple[float, ...]:
-        """Return the values of a map whose logits equal the noisy labels."""
-        return self._isotropic_values(self.label_power, self.label_power)
-
     def _sum_parts(self, blocks: list[Array]) -> Array:
         """Sum pieces of blocks, one row per independent part; lattices and formulas contribute in full to every
         part.

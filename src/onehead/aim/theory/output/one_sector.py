@@ -65,6 +65,10 @@ class OneSectorOutput(GaussianOutput):
         """Return (q, m)."""
         return q, m
 
+    def label_values(self) -> tuple[float, ...]:
+        """Return the values of a map whose logits equal the noisy labels."""
+        return self.label_power, self.label_power
+
     def averages(
         self,
         *state: float,

@@ -4,8 +4,9 @@ Names: A is the readout w1 of the first step, B the query of the second in units
 sample remembers the two steps, because it pushed A and B itself: its fields contain its own forces g0 and g1.
 """
 
+from copy import copy
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -88,6 +89,12 @@ class ReusedData:
         self.root = semidefinite_root(self.gram)
         self.bias = steps.bias
         self.history = self._history(log2_points, seed)
+
+    def with_ridge(self, ridge: float) -> Self:
+        """Return the equations at another ridge, on the same points."""
+        other = copy(self)
+        other.protocol = self.protocol.changed(ridge=ridge)
+        return other
 
     def _history(self, log2_points: int, seed: list[int]) -> _History:
         """Sample the fields of A and B and the forces of the two steps (J15, J16)."""

@@ -11,15 +11,17 @@ import numpy as np
 
 from onehead.errors import OneheadError
 from onehead.numerics.time_budget import stopwatch
+from onehead.sparse.solve.descent import Plan, Trajectory, solve_trajectory
 from onehead.sparse.solve.readout import fresh_error, needs_gauss, solve_readout
 from onehead.sparse.solve.separability import separable_ratio
 from onehead.sparse.task import Protocol, Task
 from onehead.sparse.theory.alignment import query_of
 from onehead.sparse.theory.features import Features, attention_features, linear_features, pooled_features, with_gauss
 
-__all__ = ["capacities", "errors", "linear_capacities"]
+__all__ = ["capacities", "descent", "errors", "linear_capacities"]
 
 LOG2_POINTS = 9  # log2 of the sample points per class
+DESCENT_LOG2_POINTS = 6  # log2 of the points per class of each of 8 sets, in a draft of joint descent
 LONG_SEQUENCE = 100  # tokens; longer sequences use a quarter of the points
 GAUSS_GRID = np.linspace(-6.0, 6.0, 81)  # trapezoidal rule of the Gaussian of the logit
 
@@ -91,3 +93,17 @@ def linear_capacities(task: Task) -> tuple[float, float]:
     except OneheadError:
         pooled = np.nan
     return pooled, task.length * pooled
+
+
+def descent(task: Task, protocol: Protocol, *, steps: int) -> Trajectory:
+    """Return draft numbers after every step of joint descent on the same data, in a tenth of the time (J8-J13).
+
+    Cosines and test errors differ by at most about 2e-3 from those of `onehead.sparse.descend` in stable descents.
+
+    Examples
+    --------
+    >>> found = descent(Task(), Protocol(beta=1.0, eta_b=3.0, ridge=0.1), steps=4)
+    >>> found.means.shape == found.errors.shape, len(found.means)
+    (True, 4)
+    """
+    return solve_trajectory(task, protocol, Plan(steps), DESCENT_LOG2_POINTS)

@@ -7,14 +7,15 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.draft.curves import DraftPoint, draft_curve, draft_plateau
 from onehead.aim.flat_parameters import dimension
+from onehead.aim.solve.draft import DraftNumbers
 from onehead.aim.task import Learner, Task
 from onehead.aim.theory.build import build_state_evolution
 from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.aim.verbs.bayes import BayesReference
 from onehead.aim.verbs.decompose import check_decomposable, distance_parts
 from onehead.aim.verbs.predict import predict
+from onehead.app.drafts.curves import DraftPoint, draft_curve, draft_plateau
 from onehead.errors import OneheadError
 
 __all__ = [
@@ -47,7 +48,7 @@ def _grid(low: float, high: float) -> Array:
     return np.asarray(low + (high - low) * 0.5 * (1.0 - np.cos(np.linspace(0.0, np.pi, DENSITY_GRID))))
 
 
-def draft_spectrum(task: Task, learner: Learner, found: DraftPoint) -> tuple[float, list[Line]]:
+def draft_spectrum(task: Task, learner: Learner, found: DraftNumbers) -> tuple[float, list[Line]]:
     """Share of zero eigenvalues of a point, and (x, density) of every bulk, in the learner's units."""
     s, eps, cut, slope = found.map
     if found.rank == 0.0:
@@ -88,7 +89,7 @@ def draft_exponents(
     def exponents(row: float) -> list[float | None]:
         head = learner.changed(weight_decay=float(dim**row))
         draft = draft_curve(task, head, ratios, full=False, seconds=ROW_SECONDS)
-        errors = {point.x: point.test_error for point in draft.points}
+        errors = {point.x: point.numbers.test_error for point in draft.points}
         excess = np.array([max(errors.get(a, np.nan) - floor, MIN_EXCESS) for a in ratios])
         slopes = np.gradient(np.log(excess), np.array(columns) * np.log(dim))
         return [float(v) if np.isfinite(v) else None for v in slopes]
@@ -107,7 +108,7 @@ def draft_decomposition(
     for point in points[::2]:  # every second point, because the laws of these targets are expensive
         q, m = (0.0, 0.0) if point.state is None else (float(v) for v in np.exp(point.state[:2]))
         by_q, by_m = _partials(problem, 0.5 * (q + last_q), 0.5 * (m + last_m))
-        under, over, features = distance_parts(problem.input, point.map, point.rank, end.c)
+        under, over, features = distance_parts(problem.input, point.numbers.map, point.numbers.rank, end.c)
         mismatch = (by_m + 2.0 * end.c * by_q) * (m - last_m)
         table.append((by_q * under, by_q * features, by_q * over, mismatch))
     return counts[::2], table
@@ -134,7 +135,7 @@ def draft_best_decays(
         pause()
         head = learner.changed(weight_decay=float(decay))
         for point in draft_curve(task, head, ratios, full=False, seconds=TUNING_SECONDS).points:
-            table[i, ratios.index(point.x)] = point.test_error
+            table[i, ratios.index(point.x)] = point.numbers.test_error
     found = []
     for j, alpha in enumerate(ratios):
         decay = float(np.exp(_parabola_minimum(np.log(order), table[:, j])))

@@ -11,9 +11,9 @@ import numpy as np
 
 from onehead.aim.kernels.independent_rows import TIGHTEST
 from onehead.aim.kernels.losses import CROSS_ENTROPY
-from onehead.aim.kernels.simd import LANES, log_normalisations, softmax_rows
+from onehead.aim.kernels.simd import LANES, log_normalisations, newton_side_by_side, softmax_rows
 from onehead.numerics.jit import njit
-from onehead.numerics.newton import ARMIJO, FLAT, LAST_STEP, LONGEST, MAX_NEWTON, ROUNDING, SHORTEST, SLACK
+from onehead.numerics.newton import LONGEST
 
 __all__ = [
     "Problem",
@@ -341,56 +341,7 @@ def _steps(problem, h, work):  # type: ignore[no-untyped-def]
             slope[k] *= factor
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def minimise(problem, h, work):  # type: ignore[no-untyped-def]
-    """Move every node of ``h`` to the minimum that Newton's method reaches from it; what is left belongs to these
-    points.
-    """
-    gradient, move, trial, value, new, slope, size, length, regular, waits, worst = (
-        work.gradient, work.move, work.trial, work.value, work.new, work.slope, work.size, work.length, work.regular,
-        work.waits, work.worst,
-    )  # fmt: skip
-    count = problem.held.shape[0]
-    steady = np.zeros(LANES)
-    evaluate(problem, h, work)
-    for k in range(LANES):
-        value[k], waits[k], length[k] = new[k], 0.0, 1.0
-    move[:] = 0.0
-    for _ in range(MAX_NEWTON):
-        was_regular = regular.copy()
-        _steps(problem, h, work)
-        for k in range(LANES):  # of those that wait for a shorter step the Hessian was another one
-            regular[k] = was_regular[k] if waits[k] > 0.0 else regular[k]
-            length[k] = 0.0 if steady[k] > 0.0 else length[k]
-        for i in range(count):
-            at = i
-            for k in range(LANES):
-                trial[at, k] = h[at, k] + length[k] * move[at, k]
-        evaluate(problem, trial, work)
-        for k in range(LANES):
-            worst[k] = 0.0
-        for i in range(count):
-            at = i
-            for k in range(LANES):
-                worst[k] = max(worst[k], abs(gradient[at, k]))
-        left = 0.0
-        for k in range(LANES):
-            if steady[k] > 0.0:
-                continue
-            allowed = value[k] + SLACK * (1.0 + abs(value[k])) + ARMIJO * length[k] * slope[k]
-            if new[k] <= allowed or length[k] < SHORTEST:
-                waits[k], value[k] = 0.0, new[k]
-                flat = size[k] < LAST_STEP and (worst[k] < FLAT or size[k] < ROUNDING)
-                if length[k] < SHORTEST or (regular[k] > 0.0 and length[k] == 1.0 and flat):
-                    steady[k], waits[k] = 1.0, 1.0
-                for i in range(count):
-                    h[i, k] = trial[i, k]
-                length[k] = 1.0
-            else:
-                waits[k], length[k] = 1.0, 0.5 * length[k]
-            left += 1.0 - steady[k]
-        if left == 0.0:
-            break
+minimise = newton_side_by_side(evaluate, _steps)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -5,9 +5,12 @@ that the compiler cannot see to be positive stay out of them. Of fewer nodes it 
 vector instructions of them.
 """
 
+from typing import Any
+
 import numpy as np
 
 from onehead.numerics.jit import njit
+from onehead.numerics.newton import ARMIJO, FLAT, LAST_STEP, MAX_NEWTON, ROUNDING, SHORTEST, SLACK
 
 __all__ = [
     "LANES",
@@ -102,3 +105,71 @@ def log_normalisations(scale, rows, log_z):  # type: ignore[no-untyped-def]
     for a in range(rows):
         for k in range(LANES):
             log_z[a, k] = scale[2 * a, k] - np.log(scale[2 * a + 1, k])
+
+
+def newton_side_by_side(objective: Any, fill_steps: Any) -> Any:
+    """Make a compiled function ``minimise(problem, h, work)``: `onehead.numerics.newton` for many nodes side by side.
+
+    All nodes take their steps together; those at their minimum wait. ``work`` has the arrays gradient, move and trial
+    of the shape of ``h``, and for every node value, new, slope, size, length, regular, waits and worst.
+
+    Parameters
+    ----------
+    objective : compiled function (problem, h, work)
+        Fills ``new`` with the objective at h, and the gradient.
+    fill_steps : compiled function (problem, h, work)
+        Fills move, slope, size and regular of the nodes that do not wait.
+    """
+
+    @njit(nogil=True, error_model="numpy")  # compiled into the functions that call it, and cached with them
+    def minimise(problem, h, work):  # type: ignore[no-untyped-def]
+        """Move every node of ``h`` to the minimum that Newton's method reaches from it; what is left belongs to these
+        points.
+        """
+        gradient, move, trial, value, new, slope, size, length, regular, waits, worst = (
+            work.gradient, work.move, work.trial, work.value, work.new, work.slope, work.size, work.length,
+            work.regular, work.waits, work.worst,
+        )  # fmt: skip
+        count = h.shape[0]
+        steady = np.zeros(LANES)
+        objective(problem, h, work)
+        for k in range(LANES):
+            value[k], waits[k], length[k] = new[k], 0.0, 1.0
+        move[:] = 0.0
+        for _ in range(MAX_NEWTON):
+            was_regular = regular.copy()
+            fill_steps(problem, h, work)
+            for k in range(LANES):  # of those that wait for a shorter step the Hessian was another one
+                regular[k] = was_regular[k] if waits[k] > 0.0 else regular[k]
+                length[k] = 0.0 if steady[k] > 0.0 else length[k]
+            for i in range(count):
+                at = i
+                for k in range(LANES):
+                    trial[at, k] = h[at, k] + length[k] * move[at, k]
+            objective(problem, trial, work)
+            for k in range(LANES):
+                worst[k] = 0.0
+            for i in range(count):
+                at = i
+                for k in range(LANES):
+                    worst[k] = max(worst[k], abs(gradient[at, k]))
+            left = 0.0
+            for k in range(LANES):
+                if steady[k] > 0.0:
+                    continue
+                allowed = value[k] + SLACK * (1.0 + abs(value[k])) + ARMIJO * length[k] * slope[k]
+                if new[k] <= allowed or length[k] < SHORTEST:
+                    waits[k], value[k] = 0.0, new[k]
+                    flat = size[k] < LAST_STEP and (worst[k] < FLAT or size[k] < ROUNDING)
+                    if length[k] < SHORTEST or (regular[k] > 0.0 and length[k] == 1.0 and flat):
+                        steady[k], waits[k] = 1.0, 1.0
+                    for i in range(count):
+                        h[i, k] = trial[i, k]
+                    length[k] = 1.0
+                else:
+                    waits[k], length[k] = 1.0, 0.5 * length[k]
+                left += 1.0 - steady[k]
+            if left == 0.0:
+                break
+
+    return minimise

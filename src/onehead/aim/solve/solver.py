@@ -48,7 +48,6 @@ MAXIMUM_RELATIVE_ERROR = 1.0  # of q or m, beyond which there is nothing to repo
 WIDE_LOGITS = 10.0  # standard deviation of label logits beyond which labels are nearly one-hot
 SMALL_DECAY = 0.1  # share of the weight decay at which the map vanishes
 SKIPPED_ERROR = 1.9  # error of a lattice over that wanted, beyond which the finest lattice follows at once
-SAME_LINEARISATION = 1e-3  # change of the coordinates that leaves derivatives and mass of lower minima as they were
 LAST_TRACKED_LEVEL = 2  # where minima compete the theory is approximate, and the finest rule not worth its cost
 
 
@@ -183,8 +182,7 @@ def _refine_rules(
         linearisation = linearise(problem, alpha, coordinates)
         coordinates = project(problem, coordinates + linearisation.newton_step)
         secants = secants_of(linearisation.step)
-    levels, skipped = [*output.geometry.levels, *(output.extra_levels if accuracy else ())], list[int]()
-    linearised, switch_mass = coordinates, None
+    levels, omitted = [*output.geometry.levels, *(output.extra_levels if accuracy else ())], list[int]()
     while levels:
         level = levels.pop(0)
         try:
@@ -192,17 +190,15 @@ def _refine_rules(
         except SolveError:
             if solution is None:
                 raise
-            levels, skipped = skipped, []  # without them, the coarser rule has a solution with its error estimate
+            levels, omitted = omitted, []  # without them, the coarser rule has a solution with its error estimate
             continue
         evaluations += iterate.evaluations
-        moved = float(np.max(np.abs(iterate.coordinates - linearised)))
-        if linearisation is None or (not sampled and (solution is None or moved > SAME_LINEARISATION)):
-            linearisation, linearised = linearise(problem, alpha, iterate.coordinates), iterate.coordinates
-            switch_mass = _switch_mass(problem, iterate)
+        if linearisation is None or not sampled:
+            linearisation = linearise(problem, alpha, iterate.coordinates)
         estimate = estimate_errors(problem, iterate, linearisation)
         if estimate.relative > MAXIMUM_RELATIVE_ERROR:
             _refuse_large_error(problem, alpha, iterate)
-        first = solution is None
+        switch_mass, first = _switch_mass(problem, iterate), solution is None
         # where points jump between minima a lattice and its check rule may agree by chance: the coarser rule counts too
         jumping = switch_mass is not None and switch_mass > VISIBLE_SWITCH_MASS
         if jumping and solution is not None:
@@ -237,7 +233,7 @@ def _refine_rules(
             and not (accuracy or sampled or jumping or iterate.cache.track_minimum)
             and estimate.relative > SKIPPED_ERROR * fine_enough
         ):
-            levels, skipped = levels[-1:], levels[:-1]
+            levels, omitted = levels[-1:], levels[:-1]
     assert solution is not None
     return solution
 

@@ -8,7 +8,7 @@ one core; Ctrl-C loses one run.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -148,13 +148,13 @@ def collect(store: Path) -> dict[tuple[str, int, int], dict[str, Any]]:
     return rows
 
 
-def _numbers(of: dict[str, Any], sectors: bool) -> dict[str, float]:
+def _numbers(of: dict[str, Any], sectors: bool, quantities: Sequence[str]) -> dict[str, float]:
     """Return the compared quantities, with q and m of both sectors if the theory has two."""
     if not sectors:
-        return {name: of[name] for name in QUANTITIES}
+        return {name: of[name] for name in quantities}
     (q_s, q_a), (m_s, m_a) = of["sectors"]["q"], of["sectors"]["m"]
     return {"q_s": q_s, "q_a": q_a, "m_s": m_s, "m_a": m_a} | {
-        name: of[name] for name in QUANTITIES if name not in "qm"
+        name: of[name] for name in quantities if name not in "qm"
     }
 
 
@@ -188,10 +188,10 @@ class Deviation(Measured):
         return f"{self.run:.4g} / {self.own:.4g} ({self.z:+.1f})"
 
 
-def deviations(rows: list[dict[str, Any]]) -> list[Deviation]:
+def deviations(rows: list[dict[str, Any]], quantities: Sequence[str] = QUANTITIES) -> list[Deviation]:
     """Return the deviation of every quantity for the runs of a setting at one dimension."""
-    two = rows[0]["own"]["sectors"] is not None
-    run, own = ([_numbers(row[side], two) for row in rows] for side in ("run", "own"))
+    two = rows[0]["own"].get("sectors") is not None
+    run, own = ([_numbers(row[side], two, quantities) for row in rows] for side in ("run", "own"))
     found = []
     for name in run[0]:
         a, b = (np.array([numbers[name] for numbers in side]) for side in (run, own))

@@ -308,8 +308,7 @@ def test_runs_of_different_heads_are_kept_separate(tmp_path):
     training = {"train_dim": "14", "train_points": "1", "train_seeds": "2", "alpha": "2"}
     heads = [
         {"attention": "cross"},
-        {"attention": "self", "mask": "causal"},
-        {"attention": "cross", "labels": "hard", "weight_decay": "0.1"},
+        {"attention": "self", "mask": "causal", "labels": "hard", "weight_decay": "0.1"},
     ]
     states = [read_state(training | head)[0] for head in heads]
     for count, state in enumerate(states, 1):

@@ -46,6 +46,21 @@ def test_a_curve_counts_the_points_with_a_note(onehead):
     assert "carry a note" not in onehead("aim", "curve", "--alphas", "0.5,1")[2]
 
 
+def test_thresholds_report_what_is_learned_from_samples_over_d(onehead):
+    head = ("--attention", "cross", "--unasked", 0.5, "--loss", "cross-entropy", "--weight-decay", 0.5)
+    code, out, _ = onehead("aim", "thresholds", *head, "--samples-per-dim", "0.1,4", "--json")
+    few, many = json.loads(out)["unasked_curve"]
+    assert (code, few["unasked_scale"], many["samples_per_dim"]) == (0, 0.0, 4.0)
+    assert 0.4 < many["unasked_scale"] < 0.6
+    assert many["unasked_scale_err"] > 0.0
+    code, out, _ = onehead("aim", "thresholds", *head, "--samples-per-dim", "4")
+    assert code == 0
+    assert f"{many['unasked_scale']:.5g}" in out
+    code, _, err = onehead("aim", "thresholds", "--samples-per-dim", "4")
+    assert code == 2
+    assert "unasked must be above 0" in err.replace("--", "")
+
+
 def test_thresholds_that_are_not_known_have_a_dash(onehead):
     code, out, _ = onehead("aim", "thresholds", "--noise", 0)
     assert code == 0

@@ -12,7 +12,9 @@ def test_train_writes_runs_and_a_picture(onehead, tmp_path):
     assert json.loads(onehead("aim", "train", *SMALL, "--seeds", 2, "--json", *files).stdout)["seconds"] > 0.0
     assert len((tmp_path / "r.csv").read_text().splitlines()) == 3
     assert (tmp_path / "p.png").exists()
-    text = onehead("aim", "train", *SMALL, "--seeds", 2, "--untied", "--heads", 2, "--token-law", "sphere").stdout
+    text = onehead(
+        "aim", "train", *SMALL, "--seeds", 2, "--untied", "--averaged-heads", 2, "--token-law", "sphere"
+    ).stdout
     assert "verdict" in text
     assert "untied" in text
 

@@ -54,6 +54,10 @@ VERBS = {
     "aim.plateau": ({"task": TASK}, ()),
     "aim.tune": ({**_AIM, "alpha": 0.5}, ()),
     "aim.scaling": ({**_LAW, "samples": [100.0]}, ()),
+    "aim.unasked_curve": (
+        {"task": aim.Task(attention="cross", unasked=0.5), "learner": LEARNER, "samples_per_dim": [2.0]},
+        (),
+    ),
     "aim.features": ({**_LAW, "samples": [100.0, 200.0]}, ()),
     "aim.phase_diagram": ({"task": LISTED, "log_n": [2.0], "log_lambda": [0.0]}, ()),
     "aim.nuclear_equivalence": (_SMALL, ("seed", "tolerance", "max_iterations")),

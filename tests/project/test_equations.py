@@ -29,6 +29,7 @@ PAGES = {
     "P": "theory-power.md",
     "D": "theory-data.md",
     "J": "theory-joint.md",
+    "M": "theory-several.md",
 }
 
 NUMBER = r"(?:[A-Z]\.?)?[1-9]\d*(?:\.[1-9]\d*)?"  # no zeros: (0, 1) is an interval and 2.0 a value

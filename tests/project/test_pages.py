@@ -54,10 +54,13 @@ def commands(text):
 
 
 def with_fewer_points(command):
-    """The command with at most six points in every range, for commands whose output the page does not show."""
+    """The command with at most six points in every range and small trained heads, for commands whose output the page
+    does not show.
+    """
     if "onehead sweep" in command:  # has times such as 04:00:00
         return command
-    return re.sub(r"(?<=:)(\d+)(?= |$)", lambda count: str(min(int(count[1]), 6)), command)
+    small = re.sub(r"(?<=--dims )[\d,]+", lambda dims: "16,20" if "," in dims[0] else "16", command)
+    return re.sub(r"(?<=:)(\d+)(?= |$)", lambda count: str(min(int(count[1]), 6)), small)
 
 
 def runs_elsewhere(command):

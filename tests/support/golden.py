@@ -111,7 +111,11 @@ POINTS: tuple[tuple[str, dict[str, Any], int | None], ...] = (
     ("aim.predict", {"alpha": 1.0, "attention": "self", "mask": "strict", "tokens": 3}, None),
     ("aim.predict", {"alpha": 1.0, "labels": "hard", "loss": "cross-entropy"}, None),
     ("aim.train", {"alpha": 0.5, "dim": 20}, 0),
-    ("aim.train", {"alpha": 0.5, "dim": 20, "seeds": 3, "heads": 2, "token_law": "sphere", "optimiser": "adam"}, 1),
+    (
+        "aim.train",
+        {"alpha": 0.5, "dim": 20, "seeds": 3, "averaged_heads": 2, "token_law": "sphere", "optimiser": "adam"},
+        1,
+    ),
     ("aim.spectrum", {"alpha": 0.5, "kappa0": 0.3}, None),
     ("aim.tune", {"alpha": 0.5}, None),
     ("aim.scaling", {"target": "power-law", "dim": 40, "samples": 3000}, None),

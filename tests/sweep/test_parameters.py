@@ -18,11 +18,12 @@ def test_every_field_is_a_parameter_of_a_call():
     train = CALLS["aim.train"].parameters
     assert set(Learner.model_fields) <= set(train)
     assert set(Method.model_fields) - {"dtype", "memory"} <= set(train)
-    assert set(Variant.model_fields) - {"tied"} <= set(train) and {"untied", "float32", "samples"} <= set(train)
+    assert set(Variant.model_fields) - {"tied"} <= set(train)
+    assert {"untied", "float32", "samples", "averaged_heads"} <= set(train)
     predict = CALLS["sparse.predict"].parameters
     assert set(Protocol.model_fields) | set(Task.model_fields) - {"positions"} <= set(predict)
     for name in (*Method.model_fields, *Variant.model_fields):
-        if name in train:
+        if name in train and name != "heads":  # heads of the task; those of the learner are averaged_heads
             own = {**parameters_of(Method), **parameters_of(Variant)}[name]
             assert (train[name].default, train[name].bounds, train[name].choices) == (
                 own.default,
@@ -33,10 +34,16 @@ def test_every_field_is_a_parameter_of_a_call():
 
 def test_settings_of_training_are_those_of_the_library():
     assert Training(alpha=1.0, dim=5).method == Method() and Training(alpha=1.0, dim=5).variant == Variant()
-    changed = Training(alpha=1.0, dim=5, untied=True, float32=True, heads=3, starts=1)
+    changed = Training(alpha=1.0, dim=5, untied=True, float32=True, averaged_heads=3, starts=1)
     assert changed.variant == Variant(tied=False, heads=3) and changed.method == Method(dtype="float32", starts=1)
     assert Variant(token_law=[[1.0, 0.0], [0.0, 1.0]]).token_law  # an array of tokens is allowed in Python only
-    for values in ({"token_law": [[1.0]]}, {"token_law": "moon"}, {"heads": 65}, {"correlation": 1.0}, {"memory": 1.0}):
+    for values in (
+        {"token_law": [[1.0]]},
+        {"token_law": "moon"},
+        {"averaged_heads": 65},
+        {"correlation": 1.0},
+        {"memory": 1.0},
+    ):
         with pytest.raises(InvalidArgument, match=next(iter(values))):
             CALLS["aim.train"].prepare({"alpha": 1.0, "dim": 5, **values})
 

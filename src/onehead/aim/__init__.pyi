@@ -46,9 +46,15 @@ from onehead.aim.verbs.scaling import features as features
 from onehead.aim.verbs.scaling import scaling as scaling
 from onehead.aim.verbs.spectrum import Spectrum as Spectrum
 from onehead.aim.verbs.spectrum import spectrum as spectrum
+from onehead.aim.verbs.survivors import Survivors as Survivors
+from onehead.aim.verbs.survivors import survivors as survivors
 from onehead.aim.verbs.thresholds import Plateau as Plateau
 from onehead.aim.verbs.thresholds import Thresholds as Thresholds
 from onehead.aim.verbs.thresholds import plateau as plateau
 from onehead.aim.verbs.thresholds import thresholds as thresholds
+from onehead.aim.verbs.training_time import FiniteTimeSpectrum as FiniteTimeSpectrum
+from onehead.aim.verbs.training_time import training_time as training_time
 from onehead.aim.verbs.tune import Tuned as Tuned
 from onehead.aim.verbs.tune import tune as tune
+from onehead.aim.verbs.unasked_curve import UnaskedPoint as UnaskedPoint
+from onehead.aim.verbs.unasked_curve import unasked_curve as unasked_curve

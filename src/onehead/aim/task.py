@@ -23,11 +23,15 @@ MAX_TOKENS_TWO_SECTORS_HARD = 16  # causal self-attention with hard labels: one 
 
 # functions that have a theory, or a simulation, of tokens with a mean
 UNASKED_VERBS = (
-    "predict", "curve", "map", "tune", "thresholds", "plateau", "spectrum", "bayes", "bayes_curve", "data_for", "train",
-    "sample", "compare",
+    "predict", "curve", "map", "tune", "thresholds", "unasked_curve", "plateau", "spectrum", "bayes", "bayes_curve",
+    "data_for", "scaling", "features", "phase_diagram", "decompose", "train", "sample", "compare",
 )  # fmt: skip
 # functions that have a theory, or a simulation, of tokens with a covariance
 SPECTRUM_VERBS = ("predict", "curve", "map", "tune", "plateau", "spectrum", "train", "compare")
+# functions that have a theory, or a simulation, of several heads that add to one output
+HEADS_VERBS = ("predict", "curve", "map", "tune", "spectrum", "survivors")
+MAX_HEADS, MAX_SHARING = 16, 0.95  # beyond this overlap of the values random starts may not reach the state described
+MAX_LOGITS = 32  # of one row in all heads, H (T - 1): the Hessian of a sample has this dimension
 AS_QUERIES = "queries"  # spectrum of the keys that is that of the queries
 
 
@@ -139,6 +143,26 @@ class Task(Problem):
         since="3.0",
         verbs=SPECTRUM_VERBS,
     )
+    heads: int = parameter(
+        1,
+        "H",
+        "Number of heads that add to one output; cross-attention with soft labels has several.",
+        label="Heads",
+        since="3.0",
+        verbs=HEADS_VERBS,
+        ge=1,
+        le=MAX_HEADS,
+    )
+    sharing: float = parameter(
+        0.0,
+        "ρ",
+        "Overlap of the values of any two heads, tr(V_h'V_k)/d; 0 for heads that do not share values.",
+        label="Shared values",
+        since="3.0",
+        verbs=HEADS_VERBS,
+        ge=-MAX_SHARING,
+        le=MAX_SHARING,
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -185,6 +209,35 @@ class Task(Problem):
                 "kurtosis",
                 self.kurtosis,
                 "3 for a head that sees its own logit, unless it is tied, with two tokens, soft labels and no mask",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_heads(self) -> "Task":
+        if self.heads == 1:
+            if self.sharing:
+                raise InvalidArgument(
+                    "sharing", self.sharing, "0 for one head, which has no other to share values with"
+                )
+            return self
+        plain = self.attention == "cross" and self.mask == "none" and self.labels == "soft"
+        if not plain or self.unasked or not self.isotropic:
+            raise InvalidArgument(
+                "heads",
+                self.heads,
+                "1 unless attention is cross, labels are soft, and there is no mask, no unasked share and no token "
+                "spectrum; the theory of several heads covers these",
+            )
+        if self.sharing < -MAX_SHARING / (self.heads - 1):
+            lowest = -MAX_SHARING / (self.heads - 1)
+            raise InvalidArgument(
+                "sharing", self.sharing, f"at least {lowest:.4g} for the values of {self.heads} heads"
+            )
+        if self.sharing and self.heads * (self.tokens - 1) > MAX_LOGITS:
+            raise InvalidArgument(
+                "tokens",
+                self.tokens,
+                f"at most {1 + MAX_LOGITS // self.heads} for {self.heads} heads that share values",
             )
         return self
 
@@ -401,6 +454,31 @@ class Learner(Problem):
         ge=0,
         le=64,
     )
+
+    values: Literal["fixed", "learnt"] = parameter(
+        "fixed",
+        "V",
+        "Values of the heads: those of the target (fixed), or learnt together with the maps (learnt).",
+        label="Values",
+        since="3.0",
+        verbs=HEADS_VERBS,
+    )
+    value_decay: float | None = parameter(
+        None,
+        "λ_v",
+        "Weight decay on learnt values; by default the weight decay of the maps.",
+        label="Weight decay on values",
+        since="3.0",
+        verbs=HEADS_VERBS,
+        gt=0.0,
+        le=1e6,
+    )
+
+    @model_validator(mode="after")
+    def _check_value_decay(self) -> "Learner":
+        if self.value_decay is not None and self.values == "fixed":
+            raise InvalidArgument("value_decay", self.value_decay, "left out unless values are learnt")
+        return self
 
     @model_validator(mode="after")
     def _check_sampled(self) -> "Learner":

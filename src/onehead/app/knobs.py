@@ -203,7 +203,7 @@ class Knob:
 
 def _has_knob(declared: Parameter) -> bool:
     """Return whether a parameter has a knob."""
-    several = declared.kind == "choice" and len(declared.choices) > 1
+    several = declared.kind == "choice" and len(declared.choices) > 1 and not declared.verbs
     return declared.slider is not None or (declared.kind == "switch" and not declared.verbs) or several
 
 

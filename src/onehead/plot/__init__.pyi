@@ -7,6 +7,7 @@ from onehead.plot._scaling import features as features
 from onehead.plot._scaling import phases as phases
 from onehead.plot._scaling import predicted_exponents as predicted_exponents
 from onehead.plot._scaling import scaling as scaling
+from onehead.plot._several import fading as fading
 from onehead.plot._sparse import alignment as alignment
 from onehead.plot._sparse import capacity as capacity
 from onehead.plot._sparse import error_curve as error_curve

@@ -70,7 +70,8 @@ class _TrainingBase(_FiniteSize):
     @property
     def variant(self) -> Variant:
         """Deviations of the trained layer from the assumptions of the theory."""
-        return Variant(**self._fields_of(Variant), tied=not self._value("untied"))
+        switches = {"tied": not self._value("untied"), "heads": self._value("averaged_heads")}
+        return Variant(**self._fields_of(Variant), **switches)
 
     @property
     def method(self) -> Method:
@@ -103,6 +104,10 @@ def _flat_field(field: FieldInfo, choices: tuple[str, ...]) -> tuple[Any, FieldI
     return Literal[choices], restricted
 
 
+AVERAGED_HEADS = parameter(
+    1, "", "Number of heads of the learner, whose attention matrices are averaged.", since="3.0", ge=1, le=64
+)
+
 Training: type[_TrainingBase] = create_model(
     "Training",
     __base__=_TrainingBase,
@@ -110,7 +115,11 @@ Training: type[_TrainingBase] = create_model(
     __doc__=_TrainingBase.__doc__,
     **_copied_fields(Method, dtype={}, memory={}),
     float32=(bool, parameter(False, "", "Matrix products in single precision.")),
-    **_copied_fields(Variant, tied={"untied": (bool, parameter(False, "", "Query and key have their own weights."))}),
+    **_copied_fields(
+        Variant,
+        tied={"untied": (bool, parameter(False, "", "Query and key have their own weights."))},
+        heads={"averaged_heads": (int, AVERAGED_HEADS)},  # heads are those of the task, whose outputs add up
+    ),
 )
 
 

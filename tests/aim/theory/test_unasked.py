@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from onehead import aim
-from onehead.aim import Learner, Product, Task, predict, thresholds
+from onehead.aim import Learner, PowerLaw, Product, Task, predict, thresholds, unasked_curve
 from onehead.aim.logits.geometry import geometry_of
 from onehead.aim.theory.build import build_state_evolution
 from onehead.aim.theory.limits.unasked_emergence import unasked_emergence
@@ -161,8 +161,6 @@ def test_long_rows_with_own_logits_are_refused_in_one_sentence():
 
 
 VERBS = {
-    "scaling": lambda task, learner, point: aim.scaling(task, learner, [100.0]),
-    "decompose": lambda task, learner, point: aim.decompose(point),
     "directions": lambda task, learner, point: aim.directions(point),
     "amp": lambda task, learner, point: aim.amp(task, learner, dim=10, alpha=0.5),
     "nuclear_equivalence": lambda task, learner, point: aim.nuclear_equivalence(task, learner, dim=10, alpha=0.5),
@@ -180,7 +178,7 @@ def test_functions_that_do_not_support_a_parameter_refuse_it(verb):
 
 
 def test_functions_that_support_a_parameter_use_it():
-    task, learner = CROSS.changed(unasked=0.5), Learner(weight_decay=0.05)
+    task, learner = CROSS.changed(unasked=0.5), Learner(weight_decay=0.05, loss="cross-entropy")
     point = predict(task, learner, 0.5)
     assert aim.curve(task, learner, [0.5])[0].test_error == pytest.approx(point.test_error, rel=1e-6)
     assert aim.tune(task, learner, 0.5).test_error <= point.test_error
@@ -305,6 +303,79 @@ def test_what_a_mean_costs(labels, loss, decay, ratios):
         task = CROSS.changed(labels=labels, unasked=share(variance))
         point = predict(task, Learner(loss=loss, weight_decay=decay), ratio)
         assert point.q - 2.0 * point.m + 1.0 == pytest.approx(0.5, abs=3e-3 if variance < 5.0 else 2e-2)
+
+
+# c and |s - c s*|² of trained heads and of an independent program, M = G = 1, to a unit of their last digit
+@pytest.mark.parametrize(
+    ("ratio", "decay", "changes", "loss", "scale", "noise"),
+    [
+        (4.0, 0.4, {}, "cross-entropy", 0.548, 0.067),
+        (8.0, 0.6, {}, "squared", 0.548, 0.032),
+        (8.0, 0.8, {"labels": "hard"}, "cross-entropy", 0.577, 0.114),
+    ],
+)
+def test_how_much_is_learned_from_a_few_samples_for_each_dimension(ratio, decay, changes, loss, scale, noise):
+    task, learner = CROSS.changed(unasked=0.5, **changes), Learner(loss=loss, weight_decay=decay)
+    (point,) = unasked_curve(task, learner, [ratio])
+    assert abs(point.unasked_scale - scale) < 3.0 * point.errors["unasked_scale"] + 1e-3
+    assert point.unasked_noise == pytest.approx(noise, abs=2e-3)
+
+
+def test_what_is_learned_from_n_samples_starts_at_its_emergence_and_ends_at_that_of_d_squared():
+    """Zero below `thresholds`; for many samples over d the c of a head whose asked part is zero."""
+    task, learner = CROSS.changed(unasked=0.5), Learner(loss="cross-entropy", weight_decay=1.0)
+    below, above, many = unasked_curve(task, learner, [1.0, 1.3, 1e4])
+    assert below.unasked_scale == 0.0 < above.unasked_scale < 0.1
+    assert thresholds(task, learner).unasked_emergence == pytest.approx(1.0543, abs=1e-3)
+    asked_zero = predict(task, learner, 0.3)
+    assert asked_zero.rank == 0.0
+    # λ/|s| against Σhat of 1e4 samples: a relative 2e-4; and the error of the sampled points
+    allowed = 3.0 * many.errors["unasked_scale"] + 5e-4
+    assert many.unasked_scale == pytest.approx(asked_zero.unasked_scale, abs=allowed)
+
+
+@pytest.mark.parametrize(
+    ("task", "learner", "message"),
+    [
+        (CROSS, Learner(), "unasked must be above 0"),
+        (Task(unasked=0.5), Learner(), "attention must be cross"),
+        (CROSS.changed(unasked=0.5, tokens=9), Learner(), "tokens must be at most 8"),
+        (CROSS.changed(unasked=0.5), Learner(weight_decay="0+"), "weight_decay must be a number > 0"),
+    ],
+)
+def test_what_has_no_curve_of_samples_over_d_is_refused(task, learner, message):
+    with pytest.raises(InvalidArgument, match=message):
+        unasked_curve(task, learner, [1.0])
+
+
+@pytest.mark.parametrize("name", ["tied", "tied, causal", "self", "cross"])
+def test_a_solution_starts_from_a_neighbouring_one(name):
+    task, learner = OWN_LOGIT.get(name, CROSS.changed(unasked=0.5)), Learner(weight_decay=0.3)
+    near = predict(task, learner, 0.3)
+    again, fresh = predict(task, learner, 0.31, near=near), predict(task, learner, 0.31)
+    assert again.certificate.evaluations < fresh.certificate.evaluations
+    assert again.test_error == pytest.approx(fresh.test_error, rel=1e-6)  # residuals of 3e-7
+
+
+def test_the_scale_of_the_field_has_an_error():
+    task, learner = CROSS.changed(unasked=share(3.35)), Learner(weight_decay=0.05)
+    usual, fine = predict(task, learner, 1.0), predict(task, learner, 1.0, accuracy=1e-7)
+    for name in ("unasked_scale", "unasked_share"):
+        gap = abs(getattr(usual, name) - getattr(fine, name))
+        assert 0.0 < gap < 3.0 * usual.errors[name]
+
+
+@pytest.mark.parametrize("decay", [0.01, 0.3])
+def test_the_parts_of_the_excess_error_include_the_field(decay):
+    """They add up to the excess error, up to the quadrature over a segment of overlaps."""
+    task = CROSS.changed(target=PowerLaw(gamma=0.75, dim=100), unasked=0.6)
+    parts = aim.decompose(predict(task, Learner(weight_decay=decay), 0.5))
+    assert abs(parts.gap) < 1e-3
+    assert min(parts.underfitting, parts.approximation, parts.overfitting) > 0.0
+    with pytest.raises(InvalidArgument, match="unasked must be 0 to split"):
+        aim.decompose(predict(Task(unasked=0.5), Learner(weight_decay=0.3), 0.5))
+    tied = Task(unasked=0.5, target=PowerLaw(gamma=0.75, dim=40))
+    assert aim.scaling(tied, Learner(weight_decay=0.3), [500.0])[0].mismatch is None
 
 
 def test_a_mean_costs_no_more_evaluations():

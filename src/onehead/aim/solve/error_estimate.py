@@ -248,13 +248,15 @@ def zero_map_error_estimate(
     errors = problem.output.at_origin_error(level)
     shift = [1.0 + alpha * error / hat for error, hat in zip(errors, (hats.q, hats.m), strict=True)]
     less_m = Hats(hats.q, hats.m / shift[1], hats.sigma)
+    # a field outside the bulk is learned with c = mhat/Sigmahat, which moves with mhat
+    learned = tuple(value * shift[1] for value in overlaps.learned)
     where, found = overlaps.map, Alternative(overlaps, hats, problem.output.fresh_loss(*overlaps.values))
     moved = where._replace(s=where.s * shift[0] * shift[1] ** 2, eps=where.eps * shift[1])
     own = problem.output.fresh_loss_error(*overlaps.values)
     more_q = Hats(hats.q * shift[0], hats.m, hats.sigma)
     others = (
         found._replace(hats=more_q, envelope=found.envelope + own),
-        found._replace(overlaps=replace(overlaps, map=moved), hats=less_m),
+        found._replace(overlaps=replace(overlaps, map=moved, learned=learned), hats=less_m),
     )
     return ErrorEstimate(found, (), others, prox_jumps=False)
 
@@ -325,6 +327,16 @@ def stated_errors(problem: StateEvolution, alpha: float, error_estimate: ErrorEs
         "threshold": lambda at: at.overlaps.map.eps,
         "slope": lambda at: at.overlaps.map.slope / units.beta,
     }
+    if problem.directions.separate_power:
+        (field,) = problem.directions.target_eigenvalues
+        to_scale = units.beta0 / units.beta
+
+        def share(at: Alternative) -> float:
+            power = at.overlaps.learned[0] ** 2
+            return power / (at.overlaps.q + power) if power else 0.0
+
+        numbers["unasked_scale"] = lambda at: to_scale * at.overlaps.learned[0] / field
+        numbers["unasked_share"] = share
     test = on_fresh(loss="squared")
     own = {} if output.loss.is_test_error else {"test_loss": on_fresh()}
     hard = {"zero_one_error": _propagated(error_estimate, output.zero_one)} if output.loss.hard else {}

@@ -5,15 +5,16 @@ Which channels a kind of head has is decided here and nowhere else.
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from onehead.aim.logits.geometry import Geometry, geometry_of, with_sampled_points
 from onehead.aim.losses import loss_for_labels
-from onehead.aim.task import Learner, Task
+from onehead.aim.task import MAX_LOGITS, Learner, Task
 from onehead.aim.theory.directions import NO_DIRECTIONS
 from onehead.aim.theory.input.anisotropic import anisotropic_channel
 from onehead.aim.theory.input.channel import InputChannel
 from onehead.aim.theory.input.leading import leading_count, leading_directions
+from onehead.aim.theory.input.several_heads import SeveralHeadsInput
 from onehead.aim.theory.input.singular_values import CHANNELS
 from onehead.aim.theory.input.trace import trace_direction
 from onehead.aim.theory.input.two_sectors import ExpectationConsistent, TwoSectorLinear
@@ -24,10 +25,12 @@ from onehead.aim.theory.output.leading import TiedLeadingOutput
 from onehead.aim.theory.output.leading_cross import CrossLeadingOutput
 from onehead.aim.theory.output.one_sector import OneSectorOutput
 from onehead.aim.theory.output.sectors import SectorOutput
+from onehead.aim.theory.output.several_heads import HeadModes, SeveralHeadsOutput
+from onehead.aim.theory.several_heads import SeveralHeads, Values
 from onehead.aim.theory.state_evolution import StateEvolution, Units
 from onehead.errors import InvalidArgument
 
-__all__ = ["build_state_evolution", "gaussian_independent_head"]
+__all__ = ["build_several_heads", "build_state_evolution", "gaussian_independent_head", "heads_are_coupled"]
 
 MAXIMUM_TOKENS_OWN_LOSS = 16  # with a user's loss, whose Hessian is not known to be a diagonal plus two rank-one terms
 TWO_SECTOR_CHANNELS: dict[str, type[InputChannel]] = {"factorised": ExpectationConsistent, "direct": TwoSectorLinear}
@@ -35,6 +38,8 @@ TWO_SECTOR_CHANNELS: dict[str, type[InputChannel]] = {"factorised": ExpectationC
 
 def build_state_evolution(task: Task, learner: Learner) -> StateEvolution:
     """Return the equations of a task and a learner: the input channel and the output channel of its kind of head.
+
+    Of several heads they are those of each by itself; `build_several_heads` couples them.
 
     Raises
     ------
@@ -60,6 +65,44 @@ def build_state_evolution(task: Task, learner: Learner) -> StateEvolution:
     power = task.beta0**2 * task.target.second_moment + 0.5 * noise + make.keywords["directions"].separate_power
     output = make(loss=loss, label_power=power, branch=learner.branch)
     return StateEvolution(channel, output, noise, units)
+
+
+def heads_are_coupled(task: Task, learner: Learner) -> bool:
+    """Whether heads share values, or learn them; else each is a head of its own (M1)."""
+    return bool(task.heads > 1 and task.sharing) or learner.values == "learnt"
+
+
+def build_several_heads(task: Task, learner: Learner) -> SeveralHeads:
+    """Return the equations of heads that share values or learn them (M2, M3, M7).
+
+    Raises
+    ------
+    InvalidArgument
+        If there is no theory for the combination.
+    """
+    cross = task.attention == "cross" and task.mask == "none" and task.labels == "soft"
+    if not cross or task.unasked or not task.isotropic:
+        raise InvalidArgument(
+            "values", learner.values, "fixed unless attention is cross, with soft labels and without a mask"
+        )
+    if task.heads * (task.tokens - 1) > MAX_LOGITS:
+        raise InvalidArgument("tokens", task.tokens, f"at most {1 + MAX_LOGITS // task.heads} for {task.heads} heads")
+    for name, wanted in (("loss", "squared"), ("weight_decay", "a number > 0"), ("width", "at least 1")):
+        value = getattr(learner, name)
+        known = (
+            value == "squared" if name == "loss" else learner.decay > 0.0 if name == "weight_decay" else value >= 1.0
+        )
+        if not known:
+            raise InvalidArgument(name, value, f"{wanted} for heads that share values or learn them")
+    if learner.leading not in ("auto", 0):
+        raise InvalidArgument("leading", learner.leading, "0 or auto for heads that share values or learn them")
+    single = build_state_evolution(task, learner.changed(values="fixed", value_decay=None, leading=0))
+    output = cast(OneSectorOutput, single.output)  # a cross-attention head with isotropic tokens has no other
+    modes = HeadModes(task.heads, task.sharing)
+    values = Values()
+    if learner.values == "learnt":
+        values = Values(learnt=True, decay=learner.value_decay or learner.decay)
+    return SeveralHeads(SeveralHeadsOutput(modes, output), SeveralHeadsInput(modes, single.input), values)
 
 
 def _output(task: Task, learner: Learner, geometry: Geometry) -> "partial[Any]":

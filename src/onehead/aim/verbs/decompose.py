@@ -41,7 +41,7 @@ class Decomposition(Result):
     underfitting : float
         Part from directions that weight decay keeps at zero.
     approximation : float
-        Part from learned features that are wrong in size or direction.
+        Part from learned features that are wrong in size or direction; logits that all queries share count as one.
     overfitting : float
         Part from noise that was learned.
     mismatch : float
@@ -74,7 +74,9 @@ def decompose(point: Prediction) -> Decomposition:
     The distance |S - c S*|²/d is an integral over x of the blurred target law, with a non-negative integrand; the range
     of x is divided at the threshold and at the upper edge of the noise bulk. With the partial derivatives of the error
     averaged over the segment from the plateau to (q, m), excess = E_q distance + (E_m + 2 c E_q)(m - c P²) exactly,
-    where P² is the part of Q0 that the learner can represent. A prediction with leading directions is solved again with
+    where P² is the part of Q0 that the learner can represent. Where queries have a mean, q, m and P² are those of whole
+    rows (D2.1), and the distance has one more term, (c_u - c)² G, from the scale c_u of the logits that all queries
+    share. A prediction with leading directions is solved again with
     Gaussian logits (P8).
 
     Parameters
@@ -110,11 +112,14 @@ def decompose(point: Prediction) -> Decomposition:
     problem = point.equations
     q, m = problem.units.reduced(point.q, point.m)
     end = plateau_of(problem)
-    c = end.c
-    by_q, by_m = _averaged_partials(problem, end.overlaps, (q, m))
+    c, field = end.c, problem.directions.separate_power
+    scale = point.unasked_scale * problem.units.beta / problem.units.beta0
+    q, m, power = q + scale**2 * field, m + scale * field, end.power + field
+    by_q, by_m = _averaged_partials(problem, (c * c * power, c * power), (q, m))
     spectral_map = SpectralMap(point.spread, point.threshold, point.cut, point.slope * point.learner.beta)
     under, over, features = distance_parts(problem.input, spectral_map, point.rank, c)
-    mismatch = (by_m + 2.0 * c * by_q) * (m - c * end.power)
+    features += (scale - c) ** 2 * field
+    mismatch = (by_m + 2.0 * c * by_q) * (m - c * power)
     parts = (by_q * under, by_q * features, by_q * over, mismatch)
     gap = (sum(parts) - point.excess_error) / point.excess_error if point.excess_error else 0.0
     return Decomposition(
@@ -131,7 +136,13 @@ def decompose(point: Prediction) -> Decomposition:
 
 
 def check_decomposable(task: Task, learner: Learner) -> None:
-    """Refuse a head with two sectors, and tokens of another kurtosis: no decomposition is derived for these."""
+    """Refuse a head with two sectors, and tokens of another kurtosis or with a mean that enter a token's own logit: no
+    decomposition is derived for these.
+    """
+    if task.unasked and task.own_logit:
+        raise InvalidArgument(
+            "unasked", task.unasked, "0 to split the error of a head that sees its own logit into parts"
+        )
     if task.depends_on_kurtosis:
         raise InvalidArgument("kurtosis", task.kurtosis, "3 to split the error into parts")
     if build_state_evolution(task, learner).output.geometry.sectors > 1:

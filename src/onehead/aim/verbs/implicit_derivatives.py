@@ -7,9 +7,11 @@ input channel depends on α and λ: the conjugate fields are proportional to α,
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.aim.theory.build import heads_are_coupled
 from onehead.aim.theory.order_parameters import Hats
 from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.aim.verbs.predict import Prediction, overlaps_of, predict
+from onehead.aim.verbs.several_heads import predict_several_heads
 
 __all__ = ["decay_slope", "error_partials", "has_accurate_jacobian", "local_exponent"]
 
@@ -70,7 +72,12 @@ def decay_slope(point: Prediction) -> float:
     problem = point.equations
     if not has_accurate_jacobian(point, problem):
         decays = [point.learner.decay * float(np.exp(d)) for d in (-SOLVE_LOG_STEP, SOLVE_LOG_STEP)]
-        low, high = (predict(point.task, point.learner.changed(weight_decay=d), point.alpha) for d in decays)
+        learners = [point.learner.changed(weight_decay=d) for d in decays]
+        if heads_are_coupled(point.task, point.learner):
+            sides = [predict_several_heads(point.task, one, point.alpha, point, smooth=True) for one in learners]
+        else:
+            sides = [predict(point.task, one, point.alpha) for one in learners]
+        low, high = sides
         return (high.test_error - low.test_error) / (2.0 * SOLVE_LOG_STEP)
     hats = problem.hats(
         point.q_hat, point.m_hat, point.sigma_hat, tuple(direction.effective for direction in point.directions)
@@ -90,6 +97,8 @@ def _coordinates(problem: StateEvolution, point: Prediction) -> NDArray[np.float
 def has_accurate_jacobian(point: Prediction, problem: StateEvolution) -> bool:
     """Whether the Jacobian of a prediction is known and accurate."""
     q, m = problem.units.reduced(point.q, point.m)
+    if point.task.heads > 1:  # the Jacobian is that of one head, the errors are those of the sum
+        return False
     return point.jacobian is not None and 1.0 - m**2 / (problem.label_power * q) > MIN_DISTANCE_FROM_RECOVERY
 
 

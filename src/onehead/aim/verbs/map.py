@@ -72,7 +72,9 @@ class AimMap(Map):
         if DECAY in names:
             other = values[1 - names.index(DECAY)]
             found["best weight decay"] = _points(names[0] == DECAY, self.valley("test_error", DECAY), other)
-        if ALPHA in names:
+        if (
+            ALPHA in names and self.task.heads == 1 and self.learner.values == "fixed"
+        ):  # several heads have no thresholds
             other_name, other = names[1 - names.index(ALPHA)], values[1 - names.index(ALPHA)]
             rows = [self._thresholds(other_name, value) for value in other]
             for name in THRESHOLD_LINES:

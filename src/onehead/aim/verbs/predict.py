@@ -10,7 +10,7 @@ from onehead.aim.solve.certificate import AimCertificate, Numbers, OtherSolution
 from onehead.aim.solve.fixed_sample_ratio import Start
 from onehead.aim.solve.strategy import project
 from onehead.aim.task import Learner, Task, check_alpha
-from onehead.aim.theory.build import build_state_evolution
+from onehead.aim.theory.build import build_state_evolution, heads_are_coupled
 from onehead.aim.theory.directions import Direction
 from onehead.aim.theory.input.channel import InputChannel
 from onehead.aim.theory.limits.infinite_data import plateau_of
@@ -21,7 +21,7 @@ from onehead.errors import OutsideDomain, SolveError
 from onehead.results import Result, wrap_sentences
 from onehead.validation import instance, number, optional
 
-__all__ = ["Direction", "Prediction", "finish_prediction", "overlaps_of", "predict"]
+__all__ = ["Direction", "Prediction", "finish_prediction", "overlaps_of", "predict", "predict_one_head"]
 
 # Largest change of log q, log m or log Σ in the Newton step from a neighbouring solution.
 MAX_LOG_STEP_FINE = 0.3  # up to which the solve starts on the fine quadrature rule
@@ -87,6 +87,14 @@ class Prediction(Result):
         Share of these logits in the variance of the head's logits within a row.
     effective_dim : float or None
         Participation ratio of the eigenvalues of the tokens' covariance; None where it has no dimension.
+    q_cross, m_cross, sigma_cross : float or None
+        Overlaps S_h'S_k/d, S_h'S*_k/d and susceptibility between two different heads; None for one head. q, m and Σ
+        are then those of one head, errors and training loss those of the whole output.
+    head_error : float or None
+        Squared error of the attention of one head by itself; None for one head.
+    value_scale : tuple of float or None
+        Scales of the values relative to the target's: of the mean of the heads and of their differences; None for one
+        head with fixed values.
     jacobian : tuple of tuples or None
         Jacobian of the state evolution in the logarithms of its unknowns; None for limits that need no solve.
     task, learner : Task, Learner
@@ -136,6 +144,11 @@ class Prediction(Result):
     unasked_scale: float = 0.0
     unasked_share: float = 0.0
     effective_dim: float | None
+    q_cross: float | None = None
+    m_cross: float | None = None
+    sigma_cross: float | None = None
+    head_error: float | None = None
+    value_scale: tuple[float, float] | None = None
     jacobian: tuple[tuple[float, ...], ...] | None
     task: Task
     learner: Learner
@@ -211,6 +224,7 @@ class Prediction(Result):
             f"Overlap: m = {self.m:.4g}, so the cosine between S and the target is {cosine:.3f}.",
             *self.equations.directions.explained(self),
             *self._explain_sectors(),
+            *self._explain_heads(),
             self._explain_rank(),
             self._explain_sigma(),
         ]
@@ -230,6 +244,26 @@ class Prediction(Result):
             f"{m_s:.4g} in the "
             f"symmetric part, {q_a:.4g} and {m_a:.4g} in the antisymmetric part."
         ]
+
+    def _explain_heads(self) -> list[str]:
+        """Describe the heads and what they share, where there are several or values are learnt."""
+        if self.value_scale is None:
+            return []
+        lines = []
+        if self.q_cross is not None and self.m_cross is not None and self.head_error is not None:
+            lines.append(
+                f"{self.task.heads} heads add to the output, and their values overlap by {self.task.sharing:g}. Errors "
+                f"and training loss are those of the sum; q, m and rank are those of one head, whose attention has "
+                f"the error {self.head_error:.4g}. Between two heads S_h'S_k/d is {self.q_cross:.4g} and S_h'S*_k/d "
+                f"{self.m_cross:.4g}."
+            )
+        if self.learner.values == "learnt":
+            mean, difference = self.value_scale
+            lines.append(
+                f"Learnt values have {mean:.3g} times the size of the target's in the mean of the heads"
+                + (f" and {difference:.3g} times in their differences." if self.task.heads > 1 else ".")
+            )
+        return lines
 
     def _explain_rank(self) -> str:
         """Sentence on the rank."""
@@ -307,6 +341,17 @@ def predict(
     (0.136, 0.644, 'converged')
     """
     alpha = check_alpha(alpha)
+    if task.heads > 1 or heads_are_coupled(task, learner):
+        from onehead.aim.verbs.several_heads import predict_several_heads
+
+        return predict_several_heads(task, learner, alpha, near, accuracy)
+    return predict_one_head(task, learner, alpha, near, accuracy)
+
+
+def predict_one_head(
+    task: Task, learner: Learner, alpha: float, near: Prediction | None, accuracy: float | None
+) -> Prediction:
+    """Predict one head; the arguments are those of `predict`."""
     problem = build_state_evolution(task, learner)
     start = _start(problem, near, task, learner, alpha) if near is not None else None
     return finish_prediction(task, learner, problem, alpha, numbers_at(problem, alpha, start, accuracy))
@@ -338,6 +383,10 @@ def _start(problem: StateEvolution, near: Prediction, task: Task, learner: Learn
 
 def _hats_of(problem: StateEvolution, point: Prediction) -> Hats:
     """Return the hats of a point, in reduced units."""
+    if problem.directions.separate_power:  # those of a field of its own sector have the field that they give
+        scale = point.unasked_scale * problem.units.beta / problem.units.beta0
+        field = tuple(scale * value for value in problem.directions.target_eigenvalues)
+        return Hats(point.q_hat, point.m_hat, point.sigma_hat, field)
     effective = tuple(direction.effective for direction in point.directions)
     return problem.hats(point.q_hat, point.m_hat, point.sigma_hat, effective)
 

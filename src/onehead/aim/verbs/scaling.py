@@ -47,7 +47,8 @@ class ScalingPoint(Result):
         d log(excess error) / d log n at fixed weight decay; also that along the best weight decay, where the error does
         not change with it to first order.
     underfitting, approximation, overfitting, mismatch : float or None
-        Parts of the excess error, see `Decomposition`; None for a head with two sectors.
+        Parts of the excess error, see `Decomposition`; None for a head with two sectors, and where queries have a mean
+        and a token sees its own logit.
     outliers : int
         Number of target eigenvalues above the noise bulk.
     rank : float
@@ -206,7 +207,9 @@ def _scaling_point(samples: float, point: Prediction | Failure, learner: Learner
     if isinstance(point, Failure):
         return ScalingFailure(samples=samples, weight_decay=learner.decay, reason=point.reason)
     try:
-        parts = decompose(point) if point.sectors is None else None  # no decomposition is derived for two sectors
+        # no decomposition is derived for two sectors, nor for a mean with own logits
+        known = point.sectors is None and not (point.task.unasked and point.task.own_logit)
+        parts = decompose(point) if known else None
         exponent = local_exponent(point)
     except SolveError as failure:
         return ScalingFailure(samples=samples, weight_decay=point.learner.decay, reason=str(failure))

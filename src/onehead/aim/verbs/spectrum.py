@@ -198,6 +198,12 @@ def _cut(point: Prediction, law: Law) -> float:
 def _sampled_spectrum(point: Prediction) -> Spectrum:
     """Singular values of the sampled maps of a prediction, as levels (D8.3)."""
     maps = point.channel.sampled_maps
+    if not maps and not point.equations.input.heuristic:  # solved exactly, without maps of which to take the values
+        raise InvalidArgument(
+            "token_spectrum",
+            point.task.token_spectrum,
+            "isotropic for the spectrum of a map, unless it is factorised and tokens fill all dimensions",
+        )
     if not maps:
         raise InvalidArgument(
             "sampled", point.learner.sampled, "at least 2 for the spectrum of a map with a token spectrum"

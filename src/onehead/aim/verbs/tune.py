@@ -10,7 +10,7 @@ import numpy as np
 from onehead.aim.flat_parameters import validate_problem
 from onehead.aim.solve.branches import vanishing_decay
 from onehead.aim.task import Learner, Task, check_alpha
-from onehead.aim.theory.build import build_state_evolution
+from onehead.aim.theory.build import build_several_heads, build_state_evolution, heads_are_coupled
 from onehead.aim.verbs.bayes import BayesReference, check_bayes_comparison, describe_bayes_gap
 from onehead.aim.verbs.implicit_derivatives import decay_slope
 from onehead.aim.verbs.predict import Prediction, predict
@@ -191,7 +191,10 @@ def tune(
     lowest = min((point.test_error for point in tried.values()), default=np.inf)
     limit = np.inf
     falling = decays[-1] not in tried or tried[decays[-1]].test_error <= lowest * (1.0 + 10.0 * FLAT_TOLERANCE)
-    if falling or task.noise == 0.0:  # else the limit cannot be the best; without noise it may recover the target
+    coupled = heads_are_coupled(task, learner)  # their limit is not known
+    if (
+        falling or task.noise == 0.0
+    ) and not coupled:  # else the limit cannot be the best; without noise it may recover the target
         with suppress(SolveError):
             limit = solve(0.0, None, accuracy).test_error
     if not tried:
@@ -276,6 +279,8 @@ def _vanishing_decay(task: Task, learner: Learner, alpha: float) -> float:
     Where emergence is discontinuous it lies above the weight decay at which S = 0 becomes stable.
     """
     problem = build_state_evolution(task, learner)
+    if heads_are_coupled(task, learner):
+        return problem.units.own_decay(build_several_heads(task, learner).vanishing_decay(alpha))
     return problem.units.own_decay(vanishing_decay(problem, alpha))
 
 
@@ -320,7 +325,7 @@ def _best_decay(task: Task, learner: Learner, alpha: float, near: Prediction | N
     if not scan:
         raise NotConverged(f"no weight decay could be solved at alpha = {alpha:g}.")
     best = min(scan, key=lambda point: point.test_error)
-    if best is scan[-1] or task.noise == 0.0:
+    if (best is scan[-1] or task.noise == 0.0) and not heads_are_coupled(task, learner):
         with suppress(SolveError):
             best = min(solve("0+", None), best, key=lambda point: point.test_error)
     if best in scan[:-1]:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from importlib import import_module
+from typing import Any, cast
 
 import click
 
@@ -9,13 +10,20 @@ from onehead import aim, plot
 from onehead.aim.task import Learner, Task
 from onehead.cli.aim.flags import accuracy_option, aim_options, alpha_option, alphas_option, tuned_option
 from onehead.cli.parsing.groups import OrderedGroup
-from onehead.cli.parsing.options import bayes_option, explain_option
+from onehead.cli.parsing.options import bayes_option, explain_option, seed_option
+from onehead.cli.parsing.values import Number, Range
 from onehead.cli.rendering.output import progress, spinner
 from onehead.cli.rendering.render import CommandResult, output_options
 
 __all__ = ["command"]
 
 HATS = "q_hat, m_hat, sigma_hat"
+SEVERAL_HEADS = {
+    "head_error": "squared error of the attention of one head",
+    "q_cross": "S_h'S_k/d between two heads",
+    "m_cross": "S_h'S*_k/d between two heads",
+}
+VALUES = {"value_scale": "size of the values: mean of the heads, differences"}
 SLOPES_SHOWN = ("test_error", "rank")  # derivatives in the table of --sensitivity; JSON has all
 LAZY_COMMANDS = {
     "data": lambda: import_module("onehead.cli.aim.data").data,
@@ -64,6 +72,8 @@ def predict(
             ),
             **({} if point.sectors is None else {"sectors": "of the symmetric and of the antisymmetric part of S"}),
             **({} if point.effective_dim is None else {"effective_dim": "dimensions that the tokens fill"}),
+            **({} if point.head_error is None else SEVERAL_HEADS),
+            **(VALUES if learner.values == "learnt" else {}),
             HATS: "conjugate fields",
             "replicon": "the solution is stable below 1",
             "residual": "largest relative residual of the equations",
@@ -71,7 +81,7 @@ def predict(
             **dict.fromkeys(derivatives, "derivative, the other parameters fixed"),
         },
         # a table can show an infinite sigma, JSON cannot
-        table={HATS: hats, "sectors": _sectors(point)}
+        table={HATS: hats, "sectors": _sectors(point), "value_scale": _texts(point.value_scale or ())}
         | ({"sigma": point.sigma} if "sigma" not in point.errors else {})
         | derivatives,
         title=f"alpha = {alpha:g}",
@@ -94,6 +104,11 @@ def _unasked_outlier(law: "aim.Spectrum") -> str:
     if row is None or row.position is None:
         return "none"
     return f"{row.position:.5g} (overlap {row.query_overlap:.3g} with the mean, {row.key_overlap:.3g} with the field)"
+
+
+def _texts(values: tuple[float, ...]) -> str:
+    """Text with some numbers."""
+    return ", ".join(f"{value:.5g}" for value in values)
 
 
 def _sectors(point: "aim.Prediction") -> str:
@@ -126,42 +141,90 @@ def curve(
     )
 
 
-def _thresholds(task: Task, learner: Learner) -> "aim.Thresholds":
-    """Thresholds to mark in a picture."""
+def _thresholds(task: Task, learner: Learner) -> "aim.Thresholds | None":
+    """Thresholds to mark in a picture; None for several heads, where they are not known."""
+    if task.heads > 1 or learner.values == "learnt":
+        return None
     with spinner("thresholds"):
         return aim.thresholds(task, learner)
 
 
 @command.command()
 @aim_options()
+@click.option(
+    "--samples-per-dim",
+    type=Range(gt=0.0, le=1e9),
+    help="Numbers of samples over d at which to report how much is learned of the logits that all queries share.",
+)
 @output_options(csv_rows=False, picture=False)
-def thresholds(task: Task, learner: Learner) -> CommandResult:
+def thresholds(task: Task, learner: Learner, samples_per_dim: tuple[float, ...] | None) -> CommandResult:
     """Sample ratios at which the behaviour of the trained head changes.
 
     Example: onehead aim thresholds --kappa0 0.5 --noise 0.5
     """
     with spinner("solving"):
         found = aim.thresholds(task, learner)
-    return CommandResult.of(
+        early = aim.unasked_curve(task, learner, samples_per_dim) if samples_per_dim else ()
+    result = CommandResult.of(
         found,
         {"emergence": f"below it S = 0 at weight decay {learner.weight_decay}"},
         title="thresholds (values of alpha)",
         warnings=[*found.status.split("; ")[1:], *found.certificate.warnings],
     )
+    return _with_unasked_curve(result, early) if early else result
+
+
+def _with_unasked_curve(result: CommandResult, early: "tuple[aim.UnaskedPoint, ...]") -> CommandResult:
+    """Add how much is learned of the logits that all queries share from n ~ d samples."""
+    names = ("samples_per_dim", "samples", "unasked_scale", "unasked_scale_err", "unasked_noise")
+    rows = [{name: value for name, value in point.to_dict().items() if name in names} for point in early]
+    lines = {f"n = {point.samples_per_dim:g} d": point for point in early}
+    return replace(
+        result,
+        value={**cast("dict[str, Any]", result.value), "unasked_curve": rows},
+        table={
+            **cast("dict[str, Any]", result.table),
+            **{name: _with_error(one.unasked_scale, one.errors["unasked_scale"]) for name, one in lines.items()},
+        },
+        columns={
+            **cast("dict[str, str]", result.columns),
+            **dict.fromkeys(lines, aim.UnaskedPoint.MEANINGS["unasked_scale"]),
+        },
+    )
+
+
+POSITIVE = Number(gt=0.0)
 
 
 @command.command()
 @aim_options()
 @alpha_option
+@click.option("--time", type=POSITIVE, help="λt: law after a finite time of gradient descent, not at the minimum.")
+@click.option("--start", type=POSITIVE, help="With --time: singular value of the map at the start  [default: 0.1]")
+@click.option("--cut", type=POSITIVE, help="With --time: value above which ones are counted  [default: 0.001]")
 @accuracy_option
 @output_options()
-def spectrum(task: Task, learner: Learner, alpha: float, accuracy: float | None) -> CommandResult:
-    """Eigenvalue distribution of the trained map.
+def spectrum(
+    task: Task,
+    learner: Learner,
+    alpha: float,
+    time: float | None,
+    start: float | None,
+    cut: float | None,
+    accuracy: float | None,
+) -> CommandResult:
+    """Eigenvalue distribution of the trained map, at the minimum or after a finite time of gradient descent.
 
     Example: onehead aim spectrum --alpha 4 --plot spectrum.png
     """
+    if time is None and (start is not None or cut is not None):
+        raise click.UsageError("--start and --cut belong to --time.")
     with spinner("solving"):
-        law = aim.spectrum(aim.predict(task, learner, alpha, accuracy=accuracy))
+        point = aim.predict(task, learner, alpha, accuracy=accuracy)
+        if time is not None:
+            settings = {name: value for name, value in (("start", start), ("cut", cut)) if value is not None}
+            return _finite_time(aim.training_time(point, time, **settings))
+        law = aim.spectrum(point)
     bulks = ", ".join(f"[{low:.5g}, {high:.5g}]" for low, high in law.edges) or "none"
     return CommandResult.of(
         law,
@@ -178,6 +241,41 @@ def spectrum(task: Task, learner: Learner, alpha: float, accuracy: float | None)
         rows=[{"x": x, "share": share} for x, share in law.levels]
         or [{"x": x, "density": y} for x, y in zip(law.x, law.density_values, strict=True)],
         draw=lambda: plot.spectrum(law),
+    )
+
+
+def _finite_time(found: "aim.FiniteTimeSpectrum") -> CommandResult:
+    """Result of ``spectrum --time``."""
+    return CommandResult.of(
+        found,
+        {"status": f"kind of truth: {found.kind}"},
+        title=f"singular values after λt = {found.time:g}",
+        rows=[{"x": x, "density": y} for x, y in zip(found.x, found.density_values, strict=True)],
+        draw=lambda: plot.fading(found),
+        warnings=found.certificate.warnings,
+    )
+
+
+@command.command()
+@aim_options("product", attention="cross", values="learnt", heads=2)
+@click.option("--alpha", type=float, required=True, help="Sample ratio α = n/d², or inf (weight decays are then λ/α).")
+@seed_option()
+@output_options(picture=False, csv_rows=False)
+def survivors(task: Task, learner: Learner, alpha: float, seed: int) -> CommandResult:
+    """Which of several heads that learn their values survive where the target has one head.
+
+    Example: onehead aim survivors --heads 2 --alpha inf --weight-decay 0.1
+    """
+    with spinner("solving"):
+        found = aim.survivors(task, learner, alpha, seed=seed)
+    shown = {name: _texts(getattr(found, name)) for name in ("scales", "trace_norms")}
+    reached = {f"from {one.start}": f"{one.alive} alive, objective {one.objective:.6g}" for one in found.starts}
+    return CommandResult.of(
+        found,
+        {"status": f"kind of truth: {found.kind}", **dict.fromkeys(reached, "minimum that this start reaches")},
+        table=shown | reached,
+        title=f"{task.heads} heads for one, alpha = {alpha:g}",
+        warnings=found.certificate.warnings,
     )
 
 

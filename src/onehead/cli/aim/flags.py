@@ -1,6 +1,6 @@
 """Flags that every ``aim`` command shares, from which a task and a learner are made."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from inspect import signature
@@ -47,12 +47,14 @@ SAMPLE_COUNT = Number(gt=0.0, le=1e15)
 SAMPLE_COUNTS = Range(gt=0.0, le=1e15)
 
 
-def aim_options(target: str = PARAMETERS["target"].default) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def aim_options(
+    target: str = PARAMETERS["target"].default, **defaults: Any
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add the flags of every ``aim`` command, which is called with a ``task`` and a ``learner``.
 
     A command that takes ``dim`` gets the dimension as well, which is required; one that takes ``known_dim`` gets it if
     it is known. ``--samples`` is converted to ``alpha`` or ``alphas``.
-    ``target`` is the default of ``--target``.
+    ``target`` is the default of ``--target``, ``defaults`` are those of other flags.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -63,6 +65,7 @@ def aim_options(target: str = PARAMETERS["target"].default) -> Callable[[Callabl
             values = {name: flags.pop(name) for name in PARAMETERS if name in flags}
             if values["target"] is None and target != PARAMETERS["target"].default:
                 values["target"] = target
+            values |= {name: value for name, value in defaults.items() if values[name] is None}
             with named_as_flags(*PARAMETERS.values()):
                 if values["atoms"] is not None:
                     values["atoms"] = read_eigenvalues(values["atoms"])
@@ -83,14 +86,16 @@ def aim_options(target: str = PARAMETERS["target"].default) -> Callable[[Callabl
         decorated: Callable[..., Any] = call
         for declared in reversed(PARAMETERS.values()):
             if declared.kind != "other" or declared.flat in SPECTRA:
-                decorated = flag_of(declared, **_option_attributes(declared.flat, target))(decorated)
+                decorated = flag_of(declared, **_option_attributes(declared.flat, target, defaults))(decorated)
         return decorated
 
     return decorate
 
 
-def _option_attributes(name: str, target: str) -> dict[str, Any]:
+def _option_attributes(name: str, target: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
     """Attributes of an option in which it differs from its declaration."""
+    if name in chosen:
+        return {"default": chosen[name]}
     if name == "target":
         return {"default": target}
     if name == "atoms":

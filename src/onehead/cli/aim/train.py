@@ -33,6 +33,7 @@ TOKEN_LAW_OPTION: dict[str, Any] = {
 }
 # parameters that are switches of another name, as in a sweep: parameter -> switch, and the value it stands for
 SWITCHES = {"tied": ("untied", False), "dtype": ("float32", "float32")}
+RENAMED = {"heads": "averaged_heads"}  # parameters of another name, because the task has heads of its own
 CURVE_POINTS = 32  # points of the theoretical curve drawn with trained heads
 
 
@@ -53,7 +54,9 @@ def training_options(function: Any) -> Any:
             attributes: dict[str, Any] = {"callback": _value_if_on(value), "help": declared.help}
             function = click.option(declared.flag, name, is_flag=True, **attributes)(function)
         else:
-            function = flag_of(TRAINING[name], **(TOKEN_LAW_OPTION if name == "token_law" else {}))(function)
+            function = flag_of(TRAINING[RENAMED.get(name, name)], **(TOKEN_LAW_OPTION if name == "token_law" else {}))(
+                function
+            )
     return seed_option()(function)
 
 
@@ -68,7 +71,8 @@ def _training_arguments(flags: dict[str, Any]) -> dict[str, Any]:
         flags["token_law"] = _read_tokens(flags["token_law"])
     arguments = given(flags)
     method = Method(**{name: arguments.pop(name) for name in METHOD_FLAGS if name in arguments})
-    variant = Variant(**{name: arguments.pop(name) for name in VARIANT if name in arguments})
+    flat = {name: RENAMED.get(name, name) for name in VARIANT}
+    variant = Variant(**{name: arguments.pop(flat[name]) for name in VARIANT if flat[name] in arguments})
     return {**arguments, "variant": variant, "method": method}
 
 

@@ -76,6 +76,8 @@ def anisotropic_channel(task: Task, learner: Learner, decay: float) -> InputChan
     """
     queries, keys = task.token_spectrum, task.keys_spectrum
     if task.tied or task.own_logit:
+        if task.token_spectrum == "isotropic":
+            raise InvalidArgument("key_spectrum", task.key_spectrum, "queries unless attention is cross")
         raise InvalidArgument(
             "token_spectrum", queries, "isotropic unless attention is cross, or self with mask strict"
         )
@@ -85,6 +87,8 @@ def anisotropic_channel(task: Task, learner: Learner, decay: float) -> InputChan
     share = subspace_share(queries)
     inside = task.target.within_subspace(share) if share is not None and share == subspace_share(keys) else None
     if share is not None and inside is not None:
+        if learner.sampled:
+            raise InvalidArgument("sampled", learner.sampled, "0 for a subspace: the theory is exact here")
         return Subspace(target=inside, share=share, **settings)
     if decay == 0.0:
         raise InvalidArgument(

@@ -1,0 +1,57 @@
+"""Figures of training time and of several heads."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from onehead.plot._axes import resolve_axes
+from onehead.plot.style import GREY, THEORY, finish_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from onehead.aim.verbs.training_time import FiniteTimeSpectrum
+
+__all__ = ["fading"]
+
+CURVE_POINTS = 300
+LOWEST = 1e-15  # singular values below it, relative to the largest, are rounding errors in training
+
+
+def fading(found: "FiniteTimeSpectrum", *, ax: "Axes | None" = None) -> "Axes":
+    """Draw the singular values after a finite time of gradient descent by rank, on a logarithmic axis.
+
+    Parameters
+    ----------
+    found : FiniteTimeSpectrum
+        Result of `onehead.aim.training_time`.
+    ax : matplotlib Axes, optional
+        Axes to draw on; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    InvalidArgument
+        If ``ax`` is not a matplotlib Axes.
+
+    Examples
+    --------
+    >>> from onehead import aim, plot
+    >>> point = aim.predict(aim.Task(attention="cross"), aim.Learner(weight_decay=0.3), 1.0)
+    >>> plot.fading(aim.training_time(point, 9.0)).get_yscale()
+    'log'
+    """
+    axes = resolve_axes(ax)
+    shares = (np.arange(CURVE_POINTS) + 0.5) / CURVE_POINTS
+    values = np.maximum(found.quantiles(CURVE_POINTS), LOWEST * found.largest)
+    axes.plot(shares, values, color=THEORY, label=f"λt = {found.time:g}")
+    axes.axhline(found.cut, color=GREY, lw=0.8, ls=":")
+    axes.axvline(found.rank, color=GREY, lw=0.8, ls="--")
+    axes.annotate("rank at the minimum", (found.rank, found.largest), textcoords="offset points", xytext=(4, -4))
+    axes.annotate(f"cut {found.cut:g}", (0.0, found.cut), textcoords="offset points", xytext=(2, 3))
+    axes.set_yscale("log")
+    finish_axes(axes, "share of singular values above", "singular value")
+    return axes

@@ -1,0 +1,194 @@
+"""Predictions of several heads and of learnt values (M1 to M7)."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from onehead import aim
+from onehead.aim import Learner, Task
+from onehead.errors import InvalidArgument
+
+
+def point(sharing, alpha=1.0, decay=0.05, *, heads=2, beta0=1.0, tokens=2, near=None, **learner):
+    noise = 0.5 / beta0**2  # noise of variance 0.5 in units of the target's logits, as in the derivation
+    task = Task(attention="cross", heads=heads, sharing=sharing, beta0=beta0, noise=noise, tokens=tokens)
+    return aim.predict(task, Learner(weight_decay=decay, **learner), alpha, near=near)
+
+
+def modes(found):
+    """q, m and Sigma of the mean of two heads and of their difference, in reduced units."""
+    scale = found.task.beta0
+    pairs = (found.q, found.q_cross), (scale * found.m, scale * found.m_cross), (found.sigma, found.sigma_cross)
+    return [x for own, cross in pairs for x in (own + cross, own - cross)]
+
+
+# q_0 q_1 m_0 m_1 Sigma_0 Sigma_1 train test rank replicon, from an independent program
+TABLE = {
+    "half": (
+        {"sharing": 0.5}, 2e-5, 1e-3,
+        (0.836982, 0.700286, 0.827661, 0.757485, 1.848747, 3.583377, 0.1236345, 0.2313794, 0.819408, 0.4292),
+    ),
+    "direct": (
+        {"sharing": 0.5, "param": "direct"}, 2e-5, 5e-3,
+        (0.620182, 0.411735, 0.702985, 0.565487, 1.52047, 2.92105, 0.128638, 0.24203, 1.0, 0.379),
+    ),
+    "strong": (
+        {"sharing": 0.8}, 1e-4, 1e-2,
+        (0.86045, 0.62363, 0.83504, 0.68769, 1.6800, 5.6129, 0.118231, 0.24253, 0.76855, 0.467),
+    ),
+    "stronger": (
+        {"sharing": 0.9}, 1.3e-3, 2e-2,
+        (0.88635, 0.62347, 0.84335, 0.63627, 1.7309, 7.6686, 0.113862, 0.25229, 0.72815, 0.539),
+    ),
+    "sharp": (
+        {"sharing": 0.95, "alpha": 1.5, "decay": 0.08, "beta0": 2.0}, 5e-3, 2e-2,
+        (2.1631, 1.5590, 2.8620, 2.3297, 1.302, 4.676, 0.21306, 0.16254, 0.71584, 0.425),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_numbers_of_the_table(name):
+    setting, tolerance, of_replicon, numbers = TABLE[name]
+    found = point(**setting)
+    # errors that the independent program states; its own quadrature differs from ours
+    np.testing.assert_allclose(
+        [*modes(found), found.train_loss, found.test_error, found.rank], numbers[:-1], rtol=tolerance
+    )
+    assert found.certificate.replicon == pytest.approx(numbers[-1], rel=of_replicon)
+    assert found.status == "converged" and found.kind == "conjecture"
+    assert abs(found.test_error - numbers[7]) < found.errors["test_error"] + tolerance * numbers[7]
+
+
+@pytest.mark.parametrize(
+    ("decay", "numbers", "scales"),
+    [
+        (0.05, (0.7777, 0.0693, 0.7972, 0.0354, 0.173566, 0.23138, 0.8184), (0.9954, 0.9942)),
+        (0.01, (0.5696, 0.1658, 0.6752, 0.0996, 0.130716, 0.23311, 0.8600), (1.0052, 1.3672)),
+    ],
+)
+def test_learnt_values(decay, numbers, scales):
+    found = point(0.5, values="learnt", value_decay=decay)
+    got = (found.q, found.q_cross, found.m, found.m_cross, found.train_loss, found.test_error, found.rank)
+    np.testing.assert_allclose(got, numbers, atol=6e-5)  # rounding of the table
+    np.testing.assert_allclose(found.value_scale, scales, atol=6e-5)
+
+
+def test_learnt_values_of_heads_that_share_none():
+    found = point(0.0, values="learnt", value_decay=0.05)
+    got = (found.q, found.q_cross, found.m, found.m_cross, found.train_loss, found.test_error, found.rank)
+    np.testing.assert_allclose(got, (0.8471, -0.0313, 0.8359, -0.0157, 0.175483, 0.22591, 0.8337), atol=6e-5)
+
+
+@pytest.mark.parametrize("heads", [2, 5, 16])
+@pytest.mark.parametrize("learner", [{}, {"param": "direct"}, {"width": 0.4}])
+def test_heads_without_shared_values_are_heads_of_their_own(heads, learner):
+    found, one = point(0.0, heads=heads, **learner), point(0.0, heads=1, **learner)
+    for name in (field.name for field in dataclasses.fields(one)):
+        value, single = getattr(found, name), getattr(one, name)
+        if name in ("test_error", "test_error_clean", "train_loss", "test_loss", "test_cross_entropy", "excess_error"):
+            assert value == heads * single
+            assert found.errors[name] == heads * one.errors[name]
+        elif isinstance(single, float) and name not in ("q_cross", "m_cross", "sigma_cross", "head_error"):
+            assert value == single
+    assert (found.q_cross, found.m_cross, found.head_error) == (0.0, 0.0, one.test_error)
+
+
+def test_small_overlaps_of_the_values_lead_there():
+    found, one = point(1e-4), point(0.0)
+    assert found.test_error == pytest.approx(one.test_error, rel=1e-5)  # effects are of second order
+    assert found.q == pytest.approx(one.q, rel=1e-5)
+
+
+def test_the_sign_of_the_overlap_of_two_heads_does_not_matter():
+    above, below = point(0.6), point(-0.6)
+    for name in ("test_error", "test_error_clean", "train_loss", "rank", "q", "m", "sigma", "head_error"):
+        assert getattr(above, name) == pytest.approx(getattr(below, name), rel=1e-5)  # tolerance of the solver
+    assert above.q_cross == pytest.approx(-below.q_cross, rel=1e-4)
+    assert above.m_cross == pytest.approx(-below.m_cross, rel=1e-4)
+
+
+def test_inverse_temperatures_only_change_units():
+    found, scaled = point(0.5), aim.predict(
+        Task(attention="cross", heads=2, sharing=0.5, beta0=1.0), Learner(beta=2.0, weight_decay=0.1), 1.0
+    )  # fmt: skip
+    assert scaled.test_error == pytest.approx(found.test_error, rel=1e-6)
+    assert 4.0 * scaled.q == pytest.approx(found.q, rel=1e-6)
+    assert 2.0 * scaled.m_cross == pytest.approx(found.m_cross, rel=1e-5)
+
+
+def test_the_training_loss_falls_with_alpha_as_its_derivative():
+    """d(train)/d alpha is the loss of a sample: with the derivative by the weight decay, a test of all equations."""
+    step = 1e-2
+    low, mid, high = (point(0.5, decay=0.05 * (1.0 + k * step)) for k in (-1, 0, 1))
+    slope = (high.train_loss - low.train_loss) / (2.0 * step * 0.05)
+    law = aim.spectrum(mid)
+    assert slope == pytest.approx(2.0 * law.mean, rel=1e-3)  # the penalty per λ, from the law of singular values
+
+
+@pytest.mark.slow
+def test_more_heads_and_tokens():
+    # two nets of 4,096 sampled points each scatter by half a per cent (three heads) and one per cent (three tokens)
+    three = point(0.5, heads=3)
+    assert three.q == pytest.approx(0.764, rel=6e-3) and three.head_error == pytest.approx(0.1161, rel=6e-3)
+    longer = point(0.5, alpha=0.3, decay=0.02, tokens=3)
+    assert longer.q + longer.q_cross == pytest.approx(0.992, rel=1e-2)
+    assert longer.test_error == pytest.approx(0.475, rel=1e-2)
+
+
+def test_maps_vanish_beyond_the_largest_weight_decay():
+    found = point(0.5, decay=5.0)
+    assert found.status.startswith("not emerged") and found.q == found.rank == 0.0
+    assert found.test_error == pytest.approx(found.train_loss)  # at alpha = 1
+
+
+@pytest.mark.slow
+def test_sampled_maps_replace_expectation_consistency_where_differences_are_weak():
+    found = point(0.9, alpha=0.5)
+    # training of dimension 60: q 0.467(10), q_cross 0.176(4), m_cross 0.121(4); expectation consistency 0.189, 0.133
+    assert any("sampled maps" in text for text in found.certificate.warnings)
+    assert found.m_cross == pytest.approx(0.121, abs=0.01)
+
+
+def test_a_neighbour_is_a_start():
+    first = point(0.5)
+    near = point(0.5, alpha=1.1, near=first)
+    assert near.test_error == pytest.approx(point(0.5, alpha=1.1).test_error, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("task", "learner", "said"),
+    [
+        ({"attention": "tied", "heads": 2}, {}, "heads must be 1 unless attention is cross"),
+        ({"labels": "hard", "heads": 2}, {}, "heads must be 1"),
+        ({"sharing": 0.5}, {}, "sharing must be 0 for one head"),
+        ({"heads": 2, "sharing": 0.96}, {}, "sharing must be a number >= -0.95 and <= 0.95"),
+        ({"heads": 5, "sharing": -0.5}, {}, "at least -0.2375"),
+        ({"heads": 16, "sharing": 0.5, "tokens": 4}, {}, "tokens must be at most 3"),
+        ({"heads": 2, "sharing": 0.5}, {"weight_decay": "0+"}, "weight_decay must be a number > 0"),
+        ({"heads": 2, "sharing": 0.5}, {"width": 0.5}, "width must be at least 1"),
+        ({"heads": 2}, {"loss": "cross-entropy"}, "loss must be squared"),
+        ({"heads": 2}, {"value_decay": 0.1}, "value_decay must be left out"),
+        ({"attention": "self"}, {"values": "learnt"}, "values must be fixed"),
+    ],
+)
+def test_what_has_no_theory_is_refused(task, learner, said):
+    with pytest.raises(InvalidArgument, match=said):
+        aim.predict(Task(**{"attention": "cross", **task}), Learner(**learner), 1.0)
+
+
+@pytest.mark.parametrize("verb", ["thresholds", "bayes", "data_for"])
+def test_other_functions_refuse_several_heads(verb):
+    task = Task(attention="cross", heads=2)
+    arguments = {"thresholds": (task,), "bayes": (task, 1.0), "data_for": (task, Learner(), 0.1)}[verb]
+    with pytest.raises(InvalidArgument, match=f"heads must be 1 for {verb}"):
+        getattr(aim, verb)(*arguments)
+
+
+@pytest.mark.nightly
+def test_tune_finds_the_minimum():
+    task = Task(attention="cross", heads=2, sharing=0.5)
+    best = aim.tune(task, Learner(weight_decay=0.05), 1.0)
+    sides = [aim.predict(task, Learner(weight_decay=best.weight_decay * f), 1.0).test_error for f in (0.8, 1.25)]
+    assert best.test_error < min(sides)

@@ -137,3 +137,21 @@ def test_kurtosis_of_the_logits_does_not_vanish_with_the_dimension(gamma):
     assert point.kind == "conjecture"
     assert "far from Gaussian" in point.certificate.warnings[-1]
     assert aim.predict(Task(), Learner(), 2.0).kind == "claim"
+
+
+def test_limiting_laws_and_lists_say_the_same_of_themselves():
+    law, listed = MarchenkoPastur(kappa0=0.47), Atoms(eigenvalues=(2.0, 1.0, 0.0))
+    assert (law.values, law.dimension, law.atoms) == (None, None, None)
+    assert (listed.values.tolist(), listed.dimension) == ([2.0, 1.0, 0.0], 3)
+    assert law.at_dimension(10).kappa0 == 0.5  # the nearest integer rank
+    assert listed.at_dimension(10) is listed
+    rng = np.random.default_rng(0)
+    assert np.linalg.matrix_rank(law.draw(40, rng, tied=True)) == 19
+    for tied in (True, False):
+        assert np.linalg.svd(listed.draw(3, rng, tied=tied))[1] == pytest.approx(listed.values, abs=1e-12)
+
+
+def test_tables_leave_out_numbers_that_few_heads_have():
+    known = {"unasked_scale", "unasked_share"}
+    assert not known & set(aim.predict(Task(), Learner(), 0.5).shown_meanings)
+    assert known <= set(aim.predict(Task(attention="cross", unasked=0.5), Learner(), 0.5).shown_meanings)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from onehead.aim import Atoms, Learner, Product, Task, predict, thresholds, tune
+from onehead.aim import Atoms, Learner, Product, Task, curve, predict, thresholds, tune
 from onehead.aim.solve.branches import coarse_branches, is_saddle, may_have_several
 from onehead.aim.solve.draft import DraftStart, draft_numbers_at
 from onehead.aim.theory.build import build_state_evolution
@@ -134,3 +134,43 @@ def test_a_draft_follows_the_solution_with_the_lowest_objective():
     assert found[2].test_error == pytest.approx(29.015, rel=1e-2)
     alone = draft_numbers_at(problem.with_decay(1.1186), 0.1, timed_out=lambda: False)  # without a neighbour
     assert alone.test_error == pytest.approx(found[0].test_error, rel=0.02)
+
+
+# 16 columns: S = 0 is stable below α of 3.3, a map has a lower objective above about 2.7
+FLAT, ALONG = Task(attention="cross", tokens=16, beta0=10.0, noise=0.0, target=Atoms([1.0] * 20)), [2.4, 2.9, 3.1]
+
+
+@pytest.mark.slow
+def test_curves_follow_the_minimum_in_both_directions():
+    """Each point starts from its neighbour, and has the objective of a point that is solved alone."""
+    learner = Learner(weight_decay=12.74, leading=0)
+    alone = [predict(FLAT, learner, alpha) for alpha in ALONG]
+    assert [point.q > 0.0 for point in alone] == [False, True, True]
+    for order in (ALONG, ALONG[::-1]):
+        found = {point.alpha: point for point in curve(FLAT, learner, order)}
+        for point in alone:
+            error = point.errors["train_loss"] + found[point.alpha].errors["train_loss"]
+            assert abs(found[point.alpha].train_loss - point.train_loss) < 3.0 * error + 1e-6 * point.train_loss
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("beta0", [4.0, 10.0])
+@pytest.mark.parametrize("tokens", [16, 64])
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_the_objective_is_continuous_and_monotone_in_weight_decay(beta0, tokens, noise):
+    """No map of a neighbour, kept as it is, has a lower objective; from whichever neighbour a point starts."""
+    task = Task(attention="cross", tokens=tokens, beta0=beta0, noise=noise, target=Product(kappa0=1.0))
+    top = largest_decay(build_state_evolution(task, Learner(weight_decay=1.0)), 0.3)
+    decays = top * np.geomspace(0.7, 3.0, 9)
+    near, points = None, []
+    for decay in decays:
+        near = predict(task, Learner(weight_decay=float(decay)), 0.3, near=near)
+        points.append(near)
+    back = predict(task, Learner(weight_decay=float(decays[3])), 0.3, near=points[5])
+    assert back.train_loss == pytest.approx(points[3].train_loss, rel=1e-3)
+    losses = np.array([point.train_loss for point in points])
+    assert (np.diff(losses) >= -1e-3 * losses[1:]).all()
+    for point, decay in zip(points, decays, strict=True):
+        for neighbour in points:
+            if neighbour.rank > 0.0:
+                assert point.train_loss <= objective_of(neighbour, float(decay)) * (1.0 + 1e-3)  # of the quadrature

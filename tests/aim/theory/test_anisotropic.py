@@ -270,3 +270,8 @@ def test_trained_heads_agree_with_theory(spectrum, learner, alpha):
     run = train(CROSS.changed(token_spectrum=spectrum), learner, dim=40, alpha=alpha, seeds=3, method=method)
     found = {one.quantity: one.verdict for one in run.against(predict(*run.trained))}
     assert not [name for name, verdict in found.items() if verdict.startswith("differs")], found
+
+
+def test_a_refused_spectrum_of_the_keys_is_named():
+    with pytest.raises(InvalidArgument, match="key_spectrum must be queries unless attention is cross"):
+        predict(Task(key_spectrum="subspace:0.5"), Learner(), 0.5)

@@ -265,6 +265,15 @@ def test_tasks_without_a_known_bayes_optimal_learner_are_refused(arguments, mess
             call()
 
 
+def test_parameters_that_the_best_possible_learner_does_not_know_are_refused_by_it_and_not_explained():
+    task = Task(attention="cross", token_spectrum="subspace:0.5")
+    assert not task.bayes_known
+    assert not task.supported_by("bayes") and task.supported_by("predict")
+    with pytest.raises(InvalidArgument, match="token_spectrum must be isotropic for bayes"):
+        BayesReference(task)
+    assert "best possible" not in predict(task, Learner(), 0.5).explain()
+
+
 @pytest.mark.parametrize("task", [Task(beta0=30.0), Task(target=MarchenkoPastur(kappa0=1000.0))])
 def test_wide_logits_of_two_tokens_are_resolved(task):
     """Test error and that of the best head by sampled logits; the lattice of narrow logits was off by 2 to 50 %."""

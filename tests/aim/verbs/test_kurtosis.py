@@ -120,7 +120,7 @@ def test_drafts_are_close_to_predictions(weight_decay):
     draft = draft_curve(SIGNS, head, [0.1, 0.5, 1.0], seconds=60.0)
     assert draft.x == [0.1, 0.5, 1.0]
     for found in draft.points:
-        assert found.test_error == pytest.approx(predict(SIGNS, head, found.x).test_error, rel=0.02)
+        assert found.numbers.test_error == pytest.approx(predict(SIGNS, head, found.x).test_error, rel=0.02)
     if weight_decay == 0.01:
         vanishing = draft_vanishing_decay(SIGNS, head, 0.5)
         assert predict(SIGNS, Learner(weight_decay=1.02 * vanishing), 0.5).rank == 0.0

@@ -38,6 +38,8 @@ def calls(task, learner):
         "phase_diagram": lambda: aim.phase_diagram(task, log_n=[2.0], log_lambda=[-0.3])[0].excess_error,
         "decompose": lambda: aim.decompose(point()).mismatch,
         "directions": lambda: aim.directions(point()).q,
+        "training_time": lambda: aim.training_time(point(), 3.0).rank,
+        "survivors": lambda: aim.survivors(task, learner, 0.8),
         "amp": lambda: aim.amp(task, learner, dim=10, alpha=0.8, iterations=2).steps[-1].q,
         "nuclear_equivalence": lambda: aim.nuclear_equivalence(task, learner, dim=8, alpha=1.0).difference,
         "train": lambda: aim.train(task, learner, **SIZE).test_error,

@@ -48,7 +48,8 @@ def draw(source: DataSource) -> Drawing:
     if first is not None:
         rows = [{**row, "ratio": row["alpha"] * row["dim"]} for row in rows_with(first)]
         marks(middle, rows, "ratio", "unasked_scale", f"trained, d = {dim}", 0)
-    guide(middle, x=threshold, text="theory: first learned", before=False)
+    _early(source, middle)
+    guide(middle, x=threshold, text="first learned", before=False)
     finish_panel(
         middle, "samples over d", "unasked logits over the target's", "when it is learned", log="x", ylim=(-0.05, 1.0)
     )
@@ -56,7 +57,8 @@ def draw(source: DataSource) -> Drawing:
     caption = f"""Tokens with a mean, cross-attention, κ₀ = 0.5, Δ = 0.5, T = 2. Left: error of the asked part of the
         map with hard labels and λ = 0.1, for four shares of the target's logit variance that all queries share; these
         logits use up the range of the softmax, and the rest needs more samples. Middle: the unasked part itself is
-        learned from about d samples (dotted: theory), long before the rest; cross-entropy, λ = 0.5, unasked share 0.5.
+        learned from about d samples (line: theory, dotted: where it starts), long before the rest; cross-entropy,
+        λ = 0.5, unasked share 0.5.
         Right: singular values of S with an unasked share of 0.77 and a mean of |μ|² = d/4, squared loss, α = 1, λ =
         0.05; the dashed line is the predicted outlier of the mean. Training with d = {dim}, {seeds} seeds."""
     pairs = compare(theory, runs, axes_of, ("test_error", "train_loss", "unasked_scale"))
@@ -73,6 +75,18 @@ def _with_distance(table: Table) -> Table:
         return {**found, "distance": found["q"] - 2.0 * found["m"] + 1.0, "distance_err": error}
 
     return Table([row(found) for found in table], lambda _: {})
+
+
+def _early(source: DataSource, axes: "Axes") -> None:
+    """Draw how much is learned of the unasked part from n ~ d samples."""
+    from onehead.aim import unasked_curve
+    from onehead.aim.flat_parameters import problem_from_parameters
+
+    task, learner, _ = problem_from_parameters(FIRST)
+    points = unasked_curve(task, learner, np.geomspace(0.25, 16.0, 13))
+    columns = {name: [getattr(point, name) for point in points] for name in ("samples_per_dim", "unasked_scale")}
+    axes.plot(*columns.values(), color=THEORY, label="theory")
+    source.add("first learned, theory", **columns)
 
 
 def _spectrum(source: DataSource, axes: "Axes", laws: Table, runs: Table | None) -> None:

@@ -78,7 +78,7 @@ def _from_larger_ridge(equations: ReusedData) -> ReusedSolution:
             at, found, step = tried, closer, 1.5 * step
         else:
             step *= 0.5
-    return found if at == target else found._replace(residual=np.inf)
+    return found if at == target else _powell(equations, found.readout)
 
 
 def _powell(equations: ReusedData, start: ReusedReadout) -> ReusedSolution:

@@ -76,6 +76,8 @@ def anisotropic_channel(task: Task, learner: Learner, decay: float) -> InputChan
     """
     queries, keys = task.token_spectrum, task.keys_spectrum
     if task.tied or task.own_logit:
+        if task.token_spectrum == "isotropic":
+            raise InvalidArgument("key_spectrum", task.key_spectrum, "queries unless attention is cross")
         raise InvalidArgument(
             "token_spectrum", queries, "isotropic unless attention is cross, or self with mask strict"
         )

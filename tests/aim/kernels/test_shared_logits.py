@@ -5,7 +5,8 @@ import pytest
 
 from onehead.aim import Learner, Task, predict, train
 from onehead.aim.kernels import shared_logits as shared
-from onehead.aim.kernels.arguments import LogitState, Modes, Nodes
+from onehead.aim.kernels import shared_logits_simd as simd
+from onehead.aim.kernels.arguments import Branch, LogitState, Modes, Nodes
 from onehead.aim.kernels.control_variates import (
     AVERAGE_COUNT,
     BASIC_CONTROLS,
@@ -16,7 +17,7 @@ from onehead.aim.kernels.control_variates import (
 from onehead.aim.kernels.independent_rows import row_loss
 from onehead.aim.kernels.losses import SQUARED
 from onehead.aim.kernels.shared_logits import shared_logit_sums
-from onehead.aim.kernels.woodbury import inverse_of
+from onehead.aim.kernels.simd import LANES
 from onehead.aim.logits.blocks import PARTS
 from onehead.aim.logits.control_variates import control_means
 from onehead.aim.logits.geometry import geometry_of
@@ -80,7 +81,7 @@ def test_combinations_of_mean_zero(loss):
     tokens, (q, m, sigma) = 4, (1.1, 1.0, 3.0)
     output = OneSectorOutput(loss=loss, geometry=geometry_of("tied", "none", tokens), label_power=Q)
     (block,) = output.geometry.blocks
-    rule = output._rule(block, 3, False)
+    rule = output._rule(block, 2, False)
     modes = Modes(detail=1, hard=int(loss.hard), use_stein_controls=1, all_controls=1)
     before = (loss.compiled_kind, tokens, Nodes(*rule, rule.label), LogitState(Q, q, m, sigma), modes)
     sums = sum_in_slices(shared_logit_sums, MOMENT_COUNT, 2, len(rule.weights), before)
@@ -137,15 +138,23 @@ def test_the_field_answers_to_the_label_as_dense_matrices_do():
     number[above] = number.T[above] = range(len(above[0]))
     variances, n = np.where(above[0] == above[1], 2.0, 1.0), len(above[0])
     h, t = (rng.standard_normal(n)[number] for _ in range(2))
-    p, g, w, y, D = (np.zeros((tokens, tokens)) for _ in range(5))
+    p, g, w, y = (np.zeros((tokens, tokens)) for _ in range(4))
     y[:] = np.exp(t) / np.exp(t).sum(axis=1, keepdims=True)
     s, r = np.zeros(tokens), np.zeros(tokens)
     for a in range(tokens):
         _, s[a], r[a] = row_loss(SQUARED, h[a], y[a], p[a], g[a], w[a])
-    R, M = np.zeros((2, 2 * tokens, 2 * tokens))
-    held = 1.0 / (sigma * variances[number])
-    assert shared._factor((SQUARED, held, p, p), 1.0, (p, p, p, (p, g, w, s, r), (D, R, np.zeros(2 * tokens))))
-    inverse_of(R, M)
+    held, place = 1.0 / (sigma * variances), number.astype(np.int64)
+    work, side_by_side = simd.workspace(tokens, 2 * tokens), np.ones((n, LANES))
+    problem = simd.Problem(SQUARED, place, held, np.zeros((n, LANES)), np.zeros((tokens * tokens, LANES)))
+    problem.y[:] = y.reshape(-1, 1)
+    simd.evaluate(problem, np.array([h[place == i][0] for i in range(n)])[:, None] * side_by_side, work)
+    simd.factor_at_minimum(problem, work)
+    assert np.all(work.definite == 1.0)
+    assert np.allclose(work.p[: tokens * tokens, -1], p.ravel(), rtol=1e-13)
+    M, found = np.zeros((4 * tokens * tokens, LANES)), np.zeros(LANES)
+    simd.invert(work.R, 2 * tokens, M)
+    x, z, spare = np.zeros((n, LANES)), np.zeros((n, LANES)), np.zeros((5, LANES))
+    shared._add_field_responses(place, work.p, work.w, problem.y, work.inverse, M, x, z, spare, found)
     J, B, A = np.zeros((n, n)), np.zeros((n, n)), np.diag(1.0 / (sigma * variances))
     for a in range(tokens):
         of, label = (np.diag(x) - np.outer(x, x) for x in (p[a], y[a]))
@@ -156,4 +165,23 @@ def test_the_field_answers_to_the_label_as_dense_matrices_do():
         B[rows] += 2.0 * of @ label
         A[rows] += curved
     dense = np.trace(np.diag(variances) @ J @ np.linalg.solve(A, B))
-    assert shared._field_answers(p, w, y, D, M, np.zeros_like(p), np.zeros_like(p)) == pytest.approx(dense, rel=1e-10)
+    assert found == pytest.approx(dense, rel=1e-10)
+
+
+def test_nodes_side_by_side_are_nodes_alone():
+    """A node has the same sums whatever nodes are beside it, whose minima vanish or are far away."""
+    tokens, state = 3, LogitState(Q, 2.0, 1.2, 60.0)
+    output = OneSectorOutput(loss=Squared(), geometry=geometry_of("tied", "none", tokens), label_power=Q)
+    rule = output._rule(output.geometry.blocks[0], 0, False)
+    nodes = [array[: 4 * LANES] for array in (rule.label, rule.free, rule.weights)]
+    for branch in Branch:
+        modes = Modes(branch=int(branch), detail=2, start=1, use_stein_controls=1, all_controls=1)
+        kept, found = [], []
+        for length in (2, 4 * LANES):  # two nodes of one group, or all of them
+            points = np.zeros((4 * LANES, 6))
+            arguments = (SQUARED, tokens, Nodes(*nodes, points), state, modes)
+            found.append(sum_in_slices(shared_logit_sums, MOMENT_COUNT, length, len(points), arguments).sum(axis=0))
+            kept.append(points)
+        assert np.allclose(*kept, rtol=0.0, atol=1e-9)  # Newton's method stops at a gradient of 1e-10
+        ours = np.r_[:AVERAGE_COUNT, AVERAGE_COUNT + 1 : AVERAGE_COUNT + 1 + CONTROL_COUNT]
+        assert np.allclose(found[0][ours], found[1][ours], rtol=1e-10, atol=1e-12)

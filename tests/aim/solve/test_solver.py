@@ -106,12 +106,14 @@ def test_the_route_through_sigma_finds_the_ratio_and_the_decay_of_a_solution(par
             _positive(bad)
 
 
-def _levels_tried(monkeypatch, *, follow, error, hops=False):
+def _levels_tried(monkeypatch, *, follow, error, hops=False, without=()):
     """The quadrature rules that `solve` goes through when every solve succeeds and the error seen is the given one."""
     levels, overlaps = [], Overlaps(0.5, 0.5, 0.5, tau=0.0, rank=1.0, map=None)
 
     def at_level(problem, alpha, state, level, secants):
         levels.append(level)
+        if level in without:
+            raise NotConverged("no solution on this rule.")
         return Iterate(overlaps, Hats(1.0, 1.0, 1.0), 0.0, 1, level, alpha, ProxCache(track_minimum=follow), ())
 
     monkeypatch.setattr(solver, "_solve_coarsely", lambda *_: (np.zeros(3), (), 0))
@@ -120,14 +122,20 @@ def _levels_tried(monkeypatch, *, follow, error, hops=False):
     found, other = (Alternative(replace(overlaps, q_sectors=0.5 * np.exp(shift)), None, 0.0) for shift in (0.0, error))
     monkeypatch.setattr(solver, "estimate_errors", lambda *_: ErrorEstimate(found, (), (other,), prox_jumps=False))
     monkeypatch.setattr(solver, "_switch_mass", lambda *_: 1.0 if hops else 0.0)
-    assert solver.solve(build_state_evolution(Task(), Learner()), 0.5).level == levels[-1]
+    found_at = solver.solve(build_state_evolution(Task(), Learner()), 0.5).level
+    assert found_at == next(level for level in reversed(levels) if level not in without)
     return levels
 
 
 def test_finer_rules_only_where_they_matter(monkeypatch):
-    """The first rule if its error is small; all of them if not; not the finest where minima compete."""
+    """The first rule if its error is small; all of them if not; the last one at once if it is large; not the finest
+    where minima compete.
+    """
     assert _levels_tried(monkeypatch, follow=False, error=0.5 * solver.FINE_ENOUGH) == [1]
-    assert _levels_tried(monkeypatch, follow=False, error=2.0 * solver.FINE_ENOUGH) == [1, 2, 3]
+    assert _levels_tried(monkeypatch, follow=False, error=1.5 * solver.FINE_ENOUGH) == [1, 2, 3]
+    assert _levels_tried(monkeypatch, follow=False, error=2.0 * solver.FINE_ENOUGH) == [1, 3]
+    assert _levels_tried(monkeypatch, follow=False, error=2.0 * solver.FINE_ENOUGH, without=(3,)) == [1, 3, 2]
+    assert _levels_tried(monkeypatch, follow=False, error=2.0 * solver.FINE_ENOUGH, without=(2, 3)) == [1, 3, 2]
     assert _levels_tried(monkeypatch, follow=True, error=2.0 * solver.FINE_ENOUGH) == [1, 2]
     assert _levels_tried(monkeypatch, follow=False, error=0.5 * solver.FINE_ENOUGH, hops=True) == [1, 2]
 

@@ -5,6 +5,7 @@ The controls themselves, and the correction that they make, are explained in `on
 
 import numpy as np
 
+from onehead.aim.kernels.simd import LANES
 from onehead.numerics.jit import njit
 
 __all__ = [
@@ -19,9 +20,11 @@ __all__ = [
     "STEIN_FIELDS",
     "ZERO_MEAN_CONTROLS",
     "add_mirror_pair",
+    "add_mirror_pairs",
     "moments",
     "quartics",
     "row_controls",
+    "row_controls_simd",
     "sampled_label_controls",
     "two_group_stein_controls",
 ]
@@ -127,10 +130,66 @@ def quartics(t, h, control):  # type: ignore[no-untyped-def]
     control[BASIC_CONTROLS + 4] += h * h * h * h
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _field(f, k, value, by_label, by_own, all_label, all_own):  # type: ignore[no-untyped-def]
-    """Store a field of a column, with its derivatives by the two logits of the column and by all of either kind."""
-    f[0, k], f[1, k], f[2, k], f[3, k], f[4, k] = value, by_label, by_own, all_label, all_own
+@njit(inline="always", error_model="numpy")
+def _add(control, at, step, logits, Q, q, m, left, value, by_label, by_own, all_label, all_own):  # type: ignore[no-untyped-def]
+    """Add both Stein combinations of a field of a column, which has these derivatives by the two logits of the column
+    and by all of either kind.
+    """
+    control[at] += logits[0] * value - Q * by_label - m * by_own + left[0] * all_label + left[2] * all_own
+    control[at + step] += logits[1] * value - m * by_label - q * by_own + left[2] * all_label + left[1] * all_own
+
+
+@njit(inline="always", error_model="numpy")
+def _add_fields(control, first, step, softmaxes, logits, row, log_z, powers, left):  # type: ignore[no-untyped-def]
+    """Add the Stein combinations of all fields of one column; inlined, so that loops over nodes are vectorised.
+
+    Pairs belong to label and learner; ``row`` has sum y², sum p² and sum p y.
+    """
+    (Y, P), (T, H), (yy, pp, py), (label, own), (Q, q, m), at = softmaxes, logits, row, log_z, powers, first
+    dy, dp = Y * (1.0 - Y), P * (1.0 - P)
+    by_yy, by_pp, y_py, p_py = 2.0 * Y * (Y - yy), 2.0 * P * (P - pp), Y * (P - py), P * (Y - py)
+    _add(control, at, step, logits, Q, q, m, left, Y * Y, 2.0 * Y * dy, 0.0, 0.0, 0.0)
+    _add(control, at + 2 * step, step, logits, Q, q, m, left, Y * P, P * dy, Y * dp, 0.0, 0.0)
+    _add(control, at + 4 * step, step, logits, Q, q, m, left, P * P, 0.0, 2.0 * P * dp, 0.0, 0.0)
+    _add(control, at + 6 * step, step, logits, Q, q, m, left, Y * T, dy * T + Y, 0.0, Y, 0.0)
+    _add(control, at + 8 * step, step, logits, Q, q, m, left, Y * H, dy * H, Y, 0.0, Y)
+    _add(control, at + 10 * step, step, logits, Q, q, m, left, P * T, P, dp * T, P, 0.0)
+    _add(control, at + 12 * step, step, logits, Q, q, m, left, P * H, 0.0, dp * H + P, 0.0, P)
+    _add(control, at + 14 * step, step, logits, Q, q, m, left, Y * yy, dy * yy + Y * by_yy, 0.0, 0.0, 0.0)
+    _add(control, at + 16 * step, step, logits, Q, q, m, left, Y * pp, dy * pp, Y * by_pp, 0.0, 0.0)
+    _add(control, at + 18 * step, step, logits, Q, q, m, left, Y * py, dy * py + Y * y_py, Y * p_py, 0.0, 0.0)
+    _add(control, at + 20 * step, step, logits, Q, q, m, left, P * yy, P * by_yy, dp * yy, 0.0, 0.0)
+    _add(control, at + 22 * step, step, logits, Q, q, m, left, P * pp, 0.0, dp * pp + P * by_pp, 0.0, 0.0)
+    _add(control, at + 24 * step, step, logits, Q, q, m, left, P * py, P * y_py, dp * py + P * p_py, 0.0, 0.0)
+    _add(control, at + 26 * step, step, logits, Q, q, m, left, Y * Y * Y, 3.0 * Y * Y * dy, 0.0, 0.0, 0.0)
+    _add(control, at + 28 * step, step, logits, Q, q, m, left, Y * Y * P, 2.0 * Y * P * dy, Y * Y * dp, 0.0, 0.0)
+    _add(control, at + 30 * step, step, logits, Q, q, m, left, Y * P * P, P * P * dy, 2.0 * Y * P * dp, 0.0, 0.0)
+    _add(control, at + 32 * step, step, logits, Q, q, m, left, P * P * P, 0.0, 3.0 * P * P * dp, 0.0, 0.0)
+    _add(control, at + 34 * step, step, logits, Q, q, m, left, Y * label, dy * label + Y * Y, 0.0, Y, 0.0)
+    _add(control, at + 36 * step, step, logits, Q, q, m, left, P * label, P * Y, dp * label, P, 0.0)
+    _add(
+        control, at + 38 * step, step, logits, Q, q, m, left,
+        Y * Y * label, Y * (2.0 * dy * label + Y * Y), 0.0, Y * Y, 0.0,
+    )  # fmt: skip
+    _add(
+        control, at + 40 * step, step, logits, Q, q, m, left,
+        P * P * label, P * P * Y, 2.0 * P * dp * label, P * P, 0.0,
+    )  # fmt: skip
+    _add(
+        control, at + 42 * step, step, logits, Q, q, m, left,
+        Y * P * label, P * (dy * label + Y * Y), Y * dp * label, Y * P, 0.0,
+    )  # fmt: skip
+    _add(control, at + 44 * step, step, logits, Q, q, m, left, Y * own, dy * own, Y * P, 0.0, Y)
+    _add(control, at + 46 * step, step, logits, Q, q, m, left, P * own, 0.0, dp * own + P * P, 0.0, P)
+    _add(control, at + 48 * step, step, logits, Q, q, m, left, Y * Y * own, 2.0 * Y * dy * own, Y * Y * P, 0.0, Y * Y)
+    _add(
+        control, at + 50 * step, step, logits, Q, q, m, left,
+        P * P * own, 0.0, P * (2.0 * dp * own + P * P), 0.0, P * P,
+    )  # fmt: skip
+    _add(
+        control, at + 52 * step, step, logits, Q, q, m, left,
+        Y * P * own, P * dy * own, Y * (dp * own + P * P), 0.0, Y * P,
+    )  # fmt: skip
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -163,41 +222,98 @@ def row_controls(t, h, y, p, Q, q, m, left, rich, control):  # type: ignore[no-u
     control[start + 8] += label
     if rich == 0:
         return
-    f = np.empty((5, STEIN_FIELDS))
     first = BASIC_CONTROLS + QUARTIC_CONTROLS
+    by_both = left[0], left[1], left[2]
     for b in range(n):
-        Y, P, T, H = y[b], p[b], t[b], h[b]
-        dy, dp = Y * (1.0 - Y), P * (1.0 - P)
-        by_yy, by_pp, y_py, p_py = 2.0 * Y * (Y - yy), 2.0 * P * (P - pp), Y * (P - py), P * (Y - py)
-        _field(f, 0, Y * Y, 2.0 * Y * dy, 0.0, 0.0, 0.0)
-        _field(f, 1, Y * P, P * dy, Y * dp, 0.0, 0.0)
-        _field(f, 2, P * P, 0.0, 2.0 * P * dp, 0.0, 0.0)
-        _field(f, 3, Y * T, dy * T + Y, 0.0, Y, 0.0)
-        _field(f, 4, Y * H, dy * H, Y, 0.0, Y)
-        _field(f, 5, P * T, P, dp * T, P, 0.0)
-        _field(f, 6, P * H, 0.0, dp * H + P, 0.0, P)
-        _field(f, 7, Y * yy, dy * yy + Y * by_yy, 0.0, 0.0, 0.0)
-        _field(f, 8, Y * pp, dy * pp, Y * by_pp, 0.0, 0.0)
-        _field(f, 9, Y * py, dy * py + Y * y_py, Y * p_py, 0.0, 0.0)
-        _field(f, 10, P * yy, P * by_yy, dp * yy, 0.0, 0.0)
-        _field(f, 11, P * pp, 0.0, dp * pp + P * by_pp, 0.0, 0.0)
-        _field(f, 12, P * py, P * y_py, dp * py + P * p_py, 0.0, 0.0)
-        _field(f, 13, Y * Y * Y, 3.0 * Y * Y * dy, 0.0, 0.0, 0.0)
-        _field(f, 14, Y * Y * P, 2.0 * Y * P * dy, Y * Y * dp, 0.0, 0.0)
-        _field(f, 15, Y * P * P, P * P * dy, 2.0 * Y * P * dp, 0.0, 0.0)
-        _field(f, 16, P * P * P, 0.0, 3.0 * P * P * dp, 0.0, 0.0)
-        _field(f, 17, Y * label, dy * label + Y * Y, 0.0, Y, 0.0)
-        _field(f, 18, P * label, P * Y, dp * label, P, 0.0)
-        _field(f, 19, Y * Y * label, Y * (2.0 * dy * label + Y * Y), 0.0, Y * Y, 0.0)
-        _field(f, 20, P * P * label, P * P * Y, 2.0 * P * dp * label, P * P, 0.0)
-        _field(f, 21, Y * P * label, P * (dy * label + Y * Y), Y * dp * label, Y * P, 0.0)
-        _field(f, 22, Y * own, dy * own, Y * P, 0.0, Y)
-        _field(f, 23, P * own, 0.0, dp * own + P * P, 0.0, P)
-        _field(f, 24, Y * Y * own, 2.0 * Y * dy * own, Y * Y * P, 0.0, Y * Y)
-        _field(f, 25, P * P * own, 0.0, P * (2.0 * dp * own + P * P), 0.0, P * P)
-        _field(f, 26, Y * P * own, P * dy * own, Y * (dp * own + P * P), 0.0, Y * P)
-        for k in range(STEIN_FIELDS):
-            along_label = T * f[0, k] - Q[b] * f[1, k] - m[b] * f[2, k] + left[0] * f[3, k] + left[2] * f[4, k]
-            along_own = H * f[0, k] - m[b] * f[1, k] - q[b] * f[2, k] + left[2] * f[3, k] + left[1] * f[4, k]
-            control[first + 2 * k] += along_label
-            control[first + 2 * k + 1] += along_own
+        powers = Q[b], q[b], m[b]
+        _add_fields(control, first, 1, (y[b], p[b]), (t[b], h[b]), (yy, pp, py), (label, own), powers, by_both)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def row_controls_simd(row, place, logits, softmaxes, powers, log_z, left, rich, control, spare):  # type: ignore[no-untyped-def]
+    """`row_controls` for many nodes side by side (`onehead.aim.kernels.simd`).
+
+    ``logits`` and ``powers`` are those of label and learner at ``place``, ``softmaxes`` and ``log_z`` those of all
+    rows; ``spare`` is a flat array of nine numbers for each node.
+    """
+    (t, h), (y, p), (Q, q, m), (label, own) = logits, softmaxes, powers, log_z
+    width, start = place.shape[1], ZERO_MEAN_CONTROLS
+    flat = control.reshape(-1)  # constant distances in one array are known not to overlap
+    for k in range(3 * LANES):
+        spare[k] = 0.0
+    for b in range(width):
+        i, ab = place[row, b], row * width + b
+        for k in range(LANES):
+            Y, P, T, H = y[ab, k], p[ab, k], t[i, k], h[i, k]
+            spare[k] += Y * Y
+            spare[LANES + k] += P * P
+            spare[2 * LANES + k] += P * Y
+            flat[(start + 3) * LANES + k] += P * T
+            flat[(start + 4) * LANES + k] += P * H
+            flat[(start + 5) * LANES + k] += Y * T
+            flat[(start + 6) * LANES + k] += Y * H
+    for k in range(LANES):
+        flat[start * LANES + k] += spare[LANES + k]
+        flat[(start + 1) * LANES + k] += spare[k]
+        flat[(start + 2) * LANES + k] += spare[2 * LANES + k]
+        flat[(start + 7) * LANES + k] += own[row, k]
+        flat[(start + 8) * LANES + k] += label[row, k]
+        spare[3 * LANES + k], spare[4 * LANES + k] = label[row, k], own[row, k]
+    if rich == 0:
+        return
+    by_both = left[0], left[1], left[2]
+    for b in range(width):
+        i, ab = place[row, b], row * width + b
+        powers = Q[i], q[i], m[i]
+        for k in range(LANES):
+            spare[5 * LANES + k], spare[6 * LANES + k] = y[ab, k], p[ab, k]
+            spare[7 * LANES + k], spare[8 * LANES + k] = t[i, k], h[i, k]
+        for k in range(LANES):
+            _add_fields(
+                flat,
+                (BASIC_CONTROLS + QUARTIC_CONTROLS) * LANES + k,
+                LANES,
+                (spare[5 * LANES + k], spare[6 * LANES + k]),
+                (spare[7 * LANES + k], spare[8 * LANES + k]),
+                (spare[k], spare[LANES + k], spare[2 * LANES + k]),
+                (spare[3 * LANES + k], spare[4 * LANES + k]),
+                powers,
+                by_both,
+            )
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_mirror_pairs(sums, chances, tilts, worst, values, control, spare):  # type: ignore[no-untyped-def]
+    """Add nodes side by side, each followed by its mirror image, as `add_mirror_pair` does one after the other.
+
+    Every node has a weight ``chances`` of the rule and ``tilts`` of importance sampling; ``spare`` has a row of
+    controls and averages for each of `LANES` / 2 pairs.
+    """
+    count, place = values.shape[0], values.shape[0] + 1
+    size = CONTROL_COUNT + count
+    for k in range(LANES):
+        control[BASIC_CONTROLS - 1, k] = 1.0
+        sums[count] = max(sums[count], worst[k])
+    for j in range(LANES // 2):
+        one, other = 0.5 * tilts[2 * j], 0.5 * tilts[2 * j + 1]
+        for i in range(CONTROL_COUNT):
+            spare[j, i] = one * control[i, 2 * j] + other * control[i, 2 * j + 1]
+        for i in range(count):
+            spare[j, CONTROL_COUNT + i] = one * values[i, 2 * j] + other * values[i, 2 * j + 1]
+    first, products = sums[place : place + CONTROL_COUNT], sums[place + CONTROL_COUNT :].reshape(size, CONTROL_COUNT)
+    for j in range(0, LANES // 2, 4):  # four pairs at a time: fewer passes over the moments
+        c0, c1, c2, c3 = (
+            2.0 * chances[2 * j], 2.0 * chances[2 * j + 2], 2.0 * chances[2 * j + 4], 2.0 * chances[2 * j + 6]
+        )  # fmt: skip
+        s0, s1, s2, s3 = spare[j], spare[j + 1], spare[j + 2], spare[j + 3]
+        for i in range(count):
+            k = CONTROL_COUNT + i
+            sums[i] += c0 * s0[k] + c1 * s1[k] + c2 * s2[k] + c3 * s3[k]
+        for i in range(CONTROL_COUNT):
+            first[i] += c0 * s0[i] + c1 * s1[i] + c2 * s2[i] + c3 * s3[i]
+        for i in range(size):
+            a0, a1, a2, a3 = c0 * s0[i], c1 * s1[i], c2 * s2[i], c3 * s3[i]
+            if a0 == 0.0 and a1 == 0.0 and a2 == 0.0 and a3 == 0.0:  # a control that is not filled
+                continue
+            for other in range(min(i + 1, CONTROL_COUNT)):
+                products[i, other] += a0 * s0[other] + a1 * s1[other] + a2 * s2[other] + a3 * s3[other]

@@ -13,7 +13,7 @@ from typing import ClassVar, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.logits.softmax_row import Column, SoftmaxRow
+from onehead.aim.logits.softmax_row import Column, SoftmaxRow, cached_row
 
 __all__ = [
     "LONGEST_ROW",
@@ -576,7 +576,7 @@ class Row(Block):
 
     def at(self, Q: Sequence[float], q: Sequence[float], m: Sequence[float]) -> SoftmaxRow:
         """Return the law of the row on a fresh sample for these overlaps of the sectors."""
-        return SoftmaxRow(
+        return cached_row(
             tuple(
                 Column(column.count, *(float(np.dot(column.variances, power)) for power in (Q, q, m)))
                 for column in self.columns

@@ -5,7 +5,7 @@ the average factorises over the columns of the row, and integrals over one or tw
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from onehead.errors import OutsideDomain
 from onehead.numerics.gaussian import cumulative, density
 
-__all__ = ["Column", "SoftmaxRow"]
+__all__ = ["Column", "SoftmaxRow", "cached_row"]
 
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -29,6 +29,11 @@ LARGEST = 700.0  # largest exponent of a float; e^-(e^x) underflows long before
 WIDE = 4.0 * STEP  # standard deviation beyond which a Gaussian is smoother than the bump
 BUMP = 37.0  # left of this a bump of power one is zero to rounding
 LEFT, RIGHT = 24.0, 4.0  # e^x on one side and exp(-e^x) on the other are below 1e-10 there
+SHORT_ROW = 64  # columns up to which all rows are integrated over the same line, and share the factors of their columns
+MAXIMUM_CACHED_TABLE = 100_000  # numbers in a table of factors that is kept for other rows
+INTERPOLATED_PARTS = 6  # of STEP: spacing of a table that polynomials of degree seven interpolate to 1e-10
+
+Line = tuple[float, int]  # first point, and number of points of spacing STEP
 
 
 @dataclass(frozen=True)
@@ -101,6 +106,82 @@ def _means(line: Array, deviation: float) -> tuple[Array, Array]:
     return one * centre, none
 
 
+def _points(line: Line) -> Array:
+    """Return the points of a line."""
+    low, count = line
+    return np.asarray(low + STEP * np.arange(count), dtype=np.float64)
+
+
+@lru_cache(maxsize=512)
+def _mean_bump_on(line: Line, power: int, variance: float) -> Array:
+    """Return the means of `_bump` on a line for a logit of this variance; rows that differ in length share them."""
+    return _mean_bump(power, _points(line), float(np.sqrt(variance)))
+
+
+def _joint_factors(column: Column, left_line: Line, right_line: Line) -> tuple[Array, Array]:
+    """Return tables over both variables t of the mean of p y without the normalisation, and of what other columns
+    contribute, for one column.
+
+    Given its label, a logit is Gaussian around slope times the label, so that the factor of its column depends on
+    log t plus that mean; labels are spaced so that these sums lie on one line.
+    """
+    left, right = _points(left_line), _points(right_line)
+    label, weights, first, steps, line = _on_a_line(column, left)
+    own, own_rest = _means(line, float(np.sqrt(column.spare)))
+    here, there = (_bump(k, np.add.outer(right, label)).T for k in (1, 0))
+    tables = np.empty((2, len(left), len(right)))
+    for rows in np.array_split(np.arange(len(left)), 1 + len(left) * len(label) // LARGEST_TABLE):
+        places = np.add.outer(first[rows], steps)
+        tables[0, rows], tables[1, rows] = (own[places] * weights) @ here, (own_rest[places] * weights) @ there
+    return tables[0], tables[1]
+
+
+_cached_joint_factors = lru_cache(maxsize=8)(_joint_factors)
+
+
+def _largest_logit_factors(column: Column, line: Line, top: float, step: float) -> tuple[Array, Array]:
+    """Return tables over the largest logit and log t for the 0/1 error: the mean of y with the density of the
+    column's own logit there, and what a column contributes whose logit lies below.
+    """
+    t, x = _points(line), top * step * np.arange(-np.ceil(RADIUS / step), np.ceil(RADIUS / step) + 1.0)
+    # the step of a learner without independent noise is smoothed over a few nodes, which loses the order of equal
+    # logits only
+    deviation = max(float(np.sqrt(column.spare)), SHARP * abs(column.slope) * float(np.sqrt(column.Q)), 1e-300)
+    finest = deviation / max(abs(column.slope) * float(np.sqrt(column.Q)), 1e-12)
+    label, weights = _normal(float(np.sqrt(column.Q)), finest)
+    below = cumulative(np.subtract.outer(x, column.slope * label) / deviation)
+    rest = (below * weights) @ _bump(0, np.add.outer(label, t))
+    spread = float(np.sqrt(max(column.Q - column.m**2 / column.q, 0.0)))
+    here = _mean_bump_of_sums(column.m / column.q * x, line, spread)
+    return (density(x / np.sqrt(column.q)) / np.sqrt(column.q))[:, None] * here, rest
+
+
+_cached_largest_logit_factors = lru_cache(maxsize=8)(_largest_logit_factors)
+
+
+def _mean_bump_of_sums(shifts: Array, line: Line, deviation: float) -> Array:
+    """Return the means of `_bump` of power one over a Gaussian logit at all sums of a shift and a point of a line.
+
+    They depend on the sum alone and are interpolated in a table on a finer line. A shift moves every point by the same
+    part of its spacing, so that its eight weights are the same at all of them.
+    """
+    spacing, (low, count) = STEP / INTERPOLATED_PARTS, line
+    start = low + float(shifts.min()) - 4.0 * spacing
+    size = int(np.ceil((float(np.ptp(shifts)) + STEP * count) / spacing)) + 10
+    table, _ = _means(np.asarray(start + spacing * np.arange(size), dtype=np.float64), deviation)
+    place = (shifts + low - start) / spacing
+    first = np.floor(place).astype(int)
+    offsets = np.arange(-3, 5)
+    apart = (place - first)[:, None] - offsets
+    found = np.zeros((len(shifts), count))
+    columns = INTERPOLATED_PARTS * np.arange(count)
+    for k, offset in enumerate(offsets):
+        others = np.delete(np.arange(8), k)
+        weight = np.prod(apart[:, others] / (offset - offsets[others]), axis=1)
+        found += weight[:, None] * table[np.add.outer(first + offset, columns)]
+    return found
+
+
 def _on_a_line(column: Column, left: Array) -> tuple[Array, Array, Places, Places, Array]:
     """Return labels with their weights, and all sums of a value of ``left`` and slope times a label on one line of
     spacing STEP.
@@ -150,12 +231,12 @@ class SoftmaxRow:
     def _shared(self) -> list[float]:
         return [column.m for column in self.columns]
 
-    def _line(self, variances: Sequence[float]) -> Array:
+    def _line(self, variances: Sequence[float]) -> Line:
         """Return the values of log t at which the integrand is not negligible, for logits of these variances."""
         deviation = float(np.sqrt(max(variances)))
-        tokens = sum(column.count for column in self.columns)
-        low, high = -RADIUS * deviation - np.log(tokens) - LEFT, RADIUS * deviation + RIGHT
-        return np.arange(low, high + STEP, STEP)
+        tokens = max(sum(column.count for column in self.columns), SHORT_ROW)
+        low, high = -RADIUS * deviation - float(np.log(tokens)) - LEFT, RADIUS * deviation + RIGHT
+        return low, int(np.ceil((high + STEP - low) / STEP))
 
     def _of_row(self, part: Sequence[Array], rest: Sequence[Array]) -> list[Array]:
         """Return for each kind of column the product of ``part`` of one column and ``rest`` of all others."""
@@ -169,8 +250,8 @@ class SoftmaxRow:
 
     def _moment(self, power: int, variances: Sequence[float]) -> Array:
         """Return E p_b^k for a column of each kind, of a softmax whose logits have these variances."""
-        x = self._line(variances)
-        shares, rest = ([_mean_bump(k, x, float(np.sqrt(variance))) for variance in variances] for k in (power, 0))
+        line = self._line(variances)
+        shares, rest = ([_mean_bump_on(line, k, variance) for variance in variances] for k in (power, 0))
         return STEP * np.array([line.sum() for line in self._of_row(shares, rest)])
 
     def _summed(self, moments: Array) -> float:
@@ -184,8 +265,8 @@ class SoftmaxRow:
     @property
     def squared_conditional_mean(self) -> Array:
         """E (E p_b given h_b)² for a column of each kind, which two rows that share this logit only have in common."""
-        x, found = self._line(self._learner), []
-        rest = [_mean_bump(0, x, float(np.sqrt(variance))) for variance in self._learner]
+        line, found = self._line(self._learner), []
+        x, rest = _points(line), [_mean_bump_on(line, 0, variance) for variance in self._learner]
         for variance, others in zip(self._learner, self._of_row([np.ones_like(x)] * len(rest), rest), strict=True):
             h, weights = _normal(float(np.sqrt(variance)))
             found.append(float(weights @ (STEP * _bump(1, np.add.outer(h, x)) @ others) ** 2))
@@ -204,42 +285,32 @@ class SoftmaxRow:
     @property
     def _of_labels(self) -> "SoftmaxRow":
         """The row of a learner that equals the label; it does not depend on the learner and is cached."""
-        return _remembered(tuple(Column(column.count, column.Q, column.Q, column.Q) for column in self.columns))
+        return cached_row(tuple(Column(column.count, column.Q, column.Q, column.Q) for column in self.columns))
 
     @cached_property
     def py(self) -> float:
-        """E sum p y, an integral over two variables t.
-
-        Given its label, a logit is Gaussian around slope times the label, so that the factor of its column depends on
-        log t plus that mean; labels are spaced so that these sums lie on one line.
-        """
+        """E sum p y, an integral over two variables t."""
         left, right = self._line(self._learner), self._line(self._labels)
-        if len(left) * len(right) > LARGEST_TABLE:
+        numbers = left[1] * right[1]
+        if numbers > LARGEST_TABLE:
             raise OutsideDomain(
                 f"logits of standard deviation {np.sqrt(max(self._learner)):.3g} with labels of "
                 f"{np.sqrt(max(self._labels)):.3g} are too "
                 "wide for an average over their softmax; use a larger weight_decay, or a smaller beta or beta0."
             )
-        shares, rest = [], []
-        for column in self.columns:
-            label, weights, first, steps, line = _on_a_line(column, left)
-            own, own_rest = _means(line, float(np.sqrt(column.spare)))
-            here, there = (_bump(k, np.add.outer(right, label)).T for k in (1, 0))
-            tables = np.empty((2, len(left), len(right)))
-            for rows in np.array_split(np.arange(len(left)), 1 + len(left) * len(label) // LARGEST_TABLE):
-                places = np.add.outer(first[rows], steps)
-                tables[0, rows], tables[1, rows] = (own[places] * weights) @ here, (own_rest[places] * weights) @ there
-            shares.append(tables[0])
-            rest.append(tables[1])
+        factors = _cached_joint_factors if numbers <= MAXIMUM_CACHED_TABLE else _joint_factors
+        tables = [factors(replace(column, count=1), left, right) for column in self.columns]
+        shares, rest = [share for share, _ in tables], [other for _, other in tables]
         return self._summed(STEP**2 * np.array([table.sum() for table in self._of_row(shares, rest)]))
 
     @cached_property
     def log_z(self) -> float:
         """E log Z of the learner's logits."""
-        x = self._line(self._learner)
+        line = self._line(self._learner)
+        x = _points(line)
         rest = np.ones_like(x)
         for column in self.columns:
-            rest *= _mean_bump(0, x, float(np.sqrt(column.q))) ** column.count
+            rest *= _mean_bump_on(line, 0, column.q) ** column.count
         return float(STEP * (_bump(0, x) - rest).sum())
 
     @property
@@ -281,26 +352,16 @@ class SoftmaxRow:
         top = float(np.sqrt(max(self._learner)))
         if top == 0.0:  # the learner prefers no column: as good as a random choice
             return 1.0 - 1.0 / sum(column.count for column in self.columns)
-        t = self._line(self._labels)
+        line = self._line(self._labels)
         step = 0.1 * min(1.0, float(np.sqrt(min(column.q for column in self.columns))) / top)
-        x = top * step * np.arange(-np.ceil(RADIUS / step), np.ceil(RADIUS / step) + 1.0)
-        shares, rest = [], []
-        for column in self.columns:
-            # the step of a learner without independent noise is smoothed over a few nodes, which loses the order of
-            # equal logits only
-            deviation = max(float(np.sqrt(column.spare)), SHARP * abs(column.slope) * float(np.sqrt(column.Q)), 1e-300)
-            finest = deviation / max(abs(column.slope) * float(np.sqrt(column.Q)), 1e-12)
-            label, weights = _normal(float(np.sqrt(column.Q)), finest)
-            below = cumulative(np.subtract.outer(x, column.slope * label) / deviation)
-            rest.append((below * weights) @ _bump(0, np.add.outer(label, t)))
-            given, chances = _normal(float(np.sqrt(max(column.Q - column.m**2 / column.q, 0.0))))
-            centre = np.add.outer(column.m / column.q * x, t)
-            here = sum(w * _bump(1, centre + g) for g, w in zip(given, chances, strict=True))
-            shares.append((density(x / np.sqrt(column.q)) / np.sqrt(column.q))[:, None] * here)
+        numbers = line[1] * 2.0 * RADIUS / step
+        factors = _cached_largest_logit_factors if numbers <= MAXIMUM_CACHED_TABLE else _largest_logit_factors
+        tables = [factors(replace(column, count=1), line, top, step) for column in self.columns]
+        shares, rest = [share for share, _ in tables], [other for _, other in tables]
         return 1.0 - self._summed(top * step * STEP * np.array([table.sum() for table in self._of_row(shares, rest)]))
 
 
-@lru_cache(maxsize=64)
-def _remembered(columns: tuple[Column, ...]) -> SoftmaxRow:
-    """Return a cached row with the averages computed so far."""
+@lru_cache(maxsize=256)
+def cached_row(columns: tuple[Column, ...]) -> SoftmaxRow:
+    """Return the row of these columns, with the averages computed so far."""
     return SoftmaxRow(columns)

@@ -47,6 +47,7 @@ MAXIMUM_RULE_SHIFT = 2.5  # of a coordinate between rules; a larger one means an
 MAXIMUM_RELATIVE_ERROR = 1.0  # of q or m, beyond which there is nothing to report
 WIDE_LOGITS = 10.0  # standard deviation of label logits beyond which labels are nearly one-hot
 SMALL_DECAY = 0.1  # share of the weight decay at which the map vanishes
+SKIPPED_ERROR = 1.9  # error of a lattice over that wanted, beyond which the finest lattice follows at once
 LAST_TRACKED_LEVEL = 2  # where minima compete the theory is approximate, and the finest rule not worth its cost
 
 
@@ -181,7 +182,7 @@ def _refine_rules(
         linearisation = linearise(problem, alpha, coordinates)
         coordinates = project(problem, coordinates + linearisation.newton_step)
         secants = secants_of(linearisation.step)
-    levels = [*output.geometry.levels, *(output.extra_levels if accuracy else ())]
+    levels, omitted = [*output.geometry.levels, *(output.extra_levels if accuracy else ())], list[int]()
     while levels:
         level = levels.pop(0)
         try:
@@ -189,7 +190,8 @@ def _refine_rules(
         except SolveError:
             if solution is None:
                 raise
-            break  # the coarser rule has a solution with its error estimate
+            levels, omitted = omitted, []  # without them, the coarser rule has a solution with its error estimate
+            continue
         evaluations += iterate.evaluations
         if linearisation is None or not sampled:
             linearisation = linearise(problem, alpha, iterate.coordinates)
@@ -226,6 +228,12 @@ def _refine_rules(
         elif estimate.relative < fine_enough and not (jumping and first):
             met = not accuracy or _levels_too_coarse(problem, estimate, accuracy) is None
             levels = [] if met else levels
+        elif (
+            first
+            and not (accuracy or sampled or jumping or iterate.cache.track_minimum)
+            and estimate.relative > SKIPPED_ERROR * fine_enough
+        ):
+            levels, omitted = levels[-1:], levels[:-1]
     assert solution is not None
     return solution
 

@@ -5,7 +5,7 @@ import numpy as np
 from onehead.figures.data_source import DataSource
 from onehead.figures.drawing import line, plain_ticks, rows_with
 from onehead.figures.registry import Drawing
-from onehead.plot.style import SERIES_STYLES, THEORY, finish_panel, panels
+from onehead.plot.style import BEST, SERIES_STYLES, THEORY, finish_panel, panels
 from onehead.sparse import Task, data_for
 
 TASK = {"length": 10, "strength": 5.0}
@@ -47,7 +47,7 @@ def draw(source: DataSource) -> Drawing:
         "joint descent, tuned, stopped early": rows_with(tuned["descend"]),
     }
     picture, (left, right) = panels(1, 2, width=5.0, height=4.0)
-    line(left, rows_with(best), "alpha", "test_error", "best possible learner", color="#c9c9c9", lw=4.0)
+    line(left, rows_with(best), "alpha", "test_error", "best possible learner", color=BEST, ls=":")
     multiples: dict[str, list[float]] = {}
     for k, (label, rows) in enumerate(series.items()):
         at = [row["alpha"] for row in rows]

@@ -4,7 +4,7 @@ from onehead.figures.agreement import pair
 from onehead.figures.data_source import DataSource
 from onehead.figures.drawing import marks, rows_with
 from onehead.figures.registry import Drawing
-from onehead.plot.style import ACCENT, GREY, TRAINING, finish_panel, panels, theory_line
+from onehead.plot.style import ACCENT, BEST, TRAINING, finish_panel, panels, theory_line
 from onehead.sparse import Task, bayes
 
 TASK = {"length": 10, "strength": 5.0}
@@ -35,7 +35,7 @@ def draw(source: DataSource) -> Drawing:
         if shown:
             marks(axes, shown, "steps", quantity, name if k == 0 else None, k)
     theory_line(right, steps, curves["cos_readout"], "cos of the readout", 1, color=ACCENT)
-    left.axhline(floor, color=GREY, lw=0.9, ls=(0, (1, 1.2)), label="best possible learner")
+    left.axhline(floor, color=BEST, lw=0.9, ls=":", label="best possible learner")
     for axes, quantity in ((left, "test_error"), (right, "cos_query")):
         axes.plot(
             steps[best], curves[quantity][best], "o", ms=11.0, mfc="none", color=TRAINING, label="lowest test error"

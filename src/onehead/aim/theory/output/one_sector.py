@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.kernels.arguments import LogitState, Modes, Nodes, Scaling
+from onehead.aim.kernels.arguments import Detail, LogitState, Modes, Nodes, Scaling
 from onehead.aim.kernels.control_variates import MOMENT_COUNT
 from onehead.aim.kernels.dense import origin_sums
 from onehead.aim.kernels.hard_labels import MAX_ENUMERATED_LABELS
@@ -83,6 +83,10 @@ class OneSectorOutput(GaussianOutput):
         found = Averages(*sum((sums.sum(axis=0) for sums in blocks), start=np.zeros(8)).tolist())
         if cache is not None:
             cache.averages = found
+            # sums over independent rows give tr K² whenever they give derivatives
+            cache.has_second_moments = detail == Detail.FULL or (
+                detail == Detail.DERIVATIVE and all(map(self._independent_columns, self.geometry.blocks))
+            )
             cache.parts = self._part_averages(blocks) if detail and level and self.geometry.sampled else None
         return found
 

@@ -156,7 +156,7 @@ class SectorOutput(GaussianOutput):
         pieces = self._sums(state, level, check_rule, detail, search, cache)
         found = self._contract(state, [sums.sum(axis=0) for sums in pieces])
         if cache is not None:
-            cache.averages = found
+            cache.averages, cache.has_second_moments = found, detail > 0  # no other second moment is needed
             cache.parts = self._part_averages(state, pieces) if detail and level and self.geometry.sampled else None
         return found
 

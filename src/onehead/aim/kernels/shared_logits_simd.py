@@ -1,0 +1,360 @@
+"""Rows of a tied head, many nodes side by side: minima of the proximal objective, and factors of its Hessian (L7).
+
+The equations are those of `onehead.aim.kernels.shared_logits`, and the method is that of `onehead.numerics.newton`,
+which takes one node at a time: Newton's step, with a tighter hold where the Hessian is not positive definite, halved
+until the objective falls. Here all nodes of a group take their steps together, and nodes at their minimum wait.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from onehead.aim.kernels.independent_rows import TIGHTEST
+from onehead.aim.kernels.losses import CROSS_ENTROPY
+from onehead.aim.kernels.simd import LANES, log_normalisations, newton_side_by_side, softmax_rows
+from onehead.numerics.jit import njit
+from onehead.numerics.newton import LONGEST
+
+__all__ = [
+    "Problem",
+    "Workspace",
+    "add_directions",
+    "evaluate",
+    "factor_at_minimum",
+    "invert",
+    "minimise",
+    "row_vector",
+    "workspace",
+]
+
+
+class Problem(NamedTuple):
+    """Code of the loss, number of the logit ab, 1/(Sigma variance) of every logit, the learner's logits, labels."""
+
+    kind: int
+    place: np.ndarray
+    held: np.ndarray
+    v: np.ndarray
+    y: np.ndarray
+
+
+class Workspace(NamedTuple):
+    """Numbers of every node: at a point those of logits, of rows and columns, and of rows; then those of the node.
+
+    ``inverse`` is 1/D, and ``R`` the factors of K^-1 + U' D^-1 U with the reciprocals of the pivots.
+    """
+
+    gradient: np.ndarray
+    move: np.ndarray
+    trial: np.ndarray
+    inverse: np.ndarray
+    p: np.ndarray
+    bits: np.ndarray
+    w: np.ndarray
+    scale: np.ndarray
+    log_z: np.ndarray
+    s: np.ndarray
+    t: np.ndarray
+    R: np.ndarray
+    c: np.ndarray
+    value: np.ndarray
+    new: np.ndarray
+    slope: np.ndarray
+    size: np.ndarray
+    length: np.ndarray
+    hold: np.ndarray
+    regular: np.ndarray
+    definite: np.ndarray
+    waits: np.ndarray
+    worst: np.ndarray
+    spare: np.ndarray
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def workspace(T, size):  # type: ignore[no-untyped-def]
+    """Allocate the work space for T tokens and ``size`` directions of the Hessian."""
+    pairs = (T * (T + 1) // 2, LANES)
+    p = np.zeros((2 * T * T, LANES))
+    return Workspace(
+        np.zeros(pairs), np.zeros(pairs), np.zeros(pairs), np.zeros(pairs),
+        p, p.view(np.int64), np.zeros((T * T, LANES)), np.zeros((2 * T, LANES)), np.zeros((T, LANES)),
+        np.zeros((T, LANES)), np.zeros((T, LANES)), np.zeros((size * size, LANES)), np.zeros((size, LANES)),
+        np.zeros(LANES), np.zeros(LANES), np.zeros(LANES), np.zeros(LANES), np.zeros(LANES), np.zeros(LANES),
+        np.zeros(LANES), np.zeros(LANES), np.zeros(LANES), np.zeros(LANES), np.zeros((4, LANES)),
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def evaluate(problem, h, work):  # type: ignore[no-untyped-def]
+    """Fill ``new`` with the objective at ``h``, and the gradient and what the rows have of it."""
+    kind, place, held, v, y = problem
+    gradient, p, w, s, t, new, scale, log_z = (
+        work.gradient, work.p, work.w, work.s, work.t, work.new, work.scale, work.log_z
+    )  # fmt: skip
+    T = place.shape[0]
+    softmax_rows(h, place, p, work.bits, scale)
+    for k in range(LANES):
+        new[k] = 0.0
+    for i in range(held.shape[0]):
+        hold = held[i]
+        for k in range(LANES):
+            pull = hold * (h[i, k] - v[i, k])
+            gradient[i, k] = pull
+            new[k] += 0.5 * pull * (h[i, k] - v[i, k])
+    if kind == CROSS_ENTROPY:
+        log_normalisations(scale, T, log_z)
+        for a in range(T):
+            for k in range(LANES):
+                new[k] += log_z[a, k]
+            for b in range(T):
+                i, ab = place[a, b], a * T + b
+                for k in range(LANES):
+                    new[k] -= y[ab, k] * h[i, k]
+                for k in range(LANES):
+                    gradient[i, k] += p[ab, k] - y[ab, k]
+        return
+    for a in range(T):
+        row = a
+        for k in range(LANES):
+            s[row, k] = 0.0
+            t[row, k] = 0.0
+        for b in range(T):
+            ab = a * T + b
+            for k in range(LANES):
+                r = p[ab, k] - y[ab, k]
+                new[k] += r * r
+                s[row, k] += r * p[ab, k]
+                w[ab, k] = p[ab, k] * (r + p[ab, k])
+                t[row, k] += w[ab, k]
+        for b in range(T):
+            i, ab = place[a, b], a * T + b
+            for k in range(LANES):
+                gradient[i, k] += 2.0 * p[ab, k] * (p[ab, k] - y[ab, k] - s[row, k])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_directions(T, both, place, p, w, by, R):  # type: ignore[no-untyped-def]
+    """Fill the lower half of R with U' diag(by) U: p of every row first, then w if there is room for it."""
+    size = 2 * T if both else T
+    R[:] = 0.0
+    for a in range(T):
+        aa, la, ll = a * size + a, (T + a) * size + a, (T + a) * size + T + a
+        for b in range(T):
+            i, ab, ba = place[a, b], a * T + b, b * T + a
+            for k in range(LANES):
+                R[aa, k] += p[ab, k] * p[ab, k] * by[i, k]
+            if both:
+                for k in range(LANES):
+                    R[la, k] += p[ab, k] * w[ab, k] * by[i, k]
+                for k in range(LANES):
+                    R[ll, k] += w[ab, k] * w[ab, k] * by[i, k]
+            if b < a:
+                at = a * size + b
+                for k in range(LANES):
+                    R[at, k] = p[ab, k] * p[ba, k] * by[i, k]
+            if both and b != a:
+                at = (T + a) * size + b
+                for k in range(LANES):
+                    R[at, k] = w[ab, k] * p[ba, k] * by[i, k]
+            if both and b < a:
+                at = (T + a) * size + T + b
+                for k in range(LANES):
+                    R[at, k] = w[ab, k] * w[ba, k] * by[i, k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _factor(problem, work):  # type: ignore[no-untyped-def]
+    """Fill 1/D and the factors of K^-1 + U' D^-1 U with every node's ``hold``, and whether the Hessian is positive
+    definite.
+    """
+    kind, place, held, _, _ = problem
+    p, w, s, t, D, R, hold, definite, negative = (
+        work.p, work.w, work.s, work.t, work.inverse, work.R, work.hold, work.definite, work.spare
+    )  # fmt: skip
+    T, both = place.shape[0], kind != CROSS_ENTROPY
+    size = 2 * T if both else T
+    for k in range(LANES):
+        definite[k] = 1.0
+        negative[0, k] = 0.0
+    for a in range(T):
+        for b in range(a, T):
+            i, ab, ba, tight = place[a, b], a * T + b, b * T + a, held[place[a, b]]
+            other = 0.0 if a == b else 1.0
+            if both:
+                row, column = a, b
+                for k in range(LANES):
+                    one = w[ab, k] - s[row, k] * p[ab, k]
+                    D[i, k] = hold[k] * tight + 2.0 * (one + other * (w[ba, k] - s[column, k] * p[ba, k]))
+            else:
+                for k in range(LANES):
+                    D[i, k] = hold[k] * tight + p[ab, k] + other * p[ba, k]
+            for k in range(LANES):
+                definite[k] = definite[k] if D[i, k] > 0.0 else 0.0
+                D[i, k] = 1.0 / D[i, k]
+    add_directions(T, both, place, p, w, D, R)
+    for a in range(T):
+        aa = a * size + a
+        if not both:
+            for k in range(LANES):
+                R[aa, k] -= 1.0
+            continue
+        la, ll, row = (T + a) * size + a, (T + a) * size + T + a, a
+        for k in range(LANES):
+            R[la, k] -= 0.5
+            R[ll, k] -= 0.5 * (s[row, k] + t[row, k])
+    factor = 1
+    for j in range(size):  # L D L' without exchanges: the two halves are definite where all is well
+        jj = j * size + j
+        for k in range(LANES):
+            definite[k] = definite[k] if abs(R[jj, k]) >= 1e-13 else 0.0
+            negative[0, k] += 1.0 if R[jj, k] < 0.0 else 0.0
+            R[jj, k] = 1.0 / R[jj, k]
+        for i in range(j + 1, size):
+            ij = i * size + j
+            for k in range(LANES):
+                negative[factor, k] = R[ij, k] * R[jj, k]
+            for m in range(j + 1, i + 1):
+                im, mj = i * size + m, m * size + j
+                for k in range(LANES):
+                    R[im, k] -= negative[factor, k] * R[mj, k]
+        for i in range(j + 1, size):
+            ij = i * size + j
+            for k in range(LANES):
+                R[ij, k] *= R[jj, k]
+    for k in range(LANES):
+        definite[k] = definite[k] if negative[0, k] == T else 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _solve(R, size, x, at, first):  # type: ignore[no-untyped-def]
+    """Replace the numbers from ``at`` on by the solution of L D L' y = x; those before number ``first`` are zero."""
+    for i in range(first, size):
+        xi, ii = at + i, i * size + i
+        for j in range(first, i):
+            ij, xj = i * size + j, at + j
+            for k in range(LANES):
+                x[xi, k] -= R[ij, k] * x[xj, k]
+    for i in range(first, size):
+        xi, ii = at + i, i * size + i
+        for k in range(LANES):
+            x[xi, k] *= R[ii, k]
+    for i in range(size - 1, -1, -1):
+        xi = at + i
+        for j in range(i + 1, size):
+            ji, xj = j * size + i, at + j
+            for k in range(LANES):
+                x[xi, k] -= R[ji, k] * x[xj, k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def invert(R, size, M):  # type: ignore[no-untyped-def]
+    """M = (L D L')^-1."""
+    M[:] = 0.0
+    for i in range(size):
+        ii = i * size + i
+        for k in range(LANES):
+            M[ii, k] = 1.0
+        _solve(R, size, M, i * size, i)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def row_vector(f, at, row, place, both, p, w, D, c):  # type: ignore[no-untyped-def]
+    """c = U' D^-1 f for a vector f over the logits of one row, which begins at ``at``."""
+    T = place.shape[0]
+    c[:] = 0.0
+    for b in range(T):
+        i, rb, br, fb = place[row, b], row * T + b, b * T + row, at + b
+        one, other, mine, its = row, T + row, b, T + b
+        for k in range(LANES):
+            c[one, k] += p[rb, k] * f[fb, k] * D[i, k]
+        if both:
+            for k in range(LANES):
+                c[other, k] += w[rb, k] * f[fb, k] * D[i, k]
+        if b == row:
+            continue
+        for k in range(LANES):
+            c[mine, k] += p[br, k] * f[fb, k] * D[i, k]
+        if both:
+            for k in range(LANES):
+                c[its, k] += w[br, k] * f[fb, k] * D[i, k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _steps(problem, h, work):  # type: ignore[no-untyped-def]
+    """Fill the steps of all nodes that do not wait for a shorter one, the slopes along them and their sizes."""
+    kind, place, _, _, _ = problem
+    gradient, move, D, p, w, R, c, hold, regular, definite, waits, slope, size_of, spare = (
+        work.gradient, work.move, work.inverse, work.p, work.w, work.R, work.c, work.hold, work.regular,
+        work.definite, work.waits, work.slope, work.size, work.spare,
+    )  # fmt: skip
+    T, both = place.shape[0], kind != CROSS_ENTROPY
+    size = 2 * T if both else T
+    for k in range(LANES):
+        hold[k] = 1.0
+    _factor(problem, work)
+    for k in range(LANES):
+        regular[k] = definite[k]
+    while True:
+        tighter = False
+        for k in range(LANES):
+            if definite[k] == 0.0 and waits[k] == 0.0 and hold[k] < TIGHTEST:
+                hold[k] *= 2.0
+                tighter = True
+        if not tighter:
+            break
+        _factor(problem, work)
+    c[:] = 0.0
+    for a in range(T):
+        for b in range(T):
+            i, ab, at = place[a, b], a * T + b, a
+            for k in range(LANES):
+                c[at, k] += p[ab, k] * gradient[i, k] * D[i, k]
+            if both:
+                at = T + a
+                for k in range(LANES):
+                    c[at, k] += w[ab, k] * gradient[i, k] * D[i, k]
+    _solve(R, size, c, 0, 0)
+    steps, largest, slopes = 0, 1, 2
+    spare[:] = 0.0
+    for a in range(T):
+        for b in range(a, T):
+            i, ab, ba = place[a, b], a * T + b, b * T + a
+            other, ca, cb, da, db = 0.0 if a == b else 1.0, a, b, T + a, T + b
+            for k in range(LANES):
+                along = p[ab, k] * c[ca, k] + other * p[ba, k] * c[cb, k]
+                if both:
+                    along += w[ab, k] * c[da, k] + other * w[ba, k] * c[db, k]
+                step = -(gradient[i, k] - along) * D[i, k]
+                step = move[i, k] if waits[k] > 0.0 else step
+                move[i, k] = step
+                spare[steps, k] = max(spare[steps, k], abs(step))
+                spare[largest, k] = max(spare[largest, k], abs(h[i, k]))
+                spare[slopes, k] += gradient[i, k] * step
+    for k in range(LANES):
+        if waits[k] > 0.0:
+            continue
+        slope[k], size_of[k] = spare[slopes, k], spare[steps, k] / (1.0 + spare[largest, k])
+        if regular[k] == 0.0 and spare[steps, k] >= LONGEST:
+            factor = LONGEST / spare[steps, k]
+            for i in range(place[T - 1, T - 1] + 1):
+                move[i, k] *= factor
+            slope[k] *= factor
+
+
+minimise = newton_side_by_side(evaluate, _steps)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def factor_at_minimum(problem, work):  # type: ignore[no-untyped-def]
+    """Factor the Hessian where it was evaluated; a minimum that is about to vanish is held just enough."""
+    hold, definite = work.hold, work.definite
+    for k in range(LANES):
+        hold[k] = 1.0
+    _factor(problem, work)
+    excess = 1e-9
+    while np.min(definite) == 0.0 and excess < TIGHTEST:
+        for k in range(LANES):
+            if definite[k] == 0.0:
+                hold[k] = 1.0 + excess
+        _factor(problem, work)
+        excess *= 10.0

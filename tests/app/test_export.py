@@ -66,10 +66,8 @@ def test_the_exported_page_opens_from_a_file_without_any_request(written, browse
         point = aim.predict(aim.Task(), aim.Learner(weight_decay=0.1), 0.5)
         assert page.locator('td[data-number="Test error"]').inner_text() == f"{point.test_error:.5g}"
         assert "at most" in page.inner_text("#caption")
-        page.evaluate(
-            """() => { const slide = document.getElementById("slide-alpha"); slide.value = 2;
-            slide.dispatchEvent(new Event("input", { bubbles: true })); }"""
-        )
+        page.fill("#knob-alpha", "1")
+        page.keyboard.press("Enter")
         until(page, DRAWN)
         assert page.input_value("#knob-alpha") == "1"
         assert page.evaluate("document.getElementById('picture').layout.meta.at") == 1

@@ -12,7 +12,7 @@ from onehead.sparse.theory.bayes import evidence_by_quadrature
 from onehead.sparse.theory.bayes_rule import bayes_error
 
 TASK = aim.Task()
-HALF, ONE, TWO, TEN = Budget(0.5), Budget(1.0), Budget(2.0), Budget(10.0)
+HALF, ONE, TWO, TEN, TWENTY = Budget(0.5), Budget(1.0), Budget(2.0), Budget(10.0), Budget(20.0)
 
 # (weight decay, alpha) -> test error on a lattice of 61,660 nodes, error about 1e-6 (10); our own
 # rules are coarser, so the distance to these digits is the error of the answer
@@ -78,6 +78,27 @@ _predicts("T = 2, direct, λ = 0.01, α = 0.5", TASK, DIRECT, 0.5, budget=ONE, r
 for _count, _alpha in ((3, 0.2), (4, 0.1), (5, 0.05), (6, 0.04), (7, 0.035), (8, 0.03)):
     _name = f"T = {_count}, λ = 0.01, α = {_alpha:g}"
     _predicts(_name, aim.Task(tokens=_count), aim.Learner(weight_decay=0.01), _alpha, budget=TEN, repeats=4)
+
+_predicts(
+    "T = 16, λ = 0.01, α = 0.01", aim.Task(tokens=16), aim.Learner(weight_decay=0.01), 0.01, budget=TWENTY, repeats=2
+)
+HARD = aim.Learner(weight_decay=0.1, loss="cross-entropy")
+_predicts(
+    "causal self-attention, T = 8, hard labels",
+    aim.Task(attention="self", mask="causal", labels="hard", tokens=8),
+    HARD,
+    1.0,
+    budget=TWENTY,
+    repeats=4,
+)
+_predicts(
+    "cross-attention, T = 64, hard labels",
+    aim.Task(attention="cross", labels="hard", tokens=64),
+    HARD,
+    0.5,
+    budget=TEN,
+    repeats=4,
+)
 
 for _gamma, _dim, _samples, _words in (
     (0.75, 200, 31623, {"budget": TEN}),

@@ -76,6 +76,9 @@ def test_the_exported_page_opens_from_a_file_without_any_request(written, browse
             until(page, f"{DRAWN} && onehead.machine().key.startsWith('view={tab}')")
             assert page.inner_text("h1") == title
             assert page.evaluate("document.getElementById('picture').data.length") > 1
+        page.fill("#knob-noise", "0.7")  # a draft: the spectrum has a template though its defaults are not recorded
+        page.keyboard.press("Enter")
+        until(page, "onehead.machine().status === 'local'")
         assert page.locator("#formula .katex").count() == 1
         page.context.grant_permissions(["clipboard-read", "clipboard-write"])
         page.click("#link")

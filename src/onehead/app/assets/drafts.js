@@ -295,7 +295,8 @@
   // a figure of a view with all its curves
   function templateOf(view, table) {
     if (table.templates[view]) return table.templates[view];
-    const name = oneheadKnobs.recordName(view, (knob) => settings.knobs[knob].default), found = table.draw[name];
+    const name = oneheadKnobs.recordName(view, (knob) => settings.knobs[knob].default), names = Object.keys(table.draw);
+    const found = table.draw[name] || table.draw[names.find((own) => own.startsWith(view + " "))]; // a grid may leave out the defaults
     return (table.figures[found.drawing] || found).figure;
   }
 

@@ -11,6 +11,7 @@ import pytest
 from tests.support.dotted_names import missing_names
 
 import onehead
+from onehead.app.views import VIEWS
 from onehead.problem import Problem
 
 ROOT = Path(__file__).parents[2]
@@ -90,6 +91,8 @@ def test_every_picture_of_the_lecture_is_drawn_by_the_command_above_it():
     assert len(drawn) == 5 and drawn == shown
     assert {path.name for path in (ROOT / "docs" / "assets" / "lecture").iterdir()} == set(drawn)
     assert page.count("**Ask:**") == 5
+    states = re.findall(r'<iframe class="explorer panel" src="assets/explorer/index.html\?embed=1&view=(\w+)', page)
+    assert len(states) == 5 and set(states) <= set(VIEWS)
 
 
 # helpers for losses and studies, which have an example but are not on the page

@@ -14,6 +14,8 @@ from onehead.errors import InvalidArgument
 
 TASK, LEARNER = aim.Task(), aim.Learner()
 LISTED = aim.Task(target=aim.PowerLaw(gamma=0.75, dim=20))
+CROSS = aim.predict(aim.Task(attention="cross"), aim.Learner(weight_decay=0.1), 1.0)
+HEADS, LEARNT = aim.Task(attention="cross", heads=2), aim.Learner(weight_decay=0.1, values="learnt")
 SIGNAL, PLAN = sparse.Task(), sparse.Protocol()
 BOTH_RIDGES = sparse.Protocol(beta=1.0, ridge=0.3, ridge_query=0.3)
 RNG = np.random.default_rng(0)
@@ -58,6 +60,8 @@ VERBS = {
         {"task": aim.Task(attention="cross", unasked=0.5), "learner": LEARNER, "samples_per_dim": [2.0]},
         (),
     ),
+    "aim.survivors": ({"task": HEADS, "learner": LEARNT, "alpha": 2.0}, ("seed",)),
+    "aim.training_time": ({"point": CROSS, "time": 2.0}, ("start", "cut")),
     "aim.features": ({**_LAW, "samples": [100.0, 200.0]}, ()),
     "aim.phase_diagram": ({"task": LISTED, "log_n": [2.0], "log_lambda": [0.0]}, ()),
     "aim.nuclear_equivalence": (_SMALL, ("seed", "tolerance", "max_iterations")),

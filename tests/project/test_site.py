@@ -52,6 +52,6 @@ def test_links_and_search_work_without_a_server(page):
     page.goto((SITE / "index.html").as_uri())
     targets = page.eval_on_selector_all("a[href]", "links => links.map(a => a.href.split('#')[0])")
     inside = {target for target in targets if target.startswith("file:")}
-    assert len(inside) > 20 and all(target.endswith(".html") for target in inside)
+    assert len(inside) > 20 and all(target.endswith((".html", ".png")) for target in inside)
     page.fill("input[name=query]", "weight decay", force=True)
     page.wait_for_selector(".md-search-result__item", state="attached")

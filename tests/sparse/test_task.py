@@ -183,4 +183,4 @@ def test_plots_of_the_best_possible_learner():
     assert plot.best_error(short, [5, 10], "length").get_ylabel() == "test error"
     point = predict(Task(), Protocol(), model="pooled")
     axes = plot.error_curve({"pooled": ([2.0], [point])}, best=([2.0], [sparse.bayes(Task(), 2.0)]))
-    assert "best possible learner" in axes.get_legend_handles_labels()[1]
+    assert "best possible (known model)" in axes.get_legend_handles_labels()[1]

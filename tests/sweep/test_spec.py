@@ -69,6 +69,8 @@ def test_the_parameters_of_a_problem_describe_it_again(name):
     call, needed = CALLS[name], {"alpha": 0.5, "dim": 20} if name.startswith("aim") else {"dim": 30}
     if name == "aim.scaling":  # its target has a dimension
         needed["target"] = "power-law"
+    elif name == "sparse.tune_joint":
+        needed["procedure"] = "reuse"
     elif name in ("aim.predict", "aim.spectrum", "aim.tune", "aim.thresholds", "aim.bayes"):
         del needed["dim"]
     prepared = call.prepare({name: value for name, value in needed.items() if name in call.parameters})

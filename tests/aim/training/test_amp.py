@@ -37,8 +37,8 @@ def test_fixed_point_of_state_evolution_is_the_prediction():
 @pytest.mark.parametrize(
     ("arguments", "tolerance"),
     [
-        # the theory uses the spectrum of the instance: the remaining difference is O(1/d), 5/d for an undamped run (9)
-        pytest.param({"dim": 80, "iterations": 24, "damping": 1.0, "first_sigma": 3.0}, 5 / 80, marks=pytest.mark.slow),
+        # the theory uses the spectrum of the instance: the remaining difference is O(1/d), a few percent at d = 120 (9)
+        pytest.param({"dim": 120, "iterations": 24, "damping": 1.0, "first_sigma": 3.0}, 0.04, marks=pytest.mark.slow),
         # the O(1/d) of an undamped run, and 2 % because damping is described with one noise direction
         ({"dim": 100, "iterations": 20}, 0.06),
     ],

@@ -96,7 +96,7 @@ def unasked_curve(
         raise InvalidArgument("tokens", task.tokens, f"at most {MAX_TOKENS} for samples over d")
     ratios = [float(ratio) for ratio in np.atleast_1d(np.asarray(samples_per_dim, dtype=float))]
     if not ratios or not all(0.0 < ratio < np.inf for ratio in ratios):
-        raise InvalidArgument("samples_per_dim", list(samples_per_dim), "one or several numbers > 0")
+        raise InvalidArgument("samples_per_dim", samples_per_dim, "one or several numbers > 0")
     problem, dim = build_state_evolution(task, learner), task.dimension
     if problem.output.loss.compiled_kind is None:
         raise InvalidArgument("loss", str(learner.loss), "squared or cross-entropy for samples over d")

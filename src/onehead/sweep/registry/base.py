@@ -18,6 +18,7 @@ from onehead.sweep.storage.keys import key_of
 
 __all__ = ["Call", "PointResult", "PreparedCall", "Solver", "omitted_from_key", "point_result", "verb_solver"]
 
+NAMES_IN_KEYS = {"averaged_heads": "heads"}  # names of version 2, so that points that it stored are still found
 MAX_LIST_IN_ROW = 32  # a longer list of numbers is kept as an array beside the row
 PROBLEM_FIELDS = (
     "task",
@@ -116,6 +117,10 @@ class Call:
         """Key under which the result of a prepared problem is stored."""
         omitted = prepared.omitted_from_key
         hashed = {name: value for name, value in prepared.parameters.items() if name not in omitted}
+        for name, older in NAMES_IN_KEYS.items():
+            if name in prepared.parameters and older not in hashed:
+                hashed[older] = prepared.parameters[name]
+                hashed.pop(name, None)
         return key_of(self.name, hashed, seed, repeat)
 
     def columns(self, parameters: dict[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,9 @@ AIM, SPARSE = (
     for group in (aim_commands, sparse_commands)
 )
 
+# defaults of a command that differ from those of its parameters
+OWN_DEFAULTS = {("survivors", "attention"): "cross", ("survivors", "heads"): 2, ("survivors", "values"): "learnt"}
+
 
 @pytest.mark.parametrize("name", AIM)
 def test_every_aim_parameter_is_a_flag_of_every_command(name):
@@ -37,7 +40,7 @@ def test_every_aim_parameter_is_a_flag_of_every_command(name):
                 ("survivors", "heads"): 2,
                 ("survivors", "values"): "learnt",
             }  # defaults of a command itself
-            default = own.get((name, declared.flat), declared.default)
+            default = OWN_DEFAULTS.get((name, declared.flat), declared.default)
             default = f"{default:g}" if isinstance(default, float) else default
             assert flag.help.endswith(f"[default: {default}]")
 

@@ -35,11 +35,6 @@ def test_every_aim_parameter_is_a_flag_of_every_command(name):
         assert flag.help.startswith(declared.help)
         assert flag.default is None  # the problem fills it in
         if declared.flat not in ("target", "dim", "atoms") and not declared.required and declared.default is not None:
-            own = {
-                ("survivors", "attention"): "cross",
-                ("survivors", "heads"): 2,
-                ("survivors", "values"): "learnt",
-            }  # defaults of a command itself
             default = OWN_DEFAULTS.get((name, declared.flat), declared.default)
             default = f"{default:g}" if isinstance(default, float) else default
             assert flag.help.endswith(f"[default: {default}]")
